@@ -28,10 +28,14 @@ type Informers struct {
 	// EndAfter ends each watch after so many events. Zero value: it does not end. Clients
 	// that resume it get what they have missed.
 	EndAfter int
+	// Refuse is how many watches are refused at first: half of them by status, the others by
+	// an event.
+	Refuse int
 
 	mu struct {
 		sync.Mutex
 		changed *sync.Cond
+		refused int
 		events  []string // each with its resource; event i has revision firstRevision + i
 	}
 }
@@ -87,6 +91,9 @@ func (f *Informers) condLocked() *sync.Cond {
 
 // watch sends the initial objects, and then the events of a resource behind a revision.
 func (f *Informers) watch(w http.ResponseWriter, r *http.Request, resource string) {
+	if f.refuse(w) {
+		return
+	}
 	defer f.wakeAtEnd(r)()
 	var revision int
 	f.mu.Lock()
@@ -114,6 +121,21 @@ func (f *Informers) watch(w http.ResponseWriter, r *http.Request, resource strin
 		io.WriteString(w, strings.Repeat(event, copies))
 		w.(http.Flusher).Flush()
 	}
+}
+
+// refuse answers the first watches as a server that has not caught up.
+func (f *Informers) refuse(w http.ResponseWriter) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.refused == f.Refuse {
+		return false
+	}
+	if f.mu.refused++; f.mu.refused <= f.Refuse/2 {
+		http.Error(w, `{"kind":"Status","reason":"TooManyRequests"}`, http.StatusTooManyRequests)
+	} else {
+		io.WriteString(w, `{"type":"ERROR","object":{"kind":"Status","reason":"Timeout","code":504}}`+"\n")
+	}
+	return true
 }
 
 // wakeAtEnd wakes next when the client is gone.

@@ -251,7 +251,7 @@ func (m *measurement) events(ctx context.Context, f *fleet) error {
 	if err := f.check(m.writes); err != nil {
 		return err
 	}
-	spans, resumed := f.totals()
-	res.Clients, res.Events, res.Resumed, res.Millis = len(f.clients), len(spans), resumed, render.Summarize(spans)
+	spans, resumed, retries := f.totals()
+	res.Clients, res.Events, res.Resumed, res.Retries, res.Millis = len(f.clients), len(spans), resumed, retries, render.Summarize(spans)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"sync"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -24,10 +25,12 @@ const (
 	// defaultWindow is a connection's before it is widened.
 	defaultWindow  = 65535
 	readBufferSize = 64 << 10
+	// retryAfter is the pause before a watch that was refused: client-go's first one.
+	retryAfter = 800 * time.Millisecond
 )
 
-// client is a program with an informer of each resource, which share its connection. All
-// of it belongs to one goroutine: a fleet would otherwise take more CPU than the server.
+// client is a program with an informer of each resource, which share its connection. One
+// goroutine reads for all of them: a fleet would otherwise take more CPU than the server.
 type client struct {
 	fleet *fleet
 
@@ -42,6 +45,7 @@ type client struct {
 	streams   map[uint32]*informer
 	next      uint32          // the id of the next stream
 	unread    uint32          // bytes for which the connection's window was not widened yet
+	writing   sync.Mutex      // guards what is below conn, but for reading
 	now       int64           // when the present frame was read, in nanoseconds since 1970
 	spans     []time.Duration // of measured events
 }
@@ -110,16 +114,21 @@ func (c *client) follow() error {
 		if err != nil {
 			return fmt.Errorf("the server ended the connection: %w", err)
 		}
-		c.now = time.Now().UnixNano()
-		if err := c.handle(frame); err != nil {
+		now := time.Now().UnixNano()
+		if err := c.write(func() error { c.now = now; return c.handle(frame) }); err != nil {
 			return err
 		}
-		if c.out.Buffered() > 0 {
-			if err := c.out.Flush(); err != nil {
-				return err
-			}
-		}
 	}
+}
+
+// write runs what may send frames, and sends them.
+func (c *client) write(do func() error) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if err := do(); err != nil || c.out.Buffered() == 0 {
+		return err
+	}
+	return c.out.Flush()
 }
 
 func (c *client) handle(frame http2.Frame) error {
@@ -128,7 +137,11 @@ func (c *client) handle(frame http2.Frame) error {
 		return c.read(f)
 	case *http2.MetaHeadersFrame:
 		i := c.streams[f.StreamID]
-		if status := f.PseudoValue("status"); i != nil && status != "" && status != "200" {
+		switch status := f.PseudoValue("status"); {
+		case i == nil || status == "" || status == "200": // trailers have no status
+		case status == "429" || status == "503" || status == "504":
+			i.refused = true
+		default:
 			return fmt.Errorf("watch %s: status %s", i.resource.name, status)
 		}
 		return c.endIf(f.StreamEnded(), f.StreamID)
@@ -181,11 +194,25 @@ func (c *client) endIf(ended bool, stream uint32) error {
 		return nil
 	}
 	delete(c.streams, stream)
-	if len(i.revision) == 0 || !i.synced {
+	switch {
+	case i.refused:
+		i.retries++
+		time.AfterFunc(retryAfter, func() { c.retry(i) })
+		return nil
+	case !i.synced:
 		return fmt.Errorf("watch %s: the server ended it before all objects were sent", i.resource.name)
 	}
-	i.resumed, i.unread = i.resumed+1, 0
+	i.resumed++
+	i.reset()
 	return c.begin(i)
+}
+
+// retry begins the watch of an informer that was refused.
+func (c *client) retry(i *informer) {
+	err := c.write(func() error { i.reset(); return c.begin(i) })
+	if err != nil {
+		c.fleet.fail(fmt.Errorf("watch %s again: %w", i.resource.name, err)) // unless the fleet has ended
+	}
 }
 
 // arrived counts the event of a write, and reports whether it is measured.

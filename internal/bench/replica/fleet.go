@@ -99,13 +99,14 @@ func (f *fleet) check(w *writes) error {
 }
 
 // totals returns the spans of all measured events, from right before a write to the
-// receipt of its event, and how often a watch was resumed. It must be called after close.
-func (f *fleet) totals() (spans []time.Duration, resumed int) {
+// receipt of its event, how often a watch was resumed, and how often one was refused and
+// begun again. It must be called after close.
+func (f *fleet) totals() (spans []time.Duration, resumed, retries int) {
 	for _, c := range f.clients {
 		spans = append(spans, c.spans...)
 		for _, i := range c.informers {
-			resumed += i.resumed
+			resumed, retries = resumed+i.resumed, retries+i.retries
 		}
 	}
-	return spans, resumed
+	return spans, resumed, retries
 }

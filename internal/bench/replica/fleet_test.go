@@ -52,8 +52,8 @@ func TestEachEventOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spans, resumed := f.totals()
-	if len(spans) != 100 || resumed != 0 || render.Summarize(spans).Max > 10_000 {
+	spans, resumed, retries := f.totals()
+	if len(spans) != 100 || resumed != 0 || retries != 0 || render.Summarize(spans).Max > 10_000 {
 		t.Errorf("%d spans, %d watches resumed", len(spans), resumed)
 	}
 }
@@ -67,8 +67,21 @@ func TestResumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Ten informers of each client have seven events each, one of them before.
-	if _, resumed := f.totals(); resumed < 2*10*3 {
+	if _, resumed, _ := f.totals(); resumed < 2*10*3 {
 		t.Errorf("%d watches were resumed", resumed)
+	}
+}
+
+// TestRefused has a server refuse the first watches by status, and the next ones by an event.
+func TestRefused(t *testing.T) {
+	api := &benchtest.API{}
+	api.Informers.Refuse = 2 * 2 * len(watchedResources())
+	f, err := readEvents(t, api, newWrites(benchtest.InitialObjects), 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, retries := f.totals(); retries != api.Informers.Refuse {
+		t.Errorf("%d watches were begun again, want %d", retries, api.Informers.Refuse)
 	}
 }
 

@@ -12,6 +12,8 @@ const (
 	// comes before labels and annotations.
 	headBytes    = 400
 	revisionMark = `"resourceVersion":"`
+	// timeoutReason is in the error of a server that has not caught up in time.
+	timeoutReason = `"reason":"Timeout"`
 	// watchSeconds is longer than a measurement.
 	watchSeconds = "3600"
 )
@@ -28,14 +30,34 @@ type informer struct {
 	objects  int    // among the initial events
 	revision []byte // of the last event or bookmark
 	resumed  int    // watches after the first
-	failure  string // the ERROR event of a watch, which ends it
+	refused  bool   // the present watch ends because the server has too much to do
+	retries  int    // watches after refused ones
+	failure  string // the ERROR event of a watch, which ends it for another reason
 	received digest // measured events
 
 	unread uint32 // bytes for which the stream's window was not widened yet
 }
 
 func newInformer(c *client, r watchedResource) *informer {
-	return &informer{resource: r, client: c, scanner: testbed.EventScanner{Mark: []byte(testbed.InitialEndMark), HeadBytes: headBytes}}
+	i := &informer{resource: r, client: c}
+	i.reset()
+	return i
+}
+
+// reset prepares the informer for the events of its next watch.
+func (i *informer) reset() {
+	i.scanner = testbed.EventScanner{Mark: []byte(testbed.InitialEndMark), HeadBytes: headBytes}
+	i.refused, i.unread = false, 0
+	if i.synced {
+		i.awaitStamps()
+	} else {
+		i.objects = 0
+	}
+}
+
+// awaitStamps has the scanner look for the stamps of writes.
+func (i *informer) awaitStamps() {
+	i.scanner.Mark, i.scanner.ValueBytes = []byte(testbed.StampMark), testbed.StampDigits
 }
 
 // uri is that of the informer's next watch.
@@ -59,14 +81,17 @@ func (i *informer) arrive(e testbed.Event) {
 	}
 	switch {
 	case e.IsType("ERROR"):
-		i.failure = string(e.Head)
+		i.refused = bytes.Contains(e.Head, []byte(timeoutReason))
+		if !i.refused {
+			i.failure = string(e.Head)
+		}
 	case i.synced:
 		if stamp := testbed.ParseStamp(e.Value); stamp > 0 && i.client.arrived(stamp) {
 			i.received.add(stamp)
 		}
 	case e.Marked:
 		i.synced = true
-		i.scanner.Mark, i.scanner.ValueBytes = []byte(testbed.StampMark), testbed.StampDigits
+		i.awaitStamps()
 		i.client.fleet.synced.Add(1)
 	case e.IsType("ADDED"):
 		i.objects++

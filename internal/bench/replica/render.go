@@ -190,6 +190,9 @@ func (r *report) footer() []string {
 		if res.Resumed > 0 {
 			lines = append(lines, fmt.Sprintf("%s with %d informers: %d watches were ended by the server and resumed", res.Setup, res.Informers, res.Resumed))
 		}
+		if res.Retries > 0 {
+			lines = append(lines, fmt.Sprintf("%s with %d informers: %d watches were refused by a server that had not caught up, and begun again", res.Setup, res.Informers, res.Retries))
+		}
 		if res.Error != "" {
 			lines = append(lines, fmt.Sprintf("failed: %s with %d informers: %s", res.Setup, res.Informers, res.Error))
 		}

@@ -31,6 +31,7 @@ type result struct {
 	WritesPerSec float64 `json:"writesPerSecond"`   // the rate that was reached
 	Events       int     `json:"events,omitempty"`  // received by all informers together
 	Resumed      int     `json:"resumed,omitempty"` // watches that the server had ended
+	Retries      int     `json:"retries,omitempty"` // watches that the server had refused for a time
 	// Millis are the times from right before a write to the receipt of its event.
 	Millis render.Latencies `json:"millis,omitzero"`
 	costs
