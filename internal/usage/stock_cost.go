@@ -2,16 +2,16 @@ package usage
 
 import "github.com/millrace/millrace/internal/report"
 
-// What a stock API server takes for one answer, by the lowest figures of docs/bench/list.json
+// What a stock API server takes for one answer, somewhat below the lowest figures of docs/bench/list.json
 // and docs/bench/watch-1.37.json: a request as small as a GET of one object, a byte of a
 // body, and an event to one watch over HTTP/1.1. A test compares them with all figures.
 //
 // They are low on purpose. A LIST that has to search, a body that is compressed and an
 // event over HTTP/2 cost a stock server more, some of them many times as much.
 const (
-	stockRequestSeconds = 450e-6
-	stockByteSeconds    = 6.5e-9
-	stockEventSeconds   = 26e-6
+	stockRequestSeconds = 400e-6
+	stockByteSeconds    = 5e-9
+	stockEventSeconds   = 25e-6
 )
 
 // StockCPU estimates the CPU, in seconds, that a stock API server would have used at least
