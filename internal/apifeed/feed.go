@@ -44,7 +44,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Feed follows one resource with a single watch. The watch begins with all objects
+// Feed follows one resource with a single watch, and a short second one while readers of a
+// resource that does not change wait for a proof. The watch begins with all objects
 // (KEP-3157), or behind a list in pages where the server has no such watches. When it
 // ends, the next one resumes where it ended.
 //
@@ -72,6 +73,10 @@ type Feed struct {
 	heardAt atomic.Pointer[time.Time]
 	// surroundings is nil before learn.
 	surroundings atomic.Pointer[Surroundings]
+	// requests are those for progress. applying is held while the sink gets an event or a
+	// bookmark.
+	requests progressRequests
+	applying sync.Mutex
 
 	// Only Run's goroutine uses the fields below.
 
@@ -103,6 +108,7 @@ func New(cfg Config) *Feed {
 		cfg.Logger = slog.Default()
 	}
 	f := &Feed{cfg: cfg, codec: jsonCodec{}, failed: make(chan error, 1), tried: make(chan struct{})}
+	f.requests.wanted = make(chan struct{}, 1)
 	if cfg.Protobuf {
 		f.codec = protobufCodec{}
 	}
@@ -115,6 +121,11 @@ func New(cfg Config) *Feed {
 func (f *Feed) Run(ctx context.Context) error { return store.RunUntil(ctx, f.failed, f.run) }
 
 func (f *Feed) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var answers sync.WaitGroup
+	defer answers.Wait()
+	defer cancel()
+	answers.Go(func() { f.answerRequests(ctx) })
 	tried := sync.OnceFunc(func() { close(f.tried) })
 	defer tried()
 	for backoff := minBackoff; ; {

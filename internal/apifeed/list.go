@@ -145,10 +145,6 @@ func (f *Feed) newest(ctx context.Context) (int64, error) {
 	return parseRevision(answer.Metadata.ResourceVersion)
 }
 
-// RequestProgress does nothing: an API server sends bookmarks as it likes, and a Millrace
-// as often as the watch has asked for.
-func (f *Feed) RequestProgress(context.Context) error { return nil }
-
 func parseRevision(text string) (int64, error) {
 	revision, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || revision <= 0 {

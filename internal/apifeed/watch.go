@@ -121,6 +121,8 @@ func (f *Feed) watchError(status *metav1.Status) error {
 
 // apply hands an event or a bookmark to the sink.
 func (f *Feed) apply(ctx context.Context, event frame) {
+	f.applying.Lock()
+	defer f.applying.Unlock()
 	o := &event.object
 	switch event.kind {
 	case apiwatch.Bookmark:

@@ -7,6 +7,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/discovery"
 	"github.com/millrace/millrace/internal/bench/floor"
 	"github.com/millrace/millrace/internal/bench/list"
+	"github.com/millrace/millrace/internal/bench/replica"
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/bench/watch"
 )
@@ -26,6 +27,6 @@ func NewCommand(cfg Config) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(list.NewCommand(cfg), watch.NewCommand(cfg), crd.NewCommand(cfg), discovery.NewCommand(cfg),
-		floor.NewCommand(), testbed.NewEtcdCommand())
+		replica.NewCommand(cfg), floor.NewCommand(), testbed.NewEtcdCommand())
 	return cmd
 }

@@ -7,10 +7,11 @@
 //	watch      events to many watchers, and the memory of watch-list informers
 //	crd        custom resource definitions and custom objects
 //	discovery  discovery and OpenAPI with many definitions
+//	replica    a fleet of informers at a server, and through a replica
 //
 // They use four packages that know nothing of what is measured:
 //
-//	bench ─► list, watch, crd, discovery (which uses crd's servers)
+//	bench ─► list, watch, crd, discovery (which uses crd's servers), replica
 //	             │
 //	             ├─► load       the same request from several clients at once
 //	             ├─► floor      Go's HTTP server sending the same bytes from memory

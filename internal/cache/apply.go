@@ -14,7 +14,7 @@ import (
 )
 
 // This file applies the feed's events. The feed calls Received, Apply and Progressed
-// from one goroutine.
+// from one goroutine at a time.
 
 // Received implements store.Sink: the events of the next Apply arrived at a time.
 func (c *Cache) Received(at time.Time) {

@@ -68,6 +68,7 @@ func NewRights(cfg RightsConfig) *Rights {
 	if cfg.RecheckAfter == 0 {
 		cfg.RecheckAfter = defaultRecheckAfter
 	}
+	cfg.Review = &sharedReviews{review: cfg.Review}
 	return &Rights{cfg: cfg, sample: make(chan authorizer.Attributes, 1)}
 }
 

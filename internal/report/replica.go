@@ -26,6 +26,22 @@ type ReplicaReport struct {
 	// Asked counts the requests that the upstream was asked to answer for clients, by the
 	// way in which their user was named.
 	Asked map[string]uint64 `json:"asked"`
+	// Spared is the work that the upstream was spared.
+	Spared SparedWork `json:"spared"`
+}
+
+// SparedWork is what was answered here and would have been the upstream's work. The
+// replica's own requests to the upstream are not subtracted.
+type SparedWork struct {
+	// Requests are GETs and LISTs, and RequestBytes the bodies of their answers.
+	Requests     uint64 `json:"requests"`
+	RequestBytes uint64 `json:"requestBytes"`
+	// Events were delivered to watches, initial ones included, as EventBytes.
+	Events     uint64 `json:"events"`
+	EventBytes uint64 `json:"eventBytes"`
+	// CPU is what a stock API server would have used for these at least, in seconds. It is
+	// an estimate out of benchmarks (docs/dashboard.md).
+	CPU float64 `json:"cpu"`
 }
 
 // FollowedResource is a resource of the upstream, or an etcd cluster.

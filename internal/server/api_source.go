@@ -21,7 +21,14 @@ import (
 // passOnAfter is how long a read waits until the cache is proven as new as it asks. A
 // resource that changes often passes the upstream's revision within milliseconds, and a
 // Millrace sends bookmarks each 100 ms. Other reads go to the upstream.
-const passOnAfter = 300 * time.Millisecond
+//
+// A watch that begins with the newest state waits for the bookmark of a second watch
+// (package apifeed): thousands of informers that begin at once would otherwise all go to
+// the upstream, and each list the resource there.
+const (
+	passOnAfter      = 300 * time.Millisecond
+	watchPassOnAfter = 5 * time.Second
+)
 
 // feedKey names a feed of an API server. inProtobuf tells the feed of objects in protobuf from
 // the one of the same objects in JSON, if both are kept as they are sent. It is not set for
@@ -130,7 +137,7 @@ func (s *apiSource) open(key feedKey) *storage.Backend {
 	if opened == nil {
 		follows := &resourceFeed{}
 		opened = &backend{feed: follows, servers: s.host + "/" + key.String(), close: func() {}}
-		opened.Cache, opened.PassOnAfter, opened.MaxStaleness = cache.New(s.cache), passOnAfter, s.maxStaleness
+		opened.Cache, opened.PassOnAfter, opened.WatchPassOnAfter, opened.MaxStaleness = cache.New(s.cache), passOnAfter, watchPassOnAfter, s.maxStaleness
 		opened.Consistent = cache.NewConsistent(opened.Cache, follows)
 		s.mu.byResource[key] = opened
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace/millrace/internal/replica"
 	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 // replicaReporter makes the report of a replica about its upstream.
@@ -44,6 +45,9 @@ func (p *replicaReporter) report() report.ReplicaReport {
 	if p.usesEtcd {
 		made.Source = "etcd"
 	}
+	made.Spared.Requests, made.Spared.RequestBytes = p.tier.readAccounts.Answered()
+	made.Spared.Events, made.Spared.EventBytes = p.tier.backends.watchAccounts.Delivered()
+	made.Spared.CPU = usage.StockCPU(&made.Spared)
 	for reason, count := range counts(p.tier.counters.PassedOn()) {
 		made.PassedOn[reason] += count
 	}

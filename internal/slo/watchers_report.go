@@ -30,12 +30,7 @@ func (set *Watches) Watchers() report.WatchersReport {
 	watches := set.watches()
 	result.Watches = len(watches)
 	perResource := map[*resourceAccount]*report.ResourceWatchers{}
-	for _, r := range set.resources() {
-		r.mu.Lock()
-		r.countPendingLocked()
-		result.Events, result.Bytes, result.Expired = result.Events+r.mu.events, result.Bytes+r.mu.bytes, result.Expired+r.mu.expired
-		r.mu.Unlock()
-	}
+	result.Events, result.Bytes, result.Expired = set.delivered()
 	clients := map[report.Client]struct{}{}
 	selections := map[subscriptionKey]struct{}{}
 	for _, w := range watches {
@@ -63,6 +58,23 @@ func (set *Watches) Watchers() report.WatchersReport {
 	result.Waiting = len(behind)
 	result.Behind = behind[:min(maxBehind, len(behind))]
 	return result
+}
+
+// Delivered returns the events and bytes that were delivered to watches since the start.
+func (set *Watches) Delivered() (events, bytes uint64) {
+	events, bytes, _ = set.delivered()
+	return events, bytes
+}
+
+// delivered is Delivered, with the watches that were told to list again.
+func (set *Watches) delivered() (events, bytes, expired uint64) {
+	for _, r := range set.resources() {
+		r.mu.Lock()
+		r.countPendingLocked()
+		events, bytes, expired = events+r.mu.events, bytes+r.mu.bytes, expired+r.mu.expired
+		r.mu.Unlock()
+	}
+	return events, bytes, expired
 }
 
 // watches returns the open watches, in no order.

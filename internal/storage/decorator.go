@@ -39,8 +39,8 @@ type Backend struct {
 	// Compactor knows the oldest revision that etcd holds. Nil means that the revision
 	// is unknown.
 	Compactor etcd3.Compactor
-	// PassOnAfter and MaxStaleness are those of Config.
-	PassOnAfter, MaxStaleness time.Duration
+	// PassOnAfter, WatchPassOnAfter and MaxStaleness are those of Config.
+	PassOnAfter, WatchPassOnAfter, MaxStaleness time.Duration
 }
 
 // Decorator makes a Store wherever Kubernetes would make a storage of its own. Its
@@ -111,8 +111,8 @@ func (d *Decorator) Decorate(
 		New: newFunc, NewList: newListFunc, Attributes: attributes,
 		IndexedFields: indexedFields(indexers),
 		LikeEtcd:      d.Uncached != nil && d.Uncached(config.GroupResource),
-		PassOnAfter:   backend.PassOnAfter,
-		MaxStaleness:  backend.MaxStaleness,
+		PassOnAfter:   backend.PassOnAfter, WatchPassOnAfter: backend.WatchPassOnAfter,
+		MaxStaleness: backend.MaxStaleness,
 	}
 	if _, custom := newFunc().(runtime.Unstructured); d.Verbatim && !custom {
 		return d.decorateVerbatim(cfg, config.GroupResource, transformer)

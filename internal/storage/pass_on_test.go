@@ -64,3 +64,34 @@ func TestPassOnAfter(t *testing.T) {
 		t.Error("a pod was created without etcd")
 	}
 }
+
+// TestWatchPassOnAfter has a proof that comes too late for a list, and in time for a
+// watch-list.
+func TestWatchPassOnAfter(t *testing.T) {
+	t.Parallel()
+	held := cache.New(cache.Config{})
+	source := slowSource(11)
+	backend := &storage.Backend{Cache: held, Consistent: cache.NewConsistent(held, source), PassOnAfter: 1, WatchPassOnAfter: time.Minute}
+	decorator := storage.Decorator{Backend: func(*storagebackend.ConfigForResource) (*storage.Backend, error) { return backend, nil }}
+	config := storagebackend.NewDefaultConfig(pathPrefix, podCodec())
+	decorated, destroy, err := decorator.Decorate(config.ForResource(schema.GroupResource{Resource: "pods"}), "/pods/",
+		nil, newPod, newPodList, podAttributes, nil, nil)
+	must(t, err)
+	t.Cleanup(destroy)
+	held.BeginLoad().End(t.Context(), 10)
+	opts := apistorage.ListOptions{Predicate: apistorage.Everything, Recursive: true}
+	if _, err := decorated.(*storage.Store).Select(t.Context(), "/pods", opts); !errors.Is(err, cache.ErrUnproven) {
+		t.Errorf("list: %v", err)
+	}
+	initial := true
+	opts.SendInitialEvents = &initial
+	began := make(chan error, 1)
+	go func() {
+		_, err := decorated.(*storage.Store).Begin(t.Context(), "/pods", opts)
+		began <- err
+	}()
+	held.Progressed(11)
+	if err := <-began; err != nil {
+		t.Errorf("watch-list: %v", err)
+	}
+}

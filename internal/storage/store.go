@@ -46,6 +46,9 @@ type Config struct {
 	// load, and another server has to answer. Zero means that reads wait as in Kubernetes,
 	// and end with its errors.
 	PassOnAfter time.Duration
+	// WatchPassOnAfter takes the place of PassOnAfter for a watch that begins with the newest
+	// state. Zero is PassOnAfter.
+	WatchPassOnAfter time.Duration
 	// MaxStaleness is how old the answer of a read may be that has a cache.Staleness. Zero
 	// means that all are new.
 	MaxStaleness time.Duration

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -72,7 +73,7 @@ func (s *Store) startPoint(ctx context.Context, rv uint64, sc scope, opts storag
 	withoutInitial := opts.SendInitialEvents != nil && !withInitial
 	switch {
 	case opts.SendInitialEvents != nil && opts.ResourceVersion == "":
-		if err := s.waitConsistent(ctx); err != nil {
+		if err := s.waitProven(ctx, cmp.Or(s.cfg.WatchPassOnAfter, s.cfg.PassOnAfter)); err != nil {
 			return cache.StartPoint{}, err
 		}
 	case withInitial:

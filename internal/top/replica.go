@@ -16,6 +16,9 @@ func drawReplica(p *page, r *report.ReplicaReport) {
 		p.line(plain, clean(r.Skew))
 	}
 	p.line(plain, fmt.Sprintf("%s reads answered here, %s requests answered by the upstream", count(total(r.Answered)), count(total(r.Asked))))
+	spared := &r.Spared
+	p.line(plain, fmt.Sprintf("Upstream was spared %s requests, %s events, %s, and by an estimate at least %s of CPU",
+		count(spared.Requests), count(spared.Events), size(spared.RequestBytes+spared.EventBytes), seconds(spared.CPU)))
 	p.title("Followed")
 	rows := make([][]cell, 0, len(r.Followed))
 	for _, f := range r.Followed {

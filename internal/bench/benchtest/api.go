@@ -29,6 +29,7 @@ type API struct {
 	onList      func() // called before every LIST without limit or selector; may be nil
 
 	Watches     Watches
+	Informers   Informers
 	definitions definitions
 
 	Requests atomic.Int64
@@ -54,6 +55,7 @@ func (f *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch path := r.URL.Path; {
+	case f.Informers.serve(w, r):
 	case f.definitions.serve(w, r):
 	case f.Watches.serve(w, r, f.Secrets):
 	case path == "/readyz":

@@ -29,14 +29,14 @@ import (
 const childEnv = "MILLRACE_BENCH_TEST_CHILD"
 
 // Main runs a package's tests. In a child of Run it acts as the millrace binary instead:
-// "serve" and "fill" are fakes, the commands of "bench" are real.
+// "serve", "fill" and "replica" are fakes, the commands of "bench" are real.
 func Main(m *testing.M) {
 	if os.Getenv(childEnv) == "" {
 		os.Exit(m.Run())
 	}
 	root, bench := &cobra.Command{Use: "millrace"}, &cobra.Command{Use: "bench"}
 	bench.AddCommand(floor.NewCommand(), testbed.NewEtcdCommand())
-	root.AddCommand(bench, serveCommand(), fillCommand())
+	root.AddCommand(bench, serveCommand(), fillCommand(), replicaCommand())
 	if root.Execute() != nil {
 		os.Exit(1)
 	}

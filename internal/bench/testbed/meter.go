@@ -64,6 +64,21 @@ func (m *Meter) Read() (Usage, error) {
 	return Usage{CPU: cpu, RSS: rss, Peak: peak}, nil
 }
 
+// Written returns the bytes that the process has handed to the kernel so far: to files, and
+// to connections after TLS.
+func (m *Meter) Written() (int64, error) {
+	text, err := os.ReadFile(m.path("io"))
+	if err != nil {
+		return 0, fmt.Errorf("read process output: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "wchar: "); ok {
+			return strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("parse process output: no wchar line in %q", text)
+}
+
 // ReadIfKnown takes a reading, or returns the zero value if m is nil.
 func (m *Meter) ReadIfKnown() (Usage, error) {
 	if m == nil {

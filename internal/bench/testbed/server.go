@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -13,15 +12,14 @@ import (
 // readyPoll is the time between two questions whether a server is ready.
 const readyPoll = 50 * time.Millisecond
 
-// serverConfig says how to run "serve". All fields are required, except args
-// and http1.
+// serverConfig says how to run a server. All fields are required, except http1.
 type serverConfig struct {
 	executable string
-	readPath   string
-	dataDir    string
+	name       string   // in errors
+	args       []string // the command line
 	port       int
 	logFile    string
-	args       []string // appended to the command line
+	kubeconfig string // of the administrator, which may not exist before the server is ready
 	http1      bool
 	timeout    time.Duration // from start to ready
 }
@@ -31,16 +29,6 @@ type Server struct {
 	*Child
 	Target  *Target
 	Startup time.Duration // from the start of the process to its readiness
-}
-
-func (c serverConfig) kubeconfig() string { return filepath.Join(c.dataDir, "admin.kubeconfig") }
-
-func (c serverConfig) commandLine() []string {
-	first := []string{"serve", "--data-dir=" + c.dataDir, "--read-path=" + c.readPath}
-	if c.readPath == ReadPathStock {
-		first = stockArgs(filepath.Join(c.dataDir, "pki"))
-	}
-	return slices.Concat(first, []string{"--secure-port=" + strconv.Itoa(c.port)}, c.args)
 }
 
 // stockArgs are the flags with which a kube-apiserver serves with the keys and certificates
@@ -62,7 +50,7 @@ func stockArgs(pki string) []string {
 // startServer returns when the server is ready. The caller must call Stop.
 func startServer(ctx context.Context, cfg serverConfig) (*Server, error) {
 	start := time.Now()
-	process, err := StartChild(ChildConfig{Path: cfg.executable, Args: cfg.commandLine(), LogFile: cfg.logFile})
+	process, err := StartChild(ChildConfig{Path: cfg.executable, Args: cfg.args, LogFile: cfg.logFile})
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +63,8 @@ func startServer(ctx context.Context, cfg serverConfig) (*Server, error) {
 	return s, nil
 }
 
-// awaitReady polls /readyz. It uses the kubeconfig of the administrator, which the
-// server writes while it starts.
+// awaitReady polls /readyz. It uses the kubeconfig of the administrator, which "serve" and
+// "replica" write while they start.
 func (s *Server) awaitReady(ctx context.Context, cfg serverConfig) (*Target, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.timeout, fmt.Errorf("not ready within %s", cfg.timeout))
 	defer cancel()
@@ -86,10 +74,10 @@ func (s *Server) awaitReady(ctx context.Context, cfg serverConfig) (*Target, err
 			return t, nil
 		}
 		if s.exited() {
-			return nil, fmt.Errorf("start %s server: it ended (%v)%s", cfg.readPath, s.err, s.logTail())
+			return nil, fmt.Errorf("start %s server: it ended (%v)%s", cfg.name, s.err, s.logTail())
 		}
 		if err := Sleep(ctx, readyPoll); err != nil {
-			return nil, fmt.Errorf("start %s server: %w; last probe: %v%s", cfg.readPath, err, probeErr, s.logTail())
+			return nil, fmt.Errorf("start %s server: %w; last probe: %v%s", cfg.name, err, probeErr, s.logTail())
 		}
 	}
 }
@@ -97,7 +85,7 @@ func (s *Server) awaitReady(ctx context.Context, cfg serverConfig) (*Target, err
 // probe asks whether the server is ready. It loads the kubeconfig each time, because
 // the file may still be that of an earlier start.
 func (s *Server) probe(ctx context.Context, cfg serverConfig) (*Target, error) {
-	rest, err := LoadKubeconfig(cfg.kubeconfig())
+	rest, err := LoadKubeconfig(cfg.kubeconfig)
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,6 +64,25 @@ func LoadKubeconfig(path string) (*rest.Config, error) {
 		return nil, fmt.Errorf("load kubeconfig: %w", err)
 	}
 	return cfg, nil
+}
+
+// DialTLS opens a connection of its own that speaks HTTP/2. It has no credentials but the
+// client certificate of the kubeconfig.
+func (t *Target) DialTLS(ctx context.Context) (net.Conn, error) {
+	if t.tls == nil {
+		return nil, errors.New("connect to server: it does not speak TLS")
+	}
+	address, err := url.Parse(t.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("parse address of server: %w", err)
+	}
+	config := t.tls.Clone()
+	config.NextProtos = []string{"h2"}
+	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address.Host)
+	if err != nil {
+		return nil, fmt.Errorf("connect to server: %w", Cause(ctx, err))
+	}
+	return conn, nil
 }
 
 // Connect returns n clients whose connections are open, so that handshakes are not

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,8 +25,8 @@ const (
 // Options are the flags that say how servers are run.
 type Options struct {
 	ReadPaths []string
-	// stock is the program of ReadPathStock.
-	stock        string
+	// Stock is the program of ReadPathStock.
+	Stock        string
 	serverArgs   []string
 	ReadyTimeout time.Duration
 	workDir      string // empty: a temporary directory
@@ -44,12 +45,17 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 // help text of each begins with when.
 func (o *Options) AddServerFlags(f *pflag.FlagSet, when string) {
 	f.StringSliceVar(&o.ReadPaths, "read-paths", []string{ReadPathMillrace, ReadPathKubernetes}, when+"what to run, in this order")
-	f.StringVar(&o.stock, "kube-apiserver", "", when+"kube-apiserver to run as the read path \""+ReadPathStock+"\", which needs --external-etcd")
+	f.StringVar(&o.Stock, "kube-apiserver", "", when+"kube-apiserver to run as the read path \""+ReadPathStock+"\", which needs --external-etcd")
+	f.BoolVar(&o.ExternalEtcd, "external-etcd", false, when+"run etcd in a process of its own, so that CPU and memory are the API server's alone")
+	o.AddProcessFlags(f, when)
+}
+
+// AddProcessFlags adds the flags of a command that chooses itself what it runs.
+func (o *Options) AddProcessFlags(f *pflag.FlagSet, when string) {
 	f.StringArrayVar(&o.serverArgs, "server-arg", nil, when+"one more argument for every server of this binary; may be repeated")
 	f.DurationVar(&o.ReadyTimeout, "ready-timeout", 2*time.Minute, when+"how long a server may take to be ready")
 	f.StringVar(&o.workDir, "work-dir", "", when+"directory for data, logs and captures; it stays (default a temporary one)")
 	f.BoolVar(&o.keep, "keep", false, when+"keep the temporary directory")
-	f.BoolVar(&o.ExternalEtcd, "external-etcd", false, when+"run etcd in a process of its own, so that CPU and memory are the API server's alone")
 }
 
 // AddServerArg adds an argument for every server.
@@ -63,7 +69,7 @@ func CompareFlags() []string {
 // Validate checks the flags.
 func (o *Options) Validate() error {
 	all := []string{ReadPathMillrace, ReadPathKubernetes}
-	if o.stock != "" && o.ExternalEtcd {
+	if o.Stock != "" && o.ExternalEtcd {
 		all = append(all, ReadPathStock)
 	}
 	if len(o.ReadPaths) == 0 {
@@ -179,6 +185,15 @@ func (b *Testbed) makeDirs() (remove func(), err error) {
 func (b *Testbed) data() string     { return filepath.Join(b.dir, "data") }
 func (b *Testbed) etcdData() string { return filepath.Join(b.dir, "etcd") }
 
+// kubeconfig is the file in which "serve" writes the administrator's credentials.
+func (b *Testbed) kubeconfig() string { return filepath.Join(b.data(), "admin.kubeconfig") }
+
+// etcdFlag is the flag of servers that use the Testbed's etcd, which must exist.
+func (b *Testbed) etcdFlag() string { return "--etcd-servers=" + b.etcd.endpoint }
+
+// EtcdPID is the process id of the Testbed's etcd, which must exist.
+func (b *Testbed) EtcdPID() int { return b.etcd.PID() }
+
 // Logs is the path of a log.
 func (b *Testbed) Logs(name string) string { return filepath.Join(b.dir, "logs", name) }
 
@@ -189,18 +204,27 @@ func (b *Testbed) Captures(server string) string { return filepath.Join(b.dir, "
 // Start starts a server with a read path and returns when it is ready. The name of
 // its log is without ".log". The caller must call End.
 func (b *Testbed) Start(ctx context.Context, readPath, log string) (*Server, error) {
-	args := b.Config.serverArgs
+	cfg := b.serverConfig(readPath, log)
+	var etcd []string
 	if b.etcd != nil {
-		args = append([]string{"--etcd-servers=" + b.etcd.endpoint}, args...)
+		etcd = []string{b.etcdFlag()}
 	}
-	cfg := serverConfig{
-		executable: b.Executable, readPath: readPath, dataDir: b.data(), port: b.port, logFile: b.Logs(log + ".log"),
-		args: args, http1: b.Config.HTTP1, timeout: b.Config.ReadyTimeout,
-	}
+	port := "--secure-port=" + strconv.Itoa(b.port)
 	if readPath == ReadPathStock {
-		cfg.executable, cfg.args = b.Config.stock, []string{"--etcd-servers=" + b.etcd.endpoint}
+		cfg.executable = b.Config.Stock
+		cfg.args = slices.Concat(stockArgs(filepath.Join(b.data(), "pki")), []string{port}, etcd)
+	} else {
+		cfg.args = slices.Concat([]string{"serve", "--data-dir=" + b.data(), "--read-path=" + readPath, port}, etcd, b.Config.serverArgs)
 	}
 	return startServer(ctx, cfg)
+}
+
+// serverConfig is that of a server on the Testbed's port, without its command line.
+func (b *Testbed) serverConfig(name, log string) serverConfig {
+	return serverConfig{
+		executable: b.Executable, name: name, port: b.port, logFile: b.Logs(log + ".log"), kubeconfig: b.kubeconfig(),
+		http1: b.Config.HTTP1, timeout: b.Config.ReadyTimeout,
+	}
 }
 
 // End stops a server, and tells the user if it had to be killed.
@@ -214,9 +238,9 @@ func (b *Testbed) End(ctx context.Context, s *Server) {
 // server that serves nothing else.
 func (b *Testbed) Fill(ctx context.Context, f FillConfig) error {
 	b.Config.Progress.Phase("filling in %s", f)
-	destination := "--kubeconfig=" + filepath.Join(b.data(), "admin.kubeconfig")
+	destination := "--kubeconfig=" + b.kubeconfig()
 	if b.etcd != nil {
-		destination = "--etcd-servers=" + b.etcd.endpoint
+		destination = b.etcdFlag()
 	} else {
 		s, err := b.Start(ctx, b.Config.ReadPaths[0], "serve-fill")
 		if err != nil {

@@ -65,17 +65,19 @@ func inForms(specs []informerWorkload, names []string) ([]informerWorkload, erro
 }
 
 // scanner returns a scanner whose mark is in the bookmark that ends the initial events.
-func (f informerForm) scanner() interface{ feed([]byte, func(event)) } {
+func (f informerForm) scanner() interface {
+	Feed([]byte, func(testbed.Event))
+} {
 	if strings.HasPrefix(f.accept, testbed.AcceptProtobuf) {
-		return &frameScanner{mark: []byte(initialEndKey)}
+		return &frameScanner{mark: []byte(testbed.InitialEndKey)}
 	}
-	return &eventScanner{mark: []byte(initialEnd)}
+	return &testbed.EventScanner{Mark: []byte(testbed.InitialEndMark)}
 }
 
 // maxBookmarkBytes is larger than any bookmark.
 const maxBookmarkBytes = 4 << 10
 
-// frameScanner is an eventScanner for protobuf, where each event is a frame that begins
+// frameScanner is a testbed.EventScanner for protobuf, where each event is a frame that begins
 // with its length. It searches for the mark only in frames as small as a bookmark.
 type frameScanner struct {
 	mark []byte
@@ -84,8 +86,8 @@ type frameScanner struct {
 	remaining int    // bytes of the frame that have not arrived
 }
 
-// feed scans the next bytes of a stream. It calls visit for each event that ends in them.
-func (s *frameScanner) feed(p []byte, visit func(event)) {
+// Feed scans the next bytes of a stream. It calls visit for each event that ends in them.
+func (s *frameScanner) Feed(p []byte, visit func(testbed.Event)) {
 	const length = 4
 	for len(p) > 0 {
 		if missing := length - len(s.frame); missing > 0 {
@@ -102,7 +104,7 @@ func (s *frameScanner) feed(p []byte, visit func(event)) {
 			return
 		}
 		body := s.frame[length:]
-		visit(event{head: body[:min(len(body), eventHeadBytes)], marked: bytes.Contains(body, s.mark)})
+		visit(testbed.Event{Head: body[:min(len(body), testbed.EventHeadBytes)], Marked: bytes.Contains(body, s.mark)})
 		s.frame = s.frame[:0]
 	}
 }

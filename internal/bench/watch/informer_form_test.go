@@ -15,16 +15,16 @@ func TestFrameScanner(t *testing.T) {
 		body = append(body, object...)
 		return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 	}
-	stream := slices.Concat(frame("ADDED", make([]byte, 3*maxBookmarkBytes)), frame("ADDED", nil), frame("BOOKMARK", []byte(initialEndKey)))
+	stream := slices.Concat(frame("ADDED", make([]byte, 3*maxBookmarkBytes)), frame("ADDED", nil), frame("BOOKMARK", []byte(testbed.InitialEndKey)))
 	for _, size := range []int{1, 3, 1000, len(stream)} {
 		s := informerForm{accept: acceptWatchProtobuf}.scanner()
 		added, ended := 0, 0
 		for part := range slices.Chunk(stream, size) {
-			s.feed(part, func(e event) {
+			s.Feed(part, func(e testbed.Event) {
 				switch {
-				case e.isType("ADDED") && !e.marked:
+				case e.IsType("ADDED") && !e.Marked:
 					added++
-				case e.isType("BOOKMARK") && e.marked:
+				case e.IsType("BOOKMARK") && e.Marked:
 					ended++
 				}
 			})

@@ -28,9 +28,7 @@ const (
 	// informerRead is the size of an informer's buffer.
 	informerRead = 128 << 10
 
-	informersURI  = "/api/v1/secrets?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-	initialEndKey = "k8s.io/initial-events-end"
-	initialEnd    = `"` + initialEndKey + `":"true"`
+	informersURI = "/api/v1/secrets?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	// memoryReturnTime is the time after the last bookmark in which a server can return
 	// memory to the system.
 	memoryReturnTime = 30 * time.Second
@@ -197,11 +195,11 @@ func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo i
 	buf, start := make([]byte, informerRead), time.Now()
 	for !done {
 		n, err := body.Read(buf)
-		scanner.feed(buf[:n], func(e event) {
+		scanner.Feed(buf[:n], func(e testbed.Event) {
 			switch {
-			case e.isType("ADDED"):
+			case e.IsType("ADDED"):
 				totals.objects++
-			case e.isType("BOOKMARK") && e.marked:
+			case e.IsType("BOOKMARK") && e.Marked:
 				done = true
 			}
 		})

@@ -157,13 +157,13 @@ func (w *watcher) read(resp *http.Response) error {
 	if resp.Header.Get("Content-Encoding") == testbed.EncodingGzip {
 		body, err = gzip.NewReader(body)
 	}
-	scanner := eventScanner{mark: []byte(testbed.StampMark), valueBytes: testbed.StampDigits}
+	scanner := testbed.EventScanner{Mark: []byte(testbed.StampMark), ValueBytes: testbed.StampDigits}
 	buf := make([]byte, readSize)
 	for err == nil {
 		var n int
 		n, err = body.Read(buf)
 		now := time.Now().UnixNano()
-		scanner.feed(buf[:n], func(e event) { w.arrive(e, now) })
+		scanner.Feed(buf[:n], func(e testbed.Event) { w.arrive(e, now) })
 	}
 	if w.group.ctx.Err() != nil {
 		return nil
@@ -172,9 +172,9 @@ func (w *watcher) read(resp *http.Response) error {
 }
 
 // arrive counts an event that has arrived at time now, in nanoseconds since 1970.
-func (w *watcher) arrive(e event, now int64) {
+func (w *watcher) arrive(e testbed.Event, now int64) {
 	if since := w.group.measuredSince.Load(); since > 0 {
-		if sent := testbed.ParseStamp(e.value); sent >= since {
+		if sent := testbed.ParseStamp(e.Value); sent >= since {
 			w.spans = append(w.spans, time.Duration(now-sent))
 		}
 	}

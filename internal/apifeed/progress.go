@@ -1,0 +1,133 @@
+package apifeed
+
+import (
+	"bufio"
+	"context"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+)
+
+// An API server sends a bookmark when a watch has begun with all objects, once a minute,
+// and two seconds before the time of a watch is over. So a second watch of three seconds,
+// which begins behind the applied revision, has a bookmark after a second or two. What the
+// second watch sends before its bookmark is all that has changed up to there.
+
+const (
+	// shortWatchSeconds is the time of a second watch, and shortWatchLimit that of its
+	// request.
+	shortWatchSeconds = "3"
+	shortWatchLimit   = 6 * time.Second
+	// quietAfter is how long requests for progress go on, without any, until a second watch
+	// begins. Events of a busy resource come before.
+	quietAfter = 80 * time.Millisecond
+	// requestGap is the time without requests after which one begins anew.
+	requestGap = time.Second
+	// shortWatchPause follows a second watch that has failed.
+	shortWatchPause = 2 * time.Second
+)
+
+// progressRequests are those that a feed has got. They are for a second watch if they go on
+// while nothing is applied.
+type progressRequests struct {
+	// wanted has a place for one second watch.
+	wanted chan struct{}
+	mu     struct {
+		sync.Mutex
+		// applied is the revision at since, and last the time of the last request.
+		applied     int64
+		since, last time.Time
+	}
+}
+
+// add notes a request while a revision is applied, and asks for a second watch if it is
+// time for one.
+func (p *progressRequests) add(now time.Time, applied int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if applied != p.mu.applied || now.Sub(p.mu.last) > requestGap {
+		p.mu.applied, p.mu.since = applied, now
+	}
+	if p.mu.last = now; now.Sub(p.mu.since) < quietAfter {
+		return
+	}
+	select {
+	case p.wanted <- struct{}{}:
+	default: // one is asked for already
+	}
+}
+
+// RequestProgress implements cache.RevisionSource, whose callers repeat it. It does not
+// wait for the progress.
+func (f *Feed) RequestProgress(context.Context) error {
+	f.requests.add(time.Now(), f.applied.Load())
+	return nil
+}
+
+// answerRequests runs second watches, one at a time, until the context ends.
+func (f *Feed) answerRequests(ctx context.Context) {
+	for {
+		select {
+		case <-f.requests.wanted:
+		case <-ctx.Done():
+			return
+		}
+		if !f.health.Following() {
+			continue
+		}
+		err := f.shortWatch(ctx)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		f.cfg.Logger.Debug("A short watch for a bookmark failed", "url", f.cfg.URL, "err", err)
+		select {
+		case <-time.After(shortWatchPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// shortWatch reads a second watch up to its bookmark, and applies none of its events: they
+// come by the feed's own watch too.
+func (f *Feed) shortWatch(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, shortWatchLimit)
+	defer cancel()
+	last := f.applied.Load()
+	resp, err := f.open(ctx, f.cfg.URL, url.Values{
+		"watch": {"true"}, "allowWatchBookmarks": {"true"}, "timeoutSeconds": {shortWatchSeconds}, "resourceVersion": {strconv.FormatInt(last, 10)},
+	}, f.codec.watchMediaType())
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	next := f.codec.frames(bufio.NewReader(resp.Body))
+	for {
+		event, err := next()
+		switch {
+		case isEnd(err):
+			return nil
+		case err != nil:
+			return err
+		case event.kind == apiwatch.Error:
+			return f.watchError(event.status)
+		case event.kind == apiwatch.Bookmark:
+			f.advance(event.object.revision, last)
+			return nil
+		}
+		last = event.object.revision
+	}
+}
+
+// advance moves the applied revision forward, to one up to which nothing has changed since
+// the event of revision last. It does nothing if that event was not applied yet.
+func (f *Feed) advance(revision, last int64) {
+	f.applying.Lock()
+	defer f.applying.Unlock()
+	if applied := f.applied.Load(); applied >= last && applied < revision && f.health.Following() {
+		f.applied.Store(revision)
+		f.cfg.Sink.Progressed(revision)
+	}
+}

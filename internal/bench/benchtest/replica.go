@@ -1,0 +1,75 @@
+package benchtest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/bench/testbed"
+)
+
+// replicaCommand runs a proxy, which holds nothing, in front of an API. --break=start makes
+// it fail.
+func replicaCommand() *cobra.Command {
+	var kubeconfig, written, broken string
+	var port int
+	cmd := &cobra.Command{Use: "replica", SilenceUsage: true, RunE: func(*cobra.Command, []string) error {
+		if broken == "start" {
+			return errors.New("the disk is full")
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		proxy, err := newProxy(kubeconfig)
+		if err != nil {
+			return err
+		}
+		certificate, ca, err := testbed.SelfSigned()
+		if err != nil {
+			return err
+		}
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return err
+		}
+		if err := WriteKubeconfig(written, "https://"+listener.Addr().String(), ca); err != nil {
+			return err
+		}
+		server := &http.Server{Handler: proxy, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}
+		go server.ServeTLS(listener, "", "")
+		<-ctx.Done()
+		return server.Close()
+	}}
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "")
+	cmd.Flags().StringVar(&written, "write-kubeconfig", "", "")
+	cmd.Flags().StringVar(&broken, "break", "", "")
+	cmd.Flags().IntVar(&port, "secure-port", 0, "")
+	for _, name := range []string{"cert-dir", "etcd-servers", "follow"} {
+		cmd.Flags().String(name, "", "")
+	}
+	return cmd
+}
+
+// newProxy passes requests on with the credentials of their clients.
+func newProxy(kubeconfig string) (http.Handler, error) {
+	config, err := testbed.LoadKubeconfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	upstream, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, err
+	}
+	proxy := httputil.NewSingleHostReverseProxy(upstream)
+	proxy.Transport, err = rest.TransportFor(&rest.Config{Host: config.Host, TLSClientConfig: config.TLSClientConfig})
+	return proxy, err
+}

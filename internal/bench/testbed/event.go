@@ -1,0 +1,107 @@
+package testbed
+
+import (
+	"bytes"
+	"cmp"
+)
+
+const (
+	// InitialEndKey is the annotation of the bookmark that ends initial events, and
+	// InitialEndMark what only that bookmark has in its JSON.
+	InitialEndKey  = "k8s.io/initial-events-end"
+	InitialEndMark = `"` + InitialEndKey + `":"true"`
+)
+
+// EventHeadBytes is how many of an event's first bytes are enough for its type.
+const EventHeadBytes = 24
+
+// Event is the part of a watch's event that scanners find. Its bytes are valid until
+// the scanner's next call of Feed.
+type Event struct {
+	Head   []byte // the first bytes
+	Marked bool   // the event contains the scanner's mark
+	Value  []byte // the bytes right after the mark
+}
+
+// IsType reports whether an event is of a type.
+func (e Event) IsType(kind string) bool {
+	// In protobuf the type is field 1, preceded by its length.
+	return bytes.HasPrefix(e.Head, []byte(`{"type":"`+kind+`"`)) ||
+		bytes.HasPrefix(e.Head, append([]byte{1<<3 | 2, byte(len(kind))}, kind...))
+}
+
+// EventScanner finds the events in a watch's JSON, each of which is one line, and a mark
+// inside each. It does not decode and copies only a few bytes of an event, because the
+// client shares the machine with the server.
+//
+// A read of the stream may cut an event anywhere, even inside the mark. carry therefore
+// holds the last bytes of the event so far: one byte less than mark and value have.
+type EventScanner struct {
+	Mark       []byte // required; it may be changed between two events
+	ValueBytes int    // how many bytes after the mark are the value
+	// HeadBytes is how many of an event's first bytes are copied. Zero value:
+	// EventHeadBytes.
+	HeadBytes int
+
+	head  []byte
+	carry []byte
+	value []byte
+	found bool
+}
+
+// Feed scans the next bytes of a stream. It calls visit for each event that ends in them.
+func (s *EventScanner) Feed(p []byte, visit func(Event)) {
+	for len(p) > 0 {
+		end := bytes.IndexByte(p, '\n')
+		if end < 0 {
+			s.add(p)
+			return
+		}
+		s.add(p[:end])
+		if len(s.head) > 0 {
+			visit(Event{Head: s.head, Marked: s.found, Value: s.value})
+		}
+		s.head, s.carry, s.value, s.found = s.head[:0], s.carry[:0], s.value[:0], false
+		p = p[end+1:]
+	}
+}
+
+// add scans the next part of one event.
+func (s *EventScanner) add(part []byte) {
+	if missing := cmp.Or(s.HeadBytes, EventHeadBytes) - len(s.head); missing > 0 {
+		s.head = append(s.head, part[:min(len(part), missing)]...)
+	}
+	if s.found {
+		return
+	}
+	keep := len(s.Mark) + s.ValueBytes - 1
+	if len(s.carry) > 0 {
+		s.carry = append(s.carry, part[:min(len(part), keep)]...)
+		if s.findMark(s.carry) {
+			return
+		}
+	}
+	if len(part) > keep {
+		if s.findMark(part) {
+			return
+		}
+		s.carry = append(s.carry[:0], part[len(part)-keep:]...)
+		return
+	}
+	if len(s.carry) == 0 {
+		s.carry = append(s.carry, part...)
+	}
+	if surplus := len(s.carry) - keep; surplus > 0 {
+		s.carry = append(s.carry[:0], s.carry[surplus:]...)
+	}
+}
+
+func (s *EventScanner) findMark(in []byte) bool {
+	at := bytes.Index(in, s.Mark)
+	if at < 0 || len(in) < at+len(s.Mark)+s.ValueBytes {
+		return false
+	}
+	at += len(s.Mark)
+	s.value, s.found = append(s.value[:0], in[at:at+s.ValueBytes]...), true
+	return true
+}
