@@ -33,6 +33,7 @@ func order() []Place {
 		{Name: "slo", Apart: true, Except: []string{"report"}},
 		{Name: "usage", Apart: true, Except: []string{"report"}},
 		{Name: "storedjson", Apart: true},
+		{Name: "deflate", Apart: true},
 		{Name: "resource"},
 		{Name: "row"},
 		{Name: "transcode"},
