@@ -17,7 +17,7 @@ type segmentCoding struct {
 	cell func(*slot) *cell
 	// weak is guarded by slot.build.
 	weak     func(*slot) *weak.Pointer[segment]
-	compress func(*Form, *segment) (*segment, error)
+	compress func(*Form, *segment) *segment
 }
 
 func codingOf(encoding Encoding) segmentCoding {
@@ -25,7 +25,7 @@ func codingOf(encoding Encoding) segmentCoding {
 		return segmentCoding{
 			cell:     func(s *slot) *cell { return &s.zstd },
 			weak:     func(s *slot) *weak.Pointer[segment] { return &s.build.zstd },
-			compress: func(_ *Form, plain *segment) (*segment, error) { return plain.zstdCompressed(), nil },
+			compress: func(_ *Form, plain *segment) *segment { return plain.zstdCompressed() },
 		}
 	}
 	return segmentCoding{
@@ -35,17 +35,16 @@ func codingOf(encoding Encoding) segmentCoding {
 	}
 }
 
-func (f *Form) deflate(plain *segment) (*segment, error) {
-	seg, err := plain.deflated()
-	if err == nil && f.cfg.Framing.isWatch() {
+func (f *Form) deflate(plain *segment) *segment {
+	seg := plain.deflated()
+	if f.cfg.Framing.isWatch() {
 		seg.sizes = plain.itemSizes()
 	}
-	return seg, err
+	return seg
 }
 
 // compressedSegment returns the segment of a group compressed for gzip or zstd streams.
-// It is kept from its first reader on, for it is small. What it is made of is not, if the group
-// was not read before (Form.pass).
+// It is kept from its first reader on, for it is small. What a transcoder makes it of is not.
 func (f *Form) compressedSegment(m *Memo, entries []*resource.Entry, encoding Encoding) (*segment, error) {
 	own, inherited, keep := m.slotOf(f, entries)
 	coding := codingOf(encoding)
@@ -77,10 +76,7 @@ func (f *Form) compressedSegment(m *Memo, entries []*resource.Entry, encoding En
 	if seg := c.load(); seg != nil {
 		return seg, nil
 	}
-	seg, err := coding.compress(f, plain)
-	if err != nil {
-		return nil, err
-	}
+	seg := coding.compress(f, plain)
 	*shared = weak.Make(seg)
 	switch {
 	case !keep:

@@ -37,10 +37,10 @@
 // are immutable, so readers share them without a lock and without a count of references.
 //
 // Plain segments are kept while there is room. A slot also keeps the coding that a client
-// asked for, and in a tight budget the zstd segment, from
-// which the plain one is decompressed. What a transcoder writes is passed to its first reader
-// in pooled buffers (Form.pass), and kept from the second on. singles hold items that were asked for alone, until the whole group is
-// encoded. Segments of large objects are not kept plain: readers share them by weak
+// asked for, and in a tight budget the zstd segment, from which the plain one is decompressed.
+// What a transcoder writes is passed to its first reader in pooled buffers (Form.pass); each
+// later LIST keeps a share. singles hold items that were asked for alone, until the whole group
+// is encoded. Segments of large objects are not kept plain: readers share them by weak
 // pointers, the transient queue keeps the newest alive, and segmentAdmission bounds how
 // many bytes readers have at once.
 //

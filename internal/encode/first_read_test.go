@@ -90,15 +90,20 @@ func (w *fixture) list(t *testing.T, f *Form, all []group, encoding Encoding) st
 	return out.String()
 }
 
-// TestFirstListOfATightBudgetKeepsNothing lists more than the budget has room for. Only the
-// second LIST compresses what does not fit, and protobuf is never compressed.
-func TestFirstListOfATightBudgetKeepsNothing(t *testing.T) {
-	const objects, each = 960, 48
-	for framing, keepsCompressed := range map[Framing]bool{JSON: true, Protobuf: false} {
+// TestEachListKeepsAShare lists again and again. The first LIST keeps nothing, and no later one
+// keeps many groups, so that none costs much more than the first. In the end all groups are
+// kept: plain, or compressed if the budget is tight. Protobuf is never compressed.
+func TestEachListKeepsAShare(t *testing.T) {
+	const objects, each, rounds = 480, 24, 28
+	for _, test := range []struct {
+		framing    Framing
+		limit      int64
+		compressed bool
+	}{{JSON, 64 << 20, false}, {JSON, 128 << 10, true}, {Protobuf, 64 << 20, false}, {Protobuf, 128 << 10, false}} {
 		w := newFixture(t)
-		w.budget = NewBudget(128 << 10)
+		w.budget = NewBudget(test.limit)
 		all := w.storedGroups(t, objects, each)
-		f := w.transcodedForm(t, framing)
+		f := w.transcodedForm(t, test.framing)
 		plain := f.cfg
 		plain.Transcoder, plain.Budget = nil, nil
 		encoded, err := NewForm(plain)
@@ -107,23 +112,36 @@ func TestFirstListOfATightBudgetKeepsNothing(t *testing.T) {
 		}
 		want := w.list(t, encoded, all, Identity)
 		w.decoded.Store(0)
-		for round, compressed := range []bool{false, keepsCompressed} {
+		// Protobuf is measured first, and the first object is not proven then.
+		before, firstKept := 0, 0
+		if test.framing == Protobuf {
+			firstKept = 1
+		}
+		for round := range rounds {
 			if got := w.list(t, f, all, Identity); got != want {
-				t.Fatalf("framing %d: LIST %d differs", framing, round)
-			}
-			kept := 0
-			for _, g := range all {
-				if own, _, _ := g.memo.slotOf(f, g.entries); own.zstd.segment.Load() != nil {
-					kept++
-				}
-			}
-			if (kept > 0) != compressed {
-				t.Errorf("framing %d: %d compressed segments after LIST %d", framing, kept, round)
+				t.Fatalf("%+v: LIST %d differs", test, round)
 			}
 			collectGarbage() // Weak pointers end.
+			warm, compressed := 0, 0
+			for _, g := range all {
+				own, _, _ := g.memo.slotOf(f, g.entries)
+				if !own.cold() {
+					warm++
+				}
+				if own.zstd.segment.Load() != nil {
+					compressed++
+				}
+			}
+			if warm > before+len(all)/keepShare+1 || round == 0 && warm > firstKept || compressed > 0 && !test.compressed {
+				t.Errorf("%+v: %d groups are kept after LIST %d, %d of them compressed, and %d before", test, warm, round, compressed, before)
+			}
+			before = warm
+		}
+		if before < len(all) && (test.compressed || test.limit > 1<<20) {
+			t.Errorf("%+v: only %d of %d groups are kept in the end", test, before, len(all))
 		}
 		if n := w.decoded.Load(); n > each {
-			t.Errorf("framing %d: %d objects were decoded", framing, n)
+			t.Errorf("%+v: %d objects were decoded", test, n)
 		}
 	}
 }

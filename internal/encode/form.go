@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,6 +81,8 @@ type Form struct {
 	alone *listEnvelope
 	// bookmarks has the newest bookmarks. Only forms of watches have any.
 	bookmarks bookmarkFrames
+	// turns is how many slots have taken a turn (see slot.takesTurn).
+	turns atomic.Uint32
 }
 
 // NewForm makes a form. It checks that the encoder writes an empty list, or a frame, in

@@ -8,14 +8,16 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/flate"
+
+	"github.com/millrace/millrace/internal/deflate"
 )
 
-// Segments are compressed apart from one another and end on a byte boundary (a sync flush).
-// So any sequence of them under one gzip header is a valid stream (RFC 1951, 3.2.4; RFC
-// 1952). Bytes that are too few to be worth compressing are sent as a stored block.
+// Segments are compressed apart from one another and end on a byte boundary (a sync flush),
+// by package deflate. So any sequence of them under one gzip header is a valid stream (RFC
+// 1951, 3.2.4; RFC 1952). Bytes that are too few to be worth compressing are sent as a stored
+// block. The library compresses frames of watches and pieces of documents.
 
-// deflateLevel was chosen by docs/bench/list.md: level 1 takes an eighth less CPU and makes half
-// as many bytes more; level 5 takes two fifths more, and makes a tenth less.
+// deflateLevel is the library's level for frames and pieces.
 const deflateLevel = 3
 
 // gzipHeader has no name and no time. Its extra flags and operating system are those that
@@ -31,19 +33,17 @@ var deflateEmptyBlock = []byte{0, 0, 0, 0xff, 0xff}
 // maxStoredBlock is the largest stored block in bytes (RFC 1951, 3.2.4).
 const maxStoredBlock = 1<<16 - 1
 
-// segmentDeflaters compress segments, which refer to nothing before them. frameDeflaters
-// compress frames, which may refer to the frame before. They have a pool of their own,
-// because Reset does not take the dictionary from a writer that once had one. fastDeflaters
-// compress bytes that are sent once.
+// pieceDeflaters compress pieces, which refer to nothing before them. frameDeflaters compress
+// frames, which may refer to the frame before. They have a pool of their own, because Reset
+// does not take the dictionary from a writer that once had one.
 var (
-	segmentDeflaters = deflaterPool(deflateLevel)
-	frameDeflaters   = deflaterPool(deflateLevel)
-	fastDeflaters    = deflaterPool(flate.BestSpeed)
+	pieceDeflaters = deflaterPool()
+	frameDeflaters = deflaterPool()
 )
 
-func deflaterPool(level int) *sync.Pool {
+func deflaterPool() *sync.Pool {
 	return &sync.Pool{New: func() any {
-		w, err := flate.NewWriter(nil, level)
+		w, err := flate.NewWriter(nil, deflateLevel)
 		if err != nil {
 			panic(err) // the level is a constant
 		}
@@ -51,15 +51,13 @@ func deflaterPool(level int) *sync.Pool {
 	}}
 }
 
-// deflate compresses src to blocks that end on a byte boundary and refer to nothing before
+// deflated compresses src to blocks that end on a byte boundary and refer to nothing before
 // them. The result is the caller's.
-func deflate(src []byte) ([]byte, error) {
+func deflated(src []byte) []byte {
 	out := scratchBuffers.Get().(*bytes.Buffer)
 	defer putScratch(out)
-	if err := deflateTo(out, src, segmentDeflaters); err != nil {
-		return nil, err
-	}
-	return bytes.Clone(out.Bytes()), nil
+	out.Write(deflate.Append(out.AvailableBuffer(), src))
+	return bytes.Clone(out.Bytes())
 }
 
 // deflateWindow is how many bytes deflate can refer back (RFC 1951).
@@ -80,20 +78,6 @@ func deflateAfter(src, before []byte) ([]byte, error) {
 		return nil, fmt.Errorf("deflate frame: %w", err)
 	}
 	return bytes.Clone(out.Bytes()), nil
-}
-
-// deflateTo appends src, compressed by a writer of the pool, to out.
-func deflateTo(out *bytes.Buffer, src []byte, pool *sync.Pool) error {
-	w := pool.Get().(*flate.Writer)
-	defer pool.Put(w)
-	w.Reset(out)
-	if _, err := w.Write(src); err != nil {
-		return fmt.Errorf("deflate segment: %w", err)
-	}
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("deflate segment: %w", err)
-	}
-	return nil
 }
 
 // appendStored appends src as stored blocks.

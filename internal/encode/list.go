@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/deflate"
 	"github.com/millrace/millrace/internal/resource"
 )
 
@@ -266,21 +267,17 @@ func (l *List) prefetcher(encoding Encoding) *prefetcher {
 
 // Compress compresses an answer as a whole, for objects that are sent once. src stays the
 // caller's; with Identity it is the result.
-func Compress(src []byte, encoding Encoding) ([]byte, error) {
+func Compress(src []byte, encoding Encoding) []byte {
 	switch encoding {
 	case Zstd:
-		return codec().encoder.EncodeAll(src, make([]byte, 0, len(src)/6+64)), nil
+		return codec().encoder.EncodeAll(src, make([]byte, 0, len(src)/6+64))
 	case Identity:
-		return src, nil
-	}
-	deflated, err := deflate(src)
-	if err != nil {
-		return nil, err
+		return src
 	}
 	var sum gzipSum
 	sum.addBytes(src)
-	out := append(make([]byte, 0, len(deflated)+32), gzipHeader...)
-	return sum.appendTrailer(append(out, deflated...)), nil
+	out := append(make([]byte, 0, len(src)/6+64), gzipHeader...)
+	return sum.appendTrailer(deflate.Append(out, src))
 }
 
 func wrapWrite(err error) error {

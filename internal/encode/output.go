@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"sync"
+
+	"github.com/millrace/millrace/internal/deflate"
 )
 
 // Encoding is a content coding of HTTP (RFC 9110, 8.4.1).
@@ -86,9 +88,7 @@ func (o *output) plain(part []byte) error {
 
 // compressed adds a segment that is compressed with the output's coding.
 func (o *output) compressed(w *segment) error {
-	if err := o.compress(); err != nil {
-		return err
-	}
+	o.compress()
 	segment := w.bytes
 	switch o.encoding {
 	case Gzip:
@@ -113,11 +113,11 @@ func (o *output) compressed(w *segment) error {
 }
 
 // compress moves the pending bytes to the ready ones.
-func (o *output) compress() error {
+func (o *output) compress() {
 	src := o.pending
 	o.pending = o.pending[:0]
 	if len(src) == 0 {
-		return nil
+		return
 	}
 	switch o.encoding {
 	case Identity:
@@ -128,11 +128,10 @@ func (o *output) compress() error {
 		o.sum.addBytes(src)
 		if o.stored = len(src) <= maxUncompressed; o.stored {
 			o.ready.Write(appendStored(o.ready.AvailableBuffer(), src))
-			return nil
+			return
 		}
-		return deflateTo(&o.ready, src, fastDeflaters)
+		o.ready.Write(deflate.Append(o.ready.AvailableBuffer(), src))
 	}
-	return nil
 }
 
 // maxUncompressed is the number of bytes that are not worth compressing, such as a
@@ -141,18 +140,14 @@ const maxUncompressed = 128
 
 // flush writes everything that was added.
 func (o *output) flush() error {
-	if err := o.compress(); err != nil {
-		return err
-	}
+	o.compress()
 	return o.drain()
 }
 
 // sync writes everything, so that the client can decode all of it. Some decoders hold back
 // the bytes of a stored block until another block begins, so sync begins an empty one.
 func (o *output) sync() error {
-	if err := o.compress(); err != nil {
-		return err
-	}
+	o.compress()
 	if o.stored {
 		o.ready.Write(deflateEmptyBlock)
 		o.stored = false
@@ -171,9 +166,7 @@ func (o *output) drain() error {
 
 // end writes the remaining bytes and the trailer.
 func (o *output) end() error {
-	if err := o.compress(); err != nil {
-		return err
-	}
+	o.compress()
 	switch o.encoding {
 	case Gzip:
 		o.ready.Write(o.sum.appendTrailer(o.ready.AvailableBuffer()))

@@ -1,6 +1,8 @@
 package encode
 
 import (
+	"slices"
+
 	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/transcode"
 )
@@ -17,17 +19,26 @@ func (p *passedSegment) release() {
 	p.builder.release()
 }
 
-// pass encodes a group for its first reader, in pooled buffers. It returns nil if the group
-// was read before, or is not written by a transcoder.
+const (
+	// One in keepShare groups is kept by each LIST behind the first one, and one in
+	// keepShareTight if the budget is tight, when keeping includes compression. So no LIST
+	// costs much more than the first (docs/bench/list.md).
+	keepShare      = 6
+	keepShareTight = 12
+)
+
+// pass encodes a group for one reader, in pooled buffers. It returns nil if the group is to be
+// kept, or is not written by a transcoder.
 //
 // To keep the bytes of a first LIST costs as much as to transcode them: memory that is
 // touched for the first time, garbage collections, and compression if the budget is tight.
-// Many large LISTs have no successor: an informer lists once. So the second reader pays for
-// what is kept. The cost is that a resource which is listed again is encoded twice. One whose
-// fingerprints are known is passed each time if the budget is tight, because it is spliced
-// faster than unpacked.
+// Many large LISTs have no successor: an informer lists once. If the second one kept
+// everything, it would cost twice as much as the first. So each later one keeps a share of the
+// groups, until all that fit are kept. The cost is that a resource which is listed again and
+// again is encoded some times over. One whose fingerprints are known is passed each time if
+// the budget is tight, because it is spliced faster than unpacked.
 func (f *Form) pass(m *Memo, entries []*resource.Entry) (*passedSegment, error) {
-	own, inherited, _ := m.slotOf(f, entries)
+	own, inherited, keep := m.slotOf(f, entries)
 	if !f.passes(own, inherited) {
 		return nil, nil
 	}
@@ -37,15 +48,51 @@ func (f *Form) pass(m *Memo, entries []*resource.Entry) (*passedSegment, error) 
 	if shared != nil {
 		return nil, nil
 	}
-	return f.passOnce(own, fingerprints)
+	tight := f.cfg.Budget.tight(own.estimatedSize())
+	turn := own.takesTurn(f, tight)
+	if turn && !tight {
+		return nil, nil
+	}
+	p, err := f.encodeOnce(own, fingerprints)
+	if err == nil && turn && keep && fingerprints == nil {
+		own.build.Lock()
+		defer own.build.Unlock()
+		f.keepPassedLocked(m, own, p)
+	}
+	return p, err
 }
 
-// passLocked is pass with own.build held.
+// takesTurn counts a reader, and reports whether the slot's segment is to be kept for others.
+// Neighbouring slots take turns.
+func (s *slot) takesTurn(f *Form, tight bool) bool {
+	readers := s.readers.Add(1)
+	if readers == 1 {
+		s.turn.Store(f.turns.Add(1))
+	}
+	share := uint32(keepShare)
+	if tight {
+		share = keepShareTight
+	}
+	return readers > 1 && (readers+s.turn.Load())%share == 0
+}
+
+// keepPassedLocked keeps a segment compressed from which plain ones are made in a tight
+// budget. own.build is held.
+func (f *Form) keepPassedLocked(m *Memo, own *slot, p *passedSegment) {
+	if own.zstd.load() != nil {
+		return
+	}
+	z := p.segment.zstdCompressed()
+	z.ends = slices.Clone(z.ends)
+	m.keep(f.cfg.Budget, f.cfg.Budget.keepCompressed, &own.zstd, z)
+}
+
+// passLocked is pass with own.build held, for a segment that is kept in another coding.
 func (f *Form) passLocked(own, inherited *slot) (*passedSegment, error) {
 	if !f.passes(own, inherited) || own.build.plain.Value() != nil {
 		return nil, nil
 	}
-	return f.passOnce(own, own.build.fingerprints)
+	return f.encodeOnce(own, own.build.fingerprints)
 }
 
 // passes reports whether there is nothing that a slot's segment could be made of.
@@ -53,10 +100,8 @@ func (f *Form) passes(own, inherited *slot) bool {
 	return f.transcodes() && f.cfg.Budget != nil && inherited == nil && !own.large() && !own.copyable()
 }
 
-func (f *Form) passOnce(own *slot, fingerprints []transcode.Fingerprint) (*passedSegment, error) {
-	if own.passed.Swap(true) && (fingerprints == nil || !f.cfg.Budget.tight(own.estimatedSize())) {
-		return nil, nil
-	}
+// encodeOnce encodes a group in pooled buffers.
+func (f *Form) encodeOnce(own *slot, fingerprints []transcode.Fingerprint) (*passedSegment, error) {
 	b := segmentBuilders.Get().(*segmentBuilder)
 	p := &passedSegment{segment: segment{bytes: b.segment[:0], ends: b.ends[:0]}, builder: b}
 	if err := f.appendEntries(&p.segment, own.entries, &b.item, fingerprints, nil); err != nil {

@@ -52,8 +52,14 @@ func NewPiece(plain []byte) (Piece, error) {
 	}
 	var out bytes.Buffer
 	out.Grow(len(plain)/8 + 64)
-	if err := deflateTo(&out, plain, segmentDeflaters); err != nil {
-		return Piece{}, err
+	w := pieceDeflaters.Get().(*flate.Writer)
+	defer pieceDeflaters.Put(w)
+	w.Reset(&out)
+	if _, err := w.Write(plain); err != nil {
+		return Piece{}, fmt.Errorf("deflate piece: %w", err)
+	}
+	if err := w.Flush(); err != nil {
+		return Piece{}, fmt.Errorf("deflate piece: %w", err)
 	}
 	return Piece{deflated: bytes.Clone(out.Bytes()), crc: sum.crc, size: sum.size}, nil
 }

@@ -86,12 +86,8 @@ func (seg *segment) itemSizes() []uint32 {
 }
 
 // deflated compresses a plain segment for clients that accept gzip.
-func (seg *segment) deflated() (*segment, error) {
-	b, err := deflate(seg.bytes)
-	if err != nil {
-		return nil, err
-	}
-	return &segment{bytes: b, crc: crc32.ChecksumIEEE(seg.bytes), size: seg.size}, nil
+func (seg *segment) deflated() *segment {
+	return &segment{bytes: deflated(seg.bytes), crc: crc32.ChecksumIEEE(seg.bytes), size: seg.size}
 }
 
 // zstdCompressed compresses a plain segment, for clients that accept zstd and for a tight

@@ -30,8 +30,9 @@ type slot struct {
 		// fingerprints are those of all entries, if Form.measure has looked at them.
 		fingerprints []transcode.Fingerprint
 	}
-	// passed says that a reader was sent the segment and it was not kept (see Form.pass).
-	passed atomic.Bool
+	// readers counts those that were sent the segment or had it kept, and turn is which of
+	// them has it kept (see slot.takesTurn).
+	readers, turn atomic.Uint32
 	*cells
 	// singles has a cell for each entry that may be asked for alone, nil before the first
 	// such request. A filled cell stays filled until the whole group is encoded.

@@ -34,6 +34,7 @@ func order() []Place {
 		{Name: "usage", Apart: true, Except: []string{"report"}},
 		{Name: "storedjson", Apart: true},
 		{Name: "sentobject", Apart: true, Except: []string{"storedjson"}},
+		{Name: "deflate", Apart: true},
 		{Name: "resource"},
 		{Name: "row"},
 		{Name: "transcode"},

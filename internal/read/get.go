@@ -46,9 +46,7 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	if len(body) <= compressThreshold {
 		encoding = encode.Identity
 	}
-	if body, err = encode.Compress(body, encoding); err != nil {
-		return q.passOnEncoding(err)
-	}
+	body = encode.Compress(body, encoding)
 	q.account.objects, q.account.compressed = 1, encoding
 	w, observed := q.observe(w, req, "GET")
 	defer observed(0)

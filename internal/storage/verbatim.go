@@ -79,7 +79,7 @@ func (d *Decorator) decorateVerbatim(cfg Config, gr schema.GroupResource, transf
 		cfg.Cache, cfg.Consistent = backend.Cache, backend.Consistent
 		cfg.Verbatim = &Verbatim{Format: sentobject.Protobuf}
 		if d.Scan != nil {
-			cfg.Verbatim.scan = d.Scan(gr)
+			cfg.Verbatim.scan = d.Scan(gr, cfg.New(), hasOnlyMetadata(cfg.Attributes))
 		}
 		if cfg.Verbatim.scan != nil {
 			cfg.Verbatim.fields = verbatimFields[gr]
