@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/analyze/price"
 	"github.com/millrace/millrace/internal/analyze/profile"
+	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/report"
 )
 
@@ -26,11 +27,14 @@ const (
 
 // Thresholds of findings. docs/guides/analyze.md explains them.
 const (
-	// A finding must save worthShare of all CPU, or worthCPU processors.
+	// A finding must save worthCPU processors, or worthShare of all CPU and leastCPU.
 	worthShare = 0.005
-	worthCPU   = 0.01
+	worthCPU   = 0.001
+	leastCPU   = 0.0001
 	// An instance polls if it lists so often, and so many times an hour.
 	polledLists, polledListsHourly = 5, 2
+	// People use kubectl by hand. Scripts send more.
+	kubectlHourly = 60
 	// GETs of a single object are common: they count from so many a second.
 	polledGets, polledGetsPerSecond = 300, 0.2
 	// An instance that watches lists anew after a restart, and after an error now and then.
@@ -61,7 +65,7 @@ func (l *ledger) findings() []Finding {
 				have.SavedCPU, have.SavedBytes = have.SavedCPU+f.SavedCPU, have.SavedBytes+f.SavedBytes
 				continue
 			}
-			f.FlowSchema = flowSchema(f)
+			f.FlowSchema, f.source = flowSchema(f), r.Source
 			byKey[key] = f
 			all = append(all, f)
 		}
@@ -71,6 +75,9 @@ func (l *ledger) findings() []Finding {
 	})
 	list := make([]Finding, len(all))
 	for i, f := range all {
+		if f.Why == "" {
+			f.Why = f.why()
+		}
 		list[i] = *f
 	}
 	return list
@@ -78,7 +85,7 @@ func (l *ledger) findings() []Finding {
 
 // worth reports whether a saving is worth a finding.
 func (l *ledger) worth(savedCPU float64) bool {
-	return savedCPU >= worthShare*l.total.CPU || savedCPU >= worthCPU*l.period
+	return savedCPU >= worthCPU*l.period || savedCPU >= worthShare*l.total.CPU && savedCPU >= leastCPU*l.period
 }
 
 // hourly is how often an instance sends the requests of a row in an hour.
@@ -86,7 +93,7 @@ func (r *row) hourly() float64 { return r.each() / r.period * 3600 }
 
 // subject names the client of a row, with its instances.
 func (r *row) subject() string {
-	name := r.Name()
+	name := display.Clean(r.Name())
 	if name == "" {
 		name = "A client without a name"
 	}
@@ -96,16 +103,16 @@ func (r *row) subject() string {
 	return name
 }
 
-// why says what requests cost.
-func (r *row) why() string {
-	n := max(1, float64(r.Requests))
-	return fmt.Sprintf("Each looks at %s objects (%s) in %s to return %s; together %s of CPU.",
-		count(float64(r.Scanned)/n), size(float64(r.ScannedBytes)/n), r.Source, count(float64(r.Objects)/n), seconds(r.CPU))
+// why says what the requests of a finding cost.
+func (f *Finding) why() string {
+	n := max(1, float64(f.Cost.Requests))
+	return fmt.Sprintf("%s requests, each looking at %s objects (%s) in %s to return %s (%s); together %s of CPU.", display.Count(n),
+		display.Count(float64(f.Cost.Scanned)/n), display.Size(float64(f.Cost.ScannedBytes)/n), f.source, display.Count(float64(f.Cost.Objects)/n), display.Size(float64(f.Cost.Bytes)/n), display.Seconds(f.Cost.CPU))
 }
 
 // what names the collection of a row.
 func (r *row) what() string {
-	name := r.Resource
+	name := display.Clean(r.Resource)
 	switch {
 	case r.Scope == report.ScopeNamespace:
 		name += " of a namespace"
@@ -113,18 +120,21 @@ func (r *row) what() string {
 		name = "all " + name
 	}
 	if r.Selectors != "" {
-		name += " by " + r.Selectors
+		name += " by " + display.Clean(r.Selectors)
 	}
 	return name
 }
 
 func (l *ledger) polling(r *row) *Finding {
-	isGet := r.Verb == "get" && r.Scope == report.ScopeName && r.Resource != "leases.coordination.k8s.io" && !strings.Contains(r.Resource, "/")
+	isGet := r.Verb == "get" && r.Scope == report.ScopeName && r.Resource != leases && !strings.Contains(r.Resource, "/")
 	isList := r.Verb == "list" && r.anew()
 	if r.watched() || !isGet && !isList || r.Version == "" {
 		return nil
 	}
 	if isGet && (r.each() < polledGets || r.each()/r.period < polledGetsPerSecond) || isList && (r.each() < polledLists || r.hourly() < polledListsHourly) {
+		return nil
+	}
+	if r.UserAgent == kubectl && r.hourly() < kubectlHourly {
 		return nil
 	}
 	once := l.model.costOf(&r.Shape, float64(r.Fleet))
@@ -135,8 +145,8 @@ func (l *ledger) polling(r *row) *Finding {
 	if !l.worth(saved) {
 		return nil
 	}
-	f := &Finding{Kind: kindPolling, Cost: r.Cost, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(once.Bytes), Why: r.why(), Instead: watchExample(r.Shape)}
-	f.Sentence = fmt.Sprintf("%s polls %s: each instance asks every %s and never watches.", r.subject(), r.what(), seconds(r.period/r.each()))
+	f := &Finding{Kind: kindPolling, Cost: r.Cost, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(once.Bytes), Instead: watchExample(r.Shape)}
+	f.Sentence = fmt.Sprintf("%s polls %s: each instance asks every %s and never watches.", r.subject(), r.what(), display.Seconds(r.period/r.each()))
 	f.Setting = "Use an informer, or list once with resourceVersion=0 and watch from there: a watch sends changes only."
 	if r.Revision == report.RevisionUnset {
 		f.Setting += " As long as it polls, resourceVersion=0 spares the question to etcd."
@@ -165,9 +175,9 @@ func (l *ledger) relistLoop(r *row) *Finding {
 	if !l.worth(r.CPU - once.CPU) {
 		return nil
 	}
-	f := &Finding{Kind: kindRelistLoop, Cost: r.Cost, SavedCPU: r.CPU - once.CPU, SavedBytes: float64(r.Bytes - once.Bytes), Why: r.why(), Instead: watchExample(r.Shape)}
+	f := &Finding{Kind: kindRelistLoop, Cost: r.Cost, SavedCPU: r.CPU - once.CPU, SavedBytes: float64(r.Bytes - once.Bytes), Instead: watchExample(r.Shape)}
 	f.Sentence = fmt.Sprintf("%s reads %s anew %s times an hour from each instance, although it watches them: %s watches, of which %s ended with 410.",
-		r.subject(), r.what(), count(r.hourly()), count(r.use.watches), count(r.use.gone))
+		r.subject(), r.what(), display.Count(r.hourly()), display.Count(r.use.watches), display.Count(r.use.gone))
 	f.Setting = "Resume a watch that ended with the resourceVersion of its last event or bookmark, and list again only after 410. Ask for bookmarks, and wait longer after each failure."
 	return f
 }
@@ -182,8 +192,7 @@ func (l *ledger) limitIgnored(r *row) *Finding {
 	if saved := r.CPU - page.CPU; l.worth(saved) && float64(r.Objects)/float64(r.Requests) > float64(r.Limit) {
 		return &Finding{
 			Kind: kindLimitIgnored, Cost: r.Cost, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(page.Bytes), Instead: example(&instead, watchParameters{}),
-			Sentence: fmt.Sprintf("%s asks for %s in pages of %d with resourceVersion=0: the server ignores the limit then and sends all %s objects.", r.subject(), r.what(), r.Limit, count(float64(r.Objects)/float64(r.Requests))),
-			Why:      r.why(),
+			Sentence: fmt.Sprintf("%s asks for %s in pages of %d with resourceVersion=0: the server ignores the limit then and sends all %s objects.", r.subject(), r.what(), r.Limit, display.Count(float64(r.Objects)/float64(r.Requests))),
 			Setting:  "Leave resourceVersion out where the first pages are enough, or to hold a page at a time. Where all objects are wanted, drop the limit. The saving is that of taking one page.",
 		}
 	}
@@ -191,13 +200,13 @@ func (l *ledger) limitIgnored(r *row) *Finding {
 }
 
 func (l *ledger) revisionUnset(r *row) *Finding {
-	if r.Verb != "list" || r.Revision != report.RevisionUnset || r.UserAgent == "kubectl" || float64(r.Requests)/r.period*3600 < unsetHourly || slices.Contains(uncached, r.Resource) {
+	if r.Verb != "list" || r.Revision != report.RevisionUnset || r.UserAgent == kubectl || float64(r.Requests)/r.period*3600 < unsetHourly || r.CPU < leastCPU*r.period || slices.Contains(uncached, r.Resource) {
 		return nil
 	}
 	instead := r.Shape
 	instead.Revision = report.RevisionAny
 	cached := l.model.costOf(&instead, float64(r.Requests))
-	f := &Finding{Kind: kindRevisionUnset, Cost: r.Cost, SavedCPU: r.CPU - cached.CPU, Instead: example(&instead, watchParameters{}), Why: r.why()}
+	f := &Finding{Kind: kindRevisionUnset, Cost: r.Cost, SavedCPU: r.CPU - cached.CPU, Instead: example(&instead, watchParameters{})}
 	f.Sentence = fmt.Sprintf("%s lists %s without a resourceVersion.", r.subject(), r.what())
 	f.Setting = "Set ResourceVersion: \"0\" in ListOptions, if an answer may be a moment old: it then comes from the cache without a question to etcd."
 	if r.Source == fromEtcd {
@@ -219,21 +228,21 @@ func (l *ledger) namespaceSelector(r *row) *Finding {
 	instead := r.Shape
 	instead.Scope = report.ScopeNamespace
 	instead.Selectors = report.FormatSelectors(r.SelectorKeys("labels"), slices.DeleteFunc(fields, func(key string) bool { return key == namespaceField }))
-	f := &Finding{Kind: kindNamespace, Cost: r.Cost, Instead: example(&instead, watchParameters{r.Bookmarks, r.InitialEvents}), Why: r.why()}
+	f := &Finding{Kind: kindNamespace, Cost: r.Cost, Instead: example(&instead, watchParameters{r.Bookmarks, r.InitialEvents})}
 	if r.Verb == "list" {
 		f.SavedCPU = r.CPU - l.model.costOf(&instead, float64(r.Requests)).CPU
 	}
 	if !l.worth(f.SavedCPU) {
 		return nil
 	}
-	f.Sentence = fmt.Sprintf("%s selects %s by the field metadata.namespace: the server looks at the objects of all namespaces.", r.subject(), r.Resource)
+	f.Sentence = fmt.Sprintf("%s selects %s by the field metadata.namespace: the server looks at the objects of all namespaces.", r.subject(), display.Clean(r.Resource))
 	f.Setting = "Ask the namespace itself (in client-go Pods(\"NAMESPACE\").List, in informers WithNamespace): the answer is the same, and needs no right to other namespaces."
 	return f
 }
 
 func (l *ledger) allNamespaces(r *row) *Finding {
 	who := l.clients[r.Client]
-	if r.Verb != "list" || r.Scope != report.ScopeCluster || r.Selectors != "" || who.namespace == "" || who.several || slices.Contains(clusterScoped, r.Resource) || r.Requests < 2 {
+	if r.Verb != "list" || r.Scope != report.ScopeCluster || r.Selectors != "" || who.namespace == "" || who.several || slices.Contains(clusterScoped, r.Resource) || r.watched() || r.Requests < 2 {
 		return nil
 	}
 	instead := r.Shape
@@ -241,8 +250,8 @@ func (l *ledger) allNamespaces(r *row) *Finding {
 	narrow := l.model.costOf(&instead, float64(r.Requests))
 	if saved := r.CPU - narrow.CPU; l.worth(saved) {
 		return &Finding{
-			Kind: kindAllNamespaces, Cost: r.Cost, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(narrow.Bytes), Instead: example(&instead, watchParameters{}), Why: r.why(),
-			Sentence: fmt.Sprintf("%s lists %s of all namespaces, and reads and writes objects of one namespace only (%s).", r.subject(), r.Resource, who.namespace),
+			Kind: kindAllNamespaces, Cost: r.Cost, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(narrow.Bytes), Instead: example(&instead, watchParameters{}),
+			Sentence: fmt.Sprintf("%s lists %s of all namespaces, and reads and writes objects of one namespace only (%s).", r.subject(), display.Clean(r.Resource), display.Clean(who.namespace)),
 			Setting:  "List that namespace (in client-go Pods(\"NAMESPACE\").List, in informers WithNamespace, in controller-runtime cache.Options.DefaultNamespaces), and take the right to list the others away.",
 		}
 	}
@@ -254,7 +263,7 @@ func (l *ledger) noBookmarks(r *row) *Finding {
 		return nil
 	}
 	return &Finding{
-		Kind: kindNoBookmarks, Cost: r.Cost, Instead: example(&r.Shape, watchParameters{true, r.InitialEvents}), Why: fmt.Sprintf("%s watches began, %s ended with 410.", count(r.Requests), count(r.use.gone)),
+		Kind: kindNoBookmarks, Cost: r.Cost, Instead: example(&r.Shape, watchParameters{true, r.InitialEvents}), Why: fmt.Sprintf("%s watches began, %s ended with 410.", display.Count(r.Requests), display.Count(r.use.gone)),
 		Sentence: fmt.Sprintf("%s watches %s without bookmarks: on a quiet resource its resourceVersion becomes too old, and the next watch ends with 410 and a LIST of everything.", r.subject(), r.what()),
 		Setting:  "Set AllowWatchBookmarks: true in ListOptions and keep the resourceVersion of each bookmark.",
 	}
@@ -265,8 +274,8 @@ func (l *ledger) shortWatches(r *row) *Finding {
 		return nil
 	}
 	return &Finding{
-		Kind: kindShortWatches, Cost: r.Cost, SavedCPU: r.CPU * (1 - min(1, r.MeanSeconds/300)), Instead: r.example(), Why: fmt.Sprintf("%s watches ended, after %s on average.", count(r.cell.ended), seconds(r.MeanSeconds)),
-		Sentence: fmt.Sprintf("%s begins its watch of %s again every %s.", r.subject(), r.what(), seconds(r.MeanSeconds)),
+		Kind: kindShortWatches, Cost: r.Cost, SavedCPU: r.CPU * (1 - min(1, r.MeanSeconds/300)), Instead: r.example(), Why: fmt.Sprintf("%s watches ended, after %s on average.", display.Count(r.cell.ended), display.Seconds(r.MeanSeconds)),
+		Sentence: fmt.Sprintf("%s begins its watch of %s again every %s.", r.subject(), r.what(), display.Seconds(r.MeanSeconds)),
 		Setting:  "Let a watch last: set no timeoutSeconds below 300, no timeout of the HTTP client and no idle timeout of a proxy that is shorter than the minute between bookmarks.",
 	}
 }
@@ -279,7 +288,7 @@ func (l *ledger) json(r *row) *Finding {
 	if !l.worth(saved) {
 		return nil
 	}
-	f := &Finding{Kind: kindJSON, Cost: r.Cost, SavedCPU: saved, Why: r.why(), Instead: r.example() + "\nAccept: application/vnd.kubernetes.protobuf"}
+	f := &Finding{Kind: kindJSON, Cost: r.Cost, SavedCPU: saved, Instead: r.example() + "\nAccept: application/vnd.kubernetes.protobuf"}
 	f.SavedBytes = float64(r.Bytes) * (1 - l.model.objectBytes(r.Resource, price.Protobuf)/l.model.objectBytes(r.Resource, price.JSON))
 	f.Sentence = fmt.Sprintf("%s reads %s as JSON.", r.subject(), r.what())
 	f.Setting = "Ask for protobuf (Accept: application/vnd.kubernetes.protobuf; in client-go rest.Config.ContentType): it is smaller, and cheaper to encode and to decode. Where the library has none, ask for metadata only (as=PartialObjectMetadataList), if that is all that is read."

@@ -20,6 +20,8 @@ var (
 	}
 )
 
+const kubectl = "kubectl"
+
 // form returns the form in which a program asks for a resource. sure is false if that is
 // not known, and JSON is taken: the default of most libraries.
 func (o *Options) form(program, verb, resource string) (form string, sure bool) {
@@ -29,7 +31,7 @@ func (o *Options) form(program, verb, resource string) (form string, sure bool) 
 		switch {
 		case slices.Contains(protobufPrograms, program):
 			form, sure = price.Protobuf, true
-		case program == "kubectl" && verb == "list":
+		case program == kubectl && verb == "list":
 			form, sure = price.Table, true
 		case slices.ContainsFunc(jsonPrograms, func(known string) bool { return strings.EqualFold(known, program) }):
 			form, sure = price.JSON, true

@@ -242,9 +242,9 @@ func (m *model) one(s *report.Shape, initial bool) oneRequest {
 	one.tier = one.work
 	one.tier.Scanned = 0 // an index, or the position of a page
 	if m.fromEtcd(s) {
-		one.work.EtcdBytes = o.processed * r.Bytes
+		one.work.EtcdBytes, one.work.EtcdSentBytes = o.processed*r.Bytes, one.jsonBytes
 		if s.Verb == "get" {
-			one.work.EtcdBytes, one.work.EtcdGets = 0, 1
+			one.work.EtcdBytes, one.work.EtcdSentBytes, one.work.EtcdGets = 0, 0, 1
 		} else {
 			one.work.Scanned = 0 // the price of a byte from etcd has it
 		}

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/millrace/millrace/internal/analyze/price"
@@ -105,6 +106,9 @@ type Finding struct {
 	// FlowSchema is a FlowSchema and a PriorityLevelConfiguration that bound the client
 	// until it is repaired.
 	FlowSchema string `json:"flowSchema,omitempty"`
+
+	// source is where the objects come from.
+	source string
 }
 
 // Start is what the start of one instance of a client costs, and a start of all.
@@ -144,4 +148,9 @@ type Moment struct {
 	Requests uint64    `json:"requests"`
 	Lists    uint64    `json:"lists"`
 	Watches  uint64    `json:"watches"`
+}
+
+// compareClients orders by CPU, the most expensive first.
+func compareClients(a, b ClientCost) int {
+	return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name(), b.Name()))
 }

@@ -34,6 +34,8 @@ type ledger struct {
 	model   *model
 }
 
+const leases = "leases.coordination.k8s.io"
+
 // clientUse is what a client does in all.
 type clientUse struct {
 	fleet int
@@ -83,9 +85,10 @@ func (u *clientUse) use(resource string) *resourceUse {
 	return u.uses[resource]
 }
 
-// note adds the namespace of a cell.
+// note adds the namespace of a cell. Leases are left out: they say where a program's
+// replicas elect one, or a node reports itself.
 func (u *clientUse) note(key *cellKey, v *cell) {
-	if key.shape.Scope == report.ScopeCluster || v.namespace == "" {
+	if key.shape.Scope == report.ScopeCluster || v.namespace == "" || key.shape.Resource == leases {
 		return
 	}
 	if u.namespace == "" {

@@ -130,7 +130,8 @@ func (s *Server) derive(m measured) error {
 }
 
 // deriveEtcd sets the stock server's prices of reads from etcd, out of a report of a server
-// without a watch cache: a LIST of one node's pods reads all pods, and a GET one.
+// without a watch cache: a LIST of one node's pods reads all pods, a LIST of all sends them,
+// and a GET reads one.
 func (l *List) deriveEtcd(file string) error {
 	var r listReport
 	if err := readReport(file, &r); err != nil {
@@ -144,6 +145,7 @@ func (l *List) deriveEtcd(file string) error {
 	l.Sources = append(l.Sources, file)
 	s := &l.Stock
 	s.EtcdByteNanos = 1000*atLeastZero(m.micros("pods-of-node")-s.RequestMicros)/all.Bytes - s.ByteNanos[JSON]*node.Bytes/all.Bytes
+	s.EtcdSentByteNanos = 1000*atLeastZero(m.micros("pods-json")-s.RequestMicros)/all.Bytes - s.ByteNanos[JSON] - s.EtcdByteNanos
 	s.EtcdRequestMicros = atLeastZero(m.micros("pod-get") - s.RequestMicros - s.ByteNanos[JSON]*m["pod-get"].Bytes/1000)
 	return nil
 }
@@ -196,7 +198,7 @@ func atLeastZero(v float64) float64 { return math.Max(0, v) }
 // round leaves three digits of each price: there are no more in a measurement.
 func (l *List) round() {
 	for _, s := range l.servers() {
-		for _, v := range []*float64{&s.RequestMicros, &s.ScannedMicros, &s.EtcdByteNanos, &s.EtcdRequestMicros, &s.WatchMicros, &s.EventMicros, &s.InitialByteNanos} {
+		for _, v := range []*float64{&s.RequestMicros, &s.ScannedMicros, &s.EtcdByteNanos, &s.EtcdSentByteNanos, &s.EtcdRequestMicros, &s.WatchMicros, &s.EventMicros, &s.InitialByteNanos} {
 			*v = threeDigits(*v)
 		}
 		for form, v := range s.ByteNanos {

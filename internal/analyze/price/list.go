@@ -37,8 +37,10 @@ type Server struct {
 	// ByteNanos is for a byte of the answer before compression, by form.
 	ByteNanos map[string]float64 `json:"byteNanos"`
 	// EtcdByteNanos is for a byte of an object, as JSON, that is read from etcd for a LIST:
-	// etcd's work and the server's. EtcdRequestMicros is for a GET that is answered by etcd.
+	// etcd's work and the server's. EtcdSentByteNanos is added for objects that are sent.
+	// EtcdRequestMicros is for a GET that is answered by etcd.
 	EtcdByteNanos     float64 `json:"etcdByteNanos"`
+	EtcdSentByteNanos float64 `json:"etcdSentByteNanos"`
 	EtcdRequestMicros float64 `json:"etcdRequestMicros"`
 	// WatchMicros is for the begin of a watch, EventMicros for one event to one watch.
 	WatchMicros float64 `json:"watchMicros"`
@@ -61,9 +63,10 @@ type Work struct {
 	Scanned float64
 	Bytes   float64
 	Form    string
-	// EtcdBytes are those of objects read from etcd, EtcdGets are GETs that went there.
-	EtcdBytes float64
-	EtcdGets  float64
+	// EtcdBytes are those of objects read from etcd, as JSON, EtcdSentBytes of those of them
+	// that were sent. EtcdGets are GETs that went there.
+	EtcdBytes, EtcdSentBytes float64
+	EtcdGets                 float64
 	// Watches began, with InitialBytes of objects, and were sent Events.
 	Watches, InitialBytes, Events float64
 }
@@ -75,7 +78,7 @@ func (s *Server) CPU(w *Work) float64 {
 	if _, known := s.ByteNanos[form]; !known {
 		form = JSON
 	}
-	nanos := s.ByteNanos[form]*w.Bytes + s.EtcdByteNanos*w.EtcdBytes + s.InitialByteNanos*w.InitialBytes
+	nanos := s.ByteNanos[form]*w.Bytes + s.EtcdByteNanos*w.EtcdBytes + s.EtcdSentByteNanos*w.EtcdSentBytes + s.InitialByteNanos*w.InitialBytes
 	return micros/1e6 + nanos/1e9
 }
 

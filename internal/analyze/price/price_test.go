@@ -41,8 +41,8 @@ func TestEmbeddedListIsDerivedFromReports(t *testing.T) {
 	}
 }
 
-// TestOtherSizes compares prices, which are of 10,000 pods of 4 KB, with what LISTs of
-// 100,000 pods of 17 KB took (docs/bench/list.md).
+// TestOtherSizes compares prices with requests that they are not derived from: the first
+// two of 100,000 pods of 17 KB (docs/bench/list.md), the others of other workloads.
 func TestOtherSizes(t *testing.T) {
 	l, err := Default()
 	if err != nil {
@@ -58,6 +58,7 @@ func TestOtherSizes(t *testing.T) {
 		{"one label of 500", Work{Requests: 1, Scanned: 100_000, Bytes: 3.4e6, Form: JSON}, 129, 0.2},
 		{"all nodes, JSON", Work{Requests: 1, Bytes: 5_112_379, Form: JSON}, 41.7, 0.2},
 		{"pods of one node", Work{Requests: 1, Bytes: 44_749, Scanned: 10, Form: JSON}, 0.844, 0.2},
+		{"pods of one label from etcd", Work{Requests: 1, Bytes: 44_734, EtcdBytes: 22_296_933, EtcdSentBytes: 44_734, Form: JSON}, 221, 0.2},
 		{"a page of 500", Work{Requests: 1, Bytes: 2_230_652, Scanned: 10_000, Form: JSON}, 27.58, 0.2},
 	} {
 		got := 1000 * l.Stock.CPU(&c.work)
