@@ -17,6 +17,7 @@ import (
 
 	"github.com/millrace/millrace/internal/dashboard"
 	"github.com/millrace/millrace/internal/datadir"
+	"github.com/millrace/millrace/internal/display"
 )
 
 // requestTimeout bounds the request for one report.
@@ -106,7 +107,7 @@ func explain(resp *http.Response, report string, body []byte) error {
 	said := "without a reason"
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Message != "" {
-		said = clean(status.Message)
+		said = display.Clean(status.Message)
 	}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:

@@ -7,25 +7,26 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/report"
 )
 
 func drawLists(p *page, l *report.ListsReport) {
-	p.line(bold, fmt.Sprintf("%s GETs and LISTs since the start: %s objects of %s scanned, %s, CPU %s", count(l.Total.Requests), count(l.Total.Objects), count(l.Total.Scanned), size(l.Total.Bytes), seconds(l.Total.CPU)))
+	p.line(bold, fmt.Sprintf("%s GETs and LISTs since the start: %s objects of %s scanned, %s, CPU %s", display.Count(l.Total.Requests), display.Count(l.Total.Objects), display.Count(l.Total.Scanned), display.Size(l.Total.Bytes), display.Seconds(l.Total.CPU)))
 	pacing := "off (--pace-relists)"
 	if l.Pacing {
-		pacing = fmt.Sprintf("on, %s requests were held back", count(l.Paced))
+		pacing = fmt.Sprintf("on, %s requests were held back", display.Count(l.Paced))
 	}
 	p.line(plain, "Pacing of relists is "+pacing)
 	drawTranscoding(p, l.Transcoding)
 	for _, s := range l.Storms {
-		state, how := "for "+seconds(l.Time.Sub(s.Began).Seconds()), warning
+		state, how := "for "+display.Seconds(l.Time.Sub(s.Began).Seconds()), warning
 		if !s.Ended.IsZero() {
-			state, how = "ended "+seconds(l.Time.Sub(s.Ended).Seconds())+" ago", dim
+			state, how = "ended "+display.Seconds(l.Time.Sub(s.Ended).Seconds())+" ago", dim
 		}
 		p.blank()
-		p.line(how, fmt.Sprintf("! Storm: %s of %s %s list %s, %s requests, %s, %s", count(s.Clients), count(s.Fleet), clean(s.UserAgent), clean(s.Resource), count(s.Requests), size(s.Bytes), state))
-		p.paragraph(accent, "  → ", clean(s.Advice))
+		p.line(how, fmt.Sprintf("! Storm: %s of %s %s list %s, %s requests, %s, %s", display.Count(s.Clients), display.Count(s.Fleet), display.Clean(s.UserAgent), display.Clean(s.Resource), display.Count(s.Requests), display.Size(s.Bytes), state))
+		p.paragraph(accent, "  → ", display.Clean(s.Advice))
 	}
 	p.title("By request, last ten minutes")
 	drawShapes(p, l.Shapes)
@@ -50,15 +51,15 @@ func drawTranscoding(p *page, t *report.TranscodingCounts) {
 		return
 	}
 	p.line(plain, fmt.Sprintf("Objects encoded: %s from stored bytes, %s both ways and equal, %s different, %s refuted, %s declined; %s combinations of fields proven",
-		count(t.Transcoded), count(t.Compared), count(t.Different), count(t.Refuted), count(t.Declined), count(t.Proven)))
+		display.Count(t.Transcoded), display.Count(t.Compared), display.Count(t.Different), display.Count(t.Refuted), display.Count(t.Declined), display.Count(t.Proven)))
 	if d := t.Last; d != nil {
-		p.line(styleIf(d.Stopped, critical), fmt.Sprintf("Last difference: %s, revision %d of %s, at %s", clean(d.Form), d.Revision, clean(d.Key), clean(d.Place)))
+		p.line(styleIf(d.Stopped, critical), fmt.Sprintf("Last difference: %s, revision %d of %s, at %s", display.Clean(d.Form), d.Revision, display.Clean(d.Key), display.Clean(d.Place)))
 	}
 }
 
 func drawAdvice(p *page, subject string, advice []string) {
 	for _, a := range advice {
-		p.paragraph(accent, "  → ", clean(subject)+": "+clean(a))
+		p.paragraph(accent, "  → ", display.Clean(subject)+": "+display.Clean(a))
 	}
 }
 
@@ -67,7 +68,7 @@ func costColumns() []column {
 }
 
 func costCells(c *report.ListCost) []cell {
-	return []cell{text(seconds(c.CPU)), text(count(c.Requests)), text(count(c.Objects)), text(count(c.Scanned)), text(size(c.Bytes)), text(seconds(c.Seconds / max(1, float64(c.Requests))))}
+	return []cell{text(display.Seconds(c.CPU)), text(display.Count(c.Requests)), text(display.Count(c.Objects)), text(display.Count(c.Scanned)), text(display.Size(c.Bytes)), text(display.Seconds(c.Seconds / max(1, float64(c.Requests))))}
 }
 
 func drawShapes(p *page, shapes []report.ListShape) {
@@ -78,7 +79,7 @@ func drawShapes(p *page, shapes []report.ListShape) {
 		if s.Path == "scan" {
 			how = warning
 		}
-		rows = append(rows, append([]cell{name(strings.ToUpper(s.Verb) + " " + s.Resource), {clean(strings.TrimSpace(s.Path + " " + s.Reason)), how}}, append(costCells(&s.ListCost), name(shapeDetails(&s.Shape)))...))
+		rows = append(rows, append([]cell{name(strings.ToUpper(s.Verb) + " " + s.Resource), {display.Clean(strings.TrimSpace(s.Path + " " + s.Reason)), how}}, append(costCells(&s.ListCost), name(shapeDetails(&s.Shape)))...))
 	}
 	p.table(append(append([]column{{head: "REQUEST", maxWidth: 40}, {head: "FOUND BY", maxWidth: 30}}, costColumns()...), column{head: "SHAPE", maxWidth: 90}), rows)
 }
@@ -96,8 +97,8 @@ func shapeDetails(s *report.Shape) string {
 }
 
 func drawMemory(p *page, m *report.MemoryReport) {
-	p.line(bold, fmt.Sprintf("%s of %s resident, heap %s", size(m.Resident), size(m.Limit), size(m.Heap)))
-	p.line(plain, fmt.Sprintf("wire cache %s of %s, %s goroutines", size(m.Wire), size(m.WireLimit), count(m.Goroutines)))
+	p.line(bold, fmt.Sprintf("%s of %s resident, heap %s", display.Size(m.Resident), display.Size(m.Limit), display.Size(m.Heap)))
+	p.line(plain, fmt.Sprintf("wire cache %s of %s, %s goroutines", display.Size(m.Wire), display.Size(m.WireLimit), display.Count(m.Goroutines)))
 	p.blank()
 	rows := make([][]cell, 0, len(m.Resources))
 	for _, r := range m.Resources {
@@ -105,10 +106,10 @@ func drawMemory(p *page, m *report.MemoryReport) {
 		forms := slices.SortedFunc(maps.Keys(r.Forms), func(a, b string) int { return cmp.Or(cmp.Compare(r.Forms[b], r.Forms[a]), cmp.Compare(a, b)) })
 		for i, f := range forms {
 			wire += r.Forms[f]
-			forms[i] = f + " " + size(r.Forms[f])
+			forms[i] = f + " " + display.Size(r.Forms[f])
 		}
 		rows = append(rows, []cell{
-			name(r.Resource), text(count(r.Objects)), text(size(r.Values + r.Log + wire)), text(size(r.Values)), text(size(r.Log)), text(size(wire)),
+			name(r.Resource), text(display.Count(r.Objects)), text(display.Size(r.Values + r.Log + wire)), text(display.Size(r.Values)), text(display.Size(r.Log)), text(display.Size(wire)),
 			name(strings.Join(forms, ", ")), name(strings.Join(r.Indexes, ", ")),
 		})
 	}
@@ -119,7 +120,7 @@ func drawMemory(p *page, m *report.MemoryReport) {
 }
 
 func drawCRDs(p *page, c *report.CRDsReport) {
-	p.line(bold, fmt.Sprintf("%s definitions, %s in use, %s compiled: %s of %s", count(c.Definitions), count(c.Served), count(c.Compiled), size(c.CompiledBytes), size(c.CompiledLimit)))
+	p.line(bold, fmt.Sprintf("%s definitions, %s in use, %s compiled: %s of %s", display.Count(c.Definitions), display.Count(c.Served), display.Count(c.Compiled), display.Size(c.CompiledBytes), display.Size(c.CompiledLimit)))
 	p.blank()
 	rows := make([][]cell, 0, len(c.Top))
 	for _, d := range c.Top {
@@ -127,7 +128,7 @@ func drawCRDs(p *page, c *report.CRDsReport) {
 		if d.Webhook {
 			conversion = "webhook"
 		}
-		rows = append(rows, []cell{name(d.Name), text(count(d.Objects)), text(size(d.DefinitionBytes + d.ObjectBytes + d.CompiledBytes)), text(size(d.DefinitionBytes)), text(size(d.ObjectBytes)), text(size(d.CompiledBytes)), text(conversion)})
+		rows = append(rows, []cell{name(d.Name), text(display.Count(d.Objects)), text(display.Size(d.DefinitionBytes + d.ObjectBytes + d.CompiledBytes)), text(display.Size(d.DefinitionBytes)), text(display.Size(d.ObjectBytes)), text(display.Size(d.CompiledBytes)), text(conversion)})
 	}
 	p.table([]column{{head: "DEFINITION", maxWidth: 60}, {head: "OBJECTS", right: true}, {head: "TOTAL", right: true}, {head: "DEFINITION", right: true}, {head: "OBJECTS' BYTES", right: true}, {head: "COMPILED", right: true}, {head: "CONVERSION"}}, rows)
 }
@@ -137,8 +138,8 @@ func drawFeed(p *page, r *reports) {
 	for _, f := range r.Feed.Feeds {
 		words, how := feedHealth(&f)
 		rows = append(rows, []cell{
-			name(f.Prefix), {words, how}, text(fmt.Sprint(f.Revision)), text(seconds(f.Delivery.P50)), text(seconds(f.Delivery.P99)), text(seconds(f.Delivery.Max)),
-			text(count(f.Events)), text(size(f.Bytes)), text(count(f.Restarts)), text(count(f.Loads)), name(strings.Join(f.Endpoints, ",")),
+			name(f.Prefix), {words, how}, text(fmt.Sprint(f.Revision)), text(display.Seconds(f.Delivery.P50)), text(display.Seconds(f.Delivery.P99)), text(display.Seconds(f.Delivery.Max)),
+			text(display.Count(f.Events)), text(display.Size(f.Bytes)), text(display.Count(f.Restarts)), text(display.Count(f.Loads)), name(strings.Join(f.Endpoints, ",")),
 		})
 	}
 	p.table([]column{
@@ -154,20 +155,20 @@ func drawFeed(p *page, r *reports) {
 	} else {
 		state := "works"
 		if probe.Error != "" {
-			state = clean(probe.Error)
+			state = display.Clean(probe.Error)
 		}
-		p.line(styleIf(probe.Error != "", critical), fmt.Sprintf("Probe     %s  write to client p50 %s  p99 %s  of it after the answer p99 %s  pending %s", state, seconds(probe.Whole.P50), seconds(probe.Whole.P99), seconds(probe.Commit.P99), seconds(probe.Pending)))
+		p.line(styleIf(probe.Error != "", critical), fmt.Sprintf("Probe     %s  write to client p50 %s  p99 %s  of it after the answer p99 %s  pending %s", state, display.Seconds(probe.Whole.P50), display.Seconds(probe.Whole.P99), display.Seconds(probe.Commit.P99), display.Seconds(probe.Pending)))
 	}
 	s := r.SLO.Process
-	p.line(plain, fmt.Sprintf("Process   %.2f of %d CPUs  timer delay p50 %s  p99 %s  max %s", s.CPU, s.Processors, seconds(s.Delay.P50), seconds(s.Delay.P99), seconds(s.Delay.Max)))
+	p.line(plain, fmt.Sprintf("Process   %.2f of %d CPUs  timer delay p50 %s  p99 %s  max %s", s.CPU, s.Processors, display.Seconds(s.Delay.P50), display.Seconds(s.Delay.P99), display.Seconds(s.Delay.Max)))
 }
 
 func feedHealth(f *report.Feed) (string, style) {
 	switch {
 	case f.Error != "":
-		return "✗ " + clean(f.Error), critical
+		return "✗ " + display.Clean(f.Error), critical
 	case f.Late > 0:
-		return "! late " + seconds(f.Late), warning
+		return "! late " + display.Seconds(f.Late), warning
 	}
 	return "✓ in time", good
 }

@@ -3,6 +3,8 @@ package top
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/millrace/millrace/internal/display"
 )
 
 // style is the look of text on a terminal: the parameters of an SGR escape sequence.
@@ -106,7 +108,7 @@ type cell struct {
 func text(s string) cell { return cell{text: s} }
 
 // name returns a cell with text that a client chose. The text is cleaned.
-func name(s string) cell { return cell{text: clean(s)} }
+func name(s string) cell { return cell{text: display.Clean(s)} }
 
 // flag returns a cell that has the style how if bad is true.
 func flag(s string, bad bool, how style) cell {
@@ -154,7 +156,7 @@ func (p *page) table(columns []column, rows [][]cell) {
 		p.lines = append(p.lines, strings.TrimRight(b.String(), " "))
 	}
 	if hidden > 0 {
-		p.line(dim, "… "+count(hidden)+" more: -o wide, or w")
+		p.line(dim, "… "+display.Count(hidden)+" more: -o wide, or w")
 	}
 }
 

@@ -6,30 +6,31 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/report"
 )
 
 // drawReplica draws what a replica holds of its upstream, and what it passed on.
 func drawReplica(p *page, r *report.ReplicaReport) {
-	p.line(bold, fmt.Sprintf("%s %s, through %s; Kubernetes %s is built in here", clean(r.Upstream), clean(r.Version), clean(r.Source), clean(r.OwnVersion)))
+	p.line(bold, fmt.Sprintf("%s %s, through %s; Kubernetes %s is built in here", display.Clean(r.Upstream), display.Clean(r.Version), display.Clean(r.Source), display.Clean(r.OwnVersion)))
 	if r.Skew != "" {
-		p.line(plain, clean(r.Skew))
+		p.line(plain, display.Clean(r.Skew))
 	}
-	p.line(plain, fmt.Sprintf("%s reads answered here, %s requests answered by the upstream", count(total(r.Answered)), count(total(r.Asked))))
+	p.line(plain, fmt.Sprintf("%s reads answered here, %s requests answered by the upstream", display.Count(total(r.Answered)), display.Count(total(r.Asked))))
 	spared := &r.Spared
 	p.line(plain, fmt.Sprintf("Upstream was spared %s requests, %s events, %s, and by an estimate at least %s of CPU",
-		count(spared.Requests), count(spared.Events), size(spared.RequestBytes+spared.EventBytes), seconds(spared.CPU)))
+		display.Count(spared.Requests), display.Count(spared.Events), display.Size(spared.RequestBytes+spared.EventBytes), display.Seconds(spared.CPU)))
 	p.title("Followed")
 	rows := make([][]cell, 0, len(r.Followed))
 	for _, f := range r.Followed {
 		state := cell{"✓ follows", good}
 		switch {
 		case f.Broken > 0:
-			state = cell{fmt.Sprintf("✗ broken for %s: %s", seconds(f.Broken), clean(f.Error)), critical}
+			state = cell{fmt.Sprintf("✗ broken for %s: %s", display.Seconds(f.Broken), display.Clean(f.Error)), critical}
 		case f.Error != "":
-			state = cell{"! " + clean(f.Error), warning}
+			state = cell{"! " + display.Clean(f.Error), warning}
 		}
-		rows = append(rows, []cell{name(f.Name), state, text(count(f.Objects)), text(fmt.Sprint(f.Revision))})
+		rows = append(rows, []cell{name(f.Name), state, text(display.Count(f.Objects)), text(fmt.Sprint(f.Revision))})
 	}
 	p.table([]column{{head: "RESOURCE", maxWidth: 50}, {head: "STATE", maxWidth: 70}, {head: "OBJECTS", right: true}, {head: "REVISION", right: true}}, rows)
 	p.title("Answered here")
@@ -47,7 +48,7 @@ func drawCounts(p *page, head string, counts map[string]uint64) {
 	})
 	rows := make([][]cell, 0, len(names))
 	for _, n := range names {
-		rows = append(rows, []cell{name(n), text(count(counts[n]))})
+		rows = append(rows, []cell{name(n), text(display.Count(counts[n]))})
 	}
 	p.table([]column{{head: head}, {head: "REQUESTS", right: true}}, rows)
 }

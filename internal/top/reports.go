@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/report"
 )
 
@@ -75,7 +76,7 @@ func (r *reports) rates() string {
 	if r.previous.at.IsZero() || took <= 0 || now.events < r.previous.events || now.bytes < r.previous.bytes {
 		return ""
 	}
-	return fmt.Sprintf("  %s/s  %s/s", count(float64(now.events-r.previous.events)/took), size(float64(now.bytes-r.previous.bytes)/took))
+	return fmt.Sprintf("  %s/s  %s/s", display.Count(float64(now.events-r.previous.events)/took), display.Size(float64(now.bytes-r.previous.bytes)/took))
 }
 
 // json returns the JSON of a view's first report. For the overview it returns an

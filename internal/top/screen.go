@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/millrace/millrace/internal/display"
 )
 
 // The escape sequences that are written before and after the program draws. enterScreen
@@ -196,7 +198,7 @@ func (s *screen) frame(width, height int) string {
 	p.lines = append(p.lines, s.head(p))
 	if s.fetchErr != nil {
 		for line := range strings.SplitSeq(s.fetchErr.Error(), "\n") {
-			p.paragraph(critical, "", clean(line))
+			p.paragraph(critical, "", display.Clean(line))
 		}
 	}
 	if s.reports != nil {
@@ -236,7 +238,7 @@ func (s *screen) head(p *page) string {
 		parts = append(parts, p.styled(how, label))
 	}
 	if used+len(s.client.host)+len("q ends") < p.width {
-		parts = append(parts, p.styled(accent, clean(s.client.host)), p.styled(dim, "q ends"))
+		parts = append(parts, p.styled(accent, display.Clean(s.client.host)), p.styled(dim, "q ends"))
 	}
 	return strings.Join(parts, gap)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/report"
 )
 
@@ -57,32 +58,32 @@ func overviewFigures(r *reports) []cell {
 	var rows []cell
 	add := func(s style, format string, args ...any) { rows = append(rows, cell{fmt.Sprintf(format, args...), s}) }
 	if s := r.SLO; s != nil {
-		add(styleIf(!s.All.Met, critical), "Events    p50 %s  p99 %s  p99.9 %s  objective %s  late %s of %s%s", seconds(s.All.Spans.P50), seconds(s.All.Spans.P99),
-			seconds(s.All.Spans.P999), seconds(s.All.Objective), count(s.All.Late), count(s.All.Spans.Count), r.rates())
-		add(plain, "Process   %.1f of %d CPUs  timer delay p99 %s", s.Process.CPU, s.Process.Processors, seconds(s.Process.Delay.P99))
+		add(styleIf(!s.All.Met, critical), "Events    p50 %s  p99 %s  p99.9 %s  objective %s  late %s of %s%s", display.Seconds(s.All.Spans.P50), display.Seconds(s.All.Spans.P99),
+			display.Seconds(s.All.Spans.P999), display.Seconds(s.All.Objective), display.Count(s.All.Late), display.Count(s.All.Spans.Count), r.rates())
+		add(plain, "Process   %.1f of %d CPUs  timer delay p99 %s", s.Process.CPU, s.Process.Processors, display.Seconds(s.Process.Delay.P99))
 	}
 	if w := r.Watchers; w != nil {
-		add(plain, "Watches   %s in %s subscriptions by %s clients  %s waiting  %s told to list again", count(w.Watches), count(w.Subscriptions), count(w.Clients), count(w.Waiting), count(w.Expired))
+		add(plain, "Watches   %s in %s subscriptions by %s clients  %s waiting  %s told to list again", display.Count(w.Watches), display.Count(w.Subscriptions), display.Count(w.Clients), display.Count(w.Waiting), display.Count(w.Expired))
 	}
 	if l := r.Lists; l != nil {
-		add(plain, "Reads     %s GETs and LISTs  %s objects  %s  CPU %s", count(l.Total.Requests), count(l.Total.Objects), size(l.Total.Bytes), seconds(l.Total.CPU))
+		add(plain, "Reads     %s GETs and LISTs  %s objects  %s  CPU %s", display.Count(l.Total.Requests), display.Count(l.Total.Objects), display.Size(l.Total.Bytes), display.Seconds(l.Total.CPU))
 		for _, s := range l.Storms {
 			if s.Ended.IsZero() {
-				add(warning, "! Storm   %s of %s %s list %s  %s", count(s.Clients), count(s.Fleet), clean(s.UserAgent), clean(s.Resource), size(s.Bytes))
+				add(warning, "! Storm   %s of %s %s list %s  %s", display.Count(s.Clients), display.Count(s.Fleet), display.Clean(s.UserAgent), display.Clean(s.Resource), display.Size(s.Bytes))
 			}
 		}
 	}
 	if m := r.Memory; m != nil {
-		add(plain, "Memory    %s of %s resident  heap %s  wire cache %s of %s", size(m.Resident), size(m.Limit), size(m.Heap), size(m.Wire), size(m.WireLimit))
+		add(plain, "Memory    %s of %s resident  heap %s  wire cache %s of %s", display.Size(m.Resident), display.Size(m.Limit), display.Size(m.Heap), display.Size(m.Wire), display.Size(m.WireLimit))
 	}
 	if f := r.Feed; f != nil {
 		for _, e := range f.Feeds {
 			words, how := feedHealth(&e)
-			add(how, "etcd      %s  %s  answers p99 %s  revision %d", clean(e.Prefix), words, seconds(e.Delivery.P99), e.Revision)
+			add(how, "etcd      %s  %s  answers p99 %s  revision %d", display.Clean(e.Prefix), words, display.Seconds(e.Delivery.P99), e.Revision)
 		}
 	}
 	if u := r.Replica; u != nil {
-		add(styleIf(brokenFeeds(u) > 0, critical), "Upstream  %s  %s answered here, %s asked  %s followed, %d broken", clean(u.Upstream), count(total(u.Answered)), count(total(u.Asked)), count(len(u.Followed)), brokenFeeds(u))
+		add(styleIf(brokenFeeds(u) > 0, critical), "Upstream  %s  %s answered here, %s asked  %s followed, %d broken", display.Clean(u.Upstream), display.Count(total(u.Answered)), display.Count(total(u.Asked)), display.Count(len(u.Followed)), brokenFeeds(u))
 	}
 	return rows
 }
@@ -102,11 +103,11 @@ func drawCauses(p *page, s *report.SLOReport) {
 		if c.Severity == "critical" {
 			mark, how = "✗", critical
 		}
-		subject := strings.TrimSpace(clean(c.Resource) + "  " + clean(c.Client))
-		p.line(how, strings.TrimRight(fmt.Sprintf("%s %s (%s)  %s", mark, causeWords(c.Cause), clean(c.Severity), subject), " "))
-		p.paragraph(plain, "  ", clean(c.Message))
+		subject := strings.TrimSpace(display.Clean(c.Resource) + "  " + display.Clean(c.Client))
+		p.line(how, strings.TrimRight(fmt.Sprintf("%s %s (%s)  %s", mark, causeWords(c.Cause), display.Clean(c.Severity), subject), " "))
+		p.paragraph(plain, "  ", display.Clean(c.Message))
 		if c.Advice != "" {
-			p.paragraph(accent, "  → ", clean(c.Advice))
+			p.paragraph(accent, "  → ", display.Clean(c.Advice))
 		}
 	}
 }
@@ -118,19 +119,19 @@ func drawSLO(p *page, s *report.SLOReport) {
 	p.title("Stages of all events")
 	rows := make([][]cell, 0, len(s.All.Stages))
 	for _, st := range s.All.Stages {
-		rows = append(rows, []cell{name(string(st.Stage)), text(percent(st.Share)), text(seconds(st.P50)), text(seconds(st.P99)), text(seconds(st.P999)), text(seconds(st.Max))})
+		rows = append(rows, []cell{name(string(st.Stage)), text(display.Percent(st.Share)), text(display.Seconds(st.P50)), text(display.Seconds(st.P99)), text(display.Seconds(st.P999)), text(display.Seconds(st.Max))})
 	}
 	p.table([]column{{head: "STAGE"}, {head: "SHARE", right: true}, {head: "P50", right: true}, {head: "P99", right: true}, {head: "P99.9", right: true}, {head: "MAX", right: true}}, rows)
 	p.title("Slowest clients")
 	rows = nil
 	for _, c := range s.Clients {
-		rows = append(rows, []cell{name(agent(c.Client)), text(seconds(c.Spans.P99)), text(count(c.Late)), text(count(c.Watches)), text(causeWords(c.Cause)), name(c.User)})
+		rows = append(rows, []cell{name(agent(c.Client)), text(display.Seconds(c.Spans.P99)), text(display.Count(c.Late)), text(display.Count(c.Watches)), text(causeWords(c.Cause)), name(c.User)})
 	}
 	p.table([]column{{head: "CLIENT", maxWidth: 40}, {head: "P99", right: true}, {head: "LATE", right: true}, {head: "WATCHES", right: true}, {head: "WAITS FOR"}, {head: "USER", maxWidth: 50}}, rows)
 	p.title("Slowest subscriptions")
 	rows = nil
 	for _, c := range s.Subscriptions {
-		rows = append(rows, []cell{name(c.Resource), text(seconds(c.Spans.P99)), text(count(c.Watches)), text(count(c.Events)), name(c.Selection)})
+		rows = append(rows, []cell{name(c.Resource), text(display.Seconds(c.Spans.P99)), text(display.Count(c.Watches)), text(display.Count(c.Events)), name(c.Selection)})
 	}
 	p.table([]column{{head: "RESOURCE", maxWidth: 40}, {head: "P99", right: true}, {head: "WATCHES", right: true}, {head: "EVENTS", right: true}, {head: "SELECTION", maxWidth: 60}}, rows)
 }
@@ -143,9 +144,9 @@ func drawResources(p *page, all []report.ResourceSLO) {
 			met = cell{"✗ missed", critical}
 		}
 		rows = append(rows, []cell{
-			name(r.Resource), met, flag(seconds(r.Spans.P99), !r.Met, critical), text(seconds(r.Objective)), text(seconds(r.Spans.P50)), text(seconds(r.Spans.P999)),
-			text(count(r.Late)), text(count(r.Spans.Count)), flag(burnRate(r.Burn.FiveMinutes), r.Burn.FiveMinutes > 1, critical), text(burnRate(r.Burn.Hour)), text(burnRate(r.Burn.SixHours)),
-			text(waitsFor(r)), text(size(r.Bytes)),
+			name(r.Resource), met, flag(display.Seconds(r.Spans.P99), !r.Met, critical), text(display.Seconds(r.Objective)), text(display.Seconds(r.Spans.P50)), text(display.Seconds(r.Spans.P999)),
+			text(display.Count(r.Late)), text(display.Count(r.Spans.Count)), flag(display.BurnRate(r.Burn.FiveMinutes), r.Burn.FiveMinutes > 1, critical), text(display.BurnRate(r.Burn.Hour)), text(display.BurnRate(r.Burn.SixHours)),
+			text(waitsFor(r)), text(display.Size(r.Bytes)),
 		})
 	}
 	p.table([]column{
@@ -155,8 +156,8 @@ func drawResources(p *page, all []report.ResourceSLO) {
 }
 
 func drawWatchers(p *page, w *report.WatchersReport) {
-	p.line(bold, fmt.Sprintf("%s watches in %s subscriptions by %s clients, %s waiting", count(w.Watches), count(w.Subscriptions), count(w.Clients), count(w.Waiting)))
-	p.line(plain, fmt.Sprintf("%s events and %s sent since the start, %s told to list again", count(w.Events), size(w.Bytes), count(w.Expired)))
+	p.line(bold, fmt.Sprintf("%s watches in %s subscriptions by %s clients, %s waiting", display.Count(w.Watches), display.Count(w.Subscriptions), display.Count(w.Clients), display.Count(w.Waiting)))
+	p.line(plain, fmt.Sprintf("%s events and %s sent since the start, %s told to list again", display.Count(w.Events), display.Size(w.Bytes), display.Count(w.Expired)))
 	p.title("Furthest behind")
 	if len(w.Behind) == 0 {
 		p.line(dim, "none")
@@ -166,7 +167,7 @@ func drawWatchers(p *page, w *report.WatchersReport) {
 	p.title("By resource")
 	rows := make([][]cell, 0, len(w.ByResource))
 	for _, r := range w.ByResource {
-		rows = append(rows, []cell{name(r.Resource), text(count(r.Watches)), text(count(r.Subscriptions)), text(count(r.LogEvents)), text(size(r.LogBytes)), text(seconds(r.LogSeconds))})
+		rows = append(rows, []cell{name(r.Resource), text(display.Count(r.Watches)), text(display.Count(r.Subscriptions)), text(display.Count(r.LogEvents)), text(display.Size(r.LogBytes)), text(display.Seconds(r.LogSeconds))})
 	}
 	p.table([]column{{head: "RESOURCE", maxWidth: 50}, {head: "WATCHES", right: true}, {head: "SUBSCRIPTIONS", right: true}, {head: "LOG", right: true}, {head: "BYTES", right: true}, {head: "REACHES BACK", right: true}}, rows)
 }
@@ -175,8 +176,8 @@ func drawBehind(p *page, all []report.Watcher) {
 	rows := make([][]cell, 0, len(all))
 	for _, w := range all {
 		rows = append(rows, []cell{
-			name(agent(w.Client)), name(w.Resource), name(w.State), flag(seconds(w.BehindSeconds), w.BehindSeconds > 10, warning), text(count(w.BehindEvents)), text(size(w.BehindBytes)),
-			text(seconds(w.Age)), name(w.User), name(w.Address), name(w.Selection), name(w.Encoding), name(w.Protocol),
+			name(agent(w.Client)), name(w.Resource), name(w.State), flag(display.Seconds(w.BehindSeconds), w.BehindSeconds > 10, warning), text(display.Count(w.BehindEvents)), text(display.Size(w.BehindBytes)),
+			text(display.Seconds(w.Age)), name(w.User), name(w.Address), name(w.Selection), name(w.Encoding), name(w.Protocol),
 		})
 	}
 	p.table([]column{
@@ -208,7 +209,7 @@ func causeWords(c report.Cause) string {
 	case report.Cause(report.StageConnection):
 		return "network is full"
 	}
-	return clean(string(c))
+	return display.Clean(string(c))
 }
 
 func agent(c report.Client) string {

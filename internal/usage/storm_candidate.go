@@ -3,12 +3,13 @@ package usage
 import (
 	"time"
 
+	"github.com/millrace/millrace/internal/distinct"
 	"github.com/millrace/millrace/internal/report"
 )
 
 // clientGroup is the clients of one program. The detector's lock guards it.
 type clientGroup struct {
-	hosts, connections slidingDistinct
+	hosts, connections distinct.Sliding
 	lastSeen           time.Time
 	// hostCount and connectionCount are the counts at countedAt.
 	hostCount, connectionCount int
@@ -17,8 +18,8 @@ type clientGroup struct {
 
 // count counts the group. Counts of a large one may be as old as recountAfter.
 func (g *clientGroup) count(now time.Time) (hosts, connections int) {
-	if now.Sub(g.countedAt) >= recountAfter || !g.hosts.costly() && !g.connections.costly() {
-		g.countedAt, g.hostCount, g.connectionCount = now, g.hosts.count(now), g.connections.count(now)
+	if now.Sub(g.countedAt) >= recountAfter || !g.hosts.Costly() && !g.connections.Costly() {
+		g.countedAt, g.hostCount, g.connectionCount = now, g.hosts.Count(now), g.connections.Count(now)
 	}
 	return g.hostCount, g.connectionCount
 }
@@ -28,7 +29,7 @@ type candidateKey struct{ program, resource string }
 // candidateStorm is the clients of a program that list all of one resource. It has a
 // storm while there are many. The detector's lock guards it.
 type candidateStorm struct {
-	hosts, connections  slidingDistinct
+	hosts, connections  distinct.Sliding
 	lastSeen, countedAt time.Time
 	// baseline is a moving average of the number of clients in a window. baselineStep
 	// is the step up to which it is computed.
@@ -40,7 +41,7 @@ type candidateStorm struct {
 	// byConnection reports whether connections are counted in place of hosts.
 	byConnection bool
 	// listed are the clients of the storm so far.
-	listed distinctCounter
+	listed distinct.Counter
 	// pacer is nil if the storm is not paced.
 	pacer *pacer
 }
@@ -64,7 +65,7 @@ func maybeProxied(hosts int) bool { return hosts <= 2 }
 // tooFew reports whether there are certainly too few clients for a storm. It counts
 // nothing, so it is cheap.
 func (c *candidateStorm) tooFew() bool {
-	return c.hosts.exactBound() < fewClients && c.connections.exactBound() < manyClients
+	return c.hosts.ExactBound() < fewClients && c.connections.ExactBound() < manyClients
 }
 
 // stale reports whether the candidate holds nothing worth keeping: its window is empty,

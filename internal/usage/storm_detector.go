@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/distinct"
 	"github.com/millrace/millrace/internal/report"
 )
 
@@ -32,7 +33,7 @@ import (
 // storm needs both a third of the group and 20 connections.
 //
 // Clients choose programs' names. So groups and candidates are bounded, and counts are
-// estimates (distinctCounter). A Relist takes about 0.1 µs, under one lock.
+// estimates (distinct.Counter). A Relist takes about 0.1 µs, under one lock.
 type stormDetector struct {
 	cfg  *Config
 	seed maphash.Seed
@@ -125,16 +126,16 @@ func (s *stormDetector) relist(r *Relist, now time.Time) time.Duration {
 	defer s.mu.Unlock()
 	group := s.groupLocked(r.Client.UserAgent)
 	group.lastSeen = now
-	group.hosts.add(now, byHost)
-	group.connections.add(now, byConnection)
+	group.hosts.Add(now, byHost)
+	group.connections.Add(now, byConnection)
 	if !r.Full {
 		return 0
 	}
 	key := candidateKey{r.Client.UserAgent, r.Resource}
 	c := s.candidateLocked(key)
 	c.lastSeen = now
-	c.hosts.add(now, byHost)
-	c.connections.add(now, byConnection)
+	c.hosts.Add(now, byHost)
+	c.connections.Add(now, byConnection)
 	s.evaluateLocked(key, c, now)
 	if c.storm == nil {
 		return 0
@@ -144,7 +145,7 @@ func (s *stormDetector) relist(r *Relist, now time.Time) time.Duration {
 	if c.byConnection {
 		client = byConnection
 	}
-	c.listed.add(client)
+	c.listed.Add(client)
 	if c.pacer == nil || r.Exempt {
 		return 0
 	}
@@ -160,11 +161,11 @@ func (s *stormDetector) relist(r *Relist, now time.Time) time.Duration {
 // evaluateLocked begins or ends the storm of a candidate, if its counts say so. It
 // also updates the counts and the rate of a storm that goes on.
 func (s *stormDetector) evaluateLocked(key candidateKey, c *candidateStorm, now time.Time) {
-	if now.Sub(c.countedAt) < recountAfter && (c.storm != nil || c.hosts.costly() || c.connections.costly() || c.tooFew()) {
+	if now.Sub(c.countedAt) < recountAfter && (c.storm != nil || c.hosts.Costly() || c.connections.Costly() || c.tooFew()) {
 		return
 	}
 	c.countedAt = now
-	hosts, connections := c.hosts.count(now), c.connections.count(now)
+	hosts, connections := c.hosts.Count(now), c.connections.Count(now)
 	groupHosts, groupConnections := s.groupLocked(key.program).count(now)
 	groupHosts, groupConnections = max(groupHosts, hosts), max(groupConnections, connections)
 	c.updateBaseline(now, max(hosts, connections))
@@ -186,7 +187,7 @@ func (s *stormDetector) evaluateLocked(key candidateKey, c *candidateStorm, now 
 		s.endLocked(c)
 		return
 	}
-	c.storm.Clients = c.listed.count()
+	c.storm.Clients = c.listed.Count()
 	c.storm.Fleet = max(c.storm.Fleet, group, c.storm.Clients)
 	if c.pacer != nil {
 		c.pacer.setRate(now, float64(c.storm.Fleet)*s.cfg.Pace/100)
@@ -200,9 +201,9 @@ func (s *stormDetector) beginLocked(key candidateKey, c *candidateStorm, now tim
 	if c.byConnection {
 		recent = &c.connections
 	}
-	c.listed = recent.union(now)
+	c.listed = recent.Union(now)
 	// relist counts the request that began the storm.
-	c.storm.Requests = uint64(c.listed.count()) - 1
+	c.storm.Requests = uint64(c.listed.Count()) - 1
 	if s.cfg.Pace > 0 {
 		c.pacer = newPacer(now)
 	}
@@ -224,10 +225,10 @@ func (s *stormDetector) endLocked(c *candidateStorm) {
 	if c.pacer != nil {
 		s.mu.tickets -= len(c.pacer.tickets)
 	}
-	c.storm.Ended, c.storm.Clients = c.lastSeen, c.listed.count()
+	c.storm.Ended, c.storm.Clients = c.lastSeen, c.listed.Count()
 	s.logStorm("Storm of relists ended", c.storm, c.storm.Clients, c.storm.Fleet)
 	if s.mu.past = append(s.mu.past, *c.storm); len(s.mu.past) > maxPastStorms {
 		s.mu.past = s.mu.past[1:]
 	}
-	c.storm, c.pacer, c.listed = nil, nil, distinctCounter{}
+	c.storm, c.pacer, c.listed = nil, nil, distinct.Counter{}
 }

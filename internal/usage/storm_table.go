@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/distinct"
 	"github.com/millrace/millrace/internal/report"
 )
 
@@ -17,7 +18,7 @@ func (s *stormDetector) groupLocked(program string) *clientGroup {
 		if len(s.mu.groups) >= maxGroups {
 			delete(s.mu.groups, leastRecent(s.mu.groups, func(g *clientGroup) time.Time { return g.lastSeen }))
 		}
-		g = &clientGroup{hosts: newSlidingDistinct(groupWindow/2, 2), connections: newSlidingDistinct(connectionWindow/2, 2)}
+		g = &clientGroup{hosts: distinct.NewSliding(groupWindow/2, 2), connections: distinct.NewSliding(connectionWindow/2, 2)}
 		s.mu.groups[strings.Clone(program)] = g
 	}
 	return g
@@ -31,7 +32,7 @@ func (s *stormDetector) candidateLocked(key candidateKey) *candidateStorm {
 			old := leastRecent(s.mu.candidates, func(c *candidateStorm) time.Time { return c.lastSeen })
 			s.dropLocked(old, s.mu.candidates[old])
 		}
-		c = &candidateStorm{hosts: newSlidingDistinct(stormWindow/stormSteps, stormSteps), connections: newSlidingDistinct(stormWindow/stormSteps, stormSteps)}
+		c = &candidateStorm{hosts: distinct.NewSliding(stormWindow/stormSteps, stormSteps), connections: distinct.NewSliding(stormWindow/stormSteps, stormSteps)}
 		s.mu.candidates[candidateKey{strings.Clone(key.program), strings.Clone(key.resource)}] = c
 	}
 	return c

@@ -1,4 +1,4 @@
-package top
+package display
 
 import (
 	"fmt"
@@ -12,10 +12,10 @@ import (
 // maxName bounds the length of a displayed name, in characters.
 const maxName = 120
 
-// clean makes text from a client safe to print. It escapes all characters that are
+// Clean makes text from a client safe to print. It escapes all characters that are
 // not printable, so that a name cannot send control sequences to the terminal. It
 // also cuts the text to maxName characters.
-func clean(name string) string {
+func Clean(name string) string {
 	var b strings.Builder
 	n := 0
 	for i, r := range name {
@@ -48,8 +48,8 @@ func threeDigits(x float64) string {
 	return strconv.FormatFloat(math.Round(x), 'f', 0, 64)
 }
 
-// seconds formats a duration given in seconds, with a suitable unit.
-func seconds(s float64) string {
+// Seconds formats a duration given in seconds, with a suitable unit.
+func Seconds(s float64) string {
 	switch {
 	case s <= 0:
 		return "0"
@@ -80,25 +80,25 @@ func scaled(n float64, units []string) string {
 	return threeDigits(n) + units[i]
 }
 
-// size formats bytes in decimal units, as in "1.5MB".
-func size[N int64 | uint64 | float64](n N) string {
+// Size formats bytes in decimal units, as in "1.5MB".
+func Size[N int64 | uint64 | float64](n N) string {
 	return scaled(float64(n), []string{"B", "kB", "MB", "GB", "TB", "PB"})
 }
 
-// count formats a number, in decimal units from 100,000 on.
-func count[N int | int64 | uint64 | float64](n N) string {
+// Count formats a number, in decimal units from 100,000 on.
+func Count[N int | int64 | uint64 | float64](n N) string {
 	if float64(n) < 99_999.5 {
 		return strconv.FormatFloat(math.Round(float64(n)), 'f', 0, 64)
 	}
 	return scaled(float64(n), []string{"", "k", "M", "G", "T"})
 }
 
-// percent formats a fraction of 1 as a percentage.
-func percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
+// Percent formats a fraction of 1 as a percentage.
+func Percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 
-// burnRate formats the burn rate of an error budget. At a rate of 1 the budget lasts
+// BurnRate formats the burn rate of an error budget. At a rate of 1 the budget lasts
 // exactly as long as its period.
-func burnRate(x float64) string {
+func BurnRate(x float64) string {
 	if x == 0 {
 		return "0"
 	}

@@ -1,4 +1,4 @@
-package usage
+package distinct
 
 import (
 	"math"
@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// distinctCounter counts distinct hashes. Up to maxExact it is exact. Beyond that it is
+// Counter counts distinct hashes. Up to maxExact it is exact. Beyond that it is
 // a HyperLogLog (Flajolet et al., AofA 2007) with a standard error of 3 %. It takes
 // 1 KiB at most. The zero value is empty.
-type distinctCounter struct {
+type Counter struct {
 	exact []uint64
 	// registers is nil while the count is exact. After that exact is nil.
 	registers *[registerCount]uint8
@@ -22,7 +22,8 @@ const (
 	maxExact      = 64
 )
 
-func (c *distinctCounter) add(hash uint64) {
+// Add counts a hash.
+func (c *Counter) Add(hash uint64) {
 	if c.registers == nil {
 		if slices.Contains(c.exact, hash) {
 			return
@@ -37,7 +38,7 @@ func (c *distinctCounter) add(hash uint64) {
 }
 
 // useRegisters changes from exact hashes to registers.
-func (c *distinctCounter) useRegisters() {
+func (c *Counter) useRegisters() {
 	c.registers = &[registerCount]uint8{}
 	for _, h := range c.exact {
 		c.addToRegister(h)
@@ -47,17 +48,17 @@ func (c *distinctCounter) useRegisters() {
 
 // addToRegister chooses the register by the low bits of a hash, and computes the rank
 // from the others.
-func (c *distinctCounter) addToRegister(hash uint64) {
+func (c *Counter) addToRegister(hash uint64) {
 	rank := uint8(bits.LeadingZeros64(hash|1<<registerBits-1)) + 1
 	if r := &c.registers[hash%registerCount]; *r < rank {
 		*r = rank
 	}
 }
 
-// merge adds the hashes of another counter.
-func (c *distinctCounter) merge(other *distinctCounter) {
+// Merge adds the hashes of another counter.
+func (c *Counter) Merge(other *Counter) {
 	for _, h := range other.exact {
-		c.add(h)
+		c.Add(h)
 	}
 	if other.registers == nil {
 		return
@@ -70,9 +71,9 @@ func (c *distinctCounter) merge(other *distinctCounter) {
 	}
 }
 
-// count returns the number of distinct hashes, or an estimate of it. Small estimates
+// Count returns the number of distinct hashes, or an estimate of it. Small estimates
 // are by linear counting, as in the paper.
-func (c *distinctCounter) count() int {
+func (c *Counter) Count() int {
 	if c.registers == nil {
 		return len(c.exact)
 	}
@@ -90,58 +91,61 @@ func (c *distinctCounter) count() int {
 	return int(estimate + 0.5)
 }
 
-// slidingDistinct counts the distinct hashes of a sliding window. The window has a
-// fixed number of steps with a distinctCounter each. When a step is over, the counter
+// Sliding counts the distinct hashes of a sliding window. The window has a
+// fixed number of steps with a Counter each. When a step is over, the counter
 // of the oldest step is emptied. So the window covers between steps-1 and steps steps.
-type slidingDistinct struct {
+type Sliding struct {
 	step time.Duration
 	// counters is a ring: step n is at n % len(counters).
-	counters []distinctCounter
+	counters []Counter
 	// newest is the number of the newest step.
 	newest int64
 }
 
-func newSlidingDistinct(step time.Duration, steps int) slidingDistinct {
-	return slidingDistinct{step: step, counters: make([]distinctCounter, steps)}
+// NewSliding returns a window of some steps.
+func NewSliding(step time.Duration, steps int) Sliding {
+	return Sliding{step: step, counters: make([]Counter, steps)}
 }
 
 // advance empties the counters of steps that have left the window.
-func (d *slidingDistinct) advance(now time.Time) {
+func (d *Sliding) advance(now time.Time) {
 	step := now.UnixNano() / int64(d.step)
 	for i := max(d.newest+1, step-int64(len(d.counters))+1); i <= step; i++ {
-		d.counters[i%int64(len(d.counters))] = distinctCounter{}
+		d.counters[i%int64(len(d.counters))] = Counter{}
 	}
 	d.newest = max(d.newest, step)
 }
 
-func (d *slidingDistinct) add(now time.Time, hash uint64) {
+// Add counts a hash now.
+func (d *Sliding) Add(now time.Time, hash uint64) {
 	d.advance(now)
-	d.counters[d.newest%int64(len(d.counters))].add(hash)
+	d.counters[d.newest%int64(len(d.counters))].Add(hash)
 }
 
-// union returns a counter of the whole window.
-func (d *slidingDistinct) union(now time.Time) (all distinctCounter) {
+// Union returns a counter of the whole window.
+func (d *Sliding) Union(now time.Time) (all Counter) {
 	d.advance(now)
 	for i := range d.counters {
-		all.merge(&d.counters[i])
+		all.Merge(&d.counters[i])
 	}
 	return all
 }
 
-func (d *slidingDistinct) count(now time.Time) int {
-	all := d.union(now)
-	return all.count()
+// Count is that of the window.
+func (d *Sliding) Count(now time.Time) int {
+	all := d.Union(now)
+	return all.Count()
 }
 
-// exactBound is an upper bound of count while no counter uses registers.
-func (d *slidingDistinct) exactBound() (n int) {
+// ExactBound is an upper bound of Count while no counter uses registers.
+func (d *Sliding) ExactBound() (n int) {
 	for i := range d.counters {
 		n += len(d.counters[i].exact)
 	}
 	return n
 }
 
-// costly reports whether count has to read registers.
-func (d *slidingDistinct) costly() bool {
-	return slices.ContainsFunc(d.counters, func(c distinctCounter) bool { return c.registers != nil })
+// Costly reports whether Count has to read registers.
+func (d *Sliding) Costly() bool {
+	return slices.ContainsFunc(d.counters, func(c Counter) bool { return c.registers != nil })
 }

@@ -1,0 +1,252 @@
+package auditlog
+
+import (
+	"bytes"
+	"errors"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// errMalformed means that a line is no JSON, as far as the lexer looks at it.
+var errMalformed = errors.New("malformed JSON")
+
+// lexer walks over JSON. Its methods consume one thing each. After an error they consume
+// nothing more, and return zero values.
+//
+// It is written for speed: strings are searched for their closing quote, and values that
+// nobody wants are not looked into. So it accepts more than JSON.
+type lexer struct {
+	data []byte
+	pos  int
+	bad  bool
+	// text has the strings that contained escapes. It belongs to the lexer, and the next
+	// line overwrites it.
+	text []byte
+}
+
+// peek returns the next byte that is no white space, or 0 at the end.
+func (l *lexer) peek() byte {
+	for l.pos < len(l.data) {
+		switch c := l.data[l.pos]; c {
+		case ' ', '\t', '\n', '\r':
+			l.pos++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+func (l *lexer) fail() { l.bad, l.pos = true, len(l.data) }
+
+// take consumes a byte, which must be c.
+func (l *lexer) take(c byte) {
+	if l.peek() != c {
+		l.fail()
+		return
+	}
+	l.pos++
+}
+
+// begin consumes the opening byte of an object or array. It reports whether there is one.
+func (l *lexer) begin(open byte) bool {
+	if l.bad || l.peek() != open {
+		return false
+	}
+	l.pos++
+	return true
+}
+
+// more reports whether another member follows in an object or array that ends with last.
+// It consumes a comma, or the end.
+func (l *lexer) more(last byte, first bool) bool {
+	if l.bad {
+		return false
+	}
+	switch c := l.peek(); {
+	case c == last:
+		l.pos++
+		return false
+	case first:
+		return true
+	case c == ',':
+		l.pos++
+		return true
+	}
+	l.fail()
+	return false
+}
+
+// key consumes the name of a member and its colon.
+func (l *lexer) key() []byte {
+	name := l.string()
+	l.take(':')
+	return name
+}
+
+// string consumes a string and returns its characters. They are valid until the next
+// line.
+func (l *lexer) string() []byte {
+	raw, escaped := l.rawString()
+	if !escaped {
+		return raw
+	}
+	return l.unescape(raw)
+}
+
+// rawString consumes a string. It returns what stands between the quotes, and whether
+// that has escapes.
+func (l *lexer) rawString() (raw []byte, escaped bool) {
+	if l.peek() != '"' {
+		l.fail()
+		return nil, false
+	}
+	start := l.pos + 1
+	for at := start; ; {
+		i := bytes.IndexByte(l.data[at:], '"')
+		if i < 0 {
+			l.fail()
+			return nil, false
+		}
+		end := at + i
+		if slashes := trailingSlashes(l.data[start:end]); slashes%2 == 1 {
+			at = end + 1
+			continue
+		}
+		l.pos = end + 1
+		raw = l.data[start:end]
+		return raw, bytes.IndexByte(raw, '\\') >= 0
+	}
+}
+
+func trailingSlashes(b []byte) (n int) {
+	for n < len(b) && b[len(b)-1-n] == '\\' {
+		n++
+	}
+	return n
+}
+
+// unescape writes a string with escapes to text.
+func (l *lexer) unescape(raw []byte) []byte {
+	start := len(l.text)
+	for len(raw) > 0 {
+		i := bytes.IndexByte(raw, '\\')
+		if i < 0 {
+			i = len(raw)
+		}
+		l.text = append(l.text, raw[:i]...)
+		if raw = raw[i:]; len(raw) > 0 {
+			raw = l.escape(raw)
+		}
+	}
+	return l.text[start:len(l.text):len(l.text)]
+}
+
+// plainEscapes are the characters behind a backslash and what they stand for.
+var plainEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// escape appends the character of the escape at the beginning of raw to text. It returns
+// what follows.
+func (l *lexer) escape(raw []byte) []byte {
+	if len(raw) < 2 {
+		l.fail()
+		return nil
+	}
+	if c := plainEscapes[raw[1]]; c != 0 {
+		l.text = append(l.text, c)
+		return raw[2:]
+	}
+	r, ok := hexEscape(raw)
+	if !ok {
+		l.fail()
+		return nil
+	}
+	raw = raw[6:]
+	if utf16.IsSurrogate(r) {
+		second, ok := hexEscape(raw)
+		pair := utf16.DecodeRune(r, second)
+		if r = utf8.RuneError; ok && pair != utf8.RuneError {
+			r, raw = pair, raw[6:]
+		}
+	}
+	l.text = utf8.AppendRune(l.text, r)
+	return raw
+}
+
+// hexEscape reads \uXXXX at the beginning of raw.
+func hexEscape(raw []byte) (r rune, ok bool) {
+	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
+		return 0, false
+	}
+	for _, c := range raw[2:6] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// skip consumes a value, and returns its length.
+func (l *lexer) skip() int {
+	c := l.peek()
+	start := l.pos
+	switch c {
+	case '"':
+		l.rawString()
+	case '{', '[':
+		l.skipNested()
+	case 0, ',', ':', '}', ']':
+		l.fail()
+	default:
+		for l.pos < len(l.data) && !endsScalar[l.data[l.pos]] {
+			l.pos++
+		}
+	}
+	return l.pos - start
+}
+
+var endsScalar = [256]bool{',': true, '}': true, ']': true, ' ': true, '\t': true, '\n': true, '\r': true}
+
+// skipNested consumes an object or array. Kinds of brackets are not compared.
+func (l *lexer) skipNested() {
+	depth := 0
+	for l.pos < len(l.data) {
+		switch l.data[l.pos] {
+		case '"':
+			l.rawString()
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				l.pos++
+				return
+			}
+		}
+		l.pos++
+	}
+	l.fail()
+}
+
+// number consumes a number, and returns 0 for one that is no integer.
+func (l *lexer) number() (n int) {
+	start := l.pos
+	if l.skip() == 0 {
+		return 0
+	}
+	for _, c := range bytes.TrimSpace(l.data[start:l.pos]) {
+		if c < '0' || c > '9' || n > 1<<30 {
+			return 0
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n
+}

@@ -1,0 +1,150 @@
+package auditlog
+
+import (
+	"bytes"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/millrace/millrace/internal/report"
+)
+
+// Request is what a request URI asks for. Its bytes are parts of the URI, still escaped.
+type Request struct {
+	// Group, Version and Resource are nil for paths that are none of a resource.
+	Group, Version, Resource, Subresource []byte
+	Namespace, Name                       []byte
+
+	ResourceVersion, Match, Limit               []byte
+	LabelSelector, FieldSelector, ShardSelector []byte
+	// Continue, Bookmarks and InitialEvents say whether the parameters continue,
+	// allowWatchBookmarks and sendInitialEvents are there and true.
+	Continue, Bookmarks, InitialEvents bool
+}
+
+// ParseURI reads the path and the parameters of a request.
+func ParseURI(uri []byte) (r Request) {
+	path, query, _ := bytes.Cut(uri, []byte{'?'})
+	r.parsePath(path)
+	for len(query) > 0 {
+		var pair []byte
+		pair, query, _ = bytes.Cut(query, []byte{'&'})
+		name, value, _ := bytes.Cut(pair, []byte{'='})
+		switch string(name) {
+		case "resourceVersion":
+			r.ResourceVersion = value
+		case "resourceVersionMatch":
+			r.Match = value
+		case "limit":
+			r.Limit = value
+		case "continue":
+			r.Continue = len(value) > 0
+		case "labelSelector":
+			r.LabelSelector = value
+		case "fieldSelector":
+			r.FieldSelector = value
+		case "shardSelector":
+			r.ShardSelector = value
+		case "allowWatchBookmarks":
+			r.Bookmarks = isTrue(value)
+		case "sendInitialEvents":
+			r.InitialEvents = isTrue(value)
+		}
+	}
+	return r
+}
+
+func isTrue(value []byte) bool { return string(value) == "true" || string(value) == "1" }
+
+// parsePath reads /api/VERSION/… and /apis/GROUP/VERSION/….
+func (r *Request) parsePath(path []byte) {
+	next := func() []byte {
+		var part []byte
+		part, path, _ = bytes.Cut(bytes.TrimLeft(path, "/"), []byte{'/'})
+		return part
+	}
+	switch string(next()) {
+	case "api":
+	case "apis":
+		r.Group = next()
+	default:
+		return
+	}
+	version, resource := next(), next()
+	if string(resource) == "watch" { // the old form of watches
+		resource = next()
+	}
+	if len(resource) == 0 {
+		r.Group = nil
+		return
+	}
+	r.Version, r.Resource = version, resource
+	name := next()
+	if string(resource) == "namespaces" && len(name) > 0 {
+		if inside := next(); len(inside) > 0 && string(inside) != "status" && string(inside) != "finalize" {
+			r.Namespace, r.Resource = name, inside
+			name = next()
+			r.Subresource = next()
+		} else {
+			r.Subresource = inside
+		}
+		r.Name = name
+		return
+	}
+	r.Name, r.Subresource = name, next()
+}
+
+// Scope is the report.Shape.Scope of the request.
+func (r *Request) Scope() string {
+	switch {
+	case len(r.Name) > 0:
+		return report.ScopeName
+	case len(r.Namespace) > 0:
+		return report.ScopeNamespace
+	}
+	return report.ScopeCluster
+}
+
+// RevisionMode is the report.Shape.Revision of the request.
+func (r *Request) RevisionMode() string {
+	switch {
+	case r.Continue:
+		return report.RevisionContinue
+	case len(r.ResourceVersion) == 0:
+		return report.RevisionUnset
+	case string(r.Match) == "Exact":
+		return report.RevisionExact
+	case string(r.ResourceVersion) == "0":
+		return report.RevisionAny
+	}
+	return report.RevisionAtLeast
+}
+
+// Selectors returns the report.Shape.Selectors of escaped selectors. Those that cannot be
+// read have no keys.
+func Selectors(label, field, shard string) string {
+	var byLabel, byField, byShard []string
+	if text, err := url.QueryUnescape(label); err == nil {
+		if selector, err := labels.Parse(text); err == nil {
+			requirements, _ := selector.Requirements()
+			for i := range requirements {
+				byLabel = append(byLabel, requirements[i].Key())
+			}
+		}
+	}
+	if text, err := url.QueryUnescape(field); err == nil {
+		if selector, err := fields.ParseSelector(text); err == nil {
+			for _, r := range selector.Requirements() {
+				byField = append(byField, r.Field)
+			}
+		}
+	}
+	if text, err := url.QueryUnescape(shard); err == nil && text != "" {
+		_, rest, _ := strings.Cut(text, "(")
+		key, _, _ := strings.Cut(rest, ",")
+		byShard = []string{key}
+	}
+	return report.FormatSelectors(byLabel, byField, byShard...)
+}

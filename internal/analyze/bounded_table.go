@@ -1,0 +1,70 @@
+package analyze
+
+import (
+	"cmp"
+	"slices"
+)
+
+// boundedTable keeps rows by key, and drops the light half of them when there are too many.
+// Keys come from clients, so there may be any number of them.
+//
+// This is lossy counting (Manku and Motwani, VLDB 2002) with weights: a key that is dropped
+// and comes again begins at zero. So a row can be too light by what was dropped of it, and
+// rows that are heavier than all that is dropped between two prunings are exact.
+type boundedTable[K comparable, V any] struct {
+	limit  int
+	rows   map[K]*V
+	weight func(*V) float64
+	// drop is told of each row that is dropped.
+	drop func(K, *V)
+}
+
+func newBoundedTable[K comparable, V any](limit int, weight func(*V) float64, drop func(K, *V)) *boundedTable[K, V] {
+	return &boundedTable[K, V]{limit: limit, rows: map[K]*V{}, weight: weight, drop: drop}
+}
+
+// row returns the row of a key, and makes it if there is none.
+func (t *boundedTable[K, V]) row(key K) *V {
+	if v := t.rows[key]; v != nil {
+		return v
+	}
+	if len(t.rows) >= t.limit {
+		t.prune()
+	}
+	v := new(V)
+	t.rows[key] = v
+	return v
+}
+
+func (t *boundedTable[K, V]) prune() {
+	weights := make([]float64, 0, len(t.rows))
+	for _, v := range t.rows {
+		weights = append(weights, t.weight(v))
+	}
+	slices.SortFunc(weights, cmp.Compare[float64])
+	// Rows of the median weight are dropped as well, so at least half of them go.
+	median := weights[len(weights)/2]
+	for key, v := range t.rows {
+		if t.weight(v) <= median {
+			t.drop(key, v)
+			delete(t.rows, key)
+		}
+	}
+}
+
+// interner keeps one string for equal bytes, up to a number of strings.
+type interner map[string]string
+
+const maxInterned = 1 << 14
+
+func (in *interner) string(b []byte) string {
+	if s, ok := (*in)[string(b)]; ok { // does not copy
+		return s
+	}
+	if *in == nil || len(*in) >= maxInterned {
+		*in = interner{}
+	}
+	s := string(b)
+	(*in)[s] = s
+	return s
+}

@@ -1,0 +1,334 @@
+package analyze
+
+import (
+	"hash/maphash"
+	"strings"
+
+	"github.com/millrace/millrace/internal/analyze/auditlog"
+	"github.com/millrace/millrace/internal/distinct"
+	"github.com/millrace/millrace/internal/report"
+)
+
+// Bounds of the collector. With all tables full it takes some 40 MB.
+const (
+	maxCells     = 6000
+	maxClients   = 3000
+	maxResources = 500
+	maxInstances = 100_000
+	maxSelectors = 4096
+)
+
+// Times of a start, in microseconds. A start is a LIST of a client's instance that listed
+// nothing for startGap. What it sends within startWindow belongs to the start.
+const (
+	startGap    = 10 * 60 * 1e6
+	startWindow = 2 * 60 * 1e6
+)
+
+// collector counts events by client and shape, in bounded memory.
+type collector struct {
+	cells     *boundedTable[cellKey, cell]
+	clients   *boundedTable[report.Client, client]
+	resources *boundedTable[string, resourceCounts]
+	// starts is when an instance of a client began to list, by hash.
+	starts map[uint64]startTimes
+	// dropped is the sum of cells that were dropped.
+	dropped  cell
+	timeline timeline
+	// first and last are the times of the first and the last event, in microseconds.
+	first, last int64
+	events      uint64
+
+	seed      maphash.Seed
+	words     interner
+	selectors map[string]string
+	scratch   []byte
+}
+
+// cellKey is a client and a shape. The shape has no Encoding, Path and Reason.
+type cellKey struct {
+	client report.Client
+	shape  report.Shape
+	// bookmarks and initialEvents are parameters of watches.
+	bookmarks, initialEvents bool
+}
+
+// cell counts the requests of one client and shape.
+type cell struct {
+	requests, errors        uint64
+	gone, throttled, failed uint64
+	// started and ended are watches, watched is how long those lasted that ended.
+	started, ended uint64
+	watched        float64
+	// seconds is the sum of durations.
+	seconds float64
+	// answerBytes is the size of answeredRequests answers that the log holds.
+	answerBytes, answered uint64
+	// atStart are requests that belong to starts of instances.
+	atStart   uint64
+	instances distinct.Counter
+	// namespace is that of the requests, unless there are several.
+	namespace  string
+	namespaces bool
+}
+
+// client counts what a client did in all.
+type client struct {
+	instances distinct.Counter
+	starts    uint64
+	requests  uint64
+}
+
+// resourceCounts are what a log tells about the objects of a resource.
+type resourceCounts struct {
+	names, namespaces distinct.Counter
+	// writes are changes of objects.
+	writes uint64
+}
+
+// startTimes are in microseconds: when the last start began, and when the last LIST was.
+type startTimes struct{ began, listed int64 }
+
+func newCollector() *collector {
+	c := &collector{starts: map[uint64]startTimes{}, seed: maphash.MakeSeed(), selectors: map[string]string{}}
+	c.cells = newBoundedTable(maxCells, (*cell).weight, func(_ cellKey, dropped *cell) { c.dropped.merge(dropped) })
+	c.clients = newBoundedTable(maxClients, func(v *client) float64 { return float64(v.requests) }, func(report.Client, *client) {})
+	c.resources = newBoundedTable(maxResources, func(v *resourceCounts) float64 { return float64(v.names.Count()) }, func(string, *resourceCounts) {})
+	return c
+}
+
+// weight ranks cells without knowing sizes. Rare requests of many objects must outlive
+// frequent ones of one object.
+func (c *cell) weight() float64 { return float64(c.requests) + float64(c.started) + 1000*c.seconds }
+
+func (c *cell) merge(d *cell) {
+	c.requests += d.requests
+	c.errors += d.errors
+	c.started += d.started
+	c.ended += d.ended
+	c.seconds += d.seconds
+}
+
+// observe counts an event.
+func (c *collector) observe(e *auditlog.Event) {
+	stage := string(e.Stage)
+	started := stage == auditlog.StageStarted
+	if !started && stage != auditlog.StageComplete && stage != auditlog.StagePanic || started && string(e.Verb) != "watch" {
+		return
+	}
+	r := auditlog.ParseURI(e.URI)
+	now := e.Staged
+	if now == 0 {
+		now = e.Received
+	}
+	c.events++
+	if c.first == 0 || now < c.first {
+		c.first = now
+	}
+	c.last = max(c.last, now)
+
+	key := c.key(e, &r)
+	instance := c.instance(e, key.client)
+	who := c.clients.row(key.client)
+	who.requests++
+	who.instances.Add(instance)
+	v := c.cells.row(key)
+	v.instances.Add(instance)
+	v.addNamespace(c.words.string(r.Namespace))
+	v.add(e, started)
+	counted := started || key.shape.Verb != "watch"
+	if counted {
+		c.timeline.add(now, key.shape.Verb)
+		if c.inStart(instance, now, beginsAnew(&key), who) {
+			v.atStart++
+		}
+	}
+	c.addNames(e, &r, key.shape.Resource, key.shape.Verb)
+}
+
+// add counts one event in the cell.
+func (c *cell) add(e *auditlog.Event, started bool) {
+	seconds := 0.0
+	if e.Staged > e.Received && e.Received > 0 {
+		seconds = float64(e.Staged-e.Received) / 1e6
+	}
+	if started {
+		c.started++
+		return
+	}
+	if string(e.Verb) == "watch" {
+		c.ended++
+		c.watched += seconds
+	} else {
+		c.requests++
+		c.seconds += seconds
+	}
+	switch {
+	case e.Code == 410:
+		c.gone++
+	case e.Code == 429:
+		c.throttled++
+	case e.Code >= 500 || string(e.Stage) == auditlog.StagePanic:
+		c.failed++
+	}
+	if e.Code >= 400 {
+		c.errors++
+	}
+	if e.ResponseBytes > 0 && e.Code == 200 {
+		c.answered++
+		c.answerBytes += uint64(e.ResponseBytes)
+	}
+}
+
+func (c *cell) addNamespace(name string) {
+	if c.namespace == "" {
+		c.namespace = name
+	}
+	c.namespaces = c.namespaces || name != c.namespace
+}
+
+// nodeUser stands for the users of all kubelets, which are one client with many instances.
+const nodeUser = "system:node:*"
+
+// key returns the client and the shape of an event.
+func (c *collector) key(e *auditlog.Event, r *auditlog.Request) (k cellKey) {
+	user := c.words.string(e.User)
+	if strings.HasPrefix(user, "system:node:") {
+		user = nodeUser
+	}
+	k.client = report.NewClient(user, c.words.string(e.UserAgent))
+	s := &k.shape
+	s.Verb = c.words.string(e.Verb)
+	if len(r.Resource) == 0 {
+		s.Resource = c.words.string(firstParts(e.URI))
+		return k
+	}
+	c.scratch = append(c.scratch[:0], r.Resource...)
+	if len(r.Group) > 0 {
+		c.scratch = append(append(c.scratch, '.'), r.Group...)
+	}
+	if len(r.Subresource) > 0 {
+		c.scratch = append(append(c.scratch, '/'), r.Subresource...)
+	}
+	s.Resource, s.Version, s.Scope = c.words.string(c.scratch), c.words.string(r.Version), r.Scope()
+	switch s.Verb {
+	case "watch":
+		k.bookmarks, k.initialEvents = r.Bookmarks, r.InitialEvents
+		s.Revision = r.RevisionMode()
+	case "list":
+		s.Limit = parseLimit(r.Limit)
+		s.Revision = r.RevisionMode()
+	case "get":
+		s.Revision = r.RevisionMode()
+		return k
+	default:
+		return k
+	}
+	s.Selectors = c.selectorsOf(r)
+	s.Truncate()
+	return k
+}
+
+// firstParts returns the first two parts of a path that is none of a resource.
+func firstParts(uri []byte) []byte {
+	parts := 0
+	for i, b := range uri {
+		if b == '?' || b == '/' && i > 0 {
+			if parts++; b == '?' || parts == 2 {
+				return uri[:i]
+			}
+		}
+	}
+	return uri[:min(len(uri), 64)]
+}
+
+func parseLimit(text []byte) (n int64) {
+	for _, b := range text {
+		if b < '0' || b > '9' || n > 1<<40 {
+			return 0
+		}
+		n = 10*n + int64(b-'0')
+	}
+	return n
+}
+
+// selectorsOf returns the keys of a request's selectors. It remembers selectors, since
+// parsing takes longer than all else.
+func (c *collector) selectorsOf(r *auditlog.Request) string {
+	if len(r.LabelSelector)+len(r.FieldSelector)+len(r.ShardSelector) == 0 {
+		return ""
+	}
+	c.scratch = append(append(append(append(append(c.scratch[:0], r.LabelSelector...), 0), r.FieldSelector...), 0), r.ShardSelector...)
+	if s, ok := c.selectors[string(c.scratch)]; ok {
+		return s
+	}
+	if len(c.selectors) >= maxSelectors {
+		clear(c.selectors)
+	}
+	s := c.words.string([]byte(auditlog.Selectors(string(r.LabelSelector), string(r.FieldSelector), string(r.ShardSelector))))
+	c.selectors[string(c.scratch)] = s
+	return s
+}
+
+// instance returns a hash of the client and its instance: the pod of its token, the user
+// of a node, or else the address.
+func (c *collector) instance(e *auditlog.Event, who report.Client) uint64 {
+	c.scratch = append(append(append(c.scratch[:0], e.User...), 0), who.UserAgent...)
+	c.scratch = append(c.scratch, 0)
+	if len(e.Pod) > 0 {
+		c.scratch = append(c.scratch, e.Pod...)
+	} else if who.User != nodeUser {
+		c.scratch = append(c.scratch, e.Address...)
+	}
+	return maphash.Bytes(c.seed, c.scratch)
+}
+
+// beginsAnew reports whether a request reads a collection from its beginning.
+func beginsAnew(k *cellKey) bool {
+	fresh := k.shape.Revision == report.RevisionUnset || k.shape.Revision == report.RevisionAny
+	return k.shape.Verb == "list" && fresh || k.shape.Verb == "watch" && (k.initialEvents || fresh)
+}
+
+// inStart reports whether a request now belongs to a start of its instance.
+func (c *collector) inStart(instance uint64, now int64, anew bool, who *client) bool {
+	times, known := c.starts[instance]
+	if anew {
+		if !known || now-times.listed > startGap {
+			times.began = now
+			who.starts++
+		}
+		if !known && len(c.starts) >= maxInstances {
+			for other := range c.starts { // any one
+				delete(c.starts, other)
+				break
+			}
+		}
+		times.listed = max(times.listed, now)
+		c.starts[instance] = times
+		known = true
+	}
+	return known && now-times.began <= startWindow
+}
+
+// addNames counts what a log tells about objects.
+func (c *collector) addNames(e *auditlog.Event, r *auditlog.Request, resource, verb string) {
+	if len(r.Name) == 0 && len(r.Namespace) == 0 || len(r.Resource) == 0 || e.Code == 404 {
+		return
+	}
+	base, _, _ := strings.Cut(resource, "/")
+	counts := c.resources.row(base)
+	if len(r.Namespace) > 0 {
+		counts.namespaces.Add(maphash.Bytes(c.seed, r.Namespace))
+	}
+	if len(r.Name) == 0 {
+		return
+	}
+	c.scratch = append(append(append(c.scratch[:0], r.Namespace...), '/'), r.Name...)
+	counts.names.Add(maphash.Bytes(c.seed, c.scratch))
+	switch verb {
+	case "update", "patch", "create", "delete":
+		if e.Code < 300 {
+			counts.writes++
+		}
+	}
+}

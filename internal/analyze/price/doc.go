@@ -1,0 +1,12 @@
+// Package price has the price list: what a read costs an API server in CPU, by what the
+// server has to do for it. One list has prices of the stock server and of Millrace,
+// measured on the same machine.
+//
+// Default returns the list in the binary, which Derive makes of the reports in docs/bench.
+// Machines differ by a factor of two: "millrace bench" measures another one, and Derive
+// makes its list of these reports.
+//
+// The model is a sum: a price for each request, for each object looked at, for each byte
+// encoded, and for each object and byte read from etcd. The package is not for what a
+// request has to process, which the caller knows.
+package price

@@ -1,0 +1,116 @@
+package analyze
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/millrace/millrace/internal/analyze/profile"
+	"github.com/millrace/millrace/internal/bench/render"
+)
+
+// profileTimeout bounds one request of a profile.
+const profileTimeout = time.Minute
+
+// profileFlags are the flags of "analyze profile".
+type profileFlags struct {
+	kubeconfig, context string
+	sample              int
+	exclude             []string
+}
+
+func newProfileCommand() *cobra.Command {
+	f := &profileFlags{}
+	cmd := &cobra.Command{
+		Use:   "profile",
+		Short: "Measure a cluster for --profile: counts, sizes and labels, no data",
+		Long: `Measure a cluster for --profile: how many objects of each resource there are, their
+sizes, and how many of them a namespace, a node and a value of a label has.
+
+It lists the first objects of each resource in pages of 500. The profile has names of
+resources and of labels, but no values, no names of objects and no data.`,
+		Example: "  millrace analyze profile > cluster.json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			cfg, err := f.config()
+			if err != nil {
+				return err
+			}
+			cfg.Progress = func(resource string) { fmt.Fprintln(cmd.ErrOrStderr(), "measuring", resource) }
+			p, err := profile.Capture(ctx, cfg)
+			if err != nil {
+				return err
+			}
+			return render.WriteReport(cmd.OutOrStdout(), "json", p, nil)
+		},
+	}
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default as kubectl's)")
+	cmd.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig (default its current one)")
+	cmd.Flags().IntVar(&f.sample, "sample", 2000, "objects of each resource to read; the number of the others is what the server says")
+	cmd.Flags().StringSliceVar(&f.exclude, "exclude", []string{"secrets"}, "resources to leave out, as in deployments.apps")
+	return cmd
+}
+
+// config finds the server and its collections.
+func (f *profileFlags) config() (profile.Config, error) {
+	if f.sample < 1 {
+		return profile.Config{}, errors.New("--sample: choose 1 or more")
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
+	if err != nil {
+		return profile.Config{}, fmt.Errorf("load kubeconfig: %w", err)
+	}
+	config.Timeout, config.UserAgent = profileTimeout, "millrace-analyze"
+	host, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return profile.Config{}, fmt.Errorf("read the server's address: %w", err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return profile.Config{}, fmt.Errorf("make client: %w", err)
+	}
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
+	if err != nil {
+		return profile.Config{}, fmt.Errorf("make client: %w", err)
+	}
+	lists, err := d.ServerPreferredResources()
+	if err != nil && len(lists) == 0 {
+		return profile.Config{}, fmt.Errorf("read discovery: %w", err)
+	}
+	cfg := profile.Config{Client: client, Host: host.String(), Sample: f.sample}
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue // none that a request can name
+		}
+		for i := range list.APIResources {
+			r := &list.APIResources[i]
+			name := schema.GroupResource{Group: version.Group, Resource: r.Name}.String()
+			if slices.Contains(r.Verbs, "list") && !slices.Contains(f.exclude, name) {
+				cfg.Collections = append(cfg.Collections, profile.Collection{Resource: name, Path: apiPath(version) + r.Name})
+			}
+		}
+	}
+	return cfg, nil
+}
+
+func apiPath(v schema.GroupVersion) string {
+	if v.Group == "" {
+		return "/api/" + v.Version + "/"
+	}
+	return "/apis/" + v.Group + "/" + v.Version + "/"
+}
