@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/millrace/millrace/test/harness"
-	"github.com/millrace/millrace/test/history"
+	"github.com/millrace/millrace/internal/history"
 )
 
 const (
