@@ -40,8 +40,12 @@ func (p *pair) replica(t *testing.T, source string, gen *requestGenerator) {
 		"--proxy-client-cert-file="+filepath.Join(pki, "front-proxy-client.crt"), "--proxy-client-key-file="+filepath.Join(pki, "front-proxy-client.key"))
 	ours := newSide(t, harness.StartReplica(t, upstream, args...))
 	both := &pair{tb: t, ours: ours, theirs: newSide(t, upstream), etcd: p.etcd, namespaced: p.namespaced, oursPassesOn: true}
-	if source == skew {
+	if source == skew { // what else is passed on is the same with each source
 		t.Run("plain", func(t *testing.T) { both.plainUnderSkew(t, gen.kinds) })
+		t.Run("random", func(t *testing.T) { both.agree(t, gen.distinct(scaled(t, replicaRequests/3))) })
+		t.Run("watches", func(t *testing.T) { both.watchScripts(t, gen.fork().Rand, 1) })
+		both.logCounts(t)
+		return
 	}
 	t.Run("random", func(t *testing.T) { both.agree(t, gen.distinct(scaled(t, replicaRequests))) })
 	t.Run("paths", func(t *testing.T) { both.agree(t, paths()) })
@@ -64,7 +68,7 @@ func (p *pair) plainUnderSkew(t *testing.T, kinds []*kind) {
 		if !k.builtin() || !k.stored() || !k.lists || len(k.keys) == 0 {
 			continue
 		}
-		for _, form := range []request{{}, {accept: typedClient}, {accept: "application/json", encoding: "gzip"}, {accept: protobuf, as: http1}} {
+		for _, form := range []request{{}, {accept: typedClient, encoding: "gzip"}} {
 			form.query = "resourceVersion=0"
 			requests = append(requests, with(form, func(r *request) { r.path = k.listPath("") }),
 				with(form, func(r *request) {
