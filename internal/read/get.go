@@ -17,10 +17,7 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	run, err := q.route.cfg.Objects.Find(ctx, q.route.key(q.namespace, q.name), q.resourceVersion)
 	q.account.addIdle(began) // Find takes its time with waiting for etcd.
 	q.account.path, q.account.scanned = cache.PathKey, 1
-	if reason := passReasonOf(err); reason != "" {
-		return reason
-	}
-	if reason := q.skewedError(err); reason != "" {
+	if reason := q.passReasonOf(err); reason != "" {
 		return reason
 	}
 	markStale(w, stale)

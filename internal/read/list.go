@@ -22,10 +22,7 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	}
 	ctx, stale := q.staleness(req.Context(), opts.ResourceVersion+opts.Predicate.Continue)
 	page, err := q.route.cfg.Objects.Select(ctx, key, opts)
-	if reason := passReasonOf(err); reason != "" {
-		return reason
-	}
-	if reason := q.skewedError(err); reason != "" {
+	if reason := q.passReasonOf(err); reason != "" {
 		return reason
 	}
 	markStale(w, stale)

@@ -72,8 +72,9 @@ const (
 )
 
 // passReasonOf returns the reason for an error of Objects that another server may not
-// have. It returns "" for errors that are answers.
-func passReasonOf(err error) passReason {
+// have. It returns "" for errors that are answers. Under version skew none is: the other
+// server may use other words.
+func (q *query) passReasonOf(err error) passReason {
 	switch {
 	case errors.Is(err, cache.ErrExpired):
 		return passedHistory
@@ -81,6 +82,8 @@ func passReasonOf(err error) passReason {
 		return passedLoading
 	case errors.Is(err, cache.ErrUnproven):
 		return passedUnproven
+	case err != nil && q.route.isSkewed():
+		return passedSkewError
 	}
 	return ""
 }

@@ -165,14 +165,6 @@ func (q *query) skewedList(page *cache.Page, opts *storage.ListOptions) passReas
 	return ""
 }
 
-// skewedError returns why an error is passed on: another version may use other words.
-func (q *query) skewedError(err error) passReason {
-	if err != nil && q.route.isSkewed() {
-		return passedSkewError
-	}
-	return ""
-}
-
 // endSkewed notes the error that ends a watch under version skew. The client is not told: it
 // resumes, and the other server answers in its own words.
 func (s *watchSession) endSkewed(err error) {

@@ -45,10 +45,7 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 		}
 		return passedSelector
 	}
-	if reason := passReasonOf(err); reason != "" {
-		return reason
-	}
-	if reason := q.skewedError(err); reason != "" {
+	if reason := q.passReasonOf(err); reason != "" {
 		return reason
 	}
 	s := &watchSession{query: q, req: req, startPoint: begin, err: err}
@@ -73,14 +70,13 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 		switch {
 		case errors.Is(s.err, watch.ErrOpaque):
 			return passedOpaque
+		case s.err != nil && q.route.isSkewed():
+			return passedSkewError
 		case errors.Is(s.err, cache.ErrExpired):
 			s.err = source.Expired(begin.After)
 		case s.err == nil:
 			s.openAccount(&filter)
 		}
-	}
-	if reason := q.skewedError(s.err); reason != "" {
-		return reason
 	}
 	s.w, s.endObservation = q.observe(w, req, "WATCH")
 	q.session = s

@@ -39,8 +39,12 @@ func (p *pair) replica(t *testing.T, source string, gen *requestGenerator) {
 		upstream = newSide(t, harness.StartVersionProxy(t, upstream.Server, -1, nil))
 	}
 	both := p.behind(t, upstream, p.replicas()[source]...)
-	if source == skew {
+	if source == skew { // what else is passed on is the same with each source
 		t.Run("plain", func(t *testing.T) { both.plainUnderSkew(t, gen.kinds) })
+		t.Run("random", func(t *testing.T) { both.agree(t, gen.distinct(scaled(t, replicaRequests/3))) })
+		t.Run("watches", func(t *testing.T) { both.watchScripts(t, gen.fork().Rand, 1) })
+		both.logCounts(t)
+		return
 	}
 	counted := &tally{}
 	both.replicaAgrees(t, gen, replicaLoad{
@@ -117,7 +121,7 @@ func (p *pair) plainUnderSkew(t *testing.T, kinds []*kind) {
 		if !k.builtin() || !k.stored() || !k.lists || len(k.keys) == 0 {
 			continue
 		}
-		for _, form := range []request{{}, {accept: typedClient}, {accept: "application/json", encoding: "gzip"}, {accept: protobuf, as: http1}} {
+		for _, form := range []request{{}, {accept: typedClient, encoding: "gzip"}} {
 			form.query = "resourceVersion=0"
 			requests = append(requests, with(form, func(r *request) { r.path = k.listPath("") }),
 				with(form, func(r *request) {
