@@ -13,8 +13,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/millrace/millrace/internal/history"
 	"github.com/millrace/millrace/test/harness"
-	"github.com/millrace/millrace/test/history"
 )
 
 // replicaHandOvers is the number of watches that continue a LIST of the other server.

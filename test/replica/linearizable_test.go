@@ -20,8 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/millrace/millrace/internal/history"
 	"github.com/millrace/millrace/test/harness"
-	"github.com/millrace/millrace/test/history"
 )
 
 const (
@@ -50,7 +50,7 @@ func TestReadsAreLinearizable(t *testing.T) {
 	stock := startUpstream(t)
 	from := sources(stock)
 	t.Run("etcd and api", func(t *testing.T) { linearizable(t, stock, from["etcd"], from["api"]) })
-	if os.Getenv("MILLRACE_ROBUSTNESS") == "" {
+	if !wantsRobustness() {
 		return
 	}
 	t.Run("etcd", func(t *testing.T) { linearizable(t, stock, from["etcd"], from["etcd"]) })
@@ -79,7 +79,7 @@ func linearizable(t *testing.T, upstream *harness.Server, first, second []string
 	}
 	trial.truth = must(history.Follow(t.Context(), upstream.EtcdClient(), []history.Resource{{Name: "configmaps", Prefix: "/registry/configmaps/"}}))(t)
 	count := 1
-	if os.Getenv("MILLRACE_ROBUSTNESS") != "" {
+	if wantsRobustness() {
 		count = longRounds
 	}
 	for i := range count {
