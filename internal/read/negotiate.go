@@ -43,6 +43,9 @@ func (q *query) negotiate(req *http.Request) passReason {
 	}
 	switch key.as {
 	case "", wanted:
+		if key.as == kindList && key.version == metav1beta1.SchemeGroupVersion.Version && key.mediaType == runtime.ContentTypeProtobuf {
+			return passedAccept // its items come before its metadata, and lists begin with theirs
+		}
 	case kindTable:
 		var ok bool
 		if key.include, ok = includeObject(req.URL.RawQuery); !ok {

@@ -99,7 +99,7 @@ func (r *Replica) run(ctx context.Context) error {
 		}
 		b.api = r.api
 	}
-	tier, err := newReadTier(b, shares, o.watches(), o.newProofs(r.logger))
+	tier, err := newReadTier(b, shares, r.watches(), o.newProofs(r.logger))
 	if err != nil {
 		return err
 	}

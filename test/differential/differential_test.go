@@ -107,7 +107,7 @@ func (p *pair) compare(r request) (mismatch string) {
 			return "  " + err.Error()
 		}
 		last := mismatch
-		if mismatch = p.difference(ours, theirs); mismatch == "" {
+		if mismatch = p.difference(ours, theirs); mismatch == "" || p.oursPassesOn && ours.narrowed != "" && p.agreesAsAsked(r) {
 			return ""
 		}
 		p.repeated.Add(1)
@@ -126,6 +126,13 @@ func (p *pair) compare(r request) (mismatch string) {
 		}
 	}
 	return mismatch
+}
+
+// agreesAsAsked reports whether both answers to a request that is narrowed for theirs are the
+// same without that. So they are where ours passes it on.
+func (p *pair) agreesAsAsked(r request) bool {
+	ours, theirs, err := p.bothAsked(r, r)
+	return err == nil && p.difference(ours, theirs) == ""
 }
 
 // count counts one comparison. An empty mismatch is none.
