@@ -3,6 +3,7 @@ package programs
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -20,7 +21,8 @@ const plane = "plane"
 // controlPlane tests that Kubernetes' controllers and scheduler, which see the cluster
 // through a replica, do their work. The test looks straight at the upstream.
 func (c *cluster) controlPlane(t *testing.T) {
-	ctx, client := t.Context(), clientset(t, c.upstream.Config())
+	ctx, client, began := t.Context(), clientset(t, c.upstream.Config()), time.Now()
+	took := func(what string) { t.Logf("%s after %v", what, time.Since(began).Round(time.Millisecond)) }
 	must(client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: plane}}, metav1.CreateOptions{}))(t)
 	eventually(t, "a service account", func() error {
 		_, err := client.CoreV1().ServiceAccounts(plane).Get(ctx, "default", metav1.GetOptions{})
@@ -28,6 +30,7 @@ func (c *cluster) controlPlane(t *testing.T) {
 	})
 	makeWorkloads(t, client)
 	eventually(t, "workloads are ready", func() error { return c.workloadsReady(t, client) })
+	took("ready")
 	eventually(t, "both lead", func() error {
 		for _, name := range []string{"kube-controller-manager", "kube-scheduler"} {
 			if lease, err := client.CoordinationV1().Leases("kube-system").Get(ctx, name, metav1.GetOptions{}); err != nil || lease.Spec.HolderIdentity == nil {
@@ -46,6 +49,7 @@ func (c *cluster) controlPlane(t *testing.T) {
 		}
 		return nil
 	})
+	took("collected")
 	check(t, client.CoreV1().Namespaces().Delete(ctx, plane, metav1.DeleteOptions{}))
 	eventually(t, "the namespace is gone", func() error {
 		if _, err := client.CoreV1().Namespaces().Get(ctx, plane, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -53,6 +57,7 @@ func (c *cluster) controlPlane(t *testing.T) {
 		}
 		return nil
 	})
+	took("gone")
 }
 
 // podTemplate is that of pods with a label and an image.

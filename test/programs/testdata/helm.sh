@@ -27,5 +27,5 @@ helm template again ./chart --set side=$SIDE --dry-run=server
 
 -- uninstall
 helm uninstall mill --wait --timeout=90s
-helm list --all
+helm list
 kubectl get deployment,configmap mill --ignore-not-found
