@@ -4,12 +4,14 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	coordinationv1 "k8s.io/api/coordination/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/millrace/millrace/internal/crd"
@@ -18,17 +20,21 @@ import (
 
 // AttributeScanner returns a function that reads the labels, the selectable fields and the
 // UID of a kind from its stored bytes, without decoding the object. It returns nil for
-// kinds that have no such function.
+// kinds that have no such function. empty is an object of the kind in internal form, and
+// onlyMetadata says that its selectable fields are its name and namespace.
 //
 // The function returns false for bytes that it does not understand; they must be decoded.
-// It covers what a large cluster stores most of: decoding a pod takes twenty times longer, and
-// a definition of custom resources, the largest objects, a hundred times longer.
-func AttributeScanner(gr schema.GroupResource) func(value []byte) (resource.Scan, bool) {
+// Decoding a pod takes twenty times longer, and a definition of custom resources, the largest
+// objects, a hundred times longer.
+func AttributeScanner(gr schema.GroupResource, empty runtime.Object, onlyMetadata bool) func(value []byte) (resource.Scan, bool) {
 	if gr == apiextensions.Resource("customresourcedefinitions") {
 		return crd.Attributes
 	}
 	if s := objectScanners[gr]; s != nil {
 		return s.scan
+	}
+	if onlyMetadata && Altered(gr) == nil {
+		return metadataScanner(empty)
 	}
 	return nil
 }
@@ -36,13 +42,17 @@ func AttributeScanner(gr schema.GroupResource) func(value []byte) (resource.Scan
 // objectScanners are the scanners of kinds in protobuf. Defaulting and conversion of these
 // kinds change neither labels nor, unless a function says so, selectable fields.
 var objectScanners = map[schema.GroupResource]*objectScanner{
-	{Resource: "pods"}:       {kind: corev1.SchemeGroupVersion.WithKind("Pod"), wanted: []int{objectMeta, podSpec, podStatus}, fields: scanPodFields},
-	{Resource: "nodes"}:      {kind: corev1.SchemeGroupVersion.WithKind("Node"), wanted: []int{objectMeta, nodeSpec}, fields: scanNodeFields},
-	{Resource: "events"}:     {kind: corev1.SchemeGroupVersion.WithKind("Event"), wanted: []int{objectMeta, eventInvolved, eventReason, eventSource, eventType, eventReporting}, fields: scanEventFields},
-	{Resource: "secrets"}:    {kind: corev1.SchemeGroupVersion.WithKind("Secret"), wanted: []int{objectMeta, secretType}, fields: scanSecretFields},
-	{Resource: "configmaps"}: {kind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), wanted: []int{objectMeta}, fields: noFields},
-	{Group: coordinationv1.GroupName, Resource: "leases"}:      {kind: coordinationv1.SchemeGroupVersion.WithKind("Lease"), wanted: []int{objectMeta}, fields: noFields},
-	{Group: discoveryv1.GroupName, Resource: "endpointslices"}: {kind: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), wanted: []int{objectMeta}, fields: noFields},
+	{Resource: "pods"}:                                                {kind: corev1.SchemeGroupVersion.WithKind("Pod"), wanted: []int{objectMeta, podSpec, podStatus}, fields: scanPodFields},
+	{Resource: "nodes"}:                                               {kind: corev1.SchemeGroupVersion.WithKind("Node"), wanted: []int{objectMeta, nodeSpec}, fields: scanNodeFields},
+	{Resource: "events"}:                                              {kind: corev1.SchemeGroupVersion.WithKind("Event"), wanted: []int{objectMeta, eventInvolved, eventReason, eventSource, eventType, eventReporting}, fields: scanEventFields},
+	{Resource: "secrets"}:                                             {kind: corev1.SchemeGroupVersion.WithKind("Secret"), wanted: []int{objectMeta, secretType}, fields: scanSecretFields},
+	{Resource: "configmaps"}:                                          {kind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), wanted: []int{objectMeta}, fields: noFields},
+	{Resource: "namespaces"}:                                          {kind: corev1.SchemeGroupVersion.WithKind("Namespace"), wanted: []int{objectMeta, namespaceStatus}, fields: scanNamespaceFields},
+	{Resource: "persistentvolumes"}:                                   {kind: corev1.SchemeGroupVersion.WithKind("PersistentVolume"), wanted: []int{objectMeta}, fields: scanVolumeFields},
+	{Group: appsv1.GroupName, Resource: "replicasets"}:                {kind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), wanted: []int{objectMeta, replicaSetStatus}, fields: scanReplicaSetFields},
+	{Group: batchv1.GroupName, Resource: "jobs"}:                      {kind: batchv1.SchemeGroupVersion.WithKind("Job"), wanted: []int{objectMeta, jobStatus}, fields: scanJobFields},
+	{Group: resourcev1.GroupName, Resource: "resourceclaims"}:         {kind: resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"), wanted: []int{objectMeta}, fields: noFields},
+	{Group: resourcev1.GroupName, Resource: "resourceclaimtemplates"}: {kind: resourcev1.SchemeGroupVersion.WithKind("ResourceClaimTemplate"), wanted: []int{objectMeta}, fields: noFields},
 }
 
 // objectScanner reads the attributes of one kind.

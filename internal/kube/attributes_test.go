@@ -4,26 +4,18 @@ import (
 	"math/rand"
 	"testing"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
-	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	kubefuzzer "k8s.io/kubernetes/pkg/api/testing"
 	api "k8s.io/kubernetes/pkg/apis/core"
-	registryconfigmap "k8s.io/kubernetes/pkg/registry/core/configmap"
-	registryevent "k8s.io/kubernetes/pkg/registry/core/event"
-	registrynode "k8s.io/kubernetes/pkg/registry/core/node"
 	registrypod "k8s.io/kubernetes/pkg/registry/core/pod"
-	registrysecret "k8s.io/kubernetes/pkg/registry/core/secret"
 
 	"github.com/millrace/millrace/internal/kube"
 )
@@ -32,7 +24,7 @@ import (
 // with unusual fields.
 func TestPodScanEqualsDecoding(t *testing.T) {
 	const pods = 3000
-	scan := kube.AttributeScanner(schema.GroupResource{Resource: "pods"})
+	scan := kube.AttributeScanner(schema.GroupResource{Resource: "pods"}, &api.Pod{}, false)
 	info, _ := runtime.SerializerInfoForMediaType(legacyscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	codec := legacyscheme.Codecs.CodecForVersions(info.Serializer, legacyscheme.Codecs.UniversalDeserializer(), corev1.SchemeGroupVersion, runtime.InternalGroupVersioner)
 	src := rand.NewSource(3)
@@ -84,66 +76,6 @@ func TestPodScanEqualsDecoding(t *testing.T) {
 	}
 }
 
-// TestScansEqualDecoding compares scanned and decoded attributes of random objects.
-func TestScansEqualDecoding(t *testing.T) {
-	const objects = 400
-	for gvr, attributes := range map[schema.GroupVersionResource]storage.AttrFunc{
-		corev1.SchemeGroupVersion.WithResource("nodes"):               registrynode.GetAttrs,
-		corev1.SchemeGroupVersion.WithResource("events"):              registryevent.GetAttrs,
-		corev1.SchemeGroupVersion.WithResource("secrets"):             registrysecret.GetAttrs,
-		corev1.SchemeGroupVersion.WithResource("configmaps"):          registryconfigmap.GetAttrs,
-		coordinationv1.SchemeGroupVersion.WithResource("leases"):      storage.DefaultNamespaceScopedAttr,
-		discoveryv1.SchemeGroupVersion.WithResource("endpointslices"): storage.DefaultNamespaceScopedAttr,
-	} {
-		scan := kube.AttributeScanner(gvr.GroupResource())
-		kind := gvr.GroupVersion().WithKind(map[string]string{"nodes": "Node", "events": "Event", "secrets": "Secret", "configmaps": "ConfigMap", "leases": "Lease", "endpointslices": "EndpointSlice"}[gvr.Resource])
-		info, _ := runtime.SerializerInfoForMediaType(legacyscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
-		codec := legacyscheme.Codecs.CodecForVersions(info.Serializer, legacyscheme.Codecs.UniversalDeserializer(), gvr.GroupVersion(), runtime.InternalGroupVersioner)
-		filler := fuzzer.FuzzerFor(kubefuzzer.FuzzerFuncs, rand.NewSource(5), legacyscheme.Codecs)
-		scanned := 0
-		for range objects {
-			obj, err := legacyscheme.Scheme.New(kind)
-			if err != nil {
-				t.Fatal(err)
-			}
-			filler.Fill(obj)
-			obj.GetObjectKind().SetGroupVersionKind(kind)
-			value, err := runtime.Encode(protobuf.NewSerializer(legacyscheme.Scheme, legacyscheme.Scheme), obj)
-			if err != nil {
-				t.Fatal(err)
-			}
-			decoded, err := runtime.Decode(codec, value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, ok := scan(value)
-			if !ok {
-				continue
-			}
-			scanned++
-			wantLabels, wantFields, err := attributes(decoded)
-			if err != nil {
-				t.Fatal(err)
-			}
-			delete(wantFields, "metadata.name")
-			delete(wantFields, "metadata.namespace")
-			if !apiequality.Semantic.DeepEqual(wantLabels, got.Labels) || !apiequality.Semantic.DeepEqual(wantFields, got.Fields) {
-				t.Fatalf("%s: scanned %v and %v, want %v and %v", gvr.Resource, got.Labels, got.Fields, wantLabels, wantFields)
-			}
-			m, err := meta.Accessor(decoded)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if string(got.UID) != string(m.GetUID()) {
-				t.Fatalf("%s: scanned the UID %q, want %q", gvr.Resource, got.UID, m.GetUID())
-			}
-		}
-		if scanned < objects*3/4 {
-			t.Errorf("only %d of %d %s could be scanned", scanned, objects, gvr.Resource)
-		}
-	}
-}
-
 // unsetDefaults removes fields that an API server would have set, or makes fields differ
 // that are kept equal.
 func unsetDefaults(r *rand.Rand, pod *corev1.Pod) {
@@ -166,7 +98,7 @@ func unsetDefaults(r *rand.Rand, pod *corev1.Pod) {
 // TestDefinitionScan checks that definitions are scanned. Package crd compares the
 // results with decoding.
 func TestDefinitionScan(t *testing.T) {
-	scan := kube.AttributeScanner(schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"})
+	scan := kube.AttributeScanner(schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, &apiextensions.CustomResourceDefinition{}, true)
 	if scan == nil {
 		t.Fatal("definitions are decoded")
 	}

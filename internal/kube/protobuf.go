@@ -10,10 +10,13 @@ const (
 	unknownTypeMeta, unknownRaw, unknownContentType = 1, 2, 4
 	typeAPIVersion, typeKind                        = 1, 2
 	objectMeta, podSpec, podStatus                  = 1, 2, 3
-	metaUID, metaLabels                             = 5, 11
+	metaName, metaUID, metaLabels                   = 1, 5, 11
 	mapKey, mapValue                                = 1, 2
 	nodeSpec, specUnschedulable                     = 2, 4
 	secretType                                      = 3
+	replicaSetStatus, statusReplicas                = 3, 1
+	jobStatus, statusSucceeded                      = 3, 5
+	namespaceStatus, namespacePhase                 = 3, 1
 
 	specRestartPolicy, specServiceAccount, specOldServiceAccount = 3, 8, 9
 	specNodeName, specHostNetwork, specScheduler                 = 10, 11, 19

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -165,4 +166,11 @@ func (d describer) describe(e *resource.Entry, scan resource.Scan) {
 	if d.hashesUIDs {
 		e.UIDHash = resource.HashShardKey(scan.UID)
 	}
+}
+
+// hasOnlyMetadata reports whether Kubernetes selects the objects of a kind by their metadata
+// alone. A kind whose registry says nothing has one of the two functions that are compared.
+func hasOnlyMetadata(attributes storage.AttrFunc) bool {
+	pointer := reflect.ValueOf(attributes).Pointer()
+	return pointer == reflect.ValueOf(storage.DefaultNamespaceScopedAttr).Pointer() || pointer == reflect.ValueOf(storage.DefaultClusterScopedAttr).Pointer()
 }

@@ -56,8 +56,10 @@ type Decorator struct {
 	Altered func(schema.GroupResource) func(runtime.Object) bool
 	// Scan returns a function for a kind, which reads the attributes and the UID of a
 	// stored object without decoding it, or reports that it cannot. It may be nil, and so
-	// may its result. The result must be nil for kinds that handlers alter.
-	Scan func(schema.GroupResource) func(value []byte) (resource.Scan, bool)
+	// may its result. The result must be nil for kinds that handlers alter. empty is an
+	// object of the kind in internal form. onlyMetadata says that its attributes are its
+	// labels, name and namespace.
+	Scan func(gr schema.GroupResource, empty runtime.Object, onlyMetadata bool) func(value []byte) (resource.Scan, bool)
 
 	mu struct {
 		sync.Mutex
@@ -198,7 +200,7 @@ func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer v
 	}
 	scan := func([]byte) (found resource.Scan, ok bool) { return }
 	if d.Scan != nil {
-		if ofKind := d.Scan(gr); ofKind != nil {
+		if ofKind := d.Scan(gr, cfg.New(), hasOnlyMetadata(cfg.Attributes)); ofKind != nil {
 			scan = ofKind
 		}
 	}

@@ -2,11 +2,17 @@ package storage_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/apis/example"
+	apistorage "k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/storage"
 )
 
@@ -32,5 +38,32 @@ func TestCountKeys(t *testing.T) {
 	failure = gone
 	if _, err := decorator.CountKeys(t.Context(), config, "group.example/things"); !errors.Is(err, gone) {
 		t.Errorf("got %v, want %v", err, gone)
+	}
+}
+
+// TestScannersAreToldOfMetadata makes stores of kinds with and without selectable fields of
+// their own.
+func TestScannersAreToldOfMetadata(t *testing.T) {
+	held := cache.New(cache.Config{})
+	backend := &storage.Backend{Cache: held, Consistent: cache.NewConsistent(held, new(slowSource))}
+	var told []bool
+	decorator := storage.Decorator{
+		Backend: func(*storagebackend.ConfigForResource) (*storage.Backend, error) { return backend, nil },
+		Scan: func(gr schema.GroupResource, empty runtime.Object, onlyMetadata bool) func([]byte) (resource.Scan, bool) {
+			if _, ok := empty.(*example.Pod); !ok || gr.Resource != "pods" {
+				t.Errorf("asked for %v, %T", gr, empty)
+			}
+			told = append(told, onlyMetadata)
+			return nil
+		},
+	}
+	config := storagebackend.NewDefaultConfig(pathPrefix, podCodec()).ForResource(schema.GroupResource{Resource: "pods"})
+	for _, attributes := range []apistorage.AttrFunc{podAttributes, apistorage.DefaultNamespaceScopedAttr, apistorage.DefaultClusterScopedAttr} {
+		_, destroy, err := decorator.Decorate(config, "/pods/", nil, newPod, newPodList, attributes, nil, nil)
+		must(t, err)
+		destroy()
+	}
+	if want := []bool{false, true, true}; !slices.Equal(told, want) {
+		t.Errorf("told that there is only metadata: %v, want %v", told, want)
 	}
 }
