@@ -73,7 +73,7 @@ type Feed struct {
 	loaded, confirmed bool
 	// loadedAt is the time of the last load.
 	loadedAt time.Time
-	// listsOnly says that the server has no watches that begin with all objects.
+	// listsOnly says that the server has no watches that begin with all objects in order.
 	listsOnly bool
 	// checkpointTried says that the checkpoint was loaded or cannot be used.
 	checkpointTried bool
@@ -176,7 +176,8 @@ func (f *Feed) follow(ctx context.Context, loaded func()) error {
 	}
 	initial := &initialEvents{done: func() { f.setLoaded(); loaded() }}
 	err := f.watch(ctx, initial)
-	if errors.Is(err, errNoWatchList) {
+	if errors.Is(err, errNoWatchList) || errors.Is(err, errNoOrder) {
+		f.cfg.Logger.Info("Feed loads pages", "url", f.cfg.URL, "reason", err)
 		f.listsOnly = true
 		return f.follow(ctx, loaded)
 	}

@@ -172,12 +172,12 @@ func listed(rv int, objects ...string) string {
 
 const expired = `{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}`
 
-// TestWatchList loads by a watch, whose objects come in any order, and follows it. The
-// next watch resumes behind the last bookmark.
+// TestWatchList loads by a watch and follows it. The next watch resumes behind the last
+// bookmark.
 func TestWatchList(t *testing.T) {
 	t.Parallel()
 	_, sink, _ := run(t,
-		step{query: []string{"sendInitialEvents=true", "resourceVersionMatch=NotOlderThan"}, body: event("ADDED", widget("b", 5)) + event("ADDED", widget("a", 4)) +
+		step{query: []string{"sendInitialEvents=true", "resourceVersionMatch=NotOlderThan"}, body: event("ADDED", widget("a", 4)) + event("ADDED", widget("b", 5)) +
 			bookmark(7, true) + event("MODIFIED", widget("a", 8)) + event("DELETED", widget("b", 9)) + bookmark(12, false)},
 		step{
 			path: "/apis/x/v1/namespaces/ns/widgets", query: []string{"fieldSelector=metadata.name%3Da", "resourceVersion=12", "resourceVersionMatch=Exact"},
@@ -201,6 +201,18 @@ func TestPages(t *testing.T) {
 	)
 	sink.expect(t, "begin", "add /registry/x/widgets/ns/a 4 "+widget("a", 4),
 		`add /registry/x/widgets/ns/b 5 {"kind":"Widget","apiVersion":"x/v1","metadata":{"name":"b","namespace":"ns","resourceVersion":"5"}}`, "end 7", "progress 8")
+}
+
+// TestWatchListWithoutOrder loads by pages, which are in order, when the objects with which
+// a watch begins are not. What the watch has sent is not used.
+func TestWatchListWithoutOrder(t *testing.T) {
+	t.Parallel()
+	_, sink, _ := run(t,
+		step{query: []string{"sendInitialEvents=true"}, body: event("ADDED", widget("b", 5)) + event("ADDED", widget("a", 4)) + bookmark(7, true), hold: true},
+		step{query: []string{"limit="}, body: listed(8, widget("a", 4), widget("b", 5))},
+		step{query: []string{"resourceVersion=8"}, hold: true, body: bookmark(9, false)},
+	)
+	sink.expect(t, "begin", "begin", "add /registry/x/widgets/ns/a 4 "+widget("a", 4), "add /registry/x/widgets/ns/b 5 "+widget("b", 5), "end 8", "progress 9")
 }
 
 // TestExpired loads anew when the server no longer has the changes.

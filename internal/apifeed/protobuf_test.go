@@ -82,6 +82,6 @@ func TestProtobuf(t *testing.T) {
 			step{query: []string{"sendInitialEvents"}, body: "\xff\xff\xff\xff"},
 			step{query: []string{"sendInitialEvents"}, body: framed(t, "BOOKMARK", end), hold: true},
 		)
-		sink.expect(t, "begin", "end 9")
+		sink.expect(t, "begin", "begin", "begin", "end 9")
 	})
 }

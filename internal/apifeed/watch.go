@@ -7,12 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
@@ -28,20 +25,11 @@ const (
 	// bookmarkInterval is how often a Millrace is asked for bookmarks. Others do not know
 	// the parameter.
 	bookmarkInterval = 100 * time.Millisecond
-	// loadBatch is how many objects are handed to the sink at once.
-	loadBatch  = 500
-	readBuffer = 64 << 10
+	readBuffer       = 64 << 10
 )
 
 // errNoWatchList says that the server does not begin watches with all objects.
 var errNoWatchList = errors.New("the API server has no watch-list")
-
-// initialEvents are the objects with which a watch begins.
-type initialEvents struct {
-	objects []object
-	// done is called when the sink has them.
-	done func()
-}
 
 // frame is one event of a watch.
 type frame struct {
@@ -69,6 +57,8 @@ func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
 	defer silence.Stop()
 	if initial == nil {
 		f.health.SetFollowing()
+	} else {
+		initial.loader, f.witness = f.cfg.Sink.BeginLoad(), nil
 	}
 	f.setHeard()
 	return f.readFrames(ctx, resp, initial, func() { f.setHeard(); silence.Reset(maxSilence) })
@@ -127,39 +117,6 @@ func (f *Feed) watchError(status *metav1.Status) error {
 		return fmt.Errorf("watch %s: an error without a status", f.cfg.URL)
 	}
 	return fmt.Errorf("watch %s: %w", f.cfg.URL, statusError(int(status.Code), []byte(status.Message)))
-}
-
-// collect keeps an initial event. At the bookmark that ends them it hands all to the sink
-// and returns true.
-func (f *Feed) collect(ctx context.Context, initial *initialEvents, event frame) (ended bool, err error) {
-	if event.kind == apiwatch.Added {
-		initial.objects = append(initial.objects, event.object)
-		return false, nil
-	}
-	if event.kind != apiwatch.Bookmark || !event.object.endsInitial {
-		return false, fmt.Errorf("watch %s: %s among the initial events", f.cfg.URL, event.kind)
-	}
-	revision := event.object.revision
-	if err := f.setApplied(revision); err != nil {
-		return false, err
-	}
-	kvs := make([]*mvccpb.KeyValue, len(initial.objects))
-	f.witness = nil
-	for i := range initial.objects {
-		kvs[i] = f.present(&initial.objects[i])
-		f.observe(kvs[i])
-	}
-	initial.objects = nil
-	// The sink wants them in the order of keys, which the API does not promise.
-	slices.SortFunc(kvs, func(a, b *mvccpb.KeyValue) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	loader := f.cfg.Sink.BeginLoad()
-	for batch := range slices.Chunk(kvs, loadBatch) {
-		loader.Add(ctx, batch)
-	}
-	loader.End(ctx, revision)
-	f.health.SetFollowing()
-	f.cfg.Logger.Info("Feed follows the API server", "url", f.cfg.URL, "revision", revision, "objects", len(kvs))
-	return true, nil
 }
 
 // apply hands an event or a bookmark to the sink.

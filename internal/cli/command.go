@@ -24,6 +24,7 @@ import (
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/server"
 	"github.com/millrace/millrace/internal/top"
+	"github.com/millrace/millrace/internal/verify"
 )
 
 const longHelp = `Millrace is a Kubernetes API server for very large clusters.
@@ -32,6 +33,7 @@ const longHelp = `Millrace is a Kubernetes API server for very large clusters.
   millrace replica               reads of an API server that exists, from memory
   millrace kubectl get ns        kubectl, with that server's kubeconfig
   millrace top                   whether watch events are in time, and what reads cost
+  millrace verify                whether any API server keeps what the API promises
   millrace controller-manager    Kubernetes' own, with that server's credentials
   millrace scheduler             Kubernetes' own, with that server's credentials
 
@@ -60,6 +62,7 @@ func NewCommand(version string) *cobra.Command {
 		top.NewCommand(),
 		fill.NewCommand(fill.Streams{Out: os.Stdout, Err: os.Stderr}),
 		bench.NewCommand(bench.Config{}),
+		verify.NewCommand(verify.Streams{Out: os.Stdout, Err: os.Stderr}),
 		newVersionCommand(version),
 	)
 	return root

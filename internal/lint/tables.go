@@ -58,6 +58,8 @@ func order() []Place {
 		{Name: "server"},
 		{Name: "top", Apart: true, Except: []string{"datadir", "report", "dashboard", "dashboard/fake"}},
 		{Name: "fill", Apart: true},
+		{Name: "history", Apart: true},
+		{Name: "verify", Apart: true, Except: []string{"history"}},
 		{Name: "kube/transcodetest"},
 		{Name: "bench/render", Apart: true},
 		{Name: "bench/testbed", Apart: true, Except: []string{"store", "bench/render"}},

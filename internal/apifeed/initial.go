@@ -1,0 +1,69 @@
+package apifeed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+
+	"github.com/millrace/millrace/internal/store"
+)
+
+// loadBatch is how many objects are handed to the sink at once.
+const loadBatch = 500
+
+// errNoOrder says that a watch does not begin with all objects in the order of their keys,
+// which the API does not promise. API servers keep objects in that order from 1.33 on.
+var errNoOrder = errors.New("the API server's watch-list has no order")
+
+// initialEvents are the objects with which a watch begins. They go to the sink in batches
+// while they arrive: all of a large resource are not in memory at once.
+type initialEvents struct {
+	loader store.Loader
+	batch  []*mvccpb.KeyValue
+	// lastKey is the key of the last object, and objects their number.
+	lastKey []byte
+	objects int
+	// done is called when the sink has all objects.
+	done func()
+}
+
+// collect takes an initial event. It returns true at the bookmark that ends them, when the
+// sink has all objects.
+func (f *Feed) collect(ctx context.Context, initial *initialEvents, event frame) (ended bool, err error) {
+	if event.kind == apiwatch.Added {
+		return false, f.addInitial(ctx, initial, &event.object)
+	}
+	if event.kind != apiwatch.Bookmark || !event.object.endsInitial {
+		return false, fmt.Errorf("watch %s: %s among the initial events", f.cfg.URL, event.kind)
+	}
+	revision := event.object.revision
+	if err := f.setApplied(revision); err != nil {
+		return false, err
+	}
+	initial.loader.Add(ctx, initial.batch)
+	initial.loader.End(ctx, revision)
+	f.health.SetFollowing()
+	f.cfg.Logger.Info("Feed follows the API server", "url", f.cfg.URL, "revision", revision, "objects", initial.objects)
+	return true, nil
+}
+
+// addInitial hands the sink a batch of objects when it is full.
+func (f *Feed) addInitial(ctx context.Context, initial *initialEvents, o *object) error {
+	kv := f.present(o)
+	if initial.objects > 0 && bytes.Compare(kv.Key, initial.lastKey) <= 0 {
+		return fmt.Errorf("%w: %q behind %q", errNoOrder, kv.Key, initial.lastKey)
+	}
+	f.observe(kv)
+	initial.lastKey = kv.Key
+	initial.objects++
+	initial.batch = append(initial.batch, kv)
+	if len(initial.batch) == loadBatch {
+		initial.loader.Add(ctx, initial.batch)
+		initial.batch = make([]*mvccpb.KeyValue, 0, loadBatch)
+	}
+	return nil
+}
