@@ -178,12 +178,16 @@ bench: build ## measure LIST, beside the stock read path
 
 FUZZTIME ?= 1m
 
+# How many edited objects are transcoded and encoded.
+INPUTS ?= 1000000
+
 # The targets over HTTP fuzz servers in processes of their own, whose coverage the fuzzer
 # does not see. So all of Kubernetes is not built with instrumentation.
 .PHONY: fuzz
 fuzz: ## fuzz the parsers of encoded bytes and requests, FUZZTIME each
 	$(GO) test -run NONE -fuzz FuzzSplit -fuzztime $(FUZZTIME) ./internal/encode
 	$(GO) test -run NONE -fuzz FuzzZstdFrame -fuzztime $(FUZZTIME) ./internal/encode
+	$(GO) test -run NONE -fuzz FuzzAppend -fuzztime $(FUZZTIME) ./internal/deflate
 	$(GO) test -run NONE -fuzz FuzzCustom -fuzztime $(FUZZTIME) ./internal/transcode
 	$(GO) test -run NONE -fuzz FuzzAgainstEncodingJSON -fuzztime $(FUZZTIME) ./internal/storedjson
 	$(GO) test -run NONE -fuzz FuzzRead -fuzztime $(FUZZTIME) ./internal/sentobject
@@ -194,7 +198,8 @@ fuzz: ## fuzz the parsers of encoded bytes and requests, FUZZTIME each
 	done
 	$(GO) test -c -o bin/transcode.test ./internal/kube/transcodetest
 	cd internal/kube/transcodetest && ../../../bin/transcode.test -test.run NONE -test.fuzz '^FuzzStored$$' \
-		-test.fuzztime $(FUZZTIME) -test.fuzzcachedir ../../../bin/fuzz
+		-test.fuzztime $(FUZZTIME) -test.fuzzcachedir ../../../bin/fuzz && \
+		../../../bin/transcode.test -test.v -test.run TestEditedObjects -inputs=$(INPUTS) -seed=$$(date +%s)
 
 .PHONY: clean
 clean: ## remove bin; the data directory stays

@@ -34,7 +34,7 @@ func AttributeScanner(gr schema.GroupResource, empty runtime.Object, onlyMetadat
 		return s.scan
 	}
 	if onlyMetadata && Altered(gr) == nil {
-		return metadataScanner(empty)
+		return metadataScanner(gr.Group, empty)
 	}
 	return nil
 }

@@ -1,11 +1,13 @@
 package kube
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"github.com/millrace/millrace/internal/resource"
@@ -13,20 +15,19 @@ import (
 
 // metadataScanner returns a scanner for a kind that has no selectable fields but name and
 // namespace, as most have. empty is an object of the kind in internal form. It returns nil for
-// kinds that Kubernetes' scheme does not know.
+// kinds that Kubernetes' scheme does not know in the group.
 //
 // It reads objects of the version in which Kubernetes stores the kind. Defaulting sets labels
 // in some older versions, and in kinds that have selectable fields and scanners of their own.
-func metadataScanner(empty runtime.Object) func(value []byte) (resource.Scan, bool) {
+func metadataScanner(group string, empty runtime.Object) func(value []byte) (resource.Scan, bool) {
 	kinds, _, err := legacyscheme.Scheme.ObjectKinds(empty)
-	if err != nil {
+	versions := legacyscheme.Scheme.PrioritizedVersionsForGroup(group)
+	// A type may be that of kinds in several groups.
+	own := slices.IndexFunc(kinds, func(kind schema.GroupVersionKind) bool { return kind.Group == group })
+	if err != nil || own < 0 || len(versions) == 0 {
 		return nil
 	}
-	versions := legacyscheme.Scheme.PrioritizedVersionsForGroup(kinds[0].Group)
-	if len(versions) == 0 {
-		return nil
-	}
-	s := &objectScanner{kind: versions[0].WithKind(kinds[0].Kind), wanted: []int{objectMeta}, fields: noFields}
+	s := &objectScanner{kind: versions[0].WithKind(kinds[own].Kind), wanted: []int{objectMeta}, fields: noFields}
 	return s.scan
 }
 

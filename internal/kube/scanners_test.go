@@ -124,8 +124,9 @@ func TestScansEqualDecoding(t *testing.T) {
 		kind := k.gvr.GroupVersion().WithKind(k.kind)
 		scan := kube.AttributeScanner(k.gvr.GroupResource(), emptyInternal(t, kind), false)
 		counts := scanRandom(t, scannedKind{kind, scan, k.attributes}, objects)
-		// Half of the objects are as they were filled, and may lack what defaulting sets.
-		if counts.wrong > 0 || counts.scanned < objects*2/5 {
+		// Half of the objects are as they were filled, and may lack what defaulting sets; many
+		// jobs have no labels.
+		if counts.wrong > 0 || counts.scanned < objects/4 {
 			t.Errorf("%s: of %d objects %d were scanned, %d wrong", k.gvr.Resource, objects, counts.scanned, counts.wrong)
 		}
 	}
@@ -166,9 +167,9 @@ func TestMetadataScansEqualDecoding(t *testing.T) {
 	}
 }
 
-// preferredVersions has the first version of each group.
+// preferredVersions has the first version of each group that a server has.
 func preferredVersions() []schema.GroupVersion {
-	seen := map[string]bool{}
+	seen := map[string]bool{"extensions": true} // Its kinds are stored in other groups.
 	return slices.DeleteFunc(legacyscheme.Scheme.PrioritizedVersionsAllGroups(), func(gv schema.GroupVersion) bool {
 		defer func() { seen[gv.Group] = true }()
 		return seen[gv.Group]

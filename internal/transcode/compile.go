@@ -26,6 +26,9 @@ var ErrUnsupported = errors.New("type is not supported by tables")
 
 // Tables holds the tables of Go types. It is not safe for concurrent use.
 type Tables struct {
+	// Tag returns the tag of a struct's field, in place of its own. Nil means its own. Tests
+	// make wrong tables with it. It is set before the first call of Kind.
+	Tag func(owner reflect.Type, field reflect.StructField) reflect.StructTag
 	// messages has nil for types that are not supported.
 	messages map[reflect.Type]*message
 }
@@ -108,6 +111,9 @@ func (f *field) names() []string {
 // compileField adds a struct's field i to its table.
 func (t *Tables) compileField(m *message, typ reflect.Type, i int) error {
 	sf := typ.Field(i)
+	if t.Tag != nil {
+		sf.Tag = t.Tag(typ, sf)
+	}
 	name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
 	tag := sf.Tag.Get("protobuf")
 	if name == "-" && options == "" || !sf.IsExported() {

@@ -70,31 +70,29 @@ func oneFrame(b *testing.B, f *encode.Form, e *resource.Entry) []byte {
 	return segments[0]
 }
 
-// BenchmarkList writes a LIST of which nothing is in memory yet.
+// BenchmarkList writes a LIST of which nothing is in memory yet, plain and with gzip.
 func BenchmarkList(b *testing.B) {
 	v := versionOf(b, "v1", "Pod")
-	entries, others := pods(b, benchmarkPods, 8000), changedPods(b, benchmarkPods, 8000, nameVolumes)
-	for _, framing := range []encode.Framing{encode.JSON, encode.Protobuf} {
-		proofs := transcode.NewProofs(transcode.Config{})
-		forms := map[string]*encode.Form{
-			"transcoder": newForm(b, v, framing, transcode.New(v.tables, targets[framing], "pods", proofs)),
-			"kubernetes": newForm(b, v, framing, nil),
-		}
-		for name, f := range forms {
-			b.Run(fmt.Sprintf("%s/%s", f.MediaType()[len("application/"):], name), func(b *testing.B) {
-				b.ReportAllocs()
-				defer reportCPU(b)()
-				for b.Loop() {
-					benchmarkList(b, f, entries)
-				}
-			})
-		}
-		b.Run(fmt.Sprintf("%s/volumes", forms["kubernetes"].MediaType()[len("application/"):]), func(b *testing.B) {
-			defer reportCPU(b)()
-			for b.Loop() {
-				benchmarkList(b, forms["transcoder"], others)
+	for _, size := range []int{8000, 17000} {
+		entries, others := pods(b, benchmarkPods, size), changedPods(b, benchmarkPods, size, nameVolumes)
+		for _, framing := range []encode.Framing{encode.JSON, encode.Protobuf} {
+			proofs := transcode.NewProofs(transcode.Config{})
+			fast, plain := newForm(b, v, framing, transcode.New(v.tables, targets[framing], "pods", proofs)), newForm(b, v, framing, nil)
+			for _, encoding := range []encode.Encoding{encode.Identity, encode.Gzip} {
+				name := fmt.Sprintf("%d/%s%s", size, plain.MediaType()[len("application/"):], encoding)
+				b.Run(name+"/transcoder", func(b *testing.B) { benchmarkLists(b, fast, entries, encoding) })
+				b.Run(name+"/volumes", func(b *testing.B) { benchmarkLists(b, fast, others, encoding) })
+				b.Run(name+"/kubernetes", func(b *testing.B) { benchmarkLists(b, plain, entries, encoding) })
 			}
-		})
+		}
+	}
+}
+
+func benchmarkLists(b *testing.B, f *encode.Form, entries []*resource.Entry, encoding encode.Encoding) {
+	b.ReportAllocs()
+	defer reportCPU(b)()
+	for b.Loop() {
+		benchmarkList(b, f, entries, encoding)
 	}
 }
 
@@ -115,7 +113,7 @@ func reportCPU(b *testing.B) (report func()) {
 // leafEntries is how many entries a leaf of the cache's tree has.
 const leafEntries = 24
 
-func benchmarkList(b *testing.B, f *encode.Form, entries []*resource.Entry) {
+func benchmarkList(b *testing.B, f *encode.Form, entries []*resource.Entry, encoding encode.Encoding) {
 	var runs []encode.EntryRun
 	for from := 0; from < len(entries); from += leafEntries {
 		group := entries[from:min(from+leafEntries, len(entries))]
@@ -129,7 +127,7 @@ func benchmarkList(b *testing.B, f *encode.Form, entries []*resource.Entry) {
 		}
 	}}
 	var size countWriter
-	if err := list.Write(&size, encode.Identity); err != nil {
+	if err := list.Write(&size, encoding); err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(int64(size))

@@ -59,7 +59,7 @@ func newForm(tb testing.TB, v *version, framing encode.Framing, t *transcode.Tra
 	return f
 }
 
-// pods are pods as a cluster stores them, each with a revision of its own.
+// pods are pods as a cache has them, packed and each with a revision of its own.
 func pods(tb testing.TB, n, size int) []*resource.Entry {
 	tb.Helper()
 	return changedPods(tb, n, size, func(int, *corev1.Pod) {})
@@ -101,7 +101,26 @@ func changedPods(tb testing.TB, n, size int, change func(int, *corev1.Pod)) []*r
 		}
 		entries[i] = &resource.Entry{Key: fmt.Sprintf("ns/pod-%05d", i), Revision: int64(1000 + 7*i), Value: stored}
 	}
+	pack(tb, entries)
 	return entries
+}
+
+// pack packs entries with a dictionary of some of them, as the cache does.
+func pack(tb testing.TB, entries []*resource.Entry) {
+	tb.Helper()
+	var samples [][]byte
+	for i, bytes := 0, 0; bytes < resource.MaxSampleBytes(); i++ {
+		sample := entries[i*97%len(entries)].Value
+		samples = append(samples, sample)
+		bytes += len(sample)
+	}
+	packing, err := resource.NewPacking(samples)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, e := range entries {
+		e.Pack(packing)
+	}
 }
 
 var targets = map[encode.Framing]transcode.Target{

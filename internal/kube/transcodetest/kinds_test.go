@@ -111,8 +111,11 @@ func (v *version) storeAsIs(obj runtime.Object) ([]byte, error) {
 
 // decode decodes a stored object as Kubernetes' storage does, with its revision.
 func (v *version) decode(e *resource.Entry) (runtime.Object, error) {
-	obj, err := runtime.Decode(v.codecs.UniversalDecoder(v.internal()), e.Value)
-	if err != nil {
+	var obj runtime.Object
+	if err := e.Read(func(value []byte) (err error) {
+		obj, err = runtime.Decode(v.codecs.UniversalDecoder(v.internal()), value)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	return obj, storage.APIObjectVersioner{}.UpdateObject(obj, uint64(e.Revision))

@@ -2,6 +2,7 @@ package transcodetest
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"math/rand"
 	"os"
@@ -15,6 +16,11 @@ import (
 	"github.com/millrace/millrace/internal/fill"
 	"github.com/millrace/millrace/internal/transcode"
 )
+
+var updateFlag = flag.Bool("update", false, "write the table of shares into the documents")
+
+// sharesPage is the document with the table that TestShares checks.
+const sharesPage = "../../../docs/design/transcode-shares.md"
 
 // shares counts objects of one version that were sent in one form, and those of them that
 // need no encoder once their fingerprint is known.
@@ -37,13 +43,16 @@ func (s *shares) String() string {
 }
 
 // TestShares measures which share of objects goes the fast way, by version and form, and
-// prints the table of docs/design/transcode.md. What clusters have most of must all go.
+// compares it with the table in the documents. What clusters have most of must all go.
 func TestShares(t *testing.T) {
 	const objects = 50
 	written := manifests(t)
 	var table strings.Builder
+	table.WriteString("| version and kind | random: JSON, protobuf | real: JSON, protobuf |\n| --- | --- | --- |\n")
 	for i, v := range versions() {
+		name := v.kind.GroupVersion().String() + " " + v.kind.Kind
 		if v.tables == nil {
+			fmt.Fprintf(&table, "| %s | never: %s | |\n", name, whyNever(v))
 			continue
 		}
 		var random, real [2]shares
@@ -65,9 +74,49 @@ func TestShares(t *testing.T) {
 				}
 			}
 		}
-		fmt.Fprintf(&table, "| %s %s | %s, %s | %s, %s |\n", v.kind.GroupVersion(), v.kind.Kind, &random[0], &random[1], &real[0], &real[1])
+		fmt.Fprintf(&table, "| %s | %s, %s | %s, %s |\n", name, &random[0], &random[1], &real[0], &real[1])
 	}
-	t.Logf("\n%s", table.String())
+	compareWithPage(t, table.String())
+}
+
+// whyNever is the reason why a version has no tables.
+func whyNever(v *version) string {
+	for _, gv := range v.scheme.PrioritizedVersionsForGroup(v.kind.Group) {
+		if gv == v.kind.GroupVersion() {
+			break
+		}
+		if v.scheme.Recognizes(gv.WithKind(v.kind.Kind)) {
+			return "stored as " + gv.Version
+		}
+	}
+	return "its type contains itself"
+}
+
+// compareWithPage compares a table with the one between two marks in the documents, or writes
+// it there.
+func compareWithPage(t *testing.T, table string) {
+	t.Helper()
+	const begin, end = "<!-- Table of TestShares. -->\n\n", "\n<!-- End of the table. -->"
+	page, err := os.ReadFile(sharesPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, found := strings.Cut(string(page), begin)
+	_, tail, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("%s has no place for the table", sharesPage)
+	}
+	wanted := head + begin + table + end + tail
+	if wanted == string(page) {
+		return
+	}
+	if !*updateFlag {
+		t.Errorf("the table of %s is another one now; -update writes it: %s", sharesPage, table)
+		return
+	}
+	if err := os.WriteFile(sharesPage, []byte(wanted), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // mustGo are the kinds of which a cluster has most objects.
