@@ -133,8 +133,7 @@ func (r *Report) agentText(format string) string {
 		s := &r.Starts[i]
 		t := render.Table{Columns: costColumns("REQUEST", "TIMES", "FROM", "FORM")}
 		for _, q := range s.Requests {
-			shape := q.Shape
-			t.Add(append([]string{cleanRequest(example(&shape, watchParameters{})), fmt.Sprintf("%.1f", q.PerStart), q.Source, q.Encoding}, q.Cost.cells()...)...)
+			t.Add(append([]string{cleanRequest(q.example()), fmt.Sprintf("%.1f", q.PerStart), q.Source, q.Encoding}, q.Cost.cells()...)...)
 		}
 		t.Add(append([]string{"one start", "", "", ""}, s.Cost.cells()...)...)
 		fleet := s.Cost.times(float64(s.Fleet))
