@@ -59,6 +59,8 @@ func order() []Place {
 		{Name: "display", Apart: true},
 		{Name: "top", Apart: true, Except: []string{"datadir", "report", "dashboard", "dashboard/fake", "display"}},
 		{Name: "fill", Apart: true},
+		{Name: "history", Apart: true},
+		{Name: "verify", Apart: true, Except: []string{"history"}},
 		{Name: "kube/transcodetest"},
 		{Name: "bench/render", Apart: true},
 		{Name: "analyze/auditlog", Apart: true, Except: []string{"report"}},

@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,11 +32,16 @@ type Upstream struct {
 	logger     *slog.Logger
 	newest     atomic.Pointer[description]
 
-	mayImpersonate struct {
-		sync.Mutex
-		answer bool
-		until  time.Time
+	impersonation struct {
+		asked singleflight.Group
+		last  atomic.Pointer[impersonationRight]
 	}
+}
+
+// impersonationRight says until when the replica may act for users, or may not.
+type impersonationRight struct {
+	allowed bool
+	until   time.Time
 }
 
 // description is what the upstream is and serves. It is immutable.
@@ -53,8 +58,11 @@ const (
 	// descriptionPeriod is how old a description may be. After an upgrade of the upstream,
 	// answers may be those of the version before for so long.
 	descriptionPeriod = 30 * time.Second
-	// impersonationPeriod is how long the upstream's answer about impersonation holds.
-	impersonationPeriod = time.Minute
+	// impersonationPeriod is how long the upstream's answer about impersonation holds. If
+	// there is none in impersonationTimeout, it is asked again after impersonationRetry.
+	impersonationPeriod  = time.Minute
+	impersonationTimeout = 10 * time.Second
+	impersonationRetry   = time.Second
 )
 
 // NewUpstream makes an Upstream. It asks nothing before Read.
@@ -174,15 +182,40 @@ func (u *Upstream) Preferred(gr schema.GroupResource) (schema.GroupVersionResour
 }
 
 // MayImpersonate reports whether the upstream lets the replica act for all users and
-// groups. It is a ProxyConfig.MayImpersonate.
+// groups. It is a ProxyConfig.MayImpersonate. Callers that come together ask once. While
+// there is no answer, the former one holds: the upstream decides about each request anyway.
 func (u *Upstream) MayImpersonate(ctx context.Context) bool {
-	m := &u.mayImpersonate
-	m.Lock()
-	defer m.Unlock()
-	if time.Now().Before(m.until) {
-		return m.answer
+	last := u.impersonation.last.Load()
+	if last != nil && time.Now().Before(last.until) {
+		return last.allowed
 	}
-	allowed := true
+	asked := u.impersonation.asked.DoChan("", func() (any, error) { return u.askImpersonation(last), nil })
+	select {
+	case result := <-asked:
+		return result.Val.(*impersonationRight).allowed
+	case <-ctx.Done():
+		return last != nil && last.allowed
+	}
+}
+
+// askImpersonation asks the upstream for the right, and notes its answer, or the last one
+// if it has none.
+func (u *Upstream) askImpersonation(last *impersonationRight) *impersonationRight {
+	ctx, cancel := context.WithTimeout(context.Background(), impersonationTimeout)
+	defer cancel()
+	answer := &impersonationRight{}
+	allowed, err := u.reviewImpersonation(ctx)
+	if err != nil {
+		u.logger.Warn("Cannot ask the upstream whether this replica may impersonate users; its last answer stays", "err", err)
+		answer.allowed, answer.until = last != nil && last.allowed, time.Now().Add(impersonationRetry)
+	} else {
+		answer.allowed, answer.until = allowed, time.Now().Add(impersonationPeriod)
+	}
+	u.impersonation.last.Store(answer)
+	return answer
+}
+
+func (u *Upstream) reviewImpersonation(ctx context.Context) (allowed bool, err error) {
 	for _, resource := range []string{"users", "groups"} {
 		review, err := u.rights.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{
@@ -190,15 +223,13 @@ func (u *Upstream) MayImpersonate(ctx context.Context) bool {
 			},
 		}, metav1.CreateOptions{})
 		if err != nil {
-			u.logger.Warn("Cannot ask the upstream whether this replica may impersonate users; its last answer stays", "err", err)
-			return m.answer // the upstream decides about each request anyway
+			return false, err
 		}
-		if allowed = review.Status.Allowed; !allowed {
-			break
+		if !review.Status.Allowed {
+			return false, nil
 		}
 	}
-	m.answer, m.until = allowed, time.Now().Add(impersonationPeriod)
-	return m.answer
+	return true, nil
 }
 
 // CheckFrontProxy returns an error if the upstream takes users of a front proxy from

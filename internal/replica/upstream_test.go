@@ -1,11 +1,13 @@
 package replica_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -22,8 +24,10 @@ import (
 type fakeAPI struct {
 	version   version.Info
 	published map[string]string
-	// reviews counts questions about rights.
+	// reviews counts questions about rights. They are not answered until silent is closed,
+	// unless it is nil.
 	reviews int
+	silent  chan struct{}
 }
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -45,6 +49,9 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		answer = metav1.APIResourceList{GroupVersion: strings.TrimPrefix(req.URL.Path, "/apis/"), APIResources: []metav1.APIResource{{Name: "deployments"}}}
 	case "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
 		f.reviews++
+		if f.silent != nil {
+			<-f.silent
+		}
 		answer = authorizationv1.SelfSubjectAccessReview{
 			TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"},
 			Status:   authorizationv1.SubjectAccessReviewStatus{Allowed: f.reviews == 1},
@@ -109,6 +116,30 @@ func TestMayImpersonate(t *testing.T) {
 		}
 	}
 	if f.reviews != 2 {
+		t.Errorf("the upstream was asked %d times, want 2", f.reviews)
+	}
+}
+
+// TestMayImpersonateTogether has many ask at once while the upstream does not answer: they
+// cost it one question, and none waits for longer than its request lasts.
+func TestMayImpersonateTogether(t *testing.T) {
+	t.Parallel()
+	f := &fakeAPI{}
+	u := readUpstream(t, f, version.Info{})
+	f.silent = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var ask sync.WaitGroup
+	for range 20 {
+		ask.Go(func() {
+			if u.MayImpersonate(ctx) {
+				t.Error("may impersonate without an answer")
+			}
+		})
+	}
+	cancel()
+	ask.Wait()
+	close(f.silent)
+	if u.MayImpersonate(t.Context()); f.reviews > 2 {
 		t.Errorf("the upstream was asked %d times, want 2", f.reviews)
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/millrace/millrace/internal/history"
 	"github.com/millrace/millrace/test/harness"
-	"github.com/millrace/millrace/test/history"
 )
 
 // stream is a watch in progress.

@@ -311,10 +311,7 @@ func TestRightsEnd(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				token := account(t, admin, name, nil, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list"}})
-				client := must(rest.HTTPClientFor(withToken(replica, t, token)))(t)
-				reads := func() int {
-					return must(status(t.Context(), client, replica.URL+"/api/v1/configmaps?resourceVersion=0"))(t)
-				}
+				reads := reader(t, withToken(replica, t, token))
 				eventually(t, "the right to read", func() error {
 					before := counter(t, replica, decidedByReview)
 					if code := reads(); code != http.StatusOK || counter(t, replica, decidedByReview) > before {
@@ -322,21 +319,7 @@ func TestRightsEnd(t *testing.T) {
 					}
 					return nil
 				})
-				if err := revocation.revoke(admin, name); err != nil {
-					t.Fatal(err)
-				}
-				began := time.Now()
-				eventually(t, "the end of the right", func() error {
-					if code := reads(); code == http.StatusOK {
-						return notYet("status %d", code)
-					}
-					return nil
-				})
-				took := time.Since(began)
-				t.Logf("the right ended after %v", took)
-				if took > revocation.within {
-					t.Errorf("the right ended after %v, want %v at most", took, revocation.within)
-				}
+				endsWithin(t, reads, revocation.within, func() error { return revocation.revoke(admin, name) })
 			})
 		}
 	}

@@ -17,13 +17,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/millrace/millrace/internal/history"
 	"github.com/millrace/millrace/test/harness"
-	"github.com/millrace/millrace/test/history"
 )
+
+// wantsRobustness says that tests may take minutes.
+func wantsRobustness() bool { return os.Getenv("MILLRACE_ROBUSTNESS") != "" }
 
 func needRobustness(t *testing.T) {
 	t.Helper()
-	if os.Getenv("MILLRACE_ROBUSTNESS") == "" {
+	if !wantsRobustness() {
 		t.Skip("takes minutes: MILLRACE_ROBUSTNESS=1 or make robustness runs it")
 	}
 }

@@ -17,8 +17,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/millrace/millrace/internal/history"
 	"github.com/millrace/millrace/test/harness"
-	"github.com/millrace/millrace/test/history"
 )
 
 const (

@@ -59,7 +59,8 @@ type Selection struct {
 	Shard sharding.Selector
 }
 
-func (s *Selection) matches(k Key, state *State) bool {
+// Matches reports whether the selection has a version of an object. nil is none.
+func (s *Selection) Matches(k Key, state *State) bool {
 	switch {
 	case state == nil, s.Namespace != "" && s.Namespace != k.Namespace, s.Name != "" && s.Name != k.Name:
 		return false
@@ -98,7 +99,7 @@ type Event struct {
 // the revision of the change.
 func (c *Change) transition(s *Selection) Event {
 	e := Event{Key: c.Key, Revision: c.Revision}
-	before, after := s.matches(c.Key, c.Before), s.matches(c.Key, c.After)
+	before, after := s.Matches(c.Key, c.Before), s.Matches(c.Key, c.After)
 	switch {
 	case before && after:
 		e.Type, e.Labels = Modified, c.After.Labels
@@ -137,7 +138,7 @@ func (t *Truth) At(s *Selection, revision int64) map[Key]*State {
 		}
 		apply(all, c.Key, c.After)
 	}
-	maps.DeleteFunc(all, func(k Key, state *State) bool { return !s.matches(k, state) })
+	maps.DeleteFunc(all, func(k Key, state *State) bool { return !s.Matches(k, state) })
 	return all
 }
 

@@ -35,6 +35,21 @@ func (w *Watch) begin(t *Truth) initialState {
 	return w.begun.initialState
 }
 
+// Began returns the newest revision with whose state the watch may have begun, and whether
+// it has told of the whole of that state.
+func (w *Watch) Began(t *Truth) (revision int64, whole bool) {
+	b := w.begin(t)
+	if w.Initial && b.valid && !b.partial {
+		found, _ := w.beginnings(t)
+		for _, other := range found {
+			if other.revision > b.revision && w.continues(t, other) {
+				b = other
+			}
+		}
+	}
+	return b.revision, b.valid && !b.partial
+}
+
 func (w *Watch) findInitialState(t *Truth) initialState {
 	found, partial := w.beginnings(t)
 	for _, b := range found {

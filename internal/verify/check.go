@@ -1,0 +1,192 @@
+package verify
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Promise is what a check checks. docs/verify.md explains each.
+type Promise string
+
+// The promises, in the order of the report.
+const (
+	OneHistory   Promise = "one history"
+	WriteOrder   Promise = "writes in order"
+	Conditional  Promise = "no lost update"
+	Kept         Promise = "acknowledged writes are kept"
+	Consistent   Promise = "reads without a version are consistent"
+	Linearizable Promise = "linearizable, without revisions"
+	NotOlder     Promise = "reads are not older than asked"
+	Exact        Promise = "exact reads are of that revision"
+	States       Promise = "lists are states"
+	Pages        Promise = "pages are of one revision"
+	Watching     Promise = "watches"
+	Fresh        Promise = "watches begin with the newest state"
+	Told         Promise = "watches are told of the last write"
+	Answers      Promise = "answers are those that the request has"
+)
+
+// Violation is one case in which a server broke a promise.
+type Violation struct {
+	Promise Promise `json:"promise"`
+	Server  string  `json:"server"`
+	Summary string  `json:"summary"`
+	// Story are the operations that show it, in order.
+	Story []string `json:"story,omitempty"`
+}
+
+// Check is the result for one promise.
+type Check struct {
+	Promise Promise `json:"promise"`
+	// Checked is how many cases there were. Undecided ones took too long to check.
+	Checked    int         `json:"checked"`
+	Undecided  int         `json:"undecided,omitempty"`
+	Violations []Violation `json:"violations,omitempty"`
+}
+
+// checker collects the results.
+type checker struct {
+	run    *run
+	truths map[string]*truth
+	checks map[Promise]*Check
+}
+
+// maxViolations is how many violations of a promise are told. More are counted only.
+const maxViolations = 20
+
+func (c *checker) of(p Promise) *Check {
+	if c.checks[p] == nil {
+		c.checks[p] = &Check{Promise: p}
+	}
+	return c.checks[p]
+}
+
+// found notes a violation.
+func (c *checker) found(p Promise, server int, story []string, format string, args ...any) {
+	check := c.of(p)
+	check.Violations = append(check.Violations, Violation{p, c.run.servers[server].base, fmt.Sprintf(format, args...), story})
+}
+
+// check checks the whole history.
+func (r *run) check() *Report {
+	c := &checker{run: r, truths: map[string]*truth{}, checks: map[Promise]*Check{}}
+	for i := range r.fixture.resources {
+		name := r.fixture.resources[i].name
+		c.truths[name] = r.truthOf(name)
+	}
+	for name, t := range c.truths {
+		c.history(t)
+		c.order(t, name)
+		c.conditions(t, name)
+		c.linear(t, name)
+	}
+	reads := slices.SortedStableFunc(slices.Values(r.record.mu.reads), func(a, b *Read) int { return cmp.Compare(a.Revision, b.Revision) })
+	for _, read := range reads {
+		c.read(c.truths[read.Resource], read)
+	}
+	for _, w := range r.record.mu.watches {
+		c.watch(c.truths[w.Resource], w)
+	}
+	c.of(Told).Checked = len(r.servers) * len(r.fixture.resources)
+	for _, s := range r.silent {
+		c.found(Told, s.server.index, nil, "no watch of %s was told of revision %d within %s", s.resource, s.revision, settleTimeout)
+	}
+	return r.report(c)
+}
+
+// history checks that all answers tell one history.
+func (c *checker) history(t *truth) {
+	c.of(OneHistory).Checked += len(t.values)
+	for _, x := range t.conflicts {
+		c.found(OneHistory, 0, nil, "%s is %q, but %s says %q", x.version, x.one, x.where, x.other)
+	}
+	for i := range t.Changes {
+		change := &t.Changes[i]
+		if change.After == nil && change.Before == nil {
+			c.found(OneHistory, 0, nil, "%s was deleted at revision %d, when there was none", change.Key.Name, change.Revision)
+		}
+	}
+}
+
+// order checks that a write that was called after another one had returned has a higher
+// revision, and that each acknowledged write is part of the history.
+func (c *checker) order(t *truth, resource string) {
+	type moment struct {
+		write    *Write
+		revision int64
+	}
+	var done []moment
+	for _, w := range c.run.record.mu.writes {
+		if w.Key.resource != resource || !w.done() {
+			continue
+		}
+		c.of(Kept).Checked++
+		revision := t.revision(w)
+		if revision == 0 {
+			c.found(Kept, w.Server, []string{c.run.tellWrite(w)}, "no watch was told of a deletion of %s", w.Key)
+			continue
+		}
+		done = append(done, moment{w, revision})
+	}
+	c.of(WriteOrder).Checked += len(done)
+	for _, m := range done {
+		if before := t.returned.before(m.write.Called); before != nil && t.revision(before) >= m.revision {
+			c.found(WriteOrder, m.write.Server, c.run.tellWrites(before, m.write), "%s at revision %d was called after revision %d was acknowledged", m.write.Key, m.revision, t.revision(before))
+		}
+	}
+}
+
+// conditions checks that a write that depends on a version followed that version, that only
+// what was not there was created, and that only what was there was changed.
+func (c *checker) conditions(t *truth, resource string) {
+	for i := range t.Changes {
+		change := &t.Changes[i]
+		if change.After == nil {
+			continue
+		}
+		w := t.writes[version{change.Key, change.Revision}]
+		if w == nil || w.Key.resource != resource {
+			continue
+		}
+		c.of(Conditional).Checked++
+		story := []string{c.run.tellWrite(w)}
+		switch {
+		case w.Verb == create && change.Before != nil:
+			c.found(Conditional, w.Server, story, "%s was created at revision %d, though it was there since %d", w.Key, change.Revision, change.Before.Revision)
+		case w.Verb == patch && change.Before == nil:
+			c.found(Conditional, w.Server, story, "%s was changed at revision %d, though it was not there", w.Key, change.Revision)
+		case w.Verb == replace && w.Status == http.StatusOK && (change.Before == nil || fmt.Sprint(change.Before.Revision) != w.Expected):
+			c.found(Conditional, w.Server, story, "%s was updated at revision %d on condition of %s, which it was not", w.Key, change.Revision, w.Expected)
+		}
+	}
+}
+
+// tellWrite tells what a write did.
+func (r *run) tellWrite(w *Write) string {
+	outcome := fmt.Sprintf("status %d", w.Status)
+	switch {
+	case w.done() && w.Revision > 0:
+		outcome += fmt.Sprintf(", revision %d", w.Revision)
+	case w.Err != "":
+		outcome += ", " + w.Err
+	}
+	what := fmt.Sprintf("%s %s", w.Verb, w.Key)
+	if w.Value != "" {
+		what += "=" + w.Value
+	}
+	return r.tellOperation(&w.Operation, what, outcome)
+}
+
+func (r *run) tellWrites(writes ...*Write) (story []string) {
+	for _, w := range writes {
+		story = append(story, r.tellWrite(w))
+	}
+	return story
+}
+
+func (r *run) tellOperation(o *Operation, what, outcome string) string {
+	return fmt.Sprintf("%9.3fs to %9.3fs  %-10s %s: %s → %s", o.Called.Seconds(), o.Returned.Seconds(), o.Client, strings.TrimPrefix(r.servers[o.Server].base, "https://"), what, outcome)
+}

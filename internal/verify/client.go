@@ -1,0 +1,131 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// requestTimeout bounds a request that is not a watch. Whether a write that takes longer
+// has happened is not known.
+const requestTimeout = 15 * time.Second
+
+// maxAnswer bounds an answer that is read as a whole.
+const maxAnswer = 256 << 20
+
+// server sends requests to one of the servers.
+type server struct {
+	index  int
+	base   string
+	client *http.Client
+}
+
+func newServer(index int, config *rest.Config) (*server, error) {
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("address of server %d: %w", index, err)
+	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("client of server %d: %w", index, err)
+	}
+	client.Timeout = 0
+	return &server{index: index, base: base.Scheme + "://" + base.Host, client: client}, nil
+}
+
+// answer is a whole answer.
+type answer struct {
+	status int
+	body   []byte
+}
+
+// call sends a request and reads the answer. An error says that there was none.
+func (s *server) call(ctx context.Context, method, path string, query url.Values, header http.Header, body []byte) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	resp, err := s.open(ctx, method, path, query, header, body)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	read, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return answer{}, fmt.Errorf("read answer: %w", err)
+	}
+	return answer{resp.StatusCode, read}, nil
+}
+
+// open sends a request. The caller closes the answer's body.
+func (s *server) open(ctx context.Context, method, path string, query url.Values, header http.Header, body []byte) (*http.Response, error) {
+	target := s.base + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	return s.client.Do(req)
+}
+
+// answerBody is what is read of an object, a list or a table.
+type answerBody struct {
+	// Metadata is that of an object or a list: no name of one is a name of the other but
+	// resourceVersion.
+	Metadata struct {
+		Name            string            `json:"name"`
+		Namespace       string            `json:"namespace"`
+		UID             types.UID         `json:"uid"`
+		Labels          map[string]string `json:"labels"`
+		ResourceVersion string            `json:"resourceVersion"`
+		Continue        string            `json:"continue"`
+	} `json:"metadata"`
+	Items []metav1.PartialObjectMetadata `json:"items"`
+	Rows  []struct {
+		Object metav1.PartialObjectMetadata `json:"object"`
+	} `json:"rows"`
+}
+
+// object is the metadata of an object.
+func (a *answerBody) object() metav1.PartialObjectMetadata {
+	m := &a.Metadata
+	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: m.Name, Namespace: m.Namespace, UID: m.UID, Labels: m.Labels, ResourceVersion: m.ResourceVersion,
+	}}
+}
+
+// errMalformed says that an answer is no list or object as its request asked for.
+var errMalformed = errors.New("malformed answer")
+
+func parseRevision(text string) (int64, error) {
+	revision, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || revision <= 0 {
+		return 0, fmt.Errorf("%w: resource version %q", errMalformed, text)
+	}
+	return revision, nil
+}
+
+// statusText is the message of an answer that is no success.
+func statusText(body []byte) string {
+	var status metav1.Status
+	if json.Unmarshal(body, &status) == nil && status.Message != "" {
+		return status.Message
+	}
+	return fmt.Sprintf("%.100q", body)
+}

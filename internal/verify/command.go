@@ -1,0 +1,134 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const longHelp = `Check whether an API server keeps what the Kubernetes API promises to readers,
+while it is read and written: order and completeness of watches, consistency of
+reads, exact reads, pages, and that no acknowledged write is lost.
+
+Any API server may be verified, and several at once that belong to one cluster:
+its servers, or replicas in front of it. Only a namespace and a definition of
+its own are written to, and removed in the end.
+
+The report has a line for each promise, and tells each violation as a story of
+operations with their revisions. The exit code is 1 if there was one.`
+
+const examples = `  millrace verify --kubeconfig ~/.kube/config
+  millrace verify --kubeconfig admin.kubeconfig --server https://10.0.0.1:6443 --server https://10.0.0.2:6443
+  millrace verify --duration 5m --rate 500 -o json > report.json`
+
+// Streams are the outputs of the command.
+type Streams struct{ Out, Err io.Writer }
+
+type options struct {
+	Config
+	kubeconfig string
+	addresses  []string
+	output     string
+}
+
+// NewCommand returns the command "verify".
+func NewCommand(streams Streams) *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use: "verify", Short: "Check what an API server promises to readers", Long: longHelp, Example: examples,
+		Args: cobra.NoArgs, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			if ctx == nil {
+				ctx = context.Background()
+			}
+			return o.run(ctx, streams)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default $KUBECONFIG, else ~/.kube/config)")
+	flags.StringArrayVar(&o.addresses, "server", nil, "verify this address with the kubeconfig's user and authority; may be repeated (default the kubeconfig's server)")
+	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long to write, read and watch")
+	flags.IntVar(&o.Writers, "writers", 4, "writers at once")
+	flags.IntVar(&o.Readers, "readers", 4, "readers at once")
+	flags.IntVar(&o.Watchers, "watchers", 16, "watchers at once")
+	flags.Float64Var(&o.Rate, "rate", 60, "writes a second, of all writers together")
+	flags.IntVar(&o.Keys, "names", 12, "names of objects; few names make many conflicts")
+	flags.Uint64Var(&o.Seed, "seed", 0, "decides what is requested (0: a random one)")
+	flags.StringVarP(&o.output, "output", "o", "table", "one of table, json")
+	return cmd
+}
+
+func (o *options) run(ctx context.Context, streams Streams) error {
+	if o.output != "table" && o.output != "json" {
+		return fmt.Errorf("output is %q: give table or json", o.output)
+	}
+	cfg := o.Config
+	if cfg.Seed == 0 {
+		cfg.Seed = uint64(rand.Uint32())
+	}
+	var err error
+	if cfg.Servers, err = o.servers(); err != nil {
+		return err
+	}
+	cfg.Progress = streams.Err
+	if file, ok := streams.Err.(*os.File); ok {
+		cfg.Overwrite = term.IsTerminal(int(file.Fd()))
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second signal ends the process at once.
+	defer context.AfterFunc(ctx, stop)()
+	report, err := Run(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if cfg.Overwrite {
+		fmt.Fprintln(streams.Err)
+	}
+	if o.output == "json" {
+		encoder := json.NewEncoder(streams.Out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(report)
+	} else {
+		err = report.Write(streams.Out)
+	}
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	if n := report.Violations(); n > 0 {
+		return fmt.Errorf("%d violations", n)
+	}
+	return nil
+}
+
+// servers are the clients of the servers to verify.
+func (o *options) servers() ([]*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	if len(o.addresses) == 0 {
+		return []*rest.Config{config}, nil
+	}
+	var all []*rest.Config
+	for _, address := range o.addresses {
+		one := rest.CopyConfig(config)
+		one.Host = address
+		all = append(all, one)
+	}
+	return all, nil
+}

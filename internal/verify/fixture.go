@@ -1,0 +1,172 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// These labels are on every object.
+const (
+	valueLabel = "value"
+	halfLabel  = "half"
+)
+
+// halves are the values of halfLabel.
+var halves = []string{"a", "b"}
+
+// resource is one of those whose objects are written and read.
+type resource struct {
+	name, kind, version string
+	// collection is the path of the objects of the namespace.
+	collection string
+}
+
+// fixture is what a run creates: a namespace, and a definition.
+type fixture struct {
+	namespace, group string
+	resources        []resource
+}
+
+// newFixture names what a run creates. A built-in resource and a custom one are verified:
+// servers read them in different ways.
+func newFixture(run string) *fixture {
+	f := &fixture{namespace: "millrace-verify-" + run, group: run + ".verify.millrace.dev"}
+	collection := func(api, name string) string { return api + "/namespaces/" + f.namespace + "/" + name }
+	f.resources = []resource{
+		{"leases", "Lease", "coordination.k8s.io/v1", collection("/apis/coordination.k8s.io/v1", "leases")},
+		{"registers", "Register", f.group + "/v1", collection("/apis/"+f.group+"/v1", "registers")},
+	}
+	return f
+}
+
+func (f *fixture) resource(name string) *resource {
+	for i := range f.resources {
+		if f.resources[i].name == name {
+			return &f.resources[i]
+		}
+	}
+	return nil
+}
+
+// object is the JSON of an object.
+func (r *resource) object(name, value, half, version string) []byte {
+	metadata := map[string]any{"name": name, "labels": map[string]string{valueLabel: value, halfLabel: half}}
+	if version != "" {
+		metadata["resourceVersion"] = version
+	}
+	return mustJSON(map[string]any{"apiVersion": r.version, "kind": r.kind, "metadata": metadata})
+}
+
+// mustJSON encodes what always can be encoded.
+func mustJSON(v any) []byte {
+	encoded, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return encoded
+}
+
+const (
+	namespacesPath  = "/api/v1/namespaces"
+	definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+)
+
+func (f *fixture) definition() []byte {
+	return mustJSON(map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "registers." + f.group},
+		"spec": map[string]any{
+			"group": f.group, "scope": "Namespaced",
+			"names": map[string]any{"plural": "registers", "singular": "register", "kind": "Register", "listKind": "RegisterList"},
+			"versions": []any{map[string]any{
+				"name": "v1", "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}},
+			}},
+		},
+	})
+}
+
+// create makes the namespace and the definition through the first server, and waits until
+// every server serves both.
+func (f *fixture) create(ctx context.Context, servers []*server) error {
+	namespace := mustJSON(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": f.namespace}})
+	if err := servers[0].post(ctx, namespacesPath, namespace); err != nil {
+		return fmt.Errorf("create namespace %s: %w", f.namespace, err)
+	}
+	if err := servers[0].post(ctx, definitionsPath, f.definition()); err != nil {
+		return fmt.Errorf("create definition registers.%s: %w", f.group, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, fixtureTimeout)
+	defer cancel()
+	for _, s := range servers {
+		for i := range f.resources {
+			if err := s.awaitServed(ctx, f.resources[i].collection); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fixtureTimeout bounds how long a server may take to serve a new definition.
+const fixtureTimeout = time.Minute
+
+// awaitServed waits until a LIST succeeds a few times in a row: behind one address there may
+// be several servers.
+func (s *server) awaitServed(ctx context.Context, collection string) error {
+	const inRow = 3
+	for n := 0; n < inRow; {
+		got, err := s.call(ctx, http.MethodGet, collection, nil, nil, nil)
+		if err == nil && got.status == http.StatusOK {
+			n++
+			continue
+		}
+		if n = 0; err == nil && !comesLater(got.status) {
+			return fmt.Errorf("list %s%s: status %d: %s", s.base, collection, got.status, statusText(got.body))
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not serve %s within %s: status %d, %w", s.base, collection, fixtureTimeout, got.status, errors.Join(err, ctx.Err()))
+		}
+	}
+	return nil
+}
+
+// comesLater reports whether a server that answers so may serve the resource in a moment.
+func comesLater(status int) bool {
+	return status == http.StatusNotFound || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
+}
+
+func (s *server) post(ctx context.Context, path string, body []byte) error {
+	got, err := s.call(ctx, http.MethodPost, path, nil, jsonHeader(), body)
+	if err != nil {
+		return err
+	}
+	if got.status != http.StatusCreated {
+		return fmt.Errorf("status %d: %s", got.status, statusText(got.body))
+	}
+	return nil
+}
+
+func jsonHeader() http.Header { return http.Header{"Content-Type": {"application/json"}} }
+
+// remove deletes what create made, and the objects.
+func (f *fixture) remove(ctx context.Context, s *server) error {
+	var errs []error
+	// Where no controller empties namespaces, objects go at least.
+	for _, path := range []string{f.resources[0].collection, definitionsPath + "/registers." + f.group, namespacesPath + "/" + f.namespace} {
+		got, err := s.call(ctx, http.MethodDelete, path, nil, nil, nil)
+		if err == nil && got.status != http.StatusOK && got.status != http.StatusNotFound && got.status != http.StatusAccepted {
+			err = fmt.Errorf("status %d: %s", got.status, statusText(got.body))
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("delete %s: %w", path, err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,204 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/millrace/millrace/internal/history"
+)
+
+// futureDistance is how far behind the newest revision that a client has seen the revision
+// of a request is that no server has.
+const futureDistance = 1 << 40
+
+// reader sends random GETs and LISTs, one after another.
+type reader struct {
+	run     *run
+	id      string
+	rand    *rand.Rand
+	servers []*server
+}
+
+// pause is between two requests of a reader.
+const pause = 5 * time.Millisecond
+
+func (r *reader) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		r.read(ctx, r.pick())
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// pick makes the next request of the scorecard, or a random GET.
+func (r *reader) pick() Request {
+	resources := r.run.fixture.resources
+	req := Request{Verb: "get", Class: []versionClass{unset, unset, zero, known}[r.rand.IntN(4)], Form: forms[r.rand.IntN(len(forms))]}
+	if r.rand.IntN(3) > 0 {
+		req = r.run.reads.next()
+	}
+	req.Resource, req.Name, req.Half = resources[r.rand.IntN(len(resources))].name, r.run.keyName(r.rand), halves[r.rand.IntN(len(halves))]
+	if req.Limit > 0 {
+		req.Limit = []int{1, 2, 3, 4, 100, 100}[r.rand.IntN(6)]
+	}
+	req.Version = r.run.version(r.rand, req.Class)
+	return req
+}
+
+// version is a resource version of a class.
+func (r *run) version(random *rand.Rand, class versionClass) string {
+	newest := r.record.newest()
+	switch class {
+	case zero:
+		return "0"
+	case known:
+		// A revision of the run's last part: servers keep the changes of some time.
+		oldest := max(r.began, newest-int64(random.IntN(recentRevisions)))
+		return strconv.FormatInt(max(oldest, 1), 10)
+	case future:
+		return strconv.FormatInt(newest+futureDistance, 10)
+	case gone:
+		return "1"
+	default:
+		return ""
+	}
+}
+
+// recentRevisions is how far back requests for a known revision go.
+const recentRevisions = 100
+
+// read sends a request and notes the answer. The pages of a list are one read.
+func (r *reader) read(ctx context.Context, req Request) {
+	s := r.servers[r.rand.IntN(len(r.servers))]
+	rec := &Read{Request: req}
+	rec.Server, rec.Client, rec.Called = s.index, r.id, r.run.now()
+	query := req.query()
+	for {
+		got, err := s.call(ctx, http.MethodGet, r.run.path(&req), query, req.header(), nil)
+		rec.Returned = r.run.now()
+		if ctx.Err() != nil {
+			return // the run has ended
+		}
+		if err != nil {
+			rec.Status, rec.Err = 0, err.Error()
+			break
+		}
+		if rec.Status = got.status; !rec.ok() {
+			rec.Err = statusText(got.body)
+			break
+		}
+		next, err := rec.parse(got.body)
+		if err != nil {
+			rec.Err = err.Error()
+			break
+		}
+		if next == "" {
+			break
+		}
+		query = url.Values{"limit": query["limit"], "continue": {next}, "labelSelector": query["labelSelector"], "fieldSelector": query["fieldSelector"]}
+	}
+	r.run.record.addRead(rec, rec.outcome())
+}
+
+// outcome names the answer in the scorecard.
+func (r *Read) outcome() string {
+	switch {
+	case r.Status == 0:
+		return "no answer"
+	case r.ok() && len(r.PageRevisions) > 1 && r.Class != zero: // from a cache, servers may ignore a limit
+		return outcomePages
+	}
+	return strconv.Itoa(r.Status)
+}
+
+// path is that of the object, or of the collection.
+func (r *run) path(req *Request) string {
+	collection := r.fixture.resource(req.Resource).collection
+	if req.Verb == "get" {
+		return collection + "/" + url.PathEscape(req.Name)
+	}
+	return collection
+}
+
+func (req *Request) query() url.Values {
+	query := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	set("resourceVersion", req.Version)
+	set("resourceVersionMatch", req.Match)
+	if req.Limit > 0 {
+		set("limit", strconv.Itoa(req.Limit))
+	}
+	switch req.Select {
+	case selectLabel:
+		set("labelSelector", halfLabel+"="+req.Half)
+	case selectField:
+		set("fieldSelector", "metadata.name="+req.Name)
+	}
+	return query
+}
+
+func (req *Request) header() http.Header {
+	list := ""
+	if req.Verb != "get" {
+		list = "List"
+	}
+	switch req.Form {
+	case formMetadata:
+		return http.Header{"Accept": {"application/json;as=PartialObjectMetadata" + list + ";g=meta.k8s.io;v=v1"}}
+	case formTable:
+		return http.Header{"Accept": {"application/json;as=Table;g=meta.k8s.io;v=v1"}}
+	}
+	return http.Header{"Accept": {"application/json"}}
+}
+
+// parse takes the objects of an answer. It returns the token of the next page.
+func (r *Read) parse(body []byte) (next string, err error) {
+	var got answerBody
+	if err := json.Unmarshal(body, &got); err != nil {
+		return "", fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	objects := got.Items
+	for i := range got.Rows {
+		objects = append(objects, got.Rows[i].Object)
+	}
+	if r.Verb == "get" && r.Form != formTable {
+		objects = []metav1.PartialObjectMetadata{got.object()}
+	}
+	for i := range objects {
+		o := &objects[i]
+		revision, err := parseRevision(o.ResourceVersion)
+		if err != nil {
+			return "", err
+		}
+		r.Objects = append(r.Objects, Object{
+			Key: history.Key{Namespace: o.Namespace, Name: o.Name}, Revision: revision,
+			Value: o.Labels[valueLabel], Half: o.Labels[halfLabel], UID: o.UID,
+		})
+	}
+	if r.Verb == "get" {
+		return "", nil
+	}
+	revision, err := parseRevision(got.Metadata.ResourceVersion)
+	if err != nil {
+		return "", err
+	}
+	if len(r.PageRevisions) == 0 {
+		r.Revision = revision
+	}
+	r.PageRevisions = append(r.PageRevisions, revision)
+	return got.Metadata.Continue, nil
+}

@@ -1,0 +1,171 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Report is the result of a run.
+type Report struct {
+	Started time.Time      `json:"started"`
+	Seed    uint64         `json:"seed"`
+	Seconds float64        `json:"seconds"`
+	Servers []ServerReport `json:"servers"`
+	Machine string         `json:"machine"`
+	Clients Clients        `json:"clients"`
+	Counts  Counts         `json:"counts"`
+	Checks  []Check        `json:"checks"`
+	// Coverage is the scorecard.
+	Coverage Coverage `json:"coverage"`
+}
+
+// ServerReport is a server that was verified.
+type ServerReport struct {
+	URL     string `json:"url"`
+	Version string `json:"version"`
+}
+
+// Clients are the parameters of a run.
+type Clients struct {
+	Writers  int     `json:"writers"`
+	Readers  int     `json:"readers"`
+	Watchers int     `json:"watchers"`
+	Rate     float64 `json:"writesPerSecond"`
+	Keys     int     `json:"keys"`
+}
+
+// Counts are the sizes of the history.
+type Counts struct {
+	Writes  int `json:"writes"`
+	Reads   int `json:"reads"`
+	Watches int `json:"watches"`
+	Frames  int `json:"frames"`
+	// Unknown are writes whose outcome is not known, and Unanswered reads and watches without
+	// an answer.
+	Unknown    int `json:"unknownWrites"`
+	Unanswered int `json:"unanswered"`
+}
+
+// Violations counts the violations of all promises.
+func (r *Report) Violations() (n int) {
+	for i := range r.Checks {
+		n += len(r.Checks[i].Violations)
+	}
+	return n
+}
+
+// promises are all promises in the order of the report.
+func promises() []Promise {
+	return []Promise{
+		OneHistory, Kept, WriteOrder, Conditional, Consistent, Linearizable, NotOlder, Exact, States, Pages, Watching, Fresh, Told, Answers,
+	}
+}
+
+func (r *run) report(c *checker) *Report {
+	rec := r.record
+	report := &Report{
+		Started: r.start, Seed: r.cfg.Seed, Seconds: r.now().Seconds(), Machine: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.Version()),
+		Clients: Clients{r.cfg.Writers, r.cfg.Readers, r.cfg.Watchers, r.cfg.Rate, r.cfg.Keys},
+		Counts: Counts{
+			Writes: len(rec.mu.writes), Reads: len(rec.mu.reads), Watches: len(rec.mu.watches),
+			Frames: int(rec.count.events.Load()), Unknown: int(rec.count.unknown.Load()),
+		},
+		Coverage: coverage(rec.mu.states),
+	}
+	for _, read := range rec.mu.reads {
+		if read.Status == 0 {
+			report.Counts.Unanswered++
+		}
+	}
+	for _, w := range rec.mu.watches {
+		if w.Status == 0 {
+			report.Counts.Unanswered++
+		}
+	}
+	for _, p := range promises() {
+		report.Checks = append(report.Checks, *c.of(p))
+	}
+	for _, s := range r.servers {
+		report.Servers = append(report.Servers, ServerReport{s.base, s.version()})
+	}
+	return report
+}
+
+// version is what the server says of itself.
+func (s *server) version() string {
+	var version struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	got, err := s.call(context.Background(), http.MethodGet, "/version", nil, nil, nil)
+	if err != nil || json.Unmarshal(got.body, &version) != nil {
+		return "unknown"
+	}
+	return version.GitVersion
+}
+
+// Write writes the report for a person.
+func (r *Report) Write(to io.Writer) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "promise\tchecked\tviolations\n")
+	for i := range r.Checks {
+		check := &r.Checks[i]
+		found := "none"
+		if n := len(check.Violations); n > 0 {
+			found = fmt.Sprintf("%d  ✗", n)
+		}
+		if check.Undecided > 0 {
+			found += fmt.Sprintf(", %d undecided", check.Undecided)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\n", check.Promise, check.Checked, found)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for i := range r.Checks {
+		r.Checks[i].write(to)
+	}
+	c := &r.Coverage
+	fmt.Fprintf(to, "\nstates of the read API seen: %d of %d (%.0f %%)\n", c.Seen, c.Reachable, 100*float64(c.Seen)/float64(max(1, c.Reachable)))
+	for n, state := range c.Missing {
+		if n == maxMissing {
+			fmt.Fprintf(to, "  … and %d more: -o json has all\n", len(c.Missing)-n)
+			break
+		}
+		fmt.Fprintf(to, "  not seen: %s\n", state)
+	}
+	n := &r.Counts
+	fmt.Fprintf(to, "%d writes (%d of unknown outcome), %d reads, %d watches with %d frames in %.0f s; %d without an answer\n",
+		n.Writes, n.Unknown, n.Reads, n.Watches, n.Frames, r.Seconds, n.Unanswered)
+	for _, s := range r.Servers {
+		fmt.Fprintf(to, "%s %s\n", s.URL, s.Version)
+	}
+	_, err := fmt.Fprintf(to, "seed %d, %d writers at %g writes/s on %d names, %d readers, %d watchers; %s, %s\n", r.Seed, r.Clients.Writers, r.Clients.Rate,
+		r.Clients.Keys, r.Clients.Readers, r.Clients.Watchers, r.Machine, r.Started.UTC().Format(time.RFC3339))
+	return err
+}
+
+// maxMissing is how many states that were not seen are shown.
+const maxMissing = 10
+
+// write tells the violations.
+func (c *Check) write(to io.Writer) {
+	for n := range c.Violations {
+		if n == maxViolations {
+			fmt.Fprintf(to, "\n… and %d more of %q: -o json has all\n", len(c.Violations)-n, c.Promise)
+			return
+		}
+		v := &c.Violations[n]
+		fmt.Fprintf(to, "\n✗ %s, at %s\n  %s\n", v.Promise, v.Server, v.Summary)
+		for line := range slices.Values(v.Story) {
+			fmt.Fprintf(to, "    %s\n", strings.TrimRight(line, " "))
+		}
+	}
+}

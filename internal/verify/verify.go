@@ -1,0 +1,228 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/history"
+)
+
+// run is one run of the verifier.
+type run struct {
+	cfg     Config
+	id      string
+	start   time.Time
+	servers []*server
+	fixture *fixture
+	record  *record
+	// reads and watches are the requests of the scorecard.
+	reads, watches *deck
+	// began is the revision before the first write.
+	began  int64
+	silent []silence
+}
+
+// Run verifies the servers of a Config. The error says why that was not possible;
+// violations are in the report.
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	r := &run{cfg: cfg, start: time.Now(), record: newRecord()}
+	r.id = fmt.Sprintf("r%d-%s", cfg.Seed, strconv.FormatInt(r.start.UnixMilli()%1e9, 36))
+	r.fixture = newFixture(r.id)
+	r.reads, r.watches = newDeck(readRequests(), r.random(-1)), newDeck(watchRequests(), r.random(-2))
+	for i, config := range cfg.Servers {
+		s, err := newServer(i, config)
+		if err != nil {
+			return nil, err
+		}
+		r.servers = append(r.servers, s)
+	}
+	report, err := r.inFixture(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return report, nil
+}
+
+// inFixture records a history, and removes what was created for it.
+func (r *run) inFixture(ctx context.Context) (report *Report, err error) {
+	defer func() {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), fixtureTimeout)
+		defer cancel()
+		if left := r.fixture.remove(cleanup, r.servers[0]); left != nil && err == nil {
+			err = fmt.Errorf("the run is over, and something is left: %w", left)
+		}
+	}()
+	if err := r.fixture.create(ctx, r.servers); err != nil {
+		return nil, err
+	}
+	if err := r.work(ctx); err != nil {
+		return nil, err
+	}
+	r.progress("checking %d writes, %d reads and %d watches", len(r.record.mu.writes), len(r.record.mu.reads), len(r.record.mu.watches))
+	return r.check(), nil
+}
+
+func (r *run) now() time.Duration { return time.Since(r.start) }
+
+// keyName is a random name of an object.
+func (r *run) keyName(random *rand.Rand) string { return keyName(random.IntN(r.cfg.Keys)) }
+
+func keyName(i int) string { return fmt.Sprintf("k%03d", i) }
+
+// random is a source for one of the clients.
+func (r *run) random(client int) *rand.Rand { return rand.New(rand.NewPCG(r.cfg.Seed, uint64(client))) }
+
+// settleTimeout is how long a server may take to tell of the last write.
+const settleTimeout = 30 * time.Second
+
+// work runs all clients for the time of the run, and then writes once more and waits until
+// each server has told of it.
+func (r *run) work(ctx context.Context) error {
+	if err := r.findBeginning(ctx); err != nil {
+		return err
+	}
+	followers, last := r.follow(ctx)
+	clients, stop := context.WithTimeout(ctx, r.cfg.Duration)
+	defer stop()
+	var working sync.WaitGroup
+	period := time.Duration(float64(r.cfg.Writers) / r.cfg.Rate * float64(time.Second))
+	for i := range r.cfg.Writers {
+		w := &writer{run: r, id: fmt.Sprintf("writer-%d", i), rand: r.random(i), believed: map[objectKey]string{}}
+		working.Go(func() { w.work(clients, period) })
+	}
+	for i := range r.cfg.Readers {
+		reader := &reader{run: r, id: fmt.Sprintf("reader-%d", i), rand: r.random(1000 + i), servers: r.servers}
+		working.Go(func() { reader.work(clients) })
+	}
+	for i := range r.cfg.Watchers {
+		w := &watcher{run: r, id: fmt.Sprintf("watcher-%d", i), rand: r.random(2000 + i)}
+		working.Go(func() { w.work(clients) })
+	}
+	r.tell(clients)
+	working.Wait()
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return r.settle(ctx, followers, last)
+}
+
+// findBeginning reads the revision before the first write.
+func (r *run) findBeginning(ctx context.Context) error {
+	for i := range r.fixture.resources {
+		for _, s := range r.servers {
+			got, err := s.call(ctx, "GET", r.fixture.resources[i].collection, nil, jsonHeader(), nil)
+			if err != nil {
+				return fmt.Errorf("list %s: %w", r.fixture.resources[i].name, err)
+			}
+			first := &Read{Request: Request{Verb: "list"}}
+			if _, err := first.parse(got.body); err != nil {
+				return fmt.Errorf("list %s: %w", r.fixture.resources[i].name, err)
+			}
+			r.began = max(r.began, first.Revision)
+			r.record.saw(first.Revision)
+		}
+	}
+	return nil
+}
+
+// follow starts a follower for each server and resource. What is sent to a channel of last
+// is the revision that its follower has to pass.
+func (r *run) follow(ctx context.Context) (followers []*follower, last []chan int64) {
+	for _, s := range r.servers {
+		for i := range r.fixture.resources {
+			f := &follower{run: r, server: s, resource: r.fixture.resources[i].name, passed: make(chan struct{})}
+			goal := make(chan int64, 1)
+			go f.work(ctx, r.began, goal)
+			followers, last = append(followers, f), append(last, goal)
+		}
+	}
+	return followers, last
+}
+
+// settle writes one more object of each resource, and waits until each server has told of
+// it, but no longer than settleTimeout.
+func (r *run) settle(ctx context.Context, followers []*follower, last []chan int64) error {
+	w := &writer{run: r, id: "last", rand: r.random(3000), believed: map[objectKey]string{}}
+	goals := map[string]int64{}
+	for i := range r.fixture.resources {
+		name := r.fixture.resources[i].name
+		rec := &Write{Verb: create, Key: objectKey{name, history.Key{Namespace: r.fixture.namespace, Name: "last"}}, Half: halves[0], Value: "last-" + name}
+		w.send(ctx, rec, "")
+		if !rec.done() {
+			return fmt.Errorf("the last write of %s failed: %s", rec.Key, rec.Err)
+		}
+		r.record.addWrite(rec)
+		goals[name] = rec.Revision
+	}
+	for i, f := range followers {
+		last[i] <- goals[f.resource]
+	}
+	timeout, stop := context.WithTimeout(ctx, settleTimeout)
+	defer stop()
+	for _, f := range followers {
+		select {
+		case <-f.passed:
+		case <-timeout.Done():
+			r.silent = append(r.silent, silence{f.server, f.resource, goals[f.resource]})
+		}
+	}
+	r.finalReads(ctx)
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return nil
+}
+
+// silence says that a server has not told of the last write in settleTimeout.
+type silence struct {
+	server   *server
+	resource string
+	revision int64
+}
+
+// finalReads lists everything at each server.
+func (r *run) finalReads(ctx context.Context) {
+	for _, s := range r.servers {
+		for i := range r.fixture.resources {
+			reader := &reader{run: r, id: "final", rand: r.random(4000), servers: []*server{s}}
+			reader.read(ctx, Request{Verb: "list", Resource: r.fixture.resources[i].name, Class: unset, Select: selectAll, Form: formJSON})
+		}
+	}
+}
+
+// tell shows once a second how far the run is.
+func (r *run) tell(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			c := &r.record.count
+			r.progress("%3.0f s of %s: %d writes (%d of unknown outcome), %d reads, %d watches, %d frames", r.now().Seconds(), r.cfg.Duration,
+				c.writes.Load(), c.unknown.Load(), c.reads.Load(), c.watches.Load(), c.events.Load())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *run) progress(format string, args ...any) {
+	if r.cfg.Progress == nil {
+		return
+	}
+	line := fmt.Sprintf(format, args...)
+	if r.cfg.Overwrite {
+		fmt.Fprintf(r.cfg.Progress, "\r%s%s", line, strings.Repeat(" ", max(0, 100-len(line))))
+		return
+	}
+	fmt.Fprintln(r.cfg.Progress, line)
+}
