@@ -18,7 +18,7 @@ var pageTemplate string
 const (
 	pageRows  = 40
 	pageBars  = 12
-	barLength = 34 // of a label, in characters
+	barLength = 28 // of a label, in characters
 )
 
 // htmlPage is what the template of the page sees. The template escapes all text.

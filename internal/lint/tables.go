@@ -21,7 +21,10 @@ type Place struct {
 }
 
 // order lists all internal packages. A package may import only those above it.
-func order() []Place {
+func order() []Place { return append(serverOrder(), toolOrder()...) }
+
+// serverOrder lists the packages that servers are made of.
+func serverOrder() []Place {
 	return []Place{
 		{Name: "lint", Apart: true},
 		{Name: "datadir", Apart: true},
@@ -56,6 +59,12 @@ func order() []Place {
 		{Name: "dashboard"},
 		{Name: "dashboard/fake"},
 		{Name: "server"},
+	}
+}
+
+// toolOrder lists the packages of the other commands and tools.
+func toolOrder() []Place {
+	return []Place{
 		{Name: "display", Apart: true},
 		{Name: "top", Apart: true, Except: []string{"datadir", "report", "dashboard", "dashboard/fake", "display"}},
 		{Name: "fill", Apart: true},
