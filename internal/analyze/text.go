@@ -113,11 +113,8 @@ func (r *Report) shapeTable(top int) render.Table {
 
 func (r *Report) startTable(top int) render.Table {
 	t := render.Table{Columns: render.ColumnsOf("CLIENT", "INSTANCES", "STARTS SEEN", "REQUESTS A START", "CPU A START", "SENT A START", "CPU OF THE FLEET", "SENT TO THE FLEET", "STARTS A MINUTE", "SPREAD OVER")}
-	for i := range r.Starts {
+	for i := range r.Starts[:min(top, len(r.Starts))] {
 		s := &r.Starts[i]
-		if len(t.Columns) > 0 && i >= top {
-			break
-		}
 		requests := 0.0
 		for _, q := range s.Requests {
 			requests += q.PerStart
