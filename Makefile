@@ -191,6 +191,7 @@ fuzz: ## fuzz the parsers of encoded bytes and requests, FUZZTIME each
 	$(GO) test -run NONE -fuzz FuzzCustom -fuzztime $(FUZZTIME) ./internal/transcode
 	$(GO) test -run NONE -fuzz FuzzAgainstEncodingJSON -fuzztime $(FUZZTIME) ./internal/storedjson
 	$(GO) test -run NONE -fuzz FuzzRead -fuzztime $(FUZZTIME) ./internal/sentobject
+	$(GO) test -run NONE -fuzz FuzzScan -fuzztime $(FUZZTIME) ./internal/analyze/auditlog
 	$(GO) test -c -o bin/differential.test ./test/differential
 	cd test/differential && for target in FuzzSelectors FuzzPages FuzzAccept FuzzRaw; do \
 		../../bin/differential.test -test.run NONE -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) \

@@ -38,8 +38,9 @@ func NewCommand(version string) *cobra.Command {
 		Example: `  millrace analyze /var/log/kubernetes/audit
   millrace analyze audit.log.gz --profile=cluster.json --report=report.html
   kubectl exec -n kube-system kube-apiserver-1 -- cat /var/log/audit.log | millrace analyze -
-  millrace analyze audit.log --fail-on='list-cpu>0.5'`,
-		Args: logArguments(&f.from),
+  millrace analyze audit.log --fail-on='list-cpu>0.5'
+  millrace top lists -o json | millrace analyze --accounts=-`,
+		Args: logArguments(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.execute(cmd, args, version, func(r *Report) (string, error) { return r.text(f.output, f.top), nil })
 		},
@@ -49,10 +50,10 @@ func NewCommand(version string) *cobra.Command {
 	return cmd
 }
 
-// logArguments requires logs, unless a report is printed from a file.
-func logArguments(from *string) cobra.PositionalArgs {
+// logArguments requires logs, unless something else is read.
+func logArguments(f *flags) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 && *from == "" {
+		if len(args) == 0 && f.from == "" && f.accounts == "" {
 			return errors.New("name a log, a directory of logs, or - for the standard input")
 		}
 		return nil
@@ -72,7 +73,7 @@ nothing for ten minutes before. NAME is a part of a user agent or of a user.`,
 			if len(args) == 0 {
 				return errors.New("name an agent: a part of its user agent or user")
 			}
-			return logArguments(&f.from)(cmd, args[1:])
+			return logArguments(f)(cmd, args[1:])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.execute(cmd, args[1:], version, func(r *Report) (string, error) {
@@ -136,8 +137,8 @@ func (f *flags) execute(cmd *cobra.Command, paths []string, version string, text
 }
 
 func (f *flags) report(ctx context.Context, cmd *cobra.Command, paths []string, version string) (*Report, error) {
-	r := &Report{}
 	if f.from != "" {
+		r := &Report{}
 		return r, render.ReadReport(f.from, r)
 	}
 	out := cmd.ErrOrStderr()
@@ -146,7 +147,13 @@ func (f *flags) report(ctx context.Context, cmd *cobra.Command, paths []string, 
 		options: &f.Options, stdin: cmd.InOrStdin(), started: time.Now(),
 		progress: &progress{out: out, now: time.Now, terminal: isFile && term.IsTerminal(int(file.Fd()))},
 	}
-	r, err := a.run(ctx, paths)
+	var r *Report
+	var err error
+	if f.accounts != "" {
+		r, err = f.readAccounts(cmd.InOrStdin())
+	} else {
+		r, err = a.run(ctx, paths)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +170,9 @@ func (r *Run) line() string {
 	for i := range r.Inputs {
 		bytes += r.Inputs[i].Bytes
 		events += r.Inputs[i].Events
+	}
+	if len(r.Inputs) == 0 {
+		return fmt.Sprintf("Millrace %s, %s. -o json has all parameters.", r.Millrace, r.Machine.Go)
 	}
 	return fmt.Sprintf("Millrace %s, %d cores, %s: %d events, %s in %s (%s/s). Prices of %s. As Kubernetes %s answers. -o json has all parameters.",
 		r.Millrace, r.Machine.Cores, r.Machine.Go, events, display.Size(bytes), display.Seconds(r.Elapsed), display.Size(float64(bytes)/max(r.Elapsed, 1e-3)), r.PricesOf.CPU, r.Options.ServerVersion)

@@ -40,7 +40,7 @@ const (
 	// An instance that watches lists anew after a restart, and after an error now and then.
 	relists, relistsHourly = 4, 4
 	// Requests without a resource version count from so many an hour.
-	unsetHourly = 36
+	unsetRequests, unsetHourly = 20, 36
 	// Watches last some minutes.
 	shortWatch, shortWatches = 60, 5
 	unmarkedWatches          = 5
@@ -200,7 +200,10 @@ func (l *ledger) limitIgnored(r *row) *Finding {
 }
 
 func (l *ledger) revisionUnset(r *row) *Finding {
-	if r.Verb != "list" || r.Revision != report.RevisionUnset || r.UserAgent == kubectl || float64(r.Requests)/r.period*3600 < unsetHourly || r.CPU < leastCPU*r.period || slices.Contains(uncached, r.Resource) {
+	if r.Verb != "list" || r.Revision != report.RevisionUnset || r.UserAgent == kubectl || isComponent(r.User) || slices.Contains(uncached, r.Resource) {
+		return nil
+	}
+	if r.Requests < unsetRequests || float64(r.Requests)/r.period*3600 < unsetHourly || r.CPU < leastCPU*r.period {
 		return nil
 	}
 	instead := r.Shape

@@ -70,10 +70,15 @@ func userSubject(user string) string {
 		namespace, name, _ := strings.Cut(account, ":")
 		return fmt.Sprintf("    - kind: ServiceAccount\n      serviceAccount:\n        namespace: %q\n        name: %q", namespace, name)
 	}
-	if user == "" || strings.HasPrefix(user, "system:") || strings.HasPrefix(user, hashedUserPrefix) {
+	if user == "" || isComponent(user) || strings.HasPrefix(user, hashedUserPrefix) {
 		return ""
 	}
 	return fmt.Sprintf("    - kind: User\n      user:\n        name: %q", user)
+}
+
+// isComponent reports whether a user is one of Kubernetes' own components.
+func isComponent(user string) bool {
+	return strings.HasPrefix(user, "system:") && !strings.HasPrefix(user, serviceAccountPrefix)
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)

@@ -38,6 +38,9 @@ type Options struct {
 // flags are the options that only decide how a report is printed.
 type flags struct {
 	Options
+	// accounts is a file with the accounts of a Millrace server.
+	accounts string
+
 	output string
 	html   string
 	from   string
@@ -57,6 +60,7 @@ func (f *flags) add(set *pflag.FlagSet) {
 	set.StringVarP(&f.output, "output", "o", "table", "one of "+strings.Join(formats(), ", "))
 	set.StringVar(&f.html, "report", "", "also write a page of HTML to this file, which needs no network")
 	set.StringVar(&f.from, "from", "", "print the report in this file, as -o json wrote it, and read no log")
+	set.StringVar(&f.accounts, "accounts", "", "instead of logs, read accounts that millrace top lists -o json printed to this file; - is the standard input")
 	set.IntVar(&f.top, "top", 15, "rows of each table")
 }
 
@@ -65,6 +69,9 @@ func formats() []string { return []string{"table", "json", "markdown"} }
 func (f *flags) validate() error {
 	if !slices.Contains(formats(), f.output) {
 		return fmt.Errorf("-o %s: choose one of %s", f.output, strings.Join(formats(), ", "))
+	}
+	if f.accounts != "" && f.HashNames {
+		return errors.New("--hash-names is for audit logs, and not for --accounts")
 	}
 	if f.top < 1 {
 		return errors.New("--top: choose 1 or more")

@@ -113,7 +113,10 @@ func (w *logWriter) addInnocents() {
 	operator := agent{"system:serviceaccount:ops:good-operator", "good-operator/v0.1", "10.9.0.2", "good-operator-0"}
 	for _, path := range []string{"/api/v1/pods", "/api/v1/nodes", "/api/v1/configmaps", "/apis/apps/v1/deployments"} {
 		w.informer(manager, path, "", time.Second)
-		w.informer(operator, path, "", 2*time.Second)
+		for i := range 3 { // replicas
+			operator.pod = fmt.Sprintf("good-operator-%d", i)
+			w.informer(operator, path, "", 2*time.Second)
+		}
 	}
 	w.every(2*time.Second, func(at time.Duration) {
 		for _, verb := range []string{"get", "update"} {
@@ -274,7 +277,12 @@ func TestPlantedOffendersAreFound(t *testing.T) {
 func TestInnocentsAreNotAccused(t *testing.T) {
 	w := newLog()
 	w.addInnocents()
-	if r := analyzed(t, w.bytes()); len(r.Findings) > 0 {
+	r := analyzed(t, w.bytes())
+	if len(r.Findings) > 0 {
 		t.Errorf("accused: %s", r.Findings[0].Sentence)
+	}
+	kubelets := slices.IndexFunc(r.Clients, func(c ClientCost) bool { return c.UserAgent == "kubelet" })
+	if kubelets < 0 || r.Clients[kubelets].User != nodeUser || r.Clients[kubelets].Fleet != testNodes {
+		t.Errorf("kubelets are not one client of %d: %+v", testNodes, r.Clients)
 	}
 }

@@ -135,7 +135,9 @@ type Start struct {
 // Request is a request that an instance sends when it starts.
 type Request struct {
 	report.Shape
-	Source string `json:"source"`
+	Source        string `json:"source"`
+	Bookmarks     bool   `json:"bookmarks,omitempty"`
+	InitialEvents bool   `json:"initialEvents,omitempty"`
 	// PerStart is how often a start sends it.
 	PerStart float64 `json:"perStart"`
 	// Cost is that of one start.
@@ -148,6 +150,11 @@ type Moment struct {
 	Requests uint64    `json:"requests"`
 	Lists    uint64    `json:"lists"`
 	Watches  uint64    `json:"watches"`
+}
+
+// example is the request as it is sent.
+func (q *Request) example() string {
+	return example(&q.Shape, watchParameters{q.Bookmarks, q.InitialEvents})
 }
 
 // compareClients orders by CPU, the most expensive first.

@@ -38,7 +38,7 @@ func (r *Report) writeHead(b *strings.Builder) {
 	fmt.Fprintf(b, "%s requests in %s, from %s\n", display.Count(t.Requests), display.Seconds(r.Seconds), r.From.Format("2006-01-02 15:04:05 UTC"))
 	fmt.Fprintf(b, "Reads cost the API server an estimated %s of CPU (%.2f processors): %s objects (%s) looked at, %s (%s) sent\n",
 		display.Seconds(t.CPU), t.CPU/r.Seconds, display.Count(t.Scanned), display.Size(t.ScannedBytes), display.Count(t.Objects), display.Size(t.Bytes))
-	if t.CPU > 0 {
+	if t.CPU > 0 && r.savedCPU() > 0 {
 		fmt.Fprintf(b, "The findings below would save %s of it. A replica in front would take all reads, for %s of its own\n", display.Percent(r.savedCPU()*r.Seconds/t.CPU), display.Seconds(t.TierCPU))
 	}
 	b.WriteString("\n")
@@ -60,9 +60,13 @@ func (f *Finding) write(b *strings.Builder, number int, period float64, format s
 		}
 	}
 	line("cost", f.Why)
-	line("saves", fmt.Sprintf("%s of CPU (%.3f processors), %s", display.Seconds(f.SavedCPU), f.SavedCPU/period, display.Size(f.SavedBytes)))
+	if f.Kind != kindAdvice {
+		line("saves", fmt.Sprintf("%s of CPU (%.3f processors), %s", display.Seconds(f.SavedCPU), f.SavedCPU/period, display.Size(f.SavedBytes)))
+	}
 	line("now", code+cleanRequest(f.Request)+code)
-	line("instead", strings.ReplaceAll(code+cleanRequest(f.Instead)+code, "\n", "  "))
+	if f.Instead != "" {
+		line("instead", strings.ReplaceAll(code+cleanRequest(f.Instead)+code, "\n", "  "))
+	}
 	line("setting", f.Setting)
 	b.WriteString("\n")
 }
@@ -109,11 +113,8 @@ func (r *Report) shapeTable(top int) render.Table {
 
 func (r *Report) startTable(top int) render.Table {
 	t := render.Table{Columns: render.ColumnsOf("CLIENT", "INSTANCES", "STARTS SEEN", "REQUESTS A START", "CPU A START", "SENT A START", "CPU OF THE FLEET", "SENT TO THE FLEET", "STARTS A MINUTE", "SPREAD OVER")}
-	for i := range r.Starts {
+	for i := range r.Starts[:min(top, len(r.Starts))] {
 		s := &r.Starts[i]
-		if len(t.Columns) > 0 && i >= top {
-			break
-		}
 		requests := 0.0
 		for _, q := range s.Requests {
 			requests += q.PerStart
@@ -133,8 +134,7 @@ func (r *Report) agentText(format string) string {
 		s := &r.Starts[i]
 		t := render.Table{Columns: costColumns("REQUEST", "TIMES", "FROM", "FORM")}
 		for _, q := range s.Requests {
-			shape := q.Shape
-			t.Add(append([]string{cleanRequest(example(&shape, watchParameters{})), fmt.Sprintf("%.1f", q.PerStart), q.Source, q.Encoding}, q.Cost.cells()...)...)
+			t.Add(append([]string{cleanRequest(q.example()), fmt.Sprintf("%.1f", q.PerStart), q.Source, q.Encoding}, q.Cost.cells()...)...)
 		}
 		t.Add(append([]string{"one start", "", "", ""}, s.Cost.cells()...)...)
 		fleet := s.Cost.times(float64(s.Fleet))

@@ -6,6 +6,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -19,6 +20,7 @@ import (
 	"k8s.io/component-base/term"
 	"k8s.io/component-base/version/verflag"
 
+	"github.com/millrace/millrace/internal/analyze"
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/fill"
 	"github.com/millrace/millrace/internal/kube"
@@ -33,6 +35,7 @@ const longHelp = `Millrace is a Kubernetes API server for very large clusters.
   millrace replica               reads of an API server that exists, from memory
   millrace kubectl get ns        kubectl, with that server's kubeconfig
   millrace top                   whether watch events are in time, and what reads cost
+  millrace analyze audit.log     which client costs an API server what
   millrace verify                whether any API server keeps what the API promises
   millrace controller-manager    Kubernetes' own, with that server's credentials
   millrace scheduler             Kubernetes' own, with that server's credentials
@@ -60,6 +63,7 @@ func NewCommand(version string) *cobra.Command {
 		newComponentCommand("controller-manager", "Run Kubernetes' controller manager", kube.NewControllerManagerCommand, controllerManagerDefaults),
 		newComponentCommand("scheduler", "Run Kubernetes' scheduler", kube.NewSchedulerCommand, schedulerDefaults),
 		top.NewCommand(),
+		analyze.NewCommand(version),
 		fill.NewCommand(fill.Streams{Out: os.Stdout, Err: os.Stderr}),
 		bench.NewCommand(bench.Config{}),
 		verify.NewCommand(verify.Streams{Out: os.Stdout, Err: os.Stderr}),
@@ -112,11 +116,16 @@ func newVersionCommand(version string) *cobra.Command {
 	}
 }
 
-// Main runs the command line of this process and returns its exit code.
+// Main runs the command line of this process and returns its exit code: 1 for an error,
+// and 2 for a condition of analyze that is not met.
 func Main(version string) int {
-	if err := NewCommand(version).Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "millrace:", err)
-		return 1
+	err := NewCommand(version).Execute()
+	if err == nil {
+		return 0
 	}
-	return 0
+	fmt.Fprintln(os.Stderr, "millrace:", err)
+	if condition := (*analyze.ConditionError)(nil); errors.As(err, &condition) {
+		return condition.ExitCode()
+	}
+	return 1
 }

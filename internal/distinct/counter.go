@@ -91,10 +91,10 @@ func (c *Counter) Count() int {
 	return int(estimate + 0.5)
 }
 
-// Sliding counts the distinct hashes of a sliding window. The window has a
+// SlidingCounter counts the distinct hashes of a sliding window. The window has a
 // fixed number of steps with a Counter each. When a step is over, the counter
 // of the oldest step is emptied. So the window covers between steps-1 and steps steps.
-type Sliding struct {
+type SlidingCounter struct {
 	step time.Duration
 	// counters is a ring: step n is at n % len(counters).
 	counters []Counter
@@ -102,13 +102,13 @@ type Sliding struct {
 	newest int64
 }
 
-// NewSliding returns a window of some steps.
-func NewSliding(step time.Duration, steps int) Sliding {
-	return Sliding{step: step, counters: make([]Counter, steps)}
+// NewSlidingCounter returns a window of some steps.
+func NewSlidingCounter(step time.Duration, steps int) SlidingCounter {
+	return SlidingCounter{step: step, counters: make([]Counter, steps)}
 }
 
 // advance empties the counters of steps that have left the window.
-func (d *Sliding) advance(now time.Time) {
+func (d *SlidingCounter) advance(now time.Time) {
 	step := now.UnixNano() / int64(d.step)
 	for i := max(d.newest+1, step-int64(len(d.counters))+1); i <= step; i++ {
 		d.counters[i%int64(len(d.counters))] = Counter{}
@@ -117,13 +117,13 @@ func (d *Sliding) advance(now time.Time) {
 }
 
 // Add counts a hash now.
-func (d *Sliding) Add(now time.Time, hash uint64) {
+func (d *SlidingCounter) Add(now time.Time, hash uint64) {
 	d.advance(now)
 	d.counters[d.newest%int64(len(d.counters))].Add(hash)
 }
 
 // Union returns a counter of the whole window.
-func (d *Sliding) Union(now time.Time) (all Counter) {
+func (d *SlidingCounter) Union(now time.Time) (all Counter) {
 	d.advance(now)
 	for i := range d.counters {
 		all.Merge(&d.counters[i])
@@ -132,13 +132,13 @@ func (d *Sliding) Union(now time.Time) (all Counter) {
 }
 
 // Count is that of the window.
-func (d *Sliding) Count(now time.Time) int {
+func (d *SlidingCounter) Count(now time.Time) int {
 	all := d.Union(now)
 	return all.Count()
 }
 
 // ExactBound is an upper bound of Count while no counter uses registers.
-func (d *Sliding) ExactBound() (n int) {
+func (d *SlidingCounter) ExactBound() (n int) {
 	for i := range d.counters {
 		n += len(d.counters[i].exact)
 	}
@@ -146,6 +146,6 @@ func (d *Sliding) ExactBound() (n int) {
 }
 
 // Costly reports whether Count has to read registers.
-func (d *Sliding) Costly() bool {
+func (d *SlidingCounter) Costly() bool {
 	return slices.ContainsFunc(d.counters, func(c Counter) bool { return c.registers != nil })
 }

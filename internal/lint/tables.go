@@ -21,7 +21,10 @@ type Place struct {
 }
 
 // order lists all internal packages. A package may import only those above it.
-func order() []Place {
+func order() []Place { return append(serverOrder(), toolOrder()...) }
+
+// serverOrder lists the packages that servers are made of.
+func serverOrder() []Place {
 	return []Place{
 		{Name: "lint", Apart: true},
 		{Name: "datadir", Apart: true},
@@ -58,12 +61,23 @@ func order() []Place {
 		{Name: "dashboard"},
 		{Name: "dashboard/fake"},
 		{Name: "server"},
-		{Name: "top", Apart: true, Except: []string{"datadir", "report", "dashboard", "dashboard/fake"}},
+	}
+}
+
+// toolOrder lists the packages of the other commands and tools.
+func toolOrder() []Place {
+	return []Place{
+		{Name: "display", Apart: true},
+		{Name: "top", Apart: true, Except: []string{"datadir", "report", "dashboard", "dashboard/fake", "display"}},
 		{Name: "fill", Apart: true},
 		{Name: "history", Apart: true},
 		{Name: "verify", Apart: true, Except: []string{"history"}},
 		{Name: "kube/transcodetest"},
 		{Name: "bench/render", Apart: true},
+		{Name: "analyze/auditlog", Apart: true, Except: []string{"report"}},
+		{Name: "analyze/price", Apart: true},
+		{Name: "analyze/profile", Apart: true, Except: []string{"distinct"}},
+		{Name: "analyze", Apart: true, Except: []string{"distinct", "report", "display", "bench/render", "analyze/auditlog", "analyze/price", "analyze/profile"}},
 		{Name: "bench/testbed", Apart: true, Except: []string{"store", "bench/render"}},
 		{Name: "bench/floor", Apart: true, Except: []string{"bench/testbed"}},
 		{Name: "bench/benchtest", Apart: true, Except: []string{"fill", "bench/render", "bench/testbed", "bench/floor"}},

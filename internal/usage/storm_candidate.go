@@ -9,7 +9,7 @@ import (
 
 // clientGroup is the clients of one program. The detector's lock guards it.
 type clientGroup struct {
-	hosts, connections distinct.Sliding
+	hosts, connections distinct.SlidingCounter
 	lastSeen           time.Time
 	// hostCount and connectionCount are the counts at countedAt.
 	hostCount, connectionCount int
@@ -29,7 +29,7 @@ type candidateKey struct{ program, resource string }
 // candidateStorm is the clients of a program that list all of one resource. It has a
 // storm while there are many. The detector's lock guards it.
 type candidateStorm struct {
-	hosts, connections  distinct.Sliding
+	hosts, connections  distinct.SlidingCounter
 	lastSeen, countedAt time.Time
 	// baseline is a moving average of the number of clients in a window. baselineStep
 	// is the step up to which it is computed.

@@ -18,7 +18,7 @@ func (s *stormDetector) groupLocked(program string) *clientGroup {
 		if len(s.mu.groups) >= maxGroups {
 			delete(s.mu.groups, leastRecent(s.mu.groups, func(g *clientGroup) time.Time { return g.lastSeen }))
 		}
-		g = &clientGroup{hosts: distinct.NewSliding(groupWindow/2, 2), connections: distinct.NewSliding(connectionWindow/2, 2)}
+		g = &clientGroup{hosts: distinct.NewSlidingCounter(groupWindow/2, 2), connections: distinct.NewSlidingCounter(connectionWindow/2, 2)}
 		s.mu.groups[strings.Clone(program)] = g
 	}
 	return g
@@ -32,7 +32,7 @@ func (s *stormDetector) candidateLocked(key candidateKey) *candidateStorm {
 			old := leastRecent(s.mu.candidates, func(c *candidateStorm) time.Time { return c.lastSeen })
 			s.dropLocked(old, s.mu.candidates[old])
 		}
-		c = &candidateStorm{hosts: distinct.NewSliding(stormWindow/stormSteps, stormSteps), connections: distinct.NewSliding(stormWindow/stormSteps, stormSteps)}
+		c = &candidateStorm{hosts: distinct.NewSlidingCounter(stormWindow/stormSteps, stormSteps), connections: distinct.NewSlidingCounter(stormWindow/stormSteps, stormSteps)}
 		s.mu.candidates[candidateKey{strings.Clone(key.program), strings.Clone(key.resource)}] = c
 	}
 	return c

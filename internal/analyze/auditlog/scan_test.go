@@ -12,8 +12,8 @@ import (
 
 const sampleLine = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"5c1a1c5e-1c9b-4d0a-9d51-0a6d1ec4f0a7","stage":"ResponseComplete","requestURI":"/api/v1/pods?limit=500\u0026resourceVersion=0","verb":"list","user":{"username":"system:serviceaccount:mon:agent","uid":"1","groups":["system:serviceaccounts","system:authenticated"],"extra":{"authentication.kubernetes.io/node-name":["n1"],"authentication.kubernetes.io/pod-name":["agent-x7"]}},"sourceIPs":["10.1.2.3","10.0.0.9"],"userAgent":"agent/v1.0 (linux/amd64) kubernetes/$Format","objectRef":{"resource":"pods","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":200},"requestReceivedTimestamp":"2026-11-26T10:00:00.123456Z","stageTimestamp":"2026-11-26T10:00:00.223456Z","annotations":{"authorization.k8s.io/decision":"allow"}}`
 
-// decoded is what encoding/json reads of an event.
-type decoded struct {
+// decodedEvent is what encoding/json reads of an event.
+type decodedEvent struct {
 	Stage      string         `json:"stage"`
 	Verb       string         `json:"verb"`
 	RequestURI string         `json:"requestURI"`
@@ -55,7 +55,7 @@ func (e *Event) summary() string {
 	return fmt.Sprintf("%q %q %q %q %q %q %q %q %d %d %d", e.Stage, e.Verb, e.URI, e.User, e.UserAgent, e.Pod, e.Node, e.Address, e.Code, e.Received, e.Staged)
 }
 
-func (d *decoded) summary() string {
+func (d *decodedEvent) summary() string {
 	user, code := d.User, 0
 	if d.As != nil {
 		user = *d.As
@@ -70,7 +70,7 @@ func (d *decoded) summary() string {
 // compare fails the test unless the scanner and encoding/json read the same.
 func compare(t *testing.T, line []byte) {
 	t.Helper()
-	var want decoded
+	var want decodedEvent
 	if json.Unmarshal(line, &want) != nil || want.Stage == "" {
 		return
 	}

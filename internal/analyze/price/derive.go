@@ -35,10 +35,10 @@ type result struct {
 	} `json:"server"`
 }
 
-// measured is the results of one server by workload.
-type measured map[string]result
+// workloadResults is the results of one server by workload.
+type workloadResults map[string]result
 
-func (m measured) micros(workload string) float64 { return 1000 * m[workload].Server.CPUMillis }
+func (m workloadResults) micros(workload string) float64 { return 1000 * m[workload].Server.CPUMillis }
 
 // names of servers in reports.
 const (
@@ -90,8 +90,8 @@ func readReport(file string, into any) error {
 	return nil
 }
 
-func (r *listReport) server(name string) (measured, string) {
-	m := measured{}
+func (r *listReport) server(name string) (workloadResults, string) {
+	m := workloadResults{}
 	for _, s := range r.Servers {
 		if s.Name == name {
 			for _, x := range s.Results {
@@ -109,7 +109,7 @@ func (r *listReport) server(name string) (measured, string) {
 //	byte      a LIST of all pods in the form, without the request
 //	scanned   a LIST by label, without the request and its bytes: it looks at all pods
 //	table     a page as Table, without the request, and the scan of all pods behind it
-func (s *Server) derive(m measured) error {
+func (s *Server) derive(m workloadResults) error {
 	for _, workload := range []string{"pods-json", "pods-protobuf", "pods-by-label", "pods-table", "pod-get"} {
 		if m.micros(workload) <= 0 {
 			return fmt.Errorf("the report has no CPU of the workload %s", workload)

@@ -59,6 +59,7 @@ func TestOtherSizes(t *testing.T) {
 		{"all nodes, JSON", Work{Requests: 1, Bytes: 5_112_379, Form: JSON}, 41.7, 0.2},
 		{"pods of one node", Work{Requests: 1, Bytes: 44_749, Scanned: 10, Form: JSON}, 0.844, 0.2},
 		{"pods of one label from etcd", Work{Requests: 1, Bytes: 44_734, EtcdBytes: 22_296_933, EtcdSentBytes: 44_734, Form: JSON}, 221, 0.2},
+		{"a page of 500 from etcd", Work{Requests: 1, Bytes: 2_228_059, EtcdBytes: 2_228_059, EtcdSentBytes: 2_228_059, Form: JSON}, 57, 0.2},
 		{"a page of 500", Work{Requests: 1, Bytes: 2_230_652, Scanned: 10_000, Form: JSON}, 27.58, 0.2},
 	} {
 		got := 1000 * l.Stock.CPU(&c.work)
