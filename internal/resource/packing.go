@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -15,18 +14,13 @@ import (
 // objects together would save more, but a read of one would unpack all.
 //
 // A Packing is immutable and safe for concurrent use.
-type Packing struct {
-	dictionary *s2.Dict
-	// content is what the dictionary has, and distance is the first one of each value.
-	content  []byte
-	distance int
-}
+type Packing struct{ dictionary *s2.Dict }
 
 const (
 	// dictionaryBytes bounds a dictionary. A larger one compresses little better, and costs
 	// memory that small resources do not win back.
 	dictionaryBytes = 32 << 10
-	// maxScratch is the size of the largest buffer that is kept for packing or unpacking. By default
+	// maxScratch is the size of the largest buffer that is kept for unpacking. By default
 	// etcd stores objects of up to 1.5 MB.
 	maxScratch = 2 << 20
 )
@@ -44,14 +38,7 @@ func NewPacking(samples [][]byte) (*Packing, error) {
 	if dictionary == nil {
 		return nil, fmt.Errorf("make dictionary of %d bytes: %w", len(content), errFewSamples)
 	}
-	// Serialized, a dictionary is where the first repetition is from, and its content.
-	serialized := dictionary.Bytes()
-	first, n := binary.Uvarint(serialized)
-	if n <= 0 {
-		return nil, fmt.Errorf("read dictionary: %w", errDamaged)
-	}
-	content = serialized[n:]
-	return &Packing{dictionary: dictionary, content: content, distance: len(content) - int(first)}, nil
+	return &Packing{dictionary}, nil
 }
 
 // MaxSampleBytes returns the size of all samples beyond which NewPacking ignores them.
@@ -90,16 +77,17 @@ func (e *Entry) Read(use func(value []byte) error) error {
 	if e.packing == nil {
 		return use(e.Value)
 	}
-	u := unpackers.Get().(*unpacker)
-	defer u.release()
-	plain, err := u.unpack(e.packing, e.Value)
+	scratch := takeScratch()
+	defer scratch.release()
+	plain, err := e.packing.dictionary.Decode(scratch.buf, e.Value)
 	if err != nil {
 		return fmt.Errorf("unpack %s: %w", e.Key, err)
 	}
+	scratch.buf = plain
 	return use(plain)
 }
 
-// scratch is a pooled buffer for packing.
+// scratch is a pooled buffer.
 type scratch struct{ buf []byte }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
