@@ -6,7 +6,7 @@ import "github.com/millrace/millrace/internal/read"
 // upstream of another version may not: then watches are compressed only on request.
 func (r *Replica) watches() watchOptions {
 	made := r.options.watches()
-	if made.compression == read.CompressWatchLists && !r.upstream.SameMinor() {
+	if made.compression == read.CompressWatchLists && r.upstream.Skew() != 0 {
 		made.compression = read.CompressRequestedWatches
 	}
 	return made
