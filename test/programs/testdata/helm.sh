@@ -1,4 +1,5 @@
-Helm: a chart with a hook, which asks for an object of the cluster.
+Helm: a chart with a hook, which asks for an object of the cluster. What `helm status` lists
+has no order.
 
 -- install
 helm install mill ./chart --set side=$SIDE --wait --timeout=90s
@@ -17,7 +18,7 @@ helm get values mill
 -- upgrade that is wrong status=1
 helm upgrade mill ./chart --set side=$SIDE,replicas=many
 
--- rollback
+-- rollback sorted
 helm rollback mill 1 --wait --timeout=90s
 helm status mill
 kubectl get configmap mill -o jsonpath='{.data.image}'
