@@ -22,9 +22,9 @@ var inputsFlag = flag.Int("inputs", 20_000, "edited objects that TestEditedObjec
 // time, and sends them in JSON and protobuf: they are equal to Kubernetes' bytes, or left to
 // Kubernetes. Objects with one fingerprint must be all equal or all different.
 //
-// It does what FuzzStored does, tens of times faster: edits keep the lengths around a field
-// right, so that most are read; those that the transcoder leaves to Kubernetes are not encoded;
-// and nothing counts what code they cover.
+// Its inputs are of more use than FuzzStored's: edits keep the lengths around a field right, so
+// most are read, and compared in a form. Those that the transcoder leaves to Kubernetes are not
+// encoded.
 func TestEditedObjects(t *testing.T) {
 	var compared atomic.Int64
 	var group sync.WaitGroup
