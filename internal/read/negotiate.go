@@ -43,8 +43,8 @@ func (q *query) negotiate(req *http.Request) passReason {
 	}
 	switch key.as {
 	case "", wanted:
-		if key.as != "" && !q.isWatch && key.version == metav1beta1.SchemeGroupVersion.Version && key.mediaType == runtime.ContentTypeProtobuf {
-			return passedAccept // items of such a list come before its metadata, and forms are made of lists
+		if key.as == kindList && key.version == metav1beta1.SchemeGroupVersion.Version && key.mediaType == runtime.ContentTypeProtobuf {
+			return passedAccept // its items come before its metadata, and lists begin with theirs
 		}
 	case kindTable:
 		var ok bool
