@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ const (
 func (f *fixture) newer(t *testing.T, beyond *harness.Server, gates string, requests int, counted *tally) {
 	t.Run("fields", func(t *testing.T) {
 		front := *f
-		seen := newSide(t, startNewer(t, f.theirs.Server))
+		seen := newSide(t, harness.StartVersionProxy(t, f.theirs.Server, 1, renew))
 		front.pair = &pair{tb: t, ours: seen, theirs: seen, etcd: f.etcd, namespaced: f.namespaced, ignoresShards: f.ignoresShards}
 		if a, err := seen.do(request{path: "/api/v1/configmaps", query: "limit=1"}); err != nil || !bytes.Contains(a.body, []byte(novelty)) {
 			t.Fatalf("config maps have no new field: %v, %.300s", err, a.body)
@@ -45,6 +46,17 @@ func (f *fixture) newer(t *testing.T, beyond *harness.Server, gates string, requ
 		compare("etcd", gates, "--etcd-servers="+f.etcd.Endpoints()[0])
 		compare("api", gates)
 	})
+}
+
+// novelty is the field of config maps that no type here has.
+const novelty = `"novelty":{"of":["a later","version"]},`
+
+// renew adds the field to what a server sends of config maps.
+func renew(path string, line []byte) []byte {
+	if !strings.Contains(path, "/configmaps") {
+		return line
+	}
+	return bytes.ReplaceAll(line, []byte(`"data":{`), []byte(novelty+`"data":{`))
 }
 
 // gizmos are objects whose kind only another server knows.

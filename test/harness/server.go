@@ -129,13 +129,6 @@ func (s *Server) Ready() error {
 // Kubeconfig returns the file name of the administrator's kubeconfig.
 func (s *Server) Kubeconfig() string { return filepath.Join(s.DataDir, "admin.kubeconfig") }
 
-// At returns the server as clients see it at another address, that of a proxy.
-func (s *Server) At(url string) *Server {
-	seen := *s
-	seen.URL = url
-	return &seen
-}
-
 // EtcdServers returns the flag by which another server uses the embedded etcd of this one.
 func (s *Server) EtcdServers() string {
 	return etcdServersFlag + "unix://" + filepath.Join(s.DataDir, "etcd", "client.sock")
