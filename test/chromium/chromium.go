@@ -16,7 +16,7 @@ import (
 )
 
 // waitTimeout bounds every wait for the browser. It is long, because machines are shared.
-const waitTimeout = 30 * time.Second
+const waitTimeout = 2 * time.Minute
 
 // Browser is a headless Chromium with one page, driven through a pipe by the
 // DevTools protocol.
