@@ -3,6 +3,7 @@ package apifeed
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net/url"
 	"strconv"
 	"sync"
@@ -90,6 +91,9 @@ func (f *Feed) answerRequests(ctx context.Context) {
 	}
 }
 
+// errNoBookmark says that a short watch ended without a bookmark.
+var errNoBookmark = errors.New("the watch ended without a bookmark")
+
 // shortWatch reads a second watch up to its bookmark, and applies none of its events: they
 // come by the feed's own watch too.
 func (f *Feed) shortWatch(ctx context.Context) error {
@@ -108,7 +112,7 @@ func (f *Feed) shortWatch(ctx context.Context) error {
 		event, err := next()
 		switch {
 		case isEnd(err):
-			return nil
+			return errNoBookmark
 		case err != nil:
 			return err
 		case event.kind == apiwatch.Error:

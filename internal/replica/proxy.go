@@ -125,7 +125,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	proxy := httputil.ReverseProxy{
 		Rewrite: p.rewrite, Transport: via, ErrorLog: slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug),
 		ModifyResponse: func(resp *http.Response) error {
-			p.keepHere(resp.Header, req.Host)
+			p.keepHere(resp.Header)
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, req *http.Request, err error) {
@@ -167,15 +167,24 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 }
 
-// keepHere changes a redirect to the upstream's address, so that it leads to the host that
-// the client has asked. Programs behind the upstream send such redirects: what the upstream
-// hands on as the host of a request is its own.
-func (p *Proxy) keepHere(header http.Header, host string) {
+// keepHere changes a redirect to the upstream's address, so that it leads to the same path of
+// the replica. Programs behind the upstream send such redirects: what the upstream hands on as
+// the host of a request is its own.
+func (p *Proxy) keepHere(header http.Header) {
 	location, err := url.Parse(header.Get("Location"))
 	if err != nil || location.Host == "" || location.Host != p.upstream.Host {
 		return
 	}
-	location.Host = host
+	path, ok := strings.CutPrefix(location.EscapedPath(), strings.TrimSuffix(p.upstream.EscapedPath(), "/"))
+	if !ok || !strings.HasPrefix(path, "/") {
+		return
+	}
+	here := url.URL{RawQuery: location.RawQuery, Fragment: location.Fragment}
+	if here.Path, err = url.PathUnescape(path); err != nil {
+		return
+	}
+	here.RawPath = path
+	location = &here
 	header.Set("Location", location.String())
 }
 

@@ -28,19 +28,23 @@ type reviewAnswer struct {
 
 // Authorize implements authorizer.UnconditionalAuthorizer.
 func (s *sharedReviews) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	// The end of one request must not end the question for the others. The authorizer has a
-	// timeout of its own.
-	ctx = context.WithoutCancel(ctx)
 	key := reviewKey(a)
 	if key == "" {
 		return s.review.Authorize(ctx, a)
 	}
-	shared, err, _ := s.group.Do(key, func() (any, error) {
-		decision, reason, err := s.review.Authorize(ctx, a)
+	asked := s.group.DoChan(key, func() (any, error) {
+		// The end of one request does not end the question for the others. The authorizer has
+		// a timeout of its own.
+		decision, reason, err := s.review.Authorize(context.WithoutCancel(ctx), a)
 		return reviewAnswer{decision, reason}, err
 	})
-	answer, _ := shared.(reviewAnswer)
-	return answer.decision, answer.reason, err
+	select {
+	case shared := <-asked:
+		answer, _ := shared.Val.(reviewAnswer)
+		return answer.decision, answer.reason, shared.Err
+	case <-ctx.Done():
+		return authorizer.DecisionNoOpinion, "", ctx.Err()
+	}
 }
 
 // reviewKey has everything that a decision may depend on. It is empty for what is not to be

@@ -205,19 +205,22 @@ func (u *Upstream) Preferred(gr schema.GroupResource) (schema.GroupVersionResour
 }
 
 // MayImpersonate reports whether the upstream lets the replica act for all users and
-// groups. It is a ProxyConfig.MayImpersonate. Callers that come together ask once. While
-// there is no answer, the former one holds: the upstream decides about each request anyway.
+// groups. It is a ProxyConfig.MayImpersonate. Callers that come together ask once. A former
+// answer holds until there is another one: the upstream decides about each request anyway.
 func (u *Upstream) MayImpersonate(ctx context.Context) bool {
 	last := u.impersonation.last.Load()
 	if last != nil && time.Now().Before(last.until) {
 		return last.allowed
 	}
 	asked := u.impersonation.asked.DoChan("", func() (any, error) { return u.askImpersonation(last), nil })
+	if last != nil {
+		return last.allowed
+	}
 	select {
 	case result := <-asked:
 		return result.Val.(*impersonationRight).allowed
 	case <-ctx.Done():
-		return last != nil && last.allowed
+		return false
 	}
 }
 

@@ -38,7 +38,9 @@ type checkpoints struct {
 	leaveOut func(*cache.Part) bool
 	// upstream identifies the API server. It is empty with etcd.
 	upstream string
-	logger   *slog.Logger
+	// isCurrent reports whether the API server is still of the version that upstream names.
+	isCurrent func() bool
+	logger    *slog.Logger
 	// worthless says that the replica's objects mean nothing any more.
 	worthless atomic.Bool
 
@@ -69,7 +71,7 @@ func (c *checkpoints) setRevision(name string, revision int64) {
 // keptBackend is what checkpoints need to know of a backend.
 type keptBackend struct {
 	// name is the name of its checkpoint, and source says where its objects come from. It
-	// is empty before that is known.
+	// is empty before that is known, and when it is not known any more.
 	name   string
 	source func() string
 }
@@ -110,7 +112,12 @@ func (c *checkpoints) ofResource(resource, path string, protobuf bool) (keptBack
 		return keptBackend{}, nil
 	}
 	source := fmt.Sprintf("API server %s %s protobuf=%v", c.upstream, path, protobuf)
-	return keptBackend{name: resource, source: func() string { return source }},
+	return keptBackend{name: resource, source: func() string {
+			if !c.isCurrent() {
+				return ""
+			}
+			return source
+		}},
 		func() (store.Checkpoint, error) { return c.dir.Open(resource, source) }
 }
 

@@ -33,6 +33,8 @@ func (r *Replica) openCheckpoints(ctx context.Context, b *backends) (release fun
 			r.logger.Warn("Nothing is kept on disk: let the user of --kubeconfig read that config map", "err", err)
 			return release, nil
 		}
+		version := r.upstream.Version()
+		c.isCurrent = func() bool { return r.upstream.Version() == version }
 	}
 	b.checkpoints = c
 	return release, nil

@@ -78,11 +78,12 @@ func (d *Decorator) decorateVerbatim(cfg Config, gr schema.GroupResource, transf
 	if backend := d.Protobuf(gr); backend != nil {
 		cfg.Cache, cfg.Consistent = backend.Cache, backend.Consistent
 		cfg.Verbatim = &Verbatim{Format: sentobject.Protobuf}
-		if d.Scan != nil {
-			cfg.Verbatim.scan = d.Scan(gr, cfg.New(), hasOnlyMetadata(cfg.Attributes))
-		}
-		if cfg.Verbatim.scan != nil {
-			cfg.Verbatim.fields = verbatimFields[gr]
+		// A scanner refuses objects that decoding would change, and here nothing is decoded. So
+		// kinds without such fields have none.
+		if selectable := verbatimFields[gr]; selectable != nil && d.Scan != nil {
+			if scan := d.Scan(gr, cfg.New(), hasOnlyMetadata(cfg.Attributes)); scan != nil {
+				cfg.Verbatim.fields, cfg.Verbatim.scan = selectable, scan
+			}
 		}
 		protobuf := d.newStore(cfg, gr, transformer)
 		d.addProtobufStore(gr, protobuf)

@@ -63,7 +63,7 @@ func (c *checker) get(t *truth, r *Read) {
 		if before := t.ofObjects[key].before(r.Called); before != nil {
 			least, story = t.revision(before), []string{c.run.tellWrite(before)}
 		}
-	case known:
+	case known, future:
 		least, _ = strconv.ParseInt(r.Version, 10, 64)
 	}
 	c.of(promise).Checked++
@@ -87,7 +87,7 @@ func (c *checker) list(t *truth, r *Read) {
 		if r.Revision != asked {
 			c.found(Exact, r.Server, []string{c.run.tellRead(r)}, "the list is of revision %d, asked was for %d", r.Revision, asked)
 		}
-	case r.Class == known:
+	case r.Class == known || r.Class == future:
 		c.of(NotOlder).Checked++
 		if r.Revision < asked {
 			c.found(NotOlder, r.Server, []string{c.run.tellRead(r)}, "the list is of revision %d, asked was for %d or newer", r.Revision, asked)

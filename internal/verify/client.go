@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,7 +44,7 @@ func newServer(index int, config *rest.Config) (*server, error) {
 		return nil, fmt.Errorf("client of server %d: %w", index, err)
 	}
 	client.Timeout = 0
-	return &server{index: index, base: base.Scheme + "://" + base.Host, client: client}, nil
+	return &server{index: index, base: strings.TrimSuffix(base.String(), "/"), client: client}, nil
 }
 
 // answer is a whole answer.

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -90,9 +91,9 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	defer stop()
 	// A second signal ends the process at once.
 	defer context.AfterFunc(ctx, stop)()
-	report, err := Run(ctx, cfg)
-	if err != nil {
-		return err
+	report, left := Run(ctx, cfg)
+	if report == nil {
+		return left
 	}
 	if cfg.Overwrite {
 		fmt.Fprintln(streams.Err)
@@ -108,9 +109,9 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	if n := report.Violations(); n > 0 {
-		return fmt.Errorf("%d violations", n)
+		return errors.Join(fmt.Errorf("%d violations", n), left)
 	}
-	return nil
+	return left
 }
 
 // servers are the clients of the servers to verify.

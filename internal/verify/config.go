@@ -35,6 +35,7 @@ type Config struct {
 const (
 	maxDuration = time.Hour
 	maxKeys     = 1000
+	maxRate     = 1_000_000
 )
 
 func (c *Config) validate() error {
@@ -47,8 +48,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("%d writers, %d readers and %d watchers: at least one of each has to run", c.Writers, c.Readers, c.Watchers)
 	case c.Keys < 1 || c.Keys > maxKeys:
 		return fmt.Errorf("%d keys: give a number from 1 to %d", c.Keys, maxKeys)
-	case c.Rate <= 0:
-		return fmt.Errorf("%g writes a second: give a rate above 0", c.Rate)
+	case !(c.Rate > 0 && c.Rate <= maxRate):
+		return fmt.Errorf("%g writes a second: give a rate above 0, up to %d", c.Rate, maxRate)
 	}
 	return nil
 }

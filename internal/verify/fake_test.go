@@ -172,7 +172,7 @@ func (f *fakeAPI) readLocked(req *http.Request, r *fakeResource, name string) (i
 	asked, _ := strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
 	match, limit := query.Get("resourceVersionMatch"), query.Get("limit")
 	switch {
-	case asked > f.revision:
+	case asked > f.revision && f.fault != "future":
 		return refused(http.StatusGatewayTimeout)
 	case f.fault == "stale" && query.Get("resourceVersion") == "" && query.Get("continue") == "":
 		revision -= min(10, f.revision-100)
@@ -311,15 +311,15 @@ func (w *fakeWatch) change(c fakeChange) {
 		case "event dropped":
 			return
 		case "event doubled":
-			w.change2(c, before, after)
+			w.transition(c, before, after)
 		case "wrong type":
 			before, after = after, before
 		}
 	}
-	w.change2(c, before, after)
+	w.transition(c, before, after)
 }
 
-func (w *fakeWatch) change2(c fakeChange, before, after bool) {
+func (w *fakeWatch) transition(c fakeChange, before, after bool) {
 	switch {
 	case before && after && c.object != nil && c.before != nil:
 		w.send("MODIFIED", c.object)

@@ -18,6 +18,8 @@ type record struct {
 	}
 	// revision is the newest that any answer has shown.
 	revision atomic.Int64
+	// gaps counts the followers' watches that could not be resumed.
+	gaps atomic.Int64
 	// count are of everything so far, for the progress.
 	count struct{ writes, reads, watches, events, unknown atomic.Int64 }
 }

@@ -30,6 +30,8 @@ type truth struct {
 	shownValues map[string]bool
 	// deletions are the revisions of deletions whose answers came.
 	deletions map[*Write]int64
+	// firsts are the lowest known revisions of each object, by its identity.
+	firsts map[types.UID]int64
 	// values are what the versions are.
 	values map[version]string
 	// returned are the writes of known revision, and ofObjects those of each object.
@@ -86,7 +88,7 @@ func (r *run) truthOf(resource string) *truth {
 	r.noteReads(t, resource)
 	r.noteWatches(t, resource)
 	t.chain()
-	t.findDeletions(r.record.mu.writes, resource)
+	t.findDeletions(r.record, resource)
 	t.index(r.record.mu.writes, resource)
 	return t
 }
@@ -202,12 +204,23 @@ func (t *truth) chain() {
 
 // findDeletions finds the revision of each deletion whose answer came: it ended the object
 // of the identity in the answer.
-func (t *truth) findDeletions(writes []*Write, resource string) {
-	created := map[types.UID]*Write{}
+func (t *truth) findDeletions(record *record, resource string) {
+	t.firsts = map[types.UID]int64{}
+	seen := func(uid types.UID, revision int64) {
+		if first := t.firsts[uid]; uid != "" && revision > 0 && (first == 0 || revision < first) {
+			t.firsts[uid] = revision
+		}
+	}
+	writes := record.mu.writes
 	for _, w := range writes {
-		if w.Key.resource == resource && w.done() && w.Verb != remove && w.UID != "" {
-			if first := created[w.UID]; first == nil || w.Revision < first.Revision {
-				created[w.UID] = w
+		if w.Key.resource == resource && w.done() && w.Verb != remove {
+			seen(w.UID, w.Revision)
+		}
+	}
+	for _, r := range record.mu.reads {
+		for i := range r.Objects {
+			if r.Resource == resource {
+				seen(r.Objects[i].UID, r.Objects[i].Revision)
 			}
 		}
 	}
@@ -221,9 +234,9 @@ func (t *truth) findDeletions(writes []*Write, resource string) {
 		if w.Key.resource != resource || w.Verb != remove || !w.done() {
 			continue
 		}
-		if first := created[w.UID]; first != nil {
+		if first := t.firsts[w.UID]; first > 0 {
 			all := ends[w.Key.Key]
-			if i, _ := slices.BinarySearch(all, first.Revision); i < len(all) {
+			if i, _ := slices.BinarySearch(all, first); i < len(all) {
 				t.deletions[w] = all[i]
 			}
 		}

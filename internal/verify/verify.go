@@ -28,8 +28,8 @@ type run struct {
 	silent []silence
 }
 
-// Run verifies the servers of a Config. The error says why that was not possible;
-// violations are in the report.
+// Run verifies the servers of a Config. Violations are in the report. The error says why there
+// is no report, or, beside a report, what was left behind.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -45,11 +45,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		}
 		r.servers = append(r.servers, s)
 	}
-	report, err := r.inFixture(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return report, nil
+	return r.inFixture(ctx)
 }
 
 // inFixture records a history, and removes what was created for it.
@@ -68,7 +64,7 @@ func (r *run) inFixture(ctx context.Context) (report *Report, err error) {
 		return nil, err
 	}
 	r.progress("checking %d writes, %d reads and %d watches", len(r.record.mu.writes), len(r.record.mu.reads), len(r.record.mu.watches))
-	return r.check(), nil
+	return r.check(ctx), nil
 }
 
 func (r *run) now() time.Duration { return time.Since(r.start) }
@@ -90,7 +86,14 @@ func (r *run) work(ctx context.Context) error {
 	if err := r.findBeginning(ctx); err != nil {
 		return err
 	}
-	followers, last := r.follow(ctx)
+	following, stopFollowing := context.WithCancel(ctx)
+	followers, last := r.follow(following)
+	defer func() {
+		stopFollowing()
+		for _, f := range followers {
+			<-f.passed
+		}
+	}()
 	clients, stop := context.WithTimeout(ctx, r.cfg.Duration)
 	defer stop()
 	var working sync.WaitGroup

@@ -58,6 +58,7 @@ func TestFaultsAreFound(t *testing.T) {
 		"lost write":     verify.States,
 		"stale":          verify.Consistent,
 		"older":          verify.NotOlder,
+		"future":         verify.NotOlder,
 		"not exact":      verify.Exact,
 		"pages":          verify.Pages,
 		"list lacks":     verify.States,

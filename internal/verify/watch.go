@@ -208,6 +208,7 @@ func (f *follower) work(ctx context.Context, from int64, last <-chan int64) {
 // next is the revision behind which the next watch begins.
 func (f *follower) next(ctx context.Context, rec *watchRecord, from int64) int64 {
 	if rec.expired() {
+		f.run.record.gaps.Add(1)
 		return f.run.record.newest() // what was missed, others may have seen
 	}
 	if last := rec.watch.Last(); last > from {
