@@ -55,7 +55,7 @@ func (r *Report) fillAccounts(l *report.ListsReport) {
 		}
 		r.Shapes = append(r.Shapes, row)
 		r.Total.add(&row.Cost)
-		if len(s.Advice) > 0 {
+		if len(s.Advice) > 0 && !isReplica(row.UserAgent) {
 			r.Findings = append(r.Findings, advised(&row, s.Advice))
 		}
 	}

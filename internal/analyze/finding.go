@@ -41,31 +41,34 @@ const (
 	relists, relistsHourly = 4, 4
 	// Requests without a resource version count from so many an hour.
 	unsetRequests, unsetHourly = 20, 36
-	// Watches last some minutes.
+	// Watches last some minutes: lastingWatch seconds are what is advised at the least.
 	shortWatch, shortWatches = 60, 5
+	lastingWatch             = 300
 	unmarkedWatches          = 5
 )
 
 // findings returns what each row could do better, the largest saving first. Findings of
-// one kind, client and resource are one.
+// one kind, client and resource are one. Millrace's replicas have none.
 func (l *ledger) findings() []Finding {
 	byKey := map[string]*Finding{}
 	var all []*Finding
 	for _, r := range l.rows {
+		if isReplica(r.UserAgent) {
+			continue
+		}
 		for _, find := range []func(*row) *Finding{l.polling, l.relistLoop, l.limitIgnored, l.revisionUnset, l.namespaceSelector, l.allNamespaces, l.noBookmarks, l.shortWatches, l.json} {
 			f := find(r)
 			if f == nil {
 				continue
 			}
-			f.Client, f.Resource, f.Fleet = r.Client, r.Resource, r.Fleet
+			f.Client, f.Resource, f.Fleet, f.source, f.shapes = r.Client, r.Resource, r.Fleet, r.Source, 1
 			f.Request, f.SavedCPU, f.SavedBytes = r.example(), max(0, f.SavedCPU), max(0, f.SavedBytes)
 			key := strings.Join([]string{f.Kind, f.User, f.UserAgent, f.Resource}, "\x00")
 			if have := byKey[key]; have != nil { // rows come in the order of their cost
-				have.Cost.add(&f.Cost)
-				have.SavedCPU, have.SavedBytes = have.SavedCPU+f.SavedCPU, have.SavedBytes+f.SavedBytes
+				have.add(f)
 				continue
 			}
-			f.FlowSchema, f.source = flowSchema(f), r.Source
+			f.FlowSchema = flowSchema(f)
 			byKey[key] = f
 			all = append(all, f)
 		}
@@ -75,12 +78,21 @@ func (l *ledger) findings() []Finding {
 	})
 	list := make([]Finding, len(all))
 	for i, f := range all {
-		if f.Why == "" {
-			f.Why = f.why()
-		}
+		f.Why = f.why()
 		list[i] = *f
 	}
 	return list
+}
+
+// add adds a finding of the same kind, client and resource, of a cheaper shape.
+func (f *Finding) add(g *Finding) {
+	f.Cost.add(&g.Cost)
+	f.watches.add(&g.watches)
+	f.SavedCPU, f.SavedBytes = f.SavedCPU+g.SavedCPU, f.SavedBytes+g.SavedBytes
+	f.Fleet, f.shapes = max(f.Fleet, g.Fleet), f.shapes+1
+	if g.source != f.source {
+		f.source = fromCache + " and " + fromEtcd
+	}
 }
 
 // worth reports whether a saving is worth a finding.
@@ -105,9 +117,19 @@ func (r *row) subject() string {
 
 // why says what the requests of a finding cost.
 func (f *Finding) why() string {
-	n := max(1, float64(f.Cost.Requests))
+	n, w, all := max(1, float64(f.Cost.Requests)), &f.watches, ""
+	if f.shapes > 1 {
+		all = fmt.Sprintf(" These are the sums of %d shapes of requests; the most expensive one is shown.", f.shapes)
+	}
+	switch f.Kind {
+	case kindNoBookmarks:
+		return fmt.Sprintf("%s watches began, %s ended with 410; %s LISTs came after the first one of each instance.%s", display.Count(w.began), display.Count(w.gone), display.Count(w.relists), all)
+	case kindShortWatches:
+		return fmt.Sprintf("%s watches ended, after %s on average; beginning them took %s of CPU, of %s with the events.%s",
+			display.Count(w.ended), display.Seconds(w.seconds/max(1, float64(w.ended))), display.Seconds(w.beginCPU), display.Seconds(f.Cost.CPU), all)
+	}
 	return fmt.Sprintf("%s requests, each looking at %s objects (%s) in %s to return %s (%s); together %s of CPU.", display.Count(n),
-		display.Count(float64(f.Cost.Scanned)/n), display.Size(float64(f.Cost.ScannedBytes)/n), f.source, display.Count(float64(f.Cost.Objects)/n), display.Size(float64(f.Cost.Bytes)/n), display.Seconds(f.Cost.CPU))
+		display.Count(float64(f.Cost.Scanned)/n), display.Size(float64(f.Cost.ScannedBytes)/n), f.source, display.Count(float64(f.Cost.Objects)/n), display.Size(float64(f.Cost.Bytes)/n), display.Seconds(f.Cost.CPU)) + all
 }
 
 // what names the collection of a row.
@@ -169,13 +191,12 @@ func (l *ledger) relistLoop(r *row) *Finding {
 	if !r.watched() || !r.anew() || r.each() < relists || r.hourly() < relistsHourly {
 		return nil
 	}
-	// A watch that begins anew is a relist only if it sends what there is.
-	once := r.Cost
-	once.CPU, once.Bytes = r.CPU/r.each(), uint64(float64(r.Bytes)/r.each())
-	if !l.worth(r.CPU - once.CPU) {
+	// Each instance needs one of them. The events of a watch come in any case.
+	begin, spared := l.begin(r), 1-1/r.each()
+	if !l.worth(begin.CPU * spared) {
 		return nil
 	}
-	f := &Finding{Kind: kindRelistLoop, Cost: r.Cost, SavedCPU: r.CPU - once.CPU, SavedBytes: float64(r.Bytes - once.Bytes), Instead: watchExample(r.Shape)}
+	f := &Finding{Kind: kindRelistLoop, Cost: r.Cost, SavedCPU: begin.CPU * spared, SavedBytes: float64(begin.Bytes) * spared, Instead: watchExample(r.Shape)}
 	f.Sentence = fmt.Sprintf("%s reads %s anew %s times an hour from each instance, although it watches them: %s watches, of which %s ended with 410.",
 		r.subject(), r.what(), display.Count(r.hourly()), display.Count(r.use.watches), display.Count(r.use.gone))
 	f.Setting = "Resume a watch that ended with the resourceVersion of its last event or bookmark, and list again only after 410. Ask for bookmarks, and wait longer after each failure."
@@ -203,13 +224,19 @@ func (l *ledger) revisionUnset(r *row) *Finding {
 	if r.Verb != "list" || r.Revision != report.RevisionUnset || r.UserAgent == kubectl || isComponent(r.User) || slices.Contains(uncached, r.Resource) {
 		return nil
 	}
-	if r.Requests < unsetRequests || float64(r.Requests)/r.period*3600 < unsetHourly || r.CPU < leastCPU*r.period {
+	if r.Requests < unsetRequests || float64(r.Requests)/r.period*3600 < unsetHourly {
 		return nil
 	}
 	instead := r.Shape
 	instead.Revision = report.RevisionAny
-	cached := l.model.costOf(&instead, float64(r.Requests))
-	f := &Finding{Kind: kindRevisionUnset, Cost: r.Cost, SavedCPU: r.CPU - cached.CPU, Instead: example(&instead, watchParameters{})}
+	f := &Finding{Kind: kindRevisionUnset, Cost: r.Cost, SavedCPU: r.CPU - l.model.costOf(&instead, float64(r.Requests)).CPU, Instead: example(&instead, watchParameters{})}
+	if r.Source != fromEtcd {
+		// The question for the revision has the price of a GET that etcd answers.
+		f.SavedCPU = l.model.prices.Stock.CPU(&price.Work{EtcdGets: float64(r.Requests)})
+	}
+	if !l.worth(f.SavedCPU) {
+		return nil
+	}
 	f.Sentence = fmt.Sprintf("%s lists %s without a resourceVersion.", r.subject(), r.what())
 	f.Setting = "Set ResourceVersion: \"0\" in ListOptions, if an answer may be a moment old: it then comes from the cache without a question to etcd."
 	if r.Source == fromEtcd {
@@ -261,25 +288,55 @@ func (l *ledger) allNamespaces(r *row) *Finding {
 	return nil
 }
 
+// begin is the cost of a row without the events that watches were sent.
+func (l *ledger) begin(r *row) Cost {
+	if r.Verb != "watch" {
+		return r.Cost
+	}
+	return l.model.costOfWatches(&r.Shape, r.anew(), float64(r.Requests-min(r.Requests, r.Errors)))
+}
+
+// noBookmarks takes the LISTs that an instance sends after its first one to be those that a
+// watch with bookmarks would spare, one for each watch.
 func (l *ledger) noBookmarks(r *row) *Finding {
 	if r.Verb != "watch" || r.Bookmarks || r.Scope == report.ScopeName || r.each() < unmarkedWatches {
 		return nil
 	}
-	return &Finding{
-		Kind: kindNoBookmarks, Cost: r.Cost, Instead: example(&r.Shape, watchParameters{true, r.InitialEvents}), Why: fmt.Sprintf("%s watches began, %s ended with 410.", display.Count(r.Requests), display.Count(r.use.gone)),
-		Sentence: fmt.Sprintf("%s watches %s without bookmarks: on a quiet resource its resourceVersion becomes too old, and the next watch ends with 410 and a LIST of everything.", r.subject(), r.what()),
-		Setting:  "Set AllowWatchBookmarks: true in ListOptions and keep the resourceVersion of each bookmark.",
+	f := &Finding{Kind: kindNoBookmarks, Cost: r.Cost, Instead: example(&r.Shape, watchParameters{true, r.InitialEvents}), watches: watchSums{began: r.Requests, gone: r.cell.gone}}
+	left := float64(r.Requests)
+	for _, list := range r.use.lists {
+		if list.Scope != r.Scope || list.Selectors != r.Selectors {
+			continue
+		}
+		again := min(left, float64(list.Requests)-float64(list.Fleet))
+		left -= again
+		f.watches.relists += again
+		f.SavedCPU += list.CPU * again / float64(list.Requests)
+		f.SavedBytes += float64(list.Bytes) * again / float64(list.Requests)
 	}
+	if !l.worth(f.SavedCPU) {
+		return nil
+	}
+	f.Sentence = fmt.Sprintf("%s watches %s without bookmarks: on a quiet resource its resourceVersion becomes too old, and the next watch ends with 410 and a LIST of everything.", r.subject(), r.what())
+	f.Setting = "Set AllowWatchBookmarks: true in ListOptions and keep the resourceVersion of each bookmark."
+	return f
 }
 
+// shortWatches counts what beginning watches costs. Their events come to one that lasts, too.
 func (l *ledger) shortWatches(r *row) *Finding {
 	if r.Verb != "watch" || r.cell.ended < uint64(shortWatches*r.Fleet) || r.MeanSeconds > shortWatch || r.Scope == report.ScopeName {
 		return nil
 	}
+	begin, spared := l.begin(r), 1-r.MeanSeconds/lastingWatch
+	if !l.worth(begin.CPU * spared) {
+		return nil
+	}
 	return &Finding{
-		Kind: kindShortWatches, Cost: r.Cost, SavedCPU: r.CPU * (1 - min(1, r.MeanSeconds/300)), Instead: r.example(), Why: fmt.Sprintf("%s watches ended, after %s on average.", display.Count(r.cell.ended), display.Seconds(r.MeanSeconds)),
-		Sentence: fmt.Sprintf("%s begins its watch of %s again every %s.", r.subject(), r.what(), display.Seconds(r.MeanSeconds)),
-		Setting:  "Let a watch last: set no timeoutSeconds below 300, no timeout of the HTTP client and no idle timeout of a proxy that is shorter than the minute between bookmarks.",
+		Kind: kindShortWatches, Cost: r.Cost, SavedCPU: begin.CPU * spared, SavedBytes: float64(begin.Bytes) * spared,
+		Instead:  watchExample(r.Shape) + fmt.Sprintf("&timeoutSeconds=%d", lastingWatch),
+		watches:  watchSums{began: r.Requests, ended: r.cell.ended, seconds: r.cell.watched, beginCPU: begin.CPU},
+		Sentence: fmt.Sprintf("%s ends its watches of %s after %s on average, and begins new ones.", r.subject(), r.what(), display.Seconds(r.MeanSeconds)),
+		Setting:  "Leave timeoutSeconds out, or set 300 to 600, and begin the next watch with the resourceVersion of the last event or bookmark. Let no timeout of the HTTP client and no idle timeout of a proxy be shorter than the minute between bookmarks.",
 	}
 }
 

@@ -11,10 +11,11 @@ const serviceAccountPrefix = "system:serviceaccount:"
 
 // flowSchema returns a FlowSchema and a PriorityLevelConfiguration that give the client's
 // reads of the resource a small share of the server of their own. It returns "" for users of
-// Kubernetes' own components, which must not be held back, and for hashed names.
+// Kubernetes' own components and for Millrace's replicas, which must not be held back, and
+// for hashed names.
 func flowSchema(f *Finding) string {
 	subject := userSubject(f.User)
-	if subject == "" {
+	if subject == "" || isReplica(f.UserAgent) {
 		return ""
 	}
 	resource, subresource, _ := strings.Cut(f.Resource, "/")
@@ -80,6 +81,13 @@ func userSubject(user string) string {
 func isComponent(user string) bool {
 	return strings.HasPrefix(user, "system:") && !strings.HasPrefix(user, serviceAccountPrefix)
 }
+
+// replicaProgram is how user agents of Millrace's replicas begin.
+const replicaProgram = "millrace-replica"
+
+// isReplica reports whether a program is a replica of Millrace. Its watches of a few seconds
+// prove that its cache is fresh, which nothing that lasts would do.
+func isReplica(program string) bool { return strings.HasPrefix(program, replicaProgram) }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 

@@ -12,7 +12,7 @@ import (
 var (
 	protobufPrograms = []string{
 		"kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kube-apiserver", "cloud-controller-manager", "cluster-autoscaler",
-		"cilium-agent", "cilium-operator-generic", "calico-node", "coredns", "metrics-server", "kube-state-metrics", "e2e.test", "scheduler_perf",
+		"cilium-agent", "cilium-operator-generic", "calico-node", "coredns", "metrics-server", "kube-state-metrics", "e2e.test", "scheduler_perf", replicaProgram,
 	}
 	jsonPrograms = []string{
 		"OpenAPI-Generator", "Swagger-Codegen", "Kubernetes", "okhttp", "fabric8-kubernetes-client", "Java-http-client", "Apache-HttpClient", "Java", "node-fetch", "axios",

@@ -25,15 +25,16 @@ type model struct {
 // cluster has the numbers of resources: a profile's, else what the log tells.
 type cluster struct {
 	known map[string]*profile.Resource
-	// writes are changes of each resource in the log.
+	// writes are changes of each resource in the log, within period seconds.
 	writes map[string]float64
+	period float64
 	nodes  float64
 }
 
 // newCluster takes counts of resources that the profile, which may be nil, does not have
 // from the collector.
 func newCluster(p *profile.Profile, c *collector) *cluster {
-	all := &cluster{known: map[string]*profile.Resource{}, writes: map[string]float64{}}
+	all := &cluster{known: map[string]*profile.Resource{}, writes: map[string]float64{}, period: max(1, float64(c.last-c.first)/1e6)}
 	for resource, counts := range c.resources.rows {
 		all.writes[resource] = float64(counts.writes)
 		all.known[resource] = &profile.Resource{Resource: resource, Objects: float64(counts.names.Count()), Namespaces: float64(counts.namespaces.Count())}
@@ -210,7 +211,8 @@ func (m *model) cost(s *report.Shape, initial bool, v *cell) Cost {
 	}
 	events := 0.0
 	if s.Verb == "watch" {
-		events = m.events(s) * float64(max(1, v.instances.Count()))
+		instances := float64(max(1, v.instances.Count()))
+		events = m.events(s) * instances * v.openShare(m.cluster.period, instances)
 	}
 	return m.price(one, &c, good, events)
 }
@@ -252,7 +254,22 @@ func (m *model) one(s *report.Shape, initial bool) oneRequest {
 	return one
 }
 
-// events returns how many events of a log's period one watch of a shape was sent.
+// openShare returns for which part of a period the watches of a number of instances were
+// open.
+//
+// The log does not tell for how long a watch was open that has not ended in it. It is taken
+// to be the last one of its instance, and the instance to begin its watches at even
+// distances: a sole watch was then open for the whole period.
+func (v *cell) openShare(period, instances float64) float64 {
+	open := v.watched
+	if v.started > v.ended {
+		open += float64(v.started-v.ended) * period * instances / float64(v.started)
+	}
+	return min(1, open/period/instances)
+}
+
+// events returns how many events of a log's period a watch of a shape is sent that is always
+// open.
 func (m *model) events(s *report.Shape) float64 {
 	n := m.cluster.writes[s.Resource] * m.cluster.share(s)
 	if s.Scope == report.ScopeNamespace {

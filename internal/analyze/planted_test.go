@@ -140,7 +140,7 @@ func (w *logWriter) addOffenders() {
 	for i := range testNodes {
 		node := url.QueryEscape(fmt.Sprintf("spec.nodeName=node-%d", i))
 		unset := daemon("unset-agent", i)
-		w.every(5*time.Minute, func(at time.Duration) {
+		w.every(30*time.Second, func(at time.Duration) {
 			w.add(unset, "list", "/api/v1/pods?fieldSelector="+node, at, 9*time.Millisecond, 200)
 		})
 		poller := daemon("ds-poller", i)
@@ -155,6 +155,7 @@ func (w *logWriter) addOffenders() {
 	w.every(5*time.Minute, func(at time.Duration) {
 		w.add(single("wide-lister"), "list", "/api/v1/pods?resourceVersion=0", at, time.Second, 200)
 		w.add(single("wide-lister"), "patch", "/api/v1/namespaces/team-a/pods/p1", at, time.Millisecond, 200)
+		w.add(single("no-marks"), "list", "/api/v1/configmaps?limit=500&resourceVersion=0", at, time.Second, 200)
 		w.add(single("no-marks"), "watch", "/api/v1/configmaps?resourceVersion=7&watch=true", at, 4*time.Minute, 200)
 	})
 	w.every(30*time.Second, func(at time.Duration) {
@@ -171,10 +172,12 @@ func (w *logWriter) addOffenders() {
 	w.every(8*time.Second, func(at time.Duration) {
 		w.add(single("ns-field"), "list", "/api/v1/configmaps?fieldSelector=metadata.namespace%3Dteam-b&resourceVersion=0", at, 50*time.Millisecond, 200)
 	})
-	w.every(5*time.Second, func(at time.Duration) {
-		w.add(single("restless"), "watch", "/api/v1/services?allowWatchBookmarks=true&resourceVersion=5&watch=true", at, 5*time.Second, 200)
-	})
-	w.every(time.Second, func(at time.Duration) {
+	for i := range 10 {
+		w.every(5*time.Second, func(at time.Duration) {
+			w.add(daemon("restless", i), "watch", "/api/v1/services?allowWatchBookmarks=true&resourceVersion=5&watch=true", at, 5*time.Second, 200)
+		})
+	}
+	w.every(500*time.Millisecond, func(at time.Duration) {
 		w.add(single("get-poller"), "get", "/api/v1/namespaces/team-a/configmaps/flags", at, time.Millisecond, 200)
 	})
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/millrace/millrace/internal/analyze/profile"
 	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/display"
 )
 
 // profileTimeout bounds one request of a profile.
@@ -53,6 +54,12 @@ resources and of labels, but no values, no names of objects and no data.`,
 			if err != nil {
 				return err
 			}
+			for _, note := range p.Notes {
+				fmt.Fprintln(cmd.ErrOrStderr(), "not measured:", display.Clean(note))
+			}
+			if len(p.Resources) == 0 {
+				return errors.New("nothing could be measured: give the user of the kubeconfig the right to list")
+			}
 			return render.WriteReport(cmd.OutOrStdout(), "json", p, nil)
 		},
 	}
@@ -61,6 +68,32 @@ resources and of labels, but no values, no names of objects and no data.`,
 	cmd.Flags().IntVar(&f.sample, "sample", 2000, "objects of each resource to read; the number of the others is what the server says")
 	cmd.Flags().StringSliceVar(&f.exclude, "exclude", []string{"secrets"}, "resources to leave out, as in deployments.apps")
 	return cmd
+}
+
+// maxProfileNotes bounds the notes of a profile in a report.
+const maxProfileNotes = 10
+
+// noteProfile notes what the profile, which may be nil, does not have. Its notes name
+// resources, so that only their number is told if names are hashed.
+func (r *Report) noteProfile(p *profile.Profile, hashed bool) {
+	if p == nil {
+		r.Notes = append(r.Notes, "There is no profile: objects are those whose names occur in the log, and sizes are usual ones. Make a profile with millrace analyze profile.")
+		return
+	}
+	if len(p.Notes) == 0 {
+		return
+	}
+	text := fmt.Sprintf("The profile lacks %d resources, which could not be measured: their objects are those whose names occur in the log, and their sizes are usual ones.", len(p.Notes))
+	for i, note := range p.Notes {
+		switch {
+		case hashed:
+		case i == maxProfileNotes:
+			text += " …"
+		case i < maxProfileNotes:
+			text += " " + display.Clean(note) + "."
+		}
+	}
+	r.Notes = append(r.Notes, text)
 }
 
 // config finds the server and its collections.

@@ -109,6 +109,25 @@ type Finding struct {
 
 	// source is where the objects come from.
 	source string
+	// shapes are how many rows the finding sums, watches is what is told of those.
+	shapes  int
+	watches watchSums
+}
+
+// watchSums are sums over the rows of a finding on watches.
+type watchSums struct {
+	began, ended, gone uint64
+	// seconds is how long those lasted that ended.
+	seconds float64
+	// beginCPU is the part of the CPU that beginning them took.
+	beginCPU float64
+	// relists are LISTs of the same collection after the first of each instance.
+	relists float64
+}
+
+func (w *watchSums) add(x *watchSums) {
+	w.began, w.ended, w.gone = w.began+x.began, w.ended+x.ended, w.gone+x.gone
+	w.seconds, w.beginCPU, w.relists = w.seconds+x.seconds, w.beginCPU+x.beginCPU, w.relists+x.relists
 }
 
 // Start is what the start of one instance of a client costs, and a start of all.

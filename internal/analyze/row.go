@@ -23,6 +23,8 @@ type resourceUse struct {
 	watches, gone uint64
 	watched       float64
 	ended         uint64
+	// lists are those that read a collection from its beginning.
+	lists []*row
 }
 
 // ledger has all rows of an analysis, the most expensive first.
@@ -49,13 +51,16 @@ type clientUse struct {
 }
 
 func newLedger(c *collector, m *model) *ledger {
-	l := &ledger{clients: map[report.Client]*clientUse{}, model: m, period: max(1, float64(c.last-c.first)/1e6)}
+	l := &ledger{clients: map[report.Client]*clientUse{}, model: m, period: m.cluster.period}
 	for key, v := range c.cells.rows {
 		who := l.client(key.client, c)
 		who.note(&key, v)
 		r := l.newRow(key, v)
 		r.use = who.use(key.shape.Resource)
 		r.use.note(&key, v)
+		if r.Verb == "list" && r.anew() {
+			r.use.lists = append(r.use.lists, r)
+		}
 		who.cost.add(&r.Cost)
 		l.total.add(&r.Cost)
 		l.rows = append(l.rows, r)

@@ -78,9 +78,7 @@ func (a *analysis) run(ctx context.Context, paths []string) (*Report, error) {
 	r.Run.PricesOf, r.Run.PriceSources = prices.Machine, prices.Sources
 	r.Run.Machine = price.Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}
 	r.Run.Started = a.started.UTC().Truncate(time.Second)
-	if cluster == nil {
-		r.Notes = append(r.Notes, "There is no profile: objects are those whose names occur in the log, and sizes are usual ones. Make a profile with millrace analyze profile.")
-	}
+	r.noteProfile(cluster, a.options.HashNames)
 	return r, nil
 }
 
