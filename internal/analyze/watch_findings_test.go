@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 const restlessWatch = "/api/v1/services?allowWatchBookmarks=true&resourceVersion=5&watch=true"
@@ -179,5 +181,16 @@ func TestWatchesWithoutBookmarksSaveRelists(t *testing.T) {
 	}
 	if want := "6 watches began, 0 ended with 410; 5 LISTs came after the first one"; !strings.HasPrefix(f.Why, want) {
 		t.Errorf("got %q", f.Why)
+	}
+}
+
+func TestReplicaIsNotAdvised(t *testing.T) {
+	shape := report.ListShape{Advice: []string{"List in pages."}, Clients: []report.Client{{User: "system:serviceaccount:millrace:replica", UserAgent: "millrace-replica"}}}
+	other := shape
+	other.Clients = []report.Client{{User: "jane", UserAgent: "agent"}}
+	r := &Report{}
+	r.fillAccounts(&report.ListsReport{Shapes: []report.ListShape{shape, other}})
+	if len(r.Findings) != 1 || r.Findings[0].User != "jane" {
+		t.Errorf("got %q", kinds(r))
 	}
 }
