@@ -64,7 +64,7 @@ func TestLongNamesTakeBoundedMemory(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	c := newCollector()
 	before := heap()
-	for i := range 200 {
+	for i := range 100 {
 		name := fmt.Sprintf("%d-%s", i, long)
 		for _, uri := range []string{
 			"/" + name, "/apis/" + name + "/v1", "/apis/" + name + "/v1/things", "/apis/example.org/" + name + "/things", "/apis/example.org/v1/" + name,
@@ -75,8 +75,13 @@ func TestLongNamesTakeBoundedMemory(t *testing.T) {
 			}
 		}
 	}
-	if took := heap() - before; took > 20<<20 {
-		t.Errorf("200 names of 100 KB take %d MB", took>>20)
+	list := auditlog.Event{Stage: []byte(auditlog.StageComplete), Verb: []byte("list"), Staged: 1e6}
+	for i := range 600 {
+		list.URI = fmt.Appendf(nil, "/api/v1/pods?labelSelector=%d-%s", i, long[:parsedBytes/2])
+		c.observe(&list)
+	}
+	if took := heap() - before; took > 15<<20 {
+		t.Errorf("100 names of 100 KB and 600 selectors of %d KB take %d MB", parsedBytes/2>>10, took>>20)
 	}
 	for key := range c.cells.rows {
 		if s := key.shape; len(s.Resource) > 128 || len(s.Version) > 128 || len(s.Selectors) > 128 || len(s.Verb) > 512 {
@@ -84,6 +89,18 @@ func TestLongNamesTakeBoundedMemory(t *testing.T) {
 		}
 	}
 	runtime.KeepAlive(c)
+}
+
+func TestLongSelectorsAreNotParsed(t *testing.T) {
+	c := newCollector()
+	e := auditlog.Event{Stage: []byte(auditlog.StageComplete), Verb: []byte("list"), URI: []byte("/api/v1/pods?labelSelector=" + strings.Repeat("a,", 500_000) + "a"), Staged: 1e6}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	c.observe(&e)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 4<<20 {
+		t.Errorf("a selector of 1 MB takes %d MB", took>>20)
+	}
 }
 
 func TestEventsWithoutTimesAreLeftOut(t *testing.T) {
