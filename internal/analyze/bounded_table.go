@@ -3,6 +3,7 @@ package analyze
 import (
 	"cmp"
 	"slices"
+	"unicode/utf8"
 )
 
 // boundedTable keeps rows by key, and drops the light half of them when there are too many.
@@ -55,9 +56,26 @@ func (t *boundedTable[K, V]) prune() {
 // interner keeps one string for equal bytes, up to a number of strings.
 type interner map[string]string
 
-const maxInterned = 1 << 14
+const (
+	maxInterned = 1 << 14
+	maxWord     = 512
+)
 
+// clip cuts a word to maxWord bytes.
+func clip(b []byte) []byte {
+	if len(b) <= maxWord {
+		return b
+	}
+	end := maxWord
+	for end > maxWord-utf8.UTFMax && !utf8.RuneStart(b[end]) {
+		end--
+	}
+	return b[:end]
+}
+
+// string returns the clipped bytes as a string.
 func (in *interner) string(b []byte) string {
+	b = clip(b)
 	if s, ok := (*in)[string(b)]; ok { // does not copy
 		return s
 	}

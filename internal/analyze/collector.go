@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"hash/maphash"
+	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/analyze/auditlog"
@@ -9,13 +10,17 @@ import (
 	"github.com/millrace/millrace/internal/report"
 )
 
-// Bounds of the collector. With all tables full it takes some 40 MB.
+// Bounds of the collector. Words that clients choose are clipped to maxWord bytes.
 const (
 	maxCells     = 6000
 	maxClients   = 3000
 	maxResources = 500
 	maxInstances = 100_000
 	maxSelectors = 4096
+	// Selectors are remembered up to rememberedBytes, escaped as they are, and parsed up to
+	// parsedBytes: the parser needs many times their size.
+	rememberedBytes = 1 << 10
+	parsedBytes     = 64 << 10
 )
 
 // Times of a start, in microseconds. A start is a LIST of a client's instance that listed
@@ -109,7 +114,7 @@ func (c *cell) merge(d *cell) {
 	c.seconds += d.seconds
 }
 
-// observe counts an event.
+// observe counts an event, which must have a time.
 func (c *collector) observe(e *auditlog.Event) {
 	stage := string(e.Stage)
 	started := stage == auditlog.StageStarted
@@ -117,10 +122,7 @@ func (c *collector) observe(e *auditlog.Event) {
 		return
 	}
 	r := auditlog.ParseURI(e.URI)
-	now := e.Staged
-	if now == 0 {
-		now = e.Received
-	}
+	now := e.Time()
 	c.events++
 	if c.first == 0 || now < c.first {
 		c.first = now
@@ -143,7 +145,7 @@ func (c *collector) observe(e *auditlog.Event) {
 			v.atStart++
 		}
 	}
-	c.addNames(e, &r, key.shape.Resource, key.shape.Verb)
+	c.addNames(e, &r, &key.shape)
 }
 
 // add counts one event in the cell.
@@ -192,6 +194,7 @@ const nodeUser = "system:node:*"
 
 // key returns the client and the shape of an event.
 func (c *collector) key(e *auditlog.Event, r *auditlog.Request) (k cellKey) {
+	defer k.shape.Truncate()
 	user := c.words.string(e.User)
 	if strings.HasPrefix(user, "system:node:") {
 		user = nodeUser
@@ -203,12 +206,12 @@ func (c *collector) key(e *auditlog.Event, r *auditlog.Request) (k cellKey) {
 		s.Resource = c.words.string(firstParts(e.URI))
 		return k
 	}
-	c.scratch = append(c.scratch[:0], r.Resource...)
+	c.scratch = append(c.scratch[:0], clip(r.Resource)...)
 	if len(r.Group) > 0 {
-		c.scratch = append(append(c.scratch, '.'), r.Group...)
+		c.scratch = append(append(c.scratch, '.'), clip(r.Group)...)
 	}
 	if len(r.Subresource) > 0 {
-		c.scratch = append(append(c.scratch, '/'), r.Subresource...)
+		c.scratch = append(append(c.scratch, '/'), clip(r.Subresource)...)
 	}
 	s.Resource, s.Version, s.Scope = c.words.string(c.scratch), c.words.string(r.Version), r.Scope()
 	switch s.Verb {
@@ -225,7 +228,6 @@ func (c *collector) key(e *auditlog.Event, r *auditlog.Request) (k cellKey) {
 		return k
 	}
 	s.Selectors = c.selectorsOf(r)
-	s.Truncate()
 	return k
 }
 
@@ -239,7 +241,7 @@ func firstParts(uri []byte) []byte {
 			}
 		}
 	}
-	return uri[:min(len(uri), 64)]
+	return uri
 }
 
 func parseLimit(text []byte) (n int64) {
@@ -253,10 +255,13 @@ func parseLimit(text []byte) (n int64) {
 }
 
 // selectorsOf returns the keys of a request's selectors. It remembers selectors, since
-// parsing takes longer than all else.
+// parsing takes longer than all else. Selectors over parsedBytes have no keys.
 func (c *collector) selectorsOf(r *auditlog.Request) string {
-	if len(r.LabelSelector)+len(r.FieldSelector)+len(r.ShardSelector) == 0 {
+	switch size := len(r.LabelSelector) + len(r.FieldSelector) + len(r.ShardSelector); {
+	case size == 0 || size > parsedBytes:
 		return ""
+	case size > rememberedBytes:
+		return c.parseSelectors(r)
 	}
 	c.scratch = append(append(append(append(append(c.scratch[:0], r.LabelSelector...), 0), r.FieldSelector...), 0), r.ShardSelector...)
 	if s, ok := c.selectors[string(c.scratch)]; ok {
@@ -265,20 +270,24 @@ func (c *collector) selectorsOf(r *auditlog.Request) string {
 	if len(c.selectors) >= maxSelectors {
 		clear(c.selectors)
 	}
-	s := c.words.string([]byte(auditlog.Selectors(string(r.LabelSelector), string(r.FieldSelector), string(r.ShardSelector))))
+	s := c.parseSelectors(r)
 	c.selectors[string(c.scratch)] = s
 	return s
+}
+
+func (c *collector) parseSelectors(r *auditlog.Request) string {
+	return c.words.string([]byte(auditlog.Selectors(string(r.LabelSelector), string(r.FieldSelector), string(r.ShardSelector))))
 }
 
 // instance returns a hash of the client and its instance: the pod of its token, the user
 // of a node, or else the address.
 func (c *collector) instance(e *auditlog.Event, who report.Client) uint64 {
-	c.scratch = append(append(append(c.scratch[:0], e.User...), 0), who.UserAgent...)
+	c.scratch = append(append(append(c.scratch[:0], clip(e.User)...), 0), who.UserAgent...)
 	c.scratch = append(c.scratch, 0)
 	if len(e.Pod) > 0 {
-		c.scratch = append(c.scratch, e.Pod...)
+		c.scratch = append(c.scratch, clip(e.Pod)...)
 	} else if who.User != nodeUser {
-		c.scratch = append(c.scratch, e.Address...)
+		c.scratch = append(c.scratch, clip(e.Address)...)
 	}
 	return maphash.Bytes(c.seed, c.scratch)
 }
@@ -311,24 +320,38 @@ func (c *collector) inStart(instance uint64, now int64, anew bool, who *client) 
 }
 
 // addNames counts what a log tells about objects.
-func (c *collector) addNames(e *auditlog.Event, r *auditlog.Request, resource, verb string) {
-	if len(r.Name) == 0 && len(r.Namespace) == 0 || len(r.Resource) == 0 || e.Code == 404 {
+func (c *collector) addNames(e *auditlog.Event, r *auditlog.Request, s *report.Shape) {
+	changed := e.Code < 300 && changes(s.Verb, r)
+	if len(r.Name) == 0 && len(r.Namespace) == 0 && !changed || len(r.Resource) == 0 || e.Code == 404 {
 		return
 	}
-	base, _, _ := strings.Cut(resource, "/")
+	base, _, _ := strings.Cut(s.Resource, "/")
 	counts := c.resources.row(base)
+	if changed {
+		counts.writes++
+	}
 	if len(r.Namespace) > 0 {
 		counts.namespaces.Add(maphash.Bytes(c.seed, r.Namespace))
 	}
-	if len(r.Name) == 0 {
-		return
+	if len(r.Name) > 0 {
+		c.scratch = append(append(append(c.scratch[:0], clip(r.Namespace)...), '/'), clip(r.Name)...)
+		counts.names.Add(maphash.Bytes(c.seed, c.scratch))
 	}
-	c.scratch = append(append(append(c.scratch[:0], r.Namespace...), '/'), r.Name...)
-	counts.names.Add(maphash.Bytes(c.seed, c.scratch))
+}
+
+// changingSubresources are those whose requests change the object itself. Requests of
+// others use it, as exec does, or make something else, as token does.
+var changingSubresources = []string{"status", "scale", "binding", "eviction", "ephemeralcontainers", "resize", "approval", "finalize"}
+
+// changes reports whether a request changes one object, if it succeeds. A create has no
+// name in its URI.
+func changes(verb string, r *auditlog.Request) bool {
 	switch verb {
-	case "update", "patch", "create", "delete":
-		if e.Code < 300 {
-			counts.writes++
+	case "create", "update", "patch", "delete":
+		if len(r.Subresource) > 0 {
+			return slices.Contains(changingSubresources, string(r.Subresource))
 		}
+		return (verb == "create") == (len(r.Name) == 0)
 	}
+	return false
 }

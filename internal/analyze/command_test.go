@@ -2,11 +2,13 @@ package analyze
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/millrace/millrace/internal/analyze/auditlog"
+	"github.com/millrace/millrace/internal/analyze/price"
 )
 
 // smallLog has one client that polls all pods, of 3 instances.
@@ -81,6 +84,54 @@ func TestHashedNames(t *testing.T) {
 	}
 	if run("x") == run("y") {
 		t.Error("another salt gives the same hashes")
+	}
+}
+
+// TestHashedNamesOutsideOfRequests has the names in paths of discovery, of files, and in what
+// the price list was made of.
+func TestHashedNamesOutsideOfRequests(t *testing.T) {
+	w := newLog()
+	kept := []string{"/apis/apps", "/apis/rbac.authorization.k8s.io", "/healthz/etcd", "/openapi/v3", "/version", "/api/v1"}
+	hidden := []string{"/apis/mycompany.io", "/apis/mycompany.io/v1", "//apis/mycompany.io", "/apis//mycompany.io", "/mycompany", "/mycompany/x", "/logs/mycompany.log", "mycompany"}
+	for i, uri := range slices.Concat(kept, hidden) {
+		w.add(daemon("a", 1), "get", uri+"?timeout=32s", time.Duration(i)*time.Minute, time.Millisecond, 200)
+	}
+	w.add(daemon("a", 1), "patch", "/apis/example.org/v1/namespaces/a/widgets/w/status", time.Minute, time.Millisecond, 200)
+	logFile, profileFile := inputs(t, w.bytes())
+	list, err := price.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list.Sources = []string{"/home/mycompany/list.json"}
+	encoded, err := json.Marshal(list)
+	prices := filepath.Join(t.TempDir(), "mycompany-prices.json")
+	profile := filepath.Join(t.TempDir(), "mycompany-cluster.json")
+	if err = errors.Join(err, os.WriteFile(prices, encoded, 0o600), os.Rename(profileFile, profile)); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := execute(t, logFile, "--profile="+profile, "--prices="+prices, "-o", "json", "--hash-names")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"mycompany", profile, prices, "widgets"} {
+		if i := strings.Index(out, name); i >= 0 {
+			t.Errorf("%s is in the report: %s", name, out[max(0, i-60):i+len(name)])
+		}
+	}
+	for _, path := range kept {
+		if !strings.Contains(out, `"`+path+`"`) {
+			t.Errorf("%s of Kubernetes is hashed", path)
+		}
+	}
+	if !strings.Contains(out, `.hashed/status"`) {
+		t.Error("a subresource of a custom resource is no longer one")
+	}
+	file := filepath.Join(t.TempDir(), "report.json")
+	if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := execute(t, "--from="+file, "--hash-names"); err == nil || !strings.Contains(err.Error(), "--from") {
+		t.Errorf("--hash-names with --from: got %v", err)
 	}
 }
 

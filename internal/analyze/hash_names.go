@@ -37,12 +37,37 @@ func (h nameHasher) client(c report.Client) report.Client {
 	return c
 }
 
-// resource hashes the names of custom resources.
+// resource hashes the names of custom resources. Their subresources stay, as they are
+// Kubernetes' own.
 func (h nameHasher) resource(name string) string {
-	if name == "" || strings.HasPrefix(name, "/") || profile.BuiltIn(name) {
+	if name == "" || profile.BuiltIn(name) {
 		return name
 	}
-	return h.hash("resource-", name) + ".hashed"
+	name, subresource, found := strings.Cut(name, "/")
+	name = h.hash("resource-", name) + ".hashed"
+	switch {
+	case !found:
+		return name
+	case subresource == "status" || subresource == "scale":
+		return name + "/" + subresource
+	}
+	return name + "/" + h.hash("subresource-", subresource)
+}
+
+// knownPaths are the first parts of Kubernetes' own paths whose second parts are no names.
+var knownPaths = []string{"", ".well-known", "api", "apis", "debug", "flagz", "healthz", "livez", "metrics", "openapi", "openid", "readyz", "statusz", "swagger.json", "version"}
+
+// path hashes the first parts of a path that is none of a resource, unless they are
+// Kubernetes' own. Discovery has custom groups in its second part.
+func (h nameHasher) path(name string) string {
+	first, second, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+	switch {
+	case !strings.HasPrefix(name, "/") || !slices.Contains(knownPaths, first) || first == "" && second != "":
+		return "/" + h.hash("path-", name)
+	case first == "apis" && second != "" && !profile.BuiltIn("."+second):
+		return "/apis/" + h.hash("group-", second)
+	}
+	return name
 }
 
 // selectors hashes keys of labels, and leaves those of fields.
@@ -60,7 +85,11 @@ func (h nameHasher) selectors(s *report.Shape) {
 func (h nameHasher) collector(c *collector) {
 	cells, clients, resources := map[cellKey]*cell{}, map[report.Client]*client{}, map[string]*resourceCounts{}
 	for key, v := range c.cells.rows {
-		key.client, key.shape.Resource = h.client(key.client), h.resource(key.shape.Resource)
+		hash := h.resource
+		if key.shape.Version == "" {
+			hash = h.path
+		}
+		key.client, key.shape.Resource = h.client(key.client), hash(key.shape.Resource)
 		h.selectors(&key.shape)
 		v.namespace = h.hash("namespace-", v.namespace)
 		cells[key] = v

@@ -28,18 +28,13 @@ type htmlPage struct {
 	Clients    []ClientCost
 	Shapes     []ShapeCost
 	Starts     []Start
-	ClientPlot bars
+	ClientPlot []bar
 	Moments    []column
 	MomentTop  string
 }
 
-// bars is a bar chart. Each bar has two parts: what the findings would save, and the rest.
-type bars struct {
-	Bars []bar
-	Max  string
-}
-
-// bar has Rest and Saved in thousandths of the longest bar.
+// bar is a bar of a chart. It has two parts: Saved is what the findings would save, and Rest
+// is the rest, both in thousandths of the longest bar.
 type bar struct {
 	Label, Value string
 	Rest, Saved  int
@@ -58,7 +53,6 @@ func writeHTML(name string, r *Report) error {
 		"seconds": display.Seconds, "count": func(n uint64) string { return display.Count(n) }, "size": func(n uint64) string { return display.Size(n) },
 		"sizef": func(n float64) string { return display.Size(n) }, "countf": func(n float64) string { return display.Count(n) },
 		"cpu":     func(v, period float64) string { return render.FormatNumber(v / period) },
-		"number":  func(i int) int { return i + 1 },
 		"request": func(s ShapeCost) string { return example(&s.Shape, watchParameters{s.Bookmarks, s.InitialEvents}) },
 		"start":   func(q Request) string { return q.example() },
 		"rate":    func(v float64) string { return render.FormatNumber(v) },
@@ -81,7 +75,7 @@ func (r *Report) page() *htmlPage {
 }
 
 // clientPlot has the CPU of clients, with the part that findings would save.
-func (r *Report) clientPlot() bars {
+func (r *Report) clientPlot() []bar {
 	saved := map[string]float64{}
 	best := map[string]float64{}
 	for i := range r.Findings {
@@ -93,21 +87,20 @@ func (r *Report) clientPlot() bars {
 		}
 	}
 	shown := r.Clients[:min(pageBars, len(r.Clients))]
-	var b bars
 	if len(shown) == 0 || shown[0].CPU == 0 {
-		return b
+		return nil
 	}
 	longest := shown[0].CPU
-	b.Max = display.Seconds(longest)
+	var plot []bar
 	for i := range shown {
 		c := &shown[i]
 		part := min(saved[c.Name()], c.CPU)
-		b.Bars = append(b.Bars, bar{
+		plot = append(plot, bar{
 			Label: display.Clean(shorten(c.Name())), Value: display.Seconds(c.CPU),
 			Rest: int(1000 * (c.CPU - part) / longest), Saved: int(1000 * part / longest),
 		})
 	}
-	return b
+	return plot
 }
 
 // shorten cuts a name in its middle: beginnings and ends of names tell them apart.

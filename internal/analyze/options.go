@@ -73,6 +73,9 @@ func (f *flags) validate() error {
 	if f.accounts != "" && f.HashNames {
 		return errors.New("--hash-names is for audit logs, and not for --accounts")
 	}
+	if f.from != "" && f.HashNames {
+		return errors.New("--hash-names is for audit logs, and not for --from: give the logs again")
+	}
 	if f.top < 1 {
 		return errors.New("--top: choose 1 or more")
 	}

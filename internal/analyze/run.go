@@ -23,8 +23,8 @@ type InputCounts struct {
 	auditlog.Input
 	auditlog.Counts
 	Events uint64 `json:"events"`
-	// Malformed lines are no JSON objects, or are cut off. FirstMalformed is the number of
-	// the first one.
+	// Malformed lines are no JSON objects, are cut off, or have an event without a time.
+	// FirstMalformed is the number of the first one.
 	Malformed      int64 `json:"malformed,omitempty"`
 	FirstMalformed int64 `json:"firstMalformed,omitempty"`
 }
@@ -68,7 +68,7 @@ func (a *analysis) run(ctx context.Context, paths []string) (*Report, error) {
 		return nil, fmt.Errorf("no audit events in %s: give logs that kube-apiserver wrote with --audit-log-path (audit.k8s.io/v1, a JSON event on each line)", strings.Join(paths, ", "))
 	}
 	if a.options.HashNames {
-		a.hashNames(c, cluster, r)
+		a.hashNames(c, cluster, prices, r)
 	}
 	for i := range r.Run.Inputs {
 		r.noteInput(&r.Run.Inputs[i])
@@ -96,7 +96,7 @@ func (a *analysis) load() (*price.List, *profile.Profile, error) {
 }
 
 // hashNames hashes names in all that reports are made of.
-func (a *analysis) hashNames(c *collector, cluster *profile.Profile, r *Report) {
+func (a *analysis) hashNames(c *collector, cluster *profile.Profile, prices *price.List, r *Report) {
 	if a.options.Salt == "" {
 		a.options.Salt = rand.Text()
 	}
@@ -110,6 +110,10 @@ func (a *analysis) hashNames(c *collector, cluster *profile.Profile, r *Report) 
 		forms[h.client(report.Client{UserAgent: program}).UserAgent] = form
 	}
 	a.options.Forms = forms
+	if a.options.Prices != "" {
+		prices.Sources = nil // paths of whoever made the list
+	}
+	a.options.Profile, a.options.Prices = "", ""
 	for i := range r.Run.Inputs {
 		r.Run.Inputs[i].Name = fmt.Sprintf("input %d", i+1)
 	}
@@ -119,11 +123,19 @@ func (a *analysis) hashNames(c *collector, cluster *profile.Profile, r *Report) 
 func (a *analysis) read(ctx context.Context, in auditlog.Input, c *collector) (InputCounts, error) {
 	counts := InputCounts{Input: in}
 	var scanner auditlog.Scanner
-	before, line := c.events, int64(0)
+	before, line, whole := c.events, int64(0), true
+	observe := func(e *auditlog.Event) {
+		if e.Time() == 0 {
+			whole = false
+			return
+		}
+		c.observe(e)
+	}
 	var err error
 	counts.Counts, err = in.Read(ctx, a.stdin, func(text []byte) {
 		line++
-		if scanner.Scan(text, c.observe) != nil {
+		whole = true
+		if err := scanner.Scan(text, observe); err != nil || !whole {
 			if counts.Malformed++; counts.Malformed == 1 {
 				counts.FirstMalformed = line
 			}

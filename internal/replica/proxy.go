@@ -134,7 +134,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			}
 			p.cfg.Logger.Warn("The upstream did not answer a request that was passed on", "path", req.URL.Path, "err", err)
 			p.fail(w, req, apierrors.NewServiceUnavailable(fmt.Sprintf(
-				"the API server behind this replica does not answer (%v): retry, or read with resourceVersion=0 what the replica holds", err)))
+				"the API server behind this replica does not answer (%v): retry; what the replica holds can be read with resourceVersion=0 while it still knows the rights of the user", err)))
 		},
 	}
 	proxy.ServeHTTP(w, req)

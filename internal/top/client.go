@@ -101,13 +101,19 @@ func (c *client) get(ctx context.Context, report string) (json.RawMessage, error
 	return nil, explain(resp, report, body)
 }
 
+// maxReason bounds what is shown of an answer that is no Status.
+const maxReason = 500
+
 // explain returns an error for a response other than 200. The error says what the
 // user can do.
 func explain(resp *http.Response, report string, body []byte) error {
-	said := "without a reason"
+	said := "it gives no reason"
 	var status metav1.Status
-	if json.Unmarshal(body, &status) == nil && status.Message != "" {
+	switch text := strings.TrimSpace(string(body)); {
+	case json.Unmarshal(body, &status) == nil && status.Message != "":
 		said = display.Clean(status.Message)
+	case text != "" && len(text) < maxReason:
+		said = display.Clean(text)
 	}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:

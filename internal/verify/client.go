@@ -22,6 +22,9 @@ import (
 // has happened is not known.
 const requestTimeout = 15 * time.Second
 
+// userAgent names the verifier in audit logs.
+const userAgent = "millrace-verify"
+
 // maxAnswer bounds an answer that is read as a whole.
 const maxAnswer = 256 << 20
 
@@ -43,7 +46,6 @@ func newServer(index int, config *rest.Config) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client of server %d: %w", index, err)
 	}
-	client.Timeout = 0
 	return &server{index: index, base: strings.TrimSuffix(base.String(), "/"), client: client}, nil
 }
 
@@ -79,6 +81,7 @@ func (s *server) open(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		return nil, err
 	}
+	req.Header.Set("User-Agent", userAgent)
 	for name, values := range header {
 		req.Header[name] = values
 	}

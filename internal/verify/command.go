@@ -31,6 +31,7 @@ operations with their revisions. The exit code is 1 if there was one.`
 
 const examples = `  millrace verify --kubeconfig ~/.kube/config
   millrace verify --kubeconfig admin.kubeconfig --server https://10.0.0.1:6443 --server https://10.0.0.2:6443
+  millrace verify --kubeconfig ~/.kube/config --kubeconfig replica.kubeconfig
   millrace verify --duration 5m --rate 500 -o json > report.json`
 
 // Streams are the outputs of the command.
@@ -38,9 +39,9 @@ type Streams struct{ Out, Err io.Writer }
 
 type options struct {
 	Config
-	kubeconfig string
-	addresses  []string
-	output     string
+	kubeconfigs []string
+	addresses   []string
+	output      string
 }
 
 // NewCommand returns the command "verify".
@@ -58,7 +59,7 @@ func NewCommand(streams Streams) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default $KUBECONFIG, else ~/.kube/config)")
+	flags.StringArrayVar(&o.kubeconfigs, "kubeconfig", nil, "how to reach an API server (default $KUBECONFIG, else ~/.kube/config); may be repeated for servers of one cluster")
 	flags.StringArrayVar(&o.addresses, "server", nil, "verify this address with the kubeconfig's user and authority; may be repeated (default the kubeconfig's server)")
 	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long to write, read and watch")
 	flags.IntVar(&o.Writers, "writers", 4, "writers at once")
@@ -115,17 +116,28 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 }
 
 // servers are the clients of the servers to verify.
-func (o *options) servers() ([]*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w", err)
+func (o *options) servers() (all []*rest.Config, err error) {
+	if len(o.kubeconfigs) > 1 && len(o.addresses) > 0 {
+		return nil, errors.New("several kubeconfigs and --server are given: choose one of them")
+	}
+	files := o.kubeconfigs
+	if len(files) == 0 {
+		files = []string{""} // the default one
+	}
+	for _, file := range files {
+		rules := clientcmd.NewDefaultClientConfigLoadingRules()
+		rules.ExplicitPath = file
+		config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+		if err != nil {
+			return nil, fmt.Errorf("read kubeconfig: %w", err)
+		}
+		all = append(all, config)
 	}
 	if len(o.addresses) == 0 {
-		return []*rest.Config{config}, nil
+		return all, nil
 	}
-	var all []*rest.Config
+	config := all[0]
+	all = nil
 	for _, address := range o.addresses {
 		one := rest.CopyConfig(config)
 		one.Host = address

@@ -47,7 +47,7 @@ func (c *Config) validate() error {
 	case c.Writers < 1 || c.Readers < 1 || c.Watchers < 1:
 		return fmt.Errorf("%d writers, %d readers and %d watchers: at least one of each has to run", c.Writers, c.Readers, c.Watchers)
 	case c.Keys < 1 || c.Keys > maxKeys:
-		return fmt.Errorf("%d keys: give a number from 1 to %d", c.Keys, maxKeys)
+		return fmt.Errorf("%d names: give a number from 1 to %d", c.Keys, maxKeys)
 	case !(c.Rate > 0 && c.Rate <= maxRate):
 		return fmt.Errorf("%g writes a second: give a rate above 0, up to %d", c.Rate, maxRate)
 	}

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,6 +125,9 @@ func (s *server) awaitServed(ctx context.Context, collection string) error {
 		if err == nil && got.status == http.StatusOK {
 			n++
 			continue
+		}
+		if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {
+			return fmt.Errorf("%s: %w: give a kubeconfig with its authority", s.base, untrusted)
 		}
 		if n = 0; err == nil && !comesLater(got.status) {
 			return fmt.Errorf("list %s%s: status %d: %s", s.base, collection, got.status, statusText(got.body))

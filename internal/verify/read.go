@@ -27,16 +27,13 @@ type reader struct {
 	servers []*server
 }
 
-// pause is between two requests of a reader.
-const pause = 5 * time.Millisecond
+// readPause is between two requests of a reader.
+const readPause = 5 * time.Millisecond
 
 func (r *reader) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		r.read(ctx, r.pick())
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+		pause(ctx, readPause)
 	}
 }
 

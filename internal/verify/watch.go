@@ -33,6 +33,9 @@ func (w *watcher) work(ctx context.Context) {
 		req := w.pick()
 		for resume := true; resume && ctx.Err() == nil; {
 			got := w.open(ctx, req)
+			if got.Status != http.StatusOK {
+				pause(ctx, refusedPause)
+			}
 			// Now and then the next watch goes on where this one ended, at any server.
 			last := got.watch.Last()
 			if resume = got.Status == http.StatusOK && last > 0 && w.rand.IntN(2) == 0; resume {
@@ -63,6 +66,18 @@ func (w *watcher) open(ctx context.Context, req Request) *watchRecord {
 		w.run.record.addWatch(rec, rec.outcome())
 	}
 	return rec
+}
+
+// refusedPause is how long a client waits after a watch that was not answered: a server that
+// comes back is not met by a storm.
+const refusedPause = 200 * time.Millisecond
+
+// pause waits, but no longer than until the context ends.
+func pause(ctx context.Context, how time.Duration) {
+	select {
+	case <-time.After(how):
+	case <-ctx.Done():
+	}
 }
 
 // watch follows a watch to its end, that of the context included.
@@ -215,10 +230,7 @@ func (f *follower) next(ctx context.Context, rec *watchRecord, from int64) int64
 		return last
 	}
 	if rec.Status != http.StatusOK {
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-		}
+		pause(ctx, refusedPause)
 	}
 	return from
 }

@@ -21,6 +21,15 @@ type Event struct {
 	Received, Staged int64
 }
 
+// Time is when the stage was reached, or else when the request was received, in
+// microseconds since 1970. It is 0 if the event has neither, or one before 1970.
+func (e *Event) Time() int64 {
+	if e.Staged > 0 {
+		return e.Staged
+	}
+	return max(0, e.Received)
+}
+
 // Values of Event.Stage.
 const (
 	StageStarted  = "ResponseStarted"

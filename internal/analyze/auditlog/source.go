@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -45,6 +46,9 @@ type Counts struct {
 
 // Expand returns the inputs that paths stand for: files, directories with all files below
 // them in the order of their names, and Stdin. That order is the order of rotated logs.
+//
+// Links to files are followed, and a path may itself be a link to a directory. In
+// directories, links to nothing and what is no regular file are left out.
 func Expand(paths []string) ([]Input, error) {
 	var all []Input
 	for _, path := range paths {
@@ -52,26 +56,49 @@ func Expand(paths []string) ([]Input, error) {
 			all = append(all, Input{Name: Stdin})
 			continue
 		}
-		before := len(all)
-		err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			info, err := os.Stat(name) // follows links
-			if err != nil || info.IsDir() {
-				return err
-			}
-			all = append(all, Input{Name: name, Size: info.Size()})
-			return nil
-		})
+		info, err := os.Stat(path)
 		if err != nil {
 			return nil, fmt.Errorf("list logs: %w", err)
 		}
-		if len(all) == before {
+		if !info.IsDir() { // also a pipe, if it is named
+			all = append(all, Input{Name: path, Size: info.Size()})
+			continue
+		}
+		files, err := expandDirectory(path)
+		if err != nil {
+			return nil, fmt.Errorf("list logs: %w", err)
+		}
+		if len(files) == 0 {
 			return nil, fmt.Errorf("list logs: %s has no files", path)
 		}
+		all = append(all, files...)
 	}
 	return all, nil
+}
+
+// expandDirectory returns the files of a directory. Their names begin with path, also if
+// that is a link.
+func expandDirectory(path string) (files []Input, err error) {
+	root, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(name) // follows links
+		switch isLink := entry.Type()&fs.ModeSymlink != 0; {
+		case isLink && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ELOOP)):
+			return nil
+		case err != nil || !info.Mode().IsRegular():
+			return err
+		}
+		relative, err := filepath.Rel(root, name)
+		files = append(files, Input{Name: filepath.Join(path, relative), Size: info.Size()})
+		return err
+	})
+	return files, err
 }
 
 // Read calls each for every line of an input, without its end. The line is valid until each

@@ -3,9 +3,11 @@ package auditlog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
@@ -65,6 +67,34 @@ func TestRotatedLogsAreReadInOrder(t *testing.T) {
 	}
 	if got := strings.Join(all, ""); got != "123" {
 		t.Fatalf("got %s", got)
+	}
+}
+
+func TestLinksAmongLogs(t *testing.T) {
+	dir := t.TempDir()
+	real, link, elsewhere := filepath.Join(dir, "real"), filepath.Join(dir, "link"), filepath.Join(dir, "elsewhere.log")
+	write(t, elsewhere, []byte("2\n"))
+	if err := errors.Join(
+		os.Mkdir(real, 0o700), os.Symlink(real, link), os.Symlink(elsewhere, filepath.Join(real, "b.log")), os.Symlink(dir, filepath.Join(real, "up")),
+		os.Symlink(filepath.Join(dir, "gone"), filepath.Join(real, "dangling.log")), os.Symlink("itself", filepath.Join(real, "itself")),
+		syscall.Mkfifo(filepath.Join(real, "pipe"), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(real, "a.log"), []byte("1\n"))
+	inputs, err := Expand([]string{link})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(inputs) != 2 || inputs[0].Name != filepath.Join(link, "a.log") || inputs[1].Name != filepath.Join(link, "b.log") {
+		t.Errorf("got %+v", inputs)
+	}
+	// What is named is read, also a pipe, as a shell's <(zcat x) is.
+	if inputs, err := Expand([]string{filepath.Join(real, "pipe"), filepath.Join(real, "b.log")}); err != nil || len(inputs) != 2 {
+		t.Errorf("got %+v, %v", inputs, err)
+	}
+	if _, err := Expand([]string{filepath.Join(real, "dangling.log")}); err == nil {
+		t.Error("a dangling link that is named is no error")
 	}
 }
 
