@@ -308,7 +308,7 @@ func (l *ledger) noBookmarks(r *row) *Finding {
 		if list.Scope != r.Scope || list.Selectors != r.Selectors {
 			continue
 		}
-		again := min(left, float64(list.Requests)-float64(list.Fleet))
+		again := max(0, min(left, float64(list.Requests)-float64(list.Fleet))) // the fleet is an estimate
 		left -= again
 		f.watches.relists += again
 		f.SavedCPU += list.CPU * again / float64(list.Requests)
