@@ -125,7 +125,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	proxy := httputil.ReverseProxy{
 		Rewrite: p.rewrite, Transport: via, ErrorLog: slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug),
 		ModifyResponse: func(resp *http.Response) error {
-			p.keepHere(resp.Header)
+			p.keepHere(resp.Header, req.Host)
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, req *http.Request, err error) {
@@ -168,9 +168,9 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 }
 
 // keepHere changes a redirect to the upstream's address, so that it leads to the same path of
-// the replica. Programs behind the upstream send such redirects: what the upstream hands on as
-// the host of a request is its own.
-func (p *Proxy) keepHere(header http.Header) {
+// the host that the client has asked. Programs behind the upstream send such redirects: what
+// the upstream hands on as the host of a request is its own.
+func (p *Proxy) keepHere(header http.Header, host string) {
 	location, err := url.Parse(header.Get("Location"))
 	if err != nil || location.Host == "" || location.Host != p.upstream.Host {
 		return
@@ -179,7 +179,7 @@ func (p *Proxy) keepHere(header http.Header) {
 	if !ok || !strings.HasPrefix(path, "/") {
 		return
 	}
-	here := url.URL{RawQuery: location.RawQuery, Fragment: location.Fragment}
+	here := url.URL{Scheme: location.Scheme, Host: host, RawQuery: location.RawQuery, Fragment: location.Fragment}
 	if here.Path, err = url.PathUnescape(path); err != nil {
 		return
 	}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestRedirectsStayHere: a redirect to the upstream's address leads to the same path here. Others stay as they are.
+// TestRedirectsStayHere: a redirect to the upstream's address leads to the same path of the host that the
+// client asked. Others stay as they are.
 func TestRedirectsStayHere(t *testing.T) {
 	t.Parallel()
 	u := &upstream{}
@@ -19,7 +20,7 @@ func TestRedirectsStayHere(t *testing.T) {
 	h := setup{}.handler(t, u)
 	host := u.Listener.Addr().String()
 	for to, want := range map[string]string{
-		"http://" + host + "/a%2Fb?c=d": "/a%2Fb?c=d",
+		"http://" + host + "/a%2Fb?c=d": "http://example.com/a%2Fb?c=d", // httptest's requests are for example.com
 		"https://other.example/a":       "https://other.example/a",
 		"/a":                            "/a",
 		"":                              "",
