@@ -184,8 +184,7 @@ func (p *Proxy) keepHere(header http.Header, host string) {
 		return
 	}
 	here.RawPath = path
-	location = &here
-	header.Set("Location", location.String())
+	header.Set("Location", here.String())
 }
 
 func hasCertificate(client any) bool {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"runtime"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -164,7 +163,7 @@ func (c *Check) write(to io.Writer) {
 		}
 		v := &c.Violations[n]
 		fmt.Fprintf(to, "\n✗ %s, at %s\n  %s\n", v.Promise, v.Server, v.Summary)
-		for line := range slices.Values(v.Story) {
+		for _, line := range v.Story {
 			fmt.Fprintf(to, "    %s\n", strings.TrimRight(line, " "))
 		}
 	}

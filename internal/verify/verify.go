@@ -97,7 +97,7 @@ func (r *run) work(ctx context.Context) error {
 		return err
 	}
 	following, stopFollowing := context.WithCancel(ctx)
-	followers, last := r.follow(following)
+	followers := r.follow(following)
 	defer func() {
 		stopFollowing()
 		for _, f := range followers {
@@ -125,7 +125,7 @@ func (r *run) work(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
 	}
-	return r.settle(ctx, followers, last)
+	return r.settle(ctx, followers)
 }
 
 // findBeginning reads the revision before the first write.
@@ -147,23 +147,21 @@ func (r *run) findBeginning(ctx context.Context) error {
 	return nil
 }
 
-// follow starts a follower for each server and resource. What is sent to a channel of last
-// is the revision that its follower has to pass.
-func (r *run) follow(ctx context.Context) (followers []*follower, last []chan int64) {
+// follow starts a follower for each server and resource.
+func (r *run) follow(ctx context.Context) (followers []*follower) {
 	for _, s := range r.servers {
 		for i := range r.fixture.resources {
-			f := &follower{run: r, server: s, resource: r.fixture.resources[i].name, passed: make(chan struct{})}
-			goal := make(chan int64, 1)
-			go f.work(ctx, r.began, goal)
-			followers, last = append(followers, f), append(last, goal)
+			f := &follower{run: r, server: s, resource: r.fixture.resources[i].name, last: make(chan int64, 1), passed: make(chan struct{})}
+			go f.work(ctx, r.began)
+			followers = append(followers, f)
 		}
 	}
-	return followers, last
+	return followers
 }
 
 // settle writes one more object of each resource, and waits until each server has told of
 // it, but no longer than settleTimeout.
-func (r *run) settle(ctx context.Context, followers []*follower, last []chan int64) error {
+func (r *run) settle(ctx context.Context, followers []*follower) error {
 	w := &writer{run: r, id: "last", rand: r.random(3000), believed: map[objectKey]string{}}
 	goals := map[string]int64{}
 	for i := range r.fixture.resources {
@@ -177,8 +175,8 @@ func (r *run) settle(ctx context.Context, followers []*follower, last []chan int
 		r.record.addWrite(rec)
 		goals[name] = rec.Revision
 	}
-	for i, f := range followers {
-		last[i] <- goals[f.resource]
+	for _, f := range followers {
+		f.last <- goals[f.resource]
 	}
 	timeout, stop := context.WithTimeout(ctx, settleTimeout)
 	defer stop()

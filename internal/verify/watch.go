@@ -182,19 +182,21 @@ type follower struct {
 	run      *run
 	server   *server
 	resource string
-	// passed is closed when the follower has passed the run's last write.
+	// last gets the revision of the run's last write, and passed is closed when the follower
+	// has passed it.
+	last   chan int64
 	passed chan struct{}
 }
 
 // followSeconds is how long a watch of a follower takes.
 const followSeconds = 20
 
-// work follows from a revision on, until it has passed the revision that is sent to last.
-func (f *follower) work(ctx context.Context, from int64, last <-chan int64) {
+// work follows from a revision on, until it has passed the run's last write.
+func (f *follower) work(ctx context.Context, from int64) {
 	defer close(f.passed)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	goal := int64(0)
+	goal, last := int64(0), f.last
 	for ctx.Err() == nil && (goal == 0 || from < goal) {
 		req := Request{Verb: "watch", Resource: f.resource, Class: known, Version: strconv.FormatInt(from, 10), Bookmarks: true, Form: formJSON}
 		seconds := followSeconds
