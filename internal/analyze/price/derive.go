@@ -54,9 +54,10 @@ func Derive(files Reports, defaults *List) (*List, error) {
 		return nil, err
 	}
 	l.Machine, l.Sources = list.Machine, []string{files.List}
-	for name, server := range l.servers() {
+	servers := l.servers()
+	for _, name := range []string{millraceName, stockName} {
 		m, version := list.server(name)
-		if err := server.derive(m); err != nil {
+		if err := servers[name].derive(m); err != nil {
 			return nil, fmt.Errorf("derive prices of %s from %s: %w", name, files.List, err)
 		}
 		l.Kubernetes = version

@@ -82,7 +82,15 @@ func TestReadRefusesOtherFiles(t *testing.T) {
 }
 
 func TestDeriveNamesTheMissingWorkload(t *testing.T) {
-	if _, err := Derive(Reports{List: bench + "cold.json"}, &List{}); err == nil || !strings.Contains(err.Error(), "pods-by-label") {
+	report := `{"servers": [{"name": "millrace", "results": [
+		{"workload": "pods-json", "requests": 1, "bytes": 9, "server": {"cpuMillis": 3}},
+		{"workload": "pods-protobuf", "requests": 1, "bytes": 5, "server": {"cpuMillis": 2}}
+	]}]}`
+	file := t.TempDir() + "/list.json"
+	if err := os.WriteFile(file, []byte(report), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Derive(Reports{List: file}, &List{}); err == nil || !strings.Contains(err.Error(), "pods-by-label") {
 		t.Errorf("got %v", err)
 	}
 }
