@@ -5,6 +5,8 @@ import "time"
 // Event has the fields of an audit event that tell who asked for what. Its bytes are valid
 // until the scanner reads the next event.
 type Event struct {
+	// AuditID is one of a request: the same at all stages.
+	AuditID          []byte
 	Stage, Verb, URI []byte
 	// User is the impersonated user, if there is one.
 	User, UserAgent []byte
@@ -91,6 +93,8 @@ func (s *Scanner) scanItems(emit func(*Event)) {
 func (s *Scanner) scanField(name []byte) {
 	l, e := &s.lexer, &s.event
 	switch string(name) {
+	case "auditID":
+		s.text(&e.AuditID)
 	case "stage":
 		s.text(&e.Stage)
 	case "verb":
