@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/millrace/millrace/internal/analyze/price"
 	"github.com/millrace/millrace/internal/bench/render"
-	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/display"
 )
 
@@ -133,7 +133,7 @@ func (f *flags) execute(ctx context.Context, cmd *cobra.Command, paths []string,
 		if err != nil {
 			return err
 		}
-		r = &Report{Millrace: version, Arguments: os.Args, Started: time.Now().UTC().Truncate(time.Second), Machine: testbed.ThisMachine(), Options: f.Options}
+		r = &Report{Millrace: version, Arguments: os.Args, Started: time.Now().UTC().Truncate(time.Second), Machine: price.Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}, Options: f.Options}
 		if failed = r.replay(ctx, paths, cmd.InOrStdin(), servers, display.NewProgress(cmd.ErrOrStderr())); len(r.Servers) == 0 {
 			return failed
 		}

@@ -8,20 +8,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/analyze/price"
 	"github.com/millrace/millrace/internal/bench/render"
-	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/report"
 )
 
 // Report is what became of a log's requests. It has all that a run depends on.
 type Report struct {
-	Millrace  string          `json:"millrace"`
-	Arguments []string        `json:"arguments"`
-	Started   time.Time       `json:"started"`
-	Machine   testbed.Machine `json:"machine"`
-	Options   Options         `json:"options"`
-	Log       LogSummary      `json:"log"`
+	Millrace  string        `json:"millrace"`
+	Arguments []string      `json:"arguments"`
+	Started   time.Time     `json:"started"`
+	Machine   price.Machine `json:"machine"`
+	Options   Options       `json:"options"`
+	Log       LogSummary    `json:"log"`
 	// Servers have one element, or two with --compare.
 	Servers []ServerOutcome `json:"servers"`
 }
