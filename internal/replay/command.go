@@ -48,7 +48,7 @@ clients ask; millrace analyze says what is taken.
 All requests are sent as the user of the kubeconfig, with the log's user agents.
 --impersonate sends them in the name of the log's users, so that the server's rights,
 fairness and audit log see the same clients. That user needs the right to impersonate
-users, groups and userextras.`
+users, groups, serviceaccounts and userextras.`
 
 const examples = `  millrace replay /var/log/kubernetes/audit --kubeconfig test.kubeconfig
   millrace replay audit.log.gz --speed 10 --duration 1m

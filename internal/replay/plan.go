@@ -61,6 +61,7 @@ type target struct {
 type instance struct {
 	client    report.Client
 	user      string
+	groups    []string
 	userAgent string
 	// identity tells the instances of a user apart: the name of a pod, or an address.
 	identity string
@@ -109,7 +110,7 @@ func readPlan(ctx context.Context, paths []string, stdin io.Reader, progress fun
 		return nil, err
 	}
 	p := newPlanner()
-	var scanner auditlog.Scanner
+	scanner := auditlog.Scanner{KeepGroups: true}
 	for _, in := range inputs {
 		_, err := in.Read(ctx, stdin, func(line []byte) {
 			if scanner.Scan(line, p.observe) != nil {
@@ -248,6 +249,9 @@ func keptQuery(query []byte) string {
 	return strings.Join(kept, "&")
 }
 
+// maxGroups bounds the groups of a user.
+const maxGroups = 100
+
 // instance returns the number of an event's instance.
 func (p *planner) instance(e *auditlog.Event) uint32 {
 	client := p.shaper.Client(e)
@@ -261,8 +265,12 @@ func (p *planner) instance(e *auditlog.Event) uint32 {
 	if len(identity) == 0 {
 		identity = e.Address
 	}
+	groups := make([]string, 0, len(e.Groups))
+	for _, group := range e.Groups[:min(len(e.Groups), maxGroups)] {
+		groups = append(groups, string(auditlog.Clip(group)))
+	}
 	p.instances = append(p.instances, instance{
-		client: client.Clone(), user: string(auditlog.Clip(e.User)), userAgent: string(auditlog.Clip(e.UserAgent)), identity: string(auditlog.Clip(identity)),
+		client: client.Clone(), user: string(auditlog.Clip(e.User)), groups: groups, userAgent: string(auditlog.Clip(e.UserAgent)), identity: string(auditlog.Clip(identity)),
 	})
 	return n
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/millrace/millrace/internal/analyze/auditlog"
 	"github.com/millrace/millrace/internal/analyze/price"
 	"github.com/millrace/millrace/internal/analyze/program"
 	"github.com/millrace/millrace/internal/report"
@@ -34,19 +35,26 @@ type player struct {
 	free chan struct{}
 }
 
-// state is what an instance knows of the server.
-type state struct {
-	mu          sync.Mutex
-	collections map[uint32]*collection
-}
+// state is what an instance knows of the server, by collection.
+type state map[uint32]*collection
 
 // collection is what an instance knows of the objects that it lists and watches.
 type collection struct {
-	// reading is held during a LIST: the next page, and the watch behind it, wait for it.
-	reading sync.Mutex
-	token   string
+	// last is closed when the last request of the collection so far needs nothing more of
+	// it: a LIST when it was answered, a watch when it was sent.
+	last <-chan struct{}
+	// token is that of the next page. It belongs to the request whose turn it is.
+	token string
 	// revision is that of the last LIST or event, 0 if there was none.
 	revision atomic.Uint64
+}
+
+// turn is the place of a request among those of its collection: a page needs the token of
+// the page before, and a watch the resource version of the LIST before.
+type turn struct {
+	collection *collection
+	before     <-chan struct{}
+	end        func()
 }
 
 func newPlayer(p *plan, s *server, o *Options) *player {
@@ -81,13 +89,16 @@ func (p *player) play(ctx context.Context, progress func(sent int)) error {
 			}
 		}
 		p.outcome.late(time.Since(p.began) - due)
+		turn := p.turn(r)
 		group.Go(func() {
+			defer turn.end()
+			turn.wait(ctx)
 			if isWatch {
-				p.watch(ctx, r, end)
+				p.watch(ctx, r, turn, end)
 				return
 			}
 			defer func() { <-p.free }()
-			p.read(ctx, r)
+			p.read(ctx, r, turn.collection)
 		})
 		progress(i + 1)
 	}
@@ -118,34 +129,44 @@ func sleepUntil(ctx context.Context, t time.Time) bool {
 	}
 }
 
-// collection returns what an instance knows of a target's objects.
-func (p *player) collection(r *request) *collection {
-	s := &p.states[r.instance]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.collections == nil {
-		s.collections = map[uint32]*collection{}
+// turn returns the next turn of a request's collection. It is called for one request after
+// the other.
+func (p *player) turn(r *request) turn {
+	t := &p.plan.targets[r.target]
+	if t.shape.Verb != "list" && t.shape.Verb != "watch" {
+		return turn{end: func() {}}
 	}
-	number := p.plan.targets[r.target].collection
-	c := s.collections[number]
+	s := p.states[r.instance]
+	if s == nil {
+		s = state{}
+		p.states[r.instance] = s
+	}
+	c := s[t.collection]
 	if c == nil {
 		c = &collection{}
-		s.collections[number] = c
+		s[t.collection] = c
 	}
-	return c
+	done := make(chan struct{})
+	now := turn{collection: c, before: c.last, end: sync.OnceFunc(func() { close(done) })}
+	c.last = done
+	return now
 }
 
-// read sends a GET or a LIST, and reads the answer.
-func (p *player) read(ctx context.Context, r *request) {
-	t := &p.plan.targets[r.target]
+// wait waits for the turn.
+func (t *turn) wait(ctx context.Context) {
+	if t.before == nil {
+		return // the first one
+	}
+	select {
+	case <-t.before:
+	case <-ctx.Done():
+	}
+}
+
+// read sends a GET or a LIST, and reads the answer. c is nil for a GET.
+func (p *player) read(ctx context.Context, r *request, c *collection) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	var c *collection
-	if t.shape.Verb == "list" {
-		c = p.collection(r)
-		c.reading.Lock()
-		defer c.reading.Unlock()
-	}
 	began := time.Now()
 	req, ok := p.request(ctx, r, c)
 	if !ok {
@@ -187,11 +208,10 @@ func readBody(kept *edges, body io.Reader, encoding string) error {
 }
 
 // watch opens a watch, and reads it for as long as it lasted. end is when the replay ends.
-func (p *player) watch(ctx context.Context, r *request, end time.Duration) {
-	c := p.collection(r)
-	c.reading.Lock()
+func (p *player) watch(ctx context.Context, r *request, turn turn, end time.Duration) {
+	c := turn.collection
 	req, _ := p.request(ctx, r, c)
-	c.reading.Unlock()
+	turn.end()
 	until := p.began.Add(end)
 	if r.lasts != openEnded {
 		if own := time.Now().Add(p.scale(r.lasts)); own.Before(until) {
@@ -296,14 +316,16 @@ func accept(name string, s *report.Shape, forms map[string]string) string {
 }
 
 // impersonate names the instance's user, and the pod that tells instances of a user apart.
+// The name of a node tells nodes apart.
 func (i *instance) impersonate(h http.Header) {
 	if i.user == "" {
 		return
 	}
 	h.Set("Impersonate-User", i.user)
-	if strings.HasPrefix(i.user, "system:node:") {
-		h.Set("Impersonate-Group", "system:nodes")
-	} else if i.identity != "" {
+	for _, group := range i.groups {
+		h.Add("Impersonate-Group", group)
+	}
+	if i.client.User != auditlog.NodeUser && i.identity != "" {
 		h.Set("Impersonate-Extra-Authentication.kubernetes.io%2fpod-name", i.identity)
 	}
 }

@@ -83,7 +83,7 @@ func (e logEvent) line() string {
 	}
 	event := map[string]any{
 		"kind": "Event", "apiVersion": "audit.k8s.io/v1", "auditID": e.id, "stage": e.stage, "verb": e.verb, "requestURI": e.uri, "userAgent": e.agent, "sourceIPs": []string{"10.0.0.1"},
-		"user":           map[string]any{"username": e.user, "extra": map[string]any{"authentication.kubernetes.io/pod-name": []string{e.pod}}},
+		"user":           map[string]any{"username": e.user, "groups": []string{"group-of-" + e.user, "system:authenticated"}, "extra": map[string]any{"authentication.kubernetes.io/pod-name": []string{e.pod}}},
 		"responseStatus": map[string]any{"code": e.code}, "requestReceivedTimestamp": t(e.received), "stageTimestamp": t(e.staged),
 	}
 	text, _ := json.Marshal(event)
@@ -190,7 +190,7 @@ func TestReplaySendsWhatAClientWould(t *testing.T) {
 	if h.Get("User-Agent") != "agent/v1 (linux)" || h.Get("Impersonate-User") != "system:serviceaccount:mon:agent" || h.Get("Impersonate-Extra-Authentication.kubernetes.io%2fpod-name") != "agent-1" {
 		t.Errorf("headers of the agent: %v", h)
 	}
-	if h = f.headers[6]; h.Get("Impersonate-Group") != "system:nodes" || h.Get("Accept") != "application/vnd.kubernetes.protobuf,application/json" {
+	if h = f.headers[6]; !slices.Equal(h["Impersonate-Group"], []string{"group-of-system:node:n1", "system:authenticated"}) || h.Get("Accept") != "application/vnd.kubernetes.protobuf,application/json" {
 		t.Errorf("headers of the kubelet: %v", h)
 	}
 	checkReport(t, &r)

@@ -36,7 +36,7 @@ func TestReplayOfRecordedLog(t *testing.T) {
 	dir := t.TempDir()
 	log, policyFile := filepath.Join(dir, "audit.log"), filepath.Join(dir, "policy.json")
 	write(t, policyFile, []byte(policy))
-	s := harness.Start(t, filepath.Join(dir, "data"), "--audit-policy-file="+policyFile, "--audit-log-path="+log)
+	s := harness.Start(t, filepath.Join(dir, "data"), "--audit-policy-file="+policyFile, "--audit-log-path="+log, "--disable-admission-plugins=ServiceAccount")
 	fillPods(t, s)
 
 	position := size(t, log)
