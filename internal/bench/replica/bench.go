@@ -26,9 +26,8 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.fill(ctx); err != nil {
 		return fmt.Errorf("create objects: %w", err)
 	}
-	// One informer of each resource is what a replica is to cost.
-	if one := len(b.writes.resources); slices.Contains(b.opts.setups, setupDirect) && !slices.Contains(b.opts.informers, one) {
-		if err := b.measure(ctx, setupDirect, one); err != nil {
+	if direct, n := b.opts.baseline(); slices.Contains(b.opts.setups, direct) && !slices.Contains(b.opts.informers, n) {
+		if err := b.measure(ctx, direct, n); err != nil {
 			return err
 		}
 	}
@@ -174,7 +173,7 @@ func (m *measurement) open(ctx context.Context) (f *fleet, err error) {
 	opening.costs, err = m.servers.costsOf(func() error {
 		return m.whileWriting(ctx, &opening.Writes, func() error {
 			start := time.Now()
-			f, err = openFleet(ctx, m.servers.target(), clients, m.opts.plan.Timeout)
+			f, err = openFleet(ctx, m.servers.targets(), clients, m.opts.plan.Timeout)
 			opening.Seconds = time.Since(start).Seconds()
 			return err
 		})
@@ -191,15 +190,21 @@ func (m *measurement) open(ctx context.Context) (f *fleet, err error) {
 	return f, err
 }
 
-// scrapeAll reads the upstream's metrics, and what a replica has passed on.
+// scrapeAll reads the upstream's metrics, and what replicas have passed on.
 func (m *measurement) scrapeAll(ctx context.Context) (counts, error) {
 	c, err := scrape(ctx, m.servers.upstream.Target)
-	if err != nil || m.servers.tier == nil {
+	if err != nil {
 		return c, err
 	}
-	ofTier, err := scrape(ctx, m.servers.tier.Target)
-	c.passedOn = ofTier.passedOn
-	return c, err
+	c.passedOn = 0
+	for r := range m.servers.replicas() {
+		of, err := scrape(ctx, r.Target)
+		if err != nil {
+			return c, err
+		}
+		c.passedOn += of.passedOn
+	}
+	return c, nil
 }
 
 // whileWriting runs do while writes are made, and adds their number.

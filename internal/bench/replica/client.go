@@ -32,7 +32,8 @@ const (
 // client is a program with an informer of each resource, which share its connection. One
 // goroutine reads for all of them: a fleet would otherwise take more CPU than the server.
 type client struct {
-	fleet *fleet
+	fleet  *fleet
+	target *testbed.Target
 
 	conn      net.Conn
 	out       *bufio.Writer
@@ -50,8 +51,8 @@ type client struct {
 	spans     []time.Duration // of measured events
 }
 
-func newClient(f *fleet) *client {
-	c := &client{fleet: f, streams: map[uint32]*informer{}, next: 1}
+func newClient(f *fleet, target *testbed.Target) *client {
+	c := &client{fleet: f, target: target, streams: map[uint32]*informer{}, next: 1}
 	for _, r := range watchedResources() {
 		c.informers = append(c.informers, newInformer(c, r))
 	}
@@ -60,12 +61,11 @@ func newClient(f *fleet) *client {
 
 // connect opens the connection and begins all watches.
 func (c *client) connect(ctx context.Context) error {
-	target := c.fleet.target
-	address, err := url.Parse(target.BaseURL)
+	address, err := url.Parse(c.target.BaseURL)
 	if err != nil {
 		return fmt.Errorf("parse address of server: %w", err)
 	}
-	if c.conn, err = target.DialTLS(ctx); err != nil {
+	if c.conn, err = c.target.DialTLS(ctx); err != nil {
 		return err
 	}
 	c.authority, c.out = address.Host, bufio.NewWriter(c.conn)
@@ -93,7 +93,7 @@ func (c *client) begin(i *informer) error {
 		{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: c.authority}, {Name: ":path", Value: i.uri()},
 		{Name: "accept", Value: testbed.AcceptJSON}, {Name: "user-agent", Value: "millrace-bench"},
 	}
-	if token := c.fleet.target.Config.REST.BearerToken; token != "" {
+	if token := c.target.Config.REST.BearerToken; token != "" {
 		fields = append(fields, hpack.HeaderField{Name: "authorization", Value: "Bearer " + token, Sensitive: true})
 	}
 	for _, f := range fields {

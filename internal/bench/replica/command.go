@@ -38,18 +38,21 @@ An informer that receives an event twice or not at all is an error.`,
 	testbed.Subcommand{
 		Validate: o.validate,
 		From:     &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{} },
-		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, cfg, o, to) },
+		Measure: func(ctx context.Context, to testbed.Streams) error {
+			r := &report{}
+			return execute(ctx, cfg, o, to, r, r)
+		},
 	}.Bind(cmd)
 	o.addFlags(cmd.Flags())
 	return cmd
 }
 
-// execute measures and prints the report. It returns an error if any setup failed.
-func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) error {
+// execute measures into r, and prints it as printed does. It returns an error if any setup
+// failed.
+func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams, r *report, printed testbed.Report) error {
 	o.ExternalEtcd = true
-	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), writes: newWrites(o.plan.Objects), report: &report{
-		Started: time.Now(), Machine: testbed.ThisMachine(), Plan: o.plan,
-	}}
+	r.Started, r.Machine, r.Plan = time.Now(), testbed.ThisMachine(), o.plan
+	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), writes: newWrites(o.plan.Objects), report: r}
 	bed, closeBed, err := testbed.Open(ctx, cfg, testbed.Config{Options: o.Options, Progress: b.progress})
 	if err != nil {
 		return err
@@ -59,5 +62,5 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 	if err := b.run(ctx); err != nil {
 		return err
 	}
-	return testbed.ResultError(b.report.Write(to.Out, o.output), b.report.failures())
+	return testbed.ResultError(printed.Write(to.Out, o.output), r.failures())
 }

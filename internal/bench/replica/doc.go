@@ -1,5 +1,6 @@
-// Package replica is the command "bench replica": it measures what a fleet of informers
-// costs an API server when it reads there, and when it reads at a replica in between.
+// Package replica is the commands "bench replica" and "bench tree": they measure what a
+// fleet of informers costs an API server when it reads there, and when it reads at a replica
+// in between, or at replicas of replicas.
 //
 //	writer ── writes at a rate, each with its time ──► upstream ◄── etcd
 //	                                                      │  │

@@ -14,12 +14,11 @@ import (
 // arrivalPoll is the time between two looks at what has arrived.
 const arrivalPoll = 5 * time.Millisecond
 
-// fleet is the clients that read at one server. Each has a goroutine.
+// fleet is the clients that read at servers. Each has a goroutine.
 type fleet struct {
-	target *testbed.Target
-	ctx    context.Context
-	fail   context.CancelCauseFunc
-	group  sync.WaitGroup
+	ctx   context.Context
+	fail  context.CancelCauseFunc
+	group sync.WaitGroup
 
 	clients []*client
 	synced  atomic.Int64 // informers that have all objects
@@ -29,13 +28,13 @@ type fleet struct {
 	measuredSince atomic.Int64
 }
 
-// openFleet connects so many clients, all at once, and returns when each informer has all
-// objects. The caller must call close, also after an error.
-func openFleet(ctx context.Context, t *testbed.Target, clients int, within time.Duration) (*fleet, error) {
-	f := &fleet{target: t}
+// openFleet connects so many clients, all at once and in turn to all targets, and returns
+// when each informer has all objects. The caller must call close, also after an error.
+func openFleet(ctx context.Context, targets []*testbed.Target, clients int, within time.Duration) (*fleet, error) {
+	f := &fleet{}
 	f.ctx, f.fail = context.WithCancelCause(ctx)
-	for range clients {
-		c := newClient(f)
+	for n := range clients {
+		c := newClient(f, targets[n%len(targets)])
 		f.clients = append(f.clients, c)
 		f.group.Go(func() {
 			if err := c.run(); err != nil {

@@ -19,7 +19,7 @@ func readEvents(t *testing.T, api *benchtest.API, writes *writes, n int) (*fleet
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := openFleet(t.Context(), target, 2, 10*time.Second)
+	f, err := openFleet(t.Context(), []*testbed.Target{target}, 2, 10*time.Second)
 	defer f.close()
 	if err != nil {
 		t.Fatal(err)
@@ -109,14 +109,14 @@ func TestFleetFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := openFleet(t.Context(), target, 1, 10*time.Second)
+	f, err := openFleet(t.Context(), []*testbed.Target{target}, 1, 10*time.Second)
 	defer f.close()
 	if err == nil || !strings.Contains(err.Error(), "status 401") {
 		t.Errorf("got %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	late, err := openFleet(ended, target, 1, time.Millisecond)
+	late, err := openFleet(ended, []*testbed.Target{target}, 1, time.Millisecond)
 	defer late.close()
 	if err == nil {
 		t.Error("no error after the end of the context")
@@ -158,8 +158,7 @@ func sampleReport() *report {
 			res := result{Setup: setup, Informers: informers, Clients: informers / 10, Writes: 1000, WritesPerSec: 49.5, Events: 100 * informers}
 			res.costs = costs{Upstream: used(3 + float64(informers)/200), Etcd: used(1), ClientSeconds: 2}
 			if strings.HasPrefix(setup, "replica") {
-				tier := used(1 + float64(informers)/1000)
-				res.Upstream, res.Tier = used(3), &tier
+				res.Upstream, res.Tiers = used(3), []cost{used(1 + float64(informers)/1000)}
 			}
 			if informers > 0 {
 				res.Watches, res.Millis = informers, render.Latencies{P50: 5, P90: 7, P99: 9 + float64(informers)/100, Max: 40}

@@ -26,25 +26,34 @@ type plan struct {
 // writesIn is how many writes there are within d.
 func (p plan) writesIn(d time.Duration) int { return max(1, int(p.Rate*d.Seconds()+0.5)) }
 
-// options are the flags of "bench replica".
+// options are the flags of "bench replica" and "bench tree".
 type options struct {
 	testbed.Options
-	informers   []int
-	setups      []string
+	informers []int
+	setups    []string
+	// fanout is how many replicas stand in front of each server of a tree. It is 0 in
+	// "bench replica".
+	fanout      int
 	replicaArgs []string
 	plan        plan
 	output      string
 	from        string
 }
 
+// addFlags adds the flags of "bench replica".
 func (o *options) addFlags(f *pflag.FlagSet) {
+	o.addCommonFlags(f, []int{200, 2000}, 50)
+	f.StringSliceVar(&o.setups, "setups", setups(), "where informers read")
+}
+
+// addCommonFlags adds the flags that both commands have.
+func (o *options) addCommonFlags(f *pflag.FlagSet, informers []int, rate float64) {
 	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to run as the upstream (default: this binary with the stock read path)")
 	o.AddProcessFlags(f, "")
-	f.IntSliceVar(&o.informers, "informers", []int{200, 2000}, "numbers of informers, of all ten resources together")
-	f.StringSliceVar(&o.setups, "setups", setups(), "where informers read")
+	f.IntSliceVar(&o.informers, "informers", informers, "numbers of informers, of all ten resources together")
 	f.StringArrayVar(&o.replicaArgs, "replica-arg", nil, "one more argument for every replica; may be repeated")
 	f.IntVar(&o.plan.Objects, "objects", 50, "objects of each resource")
-	f.Float64Var(&o.plan.Rate, "rate", 50, "writes a second, in turn to all resources")
+	f.Float64Var(&o.plan.Rate, "rate", rate, "writes a second, in turn to all resources")
 	f.DurationVar(&o.plan.Duration, "duration", 20*time.Second, "how long to write for each measurement")
 	f.DurationVar(&o.plan.Warmup, "warmup", 2*time.Second, "how long to write before measuring")
 	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause between two steps")
@@ -75,7 +84,7 @@ func (o *options) validate() error {
 		}
 	}
 	for _, s := range o.setups {
-		if !slices.Contains(setups(), s) {
+		if o.fanout == 0 && !slices.Contains(setups(), s) {
 			return fmt.Errorf("--setups=%s: choose among %s", s, strings.Join(setups(), ", "))
 		}
 	}
@@ -106,8 +115,28 @@ func (o *options) readPath(setup string) string {
 
 // tierArgs are the arguments of a replica. One that is fed by etcd has all resources.
 func (o *options) tierArgs(setup string) []string {
-	if setup == setupReplicaAPI {
-		return append([]string{"--follow=" + followed()}, o.replicaArgs...)
+	if setup == setupReplicaEtcd {
+		return o.replicaArgs
 	}
-	return o.replicaArgs
+	return append([]string{"--follow=" + followed()}, o.replicaArgs...)
+}
+
+// tiers are the numbers of replicas of a setup by depth, those next to the upstream first.
+func (o *options) tiers(setup string) (numbers []int) {
+	if setup == setupReplicaAPI || setup == setupReplicaEtcd {
+		return []int{1}
+	}
+	for n := o.fanout; len(numbers) < depthOf(setup); n *= o.fanout {
+		numbers = append(numbers, n)
+	}
+	return numbers
+}
+
+// baseline is what the upstream is compared with: the informers that replicas in front of it
+// are to cost it, reading there themselves.
+func (o *options) baseline() (setup string, informers int) {
+	if o.fanout > 0 {
+		return depthSetup(0), o.fanout * len(watchedResources())
+	}
+	return setupDirect, len(watchedResources())
 }

@@ -54,7 +54,7 @@ func (r *report) mainTable() *render.Table {
 			watches, p50, p99 = fmt.Sprint(res.Watches), render.FormatNumber(res.Millis.P50), render.FormatNumber(res.Millis.P99)
 		}
 		row = append(row, watches, render.FormatBytes(res.Upstream.SentBytes))
-		row = append(row, cells(res.Tier)...)
+		row = append(row, cells(res.tier())...)
 		t.Add(append(row, render.FormatNumber(res.Etcd.CPUSeconds), p50, p99, render.FormatNumber(res.WritesPerSec))...)
 	}
 	return t
@@ -94,9 +94,9 @@ func (r *report) openTable() render.TitledTable {
 		row := []string{setupName(res.Setup), fmt.Sprint(res.Informers), render.FormatNumber(o.Seconds)}
 		row = append(row, net(func(c *costs) *cost { return &c.Upstream })...)
 		row = append(row, fmt.Sprint(o.Requests))
-		row = append(row, net(func(c *costs) *cost { return c.Tier })...)
+		row = append(row, net(func(c *costs) *cost { return c.tier() })...)
 		passedOn := "-"
-		if o.Tier != nil {
+		if o.tier() != nil {
 			passedOn = fmt.Sprint(o.PassedOn)
 		}
 		t.Table.Add(append(row, passedOn)...)

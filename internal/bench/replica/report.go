@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"io"
 	"time"
 
@@ -80,12 +81,9 @@ func (r *report) alone(setup string) *result { return r.find(setup, 0) }
 // one is the result of one informer of each resource at the upstream, or nil.
 func (r *report) one() *result { return r.find(setupDirect, len(watchedResources())) }
 
-// server is the process at which informers read.
+// server is the process at which informers read, or the sum of them.
 func (c *costs) server() *cost {
-	if c.Tier != nil {
-		return c.Tier
-	}
-	return &c.Upstream
+	return cmp.Or(c.tier(), &c.Upstream)
 }
 
 // eventMicros is the CPU for one event, of the process at which informers read: all of it,

@@ -38,7 +38,7 @@ func TestRun(t *testing.T) {
 		if res.Upstream.RSSBytes <= 0 || res.Upstream.SentBytes <= 0 || res.Etcd.RSSBytes <= 0 || res.Opening == nil || res.Opening.Writes < 1 {
 			t.Errorf("%s: got %+v", setup, res)
 		}
-		if hasTier := setup == setupReplicaAPI || setup == setupReplicaEtcd; hasTier != (res.Tier != nil) || hasTier != (alone.Tier != nil) {
+		if hasTier := setup == setupReplicaAPI || setup == setupReplicaEtcd; hasTier != (res.tier() != nil) || hasTier != (alone.tier() != nil) {
 			t.Errorf("%s: got %+v", setup, res)
 		}
 	}

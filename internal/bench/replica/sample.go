@@ -20,9 +20,9 @@ type cost struct {
 // costs are those of the processes of a setup.
 type costs struct {
 	Upstream cost `json:"upstream"`
-	// Tier is nil in a setup without a replica.
-	Tier *cost `json:"tier,omitempty"`
-	Etcd cost  `json:"etcd"`
+	// Tiers are the replicas by depth, each the sum of those at that depth.
+	Tiers []cost `json:"tiers,omitempty"`
+	Etcd  cost   `json:"etcd"`
 	// ClientSeconds is the CPU of the fleet, and of the writer.
 	ClientSeconds float64 `json:"clientCPUSeconds"`
 }
@@ -45,19 +45,40 @@ func (r processSample) since(before processSample) cost {
 	return cost{CPUSeconds: (r.CPU - before.CPU).Seconds(), SentBytes: r.written - before.written, RSSBytes: r.RSS, PeakBytes: r.Peak}
 }
 
+// tier is the replicas at which informers read, or nil.
+func (c *costs) tier() *cost {
+	if len(c.Tiers) == 0 {
+		return nil
+	}
+	return &c.Tiers[len(c.Tiers)-1]
+}
+
+func (c *cost) add(d cost) {
+	c.CPUSeconds += d.CPUSeconds
+	c.SentBytes += d.SentBytes
+	c.RSSBytes += d.RSSBytes
+	c.PeakBytes += d.PeakBytes
+}
+
 // sample is one reading of all processes.
 type sample struct {
-	upstream, tier, etcd processSample
-	client               time.Duration
+	upstream, etcd processSample
+	tiers          [][]processSample
+	client         time.Duration
 }
 
 func (s *servers) read() (r sample, err error) {
 	if r.upstream, err = readProcess(s.upstreamMeter); err != nil {
 		return r, err
 	}
-	if s.tierMeter != nil {
-		if r.tier, err = readProcess(s.tierMeter); err != nil {
-			return r, err
+	for depth, tier := range s.tiers {
+		r.tiers = append(r.tiers, nil)
+		for _, replica := range tier {
+			one, err := readProcess(replica.meter)
+			if err != nil {
+				return r, err
+			}
+			r.tiers[depth] = append(r.tiers[depth], one)
 		}
 	}
 	r.client = testbed.ClientCPU()
@@ -79,9 +100,11 @@ func (s *servers) costsOf(work func() error) (c costs, err error) {
 		return c, err
 	}
 	c = costs{Upstream: after.upstream.since(before.upstream), Etcd: after.etcd.since(before.etcd), ClientSeconds: (after.client - before.client).Seconds()}
-	if s.tierMeter != nil {
-		tier := after.tier.since(before.tier)
-		c.Tier = &tier
+	for depth, tier := range after.tiers {
+		c.Tiers = append(c.Tiers, cost{})
+		for i, one := range tier {
+			c.Tiers[depth].add(one.since(before.tiers[depth][i]))
+		}
 	}
 	return c, nil
 }

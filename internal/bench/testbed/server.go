@@ -27,8 +27,9 @@ type serverConfig struct {
 // Server is a child that serves, and how to reach it.
 type Server struct {
 	*Child
-	Target  *Target
-	Startup time.Duration // from the start of the process to its readiness
+	Target     *Target
+	Kubeconfig string        // of the administrator
+	Startup    time.Duration // from the start of the process to its readiness
 }
 
 // stockArgs are the flags with which a kube-apiserver serves with the keys and certificates
@@ -54,7 +55,7 @@ func startServer(ctx context.Context, cfg serverConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Child: process}
+	s := &Server{Child: process, Kubeconfig: cfg.kubeconfig}
 	if s.Target, err = s.awaitReady(ctx, cfg); err != nil {
 		s.Stop(ctx)
 		return nil, err
