@@ -46,6 +46,9 @@ func (f *Informers) serve(w http.ResponseWriter, r *http.Request) bool {
 	last := parts[len(parts)-1]
 	query := r.URL.Query()
 	switch {
+	case r.Method == http.MethodPost && last == "token":
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, `{"status":{"token":"secret"}}`)
 	case isCreation(r):
 		w.WriteHeader(http.StatusCreated)
 	case r.Method == http.MethodPatch && strings.HasPrefix(last, replicaObject):
@@ -60,14 +63,14 @@ func (f *Informers) serve(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // isCreation reports whether a request creates an object of "bench replica", or the service
-// account that its pods need.
+// account that its pods need and its rights.
 func isCreation(r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return false
 	}
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	return bytes.Contains(body, []byte(replicaObject)) || strings.HasSuffix(r.URL.Path, "/serviceaccounts")
+	return bytes.Contains(body, []byte(replicaObject)) || strings.HasSuffix(r.URL.Path, "/serviceaccounts") || strings.HasSuffix(r.URL.Path, "/clusterrolebindings")
 }
 
 // change adds the event of a patch.

@@ -61,6 +61,12 @@ func (b *bench) startServers(ctx context.Context, setup string) (*servers, error
 		return nil, err
 	}
 	s.upstreamMeter = testbed.NewMeter(s.upstream.PID())
+	if b.opts.fanout > 0 {
+		if err := s.upstream.UseToken(ctx, namespace, account, b.bed.Logs(b.log(setup, "upstream.kubeconfig"))); err != nil {
+			s.end(ctx)
+			return nil, err
+		}
+	}
 	if err := s.startTiers(ctx, b, setup); err != nil {
 		s.end(ctx)
 		return nil, err

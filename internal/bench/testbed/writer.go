@@ -121,23 +121,28 @@ func (w *Writer) Each(ctx context.Context, feed func(context.Context, chan<- int
 // Write sends one change and reads the whole answer. A status other than the wanted
 // ones is a *StatusError.
 func (t *Target) Write(ctx context.Context, c *Conn, ch Change, want ...int) error {
+	_, err := t.WriteAndRead(ctx, c, ch, want...)
+	return err
+}
+
+// WriteAndRead is Write, and returns the answer's body.
+func (t *Target) WriteAndRead(ctx context.Context, c *Conn, ch Change, want ...int) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, ch.Method, t.BaseURL+ch.URI, bytes.NewReader(ch.Body))
 	if err != nil {
-		return fmt.Errorf("build request: %w", err)
+		return nil, fmt.Errorf("build request: %w", err)
 	}
 	req.Header.Set("Accept", AcceptJSON)
 	req.Header.Set("Content-Type", ch.ContentType)
 	req.Header.Set("User-Agent", "millrace-bench")
 	resp, err := c.rt.RoundTrip(req)
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", ch.Method, ch.URI, Cause(ctx, err))
+		return nil, fmt.Errorf("%s %s: %w", ch.Method, ch.URI, Cause(ctx, err))
 	}
 	defer resp.Body.Close()
 	if !slices.Contains(want, resp.StatusCode) {
-		return newStatusError(req, resp)
+		return nil, newStatusError(req, resp)
 	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	return err
+	return io.ReadAll(resp.Body)
 }
 
 // WriteWithRetry sends a change, and sends it again after each 429 that has a

@@ -1,0 +1,65 @@
+package testbed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// UseToken has clients of the server sign in with a token of a service account instead of a
+// certificate, which a replica can hand on only once. The account must have all rights. The
+// kubeconfig is written to file.
+func (s *Server) UseToken(ctx context.Context, namespace, account, file string) error {
+	token, err := s.requestToken(ctx, namespace, account)
+	if err != nil {
+		return fmt.Errorf("request token: %w", err)
+	}
+	old := s.Target.Config.REST
+	cluster := &api.Cluster{Server: old.Host, CertificateAuthority: old.CAFile, CertificateAuthorityData: old.CAData, TLSServerName: old.ServerName}
+	config := api.Config{
+		CurrentContext: "bench", Clusters: map[string]*api.Cluster{"bench": cluster}, AuthInfos: map[string]*api.AuthInfo{"bench": {Token: token}},
+		Contexts: map[string]*api.Context{"bench": {Cluster: "bench", AuthInfo: "bench"}},
+	}
+	if err := clientcmd.WriteToFile(config, file); err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	with := rest.AnonymousClientConfig(old)
+	with.BearerToken = token
+	cfg := s.Target.Config
+	cfg.REST = with
+	if s.Target, err = NewTarget(cfg); err != nil {
+		return err
+	}
+	s.Kubeconfig = file
+	return nil
+}
+
+func (s *Server) requestToken(ctx context.Context, namespace, account string) (string, error) {
+	c, err := s.Target.Dial(0)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	request := Change{
+		Method: http.MethodPost, URI: "/api/v1/namespaces/" + namespace + "/serviceaccounts/" + account + "/token", ContentType: AcceptJSON,
+		Body: []byte(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}`),
+	}
+	body, err := s.Target.WriteAndRead(ctx, c, request, http.StatusCreated)
+	if err != nil {
+		return "", err
+	}
+	var answer struct {
+		Status struct {
+			Token string `json:"token"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return "", fmt.Errorf("decode answer: %w", err)
+	}
+	return answer.Status.Token, nil
+}
