@@ -8,6 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/floor"
 	"github.com/millrace/millrace/internal/bench/list"
 	"github.com/millrace/millrace/internal/bench/replica"
+	"github.com/millrace/millrace/internal/bench/servers"
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/bench/watch"
 )
@@ -27,6 +28,6 @@ func NewCommand(cfg Config) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(list.NewCommand(cfg), watch.NewCommand(cfg), crd.NewCommand(cfg), discovery.NewCommand(cfg),
-		replica.NewCommand(cfg), replica.NewTreeCommand(cfg), floor.NewCommand(), testbed.NewEtcdCommand())
+		replica.NewCommand(cfg), replica.NewTreeCommand(cfg), servers.NewCommand(cfg), floor.NewCommand(), testbed.NewEtcdCommand())
 	return cmd
 }

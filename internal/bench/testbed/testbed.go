@@ -204,12 +204,27 @@ func (b *Testbed) Captures(server string) string { return filepath.Join(b.dir, "
 // Start starts a server with a read path and returns when it is ready. The name of
 // its log is without ".log". The caller must call End.
 func (b *Testbed) Start(ctx context.Context, readPath, log string) (*Server, error) {
+	return b.startOn(ctx, readPath, log, b.port)
+}
+
+// StartAnother starts one more server, on a port of its own, beside those that Start has
+// started. They need an external etcd.
+func (b *Testbed) StartAnother(ctx context.Context, readPath, log string) (*Server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	return b.startOn(ctx, readPath, log, port)
+}
+
+func (b *Testbed) startOn(ctx context.Context, readPath, log string, on int) (*Server, error) {
 	cfg := b.serverConfig(readPath, log)
+	cfg.port = on
 	var etcd []string
 	if b.etcd != nil {
 		etcd = []string{b.etcdFlag()}
 	}
-	port := "--secure-port=" + strconv.Itoa(b.port)
+	port := "--secure-port=" + strconv.Itoa(on)
 	if readPath == ReadPathStock {
 		cfg.executable = b.Config.Stock
 		cfg.args = slices.Concat(stockArgs(filepath.Join(b.data(), "pki")), []string{port}, etcd)
