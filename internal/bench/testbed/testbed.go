@@ -204,22 +204,27 @@ func (b *Testbed) Captures(server string) string { return filepath.Join(b.dir, "
 // Start starts a server with a read path and returns when it is ready. The name of
 // its log is without ".log". The caller must call End.
 func (b *Testbed) Start(ctx context.Context, readPath, log string) (*Server, error) {
-	return b.startOn(ctx, readPath, log, b.port)
+	return b.startOn(ctx, readPath, log, b.port, b.data())
 }
 
 // StartAnother starts one more server, on a port of its own, beside those that Start has
-// started. They need an external etcd.
+// started. They need an external etcd. A server of this binary has a directory and
+// certificates of its own, a kube-apiserver those of Start's.
 func (b *Testbed) StartAnother(ctx context.Context, readPath, log string) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	return b.startOn(ctx, readPath, log, port)
+	data := b.data()
+	if readPath != ReadPathStock {
+		data = filepath.Join(b.dir, "data-"+log)
+	}
+	return b.startOn(ctx, readPath, log, port, data)
 }
 
-func (b *Testbed) startOn(ctx context.Context, readPath, log string, on int) (*Server, error) {
+func (b *Testbed) startOn(ctx context.Context, readPath, log string, on int, data string) (*Server, error) {
 	cfg := b.serverConfig(readPath, log)
-	cfg.port = on
+	cfg.port, cfg.kubeconfig = on, filepath.Join(data, "admin.kubeconfig")
 	var etcd []string
 	if b.etcd != nil {
 		etcd = []string{b.etcdFlag()}
@@ -229,7 +234,7 @@ func (b *Testbed) startOn(ctx context.Context, readPath, log string, on int) (*S
 		cfg.executable = b.Config.Stock
 		cfg.args = slices.Concat(stockArgs(filepath.Join(b.data(), "pki")), []string{port}, etcd)
 	} else {
-		cfg.args = slices.Concat([]string{"serve", "--data-dir=" + b.data(), "--read-path=" + readPath, port}, etcd, b.Config.serverArgs)
+		cfg.args = slices.Concat([]string{"serve", "--data-dir=" + data, "--read-path=" + readPath, port}, etcd, b.Config.serverArgs)
 	}
 	return startServer(ctx, cfg)
 }
