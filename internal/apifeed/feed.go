@@ -17,8 +17,13 @@ import (
 	"github.com/millrace/millrace/internal/store"
 )
 
-// errExpired says that the server no longer has the events behind a revision.
-var errExpired = errors.New("the API server no longer has the changes")
+var (
+	// errExpired says that the server no longer has the events behind a revision.
+	errExpired = errors.New("the API server no longer has the changes")
+	// errUpgraded says that the server is of another version than the one that has sent
+	// what the sink has, and sends it otherwise.
+	errUpgraded = errors.New("the API server is of another version and sends objects otherwise")
+)
 
 // Config of a Feed.
 type Config struct {
@@ -40,6 +45,9 @@ type Config struct {
 	// Checkpoint finds what was kept of the resource. The first load takes it if it can be
 	// used. It returns nil if nothing was kept. Nil means that nothing ever is.
 	Checkpoint func() (store.Checkpoint, error)
+	// Version asks the server for its version. Another version may send the same object
+	// otherwise. Nil means that the version never changes.
+	Version func(context.Context) (string, error)
 	// Logger receives loads and breaks. Nil means slog.Default.
 	Logger *slog.Logger
 }
@@ -49,7 +57,7 @@ type Config struct {
 // (KEP-3157), or behind a list in pages where the server has no such watches. When it
 // ends, the next one resumes where it ended.
 //
-//	  ┌──────────────────────── 410 ────────────────────────┐
+//	  ┌──────────────── 410, or other version ───────────────┐
 //	  ▼                                                      │
 //	load ──all objects──► follow ──ended──► follow from the last revision
 //	  ▲  │
@@ -91,6 +99,8 @@ type Feed struct {
 	checkpointTried bool
 	// witness is the newest object that the sink has, nil if it is not known.
 	witness *mvccpb.KeyValue
+	// version is the server's version when the last load or watch began, "" before.
+	version string
 	// bookmarkRead says that the surroundings have a bookmark as it was sent.
 	bookmarkRead bool
 }
@@ -142,7 +152,7 @@ func (f *Feed) run(ctx context.Context) error {
 			f.health.SetBroken(err)
 			return err
 		}
-		if time.Since(began) > maxBackoff || errors.Is(err, errExpired) && time.Since(f.loadedAt) > maxBackoff {
+		if time.Since(began) > maxBackoff || needsLoad(err) && time.Since(f.loadedAt) > maxBackoff {
 			backoff = minBackoff
 		}
 		// A server that ends a watch early may be going, and another one come in its place.
@@ -164,13 +174,19 @@ func (f *Feed) run(ctx context.Context) error {
 // noteBreak notes an error of follow. After most of them the watch is resumed.
 func (f *Feed) noteBreak(err error, retry time.Duration) {
 	f.health.SetBroken(err)
+	f.loaded = f.loaded && !needsLoad(err)
 	message := "Feed from the API server broke and is resumed"
-	if errors.Is(err, errExpired) {
-		f.loaded = false
+	switch {
+	case errors.Is(err, errExpired):
 		message = "Feed fell behind the API server and loads anew; clients behind it have to list again"
+	case errors.Is(err, errUpgraded):
+		message = "Feed loads anew from the API server, whose version has changed; clients behind it have to list again"
 	}
 	f.cfg.Logger.Warn(message, "url", f.cfg.URL, "revision", f.applied.Load(), "err", err, "retryIn", retry)
 }
+
+// needsLoad reports whether the sink needs all objects anew after an error.
+func needsLoad(err error) bool { return errors.Is(err, errExpired) || errors.Is(err, errUpgraded) }
 
 // follow loads the resource unless it is loaded, and follows one watch to its end. loaded
 // is called when the sink has all objects.

@@ -30,8 +30,9 @@ func (f *Feed) confirm(ctx context.Context) error {
 }
 
 // confirmHistory checks that the server has, at a revision, the witness as the feed has
-// read it. The error wraps store.ErrWentBack if it has another history, and errExpired if
-// it no longer knows. A nil witness proves only that the server has reached the revision.
+// read it. The error wraps store.ErrWentBack if it has another history, errUpgraded if that
+// cannot be told because the server's version has changed, and errExpired if it no longer
+// knows. A nil witness proves only that the server has reached the revision.
 func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvccpb.KeyValue) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
@@ -47,6 +48,9 @@ func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvcc
 	case refusal == nil && then.has(witness):
 		return nil
 	case refusal == nil:
+		if err := f.checkUpgrade(ctx, &then, witness); err != nil {
+			return err
+		}
 		return fmt.Errorf("%w: at revision %d %s no longer has what %s was at %d", store.ErrWentBack, revision, f.cfg.URL, witness.Key, witness.ModRevision)
 	}
 	// The server has compacted the revision, or has not reached it, or does not answer.
@@ -89,7 +93,45 @@ func (f *Feed) readWitness(ctx context.Context, witness *mvccpb.KeyValue, revisi
 
 // has reports whether the witness is the list's only object.
 func (l *list) has(witness *mvccpb.KeyValue) bool {
-	return len(l.objects) == 1 && l.objects[0].revision == witness.ModRevision && bytes.Equal(l.objects[0].value, witness.Value)
+	return l.hasRevisionOf(witness) && bytes.Equal(l.objects[0].value, witness.Value)
+}
+
+// hasRevisionOf reports whether the list's only object was written at the revision of the
+// witness.
+func (l *list) hasRevisionOf(witness *mvccpb.KeyValue) bool {
+	return len(l.objects) == 1 && l.objects[0].revision == witness.ModRevision
+}
+
+// noteVersion reads the version of the server that is about to send objects.
+func (f *Feed) noteVersion(ctx context.Context) error {
+	if f.cfg.Version == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	version, err := f.cfg.Version(ctx)
+	if err != nil {
+		return fmt.Errorf("read the version behind %s: %w", f.cfg.URL, err)
+	}
+	f.version = version
+	return nil
+}
+
+// checkUpgrade returns errUpgraded if found has the witness at its revision, with other
+// bytes, and the server's version has changed since the witness was read. A new version
+// neither moves an object to another revision nor removes it.
+func (f *Feed) checkUpgrade(ctx context.Context, found *list, witness *mvccpb.KeyValue) error {
+	before := f.version
+	if before == "" || !found.hasRevisionOf(witness) {
+		return nil
+	}
+	if err := f.noteVersion(ctx); err != nil {
+		return err
+	}
+	if f.version == before {
+		return nil
+	}
+	return fmt.Errorf("%w: %s was %s and is %s", errUpgraded, f.cfg.URL, before, f.version)
 }
 
 // collectionOf returns the URL of the collection that has an object, and its name.

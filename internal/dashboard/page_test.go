@@ -92,7 +92,7 @@ func TestPage(t *testing.T) {
 		"lists":    {"LIST pods", "select by a label that few objects have", "cilium-agent", "3,104 of 5,000 clients", "pacing is on", "63,291 compared", "at .metadata.annotations, revision 4711"},
 		"memory":   {"v1 protobuf 141 MB", "field spec.nodeName", "of 4.3 GB"},
 		"crds":     {"compositions.apiextensions.crossplane.io", "webhook", "2,014"},
-		"replica":  {"v1.37.1", "https://api.example.com:6443", "broken for 12 s", "not-read", "impersonation", "3 at the source", "CPU spared", "1 d 16 h"},
+		"replica":  {"v1.37.1", "https://api.example.com:6443", "broken for 12 s", "not-read", "impersonation", "certificate", "3 at the source", "CPU spared", "1 d 16 h"},
 		"feed":     {"https://10.0.0.2:2379", "late 7.2 s", "works", "of 2 processors"},
 	} {
 		for _, word := range words {

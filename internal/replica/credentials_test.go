@@ -8,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -68,13 +69,18 @@ type setup struct {
 	cutOffSince    time.Time
 	readsOnly      bool
 	budgets        *usage.Budgets
+	// register registers metrics. Without it nothing is counted.
+	register func(metrics.Registerable) error
 }
 
 // handler returns the handler with what stands around it: Stash, authentication and
 // RequestInfo.
 func (s setup) handler(t *testing.T, u *upstream) http.Handler {
 	t.Helper()
-	counters, err := replica.NewMetrics(func(metrics.Registerable) error { return nil })
+	if s.register == nil {
+		s.register = func(metrics.Registerable) error { return nil }
+	}
+	counters, err := replica.NewMetrics(s.register)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,6 +208,34 @@ func TestWhoIsAnswered(t *testing.T) {
 				t.Errorf("answer %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestRefusedIsCountedApart: a request that is refused here for want of a way to name its
+// user is none that the upstream was asked to answer.
+func TestRefusedIsCountedApart(t *testing.T) {
+	t.Parallel()
+	registry := metrics.NewKubeRegistry()
+	h := setup{register: registry.Register}.handler(t, startUpstream(t))
+	for range 3 {
+		testRequest{"POST", pods, "carol", nil}.to(h)
+	}
+	testRequest{"POST", pods, "", bearer("tom")}.to(h)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			counted[family.GetName()+" "+m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+		}
+	}
+	want := map[string]float64{
+		"millrace_replica_passed_on_total not-read": 4, "millrace_replica_refused_total certificate": 3, "millrace_replica_upstream_requests_total token": 1,
+	}
+	if !maps.Equal(counted, want) {
+		t.Errorf("counted %v, want %v", counted, want)
 	}
 }
 

@@ -143,8 +143,13 @@ func resourceOf(info *request.RequestInfo) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
 }
 
-// writeRefused is the reason of a request that --reads-only refuses. Others are budgets.
-const writeRefused = "write"
+// Reasons for which requests are refused here. Others are the names of budgets.
+const (
+	// writeRefused: --reads-only refuses the request.
+	writeRefused = "write"
+	// certificateRefused: the upstream cannot be told who the user of a certificate is.
+	certificateRefused = "certificate"
+)
 
 // refuses returns the error of a request that neither the tier nor the upstream is to see,
 // and the reason for the metric.

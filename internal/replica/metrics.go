@@ -23,7 +23,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		}, []string{"reason"}),
 		upstream: metrics.NewCounterVec(&metrics.CounterOpts{
 			Namespace: "millrace", Subsystem: "replica", Name: "upstream_requests_total",
-			Help:           "Requests that the upstream was asked to answer, by how their user was named to it: token, front-proxy, impersonation, anonymous, or refused for want of a way.",
+			Help:           "Requests that the upstream was asked to answer, by how their user was named to it: token, front-proxy, impersonation or anonymous.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"identity"}),
 		documents: metrics.NewCounterVec(&metrics.CounterOpts{
@@ -43,7 +43,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		}, []string{"by"}),
 		refused: metrics.NewCounterVec(&metrics.CounterOpts{
 			Namespace: "millrace", Subsystem: "replica", Name: "refused_total",
-			Help:           "Requests that the replica refused by itself, by reason: write, for --reads-only, or cpu and bytes, for budgets of clients.",
+			Help:           "Requests that the replica refused by itself, by reason: write, for --reads-only; cpu and bytes, for budgets of clients; certificate, for want of a way to name the user of one to the upstream.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"reason"}),
 	}
@@ -60,3 +60,6 @@ func (m *Metrics) PassedOn() *metrics.CounterVec { return m.passedOn }
 
 // UpstreamRequests counts requests to the upstream by how their user was named.
 func (m *Metrics) UpstreamRequests() *metrics.CounterVec { return m.upstream }
+
+// Refused counts requests that the replica refused by itself, by reason.
+func (m *Metrics) Refused() *metrics.CounterVec { return m.refused }

@@ -115,11 +115,12 @@ func verbatim(cfg *rest.Config) *rest.Config {
 // ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	via, identity, err := p.identify(req)
-	p.cfg.Metrics.upstream.WithLabelValues(identity).Inc()
 	if err != nil {
+		p.cfg.Metrics.refused.WithLabelValues(certificateRefused).Inc()
 		p.fail(w, req, err)
 		return
 	}
+	p.cfg.Metrics.upstream.WithLabelValues(identity).Inc()
 	// The headers are the upstream's, and not those that filters have set already.
 	clear(w.Header())
 	proxy := httputil.ReverseProxy{
@@ -192,7 +193,8 @@ func hasCertificate(client any) bool {
 	return ok
 }
 
-// identify chooses how the upstream is told who sends the request.
+// identify chooses how the upstream is told who sends the request. It fails for a user of a
+// certificate if there is no way.
 func (p *Proxy) identify(req *http.Request) (via http.RoundTripper, identity string, err error) {
 	ctx := req.Context()
 	kept := credentialsFrom(ctx)
@@ -209,7 +211,7 @@ func (p *Proxy) identify(req *http.Request) (via http.RoundTripper, identity str
 	if kept.impersonation == nil && p.cfg.MayImpersonate(ctx) {
 		return transport.NewImpersonatingRoundTripper(impersonationOf(client), p.own.of(req)), "impersonation", nil
 	}
-	return nil, "refused", p.refusal(req, client.GetName(), kept.impersonation != nil)
+	return nil, "", p.refusal(req, client.GetName(), kept.impersonation != nil)
 }
 
 // refusal says what to configure, so that users of certificates can be passed on.

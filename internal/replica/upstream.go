@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -27,8 +28,9 @@ import (
 // Upstream knows of the upstream what the replica must know before it answers: its
 // version, what it serves, and whether the replica may act for users.
 type Upstream struct {
-	discovery  discovery.DiscoveryInterface
+	discovery  *discovery.DiscoveryClient
 	rights     authorizationclient.AuthorizationV1Interface
+	users      authenticationclient.AuthenticationV1Interface
 	configMaps corev1client.ConfigMapsGetter
 	own        version.Info
 	logger     *slog.Logger
@@ -81,11 +83,15 @@ func NewUpstream(config *rest.Config, own version.Info, logger *slog.Logger) (*U
 	if err != nil {
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
 	}
+	users, err := authenticationclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client of the upstream: %w", err)
+	}
 	core, err := corev1client.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
 	}
-	return &Upstream{discovery: asks, rights: rights, configMaps: core, own: own, logger: logger}, nil
+	return &Upstream{discovery: asks, rights: rights, users: users, configMaps: core, own: own, logger: logger}, nil
 }
 
 // Read asks the upstream for its version and what it serves.
@@ -132,6 +138,16 @@ func (u *Upstream) Read() error {
 			"upstream", d.version, "builtIn", u.own.GitVersion)
 	}
 	return nil
+}
+
+// ReadVersion asks the upstream for its version. The connection is the one of other
+// requests with the same configuration, so the answer is of the server that answers these.
+func (u *Upstream) ReadVersion(ctx context.Context) (string, error) {
+	info, err := u.discovery.ServerVersionWithContext(ctx)
+	if err != nil {
+		return "", fmt.Errorf("read the upstream's version: %w", err)
+	}
+	return info.GitVersion, nil
 }
 
 // unknownSkew is more than any replica stands.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,10 +26,12 @@ import (
 type fakeAPI struct {
 	version   version.Info
 	published map[string]string
-	// reviews counts questions about rights. They are not answered until silent is closed,
-	// unless it is nil.
-	reviews int
-	silent  chan struct{}
+	// reviews counts questions about rights, of which the first allowed ones are answered with
+	// yes. They are not answered until silent is closed, unless it is nil.
+	reviews, allowed int
+	silent           chan struct{}
+	// user is the name of the replica's user, "" if nobody tells.
+	user string
 }
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -55,7 +58,16 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 		answer = authorizationv1.SelfSubjectAccessReview{
 			TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"},
-			Status:   authorizationv1.SubjectAccessReviewStatus{Allowed: f.reviews == 1},
+			Status:   authorizationv1.SubjectAccessReviewStatus{Allowed: f.reviews <= f.allowed},
+		}
+	case "/apis/authentication.k8s.io/v1/selfsubjectreviews":
+		if f.user == "" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		answer = authenticationv1.SelfSubjectReview{
+			TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "SelfSubjectReview"},
+			Status:   authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: f.user}},
 		}
 	case "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication":
 		answer = corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: f.published}
@@ -97,6 +109,10 @@ func TestUpstreamIsDescribed(t *testing.T) {
 	changing := readUpstream(t, upgraded, own)
 	for _, minor := range []string{"37", "36"} {
 		upgraded.version.Minor = minor
+		upgraded.version.GitVersion = "v1." + minor
+		if now, err := changing.ReadVersion(t.Context()); now != "v1."+minor || err != nil {
+			t.Errorf("version %q, %v", now, err)
+		}
 		if err := changing.Read(); err != nil || !changing.MinorChanged() {
 			t.Errorf("minor version %s: changed %v, %v", minor, changing.MinorChanged(), err)
 		}
@@ -117,7 +133,7 @@ func TestUpstreamIsDescribed(t *testing.T) {
 // TestMayImpersonate asks for both rights, and again only after a while.
 func TestMayImpersonate(t *testing.T) {
 	t.Parallel()
-	f := &fakeAPI{}
+	f := &fakeAPI{allowed: 1}
 	u := readUpstream(t, f, version.Info{})
 	for range 3 {
 		if u.MayImpersonate(t.Context()) { // it may name users, but no groups
@@ -133,7 +149,7 @@ func TestMayImpersonate(t *testing.T) {
 // cost it one question, and none waits for longer than its request lasts.
 func TestMayImpersonateTogether(t *testing.T) {
 	t.Parallel()
-	f := &fakeAPI{}
+	f := &fakeAPI{allowed: 1}
 	u := readUpstream(t, f, version.Info{})
 	f.silent = make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -150,6 +166,27 @@ func TestMayImpersonateTogether(t *testing.T) {
 	close(f.silent)
 	if u.MayImpersonate(t.Context()); f.reviews > 2 {
 		t.Errorf("the upstream was asked %d times, want 2", f.reviews)
+	}
+}
+
+// TestAdviseDelegation asks for the rights to ask about users and about their rights. The
+// advice names the replica's user.
+func TestAdviseDelegation(t *testing.T) {
+	t.Parallel()
+	const command = "kubectl create clusterrolebinding millrace-replica-delegator --clusterrole=system:auth-delegator "
+	for _, c := range []struct {
+		allowed    int
+		user, want string
+	}{
+		{2, "tom", ""},
+		{1, "tom", command + "--user=tom"},
+		{0, "system:serviceaccount:agents:replica", command + "--serviceaccount=agents:replica"},
+		{0, "", command + "--user=USER"},
+	} {
+		u := readUpstream(t, &fakeAPI{allowed: c.allowed, user: c.user}, version.Info{})
+		if got, err := u.AdviseDelegation(t.Context()); got != c.want || err != nil {
+			t.Errorf("%d rights of %q: advice %q, %v, want %q", c.allowed, c.user, got, err, c.want)
+		}
 	}
 }
 

@@ -21,8 +21,10 @@ type ReplicaReport struct {
 	Followed []FollowedResource `json:"followed"`
 	// Answered counts the reads that were answered here, by verb.
 	Answered map[string]uint64 `json:"answered"`
-	// PassedOn counts the requests that were passed on, by reason.
+	// PassedOn counts the requests that were to be passed on, by reason.
 	PassedOn map[string]uint64 `json:"passedOn"`
+	// Refused counts the requests that were refused here, by reason.
+	Refused map[string]uint64 `json:"refused"`
 	// Asked counts the requests that the upstream was asked to answer for clients, by the
 	// way in which their user was named.
 	Asked map[string]uint64 `json:"asked"`

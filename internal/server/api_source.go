@@ -67,6 +67,8 @@ type apiSource struct {
 	logger *slog.Logger
 	// maxStaleness is Backend.MaxStaleness of all resources.
 	maxStaleness time.Duration
+	// version is an apifeed.Config.Version.
+	version func(context.Context) (string, error)
 	// checkpoints is nil if nothing is kept on disk.
 	checkpoints *checkpoints
 	// fail is called with an error that leaves the caches without a meaning.
@@ -83,9 +85,10 @@ type apiSource struct {
 	}
 }
 
-func newAPISource(client *http.Client, host string, b *backends) *apiSource {
+// newAPISource makes a source without resources. version is an apifeed.Config.Version.
+func newAPISource(client *http.Client, host string, version func(context.Context) (string, error), b *backends) *apiSource {
 	s := &apiSource{
-		client: client, host: strings.TrimSuffix(host, "/"), cache: b.cache, logger: b.logger,
+		client: client, host: strings.TrimSuffix(host, "/"), version: version, cache: b.cache, logger: b.logger,
 		maxStaleness: b.maxStaleness, checkpoints: b.checkpoints, fail: b.fail,
 	}
 	s.mu.byResource, s.mu.stops = map[feedKey]*backend{}, map[feedKey]context.CancelFunc{}
@@ -176,7 +179,7 @@ func (s *apiSource) follow(stored schema.GroupResource, served followedVersion) 
 	made := apifeed.New(apifeed.Config{
 		Client: s.client, URL: s.host + path, Protobuf: served.protobuf, Prefix: resources[0].Prefix(),
 		Verbatim: served.verbatim, Namespaced: served.namespaced,
-		Sink: opened.Cache, Checkpoint: checkpoint, Logger: s.logger,
+		Sink: opened.Cache, Checkpoint: checkpoint, Version: s.version, Logger: s.logger,
 	})
 	if opened.kept = kept; served.optional {
 		opened.tried = made.Tried()

@@ -13,7 +13,6 @@ import (
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/millrace/millrace/internal/kube"
@@ -104,6 +103,7 @@ func (r *Replica) run(ctx context.Context) error {
 		return err
 	}
 	r.chooseMode(tier)
+	r.adviseDelegation(ctx)
 	r.budgets = usage.NewBudgets(usage.BudgetConfig{CPUSeconds: o.BudgetCPUSeconds, Bytes: float64(o.BudgetBytes.Value())})
 	accounts, err := r.newReadAccounts(r.budgets)
 	if err != nil {
@@ -127,9 +127,9 @@ func (r *Replica) run(ctx context.Context) error {
 
 // findUpstream reads the kubeconfig, and asks the upstream what it is and serves.
 func (r *Replica) findUpstream() (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", r.options.Kubeconfig)
+	config, err := r.options.upstreamConfig()
 	if err != nil {
-		return nil, fmt.Errorf("read --kubeconfig: %w", err)
+		return nil, err
 	}
 	config.QPS, config.UserAgent = -1, replicaAgent
 	if r.upstream, err = replica.NewUpstream(config, r.options.Kube.VersionInfo(), r.logger); err != nil {
@@ -151,7 +151,7 @@ func (r *Replica) newAPISource(config *rest.Config, b *backends) (*apiSource, er
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
 	}
 	client.Timeout = 0 // watches
-	return newAPISource(client, config.Host, b), nil
+	return newAPISource(client, config.Host, r.upstream.ReadVersion, b), nil
 }
 
 // build makes the server, and gives the tier its routes.
@@ -173,7 +173,12 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 		}
 	}
 	var handler http.Handler
-	r.options.Kube.UseUpstream(r.options.Kubeconfig, config)
+	kubeconfig, remove, err := r.options.kubeconfigFile()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	r.options.Kube.UseUpstream(kubeconfig, config)
 	r.server, err = kube.BuildReplica(r.options.Kube, kube.ReplicaConfig{
 		Served: r.upstream.Versions(), Storage: tier.decorator.Decorate, Stored: tier.decorator.Store, CustomResources: custom,
 		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler.ServeHTTP(w, req) }),

@@ -22,8 +22,9 @@ type ReplicaOptions struct {
 	// watches and accounts.
 	*Options
 	Kube *kube.ReplicaOptions
-	// Kubeconfig is the file that leads to the upstream.
-	Kubeconfig string
+	// Kubeconfig is the file that leads to the upstream, by its context Context. "" is the
+	// current one.
+	Kubeconfig, Context string
 	// WriteKubeconfig is the file for the kubeconfig that leads to the replica; "" for none.
 	WriteKubeconfig string
 	// ProxyClientCert and ProxyClientKey are files of a front proxy's certificate.
@@ -70,6 +71,7 @@ func (o *ReplicaOptions) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	var sections cliflag.NamedFlagSets
 	own := sections.FlagSet("millrace")
 	own.StringVar(&o.Kubeconfig, "kubeconfig", "", "Kubeconfig that leads to the upstream, the API server whose reads are answered here. Required. Its user needs the rights that docs/guides/replica.md lists.")
+	own.StringVar(&o.Context, "context", "", "Context of the kubeconfig. The default is its current one.")
 	own.StringVar(&o.WriteKubeconfig, "write-kubeconfig", "", "File to write a kubeconfig to that leads to this replica, with the user of --kubeconfig.")
 	own.StringVar(&o.ProxyClientCert, "proxy-client-cert-file", "", "Certificate with which the upstream trusts a front proxy, to pass on requests of users with client certificates. Without it the replica impersonates them, if it may.")
 	own.StringVar(&o.ProxyClientKey, "proxy-client-key-file", "", "Key of --proxy-client-cert-file.")

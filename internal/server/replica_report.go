@@ -40,7 +40,7 @@ func (p *replicaReporter) report() report.ReplicaReport {
 	now := time.Now()
 	made := report.ReplicaReport{
 		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Followed: []report.FollowedResource{},
-		Answered: counts(p.tier.counters.Answered()), PassedOn: counts(p.counters.PassedOn()), Asked: counts(p.counters.UpstreamRequests()),
+		Answered: counts(p.tier.counters.Answered()), PassedOn: counts(p.counters.PassedOn()), Refused: counts(p.counters.Refused()), Asked: counts(p.counters.UpstreamRequests()),
 	}
 	if p.usesEtcd {
 		made.Source = "etcd"

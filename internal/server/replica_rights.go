@@ -74,6 +74,23 @@ func (r *Replica) newHandler(ctx context.Context, tier *readTier, cfg replica.Co
 	return replica.NewHandler(cfg), nil
 }
 
+// adviseDelegation logs what is missing if the replica may not ask the upstream about users
+// and rights. The replica starts all the same: what it passes on is answered.
+func (r *Replica) adviseDelegation(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, adviceTimeout)
+	defer cancel()
+	command, err := r.upstream.AdviseDelegation(ctx)
+	switch {
+	case err != nil:
+		r.logger.Warn("Cannot ask the upstream for the rights of this replica", "err", err)
+	case command != "":
+		r.logger.Warn("This replica may not ask the upstream who its users are and what they may read, so it answers nobody and passes all requests on: run this as an administrator of the cluster", "command", command)
+	}
+}
+
+// adviceTimeout bounds the questions of adviseDelegation.
+const adviceTimeout = 10 * time.Second
+
 // newAuthorizer returns what decides about rights, and a function that must run beside the
 // server.
 func (r *Replica) newAuthorizer(ctx context.Context, tier *readTier, counters *replica.Metrics) (authorizer.UnconditionalAuthorizer, func(context.Context), error) {

@@ -110,7 +110,8 @@ func (set *Watches) dropSubscriptionsLocked(before time.Time) bool {
 }
 
 // Forget drops the accounts of resources that are gone, and with them their series in
-// metrics. Resources with open watches are kept. Clients keep their sums.
+// metrics. Resources with open watches are kept. Clients keep their sums, and so does the
+// sum of all resources.
 //
 // An account refers to its resource's log. Without Forget the log of a deleted resource
 // would never be freed.
@@ -128,6 +129,7 @@ func (set *Watches) Forget(gone func(resource string) bool) {
 	}
 	for name, r := range set.mu.resources {
 		if !watched[r] && gone(name) {
+			set.mu.gone.add(r)
 			delete(set.mu.resources, name)
 		}
 	}

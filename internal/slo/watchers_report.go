@@ -2,6 +2,7 @@ package slo
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -30,7 +31,8 @@ func (set *Watches) Watchers() report.WatchersReport {
 	watches := set.watches()
 	result.Watches = len(watches)
 	perResource := map[*resourceAccount]*report.ResourceWatchers{}
-	result.Events, result.Bytes, result.Expired = set.delivered()
+	sums := set.delivered()
+	result.Events, result.Bytes, result.Expired = sums.events, sums.bytes, sums.expired
 	clients := map[report.Client]struct{}{}
 	selections := map[subscriptionKey]struct{}{}
 	for _, w := range watches {
@@ -61,20 +63,31 @@ func (set *Watches) Watchers() report.WatchersReport {
 }
 
 // Delivered returns the events and bytes that were delivered to watches since the start.
+// Those of resources that are gone count.
 func (set *Watches) Delivered() (events, bytes uint64) {
-	events, bytes, _ = set.delivered()
-	return events, bytes
+	sums := set.delivered()
+	return sums.events, sums.bytes
 }
 
-// delivered is Delivered, with the watches that were told to list again.
-func (set *Watches) delivered() (events, bytes, expired uint64) {
-	for _, r := range set.resources() {
-		r.mu.Lock()
-		r.countPendingLocked()
-		events, bytes, expired = events+r.mu.events, bytes+r.mu.bytes, expired+r.mu.expired
-		r.mu.Unlock()
+// deliveredSums add up since the start what was delivered to watches. expired counts
+// watches that were told to list again.
+type deliveredSums struct{ events, bytes, expired uint64 }
+
+func (s *deliveredSums) add(r *resourceAccount) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.countPendingLocked()
+	s.events, s.bytes, s.expired = s.events+r.mu.events, s.bytes+r.mu.bytes, s.expired+r.mu.expired
+}
+
+func (set *Watches) delivered() deliveredSums {
+	set.mu.Lock()
+	sums, resources := set.mu.gone, slices.Collect(maps.Values(set.mu.resources))
+	set.mu.Unlock()
+	for _, r := range resources {
+		sums.add(r)
 	}
-	return events, bytes, expired
+	return sums
 }
 
 // watches returns the open watches, in no order.

@@ -88,6 +88,8 @@ type Watches struct {
 		// nextClientDrop and nextSubscriptionDrop are when dropOldLocked may search
 		// again.
 		nextClientDrop, nextSubscriptionDrop time.Time
+		// gone has the sums of resources that are gone.
+		gone deliveredSums
 	}
 }
 

@@ -389,7 +389,8 @@ func TestSumsStay(t *testing.T) {
 }
 
 // TestForgetWatched forgets two resources. The one without an open watch is dropped, and
-// begins anew when it is watched again. Clients keep their sums.
+// begins anew when it is watched again. Clients keep their sums, and the sum of all
+// resources does not fall.
 func TestForgetWatched(t *testing.T) {
 	x := newSet(slo.Objectives{})
 	watches := map[string]*testSender{}
@@ -415,16 +416,19 @@ func TestForgetWatched(t *testing.T) {
 			t.Errorf("subscription %+v", s)
 		}
 	}
-	if r := x.Watchers(); r.Events != 2 {
-		t.Errorf("%d events, want those of pods and watched.example", r.Events)
+	if r := x.Watchers(); r.Events != 3 || r.Bytes != 30 {
+		t.Errorf("%d events of %d bytes, want 3 of 30", r.Events, r.Bytes)
+	}
+	if events, bytes := x.Delivered(); events != 3 || bytes != 30 {
+		t.Errorf("%d events of %d bytes were delivered, want 3 of 30", events, bytes)
 	}
 	if c := x.SLO().Clients; len(c) != 1 || c[0].Events != 3 {
 		t.Errorf("clients %+v", c)
 	}
 	x.deliver(watches["watched.example"], stageTimes{}, 10)
 	x.deliver(x.open("ended.example", "alice", &fakeStream{events: 1}), stageTimes{}, 10)
-	if r := x.Watchers(); r.Events != 4 {
-		t.Errorf("%d events, want 4", r.Events)
+	if r := x.Watchers(); r.Events != 5 {
+		t.Errorf("%d events, want 5", r.Events)
 	}
 }
 

@@ -2,9 +2,13 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path"
 	"strings"
+	"unicode"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -70,44 +74,81 @@ func (sc *scope) continueAt(from string) string {
 	return from
 }
 
-// listEtcd answers from etcd a list that the cache cannot answer. A later page of a
-// narrowed list reads the whole list there, from the token's key on.
+// listEtcd answers from etcd a list that the cache cannot answer. Its keys and its tokens
+// are those that the cache would use.
 func (s *Store) listEtcd(ctx context.Context, key string, sc scope, opts storage.ListOptions, list runtime.Object) error {
-	etcdPrefix := sc.etcdKey
 	if sc.narrowed() && opts.Predicate.Continue != "" {
-		etcdPrefix = sc.tokenPrefix
-		from, rv, err := storage.DecodeContinue(opts.Predicate.Continue, etcdPrefix)
+		token, err := sc.tokenWithin(opts.Predicate.Continue)
 		if err != nil {
-			return fmt.Errorf("read continue token: %w", err)
+			return err
 		}
-		from = etcdPrefix + sc.continueAt(strings.TrimPrefix(from, etcdPrefix))
-		if opts.Predicate.Continue, err = storage.EncodeContinue(from, etcdPrefix, rv); err != nil {
-			return fmt.Errorf("write continue token: %w", err)
-		}
+		key, opts.Predicate.Continue = path.Join(key, sc.key), token
 	}
 	if err := s.cfg.Etcd.GetList(ctx, key, opts, list); err != nil {
-		return err
+		return sc.rewriteExpired(err)
 	}
-	return sc.rewriteToken(list, etcdPrefix)
-}
-
-// rewriteToken replaces the token of a list from etcd by the one that the cache would
-// write. etcdPrefix is the beginning of keys that etcd's token omits.
-func (sc *scope) rewriteToken(list runtime.Object, etcdPrefix string) error {
 	m, err := meta.ListAccessor(list)
 	if err != nil || m.GetContinue() == "" {
 		return err
 	}
-	from, rv, err := storage.DecodeContinue(m.GetContinue(), etcdPrefix)
+	token, err := sc.translateToken(m.GetContinue(), sc.omittedPrefix())
 	if err != nil {
-		return fmt.Errorf("read continue token: %w", err)
-	}
-	token, err := storage.EncodeContinue(from, sc.omittedPrefix(), rv)
-	if err != nil {
-		return fmt.Errorf("write continue token: %w", err)
+		return err
 	}
 	m.SetContinue(token)
 	return nil
+}
+
+// lastSuffix is behind every name in a namespace.
+const lastSuffix = string(unicode.MaxRune)
+
+// tokenWithin translates a token of the whole list to one of the scope's namespace. A token
+// of another namespace continues before the first object, or behind the last one.
+func (sc *scope) tokenWithin(token string) (string, error) {
+	from, rv, err := storage.DecodeContinue(token, sc.tokenPrefix)
+	if err != nil {
+		return "", fmt.Errorf("read continue token: %w", err)
+	}
+	from = sc.continueAt(strings.TrimPrefix(from, sc.tokenPrefix))
+	switch {
+	case strings.HasPrefix(from, sc.key) && from != sc.key:
+	case from <= sc.key:
+		from = sc.key + "\x00"
+	default:
+		from = sc.key + lastSuffix
+	}
+	if token, err = storage.EncodeContinue(sc.tokenPrefix+from, sc.etcdKey, rv); err != nil {
+		return "", fmt.Errorf("write continue token: %w", err)
+	}
+	return token, nil
+}
+
+// translateToken translates a token from etcd's storage to one that omits another beginning
+// of keys.
+func (sc *scope) translateToken(token, omitted string) (string, error) {
+	from, rv, err := storage.DecodeContinue(token, sc.etcdKey)
+	if err != nil {
+		return "", fmt.Errorf("read continue token: %w", err)
+	}
+	if token, err = storage.EncodeContinue(from, omitted, rv); err != nil {
+		return "", fmt.Errorf("write continue token: %w", err)
+	}
+	return token, nil
+}
+
+// rewriteExpired replaces the token that an error of etcd's storage offers, where it is one
+// of the scope's namespace.
+func (sc *scope) rewriteExpired(err error) error {
+	var status *apierrors.StatusError
+	if !sc.narrowed() || !errors.As(err, &status) || status.ErrStatus.Continue == "" {
+		return err
+	}
+	token, failed := sc.translateToken(status.ErrStatus.Continue, sc.tokenPrefix)
+	if failed != nil {
+		return failed
+	}
+	status.ErrStatus.Continue = token
+	return err
 }
 
 // omittedPrefix returns the beginning of keys that the scope's tokens omit.

@@ -3,11 +3,13 @@ package storage_test
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -120,14 +122,71 @@ func TestPagesOfOneNamespaceAmongAll(t *testing.T) {
 				if !slices.Equal(names, c.want) {
 					t.Errorf("%s, limit %d, at %q: %v, want %v", source, limit, c.options.ResourceVersion, names, c.want)
 				}
-				for _, token := range tokens {
-					if !slices.Contains(want, token) {
-						t.Errorf("%s, limit %d: token continues at %q, want one of %v", source, limit, token, want)
-					}
+				if ends := pageEnds(c.want, int(limit)); !slices.Equal(tokens, ends) {
+					t.Errorf("%s, limit %d, at %q: tokens continue at %q, want %q", source, limit, c.options.ResourceVersion, tokens, ends)
 				}
 				if within, _ := f.walkPages(t, "nsb", "metadata.namespace=nsb", c.options); !slices.Equal(within, c.want) {
 					t.Errorf("%s, limit %d, in the namespace: %v, want %v", source, limit, within, c.want)
 				}
+			}
+		}
+	}
+}
+
+// pageEnds returns the last name of each page but the last.
+func pageEnds(names []string, limit int) (ends []string) {
+	for i := limit; limit > 0 && i < len(names); i += limit {
+		ends = append(ends, names[i-1])
+	}
+	return ends
+}
+
+// TestTokenOfCompactedPage checks the token that is offered for a page of one namespace
+// whose revision was compacted: it is one of the whole list, which every server
+// understands.
+func TestTokenOfCompactedPage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, setup{})
+	for _, key := range []string{"nsa/z", "nsb/a", "nsb/m", "nsb/z", "nsc/a"} {
+		namespace, name, _ := strings.Cut(key, "/")
+		must(t, f.Create(t.Context(), "/pods/"+key, &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, &example.Pod{}, 0))
+	}
+	first, err := f.listPage(t.Context(), "", "metadata.namespace=nsb", internalversion.ListOptions{Limit: 1})
+	must(t, err)
+	f.compact(t.Context(), t, fmt.Sprint(f.increaseRV(t.Context(), t)))
+	_, err = f.listPage(t.Context(), "", "metadata.namespace=nsb", internalversion.ListOptions{Limit: 1, Continue: first.Continue})
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) || !apierrors.IsResourceExpired(err) {
+		t.Fatalf("a page of a compacted revision: %v, want that it has expired", err)
+	}
+	from, _, err := apistorage.DecodeContinue(status.ErrStatus.Continue, "")
+	if must(t, err); from != "nsb/a\x00" {
+		t.Errorf("the error offers to continue at %q, want behind nsb/a", from)
+	}
+	names, _ := f.walkPages(t, "", "metadata.namespace=nsb", internalversion.ListOptions{Limit: 1, Continue: status.ErrStatus.Continue})
+	if want := []string{"nsb/m", "nsb/z"}; !slices.Equal(names, want) {
+		t.Errorf("the offered token leads to %v, want %v", names, want)
+	}
+}
+
+// TestTokensOfOtherNamespaces checks lists of one namespace with tokens of another one,
+// before it and behind it.
+func TestTokensOfOtherNamespaces(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, setup{})
+	for _, key := range []string{"nsa/m", "nsb/a", "nsb/m", "nsc/m"} {
+		namespace, name, _ := strings.Cut(key, "/")
+		must(t, f.Create(t.Context(), "/pods/"+key, &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, &example.Pod{}, 0))
+	}
+	rv := f.increaseRV(t.Context(), t)
+	fixtures := map[string]*fixture{"cache": f, "etcd": newFixtureOver(t, f.client, cache.Config{HistoryBytes: 1})}
+	for start, want := range map[string][]string{"nsa/m": {"nsb/a", "nsb/m"}, "nsb/": {"nsb/a", "nsb/m"}, "nsc/m": nil} {
+		token, err := apistorage.EncodeContinue("/"+start+"\x00", "/", rv)
+		must(t, err)
+		for source, f := range fixtures {
+			names, tokens := f.walkPages(t, "", "metadata.namespace=nsb", internalversion.ListOptions{Limit: 2, Continue: token})
+			if !slices.Equal(names, want) || len(tokens) > 0 {
+				t.Errorf("%s, behind %s: %v with tokens %v, want %v without", source, start, names, tokens, want)
 			}
 		}
 	}

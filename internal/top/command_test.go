@@ -59,7 +59,7 @@ func TestViews(t *testing.T) {
 		{"lists", []string{"Storm: 3104 of 5000 cilium-agent list pods", "from stored bytes, 63291 both ways", "at .metadata.annotations", "scan", "kubectl: Watch instead of listing"}},
 		{"memory", []string{"v1 protobuf 141MB", "field spec.nodeName, label app"}},
 		{"crds", []string{"2014 definitions", "compositions.apiextensions.crossplane.io", "webhook"}},
-		{"replica", []string{"https://api.example.com:6443 v1.37.1, through api", "by an estimate at least 1d", "✗ broken for 12s", "✓ follows", "not-read", "impersonation"}},
+		{"replica", []string{"https://api.example.com:6443 v1.37.1, through api", "by an estimate at least 1d", "✗ broken for 12s", "✓ follows", "not-read", "impersonation", "refused here", "certificate"}},
 		{"feed", []string{"! late 7.2s", "✓ in time", "https://10.0.0.9:2379", "Probe     works"}},
 		{"watchers -o wide", []string{"PROTOCOL", "node-00814"}},
 	} {

@@ -16,7 +16,8 @@ func drawReplica(p *page, r *report.ReplicaReport) {
 	if r.Skew != "" {
 		p.line(plain, display.Clean(r.Skew))
 	}
-	p.line(plain, fmt.Sprintf("%s reads answered here, %s requests answered by the upstream", display.Count(total(r.Answered)), display.Count(total(r.Asked))))
+	p.line(plain, fmt.Sprintf("%s reads answered here, %s requests answered by the upstream, %s refused here",
+		display.Count(total(r.Answered)), display.Count(total(r.Asked)), display.Count(total(r.Refused))))
 	spared := &r.Spared
 	p.line(plain, fmt.Sprintf("Upstream was spared %s requests, %s events, %s, and by an estimate at least %s of CPU",
 		display.Count(spared.Requests), display.Count(spared.Events), display.Size(spared.RequestBytes+spared.EventBytes), display.Seconds(spared.CPU)))
@@ -39,6 +40,10 @@ func drawReplica(p *page, r *report.ReplicaReport) {
 	drawCounts(p, "REASON", r.PassedOn)
 	p.title("Upstream asked for clients")
 	drawCounts(p, "USER NAMED BY", r.Asked)
+	if len(r.Refused) > 0 {
+		p.title("Refused here")
+		drawCounts(p, "REASON", r.Refused)
+	}
 }
 
 // drawCounts draws counts, the largest first.

@@ -32,6 +32,9 @@ type seriesSet struct {
 	mu struct {
 		sync.Mutex
 		series map[seriesKey]*series
+		// gone has the requests and bytes of resources that are gone, without those that were
+		// passed on.
+		gone struct{ requests, bytes uint64 }
 	}
 }
 
@@ -64,10 +67,15 @@ func (set *seriesSet) forShape(s *report.Shape, known bool) *series {
 func (set *seriesSet) forget(gone func(resource string) bool) {
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	for key := range set.mu.series {
-		if gone(key.resource) {
-			delete(set.mu.series, key)
+	for key, s := range set.mu.series {
+		if !gone(key.resource) {
+			continue
 		}
+		if key.path != report.PathPassedOn {
+			set.mu.gone.requests += s.requests.Load()
+			set.mu.gone.bytes += s.bytes.Load()
+		}
+		delete(set.mu.series, key)
 	}
 }
 

@@ -40,6 +40,7 @@ type Streams struct{ Out, Err io.Writer }
 type options struct {
 	Config
 	kubeconfigs []string
+	context     string
 	addresses   []string
 	output      string
 }
@@ -60,6 +61,7 @@ func NewCommand(streams Streams) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&o.kubeconfigs, "kubeconfig", nil, "how to reach an API server (default $KUBECONFIG, else ~/.kube/config); may be repeated for servers of one cluster")
+	flags.StringVar(&o.context, "context", "", "context of each kubeconfig (default its current one)")
 	flags.StringArrayVar(&o.addresses, "server", nil, "verify this address with the kubeconfig's user and authority; may be repeated (default the kubeconfig's server)")
 	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long to write, read and watch")
 	flags.IntVar(&o.Writers, "writers", 4, "writers at once")
@@ -127,7 +129,7 @@ func (o *options) servers() (all []*rest.Config, err error) {
 	for _, file := range files {
 		rules := clientcmd.NewDefaultClientConfigLoadingRules()
 		rules.ExplicitPath = file
-		config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+		config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
 		if err != nil {
 			return nil, fmt.Errorf("read kubeconfig: %w", err)
 		}

@@ -52,6 +52,7 @@ type gunzipTest struct {
 // of many clients. An event is written only when every client has decoded the one
 // before. Clients that are known to buffer must decode all events in the end.
 func TestGunzip(t *testing.T) {
+	t.Parallel()
 	g := newGunzipTest(t)
 	for _, c := range gunzipClients() {
 		// A client outlives this subtest, because the shutdown ends its watches.

@@ -34,6 +34,7 @@ func repeat() string {
 // parts that end a server come last, followed by the part that needs a server
 // which closes connections.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	t.Run("clients", func(t *testing.T) {
 		for _, c := range clients() {

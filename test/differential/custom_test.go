@@ -44,6 +44,7 @@ func TestCustomResourcesAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two servers")
 	}
+	t.Parallel()
 	ours := newSide(t, harness.Start(t, harness.ShortTempDir(t), concat(everything, "--read-path=millrace")...))
 	theirs := newSide(t, harness.Start(t, harness.ShortTempDir(t), concat(everything, "--read-path=kubernetes")...))
 	for i, s := range steps(t) {

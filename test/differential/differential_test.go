@@ -19,6 +19,7 @@ func TestReadPathsAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two servers")
 	}
+	t.Parallel()
 	f := startFixture(t)
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) { c.run(t, f) })

@@ -24,6 +24,7 @@ func TestDiscoveryAgrees(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two servers")
 	}
+	t.Parallel()
 	p := startPair(t)
 	f := newObjectSet(p)
 	d := &documents{pair: p, client: f.client}

@@ -23,6 +23,7 @@ func TestEmulatedVersionAgrees(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two servers")
 	}
+	t.Parallel()
 	before := utilversion.MustParse(componentversion.DefaultKubeBinaryVersion).SubtractMinor(1).String()
 	f := &fixture{seed: harness.Seed(t), pair: startPairWith(t, noLeases, "--runtime-config=api/beta=true", "--emulated-version="+before)}
 	if emulated := f.emulated(t); emulated != before {
@@ -42,8 +43,16 @@ func TestEmulatedVersionAgrees(t *testing.T) {
 	f.now = f.revision()
 	f.agree(t, []request{{path: "/version"}})
 	f.sameJSON(t, "/openapi/v2")
-	f.agree(t, combined(f.kinds, f.random(t), f.now))
+	f.agree(t, thinned(combined(f.kinds, f.random(t), f.now)))
 	f.agree(t, f.generator(t).distinct(scaled(t, emulatedRequests)))
+}
+
+// thinned returns every third request.
+func thinned(all []request) (some []request) {
+	for i := 0; i < len(all); i += 3 {
+		some = append(some, all[i])
+	}
+	return some
 }
 
 // emulated returns the version that our server says it emulates.

@@ -10,10 +10,13 @@ import (
 )
 
 // replicaRequests is the number of random requests to each replica.
-const replicaRequests = 600
+const replicaRequests = 400
 
 // replicaScripts is the number of scripts of writes that watches of each replica follow.
-const replicaScripts = 3
+const replicaScripts = 2
+
+// replicaWatchesAtRest is the number of random watches of each replica.
+const replicaWatchesAtRest = 64
 
 // skew is a replica that takes the stock server for one of another minor version, and answers
 // with what it sends.
@@ -48,7 +51,7 @@ func (p *pair) replica(t *testing.T, source string, gen *requestGenerator) {
 	}
 	counted := &tally{}
 	both.replicaAgrees(t, gen, replicaLoad{
-		requests: scaled(t, replicaRequests), scripts: replicaScripts, handOvers: replicaHandOvers, tally: counted, feed: source,
+		requests: scaled(t, replicaRequests), scripts: replicaScripts, handOvers: replicaHandOvers, watchesAtRest: replicaWatchesAtRest, tally: counted, feed: source,
 	})
 	t.Logf("\n%s", counted)
 	both.logCounts(t)
@@ -68,10 +71,10 @@ func (p *pair) behind(t *testing.T, upstream *side, flags ...string) *pair {
 // replicaLoad says how long a replica is compared.
 type replicaLoad struct {
 	// requests are random ones. handOvers are watches that continue a LIST of the other
-	// server.
-	requests, scripts, handOvers int
-	tally                        *tally
-	feed                         string
+	// server. watchesAtRest are random watches.
+	requests, scripts, handOvers, watchesAtRest int
+	tally                                       *tally
+	feed                                        string
 }
 
 // replicaAgrees compares a replica, which is ours, with its upstream.
@@ -89,7 +92,7 @@ func (p *pair) replicaAgrees(t *testing.T, gen *requestGenerator, load replicaLo
 	part("watches", func(t *testing.T) { p.watchScripts(t, gen.fork().Rand, load.scripts) })
 	part("hand-over", func(t *testing.T) { p.handOver(t, gen.fork(), load.handOvers) })
 	if load.feed == "etcd" { // another feed's watches wait for the upstream's bookmarks
-		part("watches at rest", func(t *testing.T) { p.watchAtRest(t, gen.fork()) })
+		part("watches at rest", func(t *testing.T) { p.watchAtRest(t, gen.fork(), load.watchesAtRest) })
 	}
 }
 

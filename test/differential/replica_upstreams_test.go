@@ -15,6 +15,8 @@ const (
 	replicaScriptsVariable  = "MILLRACE_REPLICA_SCRIPTS"
 	// longHandOvers is the number of watches that continue a LIST of the other server.
 	longHandOvers = 100
+	// longWatchesAtRest is the number of random watches.
+	longWatchesAtRest = 500
 )
 
 // TestReplicaAgrees compares replicas with their upstreams for a long time, for each feed:
@@ -46,7 +48,7 @@ func TestReplicaAgrees(t *testing.T) {
 
 	compare := func(t *testing.T, f *fixture, feed string, flags ...string) {
 		both := f.behind(t, f.theirs, flags...)
-		both.replicaAgrees(t, f.generator(t), replicaLoad{requests: requests, scripts: scripts, handOvers: longHandOvers, tally: counted, feed: feed})
+		both.replicaAgrees(t, f.generator(t), replicaLoad{requests: requests, scripts: scripts, handOvers: longHandOvers, watchesAtRest: longWatchesAtRest, tally: counted, feed: feed})
 		both.logCounts(t)
 	}
 	t.Run("stock", func(t *testing.T) {

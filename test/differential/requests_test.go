@@ -9,7 +9,7 @@ import (
 
 // perKind is the number of combinations for each way to read each kind. The
 // kinds of everywhere are read in all combinations.
-const perKind = 9
+const perKind = 6
 
 var everywhere = []string{"configmaps", "pods", "services", "widgets"}
 

@@ -16,13 +16,13 @@ import (
 
 const (
 	// Each of watchesAtRest takes a second in which it mostly waits.
-	watchesAtRest = 500
+	watchesAtRest = 250
 	restingAtOnce = 64
 )
 
-// watchAtRest compares random watches that end by themselves. Most of them
+// watchAtRest compares n random watches that end by themselves. Most of them
 // start before changes that were already written.
-func (p *pair) watchAtRest(t *testing.T, gen *requestGenerator) {
+func (p *pair) watchAtRest(t *testing.T, gen *requestGenerator, n int) {
 	p.changeSome(t, gen)
 	for _, k := range gen.kinds {
 		if err := p.catchUp(k.listPath("")); err != nil {
@@ -30,7 +30,7 @@ func (p *pair) watchAtRest(t *testing.T, gen *requestGenerator) {
 		}
 	}
 	var requests []request
-	for range scaled(t, watchesAtRest) {
+	for range scaled(t, n) {
 		requests = append(requests, gen.wildWatch(gen.kinds))
 	}
 	p.watchesAgree(t, requests)

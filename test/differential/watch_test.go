@@ -19,7 +19,7 @@ import (
 const (
 	// watchSeedVariable holds the seed of a single script to repeat.
 	watchSeedVariable = "MILLRACE_WATCH_SEED"
-	watchScripts      = 56
+	watchScripts      = 24
 	watchesPerScript  = 40
 	minWrites         = 30
 	moreWrites        = 70
@@ -34,7 +34,7 @@ const (
 func (p *pair) watch(t *testing.T, gen *requestGenerator) {
 	gen = gen.fork() // The copy has revisions of its own.
 	t.Run("scripts", func(t *testing.T) { p.watchScripts(t, gen.Rand, watchScripts) })
-	t.Run("at rest", func(t *testing.T) { p.watchAtRest(t, gen) })
+	t.Run("at rest", func(t *testing.T) { p.watchAtRest(t, gen, watchesAtRest) })
 	t.Run("malformed", func(t *testing.T) { p.malformedWatches(t, gen) })
 	t.Run("bookmarks on request", func(t *testing.T) { p.requestedBookmarks(t, gen) })
 }

@@ -23,6 +23,7 @@ import (
 // TestCertificateIsReloaded replaces the files of a certificate for one host name while a
 // server runs, and checks that new connections get the new certificate.
 func TestCertificateIsReloaded(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	issue(t, cert, key, "first")

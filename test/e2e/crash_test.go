@@ -61,6 +61,7 @@ func writeUntilError(ctx context.Context, client kubernetes.Interface, goal int)
 // TestKillDuringWrites kills a server during writes. After the next start all writes that
 // it acknowledged are stored, and an informer from before catches up.
 func TestKillDuringWrites(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, harness.ShortTempDir(t))
 	client := clientset(t, s)
 	factory := informers.NewSharedInformerFactory(client, 0)

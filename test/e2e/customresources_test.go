@@ -133,6 +133,7 @@ func checkWidget(item *unstructured.Unstructured, version string, want map[strin
 // TestCustomResources creates, changes, deletes and recreates a definition, over a
 // restart, and checks its objects each time.
 func TestCustomResources(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, harness.ShortTempDir(t))
 	c := newCustomClients(t, s)
 	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"color": stringSchema})
@@ -201,6 +202,7 @@ func (c customClients) redefine(t *testing.T, properties map[string]apiextension
 // TestSchemasAreCompiledAgain has a server with hardly any memory for compiled schemas.
 // It compiles a schema again whenever it is needed, and watches go on.
 func TestSchemasAreCompiledAgain(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, harness.ShortTempDir(t), "--compiled-schemas-bytes=1")
 	c := newCustomClients(t, s)
 	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"color": stringSchema})
@@ -241,6 +243,7 @@ func TestSchemasAreCompiledAgain(t *testing.T) {
 // TestHistoryOutlivesSchemas checks that a new schema ends watches, and that a watch from
 // before the change gets all events, although no object is left.
 func TestHistoryOutlivesSchemas(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, harness.ShortTempDir(t))
 	c := newCustomClients(t, s)
 	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"color": stringSchema})

@@ -24,6 +24,7 @@ import (
 // TestDashboard requests the reports and their page as an administrator, without
 // credentials, and as accounts with and without the permission.
 func TestDashboard(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, harness.ShortTempDir(t))
 	client := clientset(t, s)
 	create(t, client, configMap("listed"))
@@ -94,6 +95,7 @@ func wantMemoryReport(t *testing.T, s *harness.Server, admin *http.Client) {
 // TestDefinitionCosts checks the report of a definition whose objects are in use, and
 // after a restart, before the first request for them.
 func TestDefinitionCosts(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, harness.ShortTempDir(t))
 	c := newCustomClients(t, s)
 	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"text": stringSchema})
@@ -132,6 +134,7 @@ func TestDefinitionCosts(t *testing.T) {
 
 // TestNoDashboard checks that the stock read path has no reports, and that top says why.
 func TestNoDashboard(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, harness.ShortTempDir(t), "--read-path=kubernetes")
 	for _, path := range []string{"/millrace/", "/debug/millrace/memory"} {
 		if _, err := expect(t.Context(), s, s.HTTPClient(), path, 404); err != nil {

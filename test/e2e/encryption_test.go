@@ -16,9 +16,11 @@ import (
 
 // TestEncryptionAtRest checks that secrets are encrypted in etcd and plain for clients.
 func TestEncryptionAtRest(t *testing.T) {
+	t.Parallel()
 	key := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))
 	for _, provider := range []string{"aescbc", "secretbox"} {
 		t.Run(provider, func(t *testing.T) {
+			t.Parallel()
 			config := writeFile(t, filepath.Join(t.TempDir(), "encryption.yaml"), `
 apiVersion: apiserver.config.k8s.io/v1
 kind: EncryptionConfiguration

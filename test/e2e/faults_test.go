@@ -77,6 +77,7 @@ func makeDataDir(t *testing.T) string {
 // TestStartFaults checks that a server that cannot start says what to do, and leaves the
 // data directory as it was.
 func TestStartFaults(t *testing.T) {
+	t.Parallel()
 	dir := makeDataDir(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -145,6 +146,7 @@ func TestUnreachableEtcd(t *testing.T) {
 // TestDamagedDataDir damages one file of a data directory at a time. The server names
 // the file and the remedy, and changes nothing.
 func TestDamagedDataDir(t *testing.T) {
+	t.Parallel()
 	dir := makeDataDir(t)
 	other := makeDataDir(t)
 	const database, log = "etcd/data/member/snap/db", "etcd/data/member/wal"
@@ -173,6 +175,7 @@ func TestDamagedDataDir(t *testing.T) {
 		"kubeconfig cut":        {"admin.kubeconfig", truncated(100), []string{"admin.kubeconfig", "remove"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			damaged := copyDir(t, dir)
 			test.damage(t, filepath.Join(damaged, test.file))
 			before := hash(t, damaged)

@@ -9,6 +9,7 @@ import (
 
 // TestHelp checks that every command has help, which mentions --data-dir where it counts.
 func TestHelp(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"", "serve", "kubectl", "controller-manager", "scheduler", "fill", "bench", "bench list", "bench crd", "bench discovery", "bench replica", "version"} {
 		output, code := harness.Run(t, append(strings.Fields(command), "--help")...)
 		if code != 0 || !strings.Contains(output, "Usage:") {
@@ -25,6 +26,7 @@ func TestHelp(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
+	t.Parallel()
 	output, code := harness.Run(t, "version")
 	if code != 0 || !strings.Contains(output, "Millrace   test\n") || !strings.Contains(output, "Kubernetes v") {
 		t.Errorf("millrace version: code %d, output:\n%s", code, output)

@@ -14,6 +14,7 @@ import (
 // TestWatchAcrossRestart kills and restarts a server. Watches from older resource versions
 // get every event since, as if the server had never been away.
 func TestWatchAcrossRestart(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, harness.ShortTempDir(t))
 	client, custom := clientset(t, s), newCustomClients(t, s)
 	custom.define(t, map[string]apiextensionsv1.JSONSchemaProps{"color": stringSchema})

@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -9,6 +12,7 @@ import (
 )
 
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, harness.ShortTempDir(t))
 	client := s.HTTPClient()
 	get := func(path string) string {
@@ -24,8 +28,7 @@ func TestMetrics(t *testing.T) {
 		return string(body)
 	}
 	get("/api/v1/namespaces")
-	metrics := get("/metrics")
-	for _, want := range []string{
+	wanted := []string{
 		`millrace_feed_healthy{etcd="unix://`,
 		`millrace_feed_revision{etcd="unix://`,
 		`millrace_cache_objects{group="",resource="namespaces"} 4`,
@@ -36,12 +39,17 @@ func TestMetrics(t *testing.T) {
 		`apiserver_storage_size_bytes{storage_cluster_id="etcd-0"}`,
 		"millrace_wire_cache_limit_bytes ",
 		`apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="namespaces",scope="cluster",subresource="",verb="LIST",version="v1"}`,
-	} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("/metrics lacks %s", want)
+	}
+	eventually(t, func(context.Context) error { // the server makes its namespaces when it is ready
+		metrics := get("/metrics")
+		for _, want := range wanted {
+			if !strings.Contains(metrics, want) {
+				return fmt.Errorf("/metrics lacks %s", want)
+			}
 		}
-	}
-	if strings.Contains(metrics, `millrace_transcode_objects_total{outcome="transcoded"} 0`) {
-		t.Error("no object was transcoded")
-	}
+		if strings.Contains(metrics, `millrace_transcode_objects_total{outcome="transcoded"} 0`) {
+			return errors.New("no object was transcoded")
+		}
+		return nil
+	})
 }

@@ -18,6 +18,7 @@ import (
 // TestNodesReadWhatTheirPodsNeed checks what a node may read, from the creation of its
 // pod to the deletion, over a restart.
 func TestNodesReadWhatTheirPodsNeed(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, harness.ShortTempDir(t))
 	admin := clientset(t, s)
 	_, err := admin.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})

@@ -40,6 +40,7 @@ func countProperties() (*admissionv1.MutatingAdmissionPolicy, *admissionv1.Mutat
 // TestPoliciesSeeDefinitions has a policy change definitions when the server writes their
 // status. The policy gets the whole schemas, and these are stored unchanged.
 func TestPoliciesSeeDefinitions(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, harness.ShortTempDir(t))
 	definitions := newCustomClients(t, s).definitions.ApiextensionsV1().CustomResourceDefinitions()
 	policy, binding := countProperties()

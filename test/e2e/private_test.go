@@ -15,6 +15,7 @@ import (
 // TestCredentialsStay restarts a server. Certificates, keys and kubeconfigs are those of
 // the first start.
 func TestCredentialsStay(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, filepath.Join(harness.ShortTempDir(t), "d"))
 	content := func() map[string]string {
 		files := map[string]string{}

@@ -22,6 +22,7 @@ import (
 // TestTermination ends a server while it answers. Answers in flight arrive whole, watches
 // end without an error, and no file is left behind.
 func TestTermination(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, filepath.Join(harness.ShortTempDir(t), "d"))
 	client := clientset(t, s)
 	const count, size = 40, 800 << 10 // more than sockets and flow-control windows hold
@@ -102,6 +103,7 @@ func wantCleanEnd(t *testing.T, s *harness.Server) {
 
 // TestTerminationBeforeReady ends a server while it waits for etcd.
 func TestTerminationBeforeReady(t *testing.T) {
+	t.Parallel()
 	s := harness.Launch(t, harness.ShortTempDir(t), "--etcd-servers=http://127.0.0.1:1")
 	eventually(t, func(context.Context) error {
 		_, err := os.Stat(s.Kubeconfig())

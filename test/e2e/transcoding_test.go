@@ -68,6 +68,7 @@ var updatedKinds = map[string]updatedKind{
 // a watch and with reads of each version in JSON and protobuf. Once their fingerprints are
 // known, 99 of 100 objects must need no decoding but for samples.
 func TestMostObjectsAreTranscoded(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, harness.ShortTempDir(t))
 	w := &updater{t: t, server: s, client: s.HTTPClient()}
 	w.do(http.MethodPost, "/api/v1/namespaces/default/serviceaccounts", `{"metadata":{"name":"default"}}`)

@@ -13,6 +13,7 @@ import (
 // TestTwoServers writes through one server and reads from another over the same etcd.
 // Every acknowledged write is readable at once.
 func TestTwoServers(t *testing.T) {
+	t.Parallel()
 	first := harness.Start(t, harness.ShortTempDir(t))
 	second := harness.Start(t, harness.ShortTempDir(t), first.EtcdServers())
 	a, b := clientset(t, first), clientset(t, second)

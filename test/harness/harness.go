@@ -15,6 +15,7 @@ package harness
 
 import (
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -30,8 +31,15 @@ import (
 // roleVariable makes the test binary run the command line.
 const roleVariable = "MILLRACE_TEST_RUN_COMMAND"
 
+// parallelFlag is the flag -parallel of test binaries.
+const parallelFlag = "test.parallel"
+
 // AsProgram is the environment by which a copy of the test binary runs the command line.
 const AsProgram = roleVariable + "=1"
+
+// parallelTests is how many parallel tests of a package run at once, unless -parallel is
+// given. Tests of whole servers mostly wait: for timeouts, for caches, for other processes.
+const parallelTests = 4
 
 // Main runs the tests of a package, or the program if the environment says so.
 func Main(m *testing.M) {
@@ -40,6 +48,12 @@ func Main(m *testing.M) {
 	}
 	if spec := os.Getenv(etcdVariable); spec != "" {
 		os.Exit(runEtcd(spec))
+	}
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == parallelFlag })
+	if !given {
+		_ = flag.Set(parallelFlag, strconv.Itoa(parallelTests)) // package testing has the flag
 	}
 	os.Exit(m.Run())
 }

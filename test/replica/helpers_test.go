@@ -21,8 +21,13 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// waitTimeout bounds every wait. It is generous, since machines are shared.
-const waitTimeout = time.Minute
+const (
+	// waitTimeout bounds every wait. It is generous, since machines are shared.
+	waitTimeout = time.Minute
+	// delay is how late a busy machine may notice what has a time of its own. It is shorter
+	// than the default of the times that tests shorten.
+	delay = 5 * time.Second
+)
 
 // startUpstream starts a stock server that writes nothing by itself once it is quiet.
 func startUpstream(t *testing.T) *harness.Server {

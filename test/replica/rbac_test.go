@@ -286,13 +286,13 @@ func revocations(ctx context.Context, ttl time.Duration) map[string]revocation {
 	return map[string]revocation{
 		"binding": {func(c kubernetes.Interface, name string) error {
 			return c.RbacV1().ClusterRoleBindings().Delete(ctx, name+"-"+name, metav1.DeleteOptions{})
-		}, ttl + 2*time.Second},
+		}, ttl + delay},
 		"role": {func(c kubernetes.Interface, name string) error {
 			return c.RbacV1().ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{})
-		}, ttl + 2*time.Second},
+		}, ttl + delay},
 		"token": {func(c kubernetes.Interface, name string) error {
 			return c.CoreV1().ServiceAccounts("default").Delete(ctx, name, metav1.DeleteOptions{})
-		}, 10*time.Second + ttl + 2*time.Second},
+		}, 10*time.Second + ttl + delay},
 	}
 }
 
@@ -357,7 +357,7 @@ func TestRBACFailsClosed(t *testing.T) {
 	upstream.Kill()
 	began := time.Now()
 	eventually(t, "the end of rights", answered(http.StatusServiceUnavailable))
-	if took := time.Since(began); took > ttl+2*time.Second {
+	if took := time.Since(began); took > ttl+delay {
 		t.Errorf("rights ended after %v", took)
 	} else {
 		t.Logf("rights ended after %v", took)

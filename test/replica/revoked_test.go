@@ -80,7 +80,7 @@ func TestCredentialsEnd(t *testing.T) {
 			t.Parallel()
 			reads := reader(t, withToken(replica, t, podToken(t, admin, source)))
 			canRead(t, reads)
-			endsWithin(t, reads, 10*time.Second+ttl+2*time.Second, func() error {
+			endsWithin(t, reads, 10*time.Second+ttl+delay, func() error {
 				return admin.CoreV1().Pods("default").Delete(t.Context(), source, *metav1.NewDeleteOptions(0))
 			})
 		})
@@ -96,7 +96,7 @@ func TestCredentialsEnd(t *testing.T) {
 			reads := reader(t, config)
 			canRead(t, reads)
 			const certificateTTL = 10 * time.Second // whatever the flags say
-			endsWithin(t, reads, certificateTTL+2*time.Second, func() error { return trust(false) })
+			endsWithin(t, reads, certificateTTL+delay, func() error { return trust(false) })
 		})
 	}
 }

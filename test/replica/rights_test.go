@@ -9,6 +9,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/millrace/millrace/test/harness"
 )
@@ -35,7 +37,11 @@ func TestRightsAreTheUpstreams(t *testing.T) {
 	reader := account(t, admin, "reader", nil, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}})
 	must(admin.CoreV1().ConfigMaps("default").Create(ctx, configMap("one"), metav1.CreateOptions{}))(t)
 	kubeconfig := kubeconfigFor(t, upstream, own)
-	replica := harness.StartReplica(t, upstream, "--kubeconfig="+kubeconfig, "--follow=configmaps")
+	leadElsewhere(t, kubeconfig)
+	replica := harness.StartReplica(t, upstream, "--kubeconfig="+kubeconfig, "--context=x", "--follow=configmaps")
+	if output := replica.Output(); strings.Contains(output, "clusterrolebinding") {
+		t.Errorf("a replica with all rights asks for some:\n%s", output)
+	}
 
 	for name, token := range map[string]string{"reader": reader, "unknown token": "nonsense", "nobody": ""} {
 		for _, path := range []string{"/api/v1/namespaces/default/configmaps/one", "/api/v1/configmaps?resourceVersion=0", "/api/v1/pods", "/api/v1/namespaces/default/secrets", "/version", "/apis", "/nothing"} {
@@ -54,6 +60,17 @@ func TestRightsAreTheUpstreams(t *testing.T) {
 			})
 		}
 	}
+	t.Run("the right to ask", func(t *testing.T) {
+		weak := account(t, admin, "weak", nil, readRules()...)
+		replica := harness.StartReplica(t, upstream, "--kubeconfig="+kubeconfigFor(t, upstream, weak))
+		const command = "kubectl create clusterrolebinding millrace-replica-delegator --clusterrole=system:auth-delegator --serviceaccount=default:weak"
+		if output := replica.Output(); strings.Count(output, command) != 1 {
+			t.Errorf("the log does not say once what to apply:\n%s", output)
+		}
+		if code := must(fetch(ctx, withToken(replica, t, reader), "/api/v1/configmaps"))(t).status; code != http.StatusOK {
+			t.Errorf("status %d from a replica that passes everything on", code)
+		}
+	})
 	t.Run("certificates need a way", func(t *testing.T) {
 		// The kubeconfig that the replica wrote has its own token, so the administrator's
 		// certificate comes from the upstream's.
@@ -67,6 +84,19 @@ func TestRightsAreTheUpstreams(t *testing.T) {
 			t.Errorf("write with a certificate: %v, want 403 with advice", err)
 		}
 	})
+}
+
+// leadElsewhere gives a kubeconfig a current context that leads to no server. The context x
+// stays.
+func leadElsewhere(t *testing.T, file string) {
+	t.Helper()
+	config := must(clientcmd.LoadFromFile(file))(t)
+	config.Clusters["elsewhere"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}
+	config.Contexts["elsewhere"] = &clientcmdapi.Context{Cluster: "elsewhere", AuthInfo: "u"}
+	config.CurrentContext = "elsewhere"
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestUsersArePassedOn writes as the administrator, who has a certificate, through replicas

@@ -2,7 +2,12 @@
 // server has to do for it. One list has prices of the stock server and of Millrace,
 // measured on the same machine.
 //
-// Default returns the list in the binary, which Derive makes of the reports in docs/bench.
+// Default returns the list in the binary, prices.json. Derive has made it of the reports that
+// it names. After new measurements, write it anew where its figures have changed:
+//
+//	millrace analyze prices docs/bench/list.json --etcd=docs/bench/list-without-cache.json \
+//	    --watch=docs/bench/watch-1.37.json > prices.json
+//
 // Machines differ by a factor of two: "millrace bench" measures another one, and Derive
 // makes its list of these reports.
 //

@@ -222,6 +222,7 @@ func (f *Cluster) replica() report.ReplicaReport {
 		Answered: map[string]uint64{"LIST": f.grown(1.2e6, 80), "GET": f.grown(9e5, 40), "WATCH": 20_412},
 		PassedOn: map[string]uint64{"not-read": f.grown(41_000, 9), "denied": 12, "unproven": 340, "version-skew": 3},
 		Asked:    map[string]uint64{"token": f.grown(40_200, 9), "impersonation": 990, "anonymous": 4},
+		Refused:  map[string]uint64{"certificate": 17, "bytes": f.grown(310, 1)},
 		Spared:   report.SparedWork{Requests: f.grown(2.1e6, 120), RequestBytes: f.grown(6e12, 4e6), Events: f.grown(4e9, 9e4), EventBytes: f.grown(8e12, 2e8), CPU: 144_000},
 	}
 }

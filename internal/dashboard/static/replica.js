@@ -27,6 +27,7 @@ export function replica() {
   });
   const passed = counted("Passed on, by reason", "Reason", "Nothing was passed on.");
   const asked = counted("Requests to the upstream, by how the user was named", "User named by", "The upstream was asked nothing.");
+  const refused = counted("Requests refused here, by reason", "Reason", "Nothing was refused.");
   const followed = new Table({
     label: "What is followed", key: (x) => x.name, empty: "Nothing is followed yet: a resource is, from its first read on.", rows: 12,
     columns: [
@@ -37,7 +38,7 @@ export function replica() {
     ],
   });
   const root = panel("replica", "Upstream", "What this replica holds of it, and what it is spared.", row,
-    followed.root, el("div", { class: "columns" }, part("Passed on", "by reason", passed.root), part("Upstream asked", "for clients", asked.root)));
+    followed.root, el("div", { class: "columns" }, part("Passed on", "by reason", passed.root), part("Upstream asked", "for clients", asked.root), part("Refused here", "by reason", refused.root)));
   let feeds = 0;
   return {
     root,
@@ -52,6 +53,7 @@ export function replica() {
       set("spared", f.seconds(r.spared.cpu), "estimated");
       passed.update(rows(r.passedOn));
       asked.update(rows(r.asked));
+      refused.update(rows(r.refused));
       followed.update(r.followed);
     },
     watchers(r) {
