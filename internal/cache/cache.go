@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/mutation"
 )
 
 // ErrNotReady says that the first load from etcd is not finished.
@@ -115,6 +116,9 @@ func New(cfg Config) *Cache {
 	}
 	if cfg.IndexMinScan == 0 {
 		cfg.IndexMinScan = defaultIndexMinScan
+	}
+	if mutation.On(mutation.IndexOld) {
+		cfg.IndexMinScan = 1
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

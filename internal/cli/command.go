@@ -66,7 +66,7 @@ func NewCommand(version string) *cobra.Command {
 		analyze.NewCommand(version),
 		fill.NewCommand(fill.Streams{Out: os.Stdout, Err: os.Stderr}),
 		bench.NewCommand(bench.Config{}),
-		verify.NewCommand(verify.Streams{Out: os.Stdout, Err: os.Stderr}),
+		verify.NewCommand(version, verify.Streams{Out: os.Stdout, Err: os.Stderr}),
 		newVersionCommand(version),
 	)
 	return root
