@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/mutation"
 )
 
 // ErrNotReady says that the first load from etcd is not finished.
@@ -116,9 +115,6 @@ func New(cfg Config) *Cache {
 	}
 	if cfg.IndexMinScan == 0 {
 		cfg.IndexMinScan = defaultIndexMinScan
-	}
-	if mutation.On(mutation.IndexOld) {
-		cfg.IndexMinScan = 1
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

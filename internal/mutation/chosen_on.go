@@ -5,17 +5,40 @@ package mutation
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"sync/atomic"
+	"syscall"
 )
 
-// Variable is the environment variable that names the mutation of this process.
-const Variable = "MILLRACE_MUTATION"
+// Variable is the environment variable that names the mutation of this process, and Arm the
+// signal that begins it. A server has to start first, for which it reads from itself.
+const (
+	Variable = "MILLRACE_MUTATION"
+	Arm      = syscall.SIGUSR1
+)
 
-// chosen is a variable of the package, and no field: it is read in every layer, and only
+// These are variables of the package, and no fields: they are read in every layer, and only
 // in this build.
-var chosen = choose(os.Getenv(Variable))
+var (
+	chosen  = choose(os.Getenv(Variable))
+	armed   atomic.Bool
+	counter atomic.Uint64
+)
 
-var counter atomic.Uint64
+func init() {
+	if chosen == none {
+		return
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, Arm)
+	go func() {
+		<-signals
+		armed.Store(true)
+		fmt.Fprintln(os.Stderr, "this server breaks itself from now on")
+	}()
+}
+
+func isArmed() bool { return armed.Load() }
 
 // calls counts its calls.
 func calls() uint64 { return counter.Add(1) }

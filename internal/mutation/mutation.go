@@ -3,7 +3,7 @@ package mutation
 import "time"
 
 // On reports whether the server is broken in a way.
-func On(m Mutation) bool { return chosen == m }
+func On(m Mutation) bool { return chosen == m && isArmed() }
 
 // period is the number of calls of which Sometimes chooses one. It has no factor in common
 // with the numbers of events that come together.

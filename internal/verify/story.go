@@ -137,7 +137,7 @@ func (r *run) tellFrames(w *watchRecord, at int, should string) []Step {
 	for i := first; i <= last; i++ {
 		f := &w.watch.Frames[i]
 		came := f.Received.Sub(r.start).Seconds()
-		step := Step{Called: came, Returned: came, Answer: strings.TrimRight(f.String()+" "+f.Labels[valueLabel], " ")}
+		step := Step{Called: came, Returned: came, Answer: strings.TrimRight(strings.Replace(f.String(), r.fixture.namespace+"/", "", 1)+" "+f.Labels[valueLabel], " ")}
 		switch {
 		case i == at:
 			step.Should = should

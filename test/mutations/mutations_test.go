@@ -72,6 +72,9 @@ func verified(t *testing.T, name string) *verify.Report {
 	t.Helper()
 	t.Setenv(mutation.Variable, name)
 	s := harness.Start(t, harness.ShortTempDir(t))
+	if name != "" {
+		s.Signal(mutation.Arm)
+	}
 	length, err := time.ParseDuration(cmp.Or(os.Getenv("MILLRACE_VERIFY_DURATION"), duration.String()))
 	if err != nil {
 		t.Fatal(err)
