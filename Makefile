@@ -82,6 +82,11 @@ robustness: export MILLRACE_ROBUSTNESS := 1
 robustness: ## run the tests under faults, which take minutes and need a quiet machine
 	$(GO) test -count=1 -v -p 1 -timeout 20m ./test/robustness ./test/informers ./test/slo ./test/many ./test/replica
 
+# The server is linked once more, with code that can break it: CI does without.
+.PHONY: verify-mutations
+verify-mutations: ## break the server in each of some thirty ways, and check that verify finds it; 15 minutes
+	$(GO) test -tags mutations -count=1 -v -timeout 60m ./internal/mutation ./test/mutations
+
 bin/helm: test/programs/helm/go.mod
 	cd test/programs/helm && $(GO) build -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
 

@@ -174,17 +174,3 @@ func (r *Run) line() string {
 	return fmt.Sprintf("Millrace %s, %d cores, %s: %d events, %s in %s (%s/s). Prices of %s. As Kubernetes %s answers. -o json has all parameters.",
 		r.Millrace, r.Machine.Cores, r.Machine.Go, events, display.Size(bytes), display.Seconds(r.Elapsed), display.Size(float64(bytes)/max(r.Elapsed, 1e-3)), r.PricesOf.CPU, r.Options.ServerVersion)
 }
-
-// writeFile writes a file in one piece, so that a full disk leaves no half of it.
-func writeFile(name string, content []byte) error {
-	temporary := name + ".part"
-	err := os.WriteFile(temporary, content, 0o644)
-	if err == nil {
-		err = os.Rename(temporary, name)
-	}
-	if err != nil {
-		_ = os.Remove(temporary) // it may not be there
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
-}

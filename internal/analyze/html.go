@@ -1,7 +1,6 @@
 package analyze
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -49,22 +48,18 @@ type column struct {
 
 // writeHTML writes a report as one page, which loads nothing.
 func writeHTML(name string, r *Report) error {
-	t, err := template.New("page").Funcs(template.FuncMap{
+	page, err := display.Page(pageTemplate, template.FuncMap{
 		"seconds": display.Seconds, "count": func(n uint64) string { return display.Count(n) }, "size": func(n uint64) string { return display.Size(n) },
 		"sizef": func(n float64) string { return display.Size(n) }, "countf": func(n float64) string { return display.Count(n) },
 		"cpu":     func(v, period float64) string { return render.FormatNumber(v / period) },
 		"request": func(s ShapeCost) string { return example(&s.Shape, watchParameters{s.Bookmarks, s.InitialEvents}) },
 		"start":   func(q Request) string { return q.example() },
 		"rate":    func(v float64) string { return render.FormatNumber(v) },
-	}).Parse(pageTemplate)
+	}, r.page())
 	if err != nil {
-		return fmt.Errorf("read template of the page: %w", err)
+		return err
 	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, r.page()); err != nil {
-		return fmt.Errorf("write page: %w", err)
-	}
-	return writeFile(name, b.Bytes())
+	return display.WriteFile(name, page)
 }
 
 func (r *Report) page() *htmlPage {

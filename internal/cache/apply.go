@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/slo"
 )
@@ -28,10 +29,17 @@ func (c *Cache) Apply(ctx context.Context, events []*clientv3.Event) {
 	c.write.Lock()
 	defer c.write.Unlock()
 	var newest int64
+	if last := len(events) - 1; mutation.Sometimes(mutation.EventLost) && events[last].Kv.Version > 3 {
+		events = events[:last]
+	}
 	kvs := make([]*mvccpb.KeyValue, len(events))
 	for i, e := range events {
 		kvs[i] = e.Kv
 		newest = max(newest, e.Kv.ModRevision)
+	}
+	if mutation.On(mutation.ProgressEarly) {
+		c.advanceLocked(newest)
+		mutation.Pause(mutation.ProgressEarly)
 	}
 	for r, changes := range c.prepareLocked(ctx, kvs, c.ownerOf) {
 		var arrival *slo.Arrival

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/resource"
 )
 
@@ -50,7 +51,8 @@ func (a *indexAdvisor) indexUsed(order *indexOrder) {
 // noteScan notes that a query scanned a number of entries. It may build an index before
 // it returns.
 func (a *indexAdvisor) noteScan(t Tree, q *Query, entries int) {
-	if a == nil || entries < a.minEntries || q.Limit > 0 && q.Limit < a.minEntries {
+	isSmall := a == nil || entries < a.minEntries || q.Limit > 0 && q.Limit < a.minEntries
+	if isSmall && (a == nil || !mutation.On(mutation.IndexOld)) {
 		return
 	}
 	term, ok := mostSelectiveTerm(q)

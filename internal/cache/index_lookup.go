@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/resource"
 )
 
@@ -185,5 +186,5 @@ func worthwhile(candidates, scope, limit int) bool {
 	if limit > 0 && candidates > limit {
 		walked = int(float64(scope) * float64(limit) / float64(candidates))
 	}
-	return candidates*indexLookupCost < walked
+	return candidates*indexLookupCost < walked || mutation.On(mutation.IndexOld)
 }

@@ -1,6 +1,9 @@
 package cache
 
-import "github.com/millrace/millrace/internal/resource"
+import (
+	"github.com/millrace/millrace/internal/mutation"
+	"github.com/millrace/millrace/internal/resource"
+)
 
 // state is the contents of a resource at one moment. A published state is immutable.
 type state struct {
@@ -82,7 +85,9 @@ func (edit *stateEdit) apply(ch change) (previous *resource.Entry) {
 		previous = edit.tree.Delete(ch.key)
 	}
 	for _, index := range edit.indexes {
-		reindex(index, previous, ch.entry)
+		if !mutation.Sometimes(mutation.IndexOld) {
+			reindex(index, previous, ch.entry)
+		}
 	}
 	edit.next.count(ch.entry, 1)
 	edit.next.count(previous, -1)

@@ -69,7 +69,7 @@ func NewCommand(version string) *cobra.Command {
 		fill.NewCommand(fill.Streams{Out: os.Stdout, Err: os.Stderr}),
 		bench.NewCommand(bench.Config{}),
 		replay.NewCommand(version),
-		verify.NewCommand(verify.Streams{Out: os.Stdout, Err: os.Stderr}),
+		verify.NewCommand(version, verify.Streams{Out: os.Stdout, Err: os.Stderr}),
 		newVersionCommand(version),
 	)
 	return root

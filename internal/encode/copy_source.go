@@ -1,6 +1,9 @@
 package encode
 
-import "github.com/millrace/millrace/internal/resource"
+import (
+	"github.com/millrace/millrace/internal/mutation"
+	"github.com/millrace/millrace/internal/resource"
+)
 
 // copySource yields the items that a slot has encoded, for a slot of the same form that
 // shares entries with it. Entries of both stand in key order, and items are asked for in
@@ -41,7 +44,8 @@ func (s *copySource) item(e *resource.Entry, separator int) ([]byte, Row) {
 	for s.next < len(s.entries) && s.entries[s.next].Key < e.Key {
 		s.next++
 	}
-	if s.next >= len(s.entries) || s.entries[s.next] != e {
+	isOld := mutation.On(mutation.MemoOld) && s.next < len(s.entries) && s.entries[s.next].Key == e.Key
+	if s.next >= len(s.entries) || s.entries[s.next] != e && !isOld {
 		return nil, nil
 	}
 	if s.group != nil {

@@ -36,7 +36,8 @@ func (w *Watch) begin(t *Truth) initialState {
 }
 
 // Began returns the newest revision with whose state the watch may have begun, and whether
-// it has told of the whole of that state.
+// it has certainly told of the whole of that state: it has said so, or has told of something
+// later, or has ended without an error.
 func (w *Watch) Began(t *Truth) (revision int64, whole bool) {
 	b := w.begin(t)
 	if w.Initial && b.valid && !b.partial {
@@ -47,7 +48,8 @@ func (w *Watch) Began(t *Truth) (revision int64, whole bool) {
 			}
 		}
 	}
-	return b.revision, b.valid && !b.partial
+	whole = w.initialEnd() >= 0 || w.Ended && !w.failed() || len(w.events()) > b.events
+	return b.revision, whole && b.valid && !b.partial
 }
 
 func (w *Watch) findInitialState(t *Truth) initialState {
@@ -92,7 +94,7 @@ func (w *Watch) continues(t *Truth, b initialState) bool {
 // revision.
 func (w *Watch) beginnings(t *Truth) (found []initialState, partial initialState) {
 	events, end := w.events(), w.initialEnd()
-	newest, broken := int64(math.MaxInt64), !w.Ended && end < 0
+	newest, broken := int64(math.MaxInt64), end < 0 && (!w.Ended || w.failed())
 	if end >= 0 {
 		newest = w.Frames[end].Revision
 	}

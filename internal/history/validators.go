@@ -45,7 +45,7 @@ func Validate(t *Truth, w *Watch) error {
 // is not older than the requested revision.
 func Initial(t *Truth, w *Watch) error {
 	if b := w.begin(t); !b.valid {
-		return fmt.Errorf("%d events like initial ones are the state at no revision from %d on", b.events, max(w.Revision, t.From))
+		return fault(-1, "%d events like initial ones are the state at no revision from %d on", b.events, max(w.Revision, t.From))
 	}
 	return nil
 }
@@ -67,20 +67,20 @@ func InitialEnd(t *Truth, w *Watch) error {
 		ends++
 		switch {
 		case f.Type != Bookmark:
-			return fmt.Errorf("frame %d, %s, is marked as the end of initial events", i, f)
+			return fault(i, "frame %d, %s, is marked as the end of initial events", i, f)
 		case seen < b.events || b.partial:
-			return fmt.Errorf("frame %d, %s, comes behind %d of %d initial events", i, f, seen, b.events)
+			return fault(i, "frame %d, %s, comes behind %d of %d initial events", i, f, seen, b.events)
 		case f.Revision < b.revision:
-			return fmt.Errorf("frame %d, %s, is older than the initial events, which are of %d", i, f, b.revision)
+			return fault(i, "frame %d, %s, is older than the initial events, which are of %d", i, f, b.revision)
 		}
 	}
 	switch {
 	case ends > 1:
-		return fmt.Errorf("initial events end %d times", ends)
+		return fault(-1, "initial events end %d times", ends)
 	case ends == 1 && !w.End:
-		return errors.New("initial events end without having been asked for")
+		return fault(w.initialEnd(), "initial events end without having been asked for")
 	case ends == 0 && w.End && w.Ended && !w.failed():
-		return errors.New("initial events do not end")
+		return fault(-1, "initial events do not end")
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func Ordered(t *Truth, w *Watch) error {
 			continue
 		}
 		if f.Revision < last {
-			return fmt.Errorf("frame %d, %s, comes behind revision %d", i, f, last)
+			return fault(i, "frame %d, %s, comes behind revision %d", i, f, last)
 		}
 		last = f.Revision
 	}
@@ -126,10 +126,10 @@ func Unique(t *Truth, w *Watch) error {
 	seen := map[identity]bool{}
 	for _, f := range w.changes(b) {
 		if f.Revision <= b.revision {
-			return fmt.Errorf("%s is not behind the start at %d", f, b.revision)
+			return fault(w.frameOf(f), "%s is not behind the start at %d", f, b.revision)
 		}
 		if id := (identity{f.Key, f.Revision}); !f.Opaque && seen[id] {
-			return fmt.Errorf("%s comes twice", f)
+			return fault(w.frameOf(f), "%s comes twice", f)
 		} else {
 			seen[id] = true
 		}
@@ -173,7 +173,7 @@ func (w *Watch) misses(t *Truth, b initialState, through int64) error {
 			id.key = Key{}
 		}
 		if got[id]--; got[id] < 0 {
-			return fmt.Errorf("%s %s %d is missing, though the watch tells of %d", e.Type, e.Key, e.Revision, through)
+			return &Fault{Frame: w.behind(e.Revision), Event: e, text: fmt.Sprintf("%s %s %d is missing, though the watch tells of %d", e.Type, e.Key, e.Revision, through)}
 		}
 	}
 	return nil
@@ -210,7 +210,7 @@ func Atomic(t *Truth, w *Watch) error {
 			closed[last], last = true, f.Revision
 		}
 		if closed[f.Revision] {
-			return fmt.Errorf("frame %d, %s, comes apart from others of its transaction", i, f)
+			return fault(i, "frame %d, %s, comes apart from others of its transaction", i, f)
 		}
 	}
 	if changes := w.changes(b); w.Ended && !b.partial && len(changes) > 0 {
@@ -229,17 +229,17 @@ func Bookmarks(t *Truth, w *Watch) error {
 		f := &w.Frames[i]
 		switch {
 		case f.Type == Bookmark && !w.Bookmarks:
-			return fmt.Errorf("frame %d, %s, was not asked for", i, f)
+			return fault(i, "frame %d, %s, was not asked for", i, f)
 		case f.Type == Bookmark && f.Revision <= 0:
-			return fmt.Errorf("frame %d, %s, has no revision", i, f)
+			return fault(i, "frame %d, %s, has no revision", i, f)
 		case f.Type == Bookmark && w.Initial && seen < b.events:
-			return fmt.Errorf("frame %d, %s, comes behind %d of %d initial events", i, f, seen, b.events)
+			return fault(i, "frame %d, %s, comes behind %d of %d initial events", i, f, seen, b.events)
 		case f.Type == Bookmark:
 			bookmark = f
 		case f.event():
 			seen++
 			if bookmark != nil && f.Revision <= bookmark.Revision {
-				return fmt.Errorf("frame %d, %s, comes behind %s", i, f, bookmark)
+				return fault(i, "frame %d, %s, comes behind %s", i, f, bookmark)
 			}
 		}
 	}
@@ -261,18 +261,18 @@ func Transitions(t *Truth, w *Watch) error {
 	for _, f := range w.changes(b) {
 		if f.Opaque {
 			if !slices.Contains(kinds[f.Revision], f.Type) {
-				return fmt.Errorf("%s: the transaction has %v for the selection", f, kinds[f.Revision])
+				return fault(w.frameOf(f), "%s: the transaction has %v for the selection", f, kinds[f.Revision])
 			}
 			continue
 		}
 		e, ok := want[f.identity()]
 		switch {
 		case !ok:
-			return fmt.Errorf("%s: no such change of what is selected", f)
+			return fault(w.frameOf(f), "%s: no such change of what is selected", f)
 		case e.Type != f.Type:
-			return fmt.Errorf("%s: the object's change is %s to the selection", f, e.Type)
+			return &Fault{Frame: w.frameOf(f), Event: e, text: fmt.Sprintf("%s: the object's change is %s to the selection", f, e.Type)}
 		case !maps.Equal(e.Labels, f.Labels):
-			return fmt.Errorf("%s has labels %v, want %v", f, f.Labels, e.Labels)
+			return &Fault{Frame: w.frameOf(f), Event: e, text: fmt.Sprintf("%s has labels %v, want %v", f, f.Labels, e.Labels)}
 		}
 	}
 	return nil
@@ -285,12 +285,12 @@ func Terminated(_ *Truth, w *Watch) error {
 		switch {
 		case f.Type != Error:
 			if !f.event() && f.Type != Bookmark {
-				return fmt.Errorf("frame %d has type %q", i, f.Type)
+				return fault(i, "frame %d has type %q", i, f.Type)
 			}
 		case i < len(w.Frames)-1:
-			return fmt.Errorf("%s follows %s", &w.Frames[i+1], f)
+			return fault(i+1, "%s follows %s", &w.Frames[i+1], f)
 		case f.Status == nil || f.Status.Code == 0:
-			return fmt.Errorf("frame %d is an error without a status", i)
+			return fault(i, "frame %d is an error without a status", i)
 		}
 	}
 	return nil

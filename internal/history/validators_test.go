@@ -250,3 +250,26 @@ func TestLast(t *testing.T) {
 		}
 	}
 }
+
+// TestBegan checks that a watch which was cut off among its initial events is not taken for
+// one that began with fewer objects.
+func TestBegan(t *testing.T) {
+	failed := Frame{Type: Error, Status: &metav1.Status{Code: 500, Reason: metav1.StatusReasonInternalError}}
+	for name, test := range map[string]struct {
+		frames []Frame
+		ended  bool
+		whole  bool
+	}{
+		"an error comes first":       {[]Frame{failed}, true, false},
+		"the client left at once":    {nil, false, false},
+		"an error ends it":           {[]Frame{frame(Added, keyA, 5), failed}, true, false},
+		"its time was over":          {[]Frame{frame(Added, keyA, 5)}, true, true},
+		"the client left after more": {[]Frame{frame(Added, keyA, 5), frame(Added, keyB, 11), frame(Deleted, keyA, 12)}, false, true},
+		"it says so":                 {[]Frame{frame(Added, keyA, 5), end(10)}, false, true},
+	} {
+		w := &Watch{Start: Start{Selection: web(), Initial: true, End: true, Bookmarks: true}, Frames: test.frames, Ended: test.ended}
+		if _, whole := w.Began(truth()); whole != test.whole {
+			t.Errorf("%s: the state is whole: %t", name, whole)
+		}
+	}
+}

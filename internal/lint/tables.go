@@ -27,6 +27,7 @@ func order() []Place { return append(serverOrder(), toolOrder()...) }
 func serverOrder() []Place {
 	return []Place{
 		{Name: "lint", Apart: true},
+		{Name: "mutation", Apart: true},
 		{Name: "datadir", Apart: true},
 		{Name: "stack", Apart: true},
 		{Name: "pull", Apart: true},
@@ -71,7 +72,7 @@ func toolOrder() []Place {
 		{Name: "top", Apart: true, Except: []string{"datadir", "report", "dashboard", "dashboard/fake", "display"}},
 		{Name: "fill", Apart: true},
 		{Name: "history", Apart: true},
-		{Name: "verify", Apart: true, Except: []string{"history"}},
+		{Name: "verify", Apart: true, Except: []string{"history", "display"}},
 		{Name: "kube/transcodetest"},
 		{Name: "bench/render", Apart: true},
 		{Name: "analyze/auditlog", Apart: true, Except: []string{"report"}},

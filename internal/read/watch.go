@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/h1"
+	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/pull"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/watch"
@@ -169,7 +170,7 @@ func (s *watchSession) serve() {
 			s.close()
 		}
 	}()
-	s.schedule.start(time.Now(), s.query.timeout(), s.query.options.AllowWatchBookmarks)
+	s.schedule.start(time.Now(), s.query.timeout(), s.query.options.AllowWatchBookmarks || mutation.On(mutation.BookmarkUnasked))
 	s.recordLongRunning(s.start)
 	switch {
 	case s.err != nil:

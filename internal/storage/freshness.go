@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/mutation"
 )
 
 const (
@@ -128,7 +129,7 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 	if err := s.waitLoaded(ctx); err != nil {
 		return err
 	}
-	if s.hasRevision(rv) {
+	if s.hasRevision(rv) || mutation.On(mutation.VersionNotAwaited) {
 		return nil
 	}
 	timeout := revisionTimeout
@@ -141,6 +142,9 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 	if err := progress.Wait(ctx, int64(min(rv, math.MaxInt64))); err != nil {
 		if s.cfg.PassOnAfter > 0 {
 			return fmt.Errorf("%w: revision %d is not reached", cache.ErrUnproven, rv)
+		}
+		if mutation.On(mutation.FutureExpired) {
+			return expired(int64(rv), progress.Revision())
 		}
 		return storage.NewTooLargeResourceVersionError(rv, uint64(progress.Revision()), retrySeconds)
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/millrace/millrace/internal/mutation"
 )
 
 const (
@@ -108,6 +110,7 @@ func (f *Feed) requestProgressOnce(ctx context.Context) {
 // apply hands a response's events or progress to the sink.
 func (f *Feed) apply(ctx context.Context, resp *stampedResponse) {
 	switch {
+	case mutation.After(mutation.FeedFrozen, 60):
 	case len(resp.Events) > 0:
 		f.cfg.Sink.Received(resp.at)
 		f.cfg.Sink.Apply(ctx, resp.Events)

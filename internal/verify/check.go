@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
+	"strconv"
+
+	"github.com/millrace/millrace/internal/history"
 )
 
 // Promise is what a check checks. docs/verify.md explains each.
@@ -23,7 +25,7 @@ const (
 	NotOlder     Promise = "reads are not older than asked"
 	Exact        Promise = "exact reads are of that revision"
 	States       Promise = "lists are states"
-	Pages        Promise = "pages are of one revision"
+	Pages        Promise = "pages are of one revision and size"
 	Watching     Promise = "watches"
 	Fresh        Promise = "watches begin with the newest state"
 	Told         Promise = "watches are told of the last write"
@@ -35,8 +37,8 @@ type Violation struct {
 	Promise Promise `json:"promise"`
 	Server  string  `json:"server"`
 	Summary string  `json:"summary"`
-	// Story are the operations that show it, in order.
-	Story []string `json:"story,omitempty"`
+	// Story are the operations that show it, in the order in which they were sent.
+	Story []Step `json:"story,omitempty"`
 }
 
 // Check is the result for one promise.
@@ -66,7 +68,7 @@ func (c *checker) of(p Promise) *Check {
 }
 
 // found notes a violation.
-func (c *checker) found(p Promise, server int, story []string, format string, args ...any) {
+func (c *checker) found(p Promise, server int, story []Step, format string, args ...any) {
 	check := c.of(p)
 	check.Violations = append(check.Violations, Violation{p, c.run.servers[server].base, fmt.Sprintf(format, args...), story})
 }
@@ -93,7 +95,7 @@ func (r *run) check(ctx context.Context) *Report {
 	}
 	c.of(Told).Checked = len(r.servers) * len(r.fixture.resources)
 	for _, s := range r.silent {
-		c.found(Told, s.server.index, nil, "no watch of %s was told of revision %d within %s", s.resource, s.revision, settleTimeout)
+		c.found(Told, s.server.index, []Step{s.write.step(r).instead("told to a watch at %s", s.server.base)}, "no watch of %s was told of revision %d within %s", s.write.Key.resource, s.write.Revision, settleTimeout)
 	}
 	return r.report(c)
 }
@@ -102,12 +104,13 @@ func (r *run) check(ctx context.Context) *Report {
 func (c *checker) history(t *truth) {
 	c.of(OneHistory).Checked += len(t.values)
 	for _, x := range t.conflicts {
-		c.found(OneHistory, 0, nil, "%s is %q, but %s says %q", x.version, x.one, x.where, x.other)
+		story := c.run.story(x.one.by.step(c.run), x.other.by.step(c.run).instead("%s is %s", x.version, x.one))
+		c.found(OneHistory, 0, story, "%s is %s, and another answer says that it is %s", x.version, x.one, x.other)
 	}
 	for i := range t.Changes {
 		change := &t.Changes[i]
 		if change.After == nil && change.Before == nil {
-			c.found(OneHistory, 0, nil, "%s was deleted at revision %d, when there was none", change.Key.Name, change.Revision)
+			c.found(OneHistory, 0, t.of(c.run, version{change.Key, change.Revision}), "%s was deleted at revision %d, when there was none", change.Key.Name, change.Revision)
 		}
 	}
 }
@@ -131,7 +134,7 @@ func (c *checker) order(t *truth, resource string) {
 			continue
 		}
 		if revision == 0 {
-			c.found(Kept, w.Server, []string{c.run.tellWrite(w)}, "no watch was told of a deletion of %s", w.Key)
+			c.found(Kept, w.Server, []Step{w.step(c.run).instead("a deletion that watches are told of")}, "no watch was told of a deletion of %s", w.Key)
 			continue
 		}
 		done = append(done, moment{w, revision})
@@ -139,7 +142,8 @@ func (c *checker) order(t *truth, resource string) {
 	c.of(WriteOrder).Checked += len(done)
 	for _, m := range done {
 		if before := t.returned.before(m.write.Called); before != nil && t.revision(before) >= m.revision {
-			c.found(WriteOrder, m.write.Server, c.run.tellWrites(before, m.write), "%s at revision %d was called after revision %d was acknowledged", m.write.Key, m.revision, t.revision(before))
+			story := []Step{before.step(c.run), m.write.step(c.run).instead("a revision above %d", t.revision(before))}
+			c.found(WriteOrder, m.write.Server, story, "%s at revision %d was called after revision %d was acknowledged", m.write.Key, m.revision, t.revision(before))
 		}
 	}
 }
@@ -157,41 +161,28 @@ func (c *checker) conditions(t *truth, resource string) {
 			continue
 		}
 		c.of(Conditional).Checked++
-		story := []string{c.run.tellWrite(w)}
+		refuse := func(format string, args ...any) {
+			story := append(t.of(c.run, t.versionsBefore(change, w)...), w.step(c.run).instead("refused"))
+			c.found(Conditional, w.Server, c.run.story(story...), format, args...)
+		}
 		switch {
 		case w.Verb == create && change.Before != nil:
-			c.found(Conditional, w.Server, story, "%s was created at revision %d, though it was there since %d", w.Key, change.Revision, change.Before.Revision)
+			refuse("%s was created at revision %d, though it was there since %d", w.Key, change.Revision, change.Before.Revision)
 		case w.Verb == patch && change.Before == nil:
-			c.found(Conditional, w.Server, story, "%s was changed at revision %d, though it was not there", w.Key, change.Revision)
+			refuse("%s was changed at revision %d, though it was not there", w.Key, change.Revision)
 		case w.Verb == replace && w.Status == http.StatusOK && (change.Before == nil || fmt.Sprint(change.Before.Revision) != w.Expected):
-			c.found(Conditional, w.Server, story, "%s was updated at revision %d on condition of %s, which it was not", w.Key, change.Revision, w.Expected)
+			refuse("%s was updated at revision %d on condition of %s, which it was not", w.Key, change.Revision, w.Expected)
 		}
 	}
 }
 
-// tellWrite tells what a write did.
-func (r *run) tellWrite(w *Write) string {
-	outcome := fmt.Sprintf("status %d", w.Status)
-	switch {
-	case w.done() && w.Revision > 0:
-		outcome += fmt.Sprintf(", revision %d", w.Revision)
-	case w.Err != "":
-		outcome += ", " + w.Err
+// versionsBefore are the version that a change replaced, and the one that its write expected.
+func (t *truth) versionsBefore(change *history.Change, w *Write) (all []version) {
+	if change.Before != nil {
+		all = append(all, version{change.Key, change.Before.Revision})
 	}
-	what := fmt.Sprintf("%s %s", w.Verb, w.Key)
-	if w.Value != "" {
-		what += "=" + w.Value
+	if expected, err := strconv.ParseInt(w.Expected, 10, 64); err == nil {
+		all = append(all, version{change.Key, expected})
 	}
-	return r.tellOperation(&w.Operation, what, outcome)
-}
-
-func (r *run) tellWrites(writes ...*Write) (story []string) {
-	for _, w := range writes {
-		story = append(story, r.tellWrite(w))
-	}
-	return story
-}
-
-func (r *run) tellOperation(o *Operation, what, outcome string) string {
-	return fmt.Sprintf("%9.3fs to %9.3fs  %-10s %s: %s → %s", o.Called.Seconds(), o.Returned.Seconds(), o.Client, strings.TrimPrefix(r.servers[o.Server].base, "https://"), what, outcome)
+	return all
 }

@@ -2,7 +2,7 @@ package verify
 
 import (
 	"context"
-	"math"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -15,65 +15,35 @@ import (
 // Whether there is one takes exponential time in the number of operations at once.
 const linearTimeout = time.Minute
 
-// registerInput is an operation on an object as a register: a value, or "" where there is no
-// object.
-type registerInput struct {
-	// verb is "" for a read.
-	verb  verb
-	value string
-}
-
-// registerOutput is what the answer tells: the value that was read, or whether the write was
-// done. Of a write of unknown outcome it tells nothing.
-type registerOutput struct {
-	value   string
-	unknown bool
-}
-
-// registers is the model of one object. It knows no revisions: where a server's revisions
-// are wrong, it finds what the other checks believe.
-func registers() porcupine.Model {
-	return porcupine.Model{
-		Init: func() any { return "" },
-		Step: func(state, input, output any) (bool, any) {
-			now, in, out := state.(string), input.(registerInput), output.(registerOutput)
-			if in.verb == "" {
-				return now == out.value, now
-			}
-			// A create needs that there is no object, a patch or a deletion that there is one.
-			// Leases, unlike most kinds, may be created by an update.
-			fits := in.verb == replace || (in.verb == create) == (now == "")
-			switch {
-			case fits:
-				return true, in.value
-			case out.unknown:
-				return true, now // it was refused
-			}
-			return false, now
-		},
-		Equal: func(a, b any) bool { return a.(string) == b.(string) },
-	}
-}
-
 // linear checks that writes and reads without a version have an order that explains all
 // answers, for each object. It does not look at revisions.
 func (c *checker) linear(ctx context.Context, t *truth, resource string) {
-	operations := map[history.Key][]porcupine.Operation{}
-	clients := map[string]int{}
-	add := func(key history.Key, o *Operation, in registerInput, out registerOutput) {
-		if _, ok := clients[o.Client]; !ok {
-			clients[o.Client] = len(clients)
+	deadline := time.Now().Add(linearTimeout)
+	for key, all := range c.registerOperations(t, resource) {
+		c.of(Linearizable).Checked++
+		left := time.Until(deadline)
+		if left <= 0 || ctx.Err() != nil {
+			c.of(Linearizable).Undecided++
+			continue
 		}
-		returned := int64(o.Returned)
-		if out.unknown {
-			returned = math.MaxInt64 // it may happen at any time, and never
+		switch porcupine.CheckOperationsTimeout(without(nil, registerState{}).model(), porcupineOperations(all), left) {
+		case porcupine.Illegal:
+			fewest := shrink(all)
+			server, story := c.tellOrder(t, fewest)
+			c.found(Linearizable, server, story, "no order of these %d operations on %s explains all answers; it has %d", len(fewest), key.Name, len(all))
+		case porcupine.Unknown:
+			c.of(Linearizable).Undecided++
 		}
-		operations[key] = append(operations[key], porcupine.Operation{ClientId: clients[o.Client], Input: in, Call: int64(o.Called), Output: out, Return: returned})
 	}
+}
+
+// registerOperations are the operations on each object of a resource.
+func (c *checker) registerOperations(t *truth, resource string) map[history.Key][]*registerOperation {
+	operations := map[history.Key][]*registerOperation{}
 	for _, w := range c.run.record.mu.writes {
 		shown := w.Value != "" && t.shown(w)
 		if w.Key.resource == resource && (w.done() || w.unknown() && (w.Verb == remove || shown)) {
-			add(w.Key.Key, &w.Operation, registerInput{w.Verb, w.Value}, registerOutput{unknown: w.unknown()})
+			operations[w.Key.Key] = append(operations[w.Key.Key], &registerOperation{w.Verb, w.Value, w.unknown(), &w.Operation, w})
 		}
 	}
 	for _, r := range c.run.record.mu.reads {
@@ -81,24 +51,10 @@ func (c *checker) linear(ctx context.Context, t *truth, resource string) {
 			continue
 		}
 		c.addReads(r, func(key history.Key, value string) {
-			add(key, &r.Operation, registerInput{}, registerOutput{value: value})
+			operations[key] = append(operations[key], &registerOperation{"", value, false, &r.Operation, r})
 		})
 	}
-	deadline := time.Now().Add(linearTimeout)
-	for key, all := range operations {
-		c.of(Linearizable).Checked++
-		left := time.Until(deadline)
-		if left <= 0 || ctx.Err() != nil {
-			c.of(Linearizable).Undecided++
-			continue
-		}
-		switch porcupine.CheckOperationsTimeout(registers(), all, left) {
-		case porcupine.Illegal:
-			c.found(Linearizable, 0, c.tellObject(resource, key), "no order of the %d operations on %s explains all answers", len(all), key.Name)
-		case porcupine.Unknown:
-			c.of(Linearizable).Undecided++
-		}
-	}
+	return operations
 }
 
 // addReads hands over what a read tells of each object that it selects. A list tells of all
@@ -122,12 +78,31 @@ func (c *checker) addReads(r *Read, add func(key history.Key, value string)) {
 	}
 }
 
-// tellObject tells all operations on an object, in the order in which they were called.
-func (c *checker) tellObject(resource string, key history.Key) (story []string) {
-	for _, w := range c.run.record.mu.writes {
-		if w.Key.resource == resource && w.Key.Key == key && (w.done() || w.unknown()) {
-			story = append(story, c.run.tellWrite(w))
+// tellOrder tells operations that have no order. A read is told with the newest write that
+// had been answered before: the read should have seen that one or a later one.
+func (c *checker) tellOrder(t *truth, all []*registerOperation) (server int, story []Step) {
+	for _, o := range all {
+		step := o.by.step(c.run)
+		if o.read() {
+			server = o.Server
+			step.Answer += fmt.Sprintf(", so the value is %q", o.value)
+			if before := newestBefore(t, all, o); before != nil {
+				step = step.instead("%q of revision %d, or a later one", before.value, t.revision(before.by.(*Write)))
+			}
+		}
+		story = append(story, step)
+	}
+	return server, c.run.story(story...)
+}
+
+// newestBefore is the write of the highest revision that had been answered when a read was
+// sent.
+func newestBefore(t *truth, all []*registerOperation, read *registerOperation) (newest *registerOperation) {
+	for _, o := range all {
+		w, ok := o.by.(*Write)
+		if ok && !o.unknown && o.Returned < read.Called && (newest == nil || t.revision(w) > t.revision(newest.by.(*Write))) {
+			newest = o
 		}
 	}
-	return story
+	return newest
 }

@@ -1,8 +1,10 @@
 package verify
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/millrace/millrace/internal/history"
 )
@@ -17,14 +19,25 @@ func (c *checker) watch(t *truth, w *watchRecord) {
 		return
 	case w.Status != http.StatusOK || w.Err != "":
 		c.of(Answers).Checked++
-		c.found(Answers, w.Server, []string{c.run.tellWatch(w)}, "status %d: %s", w.Status, w.Err)
+		c.found(Answers, w.Server, []Step{w.step(c.run)}, "status %d: %s", w.Status, w.Err)
 		return
 	}
+	told := map[version]bool{}
 	for _, v := range history.Validators() {
 		c.of(Watching).Checked++
-		if err := v.Check(&t.Truth, &w.watch); err != nil {
-			c.found(Watching, w.Server, c.run.tellFrames(w), "%s: %v", v.Name, err)
+		err := v.Check(&t.Truth, &w.watch)
+		if err == nil {
+			continue
 		}
+		if f := (*history.Fault)(nil); errors.As(err, &f) && f.Event.Revision > 0 {
+			event := version{f.Event.Key, f.Event.Revision}
+			if told[event] {
+				continue // one event that is missing breaks several guarantees
+			}
+			told[event] = true
+		}
+		text := strings.ReplaceAll(err.Error(), c.run.fixture.namespace+"/", "")
+		c.found(Watching, w.Server, c.tellFault(t, w, err), "%s: %s", v.Name, text)
 	}
 	if w.Class != unset || !w.watch.Initial {
 		return
@@ -35,7 +48,9 @@ func (c *checker) watch(t *truth, w *watchRecord) {
 	}
 	c.of(Fresh).Checked++
 	if before := t.returned.before(w.Called); before != nil && revision < t.settled(&w.watch.Selection, t.revision(before)) {
-		c.found(Fresh, w.Server, append([]string{c.run.tellWrite(before)}, c.run.tellFrames(w)...), "the watch began with the state at revision %d, after revision %d was acknowledged", revision, t.revision(before))
+		story := append(c.run.tellFrames(w, 0, ""), before.step(c.run))
+		story[0] = story[0].instead("a state of revision %d or newer", t.revision(before))
+		c.found(Fresh, w.Server, c.run.story(story...), "the watch began with the state at revision %d, after revision %d was acknowledged", revision, t.revision(before))
 	}
 }
 
@@ -49,29 +64,28 @@ func (t *truth) settled(s *history.Selection, revision int64) int64 {
 	return events[len(events)-1].Revision
 }
 
-// tellWatch tells how a watch was asked for and answered.
-func (r *run) tellWatch(w *watchRecord) string {
-	outcome := fmt.Sprintf("status %d, %d frames", w.Status, len(w.watch.Frames))
-	if w.Err != "" {
-		outcome += ", " + w.Err
+// tellFault tells a fault of a watch: the frames around it, and the writes that it is about.
+func (c *checker) tellFault(t *truth, w *watchRecord, err error) []Step {
+	var f *history.Fault
+	if !errors.As(err, &f) {
+		return c.run.tellFrames(w, -1, "")
 	}
-	return r.tellOperation(&w.Operation, w.text(), outcome)
-}
-
-// maxFrames is how many frames of a watch a story has, at each end.
-const maxFrames = 10
-
-func (r *run) tellFrames(w *watchRecord) []string {
-	story := []string{r.tellWatch(w)}
-	for i := range w.watch.Frames {
-		if i >= maxFrames && i < len(w.watch.Frames)-maxFrames {
-			if i == maxFrames {
-				story = append(story, fmt.Sprintf("    … %d frames …", len(w.watch.Frames)-2*maxFrames))
-			}
-			continue
+	should := ""
+	var about []version
+	if e := &f.Event; e.Revision > 0 {
+		should = fmt.Sprintf("%s %s %d %s", e.Type, e.Key.Name, e.Revision, e.Labels[valueLabel])
+		if f.Frame < 0 || w.watch.Frames[f.Frame].Revision != e.Revision {
+			should += " before it"
 		}
-		f := &w.watch.Frames[i]
-		story = append(story, fmt.Sprintf("    %9.3fs %s %s", f.Received.Sub(r.start).Seconds(), f, f.Labels[valueLabel]))
+		about = append(about, version{e.Key, e.Revision})
 	}
-	return story
+	if f.Frame >= 0 {
+		if should == "" {
+			should = "another frame, or none"
+		}
+		if frame := &w.watch.Frames[f.Frame]; frame.Key.Name != "" {
+			about = append(about, version{frame.Key, frame.Revision})
+		}
+	}
+	return c.run.story(append(c.run.tellFrames(w, f.Frame, should), t.of(c.run, about...)...)...)
 }

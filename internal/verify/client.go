@@ -99,6 +99,8 @@ type answerBody struct {
 		Labels          map[string]string `json:"labels"`
 		ResourceVersion string            `json:"resourceVersion"`
 		Continue        string            `json:"continue"`
+
+		RemainingItemCount *int64 `json:"remainingItemCount"`
 	} `json:"metadata"`
 	Items []metav1.PartialObjectMetadata `json:"items"`
 	Rows  []struct {

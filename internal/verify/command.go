@@ -32,7 +32,8 @@ operations with their revisions. The exit code is 1 if there was one.`
 const examples = `  millrace verify --kubeconfig ~/.kube/config
   millrace verify --kubeconfig admin.kubeconfig --server https://10.0.0.1:6443 --server https://10.0.0.2:6443
   millrace verify --kubeconfig ~/.kube/config --kubeconfig replica.kubeconfig
-  millrace verify --duration 5m --rate 500 -o json > report.json`
+  millrace verify --duration 5m --rate 500 -o json > report.json
+  millrace verify --report report.html`
 
 // Streams are the outputs of the command.
 type Streams struct{ Out, Err io.Writer }
@@ -43,11 +44,12 @@ type options struct {
 	context     string
 	addresses   []string
 	output      string
+	page        string
 }
 
-// NewCommand returns the command "verify".
-func NewCommand(streams Streams) *cobra.Command {
-	var o options
+// NewCommand returns the command "verify". version is Millrace's own.
+func NewCommand(version string, streams Streams) *cobra.Command {
+	o := options{Config: Config{Version: version}}
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Check what an API server promises to readers", Long: longHelp, Example: examples,
 		Args: cobra.NoArgs, SilenceUsage: true,
@@ -71,6 +73,7 @@ func NewCommand(streams Streams) *cobra.Command {
 	flags.IntVar(&o.Keys, "names", 12, "names of objects; few names make many conflicts")
 	flags.Uint64Var(&o.Seed, "seed", 0, "decides what is requested (0: a random one)")
 	flags.StringVarP(&o.output, "output", "o", "table", "one of table, json")
+	flags.StringVar(&o.page, "report", "", "write the report to this file, too, as one HTML page")
 	return cmd
 }
 
@@ -100,6 +103,9 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	}
 	if cfg.Overwrite {
 		fmt.Fprintln(streams.Err)
+	}
+	if o.page != "" {
+		left = errors.Join(left, report.WritePage(o.page))
 	}
 	if o.output == "json" {
 		encoder := json.NewEncoder(streams.Out)

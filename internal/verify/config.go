@@ -25,6 +25,8 @@ type Config struct {
 	// Seed decides what is requested. Two runs with one seed send the same requests, as far
 	// as the answers are the same.
 	Seed uint64
+	// Version is Millrace's, for the report.
+	Version string
 	// Progress receives a line a second, or one that is overwritten if Overwrite is set.
 	Progress  io.Writer
 	Overwrite bool

@@ -204,8 +204,12 @@ func (f *fakeAPI) readLocked(req *http.Request, r *fakeResource, name string) (i
 	}
 	items = items[min(offset, len(items)):]
 	meta := map[string]any{"resourceVersion": fmt.Sprint(revision)}
-	if n, _ := strconv.Atoi(limit); n > 0 && len(items) > n {
-		items, meta["continue"] = items[:n], fmt.Sprintf("%d-%d", revision, offset+n)
+	if n, _ := strconv.Atoi(limit); n > 0 && len(items) > n && f.fault != "limit" {
+		remaining := len(items) - n
+		if f.fault == "remaining" {
+			remaining++
+		}
+		items, meta["continue"], meta["remainingItemCount"] = items[:n], fmt.Sprintf("%d-%d", revision, offset+n), remaining
 	}
 	if table {
 		return http.StatusOK, tableOf(meta, items...)
@@ -284,7 +288,7 @@ func (f *fakeAPI) watch(w http.ResponseWriter, req *http.Request, namespace, res
 				out.change(c)
 			}
 		}
-		if at = f.revision; bookmarks {
+		if at = max(at, f.revision); bookmarks {
 			ahead := int64(0)
 			if f.fault == "bookmark ahead" && out.faulty {
 				ahead = 3

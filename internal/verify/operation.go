@@ -81,8 +81,8 @@ type Read struct {
 	// Revision is that of the list. A GET has none.
 	Revision int64
 	Objects  []Object
-	// PageRevisions are the revisions of all pages.
-	PageRevisions []int64
+	// Pages are those of a list.
+	Pages []page
 }
 
 func (r *Read) ok() bool { return r.Status == http.StatusOK }
@@ -94,6 +94,7 @@ const (
 	unset  versionClass = "unset"
 	zero   versionClass = "0"
 	known  versionClass = "N"       // one that the client has seen
+	ahead  versionClass = "ahead"   // one that there will be in a moment
 	future versionClass = "future"  // one that there will not be for long
 	gone   versionClass = "expired" // one that is compacted or never was
 )

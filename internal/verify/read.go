@@ -62,6 +62,8 @@ func (r *run) version(random *rand.Rand, class versionClass) string {
 		// A revision of the run's last part: servers keep the changes of some time.
 		oldest := max(r.began, newest-int64(random.IntN(recentRevisions)))
 		return strconv.FormatInt(max(oldest, 1), 10)
+	case ahead:
+		return strconv.FormatInt(newest+1+random.Int64N(aheadRevisions), 10)
 	case future:
 		return strconv.FormatInt(newest+futureDistance, 10)
 	case gone:
@@ -71,8 +73,15 @@ func (r *run) version(random *rand.Rand, class versionClass) string {
 	}
 }
 
+// aheadRevisions is how far ahead of the newest revision watches begin that ask for one which
+// there will be in a moment.
+const aheadRevisions = 20
+
 // recentRevisions is how far back requests for a known revision go.
 const recentRevisions = 100
+
+// endlessPages is how many pages beyond one for each name a list may have.
+const endlessPages = 10
 
 // read sends a request and notes the answer. The pages of a list are one read.
 func (r *reader) read(ctx context.Context, req Request) {
@@ -102,6 +111,10 @@ func (r *reader) read(ctx context.Context, req Request) {
 		if next == "" {
 			break
 		}
+		if len(rec.Pages) > r.run.cfg.Keys+endlessPages {
+			rec.Err = fmt.Sprintf("%d pages are no end of the list", len(rec.Pages))
+			break
+		}
 		query = url.Values{"limit": query["limit"], "continue": {next}, "labelSelector": query["labelSelector"], "fieldSelector": query["fieldSelector"]}
 	}
 	r.run.record.addRead(rec, rec.outcome())
@@ -112,7 +125,7 @@ func (r *Read) outcome() string {
 	switch {
 	case r.Status == 0:
 		return "no answer"
-	case r.ok() && len(r.PageRevisions) > 1 && r.Class != zero: // from a cache, servers may ignore a limit
+	case r.ok() && len(r.Pages) > 1 && r.Class != zero: // from a cache, servers may ignore a limit
 		return outcomePages
 	}
 	return strconv.Itoa(r.Status)
@@ -193,9 +206,13 @@ func (r *Read) parse(body []byte) (next string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if len(r.PageRevisions) == 0 {
+	if len(r.Pages) == 0 {
 		r.Revision = revision
 	}
-	r.PageRevisions = append(r.PageRevisions, revision)
+	p := page{revision: revision, objects: len(objects), remaining: -1}
+	if remaining := got.Metadata.RemainingItemCount; remaining != nil {
+		p.remaining = *remaining
+	}
+	r.Pages = append(r.Pages, p)
 	return got.Metadata.Continue, nil
 }

@@ -1,13 +1,13 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"runtime"
-	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -15,6 +15,7 @@ import (
 // Report is the result of a run.
 type Report struct {
 	Started time.Time      `json:"started"`
+	Version string         `json:"version,omitempty"`
 	Seed    uint64         `json:"seed"`
 	Seconds float64        `json:"seconds"`
 	Servers []ServerReport `json:"servers"`
@@ -39,6 +40,7 @@ type Clients struct {
 	Watchers int     `json:"watchers"`
 	Rate     float64 `json:"writesPerSecond"`
 	Keys     int     `json:"keys"`
+	Duration string  `json:"duration"`
 }
 
 // Counts are the sizes of the history.
@@ -71,8 +73,8 @@ func promises() []Promise {
 func (r *run) report(c *checker) *Report {
 	rec := r.record
 	report := &Report{
-		Started: r.start, Seed: r.cfg.Seed, Seconds: r.now().Seconds(), Machine: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.Version()),
-		Clients: Clients{r.cfg.Writers, r.cfg.Readers, r.cfg.Watchers, r.cfg.Rate, r.cfg.Keys},
+		Started: r.start, Version: r.cfg.Version, Seed: r.cfg.Seed, Seconds: r.now().Seconds(), Machine: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.Version()),
+		Clients: Clients{r.cfg.Writers, r.cfg.Readers, r.cfg.Watchers, r.cfg.Rate, r.cfg.Keys, r.cfg.Duration.String()},
 		Counts: Counts{
 			Writes: len(rec.mu.writes), Reads: len(rec.mu.reads), Watches: len(rec.mu.watches),
 			Frames: int(rec.count.events.Load()), Unknown: int(rec.count.unknown.Load()),
@@ -146,9 +148,20 @@ func (r *Report) Write(to io.Writer) error {
 	for _, s := range r.Servers {
 		fmt.Fprintf(to, "%s %s\n", s.URL, s.Version)
 	}
-	_, err := fmt.Fprintf(to, "seed %d, %d writers at %g writes/s on %d names, %d readers, %d watchers; %s, %s\n", r.Seed, r.Clients.Writers, r.Clients.Rate,
-		r.Clients.Keys, r.Clients.Readers, r.Clients.Watchers, r.Machine, r.Started.UTC().Format(time.RFC3339))
+	_, err := fmt.Fprintf(to, "%s\nonce more: %s\n", r.line(), r.command())
 	return err
+}
+
+// line says by what and when a report was made.
+func (r *Report) line() string {
+	return fmt.Sprintf("Millrace %s, %s, %s", cmp.Or(r.Version, "unknown"), r.Machine, r.Started.UTC().Format(time.RFC3339))
+}
+
+// command is the command that sends the same requests.
+func (r *Report) command() string {
+	c := &r.Clients
+	return fmt.Sprintf("millrace verify --seed %d --duration %s --writers %d --readers %d --watchers %d --rate %g --names %d",
+		r.Seed, c.Duration, c.Writers, c.Readers, c.Watchers, c.Rate, c.Keys)
 }
 
 // maxMissing is how many states that were not seen are shown.
@@ -163,8 +176,8 @@ func (c *Check) write(to io.Writer) {
 		}
 		v := &c.Violations[n]
 		fmt.Fprintf(to, "\n✗ %s, at %s\n  %s\n", v.Promise, v.Server, v.Summary)
-		for _, line := range v.Story {
-			fmt.Fprintf(to, "    %s\n", strings.TrimRight(line, " "))
+		for i := range v.Story {
+			v.Story[i].write(to)
 		}
 	}
 }

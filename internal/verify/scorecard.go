@@ -1,9 +1,7 @@
 package verify
 
 import (
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,6 +56,7 @@ func watchRequests() (all []Request) {
 			all = append(all, selected(Request{Verb: "watch", Class: class, Bookmarks: bookmarks, Initial: true, Match: notOlderThan})...)
 		}
 	}
+	all = append(all, selected(Request{Verb: "watch", Class: ahead})...)
 	return append(all, selected(Request{Verb: "watch", Class: gone, Bookmarks: true})...)
 }
 
@@ -93,67 +92,4 @@ func (d *deck) next() Request {
 	req := d.rest[0]
 	d.rest = d.rest[1:]
 	return req
-}
-
-// reachable are the states of the read API that a run can see.
-func reachable() (states []string) {
-	for _, class := range []versionClass{unset, zero, known} {
-		for _, form := range forms {
-			req := Request{Verb: "get", Class: class, Form: form}
-			states = append(states, req.state(outcomeOK), req.state(outcomeNotFound))
-		}
-	}
-	for _, req := range append(readRequests(), watchRequests()...) {
-		switch {
-		case req.Class == gone:
-			states = append(states, req.state(outcomeGone))
-		case req.Class == future:
-			states = append(states, req.state(outcomeTimeout))
-		default:
-			states = append(states, req.state(outcomeOK))
-		}
-		if req.Limit > 0 && req.Class != zero && req.Select != selectField {
-			states = append(states, req.state(outcomePages))
-		}
-	}
-	return states
-}
-
-// Coverage is the scorecard: which states of the read API a run has seen.
-type Coverage struct {
-	Seen      int `json:"seen"`
-	Reachable int `json:"reachable"`
-	// Missing are states that were not seen, and Others those that were seen and are none of
-	// the reachable ones: errors above all.
-	Missing []string       `json:"missing,omitempty"`
-	Others  map[string]int `json:"others,omitempty"`
-}
-
-// coverage compares the states that were seen with the reachable ones. If no LIST or no watch
-// of an expired revision got 410, the cluster has not compacted anything that these need, and
-// they are not counted.
-func coverage(seen map[string]int) Coverage {
-	c := Coverage{Others: maps.Clone(seen)}
-	compacted := map[string]bool{}
-	expired := map[string]string{}
-	for _, req := range append(readRequests(), watchRequests()...) {
-		if req.Class == gone {
-			state := req.state(outcomeGone)
-			expired[state] = req.Verb
-			compacted[req.Verb] = compacted[req.Verb] || seen[state] > 0
-		}
-	}
-	for _, state := range reachable() {
-		delete(c.Others, state)
-		if verb, ok := expired[state]; ok && !compacted[verb] {
-			continue
-		}
-		if c.Reachable++; seen[state] > 0 {
-			c.Seen++
-		} else {
-			c.Missing = append(c.Missing, state)
-		}
-	}
-	slices.Sort(c.Missing)
-	return c
 }

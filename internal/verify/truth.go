@@ -33,7 +33,7 @@ type truth struct {
 	// firsts are the lowest known revisions of each object, by its identity.
 	firsts map[types.UID]int64
 	// values are what the versions are.
-	values map[version]string
+	values map[version]statement
 	// returned are the writes of known revision, and ofObjects those of each object.
 	returned  returnedWrites
 	ofObjects map[history.Key]*returnedWrites
@@ -47,21 +47,35 @@ type truth struct {
 	conflicts []conflict
 }
 
-// conflict is a version of an object that has two values.
+// statement is what an answer tells of a version: its value, or that it is a deletion.
+type statement struct {
+	value   string
+	deleted bool
+	by      teller
+}
+
+func (x statement) String() string {
+	if x.deleted {
+		return "deleted"
+	}
+	return fmt.Sprintf("%q", x.value)
+}
+
+// conflict is a version of an object that two tell differently.
 type conflict struct {
 	version
-	one, other, where string
+	one, other statement
 }
 
 // note notes what a version is. Where two tell it differently, there is a conflict.
-func (t *truth) note(v version, value, half, where string) {
+func (t *truth) note(v version, value, half string, by teller) {
 	if known, ok := t.values[v]; ok {
-		if known != value {
-			t.conflicts = append(t.conflicts, conflict{v, known, value, where})
+		if known.value != value {
+			t.conflicts = append(t.conflicts, conflict{v, known, statement{value: value, by: by}})
 		}
 		return
 	}
-	t.values[v] = value
+	t.values[v] = statement{value: value, by: by}
 	t.shownValues[value] = true
 	state := &history.State{
 		Revision: v.revision, Labels: labels.Set{valueLabel: value, halfLabel: half}, Fields: fields.Set{"metadata.name": v.key.Name},
@@ -72,7 +86,7 @@ func (t *truth) note(v version, value, half, where string) {
 // truthOf makes the history of a resource.
 func (r *run) truthOf(resource string) *truth {
 	t := &truth{
-		writes: map[version]*Write{}, shownValues: map[string]bool{}, deletions: map[*Write]int64{}, values: map[version]string{},
+		writes: map[version]*Write{}, shownValues: map[string]bool{}, deletions: map[*Write]int64{}, values: map[version]statement{},
 	}
 	t.From, t.Through = r.began, r.record.newest()
 	for _, w := range r.record.mu.writes {
@@ -82,7 +96,7 @@ func (r *run) truthOf(resource string) *truth {
 		if w.done() && w.Revision > 0 {
 			v := version{w.Key.Key, w.Revision}
 			t.writes[v] = w
-			t.note(v, w.Value, w.Half, "the answer to a write")
+			t.note(v, w.Value, w.Half, w)
 		}
 	}
 	r.noteReads(t, resource)
@@ -162,7 +176,7 @@ func (r *run) noteReads(t *truth, resource string) {
 		}
 		for i := range read.Objects {
 			o := &read.Objects[i]
-			t.note(version{o.Key, o.Revision}, o.Value, o.Half, "an answer of "+r.servers[read.Server].base)
+			t.note(version{o.Key, o.Revision}, o.Value, o.Half, read)
 		}
 	}
 }
@@ -170,23 +184,27 @@ func (r *run) noteReads(t *truth, resource string) {
 // noteWatches notes the versions in events. An event that says that an object was deleted
 // tells of that only if the watch does not select by labels.
 func (r *run) noteWatches(t *truth, resource string) {
-	deleted := map[version]bool{}
+	deleted := map[version]teller{}
 	for _, w := range r.record.mu.watches {
 		if w.Resource != resource {
 			continue
 		}
-		where := "a watch of " + r.servers[w.Server].base
 		for i := range w.watch.Frames {
 			f := &w.watch.Frames[i]
 			v := version{f.Key, f.Revision}
 			switch {
 			case f.Opaque:
 			case f.Type == history.Added, f.Type == history.Modified:
-				t.note(v, f.Labels[valueLabel], f.Labels[halfLabel], where)
-			case f.Type == history.Deleted && w.Select != selectLabel && !deleted[v]:
-				deleted[v] = true
+				t.note(v, f.Labels[valueLabel], f.Labels[halfLabel], w)
+			case f.Type == history.Deleted && w.Select != selectLabel && deleted[v] == nil:
+				deleted[v] = w
 				t.Changes = append(t.Changes, history.Change{Revision: f.Revision, Key: f.Key})
 			}
+		}
+	}
+	for v, by := range deleted {
+		if known, ok := t.values[v]; ok {
+			t.conflicts = append(t.conflicts, conflict{v, known, statement{deleted: true, by: by}})
 		}
 	}
 }

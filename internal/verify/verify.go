@@ -163,7 +163,7 @@ func (r *run) follow(ctx context.Context) (followers []*follower) {
 // it, but no longer than settleTimeout.
 func (r *run) settle(ctx context.Context, followers []*follower) error {
 	w := &writer{run: r, id: "last", rand: r.random(3000), believed: map[objectKey]string{}}
-	goals := map[string]int64{}
+	goals := map[string]*Write{}
 	for i := range r.fixture.resources {
 		name := r.fixture.resources[i].name
 		rec := &Write{Verb: create, Key: objectKey{name, history.Key{Namespace: r.fixture.namespace, Name: "last"}}, Half: halves[0], Value: "last-" + name}
@@ -173,10 +173,10 @@ func (r *run) settle(ctx context.Context, followers []*follower) error {
 			return nil
 		}
 		r.record.addWrite(rec)
-		goals[name] = rec.Revision
+		goals[name] = rec
 	}
 	for _, f := range followers {
-		f.last <- goals[f.resource]
+		f.last <- goals[f.resource].Revision
 	}
 	timeout, stop := context.WithTimeout(ctx, settleTimeout)
 	defer stop()
@@ -184,7 +184,7 @@ func (r *run) settle(ctx context.Context, followers []*follower) error {
 		select {
 		case <-f.passed:
 		case <-timeout.Done():
-			r.silent = append(r.silent, silence{f.server, f.resource, goals[f.resource]})
+			r.silent = append(r.silent, silence{f.server, goals[f.resource]})
 		}
 	}
 	r.finalReads(ctx)
@@ -196,19 +196,22 @@ func (r *run) settle(ctx context.Context, followers []*follower) error {
 
 // silence says that a server has not told of the last write in settleTimeout.
 type silence struct {
-	server   *server
-	resource string
-	revision int64
+	server *server
+	write  *Write
 }
 
 // finalReads lists everything at each server.
 func (r *run) finalReads(ctx context.Context) {
+	var reading sync.WaitGroup
 	for _, s := range r.servers {
 		for i := range r.fixture.resources {
-			reader := &reader{run: r, id: "final", rand: r.random(4000), servers: []*server{s}}
-			reader.read(ctx, Request{Verb: "list", Resource: r.fixture.resources[i].name, Class: unset, Select: selectAll, Form: formJSON})
+			final := &reader{run: r, id: "final", rand: r.random(4000), servers: []*server{s}}
+			reading.Go(func() {
+				final.read(ctx, Request{Verb: "list", Resource: r.fixture.resources[i].name, Class: unset, Select: selectAll, Form: formJSON})
+			})
 		}
 	}
+	reading.Wait()
 }
 
 // tell shows once a second how far the run is.

@@ -3,6 +3,9 @@ package verify_test
 import (
 	"bytes"
 	"context"
+	"html"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +52,39 @@ func TestRightServer(t *testing.T) {
 	}
 }
 
+// TestStory checks that a history without an order is told in few operations, with what the
+// read should have seen, and that the page has the same story and loads nothing.
+func TestStory(t *testing.T) {
+	t.Parallel()
+	report := verified(t, newFakeAPI(t, "stale"))
+	i := slices.IndexFunc(report.Checks, func(c verify.Check) bool { return c.Promise == verify.Linearizable })
+	violations := report.Checks[i].Violations
+	if len(violations) == 0 {
+		t.Fatalf("stale reads have an order:\n%s", told(t, report))
+	}
+	for _, v := range violations {
+		if n := len(v.Story); n < 2 || n > 8 || !slices.ContainsFunc(v.Story, func(s verify.Step) bool { return s.Should != "" }) {
+			t.Errorf("a story of %d operations: %s: %+v", n, v.Summary, v.Story)
+		}
+	}
+	name := filepath.Join(t.TempDir(), "report.html")
+	if err := report.WritePage(name); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{violations[0].Summary, "right would be", "--seed 1", report.Coverage.Rows[0].Request} {
+		if !strings.Contains(html.UnescapeString(string(page)), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(string(page), "src=") || strings.Contains(string(page), "<link") {
+		t.Error("the page loads something")
+	}
+}
+
 // TestFaultsAreFound has the verifier find each way to break a promise, and name the promise.
 func TestFaultsAreFound(t *testing.T) {
 	t.Parallel()
@@ -61,6 +97,8 @@ func TestFaultsAreFound(t *testing.T) {
 		"future":         verify.NotOlder,
 		"not exact":      verify.Exact,
 		"pages":          verify.Pages,
+		"limit":          verify.Pages,
+		"remaining":      verify.Pages,
 		"list lacks":     verify.States,
 		"stale watch":    verify.Fresh,
 		"no end":         verify.Watching,

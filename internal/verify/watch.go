@@ -150,7 +150,7 @@ func (req *Request) start(namespace string) history.Start {
 		Selection: history.Selection{Namespace: namespace}, Bookmarks: req.Bookmarks,
 		Initial: req.Initial || req.Class == unset || req.Class == zero, End: req.Initial && req.Bookmarks,
 	}
-	if req.Class == known || req.Class == gone {
+	if req.Class == known || req.Class == gone || req.Class == ahead {
 		start.Revision, _ = strconv.ParseInt(req.Version, 10, 64)
 	}
 	switch req.Select {

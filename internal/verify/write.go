@@ -32,13 +32,27 @@ func (w *writer) work(ctx context.Context, period time.Duration) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
-		w.write(ctx, w.pick())
+		key := w.pick()
+		if w.write(ctx, key); w.rand.IntN(2) == 0 {
+			w.readBack(ctx, key)
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// readBack reads at once what the writer may have written, at any server. That finds a server
+// which is behind for a moment only.
+func (w *writer) readBack(ctx context.Context, key objectKey) {
+	req := Request{Verb: "get", Resource: key.resource, Name: key.Name, Class: unset, Form: formJSON}
+	if w.rand.IntN(2) == 0 {
+		req = Request{Verb: "list", Resource: key.resource, Class: unset, Select: selectAll, Form: formJSON}
+	}
+	r := &reader{run: w.run, id: w.id, rand: w.rand, servers: w.run.servers}
+	r.read(ctx, req)
 }
 
 func (w *writer) pick() objectKey {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/resource"
 )
 
@@ -95,6 +96,10 @@ func (s *Filter) classify(e *cache.Event) eventClass {
 		return modified
 	case is:
 		return added
+	case mutation.On(mutation.LeaveModified) && was && e.Entry != nil:
+		return modified
+	case mutation.On(mutation.LeaveUntold) && was && e.Entry != nil, mutation.On(mutation.DeletionUntold) && was && e.Entry == nil:
+		return unrelated
 	case was:
 		return deleted
 	}

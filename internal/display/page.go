@@ -1,0 +1,44 @@
+package display
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"os"
+)
+
+//go:embed page.css
+var pageStyle string
+
+//go:embed head.html
+var pageHead string
+
+// Page makes a page of a template, which begins with {{template "head" "title"}}. The page is
+// one file that loads nothing, and follows the reader's choice of a light or a dark scheme.
+// The template escapes all text.
+func Page(text string, functions template.FuncMap, data any) ([]byte, error) {
+	t, err := template.New("page").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(pageStyle) }}).Funcs(functions).Parse(pageHead + text)
+	if err != nil {
+		return nil, fmt.Errorf("read template of the page: %w", err)
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, data); err != nil {
+		return nil, fmt.Errorf("write page: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// WriteFile writes a file in one piece, so that a full disk leaves no half of it.
+func WriteFile(name string, content []byte) error {
+	temporary := name + ".part"
+	err := os.WriteFile(temporary, content, 0o644)
+	if err == nil {
+		err = os.Rename(temporary, name)
+	}
+	if err != nil {
+		_ = os.Remove(temporary) // it may not be there
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}

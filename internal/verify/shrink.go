@@ -1,0 +1,139 @@
+package verify
+
+import (
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// shrinker cuts a history of one object that has no order down to a few operations that have
+// none either. What it leaves is a proof: each step leaves out operations only so that a
+// history with an order keeps one.
+//
+//   - Operations that were sent after a moment can be left out, and the answers that came
+//     later be forgotten.
+//   - Operations that were answered before all others were sent can be left out, if the
+//     register may hold anything afterwards.
+//   - A read can be left out. A write can, if its value may be found in the register at any
+//     time.
+//
+// The first two are found by bisection, and the last one by trying.
+type shrinker struct{ deadline time.Time }
+
+// shrinkTimeout bounds the time for one history.
+const shrinkTimeout = 2 * time.Second
+
+// shrink returns the operations that are left, in the order in which they were sent.
+func shrink(all []*registerOperation) []*registerOperation {
+	s := &shrinker{deadline: time.Now().Add(shrinkTimeout)}
+	all = slices.Clone(all)
+	sortByCall(all)
+	all = s.shortestPrefix(all)
+	all, start := s.shortestSuffix(all)
+	return s.fewest(all, start)
+}
+
+// fails reports whether the operations certainly have no order.
+func (s *shrinker) fails(all []*registerOperation, x *interference) bool {
+	left := time.Until(s.deadline)
+	return left > 0 && porcupine.CheckOperationsTimeout(x.model(), porcupineOperations(all), left) == porcupine.Illegal
+}
+
+// shortestPrefix leaves out what was sent after the moment at which the history had an order
+// for the last time.
+func (s *shrinker) shortestPrefix(all []*registerOperation) []*registerOperation {
+	nothing := without(nil, registerState{})
+	var moments []time.Duration
+	for _, o := range all {
+		moments = append(moments, o.Returned)
+	}
+	slices.Sort(moments)
+	n := firstTrue(len(moments), func(i int) bool { return s.fails(prefix(all, moments[i]), nothing) })
+	if n == len(moments) {
+		return all
+	}
+	return prefix(all, moments[n])
+}
+
+// prefix is the history as it was at a moment: without operations that were sent later, and
+// without reads that were answered later. Writes that were answered later may have happened
+// or not.
+func prefix(all []*registerOperation, until time.Duration) (cut []*registerOperation) {
+	for _, o := range all {
+		switch {
+		case o.Called > until:
+		case o.Returned <= until || o.unknown:
+			cut = append(cut, o)
+		case !o.read():
+			later := *o
+			later.unknown = true
+			cut = append(cut, &later)
+		}
+	}
+	return cut
+}
+
+// shortestSuffix leaves out what was answered before some moment at which nothing was under
+// way. It returns what the register may hold then.
+func (s *shrinker) shortestSuffix(all []*registerOperation) ([]*registerOperation, registerState) {
+	cuts := quietMoments(all)
+	anything := registerState{anything: true}
+	slices.Reverse(cuts) // the latest first
+	n := firstTrue(len(cuts), func(i int) bool { return s.fails(suffix(all, cuts[i]), without(nil, anything)) })
+	if n == len(cuts) {
+		return all, registerState{}
+	}
+	return suffix(all, cuts[n]), anything
+}
+
+// suffix is what was sent from a quiet moment on, and writes before whose outcome is not
+// known: they may happen later.
+func suffix(all []*registerOperation, cut int) []*registerOperation {
+	before := slices.DeleteFunc(slices.Clone(all[:cut]), func(o *registerOperation) bool { return !o.unknown })
+	return append(before, all[cut:]...)
+}
+
+// quietMoments are the indexes of operations that were sent after all before them had been
+// answered, those of unknown outcome aside.
+func quietMoments(all []*registerOperation) (cuts []int) {
+	last := time.Duration(-1)
+	for i, o := range all {
+		if i > 0 && o.Called > last {
+			cuts = append(cuts, i)
+		}
+		if !o.unknown {
+			last = max(last, o.Returned)
+		}
+	}
+	return cuts
+}
+
+// firstTrue is the least i below n for which f is true, or n. If f is true for one i it is for
+// all larger ones.
+func firstTrue(n int, f func(int) bool) int {
+	low, high := 0, n
+	for low < high {
+		if middle := (low + high) / 2; f(middle) {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return low
+}
+
+// fewest leaves out one operation after another, until none can be spared.
+func (s *shrinker) fewest(all []*registerOperation, start registerState) []*registerOperation {
+	var left []*registerOperation
+	for tried := true; tried; {
+		tried = false
+		for i := len(all) - 1; i >= 0; i-- {
+			rest := slices.Delete(slices.Clone(all), i, i+1)
+			if gone := append(slices.Clone(left), all[i]); s.fails(rest, without(gone, start)) {
+				all, left, tried = rest, gone, true
+			}
+		}
+	}
+	return all
+}

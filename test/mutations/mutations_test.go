@@ -1,0 +1,88 @@
+//go:build mutations
+
+// Package mutations breaks the server on purpose, in every way that package mutation has, and
+// checks that `millrace verify` finds it, and that it finds nothing at a server that is whole.
+// Only the build tag mutations has such servers: see `make verify-mutations`.
+package mutations
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/mutation"
+	"github.com/millrace/millrace/internal/verify"
+	"github.com/millrace/millrace/test/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// TestMutations is not parallel: a mutation is chosen by the environment.
+func TestMutations(t *testing.T) {
+	t.Run("none", func(t *testing.T) {
+		report := verified(t, start(t, ""), whole)
+		if report.Violations() > 0 {
+			_ = report.Write(t.Output())
+			t.Errorf("%d violations at a server that is whole", report.Violations())
+		}
+	})
+	for _, row := range mutation.Table() {
+		t.Run(row.Name, func(t *testing.T) {
+			server := start(t, row.Name)
+			server.Signal(mutation.Arm)
+			var report *verify.Report
+			for _, duration := range durations() {
+				report = verified(t, server, duration)
+				if v := find(report, &row); v != nil {
+					t.Logf("%s: %d violations in %.0f s, as in %q: %s", row.Name, report.Violations(), report.Seconds, v.Promise, v.Summary)
+					return
+				}
+			}
+			_ = report.Write(t.Output())
+			t.Errorf("not found as one of %q: %s", row.Promise, row.Breaks)
+		})
+	}
+}
+
+// find returns a violation that names the mutation, nil if there is none.
+func find(report *verify.Report, row *mutation.Row) *verify.Violation {
+	for i := range report.Checks {
+		check := &report.Checks[i]
+		if string(check.Promise) != row.Promise {
+			continue
+		}
+		if n := slices.IndexFunc(check.Violations, func(v verify.Violation) bool { return strings.HasPrefix(v.Summary, row.Guarantee) }); n >= 0 {
+			return &check.Violations[n]
+		}
+	}
+	return nil
+}
+
+// whole is how long the server that is whole is verified.
+const whole = 20 * time.Second
+
+// durations are how long a mutation is looked for: a second time if it was not found, and for
+// less than a minute in all. A slow machine has fewer events.
+func durations() []time.Duration { return []time.Duration{10 * time.Second, 45 * time.Second} }
+
+// start starts a server with a mutation, which is still to be armed.
+func start(t *testing.T, name string) *harness.Server {
+	t.Helper()
+	t.Setenv(mutation.Variable, name)
+	return harness.Start(t, harness.ShortTempDir(t))
+}
+
+// verified verifies a server.
+func verified(t *testing.T, s *harness.Server, duration time.Duration) *verify.Report {
+	t.Helper()
+	report, err := verify.Run(t.Context(), verify.Config{
+		Servers: []*rest.Config{s.Config()}, Duration: duration, Writers: 4, Readers: 4, Watchers: 16, Rate: 100, Keys: 12, Seed: 1,
+	})
+	if report == nil {
+		t.Fatal(err)
+	}
+	return report
+}
