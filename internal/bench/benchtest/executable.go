@@ -98,6 +98,7 @@ func serveCommand() *cobra.Command {
 	cmd.Flags().IntVar(&port, "secure-port", 0, "")
 	cmd.Flags().String("feature-gates", "", "")
 	cmd.Flags().Bool("encode-ahead", true, "")
+	cmd.Flags().Bool("transcode", true, "")
 	return cmd
 }
 

@@ -18,6 +18,8 @@ import (
 const (
 	ReadPathMillrace   = "millrace"
 	ReadPathKubernetes = "kubernetes"
+	// ReadPathEncoded is ReadPathMillrace with all objects encoded by Kubernetes.
+	ReadPathEncoded = "millrace-encoded"
 	// ReadPathStock is a kube-apiserver that was built from Kubernetes' own modules.
 	ReadPathStock = "kube-apiserver"
 )
@@ -68,7 +70,7 @@ func CompareFlags() []string {
 
 // Validate checks the flags.
 func (o *Options) Validate() error {
-	all := []string{ReadPathMillrace, ReadPathKubernetes}
+	all := []string{ReadPathMillrace, ReadPathEncoded, ReadPathKubernetes}
 	if o.Stock != "" && o.ExternalEtcd {
 		all = append(all, ReadPathStock)
 	}
@@ -210,12 +212,16 @@ func (b *Testbed) Start(ctx context.Context, readPath, log string) (*Server, err
 		etcd = []string{b.etcdFlag()}
 	}
 	port := "--secure-port=" + strconv.Itoa(b.port)
-	if readPath == ReadPathStock {
+	serve := []string{"serve", "--data-dir=" + b.data(), "--read-path=" + readPath}
+	switch readPath {
+	case ReadPathStock:
 		cfg.executable = b.Config.Stock
 		cfg.args = slices.Concat(stockArgs(filepath.Join(b.data(), "pki")), []string{port}, etcd)
-	} else {
-		cfg.args = slices.Concat([]string{"serve", "--data-dir=" + b.data(), "--read-path=" + readPath, port}, etcd, b.Config.serverArgs)
+		return startServer(ctx, cfg)
+	case ReadPathEncoded:
+		serve = []string{"serve", "--data-dir=" + b.data(), "--read-path=" + ReadPathMillrace, "--transcode=false"}
 	}
+	cfg.args = slices.Concat(serve, []string{port}, etcd, b.Config.serverArgs)
 	return startServer(ctx, cfg)
 }
 
