@@ -12,7 +12,7 @@ const acceptMetadata = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 // informerForms are the values of --forms. The first one is the default.
 func informerForms() []streamForm {
-	return []informerForm{
+	return []streamForm{
 		{name: "json", accept: testbed.AcceptJSON},
 		{name: "json-gzip", accept: testbed.AcceptJSON, encoding: testbed.EncodingGzip},
 		{name: "protobuf", accept: acceptWatchProtobuf},
