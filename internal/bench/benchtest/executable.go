@@ -99,6 +99,7 @@ func serveCommand() *cobra.Command {
 	cmd.Flags().String("feature-gates", "", "")
 	cmd.Flags().Bool("encode-ahead", true, "")
 	cmd.Flags().Bool("transcode", true, "")
+	cmd.Flags().Duration("request-timeout", 0, "")
 	return cmd
 }
 

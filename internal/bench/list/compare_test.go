@@ -195,7 +195,7 @@ func TestCompareColdReaders(t *testing.T) {
 			t.Fatalf("got %+v", s)
 		}
 		plain, zipped := s.Readers[0], s.Readers[1]
-		if plain.PeakBytes < plain.BeforeBytes || plain.AfterBytes <= 0 || plain.Seconds <= 0 || zipped.BodyBytes <= 0 || plain.BodyBytes < 2*zipped.BodyBytes {
+		if plain.Whole != 5 || zipped.Whole != 5 || plain.PeakBytes < plain.BeforeBytes || plain.AfterBytes <= 0 || plain.Seconds <= 0 || zipped.BodyBytes <= 0 || plain.BodyBytes < 2*zipped.BodyBytes {
 			t.Errorf("got %+v", s.Readers)
 		}
 	}

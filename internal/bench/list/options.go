@@ -177,6 +177,9 @@ func (o *options) setCold(isSet func(string) bool) {
 		o.memoryLists, o.chosen.sections[listMemory] = 0, false
 	}
 	o.AddServerArg("--encode-ahead=false")
+	if o.coldReaders > 0 { // All are to be whole, however long they take.
+		o.AddCommonArg("--request-timeout=" + o.plan.Timeout.String())
+	}
 }
 
 // chooseData removes from fill what the chosen workloads and sections do not need.

@@ -14,13 +14,19 @@ import (
 // readersResult is what the LISTs of many clients cost a server that was just started, if
 // all are sent at once.
 type readersResult struct {
-	Workload    string  `json:"workload"`
+	Workload string `json:"workload"`
+	// Whole counts the LISTs that were whole. Servers cut off those that take longer than
+	// they allow.
+	Whole       int     `json:"whole"`
 	BodyBytes   int64   `json:"bodyBytes"`
 	BeforeBytes int64   `json:"beforeBytes"` // RSS before the LISTs, with the clients' connections
 	PeakBytes   int64   `json:"peakBytes"`   // RSS during the LISTs
 	AfterBytes  int64   `json:"afterBytes"`  // RSS once the server was idle again
 	CPUMillis   float64 `json:"cpuMillis"`   // of the server, for all LISTs
 	Seconds     float64 `json:"seconds"`     // until the last LIST ended
+
+	// FirstFailure is the error of the first client whose LIST was not whole.
+	FirstFailure string `json:"firstFailure,omitempty"`
 
 	Error string `json:"error,omitempty"` // not empty: nothing was measured
 }
@@ -58,10 +64,7 @@ func listAtOnce(ctx context.Context, l *load.Loader, w load.Workload, clients in
 		return res, err
 	}
 	start := time.Now()
-	res.BeforeBytes, res.PeakBytes, err = l.Meter.PeakDuring(func() (err error) {
-		res.BodyBytes, err = fetchAll(ctx, l, w, conns)
-		return err
-	})
+	res.BeforeBytes, res.PeakBytes, err = l.Meter.PeakDuring(func() error { return res.fetchAll(ctx, l, w, conns) })
 	if err != nil {
 		return res, err
 	}
@@ -76,28 +79,29 @@ func listAtOnce(ctx context.Context, l *load.Loader, w load.Workload, clients in
 	return res, err
 }
 
-// fetchAll sends one LIST over each connection, and returns the size of the bodies. The first
+// fetchAll sends one LIST over each connection, and counts those that were whole. The first
 // body is validated, and the others must have its size.
-func fetchAll(ctx context.Context, l *load.Loader, w load.Workload, conns []*testbed.Conn) (int64, error) {
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	sizes := make([]int64, len(conns))
+func (res *readersResult) fetchAll(ctx context.Context, l *load.Loader, w load.Workload, conns []*testbed.Conn) error {
+	sizes, failures := make([]int64, len(conns)), make([]error, len(conns))
 	var group sync.WaitGroup
 	for i, conn := range conns {
-		group.Go(func() {
-			var err error
-			if sizes[i], err = fetchOne(ctx, l, w, conn, i == 0); err != nil {
-				fail(err)
-			}
-		})
+		group.Go(func() { sizes[i], failures[i] = fetchOne(ctx, l, w, conn, i == 0) })
 	}
 	group.Wait()
-	for _, size := range sizes {
-		if size < sizes[0]-stalledSlack || size > sizes[0]+stalledSlack {
-			fail(fmt.Errorf("run %s: a body of %d bytes, where the first had %d", w.Name, size, sizes[0]))
+	for i, size := range sizes {
+		err := failures[i]
+		switch {
+		case err != nil:
+		case res.Whole > 0 && (size < res.BodyBytes-stalledSlack || size > res.BodyBytes+stalledSlack):
+			err = fmt.Errorf("run %s: a body of %d bytes, where another had %d", w.Name, size, res.BodyBytes)
+		default:
+			res.Whole, res.BodyBytes = res.Whole+1, size
+		}
+		if err != nil && res.FirstFailure == "" {
+			res.FirstFailure = err.Error()
 		}
 	}
-	return sizes[0], context.Cause(ctx)
+	return context.Cause(ctx)
 }
 
 func fetchOne(ctx context.Context, l *load.Loader, w load.Workload, conn *testbed.Conn, validate bool) (int64, error) {
@@ -120,7 +124,7 @@ func fetchOne(ctx context.Context, l *load.Loader, w load.Workload, conn *testbe
 func (r *report) readersTable() render.TitledTable {
 	t := render.TitledTable{
 		Title: fmt.Sprintf("%d clients that LIST at once, as soon as a server is ready; CPU and seconds are those of all LISTs", r.ColdReaders),
-		Table: render.Table{Columns: render.ColumnsOf("workload", "server", "body", "RSS ready", "peak", "above ready", "RSS after", "CPU s", "s")},
+		Table: render.Table{Columns: render.ColumnsOf("workload", "server", "whole", "body", "RSS ready", "peak", "above ready", "RSS after", "CPU s", "s")},
 	}
 	if len(r.Servers) == 0 {
 		return t
@@ -131,7 +135,7 @@ func (r *report) readersTable() render.TitledTable {
 				continue
 			}
 			m := &s.Readers[i]
-			t.Table.Add(m.Workload, s.Name, render.FormatBytes(m.BodyBytes), render.FormatBytes(m.BeforeBytes), render.FormatBytes(m.PeakBytes),
+			t.Table.Add(m.Workload, s.Name, fmt.Sprint(m.Whole), render.FormatBytes(m.BodyBytes), render.FormatBytes(m.BeforeBytes), render.FormatBytes(m.PeakBytes),
 				render.FormatBytes(m.PeakBytes-m.BeforeBytes), render.FormatBytes(m.AfterBytes),
 				render.FormatNumber(m.CPUMillis/1000), render.FormatNumber(m.Seconds))
 		}

@@ -96,6 +96,11 @@ func (r *report) addNotes() {
 		if s.Stalled != nil && s.Stalled.FirstFailure != "" {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: first LIST that was not whole: %s", s.Name, listStalled, s.Stalled.FirstFailure))
 		}
+		for _, m := range s.Readers {
+			if m.FirstFailure != "" {
+				r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: first LIST that was not whole: %s", s.Name, m.Workload, m.FirstFailure))
+			}
+		}
 	}
 	r.Notes = append(r.Notes, load.ServerResults{Name: "floor", Results: r.Floor}.Failures()...)
 	r.Notes = append(r.Notes, c.Differences()...)

@@ -29,7 +29,8 @@ type Options struct {
 	ReadPaths []string
 	// Stock is the program of ReadPathStock.
 	Stock        string
-	serverArgs   []string
+	serverArgs   []string // for servers of this binary
+	commonArgs   []string // for kube-apiserver too
 	ReadyTimeout time.Duration
 	workDir      string // empty: a temporary directory
 	keep         bool   // the temporary directory stays
@@ -60,8 +61,11 @@ func (o *Options) AddProcessFlags(f *pflag.FlagSet, when string) {
 	f.BoolVar(&o.keep, "keep", false, when+"keep the temporary directory")
 }
 
-// AddServerArg adds an argument for every server.
+// AddServerArg adds an argument for every server of this binary.
 func (o *Options) AddServerArg(arg string) { o.serverArgs = append(o.serverArgs, arg) }
+
+// AddCommonArg adds an argument for every server, which kube-apiserver has too.
+func (o *Options) AddCommonArg(arg string) { o.commonArgs = append(o.commonArgs, arg) }
 
 // CompareFlags are the flags of AddFlags, which need --compare.
 func CompareFlags() []string {
@@ -216,12 +220,12 @@ func (b *Testbed) Start(ctx context.Context, readPath, log string) (*Server, err
 	switch readPath {
 	case ReadPathStock:
 		cfg.executable = b.Config.Stock
-		cfg.args = slices.Concat(stockArgs(filepath.Join(b.data(), "pki")), []string{port}, etcd)
+		cfg.args = slices.Concat(stockArgs(filepath.Join(b.data(), "pki")), []string{port}, etcd, b.Config.commonArgs)
 		return startServer(ctx, cfg)
 	case ReadPathEncoded:
 		serve = []string{"serve", "--data-dir=" + b.data(), "--read-path=" + ReadPathMillrace, "--transcode=false"}
 	}
-	cfg.args = slices.Concat(serve, []string{port}, etcd, b.Config.serverArgs)
+	cfg.args = slices.Concat(serve, []string{port}, etcd, b.Config.commonArgs, b.Config.serverArgs)
 	return startServer(ctx, cfg)
 }
 
