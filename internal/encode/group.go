@@ -128,6 +128,9 @@ func (f *Form) measure(own, inherited *slot) (size int64) {
 	}
 	own.build.Lock()
 	defer own.build.Unlock()
+	if n := own.plainSize.Load(); n > 0 {
+		return n // Another reader has measured it.
+	}
 	if own.copyable() {
 		return 0 // The segment is made of what there is.
 	}

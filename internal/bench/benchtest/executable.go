@@ -98,6 +98,8 @@ func serveCommand() *cobra.Command {
 	cmd.Flags().IntVar(&port, "secure-port", 0, "")
 	cmd.Flags().String("feature-gates", "", "")
 	cmd.Flags().Bool("encode-ahead", true, "")
+	cmd.Flags().Bool("transcode", true, "")
+	cmd.Flags().Duration("request-timeout", 0, "")
 	return cmd
 }
 

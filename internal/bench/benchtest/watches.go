@@ -1,7 +1,9 @@
 package benchtest
 
 import (
+	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
@@ -128,6 +130,18 @@ func (f *Watches) send(selector, name string, object []byte) {
 	}
 }
 
+// Frame returns the frame of a MODIFIED event, given as JSON. It has the event's type and stamp,
+// and padding.
+func Frame(event []byte) []byte {
+	body := append([]byte{1<<3 | 2, byte(len("MODIFIED"))}, "MODIFIED"...)
+	body = append(body, make([]byte, 600)...)
+	if at := bytes.Index(event, []byte(testbed.StampMark)); at >= 0 {
+		body = append(body, testbed.StampMarkProtobuf...)
+		body = append(body, event[at+len(testbed.StampMark):][:testbed.StampDigits]...)
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+}
+
 func (f *Watches) watch(w http.ResponseWriter, r *http.Request, part watchedPart) {
 	stream := make(chan []byte, 1000)
 	f.mu.Lock()
@@ -153,6 +167,9 @@ func (f *Watches) watch(w http.ResponseWriter, r *http.Request, part watchedPart
 		case <-r.Context().Done():
 			return
 		case event := <-stream:
+			if strings.HasPrefix(r.Header.Get("Accept"), testbed.AcceptProtobuf) {
+				event = Frame(event)
+			}
 			for range 1 + f.ExtraCopies {
 				out.Write(event)
 			}

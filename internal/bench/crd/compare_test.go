@@ -86,7 +86,7 @@ func TestFlagErrors(t *testing.T) {
 		{"--samples=0", "--samples=0"},
 		{"--rest=-1s", "--rest=-1s"},
 		{"--timeout=0s", "--timeout=0s"},
-		{"--read-paths=etcd", "choose among millrace, kubernetes, each once"},
+		{"--read-paths=etcd", "choose among millrace, millrace-encoded, kubernetes, each once"},
 		{"--skip-fill", "unknown flag"},
 		{"--from=/nowhere", "read report"},
 	} {

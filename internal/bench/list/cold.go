@@ -12,17 +12,21 @@ import (
 // coldRest is how long a server must have been idle before its first request.
 const coldRest = time.Second
 
-// measureCold measures the first and the second request of each workload. Servers take
-// turns, each time in a process of their own.
+// measureCold measures the first and the second request of each workload, or the first ones
+// of many clients at once. Servers take turns, each time in a process of their own.
 func (c *comparisonRun) measureCold(ctx context.Context) error {
 	c.report.Servers = make([]serverReport, len(c.opts.ReadPaths))
 	for i, path := range c.opts.ReadPaths {
 		c.report.Servers[i].Name = path
 	}
+	measure := c.measureFirst
+	if c.opts.coldReaders > 0 {
+		measure = c.measureReaders
+	}
 	for _, spec := range c.opts.chosen.specs {
 		for i := range c.report.Servers {
 			s := &c.report.Servers[i]
-			err := c.onFreshServer(ctx, s, spec.name, func(l *load.Loader) error { return c.measureFirst(ctx, l, s, spec) })
+			err := c.onFreshServer(ctx, s, spec.name, func(l *load.Loader) error { return measure(ctx, l, s, spec) })
 			if err != nil {
 				return err
 			}
@@ -51,9 +55,12 @@ func (c *comparisonRun) measureFirst(ctx context.Context, l *load.Loader, s *ser
 	return c.sectionError(ctx, nil)
 }
 
-// coldTable has the first and the second request of each workload. The ratios are those of
-// the CPU to that of the first server.
+// coldTable has the first and the second request of each workload, nil if neither was
+// measured. The ratios are those of the CPU to that of the first server.
 func (r *report) coldTable() *render.Table {
+	if len(r.Servers[0].Results) == 0 {
+		return nil
+	}
 	t := &render.Table{Columns: render.ColumnsOf("workload", "bytes")}
 	for i, s := range r.Servers {
 		for _, title := range []string{"first CPU ms", "second CPU ms", "first ms", "peak"} {
@@ -83,5 +90,8 @@ func (r *report) coldTable() *render.Table {
 
 // coldLine describes the load in the footer of a report of --cold.
 func (r *report) coldLine() string {
+	if r.ColdReaders > 0 {
+		return fmt.Sprintf("%s, each workload on a server that was started for it and has encoded nothing ahead", r.Protocol)
+	}
 	return fmt.Sprintf("%s, first and second request of a server that was started for them, once it was idle for %s; peak is that of the second", r.Protocol, coldRest)
 }

@@ -27,6 +27,7 @@ fills, and a server that writes the same bytes from memory: the floor. With
   millrace bench list --compare --external-etcd --workloads=default,list-rss
   millrace bench list --compare --external-etcd --workloads=list-stalled
   millrace bench list --compare --external-etcd --cold --workloads=pods-json,pods-protobuf
+  millrace bench list --compare --external-etcd --cold --cold-readers=64 --workloads=pods-json
   millrace bench list --from report.json -o svg > report.svg`,
 	}
 	testbed.Subcommand{
@@ -58,7 +59,7 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 func newReport(o *options) *report {
 	r := &report{Started: time.Now(), Machine: testbed.ThisMachine(), Protocol: "HTTP/2",
 		ResourceVersions: o.resourceVersions, Plan: o.plan}
-	r.ExternalEtcd, r.Cold = o.ExternalEtcd, o.cold
+	r.ExternalEtcd, r.Cold, r.ColdReaders = o.ExternalEtcd, o.cold, o.coldReaders
 	if o.http1 {
 		r.Protocol = "HTTP/1.1"
 	}

@@ -94,6 +94,11 @@ func (c *comparisonRun) onFreshServer(ctx context.Context, s *serverReport, sect
 	if s.StartMillis == 0 {
 		s.StartMillis, s.Version = render.Millis(run.Startup), run.Target.Version(ctx)
 	}
+	if c.opts.cold {
+		if err := s.addStart(run); err != nil {
+			return err
+		}
+	}
 	l := c.loader(run.Target, run.PID(), s.Name)
 	if err := os.MkdirAll(l.CaptureDir, 0o755); err != nil {
 		return fmt.Errorf("create work directory: %w", err)

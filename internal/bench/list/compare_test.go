@@ -170,8 +170,43 @@ func TestCompareCold(t *testing.T) {
 	if text := got.text("markdown"); !strings.Contains(text, "kubernetes first/millrace") || !strings.Contains(text, "| pods-protobuf |") {
 		t.Errorf("got %s", text)
 	}
+	for _, s := range got.Servers {
+		if len(s.Starts) != 2 || s.Starts[0].Millis <= 0 || s.Starts[0].RSSBytes <= 0 || s.Starts[1].PeakBytes < s.Starts[1].RSSBytes {
+			t.Errorf("starts: %+v", s.Starts)
+		}
+	}
 	_, _, err = run(t, quickArgs("--compare", "--read-paths=millrace,kube-apiserver")...)
 	if err == nil || !strings.Contains(err.Error(), "--read-paths") {
 		t.Errorf("a kube-apiserver that nothing names: %v", err)
+	}
+}
+
+func TestCompareColdReaders(t *testing.T) {
+	out, progress, err := run(t, quickArgs("--compare", "--cold", "--cold-readers=5", "--workloads=pods-json,pods-json-gzip", "-o=json")...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress)
+	}
+	var got report
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range got.Servers {
+		if len(s.Readers) != 2 || len(s.Starts) != 2 || len(s.Results) != 0 {
+			t.Fatalf("got %+v", s)
+		}
+		plain, zipped := s.Readers[0], s.Readers[1]
+		if plain.Whole != 5 || zipped.Whole != 5 || plain.PeakBytes < plain.BeforeBytes || plain.AfterBytes <= 0 || plain.Seconds <= 0 || zipped.BodyBytes <= 0 || plain.BodyBytes < 2*zipped.BodyBytes {
+			t.Errorf("got %+v", s.Readers)
+		}
+	}
+	text := got.text("markdown")
+	for _, want := range []string{"5 clients that LIST at once", "| pods-json-gzip | kubernetes |", "until it is ready, medians", "| millrace | 2 |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	out, _, err = run(t, quickArgs("--compare", "--cold", "--cold-readers=2", "--workloads=pods-json", "--read-paths=millrace", "--server-arg=--break=list")...)
+	if err == nil {
+		t.Errorf("a server that ends with the first LIST was measured:\n%s", out)
 	}
 }

@@ -24,6 +24,9 @@ type options struct {
 
 	compare bool
 	cold    bool
+	// coldReaders is how many clients of --cold send the first request at once. 0 stands for
+	// one client, whose second request is measured too.
+	coldReaders int
 	testbed.Options
 	fill testbed.FillConfig
 
@@ -54,6 +57,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
 	o.Options.AddFlags(f)
 	f.BoolVar(&o.cold, "cold", false, "with --compare: measure the first and the second request of each workload, on a server that was started for it and has encoded nothing ahead")
+	f.IntVar(&o.coldReaders, "cold-readers", 0, "with --cold: send each workload over so many connections at once, as soon as the server is ready, and measure its memory")
 	f.IntVar(&o.fill.Nodes, "nodes", 1000, "with --compare: nodes to fill in")
 	f.IntVar(&o.fill.Pods, "pods", 10000, "with --compare: pods to fill in")
 	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "with --compare: size of a pod as JSON")
@@ -130,7 +134,7 @@ func (o *options) validateNumbers() error {
 		{Flag: "server-pid", Value: o.serverPID, Min: 0}, {Flag: "nodes", Value: o.fill.Nodes, Min: 1}, {Flag: "pods", Value: o.fill.Pods, Min: 1},
 		{Flag: "namespaces", Value: o.fill.Namespaces, Min: 1}, {Flag: "concurrency", Value: o.plan.Concurrency, Min: 0}, {Flag: "requests", Value: o.plan.Requests, Min: 0},
 		{Flag: "warmup", Value: o.plan.Warmup, Min: 1}, {Flag: "list-memory", Value: o.memoryLists, Min: listsByDefault},
-		{Flag: "list-rss", Value: o.rssLists, Min: 1}, {Flag: "secrets", Value: o.fill.Secrets, Min: 1},
+		{Flag: "cold-readers", Value: o.coldReaders, Min: 0}, {Flag: "list-rss", Value: o.rssLists, Min: 1}, {Flag: "secrets", Value: o.fill.Secrets, Min: 1},
 	}); err != nil {
 		return err
 	}
@@ -152,6 +156,8 @@ func (o *options) validateCompare(isSet func(string) bool) error {
 	}
 	if o.cold {
 		o.setCold(isSet)
+	} else if o.coldReaders > 0 {
+		return errors.New("--cold-readers needs --cold")
 	}
 	for _, size := range []struct{ flag, value string }{{"pod-size", o.fill.PodSize}, {"secret-size", o.fill.SecretSize}} {
 		if _, err := fill.ParseSize(size.value); err != nil {
@@ -171,6 +177,9 @@ func (o *options) setCold(isSet func(string) bool) {
 		o.memoryLists, o.chosen.sections[listMemory] = 0, false
 	}
 	o.AddServerArg("--encode-ahead=false")
+	if o.coldReaders > 0 { // All are to be whole, however long they take.
+		o.AddCommonArg("--request-timeout=" + o.plan.Timeout.String())
+	}
 }
 
 // chooseData removes from fill what the chosen workloads and sections do not need.
@@ -200,7 +209,7 @@ func (o *options) chooseData(isSet func(string) bool) error {
 }
 
 func (o *options) validateSingle(isSet func(string) bool) error {
-	for _, flag := range append(testbed.CompareFlags(), "cold", "nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size") {
+	for _, flag := range append(testbed.CompareFlags(), "cold", "cold-readers", "nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size") {
 		if isSet(flag) {
 			return fmt.Errorf("--%s needs --compare", flag)
 		}

@@ -22,7 +22,7 @@ func (r *report) text(format string) string {
 // sectionTables are the tables of all sections. Those of sections that did not run have
 // no rows.
 func (r *report) sectionTables() []render.TitledTable {
-	return []render.TitledTable{r.memoryTable(), r.rssTable(), r.stalledTable()}
+	return []render.TitledTable{r.startTable(), r.readersTable(), r.memoryTable(), r.rssTable(), r.stalledTable()}
 }
 
 func (r *report) memoryTable() render.TitledTable {

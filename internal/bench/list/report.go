@@ -18,6 +18,7 @@ type report struct {
 	ResourceVersions []string            `json:"resourceVersions,omitempty"`
 	Plan             load.Plan           `json:"plan"`
 	Cold             bool                `json:"cold,omitempty"` // coldTable is what it has
+	ColdReaders      int                 `json:"coldReaders,omitempty"`
 	ExternalEtcd     bool                `json:"externalEtcd,omitempty"`
 	Data             *testbed.FillConfig `json:"data,omitempty"` // filled in by this run
 	Subject          sampleObjects       `json:"subject,omitzero"`
@@ -32,11 +33,14 @@ type serverReport struct {
 	Name        string         `json:"name"`
 	Version     string         `json:"version"`
 	StartMillis float64        `json:"startMillis,omitempty"` // from start to ready
+	Starts      []startReport  `json:"starts,omitempty"`      // all of --cold
 	IdleBytes   int64          `json:"idleBytes,omitempty"`   // RSS before the first request
 	Results     []load.Result  `json:"results"`
 	Memory      *memoryResult  `json:"listMemory,omitempty"`
 	RSS         *rssResult     `json:"listRSS,omitempty"`
 	Stalled     *stalledResult `json:"listStalled,omitempty"`
+	// Readers has a result for each workload of --cold-readers.
+	Readers []readersResult `json:"readers,omitempty"`
 }
 
 // failedSections lists the sections that could not be measured, with the reasons.
@@ -55,6 +59,9 @@ func (s *serverReport) failedSections() []string {
 	}
 	if s.Stalled != nil {
 		add(listStalled, s.Stalled.Error)
+	}
+	for _, m := range s.Readers {
+		add(m.Workload, m.Error)
 	}
 	return failed
 }
@@ -88,6 +95,11 @@ func (r *report) addNotes() {
 		}
 		if s.Stalled != nil && s.Stalled.FirstFailure != "" {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: first LIST that was not whole: %s", s.Name, listStalled, s.Stalled.FirstFailure))
+		}
+		for _, m := range s.Readers {
+			if m.FirstFailure != "" {
+				r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: first LIST that was not whole: %s", s.Name, m.Workload, m.FirstFailure))
+			}
 		}
 	}
 	r.Notes = append(r.Notes, load.ServerResults{Name: "floor", Results: r.Floor}.Failures()...)

@@ -14,6 +14,9 @@ const (
 	StampKey = "bench.millrace.io/sent"
 	// StampMark stands right before the stamp in an event's JSON.
 	StampMark = StampKey + `":"`
+	// StampMarkProtobuf stands right before the stamp in an event's protobuf: behind the
+	// key come the tag of a map entry's value and its length.
+	StampMarkProtobuf = StampKey + "\x12\x13"
 	// StampDigits is the length of every stamp.
 	StampDigits = 19
 )

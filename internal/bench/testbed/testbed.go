@@ -18,6 +18,8 @@ import (
 const (
 	ReadPathMillrace   = "millrace"
 	ReadPathKubernetes = "kubernetes"
+	// ReadPathEncoded is ReadPathMillrace with all objects encoded by Kubernetes.
+	ReadPathEncoded = "millrace-encoded"
 	// ReadPathStock is a kube-apiserver that was built from Kubernetes' own modules.
 	ReadPathStock = "kube-apiserver"
 )
@@ -27,7 +29,8 @@ type Options struct {
 	ReadPaths []string
 	// Stock is the program of ReadPathStock.
 	Stock        string
-	serverArgs   []string
+	serverArgs   []string // for servers of this binary
+	commonArgs   []string // for kube-apiserver too
 	ReadyTimeout time.Duration
 	workDir      string // empty: a temporary directory
 	keep         bool   // the temporary directory stays
@@ -58,8 +61,11 @@ func (o *Options) AddProcessFlags(f *pflag.FlagSet, when string) {
 	f.BoolVar(&o.keep, "keep", false, when+"keep the temporary directory")
 }
 
-// AddServerArg adds an argument for every server.
+// AddServerArg adds an argument for every server of this binary.
 func (o *Options) AddServerArg(arg string) { o.serverArgs = append(o.serverArgs, arg) }
+
+// AddCommonArg adds an argument for every server, which kube-apiserver has too.
+func (o *Options) AddCommonArg(arg string) { o.commonArgs = append(o.commonArgs, arg) }
 
 // CompareFlags are the flags of AddFlags, which need --compare.
 func CompareFlags() []string {
@@ -68,7 +74,7 @@ func CompareFlags() []string {
 
 // Validate checks the flags.
 func (o *Options) Validate() error {
-	all := []string{ReadPathMillrace, ReadPathKubernetes}
+	all := []string{ReadPathMillrace, ReadPathEncoded, ReadPathKubernetes}
 	if o.Stock != "" && o.ExternalEtcd {
 		all = append(all, ReadPathStock)
 	}
@@ -230,12 +236,16 @@ func (b *Testbed) startOn(ctx context.Context, readPath, log string, on int, dat
 		etcd = []string{b.etcdFlag()}
 	}
 	port := "--secure-port=" + strconv.Itoa(on)
-	if readPath == ReadPathStock {
+	serve := []string{"serve", "--data-dir=" + data, "--read-path=" + readPath}
+	switch readPath {
+	case ReadPathStock:
 		cfg.executable = b.Config.Stock
-		cfg.args = slices.Concat(stockArgs(filepath.Join(b.data(), "pki")), []string{port}, etcd)
-	} else {
-		cfg.args = slices.Concat([]string{"serve", "--data-dir=" + data, "--read-path=" + readPath, port}, etcd, b.Config.serverArgs)
+		cfg.args = slices.Concat(stockArgs(filepath.Join(b.data(), "pki")), []string{port}, etcd, b.Config.commonArgs)
+		return startServer(ctx, cfg)
+	case ReadPathEncoded:
+		serve = []string{"serve", "--data-dir=" + data, "--read-path=" + ReadPathMillrace, "--transcode=false"}
 	}
+	cfg.args = slices.Concat(serve, []string{port}, etcd, b.Config.commonArgs, b.Config.serverArgs)
 	return startServer(ctx, cfg)
 }
 

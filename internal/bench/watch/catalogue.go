@@ -18,6 +18,7 @@ const (
 	watchAll    watchedObjects = iota // each watcher: all config maps of a namespace
 	watchNames                        // each watcher: one config map, by its name
 	watchNodes                        // each watcher: the pods of one node
+	watchPods                         // each watcher: all pods
 	watchShards                       // each watcher: a share of all pods
 	watchFloor                        // each watcher: the event that the floor sends
 )
@@ -40,10 +41,11 @@ type eventWorkload struct {
 
 	kind     watchedObjects
 	watchers int
-	pods     int // written in turn, for watchShards
+	pods     int // written in turn, for watchPods and watchShards
 	conns    int // 0: one for streamsPerConnection watchers
 	rate     float64
 	http1    bool
+	accept   string // empty: JSON
 	encoding string
 	stalled  bool // one of the watchers reads nothing
 	// recordStreams is set if one goroutine of the floor sends to all connections.
@@ -62,6 +64,7 @@ func eventWorkloads() []eventWorkload {
 	floor := eventWorkload{kind: watchFloor, watchers: 1000, rate: 20, byDefault: true, group: "floor"}
 	names := eventWorkload{kind: watchNames, rate: 100, byDefault: true, group: "names"}
 	nodes := eventWorkload{kind: watchNodes, rate: 50, byDefault: true, group: "nodes"}
+	one := eventWorkload{kind: watchPods, watchers: 1, rate: 50, pods: 200, group: "one"}
 	shards := eventWorkload{kind: watchShards, rate: 100, pods: 1000, group: "shards"}
 	specs := []eventWorkload{
 		all.with("all-h2-20", "everybody watches 20 config maps, over 20 HTTP/2 connections", func(s *eventWorkload) { s.conns, s.floor = 20, "floor-h2-20" }),
@@ -78,6 +81,9 @@ func eventWorkloads() []eventWorkload {
 	for _, n := range []int{1000, 5000} {
 		specs = append(specs, nodes.with(fmt.Sprintf("nodes-%d", n), "everybody watches the pods of one node", func(s *eventWorkload) { s.watchers = n }))
 	}
+	specs = append(specs,
+		one.with("one-json", "one client watches all pods", func(*eventWorkload) {}),
+		one.with("one-protobuf", "as one-json, in protobuf", func(s *eventWorkload) { s.accept = acceptWatchProtobuf }))
 	specs = append(specs, shards.with("shards-1", "one client watches all pods", func(s *eventWorkload) { s.watchers = 1 }))
 	for _, n := range []int{16, 64} {
 		specs = append(specs, shards.with(fmt.Sprintf("shards-%d", n), "each client watches a share of all pods", func(s *eventWorkload) { s.watchers, s.pair = n, "shards-1" }))
@@ -96,11 +102,11 @@ func (s eventWorkload) with(name, description string, change func(*eventWorkload
 	return s
 }
 
-// scaled returns s with the numbers of watchers and connections multiplied. The number of
-// shards stays, and that of pods is multiplied.
+// scaled returns s with the numbers of watchers and connections multiplied. Of workloads that
+// write to a number of pods, that number is multiplied instead.
 func (s eventWorkload) scaled(by float64) eventWorkload {
 	times := func(n int) int { return max(1, int(float64(n)*by+0.5)) }
-	if s.kind == watchShards {
+	if s.pods > 0 {
 		s.pods, s.conns = times(s.pods), s.watchers
 		return s
 	}
@@ -122,7 +128,7 @@ type informerWorkload struct {
 	// more memory for them than machines have.
 	firstServerOnly bool
 	// form is set by inForms.
-	form informerForm
+	form streamForm
 }
 
 const watchListGroup = "watchlist"
@@ -189,7 +195,7 @@ func (c choice) needsShards() bool {
 }
 
 // writesPods reports whether the workload writes to pods, not to config maps.
-func (s eventWorkload) writesPods() bool { return s.kind == watchNodes || s.kind == watchShards }
+func (s eventWorkload) writesPods() bool { return s.kind == watchNodes || s.pods > 0 }
 
 // shardsFlag has a server serve shards.
 const shardsFlag = "feature-gates=ShardedListAndWatch=true"
@@ -213,7 +219,7 @@ func workloadHelp() string {
 		}
 		line(s.name, description, s.byDefault)
 	}
-	line("all-*, floor, names, nodes, shards, "+watchListGroup, "all whose names begin so", false)
+	line("all-*, floor, names, nodes, one, shards, "+watchListGroup, "all whose names begin so", false)
 	line(testbed.DefaultWorkloads, "what is marked so; it can be combined with others", false)
 	line(testbed.AllWorkloads, "all of these", false)
 	return b.String()
@@ -236,6 +242,8 @@ func (s eventWorkload) uris(pods []testbed.PodSample, resourceVersion string) []
 		case watchNodes:
 			path = podsPath
 			query.Set("fieldSelector", "spec.nodeName="+pods[i].Spec.NodeName)
+		case watchPods:
+			path = podsPath
 		case watchShards:
 			path = podsPath
 			if s.watchers > 1 {
@@ -267,10 +275,10 @@ func (s eventWorkload) set() string {
 
 // objects is how many objects are written in turn.
 func (s eventWorkload) objects() int {
-	switch s.kind {
-	case watchAll:
+	switch {
+	case s.kind == watchAll:
 		return allObjects
-	case watchShards:
+	case s.pods > 0:
 		return s.pods
 	}
 	return s.watchers

@@ -34,6 +34,7 @@ This process and the server have a file open for each connection: ulimit -n must
 allow for 1,100 of them, and for more with --scale.`,
 		Example: `  millrace bench watch --compare
   millrace bench watch --compare --workloads=all-h2-20,floor-h2-20,gzip --duration=5s
+  millrace bench watch --compare --workloads=one --pod-size=17KB --read-paths=millrace,millrace-encoded,kubernetes
   millrace bench watch --compare --workloads=watchlist --secrets=100 -o json > report.json
   millrace bench watch --workloads=names-1000 --server-pid=1234
   millrace bench watch --from report.json -o markdown`,

@@ -50,7 +50,7 @@ func (b *bench) fill(ctx context.Context, bed *testbed.Testbed, f testbed.FillCo
 func (b *bench) compareEvents(ctx context.Context, bed *testbed.Testbed) error {
 	chosen := b.opts.chosen
 	if n := chosen.nodes(); n > 0 {
-		if err := b.fill(ctx, bed, testbed.FillConfig{Nodes: n, Pods: n, PodSize: "4KB", Namespaces: 1}); err != nil {
+		if err := b.fill(ctx, bed, testbed.FillConfig{Nodes: n, Pods: n, PodSize: b.opts.podSize, Namespaces: 1}); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ type informerRun struct {
 	uri    string
 	log    *testbed.Progress
 	// form is set by measure. The zero value is JSON.
-	form informerForm
+	form streamForm
 }
 
 // informerTotals is what one informer has received.
@@ -191,7 +191,7 @@ func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo i
 			return fmt.Errorf("decode watch-list: %w", err)
 		}
 	}
-	scanner, done := r.form.scanner(), false
+	scanner, done := r.form.endScanner(), false
 	buf, start := make([]byte, informerRead), time.Now()
 	for !done {
 		n, err := body.Read(buf)
@@ -237,7 +237,7 @@ func (r *informerRun) capture(ctx context.Context, dir string) (floor.Body, erro
 	if err != nil {
 		return floor.Body{}, fmt.Errorf("create capture: %w", err)
 	}
-	r.form = informerForm{}
+	r.form = streamForm{}
 	err = errors.Join(r.read(ctx, &informerTotals{}, f), f.Close())
 	if err != nil {
 		return floor.Body{}, fmt.Errorf("capture a watch-list: %w", err)

@@ -39,6 +39,7 @@ type options struct {
 
 	compare bool
 	testbed.Options
+	podSize    string
 	secrets    int
 	secretSize string
 	forms      []string
@@ -60,6 +61,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
 	o.Options.AddFlags(f)
+	f.StringVar(&o.podSize, "pod-size", "4KB", "with --compare: size of a pod as JSON, for the workloads that write to pods")
 	f.IntVar(&o.secrets, "secrets", 400, "with --compare and "+watchListGroup+": secrets to fill in")
 	f.StringVar(&o.secretSize, "secret-size", "1MB", "with --compare and "+watchListGroup+": size of a secret as JSON")
 
@@ -121,14 +123,16 @@ func (o *options) validateCompare(isSet func(string) bool) error {
 			return fmt.Errorf("--%s and --compare exclude each other", flag)
 		}
 	}
-	if _, err := fill.ParseSize(o.secretSize); err != nil {
-		return fmt.Errorf("--secret-size=%s: %w", o.secretSize, err)
+	for _, size := range []struct{ flag, value string }{{"pod-size", o.podSize}, {"secret-size", o.secretSize}} {
+		if _, err := fill.ParseSize(size.value); err != nil {
+			return fmt.Errorf("--%s=%s: %w", size.flag, size.value, err)
+		}
 	}
 	return o.Options.Validate()
 }
 
 func (o *options) validateSingle(isSet func(string) bool) error {
-	for _, flag := range append(testbed.CompareFlags(), "secrets", "secret-size", "turns") {
+	for _, flag := range append(testbed.CompareFlags(), "pod-size", "secrets", "secret-size", "turns") {
 		if isSet(flag) {
 			return fmt.Errorf("--%s needs --compare", flag)
 		}

@@ -147,15 +147,15 @@ func eventRow(name string, groups []columnGroup, wide bool) []string {
 // ratio compares two column groups, given by their indices.
 type ratio struct{ of, to int }
 
-// ratios compare the second server with the first, and each server with the floor.
+// ratios compare the other servers with the first, and each server with the floor.
 func ratios(groups []columnGroup) []ratio {
 	var all []ratio
 	servers := len(groups)
 	if servers > 0 && groups[servers-1].floor {
 		servers--
 	}
-	if servers == 2 {
-		all = append(all, ratio{1, 0})
+	for i := 1; i < servers; i++ {
+		all = append(all, ratio{i, 0})
 	}
 	for i := range servers {
 		if servers < len(groups) {

@@ -24,7 +24,7 @@ type runner struct {
 	meter  *testbed.Meter // nil: the server's process id is unknown
 	plan   plan
 	log    *testbed.Progress
-	pods   []testbed.PodSample // one of each node, for watchNodes and watchShards
+	pods   []testbed.PodSample // one of each node, for workloads that write to pods
 	writer *testbed.Writer     // nil: the target is the floor
 
 	writeMicrosAlone map[writeKey]float64 // CPU for a write without watchers
@@ -75,7 +75,7 @@ func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 			return result{}, err
 		}
 	}
-	g := newWatcherGroup(ctx, t, s.encoding)
+	g := newWatcherGroup(ctx, t, streamForm{accept: s.accept, encoding: s.encoding})
 	defer g.close()
 	before, err := r.meter.ReadIfKnown()
 	if err != nil {

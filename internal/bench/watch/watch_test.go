@@ -173,7 +173,7 @@ func TestFaultyServersFail(t *testing.T) {
 }
 
 func TestAwaitEvents(t *testing.T) {
-	c := newWatcherGroup(t.Context(), nil, "")
+	c := newWatcherGroup(t.Context(), nil, streamForm{})
 	defer c.close()
 	c.arrivedEvents.Store(2)
 	if err := c.await(2, time.Minute); err != nil {
@@ -200,7 +200,7 @@ func TestStalledWatcherBlocksServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newWatcherGroup(t.Context(), target, "")
+	c := newWatcherGroup(t.Context(), target, streamForm{})
 	if err := c.openStalled("/"); err != nil {
 		t.Fatal(err)
 	}
@@ -275,6 +275,7 @@ func TestChoose(t *testing.T) {
 		{[]string{"names"}, []string{"names-1000", "names-4000", "names-8000"}},
 		{[]string{"shards-64"}, []string{"shards-1", "shards-64"}},
 		{[]string{"shards"}, []string{"shards-1", "shards-16", "shards-64"}},
+		{[]string{"one"}, []string{"one-json", "one-protobuf"}},
 		{[]string{"floor"}, []string{"floor-h2-20", "floor-h2-1000", "floor-h1", "floor-tls"}},
 		{[]string{"watchlist"}, []string{"watchlist-16", "watchlist-64", "watchlist-128", "watchlist-512"}},
 		{[]string{"watchlist-512", "nodes-1000"}, []string{"nodes-1000", "watchlist-512"}},
@@ -285,8 +286,8 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	byDefault, err := choose(nil)
-	const shards = 3
-	if err != nil || len(names(byDefault)) != len(eventWorkloads())-shards+1 {
+	const others = 5 // shards and one
+	if err != nil || len(names(byDefault)) != len(eventWorkloads())-others+1 {
 		t.Errorf("default is %q, %v", names(byDefault), err)
 	}
 	out, _, err := run(t, "watch", "--workloads=help")
@@ -307,6 +308,7 @@ func TestScaled(t *testing.T) {
 		{eventWorkload{watchers: 4000}, 1, 4000, 40},
 		{eventWorkload{watchers: 4050}, 1, 4050, 41},
 		{eventWorkload{kind: watchShards, watchers: 16, pods: 1000}, 0.1, 16, 16},
+		{eventWorkload{kind: watchPods, watchers: 1, pods: 1000}, 0.1, 1, 1},
 	} {
 		if got := c.spec.scaled(c.by); got.watchers != c.watchers || got.conns != c.conns {
 			t.Errorf("%+v by %g: %d watchers, %d connections", c.spec, c.by, got.watchers, got.conns)
@@ -329,8 +331,10 @@ func TestFlagErrors(t *testing.T) {
 		{"--turns=0 --compare", "--turns=0"},
 		{"--keep", "--keep needs --compare"},
 		{"--compare --kubeconfig=x", "exclude each other"},
-		{"--compare --read-paths=etcd", "choose among millrace, kubernetes, each once"},
+		{"--compare --read-paths=etcd", "choose among millrace, millrace-encoded, kubernetes, each once"},
 		{"--compare --secret-size=large", "--secret-size=large"},
+		{"--compare --pod-size=large", "--pod-size=large"},
+		{"--pod-size=17KB", "--pod-size needs --compare"},
 		{"--compare --skip-fill", "--work-dir"},
 		{"--compare --scale=100 --workloads=all-h2-1000", "raise ulimit -n"},
 		{"--from=/nowhere", "read report"},

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -32,11 +33,11 @@ const (
 // Watchers share only two counters. Spans stay with each watcher until close, because
 // thousands of goroutines must not contend for one slice.
 type watcherGroup struct {
-	target   *testbed.Target
-	encoding string // Accept-Encoding; empty: none
-	ctx      context.Context
-	fail     context.CancelCauseFunc
-	group    sync.WaitGroup // one for each watcher
+	target *testbed.Target
+	form   streamForm
+	ctx    context.Context
+	fail   context.CancelCauseFunc
+	group  sync.WaitGroup // one for each watcher
 
 	arrivedEvents atomic.Int64 // at all watchers
 	measuredSince atomic.Int64 // events with this stamp or a later one are measured; 0: none
@@ -53,8 +54,8 @@ type watcher struct {
 }
 
 // newWatcherGroup returns a group without watchers. The caller must call close.
-func newWatcherGroup(ctx context.Context, t *testbed.Target, encoding string) *watcherGroup {
-	g := &watcherGroup{target: t, encoding: encoding}
+func newWatcherGroup(ctx context.Context, t *testbed.Target, form streamForm) *watcherGroup {
+	g := &watcherGroup{target: t, form: form}
 	g.ctx, g.fail = context.WithCancelCause(ctx)
 	return g
 }
@@ -115,11 +116,11 @@ const compressWatchHeader = "X-Millrace-Compress-Watch"
 
 // watch sends a request and returns when the header of the answer has arrived.
 func (g *watcherGroup) watch(l *connection, uri string) (*http.Response, error) {
-	req, err := g.target.NewRequest(g.ctx, testbed.Request{URI: uri, Accept: testbed.AcceptJSON, Encoding: g.encoding})
+	req, err := g.target.NewRequest(g.ctx, testbed.Request{URI: uri, Accept: cmp.Or(g.form.accept, testbed.AcceptJSON), Encoding: g.form.encoding})
 	if err != nil {
 		return nil, err
 	}
-	if g.encoding != "" {
+	if g.form.encoding != "" {
 		req.Header.Set(compressWatchHeader, "1")
 	}
 	resp, err := testbed.Send(l.rt, req)
@@ -157,7 +158,7 @@ func (w *watcher) read(resp *http.Response) error {
 	if resp.Header.Get("Content-Encoding") == testbed.EncodingGzip {
 		body, err = gzip.NewReader(body)
 	}
-	scanner := testbed.EventScanner{Mark: []byte(testbed.StampMark), ValueBytes: testbed.StampDigits}
+	scanner := w.group.form.stampScanner()
 	buf := make([]byte, readSize)
 	for err == nil {
 		var n int

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"flag"
 	"math/rand"
+	goruntime "runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,116 +13,196 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/transcode"
 )
 
-var inputsFlag = flag.Int("inputs", 20_000, "edited objects that TestEditedObjects sends; 100,000,000 take some hours")
+var inputsFlag = flag.Int("inputs", 20_000, "edited objects that TestEditedObjects sends; runs with other seeds add up, and 100,000,000 take hours")
 
-// TestEditedObjects edits the stored bytes of random objects of all versions, one field each
-// time, and sends them in JSON and protobuf: they are equal to Kubernetes' bytes, or left to
-// Kubernetes. Objects with one fingerprint must be all equal or all different.
+const (
+	// maxPart bounds the inputs of a part, so that all processors have work until the end.
+	maxPart = 20_000
+	// editsOfSeed is how many edited objects come of one random object.
+	editsOfSeed = 200
+	// editsAtOnce bounds how many edits an object gets at once.
+	editsAtOnce = 3
+	// maxGrowth bounds how many times larger than the random object edited ones become.
+	maxGrowth = 2
+	// maxKnown is how many fingerprints a sender may know. Proofs forget them at some number,
+	// and refuse to prove any when too many are refuted.
+	maxKnown = 10_000
+	// editedGCPercent lets the heap grow. It has little but garbage.
+	editedGCPercent = 1000
+)
+
+// TestEditedObjects edits the stored bytes of random objects of all versions, and sends them
+// in JSON and protobuf: they are equal to Kubernetes' bytes, or left to Kubernetes. Objects
+// with one fingerprint must be all equal or all different.
 //
 // Its inputs are of more use than FuzzStored's: edits keep the lengths around a field right, so
 // most are read, and compared in a form. Those that the transcoder leaves to Kubernetes are not
 // encoded.
+//
+// It logs once a minute how far it is. The numbers of runs with different seeds add up, so a
+// long run may be made of short ones.
 func TestEditedObjects(t *testing.T) {
-	var compared atomic.Int64
-	var group sync.WaitGroup
-	began, queue := time.Now(), make(chan *version, len(versions()))
-	known := 0
-	for _, v := range versions() {
-		if v.tables != nil {
-			queue <- v
-			known++
-		}
+	defer debug.SetGCPercent(debug.SetGCPercent(editedGCPercent))
+	run := &editedRun{t: t, began: time.Now()}
+	parts := editedParts(*inputsFlag)
+	queue := make(chan editedPart, len(parts))
+	for _, part := range parts {
+		queue <- part
 	}
 	close(queue)
-	for range 2 {
+	var group sync.WaitGroup
+	for range goruntime.GOMAXPROCS(0) {
 		group.Go(func() {
-			for v := range queue {
-				compared.Add(sendEdited(t, v, *inputsFlag/known+1))
+			for part := range queue {
+				run.send(part)
 			}
 		})
 	}
-	group.Wait()
-	t.Logf("%d objects, of which %d were compared in a form, %.0f a second", *inputsFlag, compared.Load(), float64(*inputsFlag)/time.Since(began).Seconds())
-	if compared.Load() < int64(*inputsFlag)/10 {
-		t.Errorf("only %d of %d objects were compared in a form", compared.Load(), *inputsFlag)
+	ended := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(ended)
+	}()
+	run.logUntil(ended)
+	if inputs, compared := run.inputs.Load(), run.compared.Load(); inputs < int64(*inputsFlag) || compared < inputs/10 {
+		t.Errorf("only %d of %d objects were compared in a form", compared, inputs)
 	}
 }
 
-// sendEdited sends n edited objects of a version, and returns how often one was compared.
-func sendEdited(t *testing.T, v *version, n int) int64 {
-	source := rand.NewSource(*seedFlag)
-	r, filler := rand.New(source), fuzzer.FuzzerFor(v.funcs, source, v.codecs)
-	s := newEditedSender(t, v)
-	const edits, atOnce = 50, 3
-	for n > 0 {
-		seed := unwrap(t, v, v.random(t, filler, r.Intn(4) > 0))
-		for range min(n, edits) {
-			edited := seed
-			for range 1 + r.Intn(atOnce) {
-				edited = edit(nil, edited, r)
+// editedPart is a number of inputs of one version. Its random numbers are its own.
+type editedPart struct {
+	version *version
+	inputs  int
+	seed    int64
+}
+
+// editedParts divides n inputs among the versions that have tables.
+func editedParts(n int) []editedPart {
+	var known []*version
+	for _, v := range versions() {
+		if v.tables != nil {
+			known = append(known, v)
+		}
+	}
+	var parts []editedPart
+	for left := n/len(known) + 1; left > 0; left -= maxPart {
+		for _, v := range known {
+			parts = append(parts, editedPart{version: v, inputs: min(left, maxPart), seed: *seedFlag<<16 + int64(len(parts))})
+		}
+	}
+	return parts
+}
+
+// editedRun counts what its goroutines send.
+type editedRun struct {
+	t                *testing.T
+	began            time.Time
+	inputs, compared atomic.Int64
+}
+
+// logUntil logs once a minute, and at the end, how far the run is.
+func (r *editedRun) logUntil(ended <-chan struct{}) {
+	minute := time.NewTicker(time.Minute)
+	defer minute.Stop()
+	for {
+		state := "so far"
+		select {
+		case <-ended:
+			state = "in all"
+		case <-minute.C:
+		}
+		inputs := r.inputs.Load()
+		r.t.Logf("seed %d: %d objects %s, compared in a form %d times, %.0f a second", *seedFlag, inputs, state, r.compared.Load(), float64(inputs)/time.Since(r.began).Seconds())
+		if state == "in all" {
+			return
+		}
+	}
+}
+
+// send sends the edited objects of a part.
+func (r *editedRun) send(part editedPart) {
+	v, source := part.version, rand.NewSource(part.seed)
+	random, filler := rand.New(source), fuzzer.FuzzerFor(v.funcs, source, v.codecs)
+	s := newEditedSender(r.t, v)
+	for left := part.inputs; left > 0; left -= editsOfSeed {
+		object := unwrap(r.t, v, v.random(r.t, filler, random.Intn(4) > 0))
+		inputs, largest, before := min(left, editsOfSeed), maxGrowth*len(object), s.compared
+		for range inputs {
+			edited := object
+			for range 1 + random.Intn(editsAtOnce) {
+				edited = edit(nil, edited, random)
 			}
-			s.send(t, edited)
+			if equal := s.send(r.t, edited); equal && len(edited) <= largest && random.Intn(8) == 0 {
+				object = edited
+			}
 		}
-		n -= edits
+		r.inputs.Add(int64(inputs))
+		r.compared.Add(s.compared - before)
 		if s.lanes[0].proofs.Counts().Proven > maxKnown {
-			s = newEditedSender(t, v)
+			s = newEditedSender(r.t, v)
 		}
 	}
-	return s.compared
 }
-
-// maxKnown is how many fingerprints a sender may know. Proofs forget them at some number, and
-// refuse to prove any when too many are refuted.
-const maxKnown = 10_000
 
 // editedSender sends objects of one version in both forms.
 type editedSender struct {
 	version  *version
 	lanes    []*lane
-	out      []byte
 	compared int64
+	// out and encoded are buffers.
+	out     []byte
+	encoded bytes.Buffer
 }
 
 func newEditedSender(t *testing.T, v *version) *editedSender {
 	return &editedSender{version: v, lanes: []*lane{newLane(t, v, transcode.ObjectJSON), newLane(t, v, transcode.ObjectProtobuf)}}
 }
 
-// send sends an object, given without its envelope.
-func (s *editedSender) send(t *testing.T, content []byte) {
+// send sends an object, given without its envelope. It reports whether the object was compared
+// in all forms, and equal.
+func (s *editedSender) send(t *testing.T, content []byte) (equal bool) {
 	e := &resource.Entry{Key: "ns/name", Revision: revision, Value: wrap(t, s.version, content)}
+	// Both forms are of one object, which encoders do not change.
+	decode := sync.OnceValues(func() (runtime.Object, error) { return s.version.decode(e) })
+	equal = true
 	for _, l := range s.lanes {
 		before := l.proofs.Counts()
-		var want []byte
+		compared := false
 		got, err := l.transcoder.Append(s.out[:0], e, func(dst []byte) ([]byte, error) {
 			if c := l.proofs.Counts(); c.Declined > before.Declined || c.Refuted > before.Refuted {
 				return dst, nil
 			}
-			obj, err := l.version.decode(e)
+			obj, err := decode()
 			if err != nil {
 				return dst, err
 			}
-			var buf bytes.Buffer
-			if err := l.encoder.Encode(obj, &buf); err != nil {
+			s.encoded.Reset()
+			if err := l.encoder.Encode(obj, &s.encoded); err != nil {
 				return dst, err
 			}
-			s.compared++
-			want = buf.Bytes()
-			return append(dst, want...), nil
+			compared = true
+			return append(dst, s.encoded.Bytes()...), nil
 		})
 		s.out = got
-		if want != nil && err == nil && !bytes.Equal(got, want) {
-			t.Errorf("%v: sent %q, want %q", l.version.kind, got, want)
+		if compared {
+			s.compared++
+			if !bytes.Equal(got, s.encoded.Bytes()) {
+				t.Errorf("%v: sent %q, want %q", l.version.kind, got, s.encoded.Bytes())
+			}
 		}
+		equal = equal && compared && err == nil && l.proofs.Counts().Different == before.Different
 		if l.alarm.text != "" {
 			t.Errorf("%v: objects with one fingerprint were equal and different: %s: %x", l.version.kind, l.alarm.text, content)
 			l.alarm.text = ""
 		}
 	}
+	return equal
 }
 
 // edit appends a message to dst in which one field is another one. Lengths around it are
