@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	endpointmetrics "k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
@@ -53,6 +54,9 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 		return passedConnection
 	}
 	s.wake.notify = s.puller.Wake
+	if c, ok := s.puller.(interface{ GoAway() }); ok && !isOwn(req) {
+		s.wake.goAway, s.wake.connection = c.GoAway, req.RemoteAddr
+	}
 	s.requested = newRequestedBookmarks(&q.bookmarks, s.puller, req.RemoteAddr)
 	if err == nil {
 		filter := watch.Filter{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Shard: q.shard}
@@ -81,6 +85,12 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	s.w, s.endObservation = q.observe(w, req, "WATCH")
 	q.session = s
 	return ""
+}
+
+// isOwn reports whether a request is this server's own, over the network.
+func isOwn(req *http.Request) bool {
+	u, ok := request.UserFrom(req.Context())
+	return ok && u.GetName() == user.APIServerUser
 }
 
 // puller returns the side of the connection that takes a watch's bytes, nil if the
