@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/millrace/millrace/internal/cache"
@@ -117,14 +116,17 @@ type otherServers struct {
 	excess chan int
 }
 
-// runOtherServers has the servers know each other until the server is told to end, which is
-// when ending is over.
-func (s *Server) runOtherServers(ending context.Context, tier *readTier, config *rest.Config) func(context.Context) {
+// runOtherServers returns a function that has servers know each other until this one is told
+// to end, which is when serving is over.
+func (s *Server) runOtherServers(serving context.Context, tier *readTier, server runnable) func(context.Context) {
 	return func(ctx context.Context) {
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
-		defer context.AfterFunc(ending, stop)()
-		config := rest.CopyConfig(config)
+		defer context.AfterFunc(serving, stop)()
+		if !s.knowsOthers(tier.backends) || server.WaitReady(ctx) != nil {
+			return
+		}
+		config := server.Loopback()
 		config.UserAgent, config.QPS = "millrace-servers", -1
 		client, err := coordinationclient.NewForConfig(config)
 		if err != nil {

@@ -233,13 +233,7 @@ func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server runnab
 			tier.tier.Warm(ctx)
 		}
 	})()
-	if s.knowsOthers(b) {
-		defer runUntilStopped(ctx, func(running context.Context) {
-			if server.WaitReady(running) == nil {
-				s.runOtherServers(ctx, tier, server.Loopback())(running)
-			}
-		})()
-	}
+	defer runUntilStopped(ctx, s.runOtherServers(ctx, tier, server))()
 	return s.run(ctx, server)
 }
 
