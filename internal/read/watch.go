@@ -54,9 +54,7 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 		return passedConnection
 	}
 	s.wake.notify = s.puller.Wake
-	if c, ok := s.puller.(interface{ GoAway() }); ok && !isOwn(req) {
-		s.wake.goAway, s.wake.connection = c.GoAway, req.RemoteAddr
-	}
+	s.setGoAway()
 	s.requested = newRequestedBookmarks(&q.bookmarks, s.puller, req.RemoteAddr)
 	if err == nil {
 		filter := watch.Filter{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Shard: q.shard}
@@ -85,6 +83,13 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	s.w, s.endObservation = q.observe(w, req, "WATCH")
 	q.session = s
 	return ""
+}
+
+// setGoAway lets the watch be sent away, if its connection has a way to ask for that.
+func (s *watchSession) setGoAway() {
+	if c, ok := s.puller.(interface{ GoAway() }); ok && !isOwn(s.req) {
+		s.wake.goAway, s.wake.connection = c.GoAway, s.req.RemoteAddr
+	}
 }
 
 // isOwn reports whether a request is this server's own, over the network.
