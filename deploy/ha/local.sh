@@ -29,7 +29,7 @@ for n in 1 2 3; do
 done
 
 # run NAME COMMAND... starts a program, whose output goes to a file.
-pids=
+pids= etcd_pids=
 run() {
   name=$1
   shift
@@ -39,8 +39,11 @@ run() {
 }
 finish() {
   trap - EXIT INT TERM
-  for pid in $pids; do kill "$pid" 2>/dev/null || true; done
-  wait
+  # Servers need etcd until they have ended.
+  for group in "$pids" "$etcd_pids"; do
+    for pid in $group; do kill "$pid" 2>/dev/null || true; done
+    for pid in $group; do wait "$pid" || true; done
+  done
 }
 trap finish EXIT
 trap 'exit 130' INT
@@ -55,6 +58,7 @@ for n in 1 2 3; do
     --peer-client-cert-auth --peer-trusted-ca-file="$pki/etcd-ca.crt" --peer-cert-file="$pki/etcd.crt" --peer-key-file="$pki/etcd.key" \
     --log-level=warn
 done
+etcd_pids=$pids pids=
 
 # serve N runs a server, again whenever it ends.
 serve() {
@@ -77,7 +81,8 @@ serve_once() {
     --service-account-issuer=https://kubernetes.default.svc.cluster.local \
     --service-account-key-file="$pki/service-account.pub" --service-account-signing-key-file="$pki/service-account.key" \
     --service-cluster-ip-range=10.96.0.0/12 --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
-    --enable-bootstrap-token-auth --allow-privileged --shutdown-delay-duration=10s
+    --enable-bootstrap-token-auth --allow-privileged --shutdown-delay-duration=10s \
+    --feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false # their identity is the host's name
 }
 for n in 1 2 3; do
   serve $n &
@@ -86,7 +91,7 @@ done
 
 # The configuration is that of the manifests, with this machine's addresses.
 sed -e "s/bind :6443/bind 127.0.0.1:$port/" -e "s/bind :8404/bind 127.0.0.1:$((port + 11))/" \
-  -e 's/ resolvers dns init-addr none//' -e '/^resolvers/,/^$/d' -e '/prometheus-exporter/d' \
+  -e 's/ resolvers dns init-addr none//' -e '/^resolvers/,/^$/d' -e '/prometheus-exporter/d' -e 's/maxconn 20000/maxconn 2000/' \
   -e "s/server-0\.server\.[a-z.-]*:6443/127.0.0.1:$((port + 1))/" \
   -e "s/server-1\.server\.[a-z.-]*:6443/127.0.0.1:$((port + 2))/" \
   -e "s/server-2\.server\.[a-z.-]*:6443/127.0.0.1:$((port + 3))/" "$here/haproxy.cfg" >"$dir/haproxy.cfg"

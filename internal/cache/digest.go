@@ -65,18 +65,37 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// digestAt returns the digest of the resource at a revision that the cache has reached:
-// the newest one with the later events undone. ErrExpired says that these events are
-// incomplete or too many.
-func (r *Resource) digestAt(revision int64) (Digest, error) {
+// maxDigestUndo is the largest number of events that are undone for a digest. They take 50
+// ms (docs/bench/cache.md).
+const maxDigestUndo = 100_000
+
+// digestUndo is the digest of a resource, and the later events that have to be undone.
+type digestUndo struct {
+	prefix string
+	digest Digest
+	events []Event
+}
+
+// digestUndo returns the newest digest, and the events behind a revision that the cache has
+// reached. ErrExpired says that these are incomplete or too many.
+func (r *Resource) digestUndo(revision int64) (u digestUndo, err error) {
+	u.prefix = r.spec.Prefix
 	if now := r.state.Load(); now.revision <= revision {
-		return now.digest, nil
+		u.digest = now.digest
+		return u, nil
 	}
-	var d Digest
-	err := r.log.undo(revision, func() { d = r.state.Load().digest }, func(e *Event) {
-		d = d.subtract(objectDigest(r.spec.Prefix, e.Entry)).Add(objectDigest(r.spec.Prefix, e.Previous))
-	})
-	return d, err
+	u.events, err = r.log.eventsAfter(revision, maxDigestUndo, func() { u.digest = r.state.Load().digest })
+	return u, err
+}
+
+// undone returns the digest as it was before the events.
+func (u *digestUndo) undone() Digest {
+	d := u.digest
+	for i := range u.events {
+		e := &u.events[i]
+		d = d.subtract(objectDigest(u.prefix, e.Entry)).Add(objectDigest(u.prefix, e.Previous))
+	}
+	return d
 }
 
 // Digest returns the digest of all objects, those of no resource included, and the revision
@@ -84,31 +103,40 @@ func (r *Resource) digestAt(revision int64) (Digest, error) {
 func (c *Cache) Digest() (d Digest, revision int64, err error) {
 	c.write.Lock()
 	defer c.write.Unlock()
-	d, err = c.digestAtLocked(c.write.applied)
-	return d, c.write.applied, err
+	undo, err := c.digestUndoLocked(c.write.applied)
+	return sumUndone(undo), c.write.applied, err
 }
 
-// DigestAt returns the digest of all objects at a revision. The error is ErrNotReached, or
-// ErrExpired if the logs do not reach back to the revision. The feed waits meanwhile: some
-// 50 ns for each event since the revision.
+// DigestAt returns the digest of all objects at a revision: the newest one with the later
+// events undone. The error is ErrNotReached, or ErrExpired if the logs do not reach back to
+// the revision. The feed waits only while references to the events are copied.
 func (c *Cache) DigestAt(revision int64) (Digest, error) {
 	c.write.Lock()
-	defer c.write.Unlock()
-	return c.digestAtLocked(revision)
+	undo, err := c.digestUndoLocked(revision)
+	c.write.Unlock()
+	return sumUndone(undo), err
 }
 
-func (c *Cache) digestAtLocked(revision int64) (sum Digest, err error) {
+func (c *Cache) digestUndoLocked(revision int64) ([]digestUndo, error) {
 	if !c.loaded.Load() || revision > c.write.applied {
-		return sum, ErrNotReached
+		return nil, ErrNotReached
 	}
-	for _, r := range append(c.Resources(), c.unclaimed) {
-		d, err := r.digestAt(revision)
-		if err != nil {
-			return Digest{}, err
+	all := append(c.Resources(), c.unclaimed)
+	undo := make([]digestUndo, len(all))
+	for i, r := range all {
+		var err error
+		if undo[i], err = r.digestUndo(revision); err != nil {
+			return nil, err
 		}
-		sum = sum.Add(d)
 	}
-	return sum, nil
+	return undo, nil
+}
+
+func sumUndone(undo []digestUndo) (sum Digest) {
+	for i := range undo {
+		sum = sum.Add(undo[i].undone())
+	}
+	return sum
 }
 
 // Digest returns the digest of the resource's newest state.

@@ -41,7 +41,7 @@ func (l *Reload) End(revision int64) error {
 	if revision > c.write.applied {
 		return fmt.Errorf("reload %s at revision %d: %w", r.spec.GroupResource, revision, ErrNotReached)
 	}
-	events, err := r.log.eventsAfter(revision, func() {})
+	events, err := r.log.eventsAfter(revision, maxDigestUndo, func() {})
 	if err != nil {
 		return fmt.Errorf("reload %s at revision %d: %w", r.spec.GroupResource, revision, err)
 	}

@@ -132,7 +132,7 @@ func (r *Resource) replaceLocked(loaded []change, revision, changedAt int64, too
 // still have the revision.
 func (r *Resource) At(revision int64) (Snapshot, error) {
 	var now *state
-	events, err := r.log.eventsAfter(revision, func() { now = r.state.Load() })
+	events, err := r.log.eventsAfter(revision, maxUndo, func() { now = r.state.Load() })
 	if err != nil {
 		return Snapshot{}, err
 	}
