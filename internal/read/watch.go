@@ -53,8 +53,7 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	if s.puller = puller(w, req); s.puller == nil {
 		return passedConnection
 	}
-	s.wake.notify = s.puller.Wake
-	s.setGoAway()
+	s.setWake()
 	s.requested = newRequestedBookmarks(&q.bookmarks, s.puller, req.RemoteAddr)
 	if err == nil {
 		filter := watch.Filter{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Shard: q.shard}
@@ -85,8 +84,10 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	return ""
 }
 
-// setGoAway lets the watch be sent away, if its connection has a way to ask for that.
-func (s *watchSession) setGoAway() {
+// setWake has the connection wake the watch, and lets the watch be sent away if the
+// connection has a way to ask for that.
+func (s *watchSession) setWake() {
+	s.wake.notify = s.puller.Wake
 	if c, ok := s.puller.(interface{ GoAway() }); ok && !isOwn(s.req) {
 		s.wake.goAway, s.wake.connection = c.GoAway, s.req.RemoteAddr
 	}
