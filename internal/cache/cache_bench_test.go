@@ -13,6 +13,12 @@ import (
 // churned makes a resource of 100,000 small objects, and changes one after the other with
 // some events.
 func churned(b *testing.B, events int) (*cache.Resource, int64) {
+	_, r, loaded := churnedCache(b, events)
+	return r, loaded
+}
+
+// churnedCache is churned, and returns the cache too.
+func churnedCache(b *testing.B, events int) (*cache.Cache, *cache.Resource, int64) {
 	const objects = 100_000
 	c := newCache(cache.Config{})
 	r := c.Register(cache.Spec{Prefix: "/registry/pods/"})
@@ -27,7 +33,7 @@ func churned(b *testing.B, events int) (*cache.Resource, int64) {
 		key := fmt.Sprintf("/registry/pods/ns/pod-%06d", i*7919%objects)
 		c.Apply(b.Context(), []*clientv3.Event{put(key, "other", int64(objects+i+1))})
 	}
-	return r, objects
+	return c, r, objects
 }
 
 // BenchmarkAt undoes events to return to an old state.

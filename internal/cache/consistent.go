@@ -73,16 +73,25 @@ func (c *Consistent) Wait(ctx context.Context) (int64, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	revision, err := c.Revision(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return revision, c.progress.Wait(ctx, revision)
+}
+
+// Revision returns etcd's current revision, read from a quorum after the call. It waits for
+// at most 10 s, and not for the cache.
+func (c *Consistent) Revision(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
 	r := c.join()
 	select {
 	case <-r.done:
+		return r.revision, r.err
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	if r.err != nil {
-		return 0, r.err
-	}
-	return r.revision, c.progress.Wait(ctx, r.revision)
 }
 
 // join returns a round whose revision read had not begun before the call.

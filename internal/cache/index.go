@@ -45,7 +45,7 @@ func (r *Resource) addIndex(s *state, built Tree, began time.Time) {
 	if !ok || current.unlogged != s.unlogged {
 		return
 	}
-	events, err := r.log.eventsAfter(s.revision, func() {})
+	events, err := r.log.eventsAfter(s.revision, maxUndo, func() {})
 	if errors.Is(err, ErrExpired) {
 		return
 	}

@@ -21,6 +21,9 @@ func (r *Resource) checkInvariantsLocked() {
 	if err := s.check(r.cfg.LeafObjects); err != nil {
 		panic(fmt.Sprintf("invariants: state of %q at revision %d: %v", r.spec.Prefix, s.revision, err))
 	}
+	if got := s.tree.digest(r.spec.Prefix); got != s.digest {
+		panic(fmt.Sprintf("invariants: state of %q at revision %d: digest is %v, entries have %v", r.spec.Prefix, s.revision, s.digest, got))
+	}
 	if err := r.log.check(); err != nil {
 		panic(fmt.Sprintf("invariants: log of %q: %v", r.spec.Prefix, err))
 	}

@@ -321,16 +321,16 @@ func (l *Log) Get(at []Position, buf []Event) error {
 // 12 ms (docs/bench/cache.md). For older states there is etcd.
 const maxUndo = 20_000
 
-// eventsAfter returns copies of all events with a revision above rv. It calls observe
-// under the lock: a state that observe loads is the one that the newest event led to.
-func (l *Log) eventsAfter(rv int64, observe func()) ([]Event, error) {
+// eventsAfter returns copies of all events with a revision above rv, at most some. It calls
+// observe under the lock: a state that observe loads is the one that the newest event led to.
+func (l *Log) eventsAfter(rv int64, most int, observe func()) ([]Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if rv < l.mu.completeAfter {
 		return nil, ErrExpired
 	}
 	i := l.firstAboveLocked(rv)
-	if len(l.mu.events)-i > maxUndo {
+	if len(l.mu.events)-i > most {
 		return nil, ErrExpired
 	}
 	events := make([]Event, 0, len(l.mu.events)-i)

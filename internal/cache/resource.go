@@ -99,7 +99,7 @@ func (r *Resource) applyLocked(c *Cache, changes []change, record bool, arrival 
 	now := r.state.Load()
 	edit := now.edit(r.cfg)
 	edit.indexes = r.dropUnused(edit.indexes, r.cfg.Clock.Now())
-	next, events := edit.applyAll(changes)
+	next, events := edit.applyAll(r.spec.Prefix, changes)
 	if !record {
 		events = nil
 		next.unlogged++
@@ -121,7 +121,7 @@ func (r *Resource) replaceLocked(loaded []change, revision, changedAt int64, too
 	for _, index := range old.indexes {
 		empty.indexes = append(empty.indexes, Tree{by: index.by})
 	}
-	next, _ := empty.edit(r.cfg).applyAll(loaded)
+	next, _ := empty.edit(r.cfg).applyAll(r.spec.Prefix, loaded)
 	r.log.reset(changedAt, took, func() { r.state.Store(next) })
 	r.checkInvariantsLocked()
 }
@@ -132,7 +132,7 @@ func (r *Resource) replaceLocked(loaded []change, revision, changedAt int64, too
 // still have the revision.
 func (r *Resource) At(revision int64) (Snapshot, error) {
 	var now *state
-	events, err := r.log.eventsAfter(revision, func() { now = r.state.Load() })
+	events, err := r.log.eventsAfter(revision, maxUndo, func() { now = r.state.Load() })
 	if err != nil {
 		return Snapshot{}, err
 	}

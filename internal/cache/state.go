@@ -18,6 +18,8 @@ type state struct {
 	bytes, packed int64
 	// unlogged is the number of changes that no event of the log tells of.
 	unlogged int64
+	// digest is that of the tree's entries. States that At makes do not keep it.
+	digest Digest
 }
 
 // change is one step of an update: an entry to put, or with a nil entry a key to
@@ -55,11 +57,13 @@ func (s *state) editDetached() *stateEdit {
 }
 
 // applyAll applies changes and finishes the edit. It returns the new state, and the
-// changes as events. Deletions of keys that are absent make no event.
-func (edit *stateEdit) applyAll(changes []change) (*state, []Event) {
+// changes as events. Deletions of keys that are absent make no event. prefix is that of the
+// resource.
+func (edit *stateEdit) applyAll(prefix string, changes []change) (*state, []Event) {
 	events := make([]Event, 0, len(changes))
 	for _, ch := range changes {
 		previous := edit.apply(ch)
+		edit.next.digest = edit.next.digest.Add(objectDigest(prefix, ch.entry)).subtract(objectDigest(prefix, previous))
 		if ch.entry != nil || previous != nil {
 			events = append(events, Event{Entry: ch.entry, Previous: previous, Revision: ch.revision})
 		}

@@ -226,6 +226,10 @@ func (c *conn) checkIdle() {
 	c.goAwayLocked()
 }
 
+// GoAway asks the client to open no more streams on this response's connection. Open
+// streams go on.
+func (r *response) GoAway() { r.stream.conn.goAwayGracefully() }
+
 // goAwayGracefully is goAwayLocked for callers without the lock.
 func (c *conn) goAwayGracefully() {
 	c.mu.Lock()

@@ -48,6 +48,8 @@ func serverOrder() []Place {
 		{Name: "encode"},
 		{Name: "cache"},
 		{Name: "checkpoint"},
+		{Name: "scrub"},
+		{Name: "peers", Apart: true},
 		{Name: "watch"},
 		{Name: "read"},
 		{Name: "storage"},

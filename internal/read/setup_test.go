@@ -114,7 +114,7 @@ func newTestTier(t testing.TB, changes ...configChange) *testTier {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := read.NewTier(read.Config{Metrics: counters, Logger: slog.New(slog.NewTextHandler(&env.logged, nil)), Clock: env.clock})
+	served := read.NewTier(read.Config{Metrics: counters, Logger: slog.New(slog.NewTextHandler(&env.logged, nil)), Clock: env.clock, DrainTime: time.Second})
 	served.SetRoutes([]*read.Route{route})
 	env.tier, env.route = served, route
 	env.handler = served.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(passedOnStatus) }))

@@ -38,9 +38,11 @@ type Tier struct {
 	answering atomic.Int64
 	// warming says that Warm is encoding.
 	warming atomic.Bool
-	// shutdown starts, once, the goroutine that ends all watches at the server's shutdown.
+	// shutdown starts, once, the goroutine that drains all watches at the server's shutdown.
 	shutdown sync.Once
 	watches  watchSet
+	// drainTime is Config.DrainTime.
+	drainTime time.Duration
 	// bookmarks is the timer of the bookmarks that clients ask for at an interval.
 	bookmarks bookmarkTimer
 }
@@ -60,6 +62,9 @@ type Config struct {
 	// PassedOnElsewhere says that another process answers what is passed on. Accounts then
 	// know no CPU of such requests, because their time is spent waiting.
 	PassedOnElsewhere bool
+	// DrainTime bounds the time over which the ends of watches are spread at a shutdown.
+	// Zero ends all at once.
+	DrainTime time.Duration
 }
 
 // NewTier makes a tier that passes everything on until it is given routes.
@@ -70,7 +75,7 @@ func NewTier(cfg Config) *Tier {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	t := &Tier{metrics: cfg.Metrics, failures: failureLog{logger: cfg.Logger, clock: cfg.Clock}, passedOnElsewhere: cfg.PassedOnElsewhere}
+	t := &Tier{metrics: cfg.Metrics, failures: failureLog{logger: cfg.Logger, clock: cfg.Clock}, passedOnElsewhere: cfg.PassedOnElsewhere, drainTime: cfg.DrainTime}
 	t.routes.Store(&map[schema.GroupVersionResource]*Route{})
 	return t
 }

@@ -6,13 +6,19 @@ import (
 	"time"
 )
 
-// wakeSignal wakes an idle watch when its request, its route or the server ends, or when its
-// schedule has something to do. Events wake it by notify directly.
+// wakeSignal wakes an idle watch when its request, its route or the server ends, when it is
+// to leave, or when its schedule has something to do. Events wake it by notify directly.
 type wakeSignal struct {
 	// notify has a worker ask the watch's source. It does not block.
 	notify func()
 	// ended says that the watch must end. due says that its schedule has something to do.
-	ended, due  atomic.Bool
+	ended, due atomic.Bool
+	// leaving says that the watch must end once it has sent its events, behind a bookmark.
+	leaving atomic.Bool
+	// goAway asks the client to open no more streams on the watch's connection, which
+	// connection names. It is nil if there is no way to ask, or no use in it.
+	goAway      func()
+	connection  string
 	timer       *time.Timer
 	stopContext func() bool
 	sets        []*watchSet
@@ -21,6 +27,20 @@ type wakeSignal struct {
 func (s *wakeSignal) end() {
 	s.ended.Store(true)
 	s.notify()
+}
+
+// leaveConnection asks the client for another connection first. It must read that before the
+// end of the watch, or it would open the next watch here.
+func (s *wakeSignal) leaveConnection() {
+	if s.goAway != nil {
+		s.goAway()
+	}
+	s.leave()
+}
+
+func (s *wakeSignal) leave() {
+	s.leaving.Store(true)
+	s.setDue()
 }
 
 func (s *wakeSignal) setDue() {

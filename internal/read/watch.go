@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	endpointmetrics "k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
@@ -53,7 +54,7 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	if s.puller = puller(w, req); s.puller == nil {
 		return passedConnection
 	}
-	s.wake.notify = s.puller.Wake
+	s.setWake()
 	s.requested = newRequestedBookmarks(&q.bookmarks, s.puller, req.RemoteAddr)
 	if err == nil {
 		filter := watch.Filter{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Shard: q.shard}
@@ -82,6 +83,21 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	s.w, s.endObservation = q.observe(w, req, "WATCH")
 	q.session = s
 	return ""
+}
+
+// setWake has the connection wake the watch, and lets the watch be sent away if the
+// connection has a way to ask for that.
+func (s *watchSession) setWake() {
+	s.wake.notify = s.puller.Wake
+	if c, ok := s.puller.(interface{ GoAway() }); ok && !isOwn(s.req) {
+		s.wake.goAway, s.wake.connection = c.GoAway, s.req.RemoteAddr
+	}
+}
+
+// isOwn reports whether a request is this server's own, over the network.
+func isOwn(req *http.Request) bool {
+	u, ok := request.UserFrom(req.Context())
+	return ok && u.GetName() == user.APIServerUser
 }
 
 // puller returns the side of the connection that takes a watch's bytes, nil if the

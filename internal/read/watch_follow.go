@@ -82,6 +82,9 @@ func (s *watchSession) runSchedule(now time.Time, reached int64, more bool) erro
 		return nil
 	}
 	s.wake.due.Store(false)
+	if s.wake.leaving.Load() {
+		return s.leave(reached)
+	}
 	if !t.bookmark.IsZero() && !now.Before(t.bookmark) {
 		if to := max(reached, s.startPoint.After); to <= max(reached, s.query.route.cfg.Objects.Progress().Revision()) {
 			if err := s.bookmark(mutation.Add(mutation.BookmarkAhead, to, 3), false); err != nil {

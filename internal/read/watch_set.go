@@ -2,18 +2,23 @@ package read
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// watchSet ends all of its watches together. After that it ends each watch that is added at
-// once. The zero value is ready.
+// watchSet is watches that may be ended together. After an end it ends each watch that is
+// added at once. The zero value is ready.
 type watchSet struct {
 	mu struct {
 		sync.Mutex
 		watches map[*wakeSignal]struct{}
-		over    bool
+		// movable is the number of watches with a goAway.
+		movable int
+		// leaving says that watches leave that are added, and over that they end.
+		leaving, over bool
 	}
 }
 
@@ -28,11 +33,20 @@ func (e *watchSet) add(s *wakeSignal) {
 		e.mu.watches = map[*wakeSignal]struct{}{}
 	}
 	e.mu.watches[s] = struct{}{}
+	if s.goAway != nil {
+		e.mu.movable++
+	}
+	if e.mu.leaving {
+		s.leave()
+	}
 }
 
 func (e *watchSet) remove(s *wakeSignal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if _, ok := e.mu.watches[s]; ok && s.goAway != nil {
+		e.mu.movable--
+	}
 	delete(e.mu.watches, s)
 }
 
@@ -45,7 +59,55 @@ func (e *watchSet) end() {
 	}
 }
 
-// followShutdown ends all watches when the server shuts down. The signal is found in the
+// startLeaving returns all watches, in no order. Those that are added from now on leave by
+// themselves.
+func (e *watchSet) startLeaving() []*wakeSignal {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mu.leaving = true
+	return slices.Collect(maps.Keys(e.mu.watches))
+}
+
+func (e *watchSet) len() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.mu.watches)
+}
+
+func (e *watchSet) movableLen() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.mu.movable
+}
+
+// someConnections returns the movable watches of some connections at random, about as many
+// as are asked for. Connections with many more are left out.
+func (e *watchSet) someConnections(watches int) (found [][]*wakeSignal) {
+	for _, connection := range e.byConnection() {
+		if watches <= 0 {
+			break
+		}
+		if n := len(connection); n <= 2*watches {
+			found = append(found, connection)
+			watches -= n
+		}
+	}
+	return found
+}
+
+func (e *watchSet) byConnection() map[string][]*wakeSignal {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	connections := map[string][]*wakeSignal{}
+	for s := range e.mu.watches {
+		if s.goAway != nil && !s.leaving.Load() {
+			connections[s.connection] = append(connections[s.connection], s)
+		}
+	}
+	return connections
+}
+
+// followShutdown drains all watches when the server shuts down. The signal is found in the
 // context of a request, and is the same for all requests of a server, so the first one
 // starts the goroutine that waits for it.
 func (t *Tier) followShutdown(ctx context.Context) {
@@ -53,7 +115,7 @@ func (t *Tier) followShutdown(ctx context.Context) {
 		if shutdown := request.ServerShutdownSignalFrom(ctx); shutdown != nil {
 			go func() {
 				<-shutdown.ShuttingDown()
-				t.watches.end()
+				t.drain()
 			}()
 		}
 	})

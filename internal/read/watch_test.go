@@ -96,6 +96,11 @@ type stream struct {
 
 func (env *watchServer) watch(t *testing.T, target string, header http.Header) *stream {
 	t.Helper()
+	return env.watchBy(t, env.server.Client(), target, header)
+}
+
+func (env *watchServer) watchBy(t *testing.T, client *http.Client, target string, header http.Header) *stream {
+	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(stop)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, env.server.URL+target, nil)
@@ -105,7 +110,7 @@ func (env *watchServer) watch(t *testing.T, target string, header http.Header) *
 	for name, values := range header {
 		req.Header[name] = values
 	}
-	resp, err := env.server.Client().Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +174,7 @@ func TestWatch(t *testing.T) {
 			scoped := env.watch(t, "/api/v1/watch/namespaces/one/configmaps/a?resourceVersion=100", header)
 			scoped.want(t, "MODIFIED a 101")
 			close(env.shutdown)
-			s.want(t, "end")
+			s.want(t, "BOOKMARK  102", "end")
 			scoped.want(t, "end")
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/scrub"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/storage"
 	"github.com/millrace/millrace/internal/store"
@@ -70,6 +71,8 @@ type backends struct {
 	api *apiSource
 	// checkpoints is nil if nothing is kept on disk.
 	checkpoints *checkpoints
+	// checkInterval is Options.CacheCheckInterval.
+	checkInterval time.Duration
 	// failed receives the first error that leaves the caches without a meaning.
 	failed chan error
 
@@ -77,6 +80,8 @@ type backends struct {
 		sync.Mutex
 		// byServers has the key of backend.servers.
 		byServers map[string]*backend
+		// scrubMetrics is nil before the first scrubber is made.
+		scrubMetrics *scrub.Metrics
 	}
 }
 
@@ -98,6 +103,11 @@ type backend struct {
 	run func(context.Context) error
 	// servers are the cluster's URLs, separated by commas, or the URL of the resource.
 	servers string
+	// scrubber checks the cache. It is nil if nothing is checked, and for a resource of an
+	// API server.
+	scrubber *scrub.Scrubber
+	// cluster returns the id of the etcd cluster. It is nil for a resource of an API server.
+	cluster func() string
 	// kept is set if checkpoints are written.
 	kept keptBackend
 	// tried is closed when the first load has succeeded or failed. It is nil if the server
@@ -135,7 +145,7 @@ func (b *backends) get(t storagebackend.TransportConfig) (*storage.Backend, erro
 }
 
 // open makes the client, the cache and the feed of a cluster. It does not wait for
-// the cluster.
+// the cluster. The caller holds the lock.
 func (b *backends) open(t storagebackend.TransportConfig, servers string) (*backend, error) {
 	opened := &backend{servers: servers, close: func() {}}
 	streams := &store.WatchStreams{}
@@ -162,6 +172,11 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 	})
 	opened.kept = etcdKept(servers, prefix, follows)
 	opened.feed, opened.run, opened.Consistent = follows, follows.Run, cache.NewConsistent(opened.Cache, follows)
+	opened.cluster = func() string { return fmt.Sprintf("%x", follows.ClusterID()) }
+	var err error
+	if opened.scrubber, err = b.newScrubberLocked(opened); err != nil {
+		return nil, err
+	}
 	if b.compact > 0 || b.readOnly {
 		compactor := etcd3.StartCompactorPerEndpoint(opened.Client.Client, b.compact)
 		opened.Compactor = compactor

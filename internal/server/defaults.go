@@ -131,7 +131,7 @@ func (o *Options) useCredentials(dir *datadir.Dir) (datadir.Report, error) {
 // setStandaloneDefaults sets the flags of a server with the embedded etcd. It is
 // reachable only from this machine, so it announces no endpoint to pods.
 func (o *Options) setStandaloneDefaults() error {
-	if err := o.setDefault("bind-address", "127.0.0.1"); err != nil {
+	if err := o.setDefaults([][2]string{{"bind-address", "127.0.0.1"}, {"server-leases", "false"}}); err != nil {
 		return err
 	}
 	bind, err := o.flags.GetIP("bind-address")

@@ -54,6 +54,13 @@ type Options struct {
 	WatchSLO string
 	// WatchProbe is the period of the probe. 0 means that there is none.
 	WatchProbe time.Duration
+	// CacheCheckInterval is how often caches are checked. 0 checks nothing.
+	CacheCheckInterval time.Duration
+	// ServerLeases has servers over one etcd know each other.
+	ServerLeases bool
+	// RebalanceAbove is how many percent more watches than its share a server may have. 0
+	// is any number.
+	RebalanceAbove int
 	// TimerSlack is how late the kernel may wake the process for a timer. It concerns
 	// the whole process, so the caller sets it before Run. 0 leaves it as it is.
 	TimerSlack time.Duration
@@ -82,6 +89,10 @@ func NewOptions() *Options {
 		Transcode:     true,
 		EncodeAhead:   true,
 
+		CacheCheckInterval: 10 * time.Second,
+		ServerLeases:       true,
+		RebalanceAbove:     10,
+
 		WatchCompression: read.CompressWatchLists,
 		WatchSLO:         "1s",
 		TimerSlack:       2 * time.Millisecond,
@@ -97,6 +108,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own.StringVar(&o.ReadPath, "read-path", o.ReadPath, "Who answers GET, LIST and WATCH: \"millrace\" (the byte cache) or \"kubernetes\" (the stock server with its watch cache).")
 	o.addReadFlags(own)
 	o.addSLOFlags(own)
+	o.addServerFlags(own)
 	own.Int64Var(&o.CompiledBytes, "compiled-schemas-bytes", 0, "Most memory of what is compiled out of the schemas of custom resources, by an estimate.")
 	_ = own.MarkHidden("compiled-schemas-bytes") // it was added above
 	kubernetes := o.Kube.Flags()
@@ -150,6 +162,9 @@ func (o *Options) validate() error {
 	if err := o.validateReads(); err != nil {
 		return err
 	}
+	if err := o.validateCacheChecks(); err != nil {
+		return err
+	}
 	return o.validateSLO()
 }
 
@@ -175,7 +190,7 @@ func (o *Options) validateReads() error {
 
 // watches returns the options of watches.
 func (o *Options) watches() watchOptions {
-	return watchOptions{minTimeout: o.Kube.MinRequestTimeout(), compression: o.WatchCompression}
+	return watchOptions{minTimeout: o.Kube.MinRequestTimeout(), drainTime: o.drainTime(), compression: o.WatchCompression}
 }
 
 // newProofs returns what transcoders share, nil if nothing is transcoded.

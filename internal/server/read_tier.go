@@ -86,7 +86,7 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions, proofs *trans
 	r := &readTier{
 		backends:  b,
 		decorator: &storage.Decorator{Backend: b.of, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
-		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.logger, PassedOnElsewhere: b.readOnly}),
+		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.logger, PassedOnElsewhere: b.readOnly, DrainTime: o.drainTime}),
 		shares:    shares,
 		budget:    budget,
 		recent:    recent,
@@ -164,12 +164,17 @@ func (r *readTier) customResources() crd.Config {
 
 // ready are the tier's checks of /readyz.
 func (r *readTier) ready() []healthz.HealthChecker {
-	return []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error { return r.backends.healthy() })}
+	return []healthz.HealthChecker{
+		healthz.NamedCheck("millrace-feed", func(*http.Request) error { return r.backends.healthy() }),
+		healthz.NamedCheck("millrace-cache", func(*http.Request) error { return r.backends.checkCaches() }),
+	}
 }
 
 // watchOptions are the flags that concern watches.
 type watchOptions struct {
-	minTimeout  time.Duration
+	minTimeout time.Duration
+	// drainTime is read.Config.DrainTime.
+	drainTime   time.Duration
 	compression read.WatchCompression
 }
 

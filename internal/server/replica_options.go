@@ -86,6 +86,7 @@ func (o *ReplicaOptions) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own.DurationVar(&o.BoundedStaleness, "bounded-staleness", 0, "How old a GET or LIST without a resource version may be, such as 5s, if the cache cannot be proven to be new within 0.3 s. Such an answer has the header X-Millrace-Stale. 0 answers none.")
 	o.addReadFlags(own)
 	o.addSLOFlags(own)
+	o.addCacheCheckFlags(own)
 	kubernetes := o.Kube.Flags()
 	for _, name := range kubernetes.Order {
 		sections.FlagSet(name).AddFlagSet(kubernetes.FlagSet(name))
@@ -135,6 +136,9 @@ func (o *ReplicaOptions) validate() error {
 		return err
 	}
 	if err := o.validateReads(); err != nil {
+		return err
+	}
+	if err := o.validateCacheChecks(); err != nil {
 		return err
 	}
 	return o.validateSLO()

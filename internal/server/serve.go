@@ -195,7 +195,7 @@ func (s *Server) newBackends(shares MemoryShares, embedded *store.EmbeddedEtcd) 
 	return &backends{
 		prefix: etcd.StorageConfig.Prefix, compact: etcd.StorageConfig.CompactionInterval,
 		cache: cfg, embedded: embedded, replayRevisions: shares.ReplayRevisions,
-		watchAccounts: s.options.newWatchAccounts(s.logger), logger: s.logger, failed: make(chan error, 1),
+		checkInterval: s.options.CacheCheckInterval, watchAccounts: s.options.newWatchAccounts(s.logger), logger: s.logger, failed: make(chan error, 1),
 	}
 }
 
@@ -218,6 +218,7 @@ func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server runnab
 	if b.checkpoints != nil {
 		defer runUntilStopped(ctx, func(ctx context.Context) { b.checkpoints.run(ctx, b.all) })()
 	}
+	defer runUntilStopped(ctx, b.scrub)()
 	defer runUntilStopped(ctx, s.runMeasurements(tier, server))()
 	trimmer := newTrimmer(trimmerConfig{
 		Files: mappedFiles(b.embedded), Expire: b.expire, Release: tier.releaseTransient, Warming: tier.tier.Warming,
@@ -232,6 +233,7 @@ func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server runnab
 			tier.tier.Warm(ctx)
 		}
 	})()
+	defer runUntilStopped(ctx, s.runOtherServers(ctx, tier, server))()
 	return s.run(ctx, server)
 }
 

@@ -18,6 +18,9 @@ const (
 	// revisionTimeout bounds the wait of a read for the revision that it names. It is
 	// that of Kubernetes' watch cache, and clients retry.
 	revisionTimeout = 3 * time.Second
+	// behindTimeout bounds the further wait if etcd has reached that revision. With the
+	// above it is a little less than that of consistent reads.
+	behindTimeout = 6 * time.Second
 	// retrySeconds is how long clients are asked to wait before they retry.
 	retrySeconds = 1
 )
@@ -132,23 +135,44 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 	if s.hasRevision(rv) || mutation.On(mutation.VersionNotAwaited) {
 		return nil
 	}
-	timeout := revisionTimeout
 	if s.cfg.PassOnAfter > 0 {
-		timeout = s.cfg.PassOnAfter
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	progress := s.cfg.Cache.Progress()
-	if err := progress.Wait(ctx, int64(min(rv, math.MaxInt64))); err != nil {
-		if s.cfg.PassOnAfter > 0 {
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.PassOnAfter)
+		defer cancel()
+		if s.cfg.Cache.Progress().Wait(ctx, int64(min(rv, math.MaxInt64))) != nil {
 			return fmt.Errorf("%w: revision %d is not reached", cache.ErrUnproven, rv)
 		}
-		if mutation.On(mutation.FutureExpired) {
-			return expired(int64(rv), progress.Revision())
-		}
-		return storage.NewTooLargeResourceVersionError(rv, uint64(progress.Revision()), retrySeconds)
+		return nil
 	}
-	return nil
+	return s.waitBehind(ctx, rv)
+}
+
+// waitBehind waits for a revision that the cache has not reached. A client that comes from
+// another server brings it. Etcd is asked for the feed's progress at once: the revision may
+// be that of a write which the feed does not see.
+//
+// After revisionTimeout etcd is asked whether it has the revision. If so, this server is
+// behind, and the read waits on, as a consistent one does. Kubernetes refuses it, and the
+// client lists again.
+func (s *Store) waitBehind(ctx context.Context, rv uint64) error {
+	revision, progress := int64(min(rv, math.MaxInt64)), s.cfg.Cache.Progress()
+	cancel := s.cfg.Consistent.Notify(revision, func() {})
+	defer cancel()
+	short, stop := context.WithTimeout(ctx, revisionTimeout)
+	defer stop()
+	if progress.Wait(short, revision) == nil {
+		return nil
+	}
+	if reached, err := s.cfg.Consistent.Revision(ctx); err == nil && reached >= revision {
+		ctx, stop := context.WithTimeout(ctx, behindTimeout)
+		defer stop()
+		if progress.Wait(ctx, revision) == nil {
+			return nil
+		}
+	}
+	if mutation.On(mutation.FutureExpired) {
+		return expired(revision, progress.Revision())
+	}
+	return storage.NewTooLargeResourceVersionError(rv, uint64(progress.Revision()), retrySeconds)
 }
 
 // waitLoaded waits a short time for the first load, which every read needs.

@@ -44,7 +44,8 @@ func Launch(tb testing.TB, dataDir string, args ...string) *Server {
 
 func launchOn(tb testing.TB, port int, dataDir string, args []string) *Server {
 	tb.Helper()
-	all := append([]string{"serve", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--data-dir=" + dataDir}, args...)
+	// Tests compare what quiet servers answer.
+	all := append([]string{"serve", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--data-dir=" + dataDir, "--server-leases=false"}, args...)
 	return &Server{
 		Process: Command(tb, all...), URL: fmt.Sprintf("https://127.0.0.1:%d", port), DataDir: dataDir,
 		port: port, args: args,

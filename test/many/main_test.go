@@ -1,11 +1,11 @@
-// Package many tests a server with very many custom resource definitions. It
-// uses them as their owners do: through kubectl, with a controller whose kind a
-// webhook converts, and with applies and merges of objects of hundreds of
-// kinds.
+// Package many tests a server with very many custom resource definitions, and many servers
+// over one etcd. It uses definitions as their owners do: through kubectl, with a controller
+// whose kind a webhook converts, and with applies and merges of objects of hundreds of
+// kinds. Servers lose events, are behind, and are restarted in turn.
 //
 // `go test` runs a short form. With MILLRACE_ROBUSTNESS=1 it runs the long form
-// with 2,000 definitions and 10,000 objects of 500 of them, which takes
-// minutes.
+// with 2,000 definitions and 10,000 objects of 500 of them, and 2,000 informers,
+// which takes minutes.
 package many
 
 import (

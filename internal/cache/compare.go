@@ -1,0 +1,131 @@
+package cache
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// KeyRange is the keys of etcd from From up to and without End.
+type KeyRange struct{ From, End string }
+
+// StoredRange is what etcd had in a range of keys at a revision.
+type StoredRange struct {
+	KeyRange
+	Revision int64
+	// KVs are in the order of their keys.
+	KVs []*mvccpb.KeyValue
+	// Values says that KVs have values.
+	Values bool
+}
+
+// Difference is a key at which the cache and etcd disagree. A revision is 0 if there is no
+// object. With equal revisions the bytes differ.
+type Difference struct {
+	Key            string
+	Cached, Stored int64
+}
+
+// String is for logs.
+func (d Difference) String() string {
+	return fmt.Sprintf("%s (cache %d, etcd %d)", d.Key, d.Cached, d.Stored)
+}
+
+// maxRangeBytes is the size of stored objects beyond which NextRange ends a range.
+const maxRangeBytes = 4 << 20
+
+// NextRange returns the range of a resource's keys that begins at a key and has at most
+// some objects, of some MiB together. An empty from is the beginning. The range reaches to
+// the end of the resource's keys if the cache has no more of them; last says so.
+func (r *Resource) NextRange(from string, objects int) (keys KeyRange, last bool) {
+	keys = KeyRange{From: max(from, r.spec.Prefix), End: prefixEnd(r.spec.Prefix)}
+	size := 0
+	for e := range r.state.Load().tree.All("", keys.From[len(r.spec.Prefix):]) {
+		if objects == 0 || size > maxRangeBytes {
+			keys.End = r.spec.Prefix + e.Key
+			return keys, false
+		}
+		objects--
+		size += e.Size()
+	}
+	return keys, true
+}
+
+// Compare compares a range of a resource's keys with etcd. The cache must have reached the
+// revision. ErrExpired says that the resource's log does not reach back to it.
+func (c *Cache) Compare(ctx context.Context, r *Resource, stored *StoredRange) ([]Difference, error) {
+	then, err := r.At(stored.Revision)
+	if err != nil {
+		return nil, err
+	}
+	prefix := r.spec.Prefix
+	end := ""
+	if strings.HasPrefix(stored.End, prefix) {
+		end = stored.End[len(prefix):]
+	}
+	var cached []*resource.Entry
+	then.walkRange(stored.From[len(prefix):], end, func(e *resource.Entry) { cached = append(cached, e) })
+	var found []Difference
+	kvs := stored.KVs
+	for len(cached) > 0 || len(kvs) > 0 {
+		order := compareHeads(prefix, cached, kvs)
+		d := Difference{}
+		if order <= 0 {
+			d.Key, d.Cached = prefix+cached[0].Key, cached[0].Revision
+		}
+		if order >= 0 {
+			d.Key, d.Stored = string(kvs[0].Key), kvs[0].ModRevision
+		}
+		switch {
+		case order > 0 && c.ownerOf(d.Key) != r: // the key of a resource with a longer prefix
+		case d.Cached != d.Stored, stored.Values && !r.holdsValue(ctx, cached[0], kvs[0]):
+			found = append(found, d)
+		}
+		if order <= 0 {
+			cached = cached[1:]
+		}
+		if order >= 0 {
+			kvs = kvs[1:]
+		}
+	}
+	return found, nil
+}
+
+// compareHeads compares the keys at the heads of both lists. An empty list has the largest
+// key.
+func compareHeads(prefix string, cached []*resource.Entry, kvs []*mvccpb.KeyValue) int {
+	switch {
+	case len(cached) == 0:
+		return 1
+	case len(kvs) == 0:
+		return -1
+	}
+	return cmp.Compare(cached[0].Key, string(kvs[0].Key[len(prefix):]))
+}
+
+// holdsValue reports whether an entry has the bytes of a stored object. Objects that cannot
+// be decrypted are left out.
+func (r *Resource) holdsValue(ctx context.Context, e *resource.Entry, kv *mvccpb.KeyValue) bool {
+	value := kv.Value
+	if e.Err != nil {
+		return true
+	}
+	if r.spec.Open != nil {
+		var err error
+		if value, err = r.spec.Open(ctx, string(kv.Key), value); err != nil {
+			return true
+		}
+	}
+	same := false
+	err := e.Read(func(cached []byte) error {
+		same = bytes.Equal(cached, value)
+		return nil
+	})
+	return err == nil && same
+}

@@ -1,0 +1,54 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// Reload replaces the objects of one resource by those that etcd has, while the feed goes
+// on. It is for a resource whose objects have turned out to be wrong. Watches of the
+// resource lose their place, and readers see the old state or the whole new one.
+type Reload struct {
+	cache    *Cache
+	resource *Resource
+	began    time.Time
+	changes  []change
+}
+
+// BeginReload begins to reload a resource.
+func (c *Cache) BeginReload(r *Resource) *Reload {
+	return &Reload{cache: c, resource: r, began: c.cfg.Clock.Now()}
+}
+
+// Add takes a page of the resource's keys. All pages are of one revision. Keys of other
+// resources are left out.
+func (l *Reload) Add(ctx context.Context, kvs []*mvccpb.KeyValue) {
+	c := l.cache
+	c.write.Lock()
+	defer c.write.Unlock()
+	l.changes = append(l.changes, c.prepareLocked(ctx, kvs, c.ownerOf)[l.resource]...)
+}
+
+// End publishes the objects, with the events of the log behind the pages' revision. It
+// fails if the cache has not reached the revision, or if the log has lost these events.
+func (l *Reload) End(revision int64) error {
+	c, r := l.cache, l.resource
+	c.write.Lock()
+	defer c.write.Unlock()
+	if revision > c.write.applied {
+		return fmt.Errorf("reload %s at revision %d: %w", r.spec.GroupResource, revision, ErrNotReached)
+	}
+	events, err := r.log.eventsAfter(revision, maxDigestUndo, func() {})
+	if err != nil {
+		return fmt.Errorf("reload %s at revision %d: %w", r.spec.GroupResource, revision, err)
+	}
+	for _, e := range events {
+		l.changes = append(l.changes, change{key: e.Key(), entry: e.Entry, revision: e.Revision})
+	}
+	// Watches may have been sent what is wrong, so none resumes from before.
+	r.replaceLocked(l.changes, c.write.applied, c.write.applied, c.cfg.Clock.Since(l.began))
+	return nil
+}

@@ -1,0 +1,185 @@
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Namespace is where the Leases are.
+const Namespace = metav1.NamespaceSystem
+
+const (
+	// label marks the Leases of servers. annotation has a Member as JSON.
+	label      = "millrace.io/server"
+	annotation = "millrace.io/server-state"
+	// lifetime is how many intervals a Lease counts that is not renewed.
+	lifetime = 3
+	// forgetAfter is the age at which any server deletes the Lease of a server that is gone.
+	forgetAfter = time.Hour
+	// maxMembers bounds the Leases that are read. There are few API servers.
+	maxMembers = 100
+	// requestTimeout bounds a request about Leases.
+	requestTimeout = 5 * time.Second
+)
+
+// Member is what a server tells others about itself.
+type Member struct {
+	// Name is that of its Lease. It is no part of the JSON.
+	Name string `json:"-"`
+	// Ready says that the server takes clients: it is not shutting down, and its caches
+	// are right.
+	Ready bool `json:"ready"`
+	// Watches is the number of watches that it could send to other servers.
+	Watches int `json:"watches"`
+	// Caches are the digests of its caches, by the id of the etcd cluster.
+	Caches map[string]CacheState `json:"caches,omitempty"`
+}
+
+// CacheState is the digest of a cache at a revision.
+type CacheState struct {
+	Revision int64  `json:"revision"`
+	Digest   string `json:"digest"`
+}
+
+// Config of a Directory. All fields are needed but Logger.
+type Config struct {
+	// Leases are those of Namespace.
+	Leases coordinationclient.LeaseInterface
+	// Name is that of this server's Lease. It is the same after a restart.
+	Name string
+	// Interval is the time between two writes.
+	Interval time.Duration
+	// Self returns what this server tells.
+	Self func() Member
+	// Observe receives what the other servers tell, those that are gone left out.
+	Observe func([]Member)
+	// Logger receives failures. Nil means slog.Default.
+	Logger *slog.Logger
+}
+
+// Directory writes a server's Lease, and reads those of others.
+type Directory struct {
+	cfg Config
+	// failed says that the last round failed, so that a failure is logged once.
+	failed bool
+}
+
+// New makes a Directory. It does nothing before Run.
+func New(cfg Config) *Directory {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return &Directory{cfg: cfg}
+}
+
+// Run writes and reads until the context ends, and then deletes the server's Lease.
+func (d *Directory) Run(ctx context.Context) error {
+	ticker := time.NewTicker(d.cfg.Interval)
+	defer ticker.Stop()
+	defer d.leave(ctx)
+	for {
+		err := d.round(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil && !d.failed {
+			d.cfg.Logger.Warn("Could not tell other servers about this one, or read about them", "err", err)
+		}
+		d.failed = err != nil
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (d *Directory) round(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := d.write(ctx); err != nil {
+		return err
+	}
+	others, err := d.read(ctx)
+	if err != nil {
+		return err
+	}
+	d.cfg.Observe(others)
+	return nil
+}
+
+// leave deletes the server's Lease, so that others do not count it any more.
+func (d *Directory) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	_ = d.cfg.Leases.Delete(ctx, d.cfg.Name, metav1.DeleteOptions{}) // it expires anyway
+}
+
+// write renews the server's Lease, or creates it.
+func (d *Directory) write(ctx context.Context) error {
+	state, err := json.Marshal(d.cfg.Self())
+	if err != nil {
+		return fmt.Errorf("encode the state of server %s: %w", d.cfg.Name, err)
+	}
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: d.cfg.Name, Labels: map[string]string{label: "true"}, Annotations: map[string]string{annotation: string(state)}},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: &d.cfg.Name, RenewTime: &metav1.MicroTime{Time: time.Now()},
+			LeaseDurationSeconds: ptr.To(max(1, int32((lifetime * d.cfg.Interval).Seconds()))),
+		},
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"labels": lease.Labels, "annotations": lease.Annotations}, "spec": lease.Spec,
+	})
+	if err != nil {
+		return fmt.Errorf("encode Lease %s: %w", d.cfg.Name, err)
+	}
+	_, err = d.cfg.Leases.Patch(ctx, d.cfg.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = d.cfg.Leases.Create(ctx, lease, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("write Lease %s: %w", d.cfg.Name, err)
+	}
+	return nil
+}
+
+// read returns the other servers that are there.
+func (d *Directory) read(ctx context.Context) (others []Member, err error) {
+	list, err := d.cfg.Leases.List(ctx, metav1.ListOptions{LabelSelector: label, ResourceVersion: "0"})
+	if err != nil {
+		return nil, fmt.Errorf("list Leases of servers: %w", err)
+	}
+	now := time.Now()
+	for i := range list.Items[:min(len(list.Items), maxMembers)] {
+		lease := &list.Items[i]
+		if lease.Name == d.cfg.Name || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+			continue
+		}
+		age := now.Sub(lease.Spec.RenewTime.Time)
+		if age > forgetAfter {
+			// Another server may do so at the same time.
+			_ = d.cfg.Leases.Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &lease.ResourceVersion}})
+		}
+		if age > time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second {
+			continue
+		}
+		m := Member{}
+		if err := json.Unmarshal([]byte(lease.Annotations[annotation]), &m); err != nil {
+			continue // a server of another version
+		}
+		m.Name = lease.Name
+		others = append(others, m)
+	}
+	return others, nil
+}

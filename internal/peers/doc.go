@@ -1,0 +1,16 @@
+// Package peers lets the servers over one etcd know each other. Each server writes a Lease
+// with what the others need: the digests of its caches at a revision, and how many watches
+// it has. It reads the Leases of the others at the same pace.
+//
+//	Directory ──writes──► its own Lease, in kube-system
+//	    │ ◄────reads───── the Leases of others
+//	    ├──► Observe: digests, for package scrub
+//	    └──► Rebalancer: how many watches to send elsewhere
+//
+// A Lease and no request from server to server: every server already has credentials for
+// the API and a way to etcd, and none for its peers. The price is one small write of each
+// server in each interval, as for Kubernetes' own Leases of servers, and that what a server
+// knows of others is up to two intervals old.
+//
+// The package decides nothing about caches and closes no watch.
+package peers

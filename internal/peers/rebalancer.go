@@ -1,0 +1,67 @@
+package peers
+
+// Rebalancer decides how many watches a server sends elsewhere. After a rolling restart all
+// watches are on the servers that stayed: clients keep a connection for as long as it holds.
+//
+// A server with more than its share closes some connections in each round. A balancer in
+// front brings their clients to other servers, or back here. So each round sends half of
+// the excess, and ends well before the shares are equal. Where no balancer brings clients
+// elsewhere, rounds change nothing, and become rare.
+//
+// The zero value sends nothing. One goroutine uses a Rebalancer.
+type Rebalancer struct {
+	// Above is how many percent above its share a server may be. 0 never sends any.
+	Above int
+
+	// sent and before are the watches that the last round sent, and that there were
+	// before it.
+	sent, before int
+	// pause is how many rounds are left out after one that changed nothing, and left how
+	// many of them are still to come.
+	pause, left int
+}
+
+const (
+	// minExcess is the number of watches above the share that are not worth a connection.
+	minExcess = 10
+	// maxSent bounds the watches that one round sends: each of them costs its new server a
+	// look into its history.
+	maxSent = 2000
+	// maxPause bounds the rounds that are left out.
+	maxPause = 60
+)
+
+// Excess returns how many watches to send elsewhere in this round. self is this server.
+func (r *Rebalancer) Excess(self Member, others []Member) int {
+	share, ok := share(self, others)
+	if r.Above <= 0 || !ok || self.Watches <= share+max(minExcess, share*r.Above/100) {
+		*r = Rebalancer{Above: r.Above}
+		return 0
+	}
+	if r.left > 0 {
+		r.left--
+		return 0
+	}
+	if r.sent > 0 && self.Watches > r.before-max(1, r.sent/4) {
+		r.pause = min(2*r.pause+1, maxPause)
+		r.left, r.sent = r.pause, 0
+		return 0
+	}
+	if r.sent > 0 {
+		r.pause = 0
+	}
+	r.before, r.sent = self.Watches, min((self.Watches-share+1)/2, maxSent)
+	return r.sent
+}
+
+// share is the number of watches that each server would have if all had as many. It returns
+// false if there is no other server that takes clients.
+func share(self Member, others []Member) (watches int, ok bool) {
+	total, servers := self.Watches, 1
+	for _, m := range others {
+		if total += m.Watches; m.Ready {
+			servers++
+		}
+	}
+	return (total + servers - 1) / servers, servers > 1
+}

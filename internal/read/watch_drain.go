@@ -1,0 +1,86 @@
+package read
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// leavePause is the time between two watches that end at a shutdown, unless that would
+	// take longer than Config.DrainTime: 200 a second, which is Kubernetes' pace.
+	leavePause = 5 * time.Millisecond
+	// spreadTick is the time between two turns of spread.
+	spreadTick = 10 * time.Millisecond
+)
+
+// drain ends all watches, one after the other, each behind a bookmark. A client that gets
+// an event or a bookmark resumes where it was. One whose watch ends at once and with
+// nothing lists again (client-go's VeryShortWatchError), and one whose last event is old
+// may resume where another server no longer has history.
+//
+// Clients that do not read are cut off in the end.
+func (t *Tier) drain() {
+	began := time.Now()
+	leaving := t.watches.startLeaving()
+	ctx, cancel := context.WithDeadline(context.Background(), began.Add(t.drainTime))
+	defer cancel()
+	if t.drainTime > 0 {
+		spread(ctx, leaving, min(t.drainTime, time.Duration(len(leaving))*leavePause), (*wakeSignal).leaveConnection)
+		for t.watches.len() > 0 && ctx.Err() == nil {
+			wait(ctx, spreadTick)
+		}
+	}
+	t.watches.end()
+}
+
+// Watches returns the number of watches that SendAway could end.
+func (t *Tier) Watches() int { return t.watches.movableLen() }
+
+// SendAway asks clients that have some watches together to open another connection, spread
+// over a time, and ends these watches behind a bookmark. In front of several servers a
+// balancer brings the clients elsewhere. Only HTTP/2 has a way to ask. SendAway returns
+// at the end of the time or of the context.
+func (t *Tier) SendAway(ctx context.Context, watches int, over time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, over)
+	defer cancel()
+	spread(ctx, t.watches.someConnections(watches), over, func(connection []*wakeSignal) {
+		for _, s := range connection {
+			s.leaveConnection()
+		}
+	})
+}
+
+// spread calls leave with each of some things, in equal distances over a time. At the
+// context's end it calls leave with all that are left.
+func spread[T any](ctx context.Context, things []T, over time.Duration, leave func(T)) {
+	turns := max(1, int(over/spreadTick))
+	for turn := range turns {
+		n := len(things)
+		for _, thing := range things[n*turn/turns : n*(turn+1)/turns] {
+			leave(thing)
+		}
+		wait(ctx, spreadTick)
+	}
+}
+
+// wait waits for a time, or for the end of the context.
+func wait(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// leave ends the watch without an event for the reason: behind a bookmark, if its client
+// allows bookmarks. reached is that of watchSource.
+func (s *watchSession) leave(reached int64) error {
+	to := max(reached, s.startPoint.After)
+	if s.query.options.AllowWatchBookmarks && to <= max(reached, s.query.route.cfg.Objects.Progress().Revision()) {
+		if err := s.bookmark(to, false); err != nil {
+			return err
+		}
+	}
+	return errWatchEnded
+}

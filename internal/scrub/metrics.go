@@ -1,0 +1,31 @@
+package scrub
+
+import "k8s.io/component-base/metrics"
+
+// Metrics of all scrubbers of a process. They are safe for concurrent use.
+type Metrics struct {
+	mismatches *metrics.CounterVec
+	compared   *metrics.Counter
+}
+
+// NewMetrics makes the metrics and registers them.
+func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
+	m := &Metrics{
+		mismatches: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "cache", Name: "digest_mismatch_total",
+			Help:           "Times that objects in the cache were not those of etcd, and were loaded anew, by resource.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"group", "resource"}),
+		compared: metrics.NewCounter(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "cache", Name: "compared_objects_total",
+			Help:           "Objects of etcd that were compared with the cache.",
+			StabilityLevel: metrics.ALPHA,
+		}),
+	}
+	for _, r := range []metrics.Registerable{m.mismatches, m.compared} {
+		if err := register(r); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}

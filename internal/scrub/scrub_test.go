@@ -1,0 +1,228 @@
+package scrub_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/component-base/metrics"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/scrub"
+)
+
+const pods = "/registry/pods/"
+
+// etcd answers GETs out of memory, all at one revision.
+type etcd struct {
+	clientv3.KV
+	gets atomic.Int64
+	mu   struct {
+		sync.Mutex
+		kvs      []*mvccpb.KeyValue
+		revision int64
+	}
+	// alter changes an answer. It may be nil.
+	alter func([]*mvccpb.KeyValue) []*mvccpb.KeyValue
+}
+
+// Get implements clientv3.KV.
+func (e *etcd) Get(_ context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	e.gets.Add(1)
+	op := clientv3.OpGet(key, opts...)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	resp := &clientv3.GetResponse{Header: &etcdserverpb.ResponseHeader{Revision: e.mu.revision}}
+	for _, kv := range e.mu.kvs {
+		if string(kv.Key) < key || string(kv.Key) >= string(op.RangeBytes()) {
+			continue
+		}
+		if resp.More = op.Limit() > 0 && int64(len(resp.Kvs)) == op.Limit(); resp.More {
+			break
+		}
+		shown := &mvccpb.KeyValue{Key: kv.Key, Value: kv.Value, ModRevision: kv.ModRevision, Version: 1}
+		if op.IsKeysOnly() {
+			shown.Value = nil
+		}
+		resp.Kvs = append(resp.Kvs, shown)
+	}
+	if e.alter != nil {
+		resp.Kvs = e.alter(resp.Kvs)
+	}
+	return resp, nil
+}
+
+// Revision implements cache.RevisionSource.
+func (e *etcd) Revision(context.Context) (int64, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.mu.revision, nil
+}
+
+// RequestProgress implements cache.RevisionSource.
+func (e *etcd) RequestProgress(context.Context) error { return nil }
+
+func (e *etcd) put(key, value string, revision int64) *mvccpb.KeyValue {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	kv := &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), ModRevision: revision, Version: 1}
+	sent := &mvccpb.KeyValue{Key: kv.Key, Value: []byte(value), ModRevision: revision, Version: 1}
+	i, found := slices.BinarySearchFunc(e.mu.kvs, key, func(kv *mvccpb.KeyValue, key string) int { return strings.Compare(string(kv.Key), key) })
+	if found {
+		e.mu.kvs[i] = kv
+	} else {
+		e.mu.kvs = slices.Insert(e.mu.kvs, i, kv)
+	}
+	e.mu.revision = max(e.mu.revision, revision)
+	return sent
+}
+
+// bench is an etcd with 3,000 objects, a cache of it, and its scrubber.
+type bench struct {
+	*etcd
+	cache    *cache.Cache
+	resource *cache.Resource
+	scrubber *scrub.Scrubber
+	// sawWrong says that Check has failed.
+	sawWrong atomic.Bool
+}
+
+func start(t *testing.T, alter func([]*mvccpb.KeyValue) []*mvccpb.KeyValue) *bench {
+	t.Helper()
+	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
+	b := &bench{etcd: &etcd{alter: alter}, cache: cache.New(cache.Config{Logger: logger})}
+	b.resource = b.cache.Register(cache.Spec{Prefix: pods, GroupResource: schema.GroupResource{Resource: "pods"}})
+	loader := b.cache.BeginLoad()
+	for i := range 3000 {
+		key := pods + string([]byte{'a' + byte(i/100%26), 'a' + byte(i/10%10), 'a' + byte(i%10), 'a' + byte(i/2600)})
+		loader.Add(t.Context(), []*mvccpb.KeyValue{b.put(key, "value of "+key, int64(i+1))})
+	}
+	loader.End(t.Context(), b.mu.revision)
+	counters, err := scrub.NewMetrics(func(r metrics.Registerable) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.scrubber = scrub.New(scrub.Config{
+		Client: b.etcd, Cache: b.cache, Consistent: cache.NewConsistent(b.cache, b.etcd),
+		Interval: 100 * time.Millisecond, Metrics: counters, Logger: logger,
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = b.scrubber.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	return b
+}
+
+// until polls a condition, and notes meanwhile whether Check has failed.
+func (b *bench) until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(time.Minute)
+	for !is() {
+		select {
+		case <-tick.C:
+			if b.scrubber.Check() != nil {
+				b.sawWrong.Store(true)
+			}
+		case <-deadline:
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// wantRepair waits until an object has been replaced and the server is ready again.
+func (b *bench) wantRepair(t *testing.T, key, value string, revision int64) {
+	t.Helper()
+	b.until(t, "the object is replaced", func() bool {
+		e := b.resource.Snapshot().Get(key)
+		same := false
+		if e != nil && e.Revision == revision {
+			_ = e.Read(func(v []byte) error { same = string(v) == value; return nil })
+		}
+		return same
+	})
+	b.until(t, "ready", func() bool { return b.sawWrong.Load() && b.scrubber.Check() == nil })
+	if !b.resource.HoldsDigest() || b.resource.Snapshot().Len() != len(b.mu.kvs) {
+		t.Errorf("%d objects, etcd has %d", b.resource.Snapshot().Len(), len(b.mu.kvs))
+	}
+}
+
+// TestChangedTree changes an object in memory past the digest.
+func TestChangedTree(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil)
+	kv := b.mu.kvs[1500]
+	b.resource.Snapshot().Get(string(kv.Key[len(pods):])).Revision++
+	b.wantRepair(t, string(kv.Key[len(pods):]), string(kv.Value), kv.ModRevision)
+}
+
+// TestLostEvent has etcd change an object without the cache. Another server's digest tells.
+func TestLostEvent(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil)
+	right := cache.New(cache.Config{})
+	b.put(pods+"bbba", "new", 4000)
+	b.cache.Progressed(4000)
+	loader := right.BeginLoad()
+	loader.Add(t.Context(), b.mu.kvs)
+	loader.End(t.Context(), 4000)
+	theirs, revision, err := right.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.scrubber.Observe("other", revision, theirs)
+	b.wantRepair(t, "bbba", "new", 4000)
+}
+
+// TestWrongBytes changes the bytes of an object in memory. Only the slow comparison sees it.
+func TestWrongBytes(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil)
+	kv := b.mu.kvs[700]
+	b.resource.Snapshot().Get(string(kv.Key[len(pods):])).Value[0] ^= 1
+	b.wantRepair(t, string(kv.Key[len(pods):]), string(kv.Value), kv.ModRevision)
+}
+
+// TestEtcdWithTwoAnswers has an etcd that never shows the keys that it sends with values.
+// The server must not stay away for ever.
+func TestEtcdWithTwoAnswers(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(kvs []*mvccpb.KeyValue) []*mvccpb.KeyValue {
+		if len(kvs) > 0 && kvs[0].Value == nil {
+			return kvs[1:]
+		}
+		return kvs
+	})
+	b.scrubber.Observe("other", b.mu.revision, cache.Digest{})
+	b.until(t, "not ready", func() bool { return b.scrubber.Check() != nil })
+	b.until(t, "served all the same", func() bool { return b.scrubber.Check() == nil })
+}
+
+// TestEqualDigestAsksNothing observes digests that are equal, or of revisions that the cache
+// cannot tell.
+func TestEqualDigestAsksNothing(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil)
+	ours, revision, err := b.cache.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.scrubber.Observe("equal", revision, ours)
+	b.scrubber.Observe("ahead", revision+1, cache.Digest{})
+	b.scrubber.Observe("old", 1, cache.Digest{})
+	b.until(t, "a page was read", func() bool { return b.gets.Load() > 0 })
+	if n := b.gets.Load(); n > 2 || b.scrubber.Check() != nil {
+		t.Errorf("%d requests, %v", n, b.scrubber.Check())
+	}
+}
