@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/millrace/millrace/internal/bench/render"
-	"github.com/millrace/millrace/internal/hollow/profile"
+	"github.com/millrace/millrace/internal/hollow/agentprofile"
 )
 
 const longHelp = `Run hollow nodes with their read load against any API server: kubelets that
@@ -148,7 +148,7 @@ func newProfileCommand(out io.Writer) *cobra.Command {
 		Use: "profile [NAME]", Short: "Print a profile of an agent, or the names of all",
 		Args: cobra.MaximumNArgs(1), SilenceUsage: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			set, err := profile.Open(dir)
+			set, err := agentprofile.Open(dir)
 			if err != nil {
 				return err
 			}
@@ -159,7 +159,7 @@ func newProfileCommand(out io.Writer) *cobra.Command {
 				}
 				return err
 			}
-			for _, name := range append([]string{profile.Kubelet, profile.KubeProxy}, set.Names()...) {
+			for _, name := range append([]string{agentprofile.Kubelet, agentprofile.KubeProxy}, set.Names()...) {
 				p, err := set.Load(name)
 				if err != nil {
 					return err

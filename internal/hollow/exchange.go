@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/millrace/millrace/internal/hollow/profile"
+	"github.com/millrace/millrace/internal/hollow/agentprofile"
 	"github.com/millrace/millrace/internal/hollow/wire"
 )
 
@@ -249,7 +249,7 @@ func (r *reflector) watchEndedLocked(x *exchange) {
 // listDoneLocked goes on after a LIST or GET.
 func (r *reflector) listDoneLocked(x *exchange) {
 	x.counter.done(time.Since(x.began))
-	if r.plan.Mode == profile.ModeGet {
+	if r.plan.Mode == agentprofile.ModeGet {
 		r.mu.failures = 0
 		r.waitLocked(r.instance.random.in(r.plan.Every))
 		return
@@ -279,7 +279,7 @@ func (r *reflector) listDoneLocked(x *exchange) {
 	case r.watches():
 		r.mu.revision = append(r.mu.revision[:0], revision...)
 		r.watchLocked()
-	case r.plan.Mode == profile.ModePoll:
+	case r.plan.Mode == agentprofile.ModePoll:
 		r.waitLocked(r.instance.random.in(r.plan.Every))
 	default:
 		r.mu.state = stateStopped

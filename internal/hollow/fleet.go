@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/millrace/millrace/internal/hollow/profile"
+	"github.com/millrace/millrace/internal/hollow/agentprofile"
 	"github.com/millrace/millrace/internal/hollow/wire"
 )
 
@@ -89,13 +89,13 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 }
 
 func (f *fleet) loadProfiles() error {
-	set, err := profile.Open(f.cfg.Profiles)
+	set, err := agentprofile.Open(f.cfg.Profiles)
 	if err != nil {
 		return err
 	}
-	names := []string{profile.Kubelet}
+	names := []string{agentprofile.Kubelet}
 	if f.cfg.KubeProxy {
-		names = append(names, profile.KubeProxy)
+		names = append(names, agentprofile.KubeProxy)
 	}
 	for _, name := range append(names, f.cfg.Agents...) {
 		p, err := set.Load(name)
@@ -105,9 +105,9 @@ func (f *fleet) loadProfiles() error {
 		for i := range p.Agents {
 			plan := newAgentPlan(&f.counters, &p.Agents[i])
 			switch {
-			case name == profile.Kubelet:
+			case name == agentprofile.Kubelet:
 				f.kubelet = plan
-			case plan.Per == profile.PerNode:
+			case plan.Per == agentprofile.PerNode:
 				f.perNode = append(f.perNode, plan)
 			default:
 				f.perCluster = append(f.perCluster, plan)

@@ -8,17 +8,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/hollow/profile"
+	"github.com/millrace/millrace/internal/hollow/agentprofile"
 	"github.com/millrace/millrace/internal/hollow/wire"
 )
 
 // agentPlan is an agent of a profile, with the counters of all its instances.
 type agentPlan struct {
-	*profile.Agent
+	*agentprofile.Agent
 	reads []*readPlan
 }
 
-func newAgentPlan(s *counters, a *profile.Agent) *agentPlan {
+func newAgentPlan(s *counters, a *agentprofile.Agent) *agentPlan {
 	plan := &agentPlan{Agent: a}
 	for i := range a.Reads {
 		plan.reads = append(plan.reads, newReadPlan(s, a.Name, &a.Reads[i]))

@@ -10,19 +10,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/millrace/millrace/internal/hollow/profile"
+	"github.com/millrace/millrace/internal/hollow/agentprofile"
 	"github.com/millrace/millrace/internal/hollow/wire"
 )
 
 // The times of a kubelet.
 var (
 	// renewEvery is a quarter of a lease's duration, with the kubelet's jitter of 4 %.
-	renewEvery = profile.Range{Min: 10 * time.Second, Max: 10*time.Second + 400*time.Millisecond}
+	renewEvery = agentprofile.Range{Min: 10 * time.Second, Max: 10*time.Second + 400*time.Millisecond}
 	// The status is reported every 5 minutes. The first time is spread, as the kubelet's.
-	firstReport = profile.Range{Min: 150 * time.Second, Max: 450 * time.Second}
-	reportEvery = profile.Range{Min: 5 * time.Minute, Max: 5 * time.Minute}
+	firstReport = agentprofile.Range{Min: 150 * time.Second, Max: 450 * time.Second}
+	reportEvery = agentprofile.Range{Min: 5 * time.Minute, Max: 5 * time.Minute}
 	// retryEvery is the pause after a write that failed.
-	retryEvery = profile.Range{Min: time.Second, Max: 2 * time.Second}
+	retryEvery = agentprofile.Range{Min: time.Second, Max: 2 * time.Second}
 )
 
 // writeCounters count what nodes write.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/hollow/profile"
+	"github.com/millrace/millrace/internal/hollow/agentprofile"
 )
 
 // random chooses times. It is derived from a run's seed, and safe for concurrent use.
@@ -31,9 +31,9 @@ func (r *random) place() float64 {
 }
 
 // in returns a time of a range.
-func (r *random) in(times profile.Range) time.Duration { return times.Choose(r.place()) }
+func (r *random) in(times agentprofile.Range) time.Duration { return times.Choose(r.place()) }
 
 // between returns a time between two.
 func (r *random) between(low, high time.Duration) time.Duration {
-	return r.in(profile.Range{Min: low, Max: high})
+	return r.in(agentprofile.Range{Min: low, Max: high})
 }

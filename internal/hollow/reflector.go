@@ -7,19 +7,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/hollow/profile"
+	"github.com/millrace/millrace/internal/hollow/agentprofile"
 	"github.com/millrace/millrace/internal/hollow/wire"
 )
 
 // readPlan is one read of an agent, with the counters of all instances.
 type readPlan struct {
-	*profile.Read
+	*agentprofile.Read
 	list, watch *counter
 }
 
-func newReadPlan(s *counters, agent string, r *profile.Read) *readPlan {
+func newReadPlan(s *counters, agent string, r *agentprofile.Read) *readPlan {
 	verb := "list"
-	if r.Mode == profile.ModeGet {
+	if r.Mode == agentprofile.ModeGet {
 		verb = "get"
 	}
 	plan := &readPlan{Read: r, watch: s.get(agent, "watch", r.Title())}
@@ -101,7 +101,7 @@ func (r *reflector) begin() {
 func (r *reflector) beginLocked() {
 	switch {
 	case r.mu.state == stateStopped:
-	case r.plan.Mode == profile.ModeWatchList && !r.mu.withoutWatchList, r.watches() && len(r.mu.revision) > 0:
+	case r.plan.Mode == agentprofile.ModeWatchList && !r.mu.withoutWatchList, r.watches() && len(r.mu.revision) > 0:
 		r.watchLocked()
 	default:
 		r.listLocked("")
@@ -109,7 +109,7 @@ func (r *reflector) beginLocked() {
 }
 
 func (r *reflector) watches() bool {
-	return r.plan.Mode == profile.ModeWatch || r.plan.Mode == profile.ModeWatchList
+	return r.plan.Mode == agentprofile.ModeWatch || r.plan.Mode == agentprofile.ModeWatchList
 }
 
 // stop ends the reflector for good.
@@ -162,7 +162,7 @@ func (r *reflector) listLocked(token string) {
 	}
 	if token != "" {
 		query.Set("continue", token)
-	} else if r.plan.ResourceVersion != profile.RevisionUnset {
+	} else if r.plan.ResourceVersion != agentprofile.RevisionUnset {
 		query.Set("resourceVersion", "0")
 	}
 	gzip := !r.plan.NoGzip && r.plan.BuiltIn() && r.sink == nil
@@ -233,11 +233,11 @@ const (
 
 func (r *reflector) accept(isWatch bool) string {
 	switch {
-	case r.plan.Form == profile.FormProtobuf:
+	case r.plan.Form == agentprofile.FormProtobuf:
 		return acceptProtobuf
-	case r.plan.Form == profile.FormMetadata && (isWatch || r.plan.Mode == profile.ModeGet):
+	case r.plan.Form == agentprofile.FormMetadata && (isWatch || r.plan.Mode == agentprofile.ModeGet):
 		return acceptMetadata
-	case r.plan.Form == profile.FormMetadata:
+	case r.plan.Form == agentprofile.FormMetadata:
 		return strings.ReplaceAll(acceptMetadata, "PartialObjectMetadata;", "PartialObjectMetadataList;")
 	}
 	return acceptJSON

@@ -1,4 +1,4 @@
-package profile_test
+package agentprofile_test
 
 import (
 	"os"
@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/hollow/profile"
+	"github.com/millrace/millrace/internal/hollow/agentprofile"
 )
 
 func TestEmbeddedProfiles(t *testing.T) {
-	set, err := profile.Open("")
+	set, err := agentprofile.Open("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestEmbeddedProfiles(t *testing.T) {
 			t.Errorf("there is no profile %s", name)
 		}
 	}
-	for _, name := range append(names, profile.Kubelet, profile.KubeProxy) {
+	for _, name := range append(names, agentprofile.Kubelet, agentprofile.KubeProxy) {
 		p, err := set.Load(name)
 		if err != nil {
 			t.Error(err)
@@ -35,13 +35,13 @@ func TestEmbeddedProfiles(t *testing.T) {
 }
 
 // load loads a profile out of a directory that has only this text.
-func load(t *testing.T, name, text string) (*profile.Profile, error) {
+func load(t *testing.T, name, text string) (*agentprofile.Profile, error) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set, err := profile.Open(dir)
+	set, err := agentprofile.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ agents:
 		t.Fatal(err)
 	}
 	a := p.Agents[0]
-	if a.Per != profile.PerNode || a.Instances != 1 || a.UserAgent != "a" || time.Duration(a.Backoff.Longest) != time.Minute {
+	if a.Per != agentprofile.PerNode || a.Instances != 1 || a.UserAgent != "a" || time.Duration(a.Backoff.Longest) != time.Minute {
 		t.Errorf("defaults: %+v", a)
 	}
 	if every := a.Reads[0].Every; every.Choose(0) != 10*time.Second || every.Choose(1) != 20*time.Second {
@@ -105,14 +105,14 @@ func TestMistakesInProfiles(t *testing.T) {
 	if _, err := load(t, "kubelet", read("resource: v1/pods")); err == nil {
 		t.Error("a kubelet without its pods is accepted")
 	}
-	set, err := profile.Open("")
+	set, err := agentprofile.Open("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := set.Load("nosuch"); err == nil || !strings.Contains(err.Error(), "choose from exporter, ") {
 		t.Errorf("an unknown profile: %v", err)
 	}
-	if _, err := profile.Open(t.TempDir()); err == nil {
+	if _, err := agentprofile.Open(t.TempDir()); err == nil {
 		t.Error("a directory without profiles is accepted")
 	}
 }

@@ -1,4 +1,4 @@
-package profile
+package agentprofile
 
 import (
 	"encoding/json"
