@@ -85,7 +85,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		}
 	}
 	f.started = time.Now()
-	return f.run()
+	return f.run(), nil
 }
 
 func (f *fleet) loadProfiles() error {
@@ -141,7 +141,7 @@ func (f *fleet) checkFiles() error {
 }
 
 // run starts everything, waits, and stops everything.
-func (f *fleet) run() (*Report, error) {
+func (f *fleet) run() *Report {
 	shown, stopShowing := context.WithCancel(f.ctx)
 	var showing sync.WaitGroup
 	showing.Go(func() { f.log.follow(shown, f.state) })
@@ -155,10 +155,7 @@ func (f *fleet) run() (*Report, error) {
 	showing.Wait()
 	report := f.report() // before watches are closed
 	f.stop()
-	if cause := context.Cause(f.ctx); cause != context.Canceled {
-		return report, cause
-	}
-	return report, nil
+	return report
 }
 
 // start starts all nodes, as the configuration says.

@@ -65,24 +65,20 @@ func (c *Client) Start(r *Request, h Handler) *Stream {
 		go h.End(ErrClosed)
 		return s
 	}
-	to := c.placeLocked(s)
+	c.mu.waiting = append(c.mu.waiting, s)
 	c.mu.Unlock()
-	if to != nil {
-		to.begin(s)
-	}
+	c.advance()
 	return s
 }
 
-// placeLocked reserves a place on a connection. It returns nil if there is none: the
-// stream then waits for another connection.
-func (c *Client) placeLocked(s *Stream) *conn {
+// placeLocked reserves a place on a connection. Without one it opens another connection,
+// and returns nil.
+func (c *Client) placeLocked() *conn {
 	for _, conn := range c.mu.conns {
 		if conn.reserve() {
-			s.conn = conn
 			return conn
 		}
 	}
-	c.mu.waiting = append(c.mu.waiting, s)
 	c.dialLocked()
 	return nil
 }
@@ -131,13 +127,15 @@ func (c *Client) advance() {
 			c.mu.Unlock()
 			return
 		}
-		s := c.mu.waiting[0]
-		c.mu.waiting = c.mu.waiting[1:]
-		to := c.placeLocked(s)
-		c.mu.Unlock()
+		to := c.placeLocked()
 		if to == nil {
+			c.mu.Unlock()
 			return
 		}
+		s := c.mu.waiting[0]
+		c.mu.waiting = c.mu.waiting[1:]
+		s.conn = to
+		c.mu.Unlock()
 		to.begin(s)
 	}
 }

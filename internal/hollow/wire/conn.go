@@ -25,9 +25,9 @@ const (
 	connWindow   = 1 << 30
 	// defaultWindow is a window before settings.
 	defaultWindow = 65535
-	// firstStreams is how many streams are opened before the server has told its limit.
-	firstStreams = 100
-	maxFrame     = 16 << 10
+	// mostStreams is how many streams are open on a connection if the server has no limit.
+	mostStreams = 1 << 20
+	maxFrame    = 16 << 10
 	// pingAfter without a frame, a ping is sent. After as long again the connection is
 	// given up. client-go waits 30 s and 15 s.
 	pingAfter = 30 * time.Second
@@ -66,7 +66,8 @@ type conn struct {
 	}
 }
 
-// newConn sends the preface and settings.
+// newConn sends the preface and settings, and waits for the server's, which have its limit
+// of streams.
 func newConn(c *Client, raw net.Conn) (*conn, error) {
 	n := &conn{client: c, raw: raw}
 	n.mu.out = bufio.NewWriter(raw)
@@ -74,18 +75,37 @@ func newConn(c *Client, raw net.Conn) (*conn, error) {
 	n.framer.SetReuseFrames()
 	n.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	n.mu.encoder = hpack.NewEncoder(&n.mu.headers)
-	n.mu.streams, n.mu.next, n.mu.limit = map[uint32]*Stream{}, 1, firstStreams
+	n.mu.streams, n.mu.next, n.mu.limit = map[uint32]*Stream{}, 1, mostStreams
 	n.mu.window, n.mu.newWindow, n.mu.framesAtPing = defaultWindow, defaultWindow, -1
 	_, err := io.WriteString(n.mu.out, http2.ClientPreface)
 	err = errors.Join(err,
 		n.framer.WriteSettings(http2.Setting{ID: http2.SettingEnablePush}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: streamWindow}),
 		n.framer.WriteWindowUpdate(0, connWindow-defaultWindow),
 		n.flushLocked())
+	if err == nil {
+		err = n.awaitSettings()
+	}
 	if err != nil {
 		_ = raw.Close()
 		return nil, fmt.Errorf("greet the server: %w", err)
 	}
 	return n, nil
+}
+
+// awaitSettings reads the server's first frame.
+func (n *conn) awaitSettings() error {
+	if err := n.raw.SetReadDeadline(time.Now().Add(dialTimeout)); err != nil {
+		return err
+	}
+	frame, err := n.framer.ReadFrame()
+	if err != nil {
+		return err
+	}
+	settings, ok := frame.(*http2.SettingsFrame)
+	if !ok {
+		return errors.New("the first frame has no settings")
+	}
+	return errors.Join(n.applySettings(settings), n.raw.SetReadDeadline(time.Time{}))
 }
 
 func (n *conn) flushLocked() error {
@@ -336,11 +356,17 @@ func (n *conn) takeSettings(f *http2.SettingsFrame) error {
 	if f.IsAck() {
 		return nil
 	}
-	err := n.write(func() error {
+	err := n.applySettings(f)
+	n.client.advance()
+	return err
+}
+
+func (n *conn) applySettings(f *http2.SettingsFrame) error {
+	return n.write(func() error {
 		err := f.ForeachSetting(func(setting http2.Setting) error {
 			switch setting.ID {
 			case http2.SettingMaxConcurrentStreams:
-				n.mu.limit = int(min(setting.Val, 1<<20))
+				n.mu.limit = int(min(setting.Val, mostStreams))
 			case http2.SettingInitialWindowSize:
 				for _, s := range n.mu.streams {
 					s.window += int64(setting.Val) - n.mu.newWindow
@@ -352,14 +378,11 @@ func (n *conn) takeSettings(f *http2.SettingsFrame) error {
 		n.unblockLocked()
 		return errors.Join(err, n.framer.WriteSettingsAck())
 	})
-	n.client.advance()
-	return err
 }
 
 // drain takes no more streams, and ends those that the server has not begun.
 func (n *conn) drain(f *http2.GoAwayFrame) {
 	last := f.LastStreamID
-	n.client.remove(n)
 	var refused []*Stream
 	n.mu.Lock()
 	n.mu.draining = true
