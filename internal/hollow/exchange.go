@@ -179,6 +179,7 @@ func (x *exchange) End(err error) {
 	wasOpen := x.open
 	x.close()
 	switch {
+	case r.instance.fleet.ctx.Err() != nil: // the run ends
 	case err != nil && x.isWatch && wasOpen:
 		r.watchFailedLocked(x, err.Error())
 	case err != nil:

@@ -66,11 +66,17 @@ func (n *node) takeLease(answer *wire.Answer) bool {
 
 // renew renews the lease, now and again.
 func (n *node) renew() {
+	ok := n.renewOnce()
 	pause := n.random.in(renewEvery)
-	if !n.renewOnce() {
-		pause = n.random.in(retryEvery)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if ok {
+		n.mu.failures = 0
+	} else {
+		pause = n.retryPause(n.mu.failures)
+		n.mu.failures++
 	}
-	n.after("lease", pause, n.renew)
+	n.afterLocked("lease", pause, n.renew)
 }
 
 func (n *node) renewOnce() bool {

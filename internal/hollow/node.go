@@ -21,9 +21,16 @@ var (
 	// The status is reported every 5 minutes. The first time is spread, as the kubelet's.
 	firstReport = agentprofile.Range{Min: 150 * time.Second, Max: 450 * time.Second}
 	reportEvery = agentprofile.Range{Min: 5 * time.Minute, Max: 5 * time.Minute}
-	// retryEvery is the pause after a write that failed.
+	// retryEvery is the pause after a report of a pod that failed.
 	retryEvery = agentprofile.Range{Min: time.Second, Max: 2 * time.Second}
 )
+
+// retryPause is how long a kubelet waits to register, or to renew its lease, after some
+// failures: up to 7 s.
+func (n *node) retryPause(failures int) time.Duration {
+	pause := min(200*time.Millisecond<<min(failures, 10), 7*time.Second)
+	return n.random.between(pause/2, pause)
+}
 
 // writeCounters count what nodes write.
 type writeCounters struct {
@@ -64,6 +71,7 @@ type node struct {
 		stopped  bool
 		uid      types.UID
 		lease    string // its resource version
+		failures int    // renewals of the lease that failed, one after another
 		ready    bool
 		pods     map[types.UID]*pod
 		objects  map[objectKey]*objectWatch
@@ -132,9 +140,9 @@ func (n *node) run() {
 
 // insist repeats a step until it succeeds. It returns false if the run ends before.
 func (n *node) insist(step func(context.Context) bool) bool {
-	for !step(n.fleet.ctx) {
+	for failures := 0; !step(n.fleet.ctx); failures++ {
 		select {
-		case <-time.After(n.random.in(retryEvery)):
+		case <-time.After(n.retryPause(failures)):
 		case <-n.fleet.ctx.Done():
 			return false
 		}

@@ -100,7 +100,26 @@ func (f *fleet) state(since time.Duration) string {
 		*before = now
 		return display.Count(n)
 	}
-	return fmt.Sprintf("%s  %d of %d nodes ready, %d pods running, %d watches on %d connections, %s requests/s, %s events/s, %d errors",
+	text := fmt.Sprintf("%s  %d of %d nodes ready, %d pods running, %d watches on %d connections, %s requests/s, %s events/s, %d errors",
 		display.Seconds(time.Since(f.started).Seconds()), f.ready.Load(), f.cfg.Nodes, f.podsRunning.Load(), open, f.connections.Load(),
 		perSecond(requests, &f.shownRequests), perSecond(events, &f.shownEvents), errors)
+	if most := f.counters.mostFrequentError(); most != "" {
+		text += ", most of them: " + most
+	}
+	return text
+}
+
+// mostFrequentError says what has gone wrong most often. It is empty if nothing has.
+func (s *counters) mostFrequentError() (text string) {
+	most := int64(0)
+	s.each(func(c *counter) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for what, n := range c.mu.errors {
+			if n > most {
+				most, text = n, fmt.Sprintf("%s %s %s: %s", c.agent, c.verb, display.Clean(c.request), what)
+			}
+		}
+	})
+	return text
 }

@@ -85,6 +85,7 @@ func (r *Report) text(format string) string {
 	return render.Document(format, table, nil, append([]string{b.String()}, r.Notes...))
 }
 
+// addRow adds a row. The sum of all has no latencies.
 func addRow(table *render.Table, r *Row) {
 	count := func(n int64) string {
 		if n == 0 {
@@ -92,9 +93,15 @@ func addRow(table *render.Table, r *Row) {
 		}
 		return display.Count(n)
 	}
+	latency := func(seconds float64) string {
+		if seconds == 0 {
+			return "-"
+		}
+		return display.Seconds(seconds)
+	}
 	title := display.Clean(strings.TrimSpace(r.Agent + " " + r.Verb + " " + r.Request))
 	table.Add(title, display.Count(r.Requests), count(r.Errors), count(r.Events), display.Size(r.Bytes), count(r.Relists), count(r.Open),
-		display.Seconds(r.P50Seconds), display.Seconds(r.P99Seconds), display.Seconds(r.MaxSeconds))
+		latency(r.P50Seconds), latency(r.P99Seconds), latency(r.MaxSeconds))
 }
 
 func (r *Report) writeErrors(b *strings.Builder) {

@@ -54,7 +54,7 @@ agents:
 - name: a
   backoff: {first: 1s, longest: 1m}
   reads:
-  - {resource: v1/pods, namespace: n, mode: poll, every: 10s-20s, resourceVersion: unset}
+  - {resource: v1/pods, namespace: ns, mode: poll, every: 10s-20s, resourceVersion: unset}
   - {resource: apps/v1/deployments, timeout: 10s}
   - {resource: mills.example.com/v1/mills}
 `)
@@ -71,7 +71,7 @@ agents:
 	if timeout := a.Reads[1].Timeout; timeout.Min != 9*time.Second || timeout.Max != 11*time.Second {
 		t.Errorf("one time alone: %+v", timeout)
 	}
-	for i, want := range []string{"/api/v1/namespaces/n/pods", "/apis/apps/v1/deployments", "/apis/mills.example.com/v1/mills"} {
+	for i, want := range []string{"/api/v1/namespaces/ns/pods", "/apis/apps/v1/deployments", "/apis/mills.example.com/v1/mills"} {
 		if r := &a.Reads[i]; r.Path(r.Namespace, "") != want || r.BuiltIn() != (i < 2) {
 			t.Errorf("path %s, built in: %v", r.Path(r.Namespace, ""), r.BuiltIn())
 		}
