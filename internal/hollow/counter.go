@@ -3,7 +3,10 @@ package hollow
 import (
 	"cmp"
 	"math/bits"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +30,20 @@ type counter struct {
 	}
 }
 
+// variableParts matches what differs between errors of one kind: quoted names, and long
+// numbers.
+var variableParts = regexp.MustCompile(`"[^"]*"|\d[\d.:]+\d`)
+
+// errorKind returns an error without what differs from others of its kind. A status at the
+// beginning stays.
+func errorKind(what string) string {
+	status, rest, _ := strings.Cut(what, " ")
+	if _, err := strconv.Atoi(status); err == nil && len(status) == 3 {
+		return status + " " + variableParts.ReplaceAllString(rest, "…")
+	}
+	return variableParts.ReplaceAllString(what, "…")
+}
+
 // maxErrors bounds the different errors of a counter.
 const maxErrors = 8
 
@@ -45,7 +62,7 @@ func (c *counter) failed(what string) {
 
 // noteError counts what has gone wrong.
 func (c *counter) noteError(what string) {
-	what = display.Clean(what)
+	what = display.Clean(errorKind(what))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.errors == nil {

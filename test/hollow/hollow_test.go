@@ -80,10 +80,16 @@ func phaseOf(ctx context.Context, admin kubernetes.Interface, name string, want 
 	return err
 }
 
+func TestHollow(t *testing.T) {
+	server, admin, auditLog := start(t)
+	t.Run("nodes", func(t *testing.T) { testNodes(t, server, admin, auditLog) })
+	t.Run("report", func(t *testing.T) { testReport(t, server) })
+	t.Run("mistakes", func(t *testing.T) { testMistakes(t, server) })
+}
+
 // Nodes become ready, pods on them run, complete and end, and nothing is left of a run that
 // was killed.
-func TestHollowNodes(t *testing.T) {
-	server, admin, auditLog := start(t)
+func testNodes(t *testing.T, server *harness.Server, admin kubernetes.Interface, auditLog string) {
 	ctx, kubeconfig := t.Context(), "--kubeconfig="+server.Kubeconfig()
 	hollow := harness.Command(t, "hollow", kubeconfig, "--name=ht", fmt.Sprint("--nodes=", nodes), "--agents=network,exporter",
 		"--pods=1", "--pod-start=100ms", "--start=storm", "--impersonate")
@@ -229,10 +235,8 @@ func nothingLeft(t *testing.T, admin kubernetes.Interface) {
 	check("service accounts", len(accounts.Items), err)
 }
 
-// The report of a run has its requests, and mistakes are told in one line that says what to
-// do.
-func TestReportAndMistakes(t *testing.T) {
-	server, _, _ := start(t)
+// The report of a run has its requests.
+func testReport(t *testing.T, server *harness.Server) {
 	kubeconfig := "--kubeconfig=" + server.Kubeconfig()
 	output, code := harness.Run(t, "hollow", kubeconfig, "--nodes=3", "--agents=offenders", "--duration=3s", "--connections-per-node=0.5", "-o", "json")
 	if code != 0 {
@@ -262,11 +266,15 @@ func TestReportAndMistakes(t *testing.T) {
 	if !watched || !polled {
 		t.Errorf("the report lacks watches of kubelets or lists of pollers: %+v", report.Rows)
 	}
+}
+
+// A mistake is told in one line that says what to do.
+func testMistakes(t *testing.T, server *harness.Server) {
 	for _, c := range [][2]string{
 		{"--agents=nosuch", "choose from"}, {"--nodes=0", "choose 1 to"}, {"--kubeconfig=nosuch", "give --kubeconfig"},
 		{"--server=https://127.0.0.1:1", "check that it runs"}, {"--name=A_B", "small letters"},
 	} {
-		output, code := harness.Run(t, "hollow", kubeconfig, c[0])
+		output, code := harness.Run(t, "hollow", "--kubeconfig="+server.Kubeconfig(), c[0])
 		if code == 0 || !strings.Contains(output, c[1]) || strings.Count(output, "\n") != 1 {
 			t.Errorf("%s: exit code %d, %s", c[0], code, output)
 		}
