@@ -23,6 +23,7 @@ import (
 	"github.com/millrace/millrace/internal/analyze"
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/hollow"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/replay"
 	"github.com/millrace/millrace/internal/server"
@@ -39,6 +40,7 @@ const longHelp = `Millrace is a Kubernetes API server for very large clusters.
   millrace analyze audit.log     which client costs an API server what
   millrace replay audit.log      the reads of a log, sent to any API server
   millrace verify                whether any API server keeps what the API promises
+  millrace hollow                hollow nodes with the read load of their agents
   millrace controller-manager    Kubernetes' own, with that server's credentials
   millrace scheduler             Kubernetes' own, with that server's credentials
 
@@ -66,6 +68,7 @@ func NewCommand(version string) *cobra.Command {
 		newComponentCommand("scheduler", "Run Kubernetes' scheduler", kube.NewSchedulerCommand, schedulerDefaults),
 		top.NewCommand(),
 		analyze.NewCommand(version),
+		hollow.NewCommand(hollow.Streams{Out: os.Stdout, Err: os.Stderr}),
 		fill.NewCommand(fill.Streams{Out: os.Stdout, Err: os.Stderr}),
 		bench.NewCommand(bench.Config{}),
 		replay.NewCommand(version),

@@ -11,7 +11,10 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,7 +51,8 @@ func newAPIClient(cfg Config, generator *Generator) (*apiClient, error) {
 	// client-go's scheme is global to the process. A scheme of our own holds only
 	// the types that we need.
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), metav1.AddMetaToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
+		coordinationv1.AddToScheme(scheme), metav1.AddMetaToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("register API types: %w", err)
 	}
 	conf.GroupVersion = &corev1.SchemeGroupVersion
@@ -156,7 +160,7 @@ func (c *apiClient) storeOne(ctx context.Context, kind Kind, obj Object) (Count,
 		count.Bytes = int64(sized.Size())
 	}
 	err := retry(ctx, isTransientAPI, func() error {
-		return c.rest.Post().
+		return c.rest.Post().AbsPath(kind.api()).
 			NamespaceIfScoped(obj.GetNamespace(), kind.Namespaced()).Resource(string(kind)).
 			Param("fieldManager", fieldManager(kind)).Body(asCreated(obj)).Do(ctx).Error()
 	})
@@ -241,7 +245,7 @@ func fieldManager(kind Kind) string {
 	switch kind {
 	case KindPod, KindServiceAccount:
 		return "kube-controller-manager"
-	case KindNode:
+	case KindNode, KindLease, KindEvent:
 		return "kubelet"
 	}
 	return "helm"
@@ -257,6 +261,9 @@ func asCreated(obj Object) Object {
 		// values.
 		pod.Spec.Priority, pod.Spec.PreemptionPolicy = nil, nil
 	}
+	if service, ok := created.(*corev1.Service); ok {
+		service.Spec.ClusterIP, service.Spec.ClusterIPs = "", nil // the server allocates one
+	}
 	return created
 }
 
@@ -265,35 +272,44 @@ func asCreated(obj Object) Object {
 func asReplacement(obj Object) Object {
 	switch obj := obj.(type) {
 	case *corev1.Namespace:
-		o := *obj
-		clearServerFields(&o.ObjectMeta)
-		return &o
+		return withoutServerFields(obj)
 	case *corev1.ServiceAccount:
-		o := *obj
-		clearServerFields(&o.ObjectMeta)
-		return &o
+		return withoutServerFields(obj)
 	case *corev1.ConfigMap:
-		o := *obj
-		clearServerFields(&o.ObjectMeta)
-		return &o
+		return withoutServerFields(obj)
 	case *corev1.Secret:
-		o := *obj
-		clearServerFields(&o.ObjectMeta)
-		return &o
+		return withoutServerFields(obj)
 	case *corev1.Node:
-		o := *obj
-		clearServerFields(&o.ObjectMeta)
-		return &o
+		return withoutServerFields(obj)
 	case *corev1.Pod:
-		o := *obj
-		clearServerFields(&o.ObjectMeta)
-		return &o
+		return withoutServerFields(obj)
+	case *corev1.Service:
+		return withoutServerFields(obj)
+	case *corev1.Event:
+		return withoutServerFields(obj)
+	case *appsv1.Deployment:
+		return withoutServerFields(obj)
+	case *appsv1.ReplicaSet:
+		return withoutServerFields(obj)
+	case *discoveryv1.EndpointSlice:
+		return withoutServerFields(obj)
+	case *coordinationv1.Lease:
+		return withoutServerFields(obj)
 	}
 	return obj
 }
 
-func clearServerFields(meta *metav1.ObjectMeta) {
-	meta.UID, meta.Generation, meta.CreationTimestamp, meta.ManagedFields = "", 0, metav1.Time{}, nil
+func withoutServerFields[T any, P interface {
+	*T
+	Object
+}](obj P) Object {
+	replacement := P(new(T))
+	*replacement = *obj
+	replacement.SetUID("")
+	replacement.SetGeneration(0)
+	replacement.SetCreationTimestamp(metav1.Time{})
+	replacement.SetManagedFields(nil)
+	return replacement
 }
 
 // isTransientAPI reports whether a later attempt may succeed.

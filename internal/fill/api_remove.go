@@ -69,6 +69,9 @@ func (c *apiClient) list(ctx context.Context, kind Kind, objects chan<- listedOb
 			token = ""
 			continue
 		}
+		if apierrors.IsNotFound(err) {
+			return nil // the server does not serve the group
+		}
 		if err != nil {
 			return fmt.Errorf("list %s: %w", kind.noun(2), err)
 		}

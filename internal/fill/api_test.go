@@ -12,7 +12,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,11 +43,12 @@ type fakeAPI struct {
 func newFakeAPI(t *testing.T) (*fakeAPI, *rest.Config) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	if err := metav1.AddMetaToScheme(scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, appsv1.AddToScheme, discoveryv1.AddToScheme, coordinationv1.AddToScheme, metav1.AddMetaToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
 	f := &fakeAPI{t: t, codec: protobuf.NewSerializer(scheme, scheme), failures: make(chan int, 10)}
 	f.mu.objects = make(map[string]Object)
@@ -205,7 +209,7 @@ func (f *fakeAPI) deleteLocked(w http.ResponseWriter, r *http.Request, body []by
 func (f *fakeAPI) listLocked(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(r.URL.Path, "/")
 	resource := parts[len(parts)-1]
-	inNamespace := len(parts) > 4
+	inNamespace := slices.Contains(parts, "namespaces") && resource != "namespaces"
 	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
 	if err != nil {
 		f.t.Error(err)
@@ -213,7 +217,7 @@ func (f *fakeAPI) listLocked(w http.ResponseWriter, r *http.Request) {
 	var paths []string
 	for path, obj := range f.mu.objects {
 		dir := path[:strings.LastIndexByte(path, '/')]
-		wanted := dir == r.URL.Path || !inNamespace && strings.HasPrefix(dir, "/api/v1/namespaces/") && strings.HasSuffix(dir, "/"+resource)
+		wanted := dir == r.URL.Path || !inNamespace && strings.Contains(dir, "/namespaces/") && strings.HasSuffix(dir, "/"+resource)
 		if wanted && selector.Matches(labels.Set(obj.GetLabels())) && path > r.URL.Query().Get("continue") {
 			paths = append(paths, path)
 		}
@@ -256,8 +260,8 @@ func TestFillAndDeleteThroughAPI(t *testing.T) {
 	for _, code := range []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusPreconditionFailed} {
 		fake.failures <- code
 	}
-	shape := Shape{Seed: 9, Nodes: 2, Namespaces: 3, Pods: 100, Secrets: 8, ConfigMaps: 4}
-	total := int64(2 + 2*3 + 100 + 8 + 4)
+	shape := Shape{Seed: 9, Nodes: 2, Namespaces: 3, Pods: 100, Secrets: 8, ConfigMaps: 4, Workloads: true, Leases: true, Events: 7}
+	total := int64(2 + 2*3 + 100 + 8 + 4 + 4*5 + 2 + 7)
 	summary := runFill(t, Config{Shape: shape, REST: conf})
 	if got := summary.Total(); got.Done != total || int64(len(fake.paths())) != total {
 		t.Fatalf("filled %+v, the server has %d objects, want %d", summary, len(fake.paths()), total)
@@ -271,6 +275,10 @@ func TestFillAndDeleteThroughAPI(t *testing.T) {
 		case *corev1.Pod:
 			if obj.Status.Phase != corev1.PodRunning || obj.Spec.NodeName == "" {
 				t.Errorf("pod %s does not run", path)
+			}
+		case *corev1.Service:
+			if obj.Spec.ClusterIP != "" {
+				t.Errorf("service %s asks for an address", path)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 const longHelp = `Write a synthetic cluster of any size: nodes, namespaces, pods, secrets, config
-maps, custom resource definitions and their objects, with a progress bar and a
+maps, deployments, services, events, custom resource definitions and their objects, with a progress bar and a
 rate.
 
 There are two ways in:
@@ -43,15 +43,19 @@ selectable field (spec.class); every tenth has validation rules. They and their
 objects are written through the API alone, and an object once its definition is
 served.
 
-The ReplicaSets that own the pods do not exist. In a cluster whose
-kube-controller-manager runs, give --ownerless, or its garbage collector removes
-the pods; it also finds the nodes without a heartbeat and evicts pods from them.`
+The ReplicaSets that own the pods exist only with --workloads, and have their UIDs
+only straight in etcd. In a cluster whose kube-controller-manager runs, give
+--ownerless, or its garbage collector removes the pods; it also finds the nodes
+without a heartbeat and evicts pods from them.`
 
 const examples = `  # 100,000 pods of 4 KB on 1,000 nodes, through the API
   millrace fill --pods 100000
 
   # The same straight into etcd
   millrace fill --pods 100000 --etcd-servers http://127.0.0.1:2379
+
+  # A whole cluster: with deployments, services, leases of nodes and events
+  millrace fill --pods 100000 --workloads --leases --events 200000 --etcd-servers http://127.0.0.1:2379
 
   # Nodes, and pods that a scheduler has to place on them
   millrace fill --nodes 5000
@@ -114,13 +118,16 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.Var(sizeFlag{&shape.PodSize}, "pod-size", "size of a pod as compact JSON, such as 4000, 4KB or 17KB")
 	flags.Var(sizeFlag{&shape.SecretSize}, "secret-size", "size of a secret as compact JSON")
 	flags.Var(sizeFlag{&shape.ConfigMapSize}, "configmap-size", "size of a config map as compact JSON")
+	flags.BoolVar(&shape.Workloads, "workloads", false, "write the Deployment, ReplicaSet, Service and EndpointSlice of each 20 pods too")
+	flags.BoolVar(&shape.Leases, "leases", false, "write the lease of each node too")
+	flags.IntVar(&shape.Events, "events", 0, "number of events, spread over all pods")
 	flags.IntVar(&shape.CRDs, "crds", 0, "number of custom resource definitions")
 	flags.IntVar(&shape.Groups, "groups", 0, "API groups to spread them over (0: one for ten)")
 	flags.IntVar(&shape.Properties, "properties", DefaultProperties, "properties in the schema of each, nested ones counted")
 	flags.IntVar(&shape.Objects, "objects", 0, "number of custom objects, spread over all definitions")
 	flags.Uint64Var(&shape.Seed, "seed", 1, "decides all names, identities and contents")
 	flags.BoolVar(&shape.Unbound, "unbound", false, "leave pods without a node, for a scheduler to place")
-	flags.BoolVar(&shape.Ownerless, "ownerless", false, "leave out the pods' owner references")
+	flags.BoolVar(&shape.Ownerless, "ownerless", false, "leave out owner references")
 	flags.BoolVar(&o.Delete, "delete", false, "remove what a fill with the same seed wrote")
 
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "how to reach the API server (default $KUBECONFIG, else admin.kubeconfig in --data-dir)")

@@ -150,6 +150,10 @@ func (f *fakeCRDs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var obj metav1.PartialObjectMetadata
 	parts := strings.Split(r.URL.Path, "/") // "", apis, group, version, …
+	if !strings.HasPrefix(r.URL.Path, crds) && !strings.HasSuffix(parts[2], ".fill.millrace.dev") {
+		f.status(w, http.StatusNotFound, "not served")
+		return
+	}
 	collection := parts[2] + "/" + parts[len(parts)-1]
 	switch {
 	case r.Method == http.MethodPost:

@@ -1,5 +1,6 @@
 // Package fill writes synthetic clusters: nodes, namespaces, service accounts,
-// config maps, secrets, pods, custom resource definitions and custom objects. The
+// config maps, secrets, pods with their deployments and services, leases, events, custom
+// resource definitions and custom objects. The
 // caller chooses their numbers and sizes. All contents are derived from one seed.
 // Benchmarks and tests use it to get many realistic objects quickly.
 //

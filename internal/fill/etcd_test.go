@@ -79,9 +79,9 @@ func TestFillAndDeleteInEtcd(t *testing.T) {
 	endpoint := startEtcd(t)
 	client := etcdClient(t, endpoint)
 	ctx := context.Background()
-	shape := Shape{Seed: 5, Nodes: 3, Namespaces: 2, Pods: 730, Secrets: 45, ConfigMaps: 12, ConfigMapSize: 300_000}
+	shape := Shape{Seed: 5, Nodes: 3, Namespaces: 2, Pods: 730, Secrets: 45, ConfigMaps: 12, ConfigMapSize: 300_000, Workloads: true, Leases: true, Events: 30}
 	direct := EtcdConfig{Endpoints: []string{endpoint}}
-	total := int64(3 + 2*2 + 730 + 45 + 12)
+	total := int64(3 + 2*2 + 730 + 45 + 12 + 4*37 + 3 + 30)
 
 	summary := runFill(t, Config{Shape: shape, Etcd: direct})
 	if summary.Total().Done != total || summary.Total().Skipped != 0 || countKeys(t, client) != total {

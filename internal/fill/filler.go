@@ -99,6 +99,14 @@ func (f *Filler) count(kind Kind) int {
 		return shape.Secrets
 	case KindPod:
 		return shape.Pods
+	case KindDeployment, KindReplicaSet, KindService, KindEndpointSlice:
+		return shape.workloads()
+	case KindLease:
+		if shape.Leases {
+			return shape.Nodes
+		}
+	case KindEvent:
+		return shape.Events
 	case KindCRD:
 		return shape.CRDs
 	case KindCustomObject:

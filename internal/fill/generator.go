@@ -142,6 +142,18 @@ func (g *Generator) Object(kind Kind, i int) (Object, error) {
 		return g.Secret(i), nil
 	case KindPod:
 		return g.Pod(i), nil
+	case KindDeployment:
+		return g.Deployment(i), nil
+	case KindReplicaSet:
+		return g.ReplicaSet(i), nil
+	case KindService:
+		return g.Service(i), nil
+	case KindEndpointSlice:
+		return g.EndpointSlice(i), nil
+	case KindLease:
+		return g.Lease(i), nil
+	case KindEvent:
+		return g.Event(i), nil
 	case KindCRD:
 		return g.CRD(i), nil
 	case KindCustomObject:

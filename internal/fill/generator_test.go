@@ -3,11 +3,15 @@ package fill
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -114,7 +118,8 @@ func TestEveryApplicationFits(t *testing.T) {
 
 func TestStoredFormIsTheSerializers(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
+	err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme))
+	if err != nil {
 		t.Fatal(err)
 	}
 	serializer := protobuf.NewSerializer(scheme, scheme)
@@ -163,6 +168,12 @@ func TestStorageKeys(t *testing.T) {
 		{pod, "/registry/pods/fill-3-00000/" + pod.Name},
 		{secret, "/registry/secrets/fill-3-00000/" + secret.Name},
 		{cm, "/registry/configmaps/fill-3-00000/" + cm.Name},
+		{g.Deployment(0), "/registry/deployments/fill-3-00000/" + g.Deployment(0).Name},
+		{g.ReplicaSet(0), "/registry/replicasets/fill-3-00000/" + pod.OwnerReferences[0].Name},
+		{g.Service(0), "/registry/services/specs/fill-3-00000/" + g.Service(0).Name},
+		{g.EndpointSlice(0), "/registry/endpointslices/fill-3-00000/" + g.EndpointSlice(0).Name},
+		{g.Lease(0), "/registry/leases/kube-node-lease/fill-3-node-000000"},
+		{g.Event(0), "/registry/events/fill-3-00000/" + g.Event(0).Name},
 	} {
 		for _, prefix := range []string{"/registry", "registry/"} {
 			if got, err := StorageKey(prefix, c.obj); err != nil || got != c.want {
@@ -170,8 +181,8 @@ func TestStorageKeys(t *testing.T) {
 			}
 		}
 	}
-	if _, err := StorageKey("/registry", &corev1.Event{}); err == nil {
-		t.Error("an event got a key")
+	if _, err := StorageKey("/registry", &corev1.PodTemplate{}); err == nil {
+		t.Error("a pod template got a key")
 	}
 }
 

@@ -14,7 +14,13 @@ const (
 	KindNode           Kind = "nodes"
 	KindConfigMap      Kind = "configmaps"
 	KindSecret         Kind = "secrets"
+	KindDeployment     Kind = "deployments"
+	KindReplicaSet     Kind = "replicasets"
 	KindPod            Kind = "pods"
+	KindService        Kind = "services"
+	KindEndpointSlice  Kind = "endpointslices"
+	KindLease          Kind = "leases"
+	KindEvent          Kind = "events"
 	KindCRD            Kind = "customresourcedefinitions"
 	// KindCustomObject stands for the custom objects of all definitions.
 	KindCustomObject Kind = "customobjects"
@@ -45,13 +51,19 @@ const (
 
 // Kinds returns all kinds in the order in which they are written.
 func Kinds() []Kind {
-	return []Kind{KindNamespace, KindServiceAccount, KindNode, KindConfigMap, KindSecret, KindPod, KindCRD, KindCustomObject}
+	return []Kind{
+		KindNamespace, KindServiceAccount, KindNode, KindLease, KindConfigMap, KindSecret, KindDeployment, KindReplicaSet, KindPod,
+		KindService, KindEndpointSlice, KindEvent, KindCRD, KindCustomObject,
+	}
 }
 
 // deletionKinds returns the kinds in the order in which they are removed. It does
 // not include custom objects: the server removes them with their definitions.
 func deletionKinds() []Kind {
-	return []Kind{KindCRD, KindPod, KindSecret, KindConfigMap, KindServiceAccount, KindNode, KindNamespace}
+	return []Kind{
+		KindCRD, KindDeployment, KindReplicaSet, KindEndpointSlice, KindService, KindEvent, KindPod,
+		KindSecret, KindConfigMap, KindServiceAccount, KindLease, KindNode, KindNamespace,
+	}
 }
 
 // Namespaced reports whether objects of the kind are in a namespace.
@@ -63,16 +75,26 @@ func (k Kind) custom() bool { return k == KindCRD || k == KindCustomObject }
 
 // api returns the API path of the resource's group and version.
 func (k Kind) api() string {
-	if k == KindCRD {
+	switch k {
+	case KindCRD:
 		return crdAPI
+	case KindDeployment, KindReplicaSet:
+		return "/apis/apps/v1"
+	case KindEndpointSlice:
+		return "/apis/discovery.k8s.io/v1"
+	case KindLease:
+		return "/apis/coordination.k8s.io/v1"
 	}
 	return "/api/v1"
 }
 
 // storageDir returns the directory below etcd's key prefix that holds the kind.
 func (k Kind) storageDir() string {
-	if k == KindNode {
+	switch k {
+	case KindNode:
 		return "minions" // the name nodes had when the layout was fixed
+	case KindService:
+		return "services/specs"
 	}
 	return string(k)
 }
@@ -85,6 +107,10 @@ func (k Kind) noun(n int64) string {
 		s = "service accounts"
 	case KindConfigMap:
 		s = "config maps"
+	case KindReplicaSet:
+		s = "replica sets"
+	case KindEndpointSlice:
+		s = "endpoint slices"
 	case KindCRD:
 		s = "definitions"
 	case KindCustomObject:

@@ -73,8 +73,8 @@ func safeName(start uint64, index uint64, digits int) string {
 	return string(name)
 }
 
-// workload holds the name and UID of the ReplicaSet that owns one slice of pods.
-// The ReplicaSet itself does not exist: fill does not write any.
+// workload holds the name and UID of the ReplicaSet that owns one slice of pods. The
+// ReplicaSet is written only if Shape.Workloads is set.
 type workload struct {
 	index     int
 	app       int

@@ -96,7 +96,7 @@ func (t *podTemplate) pod(i int, w workload) *corev1.Pod {
 	pod := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name:              w.name + "-" + safeName(w.podStart, uint64(i%SlicePods), 5),
+			Name:              podName(w, i),
 			Namespace:         w.namespace,
 			UID:               draw.uid(),
 			Generation:        1,

@@ -1,6 +1,7 @@
 package fill
 
 import (
+	"errors"
 	"fmt"
 )
 
@@ -45,12 +46,17 @@ type Shape struct {
 	Properties int
 	// Objects is the number of custom objects, spread over all definitions.
 	Objects int
+	// Workloads adds the Deployment, ReplicaSet, Service and EndpointSlice of each slice of
+	// pods, and Leases the lease of each node.
+	Workloads, Leases bool
+	// Events is the number of events, which are spread over all pods.
+	Events int
 	// Unbound leaves pods without a node, so that a scheduler can place them.
 	// Otherwise pod i runs on node i modulo Nodes.
 	Unbound bool
-	// Ownerless omits the owner references of pods. The references name
-	// ReplicaSets that do not exist, so a cluster's garbage collector would remove
-	// the pods.
+	// Ownerless omits owner references. Those of pods name ReplicaSets that do not exist
+	// without Workloads, or have another UID if an API server has given it. Then a
+	// cluster's garbage collector would remove the pods.
 	Ownerless bool
 }
 
@@ -86,7 +92,7 @@ func (s Shape) validate() error {
 		value int
 	}{
 		{"nodes", s.Nodes}, {"namespaces", s.Namespaces}, {"pods", s.Pods},
-		{"secrets", s.Secrets}, {"configmaps", s.ConfigMaps}, {"crds", s.CRDs}, {"groups", s.Groups}, {"objects", s.Objects},
+		{"secrets", s.Secrets}, {"configmaps", s.ConfigMaps}, {"crds", s.CRDs}, {"groups", s.Groups}, {"objects", s.Objects}, {"events", s.Events},
 	} {
 		if c.value < 0 {
 			return fmt.Errorf("%s is %d: give zero or a positive number", c.flag, c.value)
@@ -97,6 +103,8 @@ func (s Shape) validate() error {
 		return fmt.Errorf("groups is %d: give at most one for each of the %d definitions of crds", s.Groups, s.CRDs)
 	case s.Objects > 0 && s.CRDs == 0:
 		return fmt.Errorf("objects is %d: give a number of crds too, custom objects need definitions", s.Objects)
+	case (s.Workloads || s.Events > 0) && s.Pods == 0:
+		return errors.New("workloads and events belong to pods: give a number of pods too")
 	case s.Properties != 0 && s.Properties < fixedPropertyCount || s.Properties > maxProperties:
 		return fmt.Errorf("properties is %d: give a number from %d to %d", s.Properties, fixedPropertyCount, maxProperties)
 	}

@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
-// Object is a generated object: a typed core/v1 object, a definition or an
+// Object is a generated object: a typed built-in object, a definition or an
 // unstructured custom object. Its apiVersion and kind are set.
 type Object interface {
 	runtime.Object
@@ -73,6 +76,18 @@ func kindOf(obj Object) (Kind, error) {
 		return KindSecret, nil
 	case *corev1.Pod:
 		return KindPod, nil
+	case *corev1.Service:
+		return KindService, nil
+	case *corev1.Event:
+		return KindEvent, nil
+	case *appsv1.Deployment:
+		return KindDeployment, nil
+	case *appsv1.ReplicaSet:
+		return KindReplicaSet, nil
+	case *discoveryv1.EndpointSlice:
+		return KindEndpointSlice, nil
+	case *coordinationv1.Lease:
+		return KindLease, nil
 	}
 	return "", fmt.Errorf("find kind of object: fill does not store %T", obj)
 }

@@ -23,6 +23,11 @@ const (
 	drawImage
 	drawSchema
 	drawCustomObject
+	drawDeployment
+	drawService
+	drawEndpointSlice
+	drawLease
+	drawEvent
 )
 
 // stream is a SplitMix64 generator of pseudo-random numbers. They depend only on

@@ -1,0 +1,70 @@
+package agentprofile
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Duration is written as in 30s or 5m.
+type Duration time.Duration
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Duration) UnmarshalJSON(text []byte) error {
+	var s string
+	if err := json.Unmarshal(text, &s); err != nil {
+		return fmt.Errorf("%s is no time: write it as in 30s", text)
+	}
+	parsed, err := parseDuration(s)
+	*d = Duration(parsed)
+	return err
+}
+
+// Range is a time between two bounds, such as 5m-10m. One time alone, such as 30s, means
+// from 10 % less to 10 % more, because no two programs do things at the same time.
+type Range struct{ Min, Max time.Duration }
+
+// defaultTimeout is that of client-go's watches.
+var defaultTimeout = Range{5 * time.Minute, 10 * time.Minute}
+
+func (r Range) zero() bool { return r.Max == 0 }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *Range) UnmarshalJSON(text []byte) error {
+	var s string
+	if err := json.Unmarshal(text, &s); err != nil {
+		return fmt.Errorf("%s is no time: write it as in 30s or 5m-10m", text)
+	}
+	first, second, isRange := strings.Cut(s, "-")
+	low, err := parseDuration(first)
+	if err != nil {
+		return err
+	}
+	if !isRange {
+		*r = Range{low - low/10, low + low/10}
+		return nil
+	}
+	high, err := parseDuration(second)
+	if err != nil {
+		return err
+	}
+	if high < low {
+		return fmt.Errorf("%s: the second time is shorter than the first", s)
+	}
+	*r = Range{low, high}
+	return nil
+}
+
+// Choose returns the time at a place between the bounds, which is from 0 to 1.
+func (r Range) Choose(place float64) time.Duration {
+	return r.Min + time.Duration(place*float64(r.Max-r.Min))
+}
+
+func parseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(strings.TrimSpace(s))
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q is no time: write it as in 500ms, 30s or 5m", s)
+	}
+	return d, nil
+}

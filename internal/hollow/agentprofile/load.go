@@ -1,0 +1,133 @@
+package agentprofile
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed files/*.yaml
+var embedded embed.FS
+
+// Names of the profiles that each node has.
+const (
+	Kubelet   = "kubelet"
+	KubeProxy = "kube-proxy"
+)
+
+// Set is the profiles of the binary and those of a directory.
+type Set struct {
+	files map[string]fs.FS // by name of the profile
+}
+
+// Open finds the profiles. dir has the user's own files, and may be empty.
+func Open(dir string) (*Set, error) {
+	own, err := fs.Sub(embedded, "files")
+	if err != nil {
+		return nil, fmt.Errorf("open profiles: %w", err)
+	}
+	s := &Set{files: map[string]fs.FS{}}
+	if err := s.add(own); err != nil {
+		return nil, err
+	}
+	if dir == "" {
+		return s, nil
+	}
+	before := len(s.files)
+	if err := s.add(os.DirFS(dir)); err != nil {
+		return nil, fmt.Errorf("read profiles in %s: %w; give a directory of YAML files", dir, err)
+	}
+	if len(s.files) == before && !s.replaces(dir) {
+		return nil, fmt.Errorf("read profiles in %s: it has no file that ends in .yaml", dir)
+	}
+	return s, nil
+}
+
+// replaces reports whether a directory has a profile of a name that the binary has too.
+func (s *Set) replaces(dir string) bool {
+	entries, _ := os.ReadDir(dir)
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return path.Ext(e.Name()) == ".yaml" })
+}
+
+func (s *Set) add(files fs.FS) error {
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if name, ok := strings.CutSuffix(entry.Name(), ".yaml"); ok && !entry.IsDir() {
+			s.files[name] = files
+		}
+	}
+	return nil
+}
+
+// Names returns the names of all profiles that can be chosen, sorted.
+func (s *Set) Names() []string {
+	var names []string
+	for name := range s.files {
+		if name != Kubelet && name != KubeProxy {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Text returns the file of a profile.
+func (s *Set) Text(name string) ([]byte, error) {
+	files := s.files[name]
+	if files == nil {
+		return nil, fmt.Errorf("there is no profile %q: choose from %s, or add %s.yaml to --profiles", name, strings.Join(s.Names(), ", "), name)
+	}
+	return fs.ReadFile(files, name+".yaml")
+}
+
+// Load reads and checks a profile.
+func (s *Set) Load(name string) (*Profile, error) {
+	text, err := s.Text(name)
+	if err != nil {
+		return nil, err
+	}
+	p := &Profile{Name: name}
+	err = yaml.UnmarshalStrict(text, p)
+	if err == nil {
+		err = p.check()
+	}
+	if err == nil {
+		err = p.checkPods()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read profile %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// checkPods checks that the kubelet, and nothing else, reads pods in order to run them.
+func (p *Profile) checkPods() error {
+	own, of := 0, 0
+	for i := range p.Agents {
+		for _, r := range p.Agents[i].Reads {
+			if r.OwnPods {
+				own++
+			}
+			if r.OfPods {
+				of++
+			}
+		}
+	}
+	switch {
+	case p.Name != Kubelet && own+of > 0:
+		return errors.New("ownPods and ofPods are for the profile kubelet alone")
+	case p.Name == Kubelet && (own != 1 || len(p.Agents) != 1 || p.Agents[0].Per != PerNode || p.Agents[0].Instances != 1):
+		return errors.New("it must have one agent, per node, and one read with ownPods")
+	}
+	return nil
+}

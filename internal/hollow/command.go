@@ -1,0 +1,174 @@
+package hollow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/hollow/agentprofile"
+)
+
+const longHelp = `Run hollow nodes with their read load against any API server: kubelets that
+register, keep leases, report their status, watch what kubelets watch and run
+pods to Ready; kube-proxies; and agents by profile. No container runs.
+
+--agents names profiles: network, exporter, logs, mesh, gitops, state-metrics, and
+offenders for bad habits. --profiles adds files of your own, and
+"millrace hollow profile NAME" prints one to begin with.
+
+All that a run makes carries the label millrace.io/hollow=<name>, and --delete
+removes it, with the pods on its nodes: also after a run that was killed.`
+
+const examples = `  # 1,000 nodes with two agents each and ten pods
+  millrace hollow --nodes=1000 --agents=network,exporter --pods=10
+
+  # all at once, each program under its own user, for an audit log that looks real
+  millrace hollow --nodes=200 --agents=network --start=storm --impersonate
+
+  # for ten minutes, with a report
+  millrace hollow --nodes=100 --duration=10m -o json > report.json
+
+  # an agent of your own
+  millrace hollow profile exporter > agents/mine.yaml
+  millrace hollow --nodes=100 --profiles=agents --agents=mine
+
+  # remove what runs have left
+  millrace hollow --delete`
+
+// Streams are the outputs of the command: Out for the report, Err for the progress.
+type Streams struct{ Out, Err io.Writer }
+
+type options struct {
+	Config
+	kubeconfig, address, output string
+}
+
+// NewCommand returns the command "hollow".
+func NewCommand(streams Streams) *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use: "hollow", Short: "Run hollow nodes with their read load against any API server", Long: longHelp, Example: examples,
+		Args: cobra.NoArgs, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			if ctx == nil {
+				ctx = context.Background()
+			}
+			return o.run(ctx, streams)
+		},
+	}
+	o.addFlags(cmd)
+	cmd.AddCommand(newProfileCommand(streams.Out))
+	return cmd
+}
+
+func (o *options) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default $KUBECONFIG, else ~/.kube/config)")
+	f.StringVar(&o.address, "server", "", "another address for the kubeconfig's user and authority")
+	f.StringVarP(&o.output, "output", "o", "table", "one of table, markdown, json")
+	f.IntVar(&o.Nodes, "nodes", 10, "number of nodes")
+	f.StringSliceVar(&o.Agents, "agents", nil, "profiles of the agents that run besides kubelet and kube-proxy")
+	f.StringVar(&o.Profiles, "profiles", "", "directory with profiles of your own")
+	f.BoolVar(&o.KubeProxy, "kube-proxy", true, "run a kube-proxy on each node")
+	f.IntVar(&o.Pods, "pods", 0, "pods to make for each node")
+	f.StringVar(&o.Namespace, "namespace", "default", "where these pods are made")
+	f.DurationVar(&o.PodStart, "pod-start", time.Second, "how long containers take to start")
+	f.DurationVar(&o.JobDuration, "job-duration", 30*time.Second, "how long containers run that are not restarted always")
+	f.StringVar(&o.Start, "start", StartPaced, "paced, or storm: all nodes at once")
+	f.Float64Var(&o.StartRate, "start-rate", 20, "nodes that start in a second, if paced")
+	f.DurationVar(&o.Duration, "duration", 0, "how long to run (0: until interrupted)")
+	f.Uint64Var(&o.Seed, "seed", 1, "decides all random times")
+	f.Float64Var(&o.ConnectionsPerNode, "connections-per-node", 0, "connections that a node's programs share, as in 1 or 0.1 (0: one for each program)")
+	f.BoolVar(&o.Impersonate, "impersonate", false, "send each program's requests as its own user")
+	f.StringVar(&o.Name, "name", "hollow", "name of the run, with which its objects begin")
+	f.BoolVar(&o.Delete, "delete", false, "remove what runs of this name have left, and run nothing")
+}
+
+func (o *options) run(ctx context.Context, streams Streams) error {
+	if !slices.Contains([]string{"table", "markdown", "json"}, o.output) {
+		return fmt.Errorf("--output=%s: choose table, markdown or json", o.output)
+	}
+	cfg := o.Config
+	var err error
+	if cfg.REST, err = o.rest(); err != nil {
+		return err
+	}
+	cfg.Progress = streams.Err
+	if file, ok := streams.Err.(*os.File); ok {
+		cfg.Overwrite = term.IsTerminal(int(file.Fd()))
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second signal ends the process at once.
+	defer context.AfterFunc(ctx, stop)()
+	if o.Delete {
+		return remove(ctx, cfg)
+	}
+	report, err := Run(ctx, cfg)
+	if report == nil {
+		return err
+	}
+	return errors.Join(err, render.WriteReport(streams.Out, o.output, report, report.text))
+}
+
+// rest reads the kubeconfig.
+func (o *options) rest() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || clientcmd.IsEmptyConfig(err):
+		return nil, fmt.Errorf("there is no kubeconfig (%w): give --kubeconfig, or set $KUBECONFIG", err)
+	case err != nil:
+		return nil, fmt.Errorf("read kubeconfig: %w: give another --kubeconfig", err)
+	}
+	if o.address != "" {
+		config.Host = o.address
+	}
+	return config, nil
+}
+
+func newProfileCommand(out io.Writer) *cobra.Command {
+	dir := ""
+	cmd := &cobra.Command{
+		Use: "profile [NAME]", Short: "Print a profile of an agent, or the names of all",
+		Args: cobra.MaximumNArgs(1), SilenceUsage: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			set, err := agentprofile.Open(dir)
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				text, err := set.Text(args[0])
+				if err == nil {
+					_, err = out.Write(text)
+				}
+				return err
+			}
+			for _, name := range append([]string{agentprofile.Kubelet, agentprofile.KubeProxy}, set.Names()...) {
+				p, err := set.Load(name)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(out, "%-14s %s\n", name, p.Description)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dir, "profiles", "", "directory with profiles of your own")
+	return cmd
+}

@@ -1,0 +1,111 @@
+package hollow
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Label is on all objects that a run makes. Its value is the run's name.
+const Label = "millrace.io/hollow"
+
+// Annotations of pods that say how a hollow node runs them.
+const (
+	// RunForAnnotation is how long the containers run until they complete, as in 30s.
+	RunForAnnotation = "hollow.millrace.io/run-for"
+	// StartAfterAnnotation is how long the containers take to start.
+	StartAfterAnnotation = "hollow.millrace.io/start-after"
+)
+
+// Values of Config.Start.
+const (
+	StartPaced = "paced"
+	StartStorm = "storm"
+)
+
+// Config says what to run. Its JSON is part of the report.
+type Config struct {
+	// Name is part of the nodes' names, and the label's value. Two runs at the same time
+	// need two names.
+	Name  string `json:"name"`
+	Nodes int    `json:"nodes"`
+	// Agents are the names of profiles.
+	Agents []string `json:"agents"`
+	// Profiles is a directory with the user's own profiles. It may be empty.
+	Profiles  string `json:"profiles,omitempty"`
+	KubeProxy bool   `json:"kubeProxy"`
+
+	// Pods is how many pods of its own each node gets, in Namespace.
+	Pods      int    `json:"pods"`
+	Namespace string `json:"namespace"`
+	// PodStart is how long containers take to start, and JobDuration until those complete
+	// that are not restarted always. Annotations of a pod take precedence.
+	PodStart    time.Duration `json:"podStartNanos"`
+	JobDuration time.Duration `json:"jobDurationNanos"`
+
+	// Start is StartPaced or StartStorm, StartRate how many nodes start in a second.
+	Start     string  `json:"start"`
+	StartRate float64 `json:"startRate"`
+	// Duration is how long to run. 0: until the context ends.
+	Duration time.Duration `json:"durationNanos"`
+	Seed     uint64        `json:"seed"`
+
+	// ConnectionsPerNode is how many connections the programs of a node share, which may be
+	// less than one. 0: each program has its own.
+	ConnectionsPerNode float64 `json:"connectionsPerNode"`
+	// Impersonate sends each program's requests as its own user.
+	Impersonate bool `json:"impersonate"`
+	// Delete removes what runs of this name have left, and runs nothing.
+	Delete bool `json:"delete,omitempty"`
+
+	REST *rest.Config `json:"-"`
+	// Progress receives lines. Nil means no output.
+	Progress io.Writer `json:"-"`
+	// Overwrite says that Progress is a terminal: one line is written over.
+	Overwrite bool `json:"-"`
+}
+
+const maxNodes = 50_000
+
+// maxPods is that of a kubelet.
+const maxPods = 110
+
+func (c *Config) validate() error {
+	switch {
+	case c.Nodes < 1 || c.Nodes > maxNodes:
+		return fmt.Errorf("--nodes=%d: choose 1 to %d", c.Nodes, maxNodes)
+	case c.Pods < 0 || c.Pods > maxPods:
+		return fmt.Errorf("--pods=%d: choose 0 to %d, which is what a kubelet runs", c.Pods, maxPods)
+	case c.Start != StartPaced && c.Start != StartStorm:
+		return fmt.Errorf("--start=%s: choose paced or storm", c.Start)
+	case c.Start == StartPaced && c.StartRate <= 0:
+		return fmt.Errorf("--start-rate=%g: choose a positive number of nodes a second", c.StartRate)
+	case c.ConnectionsPerNode < 0:
+		return fmt.Errorf("--connections-per-node=%g: choose 0 for one of each program, or a positive number", c.ConnectionsPerNode)
+	case c.PodStart < 0 || c.JobDuration < 0 || c.Duration < 0:
+		return errors.New("--pod-start, --job-duration and --duration: give no negative times")
+	}
+	return c.validateName()
+}
+
+// maxName leaves room for the number of a node in a label's value, which has 63 characters.
+const maxName = 40
+
+func (c *Config) validateName() error {
+	if c.Name == "" || len(c.Name) > maxName {
+		return fmt.Errorf("--name=%s: choose 1 to %d small letters and digits", c.Name, maxName)
+	}
+	for i, r := range c.Name {
+		letter := r >= 'a' && r <= 'z' || r >= '0' && r <= '9'
+		if !letter && (r != '-' || i == 0 || i == len(c.Name)-1) {
+			return fmt.Errorf("--name=%s: choose small letters and digits, with hyphens between them", c.Name)
+		}
+	}
+	return nil
+}
+
+// nodeName is the name of node i.
+func (c *Config) nodeName(i int) string { return fmt.Sprintf("%s-%05d", c.Name, i) }

@@ -1,0 +1,297 @@
+package hollow
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/millrace/millrace/internal/hollow/agentprofile"
+	"github.com/millrace/millrace/internal/hollow/wire"
+)
+
+// concurrentDials bounds the TLS handshakes at once. More than that take longer together.
+const concurrentDials = 64
+
+// fleet is all nodes and programs of one run.
+type fleet struct {
+	cfg    Config
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	server *wire.Server
+	admin  kubernetes.Interface // the user of the kubeconfig, for what no program does
+	log    *progress
+
+	kubelet    *agentPlan
+	perNode    []*agentPlan
+	perCluster []*agentPlan
+
+	counters counters
+	writes   writeCounters
+	// Connections, nodes and pods that there are now, and pods that have completed.
+	connections, ready, podsRunning, podsDone atomic.Int64
+
+	started    time.Time
+	startNanos atomic.Int64 // until all had started, in nanoseconds; 0 before
+	// shownRequests and shownEvents are those of the last line of progress.
+	shownRequests, shownEvents int64
+	goroutines                 sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		clients   []*wire.Client
+		pool      []*wire.Client // that programs share
+		nodes     []*node
+		instances []*instance
+		unserved  []string
+	}
+}
+
+// Run runs hollow nodes until the context or the duration ends. The report is nil if
+// nothing was run.
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	f := &fleet{cfg: cfg, log: newProgress(&cfg)}
+	f.writes = newWriteCounters(&f.counters)
+	if err := f.loadProfiles(); err != nil {
+		return nil, err
+	}
+	var err error
+	if f.admin, err = adminClient(cfg.REST); err != nil {
+		return nil, err
+	}
+	if f.server, err = wire.NewServer(cfg.REST, concurrentDials); err != nil {
+		return nil, err
+	}
+	if err := f.checkFiles(); err != nil {
+		return nil, err
+	}
+	if err := preflight(ctx, f.admin, &cfg); err != nil {
+		return nil, err
+	}
+	f.ctx, f.cancel = context.WithCancelCause(ctx)
+	defer f.cancel(nil)
+	if cfg.Pods > 0 {
+		if err := f.makeShared(f.ctx); err != nil {
+			return nil, err
+		}
+	}
+	f.started = time.Now()
+	return f.run(), nil
+}
+
+func (f *fleet) loadProfiles() error {
+	set, err := agentprofile.Open(f.cfg.Profiles)
+	if err != nil {
+		return err
+	}
+	names := []string{agentprofile.Kubelet}
+	if f.cfg.KubeProxy {
+		names = append(names, agentprofile.KubeProxy)
+	}
+	for _, name := range append(names, f.cfg.Agents...) {
+		p, err := set.Load(name)
+		if err != nil {
+			return err
+		}
+		for i := range p.Agents {
+			plan := newAgentPlan(&f.counters, &p.Agents[i])
+			switch {
+			case name == agentprofile.Kubelet:
+				f.kubelet = plan
+			case plan.Per == agentprofile.PerNode:
+				f.perNode = append(f.perNode, plan)
+			default:
+				f.perCluster = append(f.perCluster, plan)
+			}
+		}
+	}
+	return nil
+}
+
+// programsPerNode is how many programs each node has.
+func (f *fleet) programsPerNode() int {
+	n := 1
+	for _, plan := range f.perNode {
+		n += plan.Instances
+	}
+	return n
+}
+
+// checkFiles checks that this process may have a connection for each program. Go has raised
+// the limit as far as it may.
+func (f *fleet) checkFiles() error {
+	wanted := float64(f.cfg.Nodes) * float64(f.programsPerNode())
+	if f.cfg.ConnectionsPerNode > 0 {
+		wanted = float64(f.cfg.Nodes) * f.cfg.ConnectionsPerNode
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || float64(limit.Cur) > wanted+100 {
+		return nil // what is not known is no obstacle
+	}
+	return fmt.Errorf("%d nodes need %.0f connections, and this process may open %d files: raise the limit (ulimit -n), or share connections with --connections-per-node=1", f.cfg.Nodes, wanted, limit.Cur)
+}
+
+// run starts everything, waits, and stops everything.
+func (f *fleet) run() *Report {
+	shown, stopShowing := context.WithCancel(f.ctx)
+	var showing sync.WaitGroup
+	showing.Go(func() { f.log.follow(shown, f.state) })
+	f.goroutines.Go(f.start)
+	if f.cfg.Duration > 0 {
+		timer := time.AfterFunc(f.cfg.Duration, func() { f.cancel(nil) })
+		defer timer.Stop()
+	}
+	<-f.ctx.Done()
+	stopShowing()
+	showing.Wait()
+	report := f.report() // before watches are closed
+	f.stop()
+	return report
+}
+
+// start starts all nodes, as the configuration says.
+func (f *fleet) start() {
+	pace := time.Duration(0)
+	if f.cfg.Start == StartPaced {
+		pace = time.Duration(float64(time.Second) / f.cfg.StartRate)
+	}
+	for n, plan := range f.perCluster {
+		for k := range plan.Instances {
+			f.addInstance(f.newInstance(plan, "", uint64(1<<40+n*1000+k)), f.newClient(), false).start(nil)
+		}
+	}
+	var begun sync.WaitGroup
+	for i := range f.cfg.Nodes {
+		if pace > 0 && i > 0 {
+			select {
+			case <-time.After(time.Until(f.started.Add(time.Duration(i) * pace))):
+			case <-f.ctx.Done():
+			}
+		}
+		if f.ctx.Err() != nil {
+			break
+		}
+		node := f.newNode(i)
+		begun.Go(node.run)
+	}
+	begun.Wait()
+	if f.ctx.Err() == nil {
+		f.startNanos.Store(int64(time.Since(f.started)))
+		f.log.line("all %d nodes have started, after %s", f.cfg.Nodes, time.Since(f.started).Round(time.Millisecond))
+	}
+}
+
+// newClient makes a client for one program.
+func (f *fleet) newClient() *wire.Client {
+	c := f.server.NewClient(f.ctx, func(change int) { f.connections.Add(int64(change)) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.clients = append(f.mu.clients, c)
+	return c
+}
+
+// dropClient closes the client of a program that has ended.
+func (f *fleet) dropClient(c *wire.Client) {
+	f.mu.Lock()
+	f.mu.clients = slices.DeleteFunc(f.mu.clients, func(other *wire.Client) bool { return other == c })
+	f.mu.Unlock()
+	c.Close()
+}
+
+// clientFor returns the client of a program of node i, and whether others share it.
+func (f *fleet) clientFor(i, program int) (*wire.Client, bool) {
+	perNode := f.cfg.ConnectionsPerNode
+	if perNode == 0 {
+		return f.newClient(), false
+	}
+	f.mu.Lock()
+	missing := max(1, int(perNode*float64(f.cfg.Nodes)+0.5)) - len(f.mu.pool)
+	f.mu.Unlock()
+	for range missing {
+		c := f.newClient()
+		f.mu.Lock()
+		f.mu.pool = append(f.mu.pool, c)
+		f.mu.Unlock()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := int(float64(i)*perNode) + program%max(1, int(perNode))
+	return f.mu.pool[at%len(f.mu.pool)], true
+}
+
+func (f *fleet) addInstance(i *instance, c *wire.Client, shared bool) *instance {
+	i.shared = shared
+	i.wire.Store(c)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.instances = append(f.mu.instances, i)
+	return i
+}
+
+// noteUnserved notes that the server does not serve a resource.
+func (f *fleet) noteUnserved(resource string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.Contains(f.mu.unserved, resource) {
+		f.mu.unserved = append(f.mu.unserved, resource)
+	}
+}
+
+// stop ends all programs, and returns when all goroutines have ended.
+func (f *fleet) stop() {
+	f.goroutines.Wait()
+	f.mu.Lock()
+	nodes, instances := f.mu.nodes, f.mu.instances
+	f.mu.Unlock()
+	for _, n := range nodes {
+		n.stop()
+	}
+	for _, i := range instances {
+		i.stop()
+	}
+	f.mu.Lock()
+	clients := f.mu.clients
+	f.mu.Unlock()
+	var closing sync.WaitGroup
+	for _, c := range clients {
+		closing.Go(c.Close)
+	}
+	closing.Wait()
+}
+
+// report is what was counted so far.
+func (f *fleet) report() *Report {
+	r := &Report{
+		Server: f.cfg.REST.Host, Options: f.cfg, Seconds: time.Since(f.started).Seconds(),
+		StartSeconds: time.Duration(f.startNanos.Load()).Seconds(),
+		Nodes:        f.ready.Load(), PodsRunning: f.podsRunning.Load(), PodsDone: f.podsDone.Load(), Connections: f.connections.Load(),
+	}
+	r.CPUSeconds, r.PeakBytes = ownUsage()
+	f.counters.each(func(c *counter) { r.Rows = append(r.Rows, c.row()) })
+	slices.SortStableFunc(r.Rows, func(a, b Row) int { return cmp.Compare(a.Agent, b.Agent) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, resource := range f.mu.unserved {
+		r.Notes = append(r.Notes, "The server does not serve "+resource+", which was left out.")
+	}
+	return r
+}
+
+// ownUsage returns the CPU seconds and the peak memory of this process.
+func ownUsage() (seconds float64, bytes int64) {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0, 0
+	}
+	seconds = time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+	return seconds, u.Maxrss << 10
+}

@@ -1,0 +1,99 @@
+package hollow
+
+import (
+	"context"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/millrace/millrace/internal/hollow/wire"
+)
+
+const (
+	leaseResource  = "coordination.k8s.io/v1/leases"
+	leaseNamespace = "kube-node-lease"
+	leasesPath     = "/apis/coordination.k8s.io/v1/namespaces/" + leaseNamespace + "/leases"
+	leaseSeconds   = 40
+)
+
+// leaseBody encodes the node's lease, renewed now.
+func (n *node) leaseBody() ([]byte, error) {
+	n.mu.Lock()
+	uid, revision := n.mu.uid, n.mu.lease
+	n.mu.Unlock()
+	seconds, now := int32(leaseSeconds), metav1.NewMicroTime(time.Now())
+	return encodeProtobuf("coordination.k8s.io/v1", "Lease", &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: n.name, Namespace: leaseNamespace, ResourceVersion: revision, Labels: n.labels(),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.name, UID: uid}},
+		},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &n.name, LeaseDurationSeconds: &seconds, RenewTime: &now},
+	})
+}
+
+// ensureLease finds the node's lease or makes it.
+func (n *node) ensureLease(ctx context.Context) bool {
+	answer, err := n.kubelet.call(ctx, n.fleet.writes.getLease, &wire.Request{Method: "GET", URI: leasesPath + "/" + n.name, Accept: acceptProtobuf})
+	switch {
+	case err != nil:
+		return false
+	case answer.OK():
+		return n.takeLease(answer)
+	case answer.Status != 404:
+		return false
+	}
+	n.mu.Lock()
+	n.mu.lease = ""
+	n.mu.Unlock()
+	body, err := n.leaseBody()
+	if err != nil {
+		n.fleet.writes.createLease.failed(err.Error())
+		return false
+	}
+	answer, err = n.kubelet.call(ctx, n.fleet.writes.createLease, &wire.Request{Method: "POST", URI: leasesPath, Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
+	return err == nil && answer.OK() && n.takeLease(answer)
+}
+
+// takeLease remembers the revision of the lease in an answer.
+func (n *node) takeLease(answer *wire.Answer) bool {
+	revision := wire.Field(wire.Field(wire.Unwrap(answer.Body), 1), 6)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mu.lease = string(revision)
+	return len(revision) > 0
+}
+
+// renew renews the lease, now and again.
+func (n *node) renew() {
+	ok := n.renewOnce()
+	pause := n.random.in(renewEvery)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if ok {
+		n.mu.failures = 0
+	} else {
+		pause = n.retryPause(n.mu.failures)
+		n.mu.failures++
+	}
+	n.afterLocked("lease", pause, n.renew)
+}
+
+func (n *node) renewOnce() bool {
+	ctx := n.fleet.ctx
+	body, err := n.leaseBody()
+	if err != nil {
+		n.fleet.writes.renewLease.failed(err.Error())
+		return false
+	}
+	answer, err := n.kubelet.call(ctx, n.fleet.writes.renewLease, &wire.Request{Method: "PUT", URI: leasesPath + "/" + n.name, Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
+	switch {
+	case err != nil:
+		return false
+	case answer.OK():
+		return n.takeLease(answer)
+	case answer.Status == 404 || answer.Status == 409:
+		return n.ensureLease(ctx)
+	}
+	return false
+}

@@ -1,0 +1,251 @@
+package hollow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/millrace/millrace/internal/hollow/agentprofile"
+	"github.com/millrace/millrace/internal/hollow/wire"
+)
+
+// The times of a kubelet.
+var (
+	// renewEvery is a quarter of a lease's duration, with the kubelet's jitter of 4 %.
+	renewEvery = agentprofile.Range{Min: 10 * time.Second, Max: 10*time.Second + 400*time.Millisecond}
+	// The status is reported every 5 minutes. The first time is spread, as the kubelet's.
+	firstReport = agentprofile.Range{Min: 150 * time.Second, Max: 450 * time.Second}
+	reportEvery = agentprofile.Range{Min: 5 * time.Minute, Max: 5 * time.Minute}
+	// retryEvery is the pause after a report of a pod that failed.
+	retryEvery = agentprofile.Range{Min: time.Second, Max: 2 * time.Second}
+)
+
+// retryPause is how long a kubelet waits to register, or to renew its lease, after some
+// failures: up to 7 s.
+func (n *node) retryPause(failures int) time.Duration {
+	pause := min(200*time.Millisecond<<min(failures, 10), 7*time.Second)
+	return n.random.between(pause/2, pause)
+}
+
+// writeCounters count what nodes write.
+type writeCounters struct {
+	register, getNode, nodeStatus     *counter
+	csiNode                           *counter
+	getLease, createLease, renewLease *counter
+	getPod, podStatus, deletePod      *counter
+	createPod                         *counter
+}
+
+func newWriteCounters(s *counters) writeCounters {
+	const kubelet = "kubelet"
+	return writeCounters{
+		register: s.get(kubelet, "create", "v1/nodes"), getNode: s.get(kubelet, "get", "v1/nodes"), nodeStatus: s.get(kubelet, "patch", "v1/nodes/status"),
+		csiNode:  s.get(kubelet, "create", "storage.k8s.io/v1/csinodes"),
+		getLease: s.get(kubelet, "get", leaseResource), createLease: s.get(kubelet, "create", leaseResource), renewLease: s.get(kubelet, "update", leaseResource),
+		getPod: s.get(kubelet, "get", "v1/pods"), podStatus: s.get(kubelet, "patch", "v1/pods/status"), deletePod: s.get(kubelet, "delete", "v1/pods"),
+		createPod: s.get("hollow", "create", "v1/pods"),
+	}
+}
+
+// node is a hollow node: its kubelet, and the instances of its agents.
+//
+// The lock of a reflector is taken before that of its node, except those of reflectors of
+// single objects, which call no node.
+type node struct {
+	fleet   *fleet
+	index   int
+	name    string
+	kubelet *instance
+	agents  []*instance
+	random  *random
+	secrets *readPlan // nil: the profile does not read them
+	configs *readPlan
+
+	mu struct {
+		sync.Mutex
+		stopped  bool
+		uid      types.UID
+		lease    string // its resource version
+		failures int    // renewals of the lease that failed, one after another
+		ready    bool
+		pods     map[types.UID]*pod
+		objects  map[objectKey]*objectWatch
+		timers   map[string]*time.Timer
+		nextPod  int  // number of the next pod's address
+		restarts bool // the pods of a new list come
+	}
+	work sync.WaitGroup
+}
+
+// programsOfNode bounds the programs of a node, for the numbers of their random sources.
+const programsOfNode = 1 << 12
+
+func (f *fleet) newNode(i int) *node {
+	n := &node{fleet: f, index: i, name: f.cfg.nodeName(i), random: newRandom(f.cfg.Seed, uint64(i))}
+	n.mu.pods, n.mu.objects, n.mu.timers = map[types.UID]*pod{}, map[objectKey]*objectWatch{}, map[string]*time.Timer{}
+	program := 0
+	add := func(plan *agentPlan) *instance {
+		client, shared := f.clientFor(i, program)
+		program++
+		return f.addInstance(f.newInstance(plan, n.name, uint64(i)*programsOfNode+uint64(program)), client, shared)
+	}
+	n.kubelet = add(f.kubelet)
+	for _, plan := range f.perNode {
+		for range plan.Instances {
+			n.agents = append(n.agents, add(plan))
+		}
+	}
+	for _, plan := range f.kubelet.reads {
+		switch {
+		case plan.OfPods && plan.Resource == "v1/secrets":
+			n.secrets = plan
+		case plan.OfPods && plan.Resource == "v1/configmaps":
+			n.configs = plan
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.nodes = append(f.mu.nodes, n)
+	return n
+}
+
+// run starts the node. It returns when all its programs have begun.
+func (n *node) run() {
+	steps := []func(context.Context) bool{n.register, n.registerCSI, n.ensureLease}
+	for _, step := range steps {
+		if !n.insist(step) {
+			return
+		}
+	}
+	n.after("lease", n.random.in(renewEvery), n.renew)
+	n.kubelet.start(n)
+	if !n.insist(n.reportStatus) {
+		return
+	}
+	n.mu.Lock()
+	n.mu.ready = true
+	n.mu.Unlock()
+	n.fleet.ready.Add(1)
+	n.after("status", n.random.in(firstReport), n.report)
+	for _, agent := range n.agents {
+		agent.start(nil)
+	}
+	n.makePods(n.fleet.ctx)
+}
+
+// insist repeats a step until it succeeds. It returns false if the run ends before.
+func (n *node) insist(step func(context.Context) bool) bool {
+	for failures := 0; !step(n.fleet.ctx); failures++ {
+		select {
+		case <-time.After(n.retryPause(failures)):
+		case <-n.fleet.ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// after runs a function in a goroutine of its own after a time, unless the node stops
+// before. name tells timers apart: a later one replaces an earlier one.
+func (n *node) after(name string, pause time.Duration, do func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.afterLocked(name, pause, do)
+}
+
+func (n *node) afterLocked(name string, pause time.Duration, do func()) {
+	if n.mu.stopped {
+		return
+	}
+	if before := n.mu.timers[name]; before != nil {
+		before.Stop()
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(pause, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.mu.stopped || n.mu.timers[name] != timer {
+			return
+		}
+		delete(n.mu.timers, name)
+		n.work.Go(do)
+	})
+	n.mu.timers[name] = timer
+}
+
+// stop ends the node's timers and the watches of its pods' objects, and returns when its
+// goroutines have ended.
+func (n *node) stop() {
+	n.mu.Lock()
+	n.mu.stopped = true
+	for _, timer := range n.mu.timers {
+		timer.Stop()
+	}
+	objects := n.mu.objects
+	n.mu.objects = map[objectKey]*objectWatch{}
+	n.mu.Unlock()
+	for _, watch := range objects {
+		watch.reflector.stop()
+	}
+	n.work.Wait()
+}
+
+// register makes the Node, or finds the one of an earlier run.
+func (n *node) register(ctx context.Context) bool {
+	body, err := encodeProtobuf("v1", "Node", n.object())
+	if err != nil {
+		n.fleet.writes.register.failed(err.Error())
+		return false
+	}
+	answer, err := n.kubelet.call(ctx, n.fleet.writes.register, &wire.Request{Method: "POST", URI: "/api/v1/nodes", Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
+	if err != nil || !answer.OK() && answer.Status != 409 {
+		return false
+	}
+	if !answer.OK() {
+		answer, err = n.kubelet.call(ctx, n.fleet.writes.getNode, &wire.Request{Method: "GET", URI: "/api/v1/nodes/" + n.name, Accept: acceptProtobuf})
+		if err != nil || !answer.OK() {
+			return false
+		}
+	}
+	var made corev1.Node
+	if err := made.Unmarshal(wire.Unwrap(answer.Body)); err != nil {
+		n.fleet.writes.register.failed("a node that cannot be read")
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mu.uid = made.UID
+	return true
+}
+
+// report reports the status, now and again.
+func (n *node) report() {
+	pause := n.random.in(retryEvery)
+	if n.reportStatus(n.fleet.ctx) {
+		pause = reportEvery.Min
+	}
+	n.after("status", pause, n.report)
+}
+
+// reportStatus patches conditions and their heartbeats, as the kubelet does.
+func (n *node) reportStatus(ctx context.Context) bool {
+	conditions := nodeConditions(time.Now(), true)
+	patch := map[string]any{"status": map[string]any{"conditions": conditions}}
+	body, err := json.Marshal(patch)
+	if err != nil {
+		n.fleet.writes.nodeStatus.failed(err.Error())
+		return false
+	}
+	answer, err := n.kubelet.call(ctx, n.fleet.writes.nodeStatus, &wire.Request{
+		Method: "PATCH", URI: fmt.Sprintf("/api/v1/nodes/%s/status", n.name), Accept: acceptProtobuf, Type: typeStrategicPatch, Body: body,
+	})
+	if err == nil && answer.Status == 404 { // somebody has deleted the node: a kubelet registers again only after a restart
+		return true
+	}
+	return err == nil && answer.OK()
+}

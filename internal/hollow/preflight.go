@@ -1,0 +1,79 @@
+package hollow
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const preflightTimeout = 15 * time.Second
+
+// adminClient makes a client for the user of the kubeconfig, as fast as the server takes it.
+func adminClient(cfg *rest.Config) (kubernetes.Interface, error) {
+	own := rest.CopyConfig(cfg)
+	own.UserAgent, own.QPS, own.WarningHandler = "millrace-hollow", -1, rest.NoWarnings{}
+	own.ContentType = runtime.ContentTypeProtobuf
+	own.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w: check the kubeconfig", err)
+	}
+	return client, nil
+}
+
+// right is something that the user of the kubeconfig must be allowed to do.
+type right struct{ verb, group, resource, subresource, namespace string }
+
+func (r right) String() string {
+	resource := r.resource
+	if r.subresource != "" {
+		resource += "/" + r.subresource
+	}
+	return r.verb + " " + resource
+}
+
+// rights are those that a run needs. With impersonation others have them.
+func rights(cfg *Config) []right {
+	list := []right{{verb: "delete", resource: "nodes"}, {verb: "delete", resource: "pods"}}
+	if !cfg.Delete && cfg.Pods > 0 {
+		list = append(list, right{verb: "create", resource: "pods", namespace: cfg.Namespace})
+	}
+	switch {
+	case cfg.Delete:
+	case cfg.Impersonate:
+		list = append(list, right{verb: "impersonate", resource: "users"}, right{verb: "impersonate", resource: "groups"})
+	default:
+		list = append(list, right{verb: "create", resource: "nodes"}, right{verb: "patch", resource: "nodes", subresource: "status"},
+			right{verb: "create", group: "coordination.k8s.io", resource: "leases", namespace: "kube-node-lease"},
+			right{verb: "patch", resource: "pods", subresource: "status"}, right{verb: "watch", resource: "secrets"})
+	}
+	return list
+}
+
+// preflight checks that the server answers, and that the user may do what a run needs.
+func preflight(ctx context.Context, admin kubernetes.Interface, cfg *Config) error {
+	ctx, cancel := context.WithTimeout(ctx, preflightTimeout)
+	defer cancel()
+	for _, r := range rights(cfg) {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: r.verb, Group: r.group, Resource: r.resource, Subresource: r.subresource, Namespace: r.namespace,
+		}}}
+		answer, err := admin.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		switch {
+		case apierrors.IsUnauthorized(err):
+			return fmt.Errorf("the server at %s does not know the user of the kubeconfig: give a kubeconfig of this cluster", cfg.REST.Host)
+		case err != nil:
+			return fmt.Errorf("reach the server at %s: %w: check that it runs, and that the kubeconfig is that of this cluster", cfg.REST.Host, err)
+		case !answer.Status.Allowed:
+			return fmt.Errorf("the user of the kubeconfig may not %s: give a kubeconfig with an administrator's rights", r)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+package hollow
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/hollow/agentprofile"
+	"github.com/millrace/millrace/internal/hollow/wire"
+)
+
+// readPlan is one read of an agent, with the counters of all instances.
+type readPlan struct {
+	*agentprofile.Read
+	list, watch *counter
+}
+
+func newReadPlan(s *counters, agent string, r *agentprofile.Read) *readPlan {
+	verb := "list"
+	if r.Mode == agentprofile.ModeGet {
+		verb = "get"
+	}
+	plan := &readPlan{Read: r, watch: s.get(agent, "watch", r.Title())}
+	plan.list = s.get(agent, verb, r.Title())
+	return plan
+}
+
+// podSink gets the pods of a kubelet's node.
+type podSink interface {
+	// restart says that all pods come again.
+	restart()
+	pod(kind string, object []byte, form wire.Form)
+	// synced says that all pods have come.
+	synced()
+}
+
+// reflector is one read of one instance. It follows a resource as client-go's reflectors
+// do, or with the habits that its profile gives it.
+//
+//	         begin             revision known
+//	waiting ───────▶ listing ─────────────────▶ watching
+//	   ▲                │ done (polls), failed      │ ended, failed
+//	   └────────────────┴───────────────────────────┘
+//	stop leads from each of them to stopped; so does a resource that is not served
+//
+// Requests are exchanges. At most one is current, and those that are not current any more
+// change nothing.
+type reflector struct {
+	instance *instance
+	plan     *readPlan
+	path     string
+	fields   string
+	labels   string
+	sink     podSink // nil: what is read is thrown away
+
+	mu struct {
+		sync.Mutex
+		state    reflectorState
+		current  *exchange // nil while it waits
+		timer    *time.Timer
+		revision []byte // from which the next watch goes on; empty: from a list
+		began    bool   // it has listed before
+		failures int    // one after another
+		// withoutWatchList is set once the server has refused one.
+		withoutWatchList bool
+	}
+}
+
+type reflectorState int
+
+const (
+	stateWaiting reflectorState = iota
+	stateListing
+	stateWatching
+	stateStopped
+)
+
+// newReflector makes a reflector for a read. name, if not empty, is the only object of
+// namespace that it reads.
+func newReflector(i *instance, plan *readPlan, namespace, name string) *reflector {
+	r := &reflector{instance: i, plan: plan, fields: i.expand(plan.Fields), labels: i.expand(plan.Labels)}
+	if name != "" {
+		r.fields = "metadata.name=" + name
+	}
+	if namespace == "" {
+		namespace = i.expand(plan.Namespace)
+	}
+	r.path = plan.Path(namespace, i.expand(plan.Name))
+	return r
+}
+
+// begin sends the next request.
+func (r *reflector) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.beginLocked()
+}
+
+func (r *reflector) beginLocked() {
+	switch {
+	case r.mu.state == stateStopped:
+	case r.plan.Mode == agentprofile.ModeWatchList && !r.mu.withoutWatchList, r.watches() && len(r.mu.revision) > 0:
+		r.watchLocked()
+	default:
+		r.listLocked("")
+	}
+}
+
+func (r *reflector) watches() bool {
+	return r.plan.Mode == agentprofile.ModeWatch || r.plan.Mode == agentprofile.ModeWatchList
+}
+
+// stop ends the reflector for good.
+func (r *reflector) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.state = stateStopped
+	r.dropLocked()
+}
+
+// dropLocked ends the current exchange and the timer.
+func (r *reflector) dropLocked() {
+	if r.mu.timer != nil {
+		r.mu.timer.Stop()
+	}
+	if x := r.mu.current; x != nil {
+		r.mu.current = nil
+		x.close()
+		x.stream.Cancel()
+	}
+}
+
+// wait begins again after a time.
+func (r *reflector) waitLocked(pause time.Duration) {
+	r.mu.state = stateWaiting
+	r.mu.timer = time.AfterFunc(pause, r.begin)
+}
+
+// relist lists anew, although a watch is open.
+func (r *reflector) relist(x *exchange) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.current != x {
+		return
+	}
+	r.dropLocked()
+	r.mu.revision = r.mu.revision[:0]
+	r.beginLocked()
+}
+
+// listLocked sends a LIST or GET. token is that of a further page.
+func (r *reflector) listLocked(token string) {
+	if token == "" {
+		r.countAnewLocked(r.plan.list)
+	}
+	r.mu.state = stateListing
+	query := r.selectors()
+	if r.plan.Limit > 0 {
+		query.Set("limit", strconv.Itoa(r.plan.Limit))
+	}
+	if token != "" {
+		query.Set("continue", token)
+	} else if r.plan.ResourceVersion != agentprofile.RevisionUnset {
+		query.Set("resourceVersion", "0")
+	}
+	gzip := !r.plan.NoGzip && r.plan.BuiltIn() && r.sink == nil
+	r.sendLocked(&exchange{counter: r.plan.list}, query, gzip)
+}
+
+// countAnewLocked counts a read from the beginning.
+func (r *reflector) countAnewLocked(c *counter) {
+	if r.mu.began && r.watches() {
+		c.relists.Add(1)
+	}
+	r.mu.began = true
+	if r.sink != nil {
+		r.sink.restart()
+	}
+}
+
+// watchLocked sends a watch: from the revision, or with all objects first.
+func (r *reflector) watchLocked() {
+	r.mu.state = stateWatching
+	query := r.selectors()
+	query.Set("watch", "true")
+	query.Set("timeoutSeconds", strconv.Itoa(int(r.instance.random.in(r.plan.Timeout).Seconds())))
+	if !r.plan.NoBookmarks {
+		query.Set("allowWatchBookmarks", "true")
+	}
+	x := &exchange{counter: r.plan.watch, isWatch: true, initial: len(r.mu.revision) == 0}
+	if x.initial {
+		r.countAnewLocked(r.plan.watch)
+		query.Set("sendInitialEvents", "true")
+		query.Set("resourceVersionMatch", "NotOlderThan")
+		query.Set("allowWatchBookmarks", "true") // required
+	} else {
+		query.Set("resourceVersion", string(r.mu.revision))
+	}
+	r.sendLocked(x, query, false)
+}
+
+func (r *reflector) selectors() url.Values {
+	query := url.Values{}
+	if r.fields != "" {
+		query.Set("fieldSelector", r.fields)
+	}
+	if r.labels != "" {
+		query.Set("labelSelector", r.labels)
+	}
+	return query
+}
+
+func (r *reflector) sendLocked(x *exchange, query url.Values, gzip bool) {
+	uri := r.path
+	if encoded := query.Encode(); encoded != "" {
+		uri += "?" + encoded
+	}
+	x.reflector, x.began = r, time.Now()
+	r.mu.current = x
+	x.stream = r.instance.client().Start(&wire.Request{
+		Method: "GET", URI: uri, Accept: r.accept(x.isWatch), Gzip: gzip, Identity: &r.instance.identity,
+	}, x)
+}
+
+// The media types of each form. Where the server has no protobuf, it sends JSON.
+const (
+	acceptJSON     = "application/json"
+	acceptProtobuf = "application/vnd.kubernetes.protobuf,application/json"
+	acceptMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+)
+
+func (r *reflector) accept(isWatch bool) string {
+	switch {
+	case r.plan.Form == agentprofile.FormProtobuf:
+		return acceptProtobuf
+	case r.plan.Form == agentprofile.FormMetadata && (isWatch || r.plan.Mode == agentprofile.ModeGet):
+		return acceptMetadata
+	case r.plan.Form == agentprofile.FormMetadata:
+		return strings.ReplaceAll(acceptMetadata, "PartialObjectMetadata;", "PartialObjectMetadataList;")
+	}
+	return acceptJSON
+}
+
+// The pauses of client-go's reflectors.
+const (
+	firstPause   = 800 * time.Millisecond
+	longestPause = 30 * time.Second
+)
+
+// pauseLocked is how long to wait after another failure.
+func (r *reflector) pauseLocked(retryAfter time.Duration) time.Duration {
+	backoff := r.instance.agent.Backoff
+	pause, longest := time.Duration(backoff.First), time.Duration(backoff.Longest)
+	if pause == 0 {
+		pause = firstPause
+	}
+	if longest == 0 {
+		longest = max(longestPause, pause)
+	}
+	pause = min(pause<<min(r.mu.failures, 16), longest)
+	r.mu.failures++
+	return max(r.instance.random.between(pause, 2*pause), retryAfter)
+}

@@ -1,0 +1,183 @@
+package hollow
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	removers    = 32
+	removePage  = 500
+	removeTries = 5
+)
+
+// remover removes what runs of one name have left.
+type remover struct {
+	cfg    Config
+	client metadata.Interface
+	log    *progress
+	count  atomic.Int64
+}
+
+// removedObject is one object to remove, as it was when it was found.
+type removedObject struct {
+	namespace, name string
+	uid             types.UID
+}
+
+var (
+	nodesResource = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+	podsResource  = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+)
+
+// labelledResources are those whose objects carry the label, in the order of removal. Pods
+// come first: they need their node's name to be found. Nodes come last, so that a removal
+// that was interrupted finds the rest again.
+func labelledResources() []schema.GroupVersionResource {
+	return []schema.GroupVersionResource{
+		podsResource,
+		{Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "serviceaccounts"},
+		{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
+		{Group: "storage.k8s.io", Version: "v1", Resource: "csinodes"},
+		nodesResource,
+	}
+}
+
+// remove removes the labelled objects of a run, and the pods on its nodes, as the garbage
+// collector of pods would.
+func remove(ctx context.Context, cfg Config) error {
+	if err := cfg.validateName(); err != nil {
+		return err
+	}
+	admin, err := adminClient(cfg.REST)
+	if err != nil {
+		return err
+	}
+	if err := preflight(ctx, admin, &cfg); err != nil {
+		return err
+	}
+	own := rest.CopyConfig(cfg.REST)
+	own.UserAgent, own.QPS, own.WarningHandler = "millrace-hollow", -1, rest.NoWarnings{}
+	client, err := metadata.NewForConfig(own)
+	if err != nil {
+		return fmt.Errorf("make a client: %w: check the kubeconfig", err)
+	}
+	r := &remover{cfg: cfg, client: client, log: newProgress(&cfg)}
+	shown, stop := context.WithCancel(ctx)
+	var showing sync.WaitGroup
+	showing.Go(func() {
+		r.log.follow(shown, func(time.Duration) string { return fmt.Sprintf("removed %d objects", r.count.Load()) })
+	})
+	err = r.run(ctx)
+	stop()
+	showing.Wait()
+	if err != nil {
+		return fmt.Errorf("%w: repeat the command to go on", err)
+	}
+	r.log.line("removed %d objects of the run %q", r.count.Load(), cfg.Name)
+	return nil
+}
+
+func (r *remover) run(ctx context.Context) error {
+	if err := r.removePodsOfNodes(ctx); err != nil {
+		return err
+	}
+	for _, resource := range labelledResources() {
+		objects, err := r.list(ctx, resource, metav1.ListOptions{LabelSelector: Label + "=" + r.cfg.Name})
+		if err == nil {
+			err = r.removeAll(ctx, resource, objects)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removePodsOfNodes removes the pods that others have placed on the run's nodes.
+func (r *remover) removePodsOfNodes(ctx context.Context) error {
+	nodes, err := r.list(ctx, nodesResource, metav1.ListOptions{LabelSelector: Label + "=" + r.cfg.Name})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(removers)
+	for _, node := range nodes {
+		group.Go(func() error {
+			pods, err := r.list(ctx, podsResource, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node.name})
+			for i := 0; err == nil && i < len(pods); i++ {
+				err = r.removeOne(ctx, podsResource, pods[i])
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// list finds objects, in pages.
+func (r *remover) list(ctx context.Context, resource schema.GroupVersionResource, opts metav1.ListOptions) ([]removedObject, error) {
+	var all []removedObject
+	opts.Limit = removePage
+	for {
+		page, err := r.client.Resource(resource).List(ctx, opts)
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", resource.Resource, err)
+		}
+		for i := range page.Items {
+			item := &page.Items[i]
+			// A server that ignores selectors must not make a removal remove more.
+			if opts.LabelSelector != "" && item.Labels[Label] != r.cfg.Name {
+				continue
+			}
+			all = append(all, removedObject{item.Namespace, item.Name, item.UID})
+		}
+		if opts.Continue = page.Continue; opts.Continue == "" {
+			return all, nil
+		}
+	}
+}
+
+func (r *remover) removeAll(ctx context.Context, resource schema.GroupVersionResource, objects []removedObject) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(removers)
+	for _, object := range objects {
+		group.Go(func() error { return r.removeOne(ctx, resource, object) })
+	}
+	return group.Wait()
+}
+
+// removeOne removes an object without grace, if it is still the one that was found.
+func (r *remover) removeOne(ctx context.Context, resource schema.GroupVersionResource, object removedObject) error {
+	now := int64(0)
+	opts := metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &object.uid}}
+	var err error
+	for try := range removeTries {
+		if try > 0 {
+			select {
+			case <-time.After(time.Duration(try) * time.Second):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		err = r.client.Resource(resource).Namespace(object.namespace).Delete(ctx, object.name, opts)
+		switch {
+		case err == nil:
+			r.count.Add(1)
+			return nil
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err): // gone, or another one by now
+			return nil
+		}
+	}
+	return fmt.Errorf("delete %s %s: %w", resource.Resource, object.name, err)
+}

@@ -1,0 +1,119 @@
+package hollow
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/display"
+)
+
+// Report is what a run has sent and received. Its JSON is the output of -o json.
+type Report struct {
+	Server  string `json:"server"`
+	Options Config `json:"options"`
+	// Seconds is how long the run took, and StartSeconds how long until all nodes were
+	// ready and all their programs had begun.
+	Seconds      float64 `json:"seconds"`
+	StartSeconds float64 `json:"startSeconds,omitempty"`
+
+	Nodes       int64 `json:"nodes"` // ready at the end
+	PodsRunning int64 `json:"podsRunning"`
+	PodsDone    int64 `json:"podsDone"`
+	Connections int64 `json:"connections"` // open at the end
+
+	// CPUSeconds and PeakBytes are those of this process.
+	CPUSeconds float64  `json:"cpuSeconds"`
+	PeakBytes  int64    `json:"peakBytes"`
+	Rows       []Row    `json:"rows"`
+	Notes      []string `json:"notes,omitempty"`
+}
+
+// Row is the requests of one shape.
+type Row struct {
+	Agent   string `json:"agent"`
+	Verb    string `json:"verb"`
+	Request string `json:"request"`
+
+	Requests int64 `json:"requests"`
+	Errors   int64 `json:"errors"`
+	// Events are those of watches, initial ones and bookmarks included.
+	Events  int64 `json:"events,omitempty"`
+	Bytes   int64 `json:"bytes"` // of bodies, before decompression
+	Relists int64 `json:"relists,omitempty"`
+	Open    int64 `json:"open,omitempty"` // watches at the end
+
+	// Latencies of requests that ended well: until the end of the answer, and for watches
+	// until its header.
+	P50Seconds float64     `json:"p50Seconds"`
+	P99Seconds float64     `json:"p99Seconds"`
+	MaxSeconds float64     `json:"maxSeconds"`
+	ErrorKinds []ErrorKind `json:"errorKinds,omitempty"`
+}
+
+// ErrorKind counts one kind of error.
+type ErrorKind struct {
+	What  string `json:"what"`
+	Count int64  `json:"count"`
+}
+
+// shownErrors bounds the errors below the table.
+const shownErrors = 12
+
+// text renders the report for a terminal.
+func (r *Report) text(format string) string {
+	table := &render.Table{Columns: render.ColumnsOf("agent and request", "requests", "errors", "events", "bytes", "relists", "open", "p50", "p99", "max")}
+	total := Row{Agent: "all"}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Requests == 0 && row.Open == 0 {
+			continue
+		}
+		addRow(table, row)
+		total.Requests, total.Errors, total.Events = total.Requests+row.Requests, total.Errors+row.Errors, total.Events+row.Events
+		total.Bytes, total.Relists, total.Open = total.Bytes+row.Bytes, total.Relists+row.Relists, total.Open+row.Open
+	}
+	addRow(table, &total)
+	var b strings.Builder
+	r.writeErrors(&b)
+	fmt.Fprintf(&b, "%d nodes ready, %d pods running, %d pods completed, %d connections", r.Nodes, r.PodsRunning, r.PodsDone, r.Connections)
+	if r.StartSeconds > 0 {
+		fmt.Fprintf(&b, "; all started within %s", display.Seconds(r.StartSeconds))
+	}
+	fmt.Fprintf(&b, ".\n%s on %s; this program took %s of CPU (%.2f processors) and %s of memory.", display.Seconds(r.Seconds), display.Clean(r.Server),
+		display.Seconds(r.CPUSeconds), r.CPUSeconds/max(r.Seconds, 1e-3), display.Size(r.PeakBytes))
+	return render.Document(format, table, nil, append([]string{b.String()}, r.Notes...))
+}
+
+// addRow adds a row. The sum of all has no latencies.
+func addRow(table *render.Table, r *Row) {
+	count := func(n int64) string {
+		if n == 0 {
+			return "-"
+		}
+		return display.Count(n)
+	}
+	latency := func(seconds float64) string {
+		if seconds == 0 {
+			return "-"
+		}
+		return display.Seconds(seconds)
+	}
+	title := display.Clean(strings.TrimSpace(r.Agent + " " + r.Verb + " " + r.Request))
+	table.Add(title, display.Count(r.Requests), count(r.Errors), count(r.Events), display.Size(r.Bytes), count(r.Relists), count(r.Open),
+		latency(r.P50Seconds), latency(r.P99Seconds), latency(r.MaxSeconds))
+}
+
+func (r *Report) writeErrors(b *strings.Builder) {
+	shown := 0
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		for _, kind := range row.ErrorKinds {
+			if shown++; shown > shownErrors {
+				b.WriteString("… -o json has all errors\n")
+				return
+			}
+			fmt.Fprintf(b, "%8s  %s %s %s: %s\n", display.Count(kind.Count), row.Agent, row.Verb, display.Clean(row.Request), kind.What)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// dialTimeout bounds a connection's TCP and TLS handshakes together. A server that is hit
+// by a storm needs long.
+const dialTimeout = 30 * time.Second
+
+// Server is where connections go: an address, TLS settings and credentials. Clients share
+// it.
+type Server struct {
+	address   string // host and port
+	authority string
+	prefix    string // path in front of all paths
+	tls       *tls.Config
+	// credentials adds the Authorization header to a request, if there is one.
+	credentials http.RoundTripper
+	// dialTurns bounds how many handshakes are made at once.
+	dialTurns chan struct{}
+}
+
+// NewServer reads the address and credentials, and connects to nothing. dials is how many
+// handshakes may be made at once.
+func NewServer(cfg *rest.Config, dials int) (*Server, error) {
+	base, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("read the server's address: %w", err)
+	}
+	if base.Scheme != "https" {
+		return nil, fmt.Errorf("the server's address is %s: hollow nodes need https", base)
+	}
+	s := &Server{address: base.Host, authority: base.Host, prefix: strings.TrimSuffix(base.Path, "/"), dialTurns: make(chan struct{}, dials)}
+	if base.Port() == "" {
+		s.address = net.JoinHostPort(base.Hostname(), "443")
+	}
+	if s.tls, err = rest.TLSConfigFor(cfg); err != nil {
+		return nil, fmt.Errorf("build TLS settings: %w", err)
+	}
+	if s.tls == nil {
+		s.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	s.tls.NextProtos = []string{"h2"}
+	if s.credentials, err = rest.HTTPWrappersForConfig(cfg, headerEcho{}); err != nil {
+		return nil, fmt.Errorf("build credentials: %w", err)
+	}
+	return s, nil
+}
+
+// headerEcho returns the headers of a request as those of its response.
+type headerEcho struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (headerEcho) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: req.Header, Body: http.NoBody}, nil
+}
+
+// authorization returns the value of the Authorization header. It is empty for users of
+// certificates. It is asked for each request, because tokens are renewed.
+func (s *Server) authorization() (string, error) {
+	req := &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: s.authority}, Header: http.Header{}}
+	resp, err := s.credentials.RoundTrip(req)
+	if err != nil {
+		return "", fmt.Errorf("get credentials: %w", err)
+	}
+	return resp.Header.Get("Authorization"), nil
+}
+
+// dial makes a connection that speaks HTTP/2.
+func (s *Server) dial(ctx context.Context) (net.Conn, error) {
+	select {
+	case s.dialTurns <- struct{}{}:
+		defer func() { <-s.dialTurns }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	raw, err := (&tls.Dialer{Config: s.tls}).DialContext(ctx, "tcp", s.address)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	if raw.(*tls.Conn).ConnectionState().NegotiatedProtocol != "h2" {
+		_ = raw.Close()
+		return nil, errNoHTTP2
+	}
+	return raw, nil
+}
+
+var errNoHTTP2 = errors.New("the server does not speak HTTP/2: point --server at the API server itself, not at a proxy for HTTP/1.1")
