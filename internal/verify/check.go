@@ -93,7 +93,7 @@ func (r *run) check(ctx context.Context) *Report {
 	}
 	c.of(Told).Checked = len(r.servers) * len(r.fixture.resources)
 	for _, s := range r.silent {
-		c.found(Told, s.server.index, nil, "no watch of %s was told of revision %d within %s", s.resource, s.revision, settleTimeout)
+		c.found(Told, s.server.index, nil, "no watch of %s was told of revision %d within %s", s.resource, s.revision, r.cfg.Settle)
 	}
 	return r.report(c)
 }

@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +27,14 @@ type Config struct {
 	// Seed decides what is requested. Two runs with one seed send the same requests, as far
 	// as the answers are the same.
 	Seed uint64
+	// Timeout bounds a request, and the start of a watch: 15 s if it is 0. Whether a write
+	// that takes longer has happened is not known.
+	Timeout time.Duration
+	// Settle is how long servers may take to tell of the last write: 30 s if it is 0.
+	Settle time.Duration
+	// Meanwhile, if it is set, runs beside the clients, and its context ends with them. The
+	// last write waits for its return.
+	Meanwhile func(context.Context)
 	// Progress receives a line a second, or one that is overwritten if Overwrite is set.
 	Progress  io.Writer
 	Overwrite bool
@@ -36,6 +46,11 @@ const (
 	maxDuration = time.Hour
 	maxKeys     = 1000
 	maxRate     = 1_000_000
+)
+
+const (
+	defaultTimeout = 15 * time.Second
+	defaultSettle  = 30 * time.Second
 )
 
 func (c *Config) validate() error {
@@ -50,6 +65,9 @@ func (c *Config) validate() error {
 		return fmt.Errorf("%d names: give a number from 1 to %d", c.Keys, maxKeys)
 	case !(c.Rate > 0 && c.Rate <= maxRate):
 		return fmt.Errorf("%g writes a second: give a rate above 0, up to %d", c.Rate, maxRate)
+	case c.Timeout < 0 || c.Settle < 0:
+		return fmt.Errorf("a request timeout of %s and %s for the last write: give positive ones", c.Timeout, c.Settle)
 	}
+	c.Timeout, c.Settle = cmp.Or(c.Timeout, defaultTimeout), cmp.Or(c.Settle, defaultSettle)
 	return nil
 }

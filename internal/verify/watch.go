@@ -99,7 +99,7 @@ func (r *run) watch(ctx context.Context, s *server, client string, req Request, 
 		header = (&Request{Verb: "get", Form: formMetadata}).header()
 	}
 	// A server that does not answer at all ends the watch here.
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+s.timeout)
 	defer cancel()
 	resp, err := s.open(ctx, http.MethodGet, r.path(&req), query, header, nil)
 	if err != nil {
