@@ -30,6 +30,8 @@ type Config struct {
 	// Timeout bounds a request, and the start of a watch: 15 s if it is 0. Whether a write
 	// that takes longer has happened is not known.
 	Timeout time.Duration
+	// ReadPause is between two requests of a reader: 5 ms if it is 0.
+	ReadPause time.Duration
 	// Settle is how long servers may take to tell of the last write: 30 s if it is 0.
 	Settle time.Duration
 	// Meanwhile, if it is set, runs beside the clients, and its context ends with them. The
@@ -49,8 +51,9 @@ const (
 )
 
 const (
-	defaultTimeout = 15 * time.Second
-	defaultSettle  = 30 * time.Second
+	defaultTimeout   = 15 * time.Second
+	defaultReadPause = 5 * time.Millisecond
+	defaultSettle    = 30 * time.Second
 )
 
 func (c *Config) validate() error {
@@ -65,9 +68,9 @@ func (c *Config) validate() error {
 		return fmt.Errorf("%d names: give a number from 1 to %d", c.Keys, maxKeys)
 	case !(c.Rate > 0 && c.Rate <= maxRate):
 		return fmt.Errorf("%g writes a second: give a rate above 0, up to %d", c.Rate, maxRate)
-	case c.Timeout < 0 || c.Settle < 0:
-		return fmt.Errorf("a request timeout of %s and %s for the last write: give positive ones", c.Timeout, c.Settle)
+	case c.Timeout < 0 || c.ReadPause < 0 || c.Settle < 0:
+		return fmt.Errorf("a request timeout of %s, a pause of %s and %s for the last write: give positive ones", c.Timeout, c.ReadPause, c.Settle)
 	}
-	c.Timeout, c.Settle = cmp.Or(c.Timeout, defaultTimeout), cmp.Or(c.Settle, defaultSettle)
+	c.Timeout, c.ReadPause, c.Settle = cmp.Or(c.Timeout, defaultTimeout), cmp.Or(c.ReadPause, defaultReadPause), cmp.Or(c.Settle, defaultSettle)
 	return nil
 }

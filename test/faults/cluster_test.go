@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/millrace/millrace/internal/datadir"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -56,13 +58,11 @@ func startCluster(tb testing.TB, s shape) *cluster {
 	c.write("tokens.csv", token+",admin,admin,system:masters\n")
 	c.addMembers(s.members)
 	c.startAll(c.members)
+	c.makeCredentials()
 	for i, program := range s.servers {
 		c.addServer(i, program)
-		if i == 0 { // it makes the credentials
-			c.startAll(c.servers)
-		}
 	}
-	c.startAll(c.servers[1:])
+	c.startAll(c.servers)
 	for depth, count := range s.replicas {
 		first := len(c.replicas)
 		for i := range count {
@@ -177,7 +177,20 @@ func (c *cluster) addMembers(count int) {
 }
 
 // pki is the directory of the credentials of all servers.
-func (c *cluster) pki() string { return filepath.Join(c.dir, "server-1", "pki") }
+func (c *cluster) pki() string { return filepath.Join(c.dir, "credentials", "pki") }
+
+// makeCredentials makes what all servers have in common.
+func (c *cluster) makeCredentials() {
+	c.tb.Helper()
+	dir, err := datadir.Open(datadir.Config{Path: filepath.Dir(c.pki())})
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	_, err = dir.EnsureCredentials(datadir.Hosts{ServiceIPs: []net.IP{net.IPv4(10, 96, 0, 1)}})
+	if err = errors.Join(err, dir.Close()); err != nil {
+		c.tb.Fatal(err)
+	}
+}
 
 func (c *cluster) addServer(i int, program string) {
 	c.tb.Helper()
@@ -185,14 +198,12 @@ func (c *cluster) addServer(i int, program string) {
 	dir := filepath.Join(c.dir, name)
 	own := []string{c.etcdServers(name), fmt.Sprintf("--secure-port=%d", c.place(name).port), "--token-auth-file=" + filepath.Join(c.dir, "tokens.csv")}
 	args := append([]string{"serve", "--bind-address=127.0.0.1", "--data-dir=" + dir}, own...)
-	switch {
-	case program != "":
+	if err := os.CopyFS(filepath.Join(dir, "pki"), os.DirFS(c.pki())); err != nil {
+		c.tb.Fatal(err)
+	}
+	if program != "" {
 		args = append(harness.UpstreamFlags(c.pki(), dir), own...)
 		args = append(args, "--endpoint-reconciler-type=none", "--advertise-address=127.0.0.1")
-	case i > 0:
-		if err := os.CopyFS(filepath.Join(dir, "pki"), os.DirFS(c.pki())); err != nil {
-			c.tb.Fatal(err)
-		}
 	}
 	c.servers = append(c.servers, c.serving(name, func() *harness.Process {
 		if program != "" {

@@ -124,8 +124,9 @@ func (c *cluster) verify(t *testing.T, seed uint64, all []*kind, clients time.Du
 	var broken error
 	began := time.Now()
 	report, err := verify.Run(t.Context(), verify.Config{
-		Servers: c.endpoints(), Duration: clients, Writers: 6, Readers: 8, Watchers: 24, Rate: 40, Keys: 16, Seed: seed,
-		Timeout: 5 * time.Second, Settle: time.Minute,
+		Servers: c.endpoints(), Duration: clients, Writers: 12, Readers: 24, Watchers: 32, Rate: 40, Keys: 16, Seed: seed,
+		// Many clients, of which some wait for a process that stands still while others go on.
+		Timeout: 5 * time.Second, ReadPause: 60 * time.Millisecond, Settle: time.Minute,
 		Meanwhile: func(ctx context.Context) {
 			in.inject(ctx, faults)
 			broken = awaitReady(c.nodes(), readyTimeout)
