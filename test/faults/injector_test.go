@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/millrace/millrace/test/harness"
 )
 
 // injector injects the faults of a schedule into a cluster.
@@ -18,17 +23,21 @@ type injector struct {
 	began time.Time
 	// tell notes what happens, and when.
 	tell func(at time.Duration, what string)
-	// peers are the members' ids as they name themselves, by name.
-	peers map[string]string
-	ends  map[*fault]func()
+	ends map[*fault]func()
 	// calls are requests to etcd that are under way.
 	calls sync.WaitGroup
+	// ids are those of the members, by name.
+	mu struct {
+		sync.Mutex
+		ids map[string]uint64
+	}
 }
 
 // inject injects faults at their times, until the last one is over or the context ends. Then
 // the cluster is whole again.
 func (in *injector) inject(ctx context.Context, faults []*fault) {
-	in.began, in.ends, in.peers = time.Now(), map[*fault]func(){}, in.peerIDs(ctx)
+	in.began, in.ends = time.Now(), map[*fault]func(){}
+	in.findIDs(ctx)
 	for _, s := range steps(faults) {
 		select {
 		case <-time.After(time.Until(in.began.Add(s.at))):
@@ -79,6 +88,55 @@ func (in *injector) pause(f *fault) (end func(), err error) {
 	n := in.node(f)
 	n.signal(syscall.SIGSTOP)
 	return func() { n.signal(syscall.SIGCONT) }, nil
+}
+
+// replace removes a member from the cluster, with its data. When the fault ends, it joins as a
+// new member.
+func (in *injector) replace(f *fault) (end func(), err error) {
+	n := in.node(f)
+	i := slices.Index(in.members, n)
+	other := in.clients[(i+1)%len(in.clients)]
+	in.mu.Lock()
+	id := in.mu.ids[n.name]
+	in.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
+	defer cancel()
+	if _, err := other.MemberRemove(ctx, id); err != nil {
+		return func() {}, err
+	}
+	n.kill()
+	in.configs[i].Joins = true
+	err = os.RemoveAll(in.configs[i].DataDir)
+	return func() { in.calls.Go(func() { in.join(f, i, other) }) }, err
+}
+
+// join has a member join that was removed.
+func (in *injector) join(f *fault, i int, other *clientv3.Client) {
+	n, url := in.members[i], in.configs[i].Peers[in.members[i].name]
+	err := harness.Until(readyTimeout, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
+		defer cancel()
+		_, err := other.MemberAdd(ctx, []string{url})
+		if err != nil && !errors.Is(err, rpctypes.ErrPeerURLExist) {
+			return err
+		}
+		list, err := other.MemberList(ctx)
+		if err != nil {
+			return err
+		}
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		for _, m := range list.Members {
+			if slices.Contains(m.PeerURLs, url) {
+				in.mu.ids[n.name] = m.ID
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		in.tell(time.Since(in.began), fmt.Sprintf("%s: %s does not join: %v", f, n.name, err))
+	}
+	n.revive()
 }
 
 // A member on a slow disk answers in bursts. Here the whole member does, its heartbeats
@@ -197,7 +255,7 @@ func (in *injector) links(f *fault) (all []link) {
 		}
 		for j, other := range in.members {
 			if i != j {
-				all = append(all, link{in.peers[m.name], other.name}, link{in.peers[other.name], m.name})
+				all = append(all, link{in.peerName(m.name), other.name}, link{in.peerName(other.name), m.name})
 			}
 		}
 		for _, n := range in.nodes() {
@@ -216,15 +274,23 @@ func (in *injector) links(f *fault) (all []link) {
 	return all
 }
 
-// peerIDs are the ids of the members as they name themselves to each other.
-func (in *injector) peerIDs(ctx context.Context) map[string]string {
-	ids := map[string]string{}
+// findIDs asks the members for their ids.
+func (in *injector) findIDs(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.mu.ids = map[string]uint64{}
 	for i, client := range in.clients {
 		if status, err := client.Status(ctx, client.Endpoints()[0]); err == nil {
-			ids[in.members[i].name] = strconv.FormatUint(status.Header.MemberId, 16)
+			in.mu.ids[in.members[i].name] = status.Header.MemberId
 		}
 	}
-	return ids
+}
+
+// peerName is how a member names itself to others.
+func (in *injector) peerName(name string) string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return strconv.FormatUint(in.mu.ids[name], 16)
 }

@@ -54,6 +54,7 @@ func kinds() []*kind {
 		{"kill", 2, 100 * ms, 2 * s, func(c *cast) []string { return c.servers }, false, (*injector).kill},
 		{"kill", 2, 100 * ms, 2 * s, func(c *cast) []string { return c.replicas }, false, (*injector).kill},
 		{"lose", 1, 5 * s, 8 * s, members, false, (*injector).kill},
+		{"replace", 1, 1 * s, 4 * s, members, false, (*injector).replace},
 		{"pause", 6, 200 * ms, 6 * s, (*cast).all, false, (*injector).pause},
 		{"slow", 2, 2 * s, 5 * s, members, false, (*injector).slow},
 		{"compact", 3, 0, 0, members, true, (*injector).compact},

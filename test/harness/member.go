@@ -22,6 +22,8 @@ type Member struct {
 	// Peers are the URLs at which the members reach each other, by name. A proxy may stand
 	// behind a URL.
 	Peers map[string]string
+	// Joins says that the cluster exists, and the member has been added to it.
+	Joins bool
 }
 
 // Endpoint is the URL for clients.
@@ -68,5 +70,8 @@ func runMember(spec string) int {
 		c.InitialCluster += fmt.Sprintf(",%s=%s", name, address)
 	}
 	c.InitialCluster = c.InitialCluster[1:]
+	if m.Joins {
+		c.ClusterState = embed.ClusterStateFlagExisting
+	}
 	return serveEtcd(c)
 }
