@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -101,42 +102,50 @@ func (in *injector) replace(f *fault) (end func(), err error) {
 	in.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
 	defer cancel()
-	if _, err := other.MemberRemove(ctx, id); err != nil {
-		return func() {}, err
+	if _, err = other.MemberRemove(ctx, id); err == nil {
+		n.kill()
 	}
-	n.kill()
-	in.configs[i].Joins = true
-	err = os.RemoveAll(in.configs[i].DataDir)
-	return func() { in.calls.Go(func() { in.join(f, i, other) }) }, err
+	// A removal that failed may have happened.
+	return func() {
+		in.calls.Go(func() {
+			if err := harness.Until(readyTimeout, func() error { return in.join(i, id, other) }); err != nil {
+				in.tell(time.Since(in.began), fmt.Sprintf("%s: it does not join: %v", f, err))
+			}
+			n.revive()
+		})
+	}, err
 }
 
-// join has a member join that was removed.
-func (in *injector) join(f *fault, i int, other *clientv3.Client) {
-	n, url := in.members[i], in.configs[i].Peers[in.members[i].name]
-	err := harness.Until(readyTimeout, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
-		defer cancel()
-		_, err := other.MemberAdd(ctx, []string{url})
-		if err != nil && !errors.Is(err, rpctypes.ErrPeerURLExist) {
-			return err
-		}
-		list, err := other.MemberList(ctx)
-		if err != nil {
-			return err
-		}
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		for _, m := range list.Members {
-			if slices.Contains(m.PeerURLs, url) {
-				in.mu.ids[n.name] = m.ID
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		in.tell(time.Since(in.began), fmt.Sprintf("%s: %s does not join: %v", f, n.name, err))
+// join adds a member to the cluster again, without data, if it was removed. id is the one that
+// it had.
+func (in *injector) join(i int, id uint64, other *clientv3.Client) error {
+	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
+	defer cancel()
+	n, m := in.members[i], in.configs[i]
+	list, err := other.MemberList(ctx)
+	if err != nil || slices.ContainsFunc(list.Members, func(m *etcdserverpb.Member) bool { return m.ID == id }) {
+		return err
 	}
-	n.revive()
+	n.kill()
+	m.Joins = true
+	if err := os.RemoveAll(m.DataDir); err != nil {
+		return err
+	}
+	url := m.Peers[m.Name]
+	if _, err := other.MemberAdd(ctx, []string{url}); err != nil && !errors.Is(err, rpctypes.ErrPeerURLExist) {
+		return err
+	}
+	if list, err = other.MemberList(ctx); err != nil {
+		return err
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, member := range list.Members {
+		if slices.Contains(member.PeerURLs, url) {
+			in.mu.ids[m.Name] = member.ID
+		}
+	}
+	return nil
 }
 
 // A member on a slow disk answers in bursts. Here the whole member does, its heartbeats
