@@ -27,7 +27,8 @@ func newLossyAPI(t *testing.T) *rest.Config {
 	proxy, writes := httputil.NewSingleHostReverseProxy(target), atomic.Int64{}
 	proxy.FlushInterval = -1
 	lossy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		fixture := !strings.Contains(req.URL.Path, "/namespaces/") || strings.HasSuffix(req.URL.Path, "/leases") && req.Method == http.MethodDelete
+		resource := strings.Contains(req.URL.Path, "/leases") || strings.Contains(req.URL.Path, "/registers")
+		fixture := !resource || !strings.Contains(req.URL.Path, "/namespaces/") || strings.HasSuffix(req.URL.Path, "/leases") && req.Method == http.MethodDelete
 		if req.Method == http.MethodGet || fixture {
 			proxy.ServeHTTP(w, req)
 			return

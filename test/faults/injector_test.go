@@ -100,6 +100,9 @@ func (in *injector) replace(f *fault) (end func(), err error) {
 	in.mu.Lock()
 	id := in.mu.ids[n.name]
 	in.mu.Unlock()
+	if id == 0 {
+		return func() {}, errors.New("its id is not known")
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
 	defer cancel()
 	if _, err = other.MemberRemove(ctx, id); err == nil {

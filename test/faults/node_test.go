@@ -102,6 +102,13 @@ func (n *node) takeExits() []string {
 	return exits
 }
 
+// ends is how often the process ended by itself since takeExits.
+func (n *node) ends() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.mu.exits)
+}
+
 // output is the end of what the running process has said.
 func (n *node) output() string {
 	n.mu.Lock()
