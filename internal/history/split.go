@@ -92,7 +92,7 @@ func (w *Watch) continues(t *Truth, b initialState) bool {
 // revision.
 func (w *Watch) beginnings(t *Truth) (found []initialState, partial initialState) {
 	events, end := w.events(), w.initialEnd()
-	newest, broken := int64(math.MaxInt64), !w.Ended && end < 0
+	newest, broken := int64(math.MaxInt64), (!w.Ended || w.failed()) && end < 0
 	if end >= 0 {
 		newest = w.Frames[end].Revision
 	}

@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/millrace/millrace/internal/history"
 )
@@ -26,7 +27,7 @@ func (c *checker) watch(t *truth, w *watchRecord) {
 			c.found(Watching, w.Server, c.run.tellFrames(w), "%s: %v", v.Name, err)
 		}
 	}
-	if w.Class != unset || !w.watch.Initial {
+	if w.Class != unset || !w.watch.Initial || !w.toldBeginning() {
 		return
 	}
 	revision, whole := w.watch.Began(&t.Truth)
@@ -37,6 +38,17 @@ func (c *checker) watch(t *truth, w *watchRecord) {
 	if before := t.returned.before(w.Called); before != nil && revision < t.settled(&w.watch.Selection, t.revision(before)) {
 		c.found(Fresh, w.Server, append([]string{c.run.tellWrite(before)}, c.run.tellFrames(w)...), "the watch began with the state at revision %d, after revision %d was acknowledged", revision, t.revision(before))
 	}
+}
+
+// toldBeginning reports whether the watch has come to the end of its initial events: to the
+// bookmark behind them, or to its own end without an error. A watch that broke before may have
+// told of none of many.
+func (w *watchRecord) toldBeginning() bool {
+	frames := w.watch.Frames
+	if slices.ContainsFunc(frames, func(f history.Frame) bool { return f.InitialEnd }) {
+		return true
+	}
+	return w.watch.Ended && (len(frames) == 0 || frames[len(frames)-1].Type != history.Error)
 }
 
 // settled is the revision of the last change up to a revision that concerns a selection.

@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -17,18 +18,30 @@ import (
 )
 
 // newLossyAPI puts a proxy in front of a server that keeps all promises. Of some writes the
-// answer is lost, or the request is.
+// answer is lost, or the request is, and some watches break before they tell of anything.
 func newLossyAPI(t *testing.T) *rest.Config {
 	t.Helper()
 	target, err := url.Parse(newFakeAPI(t, "").Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy, writes := httputil.NewSingleHostReverseProxy(target), atomic.Int64{}
+	proxy, writes, watches := httputil.NewSingleHostReverseProxy(target), atomic.Int64{}, atomic.Int64{}
 	proxy.FlushInterval = -1
 	lossy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		resource := strings.Contains(req.URL.Path, "/leases") || strings.Contains(req.URL.Path, "/registers")
 		fixture := !resource || !strings.Contains(req.URL.Path, "/namespaces/") || strings.HasSuffix(req.URL.Path, "/leases") && req.Method == http.MethodDelete
+		if req.URL.Query().Get("watch") == "true" {
+			switch watches.Add(1) % 5 {
+			case 0:
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprint(w, `{"type":"ERROR","object":{"kind":"Status","code":500,"reason":"InternalError","message":"context deadline exceeded"}}`)
+				return
+			case 1:
+				w.Header().Set("Content-Type", "application/json")
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			}
+		}
 		if req.Method == http.MethodGet || fixture {
 			proxy.ServeHTTP(w, req)
 			return
@@ -50,8 +63,8 @@ func newLossyAPI(t *testing.T) *rest.Config {
 	return &rest.Config{Host: lossy.URL}
 }
 
-// TestUnknownOutcomes loses answers to writes: that breaks no promise, whether they have
-// happened or not. What runs beside the clients is waited for.
+// TestUnknownOutcomes loses answers to writes and beginnings of watches: that breaks no
+// promise, whether the writes have happened or not. What runs beside the clients is waited for.
 func TestUnknownOutcomes(t *testing.T) {
 	t.Parallel()
 	returned := false

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -169,7 +170,7 @@ func (c *cluster) addMembers(count int) {
 		m.DataDir, c.ports[m.Name] = filepath.Join(c.dir, m.Name), m.ClientPort
 		behind := &proxy{network: c.network, peers: true, places: []place{{m.Name, m.PeerPort}}}
 		peers[m.Name] = fmt.Sprintf("http://127.0.0.1:%d", behind.listen(c.tb))
-		client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.Endpoint()}, DialTimeout: 2 * time.Second})
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.Endpoint()}, DialTimeout: 2 * time.Second, Logger: zap.NewNop()})
 		if err != nil {
 			c.tb.Fatal(err)
 		}
