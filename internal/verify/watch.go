@@ -113,7 +113,20 @@ func (r *run) watch(ctx context.Context, s *server, client string, req Request, 
 		return rec
 	}
 	r.frames(ctx, resp, rec)
+	// kube-apiserver ends a watch when its time is over, also within its initial events. So a
+	// watch that began to tell only then has not ended in good order.
+	if rec.silentFor(r.start) >= time.Duration(seconds)*time.Second {
+		rec.watch.Ended = false
+	}
 	return rec
+}
+
+// silentFor is how long the watch took until its first frame, or until now if it has none.
+func (w *watchRecord) silentFor(start time.Time) time.Duration {
+	if len(w.watch.Frames) == 0 {
+		return time.Since(start) - w.Called
+	}
+	return w.watch.Frames[0].Received.Sub(start) - w.Called
 }
 
 // frames reads the frames of a watch.
