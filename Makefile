@@ -149,6 +149,20 @@ differential-replica: ## compare replicas with a kube-apiserver of version UPSTR
 
 SEEDS ?= 200
 
+# What verify-faults runs: how often, and what the servers are: own, stock, or mixed, of
+# which one is a kube-apiserver of version UPSTREAM, which is built if bin has none.
+RUNS    ?= 1
+SERVERS ?= own
+
+.PHONY: verify-faults
+verify-faults: export MILLRACE_ROBUSTNESS := 1
+verify-faults: export MILLRACE_SEED := $(SEED)
+verify-faults: export MILLRACE_FAULTS_RUNS := $(RUNS)
+verify-faults: export MILLRACE_FAULTS_SERVERS := $(SERVERS)
+verify-faults: ## verify servers and replicas at two depths under injected faults, RUNS times
+	$(if $(filter-out own,$(SERVERS)),$(MAKE) $(ORACLE))
+	MILLRACE_KUBE_APISERVER=$(CURDIR)/$(ORACLE) $(GO) test -count=1 -timeout 12h -v ./test/faults
+
 .PHONY: crds
 crds: export MILLRACE_CRD_SEEDS := $(SEEDS)
 crds: export MILLRACE_SEED := $(SEED)

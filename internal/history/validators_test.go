@@ -145,6 +145,10 @@ func TestBrokenInitialEvents(t *testing.T) {
 	if err := Validate(truth, w); err == nil {
 		t.Error("the watch ended in good order without an object, which is not found")
 	}
+	w.Frames = append(w.Frames, Frame{Type: Error, Status: &metav1.Status{Code: 500, Reason: metav1.StatusReasonInternalError}})
+	if err := Validate(truth, w); err != nil {
+		t.Errorf("the watch ended with an error: %v", err)
+	}
 }
 
 // TestNothingSelectedAnyMore: the selection is empty at two revisions. The

@@ -95,7 +95,7 @@ func (r *run) check(ctx context.Context) *Report {
 	}
 	c.of(Told).Checked = len(r.servers) * len(r.fixture.resources)
 	for _, s := range r.silent {
-		c.found(Told, s.server.index, []Step{s.write.step(r).instead("told to a watch at %s", s.server.base)}, "no watch of %s was told of revision %d within %s", s.write.Key.resource, s.write.Revision, settleTimeout)
+		c.found(Told, s.server.index, []Step{s.write.step(r).instead("told to a watch at %s", s.server.base)}, "no watch of %s was told of revision %d within %s", s.write.Key.resource, s.write.Revision, r.cfg.Settle)
 	}
 	return r.report(c)
 }

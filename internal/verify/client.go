@@ -18,10 +18,6 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// requestTimeout bounds a request that is not a watch. Whether a write that takes longer
-// has happened is not known.
-const requestTimeout = 15 * time.Second
-
 // userAgent names the verifier in audit logs.
 const userAgent = "millrace-verify"
 
@@ -33,9 +29,11 @@ type server struct {
 	index  int
 	base   string
 	client *http.Client
+	// timeout bounds a request that is not a watch.
+	timeout time.Duration
 }
 
-func newServer(index int, config *rest.Config) (*server, error) {
+func newServer(index int, config *rest.Config, timeout time.Duration) (*server, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("address of server %d: %w", index, err)
@@ -46,7 +44,7 @@ func newServer(index int, config *rest.Config) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client of server %d: %w", index, err)
 	}
-	return &server{index: index, base: strings.TrimSuffix(base.String(), "/"), client: client}, nil
+	return &server{index: index, base: strings.TrimSuffix(base.String(), "/"), client: client, timeout: timeout}, nil
 }
 
 // answer is a whole answer.
@@ -57,7 +55,7 @@ type answer struct {
 
 // call sends a request and reads the answer. An error says that there was none.
 func (s *server) call(ctx context.Context, method, path string, query url.Values, header http.Header, body []byte) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	resp, err := s.open(ctx, method, path, query, header, body)
 	if err != nil {

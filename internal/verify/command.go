@@ -71,6 +71,7 @@ func NewCommand(version string, streams Streams) *cobra.Command {
 	flags.IntVar(&o.Watchers, "watchers", 16, "watchers at once")
 	flags.Float64Var(&o.Rate, "rate", 60, "writes a second, of all writers together")
 	flags.IntVar(&o.Keys, "names", 12, "names of objects; few names make many conflicts")
+	flags.DurationVar(&o.Timeout, "request-timeout", defaultTimeout, "how long to wait for an answer; a write that takes longer may have happened or not")
 	flags.Uint64Var(&o.Seed, "seed", 0, "decides what is requested (0: a random one)")
 	flags.StringVarP(&o.output, "output", "o", "table", "one of table, json")
 	flags.StringVar(&o.page, "report", "", "write the report to this file, too, as one HTML page")

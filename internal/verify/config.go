@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +29,16 @@ type Config struct {
 	Seed uint64
 	// Version is Millrace's, for the report.
 	Version string
+	// Timeout bounds a request, and the start of a watch: 15 s if it is 0. Whether a write
+	// that takes longer has happened is not known.
+	Timeout time.Duration
+	// ReadPause is between two requests of a reader: 5 ms if it is 0.
+	ReadPause time.Duration
+	// Settle is how long servers may take to tell of the last write: 30 s if it is 0.
+	Settle time.Duration
+	// Meanwhile, if it is set, runs beside the clients, and its context ends with them. The
+	// last write waits for its return.
+	Meanwhile func(context.Context)
 	// Progress receives a line a second, or one that is overwritten if Overwrite is set.
 	Progress  io.Writer
 	Overwrite bool
@@ -38,6 +50,12 @@ const (
 	maxDuration = time.Hour
 	maxKeys     = 1000
 	maxRate     = 1_000_000
+)
+
+const (
+	defaultTimeout   = 15 * time.Second
+	defaultReadPause = 5 * time.Millisecond
+	defaultSettle    = 30 * time.Second
 )
 
 func (c *Config) validate() error {
@@ -52,6 +70,9 @@ func (c *Config) validate() error {
 		return fmt.Errorf("%d names: give a number from 1 to %d", c.Keys, maxKeys)
 	case !(c.Rate > 0 && c.Rate <= maxRate):
 		return fmt.Errorf("%g writes a second: give a rate above 0, up to %d", c.Rate, maxRate)
+	case c.Timeout < 0 || c.ReadPause < 0 || c.Settle < 0:
+		return fmt.Errorf("a request timeout of %s, a pause of %s and %s for the last write: give positive ones", c.Timeout, c.ReadPause, c.Settle)
 	}
+	c.Timeout, c.ReadPause, c.Settle = cmp.Or(c.Timeout, defaultTimeout), cmp.Or(c.ReadPause, defaultReadPause), cmp.Or(c.Settle, defaultSettle)
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -27,13 +26,10 @@ type reader struct {
 	servers []*server
 }
 
-// readPause is between two requests of a reader.
-const readPause = 5 * time.Millisecond
-
 func (r *reader) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		r.read(ctx, r.pick())
-		pause(ctx, readPause)
+		pause(ctx, r.run.cfg.ReadPause)
 	}
 }
 

@@ -41,7 +41,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	r.fixture = newFixture(r.id)
 	r.reads, r.watches = newDeck(readRequests(), r.random(-1)), newDeck(watchRequests(), r.random(-2))
 	for i, config := range cfg.Servers {
-		s, err := newServer(i, config)
+		s, err := newServer(i, config, r.cfg.Timeout)
 		if err != nil {
 			return nil, err
 		}
@@ -87,9 +87,6 @@ func keyName(i int) string { return fmt.Sprintf("k%03d", i) }
 // random is a source for one of the clients.
 func (r *run) random(client int) *rand.Rand { return rand.New(rand.NewPCG(r.cfg.Seed, uint64(client))) }
 
-// settleTimeout is how long a server may take to tell of the last write.
-const settleTimeout = 30 * time.Second
-
 // work runs all clients for the time of the run, and then writes once more and waits until
 // each server has told of it.
 func (r *run) work(ctx context.Context) error {
@@ -119,6 +116,9 @@ func (r *run) work(ctx context.Context) error {
 	for i := range r.cfg.Watchers {
 		w := &watcher{run: r, id: fmt.Sprintf("watcher-%d", i), rand: r.random(2000 + i)}
 		working.Go(func() { w.work(clients) })
+	}
+	if meanwhile := r.cfg.Meanwhile; meanwhile != nil {
+		working.Go(func() { meanwhile(clients) })
 	}
 	r.tell(clients)
 	working.Wait()
@@ -160,26 +160,23 @@ func (r *run) follow(ctx context.Context) (followers []*follower) {
 }
 
 // settle writes one more object of each resource, and waits until each server has told of
-// it, but no longer than settleTimeout.
+// it, but no longer than Config.Settle.
 func (r *run) settle(ctx context.Context, followers []*follower) error {
-	w := &writer{run: r, id: "last", rand: r.random(3000), believed: map[objectKey]string{}}
+	timeout, stop := context.WithTimeout(ctx, r.cfg.Settle)
+	defer stop()
 	goals := map[string]*Write{}
 	for i := range r.fixture.resources {
 		name := r.fixture.resources[i].name
-		rec := &Write{Verb: create, Key: objectKey{name, history.Key{Namespace: r.fixture.namespace, Name: "last"}}, Half: halves[0], Value: "last-" + name}
-		w.send(ctx, rec, "")
+		rec := r.lastWrite(timeout, name)
 		if !rec.done() {
 			r.incomplete = fmt.Errorf("the last write, of %s, failed, and servers were not waited for: %s", rec.Key, rec.Err)
 			return nil
 		}
-		r.record.addWrite(rec)
 		goals[name] = rec
 	}
 	for _, f := range followers {
 		f.last <- goals[f.resource].Revision
 	}
-	timeout, stop := context.WithTimeout(ctx, settleTimeout)
-	defer stop()
 	for _, f := range followers {
 		select {
 		case <-f.passed:
@@ -194,7 +191,23 @@ func (r *run) settle(ctx context.Context, followers []*follower) error {
 	return nil
 }
 
-// silence says that a server has not told of the last write in settleTimeout.
+// lastWrite creates an object, at one server after the other until one has done it or the
+// context ends. It returns the last try.
+func (r *run) lastWrite(ctx context.Context, resource string) *Write {
+	w := &writer{run: r, id: "last", rand: r.random(3000), believed: map[objectKey]string{}}
+	for try := 0; ; try++ {
+		name := fmt.Sprintf("last-%d", try)
+		rec := &Write{Verb: create, Key: objectKey{resource, history.Key{Namespace: r.fixture.namespace, Name: name}}, Half: halves[0], Value: name + "-" + resource}
+		w.send(ctx, rec, "")
+		r.record.addWrite(rec)
+		if rec.done() || ctx.Err() != nil {
+			return rec
+		}
+		pause(ctx, refusedPause)
+	}
+}
+
+// silence says that a server has not told of the last write in Config.Settle.
 type silence struct {
 	server *server
 	write  *Write

@@ -99,7 +99,7 @@ func (r *run) watch(ctx context.Context, s *server, client string, req Request, 
 		header = (&Request{Verb: "get", Form: formMetadata}).header()
 	}
 	// A server that does not answer at all ends the watch here.
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+s.timeout)
 	defer cancel()
 	resp, err := s.open(ctx, http.MethodGet, r.path(&req), query, header, nil)
 	if err != nil {
@@ -113,7 +113,20 @@ func (r *run) watch(ctx context.Context, s *server, client string, req Request, 
 		return rec
 	}
 	r.frames(ctx, resp, rec)
+	// kube-apiserver ends a watch when its time is over, also within its initial events. So a
+	// watch that began to tell only then has not ended in good order.
+	if rec.silentFor(r.start) >= time.Duration(seconds)*time.Second {
+		rec.watch.Ended = false
+	}
 	return rec
+}
+
+// silentFor is how long the watch took until its first frame, or until now if it has none.
+func (w *watchRecord) silentFor(start time.Time) time.Duration {
+	if len(w.watch.Frames) == 0 {
+		return time.Since(start) - w.Called
+	}
+	return w.watch.Frames[0].Received.Sub(start) - w.Called
 }
 
 // frames reads the frames of a watch.

@@ -68,6 +68,11 @@ func runEtcd(spec string) int {
 	peer := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	c.ListenPeerUrls = []url.URL{peer}
+	return serveEtcd(c)
+}
+
+// serveEtcd serves until SIGTERM, and returns the exit code.
+func serveEtcd(c *embed.Config) int {
 	server, err := embed.StartEtcd(c)
 	if err != nil {
 		return etcdFailed(err)

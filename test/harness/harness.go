@@ -6,7 +6,7 @@
 // race detector sees the servers too.
 //
 //	test binary (tests) --start--> test binary (millrace serve) --> embedded etcd
-//	                    --start--> test binary (etcd)
+//	                    --start--> test binary (etcd, or a member of an etcd cluster)
 //
 // A test package calls Main from its TestMain, then Start for each server. All
 // processes are killed when the test ends. The package is not for tests of one
@@ -49,6 +49,9 @@ func Main(m *testing.M) {
 	if spec := os.Getenv(etcdVariable); spec != "" {
 		os.Exit(runEtcd(spec))
 	}
+	if spec := os.Getenv(memberVariable); spec != "" {
+		os.Exit(runMember(spec))
+	}
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == parallelFlag })
@@ -78,6 +81,12 @@ type Process struct {
 func Command(tb testing.TB, args ...string) *Process {
 	tb.Helper()
 	return start(tb, AsProgram, args...)
+}
+
+// Program starts another program with arguments and returns at once.
+func Program(tb testing.TB, program string, args ...string) *Process {
+	tb.Helper()
+	return startProgram(tb, program, nil, args)
 }
 
 // start starts the test binary in a role, which is an environment variable with its
@@ -124,6 +133,9 @@ func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
 
 // Output returns the end of the process's output so far.
 func (p *Process) Output() string { return p.tail.String() }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
 
 // PID returns the process's id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }

@@ -29,27 +29,34 @@ func StartUpstream(tb testing.TB, program string, first *Server, args ...string)
 // etcdServers is the flag for it.
 func StartUpstreamOver(tb testing.TB, program string, first *Server, etcdServers string, args ...string) *Server {
 	tb.Helper()
-	pki := filepath.Join(first.DataDir, "pki")
 	port := FreePort(tb)
-	all := append([]string{
-		etcdServers, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--cert-dir=" + ShortTempDir(tb),
-		"--tls-cert-file=" + filepath.Join(pki, "apiserver.crt"), "--tls-private-key-file=" + filepath.Join(pki, "apiserver.key"),
-		"--client-ca-file=" + filepath.Join(pki, "ca.crt"),
-		"--requestheader-client-ca-file=" + filepath.Join(pki, "front-proxy-ca.crt"),
-		"--requestheader-allowed-names=front-proxy-client", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
-		"--proxy-client-cert-file=" + filepath.Join(pki, "front-proxy-client.crt"), "--proxy-client-key-file=" + filepath.Join(pki, "front-proxy-client.key"),
-		"--service-account-key-file=" + filepath.Join(pki, "sa.pub"), "--service-account-signing-key-file=" + filepath.Join(pki, "sa.key"),
-		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth",
-		"--allow-privileged", "--service-cluster-ip-range=10.96.0.0/12",
-	}, args...)
+	all := append(UpstreamFlags(filepath.Join(first.DataDir, "pki"), ShortTempDir(tb)), etcdServers, fmt.Sprintf("--secure-port=%d", port))
+	all = append(all, args...)
 	s := &Server{
 		Process: startProgram(tb, program, nil, all), URL: fmt.Sprintf("https://127.0.0.1:%d", port), DataDir: first.DataDir,
 		port: port, args: args,
 	}
 	s.WaitReady()
 	return s
+}
+
+// UpstreamFlags are the flags of a kube-apiserver on the loopback address that has the
+// credentials of a server's pki, and the flags that `millrace serve` sets by itself. Those
+// for its port and its etcd are left out. certDir is for what it writes.
+func UpstreamFlags(pki, certDir string) []string {
+	file := func(name string) string { return filepath.Join(pki, name) }
+	return []string{
+		"--bind-address=127.0.0.1", "--cert-dir=" + certDir,
+		"--tls-cert-file=" + file("apiserver.crt"), "--tls-private-key-file=" + file("apiserver.key"), "--client-ca-file=" + file("ca.crt"),
+		"--requestheader-client-ca-file=" + file("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
+		"--proxy-client-cert-file=" + file("front-proxy-client.crt"), "--proxy-client-key-file=" + file("front-proxy-client.key"),
+		"--service-account-key-file=" + file("sa.pub"), "--service-account-signing-key-file=" + file("sa.key"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth",
+		"--allow-privileged", "--service-cluster-ip-range=10.96.0.0/12",
+	}
 }
 
 // KnownGates returns a flag with those of its feature gates that a program knows. Others

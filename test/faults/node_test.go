@@ -1,0 +1,144 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/millrace/millrace/test/harness"
+)
+
+// node is a process of the cluster, which faults happen to.
+type node struct {
+	name  string
+	start func() *harness.Process
+	// ready returns nil once the process serves.
+	ready func(context.Context) error
+	mu    struct {
+		sync.Mutex
+		process *harness.Process
+		// ended is set when the cluster ends, so that nothing is started again.
+		ended bool
+		// exits tell how often the process ended by itself, and what it said.
+		exits []string
+	}
+}
+
+// relaunchPause is how long a process is away that has ended by itself.
+const relaunchPause = time.Second
+
+// launch starts the process in the place of one that has ended, or of none, and again
+// whenever it ends by itself, as systemd or a kubelet does.
+func (n *node) launch(before *harness.Process) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mu.ended || n.mu.process != before {
+		return
+	}
+	p := n.start()
+	n.mu.process = p
+	go func() {
+		<-p.Done()
+		n.noteExit(p)
+		<-time.After(relaunchPause)
+		n.launch(p)
+	}()
+}
+
+// noteExit notes that a process has ended, if nobody has killed it.
+func (n *node) noteExit(p *harness.Process) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mu.process == p && !n.mu.ended {
+		n.mu.exits = append(n.mu.exits, p.Output())
+	}
+}
+
+// kill ends the process at once.
+func (n *node) kill() {
+	n.mu.Lock()
+	p := n.mu.process
+	n.mu.process = nil
+	n.mu.Unlock()
+	if p != nil {
+		p.Kill()
+	}
+}
+
+// end ends the process for good.
+func (n *node) end() {
+	n.mu.Lock()
+	n.mu.ended = true
+	n.mu.Unlock()
+	n.kill()
+}
+
+// signal sends a signal, if the process runs.
+func (n *node) signal(s os.Signal) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.mu.process; p != nil {
+		p.Signal(s)
+	}
+}
+
+// revive has the process run, whatever happened to it.
+func (n *node) revive() {
+	n.signal(syscall.SIGCONT)
+	n.launch(nil)
+}
+
+// takeExits returns what the process said whenever it ended by itself since the last call.
+func (n *node) takeExits() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	exits := n.mu.exits
+	n.mu.exits = nil
+	return exits
+}
+
+// ends is how often the process ended by itself since takeExits.
+func (n *node) ends() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.mu.exits)
+}
+
+// output is the end of what the running process has said.
+func (n *node) output() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mu.process == nil {
+		return ""
+	}
+	return n.mu.process.Output()
+}
+
+// memory is the resident memory of the process, in bytes, or 0 if it does not run.
+func (n *node) memory() int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mu.process == nil {
+		return 0
+	}
+	return residentBytes(n.mu.process.PID())
+}
+
+// residentBytes is the resident memory of a process; 0 where /proc does not tell it.
+func residentBytes(pid int) int64 {
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(statm))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
