@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/history"
@@ -40,7 +39,7 @@ func (c *checker) watch(t *truth, w *watchRecord) {
 		text := strings.ReplaceAll(err.Error(), c.run.fixture.namespace+"/", "")
 		c.found(Watching, w.Server, c.tellFault(t, w, err), "%s: %s", v.Name, text)
 	}
-	if w.Class != unset || !w.watch.Initial || !w.toldBeginning() {
+	if w.Class != unset || !w.watch.Initial {
 		return
 	}
 	revision, whole := w.watch.Began(&t.Truth)
@@ -53,17 +52,6 @@ func (c *checker) watch(t *truth, w *watchRecord) {
 		story[0] = story[0].instead("a state of revision %d or newer", t.revision(before))
 		c.found(Fresh, w.Server, c.run.story(story...), "the watch began with the state at revision %d, after revision %d was acknowledged", revision, t.revision(before))
 	}
-}
-
-// toldBeginning reports whether the watch has come to the end of its initial events: to the
-// bookmark behind them, or to its own end without an error. A watch that broke before may have
-// told of none of many.
-func (w *watchRecord) toldBeginning() bool {
-	frames := w.watch.Frames
-	if slices.ContainsFunc(frames, func(f history.Frame) bool { return f.InitialEnd }) {
-		return true
-	}
-	return w.watch.Ended && (len(frames) == 0 || frames[len(frames)-1].Type != history.Error)
 }
 
 // settled is the revision of the last change up to a revision that concerns a selection.

@@ -30,7 +30,7 @@ func TestContext(t *testing.T) {
 	}
 	run := func(args ...string) (string, error) {
 		var out bytes.Buffer
-		cmd := verify.NewCommand(verify.Streams{Out: &out, Err: io.Discard})
+		cmd := verify.NewCommand("test", verify.Streams{Out: &out, Err: io.Discard})
 		cmd.SetArgs(append(args, "--kubeconfig="+file, "--duration=500ms"))
 		cmd.SilenceErrors = true
 		err := cmd.ExecuteContext(t.Context())
