@@ -201,7 +201,7 @@ func FreePort(tb testing.TB) int {
 // ShortTempDir makes a temporary directory whose name leaves room for unix sockets.
 func ShortTempDir(tb testing.TB) string {
 	tb.Helper()
-	dir, err := os.MkdirTemp("", "mr")
+	dir, err := os.MkdirTemp(tempRoot(), "mr")
 	if err != nil {
 		tb.Fatalf("make temporary directory: %v", err)
 	}

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -60,17 +62,7 @@ func TestRightsAreTheUpstreams(t *testing.T) {
 			})
 		}
 	}
-	t.Run("the right to ask", func(t *testing.T) {
-		weak := account(t, admin, "weak", nil, readRules()...)
-		replica := harness.StartReplica(t, upstream, "--kubeconfig="+kubeconfigFor(t, upstream, weak))
-		const command = "kubectl create clusterrolebinding millrace-replica-delegator --clusterrole=system:auth-delegator --serviceaccount=default:weak"
-		if output := replica.Output(); strings.Count(output, command) != 1 {
-			t.Errorf("the log does not say once what to apply:\n%s", output)
-		}
-		if code := must(fetch(ctx, withToken(replica, t, reader), "/api/v1/configmaps"))(t).status; code != http.StatusOK {
-			t.Errorf("status %d from a replica that passes everything on", code)
-		}
-	})
+	t.Run("the right to ask", func(t *testing.T) { asksForTheRightToAsk(t, upstream, reader) })
 	t.Run("certificates need a way", func(t *testing.T) {
 		// The kubeconfig that the replica wrote has its own token, so the administrator's
 		// certificate comes from the upstream's.
@@ -84,6 +76,27 @@ func TestRightsAreTheUpstreams(t *testing.T) {
 			t.Errorf("write with a certificate: %v, want 403 with advice", err)
 		}
 	})
+}
+
+// asksForTheRightToAsk starts a replica that may not ask the upstream about users. It says once
+// what to apply, and passes the requests of a user on.
+func asksForTheRightToAsk(t *testing.T, upstream *harness.Server, reader string) {
+	weak := account(t, clientset(t, upstream.Config()), "weak", nil, readRules()...)
+	port := fmt.Sprint(harness.FreePort(t))
+	replica := harness.Command(t, "replica", "--secure-port="+port, "--kubeconfig="+kubeconfigFor(t, upstream, weak), "--cert-dir="+t.TempDir())
+	config := withToken(upstream, t, reader)
+	config.Host, config.TLSClientConfig = "https://127.0.0.1:"+port, rest.TLSClientConfig{Insecure: true}
+	eventually(t, "an answer of the upstream", func() error {
+		got, err := fetch(t.Context(), config, "/api/v1/configmaps")
+		if err == nil && got.status != http.StatusOK {
+			return notYet("status %d", got.status)
+		}
+		return err
+	})
+	const command = "kubectl create clusterrolebinding millrace-replica-delegator --clusterrole=system:auth-delegator --serviceaccount=default:weak"
+	if output := replica.Output(); strings.Count(output, command) != 1 {
+		t.Errorf("the log does not say once what to apply:\n%s", output)
+	}
 }
 
 // leadElsewhere gives a kubeconfig a current context that leads to no server. The context x

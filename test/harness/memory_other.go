@@ -1,0 +1,6 @@
+//go:build !linux
+
+package harness
+
+// tempRoot returns the directory of temporary directories, "" for the default one.
+func tempRoot() string { return "" }
