@@ -114,7 +114,7 @@ func start(t *testing.T, alter func([]*mvccpb.KeyValue) []*mvccpb.KeyValue) *ben
 	}
 	b.scrubber = scrub.New(scrub.Config{
 		Client: b.etcd, Cache: b.cache, Consistent: cache.NewConsistent(b.cache, b.etcd),
-		Interval: 100 * time.Millisecond, Metrics: counters, Logger: logger,
+		Interval: time.Second, Metrics: counters, Logger: logger,
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -207,6 +207,20 @@ func TestEtcdWithTwoAnswers(t *testing.T) {
 	b.scrubber.Observe("other", b.mu.revision, cache.Digest{})
 	b.until(t, "not ready", func() bool { return b.scrubber.Check() != nil })
 	b.until(t, "served all the same", func() bool { return b.scrubber.Check() == nil })
+}
+
+// TestManyPeersThatDiffer has many servers tell another digest. The keys are compared once.
+func TestManyPeersThatDiffer(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil)
+	for _, peer := range []string{"one", "two", "three"} {
+		b.scrubber.Observe(peer, b.mu.revision, cache.Digest{})
+		b.until(t, "the keys are compared", func() bool { return b.gets.Load() >= 6 })
+	}
+	b.until(t, "a page was read", func() bool { return b.gets.Load() > 6 })
+	if n := b.gets.Load(); n > 8 || b.sawWrong.Load() {
+		t.Errorf("%d requests, and wrong: %v", n, b.sawWrong.Load())
+	}
 }
 
 // TestEqualDigestAsksNothing observes digests that are equal, or of revisions that the cache

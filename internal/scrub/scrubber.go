@@ -52,7 +52,8 @@ const (
 	// nothing would be won if all of them left the balancer.
 	maxAttempts = 3
 	// minPeerPause is the time after a comparison that another server's digest has caused
-	// until it may cause the next one. It doubles up to maxPeerPause while nothing is found.
+	// until any may cause the next one. For the same server it doubles up to maxPeerPause
+	// while its digest differs.
 	minPeerPause = 30 * time.Second
 	maxPeerPause = 10 * time.Minute
 	// maxNamed is the number of keys that are logged.
@@ -73,8 +74,11 @@ type Scrubber struct {
 		sync.Mutex
 		// wrong are the resources that are being replaced.
 		wrong map[string]bool
-		// peers has when a server's digest may cause a comparison again.
-		peers map[string]peerPause
+		// peers has when a server's digest may cause a comparison again, and nextComparison
+		// when any may. The former bounds what one wrong server costs, the latter what many
+		// Leases cost.
+		peers          map[string]peerPause
+		nextComparison time.Time
 	}
 }
 
@@ -150,9 +154,10 @@ func (s *Scrubber) mayCompare(peer string, now time.Time) bool {
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.mu.peers, func(_ string, p peerPause) bool { return now.Sub(p.until) > 2*maxPeerPause })
 	p := s.mu.peers[peer]
-	if now.Before(p.until) {
+	if now.Before(p.until) || now.Before(s.mu.nextComparison) {
 		return false
 	}
+	s.mu.nextComparison = now.Add(minPeerPause)
 	p.next = min(max(minPeerPause, 2*p.next), maxPeerPause)
 	p.until = now.Add(p.next)
 	s.mu.peers[peer] = p

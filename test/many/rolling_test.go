@@ -38,7 +38,7 @@ const objectsToFollow = 5
 func TestRollingRestart(t *testing.T) {
 	if os.Getenv(longVariable) == "" {
 		t.Parallel()
-		restartScale{servers: 3, informers: 200, restarts: 1, interval: time.Second, delay: time.Second}.run(t)
+		restartScale{servers: 2, informers: 120, restarts: 1, interval: time.Second, delay: time.Second}.run(t)
 		return
 	}
 	restartScale{servers: 3, informers: 2000, restarts: 3, interval: 10 * time.Second, delay: 5 * time.Second}.run(t)
