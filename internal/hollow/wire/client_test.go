@@ -143,9 +143,13 @@ func TestMoreStreamsThanOneConnectionTakes(t *testing.T) {
 	}
 }
 
+// A stream that is cancelled ends at the server, and gives its place to another one.
 func TestCancel(t *testing.T) {
 	gone := make(chan struct{})
-	s, _ := startServer(t, 10, func(w http.ResponseWriter, r *http.Request) {
+	s, _ := startServer(t, 1, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/prefix/second" {
+			return
+		}
 		fmt.Fprintln(w, "x")
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
@@ -153,11 +157,15 @@ func TestCancel(t *testing.T) {
 	})
 	var open atomic.Int64
 	r := newRecorder()
-	stream := newClient(t, s, &open).Start(get("/"), r)
+	c := newClient(t, s, &open)
+	stream := c.Start(get("/"), r)
 	receive(t, "data", r.data)
 	stream.Cancel()
 	receive(t, "end of the request at the server", gone)
 	stream.Cancel() // a second time does nothing
+	if answer, err := c.Call(t.Context(), get("/second")); err != nil || !answer.OK() || open.Load() != 1 {
+		t.Errorf("after a cancelled stream: %v, %d connections", err, open.Load())
+	}
 	select {
 	case err := <-r.end:
 		t.Errorf("the handler of a cancelled stream was told of its end: %v", err)
