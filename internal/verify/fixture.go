@@ -146,15 +146,28 @@ func comesLater(status int) bool {
 	return status == http.StatusNotFound || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
 }
 
+// post creates an object. After an answer that came too late, or tells of trouble, the object
+// may be there or not, and it tries again.
 func (s *server) post(ctx context.Context, path string, body []byte) error {
-	got, err := s.call(ctx, http.MethodPost, path, nil, jsonHeader(), body)
-	if err != nil {
-		return err
+	ctx, cancel := context.WithTimeout(ctx, fixtureTimeout)
+	defer cancel()
+	for again := false; ; again = true {
+		got, err := s.call(ctx, http.MethodPost, path, nil, jsonHeader(), body)
+		if err == nil && (got.status == http.StatusCreated || again && got.status == http.StatusConflict) {
+			return nil
+		}
+		unknown := errors.Is(err, context.DeadlineExceeded) || got.status >= http.StatusInternalServerError
+		if unknown {
+			pause(ctx, refusedPause)
+		}
+		switch {
+		case unknown && ctx.Err() == nil:
+		case err != nil:
+			return err
+		default:
+			return fmt.Errorf("status %d: %s", got.status, statusText(got.body))
+		}
 	}
-	if got.status != http.StatusCreated {
-		return fmt.Errorf("status %d: %s", got.status, statusText(got.body))
-	}
-	return nil
 }
 
 func jsonHeader() http.Header { return http.Header{"Content-Type": {"application/json"}} }

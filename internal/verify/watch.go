@@ -115,11 +115,14 @@ func (r *run) watch(ctx context.Context, s *server, client string, req Request, 
 	r.frames(ctx, resp, rec)
 	// kube-apiserver ends a watch when its time is over, also within its initial events. So a
 	// watch that began to tell only then has not ended in good order.
-	if rec.silentFor(r.start) >= time.Duration(seconds)*time.Second {
+	if rec.silentFor(r.start) > time.Duration(seconds)*time.Second-beginningTime {
 		rec.watch.Ended = false
 	}
 	return rec
 }
+
+// beginningTime is how long initial events may take.
+const beginningTime = 500 * time.Millisecond
 
 // silentFor is how long the watch took until its first frame, or until now if it has none.
 func (w *watchRecord) silentFor(start time.Time) time.Duration {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/test/harness"
@@ -135,20 +134,23 @@ func (in *injector) join(i int, id uint64, other *clientv3.Client) error {
 		return err
 	}
 	url := m.Peers[m.Name]
-	if _, err := other.MemberAdd(ctx, []string{url}); err != nil && !errors.Is(err, rpctypes.ErrPeerURLExist) {
-		return err
-	}
-	if list, err = other.MemberList(ctx); err != nil {
-		return err
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
 	for _, member := range list.Members {
-		if slices.Contains(member.PeerURLs, url) {
-			in.mu.ids[m.Name] = member.ID
+		if slices.Contains(member.PeerURLs, url) { // it was added, and the answer was lost
+			in.setID(m.Name, member.ID)
+			return nil
 		}
 	}
-	return nil
+	added, err := other.MemberAdd(ctx, []string{url})
+	if err == nil {
+		in.setID(m.Name, added.Member.ID)
+	}
+	return err
+}
+
+func (in *injector) setID(name string, id uint64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.mu.ids[name] = id
 }
 
 // A member on a slow disk answers in bursts. Here the whole member does, its heartbeats
@@ -209,6 +211,29 @@ func (in *injector) compact(f *fault) (end func(), err error) {
 		_, err = client.Compact(ctx, now.Header.Revision-int64(f.choice%keptRevisions))
 		return err
 	})
+}
+
+// fallBehind cuts off a server from etcd, which has forgotten what the server missed when it is
+// back.
+func (in *injector) fallBehind(f *fault) (end func(), err error) {
+	var all []link
+	for _, m := range in.members {
+		all = append(all, link{f.target, m.name})
+	}
+	lift := in.network.impose(condition{cut: true}, all...)
+	return func() {
+		defer lift()
+		ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
+		defer cancel()
+		client := in.clients[f.choice%len(in.clients)]
+		now, err := client.Get(ctx, "any")
+		if err == nil {
+			_, err = client.Compact(ctx, now.Header.Revision)
+		}
+		if err != nil {
+			in.tell(time.Since(in.began), fmt.Sprintf("%s: etcd is not compacted: %v", f, err))
+		}
+	}, nil
 }
 
 func (in *injector) defragment(f *fault) (end func(), err error) {

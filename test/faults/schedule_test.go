@@ -58,6 +58,7 @@ func kinds() []*kind {
 		{"pause", 6, 200 * ms, 6 * s, (*cast).all, false, (*injector).pause},
 		{"slow", 2, 2 * s, 5 * s, members, false, (*injector).slow},
 		{"compact", 3, 0, 0, members, true, (*injector).compact},
+		{"fall behind", 2, 1 * s, 3 * s, func(c *cast) []string { return c.servers }, true, (*injector).fallBehind},
 		{"defragment", 1, 0, 0, members, true, (*injector).defragment},
 		{"move leader", 3, 0, 0, members, true, (*injector).moveLeader},
 		{"silence", 4, 500 * ms, 6 * s, (*cast).all, true, (*injector).silence},
