@@ -18,9 +18,9 @@ import (
 )
 
 // TestPageOfServer opens the page of a filled server in a browser, as an account with
-// the permission. Each panel has its content, and a client that does not read appears.
+// the permission. Each panel has its content, and a client that does not read appears. It
+// has no test beside it, because the page tells of events that come late.
 func TestPageOfServer(t *testing.T) {
-	t.Parallel()
 	b := chromium.Open(t)
 	s := harness.Start(t, harness.ShortTempDir(t), "--watch-slo=1s,configmaps=200ms", "--watch-probe=1s")
 	output, code := harness.Run(t, "fill", "--kubeconfig="+s.Kubeconfig(), "--nodes=50", "--pods=400", "--namespaces=4", "--crds=20", "--groups=5", "--objects=60")

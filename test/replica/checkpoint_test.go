@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,26 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// awaitCheckpoint waits until a replica has written a checkpoint after a time.
+// awaitCheckpointAt waits until a replica has written a checkpoint of a revision or a later
+// one. feed is the address of etcd, or that of the resource at the API.
+func awaitCheckpointAt(t *testing.T, replica *harness.Server, feed, version string) {
+	t.Helper()
+	want := must(strconv.Atoi(version))(t)
+	eventually(t, "a checkpoint at "+version, func() error {
+		if got := counter(t, replica, `millrace_checkpoint_revision{etcd="`+feed+`"}`); got < want {
+			return notYet("written at %d", got)
+		}
+		return nil
+	})
+}
+
+// feedsOf returns the addresses of the feeds that have config maps.
+func feedsOf(upstream *harness.Server, etcdServers string) map[string]string {
+	return map[string]string{"etcd": strings.TrimPrefix(etcdServers, "--etcd-servers="), "api": upstream.URL + "/configmaps"}
+}
+
+// awaitCheckpoint waits until a replica has written a checkpoint after a time. Writes must
+// go on: a state that has not changed is not written again.
 func awaitCheckpoint(t *testing.T, dir string, name string, after time.Time) {
 	t.Helper()
 	eventually(t, "a checkpoint", func() error {
@@ -63,7 +83,7 @@ func TestResumesFromCheckpoint(t *testing.T) {
 			replica := harness.StartReplica(t, upstream, flags...)
 			before := createMaps(t, admin, source+"-before", 5)
 			awaitReached(t, replica, before)
-			awaitCheckpoint(t, dir, checkpointName(source), time.Now())
+			awaitCheckpointAt(t, replica, feedsOf(upstream, upstream.EtcdServers())[source], before)
 			replica.Kill()
 			createMaps(t, admin, source+"-after", 5)
 
@@ -121,7 +141,7 @@ func TestEncryptedIsNotOnDisk(t *testing.T) {
 	flags := []string{upstream.EtcdServers(), encrypts, "--data-dir=" + dir, "--checkpoint-interval=500ms"}
 	replica := harness.StartReplica(t, upstream, flags...)
 	awaitReached(t, replica, last)
-	awaitCheckpoint(t, dir, "etcd-*", time.Now())
+	awaitCheckpointAt(t, replica, feedsOf(upstream, upstream.EtcdServers())["etcd"], last)
 	replica.Kill()
 	file := must(filepath.Glob(filepath.Join(dir, "checkpoints", "*.checkpoint")))(t)[0]
 	if written := string(must(os.ReadFile(file))(t)); strings.Contains(written, secret) || !strings.Contains(written, plain) {

@@ -270,7 +270,7 @@ func TestEtcdRestored(t *testing.T) {
 	for source := range flags {
 		ends[source] = harness.StartReplica(t, upstream, flags[source]...)
 		awaitReached(t, ends[source], lost)
-		awaitCheckpoint(t, filepath.Join(dir, source), checkpointName(source), time.Now())
+		awaitCheckpointAt(t, ends[source], feedsOf(upstream, etcd.Endpoint)[source], lost)
 	}
 	etcd.Kill()
 	upstream.Kill()
