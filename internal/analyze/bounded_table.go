@@ -3,7 +3,6 @@ package analyze
 import (
 	"cmp"
 	"slices"
-	"unicode/utf8"
 )
 
 // boundedTable keeps rows by key, and drops the light half of them when there are too many.
@@ -51,38 +50,4 @@ func (t *boundedTable[K, V]) prune() {
 			delete(t.rows, key)
 		}
 	}
-}
-
-// interner keeps one string for equal bytes, up to a number of strings.
-type interner map[string]string
-
-const (
-	maxInterned = 1 << 14
-	maxWord     = 512
-)
-
-// clip cuts a word to maxWord bytes.
-func clip(b []byte) []byte {
-	if len(b) <= maxWord {
-		return b
-	}
-	end := maxWord
-	for end > maxWord-utf8.UTFMax && !utf8.RuneStart(b[end]) {
-		end--
-	}
-	return b[:end]
-}
-
-// string returns the clipped bytes as a string.
-func (in *interner) string(b []byte) string {
-	b = clip(b)
-	if s, ok := (*in)[string(b)]; ok { // does not copy
-		return s
-	}
-	if *in == nil || len(*in) >= maxInterned {
-		*in = interner{}
-	}
-	s := string(b)
-	(*in)[s] = s
-	return s
 }

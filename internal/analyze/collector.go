@@ -10,17 +10,12 @@ import (
 	"github.com/millrace/millrace/internal/report"
 )
 
-// Bounds of the collector. Words that clients choose are clipped to maxWord bytes.
+// Bounds of the collector.
 const (
 	maxCells     = 6000
 	maxClients   = 3000
 	maxResources = 500
 	maxInstances = 100_000
-	maxSelectors = 4096
-	// Selectors are remembered up to rememberedBytes, escaped as they are, and parsed up to
-	// parsedBytes: the parser needs many times their size.
-	rememberedBytes = 1 << 10
-	parsedBytes     = 64 << 10
 )
 
 // Times of a start, in microseconds. A start is a LIST of a client's instance that listed
@@ -44,10 +39,9 @@ type collector struct {
 	first, last int64
 	events      uint64
 
-	seed      maphash.Seed
-	words     interner
-	selectors map[string]string
-	scratch   []byte
+	seed    maphash.Seed
+	shaper  auditlog.Shaper
+	scratch []byte
 }
 
 // cellKey is a client and a shape. The shape has no Encoding, Path and Reason.
@@ -95,7 +89,7 @@ type resourceCounts struct {
 type startTimes struct{ began, listed int64 }
 
 func newCollector() *collector {
-	c := &collector{starts: map[uint64]startTimes{}, seed: maphash.MakeSeed(), selectors: map[string]string{}}
+	c := &collector{starts: map[uint64]startTimes{}, seed: maphash.MakeSeed()}
 	c.cells = newBoundedTable(maxCells, (*cell).weight, func(_ cellKey, dropped *cell) { c.dropped.merge(dropped) })
 	c.clients = newBoundedTable(maxClients, func(v *client) float64 { return float64(v.requests) }, func(report.Client, *client) {})
 	c.resources = newBoundedTable(maxResources, func(v *resourceCounts) float64 { return float64(v.names.Count()) }, func(string, *resourceCounts) {})
@@ -136,7 +130,7 @@ func (c *collector) observe(e *auditlog.Event) {
 	who.instances.Add(instance)
 	v := c.cells.row(key)
 	v.instances.Add(instance)
-	v.addNamespace(c.words.string(r.Namespace))
+	v.addNamespace(c.shaper.Word(r.Namespace))
 	v.add(e, started)
 	counted := started || key.shape.Verb != "watch"
 	if counted {
@@ -189,106 +183,18 @@ func (c *cell) addNamespace(name string) {
 	c.namespaces = c.namespaces || name != c.namespace
 }
 
-// nodeUser stands for the users of all kubelets, which are one client with many instances.
-const nodeUser = "system:node:*"
-
 // key returns the client and the shape of an event.
-func (c *collector) key(e *auditlog.Event, r *auditlog.Request) (k cellKey) {
-	defer k.shape.Truncate()
-	user := c.words.string(e.User)
-	if strings.HasPrefix(user, "system:node:") {
-		user = nodeUser
-	}
-	k.client = report.NewClient(user, c.words.string(e.UserAgent))
-	s := &k.shape
-	s.Verb = c.words.string(e.Verb)
-	if len(r.Resource) == 0 {
-		s.Resource = c.words.string(firstParts(e.URI))
-		return k
-	}
-	c.scratch = append(c.scratch[:0], clip(r.Resource)...)
-	if len(r.Group) > 0 {
-		c.scratch = append(append(c.scratch, '.'), clip(r.Group)...)
-	}
-	if len(r.Subresource) > 0 {
-		c.scratch = append(append(c.scratch, '/'), clip(r.Subresource)...)
-	}
-	s.Resource, s.Version, s.Scope = c.words.string(c.scratch), c.words.string(r.Version), r.Scope()
-	switch s.Verb {
-	case "watch":
+func (c *collector) key(e *auditlog.Event, r *auditlog.Request) cellKey {
+	k := cellKey{client: c.shaper.Client(e), shape: c.shaper.Shape(e, r)}
+	if k.shape.Verb == "watch" && k.shape.Version != "" {
 		k.bookmarks, k.initialEvents = r.Bookmarks, r.InitialEvents
-		s.Revision = r.RevisionMode()
-	case "list":
-		s.Limit = parseLimit(r.Limit)
-		s.Revision = r.RevisionMode()
-	case "get":
-		s.Revision = r.RevisionMode()
-		return k
-	default:
-		return k
 	}
-	s.Selectors = c.selectorsOf(r)
 	return k
 }
 
-// firstParts returns the first two parts of a path that is none of a resource.
-func firstParts(uri []byte) []byte {
-	parts := 0
-	for i, b := range uri {
-		if b == '?' || b == '/' && i > 0 {
-			if parts++; b == '?' || parts == 2 {
-				return uri[:i]
-			}
-		}
-	}
-	return uri
-}
-
-func parseLimit(text []byte) (n int64) {
-	for _, b := range text {
-		if b < '0' || b > '9' || n > 1<<40 {
-			return 0
-		}
-		n = 10*n + int64(b-'0')
-	}
-	return n
-}
-
-// selectorsOf returns the keys of a request's selectors. It remembers selectors, since
-// parsing takes longer than all else. Selectors over parsedBytes have no keys.
-func (c *collector) selectorsOf(r *auditlog.Request) string {
-	switch size := len(r.LabelSelector) + len(r.FieldSelector) + len(r.ShardSelector); {
-	case size == 0 || size > parsedBytes:
-		return ""
-	case size > rememberedBytes:
-		return c.parseSelectors(r)
-	}
-	c.scratch = append(append(append(append(append(c.scratch[:0], r.LabelSelector...), 0), r.FieldSelector...), 0), r.ShardSelector...)
-	if s, ok := c.selectors[string(c.scratch)]; ok {
-		return s
-	}
-	if len(c.selectors) >= maxSelectors {
-		clear(c.selectors)
-	}
-	s := c.parseSelectors(r)
-	c.selectors[string(c.scratch)] = s
-	return s
-}
-
-func (c *collector) parseSelectors(r *auditlog.Request) string {
-	return c.words.string([]byte(auditlog.Selectors(string(r.LabelSelector), string(r.FieldSelector), string(r.ShardSelector))))
-}
-
-// instance returns a hash of the client and its instance: the pod of its token, the user
-// of a node, or else the address.
+// instance returns a hash of the client and its instance.
 func (c *collector) instance(e *auditlog.Event, who report.Client) uint64 {
-	c.scratch = append(append(append(c.scratch[:0], clip(e.User)...), 0), who.UserAgent...)
-	c.scratch = append(c.scratch, 0)
-	if len(e.Pod) > 0 {
-		c.scratch = append(c.scratch, clip(e.Pod)...)
-	} else if who.User != nodeUser {
-		c.scratch = append(c.scratch, clip(e.Address)...)
-	}
+	c.scratch = auditlog.AppendInstance(c.scratch[:0], e, who)
 	return maphash.Bytes(c.seed, c.scratch)
 }
 
@@ -334,7 +240,7 @@ func (c *collector) addNames(e *auditlog.Event, r *auditlog.Request, s *report.S
 		counts.namespaces.Add(maphash.Bytes(c.seed, r.Namespace))
 	}
 	if len(r.Name) > 0 {
-		c.scratch = append(append(append(c.scratch[:0], clip(r.Namespace)...), '/'), clip(r.Name)...)
+		c.scratch = append(append(append(c.scratch[:0], auditlog.Clip(r.Namespace)...), '/'), auditlog.Clip(r.Name)...)
 		counts.names.Add(maphash.Bytes(c.seed, c.scratch))
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/display"
@@ -141,11 +140,9 @@ func (f *flags) report(ctx context.Context, cmd *cobra.Command, paths []string, 
 		r := &Report{}
 		return r, render.ReadReport(f.from, r)
 	}
-	out := cmd.ErrOrStderr()
-	file, isFile := out.(*os.File)
 	a := &analysis{
 		options: &f.Options, stdin: cmd.InOrStdin(), started: time.Now(),
-		progress: &progress{out: out, now: time.Now, terminal: isFile && term.IsTerminal(int(file.Fd()))},
+		progress: &progress{line: display.NewProgress(cmd.ErrOrStderr()), began: time.Now()},
 	}
 	var r *Report
 	var err error

@@ -254,7 +254,7 @@ func TestFlowSchemasAreValid(t *testing.T) {
 			t.Errorf("got %+v", schema.Spec)
 		}
 	}
-	for _, user := range []string{"", "system:kube-scheduler", nodeUser} {
+	for _, user := range []string{"", "system:kube-scheduler", auditlog.NodeUser} {
 		if f.User = user; flowSchema(f) != "" {
 			t.Errorf("%q is held back", user)
 		}
@@ -271,8 +271,8 @@ func TestManyClientsTakeBoundedMemory(t *testing.T) {
 			c.observe(heavy)
 		}
 	}
-	if len(c.cells.rows) > maxCells || len(c.clients.rows) > maxClients || len(c.words) > maxInterned {
-		t.Errorf("%d cells, %d clients, %d words", len(c.cells.rows), len(c.clients.rows), len(c.words))
+	if len(c.cells.rows) > maxCells || len(c.clients.rows) > maxClients || c.shaper.Words() > auditlog.MaxWords {
+		t.Errorf("%d cells, %d clients, %d words", len(c.cells.rows), len(c.clients.rows), c.shaper.Words())
 	}
 	sum := c.dropped.requests
 	for key, v := range c.cells.rows {

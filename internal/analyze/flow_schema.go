@@ -5,6 +5,8 @@ import (
 	"hash/fnv"
 	"regexp"
 	"strings"
+
+	"github.com/millrace/millrace/internal/analyze/program"
 )
 
 const serviceAccountPrefix = "system:serviceaccount:"
@@ -82,12 +84,9 @@ func isComponent(user string) bool {
 	return strings.HasPrefix(user, "system:") && !strings.HasPrefix(user, serviceAccountPrefix)
 }
 
-// replicaProgram is how user agents of Millrace's replicas begin.
-const replicaProgram = "millrace-replica"
-
 // isReplica reports whether a program is a replica of Millrace. Its watches of a few seconds
 // prove that its cache is fresh, which nothing that lasts would do.
-func isReplica(program string) bool { return strings.HasPrefix(program, replicaProgram) }
+func isReplica(name string) bool { return strings.HasPrefix(name, program.Replica) }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 

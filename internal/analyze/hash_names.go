@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/analyze/profile"
+	"github.com/millrace/millrace/internal/analyze/program"
 	"github.com/millrace/millrace/internal/report"
 )
 
@@ -31,7 +32,7 @@ func (h nameHasher) client(c report.Client) report.Client {
 	if account && !strings.HasPrefix(c.User, serviceAccountPrefix+"kube-system:") || !strings.HasPrefix(c.User, "system:") {
 		c.User = h.hash(hashedUserPrefix, c.User)
 	}
-	if !slices.Contains(protobufPrograms, c.UserAgent) && !slices.Contains(jsonPrograms, c.UserAgent) && c.UserAgent != kubectl {
+	if !program.Known(c.UserAgent) {
 		c.UserAgent = h.hash("agent-", c.UserAgent)
 	}
 	return c

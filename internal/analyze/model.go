@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/analyze/auditlog"
 	"github.com/millrace/millrace/internal/analyze/price"
 	"github.com/millrace/millrace/internal/analyze/profile"
 	"github.com/millrace/millrace/internal/report"
@@ -48,7 +49,7 @@ func newCluster(p *profile.Profile, c *collector) *cluster {
 	nodes := all.resource("nodes")
 	if p == nil || p.Find("nodes") == nil {
 		for who, counts := range c.clients.rows {
-			if who.User == nodeUser {
+			if who.User == auditlog.NodeUser {
 				nodes.Objects = max(nodes.Objects, float64(counts.instances.Count()))
 			}
 		}

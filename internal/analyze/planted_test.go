@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/analyze/auditlog"
 	"github.com/millrace/millrace/internal/analyze/profile"
 )
 
@@ -285,7 +286,7 @@ func TestInnocentsAreNotAccused(t *testing.T) {
 		t.Errorf("accused: %s", r.Findings[0].Sentence)
 	}
 	kubelets := slices.IndexFunc(r.Clients, func(c ClientCost) bool { return c.UserAgent == "kubelet" })
-	if kubelets < 0 || r.Clients[kubelets].User != nodeUser || r.Clients[kubelets].Fleet != testNodes {
+	if kubelets < 0 || r.Clients[kubelets].User != auditlog.NodeUser || r.Clients[kubelets].Fleet != testNodes {
 		t.Errorf("kubelets are not one client of %d: %+v", testNodes, r.Clients)
 	}
 }

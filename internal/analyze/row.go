@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/millrace/millrace/internal/analyze/program"
 	"github.com/millrace/millrace/internal/report"
 )
 
@@ -115,7 +116,7 @@ func (l *ledger) newRow(key cellKey, v *cell) *row {
 	m := l.model
 	s := key.shape
 	r := &row{cell: v, period: l.period}
-	s.Encoding, r.sureForm = m.options.form(key.client.UserAgent, s.Verb, s.Resource)
+	s.Encoding, r.sureForm = program.Form(key.client.UserAgent, s.Verb, s.Resource, m.options.Forms)
 	r.ShapeCost = ShapeCost{
 		Client: key.client, Bookmarks: key.bookmarks, InitialEvents: key.initialEvents, Fleet: max(1, v.instances.Count()),
 		Cost: m.cost(&s, beginsAnew(&key), v), Gone: v.gone, Throttled: v.throttled, Failed: v.failed,

@@ -63,7 +63,7 @@ func (a *analysis) run(ctx context.Context, paths []string) (*Report, error) {
 		}
 		r.Run.Inputs = append(r.Run.Inputs, counts)
 	}
-	a.progress.end()
+	a.progress.line.End()
 	if c.events == 0 {
 		return nil, fmt.Errorf("no audit events in %s: give logs that kube-apiserver wrote with --audit-log-path (audit.k8s.io/v1, a JSON event on each line)", strings.Join(paths, ", "))
 	}

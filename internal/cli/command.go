@@ -24,6 +24,7 @@ import (
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/fill"
 	"github.com/millrace/millrace/internal/kube"
+	"github.com/millrace/millrace/internal/replay"
 	"github.com/millrace/millrace/internal/server"
 	"github.com/millrace/millrace/internal/top"
 	"github.com/millrace/millrace/internal/verify"
@@ -36,6 +37,7 @@ const longHelp = `Millrace is a Kubernetes API server for very large clusters.
   millrace kubectl get ns        kubectl, with that server's kubeconfig
   millrace top                   whether watch events are in time, and what reads cost
   millrace analyze audit.log     which client costs an API server what
+  millrace replay audit.log      the reads of a log, sent to any API server
   millrace verify                whether any API server keeps what the API promises
   millrace controller-manager    Kubernetes' own, with that server's credentials
   millrace scheduler             Kubernetes' own, with that server's credentials
@@ -66,6 +68,7 @@ func NewCommand(version string) *cobra.Command {
 		analyze.NewCommand(version),
 		fill.NewCommand(fill.Streams{Out: os.Stdout, Err: os.Stderr}),
 		bench.NewCommand(bench.Config{}),
+		replay.NewCommand(version),
 		verify.NewCommand(verify.Streams{Out: os.Stdout, Err: os.Stderr}),
 		newVersionCommand(version),
 	)

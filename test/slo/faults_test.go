@@ -89,7 +89,8 @@ func TestPausedEtcd(t *testing.T) {
 }
 
 // TestStarvedServer lets the server run only a tenth of the time, as the CPU limit
-// of a cgroup does.
+// of a cgroup does. Only events that a pause interrupts are late, so it writes until
+// enough of them are.
 func TestStarvedServer(t *testing.T) {
 	requireFaults(t)
 	etcd := startEtcd(t)
@@ -113,10 +114,19 @@ func TestStarvedServer(t *testing.T) {
 			}
 		}
 	}()
-	d.write("starved", 300, 1000)
+	const perRound, most = 100, 30
+	written := 0
+	d.until(func(r *serverReports) error {
+		err := r.missed("configmaps", report.CauseCPU)
+		if err != nil && written < most*perRound {
+			d.write(fmt.Sprint("starved-", written), perRound, 1000)
+			written += perRound
+		}
+		return err
+	})
 	close(starved)
 	<-done
-	d.delivered(300 * 100)
+	d.delivered(written * 100)
 	f := expectedFault{cause: report.CauseCPU, severity: critical, resource: "configmaps", topWords: "not enough CPU"}
 	r := d.waitNamed(f, missed(report.CauseCPU))
 	d.checkTop(f)

@@ -5,9 +5,13 @@ import "time"
 // Event has the fields of an audit event that tell who asked for what. Its bytes are valid
 // until the scanner reads the next event.
 type Event struct {
+	// AuditID is one of a request: the same at all stages.
+	AuditID          []byte
 	Stage, Verb, URI []byte
 	// User is the impersonated user, if there is one.
 	User, UserAgent []byte
+	// Groups are the user's, if the scanner keeps them.
+	Groups [][]byte
 	// Pod and Node are those of the token with which a pod's program signed in.
 	Pod, Node []byte
 	// Address is the last of the source addresses: the only one that a client cannot
@@ -39,6 +43,9 @@ const (
 
 // Scanner takes events out of lines. The zero value is ready.
 type Scanner struct {
+	// KeepGroups sets Event.Groups.
+	KeepGroups bool
+
 	lexer lexer
 	event Event
 	// impersonated says that the user is the impersonated one.
@@ -59,7 +66,7 @@ func (s *Scanner) Scan(line []byte, emit func(*Event)) error {
 // scanObject consumes an event, or a list of events at the top.
 func (s *Scanner) scanObject(emit func(*Event), top bool) {
 	l := &s.lexer
-	s.event, s.impersonated = Event{}, false
+	s.event, s.impersonated = Event{Groups: s.event.Groups[:0]}, false
 	if !l.begin('{') {
 		l.fail()
 		return
@@ -91,6 +98,8 @@ func (s *Scanner) scanItems(emit func(*Event)) {
 func (s *Scanner) scanField(name []byte) {
 	l, e := &s.lexer, &s.event
 	switch string(name) {
+	case "auditID":
+		s.text(&e.AuditID)
 	case "stage":
 		s.text(&e.Stage)
 	case "verb":
@@ -104,7 +113,7 @@ func (s *Scanner) scanField(name []byte) {
 	case "impersonatedUser":
 		if l.peek() == '{' {
 			s.impersonated = true
-			e.Pod, e.Node = nil, nil
+			e.Pod, e.Node, e.Groups = nil, nil, e.Groups[:0]
 		}
 		s.scanUser(true)
 	case "sourceIPs":
@@ -144,11 +153,26 @@ func (s *Scanner) scanUser(wanted bool) {
 		switch string(l.key()) {
 		case "username":
 			s.text(&s.event.User)
+		case "groups":
+			s.scanGroups()
 		case "extra":
 			s.scanExtra()
 		default:
 			l.skip()
 		}
+	}
+}
+
+func (s *Scanner) scanGroups() {
+	l := &s.lexer
+	if !s.KeepGroups || !l.begin('[') {
+		l.skip()
+		return
+	}
+	for first := true; l.more(']', first); first = false {
+		var group []byte
+		s.text(&group)
+		s.event.Groups = append(s.event.Groups, group)
 	}
 }
 

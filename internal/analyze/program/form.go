@@ -1,4 +1,6 @@
-package analyze
+// Package program tells what is known of programs by the name in their user agent: in
+// which form they ask for objects, which audit logs do not say.
+package program
 
 import (
 	"slices"
@@ -8,11 +10,13 @@ import (
 	"github.com/millrace/millrace/internal/analyze/profile"
 )
 
-// An audit log has no Accept header. These programs are known to ask for one form.
+// Replica is how user agents of Millrace's replicas begin.
+const Replica = "millrace-replica"
+
 var (
 	protobufPrograms = []string{
 		"kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kube-apiserver", "cloud-controller-manager", "cluster-autoscaler",
-		"cilium-agent", "cilium-operator-generic", "calico-node", "coredns", "metrics-server", "kube-state-metrics", "e2e.test", "scheduler_perf", replicaProgram,
+		"cilium-agent", "cilium-operator-generic", "calico-node", "coredns", "metrics-server", "kube-state-metrics", "e2e.test", "scheduler_perf", Replica,
 	}
 	jsonPrograms = []string{
 		"OpenAPI-Generator", "Swagger-Codegen", "Kubernetes", "okhttp", "fabric8-kubernetes-client", "Java-http-client", "Apache-HttpClient", "Java", "node-fetch", "axios",
@@ -20,18 +24,25 @@ var (
 	}
 )
 
-const kubectl = "kubectl"
+// Kubectl asks for tables.
+const Kubectl = "kubectl"
 
-// form returns the form in which a program asks for a resource. sure is false if that is
-// not known, and JSON is taken: the default of most libraries.
-func (o *Options) form(program, verb, resource string) (form string, sure bool) {
-	if given := o.Forms[program]; given != "" {
-		form, sure = given, true
+// Known reports whether a program's form is known by its name.
+func Known(name string) bool {
+	return name == Kubectl || slices.Contains(protobufPrograms, name) || slices.Contains(jsonPrograms, name)
+}
+
+// Form returns the form in which a program asks for a resource: price.JSON, price.Protobuf
+// or price.Table. given are forms by program that the user knows. sure is false if the form
+// is not known, and JSON is taken: the default of most libraries.
+func Form(program, verb, resource string, given map[string]string) (form string, sure bool) {
+	if form = given[program]; form != "" {
+		sure = true
 	} else {
 		switch {
 		case slices.Contains(protobufPrograms, program):
 			form, sure = price.Protobuf, true
-		case program == kubectl && verb == "list":
+		case program == Kubectl && verb == "list":
 			form, sure = price.Table, true
 		case slices.ContainsFunc(jsonPrograms, func(known string) bool { return strings.EqualFold(known, program) }):
 			form, sure = price.JSON, true

@@ -1,0 +1,162 @@
+package auditlog
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/millrace/millrace/internal/report"
+)
+
+// NodeUser stands for the users of all kubelets, which are one client with many instances.
+const NodeUser = "system:node:*"
+
+const nodeUserPrefix = "system:node:"
+
+// Bounds of a Shaper. Selectors are remembered up to rememberedBytes, escaped as they are,
+// and parsed up to parsedBytes: the parser needs many times their size.
+const (
+	MaxWords        = 1 << 14
+	maxWord         = 512
+	maxSelectors    = 4096
+	rememberedBytes = 1 << 10
+	parsedBytes     = 64 << 10
+)
+
+// Shaper tells the client and the shape of events. It remembers words and selectors, up to
+// a number of them. The zero value is ready.
+type Shaper struct {
+	words     map[string]string
+	selectors map[string]string
+	scratch   []byte
+}
+
+// Word returns bytes as a string, clipped to 512 bytes. Equal bytes are one string.
+func (s *Shaper) Word(b []byte) string {
+	b = Clip(b)
+	if word, ok := s.words[string(b)]; ok { // does not copy
+		return word
+	}
+	if s.words == nil || len(s.words) >= MaxWords {
+		s.words = map[string]string{}
+	}
+	word := string(b)
+	s.words[word] = word
+	return word
+}
+
+// Words is how many words are remembered.
+func (s *Shaper) Words() int { return len(s.words) }
+
+// Clip cuts a word to 512 bytes.
+func Clip(b []byte) []byte {
+	if len(b) <= maxWord {
+		return b
+	}
+	end := maxWord
+	for end > maxWord-utf8.UTFMax && !utf8.RuneStart(b[end]) {
+		end--
+	}
+	return b[:end]
+}
+
+// Client returns the client of an event.
+func (s *Shaper) Client(e *Event) report.Client {
+	user := s.Word(e.User)
+	if strings.HasPrefix(user, nodeUserPrefix) {
+		user = NodeUser
+	}
+	return report.NewClient(user, s.Word(e.UserAgent))
+}
+
+// AppendInstance appends what tells the instances of a client apart: the pod of its token,
+// the user of a node, or else the address.
+func AppendInstance(dst []byte, e *Event, who report.Client) []byte {
+	dst = append(append(append(dst, Clip(e.User)...), 0), who.UserAgent...)
+	dst = append(dst, 0)
+	if len(e.Pod) > 0 {
+		dst = append(dst, Clip(e.Pod)...)
+	} else if who.User != NodeUser {
+		dst = append(dst, Clip(e.Address)...)
+	}
+	return dst
+}
+
+// Shape returns the shape of an event, whose request r is. It has no Encoding, Path and
+// Reason. Selectors over 64 KiB have no keys.
+func (s *Shaper) Shape(e *Event, r *Request) (shape report.Shape) {
+	defer shape.Truncate()
+	shape.Verb = s.Word(e.Verb)
+	if len(r.Resource) == 0 {
+		shape.Resource = s.Word(firstParts(e.URI))
+		return shape
+	}
+	s.scratch = append(s.scratch[:0], Clip(r.Resource)...)
+	if len(r.Group) > 0 {
+		s.scratch = append(append(s.scratch, '.'), Clip(r.Group)...)
+	}
+	if len(r.Subresource) > 0 {
+		s.scratch = append(append(s.scratch, '/'), Clip(r.Subresource)...)
+	}
+	shape.Resource, shape.Version, shape.Scope = s.Word(s.scratch), s.Word(r.Version), r.Scope()
+	switch shape.Verb {
+	case "get":
+		shape.Revision = r.RevisionMode()
+		return shape
+	case "list":
+		shape.Limit = parseLimit(r.Limit)
+	case "watch":
+	default:
+		return shape
+	}
+	shape.Revision = r.RevisionMode()
+	shape.Selectors = s.selectorsOf(r)
+	return shape
+}
+
+// firstParts returns the first two parts of a path that is none of a resource.
+func firstParts(uri []byte) []byte {
+	parts := 0
+	for i, b := range uri {
+		if b == '?' || b == '/' && i > 0 {
+			if parts++; b == '?' || parts == 2 {
+				return uri[:i]
+			}
+		}
+	}
+	return uri
+}
+
+func parseLimit(text []byte) (n int64) {
+	for _, b := range text {
+		if b < '0' || b > '9' || n > 1<<40 {
+			return 0
+		}
+		n = 10*n + int64(b-'0')
+	}
+	return n
+}
+
+// selectorsOf returns the keys of a request's selectors. It remembers selectors, since
+// parsing takes longer than all else.
+func (s *Shaper) selectorsOf(r *Request) string {
+	switch size := len(r.LabelSelector) + len(r.FieldSelector) + len(r.ShardSelector); {
+	case size == 0 || size > parsedBytes:
+		return ""
+	case size > rememberedBytes:
+		return s.parseSelectors(r)
+	}
+	s.scratch = append(append(append(append(append(s.scratch[:0], r.LabelSelector...), 0), r.FieldSelector...), 0), r.ShardSelector...)
+	if keys, ok := s.selectors[string(s.scratch)]; ok {
+		return keys
+	}
+	if s.selectors == nil || len(s.selectors) >= maxSelectors {
+		s.selectors = map[string]string{}
+	}
+	keys := s.parseSelectors(r)
+	s.selectors[string(s.scratch)] = keys
+	return keys
+}
+
+func (s *Shaper) parseSelectors(r *Request) string {
+	return s.Word([]byte(Selectors(string(r.LabelSelector), string(r.FieldSelector), string(r.ShardSelector))))
+}

@@ -1,0 +1,136 @@
+package replay
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// server sends requests to an API server over a number of connections.
+type server struct {
+	base       string
+	transports []http.RoundTripper
+	// newest is the newest resource version that any answer had.
+	newest atomic.Uint64
+}
+
+// newServer makes clients, which do not share connections.
+func newServer(config *rest.Config, connections int) (*server, error) {
+	address, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("read the server's address: %w", err)
+	}
+	s := &server{base: strings.TrimSuffix(address.String(), "/")}
+	for range connections {
+		one := rest.CopyConfig(config)
+		one.DisableCompression = true // requests name their encodings
+		one.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+		transport, err := rest.TransportFor(one)
+		if err != nil {
+			return nil, fmt.Errorf("make a client of %s: %w", s.base, err)
+		}
+		s.transports = append(s.transports, transport)
+	}
+	return s, nil
+}
+
+// close ends connections that no request uses.
+func (s *server) close() {
+	for _, t := range s.transports {
+		(&http.Client{Transport: t}).CloseIdleConnections()
+	}
+}
+
+// saw notes a resource version.
+func (s *server) saw(revision uint64) {
+	for old := s.newest.Load(); revision > old; old = s.newest.Load() {
+		if s.newest.CompareAndSwap(old, revision) {
+			return
+		}
+	}
+}
+
+// check asks for the version, and for a resource version to begin with.
+func (s *server) check(ctx context.Context) (string, error) {
+	var version struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if err := s.getJSON(ctx, "/version", &version); err != nil {
+		return "", err
+	}
+	var list struct {
+		Metadata struct {
+			ResourceVersion uint64 `json:"resourceVersion,string"`
+		} `json:"metadata"`
+	}
+	if err := s.getJSON(ctx, "/api/v1/namespaces?limit=1", &list); err != nil {
+		return "", err
+	}
+	s.saw(list.Metadata.ResourceVersion)
+	return version.GitVersion, nil
+}
+
+func (s *server) getJSON(ctx context.Context, path string, into any) error {
+	body, err := s.get(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(body).Decode(into); err != nil {
+		return fmt.Errorf("read %s%s: %w", s.base, path, err)
+	}
+	return nil
+}
+
+// get sends a request in the name of the kubeconfig's user. The status must be 200.
+func (s *server) get(ctx context.Context, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "millrace-replay")
+	resp, err := s.transports[0].RoundTrip(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", s.base, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		_ = resp.Body.Close() // the status is the error
+		return nil, fmt.Errorf("ask %s%s: status %s", s.base, path, resp.Status)
+	}
+	return resp.Body, nil
+}
+
+// usage is what a server's process has used so far.
+type usage struct{ cpu, resident float64 }
+
+// usage reads the server's metrics. ok is false if it does not tell, or not to this user.
+func (s *server) usage(ctx context.Context) (u usage, ok bool) {
+	body, err := s.get(ctx, "/metrics")
+	if err != nil {
+		return u, false
+	}
+	defer body.Close()
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		switch name {
+		case "process_cpu_seconds_total":
+			u.cpu, err = strconv.ParseFloat(value, 64)
+			ok = err == nil
+		case "process_resident_memory_bytes":
+			u.resident, _ = strconv.ParseFloat(value, 64)
+		}
+	}
+	return u, ok
+}
