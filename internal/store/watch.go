@@ -109,6 +109,7 @@ func (f *Feed) requestProgressOnce(ctx context.Context) {
 
 // apply hands a response's events or progress to the sink.
 func (f *Feed) apply(ctx context.Context, resp *stampedResponse) {
+	mutation.Pause(mutation.ConsistentUnproven)
 	switch {
 	case mutation.After(mutation.FeedFrozen, 60):
 	case len(resp.Events) > 0:
