@@ -79,7 +79,7 @@ func Table() []Row {
 		{ProgressEarly, "progress-early", "the cache says that it has events which it is only about to apply", states, ""},
 		{VersionNotAwaited, "version-not-awaited", "a read of version N is answered before the cache has reached it", "reads are not older than asked", ""},
 		{FutureExpired, "future-expired", "a version that does not exist yet is called expired", "answers are those that the request has", ""},
-		{ConsistentUnproven, "consistent-unproven", "a read without a version is answered from a cache that is behind", "reads without a version are consistent", ""},
+		{ConsistentUnproven, "consistent-unproven", "a read without a version is answered without a proof, from a cache that is 5 ms behind", "reads without a version are consistent", ""},
 		{ExactAtNewest, "exact-at-newest", "an exact version is answered with the newest state", "exact reads are of that revision", ""},
 		{PageAtNewest, "page-at-newest", "a list is continued in the newest state", pages, "the pages are of"},
 		{PageOverlaps, "page-overlaps", "a page begins with the last object of the page before", states, ""},
