@@ -81,7 +81,7 @@ func TestUnknownOutcomes(t *testing.T) {
 	if report.Violations() > 0 {
 		t.Errorf("violations at a right server:\n%s", told(t, report))
 	}
-	if report.Counts.Unknown < 20 || !returned {
+	if report.Counts.Unknown == 0 || !returned {
 		t.Errorf("%d writes of unknown outcome; what ran beside has returned: %v", report.Counts.Unknown, returned)
 	}
 }
