@@ -135,7 +135,10 @@ func cases() []testCase {
 		}},
 	)
 	for _, s := range settings {
-		all = append(all, testCase{"settings/" + s.name, func(t *testing.T, f *fixture) { f.agreesWith(t, s, f.generator(t)) }})
+		all = append(all, testCase{"settings/" + s.name, func(t *testing.T, f *fixture) {
+			gen, _ := f.compactOnce(t)
+			f.agreesWith(t, s, gen)
+		}})
 	}
 	for _, source := range []string{"etcd", "api", skew} {
 		all = append(all, testCase{"replica/" + source, func(t *testing.T, f *fixture) { f.replica(t, source, f.generator(t)) }})
