@@ -2,8 +2,8 @@
 // can say whether `millrace verify` finds it.
 //
 // Only a build with the tag mutations can be broken, by the environment variable
-// MILLRACE_MUTATION, and from the signal SIGUSR1 on. In every other build the functions of this package are constant: the
-// compiler removes them, and what depends on them.
+// MILLRACE_MUTATION, and from the signal SIGUSR1 on. In every other build the functions of
+// this package are constant: the compiler removes them, and what depends on them.
 //
 // Code that can be broken asks in one line, as in
 //

@@ -2,6 +2,7 @@ package differential
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -11,7 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
+	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/dynamic"
+	baseversion "k8s.io/component-base/version"
 
 	"github.com/millrace/millrace/test/harness"
 )
@@ -27,7 +31,7 @@ const (
 func (f *fixture) newer(t *testing.T, beyond *harness.Server, gates string, requests int, counted *tally) {
 	t.Run("fields", func(t *testing.T) {
 		front := *f
-		seen := newSide(t, harness.StartVersionProxy(t, f.theirs.Server, 1, renew))
+		seen := newSide(t, harness.StartVersionProxy(t, f.theirs.Server, f.minorsUntilNewer(t), renew))
 		front.pair = &pair{tb: t, ours: seen, theirs: seen, etcd: f.etcd, namespaced: f.namespaced, ignoresShards: f.ignoresShards}
 		if a, err := seen.do(request{path: "/api/v1/configmaps", query: "limit=1"}); err != nil || !bytes.Contains(a.body, []byte(novelty)) {
 			t.Fatalf("config maps have no new field: %v, %.300s", err, a.body)
@@ -46,6 +50,26 @@ func (f *fixture) newer(t *testing.T, beyond *harness.Server, gates string, requ
 		compare("etcd", gates, "--etcd-servers="+f.etcd.Endpoints()[0])
 		compare("api", gates)
 	})
+}
+
+// minorsUntilNewer is how many minor versions the upstream is behind the next one of this
+// program.
+func (f *fixture) minorsUntilNewer(t *testing.T) int {
+	t.Helper()
+	a, err := f.theirs.do(request{path: "/version"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var theirs apiversion.Info
+	if err := json.Unmarshal(a.body, &theirs); err != nil {
+		t.Fatalf("read %s: %v", a.body, err)
+	}
+	minor, err := strconv.Atoi(theirs.Minor)
+	if err != nil {
+		t.Fatalf("the upstream has the minor version %q", theirs.Minor)
+	}
+	own := version.MustParse(baseversion.DefaultKubeBinaryVersion)
+	return int(own.Minor()) + 1 - minor
 }
 
 // novelty is the field of config maps that no type here has.
