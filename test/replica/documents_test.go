@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -172,17 +173,25 @@ func (p documentPair) agree(t *testing.T, when string) {
 	}
 }
 
+// documentTimeout bounds the wait for a document of the upstream. Kubernetes may miss that a
+// group was removed, and then keeps it until it reads all groups again, which it does each
+// minute.
+const documentTimeout = 3 * time.Minute
+
 // shows waits until the upstream's documents tell of a resource, or no longer do. The
 // replica's must tell the same from then on.
 func (p documentPair) shows(t *testing.T, path, accept, text string, want bool) {
 	t.Helper()
 	r := documentRequest{path, http.Header{"Accept": {accept}}}
-	eventually(t, fmt.Sprintf("%q in %s is %v", text, path, want), func() error {
+	err := harness.Until(documentTimeout, func() error {
 		if theirs := p.theirs.get(t, r); bytes.Contains(theirs.body, []byte(text)) != want {
 			return notYet("status %d", theirs.status)
 		}
 		return nil
 	})
+	if err != nil {
+		t.Fatalf("wait for %q in %s to be %v at the upstream: %v", text, path, want, err)
+	}
 	if ours := p.ours.get(t, r); bytes.Contains(ours.body, []byte(text)) != want {
 		t.Errorf("%s %s: %q is not %v at the replica when it is at the upstream", path, accept, text, want)
 	}
