@@ -71,7 +71,7 @@ serve() {
   done
 }
 serve_once() {
-  exec "$millrace" serve --bind-address=127.0.0.1 --secure-port=$((port + $1)) \
+  exec "$millrace" serve --bind-address=127.0.0.1 --secure-port=$((port + $1)) --rebalance-watches=10 \
     --endpoint-reconciler-type=none --advertise-address=127.0.0.1 \
     --etcd-servers="${endpoints#,}" --etcd-cafile="$pki/etcd-ca.crt" --etcd-certfile="$pki/etcd.crt" --etcd-keyfile="$pki/etcd.key" \
     --client-ca-file="$pki/ca.crt" --tls-cert-file="$pki/server.crt" --tls-private-key-file="$pki/server.key" \

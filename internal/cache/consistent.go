@@ -73,7 +73,7 @@ func (c *Consistent) Wait(ctx context.Context) (int64, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	revision, err := c.Revision(ctx)
+	revision, err := c.revision(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -85,6 +85,10 @@ func (c *Consistent) Wait(ctx context.Context) (int64, error) {
 func (c *Consistent) Revision(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	return c.revision(ctx)
+}
+
+func (c *Consistent) revision(ctx context.Context) (int64, error) {
 	r := c.join()
 	select {
 	case <-r.done:

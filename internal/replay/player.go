@@ -72,6 +72,7 @@ func (p *player) play(ctx context.Context, progress func(sent int)) error {
 	if p.options.Duration > 0 {
 		end = min(end, p.options.Duration)
 	}
+sending:
 	for i := range p.plan.requests {
 		r := &p.plan.requests[i]
 		due := p.scale(r.at)
@@ -86,6 +87,7 @@ func (p *player) play(ctx context.Context, progress func(sent int)) error {
 			select {
 			case p.free <- struct{}{}:
 			case <-ctx.Done():
+				break sending
 			}
 		}
 		p.outcome.late(time.Since(p.began) - due)

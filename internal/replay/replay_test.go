@@ -230,6 +230,33 @@ func TestWatchesLastAsInTheLog(t *testing.T) {
 	}
 }
 
+// TestInterrupted interrupts a replay at a server that does not answer, while a request waits
+// for another one to end.
+func TestInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "audit.log")
+		if err := os.WriteFile(file, []byte(informerLog()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		known := &fakeServer{}
+		silent := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("User-Agent") == "millrace-replay" {
+				known.ServeHTTP(w, r)
+				return
+			}
+			<-r.Context().Done()
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		r := Report{Options: Options{Speed: 1, MaxInFlight: 1}}
+		s := &server{base: "https://fake", transports: []http.RoundTripper{fakeTransport{silent}}}
+		err := r.replay(ctx, []string{file}, nil, []*server{s}, display.NewProgress(io.Discard))
+		if err == nil || err.Error() != "interrupted" {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 func TestMistakesAreExplained(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -91,7 +91,6 @@ func NewOptions() *Options {
 
 		CacheCheckInterval: 10 * time.Second,
 		ServerLeases:       true,
-		RebalanceAbove:     10,
 
 		WatchCompression: read.CompressWatchLists,
 		WatchSLO:         "1s",

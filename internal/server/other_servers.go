@@ -36,7 +36,7 @@ func (o *Options) addCacheCheckFlags(fs *pflag.FlagSet) {
 func (o *Options) addServerFlags(fs *pflag.FlagSet) {
 	o.addCacheCheckFlags(fs)
 	fs.BoolVar(&o.ServerLeases, "server-leases", o.ServerLeases, "Write a Lease in kube-system in each --cache-check-interval, by which the servers over one etcd compare their caches and share their watches. The default is false with the embedded etcd.")
-	fs.IntVar(&o.RebalanceAbove, "rebalance-watches", o.RebalanceAbove, "How many percent more watches than its share a server may have, before it asks some clients to open another connection, which the balancer brings elsewhere. 0 never asks. Needs --server-leases.")
+	fs.IntVar(&o.RebalanceAbove, "rebalance-watches", o.RebalanceAbove, "How many percent more watches than its share a server may have, before it asks some clients to open another connection, as in 10. Give it where a balancer spreads new connections over the servers. 0 never asks. Needs --server-leases.")
 }
 
 // validateCacheChecks checks the flags of addServerFlags.

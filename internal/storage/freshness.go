@@ -155,6 +155,8 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 // client lists again.
 func (s *Store) waitBehind(ctx context.Context, rv uint64) error {
 	revision, progress := int64(min(rv, math.MaxInt64)), s.cfg.Cache.Progress()
+	ctx, stopAll := context.WithTimeout(ctx, revisionTimeout+behindTimeout)
+	defer stopAll()
 	cancel := s.cfg.Consistent.Notify(revision, func() {})
 	defer cancel()
 	short, stop := context.WithTimeout(ctx, revisionTimeout)
@@ -162,12 +164,9 @@ func (s *Store) waitBehind(ctx context.Context, rv uint64) error {
 	if progress.Wait(short, revision) == nil {
 		return nil
 	}
-	if reached, err := s.cfg.Consistent.Revision(ctx); err == nil && reached >= revision {
-		ctx, stop := context.WithTimeout(ctx, behindTimeout)
-		defer stop()
-		if progress.Wait(ctx, revision) == nil {
-			return nil
-		}
+	reached, err := s.cfg.Consistent.Revision(ctx)
+	if err == nil && reached >= revision && progress.Wait(ctx, revision) == nil {
+		return nil
 	}
 	if mutation.On(mutation.FutureExpired) {
 		return expired(revision, progress.Revision())

@@ -11,6 +11,12 @@ import (
 
 // watch checks what a watch has told.
 func (c *checker) watch(t *truth, w *watchRecord) {
+	// kube-apiserver ends a watch when its time is over, also within its initial events, which
+	// it cannot send while etcd does not answer. Such a watch has not ended in good order. That
+	// is believed of a server at which other requests failed, too.
+	if w.late && c.run.servers[w.Server].failedAfter(c.run.start.Add(w.Called)) {
+		w.watch.Ended = false
+	}
 	switch {
 	case w.Status == http.StatusGone && (w.Class == gone || w.Class == known):
 		c.of(Answers).Checked++

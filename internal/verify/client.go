@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,9 @@ type server struct {
 	client *http.Client
 	// timeout bounds a request that is not a watch.
 	timeout time.Duration
+	// failed is when the last request that was no watch had no answer, or one of 500 and
+	// above, in nanoseconds since 1970.
+	failed atomic.Int64
 }
 
 func newServer(index int, config *rest.Config, timeout time.Duration) (*server, error) {
@@ -55,6 +59,14 @@ type answer struct {
 
 // call sends a request and reads the answer. An error says that there was none.
 func (s *server) call(ctx context.Context, method, path string, query url.Values, header http.Header, body []byte) (answer, error) {
+	a, err := s.exchange(ctx, method, path, query, header, body)
+	if err != nil && ctx.Err() == nil || a.status >= http.StatusInternalServerError {
+		s.failed.Store(time.Now().UnixNano())
+	}
+	return a, err
+}
+
+func (s *server) exchange(ctx context.Context, method, path string, query url.Values, header http.Header, body []byte) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	resp, err := s.open(ctx, method, path, query, header, body)
@@ -85,6 +97,9 @@ func (s *server) open(ctx context.Context, method, path string, query url.Values
 	}
 	return s.client.Do(req)
 }
+
+// failedAfter reports whether a request failed at the server after a time.
+func (s *server) failedAfter(t time.Time) bool { return s.failed.Load() > t.UnixNano() }
 
 // answerBody is what is read of an object, a list or a table.
 type answerBody struct {

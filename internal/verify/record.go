@@ -29,6 +29,8 @@ type watchRecord struct {
 	Operation
 	Request
 	watch history.Watch
+	// late says that the watch told nothing until its time was nearly over.
+	late bool
 	// follows says that the watch is one of those that follow all objects of a resource from
 	// the beginning to the end.
 	follows bool

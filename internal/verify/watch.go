@@ -113,11 +113,7 @@ func (r *run) watch(ctx context.Context, s *server, client string, req Request, 
 		return rec
 	}
 	r.frames(ctx, resp, rec)
-	// kube-apiserver ends a watch when its time is over, also within its initial events. So a
-	// watch that began to tell only then has not ended in good order.
-	if rec.silentFor(r.start) > time.Duration(seconds)*time.Second-beginningTime {
-		rec.watch.Ended = false
-	}
+	rec.late = rec.silentFor(r.start) > time.Duration(seconds)*time.Second-beginningTime
 	return rec
 }
 

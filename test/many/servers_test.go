@@ -23,7 +23,7 @@ import (
 
 // knowing are the flags of servers that know each other.
 func knowing(interval time.Duration) []string {
-	return []string{"--server-leases=true", "--cache-check-interval=" + interval.String()}
+	return []string{"--server-leases=true", "--rebalance-watches=10", "--cache-check-interval=" + interval.String()}
 }
 
 // startOther starts a server that has the authority of another one, so that clients of
