@@ -23,11 +23,18 @@ type watchSet struct {
 }
 
 func (e *watchSet) add(s *wakeSignal) {
+	if e.insert(s) {
+		s.leaveConnection()
+	}
+}
+
+// insert reports whether the watch has to leave at once.
+func (e *watchSet) insert(s *wakeSignal) (leaves bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.mu.over {
 		s.end()
-		return
+		return false
 	}
 	if e.mu.watches == nil {
 		e.mu.watches = map[*wakeSignal]struct{}{}
@@ -36,9 +43,7 @@ func (e *watchSet) add(s *wakeSignal) {
 	if s.goAway != nil {
 		e.mu.movable++
 	}
-	if e.mu.leaving {
-		s.leave()
-	}
+	return e.mu.leaving
 }
 
 func (e *watchSet) remove(s *wakeSignal) {
