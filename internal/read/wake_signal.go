@@ -35,10 +35,6 @@ func (s *wakeSignal) leaveConnection() {
 	if s.goAway != nil {
 		s.goAway()
 	}
-	s.leave()
-}
-
-func (s *wakeSignal) leave() {
 	s.leaving.Store(true)
 	s.setDue()
 }
