@@ -39,6 +39,7 @@ run() {
 }
 finish() {
   trap - EXIT INT TERM
+  trap '' USR1
   # Servers need etcd until they have ended.
   for group in "$pids" "$etcd_pids"; do
     for pid in $group; do kill "$pid" 2>/dev/null || true; done
@@ -48,6 +49,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
+trap 'exit 1' USR1 # a server cannot run
 
 for n in 1 2 3; do
   run "etcd-$n" "$etcd" --name="etcd-$n" --data-dir="$dir/etcd-$n" \
@@ -60,14 +62,25 @@ for n in 1 2 3; do
 done
 etcd_pids=$pids pids=
 
-# serve N runs a server, again whenever it ends.
+# serve N runs a server, again whenever it ends. If it fails within 10 s five times in a row,
+# all ends.
 serve() {
+  failures=0
   trap 'kill "$child" 2>/dev/null; wait "$child"; exit' TERM
   while :; do
     serve_once "$1" >>"$dir/server-$1.log" 2>&1 &
     child=$!
     echo $child >"$dir/server-$1.pid"
-    wait "$child" || true
+    began=$(date +%s) code=0
+    wait "$child" || code=$?
+    failures=$((failures + 1))
+    if [ $code -eq 0 ] || [ $(($(date +%s) - began)) -ge 10 ]; then failures=0; fi
+    if [ $failures -ge 5 ]; then
+      echo "server $1 failed at once, $failures times in a row: see the end of $dir/server-$1.log" >&2
+      kill -USR1 $$
+      exit 1
+    fi
+    sleep 1
   done
 }
 serve_once() {

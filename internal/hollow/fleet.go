@@ -3,6 +3,7 @@ package hollow
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -53,8 +54,8 @@ type fleet struct {
 	}
 }
 
-// Run runs hollow nodes until the context or the duration ends. The report is nil if
-// nothing was run.
+// Run runs hollow nodes until the context or the duration ends. The report is nil if there
+// is an error.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -85,7 +86,11 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		}
 	}
 	f.started = time.Now()
-	return f.run(), nil
+	report := f.run()
+	if err := context.Cause(f.ctx); errors.Is(err, errForeignNode) {
+		return nil, err
+	}
+	return report, nil
 }
 
 func (f *fleet) loadProfiles() error {
@@ -250,7 +255,7 @@ func (f *fleet) noteUnserved(resource string) {
 func (f *fleet) stop() {
 	f.goroutines.Wait()
 	f.mu.Lock()
-	nodes, instances := f.mu.nodes, f.mu.instances
+	nodes, instances := slices.Clone(f.mu.nodes), slices.Clone(f.mu.instances)
 	f.mu.Unlock()
 	for _, n := range nodes {
 		n.stop()
@@ -259,7 +264,7 @@ func (f *fleet) stop() {
 		i.stop()
 	}
 	f.mu.Lock()
-	clients := f.mu.clients
+	clients := slices.Clone(f.mu.clients)
 	f.mu.Unlock()
 	var closing sync.WaitGroup
 	for _, c := range clients {

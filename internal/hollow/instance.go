@@ -43,6 +43,7 @@ type instance struct {
 		restart    *time.Timer
 		stopped    bool
 	}
+	restarts sync.WaitGroup // in progress; none begins once stopped is set
 }
 
 // newInstance makes an instance that does nothing yet. number tells it from all others.
@@ -95,12 +96,15 @@ func (i *instance) start(sink podSink) {
 // restart does what a new process does: it knows nothing, and connects anew.
 func (i *instance) restart(sink podSink) {
 	i.mu.Lock()
-	before, stopped := i.mu.reflectors, i.mu.stopped
-	i.mu.reflectors = nil
-	i.mu.Unlock()
-	if stopped {
+	if i.mu.stopped {
+		i.mu.Unlock()
 		return
 	}
+	i.restarts.Add(1)
+	defer i.restarts.Done()
+	before := i.mu.reflectors
+	i.mu.reflectors = nil
+	i.mu.Unlock()
 	for _, r := range before {
 		r.stop()
 	}
@@ -110,7 +114,7 @@ func (i *instance) restart(sink podSink) {
 	i.start(sink)
 }
 
-// stop ends all reads for good.
+// stop ends all reads for good, and returns when no restart is in progress.
 func (i *instance) stop() {
 	i.mu.Lock()
 	i.mu.stopped = true
@@ -122,6 +126,7 @@ func (i *instance) stop() {
 	for _, r := range reflectors {
 		r.stop()
 	}
+	i.restarts.Wait()
 }
 
 // call sends a request that is no read of a profile, and counts it.

@@ -3,6 +3,7 @@ package hollow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -195,7 +196,11 @@ func (n *node) stop() {
 	n.work.Wait()
 }
 
-// register makes the Node, or finds the one of an earlier run.
+// errForeignNode ends a run that meets a node which is not its own.
+var errForeignNode = errors.New("belongs to somebody else")
+
+// register makes the Node, or finds the one of an earlier run. A node without the run's label
+// may be a real one: the run ends, for it would take the node over.
 func (n *node) register(ctx context.Context) bool {
 	body, err := encodeProtobuf("v1", "Node", n.object())
 	if err != nil {
@@ -206,7 +211,8 @@ func (n *node) register(ctx context.Context) bool {
 	if err != nil || !answer.OK() && answer.Status != 409 {
 		return false
 	}
-	if !answer.OK() {
+	exists := !answer.OK()
+	if exists {
 		answer, err = n.kubelet.call(ctx, n.fleet.writes.getNode, &wire.Request{Method: "GET", URI: "/api/v1/nodes/" + n.name, Accept: acceptProtobuf})
 		if err != nil || !answer.OK() {
 			return false
@@ -215,6 +221,11 @@ func (n *node) register(ctx context.Context) bool {
 	var made corev1.Node
 	if err := made.Unmarshal(wire.Unwrap(answer.Body)); err != nil {
 		n.fleet.writes.register.failed("a node that cannot be read")
+		return false
+	}
+	if name := n.fleet.cfg.Name; exists && made.Labels[Label] != name {
+		n.fleet.cancel(fmt.Errorf("node %s %w, as it has no label %s=%s: choose another --name, and remove what this run has made with --delete --name=%s",
+			n.name, errForeignNode, Label, name, name))
 		return false
 	}
 	n.mu.Lock()

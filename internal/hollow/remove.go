@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
@@ -25,6 +26,7 @@ const (
 // remover removes what runs of one name have left.
 type remover struct {
 	cfg    Config
+	admin  kubernetes.Interface // for pods, of which more than metadata is needed
 	client metadata.Interface
 	log    *progress
 	count  atomic.Int64
@@ -73,7 +75,7 @@ func remove(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w: check the kubeconfig", err)
 	}
-	r := &remover{cfg: cfg, client: client, log: newProgress(&cfg)}
+	r := &remover{cfg: cfg, admin: admin, client: client, log: newProgress(&cfg)}
 	shown, stop := context.WithCancel(ctx)
 	var showing sync.WaitGroup
 	showing.Go(func() {
@@ -94,7 +96,7 @@ func (r *remover) run(ctx context.Context) error {
 		return err
 	}
 	for _, resource := range labelledResources() {
-		objects, err := r.list(ctx, resource, metav1.ListOptions{LabelSelector: Label + "=" + r.cfg.Name})
+		objects, err := r.list(ctx, resource)
 		if err == nil {
 			err = r.removeAll(ctx, resource, objects)
 		}
@@ -107,7 +109,7 @@ func (r *remover) run(ctx context.Context) error {
 
 // removePodsOfNodes removes the pods that others have placed on the run's nodes.
 func (r *remover) removePodsOfNodes(ctx context.Context) error {
-	nodes, err := r.list(ctx, nodesResource, metav1.ListOptions{LabelSelector: Label + "=" + r.cfg.Name})
+	nodes, err := r.list(ctx, nodesResource)
 	if err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func (r *remover) removePodsOfNodes(ctx context.Context) error {
 	group.SetLimit(removers)
 	for _, node := range nodes {
 		group.Go(func() error {
-			pods, err := r.list(ctx, podsResource, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node.name})
+			pods, err := r.podsOf(ctx, node.name)
 			for i := 0; err == nil && i < len(pods); i++ {
 				err = r.removeOne(ctx, podsResource, pods[i])
 			}
@@ -125,10 +127,31 @@ func (r *remover) removePodsOfNodes(ctx context.Context) error {
 	return group.Wait()
 }
 
-// list finds objects, in pages.
-func (r *remover) list(ctx context.Context, resource schema.GroupVersionResource, opts metav1.ListOptions) ([]removedObject, error) {
+// podsOf finds the pods of a node, in pages.
+func (r *remover) podsOf(ctx context.Context, node string) ([]removedObject, error) {
+	var pods []removedObject
+	opts := metav1.ListOptions{FieldSelector: "spec.nodeName=" + node, Limit: removePage}
+	for {
+		page, err := r.admin.CoreV1().Pods(metav1.NamespaceAll).List(ctx, opts)
+		if err != nil {
+			return nil, fmt.Errorf("list pods of node %s: %w", node, err)
+		}
+		for i := range page.Items {
+			// A server that ignores selectors must not make a removal remove more.
+			if pod := &page.Items[i]; pod.Spec.NodeName == node {
+				pods = append(pods, removedObject{pod.Namespace, pod.Name, pod.UID})
+			}
+		}
+		if opts.Continue = page.Continue; opts.Continue == "" {
+			return pods, nil
+		}
+	}
+}
+
+// list finds the objects with the run's label, in pages.
+func (r *remover) list(ctx context.Context, resource schema.GroupVersionResource) ([]removedObject, error) {
 	var all []removedObject
-	opts.Limit = removePage
+	opts := metav1.ListOptions{LabelSelector: Label + "=" + r.cfg.Name, Limit: removePage}
 	for {
 		page, err := r.client.Resource(resource).List(ctx, opts)
 		if err != nil {
@@ -137,10 +160,9 @@ func (r *remover) list(ctx context.Context, resource schema.GroupVersionResource
 		for i := range page.Items {
 			item := &page.Items[i]
 			// A server that ignores selectors must not make a removal remove more.
-			if opts.LabelSelector != "" && item.Labels[Label] != r.cfg.Name {
-				continue
+			if item.Labels[Label] == r.cfg.Name {
+				all = append(all, removedObject{item.Namespace, item.Name, item.UID})
 			}
-			all = append(all, removedObject{item.Namespace, item.Name, item.UID})
 		}
 		if opts.Continue = page.Continue; opts.Continue == "" {
 			return all, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -58,10 +59,15 @@ func (a *scriptedAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.Contains(path, "/leases") && r.Method == http.MethodGet:
 		w.WriteHeader(http.StatusNotFound)
 	case strings.Contains(path, "/leases"):
-		raw, _ := (&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}).Marshal()
-		body, _ := (&runtime.Unknown{Raw: raw}).Marshal()
-		_, _ = w.Write(append([]byte("k8s\x00"), body...))
+		writeProtobuf(w, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}})
 	}
+}
+
+// writeProtobuf writes an object in Kubernetes' envelope.
+func writeProtobuf(w io.Writer, object interface{ Marshal() ([]byte, error) }) {
+	raw, _ := object.Marshal()
+	body, _ := (&runtime.Unknown{Raw: raw}).Marshal()
+	_, _ = w.Write(append([]byte("k8s\x00"), body...))
 }
 
 // answer answers the next step. A request behind the last one is only noted.
@@ -89,28 +95,41 @@ func (a *scriptedAPI) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// run runs a node and an agent with one read until the script is over.
-func run(t *testing.T, read string, steps []step) (*hollow.Report, []string) {
+// profiles makes a directory with the profiles of a kubelet and of an agent "scripted".
+func profiles(t *testing.T, scripted string) (dir string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir = t.TempDir()
 	for name, text := range map[string]string{
-		"kubelet":  "agents: [{name: kubelet, reads: [{resource: v1/pods, ownPods: true, mode: watch-list}]}]",
-		"scripted": "agents: [{name: scripted, per: cluster, backoff: {first: 1ms, longest: 2ms}, reads: [{resource: v1/configmaps, " + read + "}]}]",
+		"kubelet": "agents: [{name: kubelet, reads: [{resource: v1/pods, ownPods: true, mode: watch-list}]}]", "scripted": scripted,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ctx, done := context.WithTimeout(t.Context(), patience)
-	defer done()
-	api := &scriptedAPI{steps: steps, done: done}
+	return dir
+}
+
+// serve serves an API until the test ends.
+func serve(t *testing.T, api http.Handler) *rest.Config {
+	t.Helper()
 	web := httptest.NewUnstartedServer(api)
 	web.EnableHTTP2 = true
 	web.StartTLS()
-	defer web.Close()
+	t.Cleanup(web.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})
+	return &rest.Config{Host: web.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}
+}
+
+// run runs a node and an agent with one read until the script is over.
+func run(t *testing.T, read string, steps []step) (*hollow.Report, []string) {
+	t.Helper()
+	dir := profiles(t, "agents: [{name: scripted, per: cluster, backoff: {first: 1ms, longest: 2ms}, reads: [{resource: v1/configmaps, "+read+"}]}]")
+	ctx, done := context.WithTimeout(t.Context(), patience)
+	defer done()
+	api := &scriptedAPI{steps: steps, done: done}
 	report, err := hollow.Run(ctx, hollow.Config{
 		Name: "t", Nodes: 1, Agents: []string{"scripted"}, Profiles: dir, Namespace: "default", Start: hollow.StartStorm,
-		REST: &rest.Config{Host: web.URL, TLSClientConfig: rest.TLSClientConfig{CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})}},
+		REST: serve(t, api),
 	})
 	if err != nil {
 		t.Fatal(err)

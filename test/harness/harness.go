@@ -58,6 +58,7 @@ func Main(m *testing.M) {
 	if !given {
 		_ = flag.Set(parallelFlag, strconv.Itoa(parallelTests)) // package testing has the flag
 	}
+	removeAbandoned()
 	os.Exit(m.Run())
 }
 
@@ -198,10 +199,13 @@ func FreePort(tb testing.TB) int {
 	return 0
 }
 
+// tempPrefix begins the names of temporary directories. The id of the test process follows.
+const tempPrefix = "mr"
+
 // ShortTempDir makes a temporary directory whose name leaves room for unix sockets.
 func ShortTempDir(tb testing.TB) string {
 	tb.Helper()
-	dir, err := os.MkdirTemp(tempRoot(), "mr")
+	dir, err := os.MkdirTemp(tempRoot(), tempPrefix+strconv.Itoa(os.Getpid())+"-")
 	if err != nil {
 		tb.Fatalf("make temporary directory: %v", err)
 	}

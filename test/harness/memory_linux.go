@@ -1,7 +1,13 @@
 package harness
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,5 +27,52 @@ func tempRoot() string {
 	if os.Getenv("TMPDIR") != "" || unix.Statfs(memoryDir, &fs) != nil || int64(fs.Bavail)*fs.Bsize < memoryNeeded {
 		return ""
 	}
+	// What is free of the file system is its quota: the memory may be in use.
+	if availableMemory() < memoryNeeded {
+		return ""
+	}
 	return memoryDir
+}
+
+// availableMemory returns the kernel's estimate of what programs may take, in bytes, and 0 if
+// it gives none.
+func availableMemory() int64 {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "MemAvailable:" {
+			kibibytes, _ := strconv.ParseInt(fields[1], 10, 64)
+			return kibibytes << 10
+		}
+	}
+	return 0
+}
+
+// ownedName matches the names that ShortTempDir gives.
+var ownedName = regexp.MustCompile("^" + tempPrefix + `(\d+)-`)
+
+// removeAbandoned removes what test processes have left in memory that ended without their
+// cleanups: by SIGKILL, or by the panic of a timeout. It leaves other users' alone.
+func removeAbandoned() {
+	entries, err := os.ReadDir(memoryDir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		name := ownedName.FindStringSubmatch(e.Name())
+		if name == nil || !e.IsDir() {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue
+		}
+		pid, err := strconv.Atoi(name[1])
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if err == nil && ok && int(stat.Uid) == os.Getuid() && errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			_ = os.RemoveAll(filepath.Join(memoryDir, e.Name()))
+		}
+	}
 }
