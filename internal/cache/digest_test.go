@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/millrace/millrace/internal/cache"
 )
@@ -91,6 +93,34 @@ func TestDigestOfRevisionsThatAreNotHeld(t *testing.T) {
 	}
 	if _, err := cache.ParseDigest("x"); err == nil {
 		t.Error("x is a digest")
+	}
+}
+
+// TestDigestAroundADefinitionThatGoes asks for revisions at which a resource had objects that
+// was released since, with its log, and then perhaps registered again.
+func TestDigestAroundADefinitionThatGoes(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{false, true} {
+		clock := testingclock.NewFakePassiveClock(time.Unix(1000, 0))
+		c := newCache(cache.Config{Clock: clock})
+		r := c.Register(cache.Spec{Prefix: pods})
+		load(t, c, 10)
+		c.Apply(t.Context(), apply(put(pods+"a", "1", 11)))
+		c.Apply(t.Context(), apply(remove(pods+"a", 12)))
+		c.Release(r)
+		if again {
+			c.Register(cache.Spec{Prefix: pods})
+		}
+		for range 2 {
+			if d, err := c.DigestAt(11); !errors.Is(err, cache.ErrExpired) {
+				t.Errorf("registered again %v: while there was an object: %v (%v)", again, d, err)
+			}
+			if d, err := c.DigestAt(12); err != nil || d != (cache.Digest{}) {
+				t.Errorf("registered again %v: behind it: %v (%v)", again, d, err)
+			}
+			clock.SetTime(clock.Now().Add(time.Hour))
+			c.Expire() // forgets the release
+		}
 	}
 }
 

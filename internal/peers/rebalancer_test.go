@@ -12,12 +12,14 @@ func TestWatchesSpread(t *testing.T) {
 	for _, watches := range [][]int{{1000, 1000, 0}, {2000, 0, 0}, {300, 290, 10}, {20_000, 19_000, 0}} {
 		source := rand.New(rand.NewPCG(1, 2))
 		servers := make([]Rebalancer, len(watches))
-		total, rounds := 0, 0
+		total, rounds, idle := 0, 0, 0
 		for i, n := range watches {
 			servers[i].Above = 10
 			total += n
 		}
-		for ; rounds < 30; rounds++ {
+		// Three servers may be restarted within a window, and one has half of its watches to
+		// give away in it.
+		for ; rounds < 400; rounds++ {
 			members := make([]Member, len(watches))
 			for i, n := range watches {
 				members[i] = Member{Ready: true, Watches: n}
@@ -32,7 +34,10 @@ func TestWatchesSpread(t *testing.T) {
 					watches[source.IntN(len(watches))]++
 				}
 			}
-			if moved == 0 && rounds > 0 {
+			if idle++; moved > 0 {
+				idle = 0
+			}
+			if idle == defaultWindow+1 {
 				break
 			}
 		}
@@ -41,7 +46,7 @@ func TestWatchesSpread(t *testing.T) {
 				t.Errorf("after %d rounds: %v", rounds, watches)
 			}
 		}
-		if rounds == 30 {
+		if rounds == 400 {
 			t.Errorf("watches still move: %v", watches)
 		}
 	}
@@ -61,6 +66,42 @@ func TestWithoutBalancer(t *testing.T) {
 	if sending == 0 || sending > 15 {
 		t.Errorf("%d of 360 rounds sent watches away", sending)
 	}
+}
+
+// TestExcessThatComesAndGoes has a forged Lease in every other round, or many of them in each.
+// Pauses must hold, and the server must not lose more than half of its watches in a window.
+func TestExcessThatComesAndGoes(t *testing.T) {
+	t.Parallel()
+	r := Rebalancer{Above: 10}
+	sending := 0
+	for round := range 360 {
+		var others []Member
+		if round%2 == 0 {
+			others = []Member{{Ready: true}}
+		}
+		if r.Excess(Member{Watches: 1000}, others) > 0 {
+			sending++
+		}
+	}
+	if sending == 0 || sending > 60 {
+		t.Errorf("%d of 360 rounds sent watches away", sending)
+	}
+	r = Rebalancer{Above: 10, Window: 10}
+	watches := 1000
+	for range 10 {
+		watches -= r.Excess(Member{Watches: watches}, make99())
+	}
+	if watches != 500 {
+		t.Errorf("%d of 1,000 watches are left, want half", watches)
+	}
+}
+
+func make99() []Member {
+	all := make([]Member, 99)
+	for i := range all {
+		all[i].Ready = true
+	}
+	return all
 }
 
 // TestNothingIsSent has nowhere to send watches to, or no reason.
