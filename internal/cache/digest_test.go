@@ -166,6 +166,27 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestUnclaimedRanges walks over the keys that lie between registered resources, one of which
+// is inside another.
+func TestUnclaimedRanges(t *testing.T) {
+	t.Parallel()
+	c := newCache(cache.Config{})
+	for _, prefix := range []string{pods, pods + "inner/", "/registry/zoo/"} {
+		c.Register(cache.Spec{Prefix: prefix})
+	}
+	load(t, c, 10, object("/registry/a", "1", 1), object("/registry/b", "1", 2), object("/registry/c", "1", 3), object(pods+"a", "1", 4), object(pods+"inner/a", "1", 5), object("/registry/zoo/a", "1", 6))
+	var found []cache.KeyRange
+	for from, last := "", false; !last; {
+		var keys cache.KeyRange
+		keys, last = c.NextUnclaimedRange("/registry/", from, 2)
+		found, from = append(found, keys), keys.End
+	}
+	want := []cache.KeyRange{{From: "/registry/", End: "/registry/c"}, {From: "/registry/c", End: pods}, {From: "/registry/pods0", End: "/registry/zoo/"}, {From: "/registry/zoo0", End: "/registry0"}}
+	if !slices.Equal(found, want) {
+		t.Errorf("got %q, want %q", found, want)
+	}
+}
+
 func kvs(all ...*mvccpb.KeyValue) []*mvccpb.KeyValue { return all }
 
 // TestReload replaces the objects of a resource whose cache has gone wrong, with a write on

@@ -79,13 +79,13 @@ type Directory struct {
 	// failed says that the last round failed, so that a failure is logged once.
 	failed bool
 	// seen has what is known of the Leases of others, by name.
-	seen map[string]sighting
+	seen map[string]leaseAge
 }
 
-// sighting is what a server knows about the Lease of another one by its own clock. Clocks of
+// leaseAge is what a server knows about the Lease of another one by its own clock. Clocks of
 // servers differ, so that what a Lease says about time says little; Kubernetes' leader
 // election goes by the same rule.
-type sighting struct {
+type leaseAge struct {
 	resourceVersion string
 	// changedAt is when the Lease was first seen with this resource version.
 	changedAt time.Time
@@ -98,7 +98,7 @@ func New(cfg Config) *Directory {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Directory{cfg: cfg, seen: map[string]sighting{}}
+	return &Directory{cfg: cfg, seen: map[string]leaseAge{}}
 }
 
 // Run writes and reads until the context ends, and then deletes the server's Lease.
@@ -191,7 +191,7 @@ func (d *Directory) read(ctx context.Context) (others []Member, err error) {
 // that are gone for long. A Lease that is seen for the first time may be that of a server that
 // is gone, so it counts once it is renewed.
 func (d *Directory) judge(leases []coordinationv1.Lease, now time.Time) (others []Member, dead []*coordinationv1.Lease) {
-	seen := make(map[string]sighting, len(leases))
+	seen := make(map[string]leaseAge, len(leases))
 	for i := range leases {
 		lease := &leases[i]
 		if lease.Name == d.cfg.Name {
@@ -199,7 +199,7 @@ func (d *Directory) judge(leases []coordinationv1.Lease, now time.Time) (others 
 		}
 		last, known := d.seen[lease.Name]
 		if !known || last.resourceVersion != lease.ResourceVersion {
-			last = sighting{resourceVersion: lease.ResourceVersion, changedAt: now, renewed: known}
+			last = leaseAge{resourceVersion: lease.ResourceVersion, changedAt: now, renewed: known}
 		}
 		seen[lease.Name] = last
 		age := now.Sub(last.changedAt)

@@ -15,9 +15,10 @@ type Rebalancer struct {
 	// Above is how many percent above its share a server may be. 0 never sends any.
 	Above int
 
-	// Window is the number of rounds in which at most half of the server's watches are sent.
-	// Zero means 60, which is 10 minutes with the default interval. Leases may be forged, so
-	// what they say must not move everything.
+	// Window is the number of rounds in which no more watches are sent than the server has had
+	// in one of them. Zero means 60, which is 10 minutes with the default interval. Leases may
+	// be forged, and must not move everything again and again. A server with all watches of
+	// many needs nearly that much, since a balancer brings some back.
 	Window int
 
 	// rounds are the last rounds, Window at most.
@@ -91,7 +92,7 @@ func (r *Rebalancer) allowed(watches int) int {
 	for _, round := range r.rounds[max(0, len(r.rounds)+1-cmp.Or(r.Window, defaultWindow)):] {
 		most, sent = max(most, round.watches), sent+round.sent
 	}
-	return max(0, most/2-sent)
+	return max(0, most-sent)
 }
 
 // share is the number of watches that each server would have if all had as many. It returns

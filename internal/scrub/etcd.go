@@ -19,15 +19,13 @@ type pass struct {
 	prefix, from string
 }
 
-// next returns the resource of the next page: the one of the place, or the one behind it.
+// next returns the resource of the next page, of at least one: that of the place, or the one
+// behind it.
 func (p *pass) next(all []*cache.Resource) *cache.Resource {
 	slices.SortFunc(all, func(a, b *cache.Resource) int { return strings.Compare(a.Prefix(), b.Prefix()) })
 	i, found := slices.BinarySearchFunc(all, p.prefix, func(r *cache.Resource, prefix string) int { return strings.Compare(r.Prefix(), prefix) })
 	if i == len(all) {
 		i, found = 0, false
-	}
-	if len(all) == 0 {
-		return nil
 	}
 	if !found {
 		p.prefix, p.from = all[i].Prefix(), ""
@@ -37,8 +35,8 @@ func (p *pass) next(all []*cache.Resource) *cache.Resource {
 
 // pagePause is the time between two turns of the pass.
 func (s *Scrubber) pagePause() time.Duration {
-	all := s.cfg.Cache.Resources()
-	turns := 1 + len(all)/turnRequests
+	all := s.all()
+	turns := 1 + 2*len(all)/turnRequests // keys of no resource lie between those of two
 	for _, r := range all {
 		turns += r.Snapshot().Len() / pageObjects
 	}
@@ -48,13 +46,13 @@ func (s *Scrubber) pagePause() time.Duration {
 // compareTurn compares the next pages of the pass, with values: one page of a large
 // resource, or small resources that have no more objects together.
 func (s *Scrubber) compareTurn(ctx context.Context, p *pass) {
-	for requests, left := 0, pageObjects; requests < min(turnRequests, len(s.cfg.Cache.Resources())) && left > 0; requests++ {
+	for requests, left := 0, pageObjects; requests < min(turnRequests, 2*len(s.all())) && left > 0; requests++ {
 		compared, ok := s.comparePage(ctx, p)
 		if !ok {
 			return
 		}
 		left -= compared
-		if next := p.next(s.cfg.Cache.Resources()); next == nil || next.Snapshot().Len() > left {
+		if next := p.next(s.all()); next.Prefix() != "" && next.Snapshot().Len() > left {
 			return
 		}
 	}
@@ -63,10 +61,7 @@ func (s *Scrubber) compareTurn(ctx context.Context, p *pass) {
 // comparePage compares the next page of the pass, and returns the number of its objects. It
 // returns false if etcd does not answer, or if the page differs.
 func (s *Scrubber) comparePage(ctx context.Context, p *pass) (objects int, ok bool) {
-	r := p.next(s.cfg.Cache.Resources())
-	if r == nil {
-		return 0, false
-	}
+	r := p.next(s.all())
 	page := page{from: p.from, values: true}
 	found, err := s.confirm(ctx, r, &page)
 	if err != nil && !errors.Is(err, cache.ErrExpired) {
@@ -138,14 +133,18 @@ type page struct {
 func (s *Scrubber) read(ctx context.Context, r *cache.Resource, p *page) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
-	p.keys, p.last = r.NextRange(p.from, pageObjects)
+	if r.Prefix() == "" {
+		p.keys, p.last = s.cfg.Cache.NextUnclaimedRange(s.cfg.Prefix, p.from, pageObjects)
+	} else {
+		p.keys, p.last = r.NextRange(p.from, pageObjects)
+	}
 	options := []clientv3.OpOption{clientv3.WithRange(p.keys.End), clientv3.WithLimit(2 * pageObjects), clientv3.WithRev(p.revision)}
 	if !p.values {
 		options = append(options, clientv3.WithKeysOnly())
 	}
 	resp, err := s.cfg.Client.Get(ctx, p.keys.From, options...)
 	if err != nil {
-		return nil, fmt.Errorf("read keys of %s: %w", r.GroupResource(), err)
+		return nil, fmt.Errorf("read keys of %s: %w", nameOf(r), err)
 	}
 	p.objects = len(resp.Kvs)
 	if resp.More {

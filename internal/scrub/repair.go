@@ -33,7 +33,7 @@ const (
 //
 // A resource that was given up is only counted until its pause is over.
 func (s *Scrubber) repair(ctx context.Context, r *cache.Resource, found []cache.Difference, values bool) {
-	gr := r.GroupResource()
+	gr := nameOf(r)
 	s.cfg.Metrics.mismatches.WithLabelValues(gr.Group, gr.Resource).Inc()
 	if s.isGivenUp(r, time.Now()) {
 		return

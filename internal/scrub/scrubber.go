@@ -12,6 +12,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/millrace/millrace/internal/cache"
 )
@@ -23,6 +24,8 @@ type Config struct {
 	// Cache is what is checked, and Consistent says how new it is. They must not be nil.
 	Cache      *cache.Cache
 	Consistent *cache.Consistent
+	// Prefix is that of all keys of the cache. It must not be empty.
+	Prefix string
 	// OthersReady reports whether another server is known that clients can go to. While
 	// there is none, Check does not fail. Nil means that none is known ever.
 	OthersReady func() bool
@@ -124,7 +127,7 @@ func (s *Scrubber) Wrong() error {
 func (s *Scrubber) setWrong(r *cache.Resource, wrong bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if name := r.GroupResource().String(); wrong {
+	if name := nameOf(r).String(); wrong {
 		s.mu.wrong[name] = true
 	} else {
 		delete(s.mu.wrong, name)
@@ -216,7 +219,7 @@ func (s *Scrubber) walk(ctx context.Context) (took time.Duration) {
 		// digest is wrong as well.
 		found, err := s.compareResource(ctx, r, false)
 		if err != nil {
-			s.cfg.Logger.Warn("Could not compare objects with etcd", "resource", r.GroupResource().String(), "err", err)
+			s.cfg.Logger.Warn("Could not compare objects with etcd", "resource", nameOf(r).String(), "err", err)
 		}
 		s.repair(ctx, r, found, false)
 	}
@@ -236,7 +239,7 @@ func (s *Scrubber) compareAll(ctx context.Context) {
 			left++
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, cache.ErrExpired) {
-			s.cfg.Logger.Warn("Could not compare objects with etcd", "resource", r.GroupResource().String(), "err", err)
+			s.cfg.Logger.Warn("Could not compare objects with etcd", "resource", nameOf(r).String(), "err", err)
 		}
 		if len(found) > 0 {
 			wrong++
@@ -252,9 +255,22 @@ func (s *Scrubber) compareAll(ctx context.Context) {
 	}
 }
 
+// all returns all resources, and the keys of none as one more.
+func (s *Scrubber) all() []*cache.Resource {
+	return append(s.cfg.Cache.Resources(), s.cfg.Cache.UnclaimedKeys())
+}
+
+// nameOf names a resource in logs and metrics.
+func nameOf(r *cache.Resource) schema.GroupResource {
+	if r.Prefix() == "" {
+		return schema.GroupResource{Resource: "unclaimed"}
+	}
+	return r.GroupResource()
+}
+
 // resources returns all resources, the smallest first, so that a fault is found soon.
 func (s *Scrubber) resources() []*cache.Resource {
-	all := s.cfg.Cache.Resources()
+	all := s.all()
 	sizes := make(map[*cache.Resource]int, len(all))
 	for _, r := range all {
 		sizes[r] = r.Snapshot().Len()

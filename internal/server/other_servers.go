@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/peers"
 	"github.com/millrace/millrace/internal/scrub"
+	"github.com/millrace/millrace/internal/storage"
 )
 
 const (
@@ -81,7 +82,7 @@ func (b *backends) newScrubberLocked(opened *backend) (*scrub.Scrubber, error) {
 		}
 	}
 	return scrub.New(scrub.Config{
-		Client: opened.Client.KV, Cache: opened.Cache, Consistent: opened.Consistent, OthersReady: b.othersReady,
+		Client: opened.Client.KV, Cache: opened.Cache, Consistent: opened.Consistent, Prefix: storage.EtcdPrefix(b.prefix, ""), OthersReady: b.othersReady,
 		Interval: b.checkInterval, Metrics: b.mu.scrubMetrics, Logger: b.logger,
 	}), nil
 }
