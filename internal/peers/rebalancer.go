@@ -65,7 +65,6 @@ func (r *Rebalancer) excess(self Member, others []Member) int {
 	}
 	share, ok := share(self, others)
 	if r.Above <= 0 || !ok || self.Watches <= share+max(minExcess, share*r.Above/100) {
-		r.pause = max(0, r.pause-1)
 		return 0
 	}
 	return min((self.Watches-share+1)/2, maxSent, r.allowed(self.Watches))

@@ -79,7 +79,7 @@ func TestExcessThatComesAndGoes(t *testing.T) {
 			sending++
 		}
 	}
-	if sending == 0 || sending > 60 {
+	if sending == 0 || sending > 15 {
 		t.Errorf("%d of 360 rounds sent watches away", sending)
 	}
 	r = Rebalancer{Above: 10, Window: 50}

@@ -325,6 +325,21 @@ func TestAlone(t *testing.T) {
 	}
 }
 
+// TestSmallResourcesShareATurn has many empty resources. Each must not take a pause of its own.
+func TestSmallResourcesShareATurn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	for i := range 200 {
+		b.cache.Register(cache.Spec{Prefix: fmt.Sprintf("/registry/empty/%d/", i)})
+	}
+	b.run(t)
+	began := time.Now()
+	b.until(t, "all are compared", func() bool { return b.values.Load() > 400 })
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("400 ranges took %v", took)
+	}
+}
+
 // TestManyPeersThatDiffer has many servers tell another digest. The keys are compared once.
 func TestManyPeersThatDiffer(t *testing.T) {
 	t.Parallel()
