@@ -96,6 +96,8 @@ type Cache struct {
 	mu struct {
 		sync.RWMutex
 		resources map[string]*Resource
+		// prefixes are the keys of resources in their order, nil until they are asked for.
+		prefixes []string
 	}
 }
 

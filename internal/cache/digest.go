@@ -65,8 +65,12 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// maxDigestUndo is the largest number of events that are undone for a digest. They take 50
-// ms (docs/bench/cache.md).
+// DigestAlgorithm is the number of the way in which digests are computed. It changes with
+// objectDigest, so that servers do not compare what cannot be equal.
+const DigestAlgorithm = 1
+
+// maxDigestUndo is the largest number of events, of all resources together, that are undone
+// for a digest. They take 50 ms (docs/bench/cache.md).
 const maxDigestUndo = 100_000
 
 // digestUndo is the digest of a resource, and the later events that have to be undone.
@@ -77,14 +81,11 @@ type digestUndo struct {
 }
 
 // digestUndo returns the newest digest, and the events behind a revision that the cache has
-// reached. ErrExpired says that these are incomplete or too many.
-func (r *Resource) digestUndo(revision int64) (u digestUndo, err error) {
+// reached. ErrExpired says that these are incomplete or more than some. The log is asked even
+// if there is no later change: the resource may have begun after the revision.
+func (r *Resource) digestUndo(revision int64, most int) (u digestUndo, err error) {
 	u.prefix = r.spec.Prefix
-	if now := r.state.Load(); now.revision <= revision {
-		u.digest = now.digest
-		return u, nil
-	}
-	u.events, err = r.log.eventsAfter(revision, maxDigestUndo, func() { u.digest = r.state.Load().digest })
+	u.events, err = r.log.eventsAfter(revision, most, func() { u.digest = r.state.Load().digest })
 	return u, err
 }
 
@@ -121,13 +122,20 @@ func (c *Cache) digestUndoLocked(revision int64) ([]digestUndo, error) {
 	if !c.loaded.Load() || revision > c.write.applied {
 		return nil, ErrNotReached
 	}
+	// The events of a resource that was released went with it.
+	for _, released := range c.write.released {
+		if released.revision > revision {
+			return nil, ErrExpired
+		}
+	}
 	all := append(c.Resources(), c.unclaimed)
-	undo := make([]digestUndo, len(all))
+	undo, left := make([]digestUndo, len(all)), maxDigestUndo
 	for i, r := range all {
 		var err error
-		if undo[i], err = r.digestUndo(revision); err != nil {
+		if undo[i], err = r.digestUndo(revision, left); err != nil {
 			return nil, err
 		}
+		left -= len(undo[i].events)
 	}
 	return undo, nil
 }
@@ -138,9 +146,6 @@ func sumUndone(undo []digestUndo) (sum Digest) {
 	}
 	return sum
 }
-
-// Digest returns the digest of the resource's newest state.
-func (r *Resource) Digest() Digest { return r.state.Load().digest }
 
 // HoldsDigest reports whether the objects of the newest state are those that its digest
 // stands for. It visits all of them, and takes no lock.

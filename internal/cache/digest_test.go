@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/millrace/millrace/internal/cache"
 )
@@ -94,6 +96,34 @@ func TestDigestOfRevisionsThatAreNotHeld(t *testing.T) {
 	}
 }
 
+// TestDigestAroundADefinitionThatGoes asks for revisions at which a resource had objects that
+// was released since, with its log, and then perhaps registered again.
+func TestDigestAroundADefinitionThatGoes(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{false, true} {
+		clock := testingclock.NewFakePassiveClock(time.Unix(1000, 0))
+		c := newCache(cache.Config{Clock: clock})
+		r := c.Register(cache.Spec{Prefix: pods})
+		load(t, c, 10)
+		c.Apply(t.Context(), apply(put(pods+"a", "1", 11)))
+		c.Apply(t.Context(), apply(remove(pods+"a", 12)))
+		c.Release(r)
+		if again {
+			c.Register(cache.Spec{Prefix: pods})
+		}
+		for range 2 {
+			if d, err := c.DigestAt(11); !errors.Is(err, cache.ErrExpired) {
+				t.Errorf("registered again %v: while there was an object: %v (%v)", again, d, err)
+			}
+			if d, err := c.DigestAt(12); err != nil || d != (cache.Digest{}) {
+				t.Errorf("registered again %v: behind it: %v (%v)", again, d, err)
+			}
+			clock.SetTime(clock.Now().Add(time.Hour))
+			c.Expire() // forgets the release
+		}
+	}
+}
+
 func TestDigestTellsOfAChangedTree(t *testing.T) {
 	t.Parallel()
 	c := newCache(cache.Config{})
@@ -133,6 +163,27 @@ func TestCompare(t *testing.T) {
 		if text := fmt.Sprint(got); err != nil || text != test.want {
 			t.Errorf("%s: got %s (%v), want %s", name, text, err, test.want)
 		}
+	}
+}
+
+// TestUnclaimedRanges walks over the keys that lie between registered resources, one of which
+// is inside another.
+func TestUnclaimedRanges(t *testing.T) {
+	t.Parallel()
+	c := newCache(cache.Config{})
+	for _, prefix := range []string{pods, pods + "inner/", "/registry/zoo/"} {
+		c.Register(cache.Spec{Prefix: prefix})
+	}
+	load(t, c, 10, object("/registry/a", "1", 1), object("/registry/b", "1", 2), object("/registry/c", "1", 3), object(pods+"a", "1", 4), object(pods+"inner/a", "1", 5), object("/registry/zoo/a", "1", 6))
+	var found []cache.KeyRange
+	for from, last := "", false; !last; {
+		var keys cache.KeyRange
+		keys, last = c.NextUnclaimedRange("/registry/", from, 2)
+		found, from = append(found, keys), keys.End
+	}
+	want := []cache.KeyRange{{From: "/registry/", End: "/registry/c"}, {From: "/registry/c", End: pods}, {From: "/registry/pods0", End: "/registry/zoo/"}, {From: "/registry/zoo0", End: "/registry0"}}
+	if !slices.Equal(found, want) {
+		t.Errorf("got %q, want %q", found, want)
 	}
 }
 

@@ -34,7 +34,7 @@ func (c *Cache) Register(spec Spec) *Resource {
 	if r == nil {
 		r = c.adoptLocked(spec)
 		c.mu.Lock()
-		c.mu.resources[spec.Prefix] = r
+		c.mu.resources[spec.Prefix], c.mu.prefixes = r, nil
 		c.mu.Unlock()
 	}
 	r.refs++
@@ -60,6 +60,7 @@ func (c *Cache) Release(r *Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.mu.resources, r.spec.Prefix)
+	c.mu.prefixes = nil
 	c.write.released[r.spec.Prefix] = release{c.write.applied, c.cfg.Clock.Now()}
 }
 

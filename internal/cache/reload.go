@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -47,6 +48,9 @@ func (l *Reload) End(revision int64) error {
 	}
 	for _, e := range events {
 		l.changes = append(l.changes, change{key: e.Key(), entry: e.Entry, revision: e.Revision})
+	}
+	if r == c.unclaimed { // some may have been adopted since their page was read
+		l.changes = slices.DeleteFunc(l.changes, func(ch change) bool { return c.ownerOf(ch.key) != r })
 	}
 	// Watches may have been sent what is wrong, so none resumes from before.
 	r.replaceLocked(l.changes, c.write.applied, c.write.applied, c.cfg.Clock.Since(l.began))

@@ -24,10 +24,14 @@ const (
 	annotation = "millrace.io/server-state"
 	// lifetime is how many intervals a Lease counts that is not renewed.
 	lifetime = 3
-	// forgetAfter is the age at which any server deletes the Lease of a server that is gone.
+	// forgetAfter is the time after which any server deletes a Lease that did not change.
 	forgetAfter = time.Hour
 	// maxMembers bounds the Leases that are read. There are few API servers.
 	maxMembers = 100
+	// maxWatches is the largest number of watches that is believed.
+	maxWatches = 1_000_000
+	// maxLifetime is the longest time for which a Lease counts that is not renewed.
+	maxLifetime = lifetime * 5 * time.Minute
 	// requestTimeout bounds a request about Leases.
 	requestTimeout = 5 * time.Second
 )
@@ -49,6 +53,8 @@ type Member struct {
 type CacheState struct {
 	Revision int64  `json:"revision"`
 	Digest   string `json:"digest"`
+	// Algorithm is the number of the way in which the digest was computed.
+	Algorithm int `json:"algorithm"`
 }
 
 // Config of a Directory. All fields are needed but Logger.
@@ -72,6 +78,19 @@ type Directory struct {
 	cfg Config
 	// failed says that the last round failed, so that a failure is logged once.
 	failed bool
+	// seen has what is known of the Leases of others, by name.
+	seen map[string]leaseAge
+}
+
+// leaseAge is what a server knows about the Lease of another one by its own clock. Clocks of
+// servers differ, so that what a Lease says about time says little; Kubernetes' leader
+// election goes by the same rule.
+type leaseAge struct {
+	resourceVersion string
+	// changedAt is when the Lease was first seen with this resource version.
+	changedAt time.Time
+	// renewed says that it has changed since it was first seen.
+	renewed bool
 }
 
 // New makes a Directory. It does nothing before Run.
@@ -79,7 +98,7 @@ func New(cfg Config) *Directory {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Directory{cfg: cfg}
+	return &Directory{cfg: cfg, seen: map[string]leaseAge{}}
 }
 
 // Run writes and reads until the context ends, and then deletes the server's Lease.
@@ -154,32 +173,53 @@ func (d *Directory) write(ctx context.Context) error {
 	return nil
 }
 
-// read returns the other servers that are there.
+// read returns the other servers that are there, and deletes Leases of those that are gone.
 func (d *Directory) read(ctx context.Context) (others []Member, err error) {
 	list, err := d.cfg.Leases.List(ctx, metav1.ListOptions{LabelSelector: label, ResourceVersion: "0"})
 	if err != nil {
 		return nil, fmt.Errorf("list Leases of servers: %w", err)
 	}
-	now := time.Now()
-	for i := range list.Items[:min(len(list.Items), maxMembers)] {
-		lease := &list.Items[i]
-		if lease.Name == d.cfg.Name || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
-			continue
-		}
-		age := now.Sub(lease.Spec.RenewTime.Time)
-		if age > forgetAfter {
-			// Another server may do so at the same time.
-			_ = d.cfg.Leases.Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &lease.ResourceVersion}})
-		}
-		if age > time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second {
-			continue
-		}
-		m := Member{}
-		if err := json.Unmarshal([]byte(lease.Annotations[annotation]), &m); err != nil {
-			continue // a server of another version
-		}
-		m.Name = lease.Name
-		others = append(others, m)
+	others, dead := d.judge(list.Items[:min(len(list.Items), maxMembers)], time.Now())
+	for _, lease := range dead {
+		// Another server may do so at the same time.
+		_ = d.cfg.Leases.Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &lease.ResourceVersion}})
 	}
 	return others, nil
+}
+
+// judge returns the servers whose Leases have been renewed lately, and the Leases of those
+// that are gone for long. A Lease that is seen for the first time may be that of a server that
+// is gone, so it counts once it is renewed.
+func (d *Directory) judge(leases []coordinationv1.Lease, now time.Time) (others []Member, dead []*coordinationv1.Lease) {
+	seen := make(map[string]leaseAge, len(leases))
+	for i := range leases {
+		lease := &leases[i]
+		if lease.Name == d.cfg.Name {
+			continue
+		}
+		last, known := d.seen[lease.Name]
+		if !known || last.resourceVersion != lease.ResourceVersion {
+			last = leaseAge{resourceVersion: lease.ResourceVersion, changedAt: now, renewed: known}
+		}
+		seen[lease.Name] = last
+		age := now.Sub(last.changedAt)
+		if age > forgetAfter {
+			dead = append(dead, lease)
+		}
+		if m, ok := memberOf(lease); ok && last.renewed && age <= min(time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0))*time.Second, maxLifetime) {
+			others = append(others, m)
+		}
+	}
+	d.seen = seen
+	return others, dead
+}
+
+// memberOf reads what a server tells. It returns false for a server of another version, and
+// for what no server would write.
+func memberOf(lease *coordinationv1.Lease) (m Member, ok bool) {
+	if err := json.Unmarshal([]byte(lease.Annotations[annotation]), &m); err != nil || m.Watches < 0 || m.Watches > maxWatches {
+		return Member{}, false
+	}
+	m.Name = lease.Name
+	return m, true
 }

@@ -1,5 +1,7 @@
 package peers
 
+import "cmp"
+
 // Rebalancer decides how many watches a server sends elsewhere. After a rolling restart all
 // watches are on the servers that stayed: clients keep a connection for as long as it holds.
 //
@@ -13,6 +15,14 @@ type Rebalancer struct {
 	// Above is how many percent above its share a server may be. 0 never sends any.
 	Above int
 
+	// Window is the number of rounds in which no more watches are sent than the server has had
+	// in one of them. Zero means 60, which is 10 minutes with the default interval. Leases may
+	// be forged, and must not move everything again and again. A server with all watches of
+	// many needs nearly that much, since a balancer brings some back.
+	Window int
+
+	// rounds are the last rounds, Window at most.
+	rounds []rebalanceRound
 	// sent and before are the watches that the last round sent, and that there were
 	// before it.
 	sent, before int
@@ -20,6 +30,9 @@ type Rebalancer struct {
 	// many of them are still to come.
 	pause, left int
 }
+
+// rebalanceRound has the watches that a server had in a round, and those that it sent away.
+type rebalanceRound struct{ watches, sent int }
 
 const (
 	// minExcess is the number of watches above the share that are not worth a connection.
@@ -29,29 +42,56 @@ const (
 	maxSent = 2000
 	// maxPause bounds the rounds that are left out.
 	maxPause = 60
+	// defaultWindow is that of Rebalancer.Window.
+	defaultWindow = 60
 )
 
 // Excess returns how many watches to send elsewhere in this round. self is this server.
 func (r *Rebalancer) Excess(self Member, others []Member) int {
-	share, ok := share(self, others)
-	if r.Above <= 0 || !ok || self.Watches <= share+max(minExcess, share*r.Above/100) {
-		*r = Rebalancer{Above: r.Above}
-		return 0
+	n := r.excess(self, others)
+	r.rounds = append(r.rounds, rebalanceRound{self.Watches, n})
+	r.rounds = r.rounds[max(0, len(r.rounds)-cmp.Or(r.Window, defaultWindow)):]
+	if n > 0 {
+		r.before, r.sent = self.Watches, n
 	}
+	return n
+}
+
+func (r *Rebalancer) excess(self Member, others []Member) int {
+	r.judge(self.Watches)
 	if r.left > 0 {
 		r.left--
 		return 0
 	}
-	if r.sent > 0 && self.Watches > r.before-max(1, r.sent/4) {
-		r.pause = min(2*r.pause+1, maxPause)
-		r.left, r.sent = r.pause, 0
+	share, ok := share(self, others)
+	if r.Above <= 0 || !ok || self.Watches <= share+max(minExcess, share*r.Above/100) {
 		return 0
 	}
-	if r.sent > 0 {
+	return min((self.Watches-share+1)/2, maxSent, r.allowed(self.Watches))
+}
+
+// judge makes pauses longer if the last round has changed nothing. It judges also if there is
+// no excess any more: a server that comes and goes does not end a pause.
+func (r *Rebalancer) judge(watches int) {
+	switch {
+	case r.sent == 0:
+		return
+	case watches > r.before-max(1, r.sent/4):
+		r.pause = min(2*r.pause+1, maxPause)
+		r.left = r.pause
+	default:
 		r.pause = 0
 	}
-	r.before, r.sent = self.Watches, min((self.Watches-share+1)/2, maxSent)
-	return r.sent
+	r.sent = 0
+}
+
+// allowed is how many watches may be sent in this round.
+func (r *Rebalancer) allowed(watches int) int {
+	most, sent := watches, 0
+	for _, round := range r.rounds[max(0, len(r.rounds)+1-cmp.Or(r.Window, defaultWindow)):] {
+		most, sent = max(most, round.watches), sent+round.sent
+	}
+	return max(0, most-sent)
 }
 
 // share is the number of watches that each server would have if all had as many. It returns

@@ -63,6 +63,44 @@ func TestWithoutBalancer(t *testing.T) {
 	}
 }
 
+// TestExcessThatComesAndGoes has a forged Lease in every other round, or many of them in each.
+// Pauses must hold, and the server must not send more watches than it had in a window. Half of
+// them come back.
+func TestExcessThatComesAndGoes(t *testing.T) {
+	t.Parallel()
+	r := Rebalancer{Above: 10}
+	sending := 0
+	for round := range 360 {
+		var others []Member
+		if round%2 == 0 {
+			others = []Member{{Ready: true}}
+		}
+		if r.Excess(Member{Watches: 1000}, others) > 0 {
+			sending++
+		}
+	}
+	if sending == 0 || sending > 15 {
+		t.Errorf("%d of 360 rounds sent watches away", sending)
+	}
+	r = Rebalancer{Above: 10, Window: 50}
+	watches, sent := 1000, 0
+	for range 50 {
+		n := r.Excess(Member{Watches: watches}, make99())
+		watches, sent = watches-n/2, sent+n
+	}
+	if sent != 1000 {
+		t.Errorf("%d watches were sent, want 1,000", sent)
+	}
+}
+
+func make99() []Member {
+	all := make([]Member, 99)
+	for i := range all {
+		all[i].Ready = true
+	}
+	return all
+}
+
 // TestNothingIsSent has nowhere to send watches to, or no reason.
 func TestNothingIsSent(t *testing.T) {
 	t.Parallel()

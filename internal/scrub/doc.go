@@ -6,6 +6,10 @@
 //	                       │ differs, and again when it is read once more
 //	                       ▼
 //	               not ready ─► load the resource anew ─► compare ─► ready
+//	                                  ▲                      │ differs, or fails
+//	                                  └──── up to twice ─────┴─► ready, left alone for a time
+//
+// Not ready is only a server that knows of another one that is.
 //
 // A caller makes one Scrubber for each cache over etcd, calls Run, asks Check for the
 // server's readiness, and hands Observe the digests of others. The package knows nothing of

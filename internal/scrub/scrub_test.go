@@ -2,6 +2,7 @@ package scrub_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -34,12 +35,21 @@ type etcd struct {
 	}
 	// alter changes an answer. It may be nil.
 	alter func([]*mvccpb.KeyValue) []*mvccpb.KeyValue
+	// fails has GETs of values fail, and values counts them.
+	fails  atomic.Bool
+	values atomic.Int64
 }
 
 // Get implements clientv3.KV.
 func (e *etcd) Get(_ context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	e.gets.Add(1)
 	op := clientv3.OpGet(key, opts...)
+	if !op.IsKeysOnly() {
+		e.values.Add(1)
+		if e.fails.Load() {
+			return nil, context.DeadlineExceeded
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	resp := &clientv3.GetResponse{Header: &etcdserverpb.ResponseHeader{Revision: e.mu.revision}}
@@ -95,9 +105,13 @@ type bench struct {
 	scrubber *scrub.Scrubber
 	// sawWrong says that Check has failed.
 	sawWrong atomic.Bool
+	// alone says that no other server is known.
+	alone atomic.Bool
 }
 
-func start(t *testing.T, alter func([]*mvccpb.KeyValue) []*mvccpb.KeyValue) *bench {
+// newBench makes a bench whose scrubber does not run yet: what a test corrupts in memory, it
+// corrupts before.
+func newBench(t *testing.T, alter func([]*mvccpb.KeyValue) []*mvccpb.KeyValue) *bench {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
 	b := &bench{etcd: &etcd{alter: alter}, cache: cache.New(cache.Config{Logger: logger})}
@@ -114,13 +128,27 @@ func start(t *testing.T, alter func([]*mvccpb.KeyValue) []*mvccpb.KeyValue) *ben
 	}
 	b.scrubber = scrub.New(scrub.Config{
 		Client: b.etcd, Cache: b.cache, Consistent: cache.NewConsistent(b.cache, b.etcd),
-		Interval: time.Second, Metrics: counters, Logger: logger,
+		Prefix: "/registry/", Interval: time.Second, Pass: time.Second, OthersReady: func() bool { return !b.alone.Load() }, Metrics: counters, Logger: logger,
 	})
+	return b
+}
+
+// run has the scrubber run until the test ends.
+func (b *bench) run(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = b.scrubber.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
-	return b
+}
+
+// loads returns a number that grows by one with each load of the resource.
+func (b *bench) loads(t *testing.T) int64 {
+	t.Helper()
+	at, _, err := b.resource.Log().Since(b.mu.revision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(at)
 }
 
 // until polls a condition, and notes meanwhile whether Check has failed.
@@ -161,16 +189,17 @@ func (b *bench) wantRepair(t *testing.T, key, value string, revision int64) {
 // TestChangedTree changes an object in memory past the digest.
 func TestChangedTree(t *testing.T) {
 	t.Parallel()
-	b := start(t, nil)
+	b := newBench(t, nil)
 	kv := b.mu.kvs[1500]
 	b.resource.Snapshot().Get(string(kv.Key[len(pods):])).Revision++
+	b.run(t)
 	b.wantRepair(t, string(kv.Key[len(pods):]), string(kv.Value), kv.ModRevision)
 }
 
 // TestLostEvent has etcd change an object without the cache. Another server's digest tells.
 func TestLostEvent(t *testing.T) {
 	t.Parallel()
-	b := start(t, nil)
+	b := newBench(t, nil)
 	right := cache.New(cache.Config{})
 	b.put(pods+"bbba", "new", 4000)
 	b.cache.Progressed(4000)
@@ -181,16 +210,42 @@ func TestLostEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.run(t)
 	b.scrubber.Observe("other", revision, theirs)
 	b.wantRepair(t, "bbba", "new", 4000)
+}
+
+// TestLostEventOfNoResource has keys that belong to no resource before and behind the pods,
+// one of which the cache has lost, and one that etcd does not have.
+func TestLostEventOfNoResource(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	gone := b.put("/registry/a/gone", "old", 3500)
+	b.cache.Apply(t.Context(), []*clientv3.Event{{Kv: gone}})
+	b.mu.kvs = slices.DeleteFunc(b.mu.kvs, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == "/registry/a/gone" })
+	b.put("/registry/zoo/lost", "new", 4000)
+	b.cache.Progressed(4000)
+	before := b.loads(t)
+	b.run(t)
+	b.scrubber.Observe("other", 4000, cache.Digest{})
+	b.until(t, "the keys are replaced", func() bool {
+		lost, _ := b.cache.Unclaimed("/registry/zoo/")
+		gone, _ := b.cache.Unclaimed("/registry/a/")
+		return lost == 1 && gone == 0
+	})
+	b.until(t, "ready", func() bool { return b.sawWrong.Load() && b.scrubber.Check() == nil })
+	if n := b.loads(t) - before; n != 0 {
+		t.Errorf("the pods were loaded %d times", n)
+	}
 }
 
 // TestWrongBytes changes the bytes of an object in memory. Only the slow comparison sees it.
 func TestWrongBytes(t *testing.T) {
 	t.Parallel()
-	b := start(t, nil)
+	b := newBench(t, nil)
 	kv := b.mu.kvs[700]
 	b.resource.Snapshot().Get(string(kv.Key[len(pods):])).Value[0] ^= 1
+	b.run(t)
 	b.wantRepair(t, string(kv.Key[len(pods):]), string(kv.Value), kv.ModRevision)
 }
 
@@ -198,27 +253,101 @@ func TestWrongBytes(t *testing.T) {
 // The server must not stay away for ever.
 func TestEtcdWithTwoAnswers(t *testing.T) {
 	t.Parallel()
-	b := start(t, func(kvs []*mvccpb.KeyValue) []*mvccpb.KeyValue {
+	b := newBench(t, func(kvs []*mvccpb.KeyValue) []*mvccpb.KeyValue {
 		if len(kvs) > 0 && kvs[0].Value == nil {
 			return kvs[1:]
 		}
 		return kvs
 	})
+	b.run(t)
 	b.scrubber.Observe("other", b.mu.revision, cache.Digest{})
 	b.until(t, "not ready", func() bool { return b.scrubber.Check() != nil })
 	b.until(t, "served all the same", func() bool { return b.scrubber.Check() == nil })
 }
 
+// TestValuesWithTwoAnswers has an etcd that never sends the same bytes of an object. Keys are
+// right, so only the slow comparison sees it. The resource must be loaded three times, and
+// then be left alone, though the difference is found again.
+func TestValuesWithTwoAnswers(t *testing.T) {
+	t.Parallel()
+	answers := 0
+	b := newBench(t, func(kvs []*mvccpb.KeyValue) []*mvccpb.KeyValue {
+		if answers++; len(kvs) > 0 && kvs[0].Value != nil {
+			kvs[0] = &mvccpb.KeyValue{Key: kvs[0].Key, Value: fmt.Append(nil, answers), ModRevision: kvs[0].ModRevision, Version: 1}
+		}
+		return kvs
+	})
+	before := b.loads(t)
+	b.run(t)
+	b.until(t, "not ready", func() bool { return b.scrubber.Check() != nil })
+	b.until(t, "served all the same", func() bool { return b.scrubber.Check() == nil })
+	seen := b.values.Load()
+	b.until(t, "it is found again", func() bool { return b.values.Load() > seen+4 })
+	if n := b.loads(t) - before; n != 3 || b.scrubber.Check() != nil {
+		t.Errorf("%d loads, want 3; %v", n, b.scrubber.Check())
+	}
+}
+
+// TestLoadThatFails has an etcd that does not send values. The server must not stay away for
+// ever, nor ask for ever.
+func TestLoadThatFails(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.resource.Snapshot().Get(string(b.mu.kvs[1500].Key[len(pods):])).Revision++
+	b.fails.Store(true)
+	b.run(t)
+	b.until(t, "not ready", func() bool { return b.scrubber.Check() != nil })
+	seen := b.values.Load()
+	b.until(t, "served all the same", func() bool { return b.scrubber.Check() == nil })
+	gets := b.gets.Load() - b.values.Load()
+	b.until(t, "the walk finds it again", func() bool { return b.values.Load() > seen+5 })
+	if n := b.gets.Load() - b.values.Load() - gets; n > 0 || b.scrubber.Check() != nil {
+		t.Errorf("keys were asked for %d times more; %v", n, b.scrubber.Check())
+	}
+}
+
+// TestAlone has no other server that clients could go to. The server must stay ready, and the
+// object be replaced.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.alone.Store(true)
+	kv := b.mu.kvs[1500]
+	b.resource.Snapshot().Get(string(kv.Key[len(pods):])).Revision++
+	b.run(t)
+	b.until(t, "wrong", func() bool { return b.scrubber.Wrong() != nil })
+	b.until(t, "right", func() bool { return b.scrubber.Wrong() == nil })
+	if b.sawWrong.Load() || !b.resource.HoldsDigest() {
+		t.Errorf("was not ready: %v", b.sawWrong.Load())
+	}
+}
+
+// TestSmallResourcesShareATurn has many empty resources. Each must not take a pause of its own.
+func TestSmallResourcesShareATurn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	for i := range 200 {
+		b.cache.Register(cache.Spec{Prefix: fmt.Sprintf("/registry/empty/%d/", i)})
+	}
+	b.run(t)
+	began := time.Now()
+	b.until(t, "all are compared", func() bool { return b.values.Load() > 400 })
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("400 ranges took %v", took)
+	}
+}
+
 // TestManyPeersThatDiffer has many servers tell another digest. The keys are compared once.
 func TestManyPeersThatDiffer(t *testing.T) {
 	t.Parallel()
-	b := start(t, nil)
+	b := newBench(t, nil)
+	b.run(t)
 	for _, peer := range []string{"one", "two", "three"} {
 		b.scrubber.Observe(peer, b.mu.revision, cache.Digest{})
-		b.until(t, "the keys are compared", func() bool { return b.gets.Load() >= 6 })
+		b.until(t, "the keys are compared", func() bool { return b.gets.Load() >= 8 })
 	}
-	b.until(t, "a page was read", func() bool { return b.gets.Load() > 6 })
-	if n := b.gets.Load(); n > 8 || b.sawWrong.Load() {
+	b.until(t, "a page was read", func() bool { return b.gets.Load() > 8 })
+	if n := b.gets.Load(); n > 10 || b.sawWrong.Load() {
 		t.Errorf("%d requests, and wrong: %v", n, b.sawWrong.Load())
 	}
 }
@@ -227,7 +356,8 @@ func TestManyPeersThatDiffer(t *testing.T) {
 // cannot tell.
 func TestEqualDigestAsksNothing(t *testing.T) {
 	t.Parallel()
-	b := start(t, nil)
+	b := newBench(t, nil)
+	b.run(t)
 	ours, revision, err := b.cache.Digest()
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
@@ -73,6 +74,9 @@ type backends struct {
 	checkpoints *checkpoints
 	// checkInterval is Options.CacheCheckInterval.
 	checkInterval time.Duration
+	// othersReadyAt is when another server was last known to take clients. Nil means that none
+	// is known.
+	othersReadyAt atomic.Pointer[time.Time]
 	// failed receives the first error that leaves the caches without a meaning.
 	failed chan error
 

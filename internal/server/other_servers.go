@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -15,11 +16,20 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/peers"
 	"github.com/millrace/millrace/internal/scrub"
+	"github.com/millrace/millrace/internal/storage"
 )
 
 const (
 	// minCacheCheck is the shortest interval of checks, which keeps them from being a load.
 	minCacheCheck = 500 * time.Millisecond
+	// maxCacheCheck is the longest one. A wrong cache is found in that time, and a server that
+	// is gone is forgotten in three of it.
+	maxCacheCheck = 5 * time.Minute
+	// knownFor is how many intervals a server is taken for ready that was. The Lease's own
+	// lifetime comes before it.
+	knownFor = 3
+	// rebalanceWindow is that of peers.Rebalancer.
+	rebalanceWindow = 10 * time.Minute
 	// drainShare is the part of the grace period for watches over which their ends are
 	// spread. The rest is for clients to read the end.
 	drainShare = 0.8
@@ -29,7 +39,7 @@ const (
 
 // addCacheCheckFlags adds the flags of what a cache is compared with.
 func (o *Options) addCacheCheckFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.CacheCheckInterval, "cache-check-interval", o.CacheCheckInterval, "How often the objects in memory are checked against their digest, and with --server-leases against the digests of other servers. All objects are also compared with etcd, slowly. A server whose objects are wrong is not ready until they are loaded anew. 0 checks nothing. Resources that are followed by an API server are not checked.")
+	fs.DurationVar(&o.CacheCheckInterval, "cache-check-interval", o.CacheCheckInterval, "How often the objects in memory are checked against their digest, and with --server-leases against the digests of other servers. All objects are also compared with etcd, slowly. Objects that are wrong are loaded anew. Meanwhile the server is not ready if --server-leases tells it of another one that is. At most 5m; 0 checks nothing. Resources that are followed by an API server are not checked.")
 }
 
 // addServerFlags adds the flags of servers that know each other.
@@ -43,6 +53,9 @@ func (o *Options) addServerFlags(fs *pflag.FlagSet) {
 func (o *Options) validateCacheChecks() error {
 	if o.CacheCheckInterval < 0 || o.CacheCheckInterval > 0 && o.CacheCheckInterval < minCacheCheck {
 		return fmt.Errorf("--cache-check-interval=%v is too short: give 0 to check nothing, or at least %v", o.CacheCheckInterval, minCacheCheck)
+	}
+	if o.CacheCheckInterval > maxCacheCheck {
+		return fmt.Errorf("--cache-check-interval=%v is too long: give at most %v, or 0 to check nothing", o.CacheCheckInterval, maxCacheCheck)
 	}
 	if o.RebalanceAbove < 0 {
 		return fmt.Errorf("--rebalance-watches=%d is negative: give 0 to leave watches where they are", o.RebalanceAbove)
@@ -69,13 +82,37 @@ func (b *backends) newScrubberLocked(opened *backend) (*scrub.Scrubber, error) {
 		}
 	}
 	return scrub.New(scrub.Config{
-		Client: opened.Client.KV, Cache: opened.Cache, Consistent: opened.Consistent,
+		Client: opened.Client.KV, Cache: opened.Cache, Consistent: opened.Consistent, Prefix: storage.EtcdPrefix(b.prefix, ""), OthersReady: b.othersReady,
 		Interval: b.checkInterval, Metrics: b.mu.scrubMetrics, Logger: b.logger,
 	}), nil
 }
 
-// checkCaches returns an error while objects in memory are known to be wrong.
-func (b *backends) checkCaches() error {
+// othersReady reports whether another server is known that takes clients. Without Leases none
+// is known. It forgets what was known if Leases cannot be read any more.
+func (b *backends) othersReady() bool {
+	seen := b.othersReadyAt.Load()
+	return seen != nil && time.Since(*seen) < knownFor*b.checkInterval
+}
+
+// setOthersReady notes whether another server takes clients.
+func (b *backends) setOthersReady(others []peers.Member) {
+	var seen *time.Time
+	if slices.ContainsFunc(others, func(m peers.Member) bool { return m.Ready }) {
+		now := time.Now()
+		seen = &now
+	}
+	b.othersReadyAt.Store(seen)
+}
+
+// checkCaches returns an error while objects in memory are known to be wrong, and another
+// server takes clients. It is a check of readiness.
+func (b *backends) checkCaches() error { return b.eachScrubber((*scrub.Scrubber).Check) }
+
+// wrongCaches returns an error while objects in memory are known to be wrong.
+func (b *backends) wrongCaches() error { return b.eachScrubber((*scrub.Scrubber).Wrong) }
+
+// eachScrubber returns the first error of a check of all scrubbers.
+func (b *backends) eachScrubber(check func(*scrub.Scrubber) error) error {
 	if b.api != nil {
 		return nil
 	}
@@ -83,7 +120,7 @@ func (b *backends) checkCaches() error {
 		if backend.scrubber == nil {
 			continue
 		}
-		if err := backend.scrubber.Check(); err != nil {
+		if err := check(backend.scrubber); err != nil {
 			return err
 		}
 	}
@@ -133,7 +170,7 @@ func (s *Server) runOtherServers(serving context.Context, tier *readTier, server
 			s.logger.Error("Could not make the client for the servers' Leases", "err", err)
 			return
 		}
-		o := &otherServers{tier: tier, rebalancer: peers.Rebalancer{Above: s.options.RebalanceAbove}, excess: make(chan int, 1)}
+		o := &otherServers{tier: tier, rebalancer: peers.Rebalancer{Above: s.options.RebalanceAbove, Window: int(rebalanceWindow / s.options.CacheCheckInterval)}, excess: make(chan int, 1)}
 		defer runUntilStopped(ctx, func(ctx context.Context) { o.sendAway(ctx, s.options.CacheCheckInterval) })()
 		directory := peers.New(peers.Config{
 			Leases: client.Leases(peers.Namespace), Name: serverLeaseName(config.Host), Interval: s.options.CacheCheckInterval,
@@ -155,11 +192,11 @@ func serverLeaseName(address string) string {
 func (o *otherServers) self() peers.Member {
 	b := o.tier.backends
 	m := peers.Member{
-		Ready: b.healthy() == nil && b.checkCaches() == nil, Watches: o.tier.tier.Watches(), Caches: map[string]peers.CacheState{},
+		Ready: b.healthy() == nil && b.wrongCaches() == nil, Watches: o.tier.tier.Watches(), Caches: map[string]peers.CacheState{},
 	}
 	for _, backend := range b.all() {
 		if digest, revision, err := backend.Cache.Digest(); err == nil {
-			m.Caches[backend.cluster()] = peers.CacheState{Revision: revision, Digest: digest.String()}
+			m.Caches[backend.cluster()] = peers.CacheState{Revision: revision, Digest: digest.String(), Algorithm: cache.DigestAlgorithm}
 		}
 	}
 	return m
@@ -167,10 +204,11 @@ func (o *otherServers) self() peers.Member {
 
 // observe takes what the others tell.
 func (o *otherServers) observe(others []peers.Member) {
+	o.tier.backends.setOthersReady(others)
 	for _, backend := range o.tier.backends.all() {
 		for _, m := range others {
 			state, ok := m.Caches[backend.cluster()]
-			if !ok || backend.scrubber == nil {
+			if !ok || backend.scrubber == nil || state.Algorithm != cache.DigestAlgorithm {
 				continue
 			}
 			if digest, err := cache.ParseDigest(state.Digest); err == nil {
@@ -178,7 +216,7 @@ func (o *otherServers) observe(others []peers.Member) {
 			}
 		}
 	}
-	if n := o.rebalancer.Excess(o.self(), others); n > 0 {
+	if n := o.rebalancer.Excess(peers.Member{Watches: o.tier.tier.Watches()}, others); n > 0 {
 		select {
 		case o.excess <- n:
 		default: // those of the last round are still being sent

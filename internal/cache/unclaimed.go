@@ -1,0 +1,71 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+)
+
+// This file has what comparisons with etcd need of the keys that belong to no registered
+// resource. Servers register custom resources at different times, and the digest of everything
+// has the unclaimed keys, so that it is equal all the same.
+
+// UnclaimedKeys returns the keys of no registered resource, as a resource whose prefix is
+// empty. It is for Compare and BeginReload.
+func (c *Cache) UnclaimedKeys() *Resource { return c.unclaimed }
+
+// NextUnclaimedRange is Resource.NextRange for keys of no registered resource below a prefix.
+// The range lies between the prefixes of registered resources.
+func (c *Cache) NextUnclaimedRange(prefix, from string, objects int) (keys KeyRange, last bool) {
+	end := prefixEnd(prefix)
+	keys = KeyRange{From: c.behindClaimed(max(from, prefix)), End: end}
+	if next := c.nextPrefix(keys.From); next != "" {
+		keys.End = min(next, end)
+	}
+	size := 0
+	for e := range c.unclaimed.state.Load().tree.All("", keys.From) {
+		if e.Key >= keys.End {
+			break
+		}
+		if objects == 0 || size > maxRangeBytes {
+			keys.End = e.Key
+			return keys, false
+		}
+		objects--
+		size += e.Size()
+	}
+	return keys, c.behindClaimed(keys.End) >= end
+}
+
+// behindClaimed returns the first key from a key on that belongs to no registered resource.
+func (c *Cache) behindClaimed(key string) string {
+	for r := c.ownerOf(key); r != c.unclaimed; r = c.ownerOf(key) {
+		key = prefixEnd(r.spec.Prefix)
+	}
+	return key
+}
+
+// nextPrefix returns the first prefix of a registered resource behind a key, or "".
+func (c *Cache) nextPrefix(key string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.prefixes == nil {
+		c.mu.prefixes = slices.Sorted(maps.Keys(c.mu.resources))
+	}
+	i, found := slices.BinarySearch(c.mu.prefixes, key)
+	if found {
+		i++
+	}
+	if i == len(c.mu.prefixes) {
+		return ""
+	}
+	return c.mu.prefixes[i]
+}
+
+// at is r.At. The log of unclaimed keys is replaced under the lock write.
+func (c *Cache) at(r *Resource, revision int64) (Snapshot, error) {
+	if r == c.unclaimed {
+		c.write.Lock()
+		defer c.write.Unlock()
+	}
+	return r.At(revision)
+}
