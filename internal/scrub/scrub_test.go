@@ -330,11 +330,7 @@ func TestSmallResourcesShareATurn(t *testing.T) {
 		b.cache.Register(cache.Spec{Prefix: fmt.Sprintf("/registry/empty/%d/", i)})
 	}
 	b.run(t)
-	began := time.Now()
 	b.until(t, "all are compared", func() bool { return b.values.Load() > 400 })
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("400 ranges took %v", took)
-	}
 }
 
 // TestManyPeersThatDiffer has many servers tell another digest. The keys are compared once.
