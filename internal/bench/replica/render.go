@@ -159,20 +159,25 @@ func (r *report) comparedTable() render.TitledTable {
 func (r *report) plot() render.Plot {
 	p := render.Plot{Title: "CPU of the upstream, ms for each second of writes", Linear: true, Format: render.FormatNumber}
 	for _, setup := range []string{setupDirect, setupReplicaAPI, setupReplicaEtcd} {
-		s := render.Series{Name: setupName(setup), Values: map[string]float64{}}
-		for _, res := range r.rows() {
-			if res.Setup != setup || res.Informers == 0 {
-				continue
-			}
-			group := fmt.Sprint(res.Informers, " informers")
-			if !slices.Contains(p.Groups, group) {
-				p.Groups = append(p.Groups, group)
-			}
-			s.Values[group] = res.Upstream.CPUSeconds * res.WritesPerSec / float64(res.Writes) * 1000
-		}
-		p.Series = append(p.Series, s)
+		r.addUpstreamCPU(&p, setupName(setup), setup)
 	}
 	return p
+}
+
+// addUpstreamCPU adds the bars of a setup to a plot: the upstream's CPU by informers.
+func (r *report) addUpstreamCPU(p *render.Plot, name, setup string) {
+	s := render.Series{Name: name, Values: map[string]float64{}}
+	for _, res := range r.rows() {
+		if res.Setup != setup || res.Informers == 0 {
+			continue
+		}
+		group := fmt.Sprint(res.Informers, " informers")
+		if !slices.Contains(p.Groups, group) {
+			p.Groups = append(p.Groups, group)
+		}
+		s.Values[group] = res.Upstream.CPUSeconds * res.WritesPerSec / float64(res.Writes) * 1000
+	}
+	p.Series = append(p.Series, s)
 }
 
 // footer describes the servers, the load and the machine.

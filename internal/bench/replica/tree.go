@@ -216,18 +216,7 @@ func (r *treeReport) rootTable() render.TitledTable {
 func (r *treeReport) plot() render.Plot {
 	p := render.Plot{Title: "CPU of the root, ms for each second of writes", Linear: true, Format: render.FormatNumber}
 	for depth := range r.depth() + 1 {
-		s := render.Series{Name: fmt.Sprint("depth ", depth), Values: map[string]float64{}}
-		for _, res := range r.rows() {
-			if len(res.Tiers) != depth || res.Informers == 0 {
-				continue
-			}
-			group := fmt.Sprint(res.Informers, " informers")
-			if !slices.Contains(p.Groups, group) {
-				p.Groups = append(p.Groups, group)
-			}
-			s.Values[group] = res.Upstream.CPUSeconds * res.WritesPerSec / float64(res.Writes) * 1000
-		}
-		p.Series = append(p.Series, s)
+		r.addUpstreamCPU(&p, fmt.Sprint("depth ", depth), depthSetup(depth))
 	}
 	return p
 }
