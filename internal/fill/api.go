@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // apiClient writes objects through an API server.
@@ -44,10 +41,7 @@ type apiClient struct {
 }
 
 func newAPIClient(cfg Config, generator *Generator) (*apiClient, error) {
-	conf, err := restConfig(cfg)
-	if err != nil {
-		return nil, err
-	}
+	conf := rest.CopyConfig(cfg.REST)
 	// client-go's scheme is global to the process. A scheme of our own holds only
 	// the types that we need.
 	scheme := runtime.NewScheme()
@@ -60,7 +54,6 @@ func newAPIClient(cfg Config, generator *Generator) (*apiClient, error) {
 	conf.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	conf.ContentType = runtime.ContentTypeProtobuf
 	conf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	conf.UserAgent = "millrace-fill"
 	conf.WarningHandler = rest.NoWarnings{}
 	conf.RateLimiter = nil
 	conf.QPS = -1 // as fast as the server takes it
@@ -79,29 +72,6 @@ func newAPIClient(cfg Config, generator *Generator) (*apiClient, error) {
 		workers:   cfg.Workers,
 		podStatus: !cfg.SkipPodStatus,
 	}, nil
-}
-
-// restConfig returns a copy that the caller may change.
-func restConfig(cfg Config) (*rest.Config, error) {
-	if cfg.REST != nil {
-		return rest.CopyConfig(cfg.REST), nil
-	}
-	paths := cfg.kubeconfigPaths()
-	found := false
-	for _, path := range paths {
-		_, err := os.Stat(path)
-		found = found || err == nil
-	}
-	if !found {
-		return nil, fmt.Errorf("no kubeconfig at %s: give --kubeconfig, set KUBECONFIG, "+
-			"start a server with that --data-dir, or write straight to etcd with --etcd-servers", strings.Join(paths, " or "))
-	}
-	rules := &clientcmd.ClientConfigLoadingRules{Precedence: paths}
-	conf, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig %s: %w; give another --kubeconfig", strings.Join(paths, ", "), err)
-	}
-	return conf, nil
 }
 
 // ping checks that the server answers and that the credentials may list

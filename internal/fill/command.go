@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+
+	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/interrupt"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 const longHelp = `Write a synthetic cluster of any size: nodes, namespaces, pods, secrets, config
@@ -86,7 +86,7 @@ type options struct {
 
 // NewCommand returns the command "fill".
 func NewCommand(streams Streams) *cobra.Command {
-	var o options
+	o := options{Config: Config{Server: kubeconfig.Flags{Deliberate: true}}}
 	cmd := &cobra.Command{
 		Use:          "fill",
 		Short:        "Write a synthetic cluster of any size, or remove it",
@@ -95,11 +95,7 @@ func NewCommand(streams Streams) *cobra.Command {
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			if ctx == nil {
-				ctx = context.Background()
-			}
-			return o.run(ctx, streams)
+			return o.run(cmd.Context(), streams)
 		},
 	}
 	o.addFlags(cmd)
@@ -130,8 +126,8 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&shape.Ownerless, "ownerless", false, "leave out owner references")
 	flags.BoolVar(&o.Delete, "delete", false, "remove what a fill with the same seed wrote")
 
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "how to reach the API server (default $KUBECONFIG, else admin.kubeconfig in --data-dir)")
-	flags.StringVar(&o.DataDir, "data-dir", "./"+defaultDataDir, "data directory of the server to fill")
+	o.Server.AddTo(flags)
+	o.Server.AddDataDir(flags)
 	flags.BoolVar(&o.podStatus, "pod-status", true, "write the status of pods too; through the API this is a second request for each")
 
 	flags.StringSliceVar(&o.Etcd.Endpoints, "etcd-servers", nil, "write straight into this etcd (comma-separated client URLs)")
@@ -152,18 +148,13 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	}
 	cfg := o.Config
 	cfg.SkipPodStatus = !o.podStatus
-	cfg.Progress = streams.Err
-	if file, ok := streams.Err.(*os.File); ok {
-		cfg.Bars = term.IsTerminal(int(file.Fd()))
-	}
+	cfg.Progress, cfg.Bars = streams.Err, display.IsTerminal(streams.Err)
 	filler, err := New(cfg)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interrupt.Context(ctx)
 	defer stop()
-	// A second signal ends the process at once.
-	defer context.AfterFunc(ctx, stop)()
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the timeout of %s has passed", o.timeout))

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // Config says which objects a run writes or removes, and where. If it has an etcd
@@ -20,14 +20,9 @@ type Config struct {
 	// Delete removes what a fill with the same seed wrote, instead of writing.
 	Delete bool
 
-	// Kubeconfig is the path of the kubeconfig for the API server. If it is empty,
-	// $KUBECONFIG is used, and if that is unset, admin.kubeconfig in DataDir.
-	Kubeconfig string
-	// DataDir is the data directory of a server. Empty means "millrace-data" in
-	// the current directory.
-	DataDir string
-	// REST is the client configuration for the API server. If set, no kubeconfig
-	// is read. New copies it.
+	// Server names the API server, unless REST is set.
+	Server kubeconfig.Flags
+	// REST is the client configuration for the API server. New copies it.
 	REST *rest.Config
 	// SkipPodStatus leaves pods written through the API without a status. This
 	// saves one of two requests for each pod. Pods written to etcd always have a
@@ -79,7 +74,6 @@ const (
 )
 
 const (
-	defaultDataDir  = "millrace-data"
 	defaultPrefix   = "/registry"
 	defaultInterval = 5 * time.Second
 	maxWorkers      = 4096
@@ -98,9 +92,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Batch == 0 {
 		c.Batch = MaxBatch
-	}
-	if c.DataDir == "" {
-		c.DataDir = defaultDataDir
 	}
 	if c.Etcd.Prefix == "" {
 		c.Etcd.Prefix = defaultPrefix
@@ -131,23 +122,12 @@ func (c *Config) validate() error {
 		return errors.New("etcd certificate and key belong together: give both etcd-certfile and etcd-keyfile, or neither")
 	case !c.writesToEtcd() && c.Etcd.CAFile+c.Etcd.CertFile != "":
 		return errors.New("etcd certificates are given but no etcd servers: add etcd-servers")
-	case c.writesToEtcd() && (c.REST != nil || c.Kubeconfig != ""):
-		return errors.New("both etcd servers and a kubeconfig are given: choose one of etcd-servers and kubeconfig")
+	case c.writesToEtcd() && (c.REST != nil || c.Server.Given()):
+		return errors.New("both etcd servers and an API server are given: choose one of etcd-servers and kubeconfig or data-dir")
 	case c.writesToEtcd() && s.CRDs > 0:
 		return errors.New("custom resource definitions are written through an API server: give a kubeconfig instead of etcd-servers")
 	case !c.Delete && s.Nodes == 0 && s.Namespaces == 0 && s.Pods == 0 && s.Secrets == 0 && s.ConfigMaps == 0 && s.CRDs == 0:
 		return errors.New("nothing to write: give a number of pods, nodes, namespaces, secrets, configmaps or crds")
 	}
 	return nil
-}
-
-// kubeconfigPaths returns the files to read, in order of precedence.
-func (c *Config) kubeconfigPaths() []string {
-	if c.Kubeconfig != "" {
-		return []string{c.Kubeconfig}
-	}
-	if paths := filepath.SplitList(os.Getenv("KUBECONFIG")); len(paths) > 0 {
-		return paths
-	}
-	return []string{filepath.Join(c.DataDir, "admin.kubeconfig")}
 }

@@ -47,6 +47,11 @@ func New(cfg Config) (*Filler, error) {
 	}
 	f := &Filler{cfg: cfg, generator: generator}
 	if !cfg.writesToEtcd() {
+		if cfg.REST == nil {
+			if cfg.REST, err = cfg.Server.Load("fill"); err != nil {
+				return nil, err
+			}
+		}
 		if f.api, err = newAPIClient(cfg, generator); err != nil {
 			return nil, err
 		}

@@ -5,20 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/millrace/millrace/internal/analyze/price"
 	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/interrupt"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // Options are what a replay depends on, besides the log and the servers.
@@ -58,9 +56,9 @@ const examples = `  millrace replay /var/log/kubernetes/audit --kubeconfig test.
 // flags are the options that only decide where to send and how to print.
 type flags struct {
 	Options
-	kubeconfig, context, compare string
-	output, from                 string
-	top                          int
+	server                kubeconfig.Flags
+	compare, output, from string
+	top                   int
 }
 
 // NewCommand returns the command "replay". version is Millrace's.
@@ -75,14 +73,13 @@ func NewCommand(version string) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := interrupt.Context(cmd.Context())
 			defer stop()
 			return f.execute(ctx, cmd, args, version)
 		},
 	}
 	set := cmd.Flags()
-	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default as kubectl's)")
-	set.StringVar(&f.context, "context", "", "context of the kubeconfig (default its current one)")
+	f.server.AddTo(set)
 	set.StringVar(&f.compare, "compare", "", "kubeconfig of a second server, which gets the same requests when the first is done")
 	set.Float64Var(&f.Speed, "speed", 1, "how much faster than in the log time passes; watches are shorter too")
 	set.DurationVar(&f.Duration, "duration", 0, "end after this time (default when the log ends)")
@@ -144,12 +141,12 @@ func (f *flags) execute(ctx context.Context, cmd *cobra.Command, paths []string,
 
 // servers are clients of those to send to.
 func (f *flags) servers() (all []*server, err error) {
-	files := []string{f.kubeconfig}
+	named := []kubeconfig.Flags{f.server}
 	if f.compare != "" {
-		files = append(files, f.compare)
+		named = append(named, kubeconfig.Flags{Kubeconfig: f.compare, Context: f.server.Context})
 	}
-	for _, file := range files {
-		config, err := loadConfig(file, f.context)
+	for i := range named {
+		config, err := named[i].Load("replay")
 		if err != nil {
 			return nil, err
 		}
@@ -160,14 +157,4 @@ func (f *flags) servers() (all []*server, err error) {
 		all = append(all, s)
 	}
 	return all, nil
-}
-
-func loadConfig(file, name string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = file
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: name}).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("load kubeconfig: %w", err)
-	}
-	return config, nil
 }

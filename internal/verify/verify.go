@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/history"
 )
 
@@ -21,6 +21,7 @@ type run struct {
 	servers []*server
 	fixture *fixture
 	record  *record
+	line    *display.Line
 	// reads and watches are the requests of the scorecard.
 	reads, watches *deck
 	// began is the revision before the first write.
@@ -36,7 +37,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, start: time.Now(), record: newRecord()}
+	r := &run{cfg: cfg, start: time.Now(), record: newRecord(), line: display.NewLine(cfg.Progress)}
 	r.id = fmt.Sprintf("r%d-%s", cfg.Seed, strconv.FormatInt(r.start.UnixMilli()%1e9, 36))
 	r.fixture = newFixture(r.id)
 	r.reads, r.watches = newDeck(readRequests(), r.random(-1)), newDeck(watchRequests(), r.random(-2))
@@ -53,6 +54,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 // inFixture records a history, and removes what was created for it.
 func (r *run) inFixture(ctx context.Context) (report *Report, err error) {
 	defer func() {
+		r.line.End()
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), fixtureTimeout)
 		defer cancel()
 		if left := r.fixture.remove(cleanup, r.servers[0]); left != nil {
@@ -243,14 +245,4 @@ func (r *run) tell(ctx context.Context) {
 	}
 }
 
-func (r *run) progress(format string, args ...any) {
-	if r.cfg.Progress == nil {
-		return
-	}
-	line := fmt.Sprintf(format, args...)
-	if r.cfg.Overwrite {
-		fmt.Fprintf(r.cfg.Progress, "\r%s%s", line, strings.Repeat(" ", max(0, 100-len(line))))
-		return
-	}
-	fmt.Fprintln(r.cfg.Progress, line)
-}
+func (r *run) progress(format string, args ...any) { r.line.Show(fmt.Sprintf(format, args...)) }

@@ -21,7 +21,7 @@ type bench struct {
 
 // single measures the server of a kubeconfig.
 func (b *bench) single(ctx context.Context) error {
-	cfg, err := testbed.LoadKubeconfig(b.opts.kubeconfigPath())
+	cfg, err := b.opts.server.Load("bench")
 	if err != nil {
 		return err
 	}

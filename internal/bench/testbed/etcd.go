@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/millrace/millrace/internal/interrupt"
 	"github.com/millrace/millrace/internal/store"
 )
 
@@ -27,7 +28,7 @@ func NewEtcdCommand() *cobra.Command {
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := Interruptible(cmd.Context())
+			ctx, stop := interrupt.Context(cmd.Context())
 			defer stop()
 			encoder := zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig())
 			cfg.Logger = zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(cmd.ErrOrStderr())), zapcore.WarnLevel)
