@@ -122,6 +122,9 @@ func objectName(obj Object) string {
 // earlier run was interrupted, storeOne only completes it. All other existing
 // objects are skipped.
 func (c *apiClient) storeOne(ctx context.Context, kind Kind, obj Object) (Count, error) {
+	if object, ok := obj.(*profileObject); ok {
+		return c.storeProfileObject(ctx, object)
+	}
 	if kind.custom() {
 		return c.storeCustom(ctx, kind, obj)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/analyze/profile"
 	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/interrupt"
 	"github.com/millrace/millrace/internal/kubeconfig"
@@ -81,6 +82,7 @@ type Streams struct {
 type options struct {
 	Config
 	podStatus bool
+	profile   string
 	timeout   time.Duration
 }
 
@@ -121,6 +123,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.IntVar(&shape.Groups, "groups", 0, "API groups to spread them over (0: one for ten)")
 	flags.IntVar(&shape.Properties, "properties", DefaultProperties, "properties in the schema of each, nested ones counted")
 	flags.IntVar(&shape.Objects, "objects", 0, "number of custom objects, spread over all definitions")
+	flags.StringVar(&o.profile, "profile", "", "write what a cluster in numbers has, as millrace analyze profile printed it, instead of numbers of objects")
 	flags.Uint64Var(&shape.Seed, "seed", 1, "decides all names, identities and contents")
 	flags.BoolVar(&shape.Unbound, "unbound", false, "leave pods without a node, for a scheduler to place")
 	flags.BoolVar(&shape.Ownerless, "ownerless", false, "leave out owner references")
@@ -149,6 +152,12 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	cfg := o.Config
 	cfg.SkipPodStatus = !o.podStatus
 	cfg.Progress, cfg.Bars = streams.Err, display.IsTerminal(streams.Err)
+	if o.profile != "" {
+		var err error
+		if cfg.Profile, err = profile.Read(o.profile); err != nil {
+			return err
+		}
+	}
 	filler, err := New(cfg)
 	if err != nil {
 		return err
@@ -162,7 +171,10 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	}
 	summary, err := filler.Run(ctx)
 	if err == nil || summary.Total() != (Count{}) {
-		fmt.Fprintln(streams.Out, strings.Join(append([]string{summary.String()}, summary.Notes...), "\n"))
+		_, printing := fmt.Fprintln(streams.Out, strings.Join(append([]string{summary.String()}, summary.Notes...), "\n"))
+		if printing != nil && err == nil {
+			return fmt.Errorf("print the summary: %w", printing)
+		}
 	}
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return errors.New("interrupted; repeat the command to go on where it stopped")

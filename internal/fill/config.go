@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/rest"
 
+	"github.com/millrace/millrace/internal/analyze/profile"
 	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
@@ -17,6 +18,9 @@ import (
 type Config struct {
 	// Shape describes the objects to write. A deleting run uses only its Seed.
 	Shape Shape
+	// Profile says which objects to write instead of the Shape, of which only the Seed counts
+	// then.
+	Profile *profile.Profile
 	// Delete removes what a fill with the same seed wrote, instead of writing.
 	Delete bool
 
@@ -126,7 +130,11 @@ func (c *Config) validate() error {
 		return errors.New("both etcd servers and an API server are given: choose one of etcd-servers and kubeconfig or data-dir")
 	case c.writesToEtcd() && s.CRDs > 0:
 		return errors.New("custom resource definitions are written through an API server: give a kubeconfig instead of etcd-servers")
-	case !c.Delete && s.Nodes == 0 && s.Namespaces == 0 && s.Pods == 0 && s.Secrets == 0 && s.ConfigMaps == 0 && s.CRDs == 0:
+	case c.writesToEtcd() && c.Profile != nil:
+		return errors.New("a profile is written through an API server, which has the sizes that it measures: give a kubeconfig instead of etcd-servers")
+	case c.Profile != nil && s != Shape{Seed: s.Seed, PodSize: s.PodSize, SecretSize: s.SecretSize, ConfigMapSize: s.ConfigMapSize, Properties: s.Properties}:
+		return errors.New("a profile says which objects to write: leave out the numbers of pods, nodes and others")
+	case c.Profile == nil && !c.Delete && s.Nodes == 0 && s.Namespaces == 0 && s.Pods == 0 && s.Secrets == 0 && s.ConfigMaps == 0 && s.CRDs == 0:
 		return errors.New("nothing to write: give a number of pods, nodes, namespaces, secrets, configmaps or crds")
 	}
 	return nil

@@ -22,7 +22,8 @@ reads, exact reads, pages, and that no acknowledged write is lost.
 
 Any API server may be verified, and several at once that belong to one cluster:
 its servers, or replicas in front of it. Only a namespace and a definition of
-its own are written to, and removed in the end.
+its own are written to, and removed in the end; --delete removes those of a run that
+was killed.
 
 The report has a line for each promise, and tells each violation as a story of
 operations with their revisions. The exit code is 1 if there was one.`
@@ -31,7 +32,8 @@ const examples = `  millrace verify --kubeconfig ~/.kube/config
   millrace verify --kubeconfig admin.kubeconfig --server https://10.0.0.1:6443 --server https://10.0.0.2:6443
   millrace verify --kubeconfig ~/.kube/config --kubeconfig replica.kubeconfig
   millrace verify --duration 5m --rate 500 -o json > report.json
-  millrace verify --report report.html`
+  millrace verify --report report.html
+  millrace verify --delete`
 
 // Streams are the outputs of the command.
 type Streams struct{ Out, Err io.Writer }
@@ -43,6 +45,7 @@ type options struct {
 	addresses   []string
 	output      string
 	page        string
+	remove      bool
 }
 
 // NewCommand returns the command "verify". version is Millrace's own.
@@ -68,6 +71,7 @@ func NewCommand(version string, streams Streams) *cobra.Command {
 	flags.DurationVar(&o.Timeout, "request-timeout", defaultTimeout, "how long to wait for an answer; a write that takes longer may have happened or not")
 	flags.Uint64Var(&o.Seed, "seed", 0, "decides what is requested (0: a random one)")
 	flags.StringVarP(&o.output, "output", "o", "table", "one of table, json")
+	flags.BoolVar(&o.remove, "delete", false, "remove what runs have left that were killed, and verify nothing")
 	flags.StringVar(&o.page, "report", "", "write the report to this file, too, as one HTML page")
 	return cmd
 }
@@ -87,6 +91,13 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	cfg.Progress = streams.Err
 	ctx, stop := interrupt.Context(ctx)
 	defer stop()
+	if o.remove {
+		n, err := Remove(ctx, cfg.Servers[0])
+		if err == nil {
+			_, err = fmt.Fprintf(streams.Out, "removed what %d runs had left\n", n)
+		}
+		return interruptedOr(ctx, err)
+	}
 	report, left := Run(ctx, cfg)
 	if report == nil {
 		return left

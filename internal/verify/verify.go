@@ -51,14 +51,21 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return r.inFixture(ctx)
 }
 
+// interruptGrace bounds the removal of what was created, after an interrupt. The user waits.
+const interruptGrace = 5 * time.Second
+
 // inFixture records a history, and removes what was created for it.
 func (r *run) inFixture(ctx context.Context) (report *Report, err error) {
 	defer func() {
 		r.line.End()
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), fixtureTimeout)
+		limit := fixtureTimeout
+		if ctx.Err() != nil {
+			limit = interruptGrace
+		}
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 		defer cancel()
 		if left := r.fixture.remove(cleanup, r.servers[0]); left != nil {
-			err = errors.Join(err, fmt.Errorf("not removed, do it by hand: %w", left))
+			err = errors.Join(err, fmt.Errorf("not removed, millrace verify --delete does it: %w", left))
 		}
 	}()
 	if err := r.fixture.create(ctx, r.servers); err != nil {
@@ -73,7 +80,7 @@ func (r *run) inFixture(ctx context.Context) (report *Report, err error) {
 
 // interruptedOr is the error of a run that has ended early.
 func interruptedOr(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return errors.New("interrupted")
 	}
 	return err

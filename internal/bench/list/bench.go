@@ -29,11 +29,11 @@ func (b *bench) single(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "millrace-bench-")
+	dir, remove, err := testbed.TemporaryDir()
 	if err != nil {
-		return fmt.Errorf("create temporary directory: %w", err)
+		return err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	l := &load.Loader{Target: t, Plan: b.opts.plan, CaptureDir: dir, Log: b.log}
 	if b.opts.serverPID > 0 {
 		l.Meter = testbed.NewMeter(b.opts.serverPID)

@@ -3,7 +3,6 @@ package testbed
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -68,24 +67,24 @@ type etcdConfig struct {
 // etcdProcess is a child that serves etcd.
 type etcdProcess struct {
 	*Child
-	endpoint  string
-	socketDir string // temporary
+	endpoint      string
+	removeSockets func()
 }
 
 // startEtcd returns when etcd serves. The caller must call end. The sockets are in a
 // temporary directory, because the path of a socket must be short.
 func startEtcd(ctx context.Context, cfg etcdConfig) (*etcdProcess, error) {
-	socketDir, err := os.MkdirTemp("", "millrace-bench-etcd-")
+	socketDir, remove, err := TemporaryDir()
 	if err != nil {
-		return nil, fmt.Errorf("create temporary directory: %w", err)
+		return nil, err
 	}
 	process, err := StartChild(ChildConfig{Path: cfg.executable, LogFile: cfg.logFile,
 		Args: []string{"bench", "etcd", "--dir=" + cfg.dataDir, "--sockets=" + socketDir}})
 	if err != nil {
-		_ = os.RemoveAll(socketDir)
+		remove()
 		return nil, err
 	}
-	e := &etcdProcess{Child: process, socketDir: socketDir}
+	e := &etcdProcess{Child: process, removeSockets: remove}
 	var address Address
 	if err := process.Await(ctx, filepath.Join(socketDir, etcdAddressFile), &address); err != nil {
 		e.end(ctx)
@@ -98,5 +97,5 @@ func startEtcd(ctx context.Context, cfg etcdConfig) (*etcdProcess, error) {
 // end stops etcd and removes its sockets. The data stays.
 func (e *etcdProcess) end(ctx context.Context) {
 	e.Stop(ctx)
-	_ = os.RemoveAll(e.socketDir)
+	e.removeSockets()
 }
