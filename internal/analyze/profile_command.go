@@ -50,7 +50,7 @@ resources and of labels, but no values, no names of objects and no data.`,
 			cfg.Progress = func(resource string) { fmt.Fprintln(cmd.ErrOrStderr(), "measuring", resource) }
 			p, err := profile.Capture(ctx, cfg)
 			if err != nil {
-				return err
+				return interrupt.Explain(ctx, err)
 			}
 			for _, note := range p.Notes {
 				fmt.Fprintln(cmd.ErrOrStderr(), "not measured:", display.Clean(note))

@@ -103,11 +103,11 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	ctx, stop := interrupt.Context(ctx)
 	defer stop()
 	if o.Delete {
-		return remove(ctx, cfg)
+		return interrupt.Explain(ctx, remove(ctx, cfg))
 	}
 	report, err := Run(ctx, cfg)
 	if report == nil {
-		return err
+		return interrupt.Explain(ctx, err)
 	}
 	return errors.Join(err, render.WriteReport(streams.Out, o.output, report, report.text))
 }

@@ -6,6 +6,7 @@ package interrupt
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,4 +18,15 @@ func Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
+}
+
+// errInterrupted takes the place of an error that only says that a request was cancelled.
+var errInterrupted = errors.New("interrupted")
+
+// Explain returns the error of work that has ended, which is shorter if a signal has ended it.
+func Explain(ctx context.Context, err error) error {
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return errInterrupted
+	}
+	return err
 }

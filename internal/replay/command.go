@@ -50,7 +50,7 @@ users, groups, serviceaccounts and userextras.`
 
 const examples = `  millrace replay /var/log/kubernetes/audit --kubeconfig test.kubeconfig
   millrace replay audit.log.gz --speed 10 --duration 1m
-  millrace replay audit.log --kubeconfig stock.kubeconfig --compare replica.kubeconfig
+  millrace replay audit.log --kubeconfig stock.kubeconfig --compare replica.kubeconfig --report page.html
   kubectl exec -n kube-system kube-apiserver-1 -- cat /var/log/audit.log | millrace replay - --impersonate`
 
 // flags are the options that only decide where to send and how to print.
@@ -58,6 +58,7 @@ type flags struct {
 	Options
 	server                kubeconfig.Flags
 	compare, output, from string
+	page                  string
 	top                   int
 }
 
@@ -88,6 +89,7 @@ func NewCommand(version string) *cobra.Command {
 	set.IntVar(&f.MaxInFlight, "max-in-flight", 1000, "requests besides watches that wait for answers at once; others are sent later")
 	set.StringToStringVar(&f.Forms, "form", nil, "form that a program asks for, as in my-agent=protobuf; may be repeated")
 	set.StringVarP(&f.output, "output", "o", "table", "one of "+strings.Join(formats, ", "))
+	set.StringVar(&f.page, "report", "", "write the report to this file, too, as one HTML page")
 	set.StringVar(&f.from, "from", "", "print the report in this file, as -o json wrote it, and send nothing")
 	set.IntVar(&f.top, "top", 15, "rows of each table")
 	return cmd
@@ -134,6 +136,9 @@ func (f *flags) execute(ctx context.Context, cmd *cobra.Command, paths []string,
 		if failed = r.replay(ctx, paths, cmd.InOrStdin(), servers, display.NewProgress(cmd.ErrOrStderr())); len(r.Servers) == 0 {
 			return failed
 		}
+	}
+	if f.page != "" {
+		failed = errors.Join(failed, r.WritePage(f.page))
 	}
 	err := render.WriteReport(cmd.OutOrStdout(), f.output, r, func(format string) string { return r.text(format, f.top) })
 	return errors.Join(failed, err)

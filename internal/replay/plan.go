@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/analyze/auditlog"
+	"github.com/millrace/millrace/internal/interrupt"
 	"github.com/millrace/millrace/internal/report"
 )
 
@@ -30,6 +30,7 @@ type plan struct {
 	first, length int64
 	leftOut       map[string]int
 	malformed     int64
+	cutOff        []string // compressed logs that end in the middle of their data
 }
 
 // request is one request of a log.
@@ -112,16 +113,16 @@ func readPlan(ctx context.Context, paths []string, stdin io.Reader, progress fun
 	p := newPlanner()
 	scanner := auditlog.Scanner{KeepGroups: true}
 	for _, in := range inputs {
-		_, err := in.Read(ctx, stdin, func(line []byte) {
+		counts, err := in.Read(ctx, stdin, func(line []byte) {
 			if scanner.Scan(line, p.observe) != nil {
 				p.malformed++
 			}
 		}, progress)
-		if errors.Is(err, context.Canceled) {
-			return nil, errors.New("interrupted")
-		}
 		if err != nil {
-			return nil, err
+			return nil, interrupt.Explain(ctx, err)
+		}
+		if counts.CutOff {
+			p.cutOff = append(p.cutOff, in.Name)
 		}
 	}
 	if p.full {

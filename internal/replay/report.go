@@ -37,6 +37,8 @@ type LogSummary struct {
 	// LeftOut counts requests that are not sent, by reason. Malformed lines are no event.
 	LeftOut   map[string]int `json:"leftOut,omitempty"`
 	Malformed int64          `json:"malformed,omitempty"`
+	// CutOff are compressed logs that end in the middle of their data.
+	CutOff []string `json:"cutOff,omitempty"`
 }
 
 // ServerOutcome is what became of the requests at one server.
@@ -222,6 +224,9 @@ func (r *Report) notes() (notes []string) {
 	}
 	if r.Log.Malformed > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines of the log are no event.", r.Log.Malformed))
+	}
+	for _, name := range r.Log.CutOff {
+		notes = append(notes, display.Clean(name)+" is cut off: what comes before its end was sent.")
 	}
 	for i := range r.Servers {
 		s := &r.Servers[i]

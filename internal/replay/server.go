@@ -114,8 +114,13 @@ func (s *server) get(ctx context.Context, path string) (io.ReadCloser, error) {
 // usage is what a server's process has used so far.
 type usage struct{ cpu, resident float64 }
 
+// usageTimeout bounds a request for metrics.
+const usageTimeout = 10 * time.Second
+
 // usage reads the server's metrics. ok is false if it does not tell, or not to this user.
 func (s *server) usage(ctx context.Context) (u usage, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
+	defer cancel()
 	body, err := s.get(ctx, "/metrics")
 	if err != nil {
 		return u, false

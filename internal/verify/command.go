@@ -96,7 +96,7 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 		if err == nil {
 			_, err = fmt.Fprintf(streams.Out, "removed what %d runs had left\n", n)
 		}
-		return interruptedOr(ctx, err)
+		return interrupt.Explain(ctx, err)
 	}
 	report, left := Run(ctx, cfg)
 	if report == nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/history"
+	"github.com/millrace/millrace/internal/interrupt"
 )
 
 // run is one run of the verifier.
@@ -69,21 +70,13 @@ func (r *run) inFixture(ctx context.Context) (report *Report, err error) {
 		}
 	}()
 	if err := r.fixture.create(ctx, r.servers); err != nil {
-		return nil, interruptedOr(ctx, err)
+		return nil, interrupt.Explain(ctx, err)
 	}
 	if err := r.work(ctx); err != nil {
-		return nil, interruptedOr(ctx, err)
+		return nil, interrupt.Explain(ctx, err)
 	}
 	r.progress("checking %d writes, %d reads and %d watches", len(r.record.mu.writes), len(r.record.mu.reads), len(r.record.mu.watches))
 	return r.check(ctx), r.incomplete
-}
-
-// interruptedOr is the error of a run that has ended early.
-func interruptedOr(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return errors.New("interrupted")
-	}
-	return err
 }
 
 func (r *run) now() time.Duration { return time.Since(r.start) }

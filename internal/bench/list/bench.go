@@ -2,7 +2,6 @@ package list
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/millrace/millrace/internal/bench/floor"
