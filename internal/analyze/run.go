@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/internal/analyze/auditlog"
 	"github.com/millrace/millrace/internal/analyze/price"
 	"github.com/millrace/millrace/internal/analyze/profile"
-	"github.com/millrace/millrace/internal/interrupt"
 	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/interrupt"
 	"github.com/millrace/millrace/internal/report"
 )
 

@@ -95,6 +95,7 @@ func (r *Report) page() *htmlPage {
 		{"Bytes by client", func(c *ClientOutcome) (float64, string) { return float64(c.Bytes), display.Size(c.Bytes) }},
 		{"LISTs by client, 99th percentile", millis(func(c *ClientOutcome) *render.Latencies { return c.ListMillis })},
 		{"GETs by client, 99th percentile", millis(func(c *ClientOutcome) *render.Latencies { return c.GetMillis })},
+		{"Writes by client, 99th percentile", millis(func(c *ClientOutcome) *render.Latencies { return c.WriteMillis })},
 		{"Watches by client until they begin, 99th percentile", millis(func(c *ClientOutcome) *render.Latencies { return c.WatchMillis })},
 	} {
 		if plot := r.plot(of.value); len(plot) > 0 {

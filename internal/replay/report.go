@@ -71,10 +71,11 @@ type ClientOutcome struct {
 	// Bytes are those of the answers as they were sent, before TLS.
 	Bytes  int64 `json:"bytes"`
 	Events int64 `json:"events,omitempty"`
-	// The times of whole GETs and LISTs, and of watches until they begin.
+	// The times of whole GETs, LISTs and writes, and of watches until they begin.
 	GetMillis   *render.Latencies `json:"getMillis,omitempty"`
 	ListMillis  *render.Latencies `json:"listMillis,omitempty"`
 	WatchMillis *render.Latencies `json:"watchMillis,omitempty"`
+	WriteMillis *render.Latencies `json:"writeMillis,omitempty"`
 }
 
 // ShapeOutcome is that of one kind of requests. InLog is how many the log has in the time
@@ -164,7 +165,7 @@ func (r *Report) clientTable(top int) render.Table {
 		if len(r.Servers) > 1 {
 			group = display.Clean(r.Servers[i].Address)
 		}
-		for _, title := range []string{"sent", "failed", "bytes", "events", "GET", "LIST", "watch"} {
+		for _, title := range []string{"sent", "failed", "bytes", "events", "GET", "LIST", "watch", "write"} {
 			columns = append(columns, render.Column{Group: group, Title: title})
 		}
 		byClient[i] = map[report.Client]*ClientOutcome{}
@@ -182,7 +183,7 @@ func (r *Report) clientTable(top int) render.Table {
 				c = &ClientOutcome{}
 			}
 			cells = append(cells, display.Count(c.Requests), display.Count(c.Refused+c.Unanswered), display.Size(c.Bytes), display.Count(c.Events),
-				times(c.GetMillis), times(c.ListMillis), times(c.WatchMillis))
+				times(c.GetMillis), times(c.ListMillis), times(c.WatchMillis), times(c.WriteMillis))
 		}
 		t.Add(cells...)
 	}
