@@ -38,7 +38,10 @@ func newSizes(r *profile.Resource, n int) sizes {
 	if r.Sizes == nil {
 		return sizes{ranks: []float64{0, 1}, values: []float64{r.Bytes, r.Bytes}, power: 1}
 	}
-	s := sizes{ranks: []float64{0, .5, .9, .99, 1}, values: []float64{min(r.Sizes.P50/2, r.Bytes), r.Sizes.P50, r.Sizes.P90, r.Sizes.P99, r.Sizes.Max}}
+	s := sizes{ranks: []float64{0, .5, .9, .99, 1}, power: 1, values: []float64{r.Sizes.P50 / 2, r.Sizes.P50, r.Sizes.P90, r.Sizes.P99, r.Sizes.Max}}
+	if r.Bytes == 0 {
+		return s // the quantiles alone are told
+	}
 	low, high := flattest, float64(steepest)
 	for range 30 {
 		s.power = (low + high) / 2

@@ -56,7 +56,7 @@ func planOf(r *profile.Resource, seed uint64) *resourcePlan {
 		return p
 	}
 	for _, kind := range Kinds() {
-		if kind != KindCustomObject && resourceName(kind) == r.Resource {
+		if kind != KindCustomObject && ResourceName(kind) == r.Resource {
 			p.kind, p.base, p.namespaced = kind, kind.api(), kind.Namespaced()
 			return p
 		}

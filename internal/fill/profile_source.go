@@ -28,8 +28,8 @@ func round(v float64) int { return int(math.Round(v)) }
 
 func pow(t, power float64) float64 { return math.Pow(t, power) }
 
-// resourceName is the name of a kind in a profile.
-func resourceName(kind Kind) string {
+// ResourceName returns the name of a kind in a profile.
+func ResourceName(kind Kind) string {
 	group := strings.TrimPrefix(strings.TrimPrefix(kind.api(), "/apis/"), "/api/")
 	if group, _, found := strings.Cut(group, "/"); found {
 		return string(kind) + "." + group
@@ -129,7 +129,7 @@ const (
 // need has at least n objects of a kind written.
 func (s *profileSource) need(kind Kind, seed uint64, n int) {
 	if s.plans[kind] == nil {
-		s.plans[kind] = planOf(&profile.Resource{Resource: resourceName(kind)}, seed)
+		s.plans[kind] = planOf(&profile.Resource{Resource: ResourceName(kind)}, seed)
 	}
 	s.plans[kind].n = max(s.plans[kind].n, n)
 }
