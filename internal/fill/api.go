@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,6 +40,8 @@ type apiClient struct {
 		skippedNamespaces []string
 		// servedDefinitions holds the definitions that the server is known to serve.
 		servedDefinitions map[Definition]bool
+		// refusedDefinitions are those whose rules refuse the objects that fill can make.
+		refusedDefinitions map[string]bool
 	}
 }
 
@@ -91,7 +96,22 @@ func (c *apiClient) ping(ctx context.Context) error {
 
 func (c *apiClient) close() error { return nil }
 
-func (c *apiClient) notes() []string { return skippedNotes(c.mu.skippedNamespaces) }
+func (c *apiClient) notes() []string {
+	notes := skippedNotes(c.mu.skippedNamespaces)
+	if refused := slices.Sorted(maps.Keys(c.mu.refusedDefinitions)); len(refused) > 0 {
+		notes = append(notes, "without objects, because their rules refuse those that fill can make: "+strings.Join(refused, ", "))
+	}
+	return notes
+}
+
+func (c *apiClient) noteRefused(definition string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.refusedDefinitions == nil {
+		c.mu.refusedDefinitions = map[string]bool{}
+	}
+	c.mu.refusedDefinitions[definition] = true
+}
 
 func (c *apiClient) noteSkipped(namespace string) {
 	c.mu.Lock()
@@ -122,8 +142,8 @@ func objectName(obj Object) string {
 // earlier run was interrupted, storeOne only completes it. All other existing
 // objects are skipped.
 func (c *apiClient) storeOne(ctx context.Context, kind Kind, obj Object) (Count, error) {
-	if object, ok := obj.(*profileObject); ok {
-		return c.storeProfileObject(ctx, object)
+	if object, ok := obj.(*placedObject); ok {
+		return c.storePlaced(ctx, object)
 	}
 	if kind.custom() {
 		return c.storeCustom(ctx, kind, obj)

@@ -69,6 +69,13 @@ const examples = `  # 100,000 pods of 4 KB on 1,000 nodes, through the API
   # 2,000 custom resource definitions in 200 groups, and 10,000 objects
   millrace fill --crds 2000 --groups 200 --properties 100 --objects 10000
 
+  # The definitions of a project, and objects of them
+  millrace fill --definitions cert-manager/deploy/crds --objects 10000
+
+  # As many objects, of such sizes and labels, as a cluster that was measured
+  millrace analyze profile > cluster.json
+  millrace fill --profile cluster.json
+
   # Remove what a fill with this seed wrote
   millrace fill --delete --seed 1`
 
@@ -83,6 +90,7 @@ type options struct {
 	Config
 	podStatus bool
 	profile   string
+	files     []string
 	timeout   time.Duration
 }
 
@@ -124,6 +132,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.IntVar(&shape.Properties, "properties", DefaultProperties, "properties in the schema of each, nested ones counted")
 	flags.IntVar(&shape.Objects, "objects", 0, "number of custom objects, spread over all definitions")
 	flags.StringVar(&o.profile, "profile", "", "write what a cluster in numbers has, as millrace analyze profile printed it, instead of numbers of objects")
+	flags.StringSliceVar(&o.files, "definitions", nil, "files or directories with custom resource definitions of real projects to write; --objects is spread over them")
 	flags.Uint64Var(&shape.Seed, "seed", 1, "decides all names, identities and contents")
 	flags.BoolVar(&shape.Unbound, "unbound", false, "leave pods without a node, for a scheduler to place")
 	flags.BoolVar(&shape.Ownerless, "ownerless", false, "leave out owner references")
@@ -156,6 +165,16 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 		var err error
 		if cfg.Profile, err = profile.Read(o.profile); err != nil {
 			return err
+		}
+	}
+	if len(o.files) > 0 {
+		var err error
+		if cfg.Definitions, err = ReadDefinitions(o.files); err != nil {
+			return err
+		}
+		cfg.DefinitionObjects, cfg.Shape.Objects = cfg.Shape.Objects, 0
+		if cfg.Shape.Namespaces == 0 {
+			cfg.Shape.Namespaces = 1 + cfg.DefinitionObjects/1000
 		}
 	}
 	filler, err := New(cfg)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/analyze/profile"
@@ -21,6 +22,9 @@ type Config struct {
 	// Profile says which objects to write instead of the Shape, of which only the Seed counts
 	// then.
 	Profile *profile.Profile
+	// Definitions are written instead of the Shape's, with so many DefinitionObjects in all.
+	Definitions       []*apiextv1.CustomResourceDefinition
+	DefinitionObjects int
 	// Delete removes what a fill with the same seed wrote, instead of writing.
 	Delete bool
 
@@ -134,7 +138,11 @@ func (c *Config) validate() error {
 		return errors.New("a profile is written through an API server, which has the sizes that it measures: give a kubeconfig instead of etcd-servers")
 	case c.Profile != nil && s != Shape{Seed: s.Seed, PodSize: s.PodSize, SecretSize: s.SecretSize, ConfigMapSize: s.ConfigMapSize, Properties: s.Properties}:
 		return errors.New("a profile says which objects to write: leave out the numbers of pods, nodes and others")
-	case c.Profile == nil && !c.Delete && s.Nodes == 0 && s.Namespaces == 0 && s.Pods == 0 && s.Secrets == 0 && s.ConfigMaps == 0 && s.CRDs == 0:
+	case len(c.Definitions) > 0 && (c.Profile != nil || c.writesToEtcd() || s.CRDs > 0):
+		return errors.New("definitions of files are written through an API server, instead of those of a profile or of crds: choose one of them")
+	case len(c.Definitions) > 0 && s.Namespaces == 0:
+		return errors.New("objects of definitions need namespaces: give a number of namespaces")
+	case len(c.Definitions) == 0 && c.Profile == nil && !c.Delete && s.Nodes == 0 && s.Namespaces == 0 && s.Pods == 0 && s.Secrets == 0 && s.ConfigMaps == 0 && s.CRDs == 0:
 		return errors.New("nothing to write: give a number of pods, nodes, namespaces, secrets, configmaps or crds")
 	}
 	return nil

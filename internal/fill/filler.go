@@ -92,8 +92,12 @@ func (f *Filler) connect(ctx context.Context) (target, error) {
 
 // source returns what to write.
 func (f *Filler) source(ctx context.Context) (source, error) {
-	if f.cfg.Profile == nil {
-		return shapeSource{f.generator, f.cfg.Shape.withDefaults()}, nil
+	of := shapeSource{f.generator, f.cfg.Shape.withDefaults()}
+	switch {
+	case len(f.cfg.Definitions) > 0:
+		return definitionSource{of, f.cfg.Definitions, f.cfg.DefinitionObjects}, nil
+	case f.cfg.Profile == nil:
+		return of, nil
 	}
 	return newProfileSource(ctx, f.cfg.Shape.Seed, f.cfg.Profile, f.api)
 }

@@ -33,7 +33,7 @@ const (
 )
 
 // size is that of an object in a LIST, if it is written as it is.
-func (o overhead) size(object *profileObject) (int, error) {
+func (o overhead) size(object *placedObject) (int, error) {
 	text, err := json.Marshal(object)
 	if err != nil {
 		return 0, fmt.Errorf("encode: %w", err)
@@ -114,16 +114,21 @@ func (p *resourcePlan) objectKind() string {
 }
 
 // dryRun returns the size of the object that a server would store.
-func (c *apiClient) dryRun(ctx context.Context, object *profileObject) (int, error) {
+func (c *apiClient) dryRun(ctx context.Context, object *placedObject) (int, error) {
 	body, err := c.postJSON(ctx, object, "All")
 	return len(strings.TrimSpace(string(body))), err
 }
 
-// storeProfileObject creates an object of a profile.
-func (c *apiClient) storeProfileObject(ctx context.Context, object *profileObject) (Count, error) {
+// storePlaced creates an object that is sent as JSON.
+func (c *apiClient) storePlaced(ctx context.Context, object *placedObject) (Count, error) {
 	body, err := c.postJSON(ctx, object, "")
 	switch {
 	case apierrors.IsAlreadyExists(err):
+		return Count{Skipped: 1}, nil
+	case apierrors.IsInvalid(err) && object.lesser != nil:
+		return c.storePlaced(ctx, object.lesser())
+	case apierrors.IsInvalid(err) && object.definition != nil && object.definition.Kind != "":
+		c.noteRefused(object.definition.Name())
 		return Count{Skipped: 1}, nil
 	case err != nil:
 		return Count{}, err
@@ -132,10 +137,9 @@ func (c *apiClient) storeProfileObject(ctx context.Context, object *profileObjec
 }
 
 // postJSON creates an object, and returns it as the server has it. dryRun is that parameter.
-func (c *apiClient) postJSON(ctx context.Context, object *profileObject, dryRun string) ([]byte, error) {
-	if object.plan.kind == KindCustomObject {
-		name, group, _ := strings.Cut(object.plan.numbers.Resource, ".")
-		if err := c.waitUntilServed(ctx, Definition{Group: group, Plural: name}); err != nil {
+func (c *apiClient) postJSON(ctx context.Context, object *placedObject, dryRun string) ([]byte, error) {
+	if object.definition != nil {
+		if err := c.waitUntilServed(ctx, *object.definition); err != nil {
 			return nil, err
 		}
 	}
@@ -145,7 +149,7 @@ func (c *apiClient) postJSON(ctx context.Context, object *profileObject, dryRun 
 	}
 	var body []byte
 	err = retry(ctx, isTransientAPI, func() error {
-		request := c.rest.Post().AbsPath(object.plan.collection(object.GetNamespace())).Param("fieldManager", fieldManager(object.plan.kind)).
+		request := c.rest.Post().AbsPath(object.path).Param("fieldManager", fieldManager(object.kind)).
 			SetHeader("Content-Type", runtime.ContentTypeJSON).SetHeader("Accept", runtime.ContentTypeJSON)
 		if dryRun != "" {
 			request = request.Param("dryRun", dryRun)

@@ -39,12 +39,6 @@ type resourcePlan struct {
 	failed   error
 }
 
-// profileObject is an object of a profile. It is sent as JSON.
-type profileObject struct {
-	*unstructured.Unstructured
-	plan *resourcePlan
-}
-
 // planOf plans a resource, or returns nil if fill has no objects of it.
 func planOf(r *profile.Resource, seed uint64) *resourcePlan {
 	p := &resourcePlan{numbers: r, n: round(r.Objects), namespaces: round(r.Namespaces), seed: seed}
@@ -120,17 +114,22 @@ func (p *resourcePlan) object(ctx context.Context, i int) (Object, error) {
 }
 
 // bare returns object i without the padding that brings it to its size.
-func (p *resourcePlan) bare(i int) (*profileObject, error) {
+func (p *resourcePlan) bare(i int) (*placedObject, error) {
 	content, err := p.content(i)
 	if err != nil {
 		return nil, err
 	}
-	object := &profileObject{Unstructured: &unstructured.Unstructured{Object: content}, plan: p}
+	object := &placedObject{Unstructured: &unstructured.Unstructured{Object: content}, kind: p.kind}
 	if object.GetName() == "" {
 		object.SetName(fmt.Sprintf("fill-%d-%07d", p.seed, i))
 	}
 	if p.namespaced && p.kind != KindServiceAccount {
 		object.SetNamespace(p.g.namespaceName(p.placement.of(i)))
+	}
+	object.path = p.collection(object.GetNamespace())
+	if p.kind == KindCustomObject {
+		_, group, _ := strings.Cut(p.numbers.Resource, ".")
+		object.definition = &Definition{Group: group, Plural: p.name}
 	}
 	labels := map[string]string{LabelSeed: p.g.seedLabel()}
 	for _, key := range p.labels {
@@ -226,7 +225,7 @@ func (p *resourcePlan) definition(i int) map[string]any {
 }
 
 // pad adds pieces of text to an object where its resource takes them.
-func (p *resourcePlan) pad(object *profileObject, lengths []int, i int) {
+func (p *resourcePlan) pad(object *placedObject, lengths []int, i int) {
 	if len(lengths) == 0 {
 		return
 	}
