@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/interrupt"
 )
 
 const longHelp = `Tell from audit logs which client costs an API server what, and what would cost less.
@@ -110,7 +109,7 @@ func (f *flags) execute(cmd *cobra.Command, paths []string, version string, text
 	if err := f.validate(); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interrupt.Context(cmd.Context())
 	defer stop()
 	r, err := f.report(ctx, cmd, paths, version)
 	if err != nil {

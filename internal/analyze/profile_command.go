@@ -3,21 +3,19 @@ package analyze
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/millrace/millrace/internal/analyze/profile"
 	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/interrupt"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // profileTimeout bounds one request of a profile.
@@ -25,9 +23,9 @@ const profileTimeout = time.Minute
 
 // profileFlags are the flags of "analyze profile".
 type profileFlags struct {
-	kubeconfig, context string
-	sample              int
-	exclude             []string
+	server  kubeconfig.Flags
+	sample  int
+	exclude []string
 }
 
 func newProfileCommand() *cobra.Command {
@@ -43,7 +41,7 @@ resources and of labels, but no values, no names of objects and no data.`,
 		Example: "  millrace analyze profile > cluster.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := interrupt.Context(cmd.Context())
 			defer stop()
 			cfg, err := f.config()
 			if err != nil {
@@ -52,7 +50,7 @@ resources and of labels, but no values, no names of objects and no data.`,
 			cfg.Progress = func(resource string) { fmt.Fprintln(cmd.ErrOrStderr(), "measuring", resource) }
 			p, err := profile.Capture(ctx, cfg)
 			if err != nil {
-				return err
+				return interrupt.Explain(ctx, err)
 			}
 			for _, note := range p.Notes {
 				fmt.Fprintln(cmd.ErrOrStderr(), "not measured:", display.Clean(note))
@@ -63,8 +61,7 @@ resources and of labels, but no values, no names of objects and no data.`,
 			return render.WriteReport(cmd.OutOrStdout(), "json", p, nil)
 		},
 	}
-	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default as kubectl's)")
-	cmd.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig (default its current one)")
+	f.server.AddTo(cmd.Flags())
 	cmd.Flags().IntVar(&f.sample, "sample", 2000, "objects of each resource to read; the number of the others is what the server says")
 	cmd.Flags().StringSliceVar(&f.exclude, "exclude", []string{"secrets"}, "resources to leave out, as in deployments.apps")
 	return cmd
@@ -101,13 +98,11 @@ func (f *profileFlags) config() (profile.Config, error) {
 	if f.sample < 1 {
 		return profile.Config{}, errors.New("--sample: choose 1 or more")
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
+	config, err := f.server.Load("analyze")
 	if err != nil {
-		return profile.Config{}, fmt.Errorf("load kubeconfig: %w", err)
+		return profile.Config{}, err
 	}
-	config.Timeout, config.UserAgent = profileTimeout, "millrace-analyze"
+	config.Timeout = profileTimeout
 	host, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return profile.Config{}, fmt.Errorf("read the server's address: %w", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/analyze/price"
 	"github.com/millrace/millrace/internal/analyze/profile"
 	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/interrupt"
 	"github.com/millrace/millrace/internal/report"
 )
 
@@ -144,7 +145,7 @@ func (a *analysis) read(ctx context.Context, in auditlog.Input, c *collector) (I
 	a.progress.next(in.Size)
 	counts.Events = c.events - before
 	if errors.Is(err, context.Canceled) {
-		return counts, errors.New("interrupted")
+		return counts, interrupt.Explain(ctx, err)
 	}
 	return counts, err
 }

@@ -15,6 +15,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/millrace/millrace/internal/datadir"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // newKubectlCommand makes a command that is kubectl, which parses its own flags.
@@ -53,19 +54,11 @@ whose kubeconfigs and keys take the place of flags that are not given.`
 // given, or if the user has no kubeconfig of their own. It returns an error if there
 // is no such directory.
 func useKubeconfig(dataDir string) error {
-	if dataDir == "" {
-		if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
-			return nil
-		}
-		if _, err := os.Stat(clientcmd.RecommendedHomeFile); err == nil {
-			return nil
-		}
-	}
-	paths, err := datadir.Lookup(dataDir)
-	if err != nil {
+	file, err := kubeconfig.AdminFile(dataDir, false)
+	if err != nil || file == "" {
 		return err
 	}
-	return os.Setenv(clientcmd.RecommendedConfigPathEnvVar, paths.AdminKubeconfig)
+	return os.Setenv(clientcmd.RecommendedConfigPathEnvVar, file)
 }
 
 // explainFatal has kubectl print why it has no kubeconfig when it fails for that

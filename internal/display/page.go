@@ -3,6 +3,7 @@ package display
 import (
 	"bytes"
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"os"
@@ -31,6 +32,9 @@ func Page(text string, functions template.FuncMap, data any) ([]byte, error) {
 
 // WriteFile writes a file in one piece, so that a full disk leaves no half of it.
 func WriteFile(name string, content []byte) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return writeTo(name, content) // a pipe or a device: nothing may take its place
+	}
 	temporary := name + ".part"
 	err := os.WriteFile(temporary, content, 0o644)
 	if err == nil {
@@ -38,6 +42,19 @@ func WriteFile(name string, content []byte) error {
 	}
 	if err != nil {
 		_ = os.Remove(temporary) // it may not be there
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// writeTo writes to what exists.
+func writeTo(name string, content []byte) error {
+	file, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err == nil {
+		_, err = file.Write(content)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil

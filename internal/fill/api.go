@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
-	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // apiClient writes objects through an API server.
@@ -40,14 +40,13 @@ type apiClient struct {
 		skippedNamespaces []string
 		// servedDefinitions holds the definitions that the server is known to serve.
 		servedDefinitions map[Definition]bool
+		// refusedDefinitions are those whose rules refuse the objects that fill can make.
+		refusedDefinitions map[string]bool
 	}
 }
 
 func newAPIClient(cfg Config, generator *Generator) (*apiClient, error) {
-	conf, err := restConfig(cfg)
-	if err != nil {
-		return nil, err
-	}
+	conf := rest.CopyConfig(cfg.REST)
 	// client-go's scheme is global to the process. A scheme of our own holds only
 	// the types that we need.
 	scheme := runtime.NewScheme()
@@ -60,7 +59,6 @@ func newAPIClient(cfg Config, generator *Generator) (*apiClient, error) {
 	conf.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	conf.ContentType = runtime.ContentTypeProtobuf
 	conf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	conf.UserAgent = "millrace-fill"
 	conf.WarningHandler = rest.NoWarnings{}
 	conf.RateLimiter = nil
 	conf.QPS = -1 // as fast as the server takes it
@@ -81,29 +79,6 @@ func newAPIClient(cfg Config, generator *Generator) (*apiClient, error) {
 	}, nil
 }
 
-// restConfig returns a copy that the caller may change.
-func restConfig(cfg Config) (*rest.Config, error) {
-	if cfg.REST != nil {
-		return rest.CopyConfig(cfg.REST), nil
-	}
-	paths := cfg.kubeconfigPaths()
-	found := false
-	for _, path := range paths {
-		_, err := os.Stat(path)
-		found = found || err == nil
-	}
-	if !found {
-		return nil, fmt.Errorf("no kubeconfig at %s: give --kubeconfig, set KUBECONFIG, "+
-			"start a server with that --data-dir, or write straight to etcd with --etcd-servers", strings.Join(paths, " or "))
-	}
-	rules := &clientcmd.ClientConfigLoadingRules{Precedence: paths}
-	conf, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig %s: %w; give another --kubeconfig", strings.Join(paths, ", "), err)
-	}
-	return conf, nil
-}
-
 // ping checks that the server answers and that the credentials may list
 // namespaces, which fill needs.
 func (c *apiClient) ping(ctx context.Context) error {
@@ -121,7 +96,22 @@ func (c *apiClient) ping(ctx context.Context) error {
 
 func (c *apiClient) close() error { return nil }
 
-func (c *apiClient) notes() []string { return skippedNotes(c.mu.skippedNamespaces) }
+func (c *apiClient) notes() []string {
+	notes := skippedNotes(c.mu.skippedNamespaces)
+	if refused := slices.Sorted(maps.Keys(c.mu.refusedDefinitions)); len(refused) > 0 {
+		notes = append(notes, "without objects, because their rules refuse those that fill can make: "+strings.Join(refused, ", "))
+	}
+	return notes
+}
+
+func (c *apiClient) noteRefused(definition string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.refusedDefinitions == nil {
+		c.mu.refusedDefinitions = map[string]bool{}
+	}
+	c.mu.refusedDefinitions[definition] = true
+}
 
 func (c *apiClient) noteSkipped(namespace string) {
 	c.mu.Lock()
@@ -152,6 +142,9 @@ func objectName(obj Object) string {
 // earlier run was interrupted, storeOne only completes it. All other existing
 // objects are skipped.
 func (c *apiClient) storeOne(ctx context.Context, kind Kind, obj Object) (Count, error) {
+	if object, ok := obj.(*placedObject); ok {
+		return c.storePlaced(ctx, object)
+	}
 	if kind.custom() {
 		return c.storeCustom(ctx, kind, obj)
 	}

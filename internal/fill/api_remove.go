@@ -121,6 +121,16 @@ func (c *apiClient) delete(ctx context.Context, kind Kind, obj listedObject) err
 		opts.GracePeriodSeconds = &now
 	}
 	transient := func(err error) bool { return isTransientAPI(err) && !apierrors.IsConflict(err) }
+	if kind == "persistentvolumes" || kind == "persistentvolumeclaims" {
+		// Admission has added a finalizer that only a controller removes.
+		err := retry(ctx, transient, func() error {
+			return c.rest.Patch(types.MergePatchType).AbsPath(kind.api()).NamespaceIfScoped(obj.namespace, kind.Namespaced()).Resource(string(kind)).
+				Name(obj.name).Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(ctx).Error()
+		})
+		if err != nil {
+			return err
+		}
+	}
 	return retry(ctx, transient, func() error {
 		return c.rest.Delete().AbsPath(kind.api()).NamespaceIfScoped(obj.namespace, kind.Namespaced()).Resource(string(kind)).
 			Name(obj.name).Body(&opts).Do(ctx).Error()

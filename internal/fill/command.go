@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+
+	"github.com/millrace/millrace/internal/analyze/profile"
+	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/interrupt"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 const longHelp = `Write a synthetic cluster of any size: nodes, namespaces, pods, secrets, config
@@ -68,6 +69,13 @@ const examples = `  # 100,000 pods of 4 KB on 1,000 nodes, through the API
   # 2,000 custom resource definitions in 200 groups, and 10,000 objects
   millrace fill --crds 2000 --groups 200 --properties 100 --objects 10000
 
+  # The definitions of a project, and objects of them
+  millrace fill --definitions cert-manager/deploy/crds --objects 10000
+
+  # As many objects, of such sizes and labels, as a cluster that was measured
+  millrace analyze profile > cluster.json
+  millrace fill --profile cluster.json
+
   # Remove what a fill with this seed wrote
   millrace fill --delete --seed 1`
 
@@ -81,12 +89,14 @@ type Streams struct {
 type options struct {
 	Config
 	podStatus bool
+	profile   string
+	files     []string
 	timeout   time.Duration
 }
 
 // NewCommand returns the command "fill".
 func NewCommand(streams Streams) *cobra.Command {
-	var o options
+	o := options{Config: Config{Server: kubeconfig.Flags{Deliberate: true}}}
 	cmd := &cobra.Command{
 		Use:          "fill",
 		Short:        "Write a synthetic cluster of any size, or remove it",
@@ -95,11 +105,7 @@ func NewCommand(streams Streams) *cobra.Command {
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			if ctx == nil {
-				ctx = context.Background()
-			}
-			return o.run(ctx, streams)
+			return o.run(cmd.Context(), streams)
 		},
 	}
 	o.addFlags(cmd)
@@ -125,13 +131,15 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.IntVar(&shape.Groups, "groups", 0, "API groups to spread them over (0: one for ten)")
 	flags.IntVar(&shape.Properties, "properties", DefaultProperties, "properties in the schema of each, nested ones counted")
 	flags.IntVar(&shape.Objects, "objects", 0, "number of custom objects, spread over all definitions")
+	flags.StringVar(&o.profile, "profile", "", "write what a cluster in numbers has, as millrace analyze profile printed it, instead of numbers of objects")
+	flags.StringSliceVar(&o.files, "definitions", nil, "files or directories with custom resource definitions of real projects to write; --objects is spread over them")
 	flags.Uint64Var(&shape.Seed, "seed", 1, "decides all names, identities and contents")
 	flags.BoolVar(&shape.Unbound, "unbound", false, "leave pods without a node, for a scheduler to place")
 	flags.BoolVar(&shape.Ownerless, "ownerless", false, "leave out owner references")
 	flags.BoolVar(&o.Delete, "delete", false, "remove what a fill with the same seed wrote")
 
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "how to reach the API server (default $KUBECONFIG, else admin.kubeconfig in --data-dir)")
-	flags.StringVar(&o.DataDir, "data-dir", "./"+defaultDataDir, "data directory of the server to fill")
+	o.Server.AddTo(flags)
+	o.Server.AddDataDir(flags)
 	flags.BoolVar(&o.podStatus, "pod-status", true, "write the status of pods too; through the API this is a second request for each")
 
 	flags.StringSliceVar(&o.Etcd.Endpoints, "etcd-servers", nil, "write straight into this etcd (comma-separated client URLs)")
@@ -152,18 +160,29 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	}
 	cfg := o.Config
 	cfg.SkipPodStatus = !o.podStatus
-	cfg.Progress = streams.Err
-	if file, ok := streams.Err.(*os.File); ok {
-		cfg.Bars = term.IsTerminal(int(file.Fd()))
+	cfg.Progress, cfg.Bars = streams.Err, display.IsTerminal(streams.Err)
+	if o.profile != "" {
+		var err error
+		if cfg.Profile, err = profile.Read(o.profile); err != nil {
+			return err
+		}
+	}
+	if len(o.files) > 0 {
+		var err error
+		if cfg.Definitions, err = ReadDefinitions(o.files); err != nil {
+			return err
+		}
+		cfg.DefinitionObjects, cfg.Shape.Objects = cfg.Shape.Objects, 0
+		if cfg.Shape.Namespaces == 0 {
+			cfg.Shape.Namespaces = 1 + cfg.DefinitionObjects/1000
+		}
 	}
 	filler, err := New(cfg)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interrupt.Context(ctx)
 	defer stop()
-	// A second signal ends the process at once.
-	defer context.AfterFunc(ctx, stop)()
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the timeout of %s has passed", o.timeout))
@@ -171,7 +190,10 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	}
 	summary, err := filler.Run(ctx)
 	if err == nil || summary.Total() != (Count{}) {
-		fmt.Fprintln(streams.Out, strings.Join(append([]string{summary.String()}, summary.Notes...), "\n"))
+		_, printing := fmt.Fprintln(streams.Out, strings.Join(append([]string{summary.String()}, summary.Notes...), "\n"))
+		if printing != nil && err == nil {
+			return fmt.Errorf("print the summary: %w", printing)
+		}
 	}
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return errors.New("interrupted; repeat the command to go on where it stopped")

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/analyze/profile"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // Config says which objects a run writes or removes, and where. If it has an etcd
@@ -17,17 +19,18 @@ import (
 type Config struct {
 	// Shape describes the objects to write. A deleting run uses only its Seed.
 	Shape Shape
+	// Profile says which objects to write instead of the Shape, of which only the Seed counts
+	// then.
+	Profile *profile.Profile
+	// Definitions are written instead of the Shape's, with so many DefinitionObjects in all.
+	Definitions       []*apiextv1.CustomResourceDefinition
+	DefinitionObjects int
 	// Delete removes what a fill with the same seed wrote, instead of writing.
 	Delete bool
 
-	// Kubeconfig is the path of the kubeconfig for the API server. If it is empty,
-	// $KUBECONFIG is used, and if that is unset, admin.kubeconfig in DataDir.
-	Kubeconfig string
-	// DataDir is the data directory of a server. Empty means "millrace-data" in
-	// the current directory.
-	DataDir string
-	// REST is the client configuration for the API server. If set, no kubeconfig
-	// is read. New copies it.
+	// Server names the API server, unless REST is set.
+	Server kubeconfig.Flags
+	// REST is the client configuration for the API server. New copies it.
 	REST *rest.Config
 	// SkipPodStatus leaves pods written through the API without a status. This
 	// saves one of two requests for each pod. Pods written to etcd always have a
@@ -79,7 +82,6 @@ const (
 )
 
 const (
-	defaultDataDir  = "millrace-data"
 	defaultPrefix   = "/registry"
 	defaultInterval = 5 * time.Second
 	maxWorkers      = 4096
@@ -98,9 +100,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Batch == 0 {
 		c.Batch = MaxBatch
-	}
-	if c.DataDir == "" {
-		c.DataDir = defaultDataDir
 	}
 	if c.Etcd.Prefix == "" {
 		c.Etcd.Prefix = defaultPrefix
@@ -131,23 +130,20 @@ func (c *Config) validate() error {
 		return errors.New("etcd certificate and key belong together: give both etcd-certfile and etcd-keyfile, or neither")
 	case !c.writesToEtcd() && c.Etcd.CAFile+c.Etcd.CertFile != "":
 		return errors.New("etcd certificates are given but no etcd servers: add etcd-servers")
-	case c.writesToEtcd() && (c.REST != nil || c.Kubeconfig != ""):
-		return errors.New("both etcd servers and a kubeconfig are given: choose one of etcd-servers and kubeconfig")
+	case c.writesToEtcd() && (c.REST != nil || c.Server.Given()):
+		return errors.New("both etcd servers and an API server are given: choose one of etcd-servers and kubeconfig or data-dir")
 	case c.writesToEtcd() && s.CRDs > 0:
 		return errors.New("custom resource definitions are written through an API server: give a kubeconfig instead of etcd-servers")
-	case !c.Delete && s.Nodes == 0 && s.Namespaces == 0 && s.Pods == 0 && s.Secrets == 0 && s.ConfigMaps == 0 && s.CRDs == 0:
+	case c.writesToEtcd() && c.Profile != nil:
+		return errors.New("a profile is written through an API server, which has the sizes that it measures: give a kubeconfig instead of etcd-servers")
+	case c.Profile != nil && s != Shape{Seed: s.Seed, PodSize: s.PodSize, SecretSize: s.SecretSize, ConfigMapSize: s.ConfigMapSize, Properties: s.Properties}:
+		return errors.New("a profile says which objects to write: leave out the numbers of pods, nodes and others")
+	case len(c.Definitions) > 0 && (c.Profile != nil || c.writesToEtcd() || s.CRDs > 0):
+		return errors.New("definitions of files are written through an API server, instead of those of a profile or of crds: choose one of them")
+	case len(c.Definitions) > 0 && s.Namespaces == 0:
+		return errors.New("objects of definitions need namespaces: give a number of namespaces")
+	case len(c.Definitions) == 0 && c.Profile == nil && !c.Delete && s.Nodes == 0 && s.Namespaces == 0 && s.Pods == 0 && s.Secrets == 0 && s.ConfigMaps == 0 && s.CRDs == 0:
 		return errors.New("nothing to write: give a number of pods, nodes, namespaces, secrets, configmaps or crds")
 	}
 	return nil
-}
-
-// kubeconfigPaths returns the files to read, in order of precedence.
-func (c *Config) kubeconfigPaths() []string {
-	if c.Kubeconfig != "" {
-		return []string{c.Kubeconfig}
-	}
-	if paths := filepath.SplitList(os.Getenv("KUBECONFIG")); len(paths) > 0 {
-		return paths
-	}
-	return []string{filepath.Join(c.DataDir, "admin.kubeconfig")}
 }

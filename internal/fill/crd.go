@@ -1,6 +1,7 @@
 package fill
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -22,9 +23,10 @@ const (
 
 // Definition holds the names of one custom resource definition that fill creates.
 type Definition struct {
-	// Group is its API group; its only version is v1.
 	Group string
-	Kind  string
+	// Version is v1 if it is empty.
+	Version string
+	Kind    string
 	// Plural is the resource's name in API paths.
 	Plural    string
 	ShortName string
@@ -36,7 +38,7 @@ func (d Definition) Name() string { return d.Plural + "." + d.Group }
 // Path returns the API path of the custom objects in a namespace. An empty
 // namespace means all namespaces.
 func (d Definition) Path(namespace string) string {
-	path := "/apis/" + d.Group + "/" + crdVersion
+	path := "/apis/" + d.Group + "/" + cmp.Or(d.Version, crdVersion)
 	if namespace != "" {
 		path += "/namespaces/" + namespace
 	}

@@ -30,7 +30,7 @@ type storedObject struct {
 }
 
 func (t *etcdTarget) remove(ctx context.Context, kind Kind, report func(Count)) error {
-	if kind.custom() {
+	if !kind.storable() {
 		return nil
 	}
 	batches := make(chan []storedObject, t.workers)

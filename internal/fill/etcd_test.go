@@ -221,7 +221,7 @@ func TestCommand(t *testing.T) {
 		{"--pods=1 --pod-size=10parsec", "4000, 4KB"},
 		{"--pods=1 --workers=-4", "workers is -4"},
 		{"--pods=1 --batch=1000", "batch is 1000"},
-		{"--pods=1 --data-dir=" + nowhere, "no kubeconfig at " + nowhere + "/admin.kubeconfig"},
+		{"--pods=1 --data-dir=" + nowhere, "no millrace data directory at " + nowhere},
 		{"--pods=1 --kubeconfig=a --etcd-servers=b", "choose one"},
 		{"--pods=1 --etcd-cafile=a", "add etcd-servers"},
 		{"--pods=1 --etcd-servers=https://127.0.0.1:1 --etcd-cafile=" + nowhere, "load etcd certificates"},

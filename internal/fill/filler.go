@@ -47,6 +47,11 @@ func New(cfg Config) (*Filler, error) {
 	}
 	f := &Filler{cfg: cfg, generator: generator}
 	if !cfg.writesToEtcd() {
+		if cfg.REST == nil {
+			if cfg.REST, err = cfg.Server.Load("fill"); err != nil {
+				return nil, err
+			}
+		}
 		if f.api, err = newAPIClient(cfg, generator); err != nil {
 			return nil, err
 		}
@@ -68,10 +73,10 @@ func (f *Filler) Run(ctx context.Context) (Summary, error) {
 	if f.cfg.Delete {
 		err = f.removeAll(ctx, to, summary.Kinds)
 	} else {
-		err = f.storeAll(ctx, to, summary.Kinds)
+		err = f.storeAll(ctx, to, &summary)
 	}
 	summary.Elapsed = f.cfg.Now().Sub(start)
-	summary.Notes = to.notes()
+	summary.Notes = append(summary.Notes, to.notes()...)
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		err = fmt.Errorf("stopped before the end: %w", cause)
 	}
@@ -85,44 +90,32 @@ func (f *Filler) connect(ctx context.Context) (target, error) {
 	return dialEtcd(ctx, f.cfg)
 }
 
-// count returns the number of objects of a kind to write.
-func (f *Filler) count(kind Kind) int {
-	shape := f.cfg.Shape.withDefaults()
-	switch kind {
-	case KindNamespace, KindServiceAccount:
-		return shape.Namespaces
-	case KindNode:
-		return shape.Nodes
-	case KindConfigMap:
-		return shape.ConfigMaps
-	case KindSecret:
-		return shape.Secrets
-	case KindPod:
-		return shape.Pods
-	case KindDeployment, KindReplicaSet, KindService, KindEndpointSlice:
-		return shape.workloads()
-	case KindLease:
-		if shape.Leases {
-			return shape.Nodes
-		}
-	case KindEvent:
-		return shape.Events
-	case KindCRD:
-		return shape.CRDs
-	case KindCustomObject:
-		return shape.Objects
+// source returns what to write.
+func (f *Filler) source(ctx context.Context) (source, error) {
+	of := shapeSource{f.generator, f.cfg.Shape.withDefaults()}
+	switch {
+	case len(f.cfg.Definitions) > 0:
+		return definitionSource{of, f.cfg.Definitions, f.cfg.DefinitionObjects}, nil
+	case f.cfg.Profile == nil:
+		return of, nil
 	}
-	return 0
+	return newProfileSource(ctx, f.cfg.Shape.Seed, f.cfg.Profile, f.api)
 }
 
-func (f *Filler) storeAll(ctx context.Context, to target, counts map[Kind]Count) error {
+func (f *Filler) storeAll(ctx context.Context, to target, summary *Summary) error {
+	from, err := f.source(ctx)
+	if err != nil {
+		return err
+	}
+	summary.Notes = from.notes()
+	counts := summary.Kinds
 	for _, kind := range Kinds() {
-		total := f.count(kind)
+		total := from.count(kind)
 		if total == 0 {
 			continue
 		}
 		err := f.withProgress(kind, int64(total), counts, func(done *counter) error {
-			return f.storeKind(ctx, to, kind, total, done)
+			return f.storeKind(ctx, to, from, kind, done)
 		})
 		if err != nil {
 			return err
@@ -133,8 +126,8 @@ func (f *Filler) storeAll(ctx context.Context, to target, counts map[Kind]Count)
 
 // storeKind writes all objects of a kind with several workers. Each worker
 // generates the objects that it writes.
-func (f *Filler) storeKind(ctx context.Context, to target, kind Kind, total int, done *counter) error {
-	batch := 1
+func (f *Filler) storeKind(ctx context.Context, to target, from source, kind Kind, done *counter) error {
+	total, batch := from.count(kind), 1
 	if f.cfg.writesToEtcd() {
 		batch = f.cfg.Batch
 	}
@@ -149,7 +142,7 @@ func (f *Filler) storeKind(ctx context.Context, to target, kind Kind, total int,
 				}
 				objs := make([]Object, 0, batch)
 				for i := first; i < min(first+batch, total); i++ {
-					obj, err := f.generator.Object(kind, i)
+					obj, err := from.object(ctx, kind, i)
 					if err != nil {
 						return err
 					}

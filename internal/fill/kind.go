@@ -51,27 +51,44 @@ const (
 
 // Kinds returns all kinds in the order in which they are written.
 func Kinds() []Kind {
-	return []Kind{
+	kinds := []Kind{
 		KindNamespace, KindServiceAccount, KindNode, KindLease, KindConfigMap, KindSecret, KindDeployment, KindReplicaSet, KindPod,
-		KindService, KindEndpointSlice, KindEvent, KindCRD, KindCustomObject,
+		KindService, KindEndpointSlice, KindEvent,
 	}
+	for _, other := range otherKinds() {
+		kinds = append(kinds, other.kind)
+	}
+	return append(kinds, KindCRD, KindCustomObject)
 }
 
 // deletionKinds returns the kinds in the order in which they are removed. It does
 // not include custom objects: the server removes them with their definitions.
 func deletionKinds() []Kind {
-	return []Kind{
-		KindCRD, KindDeployment, KindReplicaSet, KindEndpointSlice, KindService, KindEvent, KindPod,
-		KindSecret, KindConfigMap, KindServiceAccount, KindLease, KindNode, KindNamespace,
+	kinds := []Kind{KindCRD}
+	for _, other := range otherKinds() {
+		kinds = append(kinds, other.kind)
 	}
+	return append(kinds,
+		KindDeployment, KindReplicaSet, KindEndpointSlice, KindService, KindEvent, KindPod,
+		KindSecret, KindConfigMap, KindServiceAccount, KindLease, KindNode, KindNamespace)
 }
 
 // Namespaced reports whether objects of the kind are in a namespace.
-func (k Kind) Namespaced() bool { return k != KindNode && k != KindNamespace && k != KindCRD }
+func (k Kind) Namespaced() bool {
+	if other, ok := otherKindOf(k); ok {
+		return other.namespaced
+	}
+	return k != KindNode && k != KindNamespace && k != KindCRD
+}
 
 // custom reports whether objects of the kind are definitions or custom objects.
-// Both can only be written through an API server.
 func (k Kind) custom() bool { return k == KindCRD || k == KindCustomObject }
+
+// storable reports whether objects of the kind can be written straight into etcd.
+func (k Kind) storable() bool {
+	_, other := otherKindOf(k)
+	return !other && !k.custom()
+}
 
 // api returns the API path of the resource's group and version.
 func (k Kind) api() string {
@@ -84,6 +101,9 @@ func (k Kind) api() string {
 		return "/apis/discovery.k8s.io/v1"
 	case KindLease:
 		return "/apis/coordination.k8s.io/v1"
+	}
+	if other, ok := otherKindOf(k); ok {
+		return other.api
 	}
 	return "/api/v1"
 }

@@ -1,6 +1,7 @@
 package fill
 
 import (
+	"encoding/base64"
 	"encoding/hex"
 	"time"
 
@@ -28,6 +29,8 @@ const (
 	drawEndpointSlice
 	drawLease
 	drawEvent
+	drawProfile
+	drawPadding
 )
 
 // stream is a SplitMix64 generator of pseudo-random numbers. They depend only on
@@ -65,6 +68,13 @@ func (s *stream) fill(b []byte) {
 			v >>= 8
 		}
 	}
+}
+
+// base64 returns about n characters of base64, at least 4 and never more than n beyond that.
+func (s *stream) base64(n int) string {
+	raw := make([]byte, max(1, n/4)*3)
+	s.fill(raw)
+	return base64.StdEncoding.EncodeToString(raw)
 }
 
 // hex returns n hexadecimal digits; n is even and at most 64.

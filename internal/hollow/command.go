@@ -5,20 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/hollow/agentprofile"
+	"github.com/millrace/millrace/internal/interrupt"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 const longHelp = `Run hollow nodes with their read load against any API server: kubelets that
@@ -53,7 +48,8 @@ type Streams struct{ Out, Err io.Writer }
 
 type options struct {
 	Config
-	kubeconfig, address, output string
+	server kubeconfig.Flags
+	output string
 }
 
 // NewCommand returns the command "hollow".
@@ -63,11 +59,7 @@ func NewCommand(streams Streams) *cobra.Command {
 		Use: "hollow", Short: "Run hollow nodes with their read load against any API server", Long: longHelp, Example: examples,
 		Args: cobra.NoArgs, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			if ctx == nil {
-				ctx = context.Background()
-			}
-			return o.run(ctx, streams)
+			return o.run(cmd.Context(), streams)
 		},
 	}
 	o.addFlags(cmd)
@@ -77,8 +69,8 @@ func NewCommand(streams Streams) *cobra.Command {
 
 func (o *options) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default $KUBECONFIG, else ~/.kube/config)")
-	f.StringVar(&o.address, "server", "", "another address for the kubeconfig's user and authority")
+	o.server.AddTo(f)
+	o.server.AddServer(f)
 	f.StringVarP(&o.output, "output", "o", "table", "one of table, markdown, json")
 	f.IntVar(&o.Nodes, "nodes", 10, "number of nodes")
 	f.StringSliceVar(&o.Agents, "agents", nil, "profiles of the agents that run besides kubelet and kube-proxy")
@@ -104,42 +96,20 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	}
 	cfg := o.Config
 	var err error
-	if cfg.REST, err = o.rest(); err != nil {
+	if cfg.REST, err = o.server.Load("hollow"); err != nil {
 		return err
 	}
 	cfg.Progress = streams.Err
-	if file, ok := streams.Err.(*os.File); ok {
-		cfg.Overwrite = term.IsTerminal(int(file.Fd()))
-	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interrupt.Context(ctx)
 	defer stop()
-	// A second signal ends the process at once.
-	defer context.AfterFunc(ctx, stop)()
 	if o.Delete {
-		return remove(ctx, cfg)
+		return interrupt.Explain(ctx, remove(ctx, cfg))
 	}
 	report, err := Run(ctx, cfg)
 	if report == nil {
-		return err
+		return interrupt.Explain(ctx, err)
 	}
 	return errors.Join(err, render.WriteReport(streams.Out, o.output, report, report.text))
-}
-
-// rest reads the kubeconfig.
-func (o *options) rest() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || clientcmd.IsEmptyConfig(err):
-		return nil, fmt.Errorf("there is no kubeconfig (%w): give --kubeconfig, or set $KUBECONFIG", err)
-	case err != nil:
-		return nil, fmt.Errorf("read kubeconfig: %w: give another --kubeconfig", err)
-	}
-	if o.address != "" {
-		config.Host = o.address
-	}
-	return config, nil
 }
 
 func newProfileCommand(out io.Writer) *cobra.Command {

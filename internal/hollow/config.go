@@ -64,8 +64,6 @@ type Config struct {
 	REST *rest.Config `json:"-"`
 	// Progress receives lines. Nil means no output.
 	Progress io.Writer `json:"-"`
-	// Overwrite says that Progress is a terminal: one line is written over.
-	Overwrite bool `json:"-"`
 }
 
 const maxNodes = 50_000

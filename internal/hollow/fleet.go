@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/hollow/agentprofile"
 	"github.com/millrace/millrace/internal/hollow/wire"
 )
@@ -27,7 +28,7 @@ type fleet struct {
 	cancel context.CancelCauseFunc
 	server *wire.Server
 	admin  kubernetes.Interface // the user of the kubeconfig, for what no program does
-	log    *progress
+	log    *display.Line
 
 	kubelet    *agentPlan
 	perNode    []*agentPlan
@@ -60,7 +61,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	f := &fleet{cfg: cfg, log: newProgress(&cfg)}
+	f := &fleet{cfg: cfg, log: display.NewLine(cfg.Progress)}
 	f.writes = newWriteCounters(&f.counters)
 	if err := f.loadProfiles(); err != nil {
 		return nil, err
@@ -149,7 +150,7 @@ func (f *fleet) checkFiles() error {
 func (f *fleet) run() *Report {
 	shown, stopShowing := context.WithCancel(f.ctx)
 	var showing sync.WaitGroup
-	showing.Go(func() { f.log.follow(shown, f.state) })
+	showing.Go(func() { f.log.Follow(shown, f.state) })
 	f.goroutines.Go(f.start)
 	if f.cfg.Duration > 0 {
 		timer := time.AfterFunc(f.cfg.Duration, func() { f.cancel(nil) })
@@ -191,7 +192,7 @@ func (f *fleet) start() {
 	begun.Wait()
 	if f.ctx.Err() == nil {
 		f.startNanos.Store(int64(time.Since(f.started)))
-		f.log.line("all %d nodes have started, after %s", f.cfg.Nodes, time.Since(f.started).Round(time.Millisecond))
+		f.log.Print("all %d nodes have started, after %s", f.cfg.Nodes, time.Since(f.started).Round(time.Millisecond))
 	}
 }
 

@@ -18,7 +18,7 @@ const preflightTimeout = 15 * time.Second
 // adminClient makes a client for the user of the kubeconfig, as fast as the server takes it.
 func adminClient(cfg *rest.Config) (kubernetes.Interface, error) {
 	own := rest.CopyConfig(cfg)
-	own.UserAgent, own.QPS, own.WarningHandler = "millrace-hollow", -1, rest.NoWarnings{}
+	own.QPS, own.WarningHandler = -1, rest.NoWarnings{}
 	own.ContentType = runtime.ContentTypeProtobuf
 	own.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(own)

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/display"
 )
 
 const (
@@ -28,7 +30,7 @@ type remover struct {
 	cfg    Config
 	admin  kubernetes.Interface // for pods, of which more than metadata is needed
 	client metadata.Interface
-	log    *progress
+	log    *display.Line
 	count  atomic.Int64
 }
 
@@ -70,16 +72,16 @@ func remove(ctx context.Context, cfg Config) error {
 		return err
 	}
 	own := rest.CopyConfig(cfg.REST)
-	own.UserAgent, own.QPS, own.WarningHandler = "millrace-hollow", -1, rest.NoWarnings{}
+	own.QPS, own.WarningHandler = -1, rest.NoWarnings{}
 	client, err := metadata.NewForConfig(own)
 	if err != nil {
 		return fmt.Errorf("make a client: %w: check the kubeconfig", err)
 	}
-	r := &remover{cfg: cfg, admin: admin, client: client, log: newProgress(&cfg)}
+	r := &remover{cfg: cfg, admin: admin, client: client, log: display.NewLine(cfg.Progress)}
 	shown, stop := context.WithCancel(ctx)
 	var showing sync.WaitGroup
 	showing.Go(func() {
-		r.log.follow(shown, func(time.Duration) string { return fmt.Sprintf("removed %d objects", r.count.Load()) })
+		r.log.Follow(shown, func(time.Duration) string { return fmt.Sprintf("removed %d objects", r.count.Load()) })
 	})
 	err = r.run(ctx)
 	stop()
@@ -87,7 +89,7 @@ func remove(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("%w: repeat the command to go on", err)
 	}
-	r.log.line("removed %d objects of the run %q", r.count.Load(), cfg.Name)
+	r.log.Print("removed %d objects of the run %q", r.count.Load(), cfg.Name)
 	return nil
 }
 

@@ -4,21 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/millrace/millrace/internal/analyze/price"
 	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/interrupt"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // Options are what a replay depends on, besides the log and the servers.
@@ -33,12 +32,15 @@ type Options struct {
 	// watches.
 	Connections int `json:"connections"`
 	MaxInFlight int `json:"maxInFlight"`
+	// Writes is WritesNone or WritesOwnNamespaces.
+	Writes string `json:"writes,omitempty"`
 	// Forms are the forms that programs ask for, where the program's name does not tell.
 	Forms map[string]string `json:"forms,omitempty"`
 }
 
 const longHelp = `Send the requests of an audit log to an API server: the same clients, requests and
-rates, and watches for as long as they lasted. Only reads are sent.
+rates, and watches for as long as they lasted. Writes are not sent, or with
+--writes=own-namespaces to objects of replay's own, which --delete removes.
 
 The log may be of another cluster: resource versions and continue tokens are replaced
 by those that the server answers with. GETs of objects that are not there are answered
@@ -51,16 +53,19 @@ fairness and audit log see the same clients. That user needs the right to impers
 users, groups, serviceaccounts and userextras.`
 
 const examples = `  millrace replay /var/log/kubernetes/audit --kubeconfig test.kubeconfig
+  millrace replay audit.log --writes own-namespaces --kubeconfig test.kubeconfig
   millrace replay audit.log.gz --speed 10 --duration 1m
-  millrace replay audit.log --kubeconfig stock.kubeconfig --compare replica.kubeconfig
+  millrace replay audit.log --kubeconfig stock.kubeconfig --compare replica.kubeconfig --report page.html
   kubectl exec -n kube-system kube-apiserver-1 -- cat /var/log/audit.log | millrace replay - --impersonate`
 
 // flags are the options that only decide where to send and how to print.
 type flags struct {
 	Options
-	kubeconfig, context, compare string
-	output, from                 string
-	top                          int
+	server                kubeconfig.Flags
+	compare, output, from string
+	page                  string
+	remove                bool
+	top                   int
 }
 
 // NewCommand returns the command "replay". version is Millrace's.
@@ -69,28 +74,30 @@ func NewCommand(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "replay LOG...", Short: "Send the reads of an audit log to an API server, as fast as they came or faster", Long: longHelp, Example: examples,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 && f.from == "" {
+			if len(args) == 0 && f.from == "" && !f.remove {
 				return errors.New("name a log, a directory of logs, or - for the standard input")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := interrupt.Context(cmd.Context())
 			defer stop()
 			return f.execute(ctx, cmd, args, version)
 		},
 	}
 	set := cmd.Flags()
-	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default as kubectl's)")
-	set.StringVar(&f.context, "context", "", "context of the kubeconfig (default its current one)")
+	f.server.AddTo(set)
 	set.StringVar(&f.compare, "compare", "", "kubeconfig of a second server, which gets the same requests when the first is done")
 	set.Float64Var(&f.Speed, "speed", 1, "how much faster than in the log time passes; watches are shorter too")
 	set.DurationVar(&f.Duration, "duration", 0, "end after this time (default when the log ends)")
 	set.BoolVar(&f.Impersonate, "impersonate", false, "send requests in the name of the log's users")
+	set.StringVar(&f.Writes, "writes", WritesNone, "none, or own-namespaces: writes of the log become writes of such objects in namespaces of replay's own, as the kubeconfig's user")
+	set.BoolVar(&f.remove, "delete", false, "remove the namespaces that replays with writes have made, and send nothing")
 	set.IntVar(&f.Connections, "connections", 100, "connections that the log's instances share")
 	set.IntVar(&f.MaxInFlight, "max-in-flight", 1000, "requests besides watches that wait for answers at once; others are sent later")
 	set.StringToStringVar(&f.Forms, "form", nil, "form that a program asks for, as in my-agent=protobuf; may be repeated")
 	set.StringVarP(&f.output, "output", "o", "table", "one of "+strings.Join(formats, ", "))
+	set.StringVar(&f.page, "report", "", "write the report to this file, too, as one HTML page")
 	set.StringVar(&f.from, "from", "", "print the report in this file, as -o json wrote it, and send nothing")
 	set.IntVar(&f.top, "top", 15, "rows of each table")
 	return cmd
@@ -102,6 +109,8 @@ func (f *flags) validate() error {
 	switch {
 	case !slices.Contains(formats, f.output):
 		return fmt.Errorf("-o %s: choose one of %s", f.output, strings.Join(formats, ", "))
+	case f.Writes != WritesNone && f.Writes != WritesOwnNamespaces:
+		return fmt.Errorf("--writes=%s: choose %s or %s", f.Writes, WritesNone, WritesOwnNamespaces)
 	case !(f.Speed > 0):
 		return errors.New("--speed: choose a number above 0")
 	case f.Duration < 0:
@@ -122,6 +131,9 @@ func (f *flags) execute(ctx context.Context, cmd *cobra.Command, paths []string,
 	if err := f.validate(); err != nil {
 		return err
 	}
+	if f.remove {
+		return f.removeAll(ctx, cmd.OutOrStdout())
+	}
 	r := &Report{}
 	var failed error
 	if f.from != "" {
@@ -138,18 +150,39 @@ func (f *flags) execute(ctx context.Context, cmd *cobra.Command, paths []string,
 			return failed
 		}
 	}
+	if f.page != "" {
+		failed = errors.Join(failed, r.WritePage(f.page))
+	}
 	err := render.WriteReport(cmd.OutOrStdout(), f.output, r, func(format string) string { return r.text(format, f.top) })
 	return errors.Join(failed, err)
 }
 
+// removeAll removes what replays have made at all servers.
+func (f *flags) removeAll(ctx context.Context, out io.Writer) error {
+	servers, err := f.servers()
+	if err != nil {
+		return err
+	}
+	for _, s := range servers {
+		n, err := removeWrites(ctx, s)
+		if err == nil {
+			_, err = fmt.Fprintf(out, "removed %d namespaces at %s\n", n, s.base)
+		}
+		if err != nil {
+			return interrupt.Explain(ctx, err)
+		}
+	}
+	return nil
+}
+
 // servers are clients of those to send to.
 func (f *flags) servers() (all []*server, err error) {
-	files := []string{f.kubeconfig}
+	named := []kubeconfig.Flags{f.server}
 	if f.compare != "" {
-		files = append(files, f.compare)
+		named = append(named, kubeconfig.Flags{Kubeconfig: f.compare, Context: f.server.Context})
 	}
-	for _, file := range files {
-		config, err := loadConfig(file, f.context)
+	for i := range named {
+		config, err := named[i].Load("replay")
 		if err != nil {
 			return nil, err
 		}
@@ -160,14 +193,4 @@ func (f *flags) servers() (all []*server, err error) {
 		all = append(all, s)
 	}
 	return all, nil
-}
-
-func loadConfig(file, name string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = file
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: name}).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("load kubeconfig: %w", err)
-	}
-	return config, nil
 }

@@ -42,7 +42,7 @@ type outcome struct {
 // clientSums are those of one client.
 type clientSums struct {
 	ClientOutcome
-	gets, lists, watches samples
+	gets, lists, watches, writes samples
 }
 
 func newOutcome(p *plan) *outcome {
@@ -98,6 +98,8 @@ func (o *outcome) add(r *request, v result) {
 		c.watches.add(v.took)
 	case shape.Verb == "list":
 		c.lists.add(v.took)
+	case isWrite(shape.Verb):
+		c.writes.add(v.took)
 	default:
 		c.gets.add(v.took)
 	}
@@ -137,7 +139,7 @@ func (o *outcome) fill(into *ServerOutcome) {
 	into.Late = o.lateness.latencies()
 	into.CutShort = o.cutShort
 	for _, c := range o.clients {
-		c.GetMillis, c.ListMillis, c.WatchMillis = c.gets.latencies(), c.lists.latencies(), c.watches.latencies()
+		c.GetMillis, c.ListMillis, c.WatchMillis, c.WriteMillis = c.gets.latencies(), c.lists.latencies(), c.watches.latencies(), c.writes.latencies()
 		into.Clients = append(into.Clients, c.ClientOutcome)
 	}
 	slices.SortFunc(into.Clients, func(a, b ClientOutcome) int {

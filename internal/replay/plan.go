@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/analyze/auditlog"
+	"github.com/millrace/millrace/internal/interrupt"
 	"github.com/millrace/millrace/internal/report"
 )
 
@@ -30,6 +30,7 @@ type plan struct {
 	first, length int64
 	leftOut       map[string]int
 	malformed     int64
+	cutOff        []string // compressed logs that end in the middle of their data
 }
 
 // request is one request of a log.
@@ -52,6 +53,8 @@ type target struct {
 	query    string
 	revision string // report.Revision*
 	shape    report.Shape
+	// object is what a write becomes, nil for a read.
+	object *object
 	// collection numbers the resource, namespace and selectors: a LIST and the watch behind
 	// it have one collection.
 	collection uint32
@@ -79,6 +82,8 @@ const (
 // planner makes a plan of events.
 type planner struct {
 	plan
+	// writes says that writes are sent as well.
+	writes bool
 	shaper auditlog.Shaper
 	// The numbers of what was seen.
 	targetNumbers     map[targetKey]uint32
@@ -104,24 +109,25 @@ func newPlanner() *planner {
 
 // readPlan reads logs. It returns an error that says what to do if they have no request that
 // can be sent.
-func readPlan(ctx context.Context, paths []string, stdin io.Reader, progress func(int64)) (*plan, error) {
+func readPlan(ctx context.Context, paths []string, stdin io.Reader, o *Options, progress func(int64)) (*plan, error) {
 	inputs, err := auditlog.Expand(paths)
 	if err != nil {
 		return nil, err
 	}
 	p := newPlanner()
+	p.writes = o.Writes == WritesOwnNamespaces
 	scanner := auditlog.Scanner{KeepGroups: true}
 	for _, in := range inputs {
-		_, err := in.Read(ctx, stdin, func(line []byte) {
+		counts, err := in.Read(ctx, stdin, func(line []byte) {
 			if scanner.Scan(line, p.observe) != nil {
 				p.malformed++
 			}
 		}, progress)
-		if errors.Is(err, context.Canceled) {
-			return nil, errors.New("interrupted")
-		}
 		if err != nil {
-			return nil, err
+			return nil, interrupt.Explain(ctx, err)
+		}
+		if counts.CutOff {
+			p.cutOff = append(p.cutOff, in.Name)
 		}
 	}
 	if p.full {
@@ -147,7 +153,7 @@ func (p *planner) observe(e *auditlog.Event) {
 			return
 		}
 	}
-	if reason := leaveOut(e); reason != "" {
+	if reason := p.leaveOut(e); reason != "" {
 		p.leftOut[reason]++
 		return
 	}
@@ -172,10 +178,13 @@ const maxURI = 16 << 10
 var streams = []string{"exec", "attach", "portforward", "proxy", "log"}
 
 // leaveOut returns why a request is not sent, or "".
-func leaveOut(e *auditlog.Event) string {
+func (p *planner) leaveOut(e *auditlog.Event) string {
 	switch string(e.Verb) {
 	case "get", "list", "watch":
 	case "create", "update", "patch", "delete", "deletecollection":
+		if p.writes {
+			return leaveOutWrite(e)
+		}
 		return leftOutWrite
 	default:
 		return leftOutOther
@@ -218,10 +227,14 @@ func (p *planner) target(e *auditlog.Event) uint32 {
 	}
 	n := uint32(len(p.targets))
 	p.targetNumbers[key] = n
-	p.targets = append(p.targets, target{
+	t := target{
 		path: key.path, query: key.query, revision: key.revision, shape: p.shaper.Shape(e, &r).Clone(),
 		collection: p.collection(key.path, &r),
-	})
+	}
+	if isWrite(t.shape.Verb) {
+		t.object = newObject(&r)
+	}
+	p.targets = append(p.targets, t)
 	return n
 }
 
@@ -282,7 +295,7 @@ func (p *planner) finish(paths []string) (*plan, error) {
 		for _, reason := range slices.Sorted(maps.Keys(p.leftOut)) {
 			left += fmt.Sprintf("; %d left out (%s)", p.leftOut[reason], reason)
 		}
-		return nil, fmt.Errorf("no reads in %s%s: give logs that kube-apiserver wrote with --audit-log-path (audit.k8s.io/v1, a JSON event on each line)", strings.Join(paths, ", "), left)
+		return nil, fmt.Errorf("no requests to send in %s%s: give logs that kube-apiserver wrote with --audit-log-path (audit.k8s.io/v1, a JSON event on each line)", strings.Join(paths, ", "), left)
 	}
 	slices.SortStableFunc(p.requests, func(a, b request) int { return cmp.Compare(a.at, b.at) })
 	p.first = p.requests[0].at

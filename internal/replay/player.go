@@ -28,6 +28,7 @@ type player struct {
 	plan    *plan
 	server  *server
 	options *Options
+	writer  *writer // nil unless writes are sent
 	states  []state
 	outcome *outcome
 	began   time.Time
@@ -100,6 +101,10 @@ sending:
 				return
 			}
 			defer func() { <-p.free }()
+			if t := &p.plan.targets[r.target]; t.object != nil {
+				p.outcome.add(r, p.writer.send(ctx, t.shape.Verb, t.object))
+				return
+			}
 			p.read(ctx, r, turn.collection)
 		})
 		progress(i + 1)

@@ -156,7 +156,7 @@ func replayed(t *testing.T, f http.Handler, log string, o Options) (r Report) {
 			t.Fatal(err)
 		}
 		o.MaxInFlight = 10
-		s := &server{base: "https://fake", transports: []http.RoundTripper{fakeTransport{f}}}
+		s := &server{base: "https://fake", agent: "millrace-replay", transports: []http.RoundTripper{fakeTransport{f}}}
 		r = Report{Options: o}
 		if err := r.replay(t.Context(), []string{file}, nil, []*server{s}, display.NewProgress(io.Discard)); err != nil {
 			t.Fatal(err)
@@ -249,7 +249,7 @@ func TestInterrupted(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		r := Report{Options: Options{Speed: 1, MaxInFlight: 1}}
-		s := &server{base: "https://fake", transports: []http.RoundTripper{fakeTransport{silent}}}
+		s := &server{base: "https://fake", agent: "millrace-replay", transports: []http.RoundTripper{fakeTransport{silent}}}
 		err := r.replay(ctx, []string{file}, nil, []*server{s}, display.NewProgress(io.Discard))
 		if err == nil || err.Error() != "interrupted" {
 			t.Errorf("got %v", err)

@@ -37,6 +37,8 @@ type LogSummary struct {
 	// LeftOut counts requests that are not sent, by reason. Malformed lines are no event.
 	LeftOut   map[string]int `json:"leftOut,omitempty"`
 	Malformed int64          `json:"malformed,omitempty"`
+	// CutOff are compressed logs that end in the middle of their data.
+	CutOff []string `json:"cutOff,omitempty"`
 }
 
 // ServerOutcome is what became of the requests at one server.
@@ -69,10 +71,11 @@ type ClientOutcome struct {
 	// Bytes are those of the answers as they were sent, before TLS.
 	Bytes  int64 `json:"bytes"`
 	Events int64 `json:"events,omitempty"`
-	// The times of whole GETs and LISTs, and of watches until they begin.
+	// The times of whole GETs, LISTs and writes, and of watches until they begin.
 	GetMillis   *render.Latencies `json:"getMillis,omitempty"`
 	ListMillis  *render.Latencies `json:"listMillis,omitempty"`
 	WatchMillis *render.Latencies `json:"watchMillis,omitempty"`
+	WriteMillis *render.Latencies `json:"writeMillis,omitempty"`
 }
 
 // ShapeOutcome is that of one kind of requests. InLog is how many the log has in the time
@@ -162,7 +165,7 @@ func (r *Report) clientTable(top int) render.Table {
 		if len(r.Servers) > 1 {
 			group = display.Clean(r.Servers[i].Address)
 		}
-		for _, title := range []string{"sent", "failed", "bytes", "events", "GET", "LIST", "watch"} {
+		for _, title := range []string{"sent", "failed", "bytes", "events", "GET", "LIST", "watch", "write"} {
 			columns = append(columns, render.Column{Group: group, Title: title})
 		}
 		byClient[i] = map[report.Client]*ClientOutcome{}
@@ -180,7 +183,7 @@ func (r *Report) clientTable(top int) render.Table {
 				c = &ClientOutcome{}
 			}
 			cells = append(cells, display.Count(c.Requests), display.Count(c.Refused+c.Unanswered), display.Size(c.Bytes), display.Count(c.Events),
-				times(c.GetMillis), times(c.ListMillis), times(c.WatchMillis))
+				times(c.GetMillis), times(c.ListMillis), times(c.WatchMillis), times(c.WriteMillis))
 		}
 		t.Add(cells...)
 	}
@@ -222,6 +225,9 @@ func (r *Report) notes() (notes []string) {
 	}
 	if r.Log.Malformed > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines of the log are no event.", r.Log.Malformed))
+	}
+	for _, name := range r.Log.CutOff {
+		notes = append(notes, display.Clean(name)+" is cut off: what comes before its end was sent.")
 	}
 	for i := range r.Servers {
 		s := &r.Servers[i]

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/interrupt"
 )
 
 // replay reads logs, and sends their requests to each server. The report has what was sent
 // also if it returns an error.
 func (r *Report) replay(ctx context.Context, paths []string, stdin io.Reader, servers []*server, progress *display.Progress) error {
-	p, err := readPlan(ctx, paths, stdin, func(n int64) {
+	p, err := readPlan(ctx, paths, stdin, &r.Options, func(n int64) {
 		progress.Show(func() string { return "read " + display.Size(n) + " of the log" })
 	})
 	if err != nil {
@@ -20,7 +21,7 @@ func (r *Report) replay(ctx context.Context, paths []string, stdin io.Reader, se
 	}
 	r.Log = LogSummary{
 		Paths: paths, From: time.UnixMicro(p.first).UTC(), Seconds: float64(p.length) / 1e6, Requests: len(p.requests), Instances: len(p.instances),
-		LeftOut: p.leftOut, Malformed: p.malformed,
+		LeftOut: p.leftOut, Malformed: p.malformed, CutOff: p.cutOff,
 	}
 	for _, s := range servers {
 		if err := r.playTo(ctx, s, p, progress); err != nil {
@@ -37,8 +38,13 @@ func (r *Report) playTo(ctx context.Context, s *server, p *plan, progress *displ
 		return err
 	}
 	defer s.close()
-	before, told := s.usage(ctx)
 	play := newPlayer(p, s, &r.Options)
+	if r.Options.Writes == WritesOwnNamespaces {
+		if play.writer, err = newWriter(ctx, s, p); err != nil {
+			return interrupt.Explain(ctx, err)
+		}
+	}
+	before, told := s.usage(ctx)
 	failed := play.play(ctx, func(sent int) {
 		progress.Show(func() string { return fmt.Sprintf("%s: sent %d of %d requests", s.base, sent, len(p.requests)) })
 	})

@@ -19,6 +19,7 @@ import (
 // server sends requests to an API server over a number of connections.
 type server struct {
 	base       string
+	agent      string // of requests that are not the log's
 	transports []http.RoundTripper
 	// newest is the newest resource version that any answer had.
 	newest atomic.Uint64
@@ -30,10 +31,10 @@ func newServer(config *rest.Config, connections int) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the server's address: %w", err)
 	}
-	s := &server{base: strings.TrimSuffix(address.String(), "/")}
+	s := &server{base: strings.TrimSuffix(address.String(), "/"), agent: config.UserAgent}
 	for range connections {
 		one := rest.CopyConfig(config)
-		one.DisableCompression = true // requests name their encodings
+		one.DisableCompression, one.UserAgent = true, "" // requests name their own
 		one.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 		transport, err := rest.TransportFor(one)
 		if err != nil {
@@ -98,7 +99,7 @@ func (s *server) get(ctx context.Context, path string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("User-Agent", "millrace-replay")
+	req.Header.Set("User-Agent", s.agent)
 	resp, err := s.transports[0].RoundTrip(req)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", s.base, err)
@@ -113,8 +114,13 @@ func (s *server) get(ctx context.Context, path string) (io.ReadCloser, error) {
 // usage is what a server's process has used so far.
 type usage struct{ cpu, resident float64 }
 
+// usageTimeout bounds a request for metrics.
+const usageTimeout = 10 * time.Second
+
 // usage reads the server's metrics. ok is false if it does not tell, or not to this user.
 func (s *server) usage(ctx context.Context) (u usage, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
+	defer cancel()
 	body, err := s.get(ctx, "/metrics")
 	if err != nil {
 		return u, false

@@ -127,11 +127,11 @@ func (r *Replica) run(ctx context.Context) error {
 
 // findUpstream reads the kubeconfig, and asks the upstream what it is and serves.
 func (r *Replica) findUpstream() (*rest.Config, error) {
-	config, err := r.options.upstreamConfig()
+	config, err := r.options.source().Load("replica")
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.UserAgent = -1, replicaAgent
+	config.QPS = -1
 	if r.upstream, err = replica.NewUpstream(config, r.options.Kube.VersionInfo(), r.logger); err != nil {
 		return nil, err
 	}
@@ -140,9 +140,6 @@ func (r *Replica) findUpstream() (*rest.Config, error) {
 	}
 	return config, nil
 }
-
-// replicaAgent is the user agent of the replica's own requests.
-const replicaAgent = "millrace-replica"
 
 // newAPISource makes the source of objects for a replica without etcd.
 func (r *Replica) newAPISource(config *rest.Config, b *backends) (*apiSource, error) {

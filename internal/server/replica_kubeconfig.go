@@ -5,38 +5,15 @@ import (
 	"os"
 	"path/filepath"
 
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
-// upstreamConfig is how the replica itself reaches the upstream.
-func (o *ReplicaOptions) upstreamConfig() (*rest.Config, error) {
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context}).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("read --kubeconfig: %w", err)
-	}
-	return config, nil
-}
-
-// loadKubeconfig reads the kubeconfig and leaves the chosen context alone in it.
-func (o *ReplicaOptions) loadKubeconfig() (*clientcmdapi.Config, error) {
-	config, err := clientcmd.LoadFromFile(o.Kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("read --kubeconfig: %w", err)
-	}
-	if o.Context != "" {
-		config.CurrentContext = o.Context
-	}
-	if err := clientcmdapi.MinifyConfig(config); err != nil {
-		return nil, fmt.Errorf("read --kubeconfig: %w", err)
-	}
-	// Relative file names would mean others from another directory.
-	if err := clientcmd.ResolveLocalPaths(config); err != nil {
-		return nil, fmt.Errorf("read --kubeconfig: %w", err)
-	}
-	return config, nil
+// source names the upstream and the user to be there.
+func (o *ReplicaOptions) source() *kubeconfig.Flags {
+	return &kubeconfig.Flags{Kubeconfig: o.Kubeconfig, Context: o.Context}
 }
 
 // kubeconfigFile returns a file whose current context leads to the upstream, for those parts
@@ -45,7 +22,7 @@ func (o *ReplicaOptions) kubeconfigFile() (name string, remove func(), err error
 	if o.Context == "" {
 		return o.Kubeconfig, func() {}, nil
 	}
-	config, err := o.loadKubeconfig()
+	config, err := o.source().Select()
 	if err != nil {
 		return "", nil, err
 	}
@@ -65,7 +42,7 @@ func (o *ReplicaOptions) kubeconfigFile() (name string, remove func(), err error
 // writeKubeconfig writes the kubeconfig that leads to the replica: that of the upstream's
 // context, with another address and authority.
 func (r *Replica) writeKubeconfig() error {
-	config, err := r.options.loadKubeconfig()
+	config, err := r.options.source().Select()
 	if err != nil {
 		return err
 	}
@@ -92,7 +69,7 @@ func (r *Replica) printWelcome() {
 		source = "etcd"
 	}
 	fmt.Fprintf(r.out, "\nmillrace is ready at %s (replica, follows %s)\n", r.options.url(), source)
-	if kubeconfig := r.options.WriteKubeconfig; kubeconfig != "" {
-		fmt.Fprintf(r.out, "  kubeconfig   %s\n  try          %s kubectl --kubeconfig=%s get pods -A\n\n", kubeconfig, r.program, kubeconfig)
+	if file := r.options.WriteKubeconfig; file != "" {
+		fmt.Fprintf(r.out, "  kubeconfig   %s\n  try          %s kubectl --kubeconfig=%s get pods -A\n\n", file, r.program, file)
 	}
 }

@@ -7,16 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/millrace/millrace/internal/dashboard"
-	"github.com/millrace/millrace/internal/datadir"
 	"github.com/millrace/millrace/internal/display"
 )
 
@@ -36,39 +33,9 @@ type client struct {
 	host string
 }
 
-// serverFlags are the flags that select the server. --kubeconfig and --context mean
-// the same as kubectl's.
-type serverFlags struct {
-	kubeconfig, context, dataDir string
-}
-
-// config returns the client configuration of the server. The first of these that
-// is there decides: --kubeconfig, --data-dir, the configuration that kubectl would
-// use, the default data directory.
-func (w serverFlags) config() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = w.kubeconfig
-	own := os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != ""
-	if _, err := os.Stat(clientcmd.RecommendedHomeFile); err == nil {
-		own = true
-	}
-	if w.kubeconfig == "" && (w.dataDir != "" || !own) {
-		paths, err := datadir.Lookup(w.dataDir)
-		if err != nil {
-			return nil, err
-		}
-		rules.ExplicitPath = paths.AdminKubeconfig
-	}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: w.context}).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("load kubeconfig: %w", err)
-	}
-	return config, nil
-}
-
 func newClient(config *rest.Config) (*client, error) {
 	config = rest.CopyConfig(config)
-	config.Timeout, config.UserAgent = requestTimeout, "millrace-top"
+	config.Timeout = requestTimeout
 	host, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("read the server's address: %w", err)

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+
+	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/interrupt"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 const longHelp = `Show whether watch events are in time, and what they and reads cost, as the
@@ -29,7 +30,7 @@ user needs the verb get for the nonResourceURLs /debug/millrace/*.`
 
 // options holds the command's flags.
 type options struct {
-	serverFlags
+	server   kubeconfig.Flags
 	once     bool
 	interval time.Duration
 	output   string
@@ -57,15 +58,14 @@ func NewCommand() *cobra.Command {
 			if err := o.validate(); err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			ctx, stop := interrupt.Context(cmd.Context())
 			defer stop()
 			return o.run(ctx, v, cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default as kubectl's)")
-	flags.StringVar(&o.context, "context", "", "context of the kubeconfig (default its current one)")
-	flags.StringVar(&o.dataDir, "data-dir", "", "directory of a millrace serve whose server to ask")
+	o.server.AddTo(flags)
+	o.server.AddDataDir(flags)
 	flags.BoolVar(&o.once, "once", false, "print once and end, also on a terminal")
 	flags.DurationVar(&o.interval, "interval", 2*time.Second, "how often to refresh")
 	flags.StringVarP(&o.output, "output", "o", "", `"json" prints what the server said, "wide" all columns and rows`)
@@ -97,7 +97,7 @@ func (o *options) validate() error {
 const minInterval = 200 * time.Millisecond
 
 func (o *options) run(ctx context.Context, v view, out io.Writer) error {
-	config, err := o.config()
+	config, err := o.server.Load("top")
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (o *options) run(ctx context.Context, v view, out io.Writer) error {
 		return err
 	}
 	file, isFile := out.(*os.File)
-	if o.output == "json" || o.once || !isFile || !term.IsTerminal(int(file.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())) {
+	if o.output == "json" || o.once || !isFile || !display.IsTerminal(file) || !display.IsTerminal(os.Stdin) {
 		return o.print(ctx, c, v, out)
 	}
 	s := &screen{client: c, out: file, interval: o.interval, view: v, wide: o.output == "wide", color: os.Getenv("NO_COLOR") == ""}

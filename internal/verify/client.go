@@ -19,9 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// userAgent names the verifier in audit logs.
-const userAgent = "millrace-verify"
-
 // maxAnswer bounds an answer that is read as a whole.
 const maxAnswer = 256 << 20
 
@@ -91,7 +88,6 @@ func (s *server) open(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("User-Agent", userAgent)
 	for name, values := range header {
 		req.Header[name] = values
 	}

@@ -7,15 +7,13 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/millrace/millrace/internal/interrupt"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 const longHelp = `Check whether an API server keeps what the Kubernetes API promises to readers,
@@ -24,7 +22,8 @@ reads, exact reads, pages, and that no acknowledged write is lost.
 
 Any API server may be verified, and several at once that belong to one cluster:
 its servers, or replicas in front of it. Only a namespace and a definition of
-its own are written to, and removed in the end.
+its own are written to, and removed in the end; --delete removes those of a run that
+was killed.
 
 The report has a line for each promise, and tells each violation as a story of
 operations with their revisions. The exit code is 1 if there was one.`
@@ -33,7 +32,8 @@ const examples = `  millrace verify --kubeconfig ~/.kube/config
   millrace verify --kubeconfig admin.kubeconfig --server https://10.0.0.1:6443 --server https://10.0.0.2:6443
   millrace verify --kubeconfig ~/.kube/config --kubeconfig replica.kubeconfig
   millrace verify --duration 5m --rate 500 -o json > report.json
-  millrace verify --report report.html`
+  millrace verify --report report.html
+  millrace verify --delete`
 
 // Streams are the outputs of the command.
 type Streams struct{ Out, Err io.Writer }
@@ -45,6 +45,7 @@ type options struct {
 	addresses   []string
 	output      string
 	page        string
+	remove      bool
 }
 
 // NewCommand returns the command "verify". version is Millrace's own.
@@ -54,16 +55,12 @@ func NewCommand(version string, streams Streams) *cobra.Command {
 		Use: "verify", Short: "Check what an API server promises to readers", Long: longHelp, Example: examples,
 		Args: cobra.NoArgs, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			if ctx == nil {
-				ctx = context.Background()
-			}
-			return o.run(ctx, streams)
+			return o.run(cmd.Context(), streams)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&o.kubeconfigs, "kubeconfig", nil, "how to reach an API server (default $KUBECONFIG, else ~/.kube/config); may be repeated for servers of one cluster")
-	flags.StringVar(&o.context, "context", "", "context of each kubeconfig (default its current one)")
+	flags.StringArrayVar(&o.kubeconfigs, "kubeconfig", nil, "kubeconfig of an API server ("+kubeconfig.Defaults+"); may be repeated for servers of one cluster")
+	kubeconfig.AddContext(flags, &o.context)
 	flags.StringArrayVar(&o.addresses, "server", nil, "verify this address with the kubeconfig's user and authority; may be repeated (default the kubeconfig's server)")
 	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long to write, read and watch")
 	flags.IntVar(&o.Writers, "writers", 4, "writers at once")
@@ -74,6 +71,7 @@ func NewCommand(version string, streams Streams) *cobra.Command {
 	flags.DurationVar(&o.Timeout, "request-timeout", defaultTimeout, "how long to wait for an answer; a write that takes longer may have happened or not")
 	flags.Uint64Var(&o.Seed, "seed", 0, "decides what is requested (0: a random one)")
 	flags.StringVarP(&o.output, "output", "o", "table", "one of table, json")
+	flags.BoolVar(&o.remove, "delete", false, "remove what runs have left that were killed, and verify nothing")
 	flags.StringVar(&o.page, "report", "", "write the report to this file, too, as one HTML page")
 	return cmd
 }
@@ -91,19 +89,18 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 		return err
 	}
 	cfg.Progress = streams.Err
-	if file, ok := streams.Err.(*os.File); ok {
-		cfg.Overwrite = term.IsTerminal(int(file.Fd()))
-	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interrupt.Context(ctx)
 	defer stop()
-	// A second signal ends the process at once.
-	defer context.AfterFunc(ctx, stop)()
+	if o.remove {
+		n, err := Remove(ctx, cfg.Servers[0])
+		if err == nil {
+			_, err = fmt.Fprintf(streams.Out, "removed what %d runs had left\n", n)
+		}
+		return interrupt.Explain(ctx, err)
+	}
 	report, left := Run(ctx, cfg)
 	if report == nil {
 		return left
-	}
-	if cfg.Overwrite {
-		fmt.Fprintln(streams.Err)
 	}
 	if o.page != "" {
 		left = errors.Join(left, report.WritePage(o.page))
@@ -133,24 +130,19 @@ func (o *options) servers() (all []*rest.Config, err error) {
 	if len(files) == 0 {
 		files = []string{""} // the default one
 	}
+	addresses := o.addresses
+	if len(addresses) == 0 {
+		addresses = []string{""} // the kubeconfig's own
+	}
 	for _, file := range files {
-		rules := clientcmd.NewDefaultClientConfigLoadingRules()
-		rules.ExplicitPath = file
-		config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
-		if err != nil {
-			return nil, fmt.Errorf("read kubeconfig: %w", err)
+		for _, address := range addresses {
+			named := kubeconfig.Flags{Kubeconfig: file, Context: o.context, Server: address}
+			config, err := named.Load("verify")
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, config)
 		}
-		all = append(all, config)
-	}
-	if len(o.addresses) == 0 {
-		return all, nil
-	}
-	config := all[0]
-	all = nil
-	for _, address := range o.addresses {
-		one := rest.CopyConfig(config)
-		one.Host = address
-		all = append(all, one)
 	}
 	return all, nil
 }

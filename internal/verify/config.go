@@ -39,9 +39,8 @@ type Config struct {
 	// Meanwhile, if it is set, runs beside the clients, and its context ends with them. The
 	// last write waits for its return.
 	Meanwhile func(context.Context)
-	// Progress receives a line a second, or one that is overwritten if Overwrite is set.
-	Progress  io.Writer
-	Overwrite bool
+	// Progress receives a line a second, which is written over on a terminal. Nil means none.
+	Progress io.Writer
 }
 
 // Bounds of a Config. A history is kept in memory, and checks take longer than in proportion

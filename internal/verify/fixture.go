@@ -28,6 +28,7 @@ type resource struct {
 
 // fixture is what a run creates: a namespace, and a definition.
 type fixture struct {
+	run              string
 	namespace, group string
 	resources        []resource
 }
@@ -35,7 +36,7 @@ type fixture struct {
 // newFixture names what a run creates. A built-in resource and a custom one are verified:
 // servers read them in different ways.
 func newFixture(run string) *fixture {
-	f := &fixture{namespace: "millrace-verify-" + run, group: run + ".verify.millrace.dev"}
+	f := &fixture{run: run, namespace: "millrace-verify-" + run, group: run + ".verify.millrace.dev"}
 	collection := func(api, name string) string { return api + "/namespaces/" + f.namespace + "/" + name }
 	f.resources = []resource{
 		{"leases", "Lease", "coordination.k8s.io/v1", collection("/apis/coordination.k8s.io/v1", "leases")},
@@ -76,10 +77,15 @@ const (
 	definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 )
 
+// metadata is that of an object by which Remove finds the run.
+func (f *fixture) metadata(name string) map[string]any {
+	return map[string]any{"name": name, "labels": map[string]string{runLabel: f.run}}
+}
+
 func (f *fixture) definition() []byte {
 	return mustJSON(map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "registers." + f.group},
+		"metadata": f.metadata("registers." + f.group),
 		"spec": map[string]any{
 			"group": f.group, "scope": "Namespaced",
 			"names": map[string]any{"plural": "registers", "singular": "register", "kind": "Register", "listKind": "RegisterList"},
@@ -94,7 +100,7 @@ func (f *fixture) definition() []byte {
 // create makes the namespace and the definition through the first server, and waits until
 // every server serves both.
 func (f *fixture) create(ctx context.Context, servers []*server) error {
-	namespace := mustJSON(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": f.namespace}})
+	namespace := mustJSON(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": f.metadata(f.namespace)})
 	if err := servers[0].post(ctx, namespacesPath, namespace); err != nil {
 		return fmt.Errorf("create namespace %s: %w", f.namespace, err)
 	}

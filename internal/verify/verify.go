@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/history"
+	"github.com/millrace/millrace/internal/interrupt"
 )
 
 // run is one run of the verifier.
@@ -21,6 +22,7 @@ type run struct {
 	servers []*server
 	fixture *fixture
 	record  *record
+	line    *display.Line
 	// reads and watches are the requests of the scorecard.
 	reads, watches *deck
 	// began is the revision before the first write.
@@ -36,7 +38,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, start: time.Now(), record: newRecord()}
+	r := &run{cfg: cfg, start: time.Now(), record: newRecord(), line: display.NewLine(cfg.Progress)}
 	r.id = fmt.Sprintf("r%d-%s", cfg.Seed, strconv.FormatInt(r.start.UnixMilli()%1e9, 36))
 	r.fixture = newFixture(r.id)
 	r.reads, r.watches = newDeck(readRequests(), r.random(-1)), newDeck(watchRequests(), r.random(-2))
@@ -50,31 +52,31 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return r.inFixture(ctx)
 }
 
+// interruptGrace bounds the removal of what was created, after an interrupt. The user waits.
+const interruptGrace = 5 * time.Second
+
 // inFixture records a history, and removes what was created for it.
 func (r *run) inFixture(ctx context.Context) (report *Report, err error) {
 	defer func() {
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), fixtureTimeout)
+		r.line.End()
+		limit := fixtureTimeout
+		if ctx.Err() != nil {
+			limit = interruptGrace
+		}
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 		defer cancel()
 		if left := r.fixture.remove(cleanup, r.servers[0]); left != nil {
-			err = errors.Join(err, fmt.Errorf("not removed, do it by hand: %w", left))
+			err = errors.Join(err, fmt.Errorf("not removed, millrace verify --delete does it: %w", left))
 		}
 	}()
 	if err := r.fixture.create(ctx, r.servers); err != nil {
-		return nil, interruptedOr(ctx, err)
+		return nil, interrupt.Explain(ctx, err)
 	}
 	if err := r.work(ctx); err != nil {
-		return nil, interruptedOr(ctx, err)
+		return nil, interrupt.Explain(ctx, err)
 	}
 	r.progress("checking %d writes, %d reads and %d watches", len(r.record.mu.writes), len(r.record.mu.reads), len(r.record.mu.watches))
 	return r.check(ctx), r.incomplete
-}
-
-// interruptedOr is the error of a run that has ended early.
-func interruptedOr(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
-	}
-	return err
 }
 
 func (r *run) now() time.Duration { return time.Since(r.start) }
@@ -243,14 +245,4 @@ func (r *run) tell(ctx context.Context) {
 	}
 }
 
-func (r *run) progress(format string, args ...any) {
-	if r.cfg.Progress == nil {
-		return
-	}
-	line := fmt.Sprintf(format, args...)
-	if r.cfg.Overwrite {
-		fmt.Fprintf(r.cfg.Progress, "\r%s%s", line, strings.Repeat(" ", max(0, 100-len(line))))
-		return
-	}
-	fmt.Fprintln(r.cfg.Progress, line)
-}
+func (r *run) progress(format string, args ...any) { r.line.Show(fmt.Sprintf(format, args...)) }

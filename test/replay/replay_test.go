@@ -64,6 +64,65 @@ func TestReplayOfRecordedLog(t *testing.T) {
 	if fmt.Sprint(got.clients) != fmt.Sprint(want.clients) {
 		t.Errorf("clients by cost are %v, in the log %v", got.clients, want.clients)
 	}
+	replayWrites(t, s, dir)
+}
+
+// replayWrites sends a log of writes of every resource that replay writes: none is refused, and
+// --delete leaves nothing.
+func replayWrites(t *testing.T, s *harness.Server, dir string) {
+	t.Helper()
+	var log []byte
+	began := time.Now().UTC()
+	add := func(verb, uri string) {
+		at := began.Add(time.Duration(len(log)) * 20 * time.Microsecond).Format("2006-01-02T15:04:05.000000Z")
+		log = fmt.Appendf(log, `{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"%d","stage":"ResponseComplete","requestURI":%q,"verb":%q,"user":{"username":"u"},"userAgent":"writer","sourceIPs":["10.0.0.1"],"responseStatus":{"code":200},"requestReceivedTimestamp":%q,"stageTimestamp":%q}`+"\n", len(log), uri, verb, at, at)
+	}
+	resources := map[string][]string{
+		"/api/v1": {"configmaps", "secrets", "pods", "services", "endpoints", "events"}, "/apis/coordination.k8s.io/v1": {"leases"}, "/apis/discovery.k8s.io/v1": {"endpointslices"},
+		"/apis/apps/v1": {"deployments", "replicasets"}, "/apis/events.k8s.io/v1": {"events"},
+	}
+	for api, all := range resources {
+		for _, resource := range all {
+			path := api + "/namespaces/shop/" + resource
+			name := "web"
+			if api == "/apis/events.k8s.io/v1" {
+				name = "web-2" // the same objects as those of /api/v1
+			}
+			add("create", path)
+			add("patch", path+"/"+name)
+			add("update", path+"/"+name)
+			add("delete", path+"/"+name)
+		}
+	}
+	file := filepath.Join(dir, "writes.log")
+	write(t, file, log)
+	out, code := harness.Run(t, "replay", file, "--kubeconfig="+s.Kubeconfig(), "--writes=own-namespaces", "-o=json")
+	var report struct {
+		Servers []struct {
+			Clients []struct {
+				Requests, Refused, Unanswered int
+			}
+			Shapes []struct {
+				Verb, Resource string
+				Refused        int
+			}
+		}
+	}
+	start := max(0, bytes.IndexByte([]byte(out), '{'))
+	if err := json.Unmarshal([]byte(out)[start:], &report); err != nil || code != 0 {
+		t.Fatalf("code %d, %v: %s", code, err, out)
+	}
+	if c := report.Servers[0].Clients[0]; c.Requests != 44 || c.Refused+c.Unanswered != 0 {
+		t.Errorf("%+v", report.Servers[0])
+	}
+	if out, code := harness.Run(t, "replay", "--delete", "--kubeconfig="+s.Kubeconfig()); code != 0 {
+		t.Errorf("delete: %s", out)
+	}
+	namespaces, err := kubernetes.NewForConfigOrDie(s.Config()).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{LabelSelector: "millrace.io/replay"})
+	check(t, err)
+	if len(namespaces.Items) != 0 {
+		t.Errorf("left %v", namespaces.Items)
+	}
 }
 
 // fillPods makes what the clients read.

@@ -105,7 +105,7 @@ func expandDirectory(path string) (files []Input, err error) {
 // returns. Compressed input is recognized by its first bytes. read is called with the number
 // of bytes of the file that were read so far, about once a megabyte.
 func (in Input) Read(ctx context.Context, stdin io.Reader, each func(line []byte), read func(int64)) (Counts, error) {
-	file := stdin
+	var file io.Reader = &pendingReader{ctx: ctx, reader: stdin}
 	if in.Name != Stdin {
 		f, err := os.Open(in.Name)
 		if err != nil {
@@ -132,6 +132,38 @@ func (in Input) Read(ctx context.Context, stdin io.Reader, each func(line []byte
 		err = fmt.Errorf("read log %s after %d lines: %w", in.Name, c.Lines, err)
 	}
 	return c, err
+}
+
+// pendingReader ends when its context does, also while a read waits for more, as at a pipe or
+// a terminal. What it waits for then is left to the end of the process.
+type pendingReader struct {
+	ctx    context.Context
+	reader io.Reader
+	buffer []byte
+	reads  chan readResult
+}
+
+type readResult struct {
+	n   int
+	err error
+}
+
+// Read implements io.Reader.
+func (r *pendingReader) Read(b []byte) (int, error) {
+	if r.reads == nil {
+		r.reads, r.buffer = make(chan readResult, 1), make([]byte, 256<<10)
+	}
+	part := r.buffer[:min(len(b), len(r.buffer))]
+	go func() {
+		n, err := r.reader.Read(part)
+		r.reads <- readResult{n, err}
+	}()
+	select {
+	case got := <-r.reads:
+		return copy(b, part[:got.n]), got.err
+	case <-r.ctx.Done():
+		return 0, r.ctx.Err()
+	}
 }
 
 // countingReader counts what is read, and ends when its context does.

@@ -16,12 +16,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // replicaCommand runs a proxy, which holds nothing, in front of an API. --break=start makes
 // it fail.
 func replicaCommand() *cobra.Command {
-	var kubeconfig, written, broken string
+	var upstream, written, broken string
 	var port int
 	cmd := &cobra.Command{Use: "replica", SilenceUsage: true, RunE: func(*cobra.Command, []string) error {
 		if broken == "start" {
@@ -29,7 +30,7 @@ func replicaCommand() *cobra.Command {
 		}
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		proxy, err := newProxy(kubeconfig)
+		proxy, err := newProxy(upstream)
 		if err != nil {
 			return err
 		}
@@ -49,7 +50,7 @@ func replicaCommand() *cobra.Command {
 		<-ctx.Done()
 		return server.Close()
 	}}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "")
+	cmd.Flags().StringVar(&upstream, "kubeconfig", "", "")
 	cmd.Flags().StringVar(&written, "write-kubeconfig", "", "")
 	cmd.Flags().StringVar(&broken, "break", "", "")
 	cmd.Flags().IntVar(&port, "secure-port", 0, "")
@@ -60,8 +61,8 @@ func replicaCommand() *cobra.Command {
 }
 
 // newProxy passes requests on with the credentials of their clients.
-func newProxy(kubeconfig string) (http.Handler, error) {
-	config, err := testbed.LoadKubeconfig(kubeconfig)
+func newProxy(file string) (http.Handler, error) {
+	config, err := (&kubeconfig.Flags{Kubeconfig: file}).Load("bench")
 	if err != nil {
 		return nil, err
 	}

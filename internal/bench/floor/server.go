@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/interrupt"
 )
 
 const (
@@ -38,7 +39,7 @@ func NewCommand() *cobra.Command {
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := testbed.Interruptible(cmd.Context())
+			ctx, stop := interrupt.Context(cmd.Context())
 			defer stop()
 			s, err := newServer(config{dir: dir})
 			if err != nil {

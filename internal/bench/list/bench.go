@@ -2,7 +2,6 @@ package list
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/millrace/millrace/internal/bench/floor"
@@ -21,7 +20,7 @@ type bench struct {
 
 // single measures the server of a kubeconfig.
 func (b *bench) single(ctx context.Context) error {
-	cfg, err := testbed.LoadKubeconfig(b.opts.kubeconfigPath())
+	cfg, err := b.opts.server.Load("bench")
 	if err != nil {
 		return err
 	}
@@ -29,11 +28,11 @@ func (b *bench) single(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "millrace-bench-")
+	dir, remove, err := testbed.TemporaryDir()
 	if err != nil {
-		return fmt.Errorf("create temporary directory: %w", err)
+		return err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	l := &load.Loader{Target: t, Plan: b.opts.plan, CaptureDir: dir, Log: b.log}
 	if b.opts.serverPID > 0 {
 		l.Meter = testbed.NewMeter(b.opts.serverPID)

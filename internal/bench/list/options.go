@@ -14,13 +14,13 @@ import (
 	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // options are the flags of "bench list".
 type options struct {
-	kubeconfig string
-	dataDir    string
-	serverPID  int
+	server    kubeconfig.Flags
+	serverPID int
 
 	compare bool
 	cold    bool
@@ -50,8 +50,9 @@ type options struct {
 const listsByDefault = -1
 
 func (o *options) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the server to measure (default $KUBECONFIG, else <data-dir>/admin.kubeconfig)")
-	f.StringVar(&o.dataDir, "data-dir", "./millrace-data", "data directory of the server to measure")
+	o.server.Deliberate = true
+	o.server.AddTo(f)
+	o.server.AddDataDir(f)
 	f.IntVar(&o.serverPID, "server-pid", 0, "process id of that server, for its CPU and memory")
 
 	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
@@ -146,7 +147,7 @@ func (o *options) validateNumbers() error {
 }
 
 func (o *options) validateCompare(isSet func(string) bool) error {
-	for _, flag := range []string{"kubeconfig", "data-dir", "server-pid"} {
+	for _, flag := range []string{"kubeconfig", "context", "data-dir", "server-pid"} {
 		if isSet(flag) {
 			return fmt.Errorf("--%s and --compare exclude each other", flag)
 		}
@@ -226,5 +227,3 @@ func (o *options) validateSingle(isSet func(string) bool) error {
 	}
 	return nil
 }
-
-func (o *options) kubeconfigPath() string { return testbed.KubeconfigPath(o.kubeconfig, o.dataDir) }

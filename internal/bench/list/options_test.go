@@ -2,7 +2,6 @@ package list
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -80,22 +79,6 @@ func TestListMemoryDefault(t *testing.T) {
 		if err := o.validate(func(string) bool { return false }); err != nil || o.memoryLists != c.want {
 			t.Errorf("got %d, %v, want %d", o.memoryLists, err, c.want)
 		}
-	}
-}
-
-func TestKubeconfigPath(t *testing.T) {
-	t.Setenv("KUBECONFIG", "")
-	o := &options{dataDir: "d"}
-	if got, want := o.kubeconfigPath(), filepath.Join("d", "admin.kubeconfig"); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	t.Setenv("KUBECONFIG", "a:b")
-	if got := o.kubeconfigPath(); got != "" {
-		t.Errorf("with two files in $KUBECONFIG: got the path %q, want none", got)
-	}
-	o.kubeconfig = "k"
-	if got := o.kubeconfigPath(); got != "k" {
-		t.Errorf("got %q, want the flag", got)
 	}
 }
 

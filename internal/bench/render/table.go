@@ -38,6 +38,9 @@ func (t *Table) render(format string) string {
 // Add adds a row, which has a cell for each column.
 func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 
+// Rows returns the rows that were added.
+func (t *Table) Rows() [][]string { return t.rows }
+
 // aligned renders the table for a terminal: a line of groups if there are any, the
 // titles, the rows.
 func (t *Table) aligned() string {

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/millrace/millrace/internal/interrupt"
 )
 
 func TestChildIsReaped(t *testing.T) {
@@ -46,7 +48,7 @@ func TestChildLogTail(t *testing.T) {
 }
 
 func TestSleepEndsWithContext(t *testing.T) {
-	ctx, stop := Interruptible(t.Context())
+	ctx, stop := interrupt.Context(t.Context())
 	stop()
 	if err := Sleep(ctx, time.Hour); err == nil {
 		t.Error("no error")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/interrupt"
 )
 
 // Program is what the embedding program decides about the commands of "bench".
@@ -82,7 +83,7 @@ func (m Subcommand) Bind(cmd *cobra.Command) {
 			}
 			return r.Write(to.Out, *m.Output)
 		}
-		ctx, stop := Interruptible(cmd.Context())
+		ctx, stop := interrupt.Context(cmd.Context())
 		defer stop()
 		return m.Measure(ctx, to)
 	}

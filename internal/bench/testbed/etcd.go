@@ -3,13 +3,13 @@ package testbed
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/millrace/millrace/internal/interrupt"
 	"github.com/millrace/millrace/internal/store"
 )
 
@@ -27,7 +27,7 @@ func NewEtcdCommand() *cobra.Command {
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := Interruptible(cmd.Context())
+			ctx, stop := interrupt.Context(cmd.Context())
 			defer stop()
 			encoder := zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig())
 			cfg.Logger = zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(cmd.ErrOrStderr())), zapcore.WarnLevel)
@@ -67,24 +67,24 @@ type etcdConfig struct {
 // etcdProcess is a child that serves etcd.
 type etcdProcess struct {
 	*Child
-	endpoint  string
-	socketDir string // temporary
+	endpoint      string
+	removeSockets func()
 }
 
 // startEtcd returns when etcd serves. The caller must call end. The sockets are in a
 // temporary directory, because the path of a socket must be short.
 func startEtcd(ctx context.Context, cfg etcdConfig) (*etcdProcess, error) {
-	socketDir, err := os.MkdirTemp("", "millrace-bench-etcd-")
+	socketDir, remove, err := TemporaryDir()
 	if err != nil {
-		return nil, fmt.Errorf("create temporary directory: %w", err)
+		return nil, err
 	}
 	process, err := StartChild(ChildConfig{Path: cfg.executable, LogFile: cfg.logFile,
 		Args: []string{"bench", "etcd", "--dir=" + cfg.dataDir, "--sockets=" + socketDir}})
 	if err != nil {
-		_ = os.RemoveAll(socketDir)
+		remove()
 		return nil, err
 	}
-	e := &etcdProcess{Child: process, socketDir: socketDir}
+	e := &etcdProcess{Child: process, removeSockets: remove}
 	var address Address
 	if err := process.Await(ctx, filepath.Join(socketDir, etcdAddressFile), &address); err != nil {
 		e.end(ctx)
@@ -97,5 +97,5 @@ func startEtcd(ctx context.Context, cfg etcdConfig) (*etcdProcess, error) {
 // end stops etcd and removes its sockets. The data stays.
 func (e *etcdProcess) end(ctx context.Context) {
 	e.Stop(ctx)
-	_ = os.RemoveAll(e.socketDir)
+	e.removeSockets()
 }

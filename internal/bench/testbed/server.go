@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // readyPoll is the time between two questions whether a server is ready.
@@ -86,7 +88,7 @@ func (s *Server) awaitReady(ctx context.Context, cfg serverConfig) (*Target, err
 // probe asks whether the server is ready. It loads the kubeconfig each time, because
 // the file may still be that of an earlier start.
 func (s *Server) probe(ctx context.Context, cfg serverConfig) (*Target, error) {
-	rest, err := LoadKubeconfig(cfg.kubeconfig)
+	rest, err := (&kubeconfig.Flags{Kubeconfig: cfg.kubeconfig}).Load("bench")
 	if err != nil {
 		return nil, err
 	}

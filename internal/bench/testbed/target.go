@@ -9,12 +9,9 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // TargetConfig describes a server to send requests to.
@@ -44,26 +41,6 @@ func NewTarget(cfg TargetConfig) (*Target, error) {
 		base = "https://" + base
 	}
 	return &Target{Config: cfg, BaseURL: strings.TrimSuffix(base, "/"), tls: tlsConfig}, nil
-}
-
-// KubeconfigPath returns the file that the flags --kubeconfig and --data-dir mean. It
-// is empty if the files of $KUBECONFIG are to be used.
-func KubeconfigPath(kubeconfig, dataDir string) string {
-	if kubeconfig != "" || os.Getenv("KUBECONFIG") != "" {
-		return kubeconfig
-	}
-	return filepath.Join(dataDir, "admin.kubeconfig")
-}
-
-// LoadKubeconfig loads one kubeconfig, or the files of $KUBECONFIG if path is empty.
-func LoadKubeconfig(path string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = path
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("load kubeconfig: %w", err)
-	}
-	return cfg, nil
 }
 
 // DialTLS opens a connection of its own that speaks HTTP/2. It has no credentials but the

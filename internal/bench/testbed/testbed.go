@@ -156,15 +156,17 @@ func Open(ctx context.Context, program Program, cfg Config) (bed *Testbed, close
 // it is temporary and not to be kept.
 func (b *Testbed) makeDirs() (remove func(), err error) {
 	remove = func() {}
-	if b.dir == "" {
-		if b.dir, err = os.MkdirTemp("", "millrace-bench-"); err != nil {
+	switch {
+	case b.dir != "":
+		b.dir = filepath.Join(b.dir, b.Config.Subdirectory)
+	case b.Config.keep:
+		if b.dir, err = os.MkdirTemp("", tempPrefix); err != nil {
 			return nil, fmt.Errorf("create temporary directory: %w", err)
 		}
-		if !b.Config.keep {
-			remove = func() { os.RemoveAll(b.dir) }
+	default:
+		if b.dir, remove, err = TemporaryDir(); err != nil {
+			return nil, err
 		}
-	} else {
-		b.dir = filepath.Join(b.dir, b.Config.Subdirectory)
 	}
 	if b.dir, err = filepath.Abs(b.dir); err != nil {
 		return nil, fmt.Errorf("resolve work directory: %w", err)

@@ -17,7 +17,7 @@ type bench struct {
 
 // single measures the server of a kubeconfig.
 func (b *bench) single(ctx context.Context) error {
-	cfg, err := testbed.LoadKubeconfig(testbed.KubeconfigPath(b.opts.kubeconfig, b.opts.dataDir))
+	cfg, err := b.opts.server.Load("bench")
 	if err != nil {
 		return err
 	}

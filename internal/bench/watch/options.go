@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // plan is how much load the workloads get.
@@ -33,9 +34,8 @@ func (p plan) events(s eventWorkload, d time.Duration) int {
 
 // options are the flags of "bench watch".
 type options struct {
-	kubeconfig string
-	dataDir    string
-	serverPID  int
+	server    kubeconfig.Flags
+	serverPID int
 
 	compare bool
 	testbed.Options
@@ -55,8 +55,9 @@ type options struct {
 func formats() []string { return []string{"table", "wide", "json", "markdown"} }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the server to measure (default $KUBECONFIG, else <data-dir>/admin.kubeconfig)")
-	f.StringVar(&o.dataDir, "data-dir", "./millrace-data", "data directory of the server to measure")
+	o.server.Deliberate = true
+	o.server.AddTo(f)
+	o.server.AddDataDir(f)
 	f.IntVar(&o.serverPID, "server-pid", 0, "process id of that server, for its CPU and memory")
 
 	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
@@ -118,7 +119,7 @@ func (o *options) validate(isSet func(flag string) bool) (err error) {
 }
 
 func (o *options) validateCompare(isSet func(string) bool) error {
-	for _, flag := range []string{"kubeconfig", "data-dir", "server-pid"} {
+	for _, flag := range []string{"kubeconfig", "context", "data-dir", "server-pid"} {
 		if isSet(flag) {
 			return fmt.Errorf("--%s and --compare exclude each other", flag)
 		}

@@ -1,0 +1,41 @@
+package testbed
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestAbandonedDirs removes what a process has left that was killed, and neither what is in
+// use nor what is to be kept.
+func TestAbandonedDirs(t *testing.T) {
+	root := t.TempDir()
+	t.Setenv("TMPDIR", root)
+	used, remove, err := TemporaryDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	abandoned, kept := filepath.Join(root, tempPrefix+"1"), filepath.Join(root, tempPrefix+"2")
+	for _, dir := range []string{abandoned, kept} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(abandoned, tempLock), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, removeOther, err := TemporaryDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]bool{used: true, kept: true, abandoned: false} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s: %v, want it to be there: %v", dir, err, want)
+		}
+	}
+	remove()
+	removeOther()
+	if left, _ := filepath.Glob(filepath.Join(root, "*")); len(left) != 1 {
+		t.Errorf("left %q, want what is to be kept", left)
+	}
+}

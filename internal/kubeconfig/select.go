@@ -1,0 +1,27 @@
+package kubeconfig
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Select reads the kubeconfig file and leaves one context alone in it, with absolute names of
+// files: for another kubeconfig to be made of it.
+func (f *Flags) Select() (*clientcmdapi.Config, error) {
+	config, err := clientcmd.LoadFromFile(f.Kubeconfig)
+	if err == nil {
+		if f.Context != "" {
+			config.CurrentContext = f.Context
+		}
+		err = clientcmdapi.MinifyConfig(config)
+	}
+	if err == nil {
+		err = clientcmd.ResolveLocalPaths(config)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w: %s", oneLine(err), f.instead())
+	}
+	return config, nil
+}

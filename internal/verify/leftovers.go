@@ -1,0 +1,72 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/rest"
+)
+
+// runLabel is on the namespace and the definition of a run. Its value is the run's id.
+const runLabel = "millrace.io/verify"
+
+// Remove deletes what runs have left that were killed. It returns how many runs there were. A
+// run that goes on loses its objects, too.
+func Remove(ctx context.Context, config *rest.Config) (int, error) {
+	s, err := newServer(0, config, defaultTimeout)
+	if err != nil {
+		return 0, err
+	}
+	var runs []string
+	for _, path := range []string{namespacesPath, definitionsPath} {
+		found, err := s.runsOf(ctx, path)
+		if err != nil {
+			return 0, fmt.Errorf("look for what runs have left: %w", err)
+		}
+		runs = append(runs, found...)
+	}
+	slices.Sort(runs)
+	runs = slices.Compact(runs)
+	var errs []error
+	for _, run := range runs {
+		errs = append(errs, newFixture(run).remove(ctx, s))
+	}
+	return len(runs), errors.Join(errs...)
+}
+
+// runsOf returns the runs whose label objects of a collection carry, and that go by it.
+func (s *server) runsOf(ctx context.Context, collection string) (runs []string, err error) {
+	got, err := s.call(ctx, http.MethodGet, collection, url.Values{"labelSelector": {runLabel}}, jsonHeader(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if got.status != http.StatusOK {
+		return nil, fmt.Errorf("list %s: status %d: %s", collection, got.status, statusText(got.body))
+	}
+	var list struct {
+		Items []struct {
+			Metadata struct {
+				Name   string            `json:"name"`
+				Labels map[string]string `json:"labels"`
+			} `json:"metadata"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(got.body, &list); err != nil {
+		return nil, fmt.Errorf("read %s: %w", collection, err)
+	}
+	for i := range list.Items {
+		m := &list.Items[i].Metadata
+		// A server that ignores selectors, or a label that somebody else has set, must not
+		// have anything else removed.
+		if run := m.Labels[runLabel]; run != "" && strings.Contains(m.Name, run) {
+			runs = append(runs, run)
+		}
+	}
+	return runs, nil
+}
