@@ -2,7 +2,6 @@ package list
 
 import (
 	"context"
-	"os"
 
 	"github.com/millrace/millrace/internal/bench/floor"
 	"github.com/millrace/millrace/internal/bench/load"
