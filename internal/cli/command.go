@@ -123,7 +123,7 @@ func newVersionCommand(version string) *cobra.Command {
 }
 
 // Main runs the command line of this process and returns its exit code: 1 for an error,
-// and 2 for a condition of analyze that is not met.
+// and 2 for a condition of analyze that is not met, or violations that verify has found.
 func Main(version string) int {
 	err := NewCommand(version).Execute()
 	if err == nil {
@@ -132,6 +132,9 @@ func Main(version string) int {
 	fmt.Fprintln(os.Stderr, "millrace:", err)
 	if condition := (*analyze.ConditionError)(nil); errors.As(err, &condition) {
 		return condition.ExitCode()
+	}
+	if violations := (*verify.ViolationsError)(nil); errors.As(err, &violations) {
+		return violations.ExitCode()
 	}
 	return 1
 }

@@ -47,6 +47,23 @@ func WriteFile(name string, content []byte) error {
 	return nil
 }
 
+// CheckFile returns an error if WriteFile cannot write a file, so that a command says so before
+// it begins work that takes long. No name means no file.
+func CheckFile(name string) error {
+	if name == "" {
+		return nil
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil
+	}
+	temporary := name + ".part"
+	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("write %s: %w: give another file", name, err)
+	}
+	return errors.Join(file.Close(), os.Remove(temporary))
+}
+
 // writeTo writes to what exists.
 func writeTo(name string, content []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY, 0)

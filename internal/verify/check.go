@@ -86,6 +86,9 @@ func (r *run) check(ctx context.Context) *Report {
 		c.conditions(t, name)
 		c.linear(ctx, t, name)
 	}
+	for _, w := range r.record.mu.writes {
+		c.written(w)
+	}
 	reads := slices.SortedStableFunc(slices.Values(r.record.mu.reads), func(a, b *Read) int { return cmp.Compare(a.Revision, b.Revision) })
 	for _, read := range reads {
 		c.read(c.truths[read.Resource], read)

@@ -42,6 +42,16 @@ func (c *checker) expectedStatus(r *Read) bool {
 	return allowed
 }
 
+// written checks that the answer to a write is one that it may have.
+func (c *checker) written(w *Write) {
+	if w.unknown() || w.Status == http.StatusTooManyRequests {
+		return
+	}
+	if c.of(Answers).Checked++; !w.expected() {
+		c.found(Answers, w.Server, []Step{w.step(c.run)}, "status %d: %s", w.Status, w.Err)
+	}
+}
+
 // get checks that the object was so, at a time that the request allows.
 func (c *checker) get(t *truth, r *Read) {
 	key := history.Key{Namespace: c.run.fixture.namespace, Name: r.Name}

@@ -54,6 +54,17 @@ type answer struct {
 	body   []byte
 }
 
+// refusal is an answer that is no success.
+type refusal struct {
+	status  int
+	message string
+}
+
+// Error implements error.
+func (r *refusal) Error() string { return fmt.Sprintf("status %d: %s", r.status, r.message) }
+
+func (a *answer) refusal() *refusal { return &refusal{a.status, statusText(a.body)} }
+
 // call sends a request and reads the answer. An error says that there was none.
 func (s *server) call(ctx context.Context, method, path string, query url.Values, header http.Header, body []byte) (answer, error) {
 	a, err := s.exchange(ctx, method, path, query, header, body)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
+	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/interrupt"
 	"github.com/millrace/millrace/internal/kubeconfig"
 )
@@ -26,7 +27,8 @@ its own are written to, and removed in the end; --delete removes those of a run 
 was killed.
 
 The report has a line for each promise, and tells each violation as a story of
-operations with their revisions. The exit code is 1 if there was one.`
+operations with their revisions. The exit code is 2 if there was one, and 1 if
+something went wrong. An interrupt ends the run early, and reports what there is.`
 
 const examples = `  millrace verify --kubeconfig ~/.kube/config
   millrace verify --kubeconfig admin.kubeconfig --server https://10.0.0.1:6443 --server https://10.0.0.2:6443
@@ -88,7 +90,10 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	if cfg.Servers, err = o.servers(); err != nil {
 		return err
 	}
-	cfg.Progress = streams.Err
+	cfg.Progress, cfg.Target = streams.Err, o.target()
+	if err := display.CheckFile(o.page); err != nil {
+		return err
+	}
 	ctx, stop := interrupt.Context(ctx)
 	defer stop()
 	if o.remove {
@@ -116,9 +121,40 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	if n := report.Violations(); n > 0 {
-		return errors.Join(fmt.Errorf("%d violations", n), left)
+		return &ViolationsError{n, left}
 	}
 	return left
+}
+
+// ViolationsError says that a report has violations.
+type ViolationsError struct {
+	violations int
+	left       error
+}
+
+// Error implements error.
+func (e *ViolationsError) Error() string {
+	if e.left != nil {
+		return fmt.Sprintf("%d violations\n%v", e.violations, e.left)
+	}
+	return fmt.Sprintf("%d violations", e.violations)
+}
+
+// ExitCode is that of a command which ends with this error. Other errors have another one.
+func (e *ViolationsError) ExitCode() int { return 2 }
+
+// target are the flags that name the servers, as the user gave them.
+func (o *options) target() (text string) {
+	for _, file := range o.kubeconfigs {
+		text += " --kubeconfig " + display.ShellWord(file)
+	}
+	if o.context != "" {
+		text += " --context " + display.ShellWord(o.context)
+	}
+	for _, address := range o.addresses {
+		text += " --server " + display.ShellWord(address)
+	}
+	return text
 }
 
 // servers are the clients of the servers to verify.

@@ -43,3 +43,18 @@ func TestContext(t *testing.T) {
 		t.Errorf("a context that is missing: %v", err)
 	}
 }
+
+// kubeconfigOf writes a kubeconfig of a server.
+func kubeconfigOf(t *testing.T, host string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"one": {Server: host}},
+		Contexts:       map[string]*clientcmdapi.Context{"one": {Cluster: "one"}},
+		CurrentContext: "one",
+	}, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

@@ -39,6 +39,8 @@ type Config struct {
 	// Meanwhile, if it is set, runs beside the clients, and its context ends with them. The
 	// last write waits for its return.
 	Meanwhile func(context.Context)
+	// Target are the flags that name the servers, for the report: "" or as in " --server URL".
+	Target string
 	// Progress receives a line a second, which is written over on a terminal. Nil means none.
 	Progress io.Writer
 }

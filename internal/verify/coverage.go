@@ -42,6 +42,9 @@ func reachable() (states []reachableState) {
 	return states
 }
 
+// Percent is the share of states that were seen, and 100 only if none is missing.
+func (c *Coverage) Percent() int { return 100 * c.Seen / max(1, c.Reachable) }
+
 // Coverage is the scorecard: which states of the read API a run has seen.
 type Coverage struct {
 	Seen      int `json:"seen"`

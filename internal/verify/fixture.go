@@ -31,6 +31,8 @@ type fixture struct {
 	run              string
 	namespace, group string
 	resources        []resource
+	// created says that the namespace may be there.
+	created bool
 }
 
 // newFixture names what a run creates. A built-in resource and a custom one are verified:
@@ -100,8 +102,13 @@ func (f *fixture) definition() []byte {
 // create makes the namespace and the definition through the first server, and waits until
 // every server serves both.
 func (f *fixture) create(ctx context.Context, servers []*server) error {
+	if err := reach(ctx, servers); err != nil {
+		return err
+	}
 	namespace := mustJSON(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": f.metadata(f.namespace)})
-	if err := servers[0].post(ctx, namespacesPath, namespace); err != nil {
+	err := servers[0].post(ctx, namespacesPath, namespace)
+	refused := (*refusal)(nil)
+	if f.created = !errors.As(err, &refused); err != nil {
 		return fmt.Errorf("create namespace %s: %w", f.namespace, err)
 	}
 	if err := servers[0].post(ctx, definitionsPath, f.definition()); err != nil {
@@ -132,19 +139,27 @@ func (s *server) awaitServed(ctx context.Context, collection string) error {
 			n++
 			continue
 		}
-		if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {
-			return fmt.Errorf("%s: %w: give a kubeconfig with its authority", s.base, untrusted)
-		}
 		if n = 0; err == nil && !comesLater(got.status) {
-			return fmt.Errorf("list %s%s: status %d: %s", s.base, collection, got.status, statusText(got.body))
+			return fmt.Errorf("list %s%s: %w", s.base, collection, got.refusal())
 		}
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
+			if got.status == http.StatusNotFound {
+				return fmt.Errorf("%s does not serve %s within %s: is it a server of another cluster?", s.base, collection, fixtureTimeout)
+			}
 			return fmt.Errorf("%s does not serve %s within %s: status %d, %w", s.base, collection, fixtureTimeout, got.status, errors.Join(err, ctx.Err()))
 		}
 	}
 	return nil
+}
+
+// explain says what to do about a server that does not answer.
+func (s *server) explain(err error) error {
+	if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {
+		return fmt.Errorf("%s: %w: give a kubeconfig with its authority", s.base, untrusted)
+	}
+	return fmt.Errorf("%s does not answer: %w", s.base, err)
 }
 
 // comesLater reports whether a server that answers so may serve the resource in a moment.
@@ -171,7 +186,7 @@ func (s *server) post(ctx context.Context, path string, body []byte) error {
 		case err != nil:
 			return err
 		default:
-			return fmt.Errorf("status %d: %s", got.status, statusText(got.body))
+			return got.refusal()
 		}
 	}
 }
@@ -180,12 +195,16 @@ func jsonHeader() http.Header { return http.Header{"Content-Type": {"application
 
 // remove deletes what create made, and the objects.
 func (f *fixture) remove(ctx context.Context, s *server) error {
+	if !f.created {
+		return nil
+	}
 	var errs []error
 	// Where no controller empties namespaces, objects go at least.
-	for _, path := range []string{f.resources[0].collection, definitionsPath + "/registers." + f.group, namespacesPath + "/" + f.namespace} {
+	_, _ = s.call(ctx, http.MethodDelete, f.resources[0].collection, nil, nil, nil)
+	for _, path := range []string{definitionsPath + "/registers." + f.group, namespacesPath + "/" + f.namespace} {
 		got, err := s.call(ctx, http.MethodDelete, path, nil, nil, nil)
 		if err == nil && got.status != http.StatusOK && got.status != http.StatusNotFound && got.status != http.StatusAccepted {
-			err = fmt.Errorf("status %d: %s", got.status, statusText(got.body))
+			err = got.refusal()
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("delete %s: %w", path, err))

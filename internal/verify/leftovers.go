@@ -35,7 +35,9 @@ func Remove(ctx context.Context, config *rest.Config) (int, error) {
 	runs = slices.Compact(runs)
 	var errs []error
 	for _, run := range runs {
-		errs = append(errs, newFixture(run).remove(ctx, s))
+		left := newFixture(run)
+		left.created = true
+		errs = append(errs, left.remove(ctx, s))
 	}
 	return len(runs), errors.Join(errs...)
 }
@@ -47,7 +49,7 @@ func (s *server) runsOf(ctx context.Context, collection string) (runs []string, 
 		return nil, err
 	}
 	if got.status != http.StatusOK {
-		return nil, fmt.Errorf("list %s: status %d: %s", collection, got.status, statusText(got.body))
+		return nil, fmt.Errorf("list %s: %w", collection, got.refusal())
 	}
 	var list struct {
 		Items []struct {

@@ -65,6 +65,18 @@ type Write struct {
 // done reports whether the answer says that the write has happened.
 func (w *Write) done() bool { return w.Status == http.StatusOK || w.Status == http.StatusCreated }
 
+// expected reports whether the answer is one that a write may have. One of 429, or of 500 and
+// above, tells of trouble.
+func (w *Write) expected() bool {
+	switch w.Status {
+	case http.StatusConflict:
+		return true
+	case http.StatusNotFound:
+		return w.Verb != create
+	}
+	return w.done() || w.unknown() || w.Status == http.StatusTooManyRequests
+}
+
 // Object is one object of an answer.
 type Object struct {
 	Key      history.Key

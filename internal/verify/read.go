@@ -28,8 +28,11 @@ type reader struct {
 
 func (r *reader) work(ctx context.Context) {
 	for ctx.Err() == nil {
-		r.read(ctx, r.pick())
-		pause(ctx, r.run.cfg.ReadPause)
+		wait := r.run.cfg.ReadPause
+		if !r.read(ctx, r.pick()) {
+			wait = max(wait, refusedPause) // the server may be down
+		}
+		pause(ctx, wait)
 	}
 }
 
@@ -79,8 +82,9 @@ const recentRevisions = 100
 // endlessPages is how many pages beyond one for each name a list may have.
 const endlessPages = 10
 
-// read sends a request and notes the answer. The pages of a list are one read.
-func (r *reader) read(ctx context.Context, req Request) {
+// read sends a request and notes the answer. The pages of a list are one read. It reports
+// whether there was an answer that tells of no trouble.
+func (r *reader) read(ctx context.Context, req Request) bool {
 	s := r.servers[r.rand.IntN(len(r.servers))]
 	rec := &Read{Request: req}
 	rec.Server, rec.Client, rec.Called = s.index, r.id, r.run.now()
@@ -89,7 +93,7 @@ func (r *reader) read(ctx context.Context, req Request) {
 		got, err := s.call(ctx, http.MethodGet, r.run.path(&req), query, req.header(), nil)
 		rec.Returned = r.run.now()
 		if ctx.Err() != nil {
-			return // the run has ended
+			return false // the run has ended
 		}
 		if err != nil {
 			rec.Status, rec.Err = 0, err.Error()
@@ -114,6 +118,7 @@ func (r *reader) read(ctx context.Context, req Request) {
 		query = url.Values{"limit": query["limit"], "continue": {next}, "labelSelector": query["labelSelector"], "fieldSelector": query["fieldSelector"]}
 	}
 	r.run.record.addRead(rec, rec.outcome())
+	return !rec.unknown()
 }
 
 // outcome names the answer in the scorecard.

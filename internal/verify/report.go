@@ -19,10 +19,12 @@ type Report struct {
 	Seed    uint64         `json:"seed"`
 	Seconds float64        `json:"seconds"`
 	Servers []ServerReport `json:"servers"`
-	Machine string         `json:"machine"`
-	Clients Clients        `json:"clients"`
-	Counts  Counts         `json:"counts"`
-	Checks  []Check        `json:"checks"`
+	// Target is Config.Target.
+	Target  string  `json:"target,omitempty"`
+	Machine string  `json:"machine"`
+	Clients Clients `json:"clients"`
+	Counts  Counts  `json:"counts"`
+	Checks  []Check `json:"checks"`
 	// Coverage is the scorecard.
 	Coverage Coverage `json:"coverage"`
 }
@@ -41,6 +43,7 @@ type Clients struct {
 	Rate     float64 `json:"writesPerSecond"`
 	Keys     int     `json:"keys"`
 	Duration string  `json:"duration"`
+	Timeout  string  `json:"requestTimeout"`
 }
 
 // Counts are the sizes of the history.
@@ -49,9 +52,10 @@ type Counts struct {
 	Reads   int `json:"reads"`
 	Watches int `json:"watches"`
 	Frames  int `json:"frames"`
-	// Unknown are writes whose outcome is not known, and Unanswered reads and watches without
-	// an answer.
+	// Unknown are writes whose outcome is not known, Refused those that were answered with what
+	// no write here should be, and Unanswered reads and watches without an answer.
 	Unknown    int `json:"unknownWrites"`
+	Refused    int `json:"refusedWrites"`
 	Unanswered int `json:"unanswered"`
 }
 
@@ -73,13 +77,18 @@ func promises() []Promise {
 func (r *run) report(c *checker) *Report {
 	rec := r.record
 	report := &Report{
-		Started: r.start, Version: r.cfg.Version, Seed: r.cfg.Seed, Seconds: r.now().Seconds(), Machine: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.Version()),
-		Clients: Clients{r.cfg.Writers, r.cfg.Readers, r.cfg.Watchers, r.cfg.Rate, r.cfg.Keys, r.cfg.Duration.String()},
+		Started: r.start, Version: r.cfg.Version, Seed: r.cfg.Seed, Target: r.cfg.Target, Seconds: r.now().Seconds(), Machine: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.Version()),
+		Clients: Clients{r.cfg.Writers, r.cfg.Readers, r.cfg.Watchers, r.cfg.Rate, r.cfg.Keys, r.cfg.Duration.String(), r.cfg.Timeout.String()},
 		Counts: Counts{
 			Writes: len(rec.mu.writes), Reads: len(rec.mu.reads), Watches: len(rec.mu.watches),
 			Frames: int(rec.count.events.Load()), Unknown: int(rec.count.unknown.Load()),
 		},
 		Coverage: coverage(rec.mu.states),
+	}
+	for _, w := range rec.mu.writes {
+		if !w.expected() {
+			report.Counts.Refused++
+		}
 	}
 	for _, read := range rec.mu.reads {
 		if read.Status == 0 {
@@ -95,17 +104,17 @@ func (r *run) report(c *checker) *Report {
 		report.Checks = append(report.Checks, *c.of(p))
 	}
 	for _, s := range r.servers {
-		report.Servers = append(report.Servers, ServerReport{s.base, s.version()})
+		report.Servers = append(report.Servers, ServerReport{s.base, s.version(context.Background())})
 	}
 	return report
 }
 
 // version is what the server says of itself.
-func (s *server) version() string {
+func (s *server) version(ctx context.Context) string {
 	var version struct {
 		GitVersion string `json:"gitVersion"`
 	}
-	got, err := s.call(context.Background(), http.MethodGet, "/version", nil, nil, nil)
+	got, err := s.call(ctx, http.MethodGet, "/version", nil, nil, nil)
 	if err != nil || json.Unmarshal(got.body, &version) != nil {
 		return "unknown"
 	}
@@ -134,7 +143,7 @@ func (r *Report) Write(to io.Writer) error {
 		r.Checks[i].write(to)
 	}
 	c := &r.Coverage
-	fmt.Fprintf(to, "\nstates of the read API seen: %d of %d (%.0f %%)\n", c.Seen, c.Reachable, 100*float64(c.Seen)/float64(max(1, c.Reachable)))
+	fmt.Fprintf(to, "\nstates of the read API seen: %d of %d (%d %%)\n", c.Seen, c.Reachable, c.Percent())
 	for n, state := range c.Missing {
 		if n == maxMissing {
 			fmt.Fprintf(to, "  … and %d more: -o json has all\n", len(c.Missing)-n)
@@ -143,8 +152,8 @@ func (r *Report) Write(to io.Writer) error {
 		fmt.Fprintf(to, "  not seen: %s\n", state)
 	}
 	n := &r.Counts
-	fmt.Fprintf(to, "%d writes (%d of unknown outcome), %d reads, %d watches with %d frames in %.0f s; %d without an answer\n",
-		n.Writes, n.Unknown, n.Reads, n.Watches, n.Frames, r.Seconds, n.Unanswered)
+	fmt.Fprintf(to, "%d writes (%d of unknown outcome, %d refused), %d reads, %d watches with %d frames in %.0f s; %d reads and watches without an answer\n",
+		n.Writes, n.Unknown, n.Refused, n.Reads, n.Watches, n.Frames, r.Seconds, n.Unanswered)
 	for _, s := range r.Servers {
 		fmt.Fprintf(to, "%s %s\n", s.URL, s.Version)
 	}
@@ -157,11 +166,11 @@ func (r *Report) line() string {
 	return fmt.Sprintf("Millrace %s, %s, %s", cmp.Or(r.Version, "unknown"), r.Machine, r.Started.UTC().Format(time.RFC3339))
 }
 
-// command is the command that sends the same requests.
+// command is the command that draws the same requests.
 func (r *Report) command() string {
 	c := &r.Clients
-	return fmt.Sprintf("millrace verify --seed %d --duration %s --writers %d --readers %d --watchers %d --rate %g --names %d",
-		r.Seed, c.Duration, c.Writers, c.Readers, c.Watchers, c.Rate, c.Keys)
+	return fmt.Sprintf("millrace verify%s --seed %d --duration %s --writers %d --readers %d --watchers %d --rate %g --names %d --request-timeout %s",
+		r.Target, r.Seed, c.Duration, c.Writers, c.Readers, c.Watchers, c.Rate, c.Keys, c.Timeout)
 }
 
 // maxMissing is how many states that were not seen are shown.

@@ -72,11 +72,14 @@ func (r *run) inFixture(ctx context.Context) (report *Report, err error) {
 	if err := r.fixture.create(ctx, r.servers); err != nil {
 		return nil, interrupt.Explain(ctx, err)
 	}
+	for _, s := range r.servers {
+		r.line.Print("verifying %s, %s, in namespace %s", s.base, s.version(ctx), r.fixture.namespace)
+	}
 	if err := r.work(ctx); err != nil {
 		return nil, interrupt.Explain(ctx, err)
 	}
 	r.progress("checking %d writes, %d reads and %d watches", len(r.record.mu.writes), len(r.record.mu.reads), len(r.record.mu.watches))
-	return r.check(ctx), r.incomplete
+	return r.check(context.WithoutCancel(ctx)), r.incomplete
 }
 
 func (r *run) now() time.Duration { return time.Since(r.start) }
@@ -103,6 +106,9 @@ func (r *run) work(ctx context.Context) error {
 			<-f.passed
 		}
 	}()
+	if err := r.probe(ctx); err != nil {
+		return err
+	}
 	clients, stop := context.WithTimeout(ctx, r.cfg.Duration)
 	defer stop()
 	var working sync.WaitGroup
@@ -124,10 +130,13 @@ func (r *run) work(ctx context.Context) error {
 	}
 	r.tell(clients)
 	working.Wait()
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
+	if ctx.Err() == nil {
+		r.settle(ctx, followers)
 	}
-	return r.settle(ctx, followers)
+	if ctx.Err() != nil {
+		r.incomplete = fmt.Errorf("interrupted after %.0f s; what had happened by then was checked", r.now().Seconds())
+	}
+	return nil
 }
 
 // findBeginning reads the revision before the first write.
@@ -163,7 +172,7 @@ func (r *run) follow(ctx context.Context) (followers []*follower) {
 
 // settle writes one more object of each resource, and waits until each server has told of
 // it, but no longer than Config.Settle.
-func (r *run) settle(ctx context.Context, followers []*follower) error {
+func (r *run) settle(ctx context.Context, followers []*follower) {
 	timeout, stop := context.WithTimeout(ctx, r.cfg.Settle)
 	defer stop()
 	goals := map[string]*Write{}
@@ -172,7 +181,7 @@ func (r *run) settle(ctx context.Context, followers []*follower) error {
 		rec := r.lastWrite(timeout, name)
 		if !rec.done() {
 			r.incomplete = fmt.Errorf("the last write, of %s, failed, and servers were not waited for: %s", rec.Key, rec.Err)
-			return nil
+			return
 		}
 		goals[name] = rec
 	}
@@ -183,14 +192,13 @@ func (r *run) settle(ctx context.Context, followers []*follower) error {
 		select {
 		case <-f.passed:
 		case <-timeout.Done():
+			if ctx.Err() != nil {
+				return
+			}
 			r.silent = append(r.silent, silence{f.server, goals[f.resource]})
 		}
 	}
 	r.finalReads(ctx)
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
-	}
-	return nil
 }
 
 // lastWrite creates an object, at one server after the other until one has done it or the

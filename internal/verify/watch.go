@@ -68,7 +68,7 @@ func (w *watcher) open(ctx context.Context, req Request) *watchRecord {
 	return rec
 }
 
-// refusedPause is how long a client waits after a watch that was not answered: a server that
+// refusedPause is how long a client waits after a request that was not answered: a server that
 // comes back is not met by a storm.
 const refusedPause = 200 * time.Millisecond
 
