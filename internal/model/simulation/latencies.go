@@ -1,0 +1,56 @@
+package simulation
+
+import "math"
+
+// Buckets of latencies: each is bucketGrowth times as wide as the one before.
+const (
+	bucketGrowth = 1.01
+	shortest     = 1e-6 // seconds
+	buckets      = 2500
+)
+
+// latencies counts deliveries by their time.
+type latencies struct {
+	counts [buckets]float64
+	total  float64
+}
+
+func bucketOf(seconds float64) int {
+	if seconds <= shortest {
+		return 0
+	}
+	return min(buckets-1, int(math.Log(seconds/shortest)/math.Log(bucketGrowth)))
+}
+
+// Points that stand for deliveries which are spread over a time: over a short one few do.
+const (
+	spreadPoints, fewPoints = 64, 4
+	shortSpread             = 0.05 // of the latency
+)
+
+// add counts deliveries whose latencies are spread evenly between two.
+func (l *latencies) add(from, to, deliveries float64) {
+	points := spreadPoints
+	if to-from < shortSpread*to {
+		points = fewPoints
+	}
+	for i := range points {
+		seconds := from + (to-from)*(float64(i)+0.5)/float64(points)
+		l.counts[bucketOf(seconds)] += deliveries / float64(points)
+	}
+	l.total += deliveries
+}
+
+// quantile is the latency that a share of deliveries does not exceed. It is 0 without any.
+func (l *latencies) quantile(share float64) float64 {
+	if l.total == 0 {
+		return 0
+	}
+	sum := 0.0
+	for i, n := range l.counts {
+		if sum += n; sum >= share*l.total {
+			return shortest * math.Pow(bucketGrowth, float64(i)+0.5)
+		}
+	}
+	return shortest * math.Pow(bucketGrowth, buckets)
+}
