@@ -7,29 +7,29 @@ import (
 	"github.com/millrace/millrace/internal/model/simulation"
 )
 
-// tolerance is how far a simulated figure may be from a measured one.
+// tolerance is how far a figure of the model may be from a measured one.
 const tolerance = 0.25
 
-// Comparison is a figure of a row of docs/bench/tree.json, simulated and measured.
+// Comparison is a figure of a row of a report, as the model has it and as it was measured.
 type Comparison struct {
-	Depth     int     `json:"depth"`
-	Informers int     `json:"informers"`
-	What      string  `json:"what"`
-	Unit      string  `json:"unit"`
-	Simulated float64 `json:"simulated"`
-	Measured  float64 `json:"measured"`
+	Row      string  `json:"row"`
+	What     string  `json:"what"`
+	Unit     string  `json:"unit"`
+	Model    float64 `json:"model"`
+	Measured float64 `json:"measured"`
 	// Check is true if no constant was derived from the row.
 	Check bool `json:"check"`
 }
 
-// Deviation is 0.1 if the simulated figure is a tenth above the measured one.
-func (c *Comparison) Deviation() float64 { return c.Simulated/c.Measured - 1 }
+// Deviation is 0.1 if the model's figure is a tenth above the measured one.
+func (c *Comparison) Deviation() float64 { return c.Model/c.Measured - 1 }
 
 // Close says whether the figures are within the tolerance.
 func (c *Comparison) Close() bool { return math.Abs(c.Deviation()) <= tolerance }
 
-// Compare simulates the rows of tree.json in a directory that have informers, with all
-// processes on the same processors, as they were measured.
+// Compare simulates the rows of tree.json in a directory that have 1,000 informers or more,
+// with all processes on the same processors, as they were measured; and computes the LISTs of
+// servers.json.
 func Compare(dir string, constants Constants, seed uint64) ([]Comparison, error) {
 	f, err := readFleets(dir)
 	if err != nil {
@@ -42,7 +42,11 @@ func Compare(dir string, constants Constants, seed uint64) ([]Comparison, error)
 			s.compare(row)
 		}
 	}
-	return s.all, s.reader.err
+	lists, err := compareLists(dir, constants)
+	if err != nil {
+		return nil, err
+	}
+	return append(s.all, lists...), s.reader.err
 }
 
 // fleetSimulation simulates rows of a report.
@@ -78,10 +82,10 @@ func (s *fleetSimulation) config(row *fleetRow) simulation.Config {
 }
 
 func (s *fleetSimulation) compare(row *fleetRow) {
-	add := func(what, unit string, simulated, measured float64) {
+	add := func(what, unit string, model, measured float64) {
 		s.all = append(s.all, Comparison{
-			Depth: len(row.Tiers), Informers: int(row.Informers), What: what, Unit: unit,
-			Simulated: digits(simulated), Measured: digits(measured), Check: row.Informers > calibrationInformers,
+			Row: fmt.Sprintf("depth %d, %s informers", len(row.Tiers), people(row.Informers)), What: what, Unit: unit,
+			Model: digits(model), Measured: digits(measured), Check: row.Informers > calibrationInformers,
 		})
 	}
 	cfg := s.config(row)

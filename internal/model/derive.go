@@ -51,7 +51,7 @@ func (d *deriver) reads() error {
 	file := func(name string) string { return filepath.Join(d.dir, name) }
 	list, err := price.Derive(price.Reports{List: file(listFile), Etcd: file(listEtcdFile), Watch: file(watchFile)}, &price.List{})
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %s", err, reportsHelp)
 	}
 	for name, s := range map[string]price.Server{kubernetes: list.Stock, millrace: list.Millrace} {
 		d.add(name+".request", Constant{s.RequestMicros / 1e6, "s", Derived, listFile + ": pod-get without its bytes", "a GET or LIST, without its objects"})

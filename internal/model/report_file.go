@@ -17,6 +17,7 @@ const (
 	definitionFile = "crd.json"
 	replicaFile    = "replica.json"
 	treeFile       = "tree.json"
+	serversFile    = "servers.json" // for checks alone
 )
 
 // loadReport is a report of bench list.
@@ -161,12 +162,27 @@ func (r *fleetReport) find(setup string, informers float64) *fleetRow {
 	return nil
 }
 
+// serversReport is a report of bench servers.
+type serversReport struct {
+	Results []struct {
+		Path      string  `json:"path"`
+		Servers   int     `json:"servers"`
+		Replicas  int     `json:"replicas"`
+		Workload  string  `json:"workload"`
+		Bytes     float64 `json:"bytes"`
+		CPUMillis float64 `json:"cpuMillis"`
+	} `json:"results"`
+}
+
+// reportsHelp says what to do about a report that is not there.
+const reportsHelp = "give --reports the docs/bench of a checkout, or a directory with all reports that docs/scale.md names"
+
 // readReport reads a report of a directory.
 func readReport(dir, name string, into any) error {
 	file := filepath.Join(dir, name)
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("read report: %w: docs/scale.md says how each is made", err)
+		return fmt.Errorf("read report: %w: %s", err, reportsHelp)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("read report %s (it must be what -o json of millrace bench wrote): %w", file, err)
