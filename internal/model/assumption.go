@@ -6,7 +6,7 @@ func assumptions() Constants {
 		"kubernetes.writeBusy": {1.09e-3, "s", Assumed, "updates of config maps by 16 writers at kube-apiserver 1.37.2, by hand, without a report; at a quiet server kubernetes.writeQuiet was measured", "a write at a server that is busy with writes"},
 		"millrace.writeBusy":   {0.67e-3, "s", Assumed, "the same at millrace serve", "a write at a server that is busy with writes"},
 		"wakeups":              {200, "1/s", Assumed, "reports have rates of up to 100 writes/s, at which each still costs the quiet price", "writes or events a second for which a process pays the quiet price; the others cost the busy one"},
-		"kubernetes.follow":    {100e-6, "s", Assumed, "kube-apiserver's load of 20,000 pods of 8 KB takes 0.27 ms of CPU for each (docs/bench/cold-readers-stock.json: a start, less that of an empty server); for 3 KB a third", "an event of the store, at each server"},
+		"kubernetes.follow":    {100e-6, "s", Assumed, "a start of kube-apiserver over 20,000 pods of 8 KB takes 8 s of CPU (docs/bench/cold-readers-stock.json), of which some 2.5 are an empty server's: 0.27 ms a pod; for 3 KB a third", "an event of the store, at each server"},
 		"millrace.follow":      {40e-6, "s", Assumed, "docs/bench/history.md: an event of 2.7 KB in a replay, measured without a report", "an event of the store, at each server"},
 		"replica.followBusy":   {40e-6, "s", Assumed, "as millrace.follow", "an event of a feed, at a replica that is busy"},
 		"replica.passOn":       {453e-6, "s", Assumed, "no more than a GET costs the stock server, whose filters a passed-on request goes through", "a write that a replica passes on"},

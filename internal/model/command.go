@@ -35,6 +35,7 @@ type Streams struct{ Out, Err io.Writer }
 type options struct {
 	Config
 	reports, output, plot, html string
+	tables                      []string
 }
 
 // NewCommand returns the command "model".
@@ -51,6 +52,7 @@ func NewCommand(streams Streams) *cobra.Command {
 	f.Uint64Var(&o.Seed, "seed", 1, "decides all random times of the simulation")
 	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(formats, ", "))
 	f.StringVar(&o.plot, "plot", plotCPU, "what -o svg shows of the API servers: cpu or memory")
+	f.StringSliceVar(&o.tables, "tables", tableNames, "what the formats table and markdown have besides what breaks first")
 	f.StringVar(&o.html, "report", "", "also write a page of HTML to this file, which needs no network")
 	cmd.PersistentFlags().StringVar(&o.reports, "reports", "", "directory with reports of millrace bench to take prices from (default those in the binary, of docs/bench)")
 	cmd.AddCommand(o.newConstantsCommand(streams), o.newCheckCommand(streams))
@@ -65,6 +67,11 @@ func (o *options) validate() error {
 	}
 	if o.plot != plotCPU && o.plot != plotMemory {
 		return fmt.Errorf("--plot=%s: choose %s or %s", o.plot, plotCPU, plotMemory)
+	}
+	for _, name := range o.tables {
+		if !slices.Contains(tableNames, name) && name != "none" {
+			return fmt.Errorf("--tables=%s: choose from %s, or none", name, strings.Join(tableNames, ", "))
+		}
 	}
 	if len(o.Sizes) == 0 {
 		return fmt.Errorf("--nodes: give one number or more")
@@ -93,6 +100,8 @@ func (o *options) run(streams Streams) error {
 	if o.Constants, err = o.constants(); err != nil {
 		return err
 	}
+	tables := o.output == "table" || o.output == "markdown"
+	o.Latencies = o.html != "" || o.output == "json" || tables && slices.Contains(o.tables, tableNeeds)
 	report, err := Run(o.Config)
 	if err != nil {
 		return err
@@ -102,7 +111,7 @@ func (o *options) run(streams Streams) error {
 			return err
 		}
 	}
-	return report.Write(streams.Out, o.output, o.plot)
+	return report.Write(streams.Out, o)
 }
 
 // newConstantsCommand lists prices.

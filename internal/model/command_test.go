@@ -39,6 +39,7 @@ func TestErrors(t *testing.T) {
 		{"--agents=nobody", `there is no profile "nobody": choose from`},
 		{"--profiles=does-not-exist", "does-not-exist"},
 		{"--output=xml", "--output=xml: choose one of table"},
+		{"--tables=x", "--tables=x: choose from needs"},
 		{"--plot=x", "--plot=x: choose cpu or memory"},
 		{"--reports=does-not-exist", "give --reports"},
 		{"check --reports=does-not-exist", "give --reports"},

@@ -13,8 +13,9 @@ type Limit struct {
 	// Value is what the cluster needs, and Most what there is.
 	Value float64 `json:"value"`
 	Most  float64 `json:"most"`
-	// Text is both, for people.
-	Text string `json:"text"`
+	// Text is both, for people, and There is what there is.
+	Text  string `json:"text"`
+	There string `json:"there"`
 	// Nodes is the number of nodes at which it is reached. 0: at no size.
 	Nodes float64 `json:"nodes,omitempty"`
 	// Helps is what moves it.
@@ -32,74 +33,79 @@ const (
 	eventObjective = 1.0
 )
 
+// limitList collects limits.
+type limitList []Limit
+
+// amount formats what a limit is of. unit comes behind the last number.
+type amount struct {
+	format func(v float64) string
+	unit   string
+}
+
+func coresAmount() amount   { return amount{number, " processors"} }
+func bytesAmount() amount   { return amount{func(v float64) string { return display.Size(v) }, ""} }
+func trafficAmount() amount { return amount{func(v float64) string { return display.Size(v) }, "/s"} }
+func secondsAmount() amount { return amount{display.Seconds, ""} }
+func countAmount() amount   { return amount{people, ""} }
+func rateAmount() amount    { return amount{people, "/s"} }
+
+// add adds a limit.
+func (l *limitList) add(what string, value, most float64, a amount) *Limit {
+	there := a.format(most) + a.unit
+	*l = append(*l, Limit{What: what, Value: value, Most: most, Text: a.format(value) + " of " + there, There: there})
+	return &(*l)[len(*l)-1]
+}
+
 // limits are those of a setup. The order is that in which they are told if several are
 // reached at the same size.
 func (m *calculator) limits(c *Cluster, u *Usage, setup Setup) []Limit {
-	perServer := float64(u.Servers.Processes)
-	cores := func(v, most float64) string { return fmt.Sprintf("%s of %s processors", number(v), number(most)) }
-	bytes := func(v, most float64) string { return fmt.Sprintf("%s of %s", display.Size(v), display.Size(most)) }
-	rate := func(v, most float64) string { return fmt.Sprintf("%s/s of %s/s", display.Size(v), display.Size(most)) }
-	seconds := func(v, most float64) string {
-		return fmt.Sprintf("%s of %s", display.Seconds(v), display.Seconds(most))
-	}
-	var all []Limit
-	add := func(what string, value, most float64, text func(v, most float64) string, helps string) {
-		all = append(all, Limit{What: what, Value: value, Most: most, Text: text(value, most), Helps: helps})
-	}
-	reads, readers := "a tree of replicas, at which nodes read", "; a tree of replicas, at which nodes read"
+	n := float64(u.Servers.Processes)
+	reads, also := "a tree of replicas, at which nodes read", "; a tree of replicas, at which nodes read"
 	if setup.Replicas {
-		reads, readers = "more servers", ""
+		reads, also = "more servers", ""
 	}
-	writes := m.reader.value("etcd.writesPerSecond")
-	add("writes of an etcd", u.Etcd.MostWrites, writes, func(v, most float64) string {
-		return fmt.Sprintf("%s of %s/s", people(v), people(most))
-	}, c.etcdHelp("longer intervals of leases, several clusters, or another store"))
-	add("database of an etcd", u.Etcd.MostBytes, m.reader.value("etcd.databaseBytes"), bytes, c.etcdHelp("fewer or smaller objects, several clusters, or another store"))
-	add("CPU of the servers", u.Servers.CPU, perServer*c.Cores, cores, "more servers or processors, longer intervals of leases"+readers)
-	add("memory of a server", u.Servers.BegunBytes, c.MemoryBytes, bytes, "more memory, fewer or smaller objects"+readers)
-	add("network of a server", u.Servers.SentBytes/perServer, c.networkBytes(), rate, reads)
-	if !setup.Replicas {
-		add("fan-out of an event at a server", u.Servers.EventSeconds, eventObjective, seconds, reads)
-		add("begin of all programs at once", u.BeginSeconds, requestTimeout, seconds, reads+"; programs that begin one after another")
+	var all limitList
+	all.add("writes of an etcd", u.Etcd.MostWrites, m.reader.value("etcd.writesPerSecond"), rateAmount()).Helps =
+		c.etcdHelp("longer intervals of leases, several clusters, or another store")
+	all.add("database of an etcd", u.Etcd.MostBytes, m.reader.value("etcd.databaseBytes"), bytesAmount()).Helps =
+		c.etcdHelp("fewer or smaller objects, several clusters, or another store")
+	all.add("CPU of the servers", u.Servers.CPU, n*c.Cores, coresAmount()).Helps = "more servers or processors, longer intervals of leases" + also
+	all.add("memory of a server", u.Servers.BegunBytes, c.MemoryBytes, bytesAmount()).Helps = "more memory, fewer or smaller objects" + also
+	all.add("network of a server", u.Servers.SentBytes/n, c.networkBytes(), trafficAmount()).Helps = reads
+	if setup.Replicas {
+		m.addTreeLimits(c, u, &all)
 		return all
 	}
-	all = append(all, m.treeLimits(c, u, bytes, cores, rate)...)
+	all.add("fan-out of an event at a server", u.Servers.EventSeconds, eventObjective, secondsAmount()).Helps = reads
+	all.add("begin of all programs at once", u.BeginSeconds, requestTimeout, secondsAmount()).Helps = reads + "; programs that begin one after another"
 	return all
 }
 
-// treeLimits are those that more replicas do not move.
-func (m *calculator) treeLimits(c *Cluster, u *Usage, bytes, cores, rate func(v, most float64) string) []Limit {
+// addTreeLimits adds those of replicas. Of replicas that are counted they are those that more
+// replicas do not move.
+func (m *calculator) addTreeLimits(c *Cluster, u *Usage, all *limitList) {
 	leaf := u.readers
-	var all []Limit
-	add := func(what string, value, most float64, text func(v, most float64) string, helps string) {
-		all = append(all, Limit{What: what, Value: value, Most: most, Text: text(value, most), Helps: helps})
-	}
 	if c.tree == nil {
-		add("memory of a replica", leaf.fixedBytes, sizedMemory*c.MemoryBytes, bytes, "more memory; replicas that follow only some resources; fewer resources that all nodes read")
-		add("feed of a replica", leaf.fixedCPU, sizedCPU*c.Cores, cores, "replicas that follow only some resources; fewer resources that all nodes read")
 		feeding := 0.0
 		for depth := range len(u.Tiers) - 1 {
 			feeding = math.Max(feeding, u.Tiers[depth].each())
 		}
-		add("CPU of a feeding replica", feeding, c.Cores, cores, "fewer resources that all nodes read; kubelets that write to the servers themselves")
-		add("number of replicas", float64(leaf.Processes), maxReplicas, func(v, most float64) string {
-			return fmt.Sprintf("%s of %s", people(v), people(most))
-		}, "agents that read less: only what concerns their own node")
-		return all
+		const less = "fewer resources that all nodes read"
+		all.add("memory of a replica", leaf.fixedBytes, sizedMemory*c.MemoryBytes, bytesAmount()).Helps = "more memory; replicas that follow only some resources; " + less
+		all.add("feed of a replica", leaf.fixedCPU, sizedCPU*c.Cores, coresAmount()).Helps = "replicas that follow only some resources; " + less
+		all.add("CPU of a feeding replica", feeding, c.Cores, coresAmount()).Helps = less + "; kubelets that write to the servers themselves"
+		all.add("number of replicas", float64(leaf.Processes), maxReplicas, countAmount()).Helps = less
+		return
 	}
+	const more = "more replicas in --tree, or --tree=auto"
 	for depth := range u.Tiers {
-		t := &u.Tiers[depth]
-		n := float64(t.Processes)
-		at := fmt.Sprintf(" of a replica at depth %d", depth+1)
-		more := "more replicas in --tree, or --tree=auto"
-		add("CPU"+at, t.each(), c.Cores, cores, more)
-		add("memory"+at, t.BegunBytes, c.MemoryBytes, bytes, more)
-		add("network"+at, t.SentBytes/n, c.networkBytes(), rate, more)
+		t, at := &u.Tiers[depth], fmt.Sprintf(" of a replica at depth %d", depth+1)
+		all.add("CPU"+at, t.each(), c.Cores, coresAmount()).Helps = more
+		all.add("memory"+at, t.BegunBytes, c.MemoryBytes, bytesAmount()).Helps = more
+		all.add("network"+at, t.SentBytes/float64(t.Processes), c.networkBytes(), trafficAmount()).Helps = more
 	}
-	add("fan-out of an event at a replica", leaf.EventSeconds, eventObjective, func(v, most float64) string {
-		return fmt.Sprintf("%s of %s", display.Seconds(v), display.Seconds(most))
-	}, "more replicas in --tree, or --tree=auto")
-	return all
+	all.add("fan-out of an event at a replica", leaf.EventSeconds, eventObjective, secondsAmount()).Helps = more
+	all.add("begin of all programs at once", u.BeginSeconds, requestTimeout, secondsAmount()).Helps = more + "; programs that begin one after another"
 }
 
 // etcdHelp says what helps an etcd, of what is not done yet.

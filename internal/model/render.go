@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/bench/render"
@@ -20,25 +21,58 @@ func origins() map[string]Origin {
 // mark adds the letter of its origin to the title of a column.
 func mark(title, of string) string { return fmt.Sprintf("%s [%s]", title, origins()[of][:1]) }
 
+// Values of --tables. What breaks first is always said.
+const (
+	tableNeeds    = "needs"
+	tableBreaks   = "breaks"
+	tableHelps    = "helps"
+	tableLacks    = "lacks"
+	tableProfiles = "profiles"
+	tableNotes    = "notes"
+)
+
+var tableNames = []string{tableNeeds, tableBreaks, tableHelps, tableLacks, tableProfiles, tableNotes}
+
 // Plots are the values of --plot.
 const (
 	plotCPU    = "cpu"
 	plotMemory = "memory"
 )
 
-// Write prints the report in one of the formats of --output.
-func (r *Report) Write(out io.Writer, format, plot string) error {
-	return render.WriteWithPlot(out, format, r, r.text, func() render.Plot { return r.plot(plot) })
+// Write prints the report: some of its tables, in one of the formats of --output.
+func (r *Report) Write(out io.Writer, o *options) error {
+	return render.WriteWithPlot(out, o.output, r, func(format string) string { return r.text(format, o.tables) }, func() render.Plot { return r.plot(o.plot) })
 }
 
-func (r *Report) text(format string) string {
-	first := r.needTable()
-	return render.Document(format, first, []render.TitledTable{
-		{Title: "What breaks first, and at how many nodes, with all else as it is", Table: *r.breakTable()},
-		{Title: "What helps", Table: *r.helpTable()},
-		{Title: "What there is too little of at these sizes, and how many times as much it would take", Table: *r.exceededTable()},
-		{Title: "What each profile reads", Table: *r.profileTable()},
-	}, append([]string(nil), r.Notes...))
+// text renders tables.
+func (r *Report) text(format string, names []string) string {
+	var first *render.Table
+	var tables []render.TitledTable
+	for _, name := range tableNames {
+		if !slices.Contains(names, name) {
+			continue
+		}
+		switch name {
+		case tableNeeds:
+			first = r.needTable()
+		case tableBreaks:
+			tables = append(tables, render.TitledTable{Title: "What breaks first, and at how many nodes, with all else as it is", Table: *r.breakTable()})
+		case tableHelps:
+			tables = append(tables, render.TitledTable{Title: "What helps", Table: *r.helpTable()})
+		case tableLacks:
+			tables = append(tables, render.TitledTable{Title: "What there is too little of at these sizes, and how many times as much it would take", Table: *r.lackTable()})
+		case tableProfiles:
+			tables = append(tables, render.TitledTable{Title: "What each profile reads", Table: *r.profileTable()})
+		}
+	}
+	var notes []string
+	for _, b := range r.Breaks {
+		notes = append(notes, b.Sentence)
+	}
+	if slices.Contains(names, tableNotes) {
+		notes = append(notes, r.Notes...)
+	}
+	return render.Document(format, first, tables, notes)
 }
 
 // needTable has what each size needs in each setup.
@@ -93,11 +127,11 @@ func people(v float64) string {
 }
 
 func (r *Report) breakTable() *render.Table {
-	t := &render.Table{Columns: render.ColumnsOf("read at", mark("nodes", "breaks"), "what", mark("needs, of what there is", "limits"))}
+	t := &render.Table{Columns: render.ColumnsOf("read at", mark("nodes", "breaks"), "what", mark("there is", "limits"))}
 	for _, b := range r.Breaks {
 		for i := range b.Limits {
 			l := &b.Limits[i]
-			t.Add(b.Setup.Name, people(l.Nodes), l.What, l.Text)
+			t.Add(b.Setup.Name, people(l.Nodes), l.What, l.There)
 		}
 	}
 	return t
@@ -119,7 +153,7 @@ func (r *Report) helpTable() *render.Table {
 	return t
 }
 
-func (r *Report) exceededTable() *render.Table {
+func (r *Report) lackTable() *render.Table {
 	t := &render.Table{Columns: render.ColumnsOf("nodes", "read at", mark("too little", "breaks"))}
 	for i := range r.Sizes {
 		for j := range r.Sizes[i].Results {
@@ -155,7 +189,7 @@ func sentence(setup Setup, limits []Limit) string {
 		return fmt.Sprintf("%s: nothing breaks up to %s nodes.", setup.Name, people(maxNodes))
 	}
 	first := &limits[0]
-	text := fmt.Sprintf("%s: the %s breaks first, at about %s nodes (%s). What helps: %s.", setup.Name, first.What, people(first.Nodes), first.Text, first.Helps)
+	text := fmt.Sprintf("%s: the %s breaks first, at about %s nodes (there is %s). What helps: %s.", setup.Name, first.What, people(first.Nodes), first.There, first.Helps)
 	var later []string
 	for i := 1; i < len(limits) && i < 4; i++ {
 		later = append(later, fmt.Sprintf("%s at %s", limits[i].What, people(limits[i].Nodes)))
@@ -169,16 +203,12 @@ func sentence(setup Setup, limits []Limit) string {
 // notes explain a report.
 func (s *sweep) notes() []string {
 	c := &s.report.Cluster
-	var notes []string
-	for _, b := range s.report.Breaks {
-		notes = append(notes, b.Sentence)
-	}
-	notes = append(notes,
+	notes := []string{
 		fmt.Sprintf("%g pods on a node, %s a pod; %g pods made a second for 1,000 nodes; leases each %s, status each %s; agents: %s", c.PodsPerNode, display.Size(c.PodBytes), c.Churn, c.LeaseInterval, c.StatusInterval, strings.Join(c.Agents, ", ")),
 		fmt.Sprintf("%d API servers; each server and replica has %g processors, %s of memory and %s/s of network; replicas by depth, from the servers on", c.Servers, c.Cores, display.Size(c.MemoryBytes), display.Size(c.networkBytes())),
-		"[d] derived: sums of prices, which millrace model constants lists with their reports; [s] simulated, seed "+fmt.Sprint(s.report.Seed)+"; [a] assumed; "+tooMuch+": the processors or networks cannot do the work",
+		"[d] derived: sums of prices, which millrace model constants lists with their reports; [s] simulated, seed " + fmt.Sprint(s.report.Seed) + "; [a] assumed; " + tooMuch + ": the processors or networks cannot do the work",
 		fmt.Sprintf("a program has up to %.0f watches; %.0f fit on a connection", s.streams, s.wire.streams),
-	)
+	}
 	if len(s.unknown) > 0 {
 		notes = append(notes, "numbers of these resources are guesses, a tenth of those of pods: "+strings.Join(s.unknown, ", "))
 	}

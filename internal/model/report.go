@@ -1,11 +1,11 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
 	"github.com/millrace/millrace/internal/hollow/agentprofile"
-	"github.com/millrace/millrace/internal/model/simulation"
 )
 
 // Report is what the command prints.
@@ -32,8 +32,8 @@ type Size struct {
 type Entry struct {
 	Setup Setup  `json:"setup"`
 	Usage *Usage `json:"usage"`
-	// Events is what the simulation says of latencies. Nil: the processors cannot do the
-	// work, or the simulation says the same.
+	// Events is what the simulation says of latencies. Nil: the processors or networks cannot
+	// do the work.
 	Events   *Events `json:"events,omitempty"`
 	Exceeded []Limit `json:"exceeded,omitempty"`
 }
@@ -72,6 +72,8 @@ type Config struct {
 	Sizes     []int
 	Seed      uint64
 	Constants Constants
+	// Latencies has them simulated, which takes most of the time.
+	Latencies bool
 }
 
 // Run computes a report.
@@ -89,7 +91,7 @@ func Run(cfg Config) (*Report, error) {
 	}
 	r := &Report{Cluster: cfg.Cluster, Seed: cfg.Seed, Constants: cfg.Constants, Origins: origins()}
 	r.Cluster.Nodes = 0
-	s := &sweep{calculator: m, profiles: profiles, report: r}
+	s := &sweep{calculator: m, profiles: profiles, report: r, latencies: cfg.Latencies}
 	for _, setup := range Setups() {
 		r.Breaks = append(r.Breaks, s.breaks(setup))
 	}
@@ -123,8 +125,9 @@ func loadProfiles(c *Cluster) ([]*agentprofile.Profile, error) {
 // sweep computes all sizes and setups.
 type sweep struct {
 	*calculator
-	profiles []*agentprofile.Profile
-	report   *Report
+	profiles  []*agentprofile.Profile
+	report    *Report
+	latencies bool
 	// unknown are resources whose numbers are guesses. streams is the most of one program.
 	unknown []string
 	streams float64
@@ -156,19 +159,12 @@ func (s *sweep) breaks(setup Setup) Breaks {
 		}))
 	}
 	all = slices.DeleteFunc(all, func(l Limit) bool { return l.Nodes == 0 })
-	slices.SortStableFunc(all, func(a, b Limit) int {
-		switch {
-		case a.Nodes < b.Nodes:
-			return -1
-		case a.Nodes > b.Nodes:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b Limit) int { return cmp.Compare(a.Nodes, b.Nodes) })
 	for i := range all { // as they are where they break
-		for _, l := range limitsAt(all[i].Nodes * 1.05) {
+		for _, l := range limitsAt(all[i].Nodes) {
 			if l.What == all[i].What {
-				all[i].Value, all[i].Most, all[i].Text, all[i].Helps = l.Value, l.Most, l.Text, l.Helps
+				l.Nodes = all[i].Nodes
+				all[i] = l
 			}
 		}
 	}
@@ -181,7 +177,10 @@ func (s *sweep) size(nodes float64) {
 	c, l := s.at(nodes)
 	for _, setup := range Setups() {
 		u := s.usage(c, l, setup)
-		entry := Entry{Setup: setup, Usage: u, Events: s.events(c, l.nodes, u)}
+		entry := Entry{Setup: setup, Usage: u}
+		if s.latencies {
+			entry.Events = s.events(c, l.nodes, u, s.report.Seed)
+		}
 		for _, limit := range s.limits(c, u, setup) {
 			if limit.exceeded() {
 				entry.Exceeded = append(entry.Exceeded, limit)
@@ -211,82 +210,4 @@ func (s *sweep) profileLoad(c *Cluster, p *agentprofile.Profile) ProfileLoad {
 	}
 	r.KubernetesCPU, r.MillraceCPU, r.ReplicaCPU = readCPU(l, s.servers[kubernetes]), readCPU(l, s.servers[millrace]), readCPU(l, s.replica)
 	return r
-}
-
-const (
-	// simulatedWrites is about how many writes a run simulates.
-	simulatedWrites = 30_000
-	longestRun      = 30.0 // seconds
-	// smallShare is the part of all deliveries below which a resource's events are only load.
-	smallShare = 0.01
-	// mostUsed is the part of a processor's time above which a queue has no meaning.
-	mostUsed = 0.95
-)
-
-// events simulates the tree. It is nil if some tier has too little CPU or network.
-func (s *sweep) events(c *Cluster, l *load, u *Usage) *Events {
-	total := 0.0
-	for _, e := range l.events {
-		total += e.perSecond * e.watchers
-	}
-	var classes []simulation.Class
-	perSecond := 0.0
-	for _, name := range l.follows() {
-		if e := l.events[name]; e.perSecond*e.watchers >= smallShare*total {
-			classes = append(classes, simulation.Class{PerSecond: e.perSecond, Watchers: e.watchers, Bytes: e.bytes / e.watchers})
-			perSecond += e.perSecond
-		}
-	}
-	if perSecond == 0 {
-		return nil
-	}
-	cfg := simulation.Config{
-		Seed: s.report.Seed, Classes: classes, Seconds: min(longestRun, simulatedWrites/perSecond),
-		Write:      simulation.Lognormal{Median: s.reader.value("write.p50"), P99: s.reader.value("write.p99")},
-		HopSeconds: s.reader.value("hop"),
-	}
-	tiers := append([]*ProcessUsage{&u.Servers}, tierPointers(u)...)
-	for depth, t := range tiers {
-		tier, ok := s.tier(c, t, classes, depth)
-		if !ok {
-			return nil
-		}
-		cfg.Tiers = append(cfg.Tiers, tier)
-	}
-	got := simulation.Run(cfg)
-	if got.Overloaded {
-		return nil
-	}
-	return &Events{P50: digits(got.P50), P99: digits(got.P99)}
-}
-
-func tierPointers(u *Usage) (tiers []*ProcessUsage) {
-	for i := range u.Tiers {
-		tiers = append(tiers, &u.Tiers[i])
-	}
-	return tiers
-}
-
-// tier describes a tier for the simulation: what it has besides the simulated events takes
-// processors from them. It reports false if they cannot do the work.
-func (s *sweep) tier(c *Cluster, u *ProcessUsage, classes []simulation.Class, depth int) (simulation.Tier, bool) {
-	p := u.prices
-	n := float64(u.Processes)
-	t := simulation.Tier{Processes: u.Processes, EventSeconds: p.event, FeedSeconds: p.event, ByteSeconds: 1 / c.networkBytes()}
-	if depth > 0 {
-		t.FollowSeconds = p.takeBusy
-	}
-	if u.each() > mostUsed*c.Cores || u.SentBytes/n > mostUsed*c.networkBytes() {
-		return t, false
-	}
-	simulated := 0.0
-	last := u.EventSeconds > 0
-	for _, class := range classes {
-		simulated += class.PerSecond * t.FollowSeconds
-		if last {
-			simulated += class.PerSecond * class.Watchers / n * p.event
-		}
-	}
-	t.Cores = min(c.Cores, max(c.Cores*(1-mostUsed), c.Cores-max(0, u.each()-simulated)))
-	return t, true
 }

@@ -1,6 +1,10 @@
 package model
 
-import "math"
+import (
+	"maps"
+	"math"
+	"slices"
+)
 
 // resourceLoad is a resource of the cluster in numbers.
 type resourceLoad struct {
@@ -41,7 +45,7 @@ func (c *Cluster) resources() map[string]resourceLoad {
 	pods, churn := c.pods(), c.podsPerSecond()
 	services := math.Ceil(pods / c.PodsPerService)
 	endpoints := math.Min(maxEndpoints, c.PodsPerService)
-	slices := math.Ceil(pods / endpoints)
+	endpointSlices := math.Ceil(pods / endpoints)
 	slice := sliceBytes + endpointBytes*endpoints
 	heartbeats := 1 / c.LeaseInterval.Seconds()
 	return map[string]resourceLoad{
@@ -51,7 +55,7 @@ func (c *Cluster) resources() map[string]resourceLoad {
 		"v1/events":                                     {objects: podEvents * churn * eventRetention, bytes: eventBytes, changes: podEvents * churn, etcd: "events"},
 		"v1/services":                                   {objects: services, bytes: 1500},
 		"v1/endpoints":                                  {objects: services, bytes: slice, changes: sliceWrites * churn},
-		"discovery.k8s.io/v1/endpointslices":            {objects: slices, bytes: slice, changes: sliceWrites * churn},
+		"discovery.k8s.io/v1/endpointslices":            {objects: endpointSlices, bytes: slice, changes: sliceWrites * churn},
 		"v1/namespaces":                                 {objects: c.namespaces(), bytes: 600},
 		"v1/configmaps":                                 {objects: pods / 10, bytes: 2000},
 		"v1/secrets":                                    {objects: pods / 10, bytes: 2000},
@@ -72,6 +76,17 @@ func (c *Cluster) resources() map[string]resourceLoad {
 		"cilium.io/v2/ciliumnetworkpolicies":            c.optional(resourceLoad{objects: c.namespaces(), bytes: 1000}),
 		"cilium.io/v2/ciliumclusterwidenetworkpolicies": c.optional(resourceLoad{objects: 10, bytes: 1000}),
 	}
+}
+
+// resourceLoads returns the loads of all resources in the order of their names, so that sums
+// are the same in each run.
+func (c *Cluster) resourceLoads() []resourceLoad {
+	resources := c.resources()
+	var all []resourceLoad
+	for _, name := range slices.Sorted(maps.Keys(resources)) {
+		all = append(all, resources[name])
+	}
+	return all
 }
 
 // optional is the load of a resource that is there only if the servers serve what is optional.

@@ -1,6 +1,10 @@
 package model
 
-import "math"
+import (
+	"maps"
+	"math"
+	"slices"
+)
 
 // feed is what a replica follows.
 type feed struct {
@@ -12,7 +16,7 @@ type feed struct {
 // feedOf is what replicas follow: all that is read at them.
 func (c *Cluster) feedOf(l *load) (f feed) {
 	resources := c.resources()
-	for name := range l.resources {
+	for _, name := range slices.Sorted(maps.Keys(l.resources)) {
 		r, known := resources[name]
 		if !known {
 			r = c.unknownResource()

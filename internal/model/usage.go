@@ -115,7 +115,7 @@ func (m *calculator) serverUsage(c *Cluster, w *writeLoad, p *prices) ProcessUsa
 	n := float64(c.Servers)
 	u := ProcessUsage{Processes: c.Servers, prices: p}
 	all := 0.0
-	for _, r := range c.resources() {
+	for _, r := range c.resourceLoads() {
 		all += r.objects * r.bytes
 		u.CPU += controllers * r.changes * p.eventSeconds(r.bytes)
 		u.SentBytes += controllers * r.changes * r.bytes * m.wire.protobufRatio

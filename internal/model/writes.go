@@ -29,7 +29,7 @@ func (e *etcdLoad) database(historySeconds float64) float64 {
 // writes returns what nodes, controllers and the scheduler write.
 func (c *Cluster) writes(protobufRatio float64) *writeLoad {
 	w := &writeLoad{etcds: map[string]*etcdLoad{}}
-	for _, r := range c.resources() {
+	for _, r := range c.resourceLoads() {
 		group := ""
 		if slices.Contains(c.OwnEtcd, r.etcd) {
 			group = r.etcd

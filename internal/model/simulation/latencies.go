@@ -15,16 +15,19 @@ type latencies struct {
 	total  float64
 }
 
+// perLog is how many buckets a factor of e has: 1/log(bucketGrowth).
+const perLog = 100.49917080713
+
 func bucketOf(seconds float64) int {
 	if seconds <= shortest {
 		return 0
 	}
-	return min(buckets-1, int(math.Log(seconds/shortest)/math.Log(bucketGrowth)))
+	return min(buckets-1, int(math.Log(seconds/shortest)*perLog))
 }
 
 // Points that stand for deliveries which are spread over a time: over a short one few do.
 const (
-	spreadPoints, fewPoints = 64, 4
+	spreadPoints, fewPoints = 64, 2
 	shortSpread             = 0.05 // of the latency
 )
 

@@ -231,7 +231,7 @@ func (r *run) feed(class *Class, tier, process int, began float64) {
 	}
 	t := &r.cfg.Tiers[tier]
 	fanout := float64(r.cfg.Tiers[tier+1].Processes) / float64(t.Processes)
-	cost := math.Max(t.FeedSeconds, t.ByteSeconds*t.Cores*class.Bytes) * fanout / float64(len(children))
+	cost := math.Max(t.FeedSeconds, t.ByteSeconds*class.Bytes) * fanout / float64(len(children))
 	var next func()
 	next = func() {
 		if len(children) == 0 {
@@ -262,15 +262,15 @@ func (r *run) deliver(class *Class, process int, began float64) {
 	if r.cfg.SharedCores > 0 {
 		cores = r.cfg.SharedCores
 	}
-	weight, hop := r.weight(tier), r.cfg.HopSeconds
-	sending := watchers * math.Max(t.EventSeconds, t.ByteSeconds*cores*class.Bytes)
+	weight, hop, parallel := r.weight(tier), r.cfg.HopSeconds, math.Min(cores, watchers)
+	sending := watchers * math.Max(t.EventSeconds, t.ByteSeconds*parallel*class.Bytes)
 	receiving := 0.0
 	if r.cfg.SharedCores > 0 {
 		receiving = watchers * r.cfg.WatcherSeconds
 	}
 	r.result.CPUSeconds[tier] += sending * weight
 	r.startAt(r.tiers[tier][process], &job{
-		work: sending + receiving, parallel: math.Min(cores, watchers),
+		work: sending + receiving, parallel: parallel,
 		served: func(from, to, share float64) {
 			r.watched.add(from-began+hop, to-began+hop, share*watchers*weight)
 		},
