@@ -145,25 +145,25 @@ func (d *deriver) quietServers(f *fleets) error {
 
 // quietReplicas has what events cost a replica at which nobody reads.
 func (d *deriver) quietReplicas(f *fleets) error {
-	var leaves [][2]float64
+	var quiet [][2]float64
 	memory, replicas := 0.0, 0.0
 	count := func(row *fleetRow, tier int, n float64) {
 		memory, replicas = memory+row.Tiers[tier].RSSBytes, replicas+n
 	}
 	for _, setup := range []string{"replica-api", "replica-etcd"} {
 		row := f.one.alone(setup)
-		leaves = append(leaves, [2]float64{row.PerSecond, row.Tiers[0].CPUSeconds / row.seconds()})
+		quiet = append(quiet, [2]float64{row.PerSecond, row.Tiers[0].CPUSeconds / row.seconds()})
 	}
 	count(f.one.alone("replica-api"), 0, 1)
 	for _, setup := range []string{"depth-1", "depth-2"} {
 		row := f.tree.alone(setup)
 		last := len(row.Tiers) - 1
-		leaves = append(leaves, [2]float64{row.PerSecond, row.Tiers[last].CPUSeconds / row.seconds() / f.tree.replicas(last+1)})
+		quiet = append(quiet, [2]float64{row.PerSecond, row.Tiers[last].CPUSeconds / row.seconds() / f.tree.replicas(last+1)})
 		for tier := range row.Tiers {
 			count(row, tier, f.tree.replicas(tier+1))
 		}
 	}
-	rest, each := line(leaves)
+	rest, each := line(quiet)
 	d.add(replica+".idle", Constant{rest, "s", Derived, aloneRows, "processors of a replica to which nothing happens"})
 	d.add(replica+".followQuiet", Constant{each, "s", Derived, aloneRows, "an event of its feed, at a quiet replica"})
 	d.add(replica+".base", Constant{memory / replicas, "B", Measured, aloneRows + ", the mean", "memory of a replica without objects"})

@@ -41,7 +41,7 @@ func (r *Report) writeHTML(name string) error {
 		"each":     func(u ProcessUsage) float64 { return u.SentBytes / float64(u.Processes) },
 		"tree":     treeText,
 		"cpu":      tiersCPU,
-		"leaf":     func(tiers []ProcessUsage) ProcessUsage { return tiers[len(tiers)-1] },
+		"last":     func(tiers []ProcessUsage) ProcessUsage { return tiers[len(tiers)-1] },
 		"join":     func(all []string) string { return strings.Join(all, ", ") },
 		"letter":   func(of string) string { return string(origins()[of][:1]) },
 		"constant": func(name string) Constant { return r.Constants[name] },

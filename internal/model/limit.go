@@ -84,17 +84,17 @@ func (m *calculator) limits(c *Cluster, u *Usage, setup Setup) []Limit {
 // addTreeLimits adds those of replicas. Of replicas that are counted they are those that more
 // replicas do not move.
 func (m *calculator) addTreeLimits(c *Cluster, u *Usage, all *limitList) {
-	leaf := u.readers
+	last := u.readers
 	if c.tree == nil {
 		feeding := 0.0
 		for depth := range len(u.Tiers) - 1 {
 			feeding = math.Max(feeding, u.Tiers[depth].each())
 		}
 		const less = "fewer resources that all nodes read"
-		all.add("memory of a replica", leaf.fixedBytes, sizedMemory*c.MemoryBytes, bytesAmount()).Helps = "more memory; replicas that follow only some resources; " + less
-		all.add("feed of a replica", leaf.fixedCPU, sizedCPU*c.Cores, coresAmount()).Helps = "replicas that follow only some resources; " + less
+		all.add("memory of a replica", last.fixedBytes, sizedMemory*c.MemoryBytes, bytesAmount()).Helps = "more memory; replicas that follow only some resources; " + less
+		all.add("feed of a replica", last.fixedCPU, sizedCPU*c.Cores, coresAmount()).Helps = "replicas that follow only some resources; " + less
 		all.add("CPU of a feeding replica", feeding, c.Cores, coresAmount()).Helps = less + "; kubelets that write to the servers themselves"
-		all.add("number of replicas", float64(leaf.Processes), maxReplicas, countAmount()).Helps = less
+		all.add("number of replicas", float64(last.Processes), maxReplicas, countAmount()).Helps = less
 		return
 	}
 	const more = "more replicas in --tree, or --tree=auto"
@@ -104,7 +104,7 @@ func (m *calculator) addTreeLimits(c *Cluster, u *Usage, all *limitList) {
 		all.add("memory"+at, t.BegunBytes, c.MemoryBytes, bytesAmount()).Helps = more
 		all.add("network"+at, t.SentBytes/float64(t.Processes), c.networkBytes(), trafficAmount()).Helps = more
 	}
-	all.add("fan-out of an event at a replica", leaf.EventSeconds, eventObjective, secondsAmount()).Helps = more
+	all.add("fan-out of an event at a replica", last.EventSeconds, eventObjective, secondsAmount()).Helps = more
 	all.add("begin of all programs at once", u.BeginSeconds, requestTimeout, secondsAmount()).Helps = more + "; programs that begin one after another"
 }
 

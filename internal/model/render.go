@@ -105,8 +105,8 @@ func needCells(nodes float64, e *Entry) []string {
 		display.Size(servers.SentBytes / float64(servers.Processes)),
 	}
 	if n := len(u.Tiers); n > 0 {
-		leaf := &u.Tiers[n-1]
-		cells = append(cells, treeText(u.Tiers), number(tiersCPU(u.Tiers)), display.Size(leaf.BegunBytes), display.Size(leaf.SentBytes/float64(leaf.Processes)))
+		last := &u.Tiers[n-1]
+		cells = append(cells, treeText(u.Tiers), number(tiersCPU(u.Tiers)), display.Size(last.BegunBytes), display.Size(last.SentBytes/float64(last.Processes)))
 	} else {
 		cells = append(cells, "-", "-", "-", "-")
 	}

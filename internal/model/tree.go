@@ -70,7 +70,7 @@ func (m *calculator) replicaUsage(c *Cluster, w *writeLoad, f feed, n int) Proce
 	return u
 }
 
-// sizeTree counts replicas: as many leaves as keep each within its part of processors, memory,
+// sizeTree counts replicas: in the last tier as many as keep each within its part of processors, memory,
 // network and time, and as many in front of them as keep the fan-out and their own parts.
 func (m *calculator) sizeTree(c *Cluster, l *load, w *writeLoad, f feed) []int {
 	p := m.replica

@@ -24,7 +24,7 @@ type BeginResult struct {
 
 // RunBegin simulates the begin. Writes go on meanwhile on shared processors.
 func RunBegin(cfg Config, begin Begin) BeginResult {
-	r := newRun(&cfg)
+	r := newSimulator(&cfg)
 	tier := len(r.tiers) - 1
 	last := 0.0
 	waiting := len(r.tiers[tier]) * begin.Resources
@@ -52,7 +52,7 @@ func RunBegin(cfg Config, begin Begin) BeginResult {
 }
 
 // beginAt serves the watchers of one resource at a process.
-func (r *run) beginAt(process int, begin *Begin, done func()) {
+func (r *simulator) beginAt(process int, begin *Begin, done func()) {
 	tier := len(r.tiers) - 1
 	t := &r.cfg.Tiers[tier]
 	watchers := begin.Watchers / float64(t.Processes) / float64(begin.Resources)
@@ -65,7 +65,7 @@ func (r *run) beginAt(process int, begin *Begin, done func()) {
 }
 
 // disturb has writes cost their processors while something else goes on.
-func (r *run) disturb(class *Class, time float64, goesOn func() bool) {
+func (r *simulator) disturb(class *Class, time float64, goesOn func() bool) {
 	r.clock.at(time, func() {
 		if !goesOn() {
 			return

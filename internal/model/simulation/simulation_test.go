@@ -53,12 +53,12 @@ func TestDepth(t *testing.T) {
 			{Processes: 4, Cores: 4, FollowSeconds: 0.003, EventSeconds: 1e-9},
 		},
 	})
-	// Four leaves are fed one after the other: 2, 4, 6 and 8 ms.
+	// Four replicas are fed one after the other: 2, 4, 6 and 8 ms.
 	near(t, "p50", r.P50, 0.004+0.002+0.001+0.003+0.004+0.001+0.003+0.001, 0.02)
 	near(t, "p99", r.P99, 0.004+0.002+0.001+0.003+0.008+0.001+0.003+0.001, 0.02)
 	near(t, "root's CPU", r.CPUSeconds[0], 50*0.004, 1e-6)
 	near(t, "middle's CPU", r.CPUSeconds[1], 50*0.011, 1e-6)
-	near(t, "leaves' CPU", r.CPUSeconds[2], 50*4*0.003, 1e-3)
+	near(t, "last tier's CPU", r.CPUSeconds[2], 50*4*0.003, 1e-3)
 }
 
 func TestSharedCores(t *testing.T) {
@@ -80,10 +80,10 @@ func TestSharedCores(t *testing.T) {
 // TestRepresentatives compares a tier that is simulated whole with one of which a part stands
 // for all.
 func TestRepresentatives(t *testing.T) {
-	of := func(leaves int) Result {
+	of := func(replicas int) Result {
 		return Run(Config{
-			Seed: 1, Seconds: 20, HopSeconds: 0.0005, Classes: []Class{{PerSecond: 50, Watchers: 100 * float64(leaves)}},
-			Tiers: []Tier{{Processes: 1, Cores: 8, FeedSeconds: 1e-9}, {Processes: leaves, Cores: 8, FollowSeconds: 300e-6, EventSeconds: 15e-6}},
+			Seed: 1, Seconds: 20, HopSeconds: 0.0005, Classes: []Class{{PerSecond: 50, Watchers: 100 * float64(replicas)}},
+			Tiers: []Tier{{Processes: 1, Cores: 8, FeedSeconds: 1e-9}, {Processes: replicas, Cores: 8, FollowSeconds: 300e-6, EventSeconds: 15e-6}},
 		})
 	}
 	few, many := of(maxProcesses), of(64*maxProcesses)

@@ -82,8 +82,8 @@ const (
 	maxJobs = 1000
 )
 
-// run is a simulation under way.
-type run struct {
+// simulator is a simulation under way.
+type simulator struct {
 	cfg        *Config
 	clock      clock
 	random     *rand.Rand
@@ -94,8 +94,8 @@ type run struct {
 	overloaded bool
 }
 
-func newRun(cfg *Config) *run {
-	r := &run{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 1))}
+func newSimulator(cfg *Config) *simulator {
+	r := &simulator{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 1))}
 	var shared *machine
 	if cfg.SharedCores > 0 {
 		shared = r.newMachine(cfg.SharedCores)
@@ -117,24 +117,24 @@ func newRun(cfg *Config) *run {
 	return r
 }
 
-func (r *run) newMachine(cores float64) *machine {
+func (r *simulator) newMachine(cores float64) *machine {
 	m := &machine{clock: &r.clock, cores: cores}
 	r.all = append(r.all, m)
 	return m
 }
 
 // weight is how many processes of a tier one that is simulated stands for.
-func (r *run) weight(tier int) float64 {
+func (r *simulator) weight(tier int) float64 {
 	return float64(r.cfg.Tiers[tier].Processes) / float64(len(r.tiers[tier]))
 }
 
 // start starts a job of a tier and counts its work.
-func (r *run) start(tier, process int, j *job) {
+func (r *simulator) start(tier, process int, j *job) {
 	r.result.CPUSeconds[tier] += j.work * r.weight(tier)
 	r.startAt(r.tiers[tier][process], j)
 }
 
-func (r *run) startAt(m *machine, j *job) {
+func (r *simulator) startAt(m *machine, j *job) {
 	if j.work <= 0 {
 		if j.done != nil {
 			j.done()
@@ -147,7 +147,7 @@ func (r *run) startAt(m *machine, j *job) {
 
 // Run simulates writes.
 func Run(cfg Config) Result {
-	r := newRun(&cfg)
+	r := newSimulator(&cfg)
 	for i := range cfg.Classes {
 		r.schedule(&cfg.Classes[i], r.firstArrival(i))
 	}
@@ -159,7 +159,7 @@ func Run(cfg Config) Result {
 }
 
 // firstArrival is the time of the first write of a class.
-func (r *run) firstArrival(class int) float64 {
+func (r *simulator) firstArrival(class int) float64 {
 	interval := 1 / r.cfg.Classes[class].PerSecond
 	if r.cfg.Regular {
 		return interval * float64(class) / float64(len(r.cfg.Classes))
@@ -168,7 +168,7 @@ func (r *run) firstArrival(class int) float64 {
 }
 
 // schedule has the writes of a class come from a time on.
-func (r *run) schedule(class *Class, time float64) {
+func (r *simulator) schedule(class *Class, time float64) {
 	if time >= r.cfg.Seconds || class.PerSecond <= 0 {
 		return
 	}
@@ -183,7 +183,7 @@ func (r *run) schedule(class *Class, time float64) {
 }
 
 // write makes a write, whose event is at all processes of the root some time later.
-func (r *run) write(class *Class) {
+func (r *simulator) write(class *Class) {
 	r.result.Writes++
 	began, took := r.clock.now, r.cfg.Write.sample(r.random)
 	root := &r.cfg.Tiers[0]
@@ -205,7 +205,7 @@ func (r *run) write(class *Class) {
 }
 
 // arrive brings an event to a process, which sends it on.
-func (r *run) arrive(class *Class, tier, process int, began float64) {
+func (r *simulator) arrive(class *Class, tier, process int, began float64) {
 	t := &r.cfg.Tiers[tier]
 	r.start(tier, process, &job{work: t.FollowSeconds, parallel: 1, done: func() {
 		if tier+1 < len(r.tiers) {
@@ -218,7 +218,7 @@ func (r *run) arrive(class *Class, tier, process int, began float64) {
 
 // feed sends an event to the processes of the next tier that follow this one, one after the
 // other.
-func (r *run) feed(class *Class, tier, process int, began float64) {
+func (r *simulator) feed(class *Class, tier, process int, began float64) {
 	here, below := len(r.tiers[tier]), len(r.tiers[tier+1])
 	var children []int
 	for child := range below {
@@ -248,7 +248,7 @@ func (r *run) feed(class *Class, tier, process int, began float64) {
 }
 
 // deliver sends an event to the watchers of a process.
-func (r *run) deliver(class *Class, process int, began float64) {
+func (r *simulator) deliver(class *Class, process int, began float64) {
 	tier := len(r.tiers) - 1
 	t := &r.cfg.Tiers[tier]
 	watchers := class.Watchers / float64(t.Processes)
