@@ -94,6 +94,27 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// TestExtremes has clusters that are almost nothing, or very much: all figures are numbers.
+func TestExtremes(t *testing.T) {
+	for _, args := range []string{
+		"--nodes=1 --pods-per-node=0 --churn=0", "--nodes=1 --agents= --kube-proxy=false", "--nodes=100000000 --churn=100", "--nodes=10 --servers=1 --tree=1",
+		"--nodes=1000 --storm=0", "--nodes=5000 --pod-size=1MB --crds=2000", "--nodes=200 --agents=offenders,mesh,gitops --tree=1,1,1,5",
+		"--nodes=1000000 --cores=1 --memory=1GB --network=1G", "--nodes=20000 --pods-per-node=110 --pod-volumes=2",
+	} {
+		for _, format := range []string{"json", "svg"} {
+			out, err := execute(t, append(strings.Fields(args), "-o", format)...)
+			if err != nil {
+				t.Errorf("millrace model %s: %v", args, err)
+			}
+			for _, not := range []string{"NaN", "Inf", "-9223"} {
+				if strings.Contains(out, not) {
+					t.Errorf("millrace model %s -o %s prints %s", args, format, not)
+				}
+			}
+		}
+	}
+}
+
 // TestOwnProfile has an agent of the user's, with a resource that the model does not know.
 func TestOwnProfile(t *testing.T) {
 	dir := t.TempDir()
