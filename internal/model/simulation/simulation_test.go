@@ -28,6 +28,19 @@ func TestSharedProcessor(t *testing.T) {
 	}
 }
 
+// TestShare divides five processors among jobs of which some can use only one.
+func TestShare(t *testing.T) {
+	m := &machine{clock: &clock{}, cores: 5}
+	for _, parallel := range []float64{1, 8, 1, 8} {
+		m.start(&job{work: 100, parallel: parallel})
+	}
+	for i, want := range []float64{1, 1.5, 1, 1.5} {
+		if got := m.jobs[i].rate; got != want {
+			t.Errorf("job %d has %g processors, want %g", i, got, want)
+		}
+	}
+}
+
 // TestFanOut has one write for a thousand watchers at a time: the last gets it when the
 // processors have sent all.
 func TestFanOut(t *testing.T) {
