@@ -72,7 +72,7 @@ type constantReader struct {
 func (r *constantReader) value(name string) float64 {
 	c, ok := r.constants[name]
 	if !ok && r.err == nil {
-		r.err = fmt.Errorf("there is no constant %s: make them anew with millrace model constants", name)
+		r.err = fmt.Errorf("there is no constant %s: make them anew with make scale", name)
 	}
 	return c.Value
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var updateFlag = flag.Bool("update", false, "write the tables and plots of docs/scale.md anew")
+var updateFlag = flag.Bool("update", false, "write constants.json, and the tables and plots of docs/scale.md, anew")
 
 // scalePage is the document whose tables the command prints, and scalePlots are its plots.
 const scalePage = "../../docs/scale.md"
@@ -47,7 +47,7 @@ func TestScalePage(t *testing.T) {
 			t.Fatalf("millrace model %s: %v", args, err)
 		}
 		if want = "\n" + want + "\n"; has != want && !*updateFlag {
-			t.Errorf("the page has other figures than millrace model %s: run this test with -update", args)
+			t.Errorf("the page has other figures than millrace model %s: make scale", args)
 		}
 		written += printedMark + args + markEnd + want + endMark + after
 	}
@@ -71,7 +71,7 @@ func TestScalePlots(t *testing.T) {
 			}
 		}
 		if has, err := os.ReadFile(file); err != nil || string(has) != want {
-			t.Errorf("%s is not what millrace model %s prints (%v): run this test with -update", file, args, err)
+			t.Errorf("%s is not what millrace model %s prints (%v): make scale", file, args, err)
 		}
 	}
 }
