@@ -48,7 +48,11 @@ type Cluster struct {
 	MemoryBytes float64 `json:"memoryBytes"`
 	NetworkBits float64 `json:"networkBitsPerSecond"`
 
-	tree []int // nil: auto
+	// Counts is a file with a cluster in numbers. It may be empty.
+	Counts string `json:"counts,omitempty"`
+
+	tree   []int // nil: auto
+	counts *clusterCounts
 }
 
 // autoTree is the value of --tree that has replicas counted.
@@ -113,8 +117,10 @@ func (c *Cluster) parseTree() error {
 	return nil
 }
 
-func (c *Cluster) pods() float64           { return c.Nodes * c.PodsPerNode }
-func (c *Cluster) podsPerSecond() float64  { return c.Churn * c.Nodes / 1000 }
-func (c *Cluster) networkBytes() float64   { return c.NetworkBits / 8 }
-func (c *Cluster) namespaces() float64     { return math.Max(5, c.pods()/podsPerNamespace) }
+func (c *Cluster) pods() float64          { return c.Nodes * c.PodsPerNode }
+func (c *Cluster) podsPerSecond() float64 { return c.Churn * c.Nodes / 1000 }
+func (c *Cluster) networkBytes() float64  { return c.NetworkBits / 8 }
+func (c *Cluster) namespaces() float64 {
+	return math.Max(5, c.counts.objects("namespaces", c.Nodes, c.pods()/podsPerNamespace))
+}
 func (c *Cluster) volumesPerNode() float64 { return c.PodsPerNode * c.PodVolumes }

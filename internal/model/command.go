@@ -25,6 +25,7 @@ const examples = `  millrace model
   millrace model --nodes=5000 --agents=network,mesh --pods-per-node=60 --churn=5
   millrace model --nodes=100000 --own-etcd=leases,events --tree=16,512
   millrace model --nodes=20000 --agents=mine --profiles=agents --report=scale.html
+  millrace analyze profile > cluster.json; millrace model --counts=cluster.json
   millrace model --reports=docs/bench                  # prices of other measurements
   millrace model check`
 
@@ -44,7 +45,14 @@ func NewCommand(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "model", Short: "Say on paper what a cluster of any size costs, and what breaks first", Long: longHelp, Example: examples,
 		Args: cobra.NoArgs, SilenceUsage: true,
-		RunE: func(*cobra.Command, []string) error { return o.run(streams) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"pods-per-node", "pod-size", "node-size", "crds"} {
+				if o.Cluster.Counts != "" && cmd.Flags().Changed(name) {
+					return fmt.Errorf("--%s and --counts: give one of them, for the file has that number", name)
+				}
+			}
+			return o.run(streams)
+		},
 	}
 	f := cmd.Flags()
 	f.IntSliceVar(&o.Sizes, "nodes", []int{5000, 10_000, 100_000, 1_000_000}, "numbers of nodes")

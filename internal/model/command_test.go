@@ -94,6 +94,49 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// TestCounts has a cluster of ten nodes in numbers, as millrace analyze profile prints it.
+func TestCounts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cluster.json")
+	text := `{"resources": [{"resource": "pods", "objects": 200, "bytes": 9000}, {"resource": "nodes", "objects": 10, "bytes": 12000},
+		{"resource": "things.example.com", "objects": 70, "bytes": 50000}, {"resource": "priorityclasses.scheduling.k8s.io", "objects": 0.5, "bytes": 500},
+		{"resource": "customresourcedefinitions.apiextensions.k8s.io", "objects": 0.9}]}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := execute(t, "--nodes=1000", "--counts="+file, "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Cluster.PodsPerNode != 20 || r.Cluster.PodBytes != 9000 || r.Cluster.NodeBytes != 12000 {
+		t.Errorf("the cluster is %+v", r.Cluster)
+	}
+	want := map[string]float64{"pods": 20_000, "nodes": 1000, "things.example.com": 7000, "priorityclasses.scheduling.k8s.io": 0.5}
+	for _, o := range r.Objects {
+		if n, ok := want[o.Resource]; ok && (o.Objects != n || !o.Counted) {
+			t.Errorf("there are %g %s, counted %v, want %g", o.Objects, o.Resource, o.Counted, n)
+		}
+		delete(want, o.Resource)
+	}
+	if len(want) > 0 {
+		t.Errorf("these are missing: %v", want)
+	}
+	for _, args := range [][]string{{"--counts=" + file, "--pods-per-node=5"}, {"--counts=" + file + ".none"}} {
+		if _, err := execute(t, args...); err == nil || !strings.Contains(err.Error(), "counts") {
+			t.Errorf("millrace model %v: got %v", args, err)
+		}
+	}
+	if err := os.WriteFile(file, []byte(`{"resources": [{"resource": "pods", "objects": 1}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := execute(t, "--counts="+file); err == nil || !strings.Contains(err.Error(), "no nodes") {
+		t.Errorf("a file without nodes: got %v", err)
+	}
+}
+
 // TestExtremes has clusters that are almost nothing, or very much: all figures are numbers.
 func TestExtremes(t *testing.T) {
 	for _, args := range []string{
@@ -123,7 +166,7 @@ func TestOwnProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := execute(t, "--nodes=1000", "--profiles="+dir, "--agents=mine")
-	if err != nil || !strings.Contains(out, "mine") || !strings.Contains(out, "guesses, a tenth of those of pods: example.com/v1/things") {
+	if err != nil || !strings.Contains(out, "mine") || !strings.Contains(out, "guesses, a tenth of those of pods: things.example.com") {
 		t.Errorf("got %v, and %q", err, out)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 // addFlags adds the flags of a cluster, with the defaults of a sensible one.
 func (c *Cluster) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&c.Counts, "counts", "", "a cluster of yours in numbers, as millrace analyze profile printed it: objects of each node, and their sizes")
 	f.Float64Var(&c.PodsPerNode, "pods-per-node", 30, "pods on each node")
 	f.Var(newSize(&c.PodBytes, 4000), "pod-size", "size of a pod as JSON")
 	f.Var(newSize(&c.NodeBytes, 6500), "node-size", "size of a node as JSON")

@@ -78,15 +78,16 @@ func (l *load) add(c *Cluster, p *agentprofile.Profile, per string, w wire) {
 		program := &programLoad{load: l, cluster: c, instances: instances, protobufRatio: w.protobufRatio, restarts: perSecond(a.Restart)}
 		for j := range a.Reads {
 			r := &a.Reads[j]
-			resource, known := resources[r.Resource]
-			if !known {
-				resource = c.unknownResource()
-				l.unknown[r.Resource] = true
-			}
+			name := resourceName(r.Resource)
+			resource, known := resources[name]
 			if r.Optional && !c.Optional {
 				continue
 			}
-			l.resources[r.Resource] = true
+			if !known {
+				resource = c.unknownResource()
+				l.unknown[name] = true
+			}
+			l.resources[name] = true
 			program.read(r, resource)
 		}
 		l.connections += instances * math.Max(1, math.Ceil(program.streams/w.streams))
@@ -171,10 +172,11 @@ func (p *programLoad) watch(r *agentprofile.Read, resource resourceLoad, share, 
 	if resource.changes == 0 {
 		return
 	}
-	e := p.load.events[r.Resource]
+	name := resourceName(r.Resource)
+	e := p.load.events[name]
 	if e == nil {
 		e = &eventLoad{perSecond: resource.changes}
-		p.load.events[r.Resource] = e
+		p.load.events[name] = e
 	}
 	e.watchers += count * share
 	e.bytes += count * share * p.formBytes(r, resource.bytes)

@@ -109,9 +109,9 @@ func TestProfile(t *testing.T) {
 	l.add(&c, p, agentprofile.PerNode, wire{0.7, 100})
 	within(t, "watches", l.watches, 2000, 1e-9)
 	within(t, "connections", l.connections, 1000, 1e-9)
-	within(t, "watchers of a pod's event", l.events["v1/pods"].watchers, 1, 1e-9)
-	within(t, "watchers of a node's event", l.events["v1/nodes"].watchers, 1000, 1e-9)
-	within(t, "events of nodes", l.events["v1/nodes"].perSecond, 1000/300.0, 1e-9)
+	within(t, "watchers of a pod's event", l.events["pods"].watchers, 1, 1e-9)
+	within(t, "watchers of a node's event", l.events["nodes"].watchers, 1000, 1e-9)
+	within(t, "events of nodes", l.events["nodes"].perSecond, 1000/300.0, 1e-9)
 	polls := 0.0
 	for i := range l.steady {
 		if r := &l.steady[i]; r.kind == readList {

@@ -14,7 +14,7 @@ import (
 func origins() map[string]Origin {
 	return map[string]Origin{
 		"CPU": Derived, "memory": Derived, "sent": Derived, "replicas": Derived, "writes": Derived, "database": Derived, "watches": Derived,
-		"events": Derived, "begin": Derived, "breaks": Derived, "limits": Assumed, "p50": Simulated, "p99": Simulated,
+		"events": Derived, "begin": Derived, "breaks": Derived, "limits": Assumed, "objects": Assumed, "p50": Simulated, "p99": Simulated,
 	}
 }
 
@@ -28,10 +28,11 @@ const (
 	tableHelps    = "helps"
 	tableLacks    = "lacks"
 	tableProfiles = "profiles"
+	tableObjects  = "objects"
 	tableNotes    = "notes"
 )
 
-var tableNames = []string{tableNeeds, tableBreaks, tableHelps, tableLacks, tableProfiles, tableNotes}
+var tableNames = []string{tableNeeds, tableBreaks, tableHelps, tableLacks, tableProfiles, tableObjects, tableNotes}
 
 // Plots are the values of --plot.
 const (
@@ -63,6 +64,8 @@ func (r *Report) text(format string, names []string) string {
 			tables = append(tables, render.TitledTable{Title: "What there is too little of at these sizes, and how many times as much it would take", Table: *r.lackTable()})
 		case tableProfiles:
 			tables = append(tables, render.TitledTable{Title: "What each profile reads", Table: *r.profileTable()})
+		case tableObjects:
+			tables = append(tables, render.TitledTable{Title: "What the largest cluster has", Table: *r.objectTable()})
 		}
 	}
 	var notes []string
@@ -183,6 +186,19 @@ func (r *Report) profileTable() *render.Table {
 	return t
 }
 
+func (r *Report) objectTable() *render.Table {
+	t := &render.Table{Columns: render.ColumnsOf("resource", mark("objects", "objects"), mark("size of one", "objects"), mark("changes/s", "objects"))}
+	for i := range r.Objects {
+		o := &r.Objects[i]
+		name := o.Resource
+		if o.Counted {
+			name += " (counted)"
+		}
+		t.Add(name, display.Count(o.Objects), display.Size(o.Bytes), people(o.Changes))
+	}
+	return t
+}
+
 // sentence says what breaks first in a setup.
 func sentence(setup Setup, limits []Limit) string {
 	if len(limits) == 0 {
@@ -206,6 +222,7 @@ func (s *sweep) notes() []string {
 	notes := []string{
 		fmt.Sprintf("%g pods on a node, %s a pod; %g pods made a second for 1,000 nodes; leases each %s, status each %s; agents: %s", c.PodsPerNode, display.Size(c.PodBytes), c.Churn, c.LeaseInterval, c.StatusInterval, strings.Join(c.Agents, ", ")),
 		fmt.Sprintf("%d API servers; each server and replica has %g processors, %s of memory and %s/s of network; replicas by depth, from the servers on", c.Servers, c.Cores, display.Size(c.MemoryBytes), display.Size(c.networkBytes())),
+		fmt.Sprintf("replicas are counted so that each uses at most %g of its processors, %g of its memory and %g of its network, takes %g s for an event, and feeds up to %d others", sizedCPU, sizedMemory, sizedNetwork, sizedEvent, fanout),
 		"[d] derived: sums of prices, which millrace model constants lists with their reports; [s] simulated, seed " + fmt.Sprint(s.report.Seed) + "; [a] assumed; " + tooMuch + ": the processors or networks cannot do the work",
 		fmt.Sprintf("a program has up to %.0f watches; %.0f fit on a connection", s.streams, s.wire.streams),
 	}

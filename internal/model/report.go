@@ -16,6 +16,8 @@ type Report struct {
 	// Breaks has, for each setup, the limits in the order in which they are reached.
 	Breaks   []Breaks      `json:"breaks"`
 	Profiles []ProfileLoad `json:"profiles"`
+	// Objects are those of the largest size, all assumed but where they were counted.
+	Objects []ObjectCount `json:"objects"`
 	// Origins say of what kind figures are.
 	Origins   map[string]Origin `json:"origins"`
 	Constants Constants         `json:"constants"`
@@ -66,6 +68,16 @@ type ProfileLoad struct {
 	ReplicaCPU    float64 `json:"replicaCPU"`
 }
 
+// ObjectCount is a resource of the cluster.
+type ObjectCount struct {
+	Resource string  `json:"resource"`
+	Nodes    float64 `json:"nodes"`
+	Objects  float64 `json:"objects"`
+	Bytes    float64 `json:"bytes"` // of one, as JSON
+	Changes  float64 `json:"changesPerSecond"`
+	Counted  bool    `json:"counted,omitempty"` // in a cluster
+}
+
 // Config says what to compute.
 type Config struct {
 	Cluster   Cluster
@@ -80,6 +92,9 @@ type Config struct {
 func Run(cfg Config) (*Report, error) {
 	m, err := newCalculator(cfg.Constants)
 	if err != nil {
+		return nil, err
+	}
+	if err := cfg.Cluster.readCounts(); err != nil {
 		return nil, err
 	}
 	if err := cfg.Cluster.validate(); err != nil {
@@ -98,6 +113,7 @@ func Run(cfg Config) (*Report, error) {
 	for _, nodes := range cfg.Sizes {
 		s.size(float64(nodes))
 	}
+	s.addObjects(float64(slices.Max(cfg.Sizes)))
 	r.Notes = s.notes()
 	return r, m.reader.err
 }
@@ -195,6 +211,19 @@ func (s *sweep) size(nodes float64) {
 	s.streams = max(l.nodes.streams, l.cluster.streams)
 	maps.Copy(l.nodes.unknown, l.cluster.unknown)
 	s.unknown = slices.Sorted(maps.Keys(l.nodes.unknown))
+}
+
+// addObjects adds the objects of a cluster, the most bytes first.
+func (s *sweep) addObjects(nodes float64) {
+	c, _ := s.at(nodes)
+	resources := c.resources()
+	for _, name := range slices.Sorted(maps.Keys(resources)) {
+		r := resources[name]
+		if r.objects > 0 {
+			s.report.Objects = append(s.report.Objects, ObjectCount{name, nodes, r.objects, r.bytes, r.changes, c.counts.has(name)})
+		}
+	}
+	slices.SortStableFunc(s.report.Objects, func(a, b ObjectCount) int { return cmp.Compare(b.Objects*b.Bytes, a.Objects*a.Bytes) })
 }
 
 func (s *sweep) profileLoad(c *Cluster, p *agentprofile.Profile) ProfileLoad {

@@ -3,7 +3,9 @@ package model
 import (
 	"maps"
 	"math"
+	"path"
 	"slices"
+	"strings"
 )
 
 // resourceLoad is a resource of the cluster in numbers.
@@ -25,7 +27,8 @@ const (
 	eventRetention = 3600.0
 )
 
-// Sizes and numbers of objects that no flag has. They are assumptions: Assumptions lists them.
+// Sizes and numbers of objects that no flag has. They are assumptions, which the table of
+// objects shows.
 const (
 	podsPerNamespace = 300
 	leaseBytes       = 700
@@ -40,8 +43,25 @@ const (
 	controllers = 2
 )
 
-// resources returns all resources of the cluster.
+// resources returns all resources of the cluster by name, as in endpointslices.discovery.k8s.io.
 func (c *Cluster) resources() map[string]resourceLoad {
+	resources := c.usualResources()
+	c.counts.apply(resources, c.Nodes)
+	return resources
+}
+
+// resourceName is the name of a resource in an agent profile, which has its version.
+func resourceName(versioned string) string {
+	dir, resource := path.Split(versioned)
+	group, _, grouped := strings.Cut(strings.TrimSuffix(dir, "/"), "/")
+	if !grouped {
+		return resource
+	}
+	return resource + "." + group
+}
+
+// usualResources are those of a cluster of which only the flags are known.
+func (c *Cluster) usualResources() map[string]resourceLoad {
 	pods, churn := c.pods(), c.podsPerSecond()
 	services := math.Ceil(pods / c.PodsPerService)
 	endpoints := math.Min(maxEndpoints, c.PodsPerService)
@@ -49,32 +69,32 @@ func (c *Cluster) resources() map[string]resourceLoad {
 	slice := sliceBytes + endpointBytes*endpoints
 	heartbeats := 1 / c.LeaseInterval.Seconds()
 	return map[string]resourceLoad{
-		"v1/pods":                                       {objects: pods, bytes: c.PodBytes, changes: podWrites * churn},
-		"v1/nodes":                                      {objects: c.Nodes, bytes: c.NodeBytes, changes: c.Nodes / c.StatusInterval.Seconds()},
-		"coordination.k8s.io/v1/leases":                 {objects: c.Nodes, bytes: leaseBytes, changes: c.Nodes * heartbeats, etcd: "leases"},
-		"v1/events":                                     {objects: podEvents * churn * eventRetention, bytes: eventBytes, changes: podEvents * churn, etcd: "events"},
-		"v1/services":                                   {objects: services, bytes: 1500},
-		"v1/endpoints":                                  {objects: services, bytes: slice, changes: sliceWrites * churn},
-		"discovery.k8s.io/v1/endpointslices":            {objects: endpointSlices, bytes: slice, changes: sliceWrites * churn},
-		"v1/namespaces":                                 {objects: c.namespaces(), bytes: 600},
-		"v1/configmaps":                                 {objects: pods / 10, bytes: 2000},
-		"v1/secrets":                                    {objects: pods / 10, bytes: 2000},
-		"v1/serviceaccounts":                            {objects: pods / 20, bytes: 500},
-		"apps/v1/replicasets":                           {objects: pods / 5, bytes: 3000, changes: churn},
-		"apps/v1/deployments":                           {objects: pods / 10, bytes: 3000, changes: churn},
-		"apps/v1/statefulsets":                          {objects: pods / 100, bytes: 3000},
-		"apps/v1/daemonsets":                            {objects: 10, bytes: 4000},
-		"batch/v1/jobs":                                 {objects: pods / 100, bytes: 3000},
-		"storage.k8s.io/v1/csinodes":                    {objects: c.Nodes, bytes: 1000},
-		"storage.k8s.io/v1/csidrivers":                  {objects: 3, bytes: 800},
-		"node.k8s.io/v1/runtimeclasses":                 {objects: 3, bytes: 500},
-		"networking.k8s.io/v1/servicecidrs":             {objects: 1, bytes: 500},
-		"networking.k8s.io/v1/networkpolicies":          {objects: c.namespaces(), bytes: 1000},
-		"cilium.io/v2/ciliumnodes":                      c.optional(resourceLoad{objects: c.Nodes, bytes: 1500}),
-		"cilium.io/v2/ciliumendpoints":                  c.optional(resourceLoad{objects: pods, bytes: 1200, changes: 3 * churn}),
-		"cilium.io/v2/ciliumidentities":                 c.optional(resourceLoad{objects: pods / 20, bytes: 800}),
-		"cilium.io/v2/ciliumnetworkpolicies":            c.optional(resourceLoad{objects: c.namespaces(), bytes: 1000}),
-		"cilium.io/v2/ciliumclusterwidenetworkpolicies": c.optional(resourceLoad{objects: 10, bytes: 1000}),
+		"pods":                              {objects: pods, bytes: c.PodBytes, changes: podWrites * churn},
+		"nodes":                             {objects: c.Nodes, bytes: c.NodeBytes, changes: c.Nodes / c.StatusInterval.Seconds()},
+		"leases.coordination.k8s.io":        {objects: c.Nodes, bytes: leaseBytes, changes: c.Nodes * heartbeats, etcd: "leases"},
+		"events":                            {objects: podEvents * churn * eventRetention, bytes: eventBytes, changes: podEvents * churn, etcd: "events"},
+		"services":                          {objects: services, bytes: 1500},
+		"endpoints":                         {objects: services, bytes: slice, changes: sliceWrites * churn},
+		"endpointslices.discovery.k8s.io":   {objects: endpointSlices, bytes: slice, changes: sliceWrites * churn},
+		"namespaces":                        {objects: c.namespaces(), bytes: 600},
+		"configmaps":                        {objects: pods / 10, bytes: 2000},
+		"secrets":                           {objects: pods / 10, bytes: 2000},
+		"serviceaccounts":                   {objects: pods / 20, bytes: 500},
+		"replicasets.apps":                  {objects: pods / 5, bytes: 3000, changes: churn},
+		"deployments.apps":                  {objects: pods / 10, bytes: 3000, changes: churn},
+		"statefulsets.apps":                 {objects: pods / 100, bytes: 3000},
+		"daemonsets.apps":                   {objects: 10, bytes: 4000},
+		"jobs.batch":                        {objects: pods / 100, bytes: 3000},
+		"csinodes.storage.k8s.io":           {objects: c.Nodes, bytes: 1000},
+		"csidrivers.storage.k8s.io":         {objects: 3, bytes: 800},
+		"runtimeclasses.node.k8s.io":        {objects: 3, bytes: 500},
+		"servicecidrs.networking.k8s.io":    {objects: 1, bytes: 500},
+		"networkpolicies.networking.k8s.io": {objects: c.namespaces(), bytes: 1000},
+		"ciliumnodes.cilium.io":             c.optional(resourceLoad{objects: c.Nodes, bytes: 1500}),
+		"ciliumendpoints.cilium.io":         c.optional(resourceLoad{objects: pods, bytes: 1200, changes: 3 * churn}),
+		"ciliumidentities.cilium.io":        c.optional(resourceLoad{objects: pods / 20, bytes: 800}),
+		"ciliumnetworkpolicies.cilium.io":   c.optional(resourceLoad{objects: c.namespaces(), bytes: 1000}),
+		"ciliumclusterwidenetworkpolicies.cilium.io": c.optional(resourceLoad{objects: 10, bytes: 1000}),
 	}
 }
 
