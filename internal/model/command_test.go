@@ -144,8 +144,8 @@ func TestExtremes(t *testing.T) {
 		"--nodes=1000 --storm=0", "--nodes=5000 --pod-size=1MB --crds=2000", "--nodes=200 --agents=offenders,mesh,gitops --tree=1,1,1,5",
 		"--nodes=1000000 --cores=1 --memory=1GB --network=1G", "--nodes=20000 --pods-per-node=110 --pod-volumes=2",
 	} {
-		for _, format := range []string{"json", "svg"} {
-			out, err := execute(t, append(strings.Fields(args), "-o", format)...)
+		for _, format := range []string{"svg", "table --tables=breaks,lacks,profiles,objects,notes"} {
+			out, err := execute(t, strings.Fields(args+" -o "+format)...)
 			if err != nil {
 				t.Errorf("millrace model %s: %v", args, err)
 			}
@@ -154,6 +154,12 @@ func TestExtremes(t *testing.T) {
 					t.Errorf("millrace model %s -o %s prints %s", args, format, not)
 				}
 			}
+		}
+	}
+	// JSON has no NaN: it would be an error.
+	for _, args := range []string{"--nodes=1 --pods-per-node=0 --churn=0 -o json", "--nodes=100000000 --cores=1 -o json"} {
+		if _, err := execute(t, strings.Fields(args)...); err != nil {
+			t.Errorf("millrace model %s: %v", args, err)
 		}
 	}
 }

@@ -25,18 +25,13 @@ func bucketOf(seconds float64) int {
 	return min(buckets-1, int(math.Log(seconds/shortest)*perLog))
 }
 
-// Points that stand for deliveries which are spread over a time: over a short one few do.
-const (
-	spreadPoints, fewPoints = 64, 2
-	shortSpread             = 0.05 // of the latency
-)
+// Points that stand for deliveries which are spread over a time: the fewer, the shorter the
+// time is to the latency.
+const spreadPoints, fewestPoints = 64, 2
 
 // add counts deliveries whose latencies are spread evenly between two.
 func (l *latencies) add(from, to, deliveries float64) {
-	points := spreadPoints
-	if to-from < shortSpread*to {
-		points = fewPoints
-	}
+	points := max(fewestPoints, int(spreadPoints*(to-from)/to))
 	for i := range points {
 		seconds := from + (to-from)*(float64(i)+0.5)/float64(points)
 		l.counts[bucketOf(seconds)] += deliveries / float64(points)
