@@ -196,6 +196,12 @@ upstream-accept: ## note that our functions follow their counterparts in the ver
 bench: build ## measure LIST, beside the stock read path
 	./$(BIN) bench list --compare $(ARGS)
 
+.PHONY: scale
+scale: ## compute the prices of millrace model, and docs/scale.md, anew from docs/bench
+	$(GO) test -count=1 ./internal/model -run TestConstants -update
+	$(GO) test -count=1 ./internal/model -run TestScale -update
+	$(GO) test -count=1 ./internal/model
+
 FUZZTIME ?= 1m
 
 # How many edited objects are transcoded and encoded.

@@ -25,6 +25,7 @@ import (
 	"github.com/millrace/millrace/internal/fill"
 	"github.com/millrace/millrace/internal/hollow"
 	"github.com/millrace/millrace/internal/kube"
+	"github.com/millrace/millrace/internal/model"
 	"github.com/millrace/millrace/internal/replay"
 	"github.com/millrace/millrace/internal/server"
 	"github.com/millrace/millrace/internal/top"
@@ -41,6 +42,7 @@ const longHelp = `Millrace is a Kubernetes API server for very large clusters.
   millrace replay audit.log      the reads of a log, sent to any API server
   millrace verify                whether any API server keeps what the API promises
   millrace hollow                hollow nodes with the read load of their agents
+  millrace model                 what a cluster of any size costs, and what breaks first
   millrace controller-manager    Kubernetes' own, with that server's credentials
   millrace scheduler             Kubernetes' own, with that server's credentials
 
@@ -69,6 +71,7 @@ func NewCommand(version string) *cobra.Command {
 		top.NewCommand(),
 		analyze.NewCommand(version),
 		hollow.NewCommand(hollow.Streams{Out: os.Stdout, Err: os.Stderr}),
+		model.NewCommand(model.Streams{Out: os.Stdout, Err: os.Stderr}),
 		fill.NewCommand(fill.Streams{Out: os.Stdout, Err: os.Stderr}),
 		bench.NewCommand(bench.Config{}),
 		replay.NewCommand(version),

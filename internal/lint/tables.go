@@ -99,6 +99,8 @@ func toolOrder() []Place {
 		{Name: "hollow/agentprofile", Apart: true},
 		{Name: "hollow/wire", Apart: true},
 		{Name: "hollow", Apart: true, Except: []string{"interrupt", "kubeconfig", "display", "bench/render", "hollow/agentprofile", "hollow/wire"}},
+		{Name: "model/simulation", Apart: true},
+		{Name: "model", Apart: true, Except: []string{"display", "bench/render", "analyze/price", "analyze/profile", "hollow/agentprofile", "model/simulation"}},
 		{Name: "cli"},
 		{Name: "image", Apart: true},
 		{Name: "image/cmd", Apart: true, Except: []string{"image"}},

@@ -1,0 +1,126 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Cluster describes a cluster, its load and its machines.
+type Cluster struct {
+	// Nodes is set for each size in turn.
+	Nodes       float64 `json:"nodes"`
+	PodsPerNode float64 `json:"podsPerNode"`
+	// PodBytes and NodeBytes are sizes of objects as JSON.
+	PodBytes  float64 `json:"podBytes"`
+	NodeBytes float64 `json:"nodeBytes"`
+	// PodsPerService is also the number of endpoints of each slice.
+	PodsPerService float64 `json:"podsPerService"`
+	// PodVolumes is how many secrets, and how many config maps, a pod uses that no other pod
+	// of its node does.
+	PodVolumes float64 `json:"podVolumes"`
+	// Churn is pods that are made, and pods that end, in a second for 1,000 nodes.
+	Churn          float64       `json:"churn"`
+	LeaseInterval  time.Duration `json:"leaseIntervalNanos"`
+	StatusInterval time.Duration `json:"statusIntervalNanos"`
+
+	Agents    []string `json:"agents"`
+	Profiles  string   `json:"profiles,omitempty"`
+	KubeProxy bool     `json:"kubeProxy"`
+	// Optional has the servers serve what profiles read if it is there.
+	Optional bool `json:"optional"`
+	// Definitions is the number of custom resource definitions.
+	Definitions float64 `json:"definitions,omitempty"`
+	// Storm is the part of all programs that begins at once.
+	Storm float64 `json:"storm"`
+
+	Servers int `json:"servers"`
+	// Tree is "auto", or the number of replicas at each depth, as in 2,4.
+	Tree string `json:"tree"`
+	// OwnEtcd are resources with an etcd of their own: leases, events.
+	OwnEtcd []string `json:"ownEtcd,omitempty"`
+	// Cores, memory and network of each server and each replica.
+	Cores       float64 `json:"cores"`
+	MemoryBytes float64 `json:"memoryBytes"`
+	NetworkBits float64 `json:"networkBitsPerSecond"`
+
+	// Counts is a file with a cluster in numbers. It may be empty.
+	Counts string `json:"counts,omitempty"`
+
+	tree   []int // nil: auto
+	counts *clusterCounts
+}
+
+// autoTree is the value of --tree that has replicas counted.
+const autoTree = "auto"
+
+// Bounds of flags: beyond them a figure says nothing.
+const (
+	maxNodes    = 100_000_000
+	maxReplicas = 1_000_000
+	maxServers  = 1000
+)
+
+func (c *Cluster) validate() error {
+	for _, f := range []struct {
+		name  string
+		value float64
+		least float64
+	}{
+		{"pods-per-node", c.PodsPerNode, 0}, {"pod-size", c.PodBytes, 1}, {"node-size", c.NodeBytes, 1}, {"pods-per-service", c.PodsPerService, 1},
+		{"pod-volumes", c.PodVolumes, 0}, {"churn", c.Churn, 0}, {"crds", c.Definitions, 0}, {"cores", c.Cores, 1}, {"memory", c.MemoryBytes, 1e9}, {"network", c.NetworkBits, 1e6},
+	} {
+		if !(f.value >= f.least) || math.IsInf(f.value, 0) {
+			return fmt.Errorf("--%s is %g: choose a number from %g on", f.name, f.value, f.least)
+		}
+	}
+	switch {
+	case c.PodsPerNode > 1000:
+		return fmt.Errorf("--pods-per-node=%g: choose up to 1000", c.PodsPerNode)
+	case c.Storm < 0 || c.Storm > 1:
+		return fmt.Errorf("--storm=%g: choose a part of all programs, from 0 to 1", c.Storm)
+	case c.LeaseInterval < time.Second || c.StatusInterval < time.Second:
+		return errors.New("--lease-interval and --status-interval: choose 1s or more")
+	case c.Servers < 1 || c.Servers > maxServers:
+		return fmt.Errorf("--servers=%d: choose 1 to %d", c.Servers, maxServers)
+	}
+	for _, name := range c.OwnEtcd {
+		if name != "leases" && name != "events" {
+			return fmt.Errorf("--own-etcd=%s: choose leases, events or both", name)
+		}
+	}
+	return c.parseTree()
+}
+
+// parseTree reads the number of replicas at each depth.
+func (c *Cluster) parseTree() error {
+	c.tree = nil
+	if c.Tree == autoTree {
+		return nil
+	}
+	var tree []int
+	for text := range strings.SplitSeq(c.Tree, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < 1 || n > maxReplicas {
+			return fmt.Errorf("--tree=%s: must be auto, or the number of replicas at each depth, as in 2,4: each from 1 to %d", c.Tree, maxReplicas)
+		}
+		tree = append(tree, n)
+	}
+	if !slices.IsSorted(tree) {
+		return fmt.Errorf("--tree=%s: must have as many replicas at a depth as at the one before, or more", c.Tree)
+	}
+	c.tree = tree
+	return nil
+}
+
+func (c *Cluster) pods() float64          { return c.Nodes * c.PodsPerNode }
+func (c *Cluster) podsPerSecond() float64 { return c.Churn * c.Nodes / 1000 }
+func (c *Cluster) networkBytes() float64  { return c.NetworkBits / 8 }
+func (c *Cluster) namespaces() float64 {
+	return math.Max(5, c.counts.objects("namespaces", c.Nodes, c.pods()/podsPerNamespace))
+}
+func (c *Cluster) volumesPerNode() float64 { return c.PodsPerNode * c.PodVolumes }

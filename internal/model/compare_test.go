@@ -1,0 +1,105 @@
+package model
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// reports are those of this repository.
+const reports = "../../docs/bench"
+
+func defaultConstants(t *testing.T) Constants {
+	t.Helper()
+	c, err := DefaultConstants()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestConstants checks that the constants in the binary are those of docs/bench.
+func TestConstants(t *testing.T) {
+	want, err := Derive(reports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *updateFlag {
+		var text bytes.Buffer
+		if err := errors.Join(want.write(&text), os.WriteFile("constants.json", text.Bytes(), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		return // those in the binary are still the old ones
+	}
+	if got := defaultConstants(t); !reflect.DeepEqual(got, want) {
+		for _, name := range want.names() {
+			if got[name] != want[name] {
+				t.Errorf("%s is %+v in the binary and %+v in the reports", name, got[name], want[name])
+			}
+		}
+		t.Error("make them anew: make scale")
+	}
+	for name, c := range want {
+		if c.Source == "" || c.Meaning == "" || c.Unit == "" || c.Origin == "" {
+			t.Errorf("%s does not say what it is, or where it comes from: %+v", name, c)
+		}
+	}
+}
+
+// farRows are figures that are known to be further away, and why.
+var farRows = map[[2]string]string{
+	{"2 × kube-apiserver", "LIST of all nodes, CPU"}: "the price of a byte is that of pods, whose texts are shorter than those of nodes; one and three servers are nearer",
+}
+
+// TestCompare sets the model against docs/bench/tree.json and servers.json: each figure within
+// a quarter of what was measured, also those from which no constant comes: 10,000 informers,
+// and all LISTs.
+//
+// The p99 is an exception. A hundred writes were measured, and one slow write of the disk, or
+// one pause of a collector, makes the p99 of all their events. The simulation knows neither,
+// so its p99 must only not be above the measured one.
+func TestCompare(t *testing.T) {
+	all, err := Compare(reports, defaultConstants(t), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := 0
+	for i := range all {
+		c := &all[i]
+		if c.Check {
+			checks++
+		}
+		if strings.HasSuffix(c.What, "p99") {
+			if c.Deviation() > tolerance {
+				t.Errorf("%s: %s is %g, and %g was measured", c.Row, c.What, c.Model, c.Measured)
+			}
+			continue
+		}
+		if reason := farRows[[2]string{c.Row, c.What}]; !c.Close() && reason == "" {
+			t.Errorf("%s: %s is %g, and %g was measured: %+.0f %%", c.Row, c.What, c.Model, c.Measured, 100*c.Deviation())
+		}
+	}
+	if checks < 30 {
+		t.Errorf("only %d figures of fleets above %d informers were checked", checks, calibrationInformers)
+	}
+	if again, _ := Compare(reports, defaultConstants(t), 1); !reflect.DeepEqual(again, all) {
+		t.Error("the same seed gave other figures")
+	}
+}
+
+func TestDeriveErrors(t *testing.T) {
+	if _, err := Derive(t.TempDir()); err == nil || !strings.Contains(err.Error(), listFile) {
+		t.Errorf("got %v, want an error that names %s", err, listFile)
+	}
+}
+
+func TestDigits(t *testing.T) {
+	for v, want := range map[float64]float64{0: 0, 4.2049e-5: 4.2e-5, 1234567: 1230000, 0.379: 0.379, 99.96: 100} {
+		if got := digits(v); got != want {
+			t.Errorf("%g: got %g, want %g", v, got, want)
+		}
+	}
+}

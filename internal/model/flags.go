@@ -1,0 +1,80 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// addFlags adds the flags of a cluster, with the defaults of a sensible one.
+func (c *Cluster) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&c.Counts, "counts", "", "a cluster of yours in numbers, as millrace analyze profile printed it: objects of each node, and their sizes")
+	f.Float64Var(&c.PodsPerNode, "pods-per-node", 30, "pods on each node")
+	f.Var(newSize(&c.PodBytes, 4000), "pod-size", "size of a pod as JSON")
+	f.Var(newSize(&c.NodeBytes, 6500), "node-size", "size of a node as JSON")
+	f.Float64Var(&c.PodsPerService, "pods-per-service", 50, "pods of each service, and endpoints of a slice (up to 100)")
+	f.Float64Var(&c.PodVolumes, "pod-volumes", 0.5, "secrets, and config maps, that a pod uses and no other pod of its node")
+	f.Float64Var(&c.Churn, "churn", 1, "pods that are made, and end, in a second for 1,000 nodes")
+	f.DurationVar(&c.LeaseInterval, "lease-interval", 10*time.Second, "time between two renewals of a node's lease")
+	f.DurationVar(&c.StatusInterval, "status-interval", 5*time.Minute, "time between two writes of a node's status")
+	f.StringSliceVar(&c.Agents, "agents", []string{"network", "exporter", "logs", "state-metrics"}, "profiles of the agents that run besides kubelet and kube-proxy, as in millrace hollow")
+	f.StringVar(&c.Profiles, "profiles", "", "directory with profiles of your own")
+	f.BoolVar(&c.KubeProxy, "kube-proxy", true, "a kube-proxy runs on each node")
+	f.BoolVar(&c.Optional, "optional", false, "the servers serve what profiles read if it is there, such as Cilium's resources")
+	f.Float64Var(&c.Definitions, "crds", 0, "custom resource definitions")
+	f.Float64Var(&c.Storm, "storm", 1, "part of all programs that begin at once")
+	f.IntVar(&c.Servers, "servers", 3, "API servers")
+	f.StringVar(&c.Tree, "tree", autoTree, "replicas at each depth, as in 2,4; auto counts as many as are needed")
+	f.StringSliceVar(&c.OwnEtcd, "own-etcd", nil, "resources that have an etcd of their own: leases, events")
+	f.Float64Var(&c.Cores, "cores", 16, "processors of each server and each replica")
+	f.Var(newSize(&c.MemoryBytes, 64e9), "memory", "memory of each server and each replica")
+	f.Var(newSize(&c.NetworkBits, 10e9), "network", "bits a second of each network card, as in 10G")
+}
+
+// size is a flag's value: a number with a decimal unit, as in 4KB, 64GB or 10G.
+type size struct{ value *float64 }
+
+func newSize(value *float64, start float64) *size {
+	*value = start
+	return &size{value}
+}
+
+// units are decimal, by their first letter.
+const units = "kMGTP"
+
+// Set implements pflag.Value.
+func (s *size) Set(text string) error {
+	number := strings.TrimSuffix(strings.TrimSpace(text), "B")
+	scale := 1.0
+	if number != "" {
+		last := number[len(number)-1:]
+		if last == "K" {
+			last = "k"
+		}
+		if i := strings.Index(units, last); i >= 0 {
+			scale, number = math.Pow(1000, float64(i+1)), number[:len(number)-1]
+		}
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || v <= 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return fmt.Errorf("%q is no size: write it as in 4KB, 64GB or 10G", text)
+	}
+	*s.value = v * scale
+	return nil
+}
+
+// String implements pflag.Value.
+func (s *size) String() string {
+	v, unit := *s.value, ""
+	for i := 0; v >= 1000 && i < len(units); i++ {
+		v, unit = v/1000, units[i:i+1]
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64) + unit
+}
+
+// Type implements pflag.Value.
+func (s *size) Type() string { return "size" }

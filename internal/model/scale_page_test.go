@@ -1,0 +1,77 @@
+package model
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+)
+
+var updateFlag = flag.Bool("update", false, "write constants.json, and the tables and plots of docs/scale.md, anew")
+
+// scalePage is the document whose tables the command prints, and scalePlots are its plots.
+const scalePage = "../../docs/scale.md"
+
+var scalePlots = map[string]string{"../../docs/scale.svg": "-o svg", "../../docs/scale-memory.svg": "-o svg --plot=memory"}
+
+// Marks around a part of the page that a command prints.
+const (
+	printedMark = "<!-- Printed by millrace model "
+	markEnd     = " -->\n"
+	endMark     = "<!-- End of what is printed. -->"
+)
+
+// TestScalePage checks that docs/scale.md has what the commands print that it names.
+func TestScalePage(t *testing.T) {
+	page, err := os.ReadFile(scalePage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(page), printedMark)
+	if len(parts) < 4 {
+		t.Fatalf("the page has %d parts that are printed", len(parts)-1)
+	}
+	written := parts[0]
+	for _, part := range parts[1:] {
+		args, rest, ok := strings.Cut(part, markEnd)
+		has, after, ended := strings.Cut(rest, endMark)
+		if !ok || !ended {
+			t.Fatalf("a mark of the page has no end: %.100q", part)
+		}
+		flags := strings.Fields(args)
+		if flags[0] == "check" {
+			flags = append(flags, "--reports="+reports)
+		}
+		want, err := execute(t, append(flags, "-o", "markdown")...)
+		if err != nil {
+			t.Fatalf("millrace model %s: %v", args, err)
+		}
+		if want = "\n" + want + "\n"; has != want && !*updateFlag {
+			t.Errorf("the page has other figures than millrace model %s: make scale", args)
+		}
+		written += printedMark + args + markEnd + want + endMark + after
+	}
+	if *updateFlag {
+		if err := os.WriteFile(scalePage, []byte(written), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestScalePlots checks that the plots are what the command draws.
+func TestScalePlots(t *testing.T) {
+	for file, args := range scalePlots {
+		want, err := execute(t, strings.Fields(args)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *updateFlag {
+			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if has, err := os.ReadFile(file); err != nil || string(has) != want {
+			t.Errorf("%s is not what millrace model %s prints (%v): make scale", file, args, err)
+		}
+	}
+}

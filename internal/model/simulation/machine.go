@@ -1,0 +1,113 @@
+package simulation
+
+import "math"
+
+// machine has processors that its jobs share: each gets the same part, but no more than it
+// can use.
+type machine struct {
+	clock   *clock
+	cores   float64
+	jobs    []*job
+	updated float64 // the time up to which jobs have progressed
+	version int     // of the set of jobs, so that an alarm set for another one is ignored
+}
+
+// job is work for the processors of a machine.
+type job struct {
+	work, left float64 // processor seconds
+	parallel   float64 // how many processors it can use at once
+	rate       float64 // processors that it has now
+	// served is called with the share of the job that was done between two times.
+	served func(from, to, share float64)
+	done   func()
+}
+
+// never is a time that does not come.
+var never = math.Inf(1)
+
+// start begins a job.
+func (m *machine) start(j *job) {
+	m.advance()
+	j.left = j.work
+	m.jobs = append(m.jobs, j)
+	m.share()
+}
+
+// advance brings all jobs up to the present.
+func (m *machine) advance() {
+	now := m.clock.now
+	if now > m.updated {
+		for _, j := range m.jobs {
+			done := math.Min(j.left, j.rate*(now-m.updated))
+			j.left -= done
+			if j.served != nil && done > 0 {
+				j.served(m.updated, now, done/j.work)
+			}
+		}
+	}
+	m.updated = now
+}
+
+// share divides the processors among the jobs, and sets the alarm for the first to end.
+func (m *machine) share() {
+	free, waiting := m.cores, len(m.jobs)
+	for _, j := range m.jobs {
+		j.rate = 0
+	}
+	for waiting > 0 {
+		part, limited := free/float64(waiting), 0
+		for _, j := range m.jobs {
+			if j.rate == 0 && j.parallel <= part {
+				j.rate = j.parallel
+				free -= j.parallel
+				limited++
+			}
+		}
+		if limited > 0 {
+			waiting -= limited
+			continue
+		}
+		for _, j := range m.jobs {
+			if j.rate == 0 {
+				j.rate = part
+			}
+		}
+		break
+	}
+	m.version++
+	first := never
+	for _, j := range m.jobs {
+		first = math.Min(first, j.left/j.rate)
+	}
+	if first < never {
+		version := m.version
+		m.clock.at(m.clock.now+first, func() { m.alarm(version) })
+	}
+}
+
+// leastWork is what is left of a job that counts as done: rounding leaves such amounts.
+const leastWork = 1e-12
+
+// alarm ends the jobs that are done.
+func (m *machine) alarm(version int) {
+	if version != m.version {
+		return
+	}
+	m.advance()
+	var ended []*job
+	kept := m.jobs[:0]
+	for _, j := range m.jobs {
+		if j.left <= leastWork+1e-9*j.work {
+			ended = append(ended, j)
+		} else {
+			kept = append(kept, j)
+		}
+	}
+	m.jobs = kept
+	m.share()
+	for _, j := range ended {
+		if j.done != nil {
+			j.done()
+		}
+	}
+}
