@@ -218,6 +218,11 @@ func (s *sweep) size(nodes float64) {
 				entry.Exceeded = append(entry.Exceeded, limit)
 			}
 		}
+		if e := entry.Events; e != nil && e.P99 > eventObjective {
+			var all limitList
+			all.add("p99 of events", e.P99, eventObjective, secondsAmount())
+			entry.Exceeded = append(entry.Exceeded, all...)
+		}
 		size.Results = append(size.Results, entry)
 	}
 	s.report.Sizes = append(s.report.Sizes, size)
