@@ -15,6 +15,15 @@ func assumptions() Constants {
 		"etcd.databaseBytes":   {8 << 30, "B", Assumed, "etcd's page on limits (etcd.io/docs/v3.6/dev-guide/limit): 8 GiB is the suggested maximum", "the largest database"},
 		"etcd.historySeconds":  {450, "s", Assumed, "kube-apiserver compacts each 5 minutes what is older than 5: 5 to 10 minutes of the past are kept", "the past that the database has, on the average"},
 		"streams":              {100, "1", Assumed, "kube-apiserver's limit of HTTP/2 streams for each connection (k8s.io/apiserver); a client opens another connection beyond it", "watches of one connection"},
+		"limit.begin":          {requestTimeout, "s", Assumed, "kube-apiserver's --request-timeout, after which a LIST is cut off and comes again; watch-lists go on", "the longest time until all programs have all objects"},
+		"limit.event":          {eventObjective, "s", Assumed, "the objective of docs/slo.md; Kubernetes has none for watch events", "the p99 of watch events, and the time for one event to all its watchers"},
+		"sized.cpu":            {sizedCPU, "1", Assumed, "the other half is for the failure of a neighbour, and for peaks", "the part of its processors that a counted replica uses"},
+		"sized.memory":         {sizedMemory, "1", Assumed, "the rest is for peaks", "the same of its memory"},
+		"sized.network":        {sizedNetwork, "1", Assumed, "as sized.cpu", "the same of its network"},
+		"sized.event":          {sizedEvent, "s", Assumed, "a tenth of limit.event", "the time of a counted replica for one event to all its watchers"},
+		"sized.fanout":         {fanout, "1", Assumed, "docs/bench/tree.md has two", "replicas that follow one process"},
+		"labelShare":           {labelShare, "1", Assumed, "as millrace analyze takes it", "the part of objects that a selector by a label's value selects"},
+		"controllers":          {controllers, "1", Assumed, "the controller manager and the scheduler", "clients of the control plane that watch each resource, at the servers"},
 		"hop":                  {0.5e-3, "s", Assumed, "a network between machines of one site", "the network's part of the way of an event, for each hop"},
 	}
 }

@@ -98,7 +98,7 @@ func TestFormats(t *testing.T) {
 func TestCounts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cluster.json")
 	text := `{"resources": [{"resource": "pods", "objects": 200, "bytes": 9000}, {"resource": "nodes", "objects": 10, "bytes": 12000},
-		{"resource": "things.example.com", "objects": 70, "bytes": 50000}, {"resource": "priorityclasses.scheduling.k8s.io", "objects": 0.5, "bytes": 500},
+		{"resource": "events", "objects": 50}, {"resource": "events.events.k8s.io", "objects": 50}, {"resource": "things.example.com", "objects": 70, "bytes": 50000}, {"resource": "priorityclasses.scheduling.k8s.io", "objects": 0.5, "bytes": 500},
 		{"resource": "customresourcedefinitions.apiextensions.k8s.io", "objects": 0.9}]}`
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -118,6 +118,9 @@ func TestCounts(t *testing.T) {
 	for _, o := range r.Objects {
 		if n, ok := want[o.Resource]; ok && (o.Objects != n || !o.Counted) {
 			t.Errorf("there are %g %s, counted %v, want %g", o.Objects, o.Resource, o.Counted, n)
+		}
+		if o.Resource == otherEvents {
+			t.Error("events count twice")
 		}
 		delete(want, o.Resource)
 	}

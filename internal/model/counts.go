@@ -13,6 +13,9 @@ type clusterCounts struct {
 	nodes   float64 // that the cluster had
 }
 
+// otherEvents is a second name of the resource events: its objects are the same.
+const otherEvents = "events.events.k8s.io"
+
 // growing is the part of the number of nodes from which a resource is taken to grow with
 // them. Others, such as drivers and classes, stay as many as they are.
 const growing = 0.1
@@ -71,6 +74,9 @@ func (c *clusterCounts) apply(resources map[string]resourceLoad, nodes float64) 
 	}
 	for i := range c.profile.Resources {
 		r := &c.profile.Resources[i]
+		if r.Resource == otherEvents {
+			continue
+		}
 		load := resources[r.Resource]
 		load.objects, load.bytes = c.scale(r, nodes), r.Bytes
 		resources[r.Resource] = load

@@ -123,7 +123,7 @@ func (c *Cluster) etcdHelp(last string) string {
 const (
 	fewestNodes   = 10.0
 	mostNodes     = float64(maxNodes)
-	searchSteps   = 40
+	searchSteps   = 20
 	nodesShown    = 2 // digits
 	ratioOfBounds = mostNodes / fewestNodes
 )

@@ -106,7 +106,7 @@ func Run(cfg Config) (*Report, error) {
 	}
 	r := &Report{Cluster: cfg.Cluster, Seed: cfg.Seed, Constants: cfg.Constants, Origins: origins()}
 	r.Cluster.Nodes = 0
-	s := &sweep{calculator: m, profiles: profiles, report: r, latencies: cfg.Latencies}
+	s := &sweep{calculator: m, profiles: profiles, report: r, latencies: cfg.Latencies, known: map[float64]*clusterLoad{}}
 	for _, setup := range Setups() {
 		r.Breaks = append(r.Breaks, s.breaks(setup))
 	}
@@ -144,6 +144,8 @@ type sweep struct {
 	profiles  []*agentprofile.Profile
 	report    *Report
 	latencies bool
+	// known has the sizes that were looked at: the searches of all limits ask for the same.
+	known map[float64]*clusterLoad
 	// unknown are resources whose numbers are guesses. streams is the most of one program.
 	unknown []string
 	streams float64
@@ -151,6 +153,9 @@ type sweep struct {
 
 // at is the cluster with so many nodes, and what is read in it.
 func (s *sweep) at(nodes float64) (*Cluster, *loads) {
+	if known := s.known[nodes]; known != nil {
+		return known.cluster, known.loads
+	}
 	c := s.report.Cluster
 	c.Nodes = nodes
 	l := &loads{newLoad(), newLoad()}
@@ -158,16 +163,27 @@ func (s *sweep) at(nodes float64) (*Cluster, *loads) {
 		l.nodes.add(&c, p, agentprofile.PerNode, s.wire)
 		l.cluster.add(&c, p, agentprofile.PerCluster, s.wire)
 	}
+	s.known[nodes] = &clusterLoad{&c, l}
 	return &c, l
+}
+
+// clusterLoad is a cluster with what is read in it.
+type clusterLoad struct {
+	cluster *Cluster
+	loads   *loads
 }
 
 // breaks computes where each limit is reached.
 func (s *sweep) breaks(setup Setup) Breaks {
+	known := map[float64][]Limit{}
 	limitsAt := func(nodes float64) []Limit {
-		c, l := s.at(nodes)
-		return s.limits(c, s.usage(c, l, setup), setup)
+		if known[nodes] == nil {
+			c, l := s.at(nodes)
+			known[nodes] = s.limits(c, s.usage(c, l, setup), setup)
+		}
+		return known[nodes]
 	}
-	all := limitsAt(fewestNodes)
+	all := slices.Clone(limitsAt(fewestNodes))
 	for i := range all {
 		all[i].Nodes = roundNodes(breakPoint(func(nodes float64) bool {
 			at := limitsAt(nodes)
@@ -201,6 +217,11 @@ func (s *sweep) size(nodes float64) {
 			if limit.exceeded() {
 				entry.Exceeded = append(entry.Exceeded, limit)
 			}
+		}
+		if e := entry.Events; e != nil && e.P99 > eventObjective {
+			var all limitList
+			all.add("p99 of events", e.P99, eventObjective, secondsAmount())
+			entry.Exceeded = append(entry.Exceeded, all...)
 		}
 		size.Results = append(size.Results, entry)
 	}

@@ -22,9 +22,6 @@ const (
 
 // loadReport is a report of bench list.
 type loadReport struct {
-	Data struct {
-		Pods int `json:"pods"`
-	} `json:"data"`
 	Servers []struct {
 		Name      string       `json:"name"`
 		IdleBytes float64      `json:"idleBytes"`
@@ -36,7 +33,6 @@ type loadReport struct {
 type loadResult struct {
 	Workload string  `json:"workload"`
 	Bytes    float64 `json:"bytes"`
-	Items    float64 `json:"items"`
 	Server   struct {
 		CPUMillis float64 `json:"cpuMillis"`
 	} `json:"server"`
@@ -50,17 +46,12 @@ type watchReport struct {
 			Workload    string  `json:"workload"`
 			Watchers    float64 `json:"watchers"`
 			Connections float64 `json:"connections"`
-			EventBytes  float64 `json:"bytesPerEvent"`
 			Server      struct {
 				OpenMicros float64 `json:"cpuMicrosPerOpen"`
 				NetMicros  float64 `json:"netCPUMicrosPerEvent"`
 				RSSBytes   float64 `json:"rssBytes"`
 			} `json:"server"`
 		} `json:"results"`
-		Informers []struct {
-			Workload    string  `json:"workload"`
-			MillisPerMB float64 `json:"cpuMillisPerMB"`
-		} `json:"informers"`
 	} `json:"servers"`
 }
 

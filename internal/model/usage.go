@@ -33,9 +33,9 @@ type ProcessUsage struct {
 	EventSeconds float64 `json:"eventSeconds"`
 
 	prices *prices
-	// fixedCPU, fixedBytes and fixedSent are those parts of one process that more processes
-	// do not make smaller.
-	fixedCPU, fixedBytes, fixedSent float64
+	// fixedCPU and fixedBytes are those parts of one process that more processes do not make
+	// smaller.
+	fixedCPU, fixedBytes float64
 }
 
 // each is the CPU of one process.
