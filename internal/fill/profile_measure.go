@@ -129,7 +129,7 @@ func (c *apiClient) storePlaced(ctx context.Context, object *placedObject) (Coun
 		return c.storePlaced(ctx, object.lesser())
 	case apierrors.IsInvalid(err) && object.definition != nil && object.definition.Kind != "":
 		c.noteRefused(object.definition.Name())
-		return Count{Skipped: 1}, nil
+		return Count{}, nil
 	case err != nil:
 		return Count{}, err
 	}
@@ -157,6 +157,11 @@ func (c *apiClient) postJSON(ctx context.Context, object *placedObject, dryRun s
 		body, err = request.Body(text).Do(ctx).Raw()
 		return err
 	})
+	// The client decodes no JSON, so what the server said is only in the body.
+	var said metav1.Status
+	if err != nil && json.Unmarshal(body, &said) == nil && said.Status == metav1.StatusFailure {
+		err = &apierrors.StatusError{ErrStatus: said}
+	}
 	return body, err
 }
 

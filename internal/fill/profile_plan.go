@@ -126,6 +126,9 @@ func (p *resourcePlan) bare(i int) (*placedObject, error) {
 	if p.namespaced && p.kind != KindServiceAccount {
 		object.SetNamespace(p.g.namespaceName(p.placement.of(i)))
 	}
+	if p.kind == KindEvent {
+		_ = unstructured.SetNestedField(content, object.GetNamespace(), "involvedObject", "namespace") // it has one
+	}
 	object.path = p.collection(object.GetNamespace())
 	if p.kind == KindCustomObject {
 		_, group, _ := strings.Cut(p.numbers.Resource, ".")

@@ -31,6 +31,8 @@ type fixture struct {
 	run              string
 	namespace, group string
 	resources        []resource
+	// made says that there may be something to remove.
+	made bool
 }
 
 // newFixture names what a run creates. A built-in resource and a custom one are verified:
@@ -101,7 +103,9 @@ func (f *fixture) definition() []byte {
 // every server serves both.
 func (f *fixture) create(ctx context.Context, servers []*server) error {
 	namespace := mustJSON(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": f.metadata(f.namespace)})
-	if err := servers[0].post(ctx, namespacesPath, namespace); err != nil {
+	err := servers[0].post(ctx, namespacesPath, namespace)
+	f.made = err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	if err != nil {
 		return fmt.Errorf("create namespace %s: %w", f.namespace, err)
 	}
 	if err := servers[0].post(ctx, definitionsPath, f.definition()); err != nil {
@@ -170,6 +174,8 @@ func (s *server) post(ctx context.Context, path string, body []byte) error {
 		case unknown && ctx.Err() == nil:
 		case err != nil:
 			return err
+		case got.status == http.StatusUnauthorized || got.status == http.StatusForbidden:
+			return fmt.Errorf("status %d: %s: give a kubeconfig of a user with the rights that docs/verify.md lists", got.status, statusText(got.body))
 		default:
 			return fmt.Errorf("status %d: %s", got.status, statusText(got.body))
 		}
