@@ -27,7 +27,7 @@ func TestToolsExplainMistakes(t *testing.T) {
 	s := harness.Start(t, harness.ShortTempDir(t))
 	dir := t.TempDir()
 	log, stranger := slowLog(t), strangerKubeconfig(t, s, dir)
-	files := map[string]string{"LOG": log, "OK": s.Kubeconfig(), "STRANGER": stranger, "DIR": dir}
+	files := map[string]string{"LOG": log, "OK": s.Kubeconfig(), "STRANGER": stranger, "DIR": dir, "PORT": fmt.Sprint(harness.FreePort(t))}
 	for name, text := range map[string]string{
 		"EMPTY": "", "TEXT": "not a kubeconfig\n", "NOBODY": kubeconfigOf("https://127.0.0.1:1"), "NOLOG": "half a li", "HALF": cut(t, log, false), "GZIP": cut(t, log, true),
 	} {
@@ -45,7 +45,7 @@ func TestToolsExplainMistakes(t *testing.T) {
 		mistake{"fill --pods=1 --kubeconfig=DIR/none", "give another --kubeconfig"}, mistake{"hollow --kubeconfig=EMPTY", "give another --kubeconfig"},
 		mistake{"fill --pods=1 --kubeconfig=NOBODY", "127.0.0.1:1"}, mistake{"verify --kubeconfig=NOBODY", "127.0.0.1:1"},
 		mistake{"replica --kubeconfig=TEXT", "give another --kubeconfig"},
-		mistake{"replica --kubeconfig=NOBODY --secure-port=0", "127.0.0.1:1"},
+		mistake{"replica --kubeconfig=NOBODY --secure-port=PORT", "127.0.0.1:1"},
 		mistake{"analyze NOLOG", "no audit events"}, mistake{"replay NOLOG --kubeconfig=OK", "--audit-log-path"},
 		mistake{"analyze DIR/none", "no such file"},
 		mistake{"fill --profile=TEXT --kubeconfig=OK", "analyze profile"},
@@ -53,7 +53,7 @@ func TestToolsExplainMistakes(t *testing.T) {
 		mistake{"replay LOG --kubeconfig=OK --duration=100ms --report=/dev/full", "no space left"},
 		mistake{"verify --kubeconfig=OK --duration=500ms --report=/dev/full", "no space left"},
 		mistake{"serve --data-dir=/dev/full/data", "/dev/full/data"},
-		mistake{"replica --kubeconfig=OK --secure-port=0 --data-dir=/dev/full/data", "/dev/full"},
+		mistake{"replica --kubeconfig=OK --secure-port=PORT --data-dir=/dev/full/data", "/dev/full"},
 	)
 	for _, m := range all {
 		t.Run(m.args, func(t *testing.T) {
