@@ -55,7 +55,7 @@ func newProfileSource(ctx context.Context, seed uint64, p *profile.Profile, api 
 			s.skipped = append(s.skipped, r.Resource)
 			continue
 		}
-		plan.n = max(0, plan.n-foreign)
+		plan.n = max(0, plan.n-max(0, foreign))
 		if plan.kind == KindCustomObject {
 			s.custom = append(s.custom, plan)
 		} else {
