@@ -111,7 +111,9 @@ func (c *apiClient) removeOne(ctx context.Context, kind Kind, obj listedObject) 
 // delete removes an object without a grace period, if its UID is still the one
 // that was listed.
 func (c *apiClient) delete(ctx context.Context, kind Kind, obj listedObject) error {
-	opts := metav1.DeleteOptions{}
+	// Some kinds would otherwise wait for a controller to orphan what they own.
+	background := metav1.DeletePropagationBackground
+	opts := metav1.DeleteOptions{PropagationPolicy: &background}
 	if obj.uid != "" {
 		opts.Preconditions = &metav1.Preconditions{UID: &obj.uid}
 	}

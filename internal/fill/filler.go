@@ -109,7 +109,7 @@ func (f *Filler) storeAll(ctx context.Context, to target, summary *Summary) erro
 	}
 	summary.Notes = from.notes()
 	counts := summary.Kinds
-	for _, kind := range Kinds() {
+	for _, kind := range ProfileKinds() {
 		total := from.count(kind)
 		if total == 0 {
 			continue

@@ -1,6 +1,9 @@
 package fill
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Kind names one of the resources that fill writes, in the plural form that
 // API paths use.
@@ -49,16 +52,23 @@ const (
 	Shares    = 500
 )
 
-// Kinds returns all kinds in the order in which they are written.
+// Kinds returns the kinds of a Shape in the order in which they are written.
 func Kinds() []Kind {
-	kinds := []Kind{
+	return []Kind{
 		KindNamespace, KindServiceAccount, KindNode, KindLease, KindConfigMap, KindSecret, KindDeployment, KindReplicaSet, KindPod,
-		KindService, KindEndpointSlice, KindEvent,
+		KindService, KindEndpointSlice, KindEvent, KindCRD, KindCustomObject,
 	}
+}
+
+// ProfileKinds returns all kinds, also those that only a profile has, in that order.
+func ProfileKinds() []Kind {
+	kinds := Kinds()
+	last := len(kinds) - len([]Kind{KindCRD, KindCustomObject})
 	for _, other := range otherKinds() {
-		kinds = append(kinds, other.kind)
+		kinds = slices.Insert(kinds, last, other.kind)
+		last++
 	}
-	return append(kinds, KindCRD, KindCustomObject)
+	return kinds
 }
 
 // deletionKinds returns the kinds in the order in which they are removed. It does

@@ -72,7 +72,7 @@ func (p *resourcePlan) measureOverhead(ctx context.Context) (overhead, error) {
 	}
 	var answered [3]int
 	for pieces := range answered {
-		object, err := p.bare(p.n + 1_000_000) // one that is not written
+		object, err := p.bare(p.sizeDeal.n + 1_000_000) // one that is not written
 		if err != nil {
 			return o, err
 		}
@@ -129,7 +129,7 @@ func (c *apiClient) storePlaced(ctx context.Context, object *placedObject) (Coun
 		return c.storePlaced(ctx, object.lesser())
 	case apierrors.IsInvalid(err) && object.definition != nil && object.definition.Kind != "":
 		c.noteRefused(object.definition.Name())
-		return Count{Skipped: 1}, nil
+		return Count{}, nil
 	case err != nil:
 		return Count{}, err
 	}
@@ -157,19 +157,17 @@ func (c *apiClient) postJSON(ctx context.Context, object *placedObject, dryRun s
 		body, err = request.Body(text).Do(ctx).Raw()
 		return err
 	})
+	// The client decodes no JSON, so what the server said is only in the body.
+	var said metav1.Status
+	if err != nil && json.Unmarshal(body, &said) == nil && said.Status == metav1.StatusFailure {
+		err = &apierrors.StatusError{ErrStatus: said}
+	}
 	return body, err
 }
 
-// others is what other users of the server have of a resource.
-type others struct {
-	objects, namespaces int
-	unserved            bool
-}
-
-// countOthers counts the objects that this seed did not make.
-func (c *apiClient) countOthers(ctx context.Context, p *resourcePlan) (others, error) {
-	var o others
-	namespaces := map[string]bool{}
+// countOthers counts the objects that this seed did not make. It returns -1 if the server does
+// not serve the resource.
+func (c *apiClient) countOthers(ctx context.Context, p *resourcePlan) (n int, err error) {
 	for token := ""; ; {
 		var page metav1.PartialObjectMetadataList
 		opts := metav1.ListOptions{LabelSelector: LabelSeed + "!=" + c.seed, Limit: listPage, Continue: token}
@@ -178,18 +176,14 @@ func (c *apiClient) countOthers(ctx context.Context, p *resourcePlan) (others, e
 			return c.rest.Get().AbsPath(p.collection("")).SetHeader("Accept", metadataOnly).VersionedParams(&opts, c.params).Do(ctx).Into(&page)
 		})
 		if apierrors.IsNotFound(err) {
-			return others{unserved: true}, nil
+			return -1, nil
 		}
 		if err != nil {
-			return o, fmt.Errorf("count %s: %w", p.numbers.Resource, err)
+			return 0, fmt.Errorf("count %s: %w", p.numbers.Resource, err)
 		}
-		for i := range page.Items {
-			namespaces[page.Items[i].Namespace] = true
-		}
-		o.objects += len(page.Items)
+		n += len(page.Items)
 		if token = page.Continue; token == "" {
-			o.namespaces = len(namespaces)
-			return o, nil
+			return n, nil
 		}
 	}
 }

@@ -20,13 +20,16 @@ type resourcePlan struct {
 	base, name string // the API path of group and version, and the plural
 	namespaced bool
 	numbers    *profile.Resource
-	n          int
+	total      int // of the profile, on which nothing but it depends
+	n          int // to write: less what others have
 	namespaces int
 	seed       uint64
 
 	g      *Generator
 	custom []*resourcePlan // of all definitions
-	api    *apiClient
+	// madeNamespaces is how many namespaces the run makes.
+	madeNamespaces int
+	api            *apiClient
 
 	sizes     sizes
 	sizeDeal  deal
@@ -41,15 +44,15 @@ type resourcePlan struct {
 
 // planOf plans a resource, or returns nil if fill has no objects of it.
 func planOf(r *profile.Resource, seed uint64) *resourcePlan {
-	p := &resourcePlan{numbers: r, n: round(r.Objects), namespaces: round(r.Namespaces), seed: seed}
-	p.sizes = newSizes(r, p.n)
+	p := &resourcePlan{numbers: r, total: round(r.Objects), n: round(r.Objects), namespaces: round(r.Namespaces), seed: seed}
+	p.sizes = newSizes(r, p.total)
 	name, group, _ := strings.Cut(r.Resource, ".")
 	p.name = name
 	if !profile.BuiltIn(r.Resource) {
 		p.kind, p.base, p.namespaced = KindCustomObject, "/apis/"+group+"/"+crdVersion, r.Namespaces > 0
 		return p
 	}
-	for _, kind := range Kinds() {
+	for _, kind := range ProfileKinds() {
 		if kind != KindCustomObject && ResourceName(kind) == r.Resource {
 			p.kind, p.base, p.namespaced = kind, kind.api(), kind.Namespaced()
 			return p
@@ -59,21 +62,22 @@ func planOf(r *profile.Resource, seed uint64) *resourcePlan {
 }
 
 // deal decides which object has which size, labels and namespace.
-func (p *resourcePlan) deal(namespaces int) {
+func (p *resourcePlan) deal() {
+	n := max(p.total, p.n)
 	draw := newStream(p.seed, drawProfile, 0)
 	for _, c := range []byte(p.numbers.Resource) {
 		draw.state = splitMix64(draw.state + uint64(c))
 	}
-	p.sizeDeal = newDeal(p.n, &draw)
-	p.placement = newSpread(p.numbers, p.n, min(p.namespaces, namespaces), &draw)
+	p.sizeDeal = newDeal(n, &draw)
+	p.placement = newSpread(p.numbers, n, p.namespaces, &draw)
 	for _, key := range p.numbers.Labels {
 		if key.Key != LabelSeed && !isSetByServers(key.Key) {
-			p.labels = append(p.labels, newKeyValues(key, p.n, &draw))
+			p.labels = append(p.labels, newKeyValues(key, n, &draw))
 		}
 	}
 	i := slices.IndexFunc(p.numbers.Fields, func(k profile.Key) bool { return k.Key == "spec.nodeName" })
 	if i >= 0 && p.kind == KindPod {
-		node := newKeyValues(p.numbers.Fields[i], p.n, &draw)
+		node := newKeyValues(p.numbers.Fields[i], n, &draw)
 		p.node = &node
 	}
 }
@@ -107,7 +111,7 @@ func (p *resourcePlan) object(ctx context.Context, i int) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if missing := p.sizes.of(p.sizeDeal.at(i), p.n) - float64(size); missing > 0 {
+	if missing := p.sizes.of(p.sizeDeal.at(i), p.sizeDeal.n) - float64(size); missing > 0 {
 		p.pad(object, p.overhead.pieces(round(missing)), i)
 	}
 	return object, nil
@@ -125,6 +129,9 @@ func (p *resourcePlan) bare(i int) (*placedObject, error) {
 	}
 	if p.namespaced && p.kind != KindServiceAccount {
 		object.SetNamespace(p.g.namespaceName(p.placement.of(i)))
+	}
+	if p.kind == KindEvent {
+		_ = unstructured.SetNestedField(content, object.GetNamespace(), "involvedObject", "namespace") // it has one
 	}
 	object.path = p.collection(object.GetNamespace())
 	if p.kind == KindCustomObject {
@@ -161,7 +168,7 @@ func (p *resourcePlan) content(i int) (map[string]any, error) {
 	}
 	index := i
 	if p.kind == KindServiceAccount {
-		index = i % p.g.shape.Namespaces
+		index = i % p.madeNamespaces
 	}
 	typed, err := p.g.Object(p.kind, index)
 	if err != nil {
@@ -181,7 +188,7 @@ func (p *resourcePlan) content(i int) (map[string]any, error) {
 	case KindEndpointSlice:
 		content["endpoints"] = []any{}
 	case KindServiceAccount:
-		if i >= p.g.shape.Namespaces { // the first ones are those without which no pod is admitted
+		if i >= p.madeNamespaces { // the first ones are those without which no pod is admitted
 			_ = unstructured.SetNestedField(content, fmt.Sprintf("fill-%07d", i), "metadata", "name") // metadata is an object
 		}
 	case KindPod:

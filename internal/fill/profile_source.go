@@ -51,12 +51,11 @@ func newProfileSource(ctx context.Context, seed uint64, p *profile.Profile, api 
 		switch {
 		case err != nil:
 			return nil, err
-		case foreign.unserved && plan.kind != KindCustomObject, foreign.objects > 0 && plan.kind == KindCustomObject:
+		case foreign < 0 && plan.kind != KindCustomObject, foreign > 0 && plan.kind == KindCustomObject:
 			s.skipped = append(s.skipped, r.Resource)
 			continue
 		}
-		plan.n = max(0, plan.n-foreign.objects)
-		plan.namespaces = max(1, plan.namespaces-foreign.namespaces)
+		plan.n = max(0, plan.n-max(0, foreign))
 		if plan.kind == KindCustomObject {
 			s.custom = append(s.custom, plan)
 		} else {
@@ -68,7 +67,7 @@ func newProfileSource(ctx context.Context, seed uint64, p *profile.Profile, api 
 	}
 	for _, plan := range s.all() {
 		plan.api = api
-		plan.deal(s.g.shape.Namespaces)
+		plan.deal()
 	}
 	return s, nil
 }
@@ -76,7 +75,7 @@ func newProfileSource(ctx context.Context, seed uint64, p *profile.Profile, api 
 // all returns the plans in the order in which they are written.
 func (s *profileSource) all() []*resourcePlan {
 	all := slices.Clone(s.custom)
-	for _, kind := range Kinds() {
+	for _, kind := range ProfileKinds() {
 		if plan := s.plans[kind]; plan != nil {
 			all = append(all, plan)
 		}
@@ -90,21 +89,28 @@ func (s *profileSource) finish(seed uint64) error {
 	namespaces := 0
 	for _, plan := range s.all() {
 		if plan.namespaced && plan.n > 0 {
-			namespaces = max(namespaces, min(plan.namespaces, plan.n))
+			namespaces = max(namespaces, min(plan.namespaces, plan.total))
 		}
 	}
-	s.need(KindNamespace, seed, namespaces)
+	s.need(KindNamespace, seed, namespaces) // their names are those of the first ones
 	s.need(KindServiceAccount, seed, s.plans[KindNamespace].n)
 	if len(s.custom) > 0 {
 		s.need(KindCRD, seed, len(s.custom))
 	}
-	total := 0
+	end := 0
 	for _, plan := range s.custom {
-		total += plan.n
-		s.customEnds = append(s.customEnds, total)
+		end += plan.n
+		s.customEnds = append(s.customEnds, end)
 	}
+	total := func(kind Kind) int {
+		if plan := s.plans[kind]; plan != nil {
+			return max(plan.total, plan.n)
+		}
+		return 0
+	}
+	// Names follow from the shape. So it must not depend on what others have, which changes.
 	shape := Shape{
-		Seed: seed, Namespaces: s.count(KindNamespace), Nodes: s.count(KindNode), Pods: s.count(KindPod), Ownerless: true,
+		Seed: seed, Namespaces: total(KindNamespace), Nodes: total(KindNode), Pods: total(KindPod), Ownerless: true,
 		PodSize: smallestPodSize, SecretSize: smallestDataSize, ConfigMapSize: smallestDataSize,
 	}
 	if pods := s.plans[KindPod]; pods != nil {
@@ -113,7 +119,7 @@ func (s *profileSource) finish(seed uint64) error {
 	var err error
 	s.g, err = NewGenerator(shape)
 	for _, plan := range s.all() {
-		plan.g, plan.custom = s.g, s.custom
+		plan.g, plan.custom, plan.madeNamespaces = s.g, s.custom, max(1, s.count(KindNamespace))
 	}
 	return err
 }

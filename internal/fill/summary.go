@@ -50,7 +50,7 @@ func (s Summary) String() string {
 		verb, left = "deleted", "left alone"
 	}
 	var parts []string
-	for _, kind := range Kinds() {
+	for _, kind := range ProfileKinds() {
 		if n := s.Kinds[kind].Done; n > 0 {
 			parts = append(parts, formatCount(n)+" "+kind.noun(n))
 		}

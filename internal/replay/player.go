@@ -30,6 +30,8 @@ type player struct {
 	options *Options
 	writer  *writer // nil unless writes are sent
 	states  []state
+	// written is closed when the last write so far of an object was answered, by path.
+	written map[string]<-chan struct{}
 	outcome *outcome
 	began   time.Time
 	// free has a token for each request that may be in flight, besides watches.
@@ -51,7 +53,8 @@ type collection struct {
 }
 
 // turn is the place of a request among those of its collection: a page needs the token of
-// the page before, and a watch the resource version of the LIST before.
+// the page before, and a watch the resource version of the LIST before. Writes of an object
+// have turns, too, so that none is of a version before another's.
 type turn struct {
 	collection *collection
 	before     <-chan struct{}
@@ -59,7 +62,7 @@ type turn struct {
 }
 
 func newPlayer(p *plan, s *server, o *Options) *player {
-	return &player{plan: p, server: s, options: o, states: make([]state, len(p.instances)), outcome: newOutcome(p), free: make(chan struct{}, o.MaxInFlight)}
+	return &player{plan: p, server: s, options: o, states: make([]state, len(p.instances)), written: map[string]<-chan struct{}{}, outcome: newOutcome(p), free: make(chan struct{}, o.MaxInFlight)}
 }
 
 // play sends all requests, each when its time has come, and waits for the answers. Watches
@@ -136,11 +139,19 @@ func sleepUntil(ctx context.Context, t time.Time) bool {
 	}
 }
 
-// turn returns the next turn of a request's collection. It is called for one request after
+// turn returns the next turn of a request's collection or object. It is called for one request after
 // the other.
 func (p *player) turn(r *request) turn {
 	t := &p.plan.targets[r.target]
-	if t.shape.Verb != "list" && t.shape.Verb != "watch" {
+	done := make(chan struct{})
+	end := sync.OnceFunc(func() { close(done) })
+	switch {
+	case t.object != nil && t.object.name != "":
+		path := t.object.path()
+		now := turn{before: p.written[path], end: end}
+		p.written[path] = done
+		return now
+	case t.shape.Verb != "list" && t.shape.Verb != "watch":
 		return turn{end: func() {}}
 	}
 	s := p.states[r.instance]
@@ -153,8 +164,7 @@ func (p *player) turn(r *request) turn {
 		c = &collection{}
 		s[t.collection] = c
 	}
-	done := make(chan struct{})
-	now := turn{collection: c, before: c.last, end: sync.OnceFunc(func() { close(done) })}
+	now := turn{collection: c, before: c.last, end: end}
 	c.last = done
 	return now
 }

@@ -35,7 +35,7 @@ func (r *Report) replay(ctx context.Context, paths []string, stdin io.Reader, se
 func (r *Report) playTo(ctx context.Context, s *server, p *plan, progress *display.Progress) error {
 	version, err := s.check(ctx)
 	if err != nil {
-		return err
+		return interrupt.Explain(ctx, err)
 	}
 	defer s.close()
 	play := newPlayer(p, s, &r.Options)

@@ -106,6 +106,9 @@ func (s *server) get(ctx context.Context, path string) (io.ReadCloser, error) {
 	}
 	if resp.StatusCode != http.StatusOK {
 		_ = resp.Body.Close() // the status is the error
+		if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+			return nil, fmt.Errorf("ask %s%s: status %s: give a kubeconfig whose user may read that", s.base, path, resp.Status)
+		}
 		return nil, fmt.Errorf("ask %s%s: status %s", s.base, path, resp.Status)
 	}
 	return resp.Body, nil

@@ -112,8 +112,8 @@ func (w *writer) makeNamespace(ctx context.Context, name string) error {
 	return err
 }
 
-// send sends a write of the log. An update of a pod, most of whose fields must not change,
-// becomes a patch.
+// send sends a write of the log. An update of a pod or of a new event, most of whose fields
+// must not change, becomes a patch.
 func (w *writer) send(ctx context.Context, verb string, o *object) result {
 	began, turn, size := time.Now(), int(w.turn.Add(1)), w.sizes[o.resource]
 	method, path, contentType, name := http.MethodPost, o.collection(), "", o.name
@@ -124,7 +124,7 @@ func (w *writer) send(ctx context.Context, verb string, o *object) result {
 		body = o.json(name, "", size, turn)
 	case verb == "delete":
 		method, path = http.MethodDelete, o.path()+"?gracePeriodSeconds=0"
-	case verb == "update" && o.resource != "pods":
+	case verb == "update" && o.resource != "pods" && o.resource != "events.events.k8s.io":
 		method, path, body = http.MethodPut, o.path(), o.json(name, w.version(o.path()), size, turn)
 	default:
 		method, path, contentType, body = http.MethodPatch, o.path(), "application/merge-patch+json", o.patch(size, turn)

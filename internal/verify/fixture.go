@@ -31,8 +31,8 @@ type fixture struct {
 	run              string
 	namespace, group string
 	resources        []resource
-	// created says that the namespace may be there.
-	created bool
+	// made says that there may be something to remove.
+	made bool
 }
 
 // newFixture names what a run creates. A built-in resource and a custom one are verified:
@@ -108,7 +108,7 @@ func (f *fixture) create(ctx context.Context, servers []*server) error {
 	namespace := mustJSON(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": f.metadata(f.namespace)})
 	err := servers[0].post(ctx, namespacesPath, namespace)
 	refused := (*refusal)(nil)
-	if f.created = !errors.As(err, &refused); err != nil {
+	if f.made = !errors.As(err, &refused); err != nil {
 		return fmt.Errorf("create namespace %s: %w", f.namespace, err)
 	}
 	if err := servers[0].post(ctx, definitionsPath, f.definition()); err != nil {
@@ -185,6 +185,8 @@ func (s *server) post(ctx context.Context, path string, body []byte) error {
 		case unknown && ctx.Err() == nil:
 		case err != nil:
 			return err
+		case got.status == http.StatusUnauthorized || got.status == http.StatusForbidden:
+			return fmt.Errorf("%w: give a kubeconfig of a user with the rights that docs/verify.md lists", got.refusal())
 		default:
 			return got.refusal()
 		}
@@ -195,9 +197,6 @@ func jsonHeader() http.Header { return http.Header{"Content-Type": {"application
 
 // remove deletes what create made, and the objects.
 func (f *fixture) remove(ctx context.Context, s *server) error {
-	if !f.created {
-		return nil
-	}
 	var errs []error
 	// Where no controller empties namespaces, objects go at least.
 	_, _ = s.call(ctx, http.MethodDelete, f.resources[0].collection, nil, nil, nil)

@@ -35,9 +35,7 @@ func Remove(ctx context.Context, config *rest.Config) (int, error) {
 	runs = slices.Compact(runs)
 	var errs []error
 	for _, run := range runs {
-		left := newFixture(run)
-		left.created = true
-		errs = append(errs, left.remove(ctx, s))
+		errs = append(errs, newFixture(run).remove(ctx, s))
 	}
 	return len(runs), errors.Join(errs...)
 }

@@ -59,6 +59,9 @@ const interruptGrace = 5 * time.Second
 func (r *run) inFixture(ctx context.Context) (report *Report, err error) {
 	defer func() {
 		r.line.End()
+		if !r.fixture.made {
+			return
+		}
 		limit := fixtureTimeout
 		if ctx.Err() != nil {
 			limit = interruptGrace

@@ -17,25 +17,28 @@ func wantedProfile() *profile.Profile {
 		return &profile.Sizes{P50: p50, P90: p90, P99: p99, Max: most}
 	}
 	p := &profile.Profile{Resources: []profile.Resource{
-		{Resource: "pods", Objects: 600, Bytes: 8000, Sizes: sizes(7000, 12_000, 20_000, 60_000), Namespaces: 20, LargestNamespace: 150,
-			Labels: []profile.Key{{Key: "app.kubernetes.io/name", Objects: 600, Values: 40}, {Key: "controller-uid", Objects: 90, Values: 90}},
-			Fields: []profile.Key{{Key: "spec.nodeName", Objects: 580, Values: 25}}},
+		{Resource: "pods", Objects: 300, Bytes: 8000, Sizes: sizes(7000, 12_000, 20_000, 60_000), Namespaces: 20, LargestNamespace: 75,
+			Labels: []profile.Key{{Key: "app.kubernetes.io/name", Objects: 300, Values: 40}, {Key: "controller-uid", Objects: 90, Values: 90}},
+			Fields: []profile.Key{{Key: "spec.nodeName", Objects: 280, Values: 25}}},
 		{Resource: "nodes", Objects: 30, Bytes: 12_000, Sizes: sizes(12_000, 12_500, 13_000, 13_000), Labels: []profile.Key{{Key: "topology.kubernetes.io/zone", Objects: 30, Values: 3}}},
-		{Resource: "configmaps", Objects: 300, Bytes: 6000, Sizes: sizes(2500, 9000, 90_000, 200_000), Namespaces: 30, LargestNamespace: 40},
-		{Resource: "deployments.apps", Objects: 200, Bytes: 6500, Sizes: sizes(6000, 9000, 12_000, 14_000), Namespaces: 25, LargestNamespace: 20},
-		{Resource: "replicasets.apps", Objects: 200, Bytes: 5500, Sizes: sizes(5000, 8000, 11_000, 12_000), Namespaces: 25, LargestNamespace: 20},
-		{Resource: "services", Objects: 200, Bytes: 2200, Sizes: sizes(2000, 3000, 5000, 8000), Namespaces: 25, LargestNamespace: 20},
-		{Resource: "endpointslices.discovery.k8s.io", Objects: 200, Bytes: 3000, Sizes: sizes(2500, 5000, 9000, 12_000), Namespaces: 25, LargestNamespace: 20},
-		{Resource: "events", Objects: 400, Bytes: 1500, Sizes: sizes(1450, 1700, 2000, 3000), Namespaces: 20, LargestNamespace: 60},
+		{Resource: "configmaps", Objects: 200, Bytes: 6000, Sizes: sizes(2500, 9000, 90_000, 200_000), Namespaces: 30, LargestNamespace: 40},
+		{Resource: "deployments.apps", Objects: 170, Bytes: 6500, Sizes: sizes(6000, 9000, 12_000, 14_000), Namespaces: 25, LargestNamespace: 20},
+		{Resource: "replicasets.apps", Objects: 170, Bytes: 5500, Sizes: sizes(5000, 8000, 11_000, 12_000), Namespaces: 25, LargestNamespace: 20},
+		{Resource: "services", Objects: 170, Bytes: 2200, Sizes: sizes(2000, 3000, 5000, 8000), Namespaces: 25, LargestNamespace: 20},
+		{Resource: "endpointslices.discovery.k8s.io", Objects: 170, Bytes: 3000, Sizes: sizes(2500, 5000, 9000, 12_000), Namespaces: 25, LargestNamespace: 20},
+		{Resource: "events", Objects: 200, Bytes: 1500, Sizes: sizes(1450, 1700, 2000, 3000), Namespaces: 20, LargestNamespace: 60},
 		{Resource: "namespaces", Objects: 40, Bytes: 1200, Sizes: sizes(1200, 1300, 1500, 1500)},
 		{Resource: "customresourcedefinitions.apiextensions.k8s.io", Objects: 6, Bytes: 20_000, Sizes: sizes(15_000, 40_000, 60_000, 60_000)},
-		{Resource: "certificates.cert-manager.example", Objects: 300, Bytes: 4000, Sizes: sizes(3500, 6000, 9000, 15_000), Namespaces: 20, LargestNamespace: 60,
-			Labels: []profile.Key{{Key: "team", Objects: 200, Values: 7}}},
+		{Resource: "certificates.cert-manager.example", Objects: 200, Bytes: 4000, Sizes: sizes(3500, 6000, 9000, 15_000), Namespaces: 20, LargestNamespace: 60,
+			Labels: []profile.Key{{Key: "team", Objects: 150, Values: 7}}},
 		{Resource: "clusterissuers.cert-manager.example", Objects: 5, Bytes: 2000, Sizes: sizes(2000, 2100, 2100, 2100)},
 	}}
-	for _, kind := range fill.Kinds() {
+	// As many as a server has, and some.
+	others := map[string]float64{"clusterroles.rbac.authorization.k8s.io": 85, "clusterrolebindings.rbac.authorization.k8s.io": 65, "serviceaccounts": 50}
+	for _, kind := range fill.ProfileKinds() {
 		if name := fill.ResourceName(kind); kind != fill.KindCustomObject && name != "secrets" && p.Find(name) == nil {
-			p.Resources = append(p.Resources, profile.Resource{Resource: name, Objects: 150, Bytes: 2500, Sizes: sizes(2500, 2600, 2700, 2800), Namespaces: 10, LargestNamespace: 20})
+			others[name] = max(others[name], 14)
+			p.Resources = append(p.Resources, profile.Resource{Resource: name, Objects: others[name], Bytes: 2500, Sizes: sizes(2500, 2600, 2700, 2800), Namespaces: 10, LargestNamespace: 20})
 		}
 	}
 	return p
@@ -97,7 +100,8 @@ func compareResources(t *testing.T, got, want *profile.Resource) {
 			t.Errorf("%s: %s is %.0f, want %.0f", want.Resource, what, got, wanted)
 		}
 	}
-	near("count", got.Objects, want.Objects, 0)
+	// Servers write events of their own meanwhile.
+	near("count", got.Objects, want.Objects, .05)
 	if want.Objects < few {
 		return
 	}
@@ -106,7 +110,7 @@ func compareResources(t *testing.T, got, want *profile.Resource) {
 	near("90th percentile", got.Sizes.P90, want.Sizes.P90, .05)
 	near("99th percentile", got.Sizes.P99, want.Sizes.P99, .05)
 	near("largest", got.Sizes.Max, want.Sizes.Max, .05)
-	near("namespaces", got.Namespaces, want.Namespaces, 0)
+	near("namespaces", got.Namespaces, want.Namespaces, .06)
 	near("largest namespace", got.LargestNamespace, want.LargestNamespace, .02)
 	for kind, keys := range map[string][2][]profile.Key{"label": {got.Labels, want.Labels}, "field": {got.Fields, want.Fields}} {
 		for _, k := range keys[1] {
@@ -115,7 +119,7 @@ func compareResources(t *testing.T, got, want *profile.Resource) {
 				if other.Key == k.Key {
 					found = true
 					near(kind+" "+k.Key, other.Objects, k.Objects, 0)
-					near("values of "+k.Key, other.Values, k.Values, 0)
+					near("values of "+k.Key, other.Values, k.Values, .06) // which are estimates
 				}
 			}
 			if !found {

@@ -26,7 +26,7 @@ type tool struct {
 	// half is a path whose list has objects when the command is half way.
 	half string
 	// cleanup removes what a run has left. A tidy command leaves nothing when it is
-	// interrupted. Without a cleanup, the next run removes what a killed one has left.
+	// interrupted.
 	cleanup []string
 	tidy    bool
 	// left are the lists that have to be empty in the end.
@@ -38,16 +38,16 @@ type tool struct {
 func tools(log string) map[string]tool {
 	const label = "?limit=500&labelSelector="
 	fillLists := []string{
-		"/api/v1/pods" + label + "millrace.io/fill", "/api/v1/nodes" + label + "millrace.io/fill", "/api/v1/namespaces" + label + "millrace.io/fill",
-		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions" + label + "millrace.io/fill",
+		"/api/v1/pods" + label + "millrace.io/fill%3D1", "/api/v1/nodes" + label + "millrace.io/fill%3D1", "/api/v1/namespaces" + label + "millrace.io/fill%3D1",
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions" + label + "millrace.io/fill%3D2",
 	}
 	return map[string]tool{
 		"fill": {
-			args: strings.Fields("fill --pods=200000 --nodes=20"), half: fillLists[0], cleanup: []string{"fill", "--delete"},
-			left: fillLists, says: "millrace: interrupted; repeat the command to go on where it stopped",
+			args: strings.Fields("fill --pods=200000 --nodes=20 --namespaces=3"), half: fillLists[0], cleanup: []string{"fill", "--delete"},
+			left: fillLists[:3], says: "millrace: interrupted; repeat the command to go on where it stopped",
 		},
 		"fill definitions": {
-			args: strings.Fields("fill --seed=2 --crds=10 --objects=200000"), half: fillLists[3], cleanup: []string{"fill", "--seed=2", "--delete"}, left: fillLists[3:],
+			args: strings.Fields("fill --seed=2 --crds=10 --objects=200000 --namespaces=3"), half: fillLists[3], cleanup: []string{"fill", "--seed=2", "--delete"}, left: fillLists[3:],
 		},
 		"hollow": {
 			args: strings.Fields("hollow --nodes=3 --pods=2 --start=storm"), half: "/api/v1/nodes" + label + "millrace.io/hollow", cleanup: []string{"hollow", "--delete"},
@@ -60,7 +60,8 @@ func tools(log string) map[string]tool {
 		},
 		"replay": {args: []string{"replay", log}, says: "millrace: interrupted"},
 		"bench watch": {
-			args: strings.Fields("bench watch --workloads=names-1000 --scale=0.02 --duration=10m"), half: "/api/v1/configmaps" + label + "bench.millrace.io/watch",
+			args: strings.Fields("bench watch --workloads=names-1000 --scale=0.02 --duration=10m"), tidy: true,
+			cleanup: strings.Fields("bench watch --workloads=names-1000 --scale=0.02 --duration=100ms --warmup=0s --settle=0s"), half: "/api/v1/configmaps" + label + "bench.millrace.io/watch",
 			left: []string{"/api/v1/configmaps" + label + "bench.millrace.io/watch"},
 		},
 	}
@@ -90,14 +91,19 @@ func TestKilledTools(t *testing.T) {
 // endHalfWay runs the command twice.
 func (c *tool) endHalfWay(t *testing.T, s *harness.Server) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
+		if c.half == "" { // the watch of the run before has to end
+			eventually(t, func(ctx context.Context) error {
+				if inFlight(ctx, s) == nil {
+					return errors.New("a watch")
+				}
+				return nil
+			})
+		}
 		p := harness.Command(t, append(c.args, "--kubeconfig="+s.Kubeconfig())...)
 		eventually(t, func(ctx context.Context) error { return c.isHalfWay(ctx, s, p) })
 		p.Signal(signal)
 		if err := p.Wait(endTimeout); signal == syscall.SIGINT && c.says != "" && (err == nil || lastLine(p.Output()) != c.says) {
 			t.Errorf("interrupted: %v, and it says %q, want %q", err, lastLine(p.Output()), c.says)
-		}
-		if signal == syscall.SIGKILL && c.cleanup == nil {
-			continue
 		}
 		if c.cleanup != nil && (signal == syscall.SIGKILL || !c.tidy) {
 			if out, code := harness.Run(t, append(c.cleanup, "--kubeconfig="+s.Kubeconfig())...); code != 0 {
@@ -132,10 +138,12 @@ func (c *tool) isHalfWay(ctx context.Context, s *harness.Server, p *harness.Proc
 // inFlight returns an error unless the server has a watch of the log's program.
 func inFlight(ctx context.Context, s *harness.Server) error {
 	_, body, err := fetch(ctx, s, s.HTTPClient(), "/metrics", "")
-	if err == nil && !strings.Contains(body, `apiserver_longrunning_requests{component="apiserver",group="",resource="limitranges"`) {
-		err = errors.New("no watch")
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, `apiserver_longrunning_requests{component="apiserver",group="",resource="podtemplates"`) && !strings.HasSuffix(line, " 0\n") {
+			return nil
+		}
 	}
-	return err
+	return errors.Join(errors.New("no watch"), err)
 }
 
 func list(ctx context.Context, s *harness.Server, path string) (int, error) {
@@ -168,7 +176,7 @@ func slowLog(t *testing.T) string {
 	t.Helper()
 	now := time.Now().UTC().Truncate(time.Second)
 	event := func(stage string, at time.Time) string {
-		return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"w","stage":%q,"requestURI":"/api/v1/limitranges?watch=true","verb":"watch","user":{"username":"u"},"userAgent":"agent","sourceIPs":["10.0.0.1"],"objectRef":{"resource":"limitranges","apiVersion":"v1"},"responseStatus":{"code":200},"requestReceivedTimestamp":%q,"stageTimestamp":%q}`,
+		return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"w","stage":%q,"requestURI":"/api/v1/podtemplates?watch=true","verb":"watch","user":{"username":"u"},"userAgent":"agent","sourceIPs":["10.0.0.1"],"objectRef":{"resource":"podtemplates","apiVersion":"v1"},"responseStatus":{"code":200},"requestReceivedTimestamp":%q,"stageTimestamp":%q}`,
 			stage, now.Format(time.RFC3339Nano), at.Format(time.RFC3339Nano)) + "\n"
 	}
 	file := filepath.Join(t.TempDir(), "audit.log")
