@@ -71,6 +71,8 @@ type apiSource struct {
 	version func(context.Context) (string, error)
 	// checkpoints is nil if nothing is kept on disk.
 	checkpoints *checkpoints
+	// sibling is nil if objects are loaded from the API server alone.
+	sibling *sibling
 	// fail is called with an error that leaves the caches without a meaning.
 	fail func(error)
 
@@ -179,7 +181,7 @@ func (s *apiSource) follow(stored schema.GroupResource, served followedVersion) 
 	made := apifeed.New(apifeed.Config{
 		Client: s.client, URL: s.host + path, Protobuf: served.protobuf, Prefix: resources[0].Prefix(),
 		Verbatim: served.verbatim, Namespaced: served.namespaced,
-		Sink: opened.Cache, Checkpoint: checkpoint, Version: s.version, Logger: s.logger,
+		Sink: opened.Cache, Checkpoint: checkpoint, Sibling: s.sibling.at(path), Version: s.version, Logger: s.logger,
 	})
 	if opened.kept = kept; served.optional {
 		opened.tried = made.Tried()

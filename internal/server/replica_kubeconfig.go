@@ -12,12 +12,17 @@ import (
 
 // upstreamConfig is how the replica itself reaches the upstream.
 func (o *ReplicaOptions) upstreamConfig() (*rest.Config, error) {
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context}).ClientConfig()
+	config, err := readKubeconfig(o.Kubeconfig, o.Context)
 	if err != nil {
 		return nil, fmt.Errorf("read --kubeconfig: %w", err)
 	}
 	return config, nil
+}
+
+// readKubeconfig reads the configuration of a client by a context; "" is the current one.
+func readKubeconfig(file, context string) (*rest.Config, error) {
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: file}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
 }
 
 // loadKubeconfig reads the kubeconfig and leaves the chosen context alone in it.
