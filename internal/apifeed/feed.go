@@ -82,6 +82,9 @@ type Feed struct {
 	// heardAt is when the watch last told something: that it has begun, an event or a
 	// bookmark.
 	heardAt atomic.Pointer[time.Time]
+	// depth is how many replicas events have come through at this side of the watch, 0 before
+	// the first one.
+	depth atomic.Int64
 	// surroundings is nil before learn.
 	surroundings atomic.Pointer[Surroundings]
 	// requests are those for progress. applying is held while the sink gets an event or a
@@ -264,6 +267,10 @@ func (f *Feed) HeardAt() time.Time {
 	}
 	return time.Time{}
 }
+
+// Depth is how many replicas an event has come through when the sink has it, the caller's
+// included. It is 0 before the first watch.
+func (f *Feed) Depth() int { return int(f.depth.Load()) }
 
 func (f *Feed) setHeard() {
 	now := time.Now()

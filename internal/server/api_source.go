@@ -134,6 +134,14 @@ func (f *resourceFeed) BrokenSince() time.Time {
 	return time.Time{}
 }
 
+// HeardAt is apifeed.Feed.HeardAt.
+func (f *resourceFeed) HeardAt() time.Time {
+	if started := f.Load(); started != nil {
+		return started.HeardAt()
+	}
+	return time.Time{}
+}
+
 // open returns the backend of a feed, which it makes on first use.
 func (s *apiSource) open(key feedKey) *storage.Backend {
 	s.mu.Lock()
@@ -251,6 +259,17 @@ func (s *apiSource) started() []*backend {
 		}
 	}
 	return started
+}
+
+// depth is how many replicas events come through, this one included.
+func (s *apiSource) depth() int {
+	depth := 1
+	for _, b := range s.started() {
+		if follows, ok := b.feed.(*resourceFeed); ok {
+			depth = max(depth, follows.Load().Depth())
+		}
+	}
+	return depth
 }
 
 // healthy returns an error if no feed follows the API server. A single one may fail for want
