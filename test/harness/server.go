@@ -63,6 +63,15 @@ func (s *Server) Restart() *Server {
 	return restarted
 }
 
+// RestartWith starts a `millrace serve` that has ended once more, with further arguments, and
+// waits until it is ready.
+func (s *Server) RestartWith(args ...string) *Server {
+	s.tb.Helper()
+	restarted := launchOn(s.tb, s.port, s.DataDir, slices.Concat(s.args, args))
+	restarted.WaitReady()
+	return restarted
+}
+
 // Successor starts another server on the port of a running one, and waits until it is
 // ready. It has the same authority, and further arguments. Both share the port
 // (--permit-port-sharing), so a new connection goes to either.
