@@ -169,7 +169,9 @@ func (c countingTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 // startInformers starts informers of config maps, and waits until they have all.
 func startInformers(t *testing.T, s *harness.Server, url string, n int, calls *informerCalls) (stores []cache.Store) {
 	t.Helper()
-	return startInformersOf(t, s, url, n, calls, func(f informers.SharedInformerFactory) cache.SharedIndexInformer { return f.Core().V1().ConfigMaps().Informer() })
+	return startInformersOf(t, s, url, n, calls, func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
+		return f.Core().V1().ConfigMaps().Informer()
+	})
 }
 
 // startInformersOf starts informers of a resource that a factory makes.
