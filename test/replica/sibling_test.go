@@ -41,16 +41,15 @@ func TestStartsFromAnotherReplica(t *testing.T) {
 	}
 }
 
-// TestStartsWithoutAnotherReplica starts replicas that are to load the objects of one that is
-// of another cluster, or away: they load those of the upstream, and say why once.
+// TestStartsWithoutAnotherReplica starts replicas that are to load the objects of a server
+// of another cluster, or of one that is away: they load those of the upstream, and say why once.
 func TestStartsWithoutAnotherReplica(t *testing.T) {
 	t.Parallel()
 	upstream, foreign := startUpstream(t), startUpstream(t)
 	createMaps(t, clientset(t, upstream.Config()), "own", 3)
 	createMaps(t, clientset(t, foreign.Config()), "foreign", 2)
-	other := harness.StartReplica(t, foreign, "--follow=configmaps")
 	for _, reason := range []string{"it is of cluster", "connection refused"} {
-		replica := harness.StartReplica(t, upstream, "--follow=configmaps,pods", "--start-from="+other.Kubeconfig())
+		replica := harness.StartReplica(t, upstream, "--follow=configmaps,pods", "--start-from="+foreign.Kubeconfig())
 		list := must(clientset(t, replica.Config()).CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}))(t)
 		if len(list.Items) != 3 {
 			t.Errorf("the replica has %d objects", len(list.Items))
@@ -58,6 +57,6 @@ func TestStartsWithoutAnotherReplica(t *testing.T) {
 		if said := replica.Output(); strings.Count(said, "--start-from") != 1 || !strings.Contains(said, reason) {
 			t.Errorf("the replica has said\n%s", said)
 		}
-		other.Kill()
+		foreign.Kill()
 	}
 }
