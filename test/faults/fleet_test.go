@@ -71,6 +71,9 @@ const (
 	retryAfter = 300 * time.Millisecond
 )
 
+// wave is how many programs begin at once.
+const wave = 100
+
 // startFleet has so many programs read at some nodes, in turn, and waits until each informer
 // has all objects. Half of the programs read JSON, and half protobuf.
 func (c *cluster) startFleet(t *testing.T, nodes []*node, programs int) *fleet {
@@ -97,17 +100,23 @@ func (c *cluster) startFleet(t *testing.T, nodes []*node, programs int) *fleet {
 		}
 		f.programs = append(f.programs, p)
 	}
-	for n := range f.informers {
-		n.begin()
-	}
-	err := harness.Until(readyTimeout, func() error {
-		if got, want := f.synced.Load(), int64(programs*len(f.resources)); got < want {
-			return fmt.Errorf("%d of %d informers have all objects", got, want)
+	begun := int64(0)
+	for together := range slices.Chunk(f.programs, wave) {
+		for _, p := range together {
+			for _, n := range p.informers {
+				n.begin()
+			}
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+		begun += int64(len(together) * len(f.resources))
+		err := harness.Until(readyTimeout, func() error {
+			if got := f.synced.Load(); got < begun {
+				return fmt.Errorf("%d of %d informers have all objects", got, begun)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	return f
 }
