@@ -247,6 +247,9 @@ func (r *treeRun) end(row *treeRow) {
 	row.watches, row.root = r.fleet.counts().since(row.before), r.log.since(r.t, row.position)
 	r.rows = append(r.rows, *row)
 	if r.forgets && row.step == "kill "+r.servers[0].name {
+		if most := 2 * len(r.atDepth(1)) * len(r.fleet.resources); row.root.lists > most {
+			r.t.Errorf("%s: replicas have listed %d times at the root, and were to do so at most %d times", row.step, row.root.lists, most)
+		}
 		return
 	}
 	if row.root.lists+row.root.passedOn > 0 || row.watches.expired > 0 {
