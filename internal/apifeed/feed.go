@@ -45,6 +45,9 @@ type Config struct {
 	// Checkpoint finds what was kept of the resource. The first load takes it if it can be
 	// used. It returns nil if nothing was kept. Nil means that nothing ever is.
 	Checkpoint func() (store.Checkpoint, error)
+	// Sibling is another replica in front of the same server. The first load takes its objects
+	// if they are of the server's history. Nil means that there is none.
+	Sibling *Sibling
 	// Version asks the server for its version. Another version may send the same object
 	// otherwise. Nil means that the version never changes.
 	Version func(context.Context) (string, error)
@@ -63,7 +66,7 @@ type Config struct {
 //	  ▲  │
 //	  └──┘ error, back off
 //
-// A checkpoint may take the place of the first load. When a watch has ended before its
+// A checkpoint or a sibling's objects may take the place of the first load. When a watch has ended before its
 // time, the feed first confirms that the server has the history that the sink has, and
 // ends if it has another one.
 type Feed struct {
@@ -79,6 +82,9 @@ type Feed struct {
 	// heardAt is when the watch last told something: that it has begun, an event or a
 	// bookmark.
 	heardAt atomic.Pointer[time.Time]
+	// depth is how many replicas events have come through at this side of the watch, 0 before
+	// the first one.
+	depth atomic.Int64
 	// surroundings is nil before learn.
 	surroundings atomic.Pointer[Surroundings]
 	// requests are those for progress. applying is held while the sink gets an event or a
@@ -97,6 +103,8 @@ type Feed struct {
 	listsOnly bool
 	// checkpointTried says that the checkpoint was loaded or cannot be used.
 	checkpointTried bool
+	// siblingTried says the same of the sibling's objects.
+	siblingTried bool
 	// witness is the newest object that the sink has, nil if it is not known.
 	witness *mvccpb.KeyValue
 	// version is the server's version when the last load or watch began, "" before.
@@ -200,6 +208,15 @@ func (f *Feed) follow(ctx context.Context, loaded func()) error {
 			f.cfg.Logger.Warn("Checkpoint is not used, and objects are loaded from the API server", "url", f.cfg.URL, "reason", err)
 		}
 	}
+	if !f.loaded && f.cfg.Sibling != nil && !f.siblingTried {
+		err := f.loadSibling(ctx)
+		if err != nil && !errors.Is(err, store.ErrUnusable) {
+			return err
+		}
+		if f.siblingTried = true; err != nil {
+			f.cfg.Logger.Warn("Objects are loaded from the API server, and not from the replica that --start-from names", "url", f.cfg.URL, "reason", err)
+		}
+	}
 	if !f.loaded && f.listsOnly {
 		if err := f.loadPages(ctx); err != nil {
 			return err
@@ -250,6 +267,10 @@ func (f *Feed) HeardAt() time.Time {
 	}
 	return time.Time{}
 }
+
+// Depth is how many replicas an event has come through when the sink has it, the caller's
+// included. It is 0 before the first watch.
+func (f *Feed) Depth() int { return int(f.depth.Load()) }
 
 func (f *Feed) setHeard() {
 	now := time.Now()

@@ -119,6 +119,9 @@ func (s *script) take(req *http.Request) *step {
 	if next.path != "" && next.path != req.URL.Path {
 		s.t.Errorf("request for %s, want %s", req.URL.Path, next.path)
 	}
+	if req.Header.Get("X-Millrace-Compress-Watch") != "1" || req.Header.Get("Accept-Encoding") != "gzip" {
+		s.t.Errorf("request %s does not ask for compression: %v", req.URL, req.Header)
+	}
 	for _, word := range next.query {
 		if !strings.Contains(req.URL.RawQuery, word) {
 			s.t.Errorf("request %s, want one with %s", req.URL.RawQuery, word)

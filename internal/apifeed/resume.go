@@ -159,6 +159,17 @@ func (f *Feed) observeDeletion(key []byte) {
 	}
 }
 
+// confirmKept checks that objects which did not come from the server are of its history, before
+// they are used. The error wraps store.ErrUnusable if they are not, or if the server no longer
+// knows; after others it may be asked again.
+func (f *Feed) confirmKept(ctx context.Context, revision int64, witness *mvccpb.KeyValue) error {
+	err := f.confirmHistory(ctx, revision, witness)
+	if errors.Is(err, store.ErrWentBack) || errors.Is(err, errExpired) {
+		return fmt.Errorf("%w: %w", store.ErrUnusable, err)
+	}
+	return err
+}
+
 // resume loads the checkpoint of the resource, if there is one. The error wraps
 // store.ErrUnusable if it cannot be used; after others it may be tried again.
 func (f *Feed) resume(ctx context.Context) error {
@@ -174,11 +185,7 @@ func (f *Feed) resume(ctx context.Context) error {
 	if kept.Witness() == nil {
 		return nil // without objects a load costs as little
 	}
-	err = f.confirmHistory(ctx, kept.Revision(), kept.Witness())
-	if errors.Is(err, store.ErrWentBack) || errors.Is(err, errExpired) {
-		return fmt.Errorf("%w: %w", store.ErrUnusable, err)
-	}
-	if err != nil {
+	if err := f.confirmKept(ctx, kept.Revision(), kept.Witness()); err != nil {
 		return err
 	}
 	loader := f.cfg.Sink.BeginLoad()

@@ -64,7 +64,20 @@ func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
 		initial.loader, f.witness = f.cfg.Sink.BeginLoad(), nil
 	}
 	f.setHeard()
+	f.setDepth(resp.Header)
 	return f.readFrames(ctx, resp, initial, func() { f.setHeard(); silence.Reset(maxSilence) })
+}
+
+// depthHeader is the header in which a replica says at which depth of a tree it is.
+const depthHeader = "X-Millrace-Depth"
+
+// maxDepth bounds what a server may say.
+const maxDepth = 1000
+
+// setDepth notes at which depth this side of a watch is. An API server itself says nothing.
+func (f *Feed) setDepth(answer http.Header) {
+	depth, _ := strconv.Atoi(answer.Get(depthHeader))
+	f.depth.Store(int64(min(max(depth, 0), maxDepth) + 1))
 }
 
 func (f *Feed) watchParameters(initial bool) url.Values {

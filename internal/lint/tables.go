@@ -126,7 +126,7 @@ func bannedPaths() []string {
 // nouns that have no verb, and gerunds that are the field's term for a thing.
 func nounsLikeParticiples() []string {
 	return []string{
-		"bed", "feed", "king", "ring", "seed", "string", "testbed", "thing",
+		"bed", "feed", "king", "ring", "seed", "sibling", "string", "testbed", "thing",
 		"encoding", "finding", "framing", "heading", "mapping", "packing", "setting",
 	}
 }

@@ -24,6 +24,10 @@ const (
 	bookmarkRevisionHeader    = "X-Millrace-Bookmark-At-Revision"
 )
 
+// depthHeader says in the answer to a WATCH with bookmarks at an interval how many replicas its
+// events come through.
+const depthHeader = "X-Millrace-Depth"
+
 // minBookmarkInterval is the shortest interval. Shorter ones are raised to it.
 const minBookmarkInterval = 100 * time.Millisecond
 
@@ -75,10 +79,13 @@ func (r *bookmarkRequest) check(allowed bool) error {
 	return nil
 }
 
-// setHeaders says what the client will get.
-func (r *bookmarkRequest) setHeaders(header http.Header) {
+// setHeaders says what the client will get. depth may be nil.
+func (r *bookmarkRequest) setHeaders(header http.Header, depth func() int) {
 	if r.interval > 0 {
 		header.Set(bookmarkIntervalHeader, r.interval.String())
+	}
+	if r.interval > 0 && depth != nil {
+		header.Set(depthHeader, strconv.Itoa(depth()))
 	}
 	if r.revision > 0 {
 		header.Set(bookmarkRevisionHeader, strconv.FormatInt(r.revision, 10))

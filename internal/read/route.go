@@ -114,6 +114,9 @@ type SharedConfig struct {
 	MinTimeout time.Duration
 	// Skew is set at a replica.
 	Skew *Skew
+	// Depth returns how many replicas the events of a watch come through, this one included.
+	// Nil means none.
+	Depth func() int
 }
 
 // Custom is the part of a RouteConfig that only custom resources have.

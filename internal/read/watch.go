@@ -245,7 +245,7 @@ func (s *watchSession) sendHeaders() {
 	header := s.w.Header()
 	header.Set("Content-Type", q.form.MediaType())
 	header.Set("Transfer-Encoding", "chunked")
-	q.bookmarks.setHeaders(header)
+	q.bookmarks.setHeaders(header, q.route.cfg.Shared.Depth)
 	if q.encoding != encode.Identity {
 		header.Set("Content-Encoding", string(q.encoding))
 		header.Add("Vary", "Accept-Encoding")

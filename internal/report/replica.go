@@ -16,6 +16,8 @@ type ReplicaReport struct {
 	Skew string `json:"skew,omitempty"`
 	// Source is "etcd", or "api" if each resource is followed by a watch of the upstream.
 	Source string `json:"source"`
+	// Depth is how many replicas events come through, this one included.
+	Depth int `json:"depth"`
 	// Followed has a row for each resource that is followed, or for each etcd cluster. Those
 	// that do not follow come first.
 	Followed []FollowedResource `json:"followed"`
@@ -51,6 +53,8 @@ type FollowedResource struct {
 	Name     string `json:"name"`
 	Objects  int    `json:"objects"`
 	Revision int64  `json:"revision"`
+	// Heard is how long ago the watch has told something, in seconds. It is 0 for etcd.
+	Heard float64 `json:"heard"`
 	// Broken is for how long it has not been followed, in seconds. It is 0 if it is.
 	Broken float64 `json:"broken"`
 	Error  string  `json:"error,omitempty"`

@@ -71,6 +71,8 @@ type apiSource struct {
 	version func(context.Context) (string, error)
 	// checkpoints is nil if nothing is kept on disk.
 	checkpoints *checkpoints
+	// sibling is nil if objects are loaded from the API server alone.
+	sibling *sibling
 	// fail is called with an error that leaves the caches without a meaning.
 	fail func(error)
 
@@ -132,6 +134,14 @@ func (f *resourceFeed) BrokenSince() time.Time {
 	return time.Time{}
 }
 
+// HeardAt is apifeed.Feed.HeardAt.
+func (f *resourceFeed) HeardAt() time.Time {
+	if started := f.Load(); started != nil {
+		return started.HeardAt()
+	}
+	return time.Time{}
+}
+
 // open returns the backend of a feed, which it makes on first use.
 func (s *apiSource) open(key feedKey) *storage.Backend {
 	s.mu.Lock()
@@ -179,7 +189,7 @@ func (s *apiSource) follow(stored schema.GroupResource, served followedVersion) 
 	made := apifeed.New(apifeed.Config{
 		Client: s.client, URL: s.host + path, Protobuf: served.protobuf, Prefix: resources[0].Prefix(),
 		Verbatim: served.verbatim, Namespaced: served.namespaced,
-		Sink: opened.Cache, Checkpoint: checkpoint, Version: s.version, Logger: s.logger,
+		Sink: opened.Cache, Checkpoint: checkpoint, Sibling: s.sibling.at(path), Version: s.version, Logger: s.logger,
 	})
 	if opened.kept = kept; served.optional {
 		opened.tried = made.Tried()
@@ -249,6 +259,17 @@ func (s *apiSource) started() []*backend {
 		}
 	}
 	return started
+}
+
+// depth is how many replicas events come through, this one included.
+func (s *apiSource) depth() int {
+	depth := 1
+	for _, b := range s.started() {
+		if follows, ok := b.feed.(*resourceFeed); ok {
+			depth = max(depth, follows.Load().Depth())
+		}
+	}
+	return depth
 }
 
 // healthy returns an error if no feed follows the API server. A single one may fail for want

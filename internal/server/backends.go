@@ -89,6 +89,25 @@ type backends struct {
 	}
 }
 
+// depth is how many replicas events come through, this one included; 0 at a server.
+func (b *backends) depth() int {
+	switch {
+	case !b.readOnly:
+		return 0
+	case b.api == nil:
+		return 1
+	}
+	return b.api.depth()
+}
+
+// heardAt is when a feed of an API server was last told something. It is zero for others.
+func (b *backend) heardAt() time.Time {
+	if follows, ok := b.feed.(*resourceFeed); ok {
+		return follows.HeardAt()
+	}
+	return time.Time{}
+}
+
 // feed follows the source of a cache.
 type feed interface {
 	cache.RevisionSource

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,6 +36,8 @@ func describe(name, help string, labels ...string) *metrics.Desc {
 var (
 	revisionDesc    = describe("feed_revision", "Revision up to which the cache holds everything, by etcd cluster.", "etcd")
 	healthyDesc     = describe("feed_healthy", "1 while the feed from an etcd cluster is open.", "etcd")
+	heardDesc       = describe("feed_heard_seconds", "Time since the watch of a resource of an API server has last told something: an event or a bookmark.", "etcd")
+	depthDesc       = describe("replica_depth", "How many replicas events come through, this one included. No server has it.")
 	checkpointDesc  = describe("checkpoint_revision", "Revision of the last checkpoint of a replica that was written, by etcd cluster or resource.", "etcd")
 	objectsDesc     = describe("cache_objects", "Stored objects in the cache, by resource.", "group", "resource")
 	storedDesc      = describe("cache_stored_bytes", "Bytes of these objects as etcd stores them.", "group", "resource")
@@ -46,7 +49,7 @@ var (
 
 // DescribeWithStability implements metrics.StableCollector.
 func (c *collector) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, d := range []*metrics.Desc{revisionDesc, healthyDesc, checkpointDesc, objectsDesc, storedDesc, wireBytesDesc, wireCacheLimits, transcodeDesc, provenDesc} {
+	for _, d := range []*metrics.Desc{revisionDesc, healthyDesc, heardDesc, depthDesc, checkpointDesc, objectsDesc, storedDesc, wireBytesDesc, wireCacheLimits, transcodeDesc, provenDesc} {
 		ch <- d
 	}
 }
@@ -58,6 +61,9 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 	gauge(wireBytesDesc, float64(c.budget.Used()))
 	gauge(wireCacheLimits, float64(c.budget.Limit()))
+	if depth := c.backends.depth(); depth > 0 {
+		gauge(depthDesc, float64(depth))
+	}
 	c.collectTranscoding(ch)
 	// A resource has two caches if it is kept in the two formats in which it was sent.
 	type sum struct{ objects, bytes int64 }
@@ -65,6 +71,9 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	for _, b := range c.backends.all() {
 		gauge(revisionDesc, float64(b.Cache.Progress().Revision()), b.servers)
 		gauge(healthyDesc, boolGauge(b.feed.Healthy() == nil), b.servers)
+		if at := b.heardAt(); !at.IsZero() {
+			gauge(heardDesc, time.Since(at).Seconds(), b.servers)
+		}
 		if c.backends.checkpoints != nil {
 			gauge(checkpointDesc, float64(c.backends.checkpoints.revision(b.kept.name)), b.servers)
 		}

@@ -108,10 +108,14 @@ func newShared(b *backends, budget *encode.Budget, recent *encode.RecentFrames, 
 	if watches == read.CompressWatchLists && !gate.Enabled(features.WatchListCompression) {
 		watches = read.CompressRequestedWatches
 	}
+	var depth func() int
+	if b.readOnly {
+		depth = b.depth
+	}
 	return &read.SharedConfig{
 		Budget: budget, RecentFrames: recent, Proofs: proofs, Accounts: b.watchAccounts,
 		Compress: gate.Enabled(features.APIResponseCompression), CompressWatches: watches, MinTimeout: o.minTimeout,
-		BoundedStaleness: b.maxStaleness > 0,
+		BoundedStaleness: b.maxStaleness > 0, Depth: depth,
 	}
 }
 

@@ -93,7 +93,7 @@ func (r *Replica) run(ctx context.Context) error {
 	defer release()
 	defer b.close()
 	if !o.usesEtcd() {
-		if r.api, err = r.newAPISource(config, b); err != nil {
+		if r.api, err = r.newAPISource(ctx, config, b); err != nil {
 			return err
 		}
 		b.api = r.api
@@ -142,13 +142,15 @@ func (r *Replica) findUpstream() (*rest.Config, error) {
 }
 
 // newAPISource makes the source of objects for a replica without etcd.
-func (r *Replica) newAPISource(config *rest.Config, b *backends) (*apiSource, error) {
+func (r *Replica) newAPISource(ctx context.Context, config *rest.Config, b *backends) (*apiSource, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
 	}
 	client.Timeout = 0 // watches
-	return newAPISource(client, config.Host, r.upstream.ReadVersion, b), nil
+	made := newAPISource(client, config.Host, r.upstream.ReadVersion, b)
+	made.sibling, err = r.openSibling(ctx)
+	return made, err
 }
 
 // build makes the server, and gives the tier its routes.

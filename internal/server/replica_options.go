@@ -36,6 +36,9 @@ type ReplicaOptions struct {
 	// the least time between two.
 	CheckpointDir      string
 	CheckpointInterval time.Duration
+	// StartFrom is the kubeconfig of another replica, whose objects are loaded at the start; ""
+	// for none.
+	StartFrom string
 	// AuthorizationMode is how rights are decided: AuthorizeByReview or AuthorizeByRBAC.
 	AuthorizationMode string
 	// ReadsOnly refuses requests that might change something.
@@ -79,6 +82,7 @@ func (o *ReplicaOptions) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own.StringSliceVar(&o.Exclude, "exclude", nil, "Resources whose reads are always passed on, such as secrets,events.")
 	own.StringVar(&o.CheckpointDir, "data-dir", "", "Directory to keep what the replica holds in, so that a restart loads it from there and only asks the upstream for what came after. Its files hold what etcd holds, without what is encrypted there. Without it nothing is kept.")
 	own.DurationVar(&o.CheckpointInterval, "checkpoint-interval", o.CheckpointInterval, "Least time between two checkpoints in --data-dir. Large ones are written less often: 2Mi a second on the average.")
+	own.StringVar(&o.StartFrom, "start-from", "", "Kubeconfig that leads to another replica in front of the same upstream. Without --etcd-servers, resources of which --data-dir has nothing are loaded there, so that the upstream lists nothing. If that replica cannot be used, they are loaded from the upstream.")
 	own.StringVar(&o.AuthorizationMode, "authorization-mode", o.AuthorizationMode, "How the right to read is decided: \""+AuthorizeByReview+"\" asks the upstream about each user and object; \""+AuthorizeByRBAC+"\" lets those read whom the upstream's RBAC objects allow, and asks about others. Only for an upstream whose authorizers include RBAC, with none before it that denies what RBAC allows.")
 	own.BoolVar(&o.ReadsOnly, "reads-only", false, "Refuse requests that might change something, with 405 and the address to send them to: writes, and exec, attach, portforward and proxy. Reviews of users and rights are passed on.")
 	own.Float64Var(&o.BudgetCPUSeconds, "budget-cpu-seconds-per-minute", 0, "CPU seconds that the GETs and LISTs of a client, a user at an address, may take in a minute, by an estimate. Then its reads get 429 and a Retry-After; those of system:masters never do. 0 is no limit.")
@@ -128,6 +132,9 @@ func (o *ReplicaOptions) validate() error {
 	}
 	if port := o.Kube.SecurePort(); port < 1 || port > 65535 {
 		return fmt.Errorf("--secure-port=%d is no port to serve on: give one from 1 to 65535", port)
+	}
+	if o.StartFrom != "" && o.usesEtcd() {
+		return errors.New("--start-from has no meaning with --etcd-servers, from which everything is loaded: leave it out")
 	}
 	if o.CheckpointInterval <= 0 {
 		return fmt.Errorf("--checkpoint-interval=%v is not positive: give a duration such as 1m", o.CheckpointInterval)

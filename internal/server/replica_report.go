@@ -39,7 +39,7 @@ func (r *Replica) newReporter(config *rest.Config, tier *readTier, counters *rep
 func (p *replicaReporter) report() report.ReplicaReport {
 	now := time.Now()
 	made := report.ReplicaReport{
-		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Followed: []report.FollowedResource{},
+		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Depth: p.tier.backends.depth(), Followed: []report.FollowedResource{},
 		Answered: counts(p.tier.counters.Answered()), PassedOn: counts(p.counters.PassedOn()), Refused: counts(p.counters.Refused()), Asked: counts(p.counters.UpstreamRequests()),
 	}
 	if p.usesEtcd {
@@ -55,6 +55,9 @@ func (p *replicaReporter) report() report.ReplicaReport {
 		f := report.FollowedResource{Name: strings.TrimPrefix(b.servers, p.address+"/"), Revision: b.Cache.Progress().Revision()}
 		for _, r := range b.Cache.Resources() {
 			f.Objects += r.Snapshot().Len()
+		}
+		if at := b.heardAt(); !at.IsZero() {
+			f.Heard = now.Sub(at).Seconds()
 		}
 		if err := b.feed.Healthy(); err != nil {
 			f.Error = err.Error()

@@ -12,7 +12,7 @@ import (
 
 // drawReplica draws what a replica holds of its upstream, and what it passed on.
 func drawReplica(p *page, r *report.ReplicaReport) {
-	p.line(bold, fmt.Sprintf("%s %s, through %s; Kubernetes %s is built in here", display.Clean(r.Upstream), display.Clean(r.Version), display.Clean(r.Source), display.Clean(r.OwnVersion)))
+	p.line(bold, fmt.Sprintf("%s %s, through %s, at depth %d; Kubernetes %s is built in here", display.Clean(r.Upstream), display.Clean(r.Version), display.Clean(r.Source), r.Depth, display.Clean(r.OwnVersion)))
 	if r.Skew != "" {
 		p.line(plain, display.Clean(r.Skew))
 	}
@@ -31,9 +31,9 @@ func drawReplica(p *page, r *report.ReplicaReport) {
 		case f.Error != "":
 			state = cell{"! " + display.Clean(f.Error), warning}
 		}
-		rows = append(rows, []cell{name(f.Name), state, text(display.Count(f.Objects)), text(fmt.Sprint(f.Revision))})
+		rows = append(rows, []cell{name(f.Name), state, text(display.Count(f.Objects)), text(fmt.Sprint(f.Revision)), text(heard(f.Heard))})
 	}
-	p.table([]column{{head: "RESOURCE", maxWidth: 50}, {head: "STATE", maxWidth: 70}, {head: "OBJECTS", right: true}, {head: "REVISION", right: true}}, rows)
+	p.table([]column{{head: "RESOURCE", maxWidth: 50}, {head: "STATE", maxWidth: 70}, {head: "OBJECTS", right: true}, {head: "REVISION", right: true}, {head: "HEARD", right: true}}, rows)
 	p.title("Answered here")
 	drawCounts(p, "VERB", r.Answered)
 	p.title("Passed on")
@@ -44,6 +44,14 @@ func drawReplica(p *page, r *report.ReplicaReport) {
 		p.title("Refused here")
 		drawCounts(p, "REASON", r.Refused)
 	}
+}
+
+// heard is how long ago a watch has told something.
+func heard(seconds float64) string {
+	if seconds == 0 {
+		return "-"
+	}
+	return display.Seconds(seconds) + " ago"
 }
 
 // drawCounts draws counts, the largest first.

@@ -31,12 +31,18 @@ type shape struct {
 	// replicas are the replicas of each depth. The first of a depth follows the API, and the
 	// second of the first depth etcd.
 	replicas []int
+	// fleet says that the replicas are a tree at which a fleet reads: all of them follow the
+	// API with what the fleet reads, keep checkpoints, and reach any of the depth before.
+	fleet bool
+	// serverArgs are further arguments of servers. startCluster sets them.
+	serverArgs []string
 }
 
 // cluster is an etcd cluster, servers over it, and replicas in front of these, each in a
 // process of its own, with a network between them.
 type cluster struct {
 	tb      testing.TB
+	shape   shape
 	dir     string
 	network *network
 	// members, servers and replicas are in the order in which they are started.
@@ -46,6 +52,8 @@ type cluster struct {
 	clients []*clientv3.Client
 	// ports are where nodes listen.
 	ports map[string]int
+	// log is the audit log of the server, if a fleet reads.
+	log *rootLog
 }
 
 // token is that of an administrator at all servers. A token can be handed on by any number of
@@ -55,8 +63,11 @@ const token = "fault-injection"
 // startCluster starts all processes, and waits until they are ready. The caller calls end.
 func startCluster(tb testing.TB, s shape) *cluster {
 	tb.Helper()
-	c := &cluster{tb: tb, dir: harness.ShortTempDir(tb), network: newNetwork(), ports: map[string]int{}}
+	c := &cluster{tb: tb, shape: s, dir: harness.ShortTempDir(tb), network: newNetwork(), ports: map[string]int{}}
 	c.write("tokens.csv", token+",admin,admin,system:masters\n")
+	if s.fleet {
+		c.log, c.shape.serverArgs = c.auditFlags()
+	}
 	c.addMembers(s.members)
 	c.startAll(c.members)
 	c.makeCredentials()
@@ -142,10 +153,11 @@ func (c *cluster) place(name string) place {
 	return place{name, c.ports[name]}
 }
 
-// dial returns the port at which a node reaches one of others, over the network.
+// dial returns the port at which a node reaches one of others, over the network. In a tree
+// that is the first one that answers.
 func (c *cluster) dial(from string, to ...string) int {
 	c.tb.Helper()
-	p := &proxy{network: c.network, from: from}
+	p := &proxy{network: c.network, from: from, inOrder: c.shape.fleet}
 	for _, name := range to {
 		p.places = append(p.places, c.place(name))
 	}
@@ -207,6 +219,7 @@ func (c *cluster) addServer(i int, program string) {
 	name := fmt.Sprintf("server-%d", i+1)
 	dir := filepath.Join(c.dir, name)
 	own := []string{c.etcdServers(name), fmt.Sprintf("--secure-port=%d", c.place(name).port), "--token-auth-file=" + filepath.Join(c.dir, "tokens.csv")}
+	own = append(own, c.shape.serverArgs...)
 	args := append([]string{"serve", "--bind-address=127.0.0.1", "--data-dir=" + dir}, own...)
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.CopyFS(filepath.Join(dir, "pki"), os.DirFS(c.pki()))); err != nil {
 		c.tb.Fatal(err)
@@ -225,13 +238,15 @@ func (c *cluster) addServer(i int, program string) {
 
 // addReplica adds a replica. The first one of the first depth is in front of all servers, as
 // behind a balancer, and the second one in front of one of them. Others are each in front of
-// the replica of the same number and the depth before.
+// the replica of the same number and the depth before, or behind all of that depth in a tree.
 func (c *cluster) addReplica(depth, i int) {
 	c.tb.Helper()
 	name := replicaName(depth, i)
 	dir := filepath.Join(c.dir, name)
 	var upstreams []string
 	switch {
+	case depth > 1 && c.shape.fleet:
+		upstreams = c.parents(depth, i)
 	case depth > 1:
 		upstreams = []string{replicaName(depth-1, i)}
 	case i == 0:
@@ -249,13 +264,26 @@ func (c *cluster) addReplica(depth, i int) {
 		"--kubeconfig=" + c.kubeconfig(name, c.dial(name, upstreams...)), "--follow=leases.coordination.k8s.io",
 		"--tls-cert-file=" + filepath.Join(c.pki(), "apiserver.crt"), "--tls-private-key-file=" + filepath.Join(c.pki(), "apiserver.key"),
 	}
+	if c.shape.fleet {
+		args = append(args, "--follow="+followed())
+	}
 	switch {
-	case depth == 1 && i == 1:
+	case depth == 1 && i == 1 && !c.shape.fleet:
 		args = append(args, c.etcdServers(name))
-	case depth == 1: // its restarts begin with a checkpoint
+	case depth == 1 || c.shape.fleet: // its restarts begin with a checkpoint
 		args = append(args, "--data-dir="+filepath.Join(dir, "data"), "--checkpoint-interval=2s")
 	}
 	c.replicas = append(c.replicas, c.serving(name, func() *harness.Process { return harness.Command(c.tb, args...) }))
+}
+
+// parents are the replicas of the depth before one, its own in the tree first.
+func (c *cluster) parents(depth, i int) (names []string) {
+	count := c.shape.replicas[depth-2]
+	own := i * count / c.shape.replicas[depth-1]
+	for j := range count {
+		names = append(names, replicaName(depth-1, (own+j)%count))
+	}
+	return names
 }
 
 // replicaName is replica-1a for the first one of the first depth.

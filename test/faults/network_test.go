@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -95,8 +96,10 @@ type place struct {
 type proxy struct {
 	*network
 	from string
-	// places are dialed in a random order until one answers.
-	places []place
+	// places are dialed until one answers: in their order if inOrder is set, and otherwise in a
+	// random one.
+	places  []place
+	inOrder bool
 	// peers says that several members dial the proxy: each connection names its own.
 	peers bool
 }
@@ -140,7 +143,11 @@ func (p *proxy) serve(near *net.TCPConn) {
 			return
 		}
 	}
-	for _, i := range rand.Perm(len(p.places)) {
+	order := rand.Perm(len(p.places))
+	if p.inOrder {
+		slices.Sort(order)
+	}
+	for _, i := range order {
 		l := link{from, p.places[i].name}
 		if c, _ := p.of(l); c.cut {
 			continue

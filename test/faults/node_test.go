@@ -61,13 +61,26 @@ func (n *node) noteExit(p *harness.Process) {
 
 // kill ends the process at once.
 func (n *node) kill() {
-	n.mu.Lock()
-	p := n.mu.process
-	n.mu.process = nil
-	n.mu.Unlock()
-	if p != nil {
+	if p := n.release(); p != nil {
 		p.Kill()
 	}
+}
+
+// terminate asks the process to end, waits for that, and returns its error.
+func (n *node) terminate() error {
+	if p := n.release(); p != nil {
+		return p.Terminate()
+	}
+	return nil
+}
+
+// release returns the process, nil if none runs. It is not started again when it ends.
+func (n *node) release() *harness.Process {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.mu.process
+	n.mu.process = nil
+	return p
 }
 
 // end ends the process for good.

@@ -17,13 +17,17 @@ func StartReplica(tb testing.TB, upstream *Server, args ...string) *Server {
 		"replica", fmt.Sprintf("--secure-port=%d", port), "--kubeconfig=" + kubeconfigFor(tb, upstream, dir),
 		"--write-kubeconfig=" + filepath.Join(dir, "admin.kubeconfig"), "--cert-dir=" + filepath.Join(dir, "certificates"),
 	}
-	all = append(all, args...)
-	r := &Server{
-		Process: Command(tb, all...), URL: fmt.Sprintf("https://127.0.0.1:%d", port), DataDir: dir,
-		port: port, args: args,
-	}
+	r := launchReplica(tb, port, dir, append(all, args...))
 	r.WaitReady()
 	return r
+}
+
+func launchReplica(tb testing.TB, port int, dir string, args []string) *Server {
+	tb.Helper()
+	return &Server{
+		Process: Command(tb, args...), URL: fmt.Sprintf("https://127.0.0.1:%d", port), DataDir: dir,
+		launch: func() *Server { return launchReplica(tb, port, dir, args) },
+	}
 }
 
 // kubeconfigFor writes the administrator's kubeconfig for a server, which need not be the one

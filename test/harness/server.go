@@ -25,6 +25,8 @@ type Server struct {
 
 	port int
 	args []string
+	// launch starts the program once more.
+	launch func() *Server
 }
 
 // Start starts a server on a free port of the loopback address and waits until
@@ -48,15 +50,24 @@ func launchOn(tb testing.TB, port int, dataDir string, args []string) *Server {
 	all := append([]string{"serve", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--data-dir=" + dataDir, "--server-leases=false"}, args...)
 	return &Server{
 		Process: Command(tb, all...), URL: fmt.Sprintf("https://127.0.0.1:%d", port), DataDir: dataDir,
-		port: port, args: args,
+		port: port, args: args, launch: func() *Server { return launchOn(tb, port, dataDir, args) },
 	}
 }
 
-// Restart starts a server that has ended once more, with the same port and arguments,
-// and waits until it is ready.
+// Restart starts a server or replica that has ended once more, with the same port and
+// arguments, and waits until it is ready.
 func (s *Server) Restart() *Server {
 	s.tb.Helper()
-	restarted := launchOn(s.tb, s.port, s.DataDir, s.args)
+	restarted := s.launch()
+	restarted.WaitReady()
+	return restarted
+}
+
+// RestartWith starts a `millrace serve` that has ended once more, with further arguments, and
+// waits until it is ready.
+func (s *Server) RestartWith(args ...string) *Server {
+	s.tb.Helper()
+	restarted := launchOn(s.tb, s.port, s.DataDir, slices.Concat(s.args, args))
 	restarted.WaitReady()
 	return restarted
 }

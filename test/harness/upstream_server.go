@@ -31,13 +31,17 @@ func StartUpstreamOver(tb testing.TB, program string, first *Server, etcdServers
 	tb.Helper()
 	port := FreePort(tb)
 	all := append(UpstreamFlags(filepath.Join(first.DataDir, "pki"), ShortTempDir(tb)), etcdServers, fmt.Sprintf("--secure-port=%d", port))
-	all = append(all, args...)
-	s := &Server{
-		Process: startProgram(tb, program, nil, all), URL: fmt.Sprintf("https://127.0.0.1:%d", port), DataDir: first.DataDir,
-		port: port, args: args,
-	}
+	s := launchUpstream(tb, program, port, first.DataDir, append(all, args...))
 	s.WaitReady()
 	return s
+}
+
+func launchUpstream(tb testing.TB, program string, port int, dataDir string, args []string) *Server {
+	tb.Helper()
+	return &Server{
+		Process: startProgram(tb, program, nil, args), URL: fmt.Sprintf("https://127.0.0.1:%d", port), DataDir: dataDir,
+		launch: func() *Server { return launchUpstream(tb, program, port, dataDir, args) },
+	}
 }
 
 // UpstreamFlags are the flags of a kube-apiserver on the loopback address that has the

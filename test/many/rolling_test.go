@@ -169,6 +169,14 @@ func (c countingTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 // startInformers starts informers of config maps, and waits until they have all.
 func startInformers(t *testing.T, s *harness.Server, url string, n int, calls *informerCalls) (stores []cache.Store) {
 	t.Helper()
+	return startInformersOf(t, s, url, n, calls, func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
+		return f.Core().V1().ConfigMaps().Informer()
+	})
+}
+
+// startInformersOf starts informers of a resource that a factory makes.
+func startInformersOf(t *testing.T, s *harness.Server, url string, n int, calls *informerCalls, of func(informers.SharedInformerFactory) cache.SharedIndexInformer) (stores []cache.Store) {
+	t.Helper()
 	config := rest.CopyConfig(s.Config())
 	config.Host = url
 	stop := make(chan struct{})
@@ -179,7 +187,7 @@ func startInformers(t *testing.T, s *harness.Server, url string, n int, calls *i
 		own.Transport = countingTransport{own.Transport, calls}
 		client, err := kubernetes.NewForConfigAndClient(config, own)
 		check(t, err)
-		informer := informers.NewSharedInformerFactory(client, 0).Core().V1().ConfigMaps().Informer()
+		informer := of(informers.NewSharedInformerFactory(client, 0))
 		stores, synced = append(stores, informer.GetStore()), append(synced, informer.HasSynced)
 		go informer.Run(stop)
 	}

@@ -213,11 +213,11 @@ func (f *Cluster) feed() report.FeedReport {
 
 func (f *Cluster) replica() report.ReplicaReport {
 	return report.ReplicaReport{
-		Time: time.Now(), Upstream: "https://api.example.com:6443", Version: "v1.37.1", OwnVersion: "v1.37.2", Source: "api",
+		Time: time.Now(), Upstream: "https://api.example.com:6443", Version: "v1.37.1", OwnVersion: "v1.37.2", Source: "api", Depth: 1,
 		Followed: []report.FollowedResource{
-			{Name: "widgets.example.com", Objects: 40, Revision: 81_100_000, Broken: 12, Error: "feed from https://api.example.com:6443/apis/example.com/v1/widgets is broken: connection refused"},
-			{Name: "pods", Objects: 104_000, Revision: int64(f.grown(81_204_110, 700))},
-			{Name: "nodes", Objects: 5_000, Revision: 81_204_001},
+			{Name: "widgets.example.com", Objects: 40, Revision: 81_100_000, Heard: 12, Broken: 12, Error: "feed from https://api.example.com:6443/apis/example.com/v1/widgets is broken: connection refused"},
+			{Name: "pods", Objects: 104_000, Revision: int64(f.grown(81_204_110, 700)), Heard: .08},
+			{Name: "nodes", Objects: 5_000, Revision: 81_204_001, Heard: 14},
 		},
 		Answered: map[string]uint64{"LIST": f.grown(1.2e6, 80), "GET": f.grown(9e5, 40), "WATCH": 20_412},
 		PassedOn: map[string]uint64{"not-read": f.grown(41_000, 9), "denied": 12, "unproven": 340, "version-skew": 3},

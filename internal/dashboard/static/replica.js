@@ -35,6 +35,7 @@ export function replica() {
       { id: "state", head: "State", value: (x) => (x.error ? 1 + x.broken : 0), show: (x) => (x.error ? mark(x.broken > 0 ? "critical" : "warning", x.broken > 0 ? `broken for ${f.seconds(x.broken)}: ${x.error}` : x.error) : mark("ok", "follows")) },
       { id: "objects", head: "Objects", num: true, value: (x) => x.objects, show: (x) => f.count(x.objects) },
       { id: "revision", head: "Revision", num: true, value: (x) => x.revision, show: (x) => String(x.revision) },
+      { id: "heard", head: "Heard", num: true, value: (x) => x.heard, show: (x) => (x.heard ? `${f.seconds(x.heard)} ago` : "–") },
     ],
   });
   const root = panel("replica", "Upstream", "What this replica holds of it, and what it is spared.", row,
@@ -46,7 +47,7 @@ export function replica() {
       const broken = r.followed.filter((x) => x.error).length;
       feeds = r.followed.length;
       set("upstream", r.version, `${r.upstream} · here ${r.ownVersion}${r.skew ? ` · ${r.skew}` : ""}`);
-      set("state", f.count(feeds), broken ? `${broken} not in time` : `through ${r.source === "etcd" ? "etcd" : "the API"}`, broken ? "critical" : "");
+      set("state", f.count(feeds), broken ? `${broken} not in time` : `through ${r.source === "etcd" ? "etcd" : "the API"}, at depth ${r.depth}`, broken ? "critical" : "");
       set("reads", f.count(sum(r.answered)), rows(r.answered).map((x) => `${f.count(x.count)} ${x.name}`).join(" · "));
       set("passed", f.count(sum(r.asked)), `${f.count(sum(r.passedOn))} for a reason below`);
       set("bytes", f.bytes(r.spared.requestBytes + r.spared.eventBytes), `${f.bytes(r.spared.eventBytes)} to watches`);

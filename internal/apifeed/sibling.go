@@ -1,0 +1,107 @@
+package apifeed
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+
+	"github.com/millrace/millrace/internal/store"
+)
+
+// Sibling is another replica in front of the server that a Feed follows. The fields are those
+// of Config.
+type Sibling struct {
+	Client *http.Client
+	URL    string
+}
+
+const (
+	// siblingTimeout bounds the load from a sibling, and siblingSilence the time in which it
+	// sends nothing.
+	siblingTimeout = 10 * time.Minute
+	siblingSilence = 10 * time.Second
+)
+
+// loadSibling hands the sink the objects that a sibling has. They are those of a revision,
+// which need not be the newest: the watch of the server begins behind it. The server is asked
+// for the newest of the objects only. The error wraps store.ErrUnusable if the objects cannot
+// be used; after others the load may be tried again.
+func (f *Feed) loadSibling(ctx context.Context) error {
+	began := time.Now()
+	initial := &initialEvents{loader: f.cfg.Sink.BeginLoad()}
+	f.witness = nil
+	revision, err := f.readSibling(ctx, initial)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		f.witness = nil
+		return fmt.Errorf("%w: %w", store.ErrUnusable, err)
+	case f.witness == nil:
+		return nil // without objects a load from the server costs as little
+	case revision < f.applied.Load():
+		f.witness = nil
+		return fmt.Errorf("%w: %s is at revision %d, and this replica has been at %d", store.ErrUnusable, f.cfg.Sibling.URL, revision, f.applied.Load())
+	}
+	if err := f.confirmKept(ctx, revision, f.witness); err != nil {
+		f.witness = nil
+		return err
+	}
+	initial.loader.Add(ctx, initial.batch)
+	initial.loader.End(ctx, revision)
+	f.applied.Store(revision)
+	f.setLoaded()
+	f.cfg.Logger.Info("Feed has loaded the objects of another replica and follows the API server from there on",
+		"url", f.cfg.URL, "replica", f.cfg.Sibling.URL, "revision", revision, "objects", initial.objects, "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// readSibling reads all objects of a sibling, and returns their revision. At resource version
+// 0 a replica sends what it has, and asks nobody.
+func (f *Feed) readSibling(ctx context.Context, initial *initialEvents) (revision int64, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, siblingTimeout, fmt.Errorf("%s has not sent all objects within %v", f.cfg.Sibling.URL, siblingTimeout))
+	defer cancel()
+	ctx, silent := context.WithCancelCause(ctx)
+	silence := time.AfterFunc(siblingSilence, func() { silent(fmt.Errorf("%s has sent nothing for %v", f.cfg.Sibling.URL, siblingSilence)) })
+	defer silence.Stop()
+	defer func() {
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			err = cause
+		}
+		silent(nil)
+	}()
+	resp, err := open(ctx, f.cfg.Sibling.Client, f.cfg.Sibling.URL, url.Values{
+		"watch": {"true"}, "allowWatchBookmarks": {"true"}, "timeoutSeconds": {strconv.Itoa(int(siblingTimeout / time.Second))},
+		"sendInitialEvents": {"true"}, "resourceVersionMatch": {string(metav1.ResourceVersionMatchNotOlderThan)}, "resourceVersion": {"0"},
+	}, f.codec.watchMediaType())
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	next := f.codec.frames(bufio.NewReaderSize(resp.Body, readBuffer))
+	for {
+		event, err := next()
+		if err != nil {
+			return 0, fmt.Errorf("read watch of %s: %w", f.cfg.Sibling.URL, err)
+		}
+		silence.Reset(siblingSilence)
+		switch {
+		case event.kind == apiwatch.Error:
+			return 0, f.watchError(event.status)
+		case event.kind == apiwatch.Bookmark && event.object.endsInitial:
+			return event.object.revision, nil
+		case event.kind != apiwatch.Added:
+			return 0, fmt.Errorf("watch %s: %s among the initial events", f.cfg.Sibling.URL, event.kind)
+		}
+		if err := f.addInitial(ctx, initial, &event.object); err != nil {
+			return 0, err
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package apifeed_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/millrace/millrace/internal/apifeed"
+	"github.com/millrace/millrace/internal/store"
+)
+
+// TestSibling begins with the objects of another replica where the server has their history,
+// and otherwise loads the resource.
+func TestSibling(t *testing.T) {
+	t.Parallel()
+	sent := step{query: []string{"sendInitialEvents=true", "resourceVersion=0"}, body: event("ADDED", widget("a", 5)) + bookmark(7, true), hold: true}
+	witness := step{path: "/apis/x/v1/namespaces/ns/widgets", query: []string{"resourceVersion=7", "resourceVersionMatch=Exact"}, body: listed(7, widget("a", 5))}
+	watch := step{query: []string{"watch=true", "resourceVersion=7"}, body: event("MODIFIED", widget("a", 9)), hold: true}
+	load := step{query: []string{"sendInitialEvents=true"}, body: event("ADDED", widget("a", 5)) + bookmark(8, true), hold: true}
+	now := step{query: []string{"fieldSelector="}, body: listed(6, widget("a", 5))}
+	taken := []string{"begin", added + widget("a", 5), "end 7", "PUT /registry/x/widgets/ns/a 9 1 " + widget("a", 9)}
+	loaded := []string{"begin", "begin", added + widget("a", 5), "end 8"}
+	for name, test := range map[string]struct {
+		replica, server []step
+		want            []string
+	}{
+		"sound":         {[]step{sent}, []step{witness, watch}, taken},
+		"server away":   {[]step{sent, sent}, []step{{status: http.StatusServiceUnavailable}, {status: http.StatusServiceUnavailable}, witness, watch}, append([]string{"begin"}, taken...)},
+		"other history": {[]step{sent}, []step{{body: listed(7, widget("a", 4))}, load}, loaded},
+		"ahead":         {[]step{sent}, []step{{status: http.StatusGatewayTimeout}, now, load}, loaded},
+		"refused":       {[]step{{status: http.StatusForbidden}}, []step{load}, loaded},
+		"ends early":    {[]step{{body: event("ADDED", widget("a", 5))}}, []step{load}, loaded},
+		"an error":      {[]step{{body: event("ADDED", widget("a", 5)) + event("ERROR", expired)}}, []step{load}, loaded},
+		"no order":      {[]step{{body: event("ADDED", widget("b", 5)) + event("ADDED", widget("a", 5)) + bookmark(7, true)}}, []step{load}, loaded},
+		"empty":         {[]step{{body: bookmark(7, true)}}, []step{load}, loaded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			replica := httptest.NewServer(&script{t: t, steps: test.replica})
+			server := httptest.NewServer(&script{t: t, steps: test.server})
+			sink := newRecorder()
+			f := apifeed.New(apifeed.Config{
+				Client: server.Client(), URL: server.URL + "/apis/x/v1/widgets", Prefix: "/registry/x/widgets/", Sink: sink,
+				Sibling: &apifeed.Sibling{Client: replica.Client(), URL: replica.URL + "/apis/x/v1/widgets"},
+			})
+			t.Cleanup(replica.Close)
+			runFeed(t, f, server)
+			sink.expect(t, test.want...)
+		})
+	}
+}
+
+// TestSiblingBehindCheckpoint does not go back from a checkpoint whose changes the server has
+// forgotten to a replica that is older.
+func TestSiblingBehindCheckpoint(t *testing.T) {
+	t.Parallel()
+	replica := httptest.NewServer(&script{t: t, steps: []step{{body: event("ADDED", widget("a", 5)) + bookmark(6, true), hold: true}}})
+	t.Cleanup(replica.Close)
+	server := httptest.NewServer(&script{t: t, steps: []step{
+		{query: []string{"resourceVersion=7"}, body: listed(7, widget("a", 5))},
+		{query: []string{"watch=true", "resourceVersion=7"}, status: http.StatusGone},
+		{query: []string{"sendInitialEvents=true"}, body: event("ADDED", widget("a", 8)) + bookmark(9, true), hold: true},
+	}})
+	sink, kept := newRecorder(), new(keptWidget).fill()
+	f := apifeed.New(apifeed.Config{
+		Client: server.Client(), URL: server.URL + "/apis/x/v1/widgets", Prefix: "/registry/x/widgets/", Sink: sink,
+		Checkpoint: func() (store.Checkpoint, error) { return kept, nil },
+		Sibling:    &apifeed.Sibling{Client: replica.Client(), URL: replica.URL + "/apis/x/v1/widgets"},
+	})
+	runFeed(t, f, server)
+	sink.expect(t, "begin", added+widget("a", 5), "end 7", "begin", "begin", "add /registry/x/widgets/ns/a 8 "+widget("a", 8), "end 9")
+}

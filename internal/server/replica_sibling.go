@@ -1,0 +1,57 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/apifeed"
+	"github.com/millrace/millrace/internal/kubeconfig"
+)
+
+// siblingCheckTimeout bounds the questions which cluster another replica is of.
+const siblingCheckTimeout = 10 * time.Second
+
+// sibling is another replica in front of the same upstream, whose objects are loaded in place
+// of the upstream's. It is nil if there is none.
+type sibling struct {
+	client *http.Client
+	host   string
+}
+
+// openSibling returns the replica that --start-from names. It is nil if that cannot be used,
+// and the log says why: the upstream has everything as well.
+func (r *Replica) openSibling(ctx context.Context) (*sibling, error) {
+	if r.options.StartFrom == "" {
+		return nil, nil
+	}
+	named := &kubeconfig.Flags{Kubeconfig: r.options.StartFrom}
+	config, err := named.Load("replica")
+	if err != nil {
+		return nil, fmt.Errorf("read --start-from: %w", err)
+	}
+	config.QPS = -1
+	checked := rest.CopyConfig(config)
+	checked.Timeout = siblingCheckTimeout
+	if err := r.upstream.CheckSibling(ctx, checked); err != nil {
+		r.logger.Warn("The replica that --start-from names is not used, and objects are loaded from the upstream", "replica", config.Host, "reason", err)
+		return nil, ctx.Err()
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("read --start-from: %w", err)
+	}
+	return &sibling{client: client, host: strings.TrimSuffix(config.Host, "/")}, nil
+}
+
+// at returns the collection at a path, as an apifeed.Config.Sibling.
+func (s *sibling) at(path string) *apifeed.Sibling {
+	if s == nil {
+		return nil
+	}
+	return &apifeed.Sibling{Client: s.client, URL: s.host + path}
+}

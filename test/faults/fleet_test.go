@@ -1,0 +1,365 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/history"
+	"github.com/millrace/millrace/internal/hollow/wire"
+	"github.com/millrace/millrace/test/harness"
+)
+
+// fleet is programs that read at the servers of one depth. Each has an informer of each
+// resource on one connection. When that breaks, the program goes on at another server.
+type fleet struct {
+	ctx       context.Context
+	servers   []*wire.Server
+	resources []watchedResource
+	programs  []*program
+	// keys are the names of objects, which all informers share.
+	keys sync.Map
+	over atomic.Bool
+	// synced counts informers that have all objects, and events what all have received.
+	synced, events atomic.Int64
+	// moved counts watches that broke, ended those that the server ended in good order, and
+	// refused those that it did not begin. expired counts those that lost their place: the
+	// informer then begins anew.
+	moved, ended, refused, expired atomic.Int64
+}
+
+// watchCounts are the counts of a fleet's watches.
+type watchCounts struct{ moved, ended, refused, expired int64 }
+
+func (f *fleet) counts() watchCounts {
+	return watchCounts{f.moved.Load(), f.ended.Load(), f.refused.Load(), f.expired.Load()}
+}
+
+// since is the difference of two counts.
+func (c watchCounts) since(before watchCounts) watchCounts {
+	return watchCounts{c.moved - before.moved, c.ended - before.ended, c.refused - before.refused, c.expired - before.expired}
+}
+
+// program is one of a fleet.
+type program struct {
+	*fleet
+	identity  wire.Identity
+	accept    string
+	informers []*informer
+	mu        struct {
+		sync.Mutex
+		// at is the server at which the program reads. clients has one for each server at
+		// which it has been.
+		at      int
+		clients []*wire.Client
+	}
+}
+
+const (
+	acceptJSON     = "application/json"
+	acceptProtobuf = "application/vnd.kubernetes.protobuf"
+	// handshakes is how many connections to a server are opened at once.
+	handshakes = 8
+	// retryAfter is the pause after a watch that broke or was refused.
+	retryAfter = 300 * time.Millisecond
+)
+
+// wave is how many programs begin at once.
+const wave = 100
+
+// startFleet has so many programs read at some nodes, in turn, and waits until each informer
+// has all objects. Half of the programs read JSON, and half protobuf.
+func (c *cluster) startFleet(t *testing.T, nodes []*node, programs int) *fleet {
+	t.Helper()
+	f := &fleet{ctx: t.Context(), resources: watchedResources()}
+	for _, n := range nodes {
+		server, err := wire.NewServer(c.config(c.ports[n.name]), handshakes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.servers = append(f.servers, server)
+	}
+	t.Cleanup(f.close)
+	for i := range programs {
+		p := &program{fleet: f, accept: acceptJSON, identity: wire.Identity{UserAgent: fleetAgent}}
+		if i/len(nodes)%2 == 1 {
+			p.accept = acceptProtobuf
+		}
+		p.mu.at, p.mu.clients = i%len(nodes), make([]*wire.Client, len(nodes))
+		for r := range f.resources {
+			n := &informer{program: p, resource: r}
+			n.mu.stretches = []*stretch{newStretch()}
+			p.informers = append(p.informers, n)
+		}
+		f.programs = append(f.programs, p)
+	}
+	begun := int64(0)
+	for together := range slices.Chunk(f.programs, wave) {
+		for _, p := range together {
+			for _, n := range p.informers {
+				n.begin()
+			}
+		}
+		begun += int64(len(together) * len(f.resources))
+		err := harness.Until(readyTimeout, func() error {
+			if got := f.synced.Load(); got < begun {
+				return fmt.Errorf("%d of %d informers have all objects", got, begun)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+// informers are those of all programs.
+func (f *fleet) informers(yield func(*informer) bool) {
+	for _, p := range f.programs {
+		for _, n := range p.informers {
+			if !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// await waits until each informer has got past a revision of its resource.
+func (f *fleet) await(revisions []int64) error {
+	return harness.Until(readyTimeout, func() error {
+		for n := range f.informers {
+			if got, want := n.reached.Load(), revisions[n.resource]; got < want {
+				return fmt.Errorf("an informer of %s is at %d, and not at %d", f.resources[n.resource].name, got, want)
+			}
+		}
+		return nil
+	})
+}
+
+// close ends all watches. What informers have got may be read then.
+func (f *fleet) close() {
+	f.over.Store(true)
+	var closing sync.WaitGroup
+	for _, p := range f.programs {
+		p.mu.Lock()
+		for _, client := range p.mu.clients {
+			if client != nil {
+				closing.Go(client.Close)
+			}
+		}
+		p.mu.Unlock()
+	}
+	closing.Wait()
+}
+
+// client returns the client with which the program reads, and the number of its server.
+func (p *program) client() (*wire.Client, int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.clients[p.mu.at] == nil {
+		p.mu.clients[p.mu.at] = p.servers[p.mu.at].NewClient(p.ctx, func(int) {})
+	}
+	return p.mu.clients[p.mu.at], p.mu.at
+}
+
+// leave has the program read at the next server, unless it does already.
+func (p *program) leave(server int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.at == server {
+		p.mu.at = (server + 1) % len(p.servers)
+	}
+}
+
+// informer follows one resource. It is the handler of its present watch. Only one of its
+// methods runs at a time, but for reached.
+type informer struct {
+	*program
+	resource int
+	// reached is the revision of the last event or bookmark.
+	reached atomic.Int64
+	mu      struct {
+		sync.Mutex
+		// stretches are what it has got, each from a beginning with all objects on.
+		stretches []*stretch
+		server    int
+		status    int
+		// failed says that the watch has ended with an error, and expired that it was 410.
+		failed, expired bool
+		reader          wire.EventReader
+	}
+}
+
+// stretch is what an informer has got from a beginning with all objects on.
+type stretch struct {
+	// began is the revision of the bookmark behind all objects, 0 before it.
+	began int64
+	// last is the revision of the last event or bookmark.
+	last    int64
+	objects map[history.Key]int64
+	// events are those behind the beginning.
+	events []seenEvent
+	// faults are broken promises that show without the truth.
+	faults []string
+}
+
+func newStretch() *stretch { return &stretch{objects: map[history.Key]int64{}} }
+
+// seenEvent is the revision of an event, and its type in the last two bits.
+type seenEvent int64
+
+var eventTypes = []string{wire.Added, wire.Modified, wire.Deleted}
+
+func newSeenEvent(revision int64, kind string) seenEvent {
+	return seenEvent(revision<<2 | int64(slices.Index(eventTypes, kind)))
+}
+
+func (e seenEvent) revision() int64 { return int64(e) >> 2 }
+
+func (e seenEvent) String() string { return fmt.Sprint(eventTypes[e&3], " ", e.revision()) }
+
+// begin opens the next watch, unless the fleet has ended.
+func (n *informer) begin() {
+	if n.over.Load() {
+		return
+	}
+	n.mu.Lock()
+	now := n.mu.stretches[len(n.mu.stretches)-1]
+	query := url.Values{"watch": {"true"}, "allowWatchBookmarks": {"true"}, "timeoutSeconds": {"3600"}}
+	if now.began == 0 {
+		query.Set("sendInitialEvents", "true")
+		query.Set("resourceVersionMatch", "NotOlderThan")
+		clear(now.objects)
+	} else {
+		query.Set("resourceVersion", strconv.FormatInt(now.last, 10))
+	}
+	n.mu.status, n.mu.failed, n.mu.expired = 0, false, false
+	client, server := n.client()
+	n.mu.server = server
+	n.mu.Unlock()
+	client.Start(&wire.Request{
+		Method: http.MethodGet, URI: n.resources[n.resource].collection() + "?" + query.Encode(), Accept: n.accept, Identity: &n.identity,
+	}, n)
+}
+
+// Header implements wire.Handler.
+func (n *informer) Header(h wire.Header) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mu.status, n.mu.reader = h.Status, wire.EventReader{Form: h.Form}
+}
+
+// Data implements wire.Handler.
+func (n *informer) Data(p []byte) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mu.status != http.StatusOK {
+		return
+	}
+	now := n.mu.stretches[len(n.mu.stretches)-1]
+	if err := n.mu.reader.Feed(p, func(e *wire.Event) { n.takeLocked(now, e) }); err != nil {
+		now.fault("%v", err)
+	}
+}
+
+// End implements wire.Handler. It opens the next watch: at once if the server ended this one
+// in good order, and at another server if the connection broke.
+func (n *informer) End(err error) {
+	n.mu.Lock()
+	pause := retryAfter
+	switch {
+	case n.over.Load():
+	case n.mu.expired || n.mu.status == http.StatusGone:
+		n.expired.Add(1)
+		n.mu.stretches = append(n.mu.stretches, newStretch())
+	case err != nil:
+		n.moved.Add(1)
+		n.leave(n.mu.server)
+	case n.mu.status != http.StatusOK || n.mu.failed:
+		n.refused.Add(1)
+	default:
+		n.ended.Add(1)
+		pause = 0
+	}
+	n.mu.Unlock()
+	time.AfterFunc(pause, n.begin)
+}
+
+// takeLocked takes an event or bookmark.
+func (n *informer) takeLocked(now *stretch, e *wire.Event) {
+	if e.Type == wire.Error {
+		reason := string(wire.Text(wire.Member(e.Object, "reason")))
+		if n.mu.reader.Form == wire.Protobuf {
+			reason = string(wire.Field(e.Object, 4))
+		}
+		n.mu.failed, n.mu.expired = true, reason == "Expired" || reason == "Gone"
+		return
+	}
+	revision, err := strconv.ParseInt(string(e.Revision), 10, 64)
+	switch {
+	case err != nil:
+		now.fault("%s without a revision: %v", e.Type, err)
+		return
+	case e.Type == wire.Bookmark && now.began == 0:
+		if e.EndsInitial() {
+			now.began = revision
+			n.synced.Add(1)
+		}
+	case e.Type == wire.Bookmark:
+		if revision < now.last {
+			now.fault("a bookmark of %d behind %d", revision, now.last)
+		}
+	case now.began == 0:
+		now.objects[n.key(e)] = revision
+		return
+	default:
+		n.events.Add(1)
+		now.take(e.Type, n.key(e), revision)
+	}
+	now.last = revision
+	n.reached.Store(revision)
+}
+
+// take takes an event behind the beginning.
+func (s *stretch) take(kind string, key history.Key, revision int64) {
+	if _, there := s.objects[key]; there == (kind == wire.Added) || revision <= s.last {
+		s.fault("%s %s %d behind %d, and the object was there: %v", kind, key, revision, s.last, there)
+	}
+	if s.events = append(s.events, newSeenEvent(revision, kind)); kind == wire.Deleted {
+		delete(s.objects, key)
+	} else {
+		s.objects[key] = revision
+	}
+}
+
+// maxFaults is how many faults a stretch keeps.
+const maxFaults = 3
+
+func (s *stretch) fault(format string, args ...any) {
+	if len(s.faults) < maxFaults {
+		s.faults = append(s.faults, fmt.Sprintf(format, args...))
+	}
+}
+
+// key is the name of an event's object.
+func (n *informer) key(e *wire.Event) history.Key {
+	var namespace, name []byte
+	if n.mu.reader.Form == wire.Protobuf {
+		meta := wire.Field(e.Object, 1)
+		name, namespace = wire.Field(meta, 1), wire.Field(meta, 3)
+	} else {
+		meta := wire.Member(e.Object, "metadata")
+		name, namespace = wire.Text(wire.Member(meta, "name")), wire.Text(wire.Member(meta, "namespace"))
+	}
+	key := history.Key{Namespace: string(namespace), Name: string(name)}
+	shared, _ := n.keys.LoadOrStore(key, key)
+	return shared.(history.Key)
+}

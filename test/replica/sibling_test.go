@@ -1,0 +1,62 @@
+package replica
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/millrace/millrace/test/harness"
+)
+
+// TestStartsFromAnotherReplica starts replicas that load the objects of another one: the
+// upstream is asked for one watch and for no list, and watches go on from there.
+func TestStartsFromAnotherReplica(t *testing.T) {
+	t.Parallel()
+	upstream, log := startAudited(t)
+	admin := clientset(t, upstream.Config())
+	first := harness.StartReplica(t, upstream, "--follow=configmaps")
+	last := createMaps(t, admin, "before", 5)
+	awaitReached(t, first, last)
+	position := log.position(t)
+
+	const count = 2
+	for i := range count {
+		second := harness.StartReplica(t, upstream, "--follow=configmaps", "--start-from="+first.Kubeconfig())
+		client := clientset(t, second.Config())
+		watching := must(client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: last}))(t)
+		defer watching.Stop()
+		last = createMaps(t, admin, fmt.Sprint("after-", i), 1)
+		if cm, ok := (<-watching.ResultChan()).Object.(*corev1.ConfigMap); !ok || cm.ResourceVersion != last {
+			t.Errorf("replica %d: the first event is %v, and was to be of %s", i, cm, last)
+		}
+		if list := must(client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}))(t); len(list.Items) != 6+i {
+			t.Errorf("replica %d has %d objects", i, len(list.Items))
+		}
+	}
+	if made := log.feeds(t, "configmaps", position); len(made.loads) > 0 || len(made.resumed) != count {
+		t.Errorf("the upstream was asked for %+v", made)
+	}
+}
+
+// TestStartsWithoutAnotherReplica starts replicas that are to load the objects of a server
+// of another cluster, or of one that is away: they load those of the upstream, and say why once.
+func TestStartsWithoutAnotherReplica(t *testing.T) {
+	t.Parallel()
+	upstream, foreign := startUpstream(t), startUpstream(t)
+	createMaps(t, clientset(t, upstream.Config()), "own", 3)
+	createMaps(t, clientset(t, foreign.Config()), "foreign", 2)
+	for _, reason := range []string{"it is of cluster", "connection refused"} {
+		replica := harness.StartReplica(t, upstream, "--follow=configmaps,pods", "--start-from="+foreign.Kubeconfig())
+		list := must(clientset(t, replica.Config()).CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}))(t)
+		if len(list.Items) != 3 {
+			t.Errorf("the replica has %d objects", len(list.Items))
+		}
+		if said := replica.Output(); strings.Count(said, "--start-from") != 1 || !strings.Contains(said, reason) {
+			t.Errorf("the replica has said\n%s", said)
+		}
+		foreign.Kill()
+	}
+}
