@@ -116,7 +116,7 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	// A second signal ends the process at once.
 	defer context.AfterFunc(ctx, stop)()
 	if o.Delete {
-		return remove(ctx, cfg)
+		return Remove(ctx, cfg)
 	}
 	report, err := Run(ctx, cfg)
 	if report == nil {

@@ -32,6 +32,7 @@ type fleet struct {
 	kubelet    *agentPlan
 	perNode    []*agentPlan
 	perCluster []*agentPlan
+	podWatcher *agentPlan
 
 	counters counters
 	writes   writeCounters
@@ -66,7 +67,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	var err error
-	if f.admin, err = adminClient(cfg.REST); err != nil {
+	if f.admin, err = NewClient(cfg.REST); err != nil {
 		return nil, err
 	}
 	if f.server, err = wire.NewServer(cfg.REST, concurrentDials); err != nil {
@@ -81,7 +82,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
 	defer f.cancel(nil)
 	if cfg.Pods > 0 {
-		if err := f.makeShared(f.ctx); err != nil {
+		if err := MakeShared(f.ctx, f.admin, &f.cfg); err != nil {
 			return nil, err
 		}
 	}
@@ -94,6 +95,13 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 }
 
 func (f *fleet) loadProfiles() error {
+	if f.cfg.PodWatchers > 0 {
+		agent, err := newPodWatcher()
+		if err != nil {
+			return err
+		}
+		f.podWatcher = newAgentPlan(&f.counters, agent)
+	}
 	set, err := agentprofile.Open(f.cfg.Profiles)
 	if err != nil {
 		return err
@@ -174,6 +182,9 @@ func (f *fleet) start() {
 			f.addInstance(f.newInstance(plan, "", uint64(1<<40+n*1000+k)), f.newClient(), false).start(nil)
 		}
 	}
+	for k := range f.cfg.PodWatchers {
+		f.addInstance(f.newInstance(f.podWatcher, "", uint64(1<<41+k)), f.newClient(), false).start(&podWatcher{observer: f.cfg.Observer, number: k})
+	}
 	var begun sync.WaitGroup
 	for i := range f.cfg.Nodes {
 		if pace > 0 && i > 0 {
@@ -192,6 +203,9 @@ func (f *fleet) start() {
 	if f.ctx.Err() == nil {
 		f.startNanos.Store(int64(time.Since(f.started)))
 		f.log.line("all %d nodes have started, after %s", f.cfg.Nodes, time.Since(f.started).Round(time.Millisecond))
+		if f.cfg.Observer != nil {
+			f.cfg.Observer.Started()
+		}
 	}
 }
 

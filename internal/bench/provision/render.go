@@ -1,0 +1,204 @@
+package provision
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/display"
+)
+
+// row is one figure of all paths.
+type row struct {
+	title  string
+	of     func(*result) float64 // 0: not measured, unless zero is set
+	format func(float64) string
+	// zero says that 0 is a figure like others.
+	zero bool
+}
+
+// milliseconds formats a time that is given in milliseconds.
+func milliseconds(v float64) string {
+	if v < 999.5 {
+		return render.FormatNumber(v) + " ms"
+	}
+	return render.FormatNumber(v/1000) + " s"
+}
+
+func seconds(v float64) string { return milliseconds(1000 * v) }
+
+// stepRows are the percentiles of all steps.
+func stepRows() (rows []row) {
+	for _, s := range steps() {
+		for _, p := range []struct {
+			name string
+			of   func(quantiles) float64
+		}{
+			{"p50", func(q quantiles) float64 { return q.P50 }}, {"p95", func(q quantiles) float64 { return q.P95 }},
+			{"p99", func(q quantiles) float64 { return q.P99 }},
+		} {
+			rows = append(rows, row{s.title + ", " + p.name, func(res *result) float64 { return p.of(res.Steps[s.name]) }, milliseconds, false})
+		}
+	}
+	return append(rows, row{"all pods run, every watcher knows", func(res *result) float64 { return res.Seconds }, seconds, false})
+}
+
+// costRows are what that has cost.
+func costRows() []row {
+	of := func(part string, figure func(*cost) float64) func(*result) float64 {
+		return func(res *result) float64 {
+			if c := res.cost(part); c != nil {
+				return figure(c)
+			}
+			return 0
+		}
+	}
+	cpu := func(c *cost) float64 { return c.CPUSeconds }
+	peak := func(c *cost) float64 { return float64(c.PeakBytes) }
+	sent := func(c *cost) float64 { return float64(c.SentBytes) }
+	return []row{
+		{"server: CPU", of(partServer, cpu), seconds, false},
+		{"server: peak memory", of(partServer, peak), render.FormatByteCount, false},
+		{"server: sent", of(partServer, sent), render.FormatByteCount, false},
+		{"server: requests", func(res *result) float64 { return float64(res.Requests) }, render.FormatCount, false},
+		{"behind the replica: CPU", of(partUpstream, cpu), seconds, false},
+		{"behind the replica: peak memory", of(partUpstream, peak), render.FormatByteCount, false},
+		{"behind the replica: sent", of(partUpstream, sent), render.FormatByteCount, false},
+		{"behind the replica: requests", func(res *result) float64 { return float64(res.UpstreamRequests) }, render.FormatCount, false},
+		{"etcd: CPU", of(partEtcd, cpu), seconds, false},
+		{"scheduler: CPU", of(testbed.Scheduler, cpu), seconds, false},
+		{"controller manager: CPU", of(testbed.ControllerManager, cpu), seconds, false},
+		{"nodes and watchers: CPU", func(res *result) float64 { return res.ClientCPUSeconds }, seconds, false},
+		{"other programs: CPU", func(res *result) float64 { return res.OtherCPUSeconds }, seconds, false},
+		{"events at watchers", func(res *result) float64 { return float64(res.Deliveries) }, render.FormatCount, false},
+		{"relists of watchers", func(res *result) float64 { return float64(res.Relists) }, render.FormatCount, true},
+		{"errors of nodes and watchers", func(res *result) float64 { return float64(res.Errors) }, render.FormatCount, true},
+	}
+}
+
+// text renders the report as "table", "wide" or "markdown".
+func (r *report) text(format string) string {
+	return render.Document(format, nil, r.tables(), r.notes())
+}
+
+func (r *report) tables() []render.TitledTable {
+	return []render.TitledTable{
+		{Title: "From creation to running", Table: r.table("time", stepRows())},
+		{Title: "What it cost", Table: r.table("cost", costRows())},
+	}
+}
+
+// table has a column for each path, and its ratio to the first one. It leaves rows out that
+// have no value.
+func (r *report) table(title string, rows []row) render.Table {
+	t := render.Table{Columns: []render.Column{{Title: title}}}
+	for i := range r.Results {
+		name := r.Results[i].title()
+		t.Columns = append(t.Columns, render.Column{Group: name})
+		if i > 0 {
+			t.Columns = append(t.Columns, render.Column{Group: name, Title: "ratio"})
+		}
+	}
+	for _, line := range rows {
+		if cells := r.cells(line); cells != nil {
+			t.Add(cells...)
+		}
+	}
+	return t
+}
+
+// cells is nil if no path has a value.
+func (r *report) cells(line row) []string {
+	cells, measured := []string{line.title}, false
+	for i := range r.Results {
+		v := line.of(&r.Results[i])
+		cell := "-"
+		if v != 0 || line.zero && r.Results[i].Error == "" {
+			cell, measured = line.format(v), true
+		}
+		cells = append(cells, cell)
+		if i > 0 {
+			cells = append(cells, render.FormatRatio(v, line.of(&r.Results[0])))
+		}
+	}
+	if !measured {
+		return nil
+	}
+	return cells
+}
+
+// plot shows the percentiles of the whole way, and of watches.
+func (r *report) plot() render.Plot {
+	p := render.Plot{Title: fmt.Sprintf("%d pods on %d nodes: from creation to running, and the delivery of an event", r.Plan.Pods, r.Plan.Nodes), Format: milliseconds}
+	for i := range r.Results {
+		res := &r.Results[i]
+		series := render.Series{Name: res.title(), Values: map[string]float64{}}
+		for _, shown := range []struct{ step, title string }{{stepProvision, "running"}, {stepWatch, "watch"}} {
+			q, ok := res.Steps[shown.step]
+			for _, v := range []struct {
+				name  string
+				value float64
+			}{{"p50", q.P50}, {"p95", q.P95}, {"p99", q.P99}} {
+				group := shown.title + " " + v.name
+				if i == 0 {
+					p.Groups = append(p.Groups, group)
+				}
+				if ok && v.value > 0 {
+					series.Values[group] = v.value
+				}
+			}
+		}
+		p.Series = append(p.Series, series)
+	}
+	return p
+}
+
+// notes say whether objectives are met, how all was measured, and what went wrong.
+func (r *report) notes() (lines []string) {
+	for i := range r.Results {
+		for _, v := range r.Results[i].Verdicts {
+			lines = append(lines, v.line(r.Results[i].title()))
+		}
+	}
+	p := &r.Plan
+	made := "as pods"
+	if p.PodsOf == podsOfDeployments {
+		made = fmt.Sprintf("of Deployments of %d", p.PodsPerDeployment)
+	}
+	at := "all at once"
+	if p.Rate > 0 {
+		at = render.FormatNumber(p.Rate) + " a second"
+	}
+	agents := "no agents"
+	if len(p.Agents) > 0 {
+		agents = "the agents " + strings.Join(p.Agents, ", ")
+	}
+	lines = append(lines,
+		fmt.Sprintf("%d pods %s, %s, on %d hollow nodes with kubelet, kube-proxy and %s; %d watchers of all pods; containers take %s to start",
+			p.Pods, made, at, p.Nodes, agents, p.Watchers, p.PodStart),
+		fmt.Sprintf("scheduler and controller manager may send %d requests a second each, nodes and watchers any number", p.ComponentQPS),
+		fmt.Sprintf("%s, %s, load average %s before", r.Machine, r.Started.UTC().Format(time.RFC3339), r.LoadAverage))
+	return append(lines, r.failureNotes()...)
+}
+
+// shownErrors bounds the kinds of errors below the table.
+const shownErrors = 4
+
+func (r *report) failureNotes() (lines []string) {
+	for i := range r.Results {
+		res := &r.Results[i]
+		for n, kind := range res.ErrorKinds {
+			if n == shownErrors {
+				lines = append(lines, fmt.Sprintf("%s: further errors: -o json has all", res.title()))
+				break
+			}
+			lines = append(lines, fmt.Sprintf("%s: %d × %s", res.title(), kind.Count, display.Clean(kind.What)))
+		}
+		if res.Error != "" {
+			lines = append(lines, fmt.Sprintf("failed: %s: %s", res.title(), res.Error))
+		}
+	}
+	return lines
+}
