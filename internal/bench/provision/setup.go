@@ -184,8 +184,8 @@ type cost struct {
 	SentBytes int64 `json:"sentBytes"`
 }
 
-// reading is one look at all processes.
-type reading struct {
+// sample is one look at all processes.
+type sample struct {
 	parts        []testbed.Usage
 	written      []int64
 	client, busy time.Duration
@@ -193,7 +193,7 @@ type reading struct {
 }
 
 // read looks at all processes.
-func (s *setup) read(ctx context.Context) (r reading, err error) {
+func (s *setup) read(ctx context.Context) (r sample, err error) {
 	for _, p := range s.parts {
 		use, err := p.meter.Read()
 		if err != nil {
@@ -238,7 +238,7 @@ func (s *setup) resetPeaks() {
 }
 
 // costs is what all processes have used between two readings.
-func (s *setup) costs(before, after reading, res *result) {
+func (s *setup) costs(before, after sample, res *result) {
 	ours := after.client - before.client
 	for i, p := range s.parts {
 		used := after.parts[i].CPU - before.parts[i].CPU

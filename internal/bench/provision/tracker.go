@@ -39,17 +39,17 @@ type tracker struct {
 
 // podLog is the steps of one pod. Steps that were not seen have no time.
 type podLog struct {
-	created, bound, ready sighting
+	created, bound, ready seenStep
 	adopted               time.Time
 }
 
-// sighting is when the first watcher saw a step, and the revision that has it.
-type sighting struct {
+// seenStep is when the first watcher saw a step, and the revision that has it.
+type seenStep struct {
 	revision int64
 	at       time.Time
 }
 
-func (s *sighting) note(revision int64, at time.Time) {
+func (s *seenStep) note(revision int64, at time.Time) {
 	if s.at.IsZero() {
 		s.revision, s.at = revision, at
 	}
@@ -192,8 +192,8 @@ func (t *tracker) done() bool {
 	return true
 }
 
-// of is the time of a step's write, or of its first sighting if the clock does not know it.
-func (t *tracker) of(s sighting) time.Time {
+// of is the time of a step's write, or of its first sight if the clock does not know it.
+func (t *tracker) of(s seenStep) time.Time {
 	if at, ok := t.clock.at(s.revision); ok {
 		return at
 	}
