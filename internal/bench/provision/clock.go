@@ -9,6 +9,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
 // clock has the times of writes of pods by their revisions. It is filled by a watch of etcd
@@ -56,7 +57,7 @@ const podsPrefix = "/registry/pods/"
 // follow watches etcd until ctx ends, which is no error. It calls ready once the watch has
 // begun.
 func (c *clock) follow(ctx context.Context, endpoint string, ready func()) error {
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Context: ctx})
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Context: ctx, Logger: zap.NewNop()})
 	if err != nil {
 		return fmt.Errorf("connect to etcd: %w", err)
 	}

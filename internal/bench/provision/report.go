@@ -1,9 +1,11 @@
 package provision
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,10 +80,19 @@ func (res *result) add(t *tracker, nodes *hollow.Report, objectives []objective)
 	if nodes == nil {
 		return
 	}
+	kinds := map[string]int64{}
 	for i := range nodes.Rows {
 		res.Errors += nodes.Rows[i].Errors
-		res.ErrorKinds = append(res.ErrorKinds, nodes.Rows[i].ErrorKinds...)
+		for _, kind := range nodes.Rows[i].ErrorKinds {
+			kinds[kind.What] += kind.Count
+		}
 	}
+	for what, count := range kinds {
+		res.ErrorKinds = append(res.ErrorKinds, hollow.ErrorKind{What: what, Count: count})
+	}
+	slices.SortFunc(res.ErrorKinds, func(a, b hollow.ErrorKind) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What))
+	})
 }
 
 // cost returns what a part has used, or nil.
