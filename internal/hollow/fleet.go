@@ -58,22 +58,14 @@ type fleet struct {
 // Run runs hollow nodes until the context or the duration ends. The report is nil if there
 // is an error.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
-	if err := cfg.validate(); err != nil {
+	f, err := newFleet(cfg)
+	if err != nil {
 		return nil, err
 	}
-	f := &fleet{cfg: cfg, log: newProgress(&cfg)}
-	f.writes = newWriteCounters(&f.counters)
-	if err := f.loadProfiles(); err != nil {
-		return nil, err
-	}
-	var err error
 	if f.admin, err = NewClient(cfg.REST); err != nil {
 		return nil, err
 	}
 	if f.server, err = wire.NewServer(cfg.REST, concurrentDials); err != nil {
-		return nil, err
-	}
-	if err := f.checkFiles(); err != nil {
 		return nil, err
 	}
 	if err := preflight(ctx, f.admin, &cfg); err != nil {
@@ -92,6 +84,25 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	return report, nil
+}
+
+// Check says what is wrong with a configuration, as far as that can be told without a server.
+func (c *Config) Check() error {
+	_, err := newFleet(*c)
+	return err
+}
+
+// newFleet makes a fleet that has not begun.
+func newFleet(cfg Config) (*fleet, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	f := &fleet{cfg: cfg, log: newProgress(&cfg)}
+	f.writes = newWriteCounters(&f.counters)
+	if err := f.loadProfiles(); err != nil {
+		return nil, err
+	}
+	return f, f.checkFiles()
 }
 
 func (f *fleet) loadProfiles() error {

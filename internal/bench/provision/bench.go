@@ -123,7 +123,9 @@ func (m *measurement) run(ctx context.Context) error {
 	}
 	var nodes *hollow.Report
 	group.Go(func() (err error) {
-		nodes, err = hollow.Run(ctx, m.fleet())
+		cfg := o.fleet(m.tracker)
+		cfg.REST = m.setup.rest()
+		nodes, err = hollow.Run(ctx, cfg)
 		return err
 	})
 	group.Go(func() error {
@@ -136,16 +138,6 @@ func (m *measurement) run(ctx context.Context) error {
 	err := group.Wait()
 	m.result.add(m.tracker, nodes, o.objectives)
 	return err
-}
-
-// fleet is the hollow nodes and the watchers.
-func (m *measurement) fleet() hollow.Config {
-	o := m.opts
-	return hollow.Config{
-		Name: o.Name, Nodes: o.Nodes, Agents: o.Agents, KubeProxy: true, Namespace: o.Namespace, PodStart: o.PodStart,
-		Start: hollow.StartPaced, StartRate: o.NodeRate, Seed: 1, JobDuration: time.Minute,
-		REST: m.setup.rest(), PodWatchers: o.Watchers, Observer: m.tracker,
-	}
 }
 
 const (

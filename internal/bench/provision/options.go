@@ -40,6 +40,9 @@ type plan struct {
 	Agents    []string `json:"agents,omitempty"`
 	NodeRate  float64  `json:"nodesPerSecond"`
 	Watchers  int      `json:"watchers"`
+	// ConnectionsPerNode is how many connections the programs of a node share. 0: each
+	// program has its own.
+	ConnectionsPerNode float64 `json:"connectionsPerNode,omitempty"`
 
 	Pods              int           `json:"pods"`
 	PodsOf            string        `json:"podsOf"`
@@ -82,6 +85,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Namespace, "namespace", "default", "where the pods are made")
 	f.IntVar(&o.Nodes, "nodes", 100, "hollow nodes")
 	f.StringSliceVar(&o.Agents, "agents", nil, "profiles of agents on each node; millrace hollow profile lists them")
+	f.Float64Var(&o.ConnectionsPerNode, "connections-per-node", 0, "connections that a node's programs share, as in 1 or 0.1 (0: one for each program)")
 	f.Float64Var(&o.NodeRate, "node-rate", 50, "nodes that start in a second, before the measurement")
 	f.IntVar(&o.Watchers, "watchers", 20, "informers of all pods, each with a connection")
 	f.IntVar(&o.Pods, "pods", 1000, "pods to make")
@@ -137,7 +141,20 @@ func (o *options) validate() (err error) {
 	case o.Rate < 0 || o.NodeRate <= 0:
 		return errors.New("--rate must not be negative, and --node-rate must be positive")
 	}
+	cfg := o.fleet(newTracker(o.Name, o.Pods, o.Watchers, nil))
+	if err := cfg.Check(); err != nil {
+		return err
+	}
 	return o.validatePaths()
+}
+
+// fleet is the hollow nodes and the watchers.
+func (p *plan) fleet(observer hollow.Observer) hollow.Config {
+	return hollow.Config{
+		Name: p.Name, Nodes: p.Nodes, Agents: p.Agents, KubeProxy: true, Namespace: p.Namespace, PodStart: p.PodStart,
+		Start: hollow.StartPaced, StartRate: p.NodeRate, Seed: 1, ConnectionsPerNode: p.ConnectionsPerNode,
+		PodWatchers: p.Watchers, Observer: observer,
+	}
 }
 
 func (o *options) validatePaths() error {

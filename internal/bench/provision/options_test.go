@@ -35,6 +35,8 @@ func TestMistakes(t *testing.T) {
 		{"--kubeconfig=x --paths=millrace", "leave them out"},
 		{"--kubeconfig=" + missing + " --delete", "no such file"},
 		{"--rate=-1", "--rate"},
+		{"--agents=nosuch", "choose from"},
+		{"--name=A_B", "small letters"},
 		{"--timeout=0s", "--timeout=0s"},
 		{"-o=xml", "-o xml"},
 	} {
