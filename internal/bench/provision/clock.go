@@ -51,6 +51,12 @@ func (c *clock) at(revision int64) (time.Time, bool) {
 	return at, ok
 }
 
+// knows reports whether a write's time is known, or is not going to be.
+func (c *clock) knows(revision int64) bool {
+	_, ok := c.at(revision)
+	return ok || !c.followsEtcd
+}
+
 // podsPrefix is where Kubernetes keeps pods.
 const podsPrefix = "/registry/pods/"
 

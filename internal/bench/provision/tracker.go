@@ -176,12 +176,12 @@ func (t *tracker) progress() (created, bound, ready int) {
 	return created, bound, t.mu.ready
 }
 
-// done reports whether all pods run and every watcher knows.
+// done reports whether all pods run, and every watcher and the clock know.
 func (t *tracker) done() bool {
 	t.mu.Lock()
 	ready, last := t.mu.ready, t.mu.lastReady
 	t.mu.Unlock()
-	if ready < t.wanted {
+	if ready < t.wanted || !t.clock.knows(last) {
 		return false
 	}
 	for i := range t.watchers {
