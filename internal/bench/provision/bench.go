@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,11 +24,11 @@ type bench struct {
 // run measures all paths. A path that fails is part of the report, unless ctx has ended.
 func (b *bench) run(ctx context.Context) error {
 	b.report.LoadAverage = loadAverage()
-	for _, path := range b.opts.paths() {
+	for i, path := range slices.Repeat(b.opts.paths(), b.opts.Turns) {
 		b.progress.Phase("measuring %s", path)
 		res := result{Path: path}
 		within, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, fmt.Errorf("not done within --timeout=%s", b.opts.Timeout))
-		err := b.measure(within, &res)
+		err := b.measure(within, &res, fmt.Sprintf("%02d-%s", i+1, path))
 		cancel()
 		if ctx.Err() != nil {
 			if b.opts.kubeconfig != "" {
@@ -44,9 +45,9 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
-// measure measures one path.
-func (b *bench) measure(ctx context.Context, res *result) error {
-	s, closeSetup, err := b.open(ctx, res.Path)
+// measure measures one path, with files in a directory of its own.
+func (b *bench) measure(ctx context.Context, res *result, dir string) error {
+	s, closeSetup, err := b.open(ctx, res.Path, dir)
 	defer closeSetup()
 	if err != nil {
 		return err

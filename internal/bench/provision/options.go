@@ -53,6 +53,7 @@ type plan struct {
 	// ComponentQPS is how many requests a second the scheduler and the controller manager
 	// may send, and how many at once.
 	ComponentQPS int           `json:"componentQPS"`
+	Turns        int           `json:"turns"`
 	Settle       time.Duration `json:"settleNanos"`
 	Timeout      time.Duration `json:"timeoutNanos"` // for one path
 }
@@ -94,6 +95,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.Rate, "rate", 0, "pods a second (0: all at once)")
 	f.DurationVar(&o.PodStart, "pod-start", 0, "how long the containers of a pod take to start")
 	f.IntVar(&o.ComponentQPS, "component-qps", 5000, "requests a second that the scheduler and the controller manager may send")
+	f.IntVar(&o.Turns, "turns", 1, "how often to measure each path, in turn; the medians are shown")
 	f.DurationVar(&o.Settle, "settle", time.Second, "how long a server must be at rest before the measurement")
 	f.DurationVar(&o.Timeout, "timeout", 15*time.Minute, "give a path up after this time")
 	f.StringVar(&o.slo, "slo", "", `objectives, as in "watch p99<1s,provision p95<15s"; the exit code is 1 if one is missed; steps: `+strings.Join(stepNames(), ", "))
@@ -121,7 +123,7 @@ func (o *options) validate() (err error) {
 	}
 	if err := testbed.CheckMinimums([]testbed.Minimum[int]{
 		{Flag: "nodes", Value: o.Nodes, Min: 1}, {Flag: "watchers", Value: o.Watchers, Min: 1}, {Flag: "pods", Value: o.Pods, Min: 1},
-		{Flag: "pods-per-deployment", Value: o.PodsPerDeployment, Min: 1}, {Flag: "component-qps", Value: o.ComponentQPS, Min: 1},
+		{Flag: "pods-per-deployment", Value: o.PodsPerDeployment, Min: 1}, {Flag: "component-qps", Value: o.ComponentQPS, Min: 1}, {Flag: "turns", Value: o.Turns, Min: 1},
 	}); err != nil {
 		return err
 	}
@@ -178,7 +180,7 @@ func (o *options) validatePaths() error {
 	return nil
 }
 
-// paths are those to measure, in this order.
+// paths are those to measure in each turn, in this order.
 func (o *options) paths() []string {
 	switch {
 	case o.kubeconfig != "":

@@ -29,17 +29,29 @@ func milliseconds(v float64) string {
 
 func seconds(v float64) string { return milliseconds(1000 * v) }
 
+// percentile is one of those that are shown.
+type percentile struct {
+	name   string
+	figure func(quantiles) float64
+}
+
+func percentiles() []percentile {
+	return []percentile{
+		{"p50", func(q quantiles) float64 { return q.P50 }}, {"p95", func(q quantiles) float64 { return q.P95 }},
+		{"p99", func(q quantiles) float64 { return q.P99 }},
+	}
+}
+
+// of is the percentile of a step.
+func (p percentile) of(step string) func(*result) float64 {
+	return func(res *result) float64 { return p.figure(res.Steps[step]) }
+}
+
 // stepRows are the percentiles of all steps.
 func stepRows() (rows []row) {
 	for _, s := range steps() {
-		for _, p := range []struct {
-			name string
-			of   func(quantiles) float64
-		}{
-			{"p50", func(q quantiles) float64 { return q.P50 }}, {"p95", func(q quantiles) float64 { return q.P95 }},
-			{"p99", func(q quantiles) float64 { return q.P99 }},
-		} {
-			rows = append(rows, row{s.title + ", " + p.name, func(res *result) float64 { return p.of(res.Steps[s.name]) }, milliseconds, false})
+		for _, p := range percentiles() {
+			rows = append(rows, row{s.title + ", " + p.name, p.of(s.name), milliseconds, false})
 		}
 	}
 	return append(rows, row{"all pods run, every watcher knows", func(res *result) float64 { return res.Seconds }, seconds, false})
@@ -94,15 +106,15 @@ func (r *report) tables() []render.TitledTable {
 // have no value.
 func (r *report) table(title string, rows []row) render.Table {
 	t := render.Table{Columns: []render.Column{{Title: title}}}
-	for i := range r.Results {
-		name := r.Results[i].title()
-		t.Columns = append(t.Columns, render.Column{Group: name})
+	groups := r.groups()
+	for i, g := range groups {
+		t.Columns = append(t.Columns, render.Column{Group: g.title})
 		if i > 0 {
-			t.Columns = append(t.Columns, render.Column{Group: name, Title: "ratio"})
+			t.Columns = append(t.Columns, render.Column{Group: g.title, Title: "ratio"})
 		}
 	}
 	for _, line := range rows {
-		if cells := r.cells(line); cells != nil {
+		if cells := line.cells(groups); cells != nil {
 			t.Add(cells...)
 		}
 	}
@@ -110,17 +122,17 @@ func (r *report) table(title string, rows []row) render.Table {
 }
 
 // cells is nil if no path has a value.
-func (r *report) cells(line row) []string {
+func (line row) cells(groups []*pathGroup) []string {
 	cells, measured := []string{line.title}, false
-	for i := range r.Results {
-		v := line.of(&r.Results[i])
+	for i, g := range groups {
+		v := g.median(line.of)
 		cell := "-"
-		if v != 0 || line.zero && r.Results[i].Error == "" {
+		if v != 0 || line.zero && g.failed() == "" {
 			cell, measured = line.format(v), true
 		}
 		cells = append(cells, cell)
 		if i > 0 {
-			cells = append(cells, render.FormatRatio(v, line.of(&r.Results[0])))
+			cells = append(cells, render.FormatRatio(v, groups[0].median(line.of)))
 		}
 	}
 	if !measured {
@@ -132,21 +144,16 @@ func (r *report) cells(line row) []string {
 // plot shows the percentiles of the whole way, and of watches.
 func (r *report) plot() render.Plot {
 	p := render.Plot{Title: fmt.Sprintf("%d pods on %d nodes: from creation to running, and the delivery of an event", r.Plan.Pods, r.Plan.Nodes), Format: milliseconds}
-	for i := range r.Results {
-		res := &r.Results[i]
-		series := render.Series{Name: res.title(), Values: map[string]float64{}}
+	for i, g := range r.groups() {
+		series := render.Series{Name: g.title, Values: map[string]float64{}}
 		for _, shown := range []struct{ step, title string }{{stepProvision, "running"}, {stepWatch, "watch"}} {
-			q, ok := res.Steps[shown.step]
-			for _, v := range []struct {
-				name  string
-				value float64
-			}{{"p50", q.P50}, {"p95", q.P95}, {"p99", q.P99}} {
-				group := shown.title + " " + v.name
+			for _, q := range percentiles() {
+				group := shown.title + " " + q.name
 				if i == 0 {
 					p.Groups = append(p.Groups, group)
 				}
-				if ok && v.value > 0 {
-					series.Values[group] = v.value
+				if v := g.median(q.of(shown.step)); v > 0 {
+					series.Values[group] = v
 				}
 			}
 		}
@@ -180,6 +187,9 @@ func (r *report) notes() (lines []string) {
 			p.Pods, made, at, p.Nodes, agents, p.Watchers, p.PodStart),
 		fmt.Sprintf("scheduler and controller manager may send %d requests a second each, nodes and watchers any number", p.ComponentQPS),
 		fmt.Sprintf("%s, %s, load average %s before", r.Machine, r.Started.UTC().Format(time.RFC3339), r.LoadAverage))
+	if p.Turns > 1 {
+		lines = append(lines, fmt.Sprintf("each figure is the median of %d turns", p.Turns))
+	}
 	return append(lines, r.failureNotes()...)
 }
 

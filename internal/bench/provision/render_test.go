@@ -49,7 +49,16 @@ func TestRenderGolden(t *testing.T) {
 	alone := sampleReport()
 	alone.Results = alone.Results[:1]
 	alone.Plan.PodsOf, alone.Plan.Rate, alone.Plan.Agents = podsOfPods, 20, nil
-	benchtest.CheckGolden(t, map[string]string{"table": r.text("table"), "markdown": r.text("markdown"), "alone": alone.text("table")})
+	turns := sampleReport()
+	turns.Plan.Turns = 3
+	for _, factor := range []float64{5, 3} {
+		further := sampleReport().Results[0]
+		further.Seconds *= factor
+		turns.Results = append(turns.Results, further)
+	}
+	benchtest.CheckGolden(t, map[string]string{
+		"table": r.text("table"), "markdown": r.text("markdown"), "alone": alone.text("table"), "turns": turns.text("table"),
+	})
 	benchtest.WellFormedSVG(t, r.plot())
 }
 

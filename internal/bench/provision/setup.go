@@ -40,10 +40,10 @@ const (
 )
 
 // open starts the processes of a path. The caller must call close, also after an error.
-func (b *bench) open(ctx context.Context, path string) (s *setup, closeAll func(), err error) {
+func (b *bench) open(ctx context.Context, path, dir string) (s *setup, closeAll func(), err error) {
 	opts := b.opts.Options
 	opts.ExternalEtcd = path != pathCluster
-	bed, closeBed, err := testbed.Open(ctx, b.program, testbed.Config{Options: opts, Progress: b.progress, Subdirectory: path})
+	bed, closeBed, err := testbed.Open(ctx, b.program, testbed.Config{Options: opts, Progress: b.progress, Subdirectory: dir})
 	if err != nil {
 		return nil, func() {}, err
 	}
