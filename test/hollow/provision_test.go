@@ -87,7 +87,7 @@ func TestProvision(t *testing.T) {
 func testProvision(t *testing.T, server *harness.Server, admin kubernetes.Interface) {
 	existing := []string{"--kubeconfig=" + server.Kubeconfig(), "--pods-of=pods"}
 	killed := harness.Command(t, append([]string{"bench", "provision", "--nodes=4", "--node-rate=100", "--pods=8", "--settle=100ms"}, existing...)...)
-	eventually(t, "pods that nobody binds", func() error { return existingPods(t.Context(), admin, 8) })
+	eventually(t, "a pod that nobody binds", func() error { return existingPods(t.Context(), admin, 1) })
 	killed.Kill()
 	if output, code := harness.Run(t, "bench", "provision", existing[0], "--delete"); code != 0 {
 		t.Fatal(output)

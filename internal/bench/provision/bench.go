@@ -148,8 +148,8 @@ const (
 	progressInterval = 5 * time.Second
 )
 
-// awaitNodes waits until all nodes are ready, all watchers have all pods, and the server
-// rests.
+// awaitNodes waits until all nodes are ready, all watchers have all pods, a first pod runs,
+// and the server rests.
 func (m *measurement) awaitNodes(ctx context.Context, clockReady <-chan struct{}) error {
 	m.progress.Phase("starting %d nodes and %d watchers", m.opts.Nodes, m.opts.Watchers)
 	for _, ready := range []<-chan struct{}{clockReady, m.tracker.started} {
@@ -164,7 +164,27 @@ func (m *measurement) awaitNodes(ctx context.Context, clockReady <-chan struct{}
 			return err
 		}
 	}
+	if err := m.awaitFirst(ctx); err != nil {
+		return err
+	}
 	return m.setup.awaitRest(ctx, m.bench)
+}
+
+// awaitFirst makes one pod and waits until it runs. So scheduler and controllers have begun
+// when the measurement does, and their absence is told early.
+func (m *measurement) awaitFirst(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, m.opts.ReadyTimeout,
+		fmt.Errorf("the first pod does not run within --ready-timeout=%s: does a scheduler run, and for Deployments a controller manager?", m.opts.ReadyTimeout))
+	defer cancel()
+	if err := m.workload.createFirst(ctx); err != nil {
+		return err
+	}
+	for !m.tracker.firstRuns.Load() {
+		if err := testbed.Sleep(ctx, poll); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // provision makes the pods and waits until all run, and every watcher knows.

@@ -43,6 +43,16 @@ func (c *clock) answered(revision string, at time.Time) {
 	}
 }
 
+// delivered notes that an event has arrived. Its write was not later: where processors are
+// busy, etcd's own watch may be.
+func (c *clock) delivered(revision int64, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.mu.times[revision]; ok && at.Before(known) {
+		c.mu.times[revision] = at
+	}
+}
+
 // at returns the time of a write, if it is known.
 func (c *clock) at(revision int64) (time.Time, bool) {
 	c.mu.Lock()

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -13,15 +14,24 @@ import (
 // row is one figure of all paths.
 type row struct {
 	title  string
-	of     func(*result) float64 // 0: not measured, unless zero is set
+	of     func(*result) float64 // NaN: not measured
 	format func(float64) string
-	// zero says that 0 is a figure like others.
-	zero bool
+}
+
+// known is a figure that is never 0, if it was measured.
+func known(v float64) float64 {
+	if v == 0 {
+		return math.NaN()
+	}
+	return v
 }
 
 // milliseconds formats a time that is given in milliseconds.
 func milliseconds(v float64) string {
-	if v < 999.5 {
+	switch {
+	case math.IsNaN(v):
+		return "-"
+	case v < 999.5:
 		return render.FormatNumber(v) + " ms"
 	}
 	return render.FormatNumber(v/1000) + " s"
@@ -44,17 +54,30 @@ func percentiles() []percentile {
 
 // of is the percentile of a step.
 func (p percentile) of(step string) func(*result) float64 {
-	return func(res *result) float64 { return p.figure(res.Steps[step]) }
+	return func(res *result) float64 {
+		if q, ok := res.Steps[step]; ok {
+			return p.figure(q)
+		}
+		return math.NaN()
+	}
 }
 
 // stepRows are the percentiles of all steps.
 func stepRows() (rows []row) {
 	for _, s := range steps() {
 		for _, p := range percentiles() {
-			rows = append(rows, row{s.title + ", " + p.name, p.of(s.name), milliseconds, false})
+			rows = append(rows, row{s.title + ", " + p.name, p.of(s.name), milliseconds})
 		}
 	}
-	return append(rows, row{"all pods run, every watcher knows", func(res *result) float64 { return res.Seconds }, seconds, false})
+	return append(rows, row{"all pods run, every watcher knows", func(res *result) float64 { return known(res.Seconds) }, seconds})
+}
+
+// ifDone is a figure of a path that has not failed.
+func (res *result) ifDone(v float64) float64 {
+	if res.Error != "" {
+		return math.NaN()
+	}
+	return v
 }
 
 // costRows are what that has cost.
@@ -64,29 +87,29 @@ func costRows() []row {
 			if c := res.cost(part); c != nil {
 				return figure(c)
 			}
-			return 0
+			return math.NaN()
 		}
 	}
 	cpu := func(c *cost) float64 { return c.CPUSeconds }
 	peak := func(c *cost) float64 { return float64(c.PeakBytes) }
 	sent := func(c *cost) float64 { return float64(c.SentBytes) }
 	return []row{
-		{"server: CPU", of(partServer, cpu), seconds, false},
-		{"server: peak memory", of(partServer, peak), render.FormatByteCount, false},
-		{"server: sent", of(partServer, sent), render.FormatByteCount, false},
-		{"server: requests", func(res *result) float64 { return float64(res.Requests) }, render.FormatCount, false},
-		{"behind the replica: CPU", of(partUpstream, cpu), seconds, false},
-		{"behind the replica: peak memory", of(partUpstream, peak), render.FormatByteCount, false},
-		{"behind the replica: sent", of(partUpstream, sent), render.FormatByteCount, false},
-		{"behind the replica: requests", func(res *result) float64 { return float64(res.UpstreamRequests) }, render.FormatCount, false},
-		{"etcd: CPU", of(partEtcd, cpu), seconds, false},
-		{"scheduler: CPU", of(testbed.Scheduler, cpu), seconds, false},
-		{"controller manager: CPU", of(testbed.ControllerManager, cpu), seconds, false},
-		{"nodes and watchers: CPU", func(res *result) float64 { return res.ClientCPUSeconds }, seconds, false},
-		{"other programs: CPU", func(res *result) float64 { return res.OtherCPUSeconds }, seconds, false},
-		{"events at watchers", func(res *result) float64 { return float64(res.Deliveries) }, render.FormatCount, false},
-		{"relists of watchers", func(res *result) float64 { return float64(res.Relists) }, render.FormatCount, true},
-		{"errors of nodes and watchers", func(res *result) float64 { return float64(res.Errors) }, render.FormatCount, true},
+		{"server: CPU", of(partServer, cpu), seconds},
+		{"server: peak memory", of(partServer, peak), render.FormatByteCount},
+		{"server: sent", of(partServer, sent), render.FormatByteCount},
+		{"server: requests", func(res *result) float64 { return known(float64(res.Requests)) }, render.FormatCount},
+		{"behind the replica: CPU", of(partUpstream, cpu), seconds},
+		{"behind the replica: peak memory", of(partUpstream, peak), render.FormatByteCount},
+		{"behind the replica: sent", of(partUpstream, sent), render.FormatByteCount},
+		{"behind the replica: requests", func(res *result) float64 { return known(float64(res.UpstreamRequests)) }, render.FormatCount},
+		{"etcd: CPU", of(partEtcd, cpu), seconds},
+		{"scheduler: CPU", of(testbed.Scheduler, cpu), seconds},
+		{"controller manager: CPU", of(testbed.ControllerManager, cpu), seconds},
+		{"nodes and watchers: CPU", func(res *result) float64 { return known(res.ClientCPUSeconds) }, seconds},
+		{"other programs: CPU", func(res *result) float64 { return res.ifDone(res.OtherCPUSeconds) }, seconds},
+		{"events at watchers", func(res *result) float64 { return known(float64(res.Deliveries)) }, render.FormatCount},
+		{"relists of watchers", func(res *result) float64 { return res.ifDone(float64(res.Relists)) }, render.FormatCount},
+		{"errors of nodes and watchers", func(res *result) float64 { return res.ifDone(float64(res.Errors)) }, render.FormatCount},
 	}
 }
 
@@ -127,18 +150,25 @@ func (line row) cells(groups []*pathGroup) []string {
 	for i, g := range groups {
 		v := g.median(line.of)
 		cell := "-"
-		if v != 0 || line.zero && g.failed() == "" {
+		if !math.IsNaN(v) {
 			cell, measured = line.format(v), true
 		}
 		cells = append(cells, cell)
 		if i > 0 {
-			cells = append(cells, render.FormatRatio(v, groups[0].median(line.of)))
+			cells = append(cells, ratio(v, groups[0].median(line.of)))
 		}
 	}
 	if !measured {
 		return nil
 	}
 	return cells
+}
+
+func ratio(a, b float64) string {
+	if math.IsNaN(a) || math.IsNaN(b) {
+		return "-"
+	}
+	return render.FormatRatio(a, b)
 }
 
 // plot shows the percentiles of the whole way, and of watches.

@@ -117,7 +117,7 @@ func titleOf(path, upstream string) string {
 	case pathReplicaAPI:
 		return "replica of " + titleOf(upstream, "")
 	case pathReplicaEtcd:
-		return "replica of etcd, " + titleOf(upstream, "")
+		return "replica of " + titleOf(upstream, "") + ", fed by etcd"
 	}
 	return path
 }

@@ -27,6 +27,9 @@ type tracker struct {
 	clock    *clock
 	watchers []watcherLog
 	started  chan struct{} // closed once all nodes have started
+	// firstRuns says that the pod runs of which nothing is measured: events are noted from
+	// then on.
+	firstRuns atomic.Bool
 
 	mu struct {
 		sync.Mutex
@@ -108,7 +111,7 @@ func (t *tracker) Watched(watcher int, e hollow.PodEvent) {
 	}
 	log := &t.watchers[watcher]
 	// Objects of a list are older than their delivery.
-	if !e.Initial {
+	if !e.Initial && t.firstRuns.Load() {
 		log.delivered = append(log.delivered, delivery{revision, e.At})
 	}
 	if watcher == 0 && e.Kind != wire.Deleted {
@@ -129,6 +132,12 @@ func (t *tracker) see(e *hollow.PodEvent, revision int64) {
 		err = json.Unmarshal(e.Object, &pod)
 	}
 	if err != nil || pod.Labels[hollow.Label] != t.name {
+		return
+	}
+	if pod.Labels[appLabel] == firstName(t.name) {
+		if isReady(&pod) {
+			t.firstRuns.Store(true)
+		}
 		return
 	}
 	t.mu.Lock()
@@ -204,6 +213,11 @@ func (t *tracker) of(s seenStep) time.Time {
 func (t *tracker) samples() map[string][]time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for i := range t.watchers {
+		for _, d := range t.watchers[i].delivered {
+			t.clock.delivered(d.revision, d.at)
+		}
+	}
 	all := map[string][]time.Duration{}
 	add := func(step string, from, to time.Time) {
 		if !from.IsZero() && !to.IsZero() {

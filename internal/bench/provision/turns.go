@@ -1,6 +1,9 @@
 package provision
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // pathGroup is all turns of one path.
 type pathGroup struct {
@@ -22,17 +25,17 @@ func (r *report) groups() (all []*pathGroup) {
 	return all
 }
 
-// median is that of one figure, of the turns that have it. It is 0 if none has. Of an even
+// median is that of one figure, of the turns that have it. It is NaN if none has. Of an even
 // number it is the lower one of the two in the middle.
 func (g *pathGroup) median(of func(*result) float64) float64 {
 	var values []float64
 	for _, res := range g.turns {
-		if v := of(res); v != 0 || res.Error == "" {
+		if v := of(res); !math.IsNaN(v) {
 			values = append(values, v)
 		}
 	}
 	if len(values) == 0 {
-		return 0
+		return math.NaN()
 	}
 	slices.Sort(values)
 	return values[(len(values)-1)/2]

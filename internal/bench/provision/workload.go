@@ -37,8 +37,15 @@ func newWorkload(config *rest.Config, p *plan) (*workload, error) {
 	return &workload{plan: p, rest: config, client: client}, nil
 }
 
+// appLabel tells the pods of one Deployment from those of others.
+const appLabel = "app"
+
+// firstName is the name of the object with which each run begins. Its pod shows that all
+// programs work, and is not measured.
+func firstName(name string) string { return name + "-first" }
+
 func (w *workload) meta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Namespace: w.plan.Namespace, Labels: map[string]string{hollow.Label: w.plan.Name, "app": name}}
+	return metav1.ObjectMeta{Name: name, Namespace: w.plan.Namespace, Labels: map[string]string{hollow.Label: w.plan.Name, appLabel: name}}
 }
 
 // spec keeps the pods on nodes of the run, in clusters that have others.
@@ -48,19 +55,18 @@ func (w *workload) spec() corev1.PodSpec {
 	return spec
 }
 
-// pod is pod i.
-func (w *workload) pod(i int) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: w.meta(fmt.Sprintf("%s-%05d", w.plan.Name, i)), Spec: w.spec()}
+func (w *workload) objectName(i int) string { return fmt.Sprintf("%s-%05d", w.plan.Name, i) }
+
+func (w *workload) pod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: w.meta(name), Spec: w.spec()}
 }
 
-// deployment is Deployment i.
-func (w *workload) deployment(i int) *appsv1.Deployment {
-	replicas := int32(min(w.plan.PodsPerDeployment, w.plan.Pods-i*w.plan.PodsPerDeployment))
-	meta := w.meta(fmt.Sprintf("%s-%05d", w.plan.Name, i))
+func (w *workload) deployment(name string, pods int) *appsv1.Deployment {
+	meta, replicas := w.meta(name), int32(pods)
 	return &appsv1.Deployment{
 		ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": meta.Name}},
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: meta.Name}},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels}, Spec: w.spec()},
 		},
 	}
@@ -75,30 +81,45 @@ func (w *workload) objects() (objects, pods int) {
 	return (w.plan.Pods + pods - 1) / pods, pods
 }
 
-// createOne makes object i.
-func (w *workload) createOne(ctx context.Context, i int, opts metav1.CreateOptions) error {
+// podsOf is how many pods object i has.
+func (w *workload) podsOf(i int) int {
+	_, pods := w.objects()
+	return min(pods, w.plan.Pods-i*pods)
+}
+
+// createOne makes an object with a number of pods.
+func (w *workload) createOne(ctx context.Context, name string, pods int, opts metav1.CreateOptions) error {
 	if w.plan.PodsOf == podsOfPods {
-		pod, err := w.client.CoreV1().Pods(w.plan.Namespace).Create(ctx, w.pod(i), opts)
+		pod, err := w.client.CoreV1().Pods(w.plan.Namespace).Create(ctx, w.pod(name), opts)
 		if err == nil && w.clock != nil {
 			w.clock.answered(pod.ResourceVersion, time.Now())
 		}
-		return err
+		return explainCreation(err)
 	}
-	_, err := w.client.AppsV1().Deployments(w.plan.Namespace).Create(ctx, w.deployment(i), opts)
-	return err
+	_, err := w.client.AppsV1().Deployments(w.plan.Namespace).Create(ctx, w.deployment(name, pods), opts)
+	return explainCreation(err)
 }
 
-// prepare makes what all pods use. It also tries to create the first object without doing so:
+func explainCreation(err error) error {
+	if err != nil {
+		return fmt.Errorf("create what is to run: %w", err)
+	}
+	return nil
+}
+
+// createFirst makes the object with which each run begins.
+func (w *workload) createFirst(ctx context.Context) error {
+	return w.createOne(ctx, firstName(w.plan.Name), 1, metav1.CreateOptions{})
+}
+
+// prepare makes what all pods use. It also tries to create the first object:
 // what is not allowed is told before nodes are made.
 func (w *workload) prepare(ctx context.Context) error {
 	cfg := &hollow.Config{Name: w.plan.Name, Namespace: w.plan.Namespace}
 	if err := hollow.MakeShared(ctx, w.client, cfg); err != nil {
 		return err
 	}
-	if err := w.createOne(ctx, 0, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
-		return fmt.Errorf("create one of the %s: %w", w.plan.PodsOf, err)
-	}
-	return nil
+	return w.createOne(ctx, firstName(w.plan.Name), 1, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
 // create makes all objects, at the plan's rate of pods.
@@ -107,12 +128,7 @@ func (w *workload) create(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	begin := func(i int) error {
-		group.Go(func() error {
-			if err := w.createOne(ctx, i, metav1.CreateOptions{}); err != nil {
-				return fmt.Errorf("create one of the %s: %w", w.plan.PodsOf, err)
-			}
-			return nil
-		})
+		group.Go(func() error { return w.createOne(ctx, w.objectName(i), w.podsOf(i), metav1.CreateOptions{}) })
 		return nil
 	}
 	if w.plan.Rate > 0 {

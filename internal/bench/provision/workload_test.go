@@ -11,14 +11,14 @@ func TestWorkload(t *testing.T) {
 		w := &workload{plan: &p}
 		objects, _ := w.objects()
 		if p.PodsOf == podsOfPods {
-			if objects != p.Pods || w.pod(0).Spec.NodeSelector["millrace.io/hollow"] != "x" || w.pod(0).Labels["millrace.io/hollow"] != "x" {
-				t.Errorf("%+v: %d objects, the first is %+v", p, objects, w.pod(0))
+			if objects != p.Pods || w.pod("a").Spec.NodeSelector["millrace.io/hollow"] != "x" || w.pod("a").Labels["millrace.io/hollow"] != "x" {
+				t.Errorf("%+v: %d objects, one is %+v", p, objects, w.pod("a"))
 			}
 			continue
 		}
 		pods := 0
 		for i := range objects {
-			d := w.deployment(i)
+			d := w.deployment("a", w.podsOf(i))
 			pods += int(*d.Spec.Replicas)
 			if *d.Spec.Replicas < 1 || d.Spec.Template.Labels["app"] != d.Spec.Selector.MatchLabels["app"] || d.Spec.Template.Spec.NodeSelector["millrace.io/hollow"] != "x" {
 				t.Errorf("%+v: got %+v", p, d)
