@@ -191,6 +191,7 @@ func (m *measurement) awaitFirst(ctx context.Context) error {
 func (m *measurement) provision(ctx context.Context) error {
 	m.progress.Phase("creating %d pods", m.opts.Pods)
 	m.setup.resetPeaks()
+	m.tracker.measuring.Store(true)
 	before, err := m.setup.read(ctx)
 	if err != nil {
 		return err

@@ -27,9 +27,9 @@ type tracker struct {
 	clock    *clock
 	watchers []watcherLog
 	started  chan struct{} // closed once all nodes have started
-	// firstRuns says that the pod runs of which nothing is measured: events are noted from
-	// then on.
-	firstRuns atomic.Bool
+	// firstRuns says that the pod runs of which nothing is measured, and measuring that
+	// events are noted.
+	firstRuns, measuring atomic.Bool
 
 	mu struct {
 		sync.Mutex
@@ -111,7 +111,7 @@ func (t *tracker) Watched(watcher int, e hollow.PodEvent) {
 	}
 	log := &t.watchers[watcher]
 	// Objects of a list are older than their delivery.
-	if !e.Initial && t.firstRuns.Load() {
+	if !e.Initial && t.measuring.Load() {
 		log.delivered = append(log.delivered, delivery{revision, e.At})
 	}
 	if watcher == 0 && e.Kind != wire.Deleted {

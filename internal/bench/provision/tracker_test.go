@@ -51,6 +51,7 @@ func first(t *testing.T, tracked *tracker) {
 	if !tracked.firstRuns.Load() {
 		t.Error("the first pod does not run")
 	}
+	tracked.measuring.Store(true)
 }
 
 // run gives two watchers the three events of a pod: each 10 ms behind its write at the first
