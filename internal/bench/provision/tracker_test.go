@@ -116,12 +116,29 @@ func TestTrackerWithoutEtcd(t *testing.T) {
 	}
 }
 
+// TestTrackerAwaitsClock checks that the last write's time is awaited.
+func TestTrackerAwaitsClock(t *testing.T) {
+	c := newClock(true)
+	tracked := newTracker("x", 1, 1, c)
+	first(t, tracked)
+	e := event(t, "a", 13, "n", true, wire.Protobuf)
+	e.At = start
+	tracked.Watched(0, e)
+	if tracked.done() {
+		t.Error("done without the last write's time")
+	}
+	if c.set(13, start); !tracked.done() {
+		t.Error("not done")
+	}
+}
+
 // TestTrackerIgnores checks what is no step of the run: objects of lists are old, and pods
 // may belong to others.
 func TestTrackerIgnores(t *testing.T) {
 	c := newClock(true)
 	c.set(11, start)
 	tracked := newTracker("other", 1, 1, c)
+	tracked.measuring.Store(true)
 	e := event(t, "a", 11, "n", true, wire.Protobuf)
 	e.Initial = true
 	tracked.Watched(0, e)
