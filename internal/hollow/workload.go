@@ -23,7 +23,7 @@ func MakeShared(ctx context.Context, admin kubernetes.Interface, cfg *Config) er
 		_, err = core.ConfigMaps(cfg.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"key": "value"}}, metav1.CreateOptions{})
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make what pods use in namespace %s: %w: choose a --namespace that exists, or leave --pods out", cfg.Namespace, err)
+		return fmt.Errorf("make what pods use in namespace %s: %w: choose a --namespace that exists", cfg.Namespace, err)
 	}
 	return nil
 }

@@ -94,6 +94,12 @@ func testProvision(t *testing.T, server *harness.Server, admin kubernetes.Interf
 	}
 	nothingLeft(t, admin)
 
+	// Nobody binds pods; nothing is left of that run either.
+	if output, code := harness.Run(t, append([]string{"bench", "provision", "--nodes=1", "--pods=1", "--ready-timeout=1s"}, existing...)...); code != 1 || !strings.HasSuffix(output, "does a scheduler run, and for Deployments a controller manager?\n") {
+		t.Errorf("exit code %d: %s", code, output)
+	}
+	nothingLeft(t, admin)
+
 	ctx, stop := context.WithCancel(t.Context())
 	var binding sync.WaitGroup
 	binding.Go(func() { bindPods(ctx, t, admin) })

@@ -21,7 +21,8 @@ type bench struct {
 	report   *report
 }
 
-// run measures all paths. A path that fails is part of the report, unless ctx has ended.
+// run measures all paths. A path that fails is part of the report, unless ctx has ended, or
+// it is a cluster of which nothing was measured.
 func (b *bench) run(ctx context.Context) error {
 	b.report.LoadAverage = loadAverage()
 	for i, path := range slices.Repeat(b.opts.paths(), b.opts.Turns) {
@@ -35,6 +36,9 @@ func (b *bench) run(ctx context.Context) error {
 				b.progress.Phase("interrupted: --delete removes what this run has made")
 			}
 			return context.Cause(ctx)
+		}
+		if err != nil && path == pathCluster && len(res.Steps) == 0 {
+			return err
 		}
 		if err != nil {
 			b.progress.Phase("failed: %v", err)

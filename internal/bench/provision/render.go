@@ -173,7 +173,7 @@ func ratio(a, b float64) string {
 
 // plot shows the percentiles of the whole way, and of watches.
 func (r *report) plot() render.Plot {
-	p := render.Plot{Title: fmt.Sprintf("%d pods on %d nodes: from creation to running, and the delivery of an event", r.Plan.Pods, r.Plan.Nodes), Format: milliseconds}
+	p := render.Plot{Title: fmt.Sprintf("%d pods on %d nodes: from creation to running, and the delivery of an event, in s", r.Plan.Pods, r.Plan.Nodes), Format: seconds}
 	for i, g := range r.groups() {
 		series := render.Series{Name: g.title, Values: map[string]float64{}}
 		for _, shown := range []struct{ step, title string }{{stepProvision, "running"}, {stepWatch, "watch"}} {
@@ -183,7 +183,7 @@ func (r *report) plot() render.Plot {
 					p.Groups = append(p.Groups, group)
 				}
 				if v := g.median(q.of(shown.step)); v > 0 {
-					series.Values[group] = v
+					series.Values[group] = v / 1000
 				}
 			}
 		}
