@@ -120,8 +120,8 @@ differential: ## compare REQUESTS random requests, and watches, with the stock r
 	$(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/(matrix|under|settings|compacted|pages|tokens)' ./test/differential
 	MILLRACE_REQUESTS=$$(($(REQUESTS) / 4)) $(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/watch' ./test/differential
 
-bin/kube-apiserver: go.mod
-	$(GO) build -o $@ k8s.io/kubernetes/cmd/kube-apiserver
+bin/kube-apiserver bin/kube-scheduler bin/kube-controller-manager: go.mod
+	$(GO) build -o $@ k8s.io/kubernetes/cmd/$(@F)
 
 # The stock read path is part of our program elsewhere. Here it is the whole program that
 # Kubernetes makes of the same modules.

@@ -7,6 +7,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/discovery"
 	"github.com/millrace/millrace/internal/bench/floor"
 	"github.com/millrace/millrace/internal/bench/list"
+	"github.com/millrace/millrace/internal/bench/provision"
 	"github.com/millrace/millrace/internal/bench/replica"
 	"github.com/millrace/millrace/internal/bench/servers"
 	"github.com/millrace/millrace/internal/bench/testbed"
@@ -28,6 +29,6 @@ func NewCommand(cfg Config) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(list.NewCommand(cfg), watch.NewCommand(cfg), crd.NewCommand(cfg), discovery.NewCommand(cfg),
-		replica.NewCommand(cfg), replica.NewTreeCommand(cfg), servers.NewCommand(cfg), floor.NewCommand(), testbed.NewEtcdCommand())
+		replica.NewCommand(cfg), replica.NewTreeCommand(cfg), servers.NewCommand(cfg), provision.NewCommand(cfg), floor.NewCommand(), testbed.NewEtcdCommand())
 	return cmd
 }

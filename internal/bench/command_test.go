@@ -18,7 +18,7 @@ func TestSubcommands(t *testing.T) {
 	}
 	slices.Sort(visible)
 	slices.Sort(hidden)
-	if want := []string{"crd", "discovery", "list", "replica", "servers", "tree", "watch"}; !slices.Equal(visible, want) {
+	if want := []string{"crd", "discovery", "list", "provision", "replica", "servers", "tree", "watch"}; !slices.Equal(visible, want) {
 		t.Errorf("visible subcommands are %q, want %q", visible, want)
 	}
 	if want := []string{"etcd", "floor-server"}; !slices.Equal(hidden, want) {

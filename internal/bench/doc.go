@@ -8,6 +8,7 @@
 //	crd        custom resource definitions and custom objects
 //	discovery  discovery and OpenAPI with many definitions
 //	replica    a fleet of informers at a server, and through a replica
+//	provision  pods from creation to running, with scheduler, controllers and hollow nodes
 //
 // They use four packages that know nothing of what is measured:
 //

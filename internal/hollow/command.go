@@ -103,7 +103,7 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	ctx, stop := interrupt.Context(ctx)
 	defer stop()
 	if o.Delete {
-		return interrupt.Explain(ctx, remove(ctx, cfg))
+		return interrupt.Explain(ctx, Remove(ctx, cfg))
 	}
 	report, err := Run(ctx, cfg)
 	if report == nil {

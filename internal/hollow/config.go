@@ -61,6 +61,12 @@ type Config struct {
 	// Delete removes what runs of this name have left, and runs nothing.
 	Delete bool `json:"delete,omitempty"`
 
+	// PodWatchers is how many informers of all pods run besides, each with a connection. Their
+	// events go to Observer, which is then required.
+	PodWatchers int `json:"podWatchers,omitempty"`
+	// Observer may be nil.
+	Observer Observer `json:"-"`
+
 	REST *rest.Config `json:"-"`
 	// Progress receives lines. Nil means no output.
 	Progress io.Writer `json:"-"`
@@ -83,6 +89,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("--start-rate=%g: choose a positive number of nodes a second", c.StartRate)
 	case c.ConnectionsPerNode < 0:
 		return fmt.Errorf("--connections-per-node=%g: choose 0 for one of each program, or a positive number", c.ConnectionsPerNode)
+	case c.PodWatchers < 0 || c.PodWatchers > 0 && c.Observer == nil:
+		return fmt.Errorf("%d watchers of pods: choose a positive number, and an observer", c.PodWatchers)
 	case c.PodStart < 0 || c.JobDuration < 0 || c.Duration < 0:
 		return errors.New("--pod-start, --job-duration and --duration: give no negative times")
 	}

@@ -33,6 +33,7 @@ type fleet struct {
 	kubelet    *agentPlan
 	perNode    []*agentPlan
 	perCluster []*agentPlan
+	podWatcher *agentPlan
 
 	counters counters
 	writes   writeCounters
@@ -58,22 +59,14 @@ type fleet struct {
 // Run runs hollow nodes until the context or the duration ends. The report is nil if there
 // is an error.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
-	if err := cfg.validate(); err != nil {
+	f, err := newFleet(cfg)
+	if err != nil {
 		return nil, err
 	}
-	f := &fleet{cfg: cfg, log: display.NewLine(cfg.Progress)}
-	f.writes = newWriteCounters(&f.counters)
-	if err := f.loadProfiles(); err != nil {
-		return nil, err
-	}
-	var err error
-	if f.admin, err = adminClient(cfg.REST); err != nil {
+	if f.admin, err = NewClient(cfg.REST); err != nil {
 		return nil, err
 	}
 	if f.server, err = wire.NewServer(cfg.REST, concurrentDials); err != nil {
-		return nil, err
-	}
-	if err := f.checkFiles(); err != nil {
 		return nil, err
 	}
 	if err := preflight(ctx, f.admin, &cfg); err != nil {
@@ -82,7 +75,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
 	defer f.cancel(nil)
 	if cfg.Pods > 0 {
-		if err := f.makeShared(f.ctx); err != nil {
+		if err := MakeShared(f.ctx, f.admin, &f.cfg); err != nil {
 			return nil, err
 		}
 	}
@@ -94,7 +87,33 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return report, nil
 }
 
+// Check says what is wrong with a configuration, as far as that can be told without a server.
+func (c *Config) Check() error {
+	_, err := newFleet(*c)
+	return err
+}
+
+// newFleet makes a fleet that has not begun.
+func newFleet(cfg Config) (*fleet, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	f := &fleet{cfg: cfg, log: display.NewLine(cfg.Progress)}
+	f.writes = newWriteCounters(&f.counters)
+	if err := f.loadProfiles(); err != nil {
+		return nil, err
+	}
+	return f, f.checkFiles()
+}
+
 func (f *fleet) loadProfiles() error {
+	if f.cfg.PodWatchers > 0 {
+		agent, err := newPodWatcher()
+		if err != nil {
+			return err
+		}
+		f.podWatcher = newAgentPlan(&f.counters, agent)
+	}
 	set, err := agentprofile.Open(f.cfg.Profiles)
 	if err != nil {
 		return err
@@ -175,6 +194,9 @@ func (f *fleet) start() {
 			f.addInstance(f.newInstance(plan, "", uint64(1<<40+n*1000+k)), f.newClient(), false).start(nil)
 		}
 	}
+	for k := range f.cfg.PodWatchers {
+		f.addInstance(f.newInstance(f.podWatcher, "", uint64(1<<41+k)), f.newClient(), false).start(&podWatcher{observer: f.cfg.Observer, number: k})
+	}
 	var begun sync.WaitGroup
 	for i := range f.cfg.Nodes {
 		if pace > 0 && i > 0 {
@@ -193,6 +215,9 @@ func (f *fleet) start() {
 	if f.ctx.Err() == nil {
 		f.startNanos.Store(int64(time.Since(f.started)))
 		f.log.Print("all %d nodes have started, after %s", f.cfg.Nodes, time.Since(f.started).Round(time.Millisecond))
+		if f.cfg.Observer != nil {
+			f.cfg.Observer.Started()
+		}
 	}
 }
 

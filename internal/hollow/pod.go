@@ -100,6 +100,9 @@ func (n *node) pod(kind string, object []byte, form wire.Form) {
 	}
 	if known == nil {
 		known = n.adoptLocked(&seen)
+		if o := n.fleet.cfg.Observer; o != nil {
+			o.Adopted(seen.UID, time.Now())
+		}
 	}
 	known.listed = true
 	if seen.DeletionTimestamp != nil && known.phase != podTerminating {

@@ -3,6 +3,7 @@ package hollow
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +39,9 @@ func (n *node) reportPod(p *pod, status *corev1.PodStatus) bool {
 	answer, err = n.kubelet.call(ctx, n.fleet.writes.podStatus, &wire.Request{
 		Method: "PATCH", URI: podPath(p) + "/status", Accept: acceptProtobuf, Type: typeStrategicPatch, Body: body,
 	})
+	if o := n.fleet.cfg.Observer; o != nil && err == nil && answer.OK() {
+		o.Reported(wire.Revision(wire.Unwrap(answer.Body), wire.Protobuf), time.Now())
+	}
 	return err == nil && (answer.OK() || answer.Status == 404)
 }
 

@@ -15,8 +15,8 @@ import (
 
 const preflightTimeout = 15 * time.Second
 
-// adminClient makes a client for the user of the kubeconfig, as fast as the server takes it.
-func adminClient(cfg *rest.Config) (kubernetes.Interface, error) {
+// NewClient makes a client for the user of the kubeconfig, as fast as the server takes it.
+func NewClient(cfg *rest.Config) (kubernetes.Interface, error) {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.WarningHandler = -1, rest.NoWarnings{}
 	own.ContentType = runtime.ContentTypeProtobuf

@@ -58,13 +58,13 @@ func labelledResources() []schema.GroupVersionResource {
 	}
 }
 
-// remove removes the labelled objects of a run, and the pods on its nodes, as the garbage
+// Remove removes the labelled objects of a run, and the pods on its nodes, as the garbage
 // collector of pods would.
-func remove(ctx context.Context, cfg Config) error {
+func Remove(ctx context.Context, cfg Config) error {
 	if err := cfg.validateName(); err != nil {
 		return err
 	}
-	admin, err := adminClient(cfg.REST)
+	admin, err := NewClient(cfg.REST)
 	if err != nil {
 		return err
 	}

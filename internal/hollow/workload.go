@@ -8,21 +8,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
-// makeShared makes what the pods of a run use: a service account, a secret and a config map.
-func (f *fleet) makeShared(ctx context.Context) error {
-	meta := metav1.ObjectMeta{Name: f.cfg.Name, Namespace: f.cfg.Namespace, Labels: map[string]string{Label: f.cfg.Name}}
-	core := f.admin.CoreV1()
-	_, err := core.ServiceAccounts(f.cfg.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+// MakeShared makes what the pods of a run use: a service account, a secret and a config map.
+func MakeShared(ctx context.Context, admin kubernetes.Interface, cfg *Config) error {
+	meta := metav1.ObjectMeta{Name: cfg.Name, Namespace: cfg.Namespace, Labels: map[string]string{Label: cfg.Name}}
+	core := admin.CoreV1()
+	_, err := core.ServiceAccounts(cfg.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
 	if err == nil || apierrors.IsAlreadyExists(err) {
-		_, err = core.Secrets(f.cfg.Namespace).Create(ctx, &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"key": "value"}}, metav1.CreateOptions{})
+		_, err = core.Secrets(cfg.Namespace).Create(ctx, &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"key": "value"}}, metav1.CreateOptions{})
 	}
 	if err == nil || apierrors.IsAlreadyExists(err) {
-		_, err = core.ConfigMaps(f.cfg.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"key": "value"}}, metav1.CreateOptions{})
+		_, err = core.ConfigMaps(cfg.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"key": "value"}}, metav1.CreateOptions{})
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make what pods use in namespace %s: %w: choose a --namespace that exists, or leave --pods out", f.cfg.Namespace, err)
+		return fmt.Errorf("make what pods use in namespace %s: %w: choose a --namespace that exists", cfg.Namespace, err)
 	}
 	return nil
 }
@@ -52,26 +53,34 @@ func (n *node) makePods(ctx context.Context) {
 func (n *node) newPod(i int) *corev1.Pod {
 	cfg := &n.fleet.cfg
 	number := n.index*cfg.Pods + i
-	no, optional := false, false
+	spec := PodSpec(cfg.Name)
+	spec.NodeName = n.name
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprintf("%s-%d", n.name, i), Namespace: cfg.Namespace,
 			Labels: map[string]string{Label: cfg.Name, "app": fmt.Sprintf("app-%d", number/20)},
 		},
-		Spec: corev1.PodSpec{
-			NodeName: n.name, ServiceAccountName: cfg.Name, AutomountServiceAccountToken: &no,
-			Containers: []corev1.Container{{
-				Name: "main", Image: "registry.example.com/app-01:1.0.0",
-				Env: []corev1.EnvVar{{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}}},
-				VolumeMounts: []corev1.VolumeMount{
-					{Name: "secret", MountPath: "/etc/secret", ReadOnly: true}, {Name: "config", MountPath: "/etc/config", ReadOnly: true},
-				},
-			}},
-			Volumes: []corev1.Volume{
-				{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: cfg.Name, Optional: &optional}}},
-				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: cfg.Name}}}},
+		Spec: spec,
+	}
+}
+
+// PodSpec is that of the pods of a run, without a node. They use what MakeShared makes, and
+// tolerate every taint: without a controller manager, new nodes keep theirs.
+func PodSpec(name string) corev1.PodSpec {
+	no, optional := false, false
+	return corev1.PodSpec{
+		ServiceAccountName: name, AutomountServiceAccountToken: &no,
+		Containers: []corev1.Container{{
+			Name: "main", Image: "registry.example.com/app-01:1.0.0",
+			Env: []corev1.EnvVar{{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}}},
+			VolumeMounts: []corev1.VolumeMount{
+				{Name: "secret", MountPath: "/etc/secret", ReadOnly: true}, {Name: "config", MountPath: "/etc/config", ReadOnly: true},
 			},
-			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		}},
+		Volumes: []corev1.Volume{
+			{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, Optional: &optional}}},
+			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}},
 		},
+		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 	}
 }

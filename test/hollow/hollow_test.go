@@ -81,8 +81,10 @@ func phaseOf(ctx context.Context, admin kubernetes.Interface, name string, want 
 }
 
 func TestHollow(t *testing.T) {
+	t.Parallel()
 	server, admin, auditLog := start(t)
 	t.Run("nodes", func(t *testing.T) { testNodes(t, server, admin, auditLog) })
+	t.Run("provision", func(t *testing.T) { testProvision(t, server, admin) })
 	t.Run("report", func(t *testing.T) { testReport(t, server) })
 	t.Run("mistakes", func(t *testing.T) { testMistakes(t, server) })
 }

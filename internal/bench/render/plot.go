@@ -35,14 +35,15 @@ const (
 	groupGap   = 18
 	plotTop    = 64
 	plotBottom = 44
+	colours    = 4 // of series; further ones begin anew
 )
 
 const plotStyle = `<style>
 text{font:13px system-ui,-apple-system,"Segoe UI",sans-serif;fill:#1f2933}
 .t{font-size:16px;font-weight:600}.s{font-size:12px;fill:#5f6b7a}
-.g{stroke:#d5dae1;stroke-width:1}.b0{fill:#0b7285}.b1{fill:#adb5bd}.b2{fill:#f08c00}
+.g{stroke:#d5dae1;stroke-width:1}.b0{fill:#0b7285}.b1{fill:#adb5bd}.b2{fill:#f08c00}.b3{fill:#9c36b5}
 @media (prefers-color-scheme:dark){text{fill:#e6e9ee}.s{fill:#9aa5b1}.g{stroke:#3a4350}
-.b0{fill:#3bc9db}.b1{fill:#6c757d}.b2{fill:#ffa94d}}
+.b0{fill:#3bc9db}.b1{fill:#6c757d}.b2{fill:#ffa94d}.b3{fill:#da77f2}}
 </style>`
 
 // SVG draws the plot.
@@ -126,13 +127,13 @@ func (p Plot) legend(b *strings.Builder) {
 	at := 16.0
 	for i, s := range p.Series {
 		fmt.Fprintf(b, `<rect class="b%d" x="%.1f" y="38" width="12" height="12" rx="2"/><text class="s" x="%.1f" y="48">%s</text>`,
-			i%3, at, at+18, html.EscapeString(s.Name))
+			i%colours, at, at+18, html.EscapeString(s.Name))
 		at += box + letter*float64(len(s.Name))
 	}
 }
 
 func (p Plot) bar(b *strings.Builder, colour, y int, end, v float64) {
 	end = math.Max(end, plotLeft+2)
-	fmt.Fprintf(b, `<rect class="b%d" x="%d" y="%d" width="%.1f" height="%d" rx="2"/>`, colour%3, plotLeft, y, end-plotLeft, barHeight)
+	fmt.Fprintf(b, `<rect class="b%d" x="%d" y="%d" width="%.1f" height="%d" rx="2"/>`, colour%colours, plotLeft, y, end-plotLeft, barHeight)
 	fmt.Fprintf(b, `<text class="s" x="%.1f" y="%d">%s</text>`, end+6, y+barHeight-3, p.Format(v))
 }

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/millrace/millrace/internal/bench/render"
 )
@@ -42,6 +44,25 @@ func cpuModel(cpuinfo string) string {
 		}
 	}
 	return ""
+}
+
+// BusyCPU is the time that all processors of this machine have worked so far, for any
+// program. It is 0 where /proc does not tell.
+func BusyCPU() time.Duration {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	fields := strings.Fields(first)
+	const user, idle, waiting, steal = 1, 4, 5, 8 // proc(5)
+	var ticks int64
+	for i := user; i < min(len(fields), steal); i++ {
+		if n, err := strconv.ParseInt(fields[i], 10, 64); err == nil && i != idle && i != waiting {
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * ClockTick
 }
 
 func (m Machine) String() string {

@@ -202,6 +202,9 @@ func (b *Testbed) etcdFlag() string { return "--etcd-servers=" + b.etcd.endpoint
 // EtcdPID is the process id of the Testbed's etcd, which must exist.
 func (b *Testbed) EtcdPID() int { return b.etcd.PID() }
 
+// EtcdEndpoint is the address of the Testbed's etcd, which must exist.
+func (b *Testbed) EtcdEndpoint() string { return b.etcd.endpoint }
+
 // Logs is the path of a log.
 func (b *Testbed) Logs(name string) string { return filepath.Join(b.dir, "logs", name) }
 

@@ -158,6 +158,14 @@ func (p *Profile) check() error {
 	return nil
 }
 
+// New checks an agent that no file describes, and fills in defaults.
+func New(a Agent) (*Agent, error) {
+	if err := a.check(); err != nil {
+		return nil, fmt.Errorf("agent %s: %w", a.Name, err)
+	}
+	return &a, nil
+}
+
 const maxInstances = 1000
 
 func (a *Agent) check() error {

@@ -112,12 +112,11 @@ func (r *EventReader) visit(frame []byte, visit func(*Event)) error {
 			return nil
 		}
 		kind, e.Object = Text(Member(frame, "type")), Member(frame, "object")
-		e.Revision = Text(Member(Member(e.Object, "metadata"), "resourceVersion"))
 	} else {
 		kind = Field(frame, 1)
 		e.Object = Unwrap(Field(Field(frame, 2), 1))
-		e.Revision = Field(Field(e.Object, 1), 6)
 	}
+	e.Revision = Revision(e.Object, r.Form)
 	switch string(kind) {
 	case Added:
 		e.Type = Added
@@ -134,6 +133,14 @@ func (r *EventReader) visit(frame []byte, visit func(*Event)) error {
 	}
 	visit(&e)
 	return nil
+}
+
+// Revision returns the resource version of an object.
+func Revision(object []byte, form Form) []byte {
+	if form == JSON {
+		return Text(Member(Member(object, "metadata"), "resourceVersion"))
+	}
+	return Field(Field(object, 1), 6)
 }
 
 // ListPosition returns the resource version and the continue token of a list, out of the

@@ -1,0 +1,266 @@
+package provision
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/kubeconfig"
+)
+
+// setup is the processes of one path, and how to reach them. In a cluster that exists, there
+// are no processes but the components that were asked for.
+type setup struct {
+	bed *testbed.Testbed
+	// front is where all programs read and write, and upstream what is behind a replica.
+	front, upstream *testbed.Server
+	target          *testbed.Target
+	parts           []part
+	components      []*testbed.Child
+}
+
+// part is a process with its meter.
+type part struct {
+	name  string
+	child *testbed.Child // nil: nobody has to explain its end
+	meter *testbed.Meter
+}
+
+// Names of parts, besides those of components.
+const (
+	partServer   = "server"
+	partUpstream = "upstream"
+	partEtcd     = "etcd"
+)
+
+// open starts the processes of a path. The caller must call close, also after an error.
+func (b *bench) open(ctx context.Context, path, dir string) (s *setup, closeAll func(), err error) {
+	opts := b.opts.Options
+	opts.ExternalEtcd = path != pathCluster
+	bed, closeBed, err := testbed.Open(ctx, b.program, testbed.Config{Options: opts, Progress: b.progress, Subdirectory: dir})
+	if err != nil {
+		return nil, func() {}, err
+	}
+	s = &setup{bed: bed}
+	closeAll = func() {
+		s.end(ctx)
+		closeBed()
+	}
+	if path == pathCluster {
+		err = s.reach(&b.opts.server)
+	} else {
+		err = s.startServers(ctx, b.opts, path)
+	}
+	if err == nil {
+		err = s.startComponents(ctx, b.opts)
+	}
+	return s, closeAll, err
+}
+
+// reach finds a cluster that exists.
+func (s *setup) reach(server *kubeconfig.Flags) error {
+	config, err := server.Load("bench")
+	if err != nil {
+		return err
+	}
+	s.target, err = testbed.NewTarget(testbed.TargetConfig{REST: config})
+	return err
+}
+
+// startServers starts the server of a path, and a replica in front of it.
+func (s *setup) startServers(ctx context.Context, o *options, path string) (err error) {
+	replica := path == pathReplicaAPI || path == pathReplicaEtcd
+	readPath := path
+	if replica {
+		readPath = o.stock()
+	}
+	if readPath == testbed.ReadPathStock {
+		// A kube-apiserver makes no certificates.
+		first, err := s.bed.Start(ctx, testbed.ReadPathKubernetes, "certificates")
+		if err != nil {
+			return err
+		}
+		s.bed.End(ctx, first)
+	}
+	s.add(partEtcd, nil, s.bed.EtcdPID())
+	if s.front, err = s.bed.Start(ctx, readPath, partServer); err != nil {
+		return err
+	}
+	if replica {
+		s.upstream = s.front
+		s.add(partUpstream, s.upstream.Child, s.upstream.PID())
+		s.front = nil
+		if s.front, err = s.bed.StartReplica(ctx, testbed.ReplicaConfig{Log: "replica", Upstream: s.upstream, Etcd: path == pathReplicaEtcd}); err != nil {
+			return err
+		}
+	}
+	s.add(partServer, s.front.Child, s.front.PID())
+	s.target = s.front.Target
+	return nil
+}
+
+func (s *setup) add(name string, child *testbed.Child, pid int) {
+	s.parts = append(s.parts, part{name, child, testbed.NewMeter(pid)})
+}
+
+// startComponents starts the controller manager and the scheduler, as far as they are to run.
+func (s *setup) startComponents(ctx context.Context, o *options) error {
+	for _, name := range []string{testbed.ControllerManager, testbed.Scheduler} {
+		if !o.runs(name) {
+			continue
+		}
+		cfg := testbed.ComponentConfig{Name: name, Program: o.program(name), Log: name, Args: []string{
+			"--kube-api-qps=" + strconv.Itoa(o.ComponentQPS), "--kube-api-burst=" + strconv.Itoa(o.ComponentQPS),
+		}}
+		var err error
+		if s.front == nil {
+			if cfg.Kubeconfig, err = s.bed.ClusterKubeconfig(&o.server); err != nil {
+				return err
+			}
+		} else {
+			if cfg.Kubeconfig, err = s.bed.ComponentKubeconfig(name, s.front); err != nil {
+				return err
+			}
+			if name == testbed.ControllerManager {
+				cfg.Args = append(cfg.Args, "--use-service-account-credentials=true",
+					"--service-account-private-key-file="+s.bed.PKI("sa.key"), "--root-ca-file="+s.bed.PKI("ca.crt"))
+			}
+		}
+		child, err := s.bed.StartComponent(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		s.components = append(s.components, child)
+		s.add(name, child, child.PID())
+	}
+	return nil
+}
+
+// rest is how hollow nodes and watchers reach the server, without a limit of their own.
+func (s *setup) rest() *rest.Config { return s.target.Config.REST }
+
+// end stops the processes, those in front first.
+func (s *setup) end(ctx context.Context) {
+	for _, c := range slices.Backward(s.components) {
+		c.Stop(ctx)
+	}
+	for _, server := range []*testbed.Server{s.front, s.upstream} {
+		if server != nil {
+			s.bed.End(ctx, server)
+		}
+	}
+}
+
+// explainExit returns the error of a measurement. If a process has ended by itself, that is
+// the error: the others only follow from it.
+func (s *setup) explainExit(ctx context.Context, err error) error {
+	for _, p := range s.parts {
+		if p.child != nil {
+			err = s.bed.ExplainExit(ctx, p.child, err)
+		}
+	}
+	return err
+}
+
+// awaitRest waits until the server in front, if it is ours, does little.
+func (s *setup) awaitRest(ctx context.Context, b *bench) error {
+	if s.front == nil {
+		return testbed.Sleep(ctx, b.opts.Settle)
+	}
+	_, err := testbed.NewMeter(s.front.PID()).AwaitIdleLogged(ctx, b.progress, "server", b.opts.Settle)
+	return err
+}
+
+// cost is what a process has used during the measurement.
+type cost struct {
+	Part       string  `json:"part"`
+	CPUSeconds float64 `json:"cpuSeconds"`
+	// PeakBytes is the highest resident memory.
+	PeakBytes int64 `json:"peakBytes"`
+	// SentBytes is what the process has handed to the kernel: for servers nearly all of it
+	// went to connections, after TLS.
+	SentBytes int64 `json:"sentBytes"`
+}
+
+// sample is one look at all processes.
+type sample struct {
+	parts        []testbed.Usage
+	written      []int64
+	client, busy time.Duration
+	requests     map[string]int // by part
+}
+
+// read looks at all processes.
+func (s *setup) read(ctx context.Context) (r sample, err error) {
+	for _, p := range s.parts {
+		use, err := p.meter.Read()
+		if err != nil {
+			return r, err
+		}
+		written, err := p.meter.Written()
+		if err != nil {
+			return r, err
+		}
+		r.parts, r.written = append(r.parts, use), append(r.written, written)
+	}
+	r.client, r.busy = testbed.ClientCPU(), testbed.BusyCPU()
+	r.requests = map[string]int{}
+	if s.upstream != nil {
+		if r.requests[partUpstream], err = countRequests(ctx, s.upstream.Target); err != nil {
+			return r, err
+		}
+	}
+	r.requests[partServer], err = countRequests(ctx, s.target)
+	if err != nil && s.front == nil {
+		err = nil // a user of a cluster need not have the right to read metrics
+	}
+	return r, err
+}
+
+// countRequests is how many requests a server has answered.
+func countRequests(ctx context.Context, t *testbed.Target) (n int, err error) {
+	text, err := t.Metrics(ctx)
+	testbed.ParseMetrics(text, func(m testbed.Metric) {
+		if m.Name == "apiserver_request_total" {
+			n += int(m.Value)
+		}
+	})
+	return n, err
+}
+
+// resetPeaks begins the measurement of memory, where the kernel permits it.
+func (s *setup) resetPeaks() {
+	for _, p := range s.parts {
+		p.meter.ResetPeak()
+	}
+}
+
+// costs is what all processes have used between two readings.
+func (s *setup) costs(before, after sample, res *result) {
+	ours := after.client - before.client
+	for i, p := range s.parts {
+		used := after.parts[i].CPU - before.parts[i].CPU
+		ours += used
+		res.Costs = append(res.Costs, cost{p.name, used.Seconds(), after.parts[i].Peak, after.written[i] - before.written[i]})
+	}
+	res.ClientCPUSeconds = (after.client - before.client).Seconds()
+	res.OtherCPUSeconds = max(0, (after.busy - before.busy - ours).Seconds())
+	res.Requests = after.requests[partServer] - before.requests[partServer]
+	res.UpstreamRequests = after.requests[partUpstream] - before.requests[partUpstream]
+}
+
+// loadAverage is the machine's load over the last minute, or empty.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	return first
+}

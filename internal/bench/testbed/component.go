@@ -1,0 +1,134 @@
+package testbed
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/millrace/millrace/internal/kubeconfig"
+)
+
+// The components of Kubernetes' control plane that StartComponent runs, by the names of this
+// binary's commands.
+const (
+	Scheduler         = "scheduler"
+	ControllerManager = "controller-manager"
+)
+
+// healthPath says where a component tells that it works. The scheduler is ready once its
+// informers have all objects.
+func healthPath(component string) string {
+	if component == Scheduler {
+		return "/readyz"
+	}
+	return "/healthz"
+}
+
+// ComponentConfig says how to run a component. Name, Log and Kubeconfig are required.
+type ComponentConfig struct {
+	Name string // Scheduler or ControllerManager
+	// Program is Kubernetes' own. Zero value: this binary, which has the same code.
+	Program    string
+	Log        string // the name of its log, without ".log"
+	Kubeconfig string
+	Args       []string
+}
+
+// StartComponent starts a component, and returns when it works. The caller must call Stop.
+func (b *Testbed) StartComponent(ctx context.Context, c ComponentConfig) (*Child, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{
+		"--kubeconfig=" + c.Kubeconfig, "--authentication-kubeconfig=" + c.Kubeconfig, "--authorization-kubeconfig=" + c.Kubeconfig,
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--cert-dir=" + filepath.Join(b.dir, c.Log+"-certificates"), "--leader-elect=false",
+	}, c.Args...)
+	program := c.Program
+	if program == "" {
+		program, args = b.Executable, append([]string{c.Name}, args...)
+	}
+	child, err := StartChild(ChildConfig{Path: program, Args: args, LogFile: b.Logs(c.Log + ".log")})
+	if err != nil {
+		return nil, err
+	}
+	address := "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) + healthPath(c.Name)
+	if err := child.awaitHealth(ctx, address, b.Config.ReadyTimeout); err != nil {
+		child.Stop(ctx)
+		return nil, fmt.Errorf("start %s: %w", c.Name, err)
+	}
+	return child, nil
+}
+
+// awaitHealth polls an address that anybody may ask, until the answer is 200.
+func (c *Child) awaitHealth(ctx context.Context, address string, within time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("it does not work within %s", within))
+	defer cancel()
+	// The certificate is one that the component has made for itself. No secret is sent.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := transport.RoundTrip(req)
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		if c.exited() {
+			return fmt.Errorf("it ended (%v)%s", c.err, c.logTail())
+		}
+		if err := Sleep(ctx, readyPoll); err != nil {
+			return fmt.Errorf("%w%s", err, c.logTail())
+		}
+	}
+}
+
+// ComponentKubeconfig writes the kubeconfig with which a component reaches a server, as the
+// user that "serve" has made for it.
+func (b *Testbed) ComponentKubeconfig(component string, to *Server) (string, error) {
+	config, err := clientcmd.LoadFromFile(filepath.Join(b.data(), component+".kubeconfig"))
+	if err != nil {
+		return "", fmt.Errorf("read kubeconfig of %s: %w", component, err)
+	}
+	rest := to.Target.Config.REST
+	for name := range config.Clusters {
+		config.Clusters[name] = &api.Cluster{
+			Server: rest.Host, CertificateAuthority: rest.CAFile, CertificateAuthorityData: rest.CAData, TLSServerName: rest.ServerName,
+		}
+	}
+	file := filepath.Join(b.dir, component+".kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		return "", fmt.Errorf("write kubeconfig of %s: %w", component, err)
+	}
+	return file, nil
+}
+
+// ClusterKubeconfig writes the kubeconfig with which components reach a cluster that exists: its
+// current context is the one of the flags.
+func (b *Testbed) ClusterKubeconfig(cluster *kubeconfig.Flags) (string, error) {
+	config, err := cluster.Select()
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(b.dir, "cluster.kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		return "", fmt.Errorf("write kubeconfig of the cluster: %w", err)
+	}
+	return file, nil
+}
+
+// PKI is the path of a key or certificate that "serve" has made.
+func (b *Testbed) PKI(name string) string { return filepath.Join(b.data(), "pki", name) }

@@ -1,0 +1,58 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Metric is one sample of a server's metrics.
+type Metric struct {
+	Name   string
+	labels string
+	Value  float64
+}
+
+// Label returns the value of a label. Values of an API server's labels have no quotation
+// marks.
+func (m Metric) Label(name string) string {
+	_, rest, ok := strings.Cut(","+m.labels, ","+name+`="`)
+	if !ok {
+		return ""
+	}
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}
+
+// Metrics reads a server's metrics.
+func (t *Target) Metrics(ctx context.Context) (string, error) {
+	conn, err := t.Dial(0)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	req, err := t.NewRequest(ctx, Request{URI: "/metrics", Accept: "text/plain"})
+	if err != nil {
+		return "", err
+	}
+	text, err := conn.FetchBody(req)
+	if err != nil {
+		return "", fmt.Errorf("read metrics: %w", Cause(ctx, err))
+	}
+	return string(text), nil
+}
+
+// ParseMetrics visits the samples with labels of a text in Prometheus' format.
+func ParseMetrics(text string, visit func(Metric)) {
+	for line := range strings.Lines(text) {
+		name, rest, ok := strings.Cut(line, "{")
+		end := strings.LastIndexByte(rest, '}')
+		if !ok || end < 0 {
+			continue
+		}
+		if value, err := strconv.ParseFloat(strings.TrimSpace(rest[end+1:]), 64); err == nil {
+			visit(Metric{name, rest[:end], value})
+		}
+	}
+}
