@@ -28,6 +28,6 @@ func NewCommand(cfg Config) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(list.NewCommand(cfg), watch.NewCommand(cfg), crd.NewCommand(cfg), discovery.NewCommand(cfg),
-		replica.NewCommand(cfg), replica.NewTreeCommand(cfg), servers.NewCommand(cfg), floor.NewCommand(), testbed.NewEtcdCommand())
+		replica.NewCommand(cfg), replica.NewTreeCommand(cfg), servers.NewCommand(cfg), floor.NewCommand(), testbed.NewEtcdCommand(), testbed.NewProxyCommand())
 	return cmd
 }

@@ -94,6 +94,7 @@ func toolOrder() []Place {
 		{Name: "bench/replica", Apart: true, Except: []string{"bench/render", "bench/testbed", "bench/benchtest"}},
 		{Name: "bench/servers", Apart: true, Except: []string{"bench/render", "bench/testbed", "bench/benchtest"}},
 		{Name: "bench", Apart: true, Except: []string{"bench/testbed", "bench/floor", "bench/list", "bench/watch", "bench/crd", "bench/discovery", "bench/replica", "bench/servers"}},
+		{Name: "papers", Apart: true, Except: []string{"fill", "display", "bench/render", "bench/testbed", "bench/benchtest", "bench"}},
 		{Name: "hollow/agentprofile", Apart: true},
 		{Name: "hollow/wire", Apart: true},
 		{Name: "hollow", Apart: true, Except: []string{"display", "bench/render", "hollow/agentprofile", "hollow/wire"}},

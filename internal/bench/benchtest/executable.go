@@ -35,7 +35,7 @@ func Main(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	root, bench := &cobra.Command{Use: "millrace"}, &cobra.Command{Use: "bench"}
-	bench.AddCommand(floor.NewCommand(), testbed.NewEtcdCommand())
+	bench.AddCommand(floor.NewCommand(), testbed.NewEtcdCommand(), testbed.NewProxyCommand())
 	root.AddCommand(bench, serveCommand(), fillCommand(), replicaCommand())
 	if root.Execute() != nil {
 		os.Exit(1)
@@ -111,8 +111,11 @@ func fillCommand() *cobra.Command {
 	}}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "")
 	cmd.Flags().StringVar(&etcd, "etcd-servers", "", "")
-	for _, name := range []string{"nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size"} {
+	for _, name := range []string{"nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size", "seed"} {
 		cmd.Flags().String(name, "", "")
+	}
+	for _, name := range []string{"workloads", "ownerless", "delete"} {
+		cmd.Flags().Bool(name, false, "")
 	}
 	return cmd
 }

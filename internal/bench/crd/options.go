@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/fill"
 )
 
-// seed is the seed of all definitions.
-const seed = 1
+// ownSeed is the seed of all definitions, but for those in the server of --at.
+const ownSeed = 1
 
 // Data is what "bench crd" and "bench discovery" fill in.
 type Data struct {
@@ -33,8 +33,16 @@ func (d Data) String() string {
 }
 
 // Shape returns the definitions to fill in.
-func (d Data) Shape() fill.Shape {
-	return fill.Shape{Seed: seed, CRDs: d.CRDs, Groups: d.Groups, Properties: d.Properties, Objects: d.Objects}
+func (o *Options) Shape() fill.Shape {
+	d := o.Data
+	return fill.Shape{Seed: o.seed(), CRDs: d.CRDs, Groups: d.Groups, Properties: d.Properties, Objects: d.Objects}
+}
+
+func (o *Options) seed() uint64 {
+	if o.At != "" {
+		return testbed.ExistingSeed
+	}
+	return ownSeed
 }
 
 // Plan says how the server is measured.
@@ -87,7 +95,7 @@ func (o *Options) Validate() error {
 	}); err != nil {
 		return err
 	}
-	if _, err := fill.NewGenerator(o.Data.Shape()); err != nil {
+	if _, err := fill.NewGenerator(o.Shape()); err != nil {
 		return err
 	}
 	return o.Options.Validate()

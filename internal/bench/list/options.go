@@ -61,6 +61,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.fill.Nodes, "nodes", 1000, "with --compare: nodes to fill in")
 	f.IntVar(&o.fill.Pods, "pods", 10000, "with --compare: pods to fill in")
 	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "with --compare: size of a pod as JSON")
+	f.BoolVar(&o.fill.Services, "services", false, "with --compare: fill in the Deployment, Service and EndpointSlice of each 20 pods too")
 	f.IntVar(&o.fill.Secrets, "secrets", 400, "with --compare and "+listStalled+": secrets to fill in")
 	f.StringVar(&o.fill.SecretSize, "secret-size", "1MB", "with --compare and "+listStalled+": size of a secret as JSON")
 	f.IntVar(&o.fill.Namespaces, "namespaces", 1, "with --compare: namespaces to spread pods or secrets over")
@@ -154,6 +155,9 @@ func (o *options) validateCompare(isSet func(string) bool) error {
 	if err := o.Options.Validate(); err != nil {
 		return err
 	}
+	if o.cold && o.At != "" {
+		return errors.New("--cold starts servers, so it excludes --at")
+	}
 	if o.cold {
 		o.setCold(isSet)
 	} else if o.coldReaders > 0 {
@@ -190,7 +194,7 @@ func (o *options) chooseData(isSet func(string) bool) error {
 	}
 	unused := []string{"secrets", "secret-size"}
 	if stalled {
-		unused = []string{"nodes", "pods", "pod-size"}
+		unused = []string{"nodes", "pods", "pod-size", "services"}
 	}
 	for _, flag := range unused {
 		if isSet(flag) {
@@ -209,7 +213,7 @@ func (o *options) chooseData(isSet func(string) bool) error {
 }
 
 func (o *options) validateSingle(isSet func(string) bool) error {
-	for _, flag := range append(testbed.CompareFlags(), "cold", "cold-readers", "nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size") {
+	for _, flag := range append(testbed.CompareFlags(), "cold", "cold-readers", "nodes", "pods", "pod-size", "services", "namespaces", "secrets", "secret-size") {
 		if isSet(flag) {
 			return fmt.Errorf("--%s needs --compare", flag)
 		}

@@ -36,6 +36,8 @@ type Options struct {
 	keep         bool   // the temporary directory stays
 	SkipFill     bool
 	ExternalEtcd bool
+	// At is the kubeconfig of a server to measure in place of starting any. Empty: none.
+	At string
 }
 
 // AddFlags adds all of the flags, which hold with --compare.
@@ -59,6 +61,7 @@ func (o *Options) AddProcessFlags(f *pflag.FlagSet, when string) {
 	f.DurationVar(&o.ReadyTimeout, "ready-timeout", 2*time.Minute, when+"how long a server may take to be ready")
 	f.StringVar(&o.workDir, "work-dir", "", when+"directory for data, logs and captures; it stays (default a temporary one)")
 	f.BoolVar(&o.keep, "keep", false, when+"keep the temporary directory")
+	f.StringVar(&o.At, "at", "", when+"kubeconfig of a server to measure in place of starting any: data is filled in through it, and removed again")
 }
 
 // AddServerArg adds an argument for every server of this binary.
@@ -69,11 +72,14 @@ func (o *Options) AddCommonArg(arg string) { o.commonArgs = append(o.commonArgs,
 
 // CompareFlags are the flags of AddFlags, which need --compare.
 func CompareFlags() []string {
-	return []string{"read-paths", "kube-apiserver", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill", "external-etcd"}
+	return []string{"read-paths", "kube-apiserver", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill", "external-etcd", "at"}
 }
 
 // Validate checks the flags.
 func (o *Options) Validate() error {
+	if o.At != "" {
+		return o.useExisting()
+	}
 	all := []string{ReadPathMillrace, ReadPathEncoded, ReadPathKubernetes}
 	if o.Stock != "" && o.ExternalEtcd {
 		all = append(all, ReadPathStock)
@@ -119,7 +125,9 @@ type Testbed struct {
 	Executable string
 	dir        string
 	port       int          // the same for all servers, so that kubeconfigs stay valid
-	etcd       *etcdProcess // nil: each server has an embedded etcd
+	etcd       *etcdProcess // nil: each server has an embedded etcd, or there is none of the Testbed's
+	// existingData says that the server of --at has data that must be removed.
+	existingData bool
 }
 
 // Open makes the directories of a Testbed, and starts etcd if that is to be a process
@@ -140,7 +148,10 @@ func Open(ctx context.Context, program Program, cfg Config) (bed *Testbed, close
 		cfg.Progress.Phase("working in %s", b.dir)
 	}
 	if !cfg.ExternalEtcd {
-		return b, remove, nil
+		return b, func() {
+			b.removeExisting(ctx)
+			remove()
+		}, nil
 	}
 	if b.etcd, err = startEtcd(ctx, etcdConfig{executable: b.Executable, dataDir: b.etcdData(), logFile: b.Logs("etcd.log")}); err != nil {
 		remove()
@@ -210,6 +221,9 @@ func (b *Testbed) Captures(server string) string { return filepath.Join(b.dir, "
 // Start starts a server with a read path and returns when it is ready. The name of
 // its log is without ".log". The caller must call End.
 func (b *Testbed) Start(ctx context.Context, readPath, log string) (*Server, error) {
+	if readPath == ReadPathExisting {
+		return b.existing(ctx)
+	}
 	return b.startOn(ctx, readPath, log, b.port, b.data())
 }
 
@@ -259,36 +273,41 @@ func (b *Testbed) serverConfig(name, log string) serverConfig {
 
 // End stops a server, and tells the user if it had to be killed.
 func (b *Testbed) End(ctx context.Context, s *Server) {
-	if !s.Stop(ctx) {
+	if s.Child != nil && !s.Stop(ctx) {
 		b.Config.Progress.Phase("server did not end after SIGTERM and was killed")
 	}
 }
 
-// Fill runs "fill". It writes to an external etcd directly, and otherwise through a
-// server that serves nothing else.
+// Fill runs "fill". It writes to an external etcd directly, and otherwise through the
+// server of --at, or one that serves nothing else.
 func (b *Testbed) Fill(ctx context.Context, f FillConfig) error {
 	b.Config.Progress.Phase("filling in %s", f)
-	destination := "--kubeconfig=" + b.kubeconfig()
-	if b.etcd != nil {
-		destination = b.etcdFlag()
-	} else {
+	into := []string{"fill", "--kubeconfig=" + b.kubeconfig()}
+	switch {
+	case b.Config.At != "":
+		into = append(b.existingArgs(), "--ownerless")
+		b.Filled()
+	case b.etcd != nil:
+		into[1] = b.etcdFlag()
+	default:
 		s, err := b.Start(ctx, b.Config.ReadPaths[0], "serve-fill")
 		if err != nil {
 			return err
 		}
 		defer b.End(ctx, s)
 	}
-	filler, err := StartChild(ChildConfig{Path: b.Executable, LogFile: b.Logs("fill.log"), Args: append([]string{"fill", destination}, f.args()...)})
+	filler, err := StartChild(ChildConfig{Path: b.Executable, LogFile: b.Logs("fill.log"), Args: append(into, f.args()...)})
 	if err != nil {
 		return err
 	}
 	return filler.wait(ctx)
 }
 
-// ExplainExit returns the error of a measurement of a child, which may be nil. If the
-// child has ended by itself, that is the error: the others only follow from it.
+// ExplainExit returns the error of a measurement of a child. The error may be nil, and so may
+// the child. If the child has ended by itself, that is the error: the others only follow from
+// it.
 func (b *Testbed) ExplainExit(ctx context.Context, process *Child, err error) error {
-	if ctx.Err() != nil || err == nil && !process.exited() {
+	if process == nil || ctx.Err() != nil || err == nil && !process.exited() {
 		return err
 	}
 	select {

@@ -1,0 +1,75 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+)
+
+// ReadPathExisting stands for the server of --at, which no command starts.
+const ReadPathExisting = "server"
+
+// ExistingSeed is the seed of all data that is filled into the server of --at. It is not the
+// one that "fill" has by itself, so that no other data of "fill" is removed.
+const ExistingSeed = 3700
+
+// useExisting sets what follows from --at.
+func (o *Options) useExisting() error {
+	if _, err := LoadKubeconfig(o.At); err != nil {
+		return fmt.Errorf("--at=%s: %w", o.At, err)
+	}
+	o.ReadPaths, o.ExternalEtcd = []string{ReadPathExisting}, false
+	return nil
+}
+
+// existing connects to the server of --at.
+func (b *Testbed) existing(ctx context.Context) (*Server, error) {
+	cfg, err := LoadKubeconfig(b.Config.At)
+	if err != nil {
+		return nil, err
+	}
+	t, err := NewTarget(TargetConfig{REST: cfg, HTTP1: b.Config.HTTP1})
+	if err != nil {
+		return nil, err
+	}
+	if err := t.Get(ctx, "/readyz", nil); err != nil {
+		return nil, fmt.Errorf("reach the server of --at: %w", err)
+	}
+	meter, err := newRemoteMeter(t)
+	if err != nil {
+		b.Config.Progress.Phase("the CPU and memory of the server are not known: %v", err)
+	}
+	return &Server{Target: t, Kubeconfig: b.Config.At, remote: meter}, nil
+}
+
+// existingArgs are the flags of "fill" for the server of --at. The objects have no owners,
+// because controllers may run there, which would remove what they own.
+func (b *Testbed) existingArgs() []string {
+	return []string{"fill", "--kubeconfig=" + b.Config.At, "--seed=" + strconv.Itoa(ExistingSeed)}
+}
+
+// Filled tells the Testbed that its caller has filled in data by itself. If that is in the
+// server of --at, the Testbed removes it in the end.
+func (b *Testbed) Filled() { b.existingData = b.Config.At != "" }
+
+// removeExisting removes what was filled into the server of --at. After an interrupt it says
+// how to do that, because it can take minutes.
+func (b *Testbed) removeExisting(ctx context.Context) {
+	if !b.existingData {
+		return
+	}
+	b.existingData = false
+	command := append(b.existingArgs(), "--delete")
+	if ctx.Err() != nil {
+		b.Config.Progress.Phase("objects are left in the server of --at: millrace fill --delete --seed=%d removes them", ExistingSeed)
+		return
+	}
+	b.Config.Progress.Phase("removing the objects")
+	remover, err := StartChild(ChildConfig{Path: b.Executable, LogFile: b.Logs("fill.log"), Args: command})
+	if err == nil {
+		err = remover.wait(ctx)
+	}
+	if err != nil {
+		b.Config.Progress.Phase("objects are left in the server of --at: %v", err)
+	}
+}
