@@ -35,13 +35,14 @@ const (
 	unitSeconds Unit = "s"
 	unitMillis  Unit = "ms"
 	unitBytes   Unit = "B"
-	unitRate    Unit = "/s" // more is better
+	unitSize    Unit = "size" // bytes of what is sent, which is the same everywhere
+	unitRate    Unit = "/s"   // more is better
 	unitCount   Unit = ""
 )
 
 func (u Unit) format(v float64) string {
 	switch u {
-	case unitBytes:
+	case unitBytes, unitSize:
 		return render.FormatByteCount(v)
 	case unitRate:
 		return render.FormatNumber(v) + "/s"
@@ -53,7 +54,7 @@ func (u Unit) format(v float64) string {
 
 // ratio is how many times better ours is than other. It is empty if either is unknown.
 func (u Unit) ratio(other, ours float64) string {
-	if u == unitCount || other <= 0 || ours <= 0 {
+	if u == unitCount || u == unitSize || other <= 0 || ours <= 0 {
 		return ""
 	}
 	if u == unitRate {

@@ -148,7 +148,7 @@ func (r *Row) html(servers []string) htmlFigure {
 	}
 	for _, s := range compared(servers) {
 		if ratio := r.Unit.ratio(r.Values[s], r.Values[testbed.ReadPathMillrace]); ratio != "" {
-			f.Ratios = append(f.Ratios, fmt.Sprintf("%s better than %s", ratio, serverName(s)))
+			f.Ratios = append(f.Ratios, fmt.Sprintf("%s %s", ratio, serverName(s)))
 		}
 	}
 	return f

@@ -58,7 +58,7 @@ func largeLists(r *results, d *document) Section {
 	s.add(Row{Name: "resource version 0: the very first", Unit: unitSeconds, Values: d.requests("pods-json", func(q *requestResult) float64 { return q.ColdMillis / 1000 })})
 	s.add(Row{Name: "resource version unset", Unit: unitSeconds, Values: d.requests("pods-json"+unset, p50Seconds)})
 	s.add(Row{Name: "resource version unset: CPU of the server", Unit: unitSeconds, Values: d.requests("pods-json"+unset, func(q *requestResult) float64 { return q.cpuMillis() / 1000 })})
-	s.add(Row{Name: "size of the answer", Unit: unitBytes, Values: d.requests("pods-json", func(q *requestResult) float64 { return float64(q.Bytes) })})
+	s.add(Row{Name: "size of the answer", Unit: unitSize, Values: d.requests("pods-json", func(q *requestResult) float64 { return float64(q.Bytes) })})
 	s.add(Row{Name: "memory of the server before the first LIST", Unit: unitBytes, Values: d.values(func(s *serverDocument) float64 { return float64(s.IdleBytes) })})
 	s.add(Row{Name: "most memory during the LISTs", Unit: unitBytes, Values: d.requests("pods-json", func(q *requestResult) float64 {
 		if q.Server == nil {
@@ -80,7 +80,7 @@ func smallLists(d *document) Section {
 	s.add(Row{Name: "the same: CPU of the server", Unit: unitMillis, Values: d.requests("pods-of-node"+unset, (*requestResult).cpuMillis)})
 	s.add(Row{Name: "pods of one node, resource version 0", Unit: unitMillis, Published: "50 to 240 ms", PublishedValue: 50, Values: d.requests("pods-of-node", p50Millis)})
 	s.add(Row{Name: "the same: CPU of the server", Unit: unitMillis, Values: d.requests("pods-of-node", (*requestResult).cpuMillis)})
-	s.add(Row{Name: "the same: size of the answer", Unit: unitBytes, Values: d.requests("pods-of-node", func(q *requestResult) float64 { return float64(q.Bytes) })})
+	s.add(Row{Name: "the same: size of the answer", Unit: unitSize, Values: d.requests("pods-of-node", func(q *requestResult) float64 { return float64(q.Bytes) })})
 	s.add(Row{Name: "first 500 pods (limit)", Unit: unitMillis, Values: d.requests("pods-limit", p50Millis)})
 	s.add(Row{Name: "the same: CPU of the server", Unit: unitMillis, Values: d.requests("pods-limit", (*requestResult).cpuMillis)})
 	return s

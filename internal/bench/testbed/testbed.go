@@ -92,9 +92,6 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("--read-paths: choose among %s, each once", strings.Join(all, ", "))
 		}
 	}
-	if o.ReadPaths[0] == ReadPathStock {
-		return fmt.Errorf("--read-paths: %s has the certificates of another server, so it cannot be the first", ReadPathStock)
-	}
 	if o.SkipFill && o.workDir == "" {
 		return errors.New("--skip-fill needs the --work-dir of a former run")
 	}
@@ -253,14 +250,32 @@ func (b *Testbed) startOn(ctx context.Context, readPath, log string, on int, dat
 	serve := []string{"serve", "--data-dir=" + data, "--read-path=" + readPath}
 	switch readPath {
 	case ReadPathStock:
+		pki := filepath.Join(b.data(), "pki")
+		if err := b.makeKeys(ctx, pki); err != nil {
+			return nil, err
+		}
 		cfg.executable = b.Config.Stock
-		cfg.args = slices.Concat(stockArgs(filepath.Join(b.data(), "pki")), []string{port}, etcd, b.Config.commonArgs)
+		cfg.args = slices.Concat(stockArgs(pki), []string{port}, etcd, b.Config.commonArgs)
 		return startServer(ctx, cfg)
 	case ReadPathEncoded:
 		serve = []string{"serve", "--data-dir=" + data, "--read-path=" + ReadPathMillrace, "--transcode=false"}
 	}
 	cfg.args = slices.Concat(serve, []string{port}, etcd, b.Config.commonArgs, b.Config.serverArgs)
 	return startServer(ctx, cfg)
+}
+
+// makeKeys has a server of this binary make the keys and certificates that a kube-apiserver
+// is given, unless an earlier one has.
+func (b *Testbed) makeKeys(ctx context.Context, pki string) error {
+	if _, err := os.Stat(filepath.Join(pki, "apiserver.crt")); err == nil {
+		return nil
+	}
+	s, err := b.startOn(ctx, ReadPathMillrace, "serve-keys", b.port, b.data())
+	if err != nil {
+		return fmt.Errorf("make keys: %w", err)
+	}
+	b.End(ctx, s)
+	return nil
 }
 
 // serverConfig is that of a server on the Testbed's port, without its command line.
