@@ -13,11 +13,11 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-const longHelp = `Repeats the experiments of documents about the read path of Kubernetes, each with one
+const longHelp = `Repeats the experiments of publications about the read path of Kubernetes, each with one
 command, and shows the published figures beside those of this machine: of the stock
 read path, of a kube-apiserver (--kube-apiserver), and of Millrace.
 
-Each experiment is one bench or several, with the document's numbers. --scale multiplies
+Each experiment is one bench or several, with the paper's numbers. --scale multiplies
 these where they do not fit a small machine; its default does, and the report says what it
 is. With --kubeconfig the same requests go to a server that exists. Data is filled in
 through it, with a label, and removed at the end; --delete removes what an interrupted

@@ -1,7 +1,6 @@
 package papers
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/millrace/millrace/internal/bench/render"
@@ -13,14 +12,14 @@ type Section struct {
 	Title  string  `json:"title"`
 	Note   string  `json:"note,omitempty"`
 	Rows   []Row   `json:"rows,omitempty"`
-	Charts []Chart `json:"charts,omitempty"`
+	Charts []Chart `json:"-"`
 }
 
 // Row is one figure: as published, and of each server that was measured.
 type Row struct {
 	Name string `json:"name"`
 	Unit Unit   `json:"unit"`
-	// Published is the figure in the document's own words. Empty: it has none.
+	// Published is the figure in the paper's own words. Empty: it has none.
 	Published string `json:"published,omitempty"`
 	// PublishedValue is Published as a number. 0: it is no number, or not for the same amount.
 	PublishedValue float64 `json:"publishedValue,omitempty"`
@@ -65,15 +64,15 @@ func (u Unit) ratio(other, ours float64) string {
 
 // Chart is a figure over time.
 type Chart struct {
-	Title string   `json:"title"`
-	Unit  Unit     `json:"unit"`
-	Lines []Series `json:"lines"`
+	Title string
+	Unit  Unit
+	Lines []Series
 }
 
 // Series is the line of one server. A point is a time in seconds, and a value.
 type Series struct {
-	Server string       `json:"server"`
-	Points [][2]float64 `json:"points"`
+	Server string
+	Points [][2]float64
 }
 
 // serverNames are how servers are called in tables, in their order.
@@ -159,7 +158,7 @@ func headings(servers []string) []string {
 		all = append(all, serverName(s))
 	}
 	for _, s := range compared(servers) {
-		all = append(all, fmt.Sprintf("Millrace better than %s", serverName(s)))
+		all = append(all, "ratio to "+serverName(s))
 	}
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/bench/render"
@@ -26,6 +27,8 @@ type htmlPage struct {
 	Parts    []htmlSection
 	Legend   []htmlName
 	Minutes  string
+	// Compared says that ratios are shown.
+	Compared bool
 }
 
 // htmlName is a server's name with the class of its colour.
@@ -43,8 +46,6 @@ type htmlSection struct {
 type htmlFigure struct {
 	Name string
 	Bars []htmlBar
-	// Ratios say how many times better Millrace is.
-	Ratios []string
 }
 
 // htmlBar is a figure of one server, with its length in thousandths.
@@ -52,6 +53,8 @@ type htmlBar struct {
 	htmlName
 	Value string
 	Width float64
+	// Ratio is how many times better Millrace is. It may be empty.
+	Ratio string
 }
 
 // htmlChart is a chart with its lines as points of a box of 1000 by 1000.
@@ -98,7 +101,7 @@ func (r *Report) htmlPage() *htmlPage {
 	servers := serversOf(r.Sections)
 	p := &htmlPage{
 		Report: r, Letter: strings.ToUpper(r.Paper), About: r.paper, Scaled: r.scaleNote(), RunNote: r.runNote(), Headings: headings(servers),
-		Legend: []htmlName{{publishedClass, "published"}},
+		Legend: []htmlName{{publishedClass, "published"}}, Compared: len(compared(servers)) > 0,
 	}
 	for _, s := range servers {
 		p.Legend = append(p.Legend, nameOf(s))
@@ -139,17 +142,18 @@ func (r *Row) html(servers []string) htmlFigure {
 		return math.Max(minWidth, boxSize*v/most)
 	}
 	if r.Published != "" {
-		f.Bars = append(f.Bars, htmlBar{htmlName{publishedClass, "published"}, r.Published, width(r.PublishedValue)})
+		f.Bars = append(f.Bars, htmlBar{htmlName: htmlName{publishedClass, "published"}, Value: r.Published, Width: width(r.PublishedValue)})
 	}
 	for _, s := range servers {
-		if v, ok := r.Values[s]; ok {
-			f.Bars = append(f.Bars, htmlBar{nameOf(s), r.Unit.format(v), width(v)})
+		v, ok := r.Values[s]
+		if !ok {
+			continue
 		}
-	}
-	for _, s := range compared(servers) {
-		if ratio := r.Unit.ratio(r.Values[s], r.Values[testbed.ReadPathMillrace]); ratio != "" {
-			f.Ratios = append(f.Ratios, fmt.Sprintf("%s %s", ratio, serverName(s)))
+		bar := htmlBar{htmlName: nameOf(s), Value: r.Unit.format(v), Width: width(v)}
+		if slices.Contains(compared(servers), s) {
+			bar.Ratio = r.Unit.ratio(v, r.Values[testbed.ReadPathMillrace])
 		}
+		f.Bars = append(f.Bars, bar)
 	}
 	return f
 }

@@ -37,7 +37,7 @@ type options struct {
 func formats() []string { return []string{"table", "markdown", "json"} }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
-	f.Float64Var(&o.scale, "scale", o.paper.Scale, "multiply the document's counts by this; 1 is the original")
+	f.Float64Var(&o.scale, "scale", o.paper.Scale, "multiply the paper's counts by this; 1 is the original")
 	f.DurationVar(&o.duration, "duration", 0, "how long each load lasts, and each rest before memory is read (default: as the paper's plan says)")
 	f.StringSliceVar(&o.readPaths, "read-paths", nil, "what to run, in this order (default "+testbed.ReadPathMillrace+", "+testbed.ReadPathKubernetes+", and kube-apiserver if given)")
 	f.StringVar(&o.kubeAPIServer, "kube-apiserver", "", "kube-apiserver to run beside them")

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Paper is the experiments of one document.
+// Paper is the experiments of one publication.
 type Paper struct {
 	// Name is that of its command.
 	Name, Title string
-	// Original says what the document measured, and Differs what is different here.
+	// Original says what the paper measured, and Differs what is different here.
 	Original string
 	Differs  []string
 	// Scale is the default of --scale, with which the run takes Minutes for each server.
@@ -31,7 +31,7 @@ type size struct {
 	duration time.Duration
 }
 
-// of is a count of the document, scaled, least at least.
+// of is a count of the paper, scaled, least at least.
 func (s size) of(count, least int) string { return strconv.Itoa(scaled(count, s.scale, least)) }
 
 // flag is a flag of a bench whose value is a duration.

@@ -7,7 +7,7 @@ import (
 
 const (
 	stepLists = "lists"
-	// fleetA is how many nodes the document's cluster has.
+	// fleetA is how many nodes the paper's cluster has.
 	fleetA = 4000
 	// unset is the end of the names of workloads without a resource version.
 	unset = "@unset"
@@ -26,8 +26,8 @@ func paperA() *Paper {
 		Original: "Kubernetes 1.24 with 4,000 nodes and 100,000 pods of 20 KB (2 GB as JSON): the pods of one node from etcd and from the watch cache, all pods, and which LISTs a network agent sends when it starts.",
 		Differs: []string{
 			"Kubernetes 1.37 answers LISTs without a resource version from its watch cache, once that has caught up with etcd. 1.24 read etcd.",
-			"The document's 193 MB of CiliumEndpoints are not filled in. The agent's list has those of its LISTs that every server answers, as protobuf.",
-			"A fleet's start is the CPU of one agent's LISTs, times the document's 4,000 nodes. It is computed, not run.",
+			"The paper's 193 MB of CiliumEndpoints are not filled in. The agent's list has those of its LISTs that every server answers, as protobuf.",
+			"A fleet's start is the CPU of one agent's LISTs, times the paper's 4,000 nodes. It is computed, not run.",
 		},
 		Scale: 0.25, Minutes: "2 minutes",
 		steps: func(s size) []step {
@@ -48,7 +48,7 @@ func viewA(r *results) []Section {
 }
 
 // largeLists are LISTs of all pods.
-func largeLists(r *results, d *document) Section {
+func largeLists(r *results, d *printout) Section {
 	s := Section{Title: "All pods"}
 	published, value := "18.3 s", 18.3
 	if r.scale != 1 {
@@ -59,7 +59,7 @@ func largeLists(r *results, d *document) Section {
 	s.add(Row{Name: "resource version unset", Unit: unitSeconds, Values: d.requests("pods-json"+unset, p50Seconds)})
 	s.add(Row{Name: "resource version unset: CPU of the server", Unit: unitSeconds, Values: d.requests("pods-json"+unset, func(q *requestResult) float64 { return q.cpuMillis() / 1000 })})
 	s.add(Row{Name: "size of the answer", Unit: unitSize, Values: d.requests("pods-json", func(q *requestResult) float64 { return float64(q.Bytes) })})
-	s.add(Row{Name: "memory of the server before the first LIST", Unit: unitBytes, Values: d.values(func(s *serverDocument) float64 { return float64(s.IdleBytes) })})
+	s.add(Row{Name: "memory of the server before the first LIST", Unit: unitBytes, Values: d.values(func(s *serverResult) float64 { return float64(s.IdleBytes) })})
 	s.add(Row{Name: "most memory during the LISTs", Unit: unitBytes, Values: d.requests("pods-json", func(q *requestResult) float64 {
 		if q.Server == nil {
 			return 0
@@ -74,8 +74,8 @@ func p50Seconds(q *requestResult) float64 { return q.Millis.P50 / 1000 }
 func p50Millis(q *requestResult) float64 { return q.Millis.P50 }
 
 // smallLists are LISTs of few pods.
-func smallLists(d *document) Section {
-	s := Section{Title: "A few of all pods", Note: "etcd knows no fields: in the document a LIST of one node's pods without a resource version made the server read 2 GB for an answer of 526 KB."}
+func smallLists(d *printout) Section {
+	s := Section{Title: "A few of all pods", Note: "etcd knows no fields: in the paper a LIST of one node's pods without a resource version made the server read 2 GB for an answer of 526 KB."}
 	s.add(Row{Name: "pods of one node, resource version unset", Unit: unitMillis, Published: "10 s, from etcd", PublishedValue: 10_000, Values: d.requests("pods-of-node"+unset, p50Millis)})
 	s.add(Row{Name: "the same: CPU of the server", Unit: unitMillis, Values: d.requests("pods-of-node"+unset, (*requestResult).cpuMillis)})
 	s.add(Row{Name: "pods of one node, resource version 0", Unit: unitMillis, Published: "50 to 240 ms", PublishedValue: 50, Values: d.requests("pods-of-node", p50Millis)})
@@ -87,10 +87,10 @@ func smallLists(d *document) Section {
 }
 
 // agentStart is what one agent's LISTs cost, and those of a fleet.
-func agentStart(r *results, d *document) Section {
+func agentStart(r *results, d *printout) Section {
 	s := Section{Title: "A network agent starts on each node", Note: fmt.Sprintf("CPU of the server for the %d LISTs of one agent, and for those of %d agents.", len(agentLists()), fleetA)}
 	if r.scale != 1 {
-		s.Note += " What is listed has the size of this run, not of the document's cluster."
+		s.Note += " What is listed has the size of this run, not of the paper's cluster."
 	}
 	for _, rv := range []struct{ suffix, name string }{{unset, "resource version unset"}, {"", "resource version 0"}} {
 		sums := map[string]float64{}

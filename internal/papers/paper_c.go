@@ -23,7 +23,7 @@ func paperC() *Paper {
 		Name: "c", Title: "API streaming: watch-lists in the place of LISTs",
 		Original: "400 secrets of 1 MB, and informers that begin at once. 16 informers with LISTs were enough to kill a server by its memory, which rose to 20 GB; with watch-lists it stayed at 2 GB.",
 		Differs: []string{
-			"Kubernetes 1.37 writes a LIST while it encodes it, which it did not when the document was written.",
+			"Kubernetes 1.37 writes a LIST while it encodes it, which it did not when the paper was written.",
 			"All informers are one process, which throws away what it gets. Every fourth reads its first 20 MB at 2 MB/s.",
 			"JSON without compression. Each number of informers has a server of its own, which was idle before.",
 		},
@@ -53,7 +53,7 @@ func viewC(r *results) []Section {
 	}{{true, "LISTs", "20 GB", 20e9}, {false, "watch-lists", "2 GB", 2e9}} {
 		s := Section{Title: "Informers that begin with " + way.name, Note: "More is the most memory of the server while the informers read, less what it had when idle."}
 		informers := func(n int, of func(*informerResult) float64) map[string]float64 {
-			return d.values(func(s *serverDocument) float64 {
+			return d.values(func(s *serverResult) float64 {
 				for i := range s.Informers {
 					if one := &s.Informers[i]; one.Informers == n && one.Lists == way.lists && one.Error == "" {
 						return of(one)
@@ -75,7 +75,7 @@ func viewC(r *results) []Section {
 			s.add(peak)
 			s.add(more)
 			s.add(Row{Name: name + ": CPU of the server", Unit: unitSeconds, Values: informers(n, func(i *informerResult) float64 { return i.CPUSeconds })})
-			s.add(Row{Name: name + ": until the last has all", Unit: unitSeconds, Values: informers(n, func(i *informerResult) float64 { return i.Seconds })})
+			s.add(Row{Name: name + ": median time of the quick ones", Unit: unitSeconds, Values: informers(n, func(i *informerResult) float64 { return i.MedianSeconds })})
 			s.Charts = append(s.Charts, memoryChart(d, n, way.lists))
 		}
 		s.Charts = slices.DeleteFunc(s.Charts, func(c Chart) bool { return len(c.Lines) == 0 })
@@ -85,7 +85,7 @@ func viewC(r *results) []Section {
 }
 
 // memoryChart is the memory of each server over time while informers begin.
-func memoryChart(d *document, n int, lists bool) Chart {
+func memoryChart(d *printout, n int, lists bool) Chart {
 	c := Chart{Title: fmt.Sprintf("Memory over time, %s", plural(n, "informer")), Unit: unitBytes}
 	for i := range d.Servers {
 		s := &d.Servers[i]

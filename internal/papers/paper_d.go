@@ -10,7 +10,7 @@ import (
 // builtInGroupVersions is how many group versions Kubernetes 1.37 has without definitions.
 const builtInGroupVersions = 21
 
-// limitD is a limit of client-go's discovery client, and what the document has for it.
+// limitD is a limit of client-go's discovery client, and what the paper has for it.
 type limitD struct {
 	qps, burst int
 	// published is by group versions.
@@ -32,7 +32,7 @@ func (l limitD) String() string {
 	return fmt.Sprintf("%d requests/s, %d at once", l.qps, l.burst)
 }
 
-// limitsD are the document's limits, and none. It has times for the first and the later ones.
+// limitsD are the paper's limits, and none. It has times for the first and the later ones.
 func limitsD() []limitD {
 	return []limitD{
 		{5, 100, map[int]string{192: "20 s", 368: "50 s"}, map[int]float64{192: 20, 368: 50}},
@@ -131,8 +131,8 @@ func viewD(r *results) []Section {
 }
 
 // clients has a value of one client's discovery at each server.
-func (d *document) clients(legacy bool, l limitD, of func(*clientResult) float64) map[string]float64 {
-	return d.values(func(s *serverDocument) float64 {
+func (d *printout) clients(legacy bool, l limitD, of func(*clientResult) float64) map[string]float64 {
+	return d.values(func(s *serverResult) float64 {
 		for i := range s.Clients {
 			if c := &s.Clients[i]; c.Legacy == legacy && int(c.QPS) == l.qps && c.Burst == l.burst {
 				return of(c)
@@ -146,33 +146,33 @@ func (d *document) clients(legacy bool, l limitD, of func(*clientResult) float64
 func definitionSection(r *results, set definitionsD) Section {
 	d, n := r.of(set.step), scaled(set.crds, r.scale, 4)
 	s := Section{Title: fmt.Sprintf("%d definitions of %d properties", n, set.properties)}
-	loaded := Row{Name: "memory with them, after a new start", Unit: unitBytes, Published: set.loaded, PublishedValue: set.loadedBytes, Values: d.values(func(s *serverDocument) float64 { return s.Restarted.bytes() })}
+	loaded := Row{Name: "memory with them, after a new start", Unit: unitBytes, Published: set.loaded, PublishedValue: set.loadedBytes, Values: d.values(func(s *serverResult) float64 { return s.Restarted.bytes() })}
 	if r.scale != 1 {
 		s.Title += fmt.Sprintf(" (published: %d)", set.crds)
 		loaded.PublishedValue = 0
 	}
-	s.add(Row{Name: "memory without any", Unit: unitBytes, Published: set.idle, PublishedValue: set.idleBytes, Values: d.values(func(s *serverDocument) float64 { return s.Idle.bytes() })})
+	s.add(Row{Name: "memory without any", Unit: unitBytes, Published: set.idle, PublishedValue: set.idleBytes, Values: d.values(func(s *serverResult) float64 { return s.Idle.bytes() })})
 	s.add(loaded)
-	s.add(Row{Name: "memory for each, after a new start", Unit: unitBytes, Values: d.values(func(s *serverDocument) float64 {
+	s.add(Row{Name: "memory for each, after a new start", Unit: unitBytes, Values: d.values(func(s *serverResult) float64 {
 		if s.Idle == nil || s.Restarted == nil {
 			return 0
 		}
 		return (s.Restarted.bytes() - s.Idle.bytes()) / float64(n)
 	})})
-	s.add(Row{Name: "memory after OpenAPI was read", Unit: unitBytes, Values: d.values(func(s *serverDocument) float64 { return s.Read.bytes() })})
-	s.add(Row{Name: "installed until all answer", Unit: unitSeconds, Values: d.values(func(s *serverDocument) float64 {
+	s.add(Row{Name: "memory after OpenAPI was read", Unit: unitBytes, Values: d.values(func(s *serverResult) float64 { return s.Read.bytes() })})
+	s.add(Row{Name: "installed until all answer", Unit: unitSeconds, Values: d.values(func(s *serverResult) float64 {
 		if s.Install == nil {
 			return 0
 		}
 		return s.Install.AnsweredSeconds
 	})})
-	s.add(Row{Name: "CPU of installing them", Unit: unitSeconds, Values: d.values(func(s *serverDocument) float64 {
+	s.add(Row{Name: "CPU of installing them", Unit: unitSeconds, Values: d.values(func(s *serverResult) float64 {
 		if s.Install == nil {
 			return 0
 		}
 		return s.Install.IdleCPUSeconds
 	})})
-	s.add(Row{Name: "first read of OpenAPI v2", Unit: unitSeconds, Values: d.values(func(s *serverDocument) float64 {
+	s.add(Row{Name: "first read of OpenAPI v2", Unit: unitSeconds, Values: d.values(func(s *serverResult) float64 {
 		if s.OpenAPI == nil {
 			return 0
 		}

@@ -39,7 +39,7 @@ func paperE() *Paper {
 }
 
 // setups has a value of a workload with a number of servers, of each read path.
-func (d *document) setups(servers int, workload string, rate float64, of func(*setupResult) float64) map[string]float64 {
+func (d *printout) setups(servers int, workload string, rate float64, of func(*setupResult) float64) map[string]float64 {
 	values := map[string]float64{}
 	for i := range d.Results {
 		if r := &d.Results[i]; r.Servers == servers && r.Workload == workload && r.Rate == rate && r.Error == "" {
@@ -49,7 +49,7 @@ func (d *document) setups(servers int, workload string, rate float64, of func(*s
 	return values
 }
 
-// publishedRun is what the document has of one run at one server.
+// publishedRun is what the paper has of one run at one server.
 type publishedRun struct {
 	workload, name   string
 	perSecond, p99ms float64
@@ -76,7 +76,7 @@ func viewE(r *results) []Section {
 }
 
 // runSection is one run of ApacheBench, at one server and at two.
-func runSection(d *document, run publishedRun) Section {
+func runSection(d *printout, run publishedRun) Section {
 	s := Section{Title: run.name}
 	for _, servers := range []int{1, 2} {
 		at := plural(servers, "server")

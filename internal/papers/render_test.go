@@ -16,7 +16,7 @@ func sampleReport(t *testing.T) *Report {
 	t.Helper()
 	informers := func(name, version string, factor float64) map[string]any {
 		one := func(n int, lists bool) map[string]any {
-			return map[string]any{"informers": n, "lists": lists, "idleBytes": 300e6 * factor, "peakBytes": 500e6 * factor * float64(n), "cpuSeconds": 2 * factor, "seconds": 4,
+			return map[string]any{"informers": n, "lists": lists, "idleBytes": 300e6 * factor, "peakBytes": 500e6 * factor * float64(n), "cpuSeconds": 2 * factor, "medianSeconds": 4,
 				"memory": []testbed.MemorySample{{Seconds: 0, RSSBytes: int64(300e6 * factor)}, {Seconds: 2, RSSBytes: int64(500e6 * factor)}, {Seconds: 4, RSSBytes: int64(400e6 * factor)}}}
 		}
 		return map[string]any{"name": name, "version": version, "informers": []any{one(1, true), one(16, true), one(16, false)}}
@@ -57,10 +57,10 @@ func TestRenderGolden(t *testing.T) {
 	}
 }
 
-// A figure that the document has stays out of the plot if it is for another amount.
+// A figure that the paper has stays out of the plot if it is for another amount.
 func TestPublishedFigures(t *testing.T) {
 	for scale, want := range map[float64]float64{1: 18.3, 0.5: 0} {
-		s := largeLists(&results{scale: scale}, &document{})
+		s := largeLists(&results{scale: scale}, &printout{})
 		if len(s.Rows) != 1 || s.Rows[0].PublishedValue != want {
 			t.Errorf("scale %g: got %+v", scale, s.Rows)
 		}

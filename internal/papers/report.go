@@ -57,7 +57,7 @@ func (r *Report) complete() error {
 	if r.paper = paperOf(r.Paper); r.paper == nil {
 		return fmt.Errorf("show report: there is no paper %q", r.Paper)
 	}
-	all := &results{scale: r.Scale, steps: map[string]*document{}}
+	all := &results{scale: r.Scale, steps: map[string]*printout{}}
 	r.versions = map[string]string{}
 	for i := range r.Steps {
 		s := &r.Steps[i]
@@ -109,10 +109,13 @@ func (r *Report) text(format string) string {
 	return render.Document(format, nil, tables, r.notes())
 }
 
-// notes say what was measured, what differs from the document, and how.
+// notes say what was measured, what differs from the paper, and how.
 func (r *Report) notes() []string {
 	notes := []string{fmt.Sprintf("Paper %s, %s. Published: %s", strings.ToUpper(r.Paper), r.paper.Title, r.paper.Original), r.scaleNote()}
 	notes = append(notes, r.paper.Differs...)
+	if len(compared(serversOf(r.Sections))) > 0 {
+		notes = append(notes, "A ratio says how many times better Millrace is; below 1 it is worse.")
+	}
 	notes = append(notes, r.runNote())
 	for i := range r.Steps {
 		s := &r.Steps[i]

@@ -11,26 +11,26 @@ import (
 // results are what the steps of a paper have printed, by step.
 type results struct {
 	scale float64
-	steps map[string]*document
+	steps map[string]*printout
 }
 
 // of returns what a step has printed. It is empty if the step has not run.
-func (r *results) of(step string) *document {
+func (r *results) of(step string) *printout {
 	if d := r.steps[step]; d != nil {
 		return d
 	}
-	return &document{}
+	return &printout{}
 }
 
-// document is the part of the JSON of all benches that papers show.
-type document struct {
-	Servers []serverDocument `json:"servers"`
+// printout is the part of the JSON of all benches that papers show.
+type printout struct {
+	Servers []serverResult `json:"servers"`
 	// Results are those of "bench servers", which has a result for each of several setups.
 	Results []setupResult `json:"results"`
 }
 
-// serverDocument is what was measured at one server. Each bench has some of the fields.
-type serverDocument struct {
+// serverResult is what was measured at one server. Each bench has some of the fields.
+type serverResult struct {
 	Name      string           `json:"name"`
 	Version   string           `json:"version"`
 	IdleBytes int64            `json:"idleBytes"`
@@ -90,15 +90,16 @@ func (r *requestResult) cpuMillis() float64 {
 
 // informerResult is what informers cost that begin at once.
 type informerResult struct {
-	Informers  int                    `json:"informers"`
-	Lists      bool                   `json:"lists"`
-	BodyBytes  int64                  `json:"bodyBytes"`
-	IdleBytes  int64                  `json:"idleBytes"`
-	PeakBytes  int64                  `json:"peakBytes"`
-	CPUSeconds float64                `json:"cpuSeconds"`
-	Seconds    float64                `json:"seconds"`
-	Memory     []testbed.MemorySample `json:"memory"`
-	Error      string                 `json:"error"`
+	Informers  int     `json:"informers"`
+	Lists      bool    `json:"lists"`
+	BodyBytes  int64   `json:"bodyBytes"`
+	IdleBytes  int64   `json:"idleBytes"`
+	PeakBytes  int64   `json:"peakBytes"`
+	CPUSeconds float64 `json:"cpuSeconds"`
+	// MedianSeconds is of the informers that are not slow.
+	MedianSeconds float64                `json:"medianSeconds"`
+	Memory        []testbed.MemorySample `json:"memory"`
+	Error         string                 `json:"error"`
 }
 
 // clientResult is what discovery of everything cost a client.
@@ -127,8 +128,8 @@ type setupResult struct {
 }
 
 // decode reads what a step has printed. Unknown fields are ignored.
-func decode(step string, text []byte) (*document, error) {
-	d := &document{}
+func decode(step string, text []byte) (*printout, error) {
+	d := &printout{}
 	if err := json.Unmarshal(text, d); err != nil {
 		return nil, fmt.Errorf("decode report of step %s: %w", step, err)
 	}
@@ -136,7 +137,7 @@ func decode(step string, text []byte) (*document, error) {
 }
 
 // values has a value of each server.
-func (d *document) values(of func(*serverDocument) float64) map[string]float64 {
+func (d *printout) values(of func(*serverResult) float64) map[string]float64 {
 	values := map[string]float64{}
 	for i := range d.Servers {
 		values[d.Servers[i].Name] = of(&d.Servers[i])
@@ -145,8 +146,8 @@ func (d *document) values(of func(*serverDocument) float64) map[string]float64 {
 }
 
 // requests has a value of a workload of each server.
-func (d *document) requests(workload string, of func(*requestResult) float64) map[string]float64 {
-	return d.values(func(s *serverDocument) float64 {
+func (d *printout) requests(workload string, of func(*requestResult) float64) map[string]float64 {
+	return d.values(func(s *serverResult) float64 {
 		for i := range s.Results {
 			if r := &s.Results[i]; r.Workload == workload && r.Error == "" {
 				return of(r)
@@ -157,7 +158,7 @@ func (d *document) requests(workload string, of func(*requestResult) float64) ma
 }
 
 // versions are those of the servers, in the order of tables.
-func (d *document) versions() map[string]string {
+func (d *printout) versions() map[string]string {
 	all := map[string]string{}
 	for _, s := range d.Servers {
 		all[s.Name] = s.Version

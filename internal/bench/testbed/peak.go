@@ -10,7 +10,7 @@ import (
 const PeakSampleInterval = 20 * time.Millisecond
 
 // maxTraceSamples bounds a trace. A full trace loses every second sample.
-const maxTraceSamples = 240
+const maxTraceSamples = 120
 
 // MemorySample is the RSS of a process at a time.
 type MemorySample struct {
@@ -62,8 +62,11 @@ func (m *Meter) TraceDuring(work func() error) (before, peak int64, trace []Memo
 	}
 	peak = start.RSS
 	var t memoryTrace
-	t.add(MemorySample{RSSBytes: start.RSS})
 	began, ended := time.Now(), make(chan struct{})
+	sample := func(rss int64) MemorySample {
+		return MemorySample{Seconds: time.Since(began).Round(time.Millisecond).Seconds(), RSSBytes: rss}
+	}
+	t.add(sample(start.RSS))
 	var sampling sync.WaitGroup
 	sampling.Go(func() {
 		ticker := time.NewTicker(m.sampleInterval())
@@ -74,7 +77,7 @@ func (m *Meter) TraceDuring(work func() error) (before, peak int64, trace []Memo
 				// If the process has ended, the reading after work fails too.
 				if now, err := m.Read(); err == nil {
 					peak = max(peak, now.RSS)
-					t.add(MemorySample{Seconds: time.Since(began).Seconds(), RSSBytes: now.RSS})
+					t.add(sample(now.RSS))
 				}
 			case <-ended:
 				return
@@ -89,7 +92,7 @@ func (m *Meter) TraceDuring(work func() error) (before, peak int64, trace []Memo
 	}
 	after, err := m.Read()
 	if err == nil {
-		t.samples = append(t.samples, MemorySample{Seconds: time.Since(began).Seconds(), RSSBytes: after.RSS})
+		t.samples = append(t.samples, sample(after.RSS))
 		if reset {
 			peak = max(peak, after.Peak)
 		}
