@@ -27,6 +27,7 @@ import (
 type API struct {
 	Nodes, Pods int
 	Secrets     int
+	Customs     int    // custom objects of any definition
 	onList      func() // called before every LIST without limit or selector; may be nil
 
 	Watches     Watches
@@ -59,6 +60,8 @@ func (f *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case f.Informers.serve(w, r):
 	case r.Header.Get("Accept") == testbed.AcceptProtobuf && slices.Contains(agentPaths(), path):
 		f.list(w, r, 2, "other")
+	case f.Customs > 0 && strings.Contains(path, fill.CRDGroupSuffix):
+		f.list(w, r, f.Customs, "custom")
 	case f.definitions.serve(w, r):
 	case f.Watches.serve(w, r, f.Secrets):
 	case path == "/readyz":

@@ -83,6 +83,9 @@ func serveCommand() *cobra.Command {
 		if filled {
 			api.Pods, api.Secrets = 700, 20
 		}
+		if _, err := os.Stat(filepath.Join(dir, customMark)); err == nil {
+			api.Customs = 700
+		}
 		if broken == "list" {
 			api.onList = func() { os.Exit(7) }
 		}
@@ -107,16 +110,21 @@ func serveCommand() *cobra.Command {
 func fillCommand() *cobra.Command {
 	var kubeconfig, etcd string
 	var remove bool
+	var objects int
 	cmd := &cobra.Command{Use: "fill", SilenceUsage: true, RunE: func(*cobra.Command, []string) error {
 		if remove {
 			return os.Remove(filepath.Join(filepath.Dir(kubeconfig), FillMark))
 		}
+		if objects > 0 {
+			return os.WriteFile(filepath.Join(filepath.Dir(kubeconfig), customMark), nil, 0o600)
+		}
 		return fillMark{filepath.Dir(kubeconfig), etcd}.set()
 	}}
+	cmd.Flags().IntVar(&objects, "objects", 0, "")
 	cmd.Flags().BoolVar(&remove, "delete", false, "")
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "")
 	cmd.Flags().StringVar(&etcd, "etcd-servers", "", "")
-	for _, name := range []string{"nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size", "seed"} {
+	for _, name := range []string{"nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size", "seed", "crds", "groups"} {
 		cmd.Flags().String(name, "", "")
 	}
 	for _, name := range []string{"workloads", "ownerless"} {
@@ -124,6 +132,9 @@ func fillCommand() *cobra.Command {
 	}
 	return cmd
 }
+
+// customMark is a file that says that custom objects were filled in.
+const customMark = "custom"
 
 // fillMark says that data was filled in: a key in etcd if there is one, else a file.
 type fillMark struct{ dir, etcd string }

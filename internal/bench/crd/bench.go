@@ -142,7 +142,7 @@ func (b *bench) deleteDefinitions(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
-	if err := b.Fill(ctx, fill.Config{Shape: fill.Shape{Seed: b.opts.seed()}, Delete: true}); err != nil {
+	if err := b.Fill(ctx, fill.Config{Shape: fill.Shape{Seed: b.opts.Seed()}, Delete: true}); err != nil {
 		return err
 	}
 	if err := b.AwaitListed(ctx, 0); err != nil {

@@ -13,9 +13,6 @@ import (
 	"github.com/millrace/millrace/internal/fill"
 )
 
-// ownSeed is the seed of all definitions, but for those in the server of --at.
-const ownSeed = 1
-
 // Data is what "bench crd" and "bench discovery" fill in.
 type Data struct {
 	CRDs       int `json:"crds"`
@@ -35,14 +32,7 @@ func (d Data) String() string {
 // Shape returns the definitions to fill in.
 func (o *Options) Shape() fill.Shape {
 	d := o.Data
-	return fill.Shape{Seed: o.seed(), CRDs: d.CRDs, Groups: d.Groups, Properties: d.Properties, Objects: d.Objects}
-}
-
-func (o *Options) seed() uint64 {
-	if o.At != "" {
-		return testbed.ExistingSeed
-	}
-	return ownSeed
+	return fill.Shape{Seed: o.Seed(), CRDs: d.CRDs, Groups: d.Groups, Properties: d.Properties, Objects: d.Objects}
 }
 
 // Plan says how the server is measured.

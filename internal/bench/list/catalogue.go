@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/load"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/fill"
 )
 
 // rvUnset is the value of --resource-version for requests without a resourceVersion:
@@ -74,6 +75,19 @@ func specs() []spec {
 		{name: "pod-get", description: "one pod as JSON", path: "/api/v1/namespaces/", get: true, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONObject},
 	}, agentSpecs()...)
+}
+
+// customWorkload is the name of a workload that is chosen by --custom-objects alone.
+const customWorkload = "custom-json"
+
+// customSpec lists all custom objects that were filled in with a seed.
+func customSpec(seed uint64) (spec, error) {
+	g, err := fill.NewGenerator(fill.Shape{Seed: seed, CRDs: 1, Groups: 1})
+	if err != nil {
+		return spec{}, fmt.Errorf("name custom objects: %w", err)
+	}
+	return spec{name: customWorkload, description: "all custom objects as JSON", path: g.Definition(0).Path(""),
+		accept: testbed.AcceptJSON, concurrency: 5, body: load.JSONList}, nil
 }
 
 // agentGroup is the name of all LISTs that a network agent sends when it starts.
@@ -165,6 +179,8 @@ func (s spec) expectedItems(data *testbed.FillConfig) int {
 		return 1
 	case s.paged:
 		return min(data.Pods, 500)
+	case s.name == customWorkload:
+		return data.CustomObjects
 	case strings.HasSuffix(s.path, "/nodes"):
 		return data.Nodes
 	case strings.HasSuffix(s.path, "/secrets"):

@@ -9,9 +9,21 @@ import (
 // ReadPathExisting stands for the server of --at, which no command starts.
 const ReadPathExisting = "server"
 
-// ExistingSeed is the seed of all data that is filled into the server of --at. It is not the
-// one that "fill" has by itself, so that no other data of "fill" is removed.
-const ExistingSeed = 3700
+const (
+	// ownSeed is the seed of the data of servers that a command starts.
+	ownSeed = 1
+	// ExistingSeed is the seed of all data that is filled into the server of --at. It is not
+	// the one that "fill" has by itself, so that no other data of "fill" is removed.
+	ExistingSeed = 3700
+)
+
+// Seed is the seed of all data that is filled in.
+func (o *Options) Seed() uint64 {
+	if o.At != "" {
+		return ExistingSeed
+	}
+	return ownSeed
+}
 
 // useExisting sets what follows from --at.
 func (o *Options) useExisting() error {
@@ -42,8 +54,7 @@ func (b *Testbed) existing(ctx context.Context) (*Server, error) {
 	return &Server{Target: t, Kubeconfig: b.Config.At, remote: meter}, nil
 }
 
-// existingArgs are the flags of "fill" for the server of --at. The objects have no owners,
-// because controllers may run there, which would remove what they own.
+// existingArgs are the flags of "fill" for the server of --at.
 func (b *Testbed) existingArgs() []string {
 	return []string{"fill", "--kubeconfig=" + b.Config.At, "--seed=" + strconv.Itoa(ExistingSeed)}
 }
@@ -65,10 +76,7 @@ func (b *Testbed) removeExisting(ctx context.Context) {
 		return
 	}
 	b.Config.Progress.Phase("removing the objects")
-	remover, err := StartChild(ChildConfig{Path: b.Executable, LogFile: b.Logs("fill.log"), Args: command})
-	if err == nil {
-		err = remover.wait(ctx)
-	}
+	err := b.runFill(ctx, command)
 	if err != nil {
 		b.Config.Progress.Phase("objects are left in the server of --at: %v", err)
 	}

@@ -293,31 +293,6 @@ func (b *Testbed) End(ctx context.Context, s *Server) {
 	}
 }
 
-// Fill runs "fill". It writes to an external etcd directly, and otherwise through the
-// server of --at, or one that serves nothing else.
-func (b *Testbed) Fill(ctx context.Context, f FillConfig) error {
-	b.Config.Progress.Phase("filling in %s", f)
-	into := []string{"fill", "--kubeconfig=" + b.kubeconfig()}
-	switch {
-	case b.Config.At != "":
-		into = append(b.existingArgs(), "--ownerless")
-		b.Filled()
-	case b.etcd != nil:
-		into[1] = b.etcdFlag()
-	default:
-		s, err := b.Start(ctx, b.Config.ReadPaths[0], "serve-fill")
-		if err != nil {
-			return err
-		}
-		defer b.End(ctx, s)
-	}
-	filler, err := StartChild(ChildConfig{Path: b.Executable, LogFile: b.Logs("fill.log"), Args: append(into, f.args()...)})
-	if err != nil {
-		return err
-	}
-	return filler.wait(ctx)
-}
-
 // ExplainExit returns the error of a measurement of a child. The error may be nil, and so may
 // the child. If the child has ended by itself, that is the error: the others only follow from
 // it.
