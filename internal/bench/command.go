@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/bench/crd"
@@ -30,4 +32,18 @@ func NewCommand(cfg Config) *cobra.Command {
 	cmd.AddCommand(list.NewCommand(cfg), watch.NewCommand(cfg), crd.NewCommand(cfg), discovery.NewCommand(cfg),
 		replica.NewCommand(cfg), replica.NewTreeCommand(cfg), servers.NewCommand(cfg), floor.NewCommand(), testbed.NewEtcdCommand(), testbed.NewProxyCommand())
 	return cmd
+}
+
+// RemoveLeftovers removes from the server of a kubeconfig what interrupted runs have made
+// there, but for the objects of "fill".
+func RemoveLeftovers(ctx context.Context, kubeconfig string) error {
+	cfg, err := testbed.LoadKubeconfig(kubeconfig)
+	if err != nil {
+		return err
+	}
+	t, err := testbed.NewTarget(testbed.TargetConfig{REST: cfg})
+	if err != nil {
+		return err
+	}
+	return watch.RemoveConfigMaps(ctx, t)
 }

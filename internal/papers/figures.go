@@ -33,6 +33,7 @@ type Unit string
 const (
 	unitSeconds Unit = "s"
 	unitMillis  Unit = "ms"
+	unitMicros  Unit = "µs"
 	unitBytes   Unit = "B"
 	unitSize    Unit = "size" // bytes of what is sent, which is the same everywhere
 	unitRate    Unit = "/s"   // more is better

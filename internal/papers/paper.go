@@ -49,7 +49,7 @@ type step struct {
 }
 
 // all are the papers, in the order of their names.
-func all() []*Paper { return []*Paper{paperA(), paperC(), paperD(), paperE()} }
+func all() []*Paper { return []*Paper{paperA(), paperB(), paperC(), paperD(), paperE()} }
 
 // paperOf returns the paper of a name, or nil.
 func paperOf(name string) *Paper {

@@ -22,6 +22,7 @@ func run(t *testing.T, args ...string) (stdout, stderr string, err error) {
 func quickRuns() map[string][]string {
 	return map[string][]string{
 		"a": nil,
+		"b": nil,
 		"c": nil,
 		"d": {"--only=discovery-192,definitions-780"},
 		"e": nil,

@@ -74,8 +74,11 @@ type requestResult struct {
 	RequestsPerSec float64          `json:"requestsPerSecond"`
 	ColdMillis     float64          `json:"coldMillis"`
 	Millis         render.Latencies `json:"millis"`
+	BytesPerEvent  float64          `json:"bytesPerEvent"`
 	Server         *struct {
 		CPUMillis float64 `json:"cpuMillis"`
+		// NetMicros is for an event, without the CPU of the write.
+		NetMicros float64 `json:"netCPUMicrosPerEvent"`
 		PeakBytes int64   `json:"peakBytes"`
 	} `json:"server"`
 	Error string `json:"error"`

@@ -64,6 +64,9 @@ func (o *options) runStep(ctx context.Context, s step, progress io.Writer) StepR
 
 // removeData removes from the server of --kubeconfig what a run has left.
 func (o *options) removeData(ctx context.Context, progress io.Writer) error {
+	if err := bench.RemoveLeftovers(ctx, o.kubeconfig); err != nil {
+		return err
+	}
 	filler, err := fill.New(fill.Config{Kubeconfig: o.kubeconfig, Delete: true, Shape: fill.Shape{Seed: testbed.ExistingSeed}, Progress: progress})
 	if err != nil {
 		return err

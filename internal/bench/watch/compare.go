@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -93,10 +94,14 @@ func (b *bench) takeTurn(ctx context.Context, bed *testbed.Testbed, dir string, 
 		s := &b.report.Servers[i]
 		err := b.onServer(ctx, bed, s, "serve-"+s.Name, func(run *testbed.Server) error {
 			return b.events(ctx, run.Target, run.Meter(), s, func(ctx context.Context, r *runner) error {
-				if !first || i > 0 || len(chosen.floor) == 0 || ctx.Err() != nil {
-					return nil
+				var err error
+				if first && i == 0 && len(chosen.floor) > 0 && ctx.Err() == nil {
+					err = r.saveFloorEvent(ctx, dir)
 				}
-				return r.saveFloorEvent(ctx, dir)
+				if b.opts.At != "" {
+					err = errors.Join(err, removeConfigMaps(ctx, r.writer))
+				}
+				return err
 			})
 		})
 		if err != nil {
