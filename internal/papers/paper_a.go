@@ -45,17 +45,13 @@ func paperA() *Paper {
 
 func viewA(r *results) []Section {
 	d := r.of(stepLists)
-	return []Section{largeLists(r, d), smallLists(d), agentStart(r, d)}
+	return []Section{largeLists(r, d), smallLists(r, d), agentStart(r, d)}
 }
 
 // largeLists are LISTs of all pods.
 func largeLists(r *results, d *printout) Section {
 	s := Section{Title: "All pods, and all custom objects"}
-	published, value := "18.3 s", 18.3
-	if r.scale != 1 {
-		published, value = "18.3 s for 2 GB", 0
-	}
-	s.add(Row{Name: "resource version 0", Unit: unitSeconds, Published: published, PublishedValue: value, Values: d.requests("pods-json", p50Seconds)})
+	s.add(Row{Name: "resource version 0", Unit: unitSeconds, Published: "18.3 s for 2 GB", PublishedValue: r.comparable(18.3), Values: d.requests("pods-json", p50Seconds)})
 	s.add(Row{Name: "resource version 0: the very first", Unit: unitSeconds, Values: d.requests("pods-json", func(q *requestResult) float64 { return q.ColdMillis / 1000 })})
 	s.add(Row{Name: "resource version unset", Unit: unitSeconds, Values: d.requests("pods-json"+unset, p50Seconds)})
 	s.add(Row{Name: "resource version unset: CPU of the server", Unit: unitSeconds, Values: d.requests("pods-json"+unset, func(q *requestResult) float64 { return q.cpuMillis() / 1000 })})
@@ -67,11 +63,7 @@ func largeLists(r *results, d *printout) Section {
 		}
 		return float64(q.Server.PeakBytes)
 	})})
-	published, value = "11 s", 11
-	if r.scale != 1 {
-		published, value = "11 s for 193 MB", 0
-	}
-	s.add(Row{Name: "custom objects, one for each pod", Unit: unitSeconds, Published: published, PublishedValue: value, Values: d.requests("custom-json", p50Seconds)})
+	s.add(Row{Name: "custom objects, one for each pod", Unit: unitSeconds, Published: "11 s for 193 MB", PublishedValue: r.comparable(11), Values: d.requests("custom-json", p50Seconds)})
 	s.add(Row{Name: "the same: CPU of the server", Unit: unitSeconds, Values: d.requests("custom-json", func(q *requestResult) float64 { return q.cpuMillis() / 1000 })})
 	s.add(Row{Name: "the same: size of the answer", Unit: unitSize, Values: d.requests("custom-json", func(q *requestResult) float64 { return float64(q.Bytes) })})
 	return s
@@ -82,11 +74,11 @@ func p50Seconds(q *requestResult) float64 { return q.Millis.P50 / 1000 }
 func p50Millis(q *requestResult) float64 { return q.Millis.P50 }
 
 // smallLists are LISTs of few pods.
-func smallLists(d *printout) Section {
+func smallLists(r *results, d *printout) Section {
 	s := Section{Title: "A few of all pods", Note: "etcd knows no fields: in the paper a LIST of one node's pods without a resource version made the server read 2 GB for an answer of 526 KB."}
-	s.add(Row{Name: "pods of one node, resource version unset", Unit: unitMillis, Published: "10 s, from etcd", PublishedValue: 10_000, Values: d.requests("pods-of-node"+unset, p50Millis)})
+	s.add(Row{Name: "pods of one node, resource version unset", Unit: unitMillis, Published: "10 s, from etcd", PublishedValue: r.comparable(10_000), Values: d.requests("pods-of-node"+unset, p50Millis)})
 	s.add(Row{Name: "the same: CPU of the server", Unit: unitMillis, Values: d.requests("pods-of-node"+unset, (*requestResult).cpuMillis)})
-	s.add(Row{Name: "pods of one node, resource version 0", Unit: unitMillis, Published: "50 to 240 ms", PublishedValue: 50, Values: d.requests("pods-of-node", p50Millis)})
+	s.add(Row{Name: "pods of one node, resource version 0", Unit: unitMillis, Published: "50 to 240 ms", PublishedValue: r.comparable(50), Values: d.requests("pods-of-node", p50Millis)})
 	s.add(Row{Name: "the same: CPU of the server", Unit: unitMillis, Values: d.requests("pods-of-node", (*requestResult).cpuMillis)})
 	s.add(Row{Name: "the same: size of the answer", Unit: unitSize, Values: d.requests("pods-of-node", func(q *requestResult) float64 { return float64(q.Bytes) })})
 	s.add(Row{Name: "first 500 pods (limit)", Unit: unitMillis, Values: d.requests("pods-limit", p50Millis)})

@@ -67,10 +67,7 @@ func viewC(r *results) []Section {
 			more := Row{Name: name + ": more memory", Unit: unitBytes, Values: informers(n, func(i *informerResult) float64 { return float64(i.PeakBytes - i.IdleBytes) })}
 			peak := Row{Name: name + ": most memory", Unit: unitBytes, Values: informers(n, func(i *informerResult) float64 { return float64(i.PeakBytes) })}
 			if n == 16 {
-				peak.Published, peak.PublishedValue = way.published, way.value
-			}
-			if n == 16 && r.scale != 1 {
-				peak.Published, peak.PublishedValue = way.published+" for 400 secrets", 0
+				peak.Published, peak.PublishedValue = way.published+" for 400 secrets", r.comparable(way.value)
 			}
 			s.add(peak)
 			s.add(more)

@@ -146,10 +146,9 @@ func (d *printout) clients(legacy bool, l limitD, of func(*clientResult) float64
 func definitionSection(r *results, set definitionsD) Section {
 	d, n := r.of(set.step), scaled(set.crds, r.scale, 4)
 	s := Section{Title: fmt.Sprintf("%d definitions of %d properties", n, set.properties)}
-	loaded := Row{Name: "memory with them, after a new start", Unit: unitBytes, Published: set.loaded, PublishedValue: set.loadedBytes, Values: d.values(func(s *serverResult) float64 { return s.Restarted.bytes() })}
+	loaded := Row{Name: "memory with them, after a new start", Unit: unitBytes, Published: set.loaded, PublishedValue: r.comparable(set.loadedBytes), Values: d.values(func(s *serverResult) float64 { return s.Restarted.bytes() })}
 	if r.scale != 1 {
 		s.Title += fmt.Sprintf(" (published: %d)", set.crds)
-		loaded.PublishedValue = 0
 	}
 	s.add(Row{Name: "memory without any", Unit: unitBytes, Published: set.idle, PublishedValue: set.idleBytes, Values: d.values(func(s *serverResult) float64 { return s.Idle.bytes() })})
 	s.add(loaded)

@@ -62,7 +62,7 @@ func viewE(r *results) []Section {
 		{"nodes", "All nodes, 20 clients", 46.9, 1029},
 		{"pods", "All pods, 5 clients", 2.97, 2255},
 	} {
-		sections = append(sections, runSection(d, run))
+		sections = append(sections, runSection(r, d, run))
 	}
 	rates := Section{Title: "All nodes at given rates", Note: "What a server does that is asked more than it can answer: how many answers it gave, and how long clients waited."}
 	for _, rate := range offeredRates() {
@@ -76,7 +76,7 @@ func viewE(r *results) []Section {
 }
 
 // runSection is one run of ApacheBench, at one server and at two.
-func runSection(d *printout, run publishedRun) Section {
+func runSection(r *results, d *printout, run publishedRun) Section {
 	s := Section{Title: run.name}
 	for _, servers := range []int{1, 2} {
 		at := plural(servers, "server")
@@ -85,7 +85,7 @@ func runSection(d *printout, run publishedRun) Section {
 		p99 := Row{Name: at + ": p99", Unit: unitMillis, Published: "9 % from one server",
 			Values: d.setups(servers, run.workload, 0, func(s *setupResult) float64 { return s.Millis.P99 })}
 		if servers == 1 {
-			throughput.PublishedValue, p99.PublishedValue = run.perSecond, run.p99ms
+			throughput.PublishedValue, p99.PublishedValue = r.comparable(run.perSecond), r.comparable(run.p99ms)
 			throughput.Published, p99.Published = unitRate.format(run.perSecond), unitMillis.format(run.p99ms)
 		}
 		s.add(throughput)
@@ -93,9 +93,9 @@ func runSection(d *printout, run publishedRun) Section {
 		s.add(Row{Name: at + ": CPU of all servers for a request", Unit: unitMillis, Values: d.setups(servers, run.workload, 0, func(s *setupResult) float64 { return s.CPUMillis })})
 		s.add(Row{Name: at + ": memory of all servers", Unit: unitBytes, Values: d.setups(servers, run.workload, 0, func(s *setupResult) float64 { return float64(s.RSSBytes) })})
 	}
-	for _, r := range d.Results {
-		if r.Workload == run.workload && r.Error == "" {
-			s.Note = "An answer here has " + unitBytes.format(float64(r.Bytes)) + " as clients receive it."
+	for i := range d.Results {
+		if one := &d.Results[i]; one.Workload == run.workload && one.Error == "" {
+			s.Note = "An answer here has " + unitBytes.format(float64(one.Bytes)) + " as clients receive it."
 		}
 	}
 	return s

@@ -22,6 +22,15 @@ func (r *results) of(step string) *printout {
 	return &printout{}
 }
 
+// comparable is a published figure if this run has the original's counts, and else 0, which
+// keeps it out of plots.
+func (r *results) comparable(published float64) float64 {
+	if r.scale != 1 {
+		return 0
+	}
+	return published
+}
+
 // printout is the part of the JSON of all benches that papers show.
 type printout struct {
 	Servers []serverResult `json:"servers"`
