@@ -235,11 +235,14 @@ func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo i
 		if _, err := copyTo.Write(buf[:n]); err != nil {
 			return err
 		}
-		if r.lists && err == io.EOF {
-			break
+		if r.lists && err != nil {
+			if err == io.EOF {
+				break
+			}
+			return fmt.Errorf("read LIST: %w", testbed.Cause(ctx, err))
 		}
 		if err != nil && !done {
-			return fmt.Errorf("it ended too early: %w", testbed.Cause(ctx, err))
+			return fmt.Errorf("it ended without its bookmark: %w", testbed.Cause(ctx, err))
 		}
 		if totals.slow && totals.bytes < slowInformerBytes {
 			due := time.Duration(float64(totals.bytes) / slowInformerRate * float64(time.Second))
