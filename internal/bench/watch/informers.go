@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -211,12 +212,9 @@ func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo i
 		return testbed.Cause(ctx, err)
 	}
 	defer resp.Body.Close()
-	wire := &wireReader{Reader: resp.Body, bytes: &totals.bytes}
-	body := io.Reader(wire)
-	if resp.Header.Get("Content-Encoding") == testbed.EncodingGzip && !r.lists {
-		if body, err = gzip.NewReader(wire); err != nil {
-			return fmt.Errorf("decode watch-list: %w", err)
-		}
+	body, err := r.body(resp, &totals.bytes)
+	if err != nil {
+		return err
 	}
 	scanner, done := r.form.endScanner(), false
 	buf, start := make([]byte, informerRead), time.Now()
@@ -252,6 +250,20 @@ func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo i
 		}
 	}
 	return nil
+}
+
+// body reads the body of an answer, and counts its bytes as they were sent. That of a LIST is
+// not decompressed, because nothing in it is looked at.
+func (r *informerRun) body(resp *http.Response, count *int64) (io.Reader, error) {
+	wire := &wireReader{Reader: resp.Body, bytes: count}
+	if resp.Header.Get("Content-Encoding") != testbed.EncodingGzip || r.lists {
+		return wire, nil
+	}
+	body, err := gzip.NewReader(wire)
+	if err != nil {
+		return nil, fmt.Errorf("decode watch-list: %w", err)
+	}
+	return body, nil
 }
 
 // wireReader counts the bytes that are read from it, before they are decompressed.
