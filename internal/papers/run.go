@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/bench"
@@ -52,7 +53,8 @@ func (o *options) runStep(ctx context.Context, s step, progress io.Writer) StepR
 	cmd.SetOut(&printed)
 	cmd.SetErr(progress)
 	if err := cmd.ExecuteContext(ctx); err != nil {
-		result.Error = err.Error()
+		// The lines after the first are the end of a process's log.
+		result.Error, _, _ = strings.Cut(err.Error(), "\n")
 		fmt.Fprintf(progress, "step %s failed: %v\n", s.name, err)
 	}
 	result.Seconds = time.Since(start).Seconds()
@@ -71,6 +73,8 @@ func (o *options) removeData(ctx context.Context, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = filler.Run(ctx)
+	if _, err = filler.Run(ctx); err == nil {
+		fmt.Fprintln(progress, "removed what was left")
+	}
 	return err
 }

@@ -72,12 +72,12 @@ func (b *Testbed) removeExisting(ctx context.Context) {
 	b.existingData = false
 	command := append(b.existingArgs(), "--delete")
 	if ctx.Err() != nil {
-		b.Config.Progress.Phase("objects are left in the server of --at: millrace fill --delete --seed=%d removes them", ExistingSeed)
+		b.Config.Progress.Phase("objects are left in the server: millrace fill --delete --seed=%d --kubeconfig=%s removes them", ExistingSeed, b.Config.At)
 		return
 	}
 	b.Config.Progress.Phase("removing the objects")
 	err := b.runFill(ctx, command)
 	if err != nil {
-		b.Config.Progress.Phase("objects are left in the server of --at: %v", err)
+		b.Config.Progress.Phase("objects are left in the server: %v", err)
 	}
 }
