@@ -28,7 +28,8 @@ func sampleReport(t *testing.T) *Report {
 		t.Fatal(err)
 	}
 	r := &Report{
-		Paper: "c", Scale: 0.1, Seed: 1, Millrace: "v1", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		LoadAverages: []string{"0.10", "2.30"},
+		Paper:        "c", Scale: 0.1, Seed: 1, Millrace: "v1", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Machine: testbed.Machine{Cores: 2, CPU: "Model <1>", MemoryBytes: 25e9, Kernel: "6.1", Go: "go1.26"},
 		Steps: []StepReport{
 			{Name: stepInformers, Args: []string{"watch", "--informers=1,16", "--server-arg=--a b"}, Seconds: 100, Printed: text},

@@ -21,6 +21,9 @@ type Report struct {
 	Millrace string          `json:"millrace"` // the version of this program
 	Started  time.Time       `json:"started"`
 	Machine  testbed.Machine `json:"machine"`
+	// LoadAverages are those of the machine over a minute, before and after the run. Before it
+	// nothing of the run counts.
+	LoadAverages []string `json:"loadAverages,omitempty"`
 	// Kubeconfig says that a server was measured that was not started for it.
 	Kubeconfig bool         `json:"kubeconfig,omitempty"`
 	Steps      []StepReport `json:"steps"`
@@ -145,6 +148,9 @@ func (r *Report) runNote() string {
 		}
 	}
 	note := fmt.Sprintf("%s; Millrace %s; %s; seed %d; %s UTC.", strings.Join(servers, ", "), r.Millrace, r.Machine, r.Seed, r.Started.UTC().Format("2006-01-02 15:04"))
+	if len(r.LoadAverages) == 2 {
+		note += fmt.Sprintf(" The load average was %s before and %s after the run.", r.LoadAverages[0], r.LoadAverages[1])
+	}
 	if r.Kubeconfig {
 		return note + " CPU and memory are those that the server tells in its metrics, for all that it does."
 	}

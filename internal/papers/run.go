@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,8 @@ func (o *options) run(ctx context.Context, version string, progress io.Writer) (
 	if r.Kubeconfig {
 		r.Seed = testbed.ExistingSeed
 	}
+	r.noteLoad()
+	defer r.noteLoad()
 	var chosen []step
 	for _, s := range o.paper.steps(o.size) {
 		if len(o.only) == 0 || slices.Contains(o.only, s.name) {
@@ -41,6 +44,14 @@ func (o *options) run(ctx context.Context, version string, progress io.Writer) (
 		}
 	}
 	return r, nil
+}
+
+// noteLoad adds the machine's load average over the last minute, if it can be read.
+func (r *Report) noteLoad() {
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		average, _, _ := strings.Cut(string(text), " ")
+		r.LoadAverages = append(r.LoadAverages, average)
+	}
 }
 
 // runStep runs a bench as a user would.
