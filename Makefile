@@ -86,6 +86,7 @@ robustness: ## run the tests under faults, which take minutes and need a quiet m
 .PHONY: verify-mutations
 verify-mutations: ## break the server in each of some thirty ways, and check that verify finds it; 15 minutes
 	$(GO) test -tags mutations -count=1 -v -timeout 60m ./internal/mutation ./test/mutations
+	$(GO) test -tags mutations -count=1 -v -run '^TestMutations$$' ./test/faults
 
 bin/helm: test/programs/helm/go.mod
 	cd test/programs/helm && $(GO) build -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm

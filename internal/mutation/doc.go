@@ -9,5 +9,6 @@
 //
 //	if s.hasRevision(rv) || mutation.On(mutation.VersionNotAwaited) {
 //
-// A mutation is for the read path of the server. Faults of processes and networks need none.
+// A mutation is for the read path of the server. Faults of processes and networks need none,
+// but a mutation may need a fault.
 package mutation

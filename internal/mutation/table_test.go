@@ -27,8 +27,8 @@ func TestTable(t *testing.T) {
 		}
 		names[row.Name] = true
 	}
-	if len(names) != int(MemoOld) {
-		t.Errorf("%d of %d mutations have a row", len(names), MemoOld)
+	if len(names) != int(GapUntold) {
+		t.Errorf("%d of %d mutations have a row", len(names), GapUntold)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/slo"
 )
 
@@ -182,6 +183,9 @@ func (f *Feed) run(ctx context.Context) error {
 			compactedLoads = 0
 		}
 		if errors.Is(err, rpctypes.ErrCompacted) {
+			if mutation.On(mutation.GapUntold) && f.skipGap(ctx) {
+				continue
+			}
 			f.cfg.Logger.Warn("Feed was compacted away and loads anew; clients behind it have to list again", "revision", f.applied.Load())
 			loaded = false
 			compactedLoads++
@@ -198,6 +202,17 @@ func (f *Feed) run(ctx context.Context) error {
 		}
 		backoff = min(2*backoff, maxBackoff)
 	}
+}
+
+// skipGap leaves out all events that etcd has forgotten. It reports whether it has.
+func (f *Feed) skipGap(ctx context.Context) bool {
+	newest, err := f.Revision(ctx)
+	if err != nil {
+		return false
+	}
+	f.applied.Store(newest)
+	f.witness = nil
+	return true
 }
 
 // caughtUp reports whether a loaded feed follows etcd. Before, it replays.

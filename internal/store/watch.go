@@ -111,7 +111,7 @@ func (f *Feed) requestProgressOnce(ctx context.Context) {
 func (f *Feed) apply(ctx context.Context, resp *stampedResponse) {
 	mutation.Pause(mutation.ConsistentUnproven)
 	switch {
-	case mutation.After(mutation.FeedFrozen, 250):
+	case mutation.After(mutation.FeedFrozen, 60):
 	case len(resp.Events) > 0:
 		f.cfg.Sink.Received(resp.at)
 		f.cfg.Sink.Apply(ctx, resp.Events)

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -119,24 +120,11 @@ func (c *cluster) verify(t *testing.T, seed uint64, all []*kind, clients time.Du
 	t.Helper()
 	faults := schedule(seed, c.cast(), all, clients)
 	t.Logf("seed %d, %d faults; repeat with %s=%d", seed, len(faults), harness.SeedVariable, seed)
-	story := &story{t: t}
-	in := &injector{cluster: c, tell: story.add}
-	var broken error
 	began := time.Now()
-	report, err := verify.Run(t.Context(), verify.Config{
-		Servers: c.endpoints(), Duration: clients, Writers: 12, Readers: 24, Watchers: 32, Rate: 40, Keys: 16, Seed: seed,
-		// Many clients, of which some wait for a process that stands still while others go on.
-		Timeout: 5 * time.Second, ReadPause: 60 * time.Millisecond, Settle: time.Minute,
-		Meanwhile: func(ctx context.Context) {
-			in.inject(ctx, faults)
-			broken = awaitReady(c.nodes(), readyTimeout)
-			story.add(time.Since(in.began), "all processes are ready")
-		},
-	})
-	story.end()
+	report, err := c.observe(t, seed, faults, clients)
 	c.checkExits(t)
-	if err != nil || broken != nil {
-		t.Errorf("seed %d: %v, %v", seed, err, broken)
+	if err != nil {
+		t.Errorf("seed %d: %v", seed, err)
 	}
 	if report == nil {
 		return result{}
@@ -148,6 +136,27 @@ func (c *cluster) verify(t *testing.T, seed uint64, all []*kind, clients time.Du
 	c.agree(t)
 	t.Logf("seed %d took %v", seed, time.Since(began).Round(time.Second))
 	return result{report, len(faults), c.memory()}
+}
+
+// observe has clients verify all servers and replicas, while faults happen. The report is nil
+// if there is none.
+func (c *cluster) observe(t *testing.T, seed uint64, faults []*fault, clients time.Duration) (report *verify.Report, err error) {
+	t.Helper()
+	story := &story{t: t}
+	defer story.end()
+	in := &injector{cluster: c, tell: story.add}
+	var broken error
+	report, err = verify.Run(t.Context(), verify.Config{
+		Servers: c.endpoints(), Duration: clients, Writers: 12, Readers: 24, Watchers: 32, Rate: 40, Keys: 16, Seed: seed,
+		// Many clients, of which some wait for a process that stands still while others go on.
+		Timeout: 5 * time.Second, ReadPause: 60 * time.Millisecond, Settle: time.Minute,
+		Meanwhile: func(ctx context.Context) {
+			in.inject(ctx, faults)
+			broken = awaitReady(c.nodes(), readyTimeout)
+			story.add(time.Since(in.began), "all processes are ready")
+		},
+	})
+	return report, errors.Join(err, broken)
 }
 
 // checkExits tells which processes ended by themselves. Servers may, when etcd is away for
