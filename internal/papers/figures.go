@@ -35,7 +35,7 @@ const (
 	unitMillis  Unit = "ms"
 	unitMicros  Unit = "µs"
 	unitBytes   Unit = "B"
-	unitSize    Unit = "size" // bytes of what is sent, which is the same everywhere
+	unitSize    Unit = "size" // bytes that are not compared: sizes of what is sent, and small differences
 	unitRate    Unit = "/s"   // more is better
 	unitCount   Unit = ""
 )

@@ -64,7 +64,7 @@ func viewC(r *results) []Section {
 		}
 		for _, n := range informersC() {
 			name := plural(n, "informer")
-			more := Row{Name: name + ": more memory", Unit: unitBytes, Values: informers(n, func(i *informerResult) float64 { return float64(i.PeakBytes - i.IdleBytes) })}
+			more := Row{Name: name + ": more memory", Unit: unitSize, Values: informers(n, func(i *informerResult) float64 { return float64(i.PeakBytes - i.IdleBytes) })}
 			peak := Row{Name: name + ": most memory", Unit: unitBytes, Values: informers(n, func(i *informerResult) float64 { return float64(i.PeakBytes) })}
 			if n == 16 {
 				peak.Published, peak.PublishedValue = way.published+" for 400 secrets", r.comparable(way.value)
