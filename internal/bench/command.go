@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/bench/crd"
@@ -12,6 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/servers"
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/bench/watch"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // Config is what the embedding program decides about the bench commands.
@@ -29,6 +32,20 @@ func NewCommand(cfg Config) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(list.NewCommand(cfg), watch.NewCommand(cfg), crd.NewCommand(cfg), discovery.NewCommand(cfg),
-		replica.NewCommand(cfg), replica.NewTreeCommand(cfg), servers.NewCommand(cfg), provision.NewCommand(cfg), floor.NewCommand(), testbed.NewEtcdCommand())
+		replica.NewCommand(cfg), replica.NewTreeCommand(cfg), servers.NewCommand(cfg), provision.NewCommand(cfg), floor.NewCommand(), testbed.NewEtcdCommand(), testbed.NewProxyCommand())
 	return cmd
+}
+
+// RemoveLeftovers removes from the server of a kubeconfig what interrupted runs have made
+// there, but for the objects of "fill".
+func RemoveLeftovers(ctx context.Context, file string) error {
+	cfg, err := (&kubeconfig.Flags{Kubeconfig: file}).Load("bench")
+	if err != nil {
+		return err
+	}
+	t, err := testbed.NewTarget(testbed.TargetConfig{REST: cfg})
+	if err != nil {
+		return err
+	}
+	return watch.RemoveConfigMaps(ctx, t)
 }

@@ -21,7 +21,7 @@ func TestSubcommands(t *testing.T) {
 	if want := []string{"crd", "discovery", "list", "provision", "replica", "servers", "tree", "watch"}; !slices.Equal(visible, want) {
 		t.Errorf("visible subcommands are %q, want %q", visible, want)
 	}
-	if want := []string{"etcd", "floor-server"}; !slices.Equal(hidden, want) {
+	if want := []string{"etcd", "floor-server", "proxy"}; !slices.Equal(hidden, want) {
 		t.Errorf("hidden subcommands are %q, want %q", hidden, want)
 	}
 }

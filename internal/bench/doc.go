@@ -8,6 +8,7 @@
 //	crd        custom resource definitions and custom objects
 //	discovery  discovery and OpenAPI with many definitions
 //	replica    a fleet of informers at a server, and through a replica
+//	servers    large LISTs at several servers over one etcd, and at replicas
 //	provision  pods from creation to running, with scheduler, controllers and hollow nodes
 //
 // They use four packages that know nothing of what is measured:
@@ -24,9 +25,15 @@
 // the same way for every server. Their ratios therefore depend on the machine much
 // less than the numbers themselves.
 //
+// With --at a subcommand measures a server that exists. Its CPU and memory then come from
+// its metrics, and the data that was filled in is removed at the end.
+//
 // The client shares the machine's cores with the servers. CPU per request is
 // therefore the number to compare. Throughput and latency describe the pair of
 // client and server.
+//
+// Package papers runs subcommands with the numbers of published experiments, and reads what
+// "-o json" prints: a field that is renamed there must be renamed in papers too.
 //
 // The package does not check correctness: one response of a workload is validated,
 // and only the sizes of the others. It must not be run against production clusters.

@@ -26,6 +26,7 @@ import (
 	"github.com/millrace/millrace/internal/hollow"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/model"
+	"github.com/millrace/millrace/internal/papers"
 	"github.com/millrace/millrace/internal/replay"
 	"github.com/millrace/millrace/internal/server"
 	"github.com/millrace/millrace/internal/top"
@@ -74,6 +75,7 @@ func NewCommand(version string) *cobra.Command {
 		model.NewCommand(model.Streams{Out: os.Stdout, Err: os.Stderr}),
 		fill.NewCommand(fill.Streams{Out: os.Stdout, Err: os.Stderr}),
 		bench.NewCommand(bench.Config{}),
+		papers.NewCommand(version),
 		replay.NewCommand(version),
 		verify.NewCommand(version, verify.Streams{Out: os.Stdout, Err: os.Stderr}),
 		newVersionCommand(version),

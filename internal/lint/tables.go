@@ -102,6 +102,7 @@ func toolOrder() []Place {
 		{Name: "bench", Apart: true, Except: []string{"bench/testbed", "bench/floor", "bench/list", "bench/watch", "bench/crd", "bench/discovery", "bench/replica", "bench/servers", "bench/provision"}},
 		{Name: "model/simulation", Apart: true},
 		{Name: "model", Apart: true, Except: []string{"display", "bench/render", "analyze/price", "analyze/profile", "hollow/agentprofile", "model/simulation"}},
+		{Name: "papers", Apart: true, Except: []string{"interrupt", "kubeconfig", "fill", "display", "bench/render", "bench/testbed", "bench/benchtest", "bench"}},
 		{Name: "cli"},
 		{Name: "image", Apart: true},
 		{Name: "image/cmd", Apart: true, Except: []string{"image"}},

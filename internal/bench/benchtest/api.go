@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ import (
 type API struct {
 	Nodes, Pods int
 	Secrets     int
+	Customs     int    // custom objects of any definition
 	onList      func() // called before every LIST without limit or selector; may be nil
 
 	Watches     Watches
@@ -56,6 +58,10 @@ func (f *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch path := r.URL.Path; {
 	case f.Informers.serve(w, r):
+	case r.Header.Get("Accept") == testbed.AcceptProtobuf && slices.Contains(agentPaths(), path):
+		f.list(w, r, 2, "other")
+	case f.Customs > 0 && strings.Contains(path, fill.CRDGroupSuffix):
+		f.list(w, r, f.Customs, "custom")
 	case f.definitions.serve(w, r):
 	case f.Watches.serve(w, r, f.Secrets):
 	case path == "/readyz":
@@ -73,6 +79,11 @@ func (f *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// agentPaths are resources that only a network agent lists.
+func agentPaths() []string {
+	return []string{"/api/v1/namespaces", "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices", "/apis/networking.k8s.io/v1/networkpolicies"}
 }
 
 // Connections is how many connections requests came from.

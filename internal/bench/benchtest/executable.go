@@ -35,7 +35,7 @@ func Main(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	root, bench := &cobra.Command{Use: "millrace"}, &cobra.Command{Use: "bench"}
-	bench.AddCommand(floor.NewCommand(), testbed.NewEtcdCommand())
+	bench.AddCommand(floor.NewCommand(), testbed.NewEtcdCommand(), testbed.NewProxyCommand())
 	root.AddCommand(bench, serveCommand(), fillCommand(), replicaCommand())
 	if root.Execute() != nil {
 		os.Exit(1)
@@ -83,6 +83,9 @@ func serveCommand() *cobra.Command {
 		if filled {
 			api.Pods, api.Secrets = 700, 20
 		}
+		if _, err := os.Stat(filepath.Join(dir, customMark)); err == nil {
+			api.Customs = 700
+		}
 		if broken == "list" {
 			api.onList = func() { os.Exit(7) }
 		}
@@ -106,39 +109,56 @@ func serveCommand() *cobra.Command {
 // fillCommand creates no objects, but only the fillMark.
 func fillCommand() *cobra.Command {
 	var kubeconfig, etcd string
+	var remove bool
+	var objects int
 	cmd := &cobra.Command{Use: "fill", SilenceUsage: true, RunE: func(*cobra.Command, []string) error {
+		if remove {
+			return os.Remove(filepath.Join(filepath.Dir(kubeconfig), FillMark))
+		}
+		if objects > 0 {
+			return os.WriteFile(filepath.Join(filepath.Dir(kubeconfig), customMark), nil, 0o600)
+		}
 		return fillMark{filepath.Dir(kubeconfig), etcd}.set()
 	}}
+	cmd.Flags().IntVar(&objects, "objects", 0, "")
+	cmd.Flags().BoolVar(&remove, "delete", false, "")
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "")
 	cmd.Flags().StringVar(&etcd, "etcd-servers", "", "")
-	for _, name := range []string{"nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size"} {
+	for _, name := range []string{"nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size", "seed", "crds", "groups"} {
 		cmd.Flags().String(name, "", "")
+	}
+	for _, name := range []string{"workloads", "ownerless"} {
+		cmd.Flags().Bool(name, false, "")
 	}
 	return cmd
 }
 
+// customMark is a file that says that custom objects were filled in.
+const customMark = "custom"
+
 // fillMark says that data was filled in: a key in etcd if there is one, else a file.
 type fillMark struct{ dir, etcd string }
 
-const markName = "filled"
+// FillMark is the name of that key or file, which is beside the kubeconfig.
+const FillMark = "filled"
 
 func (m fillMark) set() error {
 	if m.etcd == "" {
-		return os.WriteFile(filepath.Join(m.dir, markName), nil, 0o600)
+		return os.WriteFile(filepath.Join(m.dir, FillMark), nil, 0o600)
 	}
 	return m.withEtcd(func(ctx context.Context, kv clientv3.KV) error {
-		_, err := kv.Put(ctx, markName, "")
+		_, err := kv.Put(ctx, FillMark, "")
 		return err
 	})
 }
 
 func (m fillMark) isSet() (set bool, err error) {
 	if m.etcd == "" {
-		_, err := os.Stat(filepath.Join(m.dir, markName))
+		_, err := os.Stat(filepath.Join(m.dir, FillMark))
 		return err == nil, nil
 	}
 	err = m.withEtcd(func(ctx context.Context, kv clientv3.KV) error {
-		resp, err := kv.Get(ctx, markName)
+		resp, err := kv.Get(ctx, FillMark)
 		set = err == nil && resp.Count == 1
 		return err
 	})

@@ -67,7 +67,7 @@ func (b *bench) install(ctx context.Context) error {
 	}
 	var cost installCost
 	b.result.Install = &cost
-	shape, start := b.opts.Data.Shape(), time.Now()
+	shape, start := b.opts.Shape(), time.Now()
 	shape.Objects = 0
 	for _, part := range []struct {
 		seconds *float64
@@ -142,7 +142,7 @@ func (b *bench) deleteDefinitions(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
-	if err := b.Fill(ctx, fill.Config{Shape: fill.Shape{Seed: seed}, Delete: true}); err != nil {
+	if err := b.Fill(ctx, fill.Config{Shape: fill.Shape{Seed: b.opts.Seed()}, Delete: true}); err != nil {
 		return err
 	}
 	if err := b.AwaitListed(ctx, 0); err != nil {

@@ -52,7 +52,7 @@ type Measurement interface {
 // failure it continues with the next path. If ctx ends, it returns the cause; the result
 // so far is in the report.
 func (o *Options) EachPath(ctx context.Context, cfg testbed.Program, log *testbed.Progress, measurementOf func(*Fixture) Measurement) error {
-	generator, err := fill.NewGenerator(o.Data.Shape())
+	generator, err := fill.NewGenerator(o.Shape())
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (f *Fixture) Start(ctx context.Context, log string) error {
 	if f.Server, err = f.Testbed.Start(ctx, f.ReadPath, log); err != nil {
 		return err
 	}
-	f.Meter = testbed.NewMeter(f.Server.PID())
+	f.Meter = f.Server.Meter()
 	conns, err := f.Server.Target.Connect(ctx, 1)
 	if err != nil {
 		return err
@@ -171,6 +171,7 @@ func goroutines(metrics []byte) (int, error) {
 // Fill creates or deletes data through the server, as "fill" does.
 func (f *Fixture) Fill(ctx context.Context, cfg fill.Config) error {
 	cfg.REST, cfg.Workers = f.Server.Target.Config.REST, f.opts.Plan.Workers
+	f.Testbed.Filled()
 	filler, err := fill.New(cfg)
 	if err != nil {
 		return err

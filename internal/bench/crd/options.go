@@ -13,9 +13,6 @@ import (
 	"github.com/millrace/millrace/internal/fill"
 )
 
-// seed is the seed of all definitions.
-const seed = 1
-
 // Data is what "bench crd" and "bench discovery" fill in.
 type Data struct {
 	CRDs       int `json:"crds"`
@@ -33,8 +30,9 @@ func (d Data) String() string {
 }
 
 // Shape returns the definitions to fill in.
-func (d Data) Shape() fill.Shape {
-	return fill.Shape{Seed: seed, CRDs: d.CRDs, Groups: d.Groups, Properties: d.Properties, Objects: d.Objects}
+func (o *Options) Shape() fill.Shape {
+	d := o.Data
+	return fill.Shape{Seed: o.Seed(), CRDs: d.CRDs, Groups: d.Groups, Properties: d.Properties, Objects: d.Objects}
 }
 
 // Plan says how the server is measured.
@@ -87,7 +85,7 @@ func (o *Options) Validate() error {
 	}); err != nil {
 		return err
 	}
-	if _, err := fill.NewGenerator(o.Data.Shape()); err != nil {
+	if _, err := fill.NewGenerator(o.Shape()); err != nil {
 		return err
 	}
 	return o.Options.Validate()

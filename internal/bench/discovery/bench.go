@@ -47,7 +47,7 @@ func (b *bench) install(ctx context.Context) error {
 	if err := b.Start(ctx, "serve-fill"); err != nil {
 		return err
 	}
-	if err := b.Fill(ctx, fill.Config{Shape: b.opts.Data.Shape()}); err != nil {
+	if err := b.Fill(ctx, fill.Config{Shape: b.opts.Shape()}); err != nil {
 		return err
 	}
 	return b.AwaitListed(ctx, b.opts.Data.CRDs)

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,31 +19,60 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// The limits of kubectl's discovery client.
+// limit is a limit of a client's requests: so many a second, after a burst.
+type limit struct {
+	QPS   float32 `json:"qps,omitempty"` // 0: no limit
+	Burst int     `json:"burst,omitempty"`
+}
+
 const (
-	kubectlQPS   = 50
-	kubectlBurst = 300
+	noLimit = "none"
+	// kubectlLimit is that of kubectl's discovery client.
+	kubectlLimit = "50/300"
 )
+
+// parseLimit parses a value of --limits.
+func parseLimit(text string) (l limit, err error) {
+	if text == noLimit {
+		return limit{}, nil
+	}
+	qps, burst, found := strings.Cut(text, "/")
+	n, err := strconv.ParseUint(qps, 10, 16)
+	if err == nil {
+		var m uint64
+		m, err = strconv.ParseUint(burst, 10, 16)
+		l = limit{float32(n), int(m)}
+	}
+	if !found || err != nil || l.QPS == 0 || l.Burst == 0 {
+		return limit{}, fmt.Errorf("--limits=%s: give requests a second and the burst, as %s, or %q", text, kubectlLimit, noLimit)
+	}
+	return l, nil
+}
 
 // client is a configuration of client-go's discovery client.
 type client struct {
 	name   string
-	legacy bool    // sends a request for each group version
-	qps    float32 // limit of requests a second; -1: none
+	legacy bool // sends a request for each group version
+	limit  limit
 }
 
-func clients() []client {
-	return []client{
-		{"client-go, aggregated", false, -1},
-		{"client-go, a request a group version", true, -1},
-		{fmt.Sprintf("the same, %d/s and %d at once", kubectlQPS, kubectlBurst), true, kubectlQPS},
+// clients are one that reads aggregated discovery, and one for each limit that does not.
+func clients(limits []limit) []client {
+	all := []client{{"client-go, aggregated", false, limit{}}}
+	for _, l := range limits {
+		name := "client-go, a request a group version"
+		if l.QPS > 0 {
+			name = fmt.Sprintf("the same, %g/s and %d at once", l.QPS, l.Burst)
+		}
+		all = append(all, client{name, true, l})
 	}
+	return all
 }
 
 // discoverAll measures all clients, in rounds.
 func (b *bench) discoverAll(ctx context.Context) error {
-	for _, c := range clients() {
-		res := clientResult{Client: c.name, Rounds: b.opts.rounds}
+	for _, c := range clients(b.opts.limits) {
+		res := clientResult{Client: c.name, Legacy: c.legacy, limit: c.limit, Rounds: b.opts.rounds}
 		before, err := b.Meter.Read()
 		if err != nil {
 			return err
@@ -69,7 +100,9 @@ func (b *bench) discoverAll(ctx context.Context) error {
 func (b *bench) discover(ctx context.Context, c client) (int, error) {
 	var requests atomic.Int64
 	cfg := rest.CopyConfig(b.Server.Target.Config.REST)
-	cfg.QPS, cfg.Burst = c.qps, kubectlBurst
+	if cfg.QPS, cfg.Burst = c.limit.QPS, c.limit.Burst; cfg.QPS == 0 {
+		cfg.QPS = -1 // 0 would be client-go's default
+	}
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(req *http.Request) (*http.Response, error) {
 			requests.Add(1)

@@ -21,6 +21,8 @@ type options struct {
 	duration time.Duration
 	rounds   int
 	appear   int
+	limits   []limit
+	limitsOf []string // the values of --limits
 }
 
 func (o *options) validate() error {
@@ -31,6 +33,14 @@ func (o *options) validate() error {
 		return fmt.Errorf("--rounds=%d: must be at least 1", o.rounds)
 	case o.appear < 1:
 		return fmt.Errorf("--appear=%d: must be at least 1", o.appear)
+	}
+	o.limits = nil
+	for _, text := range o.limitsOf {
+		l, err := parseLimit(text)
+		if err != nil {
+			return err
+		}
+		o.limits = append(o.limits, l)
 	}
 	return o.Options.Validate()
 }
@@ -63,6 +73,7 @@ again, so that the first request of each kind is the very first.`,
 	o.AddFlags(cmd.Flags())
 	cmd.Flags().DurationVar(&o.duration, "duration", 5*time.Second, "how long to repeat each request")
 	cmd.Flags().IntVar(&o.rounds, "rounds", 3, "how often each client discovers everything")
+	cmd.Flags().StringSliceVar(&o.limitsOf, "limits", []string{noLimit, kubectlLimit}, "limits of clients that ask for every group version: requests a second and the burst, or \""+noLimit+"\"")
 	cmd.Flags().IntVar(&o.appear, "appear", 10, "definitions to add, one after another")
 	return cmd
 }

@@ -64,6 +64,9 @@ func TestFlagErrors(t *testing.T) {
 		{"--rounds=0", "--rounds=0"},
 		{"--appear=0", "--appear=0"},
 		{"--crds=1", "--crds=1"},
+		{"--limits=50", "--limits=50"},
+		{"--limits=0/100", "--limits=0/100"},
+		{"--limits=5/many", "--limits=5/many"},
 		{"--from=/nowhere", "read report"},
 	} {
 		_, _, err := run(t, append([]string{"discovery"}, strings.Fields(c.args)...)...)

@@ -37,7 +37,9 @@ type serverReport struct {
 
 // clientResult is what discovery of everything by a client cost.
 type clientResult struct {
-	Client    string           `json:"client"`
+	Client string `json:"client"`
+	Legacy bool   `json:"legacy,omitempty"` // it sent a request for each group version
+	limit
 	Rounds    int              `json:"rounds"`
 	Requests  int              `json:"requests"` // a round
 	Millis    render.Latencies `json:"millis"`   // a round, from the first request until everything is decoded
@@ -116,7 +118,11 @@ func cells(server string, wide bool) []load.CellColumn {
 func (r *report) clientTable() render.TitledTable {
 	t := render.TitledTable{Title: "Discovery of everything by a new client, and how long until a new definition is in aggregated discovery", Table: render.Table{
 		Columns: render.ColumnsOf("what", "server", "rounds", "requests", "p50 ms", "max ms", "CPU ms")}}
-	for i := range clients() {
+	most := 0
+	for _, s := range r.Servers {
+		most = max(most, len(s.Clients))
+	}
+	for i := range most {
 		for _, s := range r.Servers {
 			if i < len(s.Clients) {
 				c := s.Clients[i]

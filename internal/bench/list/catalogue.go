@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/load"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/fill"
 )
 
 // rvUnset is the value of --resource-version for requests without a resourceVersion:
@@ -25,6 +26,8 @@ type spec struct {
 	// ignore a limit at resourceVersion=0.
 	paged       bool
 	byDefault   bool
+	group       string // another name that chooses the workload
+	mayBeEmpty  bool
 	accept      string
 	encoding    string
 	concurrency int
@@ -46,7 +49,7 @@ func specs() []spec {
 	byNode := func(s sampleObjects) url.Values { return url.Values{"fieldSelector": {"spec.nodeName=" + s.Node}} }
 	byLabel := func(s sampleObjects) url.Values { return url.Values{"labelSelector": {s.LabelSelector}} }
 	page := func(sampleObjects) url.Values { return url.Values{"limit": {"500"}} }
-	return []spec{
+	return append([]spec{
 		{name: "nodes-json", description: "all nodes as JSON", path: nodes, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
 		{name: "pods-json", description: "all pods as JSON", path: pods, byDefault: true,
@@ -71,7 +74,49 @@ func specs() []spec {
 			accept: testbed.AcceptTable, concurrency: 20, body: load.JSONTable},
 		{name: "pod-get", description: "one pod as JSON", path: "/api/v1/namespaces/", get: true, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONObject},
+	}, agentSpecs()...)
+}
+
+// customWorkload is the name of a workload that is chosen by --custom-objects alone.
+const customWorkload = "custom-json"
+
+// customSpec lists all custom objects that were filled in with a seed.
+func customSpec(seed uint64) (spec, error) {
+	g, err := fill.NewGenerator(fill.Shape{Seed: seed, CRDs: 1, Groups: 1})
+	if err != nil {
+		return spec{}, fmt.Errorf("name custom objects: %w", err)
 	}
+	return spec{name: customWorkload, description: "all custom objects as JSON", path: g.Definition(0).Path(""),
+		accept: testbed.AcceptJSON, concurrency: 5, body: load.JSONList}, nil
+}
+
+// agentGroup is the name of all LISTs that a network agent sends when it starts.
+const agentGroup = "agent"
+
+// agentSpecs are the LISTs of a network agent on a node, of those resources that every server
+// has.
+func agentSpecs() []spec {
+	selector := func(name, value string) func(sampleObjects) url.Values {
+		return func(s sampleObjects) url.Values {
+			return url.Values{name: {strings.ReplaceAll(value, "$node", s.Node)}}
+		}
+	}
+	all := []spec{
+		{name: "agent-node", description: "its node", path: "/api/v1/nodes", query: selector("fieldSelector", "metadata.name=$node")},
+		{name: "agent-pods", description: "the pods of its node", path: "/api/v1/pods", query: selector("fieldSelector", "spec.nodeName=$node")},
+		{name: "agent-namespaces", description: "all namespaces", path: "/api/v1/namespaces"},
+		{name: "agent-services", description: "services with an address", path: "/api/v1/services",
+			query: selector("labelSelector", "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name")},
+		{name: "agent-slices", description: "EndpointSlices of such services", path: "/apis/discovery.k8s.io/v1/endpointslices",
+			query: selector("labelSelector", "!service.kubernetes.io/headless")},
+		{name: "agent-policies", description: "all network policies", path: "/apis/networking.k8s.io/v1/networkpolicies"},
+	}
+	for i := range all {
+		s := &all[i]
+		s.description = "a network agent lists " + s.description
+		s.group, s.mayBeEmpty, s.accept, s.concurrency, s.body = agentGroup, i > 1, testbed.AcceptProtobuf, 20, load.ProtobufList
+	}
+	return all
 }
 
 // choice is what --workloads asks for.
@@ -86,7 +131,7 @@ func choose(names []string) (choice, error) {
 	all, c := specs(), choice{sections: map[string]bool{}}
 	wanted := map[string]bool{testbed.DefaultWorkloads: len(names) == 0}
 	for _, name := range names {
-		known := name == testbed.AllWorkloads || name == testbed.DefaultWorkloads ||
+		known := name == testbed.AllWorkloads || name == testbed.DefaultWorkloads || name == agentGroup ||
 			slices.ContainsFunc(all, func(s spec) bool { return s.name == name }) ||
 			slices.ContainsFunc(sections(), func(s section) bool { return s.name == name })
 		if !known {
@@ -95,7 +140,7 @@ func choose(names []string) (choice, error) {
 		wanted[name] = true
 	}
 	for _, s := range all {
-		if wanted[s.name] || wanted[testbed.AllWorkloads] || wanted[testbed.DefaultWorkloads] && s.byDefault {
+		if wanted[s.name] || s.group != "" && wanted[s.group] || wanted[testbed.AllWorkloads] || wanted[testbed.DefaultWorkloads] && s.byDefault {
 			c.specs = append(c.specs, s)
 		}
 	}
@@ -118,6 +163,7 @@ func workloadHelp() string {
 	for _, s := range sections() {
 		fmt.Fprintf(&b, "%-20s %s\n", s.name, s.description)
 	}
+	fmt.Fprintf(&b, "%-20s all whose names begin so\n", agentGroup)
 	fmt.Fprintf(&b, "%-20s what is marked so; it can be combined with others\n", testbed.DefaultWorkloads)
 	fmt.Fprintf(&b, "%-20s all of these but %s\n", testbed.AllWorkloads, listStalled)
 	return b.String()
@@ -127,12 +173,14 @@ func workloadHelp() string {
 // is nil: then nothing is known of the server's objects.
 func (s spec) expectedItems(data *testbed.FillConfig) int {
 	switch {
-	case data == nil:
+	case data == nil || s.mayBeEmpty:
 		return 0
 	case s.get || s.query != nil && !s.paged:
 		return 1
 	case s.paged:
 		return min(data.Pods, 500)
+	case s.name == customWorkload:
+		return data.CustomObjects
 	case strings.HasSuffix(s.path, "/nodes"):
 		return data.Nodes
 	case strings.HasSuffix(s.path, "/secrets"):
@@ -155,7 +203,7 @@ func (s spec) workload(objects sampleObjects, resourceVersion string) (load.Work
 		return w, fmt.Errorf("choose pod for %s: the cluster has none, fill it first", s.name)
 	case s.get:
 		w.URI += objects.Namespace + "/pods/" + objects.Pod
-	case query.Get("fieldSelector") == "spec.nodeName=":
+	case strings.HasSuffix(query.Get("fieldSelector"), "="):
 		return w, fmt.Errorf("choose node for %s: no pod has one, fill the cluster first", s.name)
 	case query.Has("labelSelector") && objects.LabelSelector == "":
 		return w, fmt.Errorf("choose labels for %s: no pod has any, pass --label-selector", s.name)

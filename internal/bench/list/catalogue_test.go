@@ -30,7 +30,8 @@ func TestCatalogueCounts(t *testing.T) {
 			if res.Requests != 7 || res.Server == nil || res.Millis.Max < res.Millis.P50 {
 				t.Errorf("%s: %+v", w.Name, res)
 			}
-			want := map[string]int{"nodes-json": 4, "pod-get": 1, "pods-of-node": 5, "pods-by-label": 5, "pods-limit": 500, "pods-table": 500}[w.Name]
+			want := map[string]int{"nodes-json": 4, "pod-get": 1, "pods-of-node": 5, "pods-by-label": 5, "pods-limit": 500, "pods-table": 500,
+				"agent-node": 4, "agent-pods": 5, "agent-namespaces": 2, "agent-services": 2, "agent-slices": 2, "agent-policies": 2}[w.Name]
 			if want == 0 {
 				want = 600
 			}

@@ -99,7 +99,7 @@ func (c *comparisonRun) onFreshServer(ctx context.Context, s *serverReport, sect
 			return err
 		}
 	}
-	l := c.loader(run.Target, run.PID(), s.Name)
+	l := c.loader(run, s.Name)
 	if err := os.MkdirAll(l.CaptureDir, 0o755); err != nil {
 		return fmt.Errorf("create work directory: %w", err)
 	}
@@ -120,7 +120,7 @@ func (c *comparisonRun) measureFloor(ctx context.Context, sources []floorSource)
 		return nil, err
 	}
 	defer run.Stop(ctx)
-	l := c.loader(run.Target, run.PID(), "floor")
+	l := c.loader(run, "floor")
 	if err := os.MkdirAll(l.CaptureDir, 0o755); err != nil {
 		return nil, fmt.Errorf("create work directory: %w", err)
 	}
@@ -139,6 +139,6 @@ func (c *comparisonRun) measureFloor(ctx context.Context, sources []floorSource)
 	return results, c.ExplainExit(ctx, run.Child, nil)
 }
 
-func (c *comparisonRun) loader(t *testbed.Target, pid int, captures string) *load.Loader {
-	return &load.Loader{Target: t, Meter: testbed.NewMeter(pid), Plan: c.opts.plan, CaptureDir: c.Captures(captures), Log: c.log}
+func (c *comparisonRun) loader(run *testbed.Server, captures string) *load.Loader {
+	return &load.Loader{Target: run.Target, Meter: run.Meter(), Plan: c.opts.plan, CaptureDir: c.Captures(captures), Log: c.log}
 }

@@ -145,7 +145,7 @@ func TestSingle(t *testing.T) {
 
 func TestWorkloadsHelp(t *testing.T) {
 	out, _, err := run(t, "list", "--workloads=help")
-	if err != nil || strings.Count(out, "\n") != len(specs())+len(sections())+2 {
+	if err != nil || strings.Count(out, "\n") != len(specs())+len(sections())+3 {
 		t.Errorf("got %v:\n%s", err, out)
 	}
 }

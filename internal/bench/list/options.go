@@ -62,8 +62,10 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.fill.Nodes, "nodes", 1000, "with --compare: nodes to fill in")
 	f.IntVar(&o.fill.Pods, "pods", 10000, "with --compare: pods to fill in")
 	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "with --compare: size of a pod as JSON")
+	f.BoolVar(&o.fill.Services, "services", false, "with --compare: fill in the Deployment, Service and EndpointSlice of each 20 pods too")
 	f.IntVar(&o.fill.Secrets, "secrets", 400, "with --compare and "+listStalled+": secrets to fill in")
 	f.StringVar(&o.fill.SecretSize, "secret-size", "1MB", "with --compare and "+listStalled+": size of a secret as JSON")
+	f.IntVar(&o.fill.CustomObjects, "custom-objects", 0, "with --compare: custom objects of one definition to fill in, which the workload "+customWorkload+" lists")
 	f.IntVar(&o.fill.Namespaces, "namespaces", 1, "with --compare: namespaces to spread pods or secrets over")
 
 	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all, with a mark at the default ones")
@@ -135,7 +137,7 @@ func (o *options) validateNumbers() error {
 		{Flag: "server-pid", Value: o.serverPID, Min: 0}, {Flag: "nodes", Value: o.fill.Nodes, Min: 1}, {Flag: "pods", Value: o.fill.Pods, Min: 1},
 		{Flag: "namespaces", Value: o.fill.Namespaces, Min: 1}, {Flag: "concurrency", Value: o.plan.Concurrency, Min: 0}, {Flag: "requests", Value: o.plan.Requests, Min: 0},
 		{Flag: "warmup", Value: o.plan.Warmup, Min: 1}, {Flag: "list-memory", Value: o.memoryLists, Min: listsByDefault},
-		{Flag: "cold-readers", Value: o.coldReaders, Min: 0}, {Flag: "list-rss", Value: o.rssLists, Min: 1}, {Flag: "secrets", Value: o.fill.Secrets, Min: 1},
+		{Flag: "cold-readers", Value: o.coldReaders, Min: 0}, {Flag: "list-rss", Value: o.rssLists, Min: 1}, {Flag: "secrets", Value: o.fill.Secrets, Min: 1}, {Flag: "custom-objects", Value: o.fill.CustomObjects, Min: 0},
 	}); err != nil {
 		return err
 	}
@@ -155,6 +157,9 @@ func (o *options) validateCompare(isSet func(string) bool) error {
 	if err := o.Options.Validate(); err != nil {
 		return err
 	}
+	if o.cold && o.At != "" {
+		return errors.New("--cold starts servers, so it excludes --at")
+	}
 	if o.cold {
 		o.setCold(isSet)
 	} else if o.coldReaders > 0 {
@@ -164,6 +169,13 @@ func (o *options) validateCompare(isSet func(string) bool) error {
 		if _, err := fill.ParseSize(size.value); err != nil {
 			return fmt.Errorf("--%s=%s: %w", size.flag, size.value, err)
 		}
+	}
+	if o.fill.CustomObjects > 0 {
+		s, err := customSpec(o.Seed())
+		if err != nil {
+			return err
+		}
+		o.chosen.specs = append(o.chosen.specs, s)
 	}
 	return o.chooseData(isSet)
 }
@@ -191,7 +203,7 @@ func (o *options) chooseData(isSet func(string) bool) error {
 	}
 	unused := []string{"secrets", "secret-size"}
 	if stalled {
-		unused = []string{"nodes", "pods", "pod-size"}
+		unused = []string{"nodes", "pods", "pod-size", "services"}
 	}
 	for _, flag := range unused {
 		if isSet(flag) {
@@ -210,7 +222,7 @@ func (o *options) chooseData(isSet func(string) bool) error {
 }
 
 func (o *options) validateSingle(isSet func(string) bool) error {
-	for _, flag := range append(testbed.CompareFlags(), "cold", "cold-readers", "nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size") {
+	for _, flag := range append(testbed.CompareFlags(), "cold", "cold-readers", "nodes", "pods", "pod-size", "services", "custom-objects", "namespaces", "secrets", "secret-size") {
 		if isSet(flag) {
 			return fmt.Errorf("--%s needs --compare", flag)
 		}

@@ -18,7 +18,7 @@ type startReport struct {
 
 // addStart adds the start of a server that has just become ready.
 func (s *serverReport) addStart(run *testbed.Server) error {
-	ready, err := testbed.NewMeter(run.PID()).Read()
+	ready, err := run.Meter().Read()
 	if err != nil {
 		return err
 	}

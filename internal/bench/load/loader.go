@@ -70,7 +70,7 @@ func (l *Loader) WarmUp(ctx context.Context, c *testbed.Conn, w Workload) (Captu
 	if err != nil {
 		return Capture{}, err
 	}
-	first, err := l.capture(ctx, c, w)
+	first, err := l.captureWithRetry(ctx, c, w)
 	if err != nil {
 		return first, testbed.Cause(ctx, err)
 	}
@@ -96,6 +96,21 @@ func (l *Loader) WarmUp(ctx context.Context, c *testbed.Conn, w Workload) (Captu
 		}
 	}
 	return first, nil
+}
+
+// captureWithRetry captures the first response. After a 429 with a Retry-After it tries again,
+// as client-go does: a server that has just started may have no storage of a definition yet.
+func (l *Loader) captureWithRetry(ctx context.Context, c *testbed.Conn, w Workload) (Capture, error) {
+	for {
+		first, err := l.capture(ctx, c, w)
+		wait := testbed.RetryAfter(err)
+		if wait == 0 {
+			return first, err
+		}
+		if err := testbed.Sleep(ctx, wait); err != nil {
+			return first, err
+		}
+	}
 }
 
 // measure sends the measured requests. Requests that are in flight at the end of the

@@ -65,6 +65,23 @@ func TestLoadFails(t *testing.T) {
 	}
 }
 
+// A server that has just started answers a LIST of custom objects with a 429.
+func TestLoadTriesAgain(t *testing.T) {
+	var refused atomic.Bool
+	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/x" && refused.CompareAndSwap(false, true) {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "storage is (re)initializing", http.StatusTooManyRequests)
+			return
+		}
+		io.WriteString(w, `{"items":[{}]}`)
+	})
+	w := Workload{Name: "w", Request: testbed.Request{URI: "/x", Accept: testbed.AcceptJSON}, Concurrency: 1, MinItems: 1}
+	if res, _, err := newTestLoader(t, api, true).Run(t.Context(), w); err != nil || res.Items != 1 || !refused.Load() {
+		t.Errorf("got %+v, %v", res, err)
+	}
+}
+
 func newTestLoader(t *testing.T, api http.Handler, http2 bool) *Loader {
 	t.Helper()
 	_, cfg := benchtest.StartTLS(t, api, http2)

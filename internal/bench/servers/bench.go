@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/millrace/millrace/internal/bench/render"
@@ -23,12 +22,20 @@ type bench struct {
 type workload struct {
 	name, uri string
 	clients   int
+	rate      float64 // requests a second; 0: as fast as clients get answers
 }
+
+// rateClients is how many requests of a workload with a rate may be in flight.
+const rateClients = 50
 
 // workloads are those of Kubernetes clusters whose API servers were measured with
 // ApacheBench: no resource version, so the answer has to be consistent.
-func workloads() []workload {
-	return []workload{{"nodes", "/api/v1/nodes", 20}, {"pods", "/api/v1/pods", 5}}
+func (p plan) workloads() []workload {
+	all := []workload{{"nodes", "/api/v1/nodes", 20, 0}, {"pods", "/api/v1/pods", 5, 0}}
+	for _, rate := range p.Rates {
+		all = append(all, workload{"nodes", "/api/v1/nodes", rateClients, rate})
+	}
+	return all
 }
 
 // setup is what clients read at: servers, or replicas in front of one server.
@@ -44,10 +51,13 @@ func (s setup) String() string {
 	return fmt.Sprintf("%d servers (%s)", s.servers, s.path)
 }
 
-// setups are those of Millrace first: its first server makes the certificates that a
-// kube-apiserver is given.
+// setups are in the order of the read paths. The first server of this binary makes the
+// certificates that a kube-apiserver is given.
 func (o *options) setups() (all []setup) {
-	for _, path := range []string{testbed.ReadPathMillrace, o.stock()} {
+	if o.At != "" {
+		return []setup{{path: testbed.ReadPathExisting, servers: 1}}
+	}
+	for _, path := range o.ReadPaths {
 		for _, n := range o.servers {
 			all = append(all, setup{path: path, servers: n})
 		}
@@ -85,7 +95,7 @@ type process struct {
 	meter *testbed.Meter
 }
 
-func newProcess(s *testbed.Server) process { return process{s, testbed.NewMeter(s.PID())} }
+func newProcess(s *testbed.Server) process { return process{s, s.Meter()} }
 
 // measure starts the processes of a setup and runs all workloads.
 func (b *bench) measure(ctx context.Context, s setup, log string) error {
@@ -113,16 +123,19 @@ func (b *bench) measure(ctx context.Context, s setup, log string) error {
 		}
 		all = append(all, newProcess(one))
 	}
-	m := &measurement{bench: b, setup: s, readAt: all, etcd: testbed.NewMeter(b.bed.EtcdPID())}
-	if s.replicas > 0 {
-		m.upstream, m.readAt = all[:1], all[1:]
+	m, err := b.newMeasurement(ctx, s, log, all)
+	if err != nil {
+		return err
+	}
+	if m.proxy != nil {
+		defer b.bed.End(ctx, m.proxy.Server)
 	}
 	for _, p := range all {
 		if _, err := p.meter.AwaitIdleLogged(ctx, b.progress, s.String(), b.opts.plan.Settle); err != nil {
 			return err
 		}
 	}
-	for _, w := range workloads() {
+	for _, w := range b.opts.plan.workloads() {
 		if err := m.run(ctx, w); err != nil {
 			for _, p := range all {
 				err = b.bed.ExplainExit(ctx, p.Child, err)
@@ -137,12 +150,48 @@ func (b *bench) measure(ctx context.Context, s setup, log string) error {
 type measurement struct {
 	*bench
 	setup            setup
+	version          string
 	readAt, upstream []process
+	proxy            *process // nil: clients read at readAt
 	etcd             *testbed.Meter
 }
 
+// newMeasurement is that of the processes of a setup. It starts the proxy, if there is to be
+// one.
+func (b *bench) newMeasurement(ctx context.Context, s setup, log string, all []process) (*measurement, error) {
+	m := &measurement{bench: b, setup: s, readAt: all, version: all[0].Target.Version(ctx)}
+	if b.opts.At == "" {
+		m.etcd = testbed.NewMeter(b.bed.EtcdPID())
+	}
+	if s.replicas > 0 {
+		m.upstream, m.readAt = all[:1], all[1:]
+	}
+	if !b.opts.plan.Proxy {
+		return m, nil
+	}
+	var behind []*testbed.Server
+	for _, p := range m.readAt {
+		behind = append(behind, p.Server)
+	}
+	proxy, err := b.bed.StartProxy(ctx, log+"-proxy", behind...)
+	if err != nil {
+		return nil, err
+	}
+	p := newProcess(proxy)
+	m.proxy = &p
+	return m, nil
+}
+
+// target is what client i reads at.
+func (m *measurement) target(i int) *testbed.Target {
+	if m.proxy != nil {
+		return m.proxy.Target
+	}
+	return m.readAt[i%len(m.readAt)].Target
+}
+
 // cpu is the CPU of all processes.
-type cpu struct{ readAt, upstream, etcd, client time.Duration }
+type cpu struct{ readAt, upstream, proxy, etcd, client time.Duration }
 
 func (m *measurement) read() (c cpu, resident int64, err error) {
 	for _, p := range m.readAt {
@@ -160,7 +209,14 @@ func (m *measurement) read() (c cpu, resident int64, err error) {
 		}
 		c.upstream += use.CPU
 	}
-	use, err := m.etcd.Read()
+	if m.proxy != nil {
+		use, err := m.proxy.meter.Read()
+		if err != nil {
+			return c, 0, err
+		}
+		c.proxy = use.CPU
+	}
+	use, err := m.etcd.ReadIfKnown()
 	c.etcd, c.client = use.CPU, testbed.ClientCPU()
 	return c, resident, err
 }
@@ -171,7 +227,7 @@ func (m *measurement) run(ctx context.Context, w workload) error {
 	defer func() { testbed.CloseAll(conns) }()
 	targets := make([]*testbed.Target, w.clients)
 	for i := range w.clients {
-		targets[i] = m.readAt[i%len(m.readAt)].Target
+		targets[i] = m.target(i)
 		one, err := targets[i].Connect(ctx, 1)
 		if err != nil {
 			return err
@@ -179,7 +235,7 @@ func (m *measurement) run(ctx context.Context, w workload) error {
 		conns = append(conns, one...)
 	}
 	// Each server has answered before.
-	if _, err := m.send(ctx, w, conns[:min(len(conns), len(m.readAt))], targets, time.Time{}); err != nil {
+	if _, err := m.send(ctx, w, client{conns[:min(len(conns), len(m.readAt))], targets}, time.Time{}); err != nil {
 		return err
 	}
 	if err := testbed.Sleep(ctx, m.opts.plan.Settle); err != nil {
@@ -190,7 +246,11 @@ func (m *measurement) run(ctx context.Context, w workload) error {
 		return err
 	}
 	start := time.Now()
-	sent, err := m.send(ctx, w, conns, targets, start.Add(m.opts.plan.Duration))
+	send := m.send
+	if w.rate > 0 {
+		send = m.sendAtRate
+	}
+	sent, err := send(ctx, w, client{conns, targets}, start.Add(m.opts.plan.Duration))
 	if err != nil {
 		return err
 	}
@@ -202,46 +262,10 @@ func (m *measurement) run(ctx context.Context, w workload) error {
 	n := float64(len(sent.times))
 	each := func(d time.Duration) float64 { return render.Millis(d) / n }
 	m.report.Results = append(m.report.Results, result{
-		Path: m.setup.path, Servers: m.setup.servers, Replicas: m.setup.replicas, Workload: w.name, Clients: w.clients,
+		Path: m.setup.path, Servers: m.setup.servers, Replicas: m.setup.replicas, Workload: w.name, Clients: w.clients, Rate: w.rate, Version: m.version,
 		Requests: len(sent.times), RequestsPerSec: n / elapsed.Seconds(), Bytes: sent.bytes / int64(len(sent.times)), Millis: render.Summarize(sent.times),
-		CPUMillis: each(after.readAt - before.readAt), UpstreamCPUMillis: each(after.upstream - before.upstream),
+		CPUMillis: each(after.readAt - before.readAt), UpstreamCPUMillis: each(after.upstream - before.upstream), ProxyCPUMillis: each(after.proxy - before.proxy),
 		EtcdCPUMillis: each(after.etcd - before.etcd), ClientCPUMillis: each(after.client - before.client), RSSBytes: resident,
 	})
 	return nil
-}
-
-// answers are what clients received.
-type answers struct {
-	times []time.Duration
-	bytes int64
-}
-
-// send has each client send requests until a time, one at least. The first error ends all.
-func (m *measurement) send(ctx context.Context, w workload, conns []*testbed.Conn, targets []*testbed.Target, until time.Time) (all answers, err error) {
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	of := make([]answers, len(conns))
-	var group sync.WaitGroup
-	for i, c := range conns {
-		group.Go(func() {
-			req, err := targets[i].NewRequest(ctx, testbed.Request{URI: w.uri, Accept: testbed.AcceptJSON})
-			for err == nil && (len(of[i].times) == 0 || time.Now().Before(until)) {
-				var n int64
-				began := time.Now()
-				if n, err = c.Fetch(req); err == nil {
-					of[i].times = append(of[i].times, time.Since(began))
-					of[i].bytes += n
-				}
-			}
-			if err != nil {
-				fail(err)
-			}
-		})
-	}
-	group.Wait()
-	for _, one := range of {
-		all.times = append(all.times, one.times...)
-		all.bytes += one.bytes
-	}
-	return all, context.Cause(ctx)
 }

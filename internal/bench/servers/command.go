@@ -26,6 +26,10 @@ type options struct {
 
 // plan is how much load a workload gets.
 type plan struct {
+	// Rates are the rates of further workloads of nodes, in requests a second.
+	Rates []float64 `json:"rates,omitempty"`
+	// Proxy says that clients read through kubectl's proxy.
+	Proxy    bool          `json:"proxy,omitempty"`
 	Duration time.Duration `json:"durationNanos"`
 	Settle   time.Duration `json:"settleNanos"`  // pause before measuring
 	Timeout  time.Duration `json:"timeoutNanos"` // for one setup
@@ -42,11 +46,16 @@ etcd, and at replicas in front of one server: requests a second, times, and the 
 the servers, of what is behind them and of etcd.
 
 20 clients list all nodes, and then 5 clients all pods, each as fast as it gets
-answers. A client has one connection, and servers get clients in turn. All processes
-share this machine: on one with few cores, more servers cannot answer more, and what
-counts is the CPU for a request.`,
+answers. A client has one connection, and servers get clients in turn. With --rates
+nodes are also listed at rates that do not depend on the answers; times then begin when
+a request is due. With --proxy clients speak plain HTTP/1.1 with kubectl's proxy, which
+hands requests to the servers in turn.
+
+All processes share this machine: on one with few cores, more servers cannot answer
+more, and what counts is the CPU for a request.`,
 		Example: `  millrace bench servers --kube-apiserver=bin/kube-apiserver
   millrace bench servers --servers=1,2 --replicas=0 --duration=10s
+  millrace bench servers --servers=1,2 --replicas=0 --proxy --rates=10,20,50,100
   millrace bench servers --from servers.json -o markdown`,
 	}
 	testbed.Subcommand{
@@ -60,6 +69,9 @@ counts is the CPU for a request.`,
 
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to compare with (default: this binary with the stock read path)")
+	f.StringSliceVar(&o.ReadPaths, "read-paths", nil, "what to run, in this order (default millrace and what to compare with)")
+	f.BoolVar(&o.plan.Proxy, "proxy", false, "read through kubectl's proxy, in front of all servers or replicas")
+	f.Float64SliceVar(&o.plan.Rates, "rates", nil, "also list nodes at these rates, in requests a second")
 	o.AddProcessFlags(f, "")
 	f.IntSliceVar(&o.servers, "servers", []int{1, 2, 3}, "numbers of servers over one etcd; 0 leaves them out")
 	f.IntSliceVar(&o.replicas, "replicas", []int{1, 2, 4}, "numbers of replicas in front of one server; 0 leaves them out")
@@ -74,7 +86,10 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
-const maxServers = 16
+const (
+	maxServers = 16
+	maxRate    = 10_000
+)
 
 // validate checks what can be checked before a server runs.
 func (o *options) validate() error {
@@ -85,6 +100,14 @@ func (o *options) validate() error {
 		if n < 0 || n > maxServers {
 			return fmt.Errorf("--servers and --replicas: %d is not from 0 to %d", n, maxServers)
 		}
+	}
+	for _, rate := range o.plan.Rates {
+		if rate <= 0 || rate > maxRate {
+			return fmt.Errorf("--rates: %g is not above 0, and up to %d", rate, maxRate)
+		}
+	}
+	if err := o.validatePaths(); err != nil {
+		return err
 	}
 	if len(o.setups()) == 0 {
 		return errors.New("--servers and --replicas: give one of either at least")
@@ -98,17 +121,21 @@ func (o *options) validate() error {
 	})
 }
 
-// stock is the read path to compare with.
-func (o *options) stock() string {
-	if o.Stock != "" {
-		return testbed.ReadPathStock
+// validatePaths sets and checks what servers run. They need an etcd of their own, unless the
+// server exists.
+func (o *options) validatePaths() error {
+	if len(o.ReadPaths) == 0 {
+		o.ReadPaths = []string{testbed.ReadPathMillrace, testbed.ReadPathKubernetes}
+		if o.Stock != "" {
+			o.ReadPaths[1] = testbed.ReadPathStock
+		}
 	}
-	return testbed.ReadPathKubernetes
+	o.ExternalEtcd = true
+	return o.Options.Validate()
 }
 
 // execute measures and prints the report. It returns an error if any setup failed.
 func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) error {
-	o.ExternalEtcd = true
 	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), report: &report{
 		Started: time.Now(), Machine: testbed.ThisMachine(), Data: o.fill, Plan: o.plan,
 	}}

@@ -4,5 +4,5 @@
 //	clients, each with a connection ──► servers or replicas in turn ──► etcd
 //
 // Clients spread themselves: a balancer would share the machine with what is measured, and
-// all it can do is the same.
+// all it can do is the same. With --proxy they do read through one, which is kubectl's proxy.
 package servers

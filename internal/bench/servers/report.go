@@ -26,6 +26,9 @@ type result struct {
 	Replicas int    `json:"replicas,omitempty"`
 	Workload string `json:"workload,omitempty"`
 	Clients  int    `json:"clients,omitempty"`
+	Version  string `json:"version,omitempty"` // of the first server
+	// Rate is at how many requests a second were to be sent. 0: as fast as clients got answers.
+	Rate float64 `json:"rate,omitempty"`
 
 	Requests       int              `json:"requests,omitempty"`
 	RequestsPerSec float64          `json:"requestsPerSecond,omitempty"`
@@ -35,6 +38,7 @@ type result struct {
 	// the server behind replicas.
 	CPUMillis         float64 `json:"cpuMillis,omitempty"`
 	UpstreamCPUMillis float64 `json:"upstreamCPUMillis,omitempty"`
+	ProxyCPUMillis    float64 `json:"proxyCPUMillis,omitempty"`
 	EtcdCPUMillis     float64 `json:"etcdCPUMillis,omitempty"`
 	ClientCPUMillis   float64 `json:"clientCPUMillis,omitempty"`
 	// RSSBytes is the memory of all servers or replicas at which clients read.
@@ -59,6 +63,14 @@ func (r *report) Write(out io.Writer, format string) error {
 	return render.WriteWithPlot(out, format, r, r.text, r.plot)
 }
 
+// load says how a LIST of a name is sent.
+func (w workload) load(name string) string {
+	if w.rate > 0 {
+		return fmt.Sprintf("%s, %g requests/s", name, w.rate)
+	}
+	return fmt.Sprintf("%s, %d clients", name, w.clients)
+}
+
 func (r *report) failures() (n int) {
 	for i := range r.Results {
 		if r.Results[i].Error != "" {
@@ -71,7 +83,7 @@ func (r *report) failures() (n int) {
 // text renders the report as "table", "wide" or "markdown".
 func (r *report) text(format string) string {
 	var tables []render.TitledTable
-	for _, w := range workloads() {
+	for _, w := range r.Plan.workloads() {
 		tables = append(tables, r.table(w))
 	}
 	return render.Document(format, nil, tables, r.footer())
@@ -79,7 +91,7 @@ func (r *report) text(format string) string {
 
 func (r *report) table(w workload) render.TitledTable {
 	t := render.TitledTable{
-		Title: fmt.Sprintf("GET %s, %d clients", w.uri, w.clients),
+		Title: "GET " + w.load(w.uri),
 		Table: render.Table{Columns: []render.Column{
 			{Title: "read at"}, {Title: "requests/s"}, {Title: "p50 ms"}, {Title: "p99 ms"}, {Title: "MB"},
 			{Group: "CPU ms a request", Title: "read at"}, {Group: "CPU ms a request", Title: "upstream"}, {Group: "CPU ms a request", Title: "etcd"}, {Group: "CPU ms a request", Title: "client"},
@@ -88,7 +100,7 @@ func (r *report) table(w workload) render.TitledTable {
 	}
 	for i := range r.Results {
 		res := &r.Results[i]
-		if res.Workload != w.name {
+		if res.Workload != w.name || res.Rate != w.rate {
 			continue
 		}
 		upstream := "-"
@@ -101,11 +113,19 @@ func (r *report) table(w workload) render.TitledTable {
 	return t
 }
 
+// transport says how clients read.
+func (p plan) transport() string {
+	if p.Proxy {
+		return "over HTTP/1.1 through kubectl's proxy, whose CPU is in none of these columns"
+	}
+	return "over HTTP/2 and TLS"
+}
+
 // plot shows requests a second.
 func (r *report) plot() render.Plot {
 	p := render.Plot{Title: "LISTs a second", Format: render.FormatNumber}
-	for _, w := range workloads() {
-		p.Groups = append(p.Groups, fmt.Sprintf("%s, %d clients", w.name, w.clients))
+	for _, w := range r.Plan.workloads() {
+		p.Groups = append(p.Groups, w.load(w.name))
 	}
 	for i := range r.Results {
 		res := &r.Results[i]
@@ -117,7 +137,7 @@ func (r *report) plot() render.Plot {
 			at = len(p.Series)
 			p.Series = append(p.Series, render.Series{Name: res.readAt(), Values: map[string]float64{}})
 		}
-		p.Series[at].Values[fmt.Sprintf("%s, %d clients", res.Workload, res.Clients)] = res.RequestsPerSec
+		p.Series[at].Values[workload{clients: res.Clients, rate: res.Rate}.load(res.Workload)] = res.RequestsPerSec
 	}
 	return p
 }
@@ -125,7 +145,7 @@ func (r *report) plot() render.Plot {
 // footer describes the load and the machine.
 func (r *report) footer() []string {
 	lines := []string{
-		fmt.Sprintf("%s; JSON over HTTP/2 and TLS, %s for each row; etcd runs in a process of its own, and all share this machine", r.Data, r.Plan.Duration),
+		fmt.Sprintf("%s; JSON %s, %s for each row; etcd runs in a process of its own, and all share this machine", r.Data, r.Plan.transport(), r.Plan.Duration),
 		r.Machine.String() + ", " + r.Started.UTC().Format(time.RFC3339),
 	}
 	for i := range r.Results {

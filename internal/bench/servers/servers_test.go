@@ -46,6 +46,23 @@ func TestRun(t *testing.T) {
 	benchtest.WellFormedSVG(t, got.plot())
 }
 
+func TestProxy(t *testing.T) {
+	out, progress, err := run(t, "--servers=2", "--replicas=0", "--read-paths=millrace", "--proxy", "--rates=100", "--duration=50ms", "--settle=1ms", "-o=json")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress)
+	}
+	var got report
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Results) != 3 {
+		t.Fatalf("got %+v", got)
+	}
+	if at := got.Results[2]; at.Rate != 100 || at.Requests != 5 || at.Workload != "nodes" || at.Version == "" {
+		t.Errorf("got %+v", at)
+	}
+}
+
 func TestFlagErrors(t *testing.T) {
 	for _, c := range []struct{ args, message string }{
 		{"--servers=-1", "-1 is not from 0 to 16"},
@@ -53,6 +70,9 @@ func TestFlagErrors(t *testing.T) {
 		{"--servers=0 --replicas=0", "give one of either"},
 		{"--nodes=0", "--nodes"},
 		{"--duration=0s", "--duration=0s"},
+		{"--rates=10,0", "--rates: 0 is not"},
+		{"--read-paths=x", "--read-paths"},
+		{"--at=/nowhere", "--at=/nowhere"},
 		{"-o=xml", "-o xml"},
 	} {
 		if _, _, err := run(t, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.message) {

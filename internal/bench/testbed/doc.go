@@ -11,6 +11,8 @@
 //	   │                              │                   │
 //	   └ etcd (Child, if external)    Meter (/proc)       Conn, Writer
 //
+// With --at the server exists: Start only connects to it, and Meter reads its metrics.
+//
 // Meters and the rule that children die with their parent need Linux. The package
 // knows neither workloads nor reports.
 package testbed

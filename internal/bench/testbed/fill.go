@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 )
@@ -8,16 +9,25 @@ import (
 // FillConfig is the data that --compare fills in: nodes and pods, or, if Secrets is
 // set, secrets alone.
 type FillConfig struct {
-	Nodes      int    `json:"nodes,omitempty"`
-	Pods       int    `json:"pods,omitempty"`
-	PodSize    string `json:"podSize,omitempty"`
-	Secrets    int    `json:"secrets,omitempty"`
-	SecretSize string `json:"secretSize,omitempty"`
-	Namespaces int    `json:"namespaces"`
+	Nodes   int    `json:"nodes,omitempty"`
+	Pods    int    `json:"pods,omitempty"`
+	PodSize string `json:"podSize,omitempty"`
+	// CustomObjects is how many objects there are of one definition.
+	CustomObjects int    `json:"customObjects,omitempty"`
+	Services      bool   `json:"services,omitempty"` // the Deployment, Service and EndpointSlice of each 20 pods too
+	Secrets       int    `json:"secrets,omitempty"`
+	SecretSize    string `json:"secretSize,omitempty"`
+	Namespaces    int    `json:"namespaces"`
 }
 
 func (f FillConfig) String() string {
 	objects := fmt.Sprintf("%d nodes, %d pods of %s", f.Nodes, f.Pods, f.PodSize)
+	if f.Services {
+		objects += " with their services"
+	}
+	if f.CustomObjects > 0 {
+		objects += fmt.Sprintf(", %d custom objects", f.CustomObjects)
+	}
 	if f.Secrets > 0 {
 		objects = fmt.Sprintf("%d secrets of %s", f.Secrets, f.SecretSize)
 	}
@@ -27,8 +37,56 @@ func (f FillConfig) String() string {
 // args are the flags of "fill" for f.
 func (f FillConfig) args() []string {
 	args := []string{"--nodes=" + strconv.Itoa(f.Nodes), "--pods=" + strconv.Itoa(f.Pods), "--pod-size=" + f.PodSize}
+	if f.Services {
+		args = append(args, "--workloads")
+	}
 	if f.Secrets > 0 {
 		args = []string{"--secrets=" + strconv.Itoa(f.Secrets), "--secret-size=" + f.SecretSize}
 	}
 	return append(args, "--namespaces="+strconv.Itoa(f.Namespaces))
+}
+
+// customArgs are the flags of "fill" for the custom objects of f.
+func (f FillConfig) customArgs() []string {
+	return []string{"--crds=1", "--groups=1", "--objects=" + strconv.Itoa(f.CustomObjects), "--namespaces=" + strconv.Itoa(f.Namespaces)}
+}
+
+// Fill runs "fill". It writes to an external etcd directly, and otherwise through the server
+// of --at, or one that serves nothing else. Custom objects never go to etcd directly.
+func (b *Testbed) Fill(ctx context.Context, f FillConfig) error {
+	b.Config.Progress.Phase("filling in %s", f)
+	var err error
+	if b.etcd != nil {
+		err = b.runFill(ctx, append([]string{"fill", b.etcdFlag()}, f.args()...))
+	} else {
+		err = b.fillThroughServer(ctx, f.args())
+	}
+	if err != nil || f.CustomObjects == 0 {
+		return err
+	}
+	return b.fillThroughServer(ctx, f.customArgs())
+}
+
+// fillThroughServer runs "fill" with the server of --at, or with one that serves nothing else.
+// In the former, objects have no owners, because controllers may run there, which would
+// remove what they own.
+func (b *Testbed) fillThroughServer(ctx context.Context, args []string) error {
+	if b.Config.At != "" {
+		b.Filled()
+		return b.runFill(ctx, append(append(b.existingArgs(), "--ownerless"), args...))
+	}
+	s, err := b.Start(ctx, b.Config.ReadPaths[0], "serve-fill")
+	if err != nil {
+		return err
+	}
+	defer b.End(ctx, s)
+	return b.runFill(ctx, append([]string{"fill", "--kubeconfig=" + b.kubeconfig()}, args...))
+}
+
+func (b *Testbed) runFill(ctx context.Context, args []string) error {
+	filler, err := StartChild(ChildConfig{Path: b.Executable, LogFile: b.Logs("fill.log"), Args: args})
+	if err != nil {
+		return err
+	}
+	return filler.wait(ctx)
 }

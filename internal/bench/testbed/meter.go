@@ -25,11 +25,13 @@ type Usage struct {
 	Peak int64         // highest RSS since the last reset that the kernel permitted
 }
 
-// Meter reads a process's CPU time and memory from /proc. A nil Meter stands for a
-// server whose process id is unknown; only ReadIfKnown may be called on it.
+// Meter reads a process's CPU time and memory: from /proc, or from the metrics of a server
+// that runs elsewhere. A nil Meter stands for a server whose process id is unknown; only
+// ReadIfKnown may be called on it.
 type Meter struct {
-	root string // "/proc", except in tests
-	pid  int
+	root   string // "/proc", except in tests
+	pid    int
+	remote *remoteProcess // nil: a process of this machine
 }
 
 // NewMeter returns a meter of a process, which need not exist yet.
@@ -41,6 +43,9 @@ func (m *Meter) path(name string) string {
 
 // Read takes a reading.
 func (m *Meter) Read() (Usage, error) {
+	if m.remote != nil {
+		return m.remote.read()
+	}
 	stat, err := os.ReadFile(m.path("stat"))
 	if err != nil {
 		return Usage{}, fmt.Errorf("read process times: %w", err)
@@ -90,7 +95,7 @@ func (m *Meter) ReadIfKnown() (Usage, error) {
 // ResetPeak sets the peak back to the current RSS, and reports whether the kernel
 // permitted that.
 func (m *Meter) ResetPeak() bool {
-	return os.WriteFile(m.path("clear_refs"), []byte("5"), 0) == nil
+	return m.remote == nil && os.WriteFile(m.path("clear_refs"), []byte("5"), 0) == nil
 }
 
 const (

@@ -9,19 +9,67 @@ import (
 // needed where the kernel does not let the peak be reset.
 const PeakSampleInterval = 20 * time.Millisecond
 
+// maxTraceSamples bounds a trace. A full trace loses every second sample.
+const maxTraceSamples = 120
+
+// MemorySample is the RSS of a process at a time.
+type MemorySample struct {
+	Seconds  float64 `json:"s"`
+	RSSBytes int64   `json:"rss"`
+}
+
+// memoryTrace keeps samples that are evenly spread over a time of any length.
+type memoryTrace struct {
+	samples []MemorySample
+	stride  int // one of so many samples is kept; 0 stands for 1
+	seen    int
+}
+
+func (t *memoryTrace) add(s MemorySample) {
+	t.stride = max(t.stride, 1)
+	if t.seen%t.stride == 0 {
+		if len(t.samples) == maxTraceSamples {
+			for i := range maxTraceSamples / 2 {
+				t.samples[i] = t.samples[2*i]
+			}
+			t.samples, t.stride = t.samples[:maxTraceSamples/2], 2*t.stride
+		}
+		t.samples = append(t.samples, s)
+	}
+	t.seen++
+}
+
+func (m *Meter) sampleInterval() time.Duration {
+	if m.remote != nil {
+		return remoteSampleInterval
+	}
+	return PeakSampleInterval
+}
+
 // PeakDuring runs work. It returns the RSS before work, and the highest RSS during
 // work.
 func (m *Meter) PeakDuring(work func() error) (before, peak int64, err error) {
+	before, peak, _, err = m.TraceDuring(work)
+	return before, peak, err
+}
+
+// TraceDuring is PeakDuring, and returns the RSS over time as well.
+func (m *Meter) TraceDuring(work func() error) (before, peak int64, trace []MemorySample, err error) {
 	reset := m.ResetPeak()
 	start, err := m.Read()
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, nil, err
 	}
 	peak = start.RSS
-	ended := make(chan struct{})
+	var t memoryTrace
+	began, ended := time.Now(), make(chan struct{})
+	sample := func(rss int64) MemorySample {
+		return MemorySample{Seconds: time.Since(began).Round(time.Millisecond).Seconds(), RSSBytes: rss}
+	}
+	t.add(sample(start.RSS))
 	var sampling sync.WaitGroup
 	sampling.Go(func() {
-		ticker := time.NewTicker(PeakSampleInterval)
+		ticker := time.NewTicker(m.sampleInterval())
 		defer ticker.Stop()
 		for {
 			select {
@@ -29,6 +77,7 @@ func (m *Meter) PeakDuring(work func() error) (before, peak int64, err error) {
 				// If the process has ended, the reading after work fails too.
 				if now, err := m.Read(); err == nil {
 					peak = max(peak, now.RSS)
+					t.add(sample(now.RSS))
 				}
 			case <-ended:
 				return
@@ -39,11 +88,14 @@ func (m *Meter) PeakDuring(work func() error) (before, peak int64, err error) {
 	close(ended)
 	sampling.Wait()
 	if err != nil {
-		return start.RSS, peak, err
+		return start.RSS, peak, t.samples, err
 	}
 	after, err := m.Read()
-	if err == nil && reset {
-		peak = max(peak, after.Peak)
+	if err == nil {
+		t.samples = append(t.samples, sample(after.RSS))
+		if reset {
+			peak = max(peak, after.Peak)
+		}
 	}
-	return start.RSS, peak, err
+	return start.RSS, peak, t.samples, err
 }

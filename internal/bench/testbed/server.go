@@ -26,12 +26,21 @@ type serverConfig struct {
 	timeout    time.Duration // from start to ready
 }
 
-// Server is a child that serves, and how to reach it.
+// Server is a child that serves, and how to reach it. Child is nil for the server of --at.
 type Server struct {
 	*Child
 	Target     *Target
 	Kubeconfig string        // of the administrator
 	Startup    time.Duration // from the start of the process to its readiness
+	remote     *Meter        // of a server that no command has started; Child is then nil
+}
+
+// Meter reads the server's CPU and memory.
+func (s *Server) Meter() *Meter {
+	if s.Child == nil {
+		return s.remote
+	}
+	return NewMeter(s.PID())
 }
 
 // stockArgs are the flags with which a kube-apiserver serves with the keys and certificates

@@ -36,6 +36,8 @@ type Options struct {
 	keep         bool   // the temporary directory stays
 	SkipFill     bool
 	ExternalEtcd bool
+	// At is the kubeconfig of a server to measure in place of starting any. Empty: none.
+	At string
 }
 
 // AddFlags adds all of the flags, which hold with --compare.
@@ -59,6 +61,7 @@ func (o *Options) AddProcessFlags(f *pflag.FlagSet, when string) {
 	f.DurationVar(&o.ReadyTimeout, "ready-timeout", 2*time.Minute, when+"how long a server may take to be ready")
 	f.StringVar(&o.workDir, "work-dir", "", when+"directory for data, logs and captures; it stays (default a temporary one)")
 	f.BoolVar(&o.keep, "keep", false, when+"keep the temporary directory")
+	f.StringVar(&o.At, "at", "", when+"kubeconfig of a server to measure in place of starting any: data is filled in through it, and removed again")
 }
 
 // AddServerArg adds an argument for every server of this binary.
@@ -69,11 +72,14 @@ func (o *Options) AddCommonArg(arg string) { o.commonArgs = append(o.commonArgs,
 
 // CompareFlags are the flags of AddFlags, which need --compare.
 func CompareFlags() []string {
-	return []string{"read-paths", "kube-apiserver", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill", "external-etcd"}
+	return []string{"read-paths", "kube-apiserver", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill", "external-etcd", "at"}
 }
 
 // Validate checks the flags.
 func (o *Options) Validate() error {
+	if o.At != "" {
+		return o.useExisting()
+	}
 	all := []string{ReadPathMillrace, ReadPathEncoded, ReadPathKubernetes}
 	if o.Stock != "" && o.ExternalEtcd {
 		all = append(all, ReadPathStock)
@@ -85,9 +91,6 @@ func (o *Options) Validate() error {
 		if !slices.Contains(all, path) || slices.Contains(o.ReadPaths[:i], path) {
 			return fmt.Errorf("--read-paths: choose among %s, each once", strings.Join(all, ", "))
 		}
-	}
-	if o.ReadPaths[0] == ReadPathStock {
-		return fmt.Errorf("--read-paths: %s has the certificates of another server, so it cannot be the first", ReadPathStock)
 	}
 	if o.SkipFill && o.workDir == "" {
 		return errors.New("--skip-fill needs the --work-dir of a former run")
@@ -119,7 +122,9 @@ type Testbed struct {
 	Executable string
 	dir        string
 	port       int          // the same for all servers, so that kubeconfigs stay valid
-	etcd       *etcdProcess // nil: each server has an embedded etcd
+	etcd       *etcdProcess // nil: each server has an embedded etcd, or there is none of the Testbed's
+	// existingData says that the server of --at has data that must be removed.
+	existingData bool
 }
 
 // Open makes the directories of a Testbed, and starts etcd if that is to be a process
@@ -140,7 +145,10 @@ func Open(ctx context.Context, program Program, cfg Config) (bed *Testbed, close
 		cfg.Progress.Phase("working in %s", b.dir)
 	}
 	if !cfg.ExternalEtcd {
-		return b, remove, nil
+		return b, func() {
+			b.removeExisting(ctx)
+			remove()
+		}, nil
 	}
 	if b.etcd, err = startEtcd(ctx, etcdConfig{executable: b.Executable, dataDir: b.etcdData(), logFile: b.Logs("etcd.log")}); err != nil {
 		remove()
@@ -215,6 +223,9 @@ func (b *Testbed) Captures(server string) string { return filepath.Join(b.dir, "
 // Start starts a server with a read path and returns when it is ready. The name of
 // its log is without ".log". The caller must call End.
 func (b *Testbed) Start(ctx context.Context, readPath, log string) (*Server, error) {
+	if readPath == ReadPathExisting {
+		return b.existing(ctx)
+	}
 	return b.startOn(ctx, readPath, log, b.port, b.data())
 }
 
@@ -244,14 +255,32 @@ func (b *Testbed) startOn(ctx context.Context, readPath, log string, on int, dat
 	serve := []string{"serve", "--data-dir=" + data, "--read-path=" + readPath}
 	switch readPath {
 	case ReadPathStock:
+		pki := filepath.Join(b.data(), "pki")
+		if err := b.makeKeys(ctx, pki); err != nil {
+			return nil, err
+		}
 		cfg.executable = b.Config.Stock
-		cfg.args = slices.Concat(stockArgs(filepath.Join(b.data(), "pki")), []string{port}, etcd, b.Config.commonArgs)
+		cfg.args = slices.Concat(stockArgs(pki), []string{port}, etcd, b.Config.commonArgs)
 		return startServer(ctx, cfg)
 	case ReadPathEncoded:
 		serve = []string{"serve", "--data-dir=" + data, "--read-path=" + ReadPathMillrace, "--transcode=false"}
 	}
 	cfg.args = slices.Concat(serve, []string{port}, etcd, b.Config.commonArgs, b.Config.serverArgs)
 	return startServer(ctx, cfg)
+}
+
+// makeKeys has a server of this binary make the keys and certificates that a kube-apiserver
+// is given, unless an earlier one has.
+func (b *Testbed) makeKeys(ctx context.Context, pki string) error {
+	if _, err := os.Stat(filepath.Join(pki, "apiserver.crt")); err == nil {
+		return nil
+	}
+	s, err := b.startOn(ctx, ReadPathMillrace, "serve-keys", b.port, b.data())
+	if err != nil {
+		return fmt.Errorf("make keys: %w", err)
+	}
+	b.End(ctx, s)
+	return nil
 }
 
 // serverConfig is that of a server on the Testbed's port, without its command line.
@@ -264,36 +293,16 @@ func (b *Testbed) serverConfig(name, log string) serverConfig {
 
 // End stops a server, and tells the user if it had to be killed.
 func (b *Testbed) End(ctx context.Context, s *Server) {
-	if !s.Stop(ctx) {
+	if s.Child != nil && !s.Stop(ctx) {
 		b.Config.Progress.Phase("server did not end after SIGTERM and was killed")
 	}
 }
 
-// Fill runs "fill". It writes to an external etcd directly, and otherwise through a
-// server that serves nothing else.
-func (b *Testbed) Fill(ctx context.Context, f FillConfig) error {
-	b.Config.Progress.Phase("filling in %s", f)
-	destination := "--kubeconfig=" + b.kubeconfig()
-	if b.etcd != nil {
-		destination = b.etcdFlag()
-	} else {
-		s, err := b.Start(ctx, b.Config.ReadPaths[0], "serve-fill")
-		if err != nil {
-			return err
-		}
-		defer b.End(ctx, s)
-	}
-	filler, err := StartChild(ChildConfig{Path: b.Executable, LogFile: b.Logs("fill.log"), Args: append([]string{"fill", destination}, f.args()...)})
-	if err != nil {
-		return err
-	}
-	return filler.wait(ctx)
-}
-
-// ExplainExit returns the error of a measurement of a child, which may be nil. If the
-// child has ended by itself, that is the error: the others only follow from it.
+// ExplainExit returns the error of a measurement of a child. The error may be nil, and so may
+// the child. If the child has ended by itself, that is the error: the others only follow from
+// it.
 func (b *Testbed) ExplainExit(ctx context.Context, process *Child, err error) error {
-	if ctx.Err() != nil || err == nil && !process.exited() {
+	if process == nil || ctx.Err() != nil || err == nil && !process.exited() {
 		return err
 	}
 	select {

@@ -150,7 +150,7 @@ func (t *Target) WriteAndRead(ctx context.Context, c *Conn, ch Change, want ...i
 func (t *Target) WriteWithRetry(ctx context.Context, c *Conn, ch Change, want int) (refused int, err error) {
 	for ; ; refused++ {
 		err := t.Write(ctx, c, ch, want)
-		wait := retryAfter(err)
+		wait := RetryAfter(err)
 		if wait == 0 {
 			return refused, err
 		}
@@ -160,8 +160,8 @@ func (t *Target) WriteWithRetry(ctx context.Context, c *Conn, ch Change, want in
 	}
 }
 
-// retryAfter is the Retry-After of a 429, and zero for any other error.
-func retryAfter(err error) time.Duration {
+// RetryAfter is the Retry-After of a 429, and zero for any other error.
+func RetryAfter(err error) time.Duration {
 	var status *StatusError
 	if !errors.As(err, &status) || status.code != http.StatusTooManyRequests {
 		return 0

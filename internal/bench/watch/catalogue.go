@@ -129,6 +129,8 @@ type informerWorkload struct {
 	firstServerOnly bool
 	// form is set by inForms.
 	form streamForm
+	// lists says that the informers begin with a LIST in place of a watch-list.
+	lists bool
 }
 
 const watchListGroup = "watchlist"
@@ -140,6 +142,26 @@ func informerWorkloads() []informerWorkload {
 		{name: "watchlist-128", informers: 128, firstServerOnly: true},
 		{name: "watchlist-512", informers: 512, firstServerOnly: true},
 	}
+}
+
+// The values of --initial: how informers get the objects that exist.
+const (
+	initialWatchList = "watch-list"
+	initialList      = "list"
+)
+
+// informersOf are workloads of so many informers each, which begin in each of these ways.
+func informersOf(counts []int, initial []string) (all []informerWorkload) {
+	for _, way := range initial {
+		for _, n := range counts {
+			s := informerWorkload{name: fmt.Sprintf("%s-%d", watchListGroup, n), informers: n}
+			if way == initialList {
+				s.name, s.lists = fmt.Sprintf("list-%d", n), true
+			}
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // choice is what --workloads asks for, in the order of the catalogues.

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -92,11 +93,15 @@ func (b *bench) takeTurn(ctx context.Context, bed *testbed.Testbed, dir string, 
 		}
 		s := &b.report.Servers[i]
 		err := b.onServer(ctx, bed, s, "serve-"+s.Name, func(run *testbed.Server) error {
-			return b.events(ctx, run.Target, testbed.NewMeter(run.PID()), s, func(ctx context.Context, r *runner) error {
-				if !first || i > 0 || len(chosen.floor) == 0 || ctx.Err() != nil {
-					return nil
+			return b.events(ctx, run.Target, run.Meter(), s, func(ctx context.Context, r *runner) error {
+				var err error
+				if first && i == 0 && len(chosen.floor) > 0 && ctx.Err() == nil {
+					err = r.saveFloorEvent(ctx, dir)
 				}
-				return r.saveFloorEvent(ctx, dir)
+				if b.opts.At != "" {
+					err = errors.Join(err, removeConfigMaps(ctx, r.writer))
+				}
+				return err
 			})
 		})
 		if err != nil {
@@ -113,7 +118,7 @@ func (b *bench) takeTurn(ctx context.Context, bed *testbed.Testbed, dir string, 
 		}
 	}
 	err = b.onFloor(ctx, bed, dir, nil, func(run *testbed.Server) (err error) {
-		r := &runner{target: run.Target, meter: testbed.NewMeter(run.PID()), plan: b.opts.plan, log: b.log}
+		r := &runner{target: run.Target, meter: run.Meter(), plan: b.opts.plan, log: b.log}
 		t.floor, err = b.runAll(ctx, r, chosen.floor)
 		return err
 	})
@@ -137,7 +142,7 @@ func (b *bench) compareInformers(ctx context.Context, bed *testbed.Testbed) erro
 				continue
 			}
 			err := b.onServer(ctx, bed, s, "serve-"+s.Name+"-"+spec.name, func(run *testbed.Server) error {
-				r := &informerRun{target: run.Target, meter: testbed.NewMeter(run.PID()), uri: informersURI, log: b.log}
+				r := &informerRun{target: run.Target, meter: run.Meter(), uri: informersURI, log: b.log}
 				res, err := r.measure(ctx, spec, b.opts.plan)
 				if err == nil && len(captured) == 0 {
 					captured = make([]floor.Body, 1)
@@ -155,7 +160,8 @@ func (b *bench) compareInformers(ctx context.Context, bed *testbed.Testbed) erro
 	}
 	return b.onFloor(ctx, bed, dir, captured, func(run *testbed.Server) error {
 		spec := b.opts.chosen.informers[0]
-		r := &informerRun{target: run.Target, meter: testbed.NewMeter(run.PID()), uri: captured[0].URI(), log: b.log}
+		spec.lists = false // it sends the capture, which is a watch-list
+		r := &informerRun{target: run.Target, meter: run.Meter(), uri: captured[0].URI(), log: b.log}
 		plan := b.opts.plan
 		plan.Rest = 0
 		res, err := r.measure(ctx, spec, plan)

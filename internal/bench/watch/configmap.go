@@ -101,3 +101,13 @@ func createConfigMaps(ctx context.Context, w *testbed.Writer, set string, n int)
 func removeConfigMaps(ctx context.Context, w *testbed.Writer) error {
 	return w.Target.Write(ctx, w.Conns[0], testbed.Change{Method: http.MethodDelete, URI: configMapsPath + "?labelSelector=" + watchLabel}, http.StatusOK)
 }
+
+// RemoveConfigMaps removes from a server the config maps that an interrupted run has left.
+func RemoveConfigMaps(ctx context.Context, t *testbed.Target) error {
+	w, err := testbed.NewWriter(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	return removeConfigMaps(ctx, w)
+}

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +30,14 @@ const (
 	// informerRead is the size of an informer's buffer.
 	informerRead = 128 << 10
 
-	informersURI = "/api/v1/secrets?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	informersURI = secretsURI + "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	// listsURI is the request of an informer that begins with a LIST. client-go sends a limit
+	// too, which servers ignore at resourceVersion=0.
+	listsURI   = secretsURI + "?limit=500&resourceVersion=0"
+	secretsURI = "/api/v1/secrets"
+	// listSlack is how much two bodies of the same LIST may differ in size: their resource
+	// versions may differ in length.
+	listSlack = 64
 	// memoryReturnTime is the time after the last bookmark in which a server can return
 	// memory to the system.
 	memoryReturnTime = 30 * time.Second
@@ -39,10 +48,11 @@ type informersResult struct {
 	Workload      string        `json:"workload"`
 	Form          string        `json:"form,omitempty"` // empty: json
 	Informers     int           `json:"informers"`
-	Slow          int           `json:"slow"`      // how many of Informers were slow
-	Objects       int           `json:"objects"`   // received by each
-	BodyBytes     int64         `json:"bodyBytes"` // received by each
-	Rest          time.Duration `json:"restNanos"` // before IdleBytes is read
+	Slow          int           `json:"slow"`            // how many of Informers were slow
+	Lists         bool          `json:"lists,omitempty"` // they begin with a LIST
+	Objects       int           `json:"objects"`         // received by each; 0 of a LIST, which is not decoded
+	BodyBytes     int64         `json:"bodyBytes"`       // received by each
+	Rest          time.Duration `json:"restNanos"`       // before IdleBytes is read
 	IdleBytes     int64         `json:"idleBytes"`
 	PeakBytes     int64         `json:"peakBytes"`
 	ReadyBytes    int64         `json:"readyBytes,omitempty"` // when the measurement began
@@ -52,6 +62,8 @@ type informersResult struct {
 	ClientMillis  float64       `json:"clientCPUMillisPerMB"`
 	Seconds       float64       `json:"seconds"`       // until the last informer had its bookmark
 	MedianSeconds float64       `json:"medianSeconds"` // of the informers that are not slow
+	// Memory is the RSS of the server over time, from the first request to the last byte.
+	Memory []testbed.MemorySample `json:"memory,omitempty"`
 
 	Error string `json:"error,omitempty"` // not empty: nothing was measured
 }
@@ -62,8 +74,9 @@ type informerRun struct {
 	meter  *testbed.Meter
 	uri    string
 	log    *testbed.Progress
-	// form is set by measure. The zero value is JSON.
-	form streamForm
+	// form and lists are set by measure. The zero value of form is JSON.
+	form  streamForm
+	lists bool
 }
 
 // informerTotals is what one informer has received.
@@ -89,8 +102,8 @@ func (r *informerRun) measure(ctx context.Context, s informerWorkload, plan plan
 	}
 	var informers []informerTotals
 	clientBefore, start := testbed.ClientCPU(), time.Now()
-	_, peak, err := r.meter.PeakDuring(func() (err error) {
-		r.form = s.form
+	_, peak, memory, err := r.meter.TraceDuring(func() (err error) {
+		r.form, r.lists = s.form, s.lists
 		informers, err = r.run(ctx, s.informers)
 		return err
 	})
@@ -102,7 +115,7 @@ func (r *informerRun) measure(ctx context.Context, s informerWorkload, plan plan
 	if err != nil {
 		return informersResult{}, err
 	}
-	res := informersResult{Workload: s.name, Form: s.form.name, Rest: plan.Rest, ReadyBytes: ready.RSS, IdleBytes: idle.RSS, PeakBytes: peak,
+	res := informersResult{Workload: s.name, Form: s.form.name, Lists: s.lists, Memory: memory, Rest: plan.Rest, ReadyBytes: ready.RSS, IdleBytes: idle.RSS, PeakBytes: peak,
 		CPUSeconds: (after.CPU - idle.CPU).Seconds(), Seconds: took.Seconds()}
 	megabytes := float64(res.sum(informers)) / 1e6
 	res.CPUMillis, res.ClientMillis = 1000*res.CPUSeconds/megabytes, render.Millis(clientUsed)/megabytes
@@ -134,9 +147,15 @@ func (res *informersResult) sum(informers []informerTotals) (total int64) {
 	return total
 }
 
-// check returns an error if an informer did not receive as many objects as the first.
+// check returns an error if an informer did not receive as much as the first.
 func (res *informersResult) check(informers []informerTotals) error {
 	for i, one := range informers {
+		if res.Lists {
+			if more := one.bytes - res.BodyBytes; more < -listSlack || more > listSlack {
+				return fmt.Errorf("informer %d got %d bytes, the first %d", i, one.bytes, res.BodyBytes)
+			}
+			continue
+		}
 		if one.objects != res.Objects || one.objects == 0 {
 			return fmt.Errorf("informer %d got %d objects, the first %d", i, one.objects, res.Objects)
 		}
@@ -163,7 +182,16 @@ func (r *informerRun) run(parent context.Context, informers int) ([]informerTota
 	return shares, context.Cause(ctx)
 }
 
-// read is one informer. It ends with the bookmark. The decompressed bytes are also
+// request is the first one of an informer.
+func (r *informerRun) request() testbed.Request {
+	q := testbed.Request{URI: r.uri, Accept: cmp.Or(r.form.accept, testbed.AcceptJSON), Encoding: r.form.encoding}
+	if r.lists {
+		q.URI, q.Accept = listsURI, strings.Replace(q.Accept, acceptWatchProtobuf, testbed.AcceptProtobuf, 1)
+	}
+	return q
+}
+
+// read is one informer. It ends with the bookmark, or with its LIST. The decompressed bytes are also
 // written to copyTo.
 func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo io.Writer) error {
 	window := 0
@@ -175,7 +203,7 @@ func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo i
 		return err
 	}
 	defer l.close()
-	req, err := r.target.NewRequest(ctx, testbed.Request{URI: r.uri, Accept: cmp.Or(r.form.accept, testbed.AcceptJSON), Encoding: r.form.encoding})
+	req, err := r.target.NewRequest(ctx, r.request())
 	if err != nil {
 		return err
 	}
@@ -184,27 +212,32 @@ func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo i
 		return testbed.Cause(ctx, err)
 	}
 	defer resp.Body.Close()
-	wire := &wireReader{Reader: resp.Body, bytes: &totals.bytes}
-	body := io.Reader(wire)
-	if resp.Header.Get("Content-Encoding") == testbed.EncodingGzip {
-		if body, err = gzip.NewReader(wire); err != nil {
-			return fmt.Errorf("decode watch-list: %w", err)
-		}
+	body, err := r.body(resp, &totals.bytes)
+	if err != nil {
+		return err
 	}
 	scanner, done := r.form.endScanner(), false
 	buf, start := make([]byte, informerRead), time.Now()
 	for !done {
 		n, err := body.Read(buf)
-		scanner.Feed(buf[:n], func(e testbed.Event) {
-			switch {
-			case e.IsType("ADDED"):
-				totals.objects++
-			case e.IsType("BOOKMARK") && e.Marked:
-				done = true
-			}
-		})
+		if !r.lists {
+			scanner.Feed(buf[:n], func(e testbed.Event) {
+				switch {
+				case e.IsType("ADDED"):
+					totals.objects++
+				case e.IsType("BOOKMARK") && e.Marked:
+					done = true
+				}
+			})
+		}
 		if _, err := copyTo.Write(buf[:n]); err != nil {
 			return err
+		}
+		if r.lists && err != nil {
+			if err == io.EOF {
+				break
+			}
+			return fmt.Errorf("read LIST: %w", testbed.Cause(ctx, err))
 		}
 		if err != nil && !done {
 			return fmt.Errorf("it ended without its bookmark: %w", testbed.Cause(ctx, err))
@@ -217,6 +250,20 @@ func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo i
 		}
 	}
 	return nil
+}
+
+// body reads the body of an answer, and counts its bytes as they were sent. That of a LIST is
+// not decompressed, because nothing in it is looked at.
+func (r *informerRun) body(resp *http.Response, count *int64) (io.Reader, error) {
+	wire := &wireReader{Reader: resp.Body, bytes: count}
+	if resp.Header.Get("Content-Encoding") != testbed.EncodingGzip || r.lists {
+		return wire, nil
+	}
+	body, err := gzip.NewReader(wire)
+	if err != nil {
+		return nil, fmt.Errorf("decode watch-list: %w", err)
+	}
+	return body, nil
 }
 
 // wireReader counts the bytes that are read from it, before they are decompressed.
@@ -237,7 +284,7 @@ func (r *informerRun) capture(ctx context.Context, dir string) (floor.Body, erro
 	if err != nil {
 		return floor.Body{}, fmt.Errorf("create capture: %w", err)
 	}
-	r.form = streamForm{}
+	r.form, r.lists = streamForm{}, false
 	err = errors.Join(r.read(ctx, &informerTotals{}, f), f.Close())
 	if err != nil {
 		return floor.Body{}, fmt.Errorf("capture a watch-list: %w", err)

@@ -43,6 +43,8 @@ type options struct {
 	secrets    int
 	secretSize string
 	forms      []string
+	informers  []int
+	initial    []string
 
 	workloads []string
 	plan      plan
@@ -51,6 +53,9 @@ type options struct {
 
 	chosen choice // follows from workloads, forms and scale; set by validate
 }
+
+// maxInformers bounds the connections of a workload.
+const maxInformers = 4096
 
 func formats() []string { return []string{"table", "wide", "json", "markdown"} }
 
@@ -67,6 +72,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.secretSize, "secret-size", "1MB", "with --compare and "+watchListGroup+": size of a secret as JSON")
 
 	f.StringSliceVar(&o.forms, "forms", []string{informerForms()[0].name}, watchListGroup+": each in these forms, of "+strings.Join(informerFormNames(), ", "))
+	f.IntSliceVar(&o.informers, "informers", nil, "numbers of informers, each a workload, in place of those of "+watchListGroup)
+	f.StringSliceVar(&o.initial, "initial", []string{initialWatchList}, "with --informers: how they begin, each way a workload: "+initialWatchList+", "+initialList)
 	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all, with a mark at the default ones")
 	f.DurationVar(&o.plan.Duration, "duration", 10*time.Second, "how long to write for each workload")
 	f.DurationVar(&o.plan.Warmup, "warmup", time.Second, "how long to write before measuring")
@@ -102,6 +109,9 @@ func (o *options) validate(isSet func(flag string) bool) (err error) {
 	if o.chosen, err = choose(o.workloads); err != nil {
 		return err
 	}
+	if err := o.chooseInformers(); err != nil {
+		return err
+	}
 	if o.chosen.informers, err = inForms(o.chosen.informers, o.forms); err != nil {
 		return err
 	}
@@ -116,6 +126,25 @@ func (o *options) validate(isSet func(flag string) bool) (err error) {
 		return o.validateCompare(isSet)
 	}
 	return o.validateSingle(isSet)
+}
+
+// chooseInformers replaces the workloads of informers by those of --informers.
+func (o *options) chooseInformers() error {
+	if len(o.informers) == 0 {
+		return nil
+	}
+	for _, n := range o.informers {
+		if n < 1 || n > maxInformers {
+			return fmt.Errorf("--informers: %d is not from 1 to %d", n, maxInformers)
+		}
+	}
+	for _, way := range o.initial {
+		if way != initialWatchList && way != initialList {
+			return fmt.Errorf("--initial=%s: choose of %s, %s", way, initialWatchList, initialList)
+		}
+	}
+	o.chosen.informers = informersOf(o.informers, o.initial)
+	return nil
 }
 
 func (o *options) validateCompare(isSet func(string) bool) error {

@@ -1,0 +1,77 @@
+package papers
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/internal/bench/benchtest"
+)
+
+func TestServerThatExists(t *testing.T) {
+	s, _ := benchtest.StartTLS(t, &benchtest.API{Nodes: 3, Pods: 10, Secrets: 3}, true)
+	dir := t.TempDir()
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := benchtest.WriteKubeconfig(kubeconfig, s.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})); err != nil {
+		t.Fatal(err)
+	}
+	for _, paper := range []string{"c", "e"} {
+		out, progress, err := run(t, paper, "--kubeconfig="+kubeconfig, "--scale=0.001", "--duration=20ms", "-o=json")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, progress)
+		}
+		var got Report
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatal(err)
+		}
+		if !got.Kubeconfig || len(got.Sections) == 0 || !strings.Contains(out, `"server": `) {
+			t.Errorf("got %s", out)
+		}
+		if !strings.Contains(progress, "CPU and memory of the server are not known") {
+			t.Errorf("got progress:\n%s", progress)
+		}
+		if _, err := os.Stat(filepath.Join(dir, benchtest.FillMark)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the objects were not removed: %v", err)
+		}
+	}
+}
+
+func TestFlagErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.json")
+	if err := os.WriteFile(file, []byte(`{"paper":"a"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, message string }{
+		{"e --scale=0", "--scale=0"},
+		{"e --scale=NaN", "--scale=NaN"},
+		{"e --scale=101", "at most 100"},
+		{"e --duration=-1s", "--duration=-1s"},
+		{"e --only=x", "--only=x: choose of servers"},
+		{"e -o=xml", "-o xml"},
+		{"e --delete", "--delete needs --kubeconfig"},
+		{"e --kubeconfig=/nowhere", "--kubeconfig=/nowhere"},
+		{"e --kubeconfig=/nowhere --read-paths=millrace", "excludes --read-paths"},
+		{"e --kube-apiserver=/nowhere", "there is no such program"},
+		{"e --report=/nowhere/page.html", "there is no such folder"},
+		{"e --from=/nowhere", "read report"},
+		{"e --from=" + file, "not a report of paper e"},
+		{"e x", "unknown command"},
+	} {
+		_, _, err := run(t, strings.Fields(c.args)...)
+		if err == nil || !strings.Contains(err.Error(), c.message) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, want %q", c.args, err, c.message)
+		}
+	}
+}
+
+func TestCatalogue(t *testing.T) {
+	out, _, err := run(t)
+	if err != nil || strings.Count(out, "\n") != len(all()) {
+		t.Errorf("got %v:\n%s", err, out)
+	}
+}

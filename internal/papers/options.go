@@ -1,0 +1,125 @@
+package papers
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/kubeconfig"
+)
+
+// maxScale bounds --scale: a hundred times the original fits no machine.
+const maxScale = 100
+
+// options are the flags of a paper's command.
+type options struct {
+	paper *Paper
+
+	size
+	readPaths     []string
+	kubeAPIServer string
+	kubeconfig    string
+	serverArgs    []string
+	readyTimeout  time.Duration
+	only          []string
+	remove        bool // --delete
+
+	output, from, page string
+}
+
+func formats() []string { return []string{"table", "markdown", "json"} }
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	f.Float64Var(&o.scale, "scale", o.paper.Scale, "multiply the paper's counts by this; 1 is the original")
+	f.DurationVar(&o.duration, "duration", 0, "how long each load lasts, and each rest before memory is read (default: as the paper's plan says)")
+	f.StringSliceVar(&o.readPaths, "read-paths", nil, "what to run, in this order (default "+testbed.ReadPathMillrace+", "+testbed.ReadPathKubernetes+", and kube-apiserver if given)")
+	f.StringVar(&o.kubeAPIServer, "kube-apiserver", "", "kube-apiserver to run beside them")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "measure the server of this kubeconfig in place of starting any")
+	f.StringArrayVar(&o.serverArgs, "server-arg", nil, "one more argument for every server of this binary; may be repeated")
+	f.DurationVar(&o.readyTimeout, "ready-timeout", 5*time.Minute, "how long a server may take to be ready")
+	f.StringSliceVar(&o.only, "only", nil, "run these steps alone, of "+strings.Join(o.stepNames(), ", "))
+	f.BoolVar(&o.remove, "delete", false, "remove from the server of --kubeconfig what an interrupted run has left, and measure nothing")
+	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(formats(), ", "))
+	f.StringVar(&o.from, "from", "", "show the report in this file, as -o json wrote it, and measure nothing")
+	f.StringVar(&o.page, "report", "", "write the report as a page to this file as well")
+}
+
+func (o *options) stepNames() (names []string) {
+	for _, s := range o.paper.steps(size{scale: 1}) {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// validate checks what can be checked before a server runs.
+func (o *options) validate() error {
+	if !slices.Contains(formats(), o.output) {
+		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(formats(), ", "))
+	}
+	if math.IsNaN(o.scale) || o.scale <= 0 || o.scale > maxScale {
+		return fmt.Errorf("--scale=%g: must be above 0, and at most %d", o.scale, maxScale)
+	}
+	if o.duration < 0 {
+		return fmt.Errorf("--duration=%s: must not be below 0", o.duration)
+	}
+	for _, name := range o.only {
+		if !slices.Contains(o.stepNames(), name) {
+			return fmt.Errorf("--only=%s: choose of %s", name, strings.Join(o.stepNames(), ", "))
+		}
+	}
+	if err := display.CheckFile(o.page); err != nil {
+		return err
+	}
+	if o.from != "" {
+		return nil
+	}
+	return o.validateServers()
+}
+
+func (o *options) validateServers() error {
+	if o.kubeAPIServer != "" {
+		if info, err := os.Stat(o.kubeAPIServer); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+			return fmt.Errorf("--kube-apiserver=%s: there is no such program", o.kubeAPIServer)
+		}
+	}
+	switch {
+	case o.kubeconfig == "" && o.remove:
+		return errors.New("--delete needs --kubeconfig")
+	case o.kubeconfig != "" && (len(o.readPaths) > 0 || o.kubeAPIServer != "" || len(o.serverArgs) > 0):
+		return errors.New("--kubeconfig measures a server that runs: it excludes --read-paths, --kube-apiserver and --server-arg")
+	case o.kubeconfig != "":
+		if _, err := (&kubeconfig.Flags{Kubeconfig: o.kubeconfig}).Load("papers"); err != nil {
+			return err
+		}
+	case len(o.readPaths) == 0:
+		o.readPaths = []string{testbed.ReadPathMillrace, testbed.ReadPathKubernetes}
+		if o.kubeAPIServer != "" {
+			o.readPaths = append(o.readPaths, testbed.ReadPathStock)
+		}
+	}
+	return nil
+}
+
+// benchArgs are the flags that every step gets.
+func (o *options) benchArgs() []string {
+	args := []string{"--ready-timeout=" + o.readyTimeout.String()}
+	if o.kubeconfig != "" {
+		return append(args, "--at="+o.kubeconfig)
+	}
+	args = append(args, "--read-paths="+strings.Join(o.readPaths, ","))
+	if o.kubeAPIServer != "" {
+		args = append(args, "--kube-apiserver="+o.kubeAPIServer)
+	}
+	for _, arg := range o.serverArgs {
+		args = append(args, "--server-arg="+arg)
+	}
+	return args
+}
