@@ -99,7 +99,7 @@ func toolOrder() []Place {
 		{Name: "bench/replica", Apart: true, Except: []string{"bench/render", "bench/testbed", "bench/benchtest"}},
 		{Name: "bench/servers", Apart: true, Except: []string{"bench/render", "bench/testbed", "bench/benchtest"}},
 		{Name: "bench/provision", Apart: true, Except: []string{"interrupt", "kubeconfig", "display", "bench/render", "bench/testbed", "bench/benchtest", "hollow", "hollow/wire"}},
-		{Name: "bench", Apart: true, Except: []string{"bench/testbed", "bench/floor", "bench/list", "bench/watch", "bench/crd", "bench/discovery", "bench/replica", "bench/servers", "bench/provision"}},
+		{Name: "bench", Apart: true, Except: []string{"kubeconfig", "bench/testbed", "bench/floor", "bench/list", "bench/watch", "bench/crd", "bench/discovery", "bench/replica", "bench/servers", "bench/provision"}},
 		{Name: "model/simulation", Apart: true},
 		{Name: "model", Apart: true, Except: []string{"display", "bench/render", "analyze/price", "analyze/profile", "hollow/agentprofile", "model/simulation"}},
 		{Name: "papers", Apart: true, Except: []string{"interrupt", "kubeconfig", "fill", "display", "bench/render", "bench/testbed", "bench/benchtest", "bench"}},
