@@ -3,6 +3,8 @@ package faults
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -159,6 +161,9 @@ func (r *treeRun) whileVerified(d time.Duration, do func() error) (failed error)
 
 // steps kills nodes, and then restarts the replicas of depths in turn.
 func (r *treeRun) steps(size treeScale) error {
+	if err := r.awaitCheckpoints(); err != nil {
+		return err
+	}
 	for _, name := range size.killed {
 		for _, n := range r.nodes() {
 			if n.name != name {
@@ -181,6 +186,24 @@ func (r *treeRun) steps(size treeScale) error {
 			return fmt.Errorf("restart depth %d: %w", depth, err)
 		}
 		r.end(&row)
+	}
+	return nil
+}
+
+// awaitCheckpoints waits until each replica has a checkpoint of each resource: one without would
+// have to list at its restart.
+func (r *treeRun) awaitCheckpoints() error {
+	for _, n := range r.replicas {
+		for _, resource := range r.load.resources {
+			file := filepath.Join(r.dir, n.name, "data", "checkpoints", resource.name+".checkpoint")
+			err := harness.Until(readyTimeout, func() error {
+				_, err := os.Stat(file)
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("wait for a checkpoint: %w", err)
+			}
+		}
 	}
 	return nil
 }
