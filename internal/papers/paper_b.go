@@ -43,7 +43,7 @@ func paperB() *Paper {
 func viewB(r *results) []Section {
 	d := r.of(stepEvents)
 	times := Section{Title: "From a write to its events", Note: "The service level is 1 s for 99 of 100 events, of the time in the API server alone."}
-	costs := Section{Title: "What an event costs", Note: "CPU of the server for an event at one watcher, without that of the write. Bytes as sent, before TLS."}
+	costs := Section{Title: "What an event costs", Note: "CPU of the server for an event at one watcher, with its share of the write: a thousandth where all watch the same, else the whole. Bytes as sent, before TLS."}
 	if r.scale != 1 {
 		times.Note += fmt.Sprintf(" The numbers of watchers are those below times %g.", r.scale)
 	}
@@ -58,7 +58,7 @@ func viewB(r *results) []Section {
 			if q.Server == nil {
 				return 0
 			}
-			return q.Server.NetMicros
+			return q.Server.EventMicros
 		})})
 		costs.add(Row{Name: w[1] + ": bytes", Unit: unitSize, Values: d.requests(w[0], func(q *requestResult) float64 { return q.BytesPerEvent })})
 	}

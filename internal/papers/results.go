@@ -86,9 +86,9 @@ type requestResult struct {
 	BytesPerEvent  float64          `json:"bytesPerEvent"`
 	Server         *struct {
 		CPUMillis float64 `json:"cpuMillis"`
-		// NetMicros is for an event, without the CPU of the write.
-		NetMicros float64 `json:"netCPUMicrosPerEvent"`
-		PeakBytes int64   `json:"peakBytes"`
+		// EventMicros is for an event, with its share of the write.
+		EventMicros float64 `json:"cpuMicrosPerEvent"`
+		PeakBytes   int64   `json:"peakBytes"`
 	} `json:"server"`
 	Error string `json:"error"`
 }
