@@ -273,7 +273,7 @@ func testReport(t *testing.T, server *harness.Server) {
 // A mistake is told in one line that says what to do.
 func testMistakes(t *testing.T, server *harness.Server) {
 	for _, c := range [][2]string{
-		{"--agents=nosuch", "choose from"}, {"--nodes=0", "choose 1 to"}, {"--kubeconfig=nosuch", "give --kubeconfig"},
+		{"--agents=nosuch", "choose from"}, {"--nodes=0", "choose 1 to"}, {"--kubeconfig=nosuch", "give another --kubeconfig"},
 		{"--server=https://127.0.0.1:1", "check that it runs"}, {"--name=A_B", "small letters"},
 	} {
 		output, code := harness.Run(t, "hollow", "--kubeconfig="+server.Kubeconfig(), c[0])
