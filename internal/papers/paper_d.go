@@ -8,7 +8,7 @@ import (
 )
 
 // builtInGroupVersions is how many group versions Kubernetes 1.37 has without definitions.
-const builtInGroupVersions = 21
+const builtInGroupVersions = 23
 
 // limitD is a limit of client-go's discovery client, and what the paper has for it.
 type limitD struct {
@@ -152,7 +152,7 @@ func definitionSection(r *results, set definitionsD) Section {
 	}
 	s.add(Row{Name: "memory without any", Unit: unitBytes, Published: set.idle, PublishedValue: set.idleBytes, Values: d.values(func(s *serverResult) float64 { return s.Idle.bytes() })})
 	s.add(loaded)
-	s.add(Row{Name: "memory for each, after a new start", Unit: unitBytes, Values: d.values(func(s *serverResult) float64 {
+	s.add(Row{Name: "memory for each, after a new start", Unit: unitSize, Values: d.values(func(s *serverResult) float64 {
 		if s.Idle == nil || s.Restarted == nil {
 			return 0
 		}
