@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"os"
+	"path/filepath"
 )
 
 //go:embed page.css
@@ -32,19 +33,31 @@ func Page(text string, functions template.FuncMap, data any) ([]byte, error) {
 
 // WriteFile writes a file in one piece, so that a full disk leaves no half of it.
 func WriteFile(name string, content []byte) error {
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return writeTo(name, content) // a pipe or a device: nothing may take its place
+	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return writeTo(name, content) // a pipe, a device or a link: nothing may take its place
 	}
-	temporary := name + ".part"
-	err := os.WriteFile(temporary, content, 0o644)
-	if err == nil {
-		err = os.Rename(temporary, name)
+	file, err := createBeside(name)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err == nil {
+		err = os.Rename(file.Name(), name)
 	}
 	if err != nil {
-		_ = os.Remove(temporary) // it may not be there
+		_ = os.Remove(file.Name())
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
+}
+
+// createBeside creates a file for what is to become another one.
+func createBeside(name string) (*os.File, error) {
+	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", name, err)
+	}
+	return file, nil
 }
 
 // CheckFile returns an error if WriteFile cannot write a file, so that a command says so before
@@ -53,20 +66,23 @@ func CheckFile(name string) error {
 	if name == "" {
 		return nil
 	}
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("write %s: it is a directory: give a file", name)
+	case err == nil && !info.Mode().IsRegular():
 		return nil
 	}
-	temporary := name + ".part"
-	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY, 0o644)
+	file, err := createBeside(name)
 	if err != nil {
-		return fmt.Errorf("write %s: %w: give another file", name, err)
+		return fmt.Errorf("%w: give another file", err)
 	}
-	return errors.Join(file.Close(), os.Remove(temporary))
+	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
 // writeTo writes to what exists.
 func writeTo(name string, content []byte) error {
-	file, err := os.OpenFile(name, os.O_WRONLY, 0)
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
 	if err == nil {
 		_, err = file.Write(content)
 		err = errors.Join(err, file.Close())

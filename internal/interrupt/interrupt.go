@@ -20,7 +20,8 @@ func Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// errInterrupted takes the place of an error that only says that a request was cancelled.
+// errInterrupted takes the place of the errors of work that a signal has ended. Nearly all of
+// them say that some request was cancelled.
 var errInterrupted = errors.New("interrupted")
 
 // Explain returns the error of work that has ended, which is shorter if a signal has ended it.

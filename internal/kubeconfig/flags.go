@@ -117,6 +117,9 @@ func AdminFile(dataDir string, deliberate bool) (string, error) {
 		}
 	}
 	paths, err := datadir.Lookup(dataDir)
+	if err != nil && dataDir == "" && deliberate {
+		return "", fmt.Errorf("the kubeconfig in your home is used only if it is named, and %w", err)
+	}
 	if err != nil && dataDir == "" {
 		return "", fmt.Errorf("there is no kubeconfig of your own, and %w", err)
 	}

@@ -44,7 +44,7 @@ func (c *checker) expectedStatus(r *Read) bool {
 
 // written checks that the answer to a write is one that it may have.
 func (c *checker) written(w *Write) {
-	if w.unknown() || w.Status == http.StatusTooManyRequests {
+	if w.troubled() {
 		return
 	}
 	if c.of(Answers).Checked++; !w.expected() {

@@ -73,7 +73,7 @@ func NewCommand(version string, streams Streams) *cobra.Command {
 	flags.DurationVar(&o.Timeout, "request-timeout", defaultTimeout, "how long to wait for an answer; a write that takes longer may have happened or not")
 	flags.Uint64Var(&o.Seed, "seed", 0, "decides what is requested (0: a random one)")
 	flags.StringVarP(&o.output, "output", "o", "table", "one of table, json")
-	flags.BoolVar(&o.remove, "delete", false, "remove what runs have left that were killed, and verify nothing")
+	flags.BoolVar(&o.remove, "delete", false, "remove what all runs have left at the first server, also runs that go on, and verify nothing")
 	flags.StringVar(&o.page, "report", "", "write the report to this file, too, as one HTML page")
 	return cmd
 }

@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -65,8 +66,16 @@ type Write struct {
 // done reports whether the answer says that the write has happened.
 func (w *Write) done() bool { return w.Status == http.StatusOK || w.Status == http.StatusCreated }
 
-// expected reports whether the answer is one that a write may have. One of 429, or of 500 and
-// above, tells of trouble.
+// notReady is what admission plugins of a server answer, with 403, until they have their
+// objects.
+const notReady = "not yet ready to handle request"
+
+// troubled reports whether the answer tells of trouble at the server, and so promises nothing.
+func (w *Write) troubled() bool {
+	return w.unknown() || w.Status == http.StatusTooManyRequests || w.Status == http.StatusForbidden && strings.Contains(w.Err, notReady)
+}
+
+// expected reports whether the answer is one that a write may have.
 func (w *Write) expected() bool {
 	switch w.Status {
 	case http.StatusConflict:
@@ -74,7 +83,7 @@ func (w *Write) expected() bool {
 	case http.StatusNotFound:
 		return w.Verb != create
 	}
-	return w.done() || w.unknown() || w.Status == http.StatusTooManyRequests
+	return w.done() || w.troubled()
 }
 
 // Object is one object of an answer.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/millrace/millrace/internal/history"
 )
@@ -56,7 +55,7 @@ func (w *writer) try(ctx context.Context, do verb, key objectKey) error {
 		switch {
 		case !rec.expected():
 			return fmt.Errorf("%s %s at %s: status %d: %s: %s", do, key, w.run.servers[rec.Server].base, rec.Status, rec.Err, advice)
-		case !rec.unknown() && rec.Status != http.StatusTooManyRequests:
+		case !rec.troubled():
 			return nil
 		}
 		if pause(ctx, refusedPause); ctx.Err() != nil {
@@ -114,8 +113,6 @@ func (s *server) begin(ctx context.Context, path string, query url.Values) (answ
 // reach asks each server for its version, so that one which is away is known before anything
 // is created.
 func reach(ctx context.Context, servers []*server) error {
-	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
-	defer cancel()
 	for _, s := range servers {
 		if _, err := s.call(ctx, http.MethodGet, "/version", nil, nil, nil); err != nil {
 			return s.explain(err)
@@ -123,6 +120,3 @@ func reach(ctx context.Context, servers []*server) error {
 	}
 	return nil
 }
-
-// reachTimeout bounds the first questions to all servers.
-const reachTimeout = 15 * time.Second

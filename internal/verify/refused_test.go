@@ -3,6 +3,7 @@ package verify_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/verify"
@@ -22,6 +24,11 @@ import (
 
 // newRefusingAPI is a server that answers some requests with 403. refuses is called for each.
 func newRefusingAPI(t *testing.T, refuses func(*http.Request) bool) *rest.Config {
+	t.Helper()
+	return newRefusing(t, "registers is forbidden", refuses)
+}
+
+func newRefusing(t *testing.T, message string, refuses func(*http.Request) bool) *rest.Config {
 	t.Helper()
 	to, err := url.Parse(newFakeAPI(t, "").Host)
 	if err != nil {
@@ -33,7 +40,7 @@ func newRefusingAPI(t *testing.T, refuses func(*http.Request) bool) *rest.Config
 		if refuses(req) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusForbidden)
-			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","code":403,"message":"registers is forbidden"}`)
+			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: http.StatusForbidden, Message: message})
 			return
 		}
 		proxy.ServeHTTP(w, req)
@@ -100,6 +107,23 @@ func TestRefusedWrites(t *testing.T) {
 	}
 	if n := len(violations(report, verify.Answers)); n == 0 || n != report.Counts.Refused || n != report.Violations() {
 		t.Errorf("%d violations of %q, of %d in all, and %d refused writes", n, verify.Answers, report.Violations(), report.Counts.Refused)
+	}
+}
+
+// TestNotReady takes the 403 of a server that has just been started for trouble, also in the
+// first writes.
+func TestNotReady(t *testing.T) {
+	t.Parallel()
+	var writes atomic.Int64
+	server := newRefusing(t, `registers "k001" is forbidden: not yet ready to handle request`, func(req *http.Request) bool {
+		return req.Method == http.MethodPatch && strings.Contains(req.URL.Path, "/registers/") && writes.Add(1)%2 == 1
+	})
+	report, err := verify.Run(t.Context(), config(server, time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Violations() > 0 || report.Counts.Refused > 0 {
+		t.Errorf("%d violations, %d refused writes:\n%s", report.Violations(), report.Counts.Refused, told(t, report))
 	}
 }
 

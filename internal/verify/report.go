@@ -103,8 +103,10 @@ func (r *run) report(c *checker) *Report {
 	for _, p := range promises() {
 		report.Checks = append(report.Checks, *c.of(p))
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), interruptGrace)
+	defer cancel()
 	for _, s := range r.servers {
-		report.Servers = append(report.Servers, ServerReport{s.base, s.version(context.Background())})
+		report.Servers = append(report.Servers, ServerReport{s.base, s.version(ctx)})
 	}
 	return report
 }

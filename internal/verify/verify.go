@@ -55,34 +55,39 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 // interruptGrace bounds the removal of what was created, after an interrupt. The user waits.
 const interruptGrace = 5 * time.Second
 
-// inFixture records a history, and removes what was created for it.
-func (r *run) inFixture(ctx context.Context) (report *Report, err error) {
-	defer func() {
-		r.line.End()
-		if !r.fixture.made {
-			return
+// inFixture records a history, removes what was created for it, and checks the history.
+func (r *run) inFixture(ctx context.Context) (*Report, error) {
+	defer r.line.End()
+	err := r.fixture.create(ctx, r.servers)
+	if err == nil {
+		for _, s := range r.servers {
+			r.line.Print("verifying %s, %s, in namespace %s", s.base, s.version(ctx), r.fixture.namespace)
 		}
-		limit := fixtureTimeout
-		if ctx.Err() != nil {
-			limit = interruptGrace
-		}
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-		defer cancel()
-		if left := r.fixture.remove(cleanup, r.servers[0]); left != nil {
-			err = errors.Join(err, fmt.Errorf("not removed, millrace verify --delete does it: %w", left))
-		}
-	}()
-	if err := r.fixture.create(ctx, r.servers); err != nil {
-		return nil, interrupt.Explain(ctx, err)
+		err = r.work(ctx)
 	}
-	for _, s := range r.servers {
-		r.line.Print("verifying %s, %s, in namespace %s", s.base, s.version(ctx), r.fixture.namespace)
-	}
-	if err := r.work(ctx); err != nil {
-		return nil, interrupt.Explain(ctx, err)
+	left := r.removeFixture(ctx)
+	if err != nil {
+		return nil, errors.Join(interrupt.Explain(ctx, err), left)
 	}
 	r.progress("checking %d writes, %d reads and %d watches", len(r.record.mu.writes), len(r.record.mu.reads), len(r.record.mu.watches))
-	return r.check(context.WithoutCancel(ctx)), r.incomplete
+	return r.check(context.WithoutCancel(ctx)), errors.Join(r.incomplete, left)
+}
+
+// removeFixture removes what was created, also after the context has ended.
+func (r *run) removeFixture(ctx context.Context) error {
+	if !r.fixture.made {
+		return nil
+	}
+	limit := fixtureTimeout
+	if ctx.Err() != nil {
+		limit = interruptGrace
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	if err := r.fixture.remove(ctx, r.servers[0]); err != nil {
+		return fmt.Errorf("not removed, millrace verify --delete does it: %w", err)
+	}
+	return nil
 }
 
 func (r *run) now() time.Duration { return time.Since(r.start) }

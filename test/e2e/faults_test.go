@@ -49,7 +49,7 @@ func TestCommandLineFaults(t *testing.T) {
 		{"kubectl get ns", []string{"start `millrace serve` first"}},
 		{"scheduler", []string{"start `millrace serve` first"}},
 		{"controller-manager", []string{"start `millrace serve` first"}},
-		{"fill --pods=1", []string{"start a server"}},
+		{"fill --pods=1", []string{"start `millrace serve` first"}},
 	} {
 		args := strings.Fields(test.args)
 		if args[0] != "nonsense" {

@@ -40,7 +40,7 @@ func TestDigestCost(t *testing.T) {
 	etcd := harness.StartEtcd(t)
 	args := []string{"--server-leases=true", etcd.EtcdServers()}
 	first := harness.Start(t, harness.ShortTempDir(t), args...)
-	if output, code := harness.Run(t, "fill", "--configmaps="+strconv.Itoa(digestObjects), "--configmap-size=1000", etcd.EtcdServers(), "--data-dir="+first.DataDir); code != 0 {
+	if output, code := harness.Run(t, "fill", "--configmaps="+strconv.Itoa(digestObjects), "--configmap-size=1000", etcd.EtcdServers()); code != 0 {
 		t.Fatalf("fill: %s", output)
 	}
 	for range 2 {

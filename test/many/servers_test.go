@@ -71,7 +71,7 @@ func TestCorruptedCacheIsReplaced(t *testing.T) {
 	etcd := harness.StartEtcd(t)
 	proxy := harness.StartEtcdProxy(t, etcd)
 	right := harness.Start(t, harness.ShortTempDir(t), append(knowing(interval), etcd.EtcdServers())...)
-	if output, code := harness.Run(t, "fill", "--configmaps="+fmt.Sprint(objects), "--configmap-size=1000", etcd.EtcdServers(), "--data-dir="+right.DataDir); code != 0 {
+	if output, code := harness.Run(t, "fill", "--configmaps="+fmt.Sprint(objects), "--configmap-size=1000", etcd.EtcdServers()); code != 0 {
 		t.Fatalf("fill: %s", output)
 	}
 	wrong := startOther(t, right, append(knowing(interval), proxy.EtcdServers())...)
