@@ -56,7 +56,7 @@ func tools(log string) map[string]tool {
 		"verify": {
 			args: strings.Fields("verify --duration=10m"), half: "/apis/coordination.k8s.io/v1/leases" + label + "half", cleanup: []string{"verify", "--delete"},
 			left: []string{"/apis/coordination.k8s.io/v1/leases" + label + "half", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions" + label + "millrace.io/verify"},
-			says: "millrace: interrupted after", tidy: true,
+			says: "millrace: interrupted", tidy: true,
 		},
 		"replay": {args: []string{"replay", log}, says: "millrace: interrupted"},
 		"bench watch": {
