@@ -80,14 +80,6 @@ func (s *setup) startServers(ctx context.Context, o *options, path string) (err 
 	if replica {
 		readPath = o.stock()
 	}
-	if readPath == testbed.ReadPathStock {
-		// A kube-apiserver makes no certificates.
-		first, err := s.bed.Start(ctx, testbed.ReadPathKubernetes, "certificates")
-		if err != nil {
-			return err
-		}
-		s.bed.End(ctx, first)
-	}
 	s.add(partEtcd, nil, s.bed.EtcdPID())
 	if s.front, err = s.bed.Start(ctx, readPath, partServer); err != nil {
 		return err
