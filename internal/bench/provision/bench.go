@@ -40,7 +40,7 @@ func (b *bench) run(ctx context.Context) error {
 		}
 		if err != nil {
 			b.progress.Phase("failed: %v", err)
-			res.Error = err.Error()
+			res.fail(err)
 		}
 		b.report.Results = append(b.report.Results, res)
 	}
@@ -209,7 +209,7 @@ func (m *measurement) awaitFirst(ctx context.Context) error {
 // provision makes the pods and waits until all run, and every watcher knows.
 func (m *measurement) provision(ctx context.Context) error {
 	m.progress.Phase("creating %d pods", m.opts.Pods)
-	m.setup.resetPeaks()
+	m.result.PeaksSinceStart = !m.setup.resetPeaks()
 	m.tracker.measuring.Store(true)
 	before, err := m.setup.read(ctx)
 	if err != nil {
