@@ -208,39 +208,24 @@ func (c *apiClient) finalize(ctx context.Context, name string) error {
 // occupied reports whether a namespace holds objects other than those that a
 // control plane creates in every namespace.
 func (c *apiClient) occupied(ctx context.Context, namespace string) (bool, error) {
-	for _, dir := range occupantDirs() {
+	for _, kind := range occupants() {
 		var page metav1.PartialObjectMetadataList
 		err := retry(ctx, isTransientAPI, func() error {
 			page = metav1.PartialObjectMetadataList{}
-			return c.rest.Get().AbsPath(occupantPath(dir, namespace)).SetHeader("Accept", metadataOnly).
+			return c.rest.Get().AbsPath(kind.api()).Namespace(namespace).Resource(string(kind)).SetHeader("Accept", metadataOnly).
 				Param("limit", "3").Do(ctx).Into(&page)
 		})
 		if apierrors.IsNotFound(err) {
 			continue // not every server serves every group
 		}
 		if err != nil {
-			return false, fmt.Errorf("list %s: %w", dir, err)
+			return false, fmt.Errorf("list %s: %w", kind.noun(2), err)
 		}
 		for i := range page.Items {
-			if !isAutomatic(dir, page.Items[i].Name) {
+			if !isAutomatic(kind, page.Items[i].Name) {
 				return true, nil
 			}
 		}
 	}
 	return false, nil
-}
-
-// occupantPath returns the API path that lists the objects of one storage
-// directory in a namespace.
-func occupantPath(dir, namespace string) string {
-	group := "/api/v1"
-	switch dir {
-	case "services/specs":
-		dir = "services"
-	case "deployments", "replicasets", "statefulsets", "daemonsets":
-		group = "/apis/apps/v1"
-	case "jobs", "cronjobs":
-		group = "/apis/batch/v1"
-	}
-	return path.Join(group, "namespaces", namespace, dir)
 }
