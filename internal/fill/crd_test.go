@@ -2,6 +2,7 @@ package fill
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -172,6 +173,13 @@ func (f *fakeCRDs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusCreated)
 	case r.Method == http.MethodDelete:
 		f.mu.leaving[r.URL.Path] = 1
+	case strings.HasPrefix(r.URL.Path, crds+"/"):
+		if body := f.mu.bodies[r.URL.Path]; body == nil || json.Unmarshal(body, &obj) != nil {
+			f.status(w, http.StatusNotFound, "not there")
+			return
+		}
+		obj.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+		f.write(w, http.StatusOK, &obj)
 	case r.URL.Path == crds:
 		f.listLocked(w, crds, r.URL.Query().Get("labelSelector"))
 	default:
@@ -236,6 +244,35 @@ func TestDefinitionsThroughAPI(t *testing.T) {
 	left := slices.DeleteFunc(fake.paths(), func(path string) bool { return !strings.Contains(path, "customresourcedefinitions") })
 	if len(left) != 0 || summary.Kinds[KindCRD].Done != 12 {
 		t.Errorf("left %q, deleted %+v", left, summary)
+	}
+}
+
+// TestForeignDefinition checks that the resource of somebody else gets no objects.
+func TestForeignDefinition(t *testing.T) {
+	fake, conf := newFakeCRDs(t)
+	shape := Shape{Seed: 4, CRDs: 3, Groups: 3, Objects: 6}
+	foreign := mustGenerator(t, shape).Definition(1)
+	definition := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + foreign.Name()
+	fake.mu.bodies[definition] = fmt.Appendf(nil, `{"metadata":{"name":%q}}`, foreign.Name())
+	g := mustGenerator(t, shape)
+	project := Config{Shape: Shape{Seed: 4, Namespaces: 1}, DefinitionObjects: 12}
+	for i := range 3 {
+		project.Definitions = append(project.Definitions, g.CRD(i))
+	}
+	for _, cfg := range []Config{{Shape: shape}, project} {
+		cfg.REST = conf
+		summary := runFill(t, cfg)
+		if objects := summary.Kinds[KindCustomObject]; objects.Done != 4 {
+			t.Errorf("filled %+v", summary)
+		}
+		if len(summary.Notes) != 1 || !strings.Contains(summary.Notes[0], foreign.Name()) {
+			t.Errorf("noted %q", summary.Notes)
+		}
+	}
+	for _, path := range fake.paths() {
+		if strings.Contains(path, "/"+foreign.Plural+"/") {
+			t.Errorf("wrote %s", path)
+		}
 	}
 }
 
