@@ -44,6 +44,8 @@ type apiClient struct {
 		refusedDefinitions map[string]bool
 		// foreignDefinitions exist, and are not of this seed.
 		foreignDefinitions map[string]bool
+		// keptDefinitions were not deleted, because somebody else has objects of them.
+		keptDefinitions map[string]bool
 	}
 }
 
@@ -106,6 +108,7 @@ func (c *apiClient) notes() []string {
 	}{
 		{"without objects, because their rules refuse those that fill can make: ", c.mu.refusedDefinitions},
 		{"left out with their objects, because somebody else, or another seed, has made the definitions: ", c.mu.foreignDefinitions},
+		{"left definitions of which somebody else has objects: ", c.mu.keptDefinitions},
 	} {
 		if names := slices.Sorted(maps.Keys(n.definitions)); len(names) > 0 {
 			notes = append(notes, n.text+strings.Join(names, ", "))

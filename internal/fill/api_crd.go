@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -141,16 +143,24 @@ func (c *apiClient) waitUntilGone(ctx context.Context) error {
 	return nil
 }
 
-// firstDefinition returns the name of the first definition with the seed, or ""
-// if there is none.
+// firstDefinition returns the name of the first definition with the seed that is not kept, or
+// "" if there is none.
 func (c *apiClient) firstDefinition(ctx context.Context) (string, error) {
+	c.mu.Lock()
+	kept := maps.Clone(c.mu.keptDefinitions)
+	c.mu.Unlock()
 	var page metav1.PartialObjectMetadataList
 	err := c.rest.Get().AbsPath(crdAPI).Resource(string(KindCRD)).SetHeader("Accept", metadataOnly).
-		Param("labelSelector", LabelSeed+"="+c.seed).Param("limit", "1").Do(ctx).Into(&page)
-	if err != nil || len(page.Items) == 0 {
+		Param("labelSelector", LabelSeed+"="+c.seed).Param("limit", strconv.Itoa(len(kept)+1)).Do(ctx).Into(&page)
+	if err != nil {
 		return "", err
 	}
-	return page.Items[0].Name, nil
+	for i := range page.Items {
+		if name := page.Items[i].Name; !kept[name] {
+			return name, nil
+		}
+	}
+	return "", nil
 }
 
 // poll calls condition every crdPollInterval until it returns true or an error, or
