@@ -42,6 +42,10 @@ type apiClient struct {
 		servedDefinitions map[Definition]bool
 		// refusedDefinitions are those whose rules refuse the objects that fill can make.
 		refusedDefinitions map[string]bool
+		// foreignDefinitions exist, and are not of this seed.
+		foreignDefinitions map[string]bool
+		// keptDefinitions were not deleted, because somebody else has objects of them.
+		keptDefinitions map[string]bool
 	}
 }
 
@@ -98,19 +102,29 @@ func (c *apiClient) close() error { return nil }
 
 func (c *apiClient) notes() []string {
 	notes := skippedNotes(c.mu.skippedNamespaces)
-	if refused := slices.Sorted(maps.Keys(c.mu.refusedDefinitions)); len(refused) > 0 {
-		notes = append(notes, "without objects, because their rules refuse those that fill can make: "+strings.Join(refused, ", "))
+	for _, n := range []struct {
+		text        string
+		definitions map[string]bool
+	}{
+		{"without objects, because their rules refuse those that fill can make: ", c.mu.refusedDefinitions},
+		{"left out with their objects, because somebody else, or another seed, has made the definitions: ", c.mu.foreignDefinitions},
+		{"left definitions of which somebody else has objects: ", c.mu.keptDefinitions},
+	} {
+		if names := slices.Sorted(maps.Keys(n.definitions)); len(names) > 0 {
+			notes = append(notes, n.text+strings.Join(names, ", "))
+		}
 	}
 	return notes
 }
 
-func (c *apiClient) noteRefused(definition string) {
+// note adds a definition to one of c's sets.
+func (c *apiClient) note(set *map[string]bool, definition string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.refusedDefinitions == nil {
-		c.mu.refusedDefinitions = map[string]bool{}
+	if *set == nil {
+		*set = map[string]bool{}
 	}
-	c.mu.refusedDefinitions[definition] = true
+	(*set)[definition] = true
 }
 
 func (c *apiClient) noteSkipped(namespace string) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +34,9 @@ func (c *apiClient) storeCustom(ctx context.Context, kind Kind, obj Object) (Cou
 		gvk := obj.GetObjectKind().GroupVersionKind()
 		d := Definition{Group: gvk.Group, Plural: plural(gvk.Kind)}
 		path = d.Path(obj.GetNamespace())
+		if c.isForeign(d.Name()) {
+			return Count{Skipped: 1}, nil
+		}
 		if err := c.waitUntilServed(ctx, d); err != nil {
 			return Count{}, err
 		}
@@ -42,11 +47,49 @@ func (c *apiClient) storeCustom(ctx context.Context, kind Kind, obj Object) (Cou
 	})
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return Count{Skipped: 1}, nil
+		return Count{Skipped: 1}, c.checkExisting(ctx, kind, obj.GetName())
 	case err != nil:
 		return Count{}, err
 	}
 	return Count{Done: 1, Bytes: int64(len(body))}, nil
+}
+
+// metadataOfOne is the Accept header for the metadata of one object.
+const metadataOfOne = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
+	"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// ownsDefinition reports whether a definition is not there, or carries the seed.
+func (c *apiClient) ownsDefinition(ctx context.Context, name string) (bool, error) {
+	var found metav1.PartialObjectMetadata
+	err := retry(ctx, isTransientAPI, func() error {
+		return c.rest.Get().AbsPath(crdAPI).Resource(string(KindCRD)).Name(name).SetHeader("Accept", metadataOfOne).Do(ctx).Into(&found)
+	})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get definition %s: %w", name, err)
+	}
+	return found.Labels[LabelSeed] == c.seed, nil
+}
+
+// checkExisting notes a definition that exists without the seed. Its objects are left out:
+// nobody's resource gets some, and --delete finds objects by their definitions.
+func (c *apiClient) checkExisting(ctx context.Context, kind Kind, name string) error {
+	if kind != KindCRD {
+		return nil
+	}
+	owned, err := c.ownsDefinition(ctx, name)
+	if err == nil && !owned {
+		c.note(&c.mu.foreignDefinitions, name)
+	}
+	return err
+}
+
+func (c *apiClient) isForeign(definition string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.foreignDefinitions[definition]
 }
 
 // waitUntilServed blocks until the custom objects of a definition can be listed.
@@ -100,16 +143,24 @@ func (c *apiClient) waitUntilGone(ctx context.Context) error {
 	return nil
 }
 
-// firstDefinition returns the name of the first definition with the seed, or ""
-// if there is none.
+// firstDefinition returns the name of the first definition with the seed that is not kept, or
+// "" if there is none.
 func (c *apiClient) firstDefinition(ctx context.Context) (string, error) {
+	c.mu.Lock()
+	kept := maps.Clone(c.mu.keptDefinitions)
+	c.mu.Unlock()
 	var page metav1.PartialObjectMetadataList
 	err := c.rest.Get().AbsPath(crdAPI).Resource(string(KindCRD)).SetHeader("Accept", metadataOnly).
-		Param("labelSelector", LabelSeed+"="+c.seed).Param("limit", "1").Do(ctx).Into(&page)
-	if err != nil || len(page.Items) == 0 {
+		Param("labelSelector", LabelSeed+"="+c.seed).Param("limit", strconv.Itoa(len(kept)+1)).Do(ctx).Into(&page)
+	if err != nil {
 		return "", err
 	}
-	return page.Items[0].Name, nil
+	for i := range page.Items {
+		if name := page.Items[i].Name; !kept[name] {
+			return name, nil
+		}
+	}
+	return "", nil
 }
 
 // poll calls condition every crdPollInterval until it returns true or an error, or

@@ -31,7 +31,7 @@ func (c *apiClient) remove(ctx context.Context, kind Kind, report func(Count)) e
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(objects)
-		return c.list(groupCtx, kind, objects)
+		return c.list(groupCtx, path.Join(kind.api(), string(kind)), objects)
 	})
 	for range c.workers {
 		group.Go(func() error {
@@ -52,17 +52,17 @@ func (c *apiClient) remove(ctx context.Context, kind Kind, report func(Count)) e
 	return err
 }
 
-// list sends all objects of the kind that carry the seed. If the continue token
+// list sends all objects of a collection, in all namespaces, that carry the seed. If the continue token
 // has expired, the listing starts again. Objects that were deleted meanwhile are
 // not in the new list.
-func (c *apiClient) list(ctx context.Context, kind Kind, objects chan<- listedObject) error {
+func (c *apiClient) list(ctx context.Context, collection string, objects chan<- listedObject) error {
 	token := ""
 	for {
 		var page metav1.PartialObjectMetadataList
 		opts := metav1.ListOptions{LabelSelector: LabelSeed + "=" + c.seed, Limit: listPage, Continue: token}
 		err := retry(ctx, isTransientAPI, func() error {
 			page = metav1.PartialObjectMetadataList{}
-			return c.rest.Get().AbsPath(kind.api()).Resource(string(kind)).SetHeader("Accept", metadataOnly).
+			return c.rest.Get().AbsPath(collection).SetHeader("Accept", metadataOnly).
 				VersionedParams(&opts, c.params).Do(ctx).Into(&page)
 		})
 		if token != "" && apierrors.IsResourceExpired(err) {
@@ -73,7 +73,7 @@ func (c *apiClient) list(ctx context.Context, kind Kind, objects chan<- listedOb
 			return nil // the server does not serve the group
 		}
 		if err != nil {
-			return fmt.Errorf("list %s: %w", kind.noun(2), err)
+			return fmt.Errorf("list %s: %w", path.Base(collection), err)
 		}
 		for i := range page.Items {
 			item := &page.Items[i]
@@ -96,6 +96,11 @@ func (c *apiClient) list(ctx context.Context, kind Kind, objects chan<- listedOb
 func (c *apiClient) removeOne(ctx context.Context, kind Kind, obj listedObject) (Count, error) {
 	if kind == KindNamespace {
 		return c.removeNamespace(ctx, obj)
+	}
+	if kind == KindCRD {
+		if kept, err := c.keepsDefinition(ctx, obj.name); kept || err != nil {
+			return Count{Skipped: 1}, err
+		}
 	}
 	switch err := c.delete(ctx, kind, obj); {
 	case apierrors.IsNotFound(err):
@@ -122,10 +127,9 @@ func (c *apiClient) delete(ctx context.Context, kind Kind, obj listedObject) err
 		now := int64(0)
 		opts.GracePeriodSeconds = &now
 	}
-	transient := func(err error) bool { return isTransientAPI(err) && !apierrors.IsConflict(err) }
 	if kind == "persistentvolumes" || kind == "persistentvolumeclaims" {
 		// Admission has added a finalizer that only a controller removes.
-		err := retry(ctx, transient, func() error {
+		err := retry(ctx, isTransientAndNoConflict, func() error {
 			return c.rest.Patch(types.MergePatchType).AbsPath(kind.api()).NamespaceIfScoped(obj.namespace, kind.Namespaced()).Resource(string(kind)).
 				Name(obj.name).Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(ctx).Error()
 		})
@@ -133,10 +137,16 @@ func (c *apiClient) delete(ctx context.Context, kind Kind, obj listedObject) err
 			return err
 		}
 	}
-	return retry(ctx, transient, func() error {
+	return retry(ctx, isTransientAndNoConflict, func() error {
 		return c.rest.Delete().AbsPath(kind.api()).NamespaceIfScoped(obj.namespace, kind.Namespaced()).Resource(string(kind)).
 			Name(obj.name).Body(&opts).Do(ctx).Error()
 	})
+}
+
+// isTransientAndNoConflict is for deletions, where a conflict says that another object has the
+// name.
+func isTransientAndNoConflict(err error) bool {
+	return isTransientAPI(err) && !apierrors.IsConflict(err)
 }
 
 // removeNamespace deletes a namespace and also does the namespace controller's
@@ -208,39 +218,24 @@ func (c *apiClient) finalize(ctx context.Context, name string) error {
 // occupied reports whether a namespace holds objects other than those that a
 // control plane creates in every namespace.
 func (c *apiClient) occupied(ctx context.Context, namespace string) (bool, error) {
-	for _, dir := range occupantDirs() {
+	for _, kind := range occupants() {
 		var page metav1.PartialObjectMetadataList
 		err := retry(ctx, isTransientAPI, func() error {
 			page = metav1.PartialObjectMetadataList{}
-			return c.rest.Get().AbsPath(occupantPath(dir, namespace)).SetHeader("Accept", metadataOnly).
+			return c.rest.Get().AbsPath(kind.api()).Namespace(namespace).Resource(string(kind)).SetHeader("Accept", metadataOnly).
 				Param("limit", "3").Do(ctx).Into(&page)
 		})
 		if apierrors.IsNotFound(err) {
 			continue // not every server serves every group
 		}
 		if err != nil {
-			return false, fmt.Errorf("list %s: %w", dir, err)
+			return false, fmt.Errorf("list %s: %w", kind.noun(2), err)
 		}
 		for i := range page.Items {
-			if !isAutomatic(dir, page.Items[i].Name) {
+			if !isAutomatic(kind, page.Items[i].Name) {
 				return true, nil
 			}
 		}
 	}
 	return false, nil
-}
-
-// occupantPath returns the API path that lists the objects of one storage
-// directory in a namespace.
-func occupantPath(dir, namespace string) string {
-	group := "/api/v1"
-	switch dir {
-	case "services/specs":
-		dir = "services"
-	case "deployments", "replicasets", "statefulsets", "daemonsets":
-		group = "/apis/apps/v1"
-	case "jobs", "cronjobs":
-		group = "/apis/batch/v1"
-	}
-	return path.Join(group, "namespaces", namespace, dir)
 }

@@ -302,8 +302,8 @@ func TestFillAndDeleteThroughAPI(t *testing.T) {
 
 func deleteThroughAPI(t *testing.T, fake *fakeAPI, conf *rest.Config, shape Shape) {
 	other := mustGenerator(t, Shape{Seed: 90}).Namespace(0)
-	foreign := []string{"/api/v1/namespaces/fill-9-00001/configmaps/mine", "/api/v1/namespaces/other"}
-	fake.setObject(foreign[0], &corev1.ConfigMap{
+	foreign := []string{"/apis/rbac.authorization.k8s.io/v1/namespaces/fill-9-00001/roles/mine", "/api/v1/namespaces/other"}
+	fake.setObject(foreign[0], &corev1.ConfigMap{ // only its metadata is asked for
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: "fill-9-00001"},
 	})

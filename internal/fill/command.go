@@ -31,7 +31,9 @@ There are two ways in:
 
 Equal seeds and sizes make equal objects. Every object carries the label
 millrace.io/fill=<seed>, and --delete removes the objects with that label and
-nothing else; a namespace that holds anything else by then is left alone.
+nothing else. A namespace in which somebody else has made something by then is left
+alone; custom objects, endpoints, endpoint slices, controller revisions and events
+are not looked at for that. So is a definition of which somebody else has objects.
 A fill that was interrupted can be repeated: what exists is not written again.
 
 Exactly 20 pods, the replicas of one ReplicaSet, share a value of the label

@@ -2,6 +2,7 @@ package fill
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 )
@@ -150,7 +152,7 @@ func (f *fakeCRDs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var obj metav1.PartialObjectMetadata
 	parts := strings.Split(r.URL.Path, "/") // "", apis, group, version, …
-	if !strings.HasPrefix(r.URL.Path, crds) && !strings.HasSuffix(parts[2], ".fill.millrace.dev") {
+	if !strings.HasPrefix(r.URL.Path, crds) && !strings.HasSuffix(parts[2], ".fill.millrace.dev") && parts[2] != "example.org" {
 		f.status(w, http.StatusNotFound, "not served")
 		return
 	}
@@ -170,21 +172,41 @@ func (f *fakeCRDs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		f.mu.bodies[path] = body
 		w.WriteHeader(http.StatusCreated)
+	case r.Method == http.MethodDelete && !strings.HasPrefix(r.URL.Path, crds):
+		delete(f.mu.bodies, r.URL.Path)
 	case r.Method == http.MethodDelete:
 		f.mu.leaving[r.URL.Path] = 1
+	case strings.HasPrefix(r.URL.Path, crds+"/"):
+		if body := f.mu.bodies[r.URL.Path]; body == nil || json.Unmarshal(body, &obj) != nil {
+			f.status(w, http.StatusNotFound, "not there")
+			return
+		}
+		if r.Header.Get("Accept") == runtime.ContentTypeJSON {
+			_, _ = w.Write(f.mu.bodies[r.URL.Path])
+			return
+		}
+		obj.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+		f.write(w, http.StatusOK, &obj)
 	case r.URL.Path == crds:
-		f.listLocked(w, crds, r.URL.Query().Get("labelSelector"))
+		f.listLocked(w, "apiextensions.k8s.io/customresourcedefinitions", r.URL.Query().Get("labelSelector"))
 	default:
 		if f.mu.asked[collection]++; f.mu.asked[collection] < 2 {
 			f.status(w, http.StatusNotFound, "not yet")
+			return
 		}
+		f.listLocked(w, collection, r.URL.Query().Get("labelSelector"))
 	}
 }
 
-func (f *fakeCRDs) listLocked(w http.ResponseWriter, crds, selector string) {
+// listLocked lists a collection, which is named by its group and its resource.
+func (f *fakeCRDs) listLocked(w http.ResponseWriter, collection, selector string) {
+	wanted, err := labels.Parse(selector)
+	if err != nil {
+		f.t.Error(err)
+	}
 	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}}
 	for path, body := range f.mu.bodies {
-		if !strings.HasPrefix(path, crds) {
+		if parts := strings.Split(path, "/"); parts[2]+"/"+parts[len(parts)-2] != collection {
 			continue
 		}
 		if f.mu.leaving[path] > 0 {
@@ -197,7 +219,7 @@ func (f *fakeCRDs) listLocked(w http.ResponseWriter, crds, selector string) {
 		if err := json.Unmarshal(body, &obj); err != nil {
 			f.t.Error(err)
 		}
-		if selector == LabelSeed+"="+obj.Labels[LabelSeed] {
+		if wanted.Matches(labels.Set(obj.Labels)) {
 			list.Items = append(list.Items, obj)
 		}
 	}
@@ -236,6 +258,63 @@ func TestDefinitionsThroughAPI(t *testing.T) {
 	left := slices.DeleteFunc(fake.paths(), func(path string) bool { return !strings.Contains(path, "customresourcedefinitions") })
 	if len(left) != 0 || summary.Kinds[KindCRD].Done != 12 {
 		t.Errorf("left %q, deleted %+v", left, summary)
+	}
+}
+
+// TestForeignDefinition checks that the resource of somebody else gets no objects.
+func TestForeignDefinition(t *testing.T) {
+	fake, conf := newFakeCRDs(t)
+	shape := Shape{Seed: 4, CRDs: 3, Groups: 3, Objects: 6}
+	foreign := mustGenerator(t, shape).Definition(1)
+	definition := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + foreign.Name()
+	fake.mu.bodies[definition] = fmt.Appendf(nil, `{"metadata":{"name":%q}}`, foreign.Name())
+	g := mustGenerator(t, shape)
+	project := Config{Shape: Shape{Seed: 4, Namespaces: 1}, DefinitionObjects: 12}
+	for i := range 3 {
+		project.Definitions = append(project.Definitions, g.CRD(i))
+	}
+	for _, cfg := range []Config{{Shape: shape}, project} {
+		cfg.REST = conf
+		summary := runFill(t, cfg)
+		if objects := summary.Kinds[KindCustomObject]; objects.Done != 4 {
+			t.Errorf("filled %+v", summary)
+		}
+		if len(summary.Notes) != 1 || !strings.Contains(summary.Notes[0], foreign.Name()) {
+			t.Errorf("noted %q", summary.Notes)
+		}
+	}
+	for _, path := range fake.paths() {
+		if strings.Contains(path, "/"+foreign.Plural+"/") {
+			t.Errorf("wrote %s", path)
+		}
+	}
+}
+
+// TestDeleteKeepsObjectsOfOthers checks that a project's definition stays while somebody else
+// has objects of it, and that fill's own objects go.
+func TestDeleteKeepsObjectsOfOthers(t *testing.T) {
+	fake, conf := newFakeCRDs(t)
+	var definitions []*apiextv1.CustomResourceDefinition
+	for _, plural := range []string{"proxies", "routes"} {
+		d := mustGenerator(t, Shape{Seed: 4, CRDs: 1}).CRD(0)
+		d.Name, d.Spec.Group, d.Spec.Names.Plural = plural+".example.org", "example.org", plural
+		definitions = append(definitions, d)
+	}
+	runFill(t, Config{Shape: Shape{Seed: 4, Namespaces: 1}, Definitions: definitions, DefinitionObjects: 4, REST: conf})
+	theirs := "/apis/example.org/v1/namespaces/fill-4-00000/proxies/theirs"
+	fake.mu.bodies[theirs] = []byte(`{"metadata":{"name":"theirs","namespace":"fill-4-00000"}}`)
+	summary := runFill(t, Config{Shape: Shape{Seed: 4}, REST: conf, Delete: true})
+	if len(summary.Notes) != 1 || !strings.Contains(summary.Notes[0], "proxies.example.org") || strings.Contains(summary.Notes[0], "routes") {
+		t.Errorf("noted %q", summary.Notes)
+	}
+	for _, path := range fake.paths() {
+		kept := path == theirs || strings.HasSuffix(path, "/proxies.example.org")
+		if !kept && !strings.Contains(path, "/routes/") { // the fake leaves objects of removed definitions
+			t.Errorf("%s is left", path)
+		}
+	}
+	if crds := summary.Kinds[KindCRD]; crds.Done != 1 || crds.Skipped != 1 || !slices.Contains(fake.paths(), theirs) {
+		t.Errorf("deleted %+v, left %q", crds, fake.paths())
 	}
 }
 

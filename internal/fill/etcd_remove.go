@@ -175,15 +175,15 @@ func (t *etcdTarget) removeUnchanged(ctx context.Context, batch []storedObject) 
 // skipped.
 func (t *etcdTarget) removeNamespace(ctx context.Context, ns storedObject) (Count, error) {
 	var own []storedObject
-	for _, dir := range occupantDirs() {
-		prefix := storageKey(t.prefix, dir, ns.name, "")
+	for _, kind := range occupants() {
+		prefix := storageKey(t.prefix, kind.storageDir(), ns.name, "")
 		got, err := t.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(3))
 		if err != nil {
 			return Count{}, err
 		}
 		for _, kv := range got.Kvs {
 			key := string(kv.Key)
-			if !isAutomatic(dir, strings.TrimPrefix(key, prefix)) {
+			if !isAutomatic(kind, strings.TrimPrefix(key, prefix)) {
 				t.noteSkipped(ns.name)
 				return Count{Skipped: 1}, nil
 			}
@@ -213,20 +213,24 @@ func (t *etcdTarget) noteSkipped(namespace string) {
 	t.mu.skippedNamespaces = append(t.mu.skippedNamespaces, namespace)
 }
 
-// occupantDirs returns the storage directories that are searched before a namespace
-// is deleted. They hold the kinds that users create directly. Objects of other
-// kinds are derived from these, so searching them as well is not needed.
-func occupantDirs() []string {
-	return []string{
-		"pods", "configmaps", "secrets", "serviceaccounts", "services/specs", "persistentvolumeclaims",
-		"deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs",
+// occupants returns the kinds that are looked for before a namespace is deleted: the built-in
+// ones that users create. Left out is what controllers derive from these and remove some time
+// after them: endpoints, endpoint slices, controller revisions and events. Custom objects are
+// not looked for either.
+func occupants() []Kind {
+	kinds := []Kind{KindPod, KindConfigMap, KindSecret, KindServiceAccount, KindService, KindDeployment, KindReplicaSet, KindLease}
+	for _, other := range otherKinds() {
+		if other.namespaced && other.kind != "endpoints" && other.kind != "controllerrevisions" {
+			kinds = append(kinds, other.kind)
+		}
 	}
+	return kinds
 }
 
 // isAutomatic reports whether a control plane creates this object in every
 // namespace.
-func isAutomatic(dir, name string) bool {
-	return dir == "serviceaccounts" && name == "default" || dir == "configmaps" && name == "kube-root-ca.crt"
+func isAutomatic(kind Kind, name string) bool {
+	return kind == KindServiceAccount && name == "default" || kind == KindConfigMap && name == "kube-root-ca.crt"
 }
 
 // skippedNotes returns a note that names the skipped namespaces, or nil if there

@@ -125,6 +125,10 @@ func (k Kind) storageDir() string {
 		return "minions" // the name nodes had when the layout was fixed
 	case KindService:
 		return "services/specs"
+	case "replicationcontrollers":
+		return "controllers"
+	case "ingresses":
+		return "ingress"
 	}
 	return string(k)
 }

@@ -121,14 +121,17 @@ func (c *apiClient) dryRun(ctx context.Context, object *placedObject) (int, erro
 
 // storePlaced creates an object that is sent as JSON.
 func (c *apiClient) storePlaced(ctx context.Context, object *placedObject) (Count, error) {
+	if object.definition != nil && c.isForeign(object.definition.Name()) {
+		return Count{Skipped: 1}, nil
+	}
 	body, err := c.postJSON(ctx, object, "")
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return Count{Skipped: 1}, nil
+		return Count{Skipped: 1}, c.checkExisting(ctx, object.kind, object.GetName())
 	case apierrors.IsInvalid(err) && object.lesser != nil:
 		return c.storePlaced(ctx, object.lesser())
 	case apierrors.IsInvalid(err) && object.definition != nil && object.definition.Kind != "":
-		c.noteRefused(object.definition.Name())
+		c.note(&c.mu.refusedDefinitions, object.definition.Name())
 		return Count{}, nil
 	case err != nil:
 		return Count{}, err

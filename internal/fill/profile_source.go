@@ -48,10 +48,14 @@ func newProfileSource(ctx context.Context, seed uint64, p *profile.Profile, api 
 			continue
 		}
 		foreign, err := api.countOthers(ctx, plan)
+		owned := true
+		if err == nil && plan.kind == KindCustomObject {
+			owned, err = api.ownsDefinition(ctx, r.Resource)
+		}
 		switch {
 		case err != nil:
 			return nil, err
-		case foreign < 0 && plan.kind != KindCustomObject, foreign > 0 && plan.kind == KindCustomObject:
+		case foreign < 0 && plan.kind != KindCustomObject, !owned, foreign > 0 && plan.kind == KindCustomObject:
 			s.skipped = append(s.skipped, r.Resource)
 			continue
 		}

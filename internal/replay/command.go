@@ -50,7 +50,9 @@ clients ask; millrace analyze says what is taken.
 All requests are sent as the user of the kubeconfig, with the log's user agents.
 --impersonate sends them in the name of the log's users, so that the server's rights,
 fairness and audit log see the same clients. That user needs the right to impersonate
-users, groups, serviceaccounts and userextras.`
+users, groups, serviceaccounts and userextras.
+
+With --writes=own-namespaces and --delete, ~/.kube/config is not used unless it is named.`
 
 const examples = `  millrace replay /var/log/kubernetes/audit --kubeconfig test.kubeconfig
   millrace replay audit.log --writes own-namespaces --kubeconfig test.kubeconfig
@@ -131,6 +133,8 @@ func (f *flags) execute(ctx context.Context, cmd *cobra.Command, paths []string,
 	if err := f.validate(); err != nil {
 		return err
 	}
+	// Nobody should change objects of their cluster by accident.
+	f.server.Deliberate = f.remove || f.Writes != WritesNone
 	if f.remove {
 		return f.removeAll(ctx, cmd.OutOrStdout())
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // removeWrites deletes the namespaces that replays have made, with what is in them. It returns
@@ -14,6 +15,7 @@ func removeWrites(ctx context.Context, s *server) (int, error) {
 		Items []struct {
 			Metadata struct {
 				Name   string            `json:"name"`
+				UID    string            `json:"uid"`
 				Labels map[string]string `json:"labels"`
 			} `json:"metadata"`
 		} `json:"items"`
@@ -27,10 +29,10 @@ func removeWrites(ctx context.Context, s *server) (int, error) {
 	var errs []error
 	for i := range list.Items {
 		m := &list.Items[i].Metadata
-		if m.Labels[writeLabel] == "" {
-			continue // a server that ignores selectors must not have more removed
+		if m.Labels[writeLabel] == "" || !strings.HasPrefix(m.Name, namespacePrefix) {
+			continue // a server that ignores selectors, or a label of others, must not have more removed
 		}
-		if err := w.removeNamespace(ctx, m.Name); err != nil {
+		if err := w.removeNamespace(ctx, m.Name, m.UID); err != nil {
 			errs = append(errs, fmt.Errorf("remove namespace %s: %w", m.Name, err))
 			continue
 		}
@@ -39,7 +41,16 @@ func removeWrites(ctx context.Context, s *server) (int, error) {
 	return removed, errors.Join(errs...)
 }
 
-func (w *writer) removeNamespace(ctx context.Context, name string) error {
+func (w *writer) removeNamespace(ctx context.Context, name, uid string) error {
+	const namespaces = "/api/v1/namespaces/"
+	var opts []byte
+	if uid != "" {
+		opts = fmt.Appendf(nil, `{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":%q}}`, uid)
+	}
+	if _, err := w.do(ctx, http.MethodDelete, namespaces+name, "", "", opts, http.StatusNotFound); err != nil {
+		return err
+	}
+	// From here on the server admits no new objects in the namespace.
 	for resource := range writables {
 		api := "/api/v1"
 		switch resource {
@@ -57,11 +68,8 @@ func (w *writer) removeNamespace(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	const namespaces = "/api/v1/namespaces/"
-	for _, path := range []string{namespaces + name + "/serviceaccounts/default", namespaces + name} {
-		if _, err := w.do(ctx, http.MethodDelete, path, "", "", nil, http.StatusNotFound); err != nil {
-			return err
-		}
+	if _, err := w.do(ctx, http.MethodDelete, namespaces+name+"/serviceaccounts/default", "", "", nil, http.StatusNotFound); err != nil {
+		return err
 	}
 	finalized := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q},"spec":{"finalizers":[]}}`, name)
 	_, err := w.do(ctx, http.MethodPut, namespaces+name+"/finalize", "", "", finalized, http.StatusNotFound)

@@ -19,6 +19,9 @@ const (
 // writeLabel is on the namespaces and the objects that replays make.
 const writeLabel = "millrace.io/replay"
 
+// namespacePrefix begins the names of the namespaces that replays make.
+const namespacePrefix = "millrace-replay-"
+
 // object is what a write of the log becomes: an object in a namespace of replay's own.
 type object struct {
 	resource   string // as in "leases.coordination.k8s.io"
@@ -105,7 +108,7 @@ func resourceOf(r *auditlog.Request) string {
 func newObject(r *auditlog.Request) *object {
 	hash := fnv.New32a()
 	_, _ = hash.Write(r.Namespace) // it never fails
-	o := &object{resource: resourceOf(r), namespace: fmt.Sprintf("millrace-replay-%08x", hash.Sum32()), name: string(r.Name), api: "/api/" + string(r.Version)}
+	o := &object{resource: resourceOf(r), namespace: fmt.Sprintf("%s%08x", namespacePrefix, hash.Sum32()), name: string(r.Name), api: "/api/" + string(r.Version)}
 	if len(r.Group) > 0 {
 		o.api = "/apis/" + string(r.Group) + "/" + string(r.Version)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/millrace/millrace/internal/display"
 )
@@ -40,7 +41,7 @@ func (f *writeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.bodies[what] = string(body)
 		fmt.Fprintf(w, `{"metadata":{"resourceVersion":"%d"}}`, 1000+f.version)
 	case strings.HasPrefix(r.URL.RequestURI(), "/api/v1/namespaces?labelSelector="):
-		fmt.Fprintf(w, `{"items":[{"metadata":{"name":"millrace-replay-1","labels":{%q:"true"}}},{"metadata":{"name":"other"}}]}`, writeLabel)
+		fmt.Fprintf(w, `{"items":[{"metadata":{"name":"millrace-replay-1","uid":"u-1","labels":{%[1]q:"true"}}},{"metadata":{"name":"other"}},{"metadata":{"name":"other-labelled","labels":{%[1]q:"true"}}}]}`, writeLabel)
 	case strings.HasPrefix(r.URL.Path, "/api/v1/pods"):
 		fmt.Fprintf(w, `{"items":[%q]}`, strings.Repeat("x", 5000)) // a large pod
 	default:
@@ -128,12 +129,40 @@ func TestRemoveWrites(t *testing.T) {
 	if n != 1 || err != nil {
 		t.Errorf("removed %d, %v", n, err)
 	}
-	for _, want := range []string{"DELETE /api/v1/namespaces/millrace-replay-1/pods?gracePeriodSeconds=0", "DELETE /api/v1/namespaces/millrace-replay-1", "PUT /api/v1/namespaces/millrace-replay-1/finalize"} {
-		if !slices.Contains(f.asked, want) {
-			t.Errorf("%s was not sent", want)
+	const namespace = "/api/v1/namespaces/millrace-replay-1"
+	last := -1
+	for _, want := range []string{"DELETE " + namespace, "DELETE " + namespace + "/pods?gracePeriodSeconds=0", "PUT " + namespace + "/finalize"} {
+		at := slices.Index(f.asked, want)
+		if at <= last {
+			t.Errorf("%s is request %d, want it after %d", want, at, last)
 		}
+		last = at
+	}
+	if body := f.bodies["DELETE "+namespace]; !strings.Contains(body, `"uid":"u-1"`) {
+		t.Errorf("the namespace is deleted with %s", body)
 	}
 	if slices.ContainsFunc(f.asked, func(what string) bool { return strings.Contains(what, "other") }) {
 		t.Errorf("asked %q", f.asked)
+	}
+}
+
+// TestWritesNeedNamedServer checks that the kubeconfig of a user's home gets no writes.
+func TestWritesNeedNamedServer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	home := clientcmd.RecommendedHomeFile
+	clientcmd.RecommendedHomeFile = file
+	t.Cleanup(func() { clientcmd.RecommendedHomeFile = home })
+	t.Setenv("KUBECONFIG", "")
+	t.Chdir(t.TempDir())
+	for _, args := range [][]string{{"--delete"}, {"x.log", "--writes=own-namespaces"}} {
+		cmd := NewCommand("test")
+		cmd.SetArgs(args)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "no kubeconfig of your own") {
+			t.Errorf("%q: got %v", args, err)
+		}
 	}
 }

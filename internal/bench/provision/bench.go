@@ -28,9 +28,7 @@ func (b *bench) run(ctx context.Context) error {
 	for i, path := range slices.Repeat(b.opts.paths(), b.opts.Turns) {
 		b.progress.Phase("measuring %s", path)
 		res := result{Path: path}
-		within, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, fmt.Errorf("not done within --timeout=%s", b.opts.Timeout))
-		err := b.measure(within, &res, fmt.Sprintf("%02d-%s", i+1, path))
-		cancel()
+		err := b.measure(ctx, &res, fmt.Sprintf("%02d-%s", i+1, path))
 		if ctx.Err() != nil {
 			if b.opts.server.Given() {
 				b.progress.Phase("interrupted: --delete removes what this run has made")
@@ -42,15 +40,18 @@ func (b *bench) run(ctx context.Context) error {
 		}
 		if err != nil {
 			b.progress.Phase("failed: %v", err)
-			res.Error = err.Error()
+			res.fail(err)
 		}
 		b.report.Results = append(b.report.Results, res)
 	}
 	return nil
 }
 
-// measure measures one path, with files in a directory of its own.
-func (b *bench) measure(ctx context.Context, res *result, dir string) error {
+// measure measures one path, with files in a directory of its own. A cluster that exists is
+// cleaned when it returns, also after --timeout, but not if whole has ended.
+func (b *bench) measure(whole context.Context, res *result, dir string) (err error) {
+	ctx, cancel := context.WithTimeoutCause(whole, b.opts.Timeout, fmt.Errorf("not done within --timeout=%s", b.opts.Timeout))
+	defer cancel()
 	s, closeSetup, err := b.open(ctx, res.Path, dir)
 	defer closeSetup()
 	if err != nil {
@@ -68,17 +69,31 @@ func (b *bench) measure(ctx context.Context, res *result, dir string) error {
 		if err := w.clean(ctx); err != nil { // an earlier run may have been killed
 			return err
 		}
+		defer func() { err = errors.Join(err, b.cleanAfter(whole, w)) }()
 	}
 	if err := w.prepare(ctx); err != nil {
 		return err
 	}
 	m := &measurement{bench: b, setup: s, workload: w, result: res}
-	err = s.explainExit(ctx, m.run(ctx))
-	if s.front == nil && ctx.Err() == nil {
-		b.progress.Phase("removing what the run has made")
-		err = errors.Join(err, w.clean(ctx))
+	return s.explainExit(ctx, m.run(ctx))
+}
+
+// cleanTimeout bounds the removal of what a run has made, which begins also after --timeout.
+const cleanTimeout = 10 * time.Minute
+
+// cleanAfter removes what a path has made in a cluster that exists. Once ctx has ended it does
+// nothing: run says what to do.
+func (b *bench) cleanAfter(ctx context.Context, w *workload) error {
+	if ctx.Err() != nil {
+		return nil
 	}
-	return err
+	within, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("not done within %s", cleanTimeout))
+	defer cancel()
+	b.progress.Phase("removing what the run has made")
+	if err := w.clean(within); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("remove what the run has made: %w: --delete removes the rest", err)
+	}
+	return nil
 }
 
 // clean removes what a run has left in a cluster.
@@ -194,7 +209,7 @@ func (m *measurement) awaitFirst(ctx context.Context) error {
 // provision makes the pods and waits until all run, and every watcher knows.
 func (m *measurement) provision(ctx context.Context) error {
 	m.progress.Phase("creating %d pods", m.opts.Pods)
-	m.setup.resetPeaks()
+	m.result.PeaksSinceStart = !m.setup.resetPeaks()
 	m.tracker.measuring.Store(true)
 	before, err := m.setup.read(ctx)
 	if err != nil {

@@ -21,12 +21,14 @@ type clock struct {
 	mu struct {
 		sync.Mutex
 		times map[int64]time.Time
+		// lowered are the writes of which an event arrived before.
+		lowered map[int64]bool
 	}
 }
 
 func newClock(followsEtcd bool) *clock {
 	c := &clock{followsEtcd: followsEtcd}
-	c.mu.times = map[int64]time.Time{}
+	c.mu.times, c.mu.lowered = map[int64]time.Time{}, map[int64]bool{}
 	return c
 }
 
@@ -44,13 +46,22 @@ func (c *clock) answered(revision string, at time.Time) {
 }
 
 // delivered notes that an event has arrived. Its write was not later: where processors are
-// busy, etcd's own watch may be.
+// busy, etcd's own watch may be. That shortens the way of such an event, the more so the
+// faster the server is, and so these writes are counted.
 func (c *clock) delivered(revision int64, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.mu.times[revision]; ok && at.Before(known) {
 		c.mu.times[revision] = at
+		c.mu.lowered[revision] = true
 	}
+}
+
+// wasLowered reports whether an event arrived before its write was known.
+func (c *clock) wasLowered(revision int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.lowered[revision]
 }
 
 // at returns the time of a write, if it is known.

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -48,5 +49,15 @@ func TestJudge(t *testing.T) {
 	got := judge(objectives, map[string][]time.Duration{stepRun: {time.Second, 2 * time.Second}})
 	if !got[0].Met || got[0].Millis != 1000 || got[1].Met || got[2].Met {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestFailureMeetsNothing checks that a path that failed half way meets no objective.
+func TestFailureMeetsNothing(t *testing.T) {
+	res := result{Verdicts: []verdict{{objective{stepRun, 50, 2 * time.Second}, 1000, true}}}
+	res.fail(errors.New("not done"))
+	r := report{Results: []result{res}}
+	if res.Verdicts[0].Met || r.failures() != 1 || len(r.missed()) != 1 {
+		t.Errorf("got %+v", res)
 	}
 }

@@ -109,7 +109,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 // podsOfNode is how many pods a hollow node takes.
 const podsOfNode = 110
 
-// maxDeliveries bounds the events of all watchers together, which are kept until the end.
+// maxDeliveries bounds the events of all watchers together, which are kept until the end. A
+// watcher keeps no more than its share.
 const maxDeliveries = 40_000_000
 
 // eventsOfPod is about how many events a pod has until it runs.
@@ -138,8 +139,8 @@ func (o *options) validate() (err error) {
 	switch {
 	case o.PodsOf != podsOfDeployments && o.PodsOf != podsOfPods:
 		return fmt.Errorf("--pods-of=%s: choose %s or %s", o.PodsOf, podsOfDeployments, podsOfPods)
-	case o.Pods > o.Nodes*podsOfNode:
-		return fmt.Errorf("--pods=%d: %d nodes take %d pods each: raise --nodes", o.Pods, o.Nodes, podsOfNode)
+	case o.Pods+1 > o.Nodes*podsOfNode:
+		return fmt.Errorf("--pods=%d: %d nodes take %d pods each, and one more pod is the first: raise --nodes", o.Pods, o.Nodes, podsOfNode)
 	case o.Pods*o.Watchers*eventsOfPod > maxDeliveries:
 		return fmt.Errorf("--watchers=%d with --pods=%d: that is more than %d events, which are kept until the end: lower one of them", o.Watchers, o.Pods, maxDeliveries)
 	case o.Rate < 0 || o.NodeRate <= 0:

@@ -22,7 +22,7 @@ func TestMistakes(t *testing.T) {
 	for _, c := range []struct{ args, message string }{
 		{"--slo=start<1s", "with a step of provision, bind, kubelet, run, watch"},
 		{"--nodes=0", "--nodes=0"},
-		{"--pods=111 --nodes=1", "raise --nodes"},
+		{"--pods=110 --nodes=1", "raise --nodes"},
 		{"--pods=100000 --nodes=1000 --watchers=1000", "lower one of them"},
 		{"--pods-of=jobs", "choose deployments or pods"},
 		{"--paths=etcd", "choose among millrace"},

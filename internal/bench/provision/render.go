@@ -108,6 +108,12 @@ func costRows() []row {
 		{"nodes and watchers: CPU", func(res *result) float64 { return known(res.ClientCPUSeconds) }, seconds},
 		{"other programs: CPU", func(res *result) float64 { return res.ifDone(res.OtherCPUSeconds) }, seconds},
 		{"events at watchers", func(res *result) float64 { return known(float64(res.Deliveries)) }, render.FormatCount},
+		{"writes timed by a delivery", func(res *result) float64 {
+			if res.Writes == 0 {
+				return math.NaN()
+			}
+			return float64(res.WritesLowered)
+		}, render.FormatCount},
 		{"relists of watchers", func(res *result) float64 { return res.ifDone(float64(res.Relists)) }, render.FormatCount},
 		{"errors of nodes and watchers", func(res *result) float64 { return res.ifDone(float64(res.Errors)) }, render.FormatCount},
 	}
@@ -235,6 +241,12 @@ func (r *report) failureNotes() (lines []string) {
 				break
 			}
 			lines = append(lines, fmt.Sprintf("%s: %d × %s", res.title(), kind.Count, display.Clean(kind.What)))
+		}
+		if res.PeaksSinceStart {
+			lines = append(lines, res.title()+": peaks of memory are those since the processes began, because the kernel does not set them back")
+		}
+		if res.DeliveriesLeftOut > 0 {
+			lines = append(lines, fmt.Sprintf("%s: the times of %d events at watchers were not kept, because there were more than %d", res.title(), res.DeliveriesLeftOut, maxDeliveries))
 		}
 		if res.Error != "" {
 			lines = append(lines, fmt.Sprintf("failed: %s: %s", res.title(), res.Error))

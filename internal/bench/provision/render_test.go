@@ -31,12 +31,12 @@ func sampleReport() *report {
 			{
 				Path: testbed.ReadPathMillrace, Server: "v1.37.2", Seconds: 12.5, Steps: steps(1),
 				Costs:            []cost{{partEtcd, 1.5, 90e6, 3e6}, {partServer, 7.25, 400e6, 120e6}, {testbed.Scheduler, 3, 200e6, 9e6}},
-				ClientCPUSeconds: 4, OtherCPUSeconds: 0.5, Requests: 9000, Deliveries: 80000,
+				ClientCPUSeconds: 4, OtherCPUSeconds: 0.5, Requests: 9000, Deliveries: 80000, Writes: 4000, WritesLowered: 40,
 				Verdicts: []verdict{{objectives[0], 1500, true}},
 			},
 			{
 				Path: testbed.ReadPathStock, Server: "v1.37.2", Seconds: 25, Steps: steps(2),
-				Costs: []cost{{partServer, 14.5, 800e6, 240e6}}, Requests: 9000, Relists: 2, Errors: 7,
+				Costs: []cost{{partServer, 14.5, 800e6, 240e6}}, Requests: 9000, Relists: 2, Errors: 7, PeaksSinceStart: true, DeliveriesLeftOut: 5,
 				ErrorKinds: []hollow.ErrorKind{{What: "429 too many", Count: 7}}, Verdicts: []verdict{{objectives[0], 3000, false}},
 			},
 			{Path: pathReplicaAPI, Upstream: testbed.ReadPathStock, Error: "of 1000 pods 10 were created: not done within 1m"},

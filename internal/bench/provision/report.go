@@ -36,19 +36,28 @@ type result struct {
 	// Steps are the times of each step, by its name.
 	Steps map[string]quantiles `json:"steps,omitempty"`
 
-	Costs            []cost  `json:"costs,omitempty"`
+	Costs []cost `json:"costs,omitempty"`
+	// PeaksSinceStart says that the kernel did not let peaks of memory be set back: they are
+	// those since the processes began.
+	PeaksSinceStart  bool    `json:"peaksSinceStart,omitempty"`
 	ClientCPUSeconds float64 `json:"clientCPUSeconds,omitempty"` // hollow nodes and watchers
 	// OtherCPUSeconds is what the machine has worked for programs that are not part of this.
 	OtherCPUSeconds  float64 `json:"otherCPUSeconds,omitempty"`
 	Requests         int     `json:"requests,omitempty"`
 	UpstreamRequests int     `json:"upstreamRequests,omitempty"`
 
-	// Deliveries are events at watchers, Relists those of watchers. Errors are those of nodes
+	// Deliveries are events of the run's pods at watchers, and DeliveriesLeftOut those beyond
+	// the bound on what is kept. Relists are those of watchers. Errors are those of nodes
 	// and watchers together, since the nodes began to start.
-	Deliveries int                `json:"deliveries,omitempty"`
-	Relists    int                `json:"relists,omitempty"`
-	Errors     int64              `json:"errors,omitempty"`
-	ErrorKinds []hollow.ErrorKind `json:"errorKinds,omitempty"`
+	Deliveries        int                `json:"deliveries,omitempty"`
+	DeliveriesLeftOut int                `json:"deliveriesLeftOut,omitempty"`
+	Relists           int                `json:"relists,omitempty"`
+	Errors            int64              `json:"errors,omitempty"`
+	ErrorKinds        []hollow.ErrorKind `json:"errorKinds,omitempty"`
+	// Writes are those whose time is known. WritesLowered of them were delivered before etcd's
+	// watch, or the answer, was read here: they count from their first delivery.
+	Writes        int `json:"writes,omitempty"`
+	WritesLowered int `json:"writesLowered,omitempty"`
 
 	Verdicts []verdict `json:"objectives,omitempty"`
 	Error    string    `json:"error,omitempty"` // not empty: not all of it was measured
@@ -76,7 +85,8 @@ func (res *result) add(t *tracker, nodes *hollow.Report, objectives []objective)
 		res.Steps[step] = quantilesOf(sorted)
 	}
 	res.Verdicts = judge(objectives, samples)
-	res.Deliveries, res.Relists = t.deliveries()
+	res.Deliveries, res.DeliveriesLeftOut, res.Relists = t.deliveries()
+	res.Writes, res.WritesLowered = t.writes()
 	if nodes == nil {
 		return
 	}
@@ -93,6 +103,14 @@ func (res *result) add(t *tracker, nodes *hollow.Report, objectives []objective)
 	slices.SortFunc(res.ErrorKinds, func(a, b hollow.ErrorKind) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What))
 	})
+}
+
+// fail notes that not all was measured. Of what was not measured, nothing is met.
+func (res *result) fail(err error) {
+	res.Error = err.Error()
+	for i := range res.Verdicts {
+		res.Verdicts[i].Met = false
+	}
 }
 
 // cost returns what a part has used, or nil.

@@ -80,14 +80,6 @@ func (s *setup) startServers(ctx context.Context, o *options, path string) (err 
 	if replica {
 		readPath = o.stock()
 	}
-	if readPath == testbed.ReadPathStock {
-		// A kube-apiserver makes no certificates.
-		first, err := s.bed.Start(ctx, testbed.ReadPathKubernetes, "certificates")
-		if err != nil {
-			return err
-		}
-		s.bed.End(ctx, first)
-	}
 	s.add(partEtcd, nil, s.bed.EtcdPID())
 	if s.front, err = s.bed.Start(ctx, readPath, partServer); err != nil {
 		return err
@@ -181,7 +173,7 @@ func (s *setup) awaitRest(ctx context.Context, b *bench) error {
 type cost struct {
 	Part       string  `json:"part"`
 	CPUSeconds float64 `json:"cpuSeconds"`
-	// PeakBytes is the highest resident memory.
+	// PeakBytes is the highest resident memory, but see result.PeaksSinceStart.
 	PeakBytes int64 `json:"peakBytes"`
 	// SentBytes is what the process has handed to the kernel: for servers nearly all of it
 	// went to connections, after TLS.
@@ -234,11 +226,14 @@ func countRequests(ctx context.Context, t *testbed.Target) (n int, err error) {
 	return n, err
 }
 
-// resetPeaks begins the measurement of memory, where the kernel permits it.
-func (s *setup) resetPeaks() {
+// resetPeaks begins the measurement of memory. It reports whether the kernel permits that for
+// all processes.
+func (s *setup) resetPeaks() bool {
+	all := true
 	for _, p := range s.parts {
-		p.meter.ResetPeak()
+		all = p.meter.ResetPeak() && all
 	}
+	return all
 }
 
 // costs is what all processes have used between two readings.

@@ -1,14 +1,17 @@
 package provision
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -20,12 +23,14 @@ import (
 // implements hollow.Observer.
 //
 // Only the first watcher decodes pods: it stands for all programs that wait for a pod. The
-// others note revisions, which are joined with the clock after the run.
+// others note revisions of the run's pods, which are joined with the clock after the run.
 type tracker struct {
 	name     string // the value of hollow.Label on the pods
-	wanted   int    // pods
+	label    encodedLabel
+	wanted   int // pods
 	clock    *clock
 	watchers []watcherLog
+	most     int           // deliveries that are kept of each watcher
 	started  chan struct{} // closed once all nodes have started
 	// firstRuns says that the pod runs of which nothing is measured, and measuring that
 	// events are noted.
@@ -64,6 +69,7 @@ type watcherLog struct {
 	last      atomic.Int64 // revision of the last event
 	synced    atomic.Int64 // lists that were completed: the first one, and relists
 	delivered []delivery
+	leftOut   int // deliveries beyond the tracker's bound
 }
 
 // delivery is one event at one watcher.
@@ -73,7 +79,7 @@ type delivery struct {
 }
 
 func newTracker(name string, pods, watchers int, c *clock) *tracker {
-	t := &tracker{name: name, wanted: pods, clock: c, watchers: make([]watcherLog, watchers), started: make(chan struct{})}
+	t := &tracker{name: name, label: encodeLabel(name), wanted: pods, clock: c, watchers: make([]watcherLog, watchers), most: maxDeliveries / watchers, started: make(chan struct{})}
 	t.mu.pods = map[types.UID]*podLog{}
 	return t
 }
@@ -111,8 +117,12 @@ func (t *tracker) Watched(watcher int, e hollow.PodEvent) {
 	}
 	log := &t.watchers[watcher]
 	// Objects of a list are older than their delivery.
-	if !e.Initial && t.measuring.Load() {
-		log.delivered = append(log.delivered, delivery{revision, e.At})
+	if !e.Initial && t.measuring.Load() && t.label.in(e.Object, e.Form) {
+		if len(log.delivered) < t.most {
+			log.delivered = append(log.delivered, delivery{revision, e.At})
+		} else {
+			log.leftOut++
+		}
 	}
 	if watcher == 0 && e.Kind != wire.Deleted {
 		t.see(&e, revision)
@@ -247,12 +257,54 @@ func (t *tracker) samples() map[string][]time.Duration {
 	return all
 }
 
-// deliveries is how many events all watchers together have received, and relists how often
-// one had to list anew. It must be called after the run.
-func (t *tracker) deliveries() (events, relists int) {
+// deliveries is how many events of the run's pods all watchers together have received, leftOut
+// how many of them were not kept, and relists how often one had to list anew. It must be called
+// after the run.
+func (t *tracker) deliveries() (events, leftOut, relists int) {
 	for i := range t.watchers {
-		events += len(t.watchers[i].delivered)
-		relists += max(0, int(t.watchers[i].synced.Load())-1)
+		log := &t.watchers[i]
+		events += len(log.delivered)
+		leftOut += log.leftOut
+		relists += max(0, int(log.synced.Load())-1)
 	}
-	return events, relists
+	return events + leftOut, leftOut, relists
+}
+
+// writes is how many writes with deliveries have a known time, and how many of these were
+// known first by a delivery. It must be called after samples.
+func (t *tracker) writes() (known, lowered int) {
+	seen := map[int64]bool{}
+	for i := range t.watchers {
+		for _, d := range t.watchers[i].delivered {
+			if _, ok := t.clock.at(d.revision); !ok || seen[d.revision] {
+				continue
+			}
+			seen[d.revision] = true
+			known++
+			if t.clock.wasLowered(d.revision) {
+				lowered++
+			}
+		}
+	}
+	return known, lowered
+}
+
+// encodedLabel is the label of the run's pods as objects have it, in both forms. Watchers look
+// for it without decoding the object: that would take the CPU that is measured.
+type encodedLabel struct{ protobuf, json []byte }
+
+func encodeLabel(name string) encodedLabel {
+	entry := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), hollow.Label)
+	return encodedLabel{
+		protobuf: protowire.AppendString(protowire.AppendTag(entry, 2, protowire.BytesType), name),
+		json:     fmt.Appendf(nil, "%q:%q", hollow.Label, name), // neither needs escapes
+	}
+}
+
+// in reports whether an object has the label.
+func (l *encodedLabel) in(object []byte, form wire.Form) bool {
+	if form == wire.Protobuf {
+		return bytes.Contains(wire.Field(object, 1), l.protobuf)
+	}
+	return bytes.Contains(wire.Member(wire.Member(object, "metadata"), "labels"), l.json)
 }

@@ -96,6 +96,9 @@ func TestTracker(t *testing.T) {
 				t.Errorf("%s: got %v, want %v", step, got, want)
 			}
 		}
+		if known, lowered := tracked.writes(); known != 3 || lowered != 1 {
+			t.Errorf("%d writes, of which %d were delivered before etcd's watch had them", known, lowered)
+		}
 	}
 }
 
@@ -148,7 +151,25 @@ func TestTrackerIgnores(t *testing.T) {
 	if samples := tracked.samples(); len(samples) != 0 || tracked.done() {
 		t.Errorf("got %v", samples)
 	}
-	if events, relists := tracked.deliveries(); events != 0 || relists != 1 {
+	if events, _, relists := tracked.deliveries(); events != 0 || relists != 1 {
 		t.Errorf("%d events, %d relists", events, relists)
+	}
+}
+
+// TestTrackerIsBounded checks that a busy cluster does not fill the memory: pods of others are
+// not noted, and of the run's no more than the bound.
+func TestTrackerIsBounded(t *testing.T) {
+	for _, form := range []wire.Form{wire.Protobuf, wire.JSON} {
+		for name, want := range map[string][2]int{"x": {3, 1}, "other": {}, "": {}} {
+			tracked := newTracker(name, 1, 1, newClock(true))
+			tracked.most = 2
+			tracked.measuring.Store(true)
+			for revision := range 3 {
+				tracked.Watched(0, event(t, "a", 11+revision, "n", false, form))
+			}
+			if events, leftOut, _ := tracked.deliveries(); [2]int{events, leftOut} != want {
+				t.Errorf("%q: %d events, %d left out, want %v", name, events, leftOut, want)
+			}
+		}
 	}
 }

@@ -97,9 +97,32 @@ func createConfigMaps(ctx context.Context, w *testbed.Writer, set string, n int)
 	})
 }
 
-// removeConfigMaps deletes the config maps of all sets.
+// removeConfigMaps deletes the config maps of all sets. It does not rely on the server's
+// selector: in this namespace others have config maps, too.
 func removeConfigMaps(ctx context.Context, w *testbed.Writer) error {
-	return w.Target.Write(ctx, w.Conns[0], testbed.Change{Method: http.MethodDelete, URI: configMapsPath + "?labelSelector=" + watchLabel}, http.StatusOK)
+	var list struct {
+		Items []struct {
+			Metadata struct {
+				Name   string            `json:"name"`
+				UID    string            `json:"uid"`
+				Labels map[string]string `json:"labels"`
+			} `json:"metadata"`
+		} `json:"items"`
+	}
+	if err := w.Target.Get(ctx, configMapsPath+"?labelSelector="+watchLabel, &list); err != nil {
+		return err
+	}
+	return w.Each(ctx, testbed.Turns(len(list.Items)), func(ctx context.Context, c *testbed.Conn, i int) error {
+		m := &list.Items[i].Metadata
+		if m.Labels[watchLabel] == "" {
+			return nil
+		}
+		ch := testbed.Change{
+			Method: http.MethodDelete, URI: configMapsPath + "/" + m.Name, ContentType: testbed.AcceptJSON,
+			Body: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":%q}}`, m.UID),
+		}
+		return w.Target.Write(ctx, c, ch, http.StatusOK, http.StatusNotFound)
+	})
 }
 
 // RemoveConfigMaps removes from a server the config maps that an interrupted run has left.

@@ -1,9 +1,16 @@
 package watch
 
 import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
@@ -38,5 +45,35 @@ func TestContentIsText(t *testing.T) {
 	}
 	if changed == 0 || changed > len(a)/3 {
 		t.Errorf("%d of %d lines changed in a round", changed, len(a))
+	}
+}
+
+// TestRemoveConfigMaps checks that a server that ignores selectors loses no config maps of
+// others.
+func TestRemoveConfigMaps(t *testing.T) {
+	var mu sync.Mutex
+	deleted := map[string]string{}
+	api := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			body, _ := io.ReadAll(r.Body)
+			mu.Lock()
+			defer mu.Unlock()
+			deleted[r.URL.Path] = string(body)
+			return
+		}
+		fmt.Fprintf(w, `{"items":[{"metadata":{"name":"mine","uid":"u-1","labels":{%q:"all"}}},{"metadata":{"name":"other"}}]}`, watchLabel)
+	}))
+	api.EnableHTTP2 = true
+	api.StartTLS()
+	t.Cleanup(api.Close)
+	target, err := testbed.NewTarget(testbed.TargetConfig{REST: &rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveConfigMaps(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	if len(deleted) != 1 || !strings.Contains(deleted[configMapsPath+"/mine"], `"uid":"u-1"`) {
+		t.Errorf("deleted %v", deleted)
 	}
 }
