@@ -20,8 +20,8 @@ func TestServerThatExists(t *testing.T) {
 	if err := benchtest.WriteKubeconfig(kubeconfig, s.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})); err != nil {
 		t.Fatal(err)
 	}
-	for _, paper := range []string{"c", "e"} {
-		out, progress, err := run(t, paper, "--kubeconfig="+kubeconfig, "--scale=0.001", "--duration=20ms", "-o=json")
+	for _, paper := range []string{"b", "c", "e"} {
+		out, progress, err := run(t, paper, "--kubeconfig="+kubeconfig, "--context=x", "--scale=0.001", "--duration=20ms", "-o=json")
 		if err != nil {
 			t.Fatalf("%v\n%s", err, progress)
 		}
@@ -54,6 +54,7 @@ func TestFlagErrors(t *testing.T) {
 		{"e --only=x", "--only=x: choose of servers"},
 		{"e -o=xml", "-o xml"},
 		{"e --delete", "--delete needs --kubeconfig"},
+		{"e --context=x", "--context needs --kubeconfig"},
 		{"e --kubeconfig=/nowhere", "/nowhere: no such file"},
 		{"e --kubeconfig=/nowhere --read-paths=millrace", "excludes --read-paths"},
 		{"e --kube-apiserver=/nowhere", "there is no such program"},
