@@ -154,6 +154,7 @@ func Open(ctx context.Context, program Program, cfg Config) (bed *Testbed, close
 	if !cfg.ExternalEtcd {
 		return b, func() error {
 			defer remove()
+			defer os.Remove(b.clusterKubeconfig()) // only there if a component has used it
 			return b.removeExisting(ctx)
 		}, nil
 	}
