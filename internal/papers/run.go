@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -48,8 +47,7 @@ func (o *options) run(ctx context.Context, version string, progress io.Writer) (
 
 // noteLoad adds the machine's load average over the last minute, if it can be read.
 func (r *Report) noteLoad() {
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		average, _, _ := strings.Cut(string(text), " ")
+	if average := testbed.LoadAverage(); average != "" {
 		r.LoadAverages = append(r.LoadAverages, average)
 	}
 }
