@@ -93,11 +93,16 @@ func agentStart(r *results, d *printout) Section {
 		s.Note += " What is listed has the size of this run, not of the paper's cluster."
 	}
 	for _, rv := range []struct{ suffix, name string }{{unset, "resource version unset"}, {"", "resource version 0"}} {
-		sums := map[string]float64{}
+		// A server where one of the lists failed has no sum.
+		sums := d.values(func(*serverResult) float64 { return 0 })
 		for _, name := range agentLists() {
 			values := d.requests(name+rv.suffix, (*requestResult).cpuMillis)
-			for server, v := range values {
-				sums[server] += v
+			for server := range sums {
+				if v, ok := values[server]; ok {
+					sums[server] += v
+				} else {
+					delete(sums, server)
+				}
 			}
 			s.add(Row{Name: fmt.Sprintf("%s, %s", name, rv.name), Unit: unitMillis, Values: values})
 		}
