@@ -46,6 +46,10 @@ func TestFlagErrors(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"paper":"a"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	failed := filepath.Join(t.TempDir(), "failed.json")
+	if err := os.WriteFile(failed, []byte(`{"paper":"a","steps":[{"name":"lists","error":"no"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ args, message string }{
 		{"e --scale=0", "--scale=0"},
 		{"e --scale=NaN", "--scale=NaN"},
@@ -61,6 +65,7 @@ func TestFlagErrors(t *testing.T) {
 		{"e --report=/nowhere/page.html", "give another file"},
 		{"e --from=/nowhere", "read report"},
 		{"e --from=" + file, "not a report of paper e"},
+		{"a --from=" + failed, "1 step failed, see the report"},
 		{"e x", "unknown command"},
 	} {
 		_, _, err := run(t, strings.Fields(c.args)...)
