@@ -75,6 +75,7 @@ func (s *memoryState) bytes() float64 {
 // requestResult is what one request cost.
 type requestResult struct {
 	Workload      string           `json:"workload"`
+	Requests      int              `json:"requests"`
 	Bytes         int64            `json:"bytes"`
 	ColdMillis    float64          `json:"coldMillis"`
 	Millis        render.Latencies `json:"millis"`
