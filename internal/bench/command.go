@@ -36,10 +36,10 @@ func NewCommand(cfg Config) *cobra.Command {
 	return cmd
 }
 
-// RemoveLeftovers removes from the server of a kubeconfig what interrupted runs have made
-// there, but for the objects of "fill".
-func RemoveLeftovers(ctx context.Context, file string) error {
-	cfg, err := (&kubeconfig.Flags{Kubeconfig: file}).Load("bench")
+// RemoveLeftovers removes from a server what interrupted runs have made there, but for the
+// objects of "fill".
+func RemoveLeftovers(ctx context.Context, server *kubeconfig.Flags) error {
+	cfg, err := server.Load("bench")
 	if err != nil {
 		return err
 	}

@@ -25,3 +25,21 @@ func TestSubcommands(t *testing.T) {
 		t.Errorf("hidden subcommands are %q, want %q", hidden, want)
 	}
 }
+
+// TestAt has --at at the benches that can measure a server that exists, and at no other.
+func TestAt(t *testing.T) {
+	var with []string
+	for _, cmd := range NewCommand(Config{}).Commands() {
+		at, context := cmd.Flags().Lookup("at"), cmd.Flags().Lookup("at-context")
+		if (at == nil) != (context == nil) {
+			t.Errorf("%s has only one of --at and --at-context", cmd.Name())
+		}
+		if at != nil {
+			with = append(with, cmd.Name())
+		}
+	}
+	slices.Sort(with)
+	if want := []string{"crd", "discovery", "list", "servers", "watch"}; !slices.Equal(with, want) {
+		t.Errorf("got %q, want %q", with, want)
+	}
+}

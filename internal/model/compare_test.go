@@ -49,18 +49,20 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// farRows are figures that are known to be further away, and why.
-var farRows = map[[2]string]string{
-	{"2 × kube-apiserver", "LIST of all nodes, CPU"}: "the price of a byte is that of pods, whose texts are shorter than those of nodes; one and three servers are nearer",
+// farRows are figures that are known to be further away, and the deviation that they have at
+// most. The price of a byte is that of pods, whose texts are shorter than those of nodes; one
+// and three servers are nearer. Of 10,000 informers a hundred writes were measured, and one
+// slow write of the disk, or one pause of a collector, makes the p99 of all their events. The
+// simulation knows neither, so its p99 is below the measured one.
+var farRows = map[[2]string]float64{
+	{"2 × kube-apiserver", "LIST of all nodes, CPU"}: 0.3,
+	{"depth 0, 10,000 informers", "event p99"}:       -0.9,
+	{"depth 1, 10,000 informers", "event p99"}:       -0.35,
 }
 
 // TestCompare sets the model against docs/bench/tree.json and servers.json: each figure within
 // a quarter of what was measured, also those from which no constant comes: 10,000 informers,
-// and all LISTs.
-//
-// The p99 is an exception. A hundred writes were measured, and one slow write of the disk, or
-// one pause of a collector, makes the p99 of all their events. The simulation knows neither,
-// so its p99 must only not be above the measured one.
+// and all LISTs. farRows are the exceptions.
 func TestCompare(t *testing.T) {
 	all, err := Compare(reports, defaultConstants(t), 1)
 	if err != nil {
@@ -72,13 +74,8 @@ func TestCompare(t *testing.T) {
 		if c.Check {
 			checks++
 		}
-		if strings.HasSuffix(c.What, "p99") {
-			if c.Deviation() > tolerance {
-				t.Errorf("%s: %s is %g, and %g was measured", c.Row, c.What, c.Model, c.Measured)
-			}
-			continue
-		}
-		if reason := farRows[[2]string{c.Row, c.What}]; !c.Close() && reason == "" {
+		far := farRows[[2]string{c.Row, c.What}]
+		if least, most := min(-tolerance, far), max(tolerance, far); c.Deviation() < least || c.Deviation() > most {
 			t.Errorf("%s: %s is %g, and %g was measured: %+.0f %%", c.Row, c.What, c.Model, c.Measured, 100*c.Deviation())
 		}
 	}

@@ -29,7 +29,11 @@ func (m *calculator) events(c *Cluster, l *load, u *Usage, seed uint64) *Events 
 		tiers = append(tiers, &u.Tiers[i])
 	}
 	for depth, t := range tiers {
-		tier, ok := s.tier(t, depth > 0, depth+1 == len(tiers))
+		children := 0
+		if depth+1 < len(tiers) {
+			children = tiers[depth+1].Processes
+		}
+		tier, ok := s.tier(t, depth > 0, children)
 		if !ok {
 			return nil
 		}
@@ -63,9 +67,10 @@ func (s *latencySimulation) addClasses(l *load) (perSecond float64) {
 	return perSecond
 }
 
-// tier describes a tier. What it does besides the simulated events takes processors from
-// them. It reports false if they cannot do the work.
-func (s *latencySimulation) tier(u *ProcessUsage, follows, last bool) (simulation.Tier, bool) {
+// tier describes a tier that feeds so many processes, none of the last tier. What it does
+// besides the simulated events takes processors from them. It reports false if they cannot do
+// the work.
+func (s *latencySimulation) tier(u *ProcessUsage, follows bool, children int) (simulation.Tier, bool) {
 	c, p, n := s.cluster, u.prices, float64(u.Processes)
 	t := simulation.Tier{Processes: u.Processes, EventSeconds: p.event, FeedSeconds: p.event, ByteSeconds: 1 / c.networkBytes()}
 	if follows {
@@ -76,8 +81,8 @@ func (s *latencySimulation) tier(u *ProcessUsage, follows, last bool) (simulatio
 	}
 	simulated := 0.0
 	for _, class := range s.classes {
-		simulated += class.PerSecond * t.FollowSeconds
-		if last {
+		simulated += class.PerSecond * (t.FollowSeconds + float64(children)/n*t.FeedSeconds)
+		if children == 0 {
 			simulated += class.PerSecond * class.Watchers / n * p.event
 		}
 	}

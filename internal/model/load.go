@@ -231,7 +231,7 @@ func (r *readLoad) cpu(p *prices) float64 {
 		}
 	case readList:
 		perByte := p.listByte[form]
-		if r.gzip {
+		if r.compressed(p) {
 			perByte = p.gzipByte[form]
 		}
 		each = p.request + p.scanned*r.scanned + perByte*r.bytes
@@ -239,8 +239,17 @@ func (r *readLoad) cpu(p *prices) float64 {
 		each = p.open
 	case readInitial:
 		each = p.open + p.initialObject*r.objects + p.initialByte*r.bytes
+		if r.compressed(p) {
+			each += math.Max(0, p.gzipByte[form]-p.listByte[form]) * r.bytes
+		}
 	}
 	return r.count * each
+}
+
+// compressed says whether a process compresses what it sends for a read. kube-apiserver
+// compresses LISTs, and no watches.
+func (r *readLoad) compressed(p *prices) bool {
+	return r.gzip && (r.kind != readInitial || p.name != kubernetes)
 }
 
 // sent is what a process sends for a read.
@@ -248,7 +257,7 @@ func (r *readLoad) sent(p *prices) float64 {
 	switch {
 	case r.kind == readOpen:
 		return 0
-	case r.gzip: // watch-lists are compressed as LISTs are
+	case r.compressed(p):
 		form := r.form
 		if form == agentprofile.FormMetadata {
 			form = agentprofile.FormProtobuf

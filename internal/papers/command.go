@@ -94,7 +94,7 @@ func (o *options) show(to testbed.Streams) error {
 	if r.Paper != o.paper.Name {
 		return fmt.Errorf("--from=%s: this is not a report of paper %s", o.from, o.paper.Name)
 	}
-	return o.write(r, to)
+	return cmp.Or(o.write(r, to), r.failure())
 }
 
 // measure runs the steps and prints the report, also of a run that was interrupted.
@@ -104,13 +104,7 @@ func (o *options) measure(ctx context.Context, version string, to testbed.Stream
 		return err
 	}
 	writeErr := o.write(r, to)
-	if err := cmp.Or(err, writeErr); err != nil {
-		return err
-	}
-	if n := r.failures(); n > 0 {
-		return fmt.Errorf("%s failed, see the report", plural(n, "step"))
-	}
-	return nil
+	return cmp.Or(err, writeErr, r.failure())
 }
 
 // write prints the report, and writes the page.

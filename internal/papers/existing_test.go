@@ -20,8 +20,8 @@ func TestServerThatExists(t *testing.T) {
 	if err := benchtest.WriteKubeconfig(kubeconfig, s.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})); err != nil {
 		t.Fatal(err)
 	}
-	for _, paper := range []string{"c", "e"} {
-		out, progress, err := run(t, paper, "--kubeconfig="+kubeconfig, "--scale=0.001", "--duration=20ms", "-o=json")
+	for _, paper := range []string{"b", "c", "e"} {
+		out, progress, err := run(t, paper, "--kubeconfig="+kubeconfig, "--context=x", "--scale=0.001", "--duration=20ms", "-o=json")
 		if err != nil {
 			t.Fatalf("%v\n%s", err, progress)
 		}
@@ -46,6 +46,10 @@ func TestFlagErrors(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"paper":"a"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	failed := filepath.Join(t.TempDir(), "failed.json")
+	if err := os.WriteFile(failed, []byte(`{"paper":"a","steps":[{"name":"lists","error":"no"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ args, message string }{
 		{"e --scale=0", "--scale=0"},
 		{"e --scale=NaN", "--scale=NaN"},
@@ -54,12 +58,14 @@ func TestFlagErrors(t *testing.T) {
 		{"e --only=x", "--only=x: choose of servers"},
 		{"e -o=xml", "-o xml"},
 		{"e --delete", "--delete needs --kubeconfig"},
+		{"e --context=x", "--context needs --kubeconfig"},
 		{"e --kubeconfig=/nowhere", "/nowhere: no such file"},
 		{"e --kubeconfig=/nowhere --read-paths=millrace", "excludes --read-paths"},
 		{"e --kube-apiserver=/nowhere", "there is no such program"},
 		{"e --report=/nowhere/page.html", "give another file"},
 		{"e --from=/nowhere", "read report"},
 		{"e --from=" + file, "not a report of paper e"},
+		{"a --from=" + failed, "1 step failed, see the report"},
 		{"e x", "unknown command"},
 	} {
 		_, _, err := run(t, strings.Fields(c.args)...)

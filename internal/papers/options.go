@@ -26,7 +26,7 @@ type options struct {
 	size
 	readPaths     []string
 	kubeAPIServer string
-	kubeconfig    string
+	server        kubeconfig.Flags // zero: none, servers are started
 	serverArgs    []string
 	readyTimeout  time.Duration
 	only          []string
@@ -42,7 +42,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.duration, "duration", 0, "how long each load lasts, and each rest before memory is read (default: as the paper's plan says)")
 	f.StringSliceVar(&o.readPaths, "read-paths", nil, "what to run, in this order (default "+testbed.ReadPathMillrace+", "+testbed.ReadPathKubernetes+", and kube-apiserver if given)")
 	f.StringVar(&o.kubeAPIServer, "kube-apiserver", "", "kube-apiserver to run beside them")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "measure the server of this kubeconfig in place of starting any")
+	f.StringVar(&o.server.Kubeconfig, "kubeconfig", "", "measure the server of this kubeconfig in place of starting any")
+	kubeconfig.AddContext(f, &o.server.Context)
 	f.StringArrayVar(&o.serverArgs, "server-arg", nil, "one more argument for every server of this binary; may be repeated")
 	f.DurationVar(&o.readyTimeout, "ready-timeout", 5*time.Minute, "how long a server may take to be ready")
 	f.StringSliceVar(&o.only, "only", nil, "run these steps alone, of "+strings.Join(o.stepNames(), ", "))
@@ -91,12 +92,14 @@ func (o *options) validateServers() error {
 		}
 	}
 	switch {
-	case o.kubeconfig == "" && o.remove:
+	case o.server.Kubeconfig == "" && o.remove:
 		return errors.New("--delete needs --kubeconfig")
-	case o.kubeconfig != "" && (len(o.readPaths) > 0 || o.kubeAPIServer != "" || len(o.serverArgs) > 0):
+	case o.server.Kubeconfig == "" && o.server.Context != "":
+		return errors.New("--context needs --kubeconfig")
+	case o.server.Kubeconfig != "" && (len(o.readPaths) > 0 || o.kubeAPIServer != "" || len(o.serverArgs) > 0):
 		return errors.New("--kubeconfig measures a server that runs: it excludes --read-paths, --kube-apiserver and --server-arg")
-	case o.kubeconfig != "":
-		if _, err := (&kubeconfig.Flags{Kubeconfig: o.kubeconfig}).Load("papers"); err != nil {
+	case o.server.Kubeconfig != "":
+		if _, err := o.server.Load("papers"); err != nil {
 			return err
 		}
 	case len(o.readPaths) == 0:
@@ -111,8 +114,12 @@ func (o *options) validateServers() error {
 // benchArgs are the flags that every step gets.
 func (o *options) benchArgs() []string {
 	args := []string{"--ready-timeout=" + o.readyTimeout.String()}
-	if o.kubeconfig != "" {
-		return append(args, "--at="+o.kubeconfig)
+	if o.server.Kubeconfig != "" {
+		args = append(args, "--at="+o.server.Kubeconfig)
+		if o.server.Context != "" {
+			args = append(args, "--at-context="+o.server.Context)
+		}
+		return args
 	}
 	args = append(args, "--read-paths="+strings.Join(o.readPaths, ","))
 	if o.kubeAPIServer != "" {

@@ -83,14 +83,19 @@ func (s *Section) measured() bool {
 	return slices.ContainsFunc(s.Rows, func(r Row) bool { return len(r.Values) > 0 })
 }
 
-// failures counts the steps that failed, or failed in part.
-func (r *Report) failures() (n int) {
+// failure is the error of a run, or of showing one, some of whose steps failed, or failed in
+// part.
+func (r *Report) failure() error {
+	n := 0
 	for _, s := range r.Steps {
 		if s.Error != "" {
 			n++
 		}
 	}
-	return n
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s failed, see the report", plural(n, "step"))
 }
 
 // Write prints the report in one of the formats of --output.

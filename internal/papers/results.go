@@ -53,14 +53,11 @@ type serverResult struct {
 	Install   *struct {
 		AnsweredSeconds float64 `json:"answeredSeconds"`
 		IdleCPUSeconds  float64 `json:"idleCPUSeconds"`
-		PeakBytes       int64   `json:"peakBytes"`
 	} `json:"install"`
 	OpenAPI *struct {
 		V2 struct {
 			Seconds float64 `json:"seconds"`
-			Bytes   int64   `json:"bytes"`
 		} `json:"v2"`
-		RSSBytes int64 `json:"rssBytes"`
 	} `json:"openAPI"`
 }
 
@@ -77,14 +74,13 @@ func (s *memoryState) bytes() float64 {
 
 // requestResult is what one request cost.
 type requestResult struct {
-	Workload       string           `json:"workload"`
-	Items          int              `json:"items"`
-	Bytes          int64            `json:"bytes"`
-	RequestsPerSec float64          `json:"requestsPerSecond"`
-	ColdMillis     float64          `json:"coldMillis"`
-	Millis         render.Latencies `json:"millis"`
-	BytesPerEvent  float64          `json:"bytesPerEvent"`
-	Server         *struct {
+	Workload      string           `json:"workload"`
+	Requests      int              `json:"requests"`
+	Bytes         int64            `json:"bytes"`
+	ColdMillis    float64          `json:"coldMillis"`
+	Millis        render.Latencies `json:"millis"`
+	BytesPerEvent float64          `json:"bytesPerEvent"`
+	Server        *struct {
 		CPUMillis float64 `json:"cpuMillis"`
 		// EventMicros is for an event, with its share of the write.
 		EventMicros float64 `json:"cpuMicrosPerEvent"`
@@ -104,7 +100,6 @@ func (r *requestResult) cpuMillis() float64 {
 type informerResult struct {
 	Informers  int     `json:"informers"`
 	Lists      bool    `json:"lists"`
-	BodyBytes  int64   `json:"bodyBytes"`
 	IdleBytes  int64   `json:"idleBytes"`
 	PeakBytes  int64   `json:"peakBytes"`
 	CPUSeconds float64 `json:"cpuSeconds"`
@@ -157,16 +152,18 @@ func (d *printout) values(of func(*serverResult) float64) map[string]float64 {
 	return values
 }
 
-// requests has a value of a workload of each server.
+// requests has a value of a workload of each server where it did not fail.
 func (d *printout) requests(workload string, of func(*requestResult) float64) map[string]float64 {
-	return d.values(func(s *serverResult) float64 {
-		for i := range s.Results {
-			if r := &s.Results[i]; r.Workload == workload && r.Error == "" {
-				return of(r)
+	values := map[string]float64{}
+	for i := range d.Servers {
+		s := &d.Servers[i]
+		for j := range s.Results {
+			if r := &s.Results[j]; r.Workload == workload && r.Error == "" {
+				values[s.Name] = of(r)
 			}
 		}
-		return 0
-	})
+	}
+	return values
 }
 
 // versions are those of the servers, in the order of tables.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -14,14 +13,13 @@ import (
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/fill"
-	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // run runs the steps of a paper, and returns the report of those that have printed something.
 // If ctx ends it also returns the cause.
 func (o *options) run(ctx context.Context, version string, progress io.Writer) (*Report, error) {
 	r := &Report{
-		Paper: o.paper.Name, Scale: o.scale, Seed: 1, Millrace: version, Started: time.Now(), Machine: testbed.ThisMachine(), Kubeconfig: o.kubeconfig != "",
+		Paper: o.paper.Name, Scale: o.scale, Seed: 1, Millrace: version, Started: time.Now(), Machine: testbed.ThisMachine(), Kubeconfig: o.server.Kubeconfig != "",
 	}
 	if r.Kubeconfig {
 		r.Seed = testbed.ExistingSeed
@@ -49,8 +47,7 @@ func (o *options) run(ctx context.Context, version string, progress io.Writer) (
 
 // noteLoad adds the machine's load average over the last minute, if it can be read.
 func (r *Report) noteLoad() {
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		average, _, _ := strings.Cut(string(text), " ")
+	if average := testbed.LoadAverage(); average != "" {
 		r.LoadAverages = append(r.LoadAverages, average)
 	}
 }
@@ -78,10 +75,10 @@ func (o *options) runStep(ctx context.Context, s step, progress io.Writer) StepR
 
 // removeData removes from the server of --kubeconfig what a run has left.
 func (o *options) removeData(ctx context.Context, progress io.Writer) error {
-	if err := bench.RemoveLeftovers(ctx, o.kubeconfig); err != nil {
+	if err := bench.RemoveLeftovers(ctx, &o.server); err != nil {
 		return err
 	}
-	filler, err := fill.New(fill.Config{Server: kubeconfig.Flags{Kubeconfig: o.kubeconfig}, Delete: true, Shape: fill.Shape{Seed: testbed.ExistingSeed}, Progress: progress})
+	filler, err := fill.New(fill.Config{Server: o.server, Delete: true, Shape: fill.Shape{Seed: testbed.ExistingSeed}, Progress: progress})
 	if err != nil {
 		return err
 	}

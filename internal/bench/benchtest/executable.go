@@ -113,7 +113,7 @@ func fillCommand() *cobra.Command {
 	var objects int
 	cmd := &cobra.Command{Use: "fill", SilenceUsage: true, RunE: func(*cobra.Command, []string) error {
 		if remove {
-			return os.Remove(filepath.Join(filepath.Dir(kubeconfig), FillMark))
+			return os.RemoveAll(filepath.Join(filepath.Dir(kubeconfig), FillMark))
 		}
 		if objects > 0 {
 			return os.WriteFile(filepath.Join(filepath.Dir(kubeconfig), customMark), nil, 0o600)
@@ -124,7 +124,7 @@ func fillCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&remove, "delete", false, "")
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "")
 	cmd.Flags().StringVar(&etcd, "etcd-servers", "", "")
-	for _, name := range []string{"nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size", "seed", "crds", "groups"} {
+	for _, name := range []string{"nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size", "seed", "crds", "groups", "context"} {
 		cmd.Flags().String(name, "", "")
 	}
 	for _, name := range []string{"workloads", "ownerless"} {

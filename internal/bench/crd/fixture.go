@@ -65,7 +65,7 @@ func (o *Options) EachPath(ctx context.Context, cfg testbed.Program, log *testbe
 		m := measurementOf(f)
 		err = m.Run(ctx)
 		f.stop(ctx)
-		closeBed()
+		err = errors.Join(err, closeBed())
 		if ctx.Err() != nil {
 			m.Done(context.Cause(ctx))
 			return context.Cause(ctx)

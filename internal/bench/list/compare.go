@@ -2,6 +2,7 @@ package list
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -18,12 +19,12 @@ type comparisonRun struct {
 	*testbed.Testbed
 }
 
-func (b *bench) compare(ctx context.Context, cfg testbed.Program) error {
+func (b *bench) compare(ctx context.Context, cfg testbed.Program) (err error) {
 	bed, closeBed, err := testbed.Open(ctx, cfg, testbed.Config{Options: b.opts.Options, Progress: b.log, HTTP1: b.opts.http1})
 	if err != nil {
 		return err
 	}
-	defer closeBed()
+	defer func() { err = errors.Join(err, closeBed()) }()
 	return (&comparisonRun{b, bed}).run(ctx)
 }
 

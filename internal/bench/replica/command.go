@@ -57,7 +57,7 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 	if err != nil {
 		return err
 	}
-	defer closeBed()
+	defer func() { _ = closeBed() }() // its error is of --at, which this command has not
 	b.bed = bed
 	if err := b.run(ctx); err != nil {
 		return err

@@ -51,8 +51,7 @@ func (s setup) String() string {
 	return fmt.Sprintf("%d servers (%s)", s.servers, s.path)
 }
 
-// setups are in the order of the read paths. The first server of this binary makes the
-// certificates that a kube-apiserver is given.
+// setups are in the order of the read paths, or the server of --at alone.
 func (o *options) setups() (all []setup) {
 	if o.At != "" {
 		return []setup{{path: testbed.ReadPathExisting, servers: 1}}

@@ -33,17 +33,18 @@ func (m *measurement) send(ctx context.Context, w workload, of client, until tim
 }
 
 // sendAtRate sends requests at the rate of a workload until a time, one at least. A request
-// that is due while all clients wait for answers is sent later, but counts from when it was
-// due.
+// that is due while all clients wait for answers, or while this process gets no processor, is
+// sent later, but counts from when it was due.
 func (m *measurement) sendAtRate(ctx context.Context, w workload, of client, until time.Time) (answers, error) {
 	n := max(1, int(w.rate*time.Until(until).Seconds()+0.5))
 	due := make(chan time.Time, n)
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var pacing sync.WaitGroup
+	start := time.Now()
 	pacing.Go(func() {
 		defer close(due)
-		if err := testbed.AtRate(ctx, n, w.rate, func(int) error { due <- time.Now(); return nil }); err != nil {
+		if err := testbed.AtRate(ctx, n, w.rate, func(i int) error { due <- start.Add(testbed.DueAfter(i, w.rate)); return nil }); err != nil {
 			fail(err)
 		}
 	})

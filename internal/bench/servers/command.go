@@ -73,6 +73,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.plan.Proxy, "proxy", false, "read through kubectl's proxy, in front of all servers or replicas")
 	f.Float64SliceVar(&o.plan.Rates, "rates", nil, "also list nodes at these rates, in requests a second")
 	o.AddProcessFlags(f, "")
+	o.AddAtFlags(f, "")
 	f.IntSliceVar(&o.servers, "servers", []int{1, 2, 3}, "numbers of servers over one etcd; 0 leaves them out")
 	f.IntSliceVar(&o.replicas, "replicas", []int{1, 2, 4}, "numbers of replicas in front of one server; 0 leaves them out")
 	f.IntVar(&o.fill.Nodes, "nodes", 1000, "nodes to fill in")
@@ -135,7 +136,7 @@ func (o *options) validatePaths() error {
 }
 
 // execute measures and prints the report. It returns an error if any setup failed.
-func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) error {
+func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) (err error) {
 	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), report: &report{
 		Started: time.Now(), Machine: testbed.ThisMachine(), Data: o.fill, Plan: o.plan,
 	}}
@@ -143,7 +144,7 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 	if err != nil {
 		return err
 	}
-	defer closeBed()
+	defer func() { err = errors.Join(err, closeBed()) }()
 	b.bed = bed
 	if err := b.run(ctx); err != nil {
 		return err

@@ -73,6 +73,9 @@ func TestFlagErrors(t *testing.T) {
 		{"--rates=10,0", "--rates: 0 is not"},
 		{"--read-paths=x", "--read-paths"},
 		{"--at=/nowhere", "--at=/nowhere"},
+		{"--at=/nowhere --read-paths=millrace", "it excludes --read-paths"},
+		{"--at=/nowhere --kube-apiserver=/nowhere", "it excludes --kube-apiserver"},
+		{"--at-context=x", "--at-context needs --at"},
 		{"-o=xml", "-o xml"},
 	} {
 		if _, _, err := run(t, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.message) {

@@ -3,9 +3,12 @@ package testbed
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -117,18 +120,25 @@ func (b *Testbed) ComponentKubeconfig(component string, to *Server) (string, err
 }
 
 // ClusterKubeconfig writes the kubeconfig with which components reach a cluster that exists: its
-// current context is the one of the flags.
+// current context is the one of the flags. It may have an administrator's credentials, so it is
+// removed when the Testbed is closed, also from a --work-dir.
 func (b *Testbed) ClusterKubeconfig(cluster *kubeconfig.Flags) (string, error) {
 	config, err := cluster.Select()
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(b.dir, "cluster.kubeconfig")
+	file := b.clusterKubeconfig()
+	// WriteToFile gives a new file the mode 0600, and leaves that of an old one.
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("write kubeconfig of the cluster: %w", err)
+	}
 	if err := clientcmd.WriteToFile(*config, file); err != nil {
 		return "", fmt.Errorf("write kubeconfig of the cluster: %w", err)
 	}
 	return file, nil
 }
+
+func (b *Testbed) clusterKubeconfig() string { return filepath.Join(b.dir, "cluster.kubeconfig") }
 
 // PKI is the path of a key or certificate that "serve" has made.
 func (b *Testbed) PKI(name string) string { return filepath.Join(b.data(), "pki", name) }

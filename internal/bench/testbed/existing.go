@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/millrace/millrace/internal/kubeconfig"
 )
@@ -27,8 +30,21 @@ func (o *Options) Seed() uint64 {
 	return ownSeed
 }
 
+// AddAtFlags adds the flags of a command that can measure a server that exists. It must call
+// Validate.
+func (o *Options) AddAtFlags(f *pflag.FlagSet, when string) {
+	f.StringVar(&o.At, "at", "", when+"kubeconfig of a server to measure in place of starting any: data is filled in through it, and removed again")
+	f.StringVar(&o.atContext, "at-context", "", when+"context of the kubeconfig of --at (default its current one)")
+	o.changed = f.Changed
+}
+
 // useExisting sets what follows from --at.
 func (o *Options) useExisting() error {
+	for _, flag := range []string{"read-paths", "kube-apiserver", "server-arg", "skip-fill"} {
+		if o.changed(flag) {
+			return fmt.Errorf("--at measures a server that runs: it excludes --%s", flag)
+		}
+	}
 	if _, err := o.existingServer().Load("bench"); err != nil {
 		return fmt.Errorf("--at=%s: %w", o.At, err)
 	}
@@ -37,7 +53,18 @@ func (o *Options) useExisting() error {
 }
 
 // existingServer is the server of --at.
-func (o *Options) existingServer() *kubeconfig.Flags { return &kubeconfig.Flags{Kubeconfig: o.At} }
+func (o *Options) existingServer() *kubeconfig.Flags {
+	return &kubeconfig.Flags{Kubeconfig: o.At, Context: o.atContext}
+}
+
+// existingFlags are those of commands for the server of --at.
+func (o *Options) existingFlags() []string {
+	flags := []string{"--kubeconfig=" + o.At}
+	if o.atContext != "" {
+		flags = append(flags, "--context="+o.atContext)
+	}
+	return flags
+}
 
 // existing connects to the server of --at.
 func (b *Testbed) existing(ctx context.Context) (*Server, error) {
@@ -56,33 +83,34 @@ func (b *Testbed) existing(ctx context.Context) (*Server, error) {
 	if err != nil {
 		b.Config.Progress.Phase("the CPU and memory of the server are not known: %v", err)
 	}
-	return &Server{Target: t, Kubeconfig: b.Config.At, remote: meter}, nil
+	return &Server{Target: t, Kubeconfig: b.Config.At, context: b.Config.atContext, remote: meter}, nil
 }
 
 // existingArgs are the flags of "fill" for the server of --at.
 func (b *Testbed) existingArgs() []string {
-	return []string{"fill", "--kubeconfig=" + b.Config.At, "--seed=" + strconv.Itoa(ExistingSeed)}
+	return append([]string{"fill", "--seed=" + strconv.Itoa(ExistingSeed)}, b.Config.existingFlags()...)
 }
 
 // Filled tells the Testbed that its caller has filled in data by itself. If that is in the
 // server of --at, the Testbed removes it in the end.
 func (b *Testbed) Filled() { b.existingData = b.Config.At != "" }
 
-// removeExisting removes what was filled into the server of --at. After an interrupt it says
-// how to do that, because it can take minutes.
-func (b *Testbed) removeExisting(ctx context.Context) {
+// removeExisting removes what was filled into the server of --at. After an interrupt it only
+// says how to do that, because it can take minutes. Any paper's --delete also removes objects
+// that "fill" has not made.
+func (b *Testbed) removeExisting(ctx context.Context) error {
 	if !b.existingData {
-		return
+		return nil
 	}
 	b.existingData = false
-	command := append(b.existingArgs(), "--delete")
+	left := fmt.Sprintf("objects are left in the server, which \"millrace papers a --delete %s\" removes", strings.Join(b.Config.existingFlags(), " "))
 	if ctx.Err() != nil {
-		b.Config.Progress.Phase("objects are left in the server: millrace fill --delete --seed=%d --kubeconfig=%s removes them", ExistingSeed, b.Config.At)
-		return
+		b.Config.Progress.Phase("%s", left)
+		return nil
 	}
 	b.Config.Progress.Phase("removing the objects")
-	err := b.runFill(ctx, command)
-	if err != nil {
-		b.Config.Progress.Phase("objects are left in the server: %v", err)
+	if err := b.runFill(ctx, append(b.existingArgs(), "--delete")); err != nil {
+		return fmt.Errorf("%s: %w", left, err)
 	}
+	return nil
 }

@@ -46,6 +46,16 @@ func cpuModel(cpuinfo string) string {
 	return ""
 }
 
+// LoadAverage is the machine's load over the last minute, and empty where /proc does not tell.
+func LoadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	average, _, _ := strings.Cut(string(text), " ")
+	return average
+}
+
 // BusyCPU is the time that all processors of this machine have worked so far, for any
 // program. It is 0 where /proc does not tell.
 func BusyCPU() time.Duration {

@@ -41,20 +41,11 @@ func (p *remoteProcess) read() (Usage, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), remoteTimeout)
 	defer cancel()
-	c, err := p.target.Dial(0)
+	text, err := p.target.Metrics(ctx)
 	if err != nil {
 		return Usage{}, err
 	}
-	defer c.Close()
-	req, err := p.target.NewRequest(ctx, Request{URI: "/metrics", Accept: "text/plain", Encoding: "identity"})
-	if err != nil {
-		return Usage{}, err
-	}
-	text, err := c.FetchBody(req)
-	if err != nil {
-		return Usage{}, fmt.Errorf("read metrics: %w", err)
-	}
-	return parseProcessMetrics(string(text))
+	return parseProcessMetrics(text)
 }
 
 // parseProcessMetrics finds the CPU and memory of a process in the text of its metrics.

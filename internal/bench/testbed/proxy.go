@@ -28,7 +28,7 @@ const headerTimeout = 30 * time.Second
 // NewProxyCommand returns the hidden command "proxy", which StartProxy runs: kubectl's proxy
 // in front of one server, or of several in turn.
 func NewProxyCommand() *cobra.Command {
-	var servers, kubeconfigs []string
+	var servers, kubeconfigs, contexts []string
 	var dir string
 	cmd := &cobra.Command{
 		Use:          "proxy",
@@ -37,14 +37,14 @@ func NewProxyCommand() *cobra.Command {
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(servers) == 0 || len(servers) != len(kubeconfigs) {
-				return errors.New("give as many of --kubeconfig as of --server")
+			if len(servers) == 0 || len(servers) != len(kubeconfigs) || len(servers) != len(contexts) {
+				return errors.New("give as many of --kubeconfig and of --context as of --server")
 			}
 			ctx, stop := interrupt.Context(cmd.Context())
 			defer stop()
 			b := &balancer{}
 			for i, url := range servers {
-				cfg, err := (&kubeconfig.Flags{Kubeconfig: kubeconfigs[i]}).Load("bench")
+				cfg, err := (&kubeconfig.Flags{Kubeconfig: kubeconfigs[i], Context: contexts[i]}).Load("bench")
 				if err != nil {
 					return err
 				}
@@ -60,6 +60,7 @@ func NewProxyCommand() *cobra.Command {
 	}
 	cmd.Flags().StringArrayVar(&servers, "server", nil, "URL of a server")
 	cmd.Flags().StringArrayVar(&kubeconfigs, "kubeconfig", nil, "credentials for the server at the same place of --server")
+	cmd.Flags().StringArrayVar(&contexts, "context", nil, "context of the kubeconfig at the same place; empty: its current one")
 	cmd.Flags().StringVar(&dir, "dir", "", "directory to write the address to")
 	return cmd
 }
@@ -101,7 +102,7 @@ func (b *Testbed) StartProxy(ctx context.Context, log string, servers ...*Server
 	}
 	args := []string{"bench", "proxy", "--dir=" + dir}
 	for _, s := range servers {
-		args = append(args, "--server="+s.Target.BaseURL, "--kubeconfig="+s.Kubeconfig)
+		args = append(args, "--server="+s.Target.BaseURL, "--kubeconfig="+s.Kubeconfig, "--context="+s.context)
 	}
 	process, err := StartChild(ChildConfig{Path: b.Executable, LogFile: b.Logs(log + ".log"), Args: args})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 func AtRate(ctx context.Context, n int, rate float64, begin func(int) error) error {
 	start := time.Now()
 	for i := range n {
-		if err := Sleep(ctx, time.Until(start.Add(dueAfter(i, rate)))); err != nil {
+		if err := Sleep(ctx, time.Until(start.Add(DueAfter(i, rate)))); err != nil {
 			return err
 		}
 		if err := begin(i); err != nil {
@@ -21,7 +21,7 @@ func AtRate(ctx context.Context, n int, rate float64, begin func(int) error) err
 	return nil
 }
 
-// dueAfter is the time from the start to event i.
-func dueAfter(i int, rate float64) time.Duration {
+// DueAfter is the time from the start to event i.
+func DueAfter(i int, rate float64) time.Duration {
 	return time.Duration(float64(i) / rate * float64(time.Second))
 }

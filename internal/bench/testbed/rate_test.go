@@ -21,12 +21,12 @@ func TestAtRate(t *testing.T) {
 		t.Fatalf("%d events, %v", len(begun), err)
 	}
 	for i, at := range begun {
-		if want := dueAfter(i, 200); at < want {
+		if want := DueAfter(i, 200); at < want {
 			t.Errorf("event %d came after %s, due after %s", i, at, want)
 		}
 	}
-	if dueAfter(0, 20) != 0 || dueAfter(30, 20) != 1500*time.Millisecond {
-		t.Errorf("got %s, %s", dueAfter(0, 20), dueAfter(30, 20))
+	if DueAfter(0, 20) != 0 || DueAfter(30, 20) != 1500*time.Millisecond {
+		t.Errorf("got %s, %s", DueAfter(0, 20), DueAfter(30, 20))
 	}
 }
 

@@ -31,6 +31,7 @@ type Server struct {
 	*Child
 	Target     *Target
 	Kubeconfig string        // of the administrator
+	context    string        // of the kubeconfig, and empty for its current one
 	Startup    time.Duration // from the start of the process to its readiness
 	remote     *Meter        // of a server that no command has started; Child is then nil
 }

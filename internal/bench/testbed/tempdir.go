@@ -1,7 +1,9 @@
 package testbed
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -14,16 +16,37 @@ const (
 	tempLock = "in-use"
 )
 
+// dirAttempts bounds how often another process may take a new directory for an abandoned one.
+const dirAttempts = 10
+
+var errTaken = errors.New("another process has taken it for abandoned")
+
 // TemporaryDir makes a temporary directory, and removes those that processes have left which
 // were killed. The caller must call remove in the end.
 func TemporaryDir() (dir string, remove func(), err error) {
 	removeAbandoned(os.TempDir())
+	for range dirAttempts {
+		if dir, remove, err = lockedDir(); !errors.Is(err, errTaken) {
+			break
+		}
+	}
+	return dir, remove, err
+}
+
+// lockedDir makes a temporary directory. Before it is locked, another process may lock and
+// remove it.
+func lockedDir() (dir string, remove func(), err error) {
 	if dir, err = os.MkdirTemp("", tempPrefix); err != nil {
 		return "", nil, fmt.Errorf("create temporary directory: %w", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, tempLock), os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errTaken
+	}
 	if err == nil {
-		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err = lockFile(dir, lock); err != nil {
+			_ = lock.Close()
+		}
 	}
 	if err != nil {
 		_ = os.RemoveAll(dir)
@@ -33,6 +56,22 @@ func TemporaryDir() (dir string, remove func(), err error) {
 		_ = os.RemoveAll(dir)
 		_ = lock.Close() // last, so that nobody else removes the directory meanwhile
 	}, nil
+}
+
+// lockFile locks the file tempLock of a directory. The error is errTaken if another process
+// has locked it, and also if that one has removed it since.
+func lockFile(dir string, lock *os.File) error {
+	err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return errTaken
+	}
+	if err != nil {
+		return err
+	}
+	if _, err = os.Stat(filepath.Join(dir, tempLock)); errors.Is(err, fs.ErrNotExist) {
+		return errTaken
+	}
+	return err
 }
 
 // removeAbandoned removes temporary directories whose lock nobody holds. One without a lock is

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -37,5 +38,31 @@ func TestAbandonedDirs(t *testing.T) {
 	removeOther()
 	if left, _ := filepath.Glob(filepath.Join(root, "*")); len(left) != 1 {
 		t.Errorf("left %q, want what is to be kept", left)
+	}
+}
+
+// TestDirTaken has another process remove a directory before it is locked.
+func TestDirTaken(t *testing.T) {
+	dir := t.TempDir()
+	lock, err := os.Create(filepath.Join(dir, tempLock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	other, err := os.Open(lock.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lockFile(dir, other); err != nil {
+		t.Fatal(err)
+	}
+	if err := lockFile(dir, lock); !errors.Is(err, errTaken) {
+		t.Errorf("locked by another process: got %v", err)
+	}
+	if err := errors.Join(os.Remove(lock.Name()), other.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := lockFile(dir, lock); !errors.Is(err, errTaken) {
+		t.Errorf("removed by another process: got %v", err)
 	}
 }

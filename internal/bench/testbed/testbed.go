@@ -38,6 +38,9 @@ type Options struct {
 	ExternalEtcd bool
 	// At is the kubeconfig of a server to measure in place of starting any. Empty: none.
 	At string
+	// atContext is the context of At, and empty for its current one.
+	atContext string
+	changed   func(flag string) bool // whether the user has given a flag; set by AddAtFlags
 }
 
 // AddFlags adds all of the flags, which hold with --compare.
@@ -53,6 +56,7 @@ func (o *Options) AddServerFlags(f *pflag.FlagSet, when string) {
 	f.StringVar(&o.Stock, "kube-apiserver", "", when+"kube-apiserver to run as the read path \""+ReadPathStock+"\", which needs --external-etcd")
 	f.BoolVar(&o.ExternalEtcd, "external-etcd", false, when+"run etcd in a process of its own, so that CPU and memory are the API server's alone")
 	o.AddProcessFlags(f, when)
+	o.AddAtFlags(f, when)
 }
 
 // AddProcessFlags adds the flags of a command that chooses itself what it runs.
@@ -61,7 +65,6 @@ func (o *Options) AddProcessFlags(f *pflag.FlagSet, when string) {
 	f.DurationVar(&o.ReadyTimeout, "ready-timeout", 2*time.Minute, when+"how long a server may take to be ready")
 	f.StringVar(&o.workDir, "work-dir", "", when+"directory for data, logs and captures; it stays (default a temporary one)")
 	f.BoolVar(&o.keep, "keep", false, when+"keep the temporary directory")
-	f.StringVar(&o.At, "at", "", when+"kubeconfig of a server to measure in place of starting any: data is filled in through it, and removed again")
 }
 
 // AddServerArg adds an argument for every server of this binary.
@@ -72,13 +75,16 @@ func (o *Options) AddCommonArg(arg string) { o.commonArgs = append(o.commonArgs,
 
 // CompareFlags are the flags of AddFlags, which need --compare.
 func CompareFlags() []string {
-	return []string{"read-paths", "kube-apiserver", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill", "external-etcd", "at"}
+	return []string{"read-paths", "kube-apiserver", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill", "external-etcd", "at", "at-context"}
 }
 
 // Validate checks the flags.
 func (o *Options) Validate() error {
 	if o.At != "" {
 		return o.useExisting()
+	}
+	if o.atContext != "" {
+		return errors.New("--at-context needs --at")
 	}
 	all := []string{ReadPathMillrace, ReadPathEncoded, ReadPathKubernetes}
 	if o.Stock != "" && o.ExternalEtcd {
@@ -128,8 +134,9 @@ type Testbed struct {
 }
 
 // Open makes the directories of a Testbed, and starts etcd if that is to be a process
-// of its own. The caller must call closeBed after all servers have ended.
-func Open(ctx context.Context, program Program, cfg Config) (bed *Testbed, closeBed func(), err error) {
+// of its own. The caller must call closeBed after all servers have ended. Its error says that
+// objects are left in the server of --at.
+func Open(ctx context.Context, program Program, cfg Config) (bed *Testbed, closeBed func() error, err error) {
 	b := &Testbed{Config: cfg, dir: cfg.workDir}
 	if b.Executable, err = program.executable(); err != nil {
 		return nil, nil, err
@@ -145,18 +152,20 @@ func Open(ctx context.Context, program Program, cfg Config) (bed *Testbed, close
 		cfg.Progress.Phase("working in %s", b.dir)
 	}
 	if !cfg.ExternalEtcd {
-		return b, func() {
-			b.removeExisting(ctx)
-			remove()
+		return b, func() error {
+			defer remove()
+			defer os.Remove(b.clusterKubeconfig()) // only there if a component has used it
+			return b.removeExisting(ctx)
 		}, nil
 	}
 	if b.etcd, err = startEtcd(ctx, etcdConfig{executable: b.Executable, dataDir: b.etcdData(), logFile: b.Logs("etcd.log")}); err != nil {
 		remove()
 		return nil, nil, err
 	}
-	return b, func() {
+	return b, func() error {
 		b.etcd.end(ctx)
 		remove()
+		return nil
 	}, nil
 }
 

@@ -30,12 +30,12 @@ func (b *bench) compare(ctx context.Context, cfg testbed.Program) error {
 	return b.onTestbed(ctx, cfg, "secrets", b.compareInformers)
 }
 
-func (b *bench) onTestbed(ctx context.Context, cfg testbed.Program, part string, measure func(context.Context, *testbed.Testbed) error) error {
+func (b *bench) onTestbed(ctx context.Context, cfg testbed.Program, part string, measure func(context.Context, *testbed.Testbed) error) (err error) {
 	bed, closeBed, err := testbed.Open(ctx, cfg, testbed.Config{Options: b.opts.Options, Progress: b.log, Subdirectory: part})
 	if err != nil {
 		return err
 	}
-	defer closeBed()
+	defer func() { err = errors.Join(err, closeBed()) }()
 	return measure(ctx, bed)
 }
 
@@ -92,6 +92,7 @@ func (b *bench) takeTurn(ctx context.Context, bed *testbed.Testbed, dir string, 
 			break
 		}
 		s := &b.report.Servers[i]
+		bed.Filled() // config maps
 		err := b.onServer(ctx, bed, s, "serve-"+s.Name, func(run *testbed.Server) error {
 			return b.events(ctx, run.Target, run.Meter(), s, func(ctx context.Context, r *runner) error {
 				var err error
