@@ -45,8 +45,8 @@ type Config struct {
 	// Checkpoint finds what was kept of the resource. The first load takes it if it can be
 	// used. It returns nil if nothing was kept. Nil means that nothing ever is.
 	Checkpoint func() (store.Checkpoint, error)
-	// Sibling is another replica in front of the same server. The first load takes its objects
-	// if they are of the server's history. Nil means that there is none.
+	// Sibling is another replica in front of the same server. Only the first load takes its
+	// objects, if the server confirms the newest of them. Nil means that there is none.
 	Sibling *Sibling
 	// Version asks the server for its version. Another version may send the same object
 	// otherwise. Nil means that the version never changes.
@@ -66,9 +66,9 @@ type Config struct {
 //	  ▲  │
 //	  └──┘ error, back off
 //
-// A checkpoint or a sibling's objects may take the place of the first load. When a watch has ended before its
-// time, the feed first confirms that the server has the history that the sink has, and
-// ends if it has another one.
+// A checkpoint or a sibling's objects may take the place of the first load. When a watch has
+// ended before its time, the feed first confirms that the server has the history that the sink
+// has, and ends if it has another one.
 type Feed struct {
 	cfg    Config
 	codec  codec
@@ -103,7 +103,7 @@ type Feed struct {
 	listsOnly bool
 	// checkpointTried says that the checkpoint was loaded or cannot be used.
 	checkpointTried bool
-	// siblingTried says the same of the sibling's objects.
+	// siblingTried says that no load asks the sibling from now on.
 	siblingTried bool
 	// witness is the newest object that the sink has, nil if it is not known.
 	witness *mvccpb.KeyValue
@@ -208,14 +208,8 @@ func (f *Feed) follow(ctx context.Context, loaded func()) error {
 			f.cfg.Logger.Warn("Checkpoint is not used, and objects are loaded from the API server", "url", f.cfg.URL, "reason", err)
 		}
 	}
-	if !f.loaded && f.cfg.Sibling != nil && !f.siblingTried {
-		err := f.loadSibling(ctx)
-		if err != nil && !errors.Is(err, store.ErrUnusable) {
-			return err
-		}
-		if f.siblingTried = true; err != nil {
-			f.cfg.Logger.Warn("Objects are loaded from the API server, and not from the replica that --start-from names", "url", f.cfg.URL, "reason", err)
-		}
+	if err := f.trySibling(ctx); err != nil {
+		return err
 	}
 	if !f.loaded && f.listsOnly {
 		if err := f.loadPages(ctx); err != nil {

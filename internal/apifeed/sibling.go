@@ -11,8 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
-
-	"github.com/millrace/millrace/internal/store"
 )
 
 // Sibling is another replica in front of the server that a Feed follows. The fields are those
@@ -29,29 +27,48 @@ const (
 	siblingSilence = 10 * time.Second
 )
 
-// loadSibling hands the sink the objects that a sibling has. They are those of a revision,
+// trySibling loads the objects of the sibling, unless something is loaded already or the sibling
+// was tried before. It fails if the server does not answer: then nothing is read, and all is to
+// be tried again. Whatever else happens, the sibling is not tried again. That it is of the
+// server's cluster and version was checked at the start, and need not hold for a later load.
+func (f *Feed) trySibling(ctx context.Context) error {
+	if f.cfg.Sibling == nil || f.siblingTried {
+		return nil
+	}
+	if f.loaded {
+		f.siblingTried = true
+		return nil
+	}
+	// Every server that answers has reached revision 0.
+	if err := f.confirmHistory(ctx, 0, nil); err != nil {
+		return err
+	}
+	err := f.loadSibling(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if f.siblingTried = true; err != nil {
+		f.witness = nil
+		f.cfg.Logger.Warn("Objects are loaded from the API server, and not from the replica that --start-from names", "url", f.cfg.URL, "reason", err)
+	}
+	return nil
+}
+
+// loadSibling hands the sink the objects that the sibling has. They are those of a revision,
 // which need not be the newest: the watch of the server begins behind it. The server is asked
-// for the newest of the objects only. The error wraps store.ErrUnusable if the objects cannot
-// be used; after others the load may be tried again.
+// for the newest of the objects and for their number only. If it fails, the sink has ended no load.
 func (f *Feed) loadSibling(ctx context.Context) error {
 	began := time.Now()
 	initial := &initialEvents{loader: f.cfg.Sink.BeginLoad()}
 	f.witness = nil
 	revision, err := f.readSibling(ctx, initial)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		f.witness = nil
-		return fmt.Errorf("%w: %w", store.ErrUnusable, err)
-	case f.witness == nil:
-		return nil // without objects a load from the server costs as little
-	case revision < f.applied.Load():
-		f.witness = nil
-		return fmt.Errorf("%w: %s is at revision %d, and this replica has been at %d", store.ErrUnusable, f.cfg.Sibling.URL, revision, f.applied.Load())
+	if err != nil || f.witness == nil {
+		return err // without objects a load from the server costs as little
 	}
-	if err := f.confirmKept(ctx, revision, f.witness); err != nil {
-		f.witness = nil
+	if err := f.confirmHistory(ctx, revision, f.witness); err != nil {
+		return err
+	}
+	if err := f.confirmCount(ctx, revision, initial.objects); err != nil {
 		return err
 	}
 	initial.loader.Add(ctx, initial.batch)
@@ -61,6 +78,19 @@ func (f *Feed) loadSibling(ctx context.Context) error {
 	f.cfg.Logger.Info("Feed has loaded the objects of another replica and follows the API server from there on",
 		"url", f.cfg.URL, "replica", f.cfg.Sibling.URL, "revision", revision, "objects", initial.objects, "took", time.Since(began).Round(time.Millisecond))
 	return nil
+}
+
+// confirmCount checks that the server had so many objects at a revision. The witness does not tell
+// of histories that part behind it: with other creations and deletions since, their numbers differ
+// unless there are as many of both.
+func (f *Feed) confirmCount(ctx context.Context, revision int64, objects int) error {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	count, err := f.countAt(ctx, revision)
+	if err == nil && count != int64(objects) {
+		err = fmt.Errorf("%s has %d objects at revision %d, where %s had %d", f.cfg.Sibling.URL, objects, revision, f.cfg.URL, count)
+	}
+	return err
 }
 
 // readSibling reads all objects of a sibling, and returns their revision. At resource version

@@ -71,8 +71,6 @@ type apiSource struct {
 	version func(context.Context) (string, error)
 	// checkpoints is nil if nothing is kept on disk.
 	checkpoints *checkpoints
-	// sibling is nil if objects are loaded from the API server alone.
-	sibling *sibling
 	// fail is called with an error that leaves the caches without a meaning.
 	fail func(error)
 
@@ -84,6 +82,9 @@ type apiSource struct {
 		stops map[feedKey]context.CancelFunc
 		// running is the context of feeds; nil before run.
 		running context.Context
+		// sibling is where feeds that are made load their objects; nil if that is the API
+		// server alone.
+		sibling *sibling
 	}
 }
 
@@ -189,7 +190,7 @@ func (s *apiSource) follow(stored schema.GroupResource, served followedVersion) 
 	made := apifeed.New(apifeed.Config{
 		Client: s.client, URL: s.host + path, Protobuf: served.protobuf, Prefix: resources[0].Prefix(),
 		Verbatim: served.verbatim, Namespaced: served.namespaced,
-		Sink: opened.Cache, Checkpoint: checkpoint, Sibling: s.sibling.at(path), Version: s.version, Logger: s.logger,
+		Sink: opened.Cache, Checkpoint: checkpoint, Sibling: s.mu.sibling.at(path), Version: s.version, Logger: s.logger,
 	})
 	if opened.kept = kept; served.optional {
 		opened.tried = made.Tried()

@@ -149,7 +149,8 @@ func (r *Replica) newAPISource(ctx context.Context, config *rest.Config, b *back
 	}
 	client.Timeout = 0 // watches
 	made := newAPISource(client, config.Host, r.upstream.ReadVersion, b)
-	made.sibling, err = r.openSibling(ctx)
+	from, err := r.openSibling(ctx)
+	made.setSibling(from)
 	return made, err
 }
 

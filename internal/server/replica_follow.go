@@ -40,7 +40,9 @@ func (r *Replica) followFromStart() error {
 }
 
 // followCustom follows the custom resources that --follow names, or that an earlier run has
-// followed. Their definitions are known once the replica is ready.
+// followed. Their definitions are known once the replica is ready. What is followed later is
+// loaded from the upstream: the sibling was checked at the start alone, and definitions may have
+// changed since.
 func (r *Replica) followCustom() {
 	if r.api == nil {
 		return
@@ -57,6 +59,7 @@ func (r *Replica) followCustom() {
 			}
 		}
 	}
+	r.api.setSibling(nil)
 }
 
 // follow is a replica.Config.Follow.

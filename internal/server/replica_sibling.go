@@ -55,3 +55,11 @@ func (s *sibling) at(path string) *apifeed.Sibling {
 	}
 	return &apifeed.Sibling{Client: s.client, URL: s.host + path}
 }
+
+// setSibling has the feeds that are made from now on load the sibling's objects first. With nil
+// they load from the API server alone.
+func (s *apiSource) setSibling(from *sibling) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.sibling = from
+}

@@ -12,12 +12,13 @@ import (
 )
 
 // TestStartsFromAnotherReplica starts replicas that load the objects of another one: the
-// upstream is asked for one watch and for no list, and watches go on from there.
+// upstream is asked for one watch and for no list of all, and watches go on from there. What they
+// follow later is loaded from the upstream.
 func TestStartsFromAnotherReplica(t *testing.T) {
 	t.Parallel()
 	upstream, log := startAudited(t)
 	admin := clientset(t, upstream.Config())
-	first := harness.StartReplica(t, upstream, "--follow=configmaps")
+	first := harness.StartReplica(t, upstream, "--follow=configmaps,services")
 	last := createMaps(t, admin, "before", 5)
 	awaitReached(t, first, last)
 	position := log.position(t)
@@ -35,6 +36,19 @@ func TestStartsFromAnotherReplica(t *testing.T) {
 		if list := must(client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}))(t); len(list.Items) != 6+i {
 			t.Errorf("replica %d has %d objects", i, len(list.Items))
 		}
+		eventually(t, "the start is over", func() error {
+			if !strings.Contains(second.Output(), "millrace is ready") {
+				return notYet("the replica has said %s", second.Output())
+			}
+			return nil
+		})
+		_ = must(client.CoreV1().Services("default").List(t.Context(), metav1.ListOptions{}))(t)
+		eventually(t, "the upstream is asked for services", func() error {
+			if made := log.feeds(t, "services", position); len(made.loads) != i+1 {
+				return notYet("after replica %d for %+v", i, made)
+			}
+			return nil
+		})
 	}
 	if made := log.feeds(t, "configmaps", position); len(made.loads) > 0 || len(made.resumed) != count {
 		t.Errorf("the upstream was asked for %+v", made)
