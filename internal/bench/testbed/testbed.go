@@ -135,7 +135,7 @@ type Testbed struct {
 
 // Open makes the directories of a Testbed, and starts etcd if that is to be a process
 // of its own. The caller must call closeBed after all servers have ended. Its error says that
-// objects are left in the server of --at.
+// objects may be left in the server of --at.
 func Open(ctx context.Context, program Program, cfg Config) (bed *Testbed, closeBed func() error, err error) {
 	b := &Testbed{Config: cfg, dir: cfg.workDir}
 	if b.Executable, err = program.executable(); err != nil {
