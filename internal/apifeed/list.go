@@ -145,17 +145,51 @@ func (f *Feed) Revision(ctx context.Context) (int64, error) {
 
 // newest reads the newest revision.
 func (f *Feed) newest(ctx context.Context) (int64, error) {
-	body, err := f.get(ctx, f.cfg.URL, url.Values{"limit": {"1"}}, revisionAccept)
+	page, err := f.firstObject(ctx, 0)
 	if err != nil {
 		return 0, fmt.Errorf("read the revision of %s: %w", f.cfg.URL, err)
 	}
-	var answer struct {
-		Metadata metav1.ListMeta `json:"metadata"`
+	return parseRevision(page.Metadata.ResourceVersion)
+}
+
+// countAt reads how many objects there were at a revision.
+func (f *Feed) countAt(ctx context.Context, revision int64) (int64, error) {
+	page, err := f.firstObject(ctx, revision)
+	if err != nil {
+		return 0, fmt.Errorf("count the objects of %s at revision %d: %w", f.cfg.URL, revision, err)
 	}
-	if err := json.Unmarshal(body, &answer); err != nil {
-		return 0, fmt.Errorf("read the revision of %s: %w", f.cfg.URL, err)
+	count := int64(len(page.Items))
+	if rest := page.Metadata.RemainingItemCount; rest != nil {
+		count += *rest
+	} else if page.Metadata.Continue != "" {
+		return 0, fmt.Errorf("count the objects of %s at revision %d: the server does not say how many remain", f.cfg.URL, revision)
 	}
-	return parseRevision(answer.Metadata.ResourceVersion)
+	return count, nil
+}
+
+// firstPage is what is read of a page of at most one object.
+type firstPage struct {
+	Metadata metav1.ListMeta   `json:"metadata"`
+	Items    []json.RawMessage `json:"items"`
+}
+
+// firstObject lists one object of the resource at a revision, or at the newest one if that is 0.
+func (f *Feed) firstObject(ctx context.Context, revision int64) (page firstPage, err error) {
+	parameters := url.Values{"limit": {"1"}}
+	if revision > 0 {
+		setExact(parameters, revision)
+	}
+	body, err := f.get(ctx, f.cfg.URL, parameters, revisionAccept)
+	if err == nil {
+		err = json.Unmarshal(body, &page)
+	}
+	return page, err
+}
+
+// setExact asks for the state of a revision.
+func setExact(parameters url.Values, revision int64) {
+	parameters.Set("resourceVersion", strconv.FormatInt(revision, 10))
+	parameters.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
 }
 
 func parseRevision(text string) (int64, error) {

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/millrace/millrace/internal/store"
 )
@@ -77,8 +75,7 @@ func (f *Feed) readWitness(ctx context.Context, witness *mvccpb.KeyValue, revisi
 	collection, name := f.collectionOf(witness.Key)
 	parameters := url.Values{"fieldSelector": {"metadata.name=" + name}}
 	if revision > 0 {
-		parameters.Set("resourceVersion", strconv.FormatInt(revision, 10))
-		parameters.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
+		setExact(parameters, revision)
 	}
 	body, err := f.get(ctx, collection, parameters, f.codec.mediaType())
 	var found list

@@ -56,7 +56,7 @@ func (f *Feed) trySibling(ctx context.Context) error {
 
 // loadSibling hands the sink the objects that the sibling has. They are those of a revision,
 // which need not be the newest: the watch of the server begins behind it. The server is asked
-// for the newest of the objects only. If it fails, the sink has ended no load.
+// for the newest of the objects and for their number only. If it fails, the sink has ended no load.
 func (f *Feed) loadSibling(ctx context.Context) error {
 	began := time.Now()
 	initial := &initialEvents{loader: f.cfg.Sink.BeginLoad()}
@@ -68,6 +68,9 @@ func (f *Feed) loadSibling(ctx context.Context) error {
 	if err := f.confirmHistory(ctx, revision, f.witness); err != nil {
 		return err
 	}
+	if err := f.confirmCount(ctx, revision, initial.objects); err != nil {
+		return err
+	}
 	initial.loader.Add(ctx, initial.batch)
 	initial.loader.End(ctx, revision)
 	f.applied.Store(revision)
@@ -75,6 +78,19 @@ func (f *Feed) loadSibling(ctx context.Context) error {
 	f.cfg.Logger.Info("Feed has loaded the objects of another replica and follows the API server from there on",
 		"url", f.cfg.URL, "replica", f.cfg.Sibling.URL, "revision", revision, "objects", initial.objects, "took", time.Since(began).Round(time.Millisecond))
 	return nil
+}
+
+// confirmCount checks that the server had so many objects at a revision. The witness does not tell
+// of histories that part behind it: with other creations and deletions since, their numbers differ
+// unless there are as many of both.
+func (f *Feed) confirmCount(ctx context.Context, revision int64, objects int) error {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	count, err := f.countAt(ctx, revision)
+	if err == nil && count != int64(objects) {
+		err = fmt.Errorf("%s has %d objects at revision %d, where %s had %d", f.cfg.Sibling.URL, objects, revision, f.cfg.URL, count)
+	}
+	return err
 }
 
 // readSibling reads all objects of a sibling, and returns their revision. At resource version

@@ -17,6 +17,14 @@ func TestSibling(t *testing.T) {
 	away := step{status: http.StatusServiceUnavailable}
 	there := step{query: []string{"limit=1"}, body: listed(7)}
 	witness := step{path: "/apis/x/v1/namespaces/ns/widgets", query: []string{"resourceVersion=7", "resourceVersionMatch=Exact"}, body: listed(7, widget("a", 5))}
+	// counted is the page of one object behind which there are rest others, "null" for no word.
+	counted := func(next, rest string) step {
+		return step{
+			path: "/apis/x/v1/widgets", query: []string{"limit=1", "resourceVersion=7", "resourceVersionMatch=Exact"},
+			body: `{"metadata":{"resourceVersion":"7","continue":"` + next + `","remainingItemCount":` + rest + `},"items":[{}]}`,
+		}
+	}
+	one := counted("", "null")
 	watch := step{query: []string{"watch=true", "resourceVersion=7"}, body: event("MODIFIED", widget("a", 9)), hold: true}
 	load := step{query: []string{"sendInitialEvents=true"}, body: event("ADDED", widget("a", 5)) + bookmark(8, true), hold: true}
 	now := step{query: []string{"fieldSelector="}, body: listed(6, widget("a", 5))}
@@ -26,11 +34,15 @@ func TestSibling(t *testing.T) {
 		replica, server []step
 		want            []string
 	}{
-		"sound":         {[]step{sent}, []step{there, witness, watch}, taken},
-		"server away":   {[]step{sent}, []step{away, away, there, witness, watch}, taken},
+		"sound":         {[]step{sent}, []step{there, witness, one, watch}, taken},
+		"server away":   {[]step{sent}, []step{away, away, there, witness, one, watch}, taken},
 		"goes away":     {[]step{sent, sent}, []step{there, away, away, away, load}, loaded},
 		"no old reads":  {[]step{sent, sent}, []step{there, {status: http.StatusForbidden}, {status: http.StatusForbidden}, load}, loaded},
 		"other history": {[]step{sent}, []step{there, {body: listed(7, widget("a", 4))}, load}, loaded},
+		"more there":    {[]step{sent}, []step{there, witness, counted("token", "1"), load}, loaded},
+		"none there":    {[]step{sent}, []step{there, witness, {body: listed(7)}, load}, loaded},
+		"no count":      {[]step{sent}, []step{there, witness, counted("token", "null"), load}, loaded},
+		"compacted":     {[]step{sent}, []step{there, witness, {status: http.StatusGone}, load}, loaded},
 		"ahead":         {[]step{sent}, []step{there, {status: http.StatusGatewayTimeout}, now, load}, loaded},
 		"refused":       {[]step{{status: http.StatusForbidden}}, []step{there, load}, loaded},
 		"ends early":    {[]step{{body: event("ADDED", widget("a", 5))}}, []step{there, load}, loaded},
@@ -60,6 +72,7 @@ func TestSiblingBehindCheckpoint(t *testing.T) {
 	t.Parallel()
 	sent := step{body: event("ADDED", widget("a", 5)) + bookmark(7, true), hold: true}
 	witness := step{query: []string{"resourceVersion=7"}, body: listed(7, widget("a", 5))}
+	one := step{query: []string{"limit=1", "resourceVersion=7"}, body: listed(7, widget("a", 5))}
 	gone := step{query: []string{"watch=true", "resourceVersion=7"}, status: http.StatusGone}
 	load := step{query: []string{"sendInitialEvents=true"}, body: event("ADDED", widget("a", 8)) + bookmark(9, true), hold: true}
 	for name, test := range map[string]struct {
@@ -67,7 +80,7 @@ func TestSiblingBehindCheckpoint(t *testing.T) {
 		replica, server []step
 	}{
 		"checkpoint": {new(keptWidget).fill(), []step{sent}, []step{witness, gone, load}},
-		"sibling":    {nil, []step{sent, sent}, []step{{query: []string{"limit=1"}, body: listed(7)}, witness, gone, load}},
+		"sibling":    {nil, []step{sent, sent}, []step{{query: []string{"limit=1"}, body: listed(7)}, witness, one, gone, load}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
