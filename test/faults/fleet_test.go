@@ -144,7 +144,7 @@ func (f *fleet) await(revisions []int64) error {
 	})
 }
 
-// close ends all watches. What informers have got may be read then.
+// close ends all watches, and has none begin. What informers have got may be read then.
 func (f *fleet) close() {
 	f.over.Store(true)
 	var closing sync.WaitGroup
@@ -160,10 +160,14 @@ func (f *fleet) close() {
 	closing.Wait()
 }
 
-// client returns the client with which the program reads, and the number of its server.
+// client returns the client with which the program reads, and the number of its server. It is
+// nil once the fleet has ended: close may have closed all clients already.
 func (p *program) client() (*wire.Client, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.over.Load() {
+		return nil, p.mu.at
+	}
 	if p.mu.clients[p.mu.at] == nil {
 		p.mu.clients[p.mu.at] = p.servers[p.mu.at].NewClient(p.ctx, func(int) {})
 	}
@@ -228,7 +232,8 @@ func (e seenEvent) String() string { return fmt.Sprint(eventTypes[e&3], " ", e.r
 
 // begin opens the next watch, unless the fleet has ended.
 func (n *informer) begin() {
-	if n.over.Load() {
+	client, server := n.client()
+	if client == nil {
 		return
 	}
 	n.mu.Lock()
@@ -241,9 +246,7 @@ func (n *informer) begin() {
 	} else {
 		query.Set("resourceVersion", strconv.FormatInt(now.last, 10))
 	}
-	n.mu.status, n.mu.failed, n.mu.expired = 0, false, false
-	client, server := n.client()
-	n.mu.server = server
+	n.mu.status, n.mu.failed, n.mu.expired, n.mu.server = 0, false, false, server
 	n.mu.Unlock()
 	client.Start(&wire.Request{
 		Method: http.MethodGet, URI: n.resources[n.resource].collection() + "?" + query.Encode(), Accept: n.accept, Identity: &n.identity,

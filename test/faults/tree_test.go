@@ -228,7 +228,7 @@ func (r *treeRun) kill(n *node) error {
 	isRoot := slices.Contains(r.servers, n)
 	n.kill()
 	if isRoot {
-		<-time.After(absent)
+		<-time.After(absent) // this is the fault itself, and not a wait for something
 	} else if err := r.goOn(&row); err != nil {
 		return err
 	}
