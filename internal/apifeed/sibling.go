@@ -22,8 +22,8 @@ type Sibling struct {
 
 const (
 	// siblingTimeout bounds the load from a sibling, and siblingSilence the time in which it
-	// sends nothing.
-	siblingTimeout = 10 * time.Minute
+	// sends nothing. A replica is not ready meanwhile, and could load from the server.
+	siblingTimeout = 2 * time.Minute
 	siblingSilence = 10 * time.Second
 )
 

@@ -161,7 +161,7 @@ func TestWritesNeedNamedServer(t *testing.T) {
 		cmd := NewCommand("test")
 		cmd.SetArgs(args)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
-		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "no kubeconfig of your own") {
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "only if it is named") {
 			t.Errorf("%q: got %v", args, err)
 		}
 	}

@@ -88,10 +88,11 @@ type apiSource struct {
 	}
 }
 
-// newAPISource makes a source without resources. version is an apifeed.Config.Version.
+// newAPISource makes a source without resources. host is apiSource.host, and version is an
+// apifeed.Config.Version.
 func newAPISource(client *http.Client, host string, version func(context.Context) (string, error), b *backends) *apiSource {
 	s := &apiSource{
-		client: client, host: strings.TrimSuffix(host, "/"), version: version, cache: b.cache, logger: b.logger,
+		client: client, host: host, version: version, cache: b.cache, logger: b.logger,
 		maxStaleness: b.maxStaleness, checkpoints: b.checkpoints, fail: b.fail,
 	}
 	s.mu.byResource, s.mu.stops = map[feedKey]*backend{}, map[feedKey]context.CancelFunc{}

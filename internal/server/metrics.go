@@ -37,7 +37,7 @@ var (
 	revisionDesc    = describe("feed_revision", "Revision up to which the cache holds everything, by etcd cluster.", "etcd")
 	healthyDesc     = describe("feed_healthy", "1 while the feed from an etcd cluster is open.", "etcd")
 	heardDesc       = describe("feed_heard_seconds", "Time since the watch of a resource of an API server has last told something: an event or a bookmark.", "etcd")
-	depthDesc       = describe("replica_depth", "How many replicas events come through, this one included. No server has it.")
+	depthDesc       = describe("replica_depth", "How many replicas events come through, this one included, as the last watches began: after restarts of others it may be too low until the next ones. No server has it.")
 	checkpointDesc  = describe("checkpoint_revision", "Revision of the last checkpoint of a replica that was written, by etcd cluster or resource.", "etcd")
 	objectsDesc     = describe("cache_objects", "Stored objects in the cache, by resource.", "group", "resource")
 	storedDesc      = describe("cache_stored_bytes", "Bytes of these objects as etcd stores them.", "group", "resource")

@@ -148,7 +148,11 @@ func (r *Replica) newAPISource(ctx context.Context, config *rest.Config, b *back
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
 	}
 	client.Timeout = 0 // watches
-	made := newAPISource(client, config.Host, r.upstream.ReadVersion, b)
+	address, err := baseURL(config)
+	if err != nil {
+		return nil, err
+	}
+	made := newAPISource(client, address, r.upstream.ReadVersion, b)
 	from, err := r.openSibling(ctx)
 	made.setSibling(from)
 	return made, err

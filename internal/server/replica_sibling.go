@@ -45,7 +45,21 @@ func (r *Replica) openSibling(ctx context.Context) (*sibling, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read --start-from: %w", err)
 	}
-	return &sibling{client: client, host: strings.TrimSuffix(config.Host, "/")}, nil
+	address, err := baseURL(config)
+	if err != nil {
+		return nil, fmt.Errorf("read --start-from: %w", err)
+	}
+	return &sibling{client: client, host: address}, nil
+}
+
+// baseURL is the URL of a server, without a slash at its end. The address in a kubeconfig may
+// have no scheme.
+func baseURL(config *rest.Config) (string, error) {
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return "", fmt.Errorf("read the server's address %q: %w", config.Host, err)
+	}
+	return strings.TrimSuffix(base.String(), "/"), nil
 }
 
 // at returns the collection at a path, as an apifeed.Config.Sibling.

@@ -2,11 +2,18 @@ package replica
 
 import (
 	"fmt"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/millrace/millrace/test/harness"
 )
@@ -24,8 +31,12 @@ func TestStartsFromAnotherReplica(t *testing.T) {
 	position := log.position(t)
 
 	const count = 2
+	args := []string{"--follow=configmaps", "--start-from=" + first.Kubeconfig()}
 	for i := range count {
-		second := harness.StartReplica(t, upstream, "--follow=configmaps", "--start-from="+first.Kubeconfig())
+		if i > 0 {
+			args = []string{"--follow=configmaps", "--start-from=" + withoutScheme(t, first), "--kubeconfig=" + withoutScheme(t, upstream)}
+		}
+		second := harness.StartReplica(t, upstream, args...)
 		client := clientset(t, second.Config())
 		watching := must(client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: last}))(t)
 		defer watching.Stop()
@@ -53,6 +64,26 @@ func TestStartsFromAnotherReplica(t *testing.T) {
 	if made := log.feeds(t, "configmaps", position); len(made.loads) > 0 || len(made.resumed) != count {
 		t.Errorf("the upstream was asked for %+v", made)
 	}
+}
+
+// withoutScheme returns a kubeconfig with an address without a scheme, which means http, as it leads
+// to a `kubectl proxy`. One with the administrator's credentials stands in front of the server.
+func withoutScheme(t *testing.T, s *harness.Server) string {
+	t.Helper()
+	server := must(url.Parse(s.URL))(t)
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) }, Transport: must(rest.TransportFor(s.Config()))(t), FlushInterval: -1,
+	})
+	t.Cleanup(proxy.Close)
+	config := must(clientcmd.LoadFromFile(s.Kubeconfig()))(t)
+	for name := range config.Clusters {
+		config.Clusters[name] = &clientcmdapi.Cluster{Server: strings.TrimPrefix(proxy.URL, "http://")}
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // TestStartsWithoutAnotherReplica starts replicas that are to load the objects of a server
