@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -77,19 +79,24 @@ func (f *Watches) serve(w http.ResponseWriter, r *http.Request, secrets int) boo
 		body, _ := io.ReadAll(r.Body)
 		f.set(name, string(body))
 		f.send("metadata.name="+name, name, body)
+	case named && r.Method == http.MethodDelete:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.mu.objects, name)
 	case named:
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		io.WriteString(w, f.mu.objects[name])
 	case r.URL.Path == configMapURI && r.Method == http.MethodPost:
 		w.WriteHeader(http.StatusCreated)
-	case r.URL.Path == configMapURI && r.Method == http.MethodDelete:
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.mu.objects = nil
 	case r.URL.Path == "/api/v1/pods" && query.Get("shardSelector") != "" && !f.IgnoresShards:
 		io.WriteString(w, `{"metadata":{"resourceVersion":"7","shardInfo":{"selector":"x"}}}`)
-	case r.URL.Path == configMapURI, r.URL.Path == "/api/v1/pods" && query.Get("limit") == "1":
+	case r.URL.Path == configMapURI:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		all := strings.Join(slices.Collect(maps.Values(f.mu.objects)), ",")
+		fmt.Fprintf(w, `{"metadata":{"resourceVersion":"7"},"items":[%s]}`, all)
+	case r.URL.Path == "/api/v1/pods" && query.Get("limit") == "1":
 		io.WriteString(w, `{"metadata":{"resourceVersion":"7"}}`)
 	default:
 		return false
