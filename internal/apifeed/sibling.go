@@ -81,8 +81,8 @@ func (f *Feed) loadSibling(ctx context.Context) error {
 }
 
 // confirmCount checks that the server had so many objects at a revision. The witness does not tell
-// of histories that part behind it: with other creations and deletions since, their numbers differ
-// unless there are as many of both.
+// of histories that part behind it: with creations or deletions since, their numbers differ
+// unless there are as many of both. Changes of other objects do not show.
 func (f *Feed) confirmCount(ctx context.Context, revision int64, objects int) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
