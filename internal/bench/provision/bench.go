@@ -24,7 +24,7 @@ type bench struct {
 // run measures all paths. A path that fails is part of the report, unless ctx has ended, or
 // it is a cluster of which nothing was measured.
 func (b *bench) run(ctx context.Context) error {
-	b.report.LoadAverage = loadAverage()
+	b.report.LoadAverage = testbed.LoadAverage()
 	for i, path := range slices.Repeat(b.opts.paths(), b.opts.Turns) {
 		b.progress.Phase("measuring %s", path)
 		res := result{Path: path}

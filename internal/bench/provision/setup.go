@@ -2,10 +2,8 @@ package provision
 
 import (
 	"context"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -248,14 +246,4 @@ func (s *setup) costs(before, after sample, res *result) {
 	res.OtherCPUSeconds = max(0, (after.busy - before.busy - ours).Seconds())
 	res.Requests = after.requests[partServer] - before.requests[partServer]
 	res.UpstreamRequests = after.requests[partUpstream] - before.requests[partUpstream]
-}
-
-// loadAverage is the machine's load over the last minute, or empty.
-func loadAverage() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return ""
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	return first
 }
