@@ -128,10 +128,7 @@ func (o *options) newConstantsCommand(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "constants", Short: "List the prices of the model, and where each comes from", Args: cobra.NoArgs, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
-			if !slices.Contains(textFormats, output) {
-				return fmt.Errorf("--output=%s: choose one of %s", output, strings.Join(textFormats, ", "))
-			}
-			constants, err := o.constants()
+			constants, err := o.constantsFor(output)
 			if err != nil {
 				return err
 			}
@@ -141,11 +138,19 @@ func (o *options) newConstantsCommand(streams Streams) *cobra.Command {
 			return render.WriteReport(streams.Out, output, constants, constants.text)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "one of "+strings.Join(textFormats, ", "))
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "one of "+strings.Join(textFormats(), ", "))
 	return cmd
 }
 
-var textFormats = []string{"table", "markdown", "json"}
+func textFormats() []string { return []string{"table", "markdown", "json"} }
+
+// constantsFor are the constants of a command, whose output is to have one of textFormats.
+func (o *options) constantsFor(output string) (Constants, error) {
+	if !slices.Contains(textFormats(), output) {
+		return nil, fmt.Errorf("--output=%s: choose one of %s", output, strings.Join(textFormats(), ", "))
+	}
+	return o.constants()
+}
 
 // newCheckCommand compares the simulation with a measured tree.
 func (o *options) newCheckCommand(streams Streams) *cobra.Command {
@@ -161,10 +166,7 @@ The reports are those of --reports, or of docs/bench below the working directory
 		Example: "  millrace model check --reports=docs/bench",
 		Args:    cobra.NoArgs, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
-			if !slices.Contains(textFormats, output) {
-				return fmt.Errorf("--output=%s: choose one of %s", output, strings.Join(textFormats, ", "))
-			}
-			constants, err := o.constants()
+			constants, err := o.constantsFor(output)
 			if err != nil {
 				return err
 			}
@@ -179,7 +181,7 @@ The reports are those of --reports, or of docs/bench below the working directory
 			return render.WriteReport(streams.Out, output, all, func(format string) string { return comparisonText(format, all) })
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "one of "+strings.Join(textFormats, ", "))
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "one of "+strings.Join(textFormats(), ", "))
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "decides all random times of the simulation")
 	return cmd
 }
