@@ -112,11 +112,13 @@ func (s *server) begin(ctx context.Context, path string, query url.Values) (answ
 
 // reach asks each server for its version, so that one which is away is known before anything
 // is created.
-func reach(ctx context.Context, servers []*server) error {
-	for _, s := range servers {
-		if _, err := s.call(ctx, http.MethodGet, "/version", nil, nil, nil); err != nil {
-			return s.explain(err)
+func (r *run) reach(ctx context.Context) error {
+	for _, s := range r.servers {
+		version, err := s.version(ctx)
+		if err != nil {
+			return err
 		}
+		r.line.Print("verifying %s, %s, in namespace %s", s.base, version, r.fixture.namespace)
 	}
 	return nil
 }

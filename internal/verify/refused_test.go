@@ -105,7 +105,7 @@ func TestRefusedWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(violations(report, verify.Answers)); n == 0 || n != report.Counts.Refused || n != report.Violations() {
+	if n := len(report.ViolationsOf(verify.Answers, "")); n == 0 || n != report.Counts.Refused || n != report.Violations() {
 		t.Errorf("%d violations of %q, of %d in all, and %d refused writes", n, verify.Answers, report.Violations(), report.Counts.Refused)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -67,6 +68,19 @@ func (r *Report) Violations() (n int) {
 	return n
 }
 
+// ViolationsOf are the violations of a promise whose summaries begin with a guarantee. ""
+// stands for any.
+func (r *Report) ViolationsOf(p Promise, guarantee string) (found []Violation) {
+	for i := range r.Checks {
+		for _, v := range r.Checks[i].Violations {
+			if v.Promise == p && strings.HasPrefix(v.Summary, guarantee) {
+				found = append(found, v)
+			}
+		}
+	}
+	return found
+}
+
 // promises are all promises in the order of the report.
 func promises() []Promise {
 	return []Promise{
@@ -106,22 +120,28 @@ func (r *run) report(c *checker) *Report {
 	ctx, cancel := context.WithTimeout(context.Background(), interruptGrace)
 	defer cancel()
 	for _, s := range r.servers {
-		report.Servers = append(report.Servers, ServerReport{s.base, s.version(ctx)})
+		version, _ := s.version(ctx) // a server may be away by now
+		report.Servers = append(report.Servers, ServerReport{s.base, version})
 	}
 	return report
 }
 
-// version is what the server says of itself.
-func (s *server) version(ctx context.Context) string {
+// version is what the server says of itself. An error says that it does not answer.
+func (s *server) version(ctx context.Context) (string, error) {
 	var version struct {
 		GitVersion string `json:"gitVersion"`
 	}
 	got, err := s.call(ctx, http.MethodGet, "/version", nil, nil, nil)
-	if err != nil || json.Unmarshal(got.body, &version) != nil {
-		return "unknown"
+	if err != nil {
+		return unknownVersion, s.explain(err)
 	}
-	return version.GitVersion
+	if json.Unmarshal(got.body, &version) != nil {
+		return unknownVersion, nil
+	}
+	return version.GitVersion, nil
 }
+
+const unknownVersion = "unknown"
 
 // Write writes the report for a person.
 func (r *Report) Write(to io.Writer) error {

@@ -58,11 +58,11 @@ const interruptGrace = 5 * time.Second
 // inFixture records a history, removes what was created for it, and checks the history.
 func (r *run) inFixture(ctx context.Context) (*Report, error) {
 	defer r.line.End()
-	err := r.fixture.create(ctx, r.servers)
+	err := r.reach(ctx)
 	if err == nil {
-		for _, s := range r.servers {
-			r.line.Print("verifying %s, %s, in namespace %s", s.base, s.version(ctx), r.fixture.namespace)
-		}
+		err = r.fixture.create(ctx, r.servers)
+	}
+	if err == nil {
 		err = r.work(ctx)
 	}
 	left := r.removeFixture(ctx)

@@ -35,12 +35,6 @@ func verified(t *testing.T, fault string, enough func(*verify.Report) bool) (rep
 	return report
 }
 
-// violations are those of a promise.
-func violations(report *verify.Report, promise verify.Promise) []verify.Violation {
-	i := slices.IndexFunc(report.Checks, func(c verify.Check) bool { return c.Promise == promise })
-	return report.Checks[i].Violations
-}
-
 func told(t *testing.T, report *verify.Report) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -71,8 +65,8 @@ func TestRightServer(t *testing.T) {
 // read should have seen, and that the page has the same story and loads nothing.
 func TestStory(t *testing.T) {
 	t.Parallel()
-	report := verified(t, "stale", func(r *verify.Report) bool { return len(violations(r, verify.Linearizable)) > 0 })
-	found := violations(report, verify.Linearizable)
+	report := verified(t, "stale", func(r *verify.Report) bool { return len(r.ViolationsOf(verify.Linearizable, "")) > 0 })
+	found := report.ViolationsOf(verify.Linearizable, "")
 	if len(found) == 0 {
 		t.Fatalf("stale reads have an order:\n%s", told(t, report))
 	}
@@ -123,7 +117,7 @@ func TestFaultsAreFound(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(fault, " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			found := func(r *verify.Report) bool { return len(violations(r, promise)) > 0 }
+			found := func(r *verify.Report) bool { return len(r.ViolationsOf(promise, "")) > 0 }
 			report := verified(t, fault, found)
 			if !found(report) {
 				t.Errorf("the fault was not found as one of %q:\n%s", promise, told(t, report))

@@ -6,8 +6,6 @@
 package mutations
 
 import (
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,8 +37,8 @@ func TestMutations(t *testing.T) {
 			var report *verify.Report
 			for _, duration := range durations() {
 				report = verified(t, server, duration)
-				if v := find(report, &row); v != nil {
-					t.Logf("%s: %d violations in %.0f s, as in %q: %s", row.Name, report.Violations(), report.Seconds, v.Promise, v.Summary)
+				if found := report.ViolationsOf(verify.Promise(row.Promise), row.Guarantee); len(found) > 0 {
+					t.Logf("%s: %d violations in %.0f s, as in %q: %s", row.Name, report.Violations(), report.Seconds, row.Promise, found[0].Summary)
 					return
 				}
 			}
@@ -48,20 +46,6 @@ func TestMutations(t *testing.T) {
 			t.Errorf("not found as one of %q: %s", row.Promise, row.Breaks)
 		})
 	}
-}
-
-// find returns a violation that names the mutation, nil if there is none.
-func find(report *verify.Report, row *mutation.Row) *verify.Violation {
-	for i := range report.Checks {
-		check := &report.Checks[i]
-		if string(check.Promise) != row.Promise {
-			continue
-		}
-		if n := slices.IndexFunc(check.Violations, func(v verify.Violation) bool { return strings.HasPrefix(v.Summary, row.Guarantee) }); n >= 0 {
-			return &check.Violations[n]
-		}
-	}
-	return nil
 }
 
 // whole is how long the server that is whole is verified.
