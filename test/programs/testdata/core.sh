@@ -32,7 +32,7 @@ kubectl apply --server-side -f settings.yaml
 kubectl apply --server-side --field-manager=other -f changed.yaml
 
 -- watch
-kubectl get configmaps --watch --output=name > watched & watcher=$!
+: > watched; kubectl get configmaps --watch --output=name >> watched & watcher=$!
 n=0; until grep -q settings watched || [ $n = 300 ]; do n=$((n+1)); sleep 0.1; done
 kubectl create configmap fresh --from-literal=a=1 && kubectl label configmap fresh tier=high && kubectl delete configmap fresh --wait
 n=0; until [ "$(grep -c fresh watched)" -ge 3 ] || [ $n = 300 ]; do n=$((n+1)); sleep 0.1; done
