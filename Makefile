@@ -203,6 +203,10 @@ scale: ## compute the prices of millrace model, and docs/scale.md, anew from doc
 	$(GO) test -count=1 ./internal/model -run TestScale -update
 	$(GO) test -count=1 ./internal/model
 
+.PHONY: papers
+papers: ## write the figures of docs/guides/papers.md anew from docs/bench
+	$(GO) test -count=1 ./internal/papers -run TestGuide -update
+
 FUZZTIME ?= 1m
 
 # How many edited objects are transcoded and encoded.

@@ -37,8 +37,8 @@ func NewCommand(cfg Config) *cobra.Command {
 }
 
 // RemoveLeftovers removes from a server what interrupted runs have made there, but for the
-// objects of "fill".
-func RemoveLeftovers(ctx context.Context, server *kubeconfig.Flags) error {
+// objects of "fill". provisioned is the name of the runs of "bench provision".
+func RemoveLeftovers(ctx context.Context, server *kubeconfig.Flags, provisioned string) error {
 	cfg, err := server.Load("bench")
 	if err != nil {
 		return err
@@ -47,5 +47,8 @@ func RemoveLeftovers(ctx context.Context, server *kubeconfig.Flags) error {
 	if err != nil {
 		return err
 	}
-	return watch.RemoveConfigMaps(ctx, t)
+	if err := watch.RemoveConfigMaps(ctx, t); err != nil {
+		return err
+	}
+	return provision.Remove(ctx, server, provisioned)
 }

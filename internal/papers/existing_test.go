@@ -21,7 +21,8 @@ func TestServerThatExists(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, paper := range []string{"b", "c", "e"} {
-		out, progress, err := run(t, paper, "--kubeconfig="+kubeconfig, "--context=x", "--scale=0.001", "--duration=20ms", "-o=json")
+		args := append([]string{paper, "--kubeconfig=" + kubeconfig, "--context=x", "--scale=0.001", "--duration=20ms", "-o=json"}, quickRuns()[paper]...)
+		out, progress, err := run(t, args...)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, progress)
 		}
@@ -59,6 +60,8 @@ func TestFlagErrors(t *testing.T) {
 		{"e -o=xml", "-o xml"},
 		{"e --delete", "--delete needs --kubeconfig"},
 		{"e --context=x", "--context needs --kubeconfig"},
+		{"b --own-components", "--own-components needs --kubeconfig"},
+		{"e --own-components", "unknown flag"},
 		{"e --kubeconfig=/nowhere", "/nowhere: no such file"},
 		{"e --kubeconfig=/nowhere --read-paths=millrace", "excludes --read-paths"},
 		{"e --kube-apiserver=/nowhere", "there is no such program"},

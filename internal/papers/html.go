@@ -27,6 +27,7 @@ type htmlPage struct {
 	Parts    []htmlSection
 	Legend   []htmlName
 	Minutes  string
+	Failures [][]string // of each step
 	// Compared says that ratios are shown.
 	Compared bool
 }
@@ -101,7 +102,7 @@ func (r *Report) htmlPage() *htmlPage {
 	servers := serversOf(r.Sections)
 	p := &htmlPage{
 		Report: r, Letter: strings.ToUpper(r.Paper), About: r.paper, Scaled: r.scaleNote(), RunNote: r.runNote(), Headings: headings(servers),
-		Legend: []htmlName{{publishedClass, "published"}}, Compared: len(compared(servers)) > 0,
+		Legend: []htmlName{{publishedClass, "published"}}, Compared: len(compared(servers)) > 0, Failures: r.failures,
 	}
 	for _, s := range servers {
 		p.Legend = append(p.Legend, nameOf(s))

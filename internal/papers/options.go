@@ -1,6 +1,7 @@
 package papers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -28,6 +29,7 @@ type options struct {
 	kubeAPIServer string
 	server        kubeconfig.Flags // zero: none, servers are started
 	serverArgs    []string
+	ownComponents bool
 	readyTimeout  time.Duration
 	only          []string
 	remove        bool // --delete
@@ -45,6 +47,9 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.server.Kubeconfig, "kubeconfig", "", "measure the server of this kubeconfig in place of starting any")
 	kubeconfig.AddContext(f, &o.server.Context)
 	f.StringArrayVar(&o.serverArgs, "server-arg", nil, "one more argument for every server of this binary; may be repeated")
+	if slices.Contains(o.stepNames(), stepProvision) {
+		f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: step "+stepProvision+" runs the scheduler and the controller manager of this binary, for a server that has none")
+	}
 	f.DurationVar(&o.readyTimeout, "ready-timeout", 5*time.Minute, "how long a server may take to be ready")
 	f.StringSliceVar(&o.only, "only", nil, "run these steps alone, of "+strings.Join(o.stepNames(), ", "))
 	f.BoolVar(&o.remove, "delete", false, "remove from the server of --kubeconfig what an interrupted run has left, and measure nothing")
@@ -96,6 +101,8 @@ func (o *options) validateServers() error {
 		return errors.New("--delete needs --kubeconfig")
 	case o.server.Kubeconfig == "" && o.server.Context != "":
 		return errors.New("--context needs --kubeconfig")
+	case o.server.Kubeconfig == "" && o.ownComponents:
+		return errors.New("--own-components needs --kubeconfig: servers that are started have these in any case")
 	case o.server.Kubeconfig != "" && (len(o.readPaths) > 0 || o.kubeAPIServer != "" || len(o.serverArgs) > 0):
 		return errors.New("--kubeconfig measures a server that runs: it excludes --read-paths, --kube-apiserver and --server-arg")
 	case o.server.Kubeconfig != "":
@@ -111,22 +118,34 @@ func (o *options) validateServers() error {
 	return nil
 }
 
-// benchArgs are the flags that every step gets.
-func (o *options) benchArgs() []string {
-	args := []string{"--ready-timeout=" + o.readyTimeout.String()}
+// firstPodTimeout is how long the first pod may take in a cluster that exists. It takes a second
+// or two: beyond that there is no scheduler.
+const firstPodTimeout = time.Minute
+
+// benchArgs are the flags that every step gets. names are those of its bench's flags.
+func (o *options) benchArgs(names flagNames) []string {
+	ready := "--ready-timeout="
 	if o.server.Kubeconfig != "" {
-		args = append(args, "--at="+o.server.Kubeconfig)
-		if o.server.Context != "" {
-			args = append(args, "--at-context="+o.server.Context)
-		}
-		return args
+		return append(o.existingArgs(names), ready+min(o.readyTimeout, firstPodTimeout).String())
 	}
-	args = append(args, "--read-paths="+strings.Join(o.readPaths, ","))
+	args := []string{ready + o.readyTimeout.String(), "--" + cmp.Or(names.paths, "read-paths") + "=" + strings.Join(o.readPaths, ",")}
 	if o.kubeAPIServer != "" {
 		args = append(args, "--kube-apiserver="+o.kubeAPIServer)
 	}
 	for _, arg := range o.serverArgs {
 		args = append(args, "--server-arg="+arg)
+	}
+	return args
+}
+
+// existingArgs are the flags of a step for the server of --kubeconfig.
+func (o *options) existingArgs(names flagNames) []string {
+	args := []string{"--" + cmp.Or(names.kubeconfig, "at") + "=" + o.server.Kubeconfig}
+	if o.server.Context != "" {
+		args = append(args, "--"+cmp.Or(names.context, "at-context")+"="+o.server.Context)
+	}
+	if o.ownComponents && names == provisionFlags() {
+		args = append(args, "--own-components")
 	}
 	return args
 }

@@ -46,7 +46,15 @@ func (s size) flag(name string, d time.Duration) string {
 type step struct {
 	name string // of --only
 	args []string
+	// names are those of the bench's flags. Zero value: those of most benches.
+	names flagNames
 }
+
+// flagNames are the names of a bench's flags for servers to start, and for one that exists.
+type flagNames struct{ paths, kubeconfig, context string }
+
+// provisionFlags are those of "bench provision", whose paths are more than read paths.
+func provisionFlags() flagNames { return flagNames{"paths", "kubeconfig", "context"} }
 
 // all are the papers, in the order of their names.
 func all() []*Paper { return []*Paper{paperA(), paperB(), paperC(), paperD(), paperE()} }

@@ -25,6 +25,7 @@ func paperC() *Paper {
 		Differs: []string{
 			"Kubernetes 1.37 writes a LIST while it encodes it, which it did not when the paper was written.",
 			"All informers are one process, which throws away what it gets. Every fourth reads its first 20 MB at 2 MB/s.",
+			"An informer whose request is refused, or whose answer the server ends too early, begins again after a second, up to ten times. That is in its time, and in the server's CPU and memory.",
 			"JSON without compression. Each number of informers has a server of its own, which was idle before.",
 		},
 		Scale: 0.1, Minutes: "4 minutes",
@@ -33,7 +34,7 @@ func paperC() *Paper {
 			for _, n := range informersC() {
 				counts = append(counts, strconv.Itoa(n))
 			}
-			return []step{{stepInformers, []string{
+			return []step{{name: stepInformers, args: []string{
 				"watch", "--compare", "--external-etcd", "--workloads=watchlist", "--informers=" + strings.Join(counts, ","), "--initial=list,watch-list",
 				"--secrets=" + s.of(secretsC, 1), "--secret-size=1MB", s.flag("rest", 5*time.Second),
 			}}}
@@ -73,6 +74,7 @@ func viewC(r *results) []Section {
 			s.add(more)
 			s.add(Row{Name: name + ": CPU of the server", Unit: unitSeconds, Values: informers(n, func(i *informerResult) float64 { return i.CPUSeconds })})
 			s.add(Row{Name: name + ": median time of the quick ones", Unit: unitSeconds, Values: informers(n, func(i *informerResult) float64 { return i.MedianSeconds })})
+			s.add(Row{Name: name + ": how often one began again", Unit: unitCount, Values: informers(n, func(i *informerResult) float64 { return float64(i.Restarts) })})
 			s.Charts = append(s.Charts, memoryChart(d, n, way.lists))
 		}
 		s.Charts = slices.DeleteFunc(s.Charts, func(c Chart) bool { return len(c.Lines) == 0 })

@@ -83,14 +83,14 @@ func stepsD(s size) (all []step) {
 	}
 	for _, n := range groupVersionsD() {
 		groups := strconv.Itoa(groupsD(n, s.scale))
-		all = append(all, step{discoveryStep(n), []string{
+		all = append(all, step{name: discoveryStep(n), args: []string{
 			"discovery", "--compare", "--external-etcd", "--crds=" + groups, "--groups=" + groups, "--properties=20", "--limits=" + strings.Join(limits, ","),
 			"--rounds=1", "--appear=3", s.flag("duration", time.Second), s.flag("rest", 2*time.Second), "--samples=10",
 		}})
 	}
 	for _, d := range definitionSetsD() {
 		crds := scaled(d.crds, s.scale, 4)
-		all = append(all, step{d.step, []string{
+		all = append(all, step{name: d.step, args: []string{
 			"crd", "--compare", "--external-etcd", "--crds=" + strconv.Itoa(crds), "--groups=" + strconv.Itoa(min(crds, scaled(d.groups, s.scale, 2))),
 			"--properties=" + strconv.Itoa(d.properties), s.flag("rest", 10*time.Second), "--samples=20",
 		}})

@@ -29,7 +29,7 @@ func paperE() *Paper {
 			for _, r := range offeredRates() {
 				rates = append(rates, fmt.Sprint(r))
 			}
-			return []step{{stepServers, []string{
+			return []step{{name: stepServers, args: []string{
 				"servers", "--servers=1,2", "--replicas=0", "--proxy", "--rates=" + strings.Join(rates, ","), s.flag("duration", 5*time.Second), s.flag("settle", time.Second), "--pod-size=4.8KB",
 				"--nodes=" + s.of(1000, 1), "--pods=" + s.of(10_000, 1),
 			}}}

@@ -32,6 +32,7 @@ type Report struct {
 
 	paper    *Paper
 	versions map[string]string // of servers
+	failures [][]string        // of each step, the measurements that failed
 }
 
 // StepReport is one bench.
@@ -62,6 +63,7 @@ func (r *Report) complete() error {
 	}
 	all := &results{scale: r.Scale, steps: map[string]*printout{}}
 	r.versions = map[string]string{}
+	r.failures = make([][]string, len(r.Steps))
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		if len(s.Printed) == 0 {
@@ -73,6 +75,7 @@ func (r *Report) complete() error {
 		}
 		all.steps[s.Name] = d
 		maps.Copy(r.versions, d.versions())
+		r.failures[i] = d.failures()
 	}
 	r.Sections = slices.DeleteFunc(r.paper.view(all), func(s Section) bool { return !s.measured() })
 	return nil
@@ -119,7 +122,13 @@ func (r *Report) text(format string) string {
 
 // notes say what was measured, what differs from the paper, and how.
 func (r *Report) notes() []string {
-	notes := []string{fmt.Sprintf("Paper %s, %s. Published: %s", strings.ToUpper(r.Paper), r.paper.Title, r.paper.Original), r.scaleNote()}
+	var notes []string
+	for i := range r.Sections {
+		if s := &r.Sections[i]; s.Note != "" {
+			notes = append(notes, s.Title+": "+s.Note)
+		}
+	}
+	notes = append(notes, fmt.Sprintf("Paper %s, %s. Published: %s", strings.ToUpper(r.Paper), r.paper.Title, r.paper.Original), r.scaleNote())
 	notes = append(notes, r.paper.Differs...)
 	if len(compared(serversOf(r.Sections))) > 0 {
 		notes = append(notes, "A ratio says how many times better Millrace is; below 1 it is worse.")
@@ -131,7 +140,7 @@ func (r *Report) notes() []string {
 		if s.Error != "" {
 			line += ". It failed: " + s.Error
 		}
-		notes = append(notes, line)
+		notes = append(append(notes, line), r.failures[i]...)
 	}
 	return notes
 }

@@ -1,11 +1,14 @@
 package papers
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/display"
 )
 
 // results are what the steps of a paper have printed, by step.
@@ -34,7 +37,8 @@ func (r *results) comparable(published float64) float64 {
 // printout is the part of the JSON of all benches that papers show.
 type printout struct {
 	Servers []serverResult `json:"servers"`
-	// Results are those of "bench servers", which has a result for each of several setups.
+	// Results are those of "bench servers" and "bench provision", which have a result for each
+	// of several setups.
 	Results []setupResult `json:"results"`
 }
 
@@ -86,7 +90,9 @@ type requestResult struct {
 		EventMicros float64 `json:"cpuMicrosPerEvent"`
 		PeakBytes   int64   `json:"peakBytes"`
 	} `json:"server"`
-	Error string `json:"error"`
+	// Resumed is how often the server ended a watch.
+	Resumed int    `json:"resumed"`
+	Error   string `json:"error"`
 }
 
 func (r *requestResult) cpuMillis() float64 {
@@ -98,15 +104,18 @@ func (r *requestResult) cpuMillis() float64 {
 
 // informerResult is what informers cost that begin at once.
 type informerResult struct {
+	Workload   string  `json:"workload"`
 	Informers  int     `json:"informers"`
 	Lists      bool    `json:"lists"`
 	IdleBytes  int64   `json:"idleBytes"`
 	PeakBytes  int64   `json:"peakBytes"`
 	CPUSeconds float64 `json:"cpuSeconds"`
 	// MedianSeconds is of the informers that are not slow.
-	MedianSeconds float64                `json:"medianSeconds"`
-	Memory        []testbed.MemorySample `json:"memory"`
-	Error         string                 `json:"error"`
+	MedianSeconds float64 `json:"medianSeconds"`
+	// Restarts is how often one had to begin again.
+	Restarts int                    `json:"restarts"`
+	Memory   []testbed.MemorySample `json:"memory"`
+	Error    string                 `json:"error"`
 }
 
 // clientResult is what discovery of everything cost a client.
@@ -119,7 +128,7 @@ type clientResult struct {
 	CPUMillis float64          `json:"cpuMillis"`
 }
 
-// setupResult is what one LIST cost in one setup.
+// setupResult is what one LIST cost in one setup, or what it cost to provision pods on one path.
 type setupResult struct {
 	Path           string           `json:"path"`
 	Version        string           `json:"version"`
@@ -132,13 +141,39 @@ type setupResult struct {
 	CPUMillis      float64          `json:"cpuMillis"`
 	RSSBytes       int64            `json:"rssBytes"`
 	Error          string           `json:"error"`
+
+	// The rest is of "bench provision". Server is the version.
+	Server   string               `json:"server"`
+	Seconds  float64              `json:"seconds"`
+	Steps    map[string]quantiles `json:"steps"`
+	Costs    []partCost           `json:"costs"`
+	Requests int                  `json:"requests"`
 }
+
+// quantiles are those of a step's times, in milliseconds.
+type quantiles struct{ P50, P95, P99 float64 }
+
+// partCost is what a process used while pods were provisioned.
+type partCost struct {
+	Part       string  `json:"part"`
+	CPUSeconds float64 `json:"cpuSeconds"`
+	PeakBytes  int64   `json:"peakBytes"`
+	SentBytes  int64   `json:"sentBytes"`
+}
+
+// pathCluster is how "bench provision" names the server that exists.
+const pathCluster = "cluster"
 
 // decode reads what a step has printed. Unknown fields are ignored.
 func decode(step string, text []byte) (*printout, error) {
 	d := &printout{}
 	if err := json.Unmarshal(text, d); err != nil {
 		return nil, fmt.Errorf("decode report of step %s: %w", step, err)
+	}
+	for i := range d.Results {
+		if d.Results[i].Path == pathCluster {
+			d.Results[i].Path = testbed.ReadPathExisting
+		}
 	}
 	return d, nil
 }
@@ -166,6 +201,17 @@ func (d *printout) requests(workload string, of func(*requestResult) float64) ma
 	return values
 }
 
+// paths has a value of each path on which pods were provisioned.
+func (d *printout) paths(of func(*setupResult) float64) map[string]float64 {
+	values := map[string]float64{}
+	for i := range d.Results {
+		if p := &d.Results[i]; p.Error == "" {
+			values[p.Path] = of(p)
+		}
+	}
+	return values
+}
+
 // versions are those of the servers, in the order of tables.
 func (d *printout) versions() map[string]string {
 	all := map[string]string{}
@@ -173,9 +219,37 @@ func (d *printout) versions() map[string]string {
 		all[s.Name] = s.Version
 	}
 	for _, s := range d.Results {
-		if s.Path != "" {
-			all[s.Path] = s.Version
+		if version := cmp.Or(s.Version, s.Server); version != "" {
+			all[s.Path] = version
 		}
 	}
 	return all
+}
+
+// failures are the measurements that failed, and why.
+func (d *printout) failures() (lines []string) {
+	add := func(server, what, err string) {
+		if err != "" {
+			first, _, _ := strings.Cut(err, "\n") // what follows is the end of a process's log
+			lines = append(lines, fmt.Sprintf("Failed: %s, %s: %s", serverName(server), what, display.Clean(first)))
+		}
+	}
+	for i := range d.Servers {
+		s := &d.Servers[i]
+		for j := range s.Results {
+			add(s.Name, s.Results[j].Workload, s.Results[j].Error)
+		}
+		for j := range s.Informers {
+			add(s.Name, s.Informers[j].Workload, s.Informers[j].Error)
+		}
+	}
+	for i := range d.Results {
+		r := &d.Results[i]
+		what := "pods from creation to running"
+		if r.Servers > 0 {
+			what = plural(r.Servers, "server")
+		}
+		add(r.Path, what, r.Error)
+	}
+	return lines
 }

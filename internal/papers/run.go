@@ -54,7 +54,7 @@ func (r *Report) noteLoad() {
 
 // runStep runs a bench as a user would.
 func (o *options) runStep(ctx context.Context, s step, progress io.Writer) StepReport {
-	args := slices.Concat(s.args, o.benchArgs())
+	args := slices.Concat(s.args, o.benchArgs(s.names))
 	result, start := StepReport{Name: s.name, Args: args}, time.Now()
 	var printed bytes.Buffer
 	cmd := bench.NewCommand(bench.Config{})
@@ -75,7 +75,7 @@ func (o *options) runStep(ctx context.Context, s step, progress io.Writer) StepR
 
 // removeData removes from the server of --kubeconfig what a run has left.
 func (o *options) removeData(ctx context.Context, progress io.Writer) error {
-	if err := bench.RemoveLeftovers(ctx, &o.server); err != nil {
+	if err := bench.RemoveLeftovers(ctx, &o.server, provisionName); err != nil {
 		return err
 	}
 	filler, err := fill.New(fill.Config{Server: o.server, Delete: true, Shape: fill.Shape{Seed: testbed.ExistingSeed}, Progress: progress})

@@ -223,6 +223,10 @@ func nothingLeft(t *testing.T, admin kubernetes.Interface) {
 	}
 	pods, err := admin.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	check("pods", len(pods.Items), err)
+	deployments, err := admin.AppsV1().Deployments("").List(ctx, metav1.ListOptions{})
+	check("deployments", len(deployments.Items), err)
+	sets, err := admin.AppsV1().ReplicaSets("").List(ctx, metav1.ListOptions{})
+	check("replica sets", len(sets.Items), err)
 	list, err := admin.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	check("nodes", len(list.Items), err)
 	leases, err := admin.CoordinationV1().Leases("kube-node-lease").List(ctx, metav1.ListOptions{})

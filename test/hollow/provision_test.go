@@ -96,7 +96,7 @@ func testProvision(t *testing.T, server *harness.Server, admin kubernetes.Interf
 	nothingLeft(t, admin)
 
 	// Nobody binds pods; nothing is left of that run either.
-	if output, code := harness.Run(t, append([]string{"bench", "provision", "--nodes=1", "--pods=1", "--ready-timeout=1s"}, existing...)...); code != 1 || !strings.HasSuffix(output, "does a scheduler run, and for Deployments a controller manager?\n") {
+	if output, code := harness.Run(t, append([]string{"bench", "provision", "--nodes=1", "--pods=1", "--ready-timeout=1s"}, existing...)...); code != 1 || !strings.HasSuffix(output, "does a scheduler run, and for Deployments a controller manager? --own-components starts both\n") {
 		t.Errorf("exit code %d: %s", code, output)
 	}
 	nothingLeft(t, admin)
@@ -115,6 +115,28 @@ func testProvision(t *testing.T, server *harness.Server, admin kubernetes.Interf
 		t.Fatal(output)
 	}
 	report.check(t, output, 3*8*4)
+	nothingLeft(t, admin)
+	testPaper(t, server, admin)
+}
+
+// testPaper runs the paper that provisions pods, at a server without a scheduler: once without
+// one, and once with that of the binary.
+func testPaper(t *testing.T, server *harness.Server, admin kubernetes.Interface) {
+	paper := []string{"papers", "b", "--only=provision", "--scale=0.008", "--duration=100ms", "-o=markdown", "--kubeconfig=" + server.Kubeconfig()}
+	output, code := harness.Run(t, append(paper, "--ready-timeout=1s")...)
+	if code != 1 || !strings.Contains(output, "step provision failed: the first pod does not run within") {
+		t.Errorf("exit code %d: %s", code, output)
+	}
+	nothingLeft(t, admin)
+	output, code = harness.Run(t, append(paper, "--own-components")...)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, output)
+	}
+	for _, row := range []string{"| figure | published | this server |", "| created → running: p95 | 34.43 s, then 14.05 s |", "| CPU of the server | – |", "| most memory of the server | – |"} {
+		if _, after, found := strings.Cut(output, row); !found || strings.HasPrefix(after, " – |") {
+			t.Errorf("there is no figure behind %q:\n%s", row, output)
+		}
+	}
 	nothingLeft(t, admin)
 }
 

@@ -29,6 +29,9 @@ func WellFormedSVG(t *testing.T, p render.Plot) string {
 	}
 }
 
+// Updates reports whether -update was given.
+func Updates() bool { return *update }
+
 // CheckGolden compares texts with the files testdata/NAME.golden. The flag -update
 // rewrites the files.
 func CheckGolden(t *testing.T, texts map[string]string) {

@@ -100,17 +100,12 @@ func (l *Loader) WarmUp(ctx context.Context, c *testbed.Conn, w Workload) (Captu
 
 // captureWithRetry captures the first response. After a 429 with a Retry-After it tries again,
 // as client-go does: a server that has just started may have no storage of a definition yet.
-func (l *Loader) captureWithRetry(ctx context.Context, c *testbed.Conn, w Workload) (Capture, error) {
-	for {
-		first, err := l.capture(ctx, c, w)
-		wait := testbed.RetryAfter(err)
-		if wait == 0 {
-			return first, err
-		}
-		if err := testbed.Sleep(ctx, wait); err != nil {
-			return first, err
-		}
-	}
+func (l *Loader) captureWithRetry(ctx context.Context, c *testbed.Conn, w Workload) (first Capture, err error) {
+	err = testbed.RetryRefused(ctx, func() (err error) {
+		first, err = l.capture(ctx, c, w)
+		return err
+	})
+	return first, err
 }
 
 // measure sends the measured requests. Requests that are in flight at the end of the

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/hollow"
+	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // bench is one run of "bench provision".
@@ -69,7 +70,10 @@ func (b *bench) measure(whole context.Context, res *result, dir string) (err err
 		if err := w.clean(ctx); err != nil { // an earlier run may have been killed
 			return err
 		}
-		defer func() { err = errors.Join(err, b.cleanAfter(whole, w)) }()
+		defer func() {
+			s.endComponents(whole)
+			err = errors.Join(err, b.cleanAfter(whole, w))
+		}()
 	}
 	if err := w.prepare(ctx); err != nil {
 		return err
@@ -96,17 +100,22 @@ func (b *bench) cleanAfter(ctx context.Context, w *workload) error {
 	return nil
 }
 
-// clean removes what a run has left in a cluster.
-func (b *bench) clean(ctx context.Context) error {
+// Remove removes from a cluster what runs of a name have left.
+func Remove(ctx context.Context, server *kubeconfig.Flags, name string) error {
 	s := &setup{}
-	if err := s.reach(&b.opts.server); err != nil {
+	if err := s.reach(server); err != nil {
 		return err
 	}
-	w, err := newWorkload(s.rest(), &b.opts.plan)
+	w, err := newWorkload(s.rest(), &plan{Name: name})
 	if err != nil {
 		return err
 	}
-	if err := w.clean(ctx); err != nil {
+	return w.clean(ctx)
+}
+
+// clean removes what a run has left in a cluster.
+func (b *bench) clean(ctx context.Context) error {
+	if err := Remove(ctx, &b.opts.server, b.opts.Name); err != nil {
 		return err
 	}
 	b.progress.Phase("removed what the run %q has left", b.opts.Name)
@@ -192,8 +201,11 @@ func (m *measurement) awaitNodes(ctx context.Context, clockReady <-chan struct{}
 // awaitFirst makes one pod and waits until it runs. So scheduler and controllers have begun
 // when the measurement does, and their absence is told early.
 func (m *measurement) awaitFirst(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, m.opts.ReadyTimeout,
-		fmt.Errorf("the first pod does not run within --ready-timeout=%s: does a scheduler run, and for Deployments a controller manager?", m.opts.ReadyTimeout))
+	late := fmt.Errorf("the first pod does not run within --ready-timeout=%s: does a scheduler run, and for Deployments a controller manager?", m.opts.ReadyTimeout)
+	if m.setup.front == nil && !m.opts.ownComponents {
+		late = fmt.Errorf("%w --own-components starts both", late)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, m.opts.ReadyTimeout, late)
 	defer cancel()
 	if err := m.workload.createFirst(ctx); err != nil {
 		return err
@@ -206,7 +218,7 @@ func (m *measurement) awaitFirst(ctx context.Context) error {
 	return nil
 }
 
-// provision makes the pods and waits until all run, and every watcher knows.
+// provision makes the pods, waits until all run, and notes what that has cost.
 func (m *measurement) provision(ctx context.Context) error {
 	m.progress.Phase("creating %d pods", m.opts.Pods)
 	m.result.PeaksSinceStart = !m.setup.resetPeaks()
@@ -216,10 +228,24 @@ func (m *measurement) provision(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
+	if err := m.setup.tracePeak(func() error { return m.createAndAwait(ctx) }); err != nil {
+		return err
+	}
+	m.result.Seconds = time.Since(start).Seconds()
+	after, err := m.setup.read(ctx)
+	if err != nil {
+		return err
+	}
+	m.setup.costs(before, after, m.result)
+	return nil
+}
+
+// createAndAwait makes the pods, and returns when all run and every watcher knows.
+func (m *measurement) createAndAwait(ctx context.Context) error {
 	if err := m.workload.create(ctx); err != nil {
 		return err
 	}
-	shown := start
+	shown := time.Now()
 	for !m.tracker.done() {
 		if err := testbed.Sleep(ctx, poll); err != nil {
 			created, bound, ready := m.tracker.progress()
@@ -231,11 +257,5 @@ func (m *measurement) provision(ctx context.Context) error {
 			m.progress.Phase("  %d created, %d bound, %d running", created, bound, ready)
 		}
 	}
-	m.result.Seconds = time.Since(start).Seconds()
-	after, err := m.setup.read(ctx)
-	if err != nil {
-		return err
-	}
-	m.setup.costs(before, after, m.result)
 	return nil
 }

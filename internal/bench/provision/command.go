@@ -26,7 +26,8 @@ to its delivery to each watcher, and what that cost the server: CPU, memory, byt
 
 Each path has a server and an etcd of its own: Millrace, a stock server, and a replica in
 front of a stock server, at which all programs read and write. With --kubeconfig nothing
-is started but the hollow nodes: the cluster's own scheduler and controllers do the work.
+is started but the hollow nodes: the cluster's own scheduler and controllers do the work,
+or, in a cluster that has none, those of this binary (--own-components).
 
 --slo says what must be reached. The exit code is 1 if it is not.`,
 		Example: `  # side by side, 1,000 pods on 100 nodes

@@ -65,6 +65,7 @@ type options struct {
 	plan
 	server                       kubeconfig.Flags // zero: none, servers are started
 	remove                       bool
+	ownComponents                bool
 	scheduler, controllerManager string // programs; empty: this binary
 	// chosen are the paths of --paths, and empty for the default ones.
 	chosen     []string
@@ -80,6 +81,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Stock, "kube-apiserver", "", "the stock server (default: this binary with the stock read path)")
 	f.StringVar(&o.scheduler, "kube-scheduler", "", "scheduler to run (default: Kubernetes' own, which is in this binary; none with --kubeconfig)")
 	f.StringVar(&o.controllerManager, "kube-controller-manager", "", "controller manager to run (default as --kube-scheduler)")
+	f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: run the scheduler and the controller manager of this binary, for a cluster that has none")
 	f.StringVar(&o.server.Kubeconfig, "kubeconfig", "", "measure this cluster and start no server")
 	kubeconfig.AddContext(f, &o.server.Context)
 	f.BoolVar(&o.remove, "delete", false, "with --kubeconfig: remove what a run has left, and measure nothing")
@@ -169,6 +171,9 @@ func (o *options) validatePaths() error {
 		}
 		return nil
 	}
+	if o.ownComponents {
+		return errors.New("--own-components needs --kubeconfig: for servers that are started, the components are started in any case")
+	}
 	if o.remove {
 		return errors.New("--delete needs the --kubeconfig of the cluster from which to remove objects: servers that a run has started leave none")
 	}
@@ -204,7 +209,7 @@ func (o *options) stock() string {
 
 // runs reports whether a component is started. In a cluster that exists it runs already.
 func (o *options) runs(component string) bool {
-	return !o.server.Given() || o.program(component) != ""
+	return !o.server.Given() || o.ownComponents || o.program(component) != ""
 }
 
 // program is the program of a component; empty: this binary.

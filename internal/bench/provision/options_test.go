@@ -32,6 +32,7 @@ func TestMistakes(t *testing.T) {
 		{"--kube-scheduler=" + missing, "make bin/kube-scheduler"},
 		{"--kube-controller-manager=" + missing, "make bin/kube-controller-manager"},
 		{"--delete", "needs the --kubeconfig"},
+		{"--own-components", "needs --kubeconfig"},
 		{"--kubeconfig=x --paths=millrace", "leave them out"},
 		{"--kubeconfig=" + missing + " --delete", "no such file"},
 		{"--rate=-1", "--rate"},

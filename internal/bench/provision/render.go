@@ -92,7 +92,7 @@ func costRows() []row {
 	}
 	cpu := func(c *cost) float64 { return c.CPUSeconds }
 	peak := func(c *cost) float64 { return float64(c.PeakBytes) }
-	sent := func(c *cost) float64 { return float64(c.SentBytes) }
+	sent := func(c *cost) float64 { return known(float64(c.SentBytes)) }
 	return []row{
 		{"server: CPU", of(partServer, cpu), seconds},
 		{"server: peak memory", of(partServer, peak), render.FormatByteCount},

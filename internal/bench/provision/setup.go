@@ -19,8 +19,12 @@ type setup struct {
 	// front is where all programs read and write, and upstream what is behind a replica.
 	front, upstream *testbed.Server
 	target          *testbed.Target
-	parts           []part
-	components      []*testbed.Child
+	// cluster is the meter of the server of a cluster that exists. It is nil if that server does
+	// not let its metrics be read, or was started here. clusterPeak is its highest memory.
+	cluster     *testbed.Meter
+	clusterPeak int64
+	parts       []part
+	components  []*testbed.Child
 }
 
 // part is a process with its meter.
@@ -51,7 +55,9 @@ func (b *bench) open(ctx context.Context, path, dir string) (s *setup, closeAll 
 		closeBed()
 	}
 	if path == pathCluster {
-		err = s.reach(&b.opts.server)
+		if err = s.reach(&b.opts.server); err == nil {
+			s.meterCluster(b.progress)
+		}
 	} else {
 		err = s.startServers(ctx, b.opts, path)
 	}
@@ -68,6 +74,28 @@ func (s *setup) reach(server *kubeconfig.Flags) error {
 		return err
 	}
 	s.target, err = testbed.NewTarget(testbed.TargetConfig{REST: config})
+	return err
+}
+
+// meterCluster measures the server of a cluster that exists by its metrics, if these can be
+// read.
+func (s *setup) meterCluster(progress *testbed.Progress) {
+	meter, err := testbed.NewRemoteMeter(s.target)
+	if err != nil {
+		progress.Phase("the CPU and memory of the server are not known: %v", err)
+		return
+	}
+	s.cluster = meter
+	s.parts = append(s.parts, part{partServer, nil, meter})
+}
+
+// tracePeak runs work, and notes meanwhile the highest memory of the server of a cluster that
+// exists. That of a process of this machine is in its meter.
+func (s *setup) tracePeak(work func() error) (err error) {
+	if s.cluster == nil {
+		return work()
+	}
+	_, s.clusterPeak, err = s.cluster.PeakDuring(work)
 	return err
 }
 
@@ -137,14 +165,20 @@ func (s *setup) rest() *rest.Config { return s.target.Config.REST }
 
 // end stops the processes, those in front first.
 func (s *setup) end(ctx context.Context) {
-	for _, c := range slices.Backward(s.components) {
-		c.Stop(ctx)
-	}
+	s.endComponents(ctx)
 	for _, server := range []*testbed.Server{s.front, s.upstream} {
 		if server != nil {
 			s.bed.End(ctx, server)
 		}
 	}
+}
+
+// endComponents stops the components. They must not make anew what is being removed.
+func (s *setup) endComponents(ctx context.Context) {
+	for _, c := range slices.Backward(s.components) {
+		c.Stop(ctx)
+	}
+	s.components = nil
 }
 
 // explainExit returns the error of a measurement. If a process has ended by itself, that is
@@ -174,8 +208,8 @@ type cost struct {
 	// PeakBytes is the highest resident memory, but see result.PeaksSinceStart.
 	PeakBytes int64 `json:"peakBytes"`
 	// SentBytes is what the process has handed to the kernel: for servers nearly all of it
-	// went to connections, after TLS.
-	SentBytes int64 `json:"sentBytes"`
+	// went to connections, after TLS. That of a server in a cluster that exists is not known.
+	SentBytes int64 `json:"sentBytes,omitempty"`
 }
 
 // sample is one look at all processes.
@@ -229,7 +263,7 @@ func countRequests(ctx context.Context, t *testbed.Target) (n int, err error) {
 func (s *setup) resetPeaks() bool {
 	all := true
 	for _, p := range s.parts {
-		all = p.meter.ResetPeak() && all
+		all = (p.meter == s.cluster || p.meter.ResetPeak()) && all
 	}
 	return all
 }
@@ -239,8 +273,13 @@ func (s *setup) costs(before, after sample, res *result) {
 	ours := after.client - before.client
 	for i, p := range s.parts {
 		used := after.parts[i].CPU - before.parts[i].CPU
-		ours += used
-		res.Costs = append(res.Costs, cost{p.name, used.Seconds(), after.parts[i].Peak, after.written[i] - before.written[i]})
+		peak := after.parts[i].Peak
+		if p.meter == s.cluster {
+			peak = s.clusterPeak
+		} else {
+			ours += used
+		}
+		res.Costs = append(res.Costs, cost{p.name, used.Seconds(), peak, after.written[i] - before.written[i]})
 	}
 	res.ClientCPUSeconds = (after.client - before.client).Seconds()
 	res.OtherCPUSeconds = max(0, (after.busy - before.busy - ours).Seconds())

@@ -79,7 +79,7 @@ func (b *Testbed) existing(ctx context.Context) (*Server, error) {
 	if err := t.Get(ctx, "/readyz", nil); err != nil {
 		return nil, fmt.Errorf("reach the server of --at: %w", err)
 	}
-	meter, err := newRemoteMeter(t)
+	meter, err := NewRemoteMeter(t)
 	if err != nil {
 		b.Config.Progress.Phase("the CPU and memory of the server are not known: %v", err)
 	}

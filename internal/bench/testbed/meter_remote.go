@@ -25,9 +25,9 @@ type remoteProcess struct {
 	unreadable bool
 }
 
-// newRemoteMeter returns a meter of a server that runs elsewhere. If the server does not let
+// NewRemoteMeter returns a meter of a server that runs elsewhere. If the server does not let
 // its metrics be read, all readings of CPU and memory are zero, and err says why.
-func newRemoteMeter(t *Target) (m *Meter, err error) {
+func NewRemoteMeter(t *Target) (m *Meter, err error) {
 	p := &remoteProcess{target: t}
 	if _, err = p.read(); err != nil {
 		p.unreadable = true

@@ -32,7 +32,7 @@ func (b *bench) single(ctx context.Context) error {
 	b.log.Phase("measuring %s", t.BaseURL)
 	s := serverReport{Name: "server", Version: t.Version(ctx)}
 	for _, spec := range b.opts.chosen.informers {
-		res, err := (&informerRun{target: t, meter: m, uri: informersURI, log: b.log}).measure(ctx, spec, b.opts.plan)
+		res, err := newInformerRun(t, m, informersURI, b.log).measure(ctx, spec, b.opts.plan)
 		if err := b.addInformers(ctx, &s.Informers, spec, res, err); err != nil {
 			return err
 		}

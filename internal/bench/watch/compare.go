@@ -143,7 +143,7 @@ func (b *bench) compareInformers(ctx context.Context, bed *testbed.Testbed) erro
 				continue
 			}
 			err := b.onServer(ctx, bed, s, "serve-"+s.Name+"-"+spec.name, func(run *testbed.Server) error {
-				r := &informerRun{target: run.Target, meter: run.Meter(), uri: informersURI, log: b.log}
+				r := newInformerRun(run.Target, run.Meter(), informersURI, b.log)
 				res, err := r.measure(ctx, spec, b.opts.plan)
 				if err == nil && len(captured) == 0 {
 					captured = make([]floor.Body, 1)
@@ -162,7 +162,7 @@ func (b *bench) compareInformers(ctx context.Context, bed *testbed.Testbed) erro
 	return b.onFloor(ctx, bed, dir, captured, func(run *testbed.Server) error {
 		spec := b.opts.chosen.informers[0]
 		spec.lists = false // it sends the capture, which is a watch-list
-		r := &informerRun{target: run.Target, meter: run.Meter(), uri: captured[0].URI(), log: b.log}
+		r := newInformerRun(run.Target, run.Meter(), captured[0].URI(), b.log)
 		plan := b.opts.plan
 		plan.Rest = 0
 		res, err := r.measure(ctx, spec, plan)

@@ -62,6 +62,8 @@ type informersResult struct {
 	ClientMillis  float64       `json:"clientCPUMillisPerMB"`
 	Seconds       float64       `json:"seconds"`       // until the last informer had its bookmark
 	MedianSeconds float64       `json:"medianSeconds"` // of the informers that are not slow
+	// Restarts is how often an informer had to begin again.
+	Restarts int `json:"restarts,omitempty"`
 	// Memory is the RSS of the server over time, from the first request to the last byte.
 	Memory []testbed.MemorySample `json:"memory,omitempty"`
 
@@ -74,17 +76,27 @@ type informerRun struct {
 	meter  *testbed.Meter
 	uri    string
 	log    *testbed.Progress
+	// pause is how long an informer waits before it begins again.
+	pause time.Duration
 	// form and lists are set by measure. The zero value of form is JSON.
 	form  streamForm
 	lists bool
 }
 
+// informerPause is about that of client-go's informers.
+const informerPause = time.Second
+
+func newInformerRun(t *testbed.Target, m *testbed.Meter, uri string, log *testbed.Progress) *informerRun {
+	return &informerRun{target: t, meter: m, uri: uri, log: log, pause: informerPause}
+}
+
 // informerTotals is what one informer has received.
 type informerTotals struct {
-	slow    bool
-	objects int
-	bytes   int64
-	took    time.Duration
+	slow     bool
+	objects  int
+	bytes    int64
+	took     time.Duration
+	restarts int
 }
 
 // measure runs the informers of a workload until each has its bookmark.
@@ -135,6 +147,7 @@ func (res *informersResult) sum(informers []informerTotals) (total int64) {
 	var fast []time.Duration
 	for _, one := range informers {
 		total += one.bytes
+		res.Restarts += one.restarts
 		if one.slow {
 			res.Slow++
 		} else {
@@ -172,7 +185,7 @@ func (r *informerRun) run(parent context.Context, informers int) ([]informerTota
 		group.Go(func() {
 			totals, start := &shares[i], time.Now()
 			totals.slow = i%slowInformer == slowInformer-1
-			if err := r.read(ctx, totals, io.Discard); err != nil {
+			if err := r.begin(ctx, totals); err != nil {
 				fail(fmt.Errorf("informer %d, after %d objects and %d bytes: %w", i, totals.objects, totals.bytes, err))
 			}
 			totals.took = time.Since(start)
@@ -180,6 +193,25 @@ func (r *informerRun) run(parent context.Context, informers int) ([]informerTota
 	}
 	group.Wait()
 	return shares, context.Cause(ctx)
+}
+
+// maxRestarts is how often an informer begins again.
+const maxRestarts = 10
+
+// begin is one informer. It begins again, as client-go's do, if the server refuses its request
+// or ends the answer too early. Its time includes that.
+func (r *informerRun) begin(ctx context.Context, totals *informerTotals) error {
+	for {
+		err := r.read(ctx, totals, io.Discard)
+		if err == nil || ctx.Err() != nil || totals.restarts == maxRestarts {
+			return err
+		}
+		if err := testbed.Sleep(ctx, max(r.pause, testbed.RetryAfter(err))); err != nil {
+			return err
+		}
+		totals.restarts++
+		totals.objects, totals.bytes = 0, 0
+	}
 }
 
 // request is the first one of an informer.

@@ -283,5 +283,5 @@ func (r *report) footer() []string {
 		lines = append(lines, "floor: Go's HTTP server writing the same bytes from memory, a handler a stream (floor-tls: one goroutine for all connections); nothing is written to it")
 	}
 	lines = append(lines, r.Machine.String()+", "+r.Started.UTC().Format(time.RFC3339))
-	return append(lines, r.Notes...)
+	return append(append(lines, r.interrupted()...), r.Notes...)
 }

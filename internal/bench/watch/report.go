@@ -51,7 +51,9 @@ type result struct {
 	Millis       render.Latencies `json:"millis"`
 	Server       *serverCost      `json:"server,omitempty"`
 	ClientMicros float64          `json:"clientCPUMicrosPerEvent"`
-	Error        string           `json:"error,omitempty"` // not empty: nothing was measured
+	// Resumed is how often the server ended a watch, which then went on behind its last event.
+	Resumed int64  `json:"resumed,omitempty"`
+	Error   string `json:"error,omitempty"` // not empty: nothing was measured
 }
 
 // serverCost is the server's CPU and memory, from /proc.
@@ -72,6 +74,25 @@ type serverCost struct {
 // Write prints the report in one of formats.
 func (r *report) Write(out io.Writer, format string) error {
 	return render.WriteReport(out, format, r, r.text)
+}
+
+// interrupted has a note for each measurement in which a server ended a watch, or an answer, too
+// early.
+func (r *report) interrupted() []string {
+	var lines []string
+	for _, s := range r.Servers {
+		for _, res := range s.Results {
+			if res.Resumed > 0 {
+				lines = append(lines, fmt.Sprintf("%s, %s: the server ended a watch %d times, which then went on behind its last event", s.Name, res.Workload, res.Resumed))
+			}
+		}
+		for _, res := range s.Informers {
+			if res.Restarts > 0 {
+				lines = append(lines, fmt.Sprintf("%s, %s: informers had to begin again %d times", s.Name, res.Workload, res.Restarts))
+			}
+		}
+	}
+	return lines
 }
 
 // failed has a note for each measurement that failed, with the reason.

@@ -151,7 +151,7 @@ func (r *runner) measure(g *watcherGroup, s eventWorkload, from source) (result,
 	}
 	clientCPU := testbed.ClientCPU() - clientBefore
 	g.close()
-	spans, bytes := g.totals()
+	spans, bytes, resumed := g.totals()
 	expected := writes * s.fanOut()
 	if len(spans) != expected {
 		return result{}, fmt.Errorf("%d events arrived, %d were sent: some came twice or without their stamp", len(spans), expected)
@@ -160,7 +160,7 @@ func (r *runner) measure(g *watcherGroup, s eventWorkload, from source) (result,
 		Workload: s.name, Watchers: s.watchers, Connections: len(g.connections), HTTP1: s.http1, Encoding: s.encoding,
 		Writes: writes, WritesPerSec: float64(writes) / took.Seconds(), Events: expected,
 		BytesPerEvent: float64(bytes) / float64(expected), Millis: render.Summarize(spans),
-		ClientMicros: micros(clientCPU) / float64(expected),
+		ClientMicros: micros(clientCPU) / float64(expected), Resumed: int64(resumed),
 	}
 	if r.meter != nil {
 		res.Server = newServerCost(after.CPU-before.CPU, r.writeMicrosAlone[s.aloneKey()], res)

@@ -35,6 +35,7 @@ func mediansOf(all []result) result {
 	figure(func(r *result) *float64 { return &r.Millis.P99 })
 	figure(func(r *result) *float64 { return &r.Millis.Max })
 	figure(func(r *result) *float64 { return &r.ClientMicros })
+	res.Resumed = medianOf(all, func(r *result) *int64 { return &r.Resumed })
 	if res.Server == nil {
 		return res
 	}

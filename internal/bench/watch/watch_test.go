@@ -216,7 +216,7 @@ func TestStalledWatcherBlocksServer(t *testing.T) {
 	<-ended
 }
 
-func newTestRunner(t *testing.T, api *benchtest.API) *runner {
+func newTestRunner(t *testing.T, api http.Handler) *runner {
 	t.Helper()
 	_, cfg := benchtest.StartTLS(t, api, true)
 	target, err := testbed.NewTarget(testbed.TargetConfig{REST: cfg})

@@ -2,11 +2,9 @@ package watch
 
 import (
 	"cmp"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -44,13 +42,6 @@ type watcherGroup struct {
 
 	connections []*connection
 	watchers    []*watcher // each belongs to its goroutine until close has returned
-}
-
-// watcher is one watch and what it has measured.
-type watcher struct {
-	group *watcherGroup
-	spans []time.Duration
-	bytes atomic.Int64 // received since group.measuredSince was set, before decompression
 }
 
 // newWatcherGroup returns a group without watchers. The caller must call close.
@@ -99,10 +90,10 @@ func (g *watcherGroup) connect(i int, uris []string, watchers []*watcher) error 
 		if err != nil {
 			return err
 		}
-		w := &watcher{group: g}
+		w := &watcher{group: g, connection: l, uri: uris[n]}
 		watchers[n] = w
 		g.group.Go(func() {
-			if err := w.read(resp); err != nil {
+			if err := w.follow(resp); err != nil {
 				g.fail(fmt.Errorf("watch %s: %w", uris[n], err))
 			}
 		})
@@ -114,8 +105,9 @@ func (g *watcherGroup) connect(i int, uris []string, watchers []*watcher) error 
 // to watch-lists.
 const compressWatchHeader = "X-Millrace-Compress-Watch"
 
-// watch sends a request and returns when the header of the answer has arrived.
-func (g *watcherGroup) watch(l *connection, uri string) (*http.Response, error) {
+// watch sends a request and returns when the header of the answer has arrived. Where the server
+// refuses it for now, it is sent again.
+func (g *watcherGroup) watch(l *connection, uri string) (resp *http.Response, err error) {
 	req, err := g.target.NewRequest(g.ctx, testbed.Request{URI: uri, Accept: cmp.Or(g.form.accept, testbed.AcceptJSON), Encoding: g.form.encoding})
 	if err != nil {
 		return nil, err
@@ -123,7 +115,10 @@ func (g *watcherGroup) watch(l *connection, uri string) (*http.Response, error) 
 	if g.form.encoding != "" {
 		req.Header.Set(compressWatchHeader, "1")
 	}
-	resp, err := testbed.Send(l.rt, req)
+	err = testbed.RetryRefused(g.ctx, func() (err error) {
+		resp, err = testbed.Send(l.rt, req)
+		return err
+	})
 	return resp, err
 }
 
@@ -149,52 +144,6 @@ func (g *watcherGroup) close() {
 	g.group.Wait()
 }
 
-// read receives events until the group is closed. If the server ends the watch, that is
-// an error.
-func (w *watcher) read(resp *http.Response) error {
-	defer resp.Body.Close()
-	body := io.Reader(&countingReader{from: resp.Body, watcher: w})
-	var err error
-	if resp.Header.Get("Content-Encoding") == testbed.EncodingGzip {
-		body, err = gzip.NewReader(body)
-	}
-	scanner := w.group.form.stampScanner()
-	buf := make([]byte, readSize)
-	for err == nil {
-		var n int
-		n, err = body.Read(buf)
-		now := time.Now().UnixNano()
-		scanner.Feed(buf[:n], func(e testbed.Event) { w.arrive(e, now) })
-	}
-	if w.group.ctx.Err() != nil {
-		return nil
-	}
-	return fmt.Errorf("the server ended it: %w", err)
-}
-
-// arrive counts an event that has arrived at time now, in nanoseconds since 1970.
-func (w *watcher) arrive(e testbed.Event, now int64) {
-	if since := w.group.measuredSince.Load(); since > 0 {
-		if sent := testbed.ParseStamp(e.Value); sent >= since {
-			w.spans = append(w.spans, time.Duration(now-sent))
-		}
-	}
-	w.group.arrivedEvents.Add(1)
-}
-
-type countingReader struct {
-	from    io.Reader
-	watcher *watcher
-}
-
-func (r *countingReader) Read(p []byte) (int, error) {
-	n, err := r.from.Read(p)
-	if r.watcher.group.measuredSince.Load() > 0 {
-		r.watcher.bytes.Add(int64(n))
-	}
-	return n, err
-}
-
 // await returns when so many events have arrived since the group was made, or with an
 // error after a time.
 func (g *watcherGroup) await(events int64, within time.Duration) error {
@@ -213,11 +162,13 @@ func (g *watcherGroup) await(events int64, within time.Duration) error {
 
 var errArrivalTimeout = errors.New("late")
 
-// totals returns the spans and bytes of all watchers. It must be called after close.
-func (g *watcherGroup) totals() (spans []time.Duration, bytes int64) {
+// totals returns the spans and bytes of all watchers, and how often one was resumed. It must be
+// called after close.
+func (g *watcherGroup) totals() (spans []time.Duration, bytes int64, resumed int) {
 	for _, w := range g.watchers {
 		spans = append(spans, w.spans...)
 		bytes += w.bytes.Load()
+		resumed += w.resumed
 	}
-	return spans, bytes
+	return spans, bytes, resumed
 }
