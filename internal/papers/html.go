@@ -27,7 +27,7 @@ type htmlPage struct {
 	Parts    []htmlSection
 	Legend   []htmlName
 	Minutes  string
-	Failures [][]string // of each step
+	Remarks  [][]string // of each step
 	// Compared says that ratios are shown.
 	Compared bool
 }
@@ -102,7 +102,7 @@ func (r *Report) htmlPage() *htmlPage {
 	servers := serversOf(r.Sections)
 	p := &htmlPage{
 		Report: r, Letter: strings.ToUpper(r.Paper), About: r.paper, Scaled: r.scaleNote(), RunNote: r.runNote(), Headings: headings(servers),
-		Legend: []htmlName{{publishedClass, "published"}}, Compared: len(compared(servers)) > 0, Failures: r.failures,
+		Legend: []htmlName{{publishedClass, "published"}}, Compared: len(compared(servers)) > 0, Remarks: r.remarks,
 	}
 	for _, s := range servers {
 		p.Legend = append(p.Legend, nameOf(s))

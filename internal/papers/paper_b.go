@@ -82,7 +82,6 @@ func eventSections(r *results) []Section {
 			}
 			return q.Server.EventMicros
 		})})
-		times.add(Row{Name: w[1] + ": watches that the server ended", Unit: unitCount, Values: d.requests(w[0], func(q *requestResult) float64 { return float64(q.Resumed) })})
 		costs.add(Row{Name: w[1] + ": bytes", Unit: unitSize, Values: d.requests(w[0], func(q *requestResult) float64 { return q.BytesPerEvent })})
 	}
 	return []Section{times, costs}

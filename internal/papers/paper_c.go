@@ -74,7 +74,6 @@ func viewC(r *results) []Section {
 			s.add(more)
 			s.add(Row{Name: name + ": CPU of the server", Unit: unitSeconds, Values: informers(n, func(i *informerResult) float64 { return i.CPUSeconds })})
 			s.add(Row{Name: name + ": median time of the quick ones", Unit: unitSeconds, Values: informers(n, func(i *informerResult) float64 { return i.MedianSeconds })})
-			s.add(Row{Name: name + ": how often one began again", Unit: unitCount, Values: informers(n, func(i *informerResult) float64 { return float64(i.Restarts) })})
 			s.Charts = append(s.Charts, memoryChart(d, n, way.lists))
 		}
 		s.Charts = slices.DeleteFunc(s.Charts, func(c Chart) bool { return len(c.Lines) == 0 })

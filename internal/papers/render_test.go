@@ -19,7 +19,7 @@ func sampleReport(t *testing.T) *Report {
 			return map[string]any{"informers": n, "lists": lists, "idleBytes": 300e6 * factor, "peakBytes": 500e6 * factor * float64(n), "cpuSeconds": 2 * factor, "medianSeconds": 4,
 				"memory": []testbed.MemorySample{{Seconds: 0, RSSBytes: int64(300e6 * factor)}, {Seconds: 2, RSSBytes: int64(500e6 * factor)}, {Seconds: 4, RSSBytes: int64(400e6 * factor)}}}
 		}
-		return map[string]any{"name": name, "version": version, "informers": []any{one(1, true), one(16, true), one(16, false), map[string]any{"workload": "watchlist-64", "informers": 64, "error": "it ended too <early>\nlog"}}}
+		return map[string]any{"name": name, "version": version, "informers": []any{one(1, true), one(16, true), one(16, false), map[string]any{"workload": "watchlist-4", "informers": 4, "restarts": 2}, map[string]any{"workload": "watchlist-64", "informers": 64, "error": "it ended too <early>\nlog"}}}
 	}
 	text, err := json.Marshal(map[string]any{"servers": []any{
 		informers("millrace", "v1.37.2+millrace", 1), informers("kubernetes", "v1.37.2", 3), informers("kube-apiserver", "v1.37.2", 2.5),

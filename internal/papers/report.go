@@ -32,7 +32,7 @@ type Report struct {
 
 	paper    *Paper
 	versions map[string]string // of servers
-	failures [][]string        // of each step, the measurements that failed
+	remarks  [][]string        // of each step: what was refused and what failed
 }
 
 // StepReport is one bench.
@@ -63,7 +63,7 @@ func (r *Report) complete() error {
 	}
 	all := &results{scale: r.Scale, steps: map[string]*printout{}}
 	r.versions = map[string]string{}
-	r.failures = make([][]string, len(r.Steps))
+	r.remarks = make([][]string, len(r.Steps))
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		if len(s.Printed) == 0 {
@@ -75,7 +75,7 @@ func (r *Report) complete() error {
 		}
 		all.steps[s.Name] = d
 		maps.Copy(r.versions, d.versions())
-		r.failures[i] = d.failures()
+		r.remarks[i] = append(d.refusals(), d.failures()...)
 	}
 	r.Sections = slices.DeleteFunc(r.paper.view(all), func(s Section) bool { return !s.measured() })
 	return nil
@@ -140,7 +140,7 @@ func (r *Report) notes() []string {
 		if s.Error != "" {
 			line += ". It failed: " + s.Error
 		}
-		notes = append(append(notes, line), r.failures[i]...)
+		notes = append(append(notes, line), r.remarks[i]...)
 	}
 	return notes
 }

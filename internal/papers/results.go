@@ -90,7 +90,9 @@ type requestResult struct {
 		EventMicros float64 `json:"cpuMicrosPerEvent"`
 		PeakBytes   int64   `json:"peakBytes"`
 	} `json:"server"`
-	// Resumed is how often the server ended a watch.
+	// Refused is how many 429s came before the first answer, and Resumed how often the server
+	// ended a watch.
+	Refused int    `json:"refused"`
 	Resumed int    `json:"resumed"`
 	Error   string `json:"error"`
 }
@@ -224,6 +226,26 @@ func (d *printout) versions() map[string]string {
 		}
 	}
 	return all
+}
+
+// refusals say where a server refused requests or ended answers, which clients then repeated.
+func (d *printout) refusals() (lines []string) {
+	add := func(server, what string, n int, text string) {
+		if n > 0 {
+			lines = append(lines, fmt.Sprintf("%s, %s: "+text, serverName(server), what, plural(n, "time")))
+		}
+	}
+	for i := range d.Servers {
+		s := &d.Servers[i]
+		for _, r := range s.Results {
+			add(s.Name, r.Workload, r.Refused, "the first request was refused %s for now (429). Its time begins with the last try.")
+			add(s.Name, r.Workload, r.Resumed, "the server ended a watch %s, which then went on behind its last event.")
+		}
+		for _, r := range s.Informers {
+			add(s.Name, r.Workload, r.Restarts, "informers had to begin again %s.")
+		}
+	}
+	return lines
 }
 
 // failures are the measurements that failed, and why.

@@ -24,6 +24,8 @@ type Capture struct {
 	items int
 	took  time.Duration
 	cpu   time.Duration // of the server; zero if its process id is unknown
+	// refused is how many 429s there were before.
+	refused int
 }
 
 // capture sends one request of w and stores the body in CaptureDir. It does not decode

@@ -59,7 +59,7 @@ func (l *Loader) Run(ctx context.Context, w Workload) (Result, Capture, error) {
 		return Result{}, first, err
 	}
 	res.Items, res.ColdMillis, res.ColdCPUMillis = first.items, render.Millis(first.took), render.Millis(first.cpu)
-	res.ContentEncoding = first.ContentEncoding
+	res.ContentEncoding, res.Refused = first.ContentEncoding, first.refused
 	return res, first, nil
 }
 
@@ -100,11 +100,12 @@ func (l *Loader) WarmUp(ctx context.Context, c *testbed.Conn, w Workload) (Captu
 
 // captureWithRetry captures the first response. After a 429 with a Retry-After it tries again,
 // as client-go does: a server that has just started may have no storage of a definition yet.
-func (l *Loader) captureWithRetry(ctx context.Context, c *testbed.Conn, w Workload) (first Capture, err error) {
-	err = testbed.RetryRefused(ctx, func() (err error) {
+func (l *Loader) captureWithRetry(ctx context.Context, c *testbed.Conn, w Workload) (first Capture, _ error) {
+	refused, err := testbed.RetryRefused(ctx, func() (err error) {
 		first, err = l.capture(ctx, c, w)
 		return err
 	})
+	first.refused = refused
 	return first, err
 }
 

@@ -77,7 +77,7 @@ func TestLoadTriesAgain(t *testing.T) {
 		io.WriteString(w, `{"items":[{}]}`)
 	})
 	w := Workload{Name: "w", Request: testbed.Request{URI: "/x", Accept: testbed.AcceptJSON}, Concurrency: 1, MinItems: 1}
-	if res, _, err := newTestLoader(t, api, true).Run(t.Context(), w); err != nil || res.Items != 1 || !refused.Load() {
+	if res, _, err := newTestLoader(t, api, true).Run(t.Context(), w); err != nil || res.Items != 1 || res.Refused != 1 {
 		t.Errorf("got %+v, %v", res, err)
 	}
 }

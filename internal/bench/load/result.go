@@ -21,6 +21,7 @@ type Result struct {
 	RequestsPerSec  float64          `json:"requestsPerSecond"`
 	ColdMillis      float64          `json:"coldMillis"` // of the first request
 	ColdCPUMillis   float64          `json:"coldCPUMillis,omitempty"`
+	Refused         int              `json:"refused,omitempty"` // 429s before the first answer
 	Millis          render.Latencies `json:"millis"`
 	Server          *ServerCost      `json:"server,omitempty"`
 	ClientCPUMillis float64          `json:"clientCPUMillis"` // a request

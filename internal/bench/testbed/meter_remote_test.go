@@ -22,7 +22,7 @@ func TestRemoteMeter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := newRemoteMeter(target)
+	m, err := NewRemoteMeter(target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestRemoteMeter(t *testing.T) {
 	}
 	// A server that lets nobody read its metrics can be measured all the same.
 	text = ""
-	if m, err = newRemoteMeter(target); err == nil {
+	if m, err = NewRemoteMeter(target); err == nil {
 		t.Error("no error")
 	}
 	if u, err := m.Read(); err != nil || u != (Usage{}) {

@@ -1,19 +1,33 @@
 package testbed
 
-import "context"
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
 
 // RetryRefused calls do, and calls it again after each 429 with a Retry-After, as client-go
-// does: a server that has just started refuses requests until its cache is filled. It ends with
-// ctx, whose end the caller must have bounded.
-func RetryRefused(ctx context.Context, do func() error) error {
-	for {
+// does: a server that has just started refuses requests until its cache is filled. It returns
+// how many 429s there were. It ends with ctx, whose end the caller must have bounded.
+func RetryRefused(ctx context.Context, do func() error) (refused int, err error) {
+	for ; ; refused++ {
 		err := do()
 		wait := RetryAfter(err)
 		if wait == 0 {
-			return err
+			return refused, err
 		}
 		if err := Sleep(ctx, wait); err != nil {
-			return err
+			return refused, err
 		}
 	}
+}
+
+// RetryAfter is the Retry-After of a 429, and zero for any other error.
+func RetryAfter(err error) time.Duration {
+	var status *StatusError
+	if !errors.As(err, &status) || status.code != http.StatusTooManyRequests {
+		return 0
+	}
+	return status.retryAfter
 }

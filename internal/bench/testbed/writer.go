@@ -3,7 +3,6 @@ package testbed
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -145,26 +144,8 @@ func (t *Target) WriteAndRead(ctx context.Context, c *Conn, ch Change, want ...i
 	return io.ReadAll(resp.Body)
 }
 
-// WriteWithRetry sends a change, and sends it again after each 429 that has a
-// Retry-After, as client-go does. It returns how many 429s there were.
+// WriteWithRetry sends a change, and sends it again where the server refuses it for now. It
+// returns how many 429s there were.
 func (t *Target) WriteWithRetry(ctx context.Context, c *Conn, ch Change, want int) (refused int, err error) {
-	for ; ; refused++ {
-		err := t.Write(ctx, c, ch, want)
-		wait := RetryAfter(err)
-		if wait == 0 {
-			return refused, err
-		}
-		if err := Sleep(ctx, wait); err != nil {
-			return refused, err
-		}
-	}
-}
-
-// RetryAfter is the Retry-After of a 429, and zero for any other error.
-func RetryAfter(err error) time.Duration {
-	var status *StatusError
-	if !errors.As(err, &status) || status.code != http.StatusTooManyRequests {
-		return 0
-	}
-	return status.retryAfter
+	return RetryRefused(ctx, func() error { return t.Write(ctx, c, ch, want) })
 }

@@ -115,7 +115,7 @@ func (g *watcherGroup) watch(l *connection, uri string) (resp *http.Response, er
 	if g.form.encoding != "" {
 		req.Header.Set(compressWatchHeader, "1")
 	}
-	err = testbed.RetryRefused(g.ctx, func() (err error) {
+	_, err = testbed.RetryRefused(g.ctx, func() (err error) {
 		resp, err = testbed.Send(l.rt, req)
 		return err
 	})
