@@ -76,6 +76,7 @@ func (s *impatientServer) watch(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		io.WriteString(w, s.mu.events[behind])
+		w.(http.Flusher).Flush()
 		behind++
 	}
 }
