@@ -26,7 +26,7 @@ func paperC() *Paper {
 			"Kubernetes 1.37 writes a LIST while it encodes it, which it did not when the paper was written.",
 			"All informers are one process, which throws away what it gets. Every fourth reads its first 20 MB at 2 MB/s.",
 			"An informer whose request is refused, or whose answer the server ends too early, begins again after a second, up to ten times. That is in its time, and in the server's CPU and memory.",
-			"JSON without compression. Each number of informers has a server of its own, which was idle before.",
+			"JSON without compression. Each number of informers has a server that was started for it, and was idle before, unless a server is measured that exists.",
 		},
 		Scale: 0.1, Minutes: "4 minutes",
 		steps: func(s size) []step {
@@ -65,7 +65,7 @@ func viewC(r *results) []Section {
 		}
 		for _, n := range informersC() {
 			name := plural(n, "informer")
-			more := Row{Name: name + ": more memory", Unit: unitSize, Values: informers(n, func(i *informerResult) float64 { return float64(i.PeakBytes - i.IdleBytes) })}
+			more := Row{Name: name + ": more memory", Unit: unitSize, Values: informers(n, func(i *informerResult) float64 { return float64(max(0, i.PeakBytes-i.IdleBytes)) })}
 			peak := Row{Name: name + ": most memory", Unit: unitBytes, Values: informers(n, func(i *informerResult) float64 { return float64(i.PeakBytes) })}
 			if n == 16 {
 				peak.Published, peak.PublishedValue = way.published+" for 400 secrets", r.comparable(way.value)

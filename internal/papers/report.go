@@ -161,12 +161,15 @@ func (r *Report) runNote() string {
 			servers = append(servers, n[1]+" "+v)
 		}
 	}
-	note := fmt.Sprintf("%s; Millrace %s; %s; seed %d; %s UTC.", strings.Join(servers, ", "), r.Millrace, r.Machine, r.Seed, r.Started.UTC().Format("2006-01-02 15:04"))
+	note := fmt.Sprintf("Millrace %s; %s; seed %d; %s UTC.", r.Millrace, r.Machine, r.Seed, r.Started.UTC().Format("2006-01-02 15:04"))
+	if len(servers) > 0 {
+		note = strings.Join(servers, ", ") + "; " + note
+	}
 	if len(r.LoadAverages) == 2 {
 		note += fmt.Sprintf(" The load average was %s before and %s after the run.", r.LoadAverages[0], r.LoadAverages[1])
 	}
 	if r.Kubeconfig {
-		return note + " CPU and memory are those that the server tells in its metrics, for all that it does."
+		return note + " CPU and memory are those that the server tells in its metrics, for all that it does, since its start: what went before counts. The most memory is that of readings, once a second at most."
 	}
 	return note + " CPU and memory are the API servers' alone: etcd is a process of its own."
 }
