@@ -33,7 +33,7 @@ func paperA() *Paper {
 		Scale: 0.25, Minutes: "2 minutes",
 		steps: func(s size) []step {
 			return []step{{name: stepLists, args: []string{
-				"list", "--compare", "--external-etcd", "--services", "--pod-size=20KB", "--namespaces=100",
+				"list", "--compare", "--floor=false", "--external-etcd", "--services", "--pod-size=20KB", "--namespaces=100",
 				"--nodes=" + s.of(4000, 1), "--pods=" + s.of(100_000, 1), "--custom-objects=" + s.of(100_000, 1),
 				"--workloads=pods-json,pods-of-node,pods-limit,agent", "--resource-version=unset,0",
 				"--concurrency=1", "--warmup=1", s.flag("duration", 3*time.Second), s.flag("settle", time.Second), "--list-memory=0",

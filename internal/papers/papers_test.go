@@ -43,6 +43,9 @@ func TestRun(t *testing.T) {
 			if err := json.Unmarshal([]byte(out), &got); err != nil {
 				t.Fatal(err)
 			}
+			if p.Name == "a" && strings.Contains(progress, "the floor") {
+				t.Errorf("the floor, which no paper shows, was measured:\n%s", progress)
+			}
 			if got.Paper != p.Name || len(got.Sections) == 0 || got.Millrace != "test" {
 				t.Errorf("got %+v", got)
 			}

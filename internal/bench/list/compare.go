@@ -50,7 +50,7 @@ func (c *comparisonRun) run(ctx context.Context) error {
 		}
 		c.report.Servers = append(c.report.Servers, s)
 	}
-	if len(floor) == 0 {
+	if len(floor) == 0 || !c.opts.floor {
 		return nil
 	}
 	var err error
@@ -63,7 +63,7 @@ func (c *comparisonRun) run(ctx context.Context) error {
 func (c *comparisonRun) measureServer(ctx context.Context, s *serverReport) (sources []floorSource, err error) {
 	if len(c.opts.chosen.specs) > 0 {
 		err = c.onFreshServer(ctx, s, "", func(l *load.Loader) error {
-			l.KeepCaptures = s.Name == c.opts.ReadPaths[0]
+			l.KeepCaptures = c.opts.floor && s.Name == c.opts.ReadPaths[0]
 			sources, err = c.measure(ctx, l, s)
 			return err
 		})

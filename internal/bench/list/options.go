@@ -24,6 +24,7 @@ type options struct {
 
 	compare bool
 	cold    bool
+	floor   bool
 	// coldReaders is how many clients of --cold send the first request at once. 0 stands for
 	// one client, whose second request is measured too.
 	coldReaders int
@@ -57,6 +58,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
 	o.Options.AddFlags(f)
+	f.BoolVar(&o.floor, "floor", true, "with --compare: measure the floor too")
 	f.BoolVar(&o.cold, "cold", false, "with --compare: measure the first and the second request of each workload, on a server that was started for it and has encoded nothing ahead")
 	f.IntVar(&o.coldReaders, "cold-readers", 0, "with --cold: send each workload over so many connections at once, as soon as the server is ready, and measure its memory")
 	f.IntVar(&o.fill.Nodes, "nodes", 1000, "with --compare: nodes to fill in")
@@ -222,7 +224,7 @@ func (o *options) chooseData(isSet func(string) bool) error {
 }
 
 func (o *options) validateSingle(isSet func(string) bool) error {
-	for _, flag := range append(testbed.CompareFlags(), "cold", "cold-readers", "nodes", "pods", "pod-size", "services", "custom-objects", "namespaces", "secrets", "secret-size") {
+	for _, flag := range append(testbed.CompareFlags(), "floor", "cold", "cold-readers", "nodes", "pods", "pod-size", "services", "custom-objects", "namespaces", "secrets", "secret-size") {
 		if isSet(flag) {
 			return fmt.Errorf("--%s needs --compare", flag)
 		}

@@ -26,6 +26,7 @@ func TestFlagErrors(t *testing.T) {
 		{"--server-pid=999999999", "--server-pid=999999999"},
 		{"--nodes=5", "--nodes needs --compare"},
 		{"--keep", "--keep needs --compare"},
+		{"--floor=false", "--floor needs --compare"},
 		{"--cold-readers=2", "--cold-readers needs --compare"},
 		{"--compare --cold-readers=2", "--cold-readers needs --cold"},
 		{"--compare --kubeconfig=x", "exclude each other"},

@@ -43,8 +43,9 @@ func (s *impatientServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		revision := fmt.Sprintf(`"metadata":{"resourceVersion":"%d",`, len(s.mu.events)+1)
-		s.mu.events = append(s.mu.events, string(testbed.ModifiedEvent([]byte(strings.Replace(string(body), `"metadata":{`, revision, 1)))))
+		// In front of all else, as servers write it.
+		object := fmt.Appendf(nil, `{"metadata":{"resourceVersion":"%d"},%s`, len(s.mu.events)+1, body[1:])
+		s.mu.events = append(s.mu.events, string(testbed.ModifiedEvent(object)))
 		s.mu.changed.Broadcast()
 	case r.Method == http.MethodPost:
 		w.WriteHeader(http.StatusCreated)
@@ -113,20 +114,14 @@ func TestWatchIsResumed(t *testing.T) {
 	}
 }
 
-func TestLastRevision(t *testing.T) {
-	event := func(revision string) string { return `{"object":{"metadata":{` + revision + `"name":"x"}}}` + "\n" }
-	five, six := event(`"resourceVersion":"5",`), event(`"resourceVersion":"6",`)
-	for _, c := range []struct{ text, want string }{
-		{five + six, "6"},
-		{six[9:], "6"},                      // its head is cut off
-		{five + six[:len(six)-1], "5"},      // the last one is not whole
-		{five + event(""), ""},              // the last one has no version
-		{five[len(five)-9:] + six[:20], ""}, // the version is cut off
-		{`"resourceVersion":"5` + "\n", ""}, // it has no end
-		{"", ""}, {"\n", ""}, {five[:12] + "", ""},
+func TestRevisionOf(t *testing.T) {
+	for _, c := range []struct{ head, want string }{
+		{`{"type":"MODIFIED","object":{"metadata":{"name":"x","resourceVersion":"67","labels"`, "67"},
+		{`{"object":{"metadata":{"name":"x","resourceVersion":"6`, unknownRevision}, // cut off
+		{`{"type":"ERROR","object":{"kind":"Status"}}`, unknownRevision},
 	} {
-		if got := lastRevision([]byte(c.text)); got != c.want {
-			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
+		if got := revisionOf([]byte(c.head)); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.head, got, c.want)
 		}
 	}
 }

@@ -32,12 +32,16 @@ func (f streamForm) endScanner() eventScanner {
 	return &testbed.EventScanner{Mark: []byte(testbed.InitialEndMark)}
 }
 
+// revisionHead is how many of an event's first bytes have its object's resource version: only
+// names, the namespace and the UID are in front of it.
+const revisionHead = 640
+
 // stampScanner returns a scanner that finds the stamps of events.
 func (f streamForm) stampScanner() eventScanner {
 	if f.isProtobuf() {
 		return &frameScanner{mark: []byte(testbed.StampMarkProtobuf), valueBytes: testbed.StampDigits}
 	}
-	return &testbed.EventScanner{Mark: []byte(testbed.StampMark), ValueBytes: testbed.StampDigits}
+	return &testbed.EventScanner{Mark: []byte(testbed.StampMark), ValueBytes: testbed.StampDigits, HeadBytes: revisionHead}
 }
 
 // maxScannedBytes is larger than any bookmark, and than what an object has in front of its

@@ -66,32 +66,25 @@ func (w *watcher) read(resp *http.Response) (last string, ended error) {
 			return "", ended
 		}
 	}
-	scanner, arrived := w.group.form.stampScanner(), false
-	// Reads take turns between two buffers, so that the last event can be looked at in the end.
-	var buffers [2][readSize]byte
-	var earlier []byte
-	for turn := 0; ; turn = 1 - turn {
-		n, err := body.Read(buffers[turn][:])
-		now, received := time.Now().UnixNano(), buffers[turn][:n]
-		scanner.Feed(received, func(e testbed.Event) {
-			arrived = true
+	scanner := w.group.form.stampScanner()
+	var head []byte // of the last event
+	buf := make([]byte, readSize)
+	for ended == nil {
+		var n int
+		n, ended = body.Read(buf)
+		now := time.Now().UnixNano()
+		scanner.Feed(buf[:n], func(e testbed.Event) {
+			head = append(head[:0], e.Head...)
 			w.arrive(e, now)
 		})
-		if err == nil {
-			earlier = received
-			continue
-		}
-		if arrived {
-			last = lastRevision(append(bytes.Clone(earlier), received...))
-		}
-		if arrived && last == "" {
-			last = unknownRevision
-		}
-		return last, err
 	}
+	if len(head) == 0 {
+		return "", ended
+	}
+	return revisionOf(head), ended
 }
 
-// unknownRevision stands for that of an event that was not found.
+// unknownRevision stands for that of an event which has none.
 const unknownRevision = "?"
 
 // arrive counts an event that has arrived at time now, in nanoseconds since 1970.
@@ -107,18 +100,12 @@ func (w *watcher) arrive(e testbed.Event, now int64) {
 // revisionMark is in front of an object's resource version.
 const revisionMark = `"resourceVersion":"`
 
-// lastRevision returns the resource version of the last whole event in the end of a watch's
-// JSON, and "" if that does not have the whole version.
-func lastRevision(text []byte) string {
-	end := bytes.LastIndexByte(text, '\n')
-	if end < 0 {
-		return ""
-	}
-	event := text[bytes.LastIndexByte(text[:end], '\n')+1 : end]
-	_, rest, found := bytes.Cut(event, []byte(revisionMark))
+// revisionOf returns the resource version in the head of an event's JSON.
+func revisionOf(head []byte) string {
+	_, rest, found := bytes.Cut(head, []byte(revisionMark))
 	revision, _, whole := bytes.Cut(rest, []byte{'"'})
 	if !found || !whole {
-		return ""
+		return unknownRevision
 	}
 	return string(revision)
 }
