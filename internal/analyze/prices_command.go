@@ -18,7 +18,9 @@ have is as in the list in the binary.`,
   millrace bench list --compare --list-memory=0 --read-paths=kubernetes --server-arg='--watch-cache-sizes=pods#0' \
     --workloads=pods-json,pods-of-node,pod-get -o json > etcd.json
   millrace bench watch --compare -o json > watch.json
-  millrace analyze prices list.json --etcd=etcd.json --watch=watch.json > prices.json`,
+  millrace bench list --compare --external-etcd --list-memory=0 --workloads=pod-get --concurrency=1000 --every=1s \
+    --duration=30s -o json > paced.json
+  millrace analyze prices list.json --etcd=etcd.json --watch=watch.json --paced=paced.json > prices.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			defaults, err := price.Default()
@@ -35,5 +37,6 @@ have is as in the list in the binary.`,
 	}
 	cmd.Flags().StringVar(&files.Etcd, "etcd", "", "report of a stock server without a watch cache of pods")
 	cmd.Flags().StringVar(&files.Watch, "watch", "", "report of bench watch")
+	cmd.Flags().StringVar(&files.Paced, "paced", "", "report of bench list with --every, for the price of a request")
 	return cmd
 }

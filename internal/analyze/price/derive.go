@@ -14,6 +14,8 @@ type Reports struct {
 	// Etcd is of "bench list" of the stock server without a watch cache for pods. Watch is
 	// of "bench watch --compare". Without them, their prices are those of defaults.
 	Etcd, Watch string
+	// Paced is of "bench list --compare" with --every: of clients that wait between requests.
+	Paced string
 }
 
 // listReport has what prices are derived from.
@@ -69,6 +71,11 @@ func Derive(files Reports, defaults *List) (*List, error) {
 	}
 	if files.Watch != "" {
 		if err := l.deriveWatches(files.Watch); err != nil {
+			return nil, err
+		}
+	}
+	if files.Paced != "" {
+		if err := l.derivePaced(files.Paced); err != nil {
 			return nil, err
 		}
 	}
@@ -148,6 +155,25 @@ func (l *List) deriveEtcd(file string) error {
 	s.EtcdByteNanos = 1000*atLeastZero(m.micros("pods-of-node")-s.RequestMicros)/all.Bytes - s.ByteNanos[JSON]*node.Bytes/all.Bytes
 	s.EtcdSentByteNanos = 1000*atLeastZero(m.micros("pods-json")-s.RequestMicros)/all.Bytes - s.ByteNanos[JSON] - s.EtcdByteNanos
 	s.EtcdRequestMicros = atLeastZero(m.micros("pod-get") - s.RequestMicros - s.ByteNanos[JSON]*m["pod-get"].Bytes/1000)
+	return nil
+}
+
+// derivePaced sets the price of a request anew: a server that is idle between two requests
+// has to be woken for each. The prices of the other reports, of clients that ask without a
+// pause, are derived with the price of a request in these.
+func (l *List) derivePaced(file string) error {
+	var r listReport
+	if err := readReport(file, &r); err != nil {
+		return err
+	}
+	for name, s := range l.servers() {
+		m, _ := r.server(name)
+		if m.micros("pod-get") <= 0 {
+			return fmt.Errorf("derive the price of a request to %s from %s: the report has no CPU of pod-get", name, file)
+		}
+		s.RequestMicros = atLeastZero(m.micros("pod-get") - s.ByteNanos[JSON]*m["pod-get"].Bytes/1000)
+	}
+	l.Sources = append(l.Sources, file)
 	return nil
 }
 

@@ -6,7 +6,7 @@
 // it names. After new measurements, write it anew where its figures have changed:
 //
 //	millrace analyze prices docs/bench/list.json --etcd=docs/bench/list-without-cache.json \
-//	    --watch=docs/bench/watch-1.37.json > prices.json
+//	    --watch=docs/bench/watch-1.37.json --paced=docs/bench/list-paced.json > prices.json
 //
 // Machines differ by a factor of two: "millrace bench" measures another one, and Derive
 // makes its list of these reports.

@@ -30,7 +30,8 @@ type Machine struct {
 // Server has the prices of one server, in microseconds of CPU for a thing and nanoseconds
 // for a byte.
 type Server struct {
-	// RequestMicros is for a GET or LIST without its objects.
+	// RequestMicros is for a GET or LIST without its objects, at a server that has other
+	// work for a part of the time.
 	RequestMicros float64 `json:"requestMicros"`
 	// ScannedMicros is for an object in memory that a LIST looks at.
 	ScannedMicros float64 `json:"scannedMicros"`

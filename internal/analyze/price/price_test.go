@@ -45,6 +45,34 @@ func TestDefault(t *testing.T) {
 	}
 }
 
+// TestPaced checks that a report of clients that wait sets the price of a request alone.
+func TestPaced(t *testing.T) {
+	file := t.TempDir() + "/paced.json"
+	report := `{"servers": [{"name": "millrace", "results": [{"workload": "pod-get", "bytes": 1000, "server": {"cpuMillis": 0.4}}]},
+		{"name": "kubernetes", "results": [{"workload": "pod-get", "bytes": 1000, "server": {"cpuMillis": 0.8}}]}]}`
+	if err := os.WriteFile(file, []byte(report), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	paced := measured
+	paced.Paced = file
+	got, err := Derive(paced, &List{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range got.servers() {
+		hot := derived(t).servers()[name]
+		if request := map[string]float64{millraceName: 399, stockName: 791}[name]; math.Abs(s.RequestMicros-request) > 1 {
+			t.Errorf("%s: a request is %v µs, want %v", name, s.RequestMicros, request)
+		}
+		if s.RequestMicros = hot.RequestMicros; !reflect.DeepEqual(s, hot) {
+			t.Errorf("%s: got %+v, want but for the request %+v", name, s, hot)
+		}
+	}
+	if len(got.Sources) != 4 || got.Sources[3] != file {
+		t.Errorf("sources %q", got.Sources)
+	}
+}
+
 // TestOtherSizes compares prices with requests that they are not derived from, measured on
 // the same machine: the first two of 100,000 pods of 17 KB, the others of other workloads.
 func TestOtherSizes(t *testing.T) {

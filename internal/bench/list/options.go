@@ -76,6 +76,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.plan.Concurrency, "concurrency", 0, "clients, each with its own connection (default each workload's own number)")
 	f.DurationVar(&o.plan.Duration, "duration", 5*time.Second, "how long to measure each workload")
 	f.IntVar(&o.plan.Requests, "requests", 0, "measure this many requests of each workload instead of --duration")
+	f.DurationVar(&o.plan.Every, "every", 0, "time between the beginnings of a client's requests (0: each follows the one before)")
 	f.IntVar(&o.plan.Warmup, "warmup", 2, "requests of each workload before measuring")
 	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause before measuring")
 	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
@@ -144,7 +145,7 @@ func (o *options) validateNumbers() error {
 		return err
 	}
 	return testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
-		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "settle", Value: o.plan.Settle, Min: 0},
+		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "settle", Value: o.plan.Settle, Min: 0}, {Flag: "every", Value: o.plan.Every, Min: 0},
 		{Flag: "rest", Value: o.rest, Min: 0}, {Flag: "stall", Value: o.stall, Min: time.Millisecond},
 		{Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
 	})

@@ -120,5 +120,8 @@ func (p Plan) FooterLine(run string) string {
 	if p.Requests == 0 {
 		amount = fmt.Sprintf("%s a workload", p.Duration)
 	}
+	if p.Every > 0 {
+		run += fmt.Sprintf(", a request of each client every %s", p.Every)
+	}
 	return fmt.Sprintf("%s, %s after %d to warm up; CPU ms is the server's, a request", run, amount, p.Warmup)
 }

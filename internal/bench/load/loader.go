@@ -18,9 +18,12 @@ type Plan struct {
 	Concurrency int           `json:"concurrency,omitempty"` // clients; 0: as the workload says
 	Duration    time.Duration `json:"durationNanos,omitempty"`
 	Requests    int           `json:"requests,omitempty"` // of all clients; replaces Duration if set
-	Warmup      int           `json:"warmup"`             // requests before measuring; at least 1
-	Settle      time.Duration `json:"settleNanos"`        // pause before measuring
-	Timeout     time.Duration `json:"timeoutNanos"`       // for a whole workload
+	// Every is the time between the beginnings of a client's requests; 0: none. Clients begin
+	// one after the other within it.
+	Every   time.Duration `json:"everyNanos,omitempty"`
+	Warmup  int           `json:"warmup"`       // requests before measuring; at least 1
+	Settle  time.Duration `json:"settleNanos"`  // pause before measuring
+	Timeout time.Duration `json:"timeoutNanos"` // for a whole workload
 }
 
 // Loader runs workloads against one server.
@@ -162,11 +165,12 @@ type clientSamples struct {
 func (m *measurement) run(ctx context.Context, conns []*testbed.Conn) ([]clientSamples, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	clients := make([]clientSamples, len(conns))
+	clients, start := make([]clientSamples, len(conns)), time.Now()
 	var group sync.WaitGroup
 	for i, c := range conns {
 		group.Go(func() {
-			if err := m.work(ctx, c, &clients[i]); err != nil {
+			begin := start.Add(m.loader.Plan.Every * time.Duration(i) / time.Duration(len(conns)))
+			if err := m.work(ctx, c, begin, &clients[i]); err != nil {
 				fail(err)
 			}
 		})
@@ -175,13 +179,22 @@ func (m *measurement) run(ctx context.Context, conns []*testbed.Conn) ([]clientS
 	return clients, context.Cause(ctx)
 }
 
-func (m *measurement) work(ctx context.Context, c *testbed.Conn, client *clientSamples) error {
+// work sends the requests of one client, the first one at begin.
+func (m *measurement) work(ctx context.Context, c *testbed.Conn, begin time.Time, client *clientSamples) error {
 	req, err := m.loader.Target.NewRequest(ctx, m.workload.Request)
 	if err != nil {
 		return err
 	}
 	client.samples = make([]time.Duration, 0, 1<<12)
-	for m.wantsMore(client) {
+	for next := begin; ; next = next.Add(m.loader.Plan.Every) {
+		if m.loader.Plan.Every > 0 {
+			if err := testbed.Sleep(ctx, time.Until(next)); err != nil {
+				return err
+			}
+		}
+		if !m.wantsMore(client) {
+			return nil
+		}
 		start := time.Now()
 		n, err := c.Fetch(req)
 		if err != nil {
@@ -193,7 +206,6 @@ func (m *measurement) work(ctx context.Context, c *testbed.Conn, client *clientS
 			return fmt.Errorf("run %s: a response of %d bytes, where the first had %d", m.workload.Name, n, m.size)
 		}
 	}
-	return nil
 }
 
 // wantsMore reports whether a client is to send another request. If the plan is a

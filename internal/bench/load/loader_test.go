@@ -34,6 +34,16 @@ func TestLoadByDurationSendsAtLeastOneEach(t *testing.T) {
 	}
 }
 
+func TestLoadPacesClients(t *testing.T) {
+	l := newTestLoader(t, &benchtest.API{Nodes: 4}, true)
+	l.Plan.Every, l.Plan.Requests = 20*time.Millisecond, 5
+	w := Workload{Name: "n", Request: testbed.Request{URI: "/api/v1/nodes", Accept: testbed.AcceptJSON}, Concurrency: 1}
+	res, _, err := l.Run(t.Context(), w)
+	if err != nil || res.Requests != 5 || res.RequestsPerSec > 5/(4*l.Plan.Every.Seconds()) {
+		t.Errorf("got %+v, %v: 5 requests take 80 ms at least", res, err)
+	}
+}
+
 func TestLoadFails(t *testing.T) {
 	var calls atomic.Int64
 	shrinking := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
