@@ -77,7 +77,7 @@ func Table() []Row {
 		{InitialEndEarly, "initial-end-early", "initial events are said to end before the first one", watches, "initial end", ""},
 		{InitialEndOld, "initial-end-old", "the end of initial events has an older revision than they have", watches, "initial", ""},
 		{WatchBeginsOld, "watch-begins-old", "a watch without a version begins with a state of 20 revisions ago", "watches begin with the newest state", "", ""},
-		{FeedFrozen, "feed-frozen", "the server ceases to follow etcd, and goes on", "watches are told of the last write", "", ""},
+		{FeedFrozen, "feed-frozen", "the server ceases to follow etcd, and goes on", "servers show the last write", "", ""},
 		{ListAhead, "list-ahead", "a list has a newer version than its objects", states, "", ""},
 		{ProgressEarly, "progress-early", "the cache says that it has events which it is only about to apply", states, "", ""},
 		{VersionNotAwaited, "version-not-awaited", "a read of version N is answered before the cache has reached it", "reads are not older than asked", "", ""},

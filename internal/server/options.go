@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -155,16 +156,12 @@ func (o *Options) validate() error {
 	if port := o.Kube.SecurePort(); port < 1 || port > 65535 {
 		return fmt.Errorf("--secure-port=%d is no port to serve on: give one from 1 to 65535", port)
 	}
-	if err := o.validateServing(); err != nil {
-		return err
-	}
-	if err := o.validateReads(); err != nil {
-		return err
-	}
-	if err := o.validateCacheChecks(); err != nil {
-		return err
-	}
-	return o.validateSLO()
+	return o.validateShared()
+}
+
+// validateShared checks the flags that serve and replica have in common.
+func (o *Options) validateShared() error {
+	return cmp.Or(o.validateServing(), o.validateReads(), o.validateCacheChecks(), o.validateSLO())
 }
 
 // validateReads checks the flags of addReadFlags.

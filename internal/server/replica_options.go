@@ -139,16 +139,7 @@ func (o *ReplicaOptions) validate() error {
 	if o.CheckpointInterval <= 0 {
 		return fmt.Errorf("--checkpoint-interval=%v is not positive: give a duration such as 1m", o.CheckpointInterval)
 	}
-	if err := o.validateServing(); err != nil {
-		return err
-	}
-	if err := o.validateReads(); err != nil {
-		return err
-	}
-	if err := o.validateCacheChecks(); err != nil {
-		return err
-	}
-	return o.validateSLO()
+	return o.validateShared()
 }
 
 // validateRights checks the flags about who may read, and how much.

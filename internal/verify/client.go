@@ -105,6 +105,20 @@ func (s *server) open(ctx context.Context, method, path string, query url.Values
 	return s.client.Do(req)
 }
 
+// repeat calls try until it is not to be tried again, or the context ends. It returns the error
+// of the last try.
+func repeat(ctx context.Context, try func() (again bool, err error)) error {
+	for {
+		again, err := try()
+		if !again {
+			return err
+		}
+		if pause(ctx, refusedPause); ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
 // failedAfter reports whether a request failed at the server after a time.
 func (s *server) failedAfter(t time.Time) bool { return s.failed.Load() > t.UnixNano() }
 

@@ -34,7 +34,8 @@ type Config struct {
 	Timeout time.Duration
 	// ReadPause is between two requests of a reader: 5 ms if it is 0.
 	ReadPause time.Duration
-	// Settle is how long servers may take to tell of the last write: 30 s if it is 0.
+	// Settle is how long all servers may take to show the last write, and one of them to
+	// acknowledge it: 30 s if it is 0.
 	Settle time.Duration
 	// Meanwhile, if it is set, runs beside the clients, and its context ends with them. The
 	// last write waits for its return.

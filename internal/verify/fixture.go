@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -105,7 +106,7 @@ func (f *fixture) create(ctx context.Context, servers []*server) error {
 	namespace := mustJSON(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": f.metadata(f.namespace)})
 	err := servers[0].post(ctx, namespacesPath, namespace)
 	refused := (*refusal)(nil)
-	if f.made = !errors.As(err, &refused); err != nil {
+	if f.made = !errors.As(err, &refused) || refused.status >= http.StatusInternalServerError; err != nil {
 		return fmt.Errorf("create namespace %s: %w", f.namespace, err)
 	}
 	if err := servers[0].post(ctx, definitionsPath, f.definition()); err != nil {
@@ -130,25 +131,23 @@ const fixtureTimeout = time.Minute
 // be several servers.
 func (s *server) awaitServed(ctx context.Context, collection string) error {
 	const inRow = 3
-	for n := 0; n < inRow; {
-		got, err := s.call(ctx, http.MethodGet, collection, nil, nil, nil)
-		if err == nil && got.status == http.StatusOK {
-			n++
-			continue
-		}
-		if n = 0; err == nil && !comesLater(got.status) {
-			return fmt.Errorf("list %s%s: %w", s.base, collection, got.refusal())
-		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			if got.status == http.StatusNotFound {
-				return fmt.Errorf("%s does not serve %s within %s: is it a server of another cluster?", s.base, collection, fixtureTimeout)
+	return repeat(ctx, func() (bool, error) {
+		for range inRow {
+			got, err := s.call(ctx, http.MethodGet, collection, nil, nil, nil)
+			switch {
+			case got.status == http.StatusOK && err == nil:
+				continue
+			case err == nil && !comesLater(got.status):
+				return false, fmt.Errorf("list %s%s: %w", s.base, collection, got.refusal())
+			case got.status == http.StatusNotFound:
+				err = errors.New("is it a server of another cluster?")
+			case err == nil:
+				err = got.refusal()
 			}
-			return fmt.Errorf("%s does not serve %s within %s: status %d, %w", s.base, collection, fixtureTimeout, got.status, errors.Join(err, ctx.Err()))
+			return true, fmt.Errorf("%s does not serve %s within %s: %w", s.base, collection, fixtureTimeout, err)
 		}
-	}
-	return nil
+		return false, nil
+	})
 }
 
 // explain says what to do about a server that does not answer.
@@ -169,42 +168,49 @@ func comesLater(status int) bool {
 func (s *server) post(ctx context.Context, path string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, fixtureTimeout)
 	defer cancel()
-	for again := false; ; again = true {
+	isUnknown := false
+	return repeat(ctx, func() (bool, error) {
 		got, err := s.call(ctx, http.MethodPost, path, nil, jsonHeader(), body)
-		if err == nil && (got.status == http.StatusCreated || again && got.status == http.StatusConflict) {
-			return nil
+		if err == nil && (got.status == http.StatusCreated || isUnknown && got.status == http.StatusConflict) {
+			return false, nil
 		}
-		unknown := errors.Is(err, context.DeadlineExceeded) || got.status >= http.StatusInternalServerError
-		if unknown {
-			pause(ctx, refusedPause)
-		}
+		isUnknown = errors.Is(err, context.DeadlineExceeded) || got.status >= http.StatusInternalServerError
 		switch {
-		case unknown && ctx.Err() == nil:
 		case err != nil:
-			return err
+			return isUnknown, err
 		case got.status == http.StatusUnauthorized || got.status == http.StatusForbidden:
-			return fmt.Errorf("%w: give a kubeconfig of a user with the rights that docs/verify.md lists", got.refusal())
+			return false, fmt.Errorf("%w: give a kubeconfig of a user with the rights that docs/verify.md lists", got.refusal())
 		default:
-			return got.refusal()
+			return isUnknown, got.refusal()
 		}
-	}
+	})
 }
 
 func jsonHeader() http.Header { return http.Header{"Content-Type": {"application/json"}} }
 
-// remove deletes what create made, and the objects.
+// remove deletes what create made, and the objects. It sends all requests at once: a server that
+// cannot read may take ten seconds for each.
 func (f *fixture) remove(ctx context.Context, s *server) error {
-	var errs []error
-	// Where no controller empties namespaces, objects go at least.
-	_, _ = s.call(ctx, http.MethodDelete, f.resources[0].collection, nil, nil, nil)
-	for _, path := range []string{definitionsPath + "/registers." + f.group, namespacesPath + "/" + f.namespace} {
-		got, err := s.call(ctx, http.MethodDelete, path, nil, nil, nil)
-		if err == nil && got.status != http.StatusOK && got.status != http.StatusNotFound && got.status != http.StatusAccepted {
-			err = got.refusal()
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("delete %s: %w", path, err))
-		}
+	paths := []string{definitionsPath + "/registers." + f.group, namespacesPath + "/" + f.namespace}
+	errs := make([]error, len(paths))
+	var removing sync.WaitGroup
+	for i, path := range paths {
+		removing.Go(func() { errs[i] = s.remove(ctx, path) })
 	}
+	// Where no controller empties namespaces, objects go at least.
+	removing.Go(func() { _ = s.remove(ctx, f.resources[0].collection) })
+	removing.Wait()
 	return errors.Join(errs...)
+}
+
+// remove deletes an object, or all of a collection.
+func (s *server) remove(ctx context.Context, path string) error {
+	got, err := s.call(ctx, http.MethodDelete, path, nil, nil, nil)
+	if err == nil && got.status != http.StatusOK && got.status != http.StatusNotFound && got.status != http.StatusAccepted {
+		err = got.refusal()
+	}
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", path, err)
+	}
+	return nil
 }

@@ -46,22 +46,21 @@ const advice = "the user's rights and all admission policies have to allow that"
 
 // try writes until the answer tells of no trouble. It fails if the answer is a refusal.
 func (w *writer) try(ctx context.Context, do verb, key objectKey) error {
-	for {
+	return repeat(ctx, func() (bool, error) {
 		w.written++
 		rec := &Write{Verb: do, Key: key, Half: halves[0], Value: fmt.Sprintf("%s-%d", w.id, w.written)}
 		w.send(ctx, rec, w.believed[key])
 		w.believe(rec)
 		w.run.record.addWrite(rec)
+		err := fmt.Errorf("%s %s at %s: status %d: %s", do, key, w.run.servers[rec.Server].base, rec.Status, rec.Err)
 		switch {
 		case !rec.expected():
-			return fmt.Errorf("%s %s at %s: status %d: %s: %s", do, key, w.run.servers[rec.Server].base, rec.Status, rec.Err, advice)
-		case !rec.troubled():
-			return nil
+			return false, fmt.Errorf("%w: %s", err, advice)
+		case rec.troubled():
+			return true, err
 		}
-		if pause(ctx, refusedPause); ctx.Err() != nil {
-			return fmt.Errorf("%s %s at %s: status %d: %s", do, key, w.run.servers[rec.Server].base, rec.Status, rec.Err)
-		}
-	}
+		return false, nil
+	})
 }
 
 // tryReads reads until the answers tell of no trouble. It fails if one is a refusal.
@@ -74,21 +73,22 @@ func (s *server) tryReads(ctx context.Context, r *resource) error {
 		{"list", r.collection, nil},
 		{"watch", r.collection, url.Values{"watch": {"true"}}},
 	} {
-		for {
+		err := repeat(ctx, func() (bool, error) {
 			got, err := s.begin(ctx, read.path, read.query)
 			if err == nil && (got.status == http.StatusOK || read.verb == "get" && got.status == http.StatusNotFound) {
-				break
+				return false, nil
 			}
 			if err == nil {
 				err = got.refusal()
 			}
 			err = fmt.Errorf("%s %s at %s: %w", read.verb, r.name, s.base, err)
 			if got.status != 0 && !comesLater(got.status) {
-				return fmt.Errorf("%w: %s", err, advice)
+				return false, fmt.Errorf("%w: %s", err, advice)
 			}
-			if pause(ctx, refusedPause); ctx.Err() != nil {
-				return err
-			}
+			return true, err
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ type reader struct {
 func (r *reader) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait := r.run.cfg.ReadPause
-		if !r.read(ctx, r.pick()) {
+		if r.read(ctx, r.pick()).unknown() {
 			wait = max(wait, refusedPause) // the server may be down
 		}
 		pause(ctx, wait)
@@ -82,9 +82,9 @@ const recentRevisions = 100
 // endlessPages is how many pages beyond one for each name a list may have.
 const endlessPages = 10
 
-// read sends a request and notes the answer. The pages of a list are one read. It reports
-// whether there was an answer that tells of no trouble.
-func (r *reader) read(ctx context.Context, req Request) bool {
+// read sends a request and notes the answer, unless the context has ended before it came. The
+// pages of a list are one read.
+func (r *reader) read(ctx context.Context, req Request) *Read {
 	s := r.servers[r.rand.IntN(len(r.servers))]
 	rec := &Read{Request: req}
 	rec.Server, rec.Client, rec.Called = s.index, r.id, r.run.now()
@@ -92,11 +92,13 @@ func (r *reader) read(ctx context.Context, req Request) bool {
 	for {
 		got, err := s.call(ctx, http.MethodGet, r.run.path(&req), query, req.header(), nil)
 		rec.Returned = r.run.now()
-		if ctx.Err() != nil {
-			return false // the run has ended
-		}
 		if err != nil {
 			rec.Status, rec.Err = 0, err.Error()
+		}
+		if ctx.Err() != nil {
+			return rec // the run has ended
+		}
+		if err != nil {
 			break
 		}
 		if rec.Status = got.status; !rec.ok() {
@@ -118,7 +120,7 @@ func (r *reader) read(ctx context.Context, req Request) bool {
 		query = url.Values{"limit": query["limit"], "continue": {next}, "labelSelector": query["labelSelector"], "fieldSelector": query["fieldSelector"]}
 	}
 	r.run.record.addRead(rec, rec.outcome())
-	return !rec.unknown()
+	return rec
 }
 
 // outcome names the answer in the scorecard.

@@ -7,9 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -30,23 +27,15 @@ func newRefusingAPI(t *testing.T, refuses func(*http.Request) bool) *rest.Config
 
 func newRefusing(t *testing.T, message string, refuses func(*http.Request) bool) *rest.Config {
 	t.Helper()
-	to, err := url.Parse(newFakeAPI(t, "").Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	proxy.FlushInterval = -1
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if refuses(req) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusForbidden)
-			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: http.StatusForbidden, Message: message})
+	return newProxyAPI(t, newFakeAPI(t, ""), func(w http.ResponseWriter, req *http.Request, server http.Handler) {
+		if !refuses(req) {
+			server.ServeHTTP(w, req)
 			return
 		}
-		proxy.ServeHTTP(w, req)
-	}))
-	t.Cleanup(server.Close)
-	return &rest.Config{Host: server.URL}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: http.StatusForbidden, Message: message})
+	})
 }
 
 func config(server *rest.Config, duration time.Duration) verify.Config {

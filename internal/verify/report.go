@@ -84,7 +84,7 @@ func (r *Report) ViolationsOf(p Promise, guarantee string) (found []Violation) {
 // promises are all promises in the order of the report.
 func promises() []Promise {
 	return []Promise{
-		OneHistory, Kept, WriteOrder, Conditional, Consistent, Linearizable, NotOlder, Exact, States, Pages, Watching, Fresh, Told, Answers,
+		OneHistory, Kept, WriteOrder, Conditional, Consistent, Linearizable, NotOlder, Exact, States, Pages, Watching, Fresh, Shown, Answers,
 	}
 }
 

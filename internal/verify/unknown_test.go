@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,13 +19,8 @@ import (
 // answer is lost, or the request is, and some watches break before they tell of anything.
 func newLossyAPI(t *testing.T) *rest.Config {
 	t.Helper()
-	target, err := url.Parse(newFakeAPI(t, "").Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy, writes, watches := httputil.NewSingleHostReverseProxy(target), atomic.Int64{}, atomic.Int64{}
-	proxy.FlushInterval = -1
-	lossy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	var writes, watches atomic.Int64
+	return newProxyAPI(t, newFakeAPI(t, ""), func(w http.ResponseWriter, req *http.Request, server http.Handler) {
 		resource := strings.Contains(req.URL.Path, "/leases") || strings.Contains(req.URL.Path, "/registers")
 		fixture := !resource || !strings.Contains(req.URL.Path, "/namespaces/") || strings.HasSuffix(req.URL.Path, "/leases") && req.Method == http.MethodDelete
 		if req.URL.Query().Get("watch") == "true" {
@@ -43,24 +36,22 @@ func newLossyAPI(t *testing.T) *rest.Config {
 			}
 		}
 		if req.Method == http.MethodGet || fixture {
-			proxy.ServeHTTP(w, req)
+			server.ServeHTTP(w, req)
 			return
 		}
 		switch writes.Add(1) % 6 {
 		case 0:
-			proxy.ServeHTTP(httptest.NewRecorder(), req)
+			server.ServeHTTP(httptest.NewRecorder(), req)
 			w.WriteHeader(http.StatusGatewayTimeout)
 		case 1:
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case 2:
-			proxy.ServeHTTP(httptest.NewRecorder(), req)
+			server.ServeHTTP(httptest.NewRecorder(), req)
 			panic(http.ErrAbortHandler) // the connection breaks
 		default:
-			proxy.ServeHTTP(w, req)
+			server.ServeHTTP(w, req)
 		}
-	}))
-	t.Cleanup(lossy.Close)
-	return &rest.Config{Host: lossy.URL}
+	})
 }
 
 // TestUnknownOutcomes loses answers to writes and beginnings of watches: that breaks no

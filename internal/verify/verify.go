@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/display"
-	"github.com/millrace/millrace/internal/history"
 	"github.com/millrace/millrace/internal/interrupt"
 )
 
@@ -26,8 +25,11 @@ type run struct {
 	// reads and watches are the requests of the scorecard.
 	reads, watches *deck
 	// began is the revision before the first write.
-	began  int64
-	silent []silence
+	began int64
+	// awaited counts what servers had to show of the last writes, and silent are those that did
+	// not.
+	awaited int
+	silent  []silence
 	// incomplete says why the history ends early. What there is of it is checked.
 	incomplete error
 }
@@ -101,7 +103,7 @@ func keyName(i int) string { return fmt.Sprintf("k%03d", i) }
 func (r *run) random(client int) *rand.Rand { return rand.New(rand.NewPCG(r.cfg.Seed, uint64(client))) }
 
 // work runs all clients for the time of the run, and then writes once more and waits until
-// each server has told of it.
+// each server has shown that.
 func (r *run) work(ctx context.Context) error {
 	if err := r.findBeginning(ctx); err != nil {
 		return err
@@ -176,73 +178,6 @@ func (r *run) follow(ctx context.Context) (followers []*follower) {
 		}
 	}
 	return followers
-}
-
-// settle writes one more object of each resource, and waits until each server has told of
-// it, but no longer than Config.Settle.
-func (r *run) settle(ctx context.Context, followers []*follower) {
-	timeout, stop := context.WithTimeout(ctx, r.cfg.Settle)
-	defer stop()
-	goals := map[string]*Write{}
-	for i := range r.fixture.resources {
-		name := r.fixture.resources[i].name
-		rec := r.lastWrite(timeout, name)
-		if !rec.done() {
-			r.incomplete = fmt.Errorf("the last write, of %s, failed, and servers were not waited for: %s", rec.Key, rec.Err)
-			return
-		}
-		goals[name] = rec
-	}
-	for _, f := range followers {
-		f.last <- goals[f.resource].Revision
-	}
-	for _, f := range followers {
-		select {
-		case <-f.passed:
-		case <-timeout.Done():
-			if ctx.Err() != nil {
-				return
-			}
-			r.silent = append(r.silent, silence{f.server, goals[f.resource]})
-		}
-	}
-	r.finalReads(ctx)
-}
-
-// lastWrite creates an object, at one server after the other until one has done it or the
-// context ends. It returns the last try.
-func (r *run) lastWrite(ctx context.Context, resource string) *Write {
-	w := &writer{run: r, id: "last", rand: r.random(3000), believed: map[objectKey]string{}}
-	for try := 0; ; try++ {
-		name := fmt.Sprintf("last-%d", try)
-		rec := &Write{Verb: create, Key: objectKey{resource, history.Key{Namespace: r.fixture.namespace, Name: name}}, Half: halves[0], Value: name + "-" + resource}
-		w.send(ctx, rec, "")
-		r.record.addWrite(rec)
-		if rec.done() || ctx.Err() != nil {
-			return rec
-		}
-		pause(ctx, refusedPause)
-	}
-}
-
-// silence says that a server has not told of the last write in Config.Settle.
-type silence struct {
-	server *server
-	write  *Write
-}
-
-// finalReads lists everything at each server.
-func (r *run) finalReads(ctx context.Context) {
-	var reading sync.WaitGroup
-	for _, s := range r.servers {
-		for i := range r.fixture.resources {
-			final := &reader{run: r, id: "final", rand: r.random(4000), servers: []*server{s}}
-			reading.Go(func() {
-				final.read(ctx, Request{Verb: "list", Resource: r.fixture.resources[i].name, Class: unset, Select: selectAll, Form: formJSON})
-			})
-		}
-	}
-	reading.Wait()
 }
 
 // tell shows once a second how far the run is.

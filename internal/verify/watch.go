@@ -210,14 +210,13 @@ func (f *follower) work(ctx context.Context, from int64) {
 	defer cancel()
 	goal, last := int64(0), f.last
 	for ctx.Err() == nil && (goal == 0 || from < goal) {
-		req := Request{Verb: "watch", Resource: f.resource, Class: known, Version: strconv.FormatInt(from, 10), Bookmarks: true, Form: formJSON}
 		seconds := followSeconds
 		if goal > 0 {
 			seconds = minWatchSeconds
 		}
 		watching, stop := context.WithCancel(ctx)
 		done := make(chan *watchRecord, 1)
-		go func() { done <- f.run.watch(watching, f.server, "follower", req, seconds) }()
+		go func() { done <- f.run.watch(watching, f.server, "follower", f.request(from), seconds) }()
 		var rec *watchRecord
 		select {
 		case goal = <-last:
@@ -234,17 +233,28 @@ func (f *follower) work(ctx context.Context, from int64) {
 	}
 }
 
-// next is the revision behind which the next watch begins.
+// request is for a watch from a revision on, or from what the server has if it is 0.
+func (f *follower) request(from int64) Request {
+	req := Request{Verb: "watch", Resource: f.resource, Class: known, Version: strconv.FormatInt(from, 10), Bookmarks: true, Form: formJSON}
+	if from == 0 {
+		req.Class = zero
+	}
+	return req
+}
+
+// next is the revision behind which the next watch begins, 0 if the server no longer has it.
 func (f *follower) next(ctx context.Context, rec *watchRecord, from int64) int64 {
-	if rec.expired() {
-		f.run.record.gaps.Add(1)
-		return f.run.record.newest() // what was missed, others may have seen
-	}
-	if last := rec.watch.Last(); last > from {
-		return last
-	}
 	if rec.Status != http.StatusOK {
 		pause(ctx, refusedPause)
+	}
+	if rec.expired() {
+		f.run.record.gaps.Add(1) // what was missed, others may have seen
+		return 0
+	}
+	for i := range rec.watch.Frames {
+		if frame := &rec.watch.Frames[i]; frame.Type != history.Error {
+			from = max(from, frame.Revision)
+		}
 	}
 	return from
 }

@@ -31,7 +31,7 @@ type writer struct {
 func (w *writer) work(ctx context.Context, period time.Duration) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		key := w.pick()
 		if w.write(ctx, key); w.rand.IntN(2) == 0 {
 			w.readBack(ctx, key)
@@ -39,7 +39,6 @@ func (w *writer) work(ctx context.Context, period time.Duration) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return
 		}
 	}
 }

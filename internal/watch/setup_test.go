@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -159,4 +160,27 @@ func (f *follower) drain() []string {
 	}
 	f.seen = append(f.seen, read...)
 	return read
+}
+
+// checkFollowed applies events, and checks what a watch with a filter reads of them: one that
+// was open before, and one that is opened behind them.
+func checkFollowed(t *testing.T, script []*clientv3.Event, text string, want []string) {
+	t.Helper()
+	for _, step := range []int{1, len(script)} {
+		t.Run(fmt.Sprintf("%s by %d", text, step), func(t *testing.T) {
+			c, h := newHub(t, cache.Config{})
+			live := follow(t, h, filter(t, text), begin)
+			for events := range slices.Chunk(script, step) {
+				c.Apply(t.Context(), events)
+				live.drain()
+			}
+			if !slices.Equal(live.seen, want) {
+				t.Errorf("followed %v, want %v", live.seen, want)
+			}
+			late := follow(t, h, filter(t, text), begin)
+			if late.drain(); !slices.Equal(late.seen, want) {
+				t.Errorf("replayed %v, want %v", late.seen, want)
+			}
+		})
+	}
 }

@@ -48,23 +48,7 @@ func TestShardTransitions(t *testing.T) {
 		fmt.Sprintf("- - - namespace:%x-%x", digit, digit+1): all,
 		fmt.Sprintf("- - - namespace:0-%x", digit):           nil,
 	} {
-		for _, step := range []int{1, len(script)} {
-			t.Run(fmt.Sprintf("%s by %d", text, step), func(t *testing.T) {
-				c, h := newHub(t, cache.Config{})
-				live := follow(t, h, filter(t, text), begin)
-				for events := range slices.Chunk(script, step) {
-					c.Apply(t.Context(), events)
-					live.drain()
-				}
-				if !slices.Equal(live.seen, want) {
-					t.Errorf("followed %v, want %v", live.seen, want)
-				}
-				late := follow(t, h, filter(t, text), begin)
-				if late.drain(); !slices.Equal(late.seen, want) {
-					t.Errorf("replayed %v, want %v", late.seen, want)
-				}
-			})
-		}
+		checkFollowed(t, script, text, want)
 	}
 }
 

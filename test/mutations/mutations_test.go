@@ -6,6 +6,7 @@
 package mutations
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) { harness.Main(m) }
 // TestMutations is not parallel: a mutation is chosen by the environment.
 func TestMutations(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
-		report := verified(t, start(t, ""), whole)
+		report := verified(t, start(t, ""), whole, nil)
 		if report.Violations() > 0 {
 			_ = report.Write(t.Output())
 			t.Errorf("%d violations at a server that is whole", report.Violations())
@@ -33,10 +34,10 @@ func TestMutations(t *testing.T) {
 		}
 		t.Run(row.Name, func(t *testing.T) {
 			server := start(t, row.Name)
-			server.Signal(mutation.Arm)
+			arm := func(context.Context) { server.Signal(mutation.Arm) }
 			var report *verify.Report
 			for _, duration := range durations() {
-				report = verified(t, server, duration)
+				report = verified(t, server, duration, arm)
 				if found := report.ViolationsOf(verify.Promise(row.Promise), row.Guarantee); len(found) > 0 {
 					t.Logf("%s: %d violations in %.0f s, as in %q: %s", row.Name, report.Violations(), report.Seconds, row.Promise, found[0].Summary)
 					return
@@ -62,11 +63,14 @@ func start(t *testing.T, name string) *harness.Server {
 	return harness.Start(t, harness.ShortTempDir(t))
 }
 
-// verified verifies a server.
-func verified(t *testing.T, s *harness.Server, duration time.Duration) *verify.Report {
+// verified verifies a server. meanwhile runs when the clients begin: what they need is there by
+// then.
+func verified(t *testing.T, s *harness.Server, duration time.Duration, meanwhile func(context.Context)) *verify.Report {
 	t.Helper()
 	report, err := verify.Run(t.Context(), verify.Config{
 		Servers: []*rest.Config{s.Config()}, Duration: duration, Writers: 4, Readers: 4, Watchers: 16, Rate: 100, Keys: 12, Seed: 1,
+		Timeout:   5 * time.Second, // a server that cannot read answers after 10 s
+		Meanwhile: meanwhile,
 	})
 	if report == nil {
 		t.Fatal(err)

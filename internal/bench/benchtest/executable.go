@@ -63,17 +63,6 @@ func serveCommand() *cobra.Command {
 			<-ctx.Done()
 			return nil
 		}
-		certificate, ca, err := testbed.SelfSigned()
-		if err != nil {
-			return err
-		}
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			return err
-		}
-		if err := WriteKubeconfig(filepath.Join(dir, "admin.kubeconfig"), "https://"+listener.Addr().String(), ca); err != nil {
-			return err
-		}
 		api := &API{Nodes: 3}
 		api.definitions.dir, api.definitions.openAPIBroken = dir, broken == "openapi"
 		filled, err := fillMark{dir, etcd}.isSet()
@@ -89,10 +78,7 @@ func serveCommand() *cobra.Command {
 		if broken == "list" {
 			api.onList = func() { os.Exit(7) }
 		}
-		server := &http.Server{Handler: api, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}
-		go server.ServeTLS(listener, "", "")
-		<-ctx.Done()
-		return server.Close()
+		return serve(ctx, api, port, filepath.Join(dir, "admin.kubeconfig"))
 	}}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "")
 	cmd.Flags().StringVar(&etcd, "etcd-servers", "", "")
@@ -104,6 +90,25 @@ func serveCommand() *cobra.Command {
 	cmd.Flags().Bool("transcode", true, "")
 	cmd.Flags().Duration("request-timeout", 0, "")
 	return cmd
+}
+
+// serve serves on a local port until the context ends. The kubeconfig that it writes leads there.
+func serve(ctx context.Context, handler http.Handler, port int, kubeconfig string) error {
+	certificate, ca, err := testbed.SelfSigned()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return err
+	}
+	if err := WriteKubeconfig(kubeconfig, "https://"+listener.Addr().String(), ca); err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}
+	go server.ServeTLS(listener, "", "")
+	<-ctx.Done()
+	return server.Close()
 }
 
 // fillCommand creates no objects, but only the fillMark.

@@ -2,10 +2,7 @@ package benchtest
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -15,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
@@ -34,21 +30,7 @@ func replicaCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		certificate, ca, err := testbed.SelfSigned()
-		if err != nil {
-			return err
-		}
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			return err
-		}
-		if err := WriteKubeconfig(written, "https://"+listener.Addr().String(), ca); err != nil {
-			return err
-		}
-		server := &http.Server{Handler: proxy, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}
-		go server.ServeTLS(listener, "", "")
-		<-ctx.Done()
-		return server.Close()
+		return serve(ctx, proxy, port, written)
 	}}
 	cmd.Flags().StringVar(&upstream, "kubeconfig", "", "")
 	cmd.Flags().StringVar(&written, "write-kubeconfig", "", "")

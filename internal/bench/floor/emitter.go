@@ -2,7 +2,6 @@ package floor
 
 import (
 	"context"
-	"io"
 	"net/url"
 	"strconv"
 
@@ -16,20 +15,8 @@ type Emitter struct{ Target *testbed.Target }
 // are published.
 func (e Emitter) Emit(ctx context.Context, events int, rate float64) error {
 	query := url.Values{"events": {strconv.Itoa(events)}, "rate": {strconv.FormatFloat(rate, 'g', -1, 64)}}
-	c, err := e.Target.Dial(0)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	req, err := e.Target.NewRequest(ctx, testbed.Request{URI: emitPath + "?" + query.Encode(), Accept: "*/*"})
-	if err != nil {
-		return err
-	}
-	resp, err := c.Send(req)
-	if err != nil {
+	if err := e.Target.Get(ctx, emitPath+"?"+query.Encode(), nil); err != nil {
 		return testbed.Cause(ctx, err)
 	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return err
+	return nil
 }

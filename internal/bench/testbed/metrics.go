@@ -27,16 +27,7 @@ func (m Metric) Label(name string) string {
 
 // Metrics reads a server's metrics.
 func (t *Target) Metrics(ctx context.Context) (string, error) {
-	conn, err := t.Dial(0)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	req, err := t.NewRequest(ctx, Request{URI: "/metrics", Accept: "text/plain"})
-	if err != nil {
-		return "", err
-	}
-	text, err := conn.FetchBody(req)
+	text, err := t.fetch(ctx, Request{URI: "/metrics", Accept: "text/plain"})
 	if err != nil {
 		return "", fmt.Errorf("read metrics: %w", Cause(ctx, err))
 	}

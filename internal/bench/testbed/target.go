@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"strings"
@@ -80,32 +79,30 @@ func (t *Target) Connect(ctx context.Context, n int) ([]*Conn, error) {
 	return conns, nil
 }
 
-// Get reads a small JSON document into v over a connection of its own. If v is nil,
-// Get only checks the status.
+// Get reads a small JSON document into v. If v is nil, Get only checks the status.
 func (t *Target) Get(ctx context.Context, uri string, v any) error {
-	c, err := t.Dial(0)
-	if err != nil {
+	body, err := t.fetch(ctx, Request{URI: uri, Accept: "application/json"})
+	if err != nil || v == nil {
 		return err
 	}
-	defer c.Close()
-	req, err := t.NewRequest(ctx, Request{URI: uri, Accept: "application/json"})
-	if err != nil {
-		return err
-	}
-	resp, err := c.Send(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if v == nil {
-		_, err = io.Copy(io.Discard, resp.Body)
-	} else {
-		err = json.NewDecoder(resp.Body).Decode(v)
-	}
-	if err != nil {
+	if err := json.Unmarshal(body, v); err != nil {
 		return fmt.Errorf("read %s: %w", uri, err)
 	}
 	return nil
+}
+
+// fetch reads a small body over a connection of its own.
+func (t *Target) fetch(ctx context.Context, r Request) ([]byte, error) {
+	c, err := t.Dial(0)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	req, err := t.NewRequest(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return c.FetchBody(req)
 }
 
 // Version returns the server's gitVersion, or a text that says why it is unknown.
