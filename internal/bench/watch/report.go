@@ -74,6 +74,9 @@ func (r *report) Write(out io.Writer, format string) error {
 	return render.WriteReport(out, format, r, r.text)
 }
 
+// Failures implements testbed.Report.
+func (r *report) Failures() int { return len(r.failed()) }
+
 // failed has a note for each measurement that failed, with the reason.
 func (r *report) failed() []string {
 	var failed []string
