@@ -144,6 +144,9 @@ func (r *Report) plot(value func(*ClientOutcome) (float64, string)) (bars []html
 				continue
 			}
 			amount, text := value(other)
+			if text == "" {
+				text = "-"
+			}
 			bars = append(bars, htmlBar{Label: label, Server: r.Servers[n].Address, Value: text, Number: n, amount: amount})
 			longest, label = max(longest, amount), ""
 		}
