@@ -30,8 +30,8 @@ type Query struct {
 	Within fields.Selector
 }
 
-// selects reports whether a selector can exclude an entry.
-func (q *Query) selects() bool {
+// Selects reports whether a selector can exclude an entry.
+func (q *Query) Selects() bool {
 	return q.Labels != nil && !q.Labels.Empty() || q.Fields != nil && !q.Fields.Empty() || q.Shard != nil
 }
 
@@ -79,7 +79,7 @@ func (s Snapshot) Candidates(q *Query) (iter.Seq[encode.EntryRun], Plan) {
 	if q.Single {
 		return s.singleCandidate(q.Prefix)
 	}
-	if !q.selects() {
+	if !q.Selects() {
 		return s.runs(q.Prefix, max(q.Prefix, q.From)), Plan{Path: PathRange, Candidates: s.CountFrom(q.Prefix, q.From)}
 	}
 	if runs, plan, ok := s.candidatesByIndex(q); ok {

@@ -24,7 +24,7 @@ import (
 //
 // A watch that begins with the newest state waits for the bookmark of a second watch
 // (package apifeed): thousands of informers that begin at once would otherwise all go to
-// the upstream, and each list the resource there.
+// the upstream, and each list the resource there. A list of several megabytes waits as long.
 const (
 	passOnAfter      = 300 * time.Millisecond
 	watchPassOnAfter = 5 * time.Second

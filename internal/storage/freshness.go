@@ -27,9 +27,10 @@ const (
 
 // waitFor waits until the cache is as fresh as a request's resource version asks: ""
 // means every write acknowledged so far, "0" any state, and N at least revision N.
-func (s *Store) waitFor(ctx context.Context, resourceVersion string) error {
+// passOnAfter takes the place of Config.PassOnAfter for the first of these.
+func (s *Store) waitFor(ctx context.Context, resourceVersion string, passOnAfter time.Duration) error {
 	if resourceVersion == "" {
-		return s.waitConsistent(ctx)
+		return s.waitConsistent(ctx, passOnAfter)
 	}
 	rv, err := s.versioner.ParseResourceVersion(resourceVersion)
 	if err != nil && s.cfg.LikeEtcd {
@@ -56,7 +57,7 @@ func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
 	if s.hasRevision(rv) {
 		return s.waitLoaded(ctx)
 	}
-	if err := s.waitConsistent(ctx); err != nil {
+	if err := s.waitConsistent(ctx, s.cfg.PassOnAfter); err != nil {
 		return err
 	}
 	if !s.hasRevision(rv) {
@@ -67,11 +68,32 @@ func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
 
 // waitConsistent waits until the cache holds every write acknowledged so far. A read that
 // may be answered with a stale state waits a short time for that.
-func (s *Store) waitConsistent(ctx context.Context) error {
+func (s *Store) waitConsistent(ctx context.Context, passOnAfter time.Duration) error {
 	if stale := cache.StalenessFrom(ctx); stale != nil && s.cfg.MaxStaleness > 0 {
 		return s.waitBounded(ctx, stale)
 	}
-	return s.waitProven(ctx, s.cfg.PassOnAfter)
+	return s.waitProven(ctx, passOnAfter)
+}
+
+// largeList is the size from which a LIST waits for a proof as long as a watch does. A stock
+// server needs some 30 ms of CPU for as many bytes of objects.
+const largeList = 4 << 20
+
+// listPassOnAfter returns how long a list waits for a proof. The objects are those that its
+// scope has now, on average as large as all of the resource.
+func (s *Store) listPassOnAfter(l *listRequest) time.Duration {
+	snapshot := s.cfg.Resource.Snapshot()
+	if s.cfg.WatchPassOnAfter == 0 || snapshot.Len() == 0 || l.query.Selects() || !l.selection.whole {
+		return s.cfg.PassOnAfter
+	}
+	objects := snapshot.Total(&l.query)
+	if l.query.Limit > 0 {
+		objects = min(objects, l.query.Limit)
+	}
+	if snapshot.Bytes/int64(snapshot.Len())*int64(objects) < largeList {
+		return s.cfg.PassOnAfter
+	}
+	return s.cfg.WatchPassOnAfter
 }
 
 // staleAfter is how long a read that may be answered with a stale state waits for a proof

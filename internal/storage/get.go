@@ -51,7 +51,7 @@ func (s *Store) Find(ctx context.Context, key, resourceVersion string) (encode.E
 	if !ok {
 		return encode.EntryRun{}, fmt.Errorf("get %s: %w", key, cache.ErrExpired)
 	}
-	if err := s.waitFor(ctx, resourceVersion); err != nil {
+	if err := s.waitFor(ctx, resourceVersion, s.cfg.PassOnAfter); err != nil {
 		return encode.EntryRun{}, err
 	}
 	run, ok := s.cfg.Resource.Snapshot().Find(sc.key)

@@ -111,7 +111,7 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 		l.query.Within = s.indexedPart(opts.Predicate.Field)
 	}
 	began := time.Now()
-	if err := s.waitForList(ctx, exact, opts); err != nil {
+	if err := s.waitForList(ctx, exact, &l, opts); err != nil {
 		return l, err
 	}
 	l.waited = time.Since(began)
@@ -149,7 +149,7 @@ func (s *Store) token(l listRequest, p page, opts storage.ListOptions) (string, 
 // have the state.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.GetList; compare at each upgrade.
-func (s *Store) waitForList(ctx context.Context, exact int64, opts storage.ListOptions) error {
+func (s *Store) waitForList(ctx context.Context, exact int64, l *listRequest, opts storage.ListOptions) error {
 	if exact != 0 {
 		// A number beyond etcd's range is below 0 here, and as unsigned it is too large.
 		if (s.cfg.LikeEtcd || !opts.Recursive) && !s.hasRevision(uint64(exact)) {
@@ -163,7 +163,7 @@ func (s *Store) waitForList(ctx context.Context, exact int64, opts storage.ListO
 		// The token of a list whose revision was compacted continues in the newest state.
 		resourceVersion = ""
 	}
-	return s.waitFor(ctx, resourceVersion)
+	return s.waitFor(ctx, resourceVersion, s.listPassOnAfter(l))
 }
 
 // snapshot returns the state that waitForList waited for, or cache.ErrExpired.

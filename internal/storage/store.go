@@ -47,7 +47,7 @@ type Config struct {
 	// and end with its errors.
 	PassOnAfter time.Duration
 	// WatchPassOnAfter takes the place of PassOnAfter for a watch that begins with the newest
-	// state. Zero is PassOnAfter.
+	// state, and for a list of several megabytes. Zero is PassOnAfter.
 	WatchPassOnAfter time.Duration
 	// MaxStaleness is how old the answer of a read may be that has a cache.Staleness. Zero
 	// means that all are new.

@@ -26,10 +26,12 @@ type injector struct {
 	ends map[*fault]func()
 	// calls are requests to etcd that are under way.
 	calls sync.WaitGroup
-	// ids are those of the members, by name.
-	mu struct {
+	mu    struct {
 		sync.Mutex
+		// ids are those of the members, by name.
 		ids map[string]uint64
+		// replacing is the member that was removed and has not joined.
+		replacing string
 	}
 }
 
@@ -91,16 +93,15 @@ func (in *injector) pause(f *fault) (end func(), err error) {
 }
 
 // replace removes a member from the cluster, with its data. When the fault ends, it joins as a
-// new member.
+// new member. One member is replaced at a time: a new one that is told of a member which is
+// removed meanwhile does not start, and the two that are left need it.
 func (in *injector) replace(f *fault) (end func(), err error) {
 	n := in.node(f)
 	i := slices.Index(in.members, n)
 	other := in.clients[(i+1)%len(in.clients)]
-	in.mu.Lock()
-	id := in.mu.ids[n.name]
-	in.mu.Unlock()
-	if id == 0 {
-		return func() {}, errors.New("its id is not known")
+	id, err := in.beginReplacing(n.name)
+	if err != nil {
+		return func() {}, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
 	defer cancel()
@@ -114,8 +115,30 @@ func (in *injector) replace(f *fault) (end func(), err error) {
 				in.tell(time.Since(in.began), fmt.Sprintf("%s: it does not join: %v", f, err))
 			}
 			n.revive()
+			_ = awaitReady([]*node{n}, readyTimeout)
+			in.endReplacing()
 		})
 	}, err
+}
+
+// beginReplacing notes that a member is being replaced, and returns its id.
+func (in *injector) beginReplacing(name string) (id uint64, err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.mu.replacing != "" {
+		return 0, fmt.Errorf("%s is being replaced", in.mu.replacing)
+	}
+	if id = in.mu.ids[name]; id == 0 {
+		return 0, errors.New("its id is not known")
+	}
+	in.mu.replacing = name
+	return id, nil
+}
+
+func (in *injector) endReplacing() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.mu.replacing = ""
 }
 
 // join adds a member to the cluster again, without data, if it was removed. id is the one that
