@@ -34,9 +34,9 @@ type htmlChart struct {
 // htmlBar is a bar, whose length is in thousandths of the longest. Number is that of the path.
 // The label stands at a percentile's first bar alone.
 type htmlBar struct {
-	Label, Path, Value string
-	Number             int
-	Length             float64
+	Label, Percentile, Path, Value string
+	Number                         int
+	Length                         float64
 }
 
 // htmlTable is a table of the report. Its first column is that of titles.
@@ -83,7 +83,7 @@ func newHTMLChart(title, step string, groups []*pathGroup) htmlChart {
 			if !(v > 0) {
 				continue
 			}
-			c.Bars = append(c.Bars, htmlBar{Label: label, Path: g.title, Value: milliseconds(v), Number: i % pathColours, Length: v})
+			c.Bars = append(c.Bars, htmlBar{Label: label, Percentile: q.name, Path: g.title, Value: milliseconds(v), Number: i % pathColours, Length: v})
 			label, longest = "", max(longest, v)
 		}
 	}
