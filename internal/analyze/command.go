@@ -51,8 +51,11 @@ func NewCommand(version string) *cobra.Command {
 // logArguments requires logs, unless something else is read.
 func logArguments(f *flags) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 && f.from == "" && f.accounts == "" {
+		switch other := f.from != "" || f.accounts != ""; {
+		case len(args) == 0 && !other:
 			return errors.New("name a log, a directory of logs, or - for the standard input")
+		case len(args) > 0 && other:
+			return errors.New("--from and --accounts read no log: leave out the logs, or them")
 		}
 		return nil
 	}

@@ -150,9 +150,9 @@ func TestBadInput(t *testing.T) {
 	if err != nil || strings.Count(out, "no whole event") != 1 {
 		t.Errorf("cut off: %v in\n%s", err, out)
 	}
-	for _, args := range [][]string{{write("other.log", "hello\nworld\n")}, {write("empty.log", "")}, {filepath.Join(dir, "none")}, {}, {cut, "--profile=" + cut}, {cut, "--prices=" + cut}, {cut, "--server-version=2"}, {cut, "--report=" + dir + "/none/r.html"}, {"--from=" + cut}} {
-		if _, _, err := execute(t, args...); err == nil || strings.Contains(err.Error(), "\n") || len(err.Error()) > 300 {
-			t.Errorf("%v: %v, want one clear line", args, err)
+	for _, args := range [][]string{{write("other.log", "hello\nworld\n")}, {write("empty.log", "")}, {filepath.Join(dir, "none")}, {}, {cut, "--profile=" + cut}, {cut, "--prices=" + cut}, {cut, "--server-version=2"}, {cut, "--report=" + dir + "/none/r.html"}, {"--from=" + cut}, {cut, "--from=" + cut}, {cut, "--accounts=" + cut}, {"--from=" + cut, "--accounts=" + cut}} {
+		if out, _, err := execute(t, args...); err == nil || strings.Contains(err.Error(), "\n") || len(err.Error()) > 300 || out != "" {
+			t.Errorf("%v: %v and %q, want one clear line", args, err, out)
 		}
 	}
 }

@@ -17,7 +17,7 @@ var pageTemplate string
 const (
 	pageRows  = 40
 	pageBars  = 12
-	barLength = 28 // of a label, in characters
+	barLength = 40 // of a label, in characters
 )
 
 // htmlPage is what the template of the page sees. The template escapes all text.

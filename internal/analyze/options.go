@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/millrace/millrace/internal/analyze/price"
+	"github.com/millrace/millrace/internal/display"
 )
 
 // Options are what a report depends on, besides the logs.
@@ -76,8 +77,14 @@ func (f *flags) validate() error {
 	if f.from != "" && f.HashNames {
 		return errors.New("--hash-names is for audit logs, and not for --from: give the logs again")
 	}
+	if f.from != "" && f.accounts != "" {
+		return errors.New("--from and --accounts: choose one of them")
+	}
 	if f.top < 1 {
 		return errors.New("--top: choose 1 or more")
+	}
+	if err := display.CheckFile(f.html); err != nil {
+		return err
 	}
 	return f.Options.validate()
 }

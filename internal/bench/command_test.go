@@ -1,6 +1,12 @@
 package bench
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 )
@@ -41,5 +47,32 @@ func TestAt(t *testing.T) {
 	slices.Sort(with)
 	if want := []string{"crd", "discovery", "list", "servers", "watch"}; !slices.Equal(with, want) {
 		t.Errorf("got %q, want %q", with, want)
+	}
+}
+
+// TestSavedFailures prints saved reports: with something that was not measured, the exit code
+// is that of the run, and with all measured there is no error.
+func TestSavedFailures(t *testing.T) {
+	const servers, results = `{"servers":[{"name":"x","results":[{"workload":"w"%s}]}]}`, `{"results":[{"setup":"direct"%s}]}`
+	reports := map[string]string{
+		"list": servers, "watch": servers, "crd": `{"servers":[{"name":"x"%s}]}`, "discovery": servers,
+		"replica": results, "tree": results, "servers": results, "provision": results,
+	}
+	for _, cmd := range NewCommand(Config{}).Commands() {
+		if cmd.Hidden {
+			continue
+		}
+		for broken, want := range map[string]string{"": "", `,"error":"it broke"`: "1 workloads failed, see above"} {
+			file := filepath.Join(t.TempDir(), "report.json")
+			if err := os.WriteFile(file, fmt.Appendf(nil, reports[cmd.Name()], broken), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			root := NewCommand(Config{})
+			root.SetArgs([]string{cmd.Name(), "--from=" + file})
+			root.SetOut(io.Discard)
+			if got := fmt.Sprint(cmp.Or(root.Execute(), errors.New(""))); got != want {
+				t.Errorf("%s of %q: got %q, want %q", cmd.Name(), broken, got, want)
+			}
+		}
 	}
 }

@@ -40,10 +40,13 @@ const longHelp = `Millrace is a Kubernetes API server for very large clusters.
   millrace kubectl get ns        kubectl, with that server's kubeconfig
   millrace top                   whether watch events are in time, and what reads cost
   millrace analyze audit.log     which client costs an API server what
-  millrace replay audit.log      the reads of a log, sent to any API server
+  millrace replay audit.log      the requests of a log, sent to any API server
   millrace verify                whether any API server keeps what the API promises
   millrace hollow                hollow nodes with the read load of their agents
+  millrace fill                  a synthetic cluster of any size
   millrace model                 what a cluster of any size costs, and what breaks first
+  millrace bench                 what reads and custom resources cost any server
+  millrace papers                published experiments, beside their figures
   millrace controller-manager    Kubernetes' own, with that server's credentials
   millrace scheduler             Kubernetes' own, with that server's credentials
 

@@ -13,14 +13,22 @@ import (
 //go:embed page.css
 var pageStyle string
 
+//go:embed charts.css
+var chartStyle string
+
 //go:embed head.html
 var pageHead string
 
 // Page makes a page of a template, which begins with {{template "head" "title"}}. The page is
-// one file that loads nothing, and follows the reader's choice of a light or a dark scheme.
+// one file that loads nothing, and follows the reader's choice of a light or a dark scheme. A
+// style element with {{charts}} in it has the look of bars and legends.
 // The template escapes all text.
 func Page(text string, functions template.FuncMap, data any) ([]byte, error) {
-	t, err := template.New("page").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(pageStyle) }}).Funcs(functions).Parse(pageHead + text)
+	styles := template.FuncMap{
+		"style":  func() template.CSS { return template.CSS(pageStyle) },
+		"charts": func() template.CSS { return template.CSS(chartStyle) },
+	}
+	t, err := template.New("page").Funcs(styles).Funcs(functions).Parse(pageHead + text)
 	if err != nil {
 		return nil, fmt.Errorf("read template of the page: %w", err)
 	}

@@ -130,8 +130,8 @@ func (c *Config) validate() error {
 		return errors.New("etcd certificate and key belong together: give both etcd-certfile and etcd-keyfile, or neither")
 	case !c.writesToEtcd() && c.Etcd.CAFile+c.Etcd.CertFile != "":
 		return errors.New("etcd certificates are given but no etcd servers: add etcd-servers")
-	case c.writesToEtcd() && (c.REST != nil || c.Server.Given()):
-		return errors.New("both etcd servers and an API server are given: choose one of etcd-servers and kubeconfig or data-dir")
+	case c.writesToEtcd() && (c.REST != nil || c.Server.Given() || c.Server.Context != ""):
+		return errors.New("both etcd servers and an API server are given: choose one of etcd-servers and kubeconfig, context or data-dir")
 	case c.writesToEtcd() && s.CRDs > 0:
 		return errors.New("custom resource definitions are written through an API server: give a kubeconfig instead of etcd-servers")
 	case c.writesToEtcd() && c.Profile != nil:

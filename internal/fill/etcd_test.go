@@ -223,6 +223,7 @@ func TestCommand(t *testing.T) {
 		{"--pods=1 --batch=1000", "batch is 1000"},
 		{"--pods=1 --data-dir=" + nowhere, "no millrace data directory at " + nowhere},
 		{"--pods=1 --kubeconfig=a --etcd-servers=b", "choose one"},
+		{"--pods=1 --context=a --etcd-servers=b", "choose one"},
 		{"--pods=1 --etcd-cafile=a", "add etcd-servers"},
 		{"--pods=1 --etcd-servers=https://127.0.0.1:1 --etcd-cafile=" + nowhere, "load etcd certificates"},
 		{"--pods=1 --timeout=-1s", "timeout is -1s"},

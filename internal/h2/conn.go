@@ -110,6 +110,8 @@ type conn struct {
 		queues   queues
 		discards discardSet
 		turn     turn
+		// stalled is the number of streams whose bytes wait for a window.
+		stalled int
 
 		idleTimer *time.Timer
 		idleSince time.Time

@@ -18,19 +18,24 @@ type stallClock struct {
 // beginStallLocked records that the stream has bytes and the windows do not let it send
 // them.
 func (s *stream) beginStallLocked() {
-	if s.stall == nil {
+	switch {
+	case s.stall == nil:
 		now := time.Now()
 		s.stall = &stallClock{pull.WindowStall{Since: now}, now}
-	} else if s.stall.runningSince.IsZero() {
+	case s.stall.runningSince.IsZero():
 		s.stall.runningSince = time.Now()
+	default:
+		return
 	}
+	s.conn.mu.stalled++
 }
 
-// pause records that the windows are open.
-func (c *stallClock) pause() {
-	if !c.runningSince.IsZero() {
+// pauseStallLocked records that the windows are open, or that the stream has ended.
+func (s *stream) pauseStallLocked() {
+	if c := s.stall; c != nil && !c.runningSince.IsZero() {
 		c.For += time.Since(c.runningSince)
 		c.runningSince = time.Time{}
+		s.conn.mu.stalled--
 	}
 }
 

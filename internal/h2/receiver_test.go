@@ -129,6 +129,9 @@ func TestSentReportsWindowStall(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitUntil(t, "the rest", func() bool { n, _ := f.total(); return n == 16 })
+	if _, last := f.total(); last.BusySince.After(shut) {
+		t.Errorf("the connection was idle while the window was shut: %+v", last)
+	}
 	if _, last := f.total(); !last.stall.Since.Equal(shut) || last.stall.For < 20*time.Millisecond || last.stall.For > last.Ended.Sub(shut) {
 		t.Errorf("the last delivery is %+v", last)
 	}
@@ -137,6 +140,9 @@ func TestSentReportsWindowStall(t *testing.T) {
 	}
 	f.add(nil, "x")
 	waitUntil(t, "one more", func() bool { n, _ := f.total(); return n == 17 })
+	if _, last := f.total(); !last.BusySince.After(shut) {
+		t.Errorf("the connection was not idle after everything was sent: %+v", last)
+	}
 	if _, last := f.total(); !last.stall.Since.IsZero() {
 		t.Errorf("the stall is still reported after everything was sent: %+v", last)
 	}

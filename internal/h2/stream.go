@@ -92,6 +92,7 @@ func (s *stream) closeLocked(err error) {
 			t.Stop()
 		}
 	}
+	s.pauseStallLocked()
 	s.dropUnsentLocked()
 	if s.queue != nil {
 		s.queue.remove(s)

@@ -56,7 +56,8 @@ func (c *conn) Write(w *pull.Worker) {
 
 // endTurnLocked ends a turn. If more is to be sent, the connection is queued behind
 // others, even after a handler's turn and where a source has promised bytes and produced
-// none.
+// none. A connection with a stream that waits for its window is not idle: what waits there may
+// have waited for a write before.
 func (c *conn) endTurnLocked() {
 	t := &c.mu.turn
 	if t.workerCame || c.mu.control.Len() > 0 || c.readyLocked() {
@@ -64,7 +65,9 @@ func (c *conn) endTurnLocked() {
 		c.kick()
 		return
 	}
-	t.clock.SetIdle()
+	if c.mu.stalled == 0 {
+		t.clock.SetIdle()
+	}
 }
 
 // readyLocked reports whether a stream may send something now.
@@ -166,8 +169,8 @@ func (c *conn) emitLocked(s *stream) {
 		s.heads = nil
 		s.changed.Broadcast()
 	}
-	if s.stall != nil && s.roomLocked() > 0 {
-		s.stall.pause()
+	if s.roomLocked() > 0 {
+		s.pauseStallLocked()
 	}
 	if len(s.chunks) == 0 && s.source != nil && s.sourceReady && s.roomLocked() > 0 {
 		c.noteFillStartLocked(s)
@@ -233,6 +236,7 @@ func (c *conn) appendDataLocked(s *stream) (ends bool) {
 	}
 	c.noteSentLocked(s, n)
 	if whole && !s.sourceReady {
+		s.pauseStallLocked()
 		s.stall = nil
 	}
 	s.out -= outflow(n)

@@ -54,7 +54,7 @@ type options struct {
 
 // NewCommand returns the command "hollow".
 func NewCommand(streams Streams) *cobra.Command {
-	o := &options{}
+	o := &options{server: kubeconfig.Flags{Deliberate: true}}
 	cmd := &cobra.Command{
 		Use: "hollow", Short: "Run hollow nodes with their read load against any API server", Long: longHelp, Example: examples,
 		Args: cobra.NoArgs, SilenceUsage: true,

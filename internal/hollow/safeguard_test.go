@@ -160,3 +160,15 @@ func TestEndAmongRestarts(t *testing.T) {
 		}
 	}
 }
+
+// TestHomeIsNotUsed has no kubeconfig that is named: nobody gets nodes in their own cluster.
+func TestHomeIsNotUsed(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
+	t.Chdir(t.TempDir())
+	cmd := hollow.NewCommand(hollow.Streams{Out: io.Discard, Err: io.Discard})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs([]string{"--nodes=1"})
+	if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), "used only if it is named") {
+		t.Errorf("got %v", err)
+	}
+}

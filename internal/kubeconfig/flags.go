@@ -135,7 +135,7 @@ func (f *Flags) load(file string) (*rest.Config, error) {
 	if err != nil {
 		return nil, oneLine(err)
 	}
-	if file == "" && len(all.Clusters) == 0 {
+	if file == "" && len(all.Clusters) == 0 && f.Context == "" {
 		if config, err := rest.InClusterConfig(); err == nil {
 			return config, nil
 		}

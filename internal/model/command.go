@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/display"
 )
 
 const longHelp = `Say what a cluster costs its API servers, replicas and etcd, at any number of nodes:
@@ -75,6 +76,9 @@ func (o *options) validate() error {
 	}
 	if o.plot != plotCPU && o.plot != plotMemory {
 		return fmt.Errorf("--plot=%s: choose %s or %s", o.plot, plotCPU, plotMemory)
+	}
+	if err := display.CheckFile(o.html); err != nil {
+		return err
 	}
 	for _, name := range o.tables {
 		if !slices.Contains(tableNames, name) && name != "none" {

@@ -40,6 +40,7 @@ func TestErrors(t *testing.T) {
 		{"--profiles=does-not-exist", "does-not-exist"},
 		{"--output=xml", "--output=xml: choose one of table"},
 		{"--tables=x", "--tables=x: choose from needs"},
+		{"--report=does-not-exist/page.html", "give another file"},
 		{"--plot=x", "--plot=x: choose cpu or memory"},
 		{"--reports=does-not-exist", "give --reports"},
 		{"check --reports=does-not-exist", "give --reports"},

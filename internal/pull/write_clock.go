@@ -23,6 +23,9 @@ type WriteClock struct {
 	// write.
 	busySince   time.Time
 	busyWriting time.Duration
+	// longest is how long the longest write of that time took, and longestEnded its end.
+	longest      time.Duration
+	longestEnded time.Time
 	// writeStart is the start of the write in progress, in nanoseconds since clockOrigin;
 	// 0 if there is none.
 	writeStart atomic.Int64
@@ -58,17 +61,25 @@ func (c *WriteClock) End(w *Write, worker *Worker) {
 
 // Complete counts a write that has succeeded. Once the busy period is longer than
 // busyMemory, the past is halved. So a connection that never pauses reports how it fared
-// recently.
+// recently. A long write is remembered for longer: what came during it is sent by the writes
+// behind it, and has waited for it.
 func (c *WriteClock) Complete(w *Write) {
 	c.returned++
-	c.busyWriting += w.Ended.Sub(w.Began)
-	if past := w.Ended.Sub(c.busySince); past > busyMemory {
+	took := w.Ended.Sub(w.Began)
+	c.busyWriting += took
+	if took > c.longest {
+		c.longest, c.longestEnded = took, w.Ended
+	}
+	if past := w.Ended.Sub(c.busySince); past > max(busyMemory, 2*c.longest) {
 		c.busySince, c.busyWriting = c.busySince.Add(past/2), c.busyWriting/2
+		if !c.longestEnded.After(c.busySince) {
+			c.longest = 0
+		}
 	}
 }
 
 // SetIdle records that there is nothing to write.
-func (c *WriteClock) SetIdle() { c.busySince, c.busyWriting = time.Time{}, 0 }
+func (c *WriteClock) SetIdle() { c.busySince, c.busyWriting, c.longest = time.Time{}, 0, 0 }
 
 // WritingSince is the start of the write in progress, zero if there is none. It may be
 // called from any goroutine, without the lock.

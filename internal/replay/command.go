@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,10 +75,13 @@ type flags struct {
 func NewCommand(version string) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
-		Use: "replay LOG...", Short: "Send the reads of an audit log to an API server, as fast as they came or faster", Long: longHelp, Example: examples,
+		Use: "replay LOG...", Short: "Send the requests of an audit log to an API server, as fast as they came or faster", Long: longHelp, Example: examples,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 && f.from == "" && !f.remove {
+			switch other := f.from != "" || f.remove; {
+			case len(args) == 0 && !other:
 				return errors.New("name a log, a directory of logs, or - for the standard input")
+			case len(args) > 0 && other:
+				return errors.New("--from and --delete send nothing: leave out the log, or them")
 			}
 			return nil
 		},
@@ -130,7 +134,7 @@ func (f *flags) validate() error {
 
 // execute sends the log to all servers, and prints the report.
 func (f *flags) execute(ctx context.Context, cmd *cobra.Command, paths []string, version string) error {
-	if err := f.validate(); err != nil {
+	if err := cmp.Or(f.validate(), display.CheckFile(f.page)); err != nil {
 		return err
 	}
 	// Nobody should change objects of their cluster by accident.
@@ -143,6 +147,9 @@ func (f *flags) execute(ctx context.Context, cmd *cobra.Command, paths []string,
 	if f.from != "" {
 		if err := render.ReadReport(f.from, r); err != nil {
 			return err
+		}
+		if len(r.Servers) == 0 {
+			return fmt.Errorf("--from=%s: this is not a report of a replay: it has no server", f.from)
 		}
 	} else {
 		servers, err := f.servers()

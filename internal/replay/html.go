@@ -42,10 +42,10 @@ type htmlPlot struct {
 // htmlBar is a bar, whose length is in thousandths of the longest. Number is the server's. The
 // label stands at a client's first bar alone.
 type htmlBar struct {
-	Label, Server, Value string
-	Number               int
-	Length               float64
-	amount               float64
+	Label, Client, Server, Value string
+	Number                       int
+	Length                       float64
+	amount                       float64
 }
 
 // htmlTable is a table with a line of groups above its titles, if it has any.
@@ -137,14 +137,18 @@ func (r *Report) plot(value func(*ClientOutcome) (float64, string)) (bars []html
 			continue
 		}
 		clients++
-		label := display.Clean(c.Name())
+		client := display.Clean(c.Name())
+		label := client
 		for n := range r.Servers {
 			other := byClient[n][c.Client]
 			if other == nil {
 				continue
 			}
 			amount, text := value(other)
-			bars = append(bars, htmlBar{Label: label, Server: r.Servers[n].Address, Value: text, Number: n, amount: amount})
+			if text == "" {
+				text = "-"
+			}
+			bars = append(bars, htmlBar{Label: label, Client: client, Server: r.Servers[n].Address, Value: text, Number: n, amount: amount})
 			longest, label = max(longest, amount), ""
 		}
 	}

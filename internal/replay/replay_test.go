@@ -258,6 +258,10 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestMistakesAreExplained(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.json")
+	if err := os.WriteFile(empty, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args []string
 		log  string
@@ -269,6 +273,11 @@ func TestMistakesAreExplained(t *testing.T) {
 		{[]string{"-", "--kubeconfig=/nowhere"}, informerLog(), "/nowhere"},
 		{[]string{"-", "--form=x=xml"}, informerLog(), "protobuf"},
 		{[]string{"/nowhere"}, "", "/nowhere"},
+		{[]string{"-", "--report=/nowhere/page.html"}, informerLog(), "/nowhere/page.html: "},
+		{[]string{"-", "--report=/"}, informerLog(), "it is a directory"},
+		{[]string{"-", "--from=report.json"}, informerLog(), "leave out the log"},
+		{[]string{"-", "--delete"}, informerLog(), "leave out the log"},
+		{[]string{"--from=" + empty}, "", "not a report of a replay"},
 	} {
 		cmd := NewCommand("test")
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true

@@ -57,5 +57,5 @@ func execute(ctx context.Context, cfg testbed.Program, o *Options, to testbed.St
 		return err
 	}
 	report.addNotes()
-	return cmp.Or(err, testbed.ResultError(report.Write(to.Out, o.Output), report.failures()))
+	return cmp.Or(err, testbed.Print(report, to.Out, o.Output))
 }

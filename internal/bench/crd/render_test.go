@@ -55,7 +55,7 @@ func TestNotes(t *testing.T) {
 			t.Errorf("%q is missing in %q", want, notes)
 		}
 	}
-	if n := r.failures(); n != 1 {
+	if n := r.Failures(); n != 1 {
 		t.Errorf("%d failures", n)
 	}
 }

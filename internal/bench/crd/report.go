@@ -103,7 +103,8 @@ func (r *report) Write(out io.Writer, format string) error {
 	return render.WriteWithPlot(out, format, r, r.text, r.plot)
 }
 
-func (r *report) failures() int {
+// Failures implements testbed.Report.
+func (r *report) Failures() int {
 	n := 0
 	for _, s := range r.Servers {
 		if s.Error != "" {

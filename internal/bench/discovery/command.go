@@ -90,5 +90,5 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 		return err
 	}
 	report.addNotes()
-	return cmp.Or(err, testbed.ResultError(report.Write(to.Out, o.Output), report.failures()))
+	return cmp.Or(err, testbed.Print(report, to.Out, o.Output))
 }

@@ -62,7 +62,8 @@ func (r *report) comparison() load.Comparison {
 	return c
 }
 
-func (r *report) failures() int {
+// Failures implements testbed.Report.
+func (r *report) Failures() int {
 	n := r.comparison().Failures()
 	for _, s := range r.Servers {
 		n += len(s.Failed)

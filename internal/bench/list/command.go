@@ -53,7 +53,7 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 		return err
 	}
 	b.report.addNotes()
-	return testbed.ResultError(b.report.Write(to.Out, o.output), b.report.failures())
+	return testbed.Print(b.report, to.Out, o.output)
 }
 
 func newReport(o *options) *report {

@@ -61,7 +61,7 @@ func TestWriteJSONHasEverything(t *testing.T) {
 	if got := back.Servers[1].Results[0]; got.Server.CPUMillis != 696 || got.Millis.P99 != 1029 || got.ColdMillis != 1234.5 {
 		t.Errorf("got %+v", got)
 	}
-	if back.failures() != 1 || back.Machine.Cores != 2 || back.Servers[0].Version != "v1.36.3" {
+	if back.Failures() != 1 || back.Machine.Cores != 2 || back.Servers[0].Version != "v1.36.3" {
 		t.Errorf("got %+v", back)
 	}
 }

@@ -75,8 +75,8 @@ func (r *report) comparison() load.Comparison {
 	return c
 }
 
-// failures counts the workloads and sections that were not measured.
-func (r *report) failures() int {
+// Failures implements testbed.Report.
+func (r *report) Failures() int {
 	n := r.comparison().Failures()
 	for _, s := range r.Servers {
 		n += len(s.failedSections())

@@ -68,7 +68,7 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 	if err := b.run(ctx); err != nil {
 		return err
 	}
-	return testbed.ResultError(b.report.Write(to.Out, o.output), b.report.failures())
+	return testbed.Print(b.report, to.Out, o.output)
 }
 
 // checkPrograms checks that the programs of flags exist, before minutes are spent.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/hollow"
 	"github.com/millrace/millrace/internal/kubeconfig"
 )
@@ -123,6 +124,12 @@ func (o *options) validate() (err error) {
 	if !slices.Contains(render.Formats(), o.output) {
 		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats(), ", "))
 	}
+	if err := display.CheckFile(o.page); err != nil {
+		return err
+	}
+	if o.slo != "" && o.from != "" {
+		return errors.New("--slo is for what is measured now: leave it out with --from, whose report has the objectives of its own run")
+	}
 	if o.objectives, err = parseObjectives(o.slo); err != nil {
 		return err
 	}
@@ -166,13 +173,16 @@ func (p *plan) fleet(observer hollow.Observer) hollow.Config {
 
 func (o *options) validatePaths() error {
 	if o.server.Given() {
-		if len(o.chosen) > 0 || o.Stock != "" {
-			return errors.New("--paths and --kube-apiserver: leave them out with --kubeconfig, which measures the cluster as it is")
+		if len(o.chosen) > 0 || o.Stock != "" || o.HasServerArgs() {
+			return errors.New("--paths, --kube-apiserver and --server-arg: leave them out with --kubeconfig, which measures the cluster as it is")
 		}
 		return nil
 	}
 	if o.ownComponents {
 		return errors.New("--own-components needs --kubeconfig: for servers that are started, the components are started in any case")
+	}
+	if o.server.Context != "" {
+		return errors.New("--context needs the --kubeconfig that it is in")
 	}
 	if o.remove {
 		return errors.New("--delete needs the --kubeconfig of the cluster from which to remove objects: servers that a run has started leave none")

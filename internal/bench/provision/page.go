@@ -10,10 +10,13 @@ import (
 //go:embed page.html
 var pageTemplate string
 
+// pathColours is how many colours paths have. Further paths begin anew.
+const pathColours = 4
+
 // htmlPage is what the template of the page sees. The template escapes all text.
 type htmlPage struct {
 	*report
-	Chart  template.HTML // made by this program, of numbers and names that it has escaped
+	Charts []htmlChart
 	Tables []htmlTable
 	Lines  []string
 	Paths  []htmlPath
@@ -21,6 +24,20 @@ type htmlPage struct {
 
 // htmlPath is the summary of a path.
 type htmlPath struct{ Title, Failed, Provision, Watch string }
+
+// htmlChart is the percentiles of a step, each with a bar for each path. Its bars have one scale.
+type htmlChart struct {
+	Title string
+	Bars  []htmlBar
+}
+
+// htmlBar is a bar, whose length is in thousandths of the longest. Number is that of the path.
+// The label stands at a percentile's first bar alone.
+type htmlBar struct {
+	Label, Percentile, Path, Value string
+	Number                         int
+	Length                         float64
+}
 
 // htmlTable is a table of the report. Its first column is that of titles.
 type htmlTable struct {
@@ -31,8 +48,13 @@ type htmlTable struct {
 
 // writePage writes the report as one page, which loads nothing.
 func (r *report) writePage(name string) error {
-	p := &htmlPage{report: r, Chart: template.HTML(r.plot().SVG()), Lines: r.notes()}
 	groups := r.groups()
+	p := &htmlPage{report: r, Lines: r.notes()}
+	for _, shown := range []struct{ step, title string }{{stepProvision, "A pod, from creation to running"}, {stepWatch, "An event, from its write to a watcher"}} {
+		if c := newHTMLChart(shown.title, shown.step, groups); len(c.Bars) > 0 {
+			p.Charts = append(p.Charts, c)
+		}
+	}
 	for _, g := range groups {
 		shown := percentiles()
 		p.Paths = append(p.Paths, htmlPath{g.title, g.failed(), milliseconds(g.median(shown[1].of(stepProvision))), milliseconds(g.median(shown[2].of(stepWatch)))})
@@ -44,12 +66,31 @@ func (r *report) writePage(name string) error {
 		p.Tables = append(p.Tables, newHTMLTable(t.title, t.rows, groups))
 	}
 	page, err := display.Page(pageTemplate, template.FuncMap{
-		"milliseconds": milliseconds, "count": func(n int) string { return display.Count(n) },
+		"milliseconds": milliseconds, "count": func(n int) string { return display.Count(n) }, "colour": func(i int) int { return i % pathColours },
 	}, p)
 	if err != nil {
 		return err
 	}
 	return display.WriteFile(name, page)
+}
+
+func newHTMLChart(title, step string, groups []*pathGroup) htmlChart {
+	c, longest := htmlChart{Title: title}, 0.0
+	for _, q := range percentiles() {
+		label := q.name
+		for i, g := range groups {
+			v := g.median(q.of(step))
+			if !(v > 0) {
+				continue
+			}
+			c.Bars = append(c.Bars, htmlBar{Label: label, Percentile: q.name, Path: g.title, Value: milliseconds(v), Number: i % pathColours, Length: v})
+			label, longest = "", max(longest, v)
+		}
+	}
+	for i := range c.Bars {
+		c.Bars[i].Length *= 1000 / longest
+	}
+	return c
 }
 
 func newHTMLTable(title string, rows []row, groups []*pathGroup) htmlTable {

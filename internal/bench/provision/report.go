@@ -170,7 +170,8 @@ func (r *report) missed() (all []string) {
 	return all
 }
 
-func (r *report) failures() (n int) {
+// Failures implements testbed.Report.
+func (r *report) Failures() (n int) {
 	for i := range r.Results {
 		if r.Results[i].Error != "" {
 			n++

@@ -62,5 +62,5 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 	if err := b.run(ctx); err != nil {
 		return err
 	}
-	return testbed.ResultError(printed.Write(to.Out, o.output), r.failures())
+	return testbed.Print(printed, to.Out, o.output)
 }

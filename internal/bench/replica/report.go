@@ -56,7 +56,8 @@ func (r *report) Write(out io.Writer, format string) error {
 	return render.WriteWithPlot(out, format, r, r.text, r.plot)
 }
 
-func (r *report) failures() (n int) {
+// Failures implements testbed.Report.
+func (r *report) Failures() (n int) {
 	for i := range r.Results {
 		if r.Results[i].Error != "" {
 			n++

@@ -102,7 +102,7 @@ func TestRenderGolden(t *testing.T) {
 	benchtest.CheckGolden(t, map[string]string{
 		"table": r.text("table"), "markdown": r.text("markdown"), "plot": benchtest.WellFormedSVG(t, r.plot()),
 	})
-	if n := r.failures(); n != 1 {
+	if n := r.Failures(); n != 1 {
 		t.Errorf("%d failures", n)
 	}
 }

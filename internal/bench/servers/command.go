@@ -149,5 +149,5 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 	if err := b.run(ctx); err != nil {
 		return err
 	}
-	return testbed.ResultError(b.report.Write(to.Out, o.output), b.report.failures())
+	return testbed.Print(b.report, to.Out, o.output)
 }

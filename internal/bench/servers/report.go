@@ -71,7 +71,8 @@ func (w workload) load(name string) string {
 	return fmt.Sprintf("%s, %d clients", name, w.clients)
 }
 
-func (r *report) failures() (n int) {
+// Failures implements testbed.Report.
+func (r *report) Failures() (n int) {
 	for i := range r.Results {
 		if r.Results[i].Error != "" {
 			n++

@@ -42,9 +42,12 @@ const (
 // Streams are the outputs of a command: Out for its report, Err for its progress.
 type Streams struct{ Out, Err io.Writer }
 
-// Report is what a subcommand measured. Write prints it in a format of --output.
+// Report is what a subcommand measured.
 type Report interface {
+	// Write prints the report in a format of --output.
 	Write(to io.Writer, format string) error
+	// Failures is how many parts were not measured.
+	Failures() int
 }
 
 // Subcommand is what all subcommands of "bench" have in common: they print a catalogue or
@@ -81,7 +84,7 @@ func (m Subcommand) Bind(cmd *cobra.Command) {
 			if err := render.ReadReport(*m.From, r); err != nil {
 				return err
 			}
-			return r.Write(to.Out, *m.Output)
+			return Print(r, to.Out, *m.Output)
 		}
 		ctx, stop := interrupt.Context(cmd.Context())
 		defer stop()
@@ -89,14 +92,14 @@ func (m Subcommand) Bind(cmd *cobra.Command) {
 	}
 }
 
-// ResultError is the error of a command after it has written its report. writeErr is
-// that of writing, failures the number of workloads that were not measured.
-func ResultError(writeErr error, failures int) error {
-	if writeErr != nil {
-		return writeErr
+// Print prints a report, also one that was saved, and returns the error with which the command
+// ends: if something could not be printed or was not measured.
+func Print(r Report, to io.Writer, format string) error {
+	if err := r.Write(to, format); err != nil {
+		return err
 	}
-	if failures > 0 {
-		return fmt.Errorf("%d workloads failed, see above", failures)
+	if n := r.Failures(); n > 0 {
+		return fmt.Errorf("%d workloads failed, see above", n)
 	}
 	return nil
 }

@@ -70,6 +70,9 @@ func (o *Options) AddProcessFlags(f *pflag.FlagSet, when string) {
 // AddServerArg adds an argument for every server of this binary.
 func (o *Options) AddServerArg(arg string) { o.serverArgs = append(o.serverArgs, arg) }
 
+// HasServerArgs reports whether servers of this binary get arguments.
+func (o *Options) HasServerArgs() bool { return len(o.serverArgs) > 0 }
+
 // AddCommonArg adds an argument for every server, which kube-apiserver has too.
 func (o *Options) AddCommonArg(arg string) { o.commonArgs = append(o.commonArgs, arg) }
 

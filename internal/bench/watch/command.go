@@ -64,5 +64,5 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 		return err
 	}
 	b.report.noteFailures()
-	return testbed.ResultError(b.report.Write(to.Out, o.output), len(b.report.failed()))
+	return testbed.Print(b.report, to.Out, o.output)
 }

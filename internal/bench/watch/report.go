@@ -95,6 +95,9 @@ func (r *report) interrupted() []string {
 	return lines
 }
 
+// Failures implements testbed.Report.
+func (r *report) Failures() int { return len(r.failed()) }
+
 // failed has a note for each measurement that failed, with the reason.
 func (r *report) failed() []string {
 	var failed []string
