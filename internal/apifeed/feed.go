@@ -92,11 +92,14 @@ type Feed struct {
 	requests progressRequests
 	applying sync.Mutex
 
+	// confirmed says that the server has the history that the sink has. Only Run's goroutine
+	// sets it.
+	confirmed atomic.Bool
+
 	// Only Run's goroutine uses the fields below.
 
-	// loaded says that the sink has all objects, and confirmed that the server has the
-	// history that the sink has.
-	loaded, confirmed bool
+	// loaded says that the sink has all objects.
+	loaded bool
 	// loadedAt is the time of the last load.
 	loadedAt time.Time
 	// listsOnly says that the server has no watches that begin with all objects in order.
@@ -164,7 +167,7 @@ func (f *Feed) run(ctx context.Context) error {
 			backoff = minBackoff
 		}
 		// A server that ends a watch early may be going, and another one come in its place.
-		f.confirmed = f.confirmed && err == nil && time.Since(began) > watchTimeout/2
+		f.confirmed.Store(f.confirmed.Load() && err == nil && time.Since(began) > watchTimeout/2)
 		if err != nil {
 			f.noteBreak(err, backoff)
 		} else if time.Since(began) > backoff {
@@ -235,7 +238,13 @@ func (f *Feed) follow(ctx context.Context, loaded func()) error {
 }
 
 // setLoaded notes that the sink has all objects.
-func (f *Feed) setLoaded() { f.loaded, f.confirmed, f.loadedAt = true, true, time.Now() }
+func (f *Feed) setLoaded() { f.loaded, f.loadedAt = true, time.Now() }
+
+// endLoad ends a load of objects whose history the server has. Reads may follow at once.
+func (f *Feed) endLoad(ctx context.Context, loader store.Loader, revision int64) {
+	f.confirmed.Store(true)
+	loader.End(ctx, revision)
+}
 
 // Tried is closed when the first load has succeeded or failed.
 func (f *Feed) Tried() <-chan struct{} { return f.tried }

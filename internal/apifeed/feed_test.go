@@ -268,3 +268,34 @@ func TestGoneBack(t *testing.T) {
 		}
 	})
 }
+
+// TestSameRevision has a server come back with another history, whose newest revision is the
+// one that the feed has. That proves nothing while the feed has not confirmed the history.
+func TestSameRevision(t *testing.T) {
+	t.Parallel()
+	asked, release := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch query := req.URL.Query(); {
+		case query.Get("watch") != "":
+			fmt.Fprint(w, event("ADDED", widget("a", 5))+bookmark(7, true))
+		case query.Get("fieldSelector") != "":
+			close(asked)
+			<-release
+			fmt.Fprint(w, listed(7, widget("a", 6)))
+		default:
+			fmt.Fprint(w, listed(7))
+		}
+	}))
+	sink := newRecorder()
+	f := apifeed.New(apifeed.Config{Client: server.Client(), URL: server.URL + "/apis/x/v1/widgets", Prefix: "/registry/x/widgets/", Sink: sink})
+	ended := runFeed(t, f, server)
+	sink.expect(t, "begin", added+widget("a", 5), "end 7")
+	<-asked
+	if revision, err := f.Revision(t.Context()); err == nil {
+		t.Errorf("the server is at %d, which proves what the feed has", revision)
+	}
+	close(release)
+	if err := <-ended; !errors.Is(err, store.ErrWentBack) {
+		t.Errorf("Run ended with %v", err)
+	}
+}

@@ -45,7 +45,7 @@ func (f *Feed) collect(ctx context.Context, initial *initialEvents, event frame)
 		return false, err
 	}
 	initial.loader.Add(ctx, initial.batch)
-	initial.loader.End(ctx, revision)
+	f.endLoad(ctx, initial.loader, revision)
 	f.health.SetFollowing()
 	f.cfg.Logger.Info("Feed follows the API server", "url", f.cfg.URL, "revision", revision, "objects", initial.objects)
 	return true, nil

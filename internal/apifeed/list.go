@@ -64,7 +64,7 @@ func (f *Feed) loadPages(ctx context.Context) error {
 		if err := f.setApplied(page.revision); err != nil {
 			return err
 		}
-		loader.End(ctx, page.revision)
+		f.endLoad(ctx, loader, page.revision)
 		return nil
 	}
 }
@@ -140,8 +140,15 @@ func (f *Feed) Revision(ctx context.Context) (int64, error) {
 		default: // Run has ended, or will
 		}
 	}
+	// A restored server may be at the very revision that the sink has.
+	if err == nil && !f.confirmed.Load() {
+		err = errUnconfirmed
+	}
 	return revision, err
 }
+
+// errUnconfirmed says that the newest revision proves nothing yet.
+var errUnconfirmed = errors.New("the watch broke, and the server's history is not confirmed yet")
 
 // newest reads the newest revision.
 func (f *Feed) newest(ctx context.Context) (int64, error) {

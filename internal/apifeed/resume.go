@@ -19,11 +19,11 @@ const confirmTimeout = 10 * time.Second
 
 // confirm checks after a break that the server has the history that the sink has.
 func (f *Feed) confirm(ctx context.Context) error {
-	if f.confirmed {
+	if f.confirmed.Load() {
 		return nil
 	}
 	err := f.confirmHistory(ctx, f.applied.Load(), f.witness)
-	f.confirmed = err == nil
+	f.confirmed.Store(err == nil)
 	return err
 }
 
@@ -192,9 +192,9 @@ func (f *Feed) resume(ctx context.Context) error {
 		}
 		return fmt.Errorf("%w: %w", store.ErrUnusable, err)
 	}
-	loader.End(ctx, kept.Revision())
+	f.endLoad(ctx, loader, kept.Revision())
 	f.applied.Store(kept.Revision())
-	f.witness, f.loaded, f.confirmed = kept.Witness(), true, true
+	f.witness, f.loaded = kept.Witness(), true
 	f.cfg.Logger.Info("Feed has loaded its checkpoint and follows the API server from there on",
 		"url", f.cfg.URL, "revision", kept.Revision(), "took", time.Since(began).Round(time.Millisecond))
 	return nil

@@ -72,7 +72,7 @@ func (f *Feed) loadSibling(ctx context.Context) error {
 		return err
 	}
 	initial.loader.Add(ctx, initial.batch)
-	initial.loader.End(ctx, revision)
+	f.endLoad(ctx, initial.loader, revision)
 	f.applied.Store(revision)
 	f.setLoaded()
 	f.cfg.Logger.Info("Feed has loaded the objects of another replica and follows the API server from there on",

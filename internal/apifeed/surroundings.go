@@ -48,7 +48,7 @@ func (f *Feed) format() sentobject.Format {
 // when another server may answer. Both questions are about an object that does not exist,
 // and cost the server the look-up of one key.
 func (f *Feed) learn(ctx context.Context) error {
-	if !f.cfg.Verbatim || f.confirmed {
+	if !f.cfg.Verbatim || f.confirmed.Load() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)

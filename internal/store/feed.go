@@ -105,6 +105,11 @@ type Feed struct {
 	// applied is the revision up to which the sink has all events. Later loads never go
 	// back behind it. Only Run's goroutine sets it.
 	applied atomic.Int64
+	// state is what the sink has, for confirmations outside of Run's goroutine. It is nil
+	// before the first load.
+	state atomic.Pointer[sinkState]
+	// readsConfirmed is WatchStreams.breaks at the last confirmation for reads.
+	readsConfirmed atomic.Int64
 	// cluster is the id of the cluster that was loaded.
 	cluster atomic.Uint64
 	// failed has the error that ends Run.
@@ -210,8 +215,8 @@ func (f *Feed) skipGap(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	f.applied.Store(newest)
 	f.witness = nil
+	f.setState(newest)
 	return true
 }
 
@@ -232,13 +237,16 @@ func (f *Feed) Healthy() error {
 // BrokenSince returns when the feed ceased to follow etcd, as Health.BrokenSince does.
 func (f *Feed) BrokenSince() time.Time { return f.health.BrokenSince() }
 
-// Revision reads the current revision from a quorum. An etcd that is behind the feed ends
-// Run, and the error wraps ErrWentBack.
+// Revision reads the current revision from a quorum. An etcd that is behind the feed, or has
+// another history, ends Run, and the error wraps ErrWentBack.
 func (f *Feed) Revision(ctx context.Context) (int64, error) {
 	before := f.applied.Load()
 	revision, err := Revision(ctx, f.cfg.Client, f.cfg.Prefix)
 	if err == nil && revision < before {
 		return 0, f.noteWentBack(before, revision)
+	}
+	if err == nil {
+		err = f.confirmForReads(ctx)
 	}
 	return revision, err
 }

@@ -59,7 +59,7 @@ func (f *Feed) load(ctx context.Context, history bool) error {
 
 // setLoaded notes the revision that the sink was loaded at, and etcd's newest one.
 func (f *Feed) setLoaded(revision, newest int64) {
-	f.applied.Store(revision)
+	f.setState(revision)
 	f.newestAtLoad = newest
 	f.cfg.Account.Reloaded()
 	f.cfg.Account.Advance(revision, 0, 0)

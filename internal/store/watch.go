@@ -117,11 +117,11 @@ func (f *Feed) apply(ctx context.Context, resp *stampedResponse) {
 		f.cfg.Sink.Apply(ctx, resp.Events)
 		f.observeEvents(resp.Events)
 		applied := resp.Events[len(resp.Events)-1].Kv.ModRevision
-		f.applied.Store(applied)
+		f.setState(applied)
 		f.cfg.Account.Advance(applied, len(resp.Events), eventBytes(resp.Events))
 	case resp.IsProgressNotify():
 		applied := max(f.applied.Load(), resp.Header.Revision)
-		f.applied.Store(applied)
+		f.setState(applied)
 		f.cfg.Sink.Progressed(applied)
 		f.cfg.Account.Advance(applied, 0, 0)
 		f.cfg.Account.ProgressReceived(resp.at)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,18 +25,43 @@ var ErrWentBack = errors.New("the source of objects has gone back in time, or is
 // confirmTimeout bounds one question about etcd's history.
 const confirmTimeout = 10 * time.Second
 
-// WatchStreams counts the streams of watches that a client of etcd has opened. The client
-// opens them again by itself when they break. The zero value counts from 0.
-type WatchStreams struct{ opened atomic.Int64 }
+// WatchStreams counts the streams of watches that a client of etcd has opened, and those that
+// have ended. The client opens them again by itself when they break. The zero value counts
+// from 0.
+type WatchStreams struct{ opened, ended atomic.Int64 }
 
 // DialOption has a client count its streams.
 func (w *WatchStreams) DialOption() grpc.DialOption {
 	return grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		if method == etcdserverpb.Watch_Watch_FullMethodName {
-			w.opened.Add(1)
+		if method != etcdserverpb.Watch_Watch_FullMethodName {
+			return open(ctx, desc, conn, method, opts...)
 		}
-		return open(ctx, desc, conn, method, opts...)
+		w.opened.Add(1)
+		stream, err := open(ctx, desc, conn, method, opts...)
+		if err != nil {
+			w.ended.Add(1)
+			return nil, err
+		}
+		return &countedStream{stream, &w.ended, sync.Once{}}, nil
 	})
+}
+
+// breaks changes whenever a stream opens or ends.
+func (w *WatchStreams) breaks() int64 { return w.opened.Load() + w.ended.Load() }
+
+// countedStream counts its end.
+type countedStream struct {
+	grpc.ClientStream
+	ended *atomic.Int64
+	once  sync.Once
+}
+
+func (s *countedStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err != nil {
+		s.once.Do(func() { s.ended.Add(1) })
+	}
+	return err
 }
 
 // RunUntil runs a feed until its context ends, or until failed has an error, and then ends
@@ -98,6 +124,40 @@ func (f *Feed) confirm(ctx context.Context) error {
 	return err
 }
 
+// sinkState is a revision up to which the sink has all events, and the witness of then.
+type sinkState struct {
+	revision int64
+	witness  *mvccpb.KeyValue
+}
+
+// setState notes what the sink has. Only Run's goroutine calls it.
+func (f *Feed) setState(revision int64) {
+	f.applied.Store(revision)
+	f.state.Store(&sinkState{revision, f.witness})
+}
+
+// confirmForReads confirms the history that the sink has, unless no stream of the watch has
+// opened or ended since the last time. The sink may have the revision that a restored etcd is
+// at, by chance: then no response comes that would make the feed look.
+func (f *Feed) confirmForReads(ctx context.Context) error {
+	streams, state := f.cfg.WatchStreams, f.state.Load()
+	if streams == nil || state == nil {
+		return nil
+	}
+	breaks := streams.breaks()
+	if f.readsConfirmed.Load() == breaks {
+		return nil
+	}
+	if _, err := f.confirmHistory(ctx, state.revision, state.witness); err != nil {
+		if errors.Is(err, ErrWentBack) {
+			f.fail(err)
+		}
+		return err
+	}
+	f.readsConfirmed.Store(breaks)
+	return nil
+}
+
 // setCluster notes the cluster that has answered. It fails if that was another one before.
 func (f *Feed) setCluster(header *etcdserverpb.ResponseHeader) error {
 	now := header.GetClusterId()
@@ -150,9 +210,14 @@ func (f *Feed) observeEvents(events []*clientv3.Event) {
 // noteWentBack ends Run, and returns the reason.
 func (f *Feed) noteWentBack(before, now int64) error {
 	err := fmt.Errorf("%w: etcd was at revision %d and is at %d", ErrWentBack, before, now)
+	f.fail(err)
+	return err
+}
+
+// fail ends Run with an error.
+func (f *Feed) fail(err error) {
 	select {
 	case f.failed <- err:
 	default: // Run has ended, or will
 	}
-	return err
 }
