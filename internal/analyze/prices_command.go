@@ -18,8 +18,8 @@ have is as in the list in the binary.`,
   millrace bench list --compare --list-memory=0 --read-paths=kubernetes --server-arg='--watch-cache-sizes=pods#0' \
     --workloads=pods-json,pods-of-node,pod-get -o json > etcd.json
   millrace bench watch --compare -o json > watch.json
-  millrace bench list --compare --external-etcd --list-memory=0 --workloads=pod-get --concurrency=1000 --every=1s \
-    --duration=30s -o json > paced.json
+  millrace bench list --compare --external-etcd --list-memory=0 --workloads=pod-get --concurrency=1000 --every=4s \
+    --settle=10s --duration=30s -o json > paced.json
   millrace analyze prices list.json --etcd=etcd.json --watch=watch.json --paced=paced.json > prices.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

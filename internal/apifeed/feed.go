@@ -139,7 +139,13 @@ func New(cfg Config) *Feed {
 // Run follows the resource until the context ends, and returns the context's error. After
 // errors it retries for as long as it takes, unless the error is store.ErrWentBack. It may
 // be called once.
-func (f *Feed) Run(ctx context.Context) error { return store.RunUntil(ctx, f.failed, f.run) }
+func (f *Feed) Run(ctx context.Context) error {
+	err := store.RunUntil(ctx, f.failed, f.run)
+	if errors.Is(err, store.ErrWentBack) {
+		f.health.SetBroken(err)
+	}
+	return err
+}
 
 func (f *Feed) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -160,7 +166,6 @@ func (f *Feed) run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if errors.Is(err, store.ErrWentBack) {
-			f.health.SetBroken(err)
 			return err
 		}
 		if time.Since(began) > maxBackoff || needsLoad(err) && time.Since(f.loadedAt) > maxBackoff {

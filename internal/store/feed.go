@@ -154,7 +154,13 @@ func NewFeed(cfg FeedConfig) *Feed {
 
 // Run follows etcd until the context ends, and returns the context's error. After errors
 // of etcd it retries for as long as it takes, unless the error is ErrWentBack.
-func (f *Feed) Run(ctx context.Context) error { return RunUntil(ctx, f.failed, f.run) }
+func (f *Feed) Run(ctx context.Context) error {
+	err := RunUntil(ctx, f.failed, f.run)
+	if errors.Is(err, ErrWentBack) {
+		f.health.SetBroken(err)
+	}
+	return err
+}
 
 func (f *Feed) run(ctx context.Context) error {
 	// Without the requirement, a watch on a member without a leader would stay silent.
@@ -179,11 +185,11 @@ func (f *Feed) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		f.health.SetBroken(err)
 		f.cfg.Account.WatchBroke(err)
 		if errors.Is(err, ErrWentBack) {
 			return err
 		}
+		f.health.SetBroken(err)
 		if loaded && f.caughtUp() {
 			compactedLoads = 0
 		}
