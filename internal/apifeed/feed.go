@@ -140,11 +140,7 @@ func New(cfg Config) *Feed {
 // errors it retries for as long as it takes, unless the error is store.ErrWentBack. It may
 // be called once.
 func (f *Feed) Run(ctx context.Context) error {
-	err := store.RunUntil(ctx, f.failed, f.run)
-	if errors.Is(err, store.ErrWentBack) {
-		f.health.SetBroken(err)
-	}
-	return err
+	return store.RunUntil(ctx, f.failed, &f.health, f.run)
 }
 
 func (f *Feed) run(ctx context.Context) error {

@@ -154,13 +154,7 @@ func NewFeed(cfg FeedConfig) *Feed {
 
 // Run follows etcd until the context ends, and returns the context's error. After errors
 // of etcd it retries for as long as it takes, unless the error is ErrWentBack.
-func (f *Feed) Run(ctx context.Context) error {
-	err := RunUntil(ctx, f.failed, f.run)
-	if errors.Is(err, ErrWentBack) {
-		f.health.SetBroken(err)
-	}
-	return err
-}
+func (f *Feed) Run(ctx context.Context) error { return RunUntil(ctx, f.failed, &f.health, f.run) }
 
 func (f *Feed) run(ctx context.Context) error {
 	// Without the requirement, a watch on a member without a leader would stay silent.

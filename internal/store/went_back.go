@@ -65,8 +65,9 @@ func (s *countedStream) RecvMsg(m any) error {
 }
 
 // RunUntil runs a feed until its context ends, or until failed has an error, and then ends
-// the context of run. It returns what run returned, or the error from failed.
-func RunUntil(ctx context.Context, failed <-chan error, run func(context.Context) error) error {
+// the context of run. It returns what run returned, or the error from failed. The feed is broken
+// if that is ErrWentBack.
+func RunUntil(ctx context.Context, failed <-chan error, health *Health, run func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -81,7 +82,10 @@ func RunUntil(ctx context.Context, failed <-chan error, run func(context.Context
 	cancel(nil)
 	<-ended
 	if cause := context.Cause(ctx); errors.Is(cause, ErrWentBack) {
-		return cause
+		err = cause
+	}
+	if errors.Is(err, ErrWentBack) {
+		health.SetBroken(err)
 	}
 	return err
 }
