@@ -56,8 +56,8 @@ type server struct {
 	learned map[string]string
 	// stock says that it has Kubernetes' read path.
 	stock bool
-	// lateAnswer says that the stock server answered 500 where its filter answers 504.
-	lateAnswer bool
+	// chance says what the stock server did by chance, if it did. The accounts differ then.
+	chance string
 }
 
 func startServer(t *testing.T, readPath string, more ...string) *server {
@@ -145,8 +145,8 @@ func (p *pair) compare(t *testing.T, withAudit bool) {
 		release()
 		after[i] = l.scrape()
 	})
-	if p.theirs.lateAnswer {
-		t.Skip("Kubernetes' handler was faster than its filter for a request whose time was over, and answered 500. That is chance, and counts elsewhere.")
+	if p.theirs.chance != "" {
+		t.Skip("not compared: ", p.theirs.chance)
 	}
 	compareFamilies(t, familiesOf(before[0], open[0], after[0]), familiesOf(before[1], open[1], after[1]))
 	compareOpen(t, before, open)
