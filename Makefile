@@ -21,6 +21,9 @@ KUBE_LDFLAGS = $(foreach pkg,k8s.io/component-base/version k8s.io/client-go/pkg/
 
 BUILD = $(GO) build -ldflags "-s -w -X main.version=$(VERSION) $(KUBE_LDFLAGS)"
 
+# Tests against a kube-apiserver, which knows its version, know theirs too.
+ORACLE_TEST = $(GO) test -ldflags "$(KUBE_LDFLAGS)" -count=1
+
 .DEFAULT_GOAL := build
 
 .PHONY: build
@@ -81,7 +84,7 @@ invariants: ## run the tests of the cache and its readers with checks after each
 robustness: export MILLRACE_ROBUSTNESS := 1
 robustness: ## run the tests under faults, which take minutes and need a quiet machine
 	$(GO) test -count=1 -v -p 1 -timeout 20m ./test/robustness ./test/informers ./test/slo ./test/many ./test/replica
-	MILLRACE_KUBE_APISERVER=$(wildcard $(CURDIR)/bin/kube-apiserver) $(GO) test -count=1 -v -timeout 40m -run '^TestTree$$' ./test/faults
+	MILLRACE_KUBE_APISERVER=$(wildcard $(CURDIR)/bin/kube-apiserver) $(ORACLE_TEST) -v -timeout 40m -run '^TestTree$$' ./test/faults
 
 # The server is linked once more, with code that can break it: CI does without.
 .PHONY: verify-mutations
@@ -121,14 +124,14 @@ differential: ## compare REQUESTS random requests, and watches, with the stock r
 	MILLRACE_REQUESTS=$$(($(REQUESTS) / 4)) $(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/watch' ./test/differential
 
 bin/kube-apiserver bin/kube-scheduler bin/kube-controller-manager: go.mod
-	$(GO) build -o $@ k8s.io/kubernetes/cmd/$(@F)
+	$(GO) build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/$(@F)
 
 # The stock read path is part of our program elsewhere. Here it is the whole program that
 # Kubernetes makes of the same modules.
 .PHONY: differential-kube-apiserver
 differential-kube-apiserver: export MILLRACE_KUBE_APISERVER := $(CURDIR)/bin/kube-apiserver
 differential-kube-apiserver: bin/kube-apiserver ## build kube-apiserver and compare requests, watches and documents with it
-	$(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree|TestDiscoveryAgrees|TestEmulatedVersionAgrees' ./test/differential
+	$(ORACLE_TEST) -timeout 60m -v -run 'TestReadPathsAgree|TestDiscoveryAgrees|TestEmulatedVersionAgrees' ./test/differential
 
 # Other versions of Kubernetes are built in modules of their own.
 bin/kube-apiserver-1.%: test/oracle/v1.%/go.mod
@@ -147,7 +150,7 @@ differential-replica: REQUESTS = 3000
 differential-replica: ## compare replicas with a kube-apiserver of version UPSTREAM and with this server, for each feed
 	$(MAKE) $(ORACLE)
 	MILLRACE_KUBE_APISERVER=$(CURDIR)/$(ORACLE) MILLRACE_REPLICA_REQUESTS=$(REQUESTS) MILLRACE_REPLICA_SCRIPTS=$(SCRIPTS) \
-		$(GO) test -count=1 -timeout 120m -v -run '^TestReplicaAgrees$$' ./test/differential
+		$(ORACLE_TEST) -timeout 120m -v -run '^TestReplicaAgrees$$' ./test/differential
 
 SEEDS ?= 200
 
@@ -163,7 +166,7 @@ verify-faults: export MILLRACE_FAULTS_RUNS := $(RUNS)
 verify-faults: export MILLRACE_FAULTS_SERVERS := $(SERVERS)
 verify-faults: ## verify servers and replicas at two depths under injected faults, RUNS times
 	$(if $(filter-out own,$(SERVERS)),$(MAKE) $(ORACLE))
-	MILLRACE_KUBE_APISERVER=$(CURDIR)/$(ORACLE) $(GO) test -count=1 -timeout 12h -v -skip '^TestTree$$' ./test/faults
+	MILLRACE_KUBE_APISERVER=$(CURDIR)/$(ORACLE) $(ORACLE_TEST) -timeout 12h -v -skip '^TestTree$$' ./test/faults
 
 .PHONY: crds
 crds: export MILLRACE_CRD_SEEDS := $(SEEDS)

@@ -62,7 +62,7 @@ func TestSavedFailures(t *testing.T) {
 		if cmd.Hidden {
 			continue
 		}
-		for broken, want := range map[string]string{"": "", `,"error":"it broke"`: "1 workloads failed, see above"} {
+		for broken, want := range map[string]string{"": "", `,"error":"it broke"`: "1 workload failed, see above"} {
 			file := filepath.Join(t.TempDir(), "report.json")
 			if err := os.WriteFile(file, fmt.Appendf(nil, reports[cmd.Name()], broken), 0o600); err != nil {
 				t.Fatal(err)

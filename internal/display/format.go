@@ -85,6 +85,14 @@ func Size[N int64 | uint64 | float64](n N) string {
 	return scaled(float64(n), []string{"B", "kB", "MB", "GB", "TB", "PB"})
 }
 
+// Plural formats a number of things whose plural takes an s, as in "1 node" and "2 nodes".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // Count formats a number, in decimal units from 100,000 on.
 func Count[N int | int64 | uint64 | float64](n N) string {
 	if float64(n) < 99_999.5 {

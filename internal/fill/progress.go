@@ -110,7 +110,7 @@ func (p progress) line(start time.Time) string {
 		fmt.Fprintf(&b, " of %s (%d %%)", formatCount(p.total), 100*n/p.total)
 	}
 	perSecond := rate(n, elapsed)
-	fmt.Fprintf(&b, ", %s/s, %s", formatCount(perSecond), formatBytes(count.Bytes))
+	fmt.Fprintf(&b, ", %s/s%s", formatCount(perSecond), count.sizeText())
 	if p.total > n && perSecond > 0 {
 		fmt.Fprintf(&b, ", %s left", (time.Duration((p.total-n)/perSecond) * time.Second).String())
 	}

@@ -23,6 +23,15 @@ func (c *Count) add(d Count) {
 	c.Bytes += d.Bytes
 }
 
+// sizeText is the size behind a comma. A collection that was deleted through the API has none
+// that is known.
+func (c *Count) sizeText() string {
+	if c.Bytes == 0 {
+		return ""
+	}
+	return ", " + formatBytes(c.Bytes)
+}
+
 // Summary is the result of a run, whether or not the run was complete.
 type Summary struct {
 	// Deleted is set if the run removed objects.
@@ -59,8 +68,8 @@ func (s Summary) String() string {
 		parts = []string{"nothing"}
 	}
 	total := s.Total()
-	line := fmt.Sprintf("%s %s in %.1f s (%s objects/s, %s)", verb, strings.Join(parts, ", "),
-		s.Elapsed.Seconds(), formatCount(rate(total.Done, s.Elapsed)), formatBytes(total.Bytes))
+	line := fmt.Sprintf("%s %s in %.1f s (%s objects/s%s)", verb, strings.Join(parts, ", "),
+		s.Elapsed.Seconds(), formatCount(rate(total.Done, s.Elapsed)), total.sizeText())
 	if total.Skipped > 0 {
 		line += fmt.Sprintf("; %s %s", formatCount(total.Skipped), left)
 	}

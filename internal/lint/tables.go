@@ -88,7 +88,7 @@ func toolOrder() []Place {
 		{Name: "analyze/program", Apart: true, Except: []string{"analyze/price", "analyze/profile"}},
 		{Name: "analyze", Apart: true, Except: []string{"interrupt", "kubeconfig", "distinct", "report", "display", "bench/render", "analyze/auditlog", "analyze/price", "analyze/profile", "analyze/program"}},
 		{Name: "replay", Apart: true, Except: []string{"interrupt", "kubeconfig", "report", "display", "bench/render", "analyze/auditlog", "analyze/price", "analyze/profile", "analyze/program"}},
-		{Name: "bench/testbed", Apart: true, Except: []string{"interrupt", "kubeconfig", "store", "bench/render"}},
+		{Name: "bench/testbed", Apart: true, Except: []string{"interrupt", "kubeconfig", "store", "display", "bench/render"}},
 		{Name: "bench/floor", Apart: true, Except: []string{"interrupt", "bench/testbed"}},
 		{Name: "bench/benchtest", Apart: true, Except: []string{"kubeconfig", "fill", "bench/render", "bench/testbed", "bench/floor"}},
 		{Name: "bench/load", Apart: true, Except: []string{"bench/render", "bench/testbed", "bench/benchtest"}},

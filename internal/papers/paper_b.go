@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/millrace/millrace/internal/display"
 )
 
 const (
@@ -92,7 +94,7 @@ func provisionSection(r *results) Section {
 	d := r.of(stepProvision)
 	pods := scaled(podsB, r.scale, 1)
 	s := Section{
-		Title: fmt.Sprintf("%s from creation to running, on %s", plural(pods, "pod"), plural(scaled(nodesB, r.scale, 1), "node")),
+		Title: fmt.Sprintf("%s from creation to running, on %s", display.Plural(pods, "pod"), display.Plural(scaled(nodesB, r.scale, 1), "node")),
 		Note:  fmt.Sprintf("Deployments are made all at once. %d watchers see all pods. CPU, memory and bytes are those from the first creation until every watcher knows that all pods run.", podWatchersB),
 	}
 	if r.scale != 1 {

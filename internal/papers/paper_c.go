@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace/internal/display"
 )
 
 const (
@@ -64,7 +66,7 @@ func viewC(r *results) []Section {
 			})
 		}
 		for _, n := range informersC() {
-			name := plural(n, "informer")
+			name := display.Plural(n, "informer")
 			more := Row{Name: name + ": more memory", Unit: unitSize, Values: informers(n, func(i *informerResult) float64 { return float64(max(0, i.PeakBytes-i.IdleBytes)) })}
 			peak := Row{Name: name + ": most memory", Unit: unitBytes, Values: informers(n, func(i *informerResult) float64 { return float64(i.PeakBytes) })}
 			if n == 16 {
@@ -84,7 +86,7 @@ func viewC(r *results) []Section {
 
 // memoryChart is the memory of each server over time while informers begin.
 func memoryChart(d *printout, n int, lists bool) Chart {
-	c := Chart{Title: fmt.Sprintf("Memory over time, %s", plural(n, "informer")), Unit: unitBytes}
+	c := Chart{Title: fmt.Sprintf("Memory over time, %s", display.Plural(n, "informer")), Unit: unitBytes}
 	for i := range d.Servers {
 		s := &d.Servers[i]
 		for j := range s.Informers {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace/internal/display"
 )
 
 const stepServers = "servers"
@@ -67,7 +69,7 @@ func viewE(r *results) []Section {
 	rates := Section{Title: "All nodes at given rates", Note: "What a server does that is asked more than it can answer: how many answers it gave, and how long clients waited."}
 	for _, rate := range offeredRates() {
 		for _, servers := range []int{1, 2} {
-			name := fmt.Sprintf("%g requests/s, %s", rate, plural(servers, "server"))
+			name := fmt.Sprintf("%g requests/s, %s", rate, display.Plural(servers, "server"))
 			rates.add(Row{Name: name + ": answered", Unit: unitRate, Values: d.setups(servers, "nodes", rate, func(s *setupResult) float64 { return s.RequestsPerSec })})
 			rates.add(Row{Name: name + ": p99", Unit: unitMillis, Values: d.setups(servers, "nodes", rate, func(s *setupResult) float64 { return s.Millis.P99 })})
 		}
@@ -79,7 +81,7 @@ func viewE(r *results) []Section {
 func runSection(r *results, d *printout, run publishedRun) Section {
 	s := Section{Title: run.name}
 	for _, servers := range []int{1, 2} {
-		at := plural(servers, "server")
+		at := display.Plural(servers, "server")
 		throughput := Row{Name: at + ": requests/s", Unit: unitRate, Published: "as one server",
 			Values: d.setups(servers, run.workload, 0, func(s *setupResult) float64 { return s.RequestsPerSec })}
 		p99 := Row{Name: at + ": p99", Unit: unitMillis, Published: "9 % from one server",
@@ -99,11 +101,4 @@ func runSection(r *results, d *printout, run publishedRun) Section {
 		}
 	}
 	return s
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/display"
 )
 
 // Report is one run of a paper. "-o json" prints it.
@@ -98,7 +99,7 @@ func (r *Report) failure() error {
 	if n == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s failed, see the report", plural(n, "step"))
+	return fmt.Errorf("%s failed, see the report", display.Plural(n, "step"))
 }
 
 // Write prints the report in one of the formats of --output.

@@ -232,7 +232,7 @@ func (d *printout) versions() map[string]string {
 func (d *printout) refusals() (lines []string) {
 	add := func(server, what string, n int, text string) {
 		if n > 0 {
-			lines = append(lines, fmt.Sprintf("%s, %s: "+text, serverName(server), what, plural(n, "time")))
+			lines = append(lines, fmt.Sprintf("%s, %s: "+text, serverName(server), what, display.Plural(n, "time")))
 		}
 	}
 	for i := range d.Servers {
@@ -269,7 +269,7 @@ func (d *printout) failures() (lines []string) {
 		r := &d.Results[i]
 		what := "pods from creation to running"
 		if r.Servers > 0 {
-			what = plural(r.Servers, "server")
+			what = display.Plural(r.Servers, "server")
 		}
 		add(r.Path, what, r.Error)
 	}

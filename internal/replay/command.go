@@ -151,6 +151,9 @@ func (f *flags) execute(ctx context.Context, cmd *cobra.Command, paths []string,
 		if len(r.Servers) == 0 {
 			return fmt.Errorf("--from=%s: this is not a report of a replay: it has no server", f.from)
 		}
+		if slices.ContainsFunc(r.Servers, func(s ServerOutcome) bool { return s.Interrupted }) {
+			failed = errInterrupted
+		}
 	} else {
 		servers, err := f.servers()
 		if err != nil {
@@ -177,7 +180,7 @@ func (f *flags) removeAll(ctx context.Context, out io.Writer) error {
 	for _, s := range servers {
 		n, err := removeWrites(ctx, s)
 		if err == nil {
-			_, err = fmt.Fprintf(out, "removed %d namespaces at %s\n", n, s.base)
+			_, err = fmt.Fprintf(out, "removed %s at %s\n", display.Plural(n, "namespace"), s.base)
 		}
 		if err != nil {
 			return interrupt.Explain(ctx, err)

@@ -65,6 +65,9 @@ func newPlayer(p *plan, s *server, o *Options) *player {
 	return &player{plan: p, server: s, options: o, states: make([]state, len(p.instances)), written: map[string]<-chan struct{}{}, outcome: newOutcome(p), free: make(chan struct{}, o.MaxInFlight)}
 }
 
+// errInterrupted ends a replay that was stopped, also when its saved report is printed.
+var errInterrupted = errors.New("interrupted")
+
 // play sends all requests, each when its time has come, and waits for the answers. Watches
 // are open for as long as they were in the log.
 func (p *player) play(ctx context.Context, progress func(sent int)) error {
@@ -117,7 +120,7 @@ sending:
 	group.Wait()
 	p.outcome.elapsed = time.Since(p.began)
 	if cancelled {
-		return errors.New("interrupted")
+		return errInterrupted
 	}
 	return nil
 }

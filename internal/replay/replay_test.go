@@ -254,13 +254,18 @@ func TestInterrupted(t *testing.T) {
 		if err == nil || err.Error() != "interrupted" {
 			t.Errorf("got %v", err)
 		}
+		if len(r.Servers) != 1 || !r.Servers[0].Interrupted || !strings.Contains(r.text("table", 1), "https://fake: interrupted after ") {
+			t.Errorf("the report does not say so: %+v", r.Servers)
+		}
 	})
 }
 
 func TestMistakesAreExplained(t *testing.T) {
-	empty := filepath.Join(t.TempDir(), "empty.json")
-	if err := os.WriteFile(empty, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
+	empty, half := filepath.Join(t.TempDir(), "empty.json"), filepath.Join(t.TempDir(), "half.json")
+	for file, report := range map[string]string{empty: "{}", half: `{"servers":[{"interrupted":true}]}`} {
+		if err := os.WriteFile(file, []byte(report), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, c := range []struct {
 		args []string
@@ -278,6 +283,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		{[]string{"-", "--from=report.json"}, informerLog(), "leave out the log"},
 		{[]string{"-", "--delete"}, informerLog(), "leave out the log"},
 		{[]string{"--from=" + empty}, "", "not a report of a replay"},
+		{[]string{"--from=" + half}, "", "interrupted"},
 	} {
 		cmd := NewCommand("test")
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true

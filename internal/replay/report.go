@@ -53,6 +53,8 @@ type ServerOutcome struct {
 	ResidentBytes *float64 `json:"residentBytes,omitempty"`
 	// Late is by how much requests were sent too late, in milliseconds.
 	Late *render.Latencies `json:"lateMillis,omitempty"`
+	// Interrupted says that the replay was ended before the log was.
+	Interrupted bool `json:"interrupted,omitempty"`
 	// CutShort are watches that the server ended before the replay did, although the log has
 	// no end of them.
 	CutShort   int             `json:"cutShort,omitempty"`
@@ -233,6 +235,9 @@ func (r *Report) notes() (notes []string) {
 		s := &r.Servers[i]
 		if s.Late != nil && s.Late.P99 > 1000 {
 			notes = append(notes, fmt.Sprintf("%s: one request in a hundred was sent %s too late or later, because too many were in flight or this machine was busy. Lower --speed, or raise --max-in-flight.", display.Clean(s.Address), display.Seconds(s.Late.P99/1000)))
+		}
+		if s.Interrupted {
+			notes = append(notes, fmt.Sprintf("%s: interrupted after %s: its figures are of a part of the log.", display.Clean(s.Address), display.Seconds(s.Seconds)))
 		}
 		if s.CutShort > 0 {
 			notes = append(notes, fmt.Sprintf("%s ended %d watches that the log has open to its end.", display.Clean(s.Address), s.CutShort))

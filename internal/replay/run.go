@@ -49,7 +49,7 @@ func (r *Report) playTo(ctx context.Context, s *server, p *plan, progress *displ
 		progress.Show(func() string { return fmt.Sprintf("%s: sent %d of %d requests", s.base, sent, len(p.requests)) })
 	})
 	progress.End()
-	o := ServerOutcome{Address: s.base, Version: version}
+	o := ServerOutcome{Address: s.base, Version: version, Interrupted: failed != nil}
 	play.outcome.fill(&o)
 	if after, ok := s.usage(context.WithoutCancel(ctx)); ok && told {
 		cpu := after.cpu - before.cpu

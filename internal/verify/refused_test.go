@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -71,6 +72,37 @@ func TestMissingRight(t *testing.T) {
 		if removed.Load() != 1 {
 			t.Errorf("%s: the definition was removed %d times", verb, removed.Load())
 		}
+	}
+}
+
+// TestRemovedByAnotherServer removes what was created although the first server no longer does.
+func TestRemovedByAnotherServer(t *testing.T) {
+	t.Parallel()
+	whole := newFakeAPI(t, "")
+	behind := func(answer func(w http.ResponseWriter, req *http.Request) bool) *rest.Config {
+		return newProxyAPI(t, whole, func(w http.ResponseWriter, req *http.Request, whole http.Handler) {
+			if isRemoval := req.Method == http.MethodDelete && strings.HasSuffix(req.URL.Path, "/namespaces/"+path.Base(req.URL.Path)); !isRemoval || !answer(w, req) {
+				whole.ServeHTTP(w, req)
+			}
+		})
+	}
+	var refused, removed atomic.Int64
+	first := behind(func(w http.ResponseWriter, _ *http.Request) bool {
+		refused.Add(1)
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	})
+	second := behind(func(http.ResponseWriter, *http.Request) bool {
+		removed.Add(1)
+		return false
+	})
+	c := config(first, time.Second)
+	c.Servers = append(c.Servers, second)
+	if _, err := verify.Run(t.Context(), c); err != nil {
+		t.Error(err)
+	}
+	if refused.Load() == 0 || removed.Load() != 1 {
+		t.Errorf("%d refusals of the first server, %d removals by the second", refused.Load(), removed.Load())
 	}
 }
 

@@ -65,7 +65,7 @@ func TestCompare(t *testing.T) {
 // TestFailedStepIsInReport measures a server whose OpenAPI does not have the definitions.
 func TestFailedStepIsInReport(t *testing.T) {
 	out, _, err := run(t, quickArgs("--server-arg=--break=openapi")...)
-	if err == nil || !strings.Contains(err.Error(), "1 workloads failed") {
+	if err == nil || !strings.Contains(err.Error(), "1 workload failed") {
 		t.Errorf("got %v", err)
 	}
 	for _, want := range []string{"failed on millrace: read OpenAPI: read /openapi/v2: it lacks /apis/g002.fill.millrace.dev/v1/", "started again: RSS"} {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/interrupt"
 )
 
@@ -99,7 +100,7 @@ func Print(r Report, to io.Writer, format string) error {
 		return err
 	}
 	if n := r.Failures(); n > 0 {
-		return fmt.Errorf("%d workloads failed, see above", n)
+		return fmt.Errorf("%s failed, see above", display.Plural(n, "workload"))
 	}
 	return nil
 }
