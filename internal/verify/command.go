@@ -99,7 +99,7 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	if o.remove {
 		n, err := Remove(ctx, cfg.Servers[0])
 		if err == nil {
-			_, err = fmt.Fprintf(streams.Out, "removed what %d runs had left\n", n)
+			_, err = fmt.Fprintf(streams.Out, "removed what %s had left\n", display.Plural(n, "run"))
 		}
 		return interrupt.Explain(ctx, err)
 	}

@@ -81,7 +81,8 @@ func TestRemovedByAnotherServer(t *testing.T) {
 	whole := newFakeAPI(t, "")
 	behind := func(answer func(w http.ResponseWriter, req *http.Request) bool) *rest.Config {
 		return newProxyAPI(t, whole, func(w http.ResponseWriter, req *http.Request, whole http.Handler) {
-			if isRemoval := req.Method == http.MethodDelete && strings.HasSuffix(req.URL.Path, "/namespaces/"+path.Base(req.URL.Path)); !isRemoval || !answer(w, req) {
+			removesNamespace := req.Method == http.MethodDelete && path.Base(path.Dir(req.URL.Path)) == "namespaces"
+			if !removesNamespace || !answer(w, req) {
 				whole.ServeHTTP(w, req)
 			}
 		})
