@@ -11,7 +11,6 @@ import (
 
 	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/resource"
-	"github.com/millrace/millrace/internal/slo"
 )
 
 // This file applies the feed's events. The feed calls Received, Apply and Progressed
@@ -42,9 +41,9 @@ func (c *Cache) Apply(ctx context.Context, events []*clientv3.Event) {
 		mutation.Pause(mutation.ProgressEarly)
 	}
 	for r, changes := range c.prepareLocked(ctx, kvs, c.ownerOf) {
-		var arrival *slo.Arrival
+		var arrival *resource.Arrival
 		if !c.write.received.IsZero() {
-			arrival = &slo.Arrival{Entered: c.write.received}
+			arrival = &resource.Arrival{Entered: c.write.received}
 		}
 		r.applyLocked(c, changes, true, arrival)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/resource"
-	"github.com/millrace/millrace/internal/slo"
 )
 
 // ErrExpired says that some events after a revision are gone. The client must list
@@ -29,7 +28,7 @@ type Event struct {
 	Frames *encode.Frames
 	// Arrival has the times at which the event arrived. Nil means that they are unknown.
 	// The events of a resource that arrived together share it.
-	Arrival *slo.Arrival
+	Arrival *resource.Arrival
 }
 
 // Key is the key of the object that changed.
@@ -107,7 +106,7 @@ func newLog(b *bounds, completeAfter int64, c clock.PassiveClock) *Log {
 // publish makes visible the state that the events lead to. It is called under the log's
 // lock, so that a goroutine with the lock sees neither without the other. arrival may be
 // nil; append sets its field Cached.
-func (l *Log) append(events []Event, arrival *slo.Arrival, publish func()) {
+func (l *Log) append(events []Event, arrival *resource.Arrival, publish func()) {
 	if follower := l.appendEvents(events, arrival, publish); follower != nil {
 		follower.LogUnlocked()
 	}
@@ -115,7 +114,7 @@ func (l *Log) append(events []Event, arrival *slo.Arrival, publish func()) {
 
 // appendEvents does append's work under the lock. It returns the follower to tell that
 // the log is unlocked, or nil.
-func (l *Log) appendEvents(events []Event, arrival *slo.Arrival, publish func()) Follower {
+func (l *Log) appendEvents(events []Event, arrival *resource.Arrival, publish func()) Follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	publish()

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/millrace/millrace/internal/resource"
-	"github.com/millrace/millrace/internal/slo"
 )
 
 // Spec describes a resource to the cache.
@@ -95,7 +94,7 @@ func (r *Resource) Prefix() string { return r.spec.Prefix }
 
 // applyLocked publishes a new state with some changes. With record, the changes become
 // events of the log. arrival may be nil.
-func (r *Resource) applyLocked(c *Cache, changes []change, record bool, arrival *slo.Arrival) {
+func (r *Resource) applyLocked(c *Cache, changes []change, record bool, arrival *resource.Arrival) {
 	now := r.state.Load()
 	edit := now.edit(r.cfg)
 	edit.indexes = r.dropUnused(edit.indexes, r.cfg.Clock.Now())

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/millrace/millrace/internal/resource"
-	"github.com/millrace/millrace/internal/slo"
 )
 
 // Change is an event as one watch sees it.
@@ -23,7 +22,7 @@ type Change struct {
 	Entry    *resource.Entry
 	Revision int64
 	// Arrival says when the event arrived, nil if that is not known.
-	Arrival *slo.Arrival
+	Arrival *resource.Arrival
 }
 
 // Stream writes the frames of one watch.

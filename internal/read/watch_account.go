@@ -3,6 +3,7 @@ package read
 import (
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/pull"
+	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/watch"
 )
@@ -25,7 +26,7 @@ func (s *watchSession) openAccount(filter *watch.Filter) {
 
 // eachArrival calls use with each arrival, and with the number of neighbouring changes
 // that share it.
-func eachArrival(changes []encode.Change, use func(a *slo.Arrival, n int)) {
+func eachArrival(changes []encode.Change, use func(a *resource.Arrival, n int)) {
 	for len(changes) > 0 {
 		n := 1
 		for n < len(changes) && changes[n].Arrival == changes[0].Arrival {
@@ -73,7 +74,7 @@ func (p *watchSource) queueSent(given []encode.Change, segments [][]byte) {
 	header := len(segments) - len(given)
 	bytes := totalBytes(segments[:header])
 	segments = segments[header:]
-	eachArrival(given, func(arrival *slo.Arrival, n int) {
+	eachArrival(given, func(arrival *resource.Arrival, n int) {
 		p.sender.Queue(arrival, n, bytes+totalBytes(segments[:n]))
 		bytes, segments = 0, segments[n:]
 	})

@@ -3,6 +3,8 @@ package slo
 import (
 	"sync"
 	"time"
+
+	"github.com/millrace/millrace/internal/resource"
 )
 
 // delivery is events of one arrival that one write delivered to watches of the same
@@ -10,7 +12,7 @@ import (
 type delivery struct {
 	peers *peers
 	// arrival is nil for events without a span.
-	arrival *Arrival
+	arrival *resource.Arrival
 	count   uint32
 	// size is the bytes of the events. bytes is the bytes that the write delivered. They
 	// differ for events that several writes carried.

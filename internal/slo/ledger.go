@@ -1,6 +1,10 @@
 package slo
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/millrace/millrace/internal/resource"
+)
 
 // ledger is the events that one write carries. It lives in Write.Local until the write
 // has returned.
@@ -24,7 +28,7 @@ type entry struct {
 	// resource is the peers' resource.
 	resource *resourceAccount
 	peers    *peers
-	arrival  *Arrival
+	arrival  *resource.Arrival
 	count    uint32
 	bytes    uint64
 }
@@ -54,7 +58,7 @@ func (w *Write) ledger() *ledger {
 const maxSearched = 8
 
 // add adds events to the entry of the sender's peers.
-func (l *ledger) add(s *Sender, a *Arrival, count uint32, bytes uint64) {
+func (l *ledger) add(s *Sender, a *resource.Arrival, count uint32, bytes uint64) {
 	if l.last >= len(l.entries) || l.entries[l.last].peers != s.peers || l.entries[l.last].arrival != a {
 		l.selectEntry(s, a)
 	}
@@ -68,7 +72,7 @@ func (l *ledger) add(s *Sender, a *Arrival, count uint32, bytes uint64) {
 //
 // The entry after the last one is tried first: watches of one connection often send the
 // same arrivals in the same order.
-func (l *ledger) selectEntry(s *Sender, a *Arrival) {
+func (l *ledger) selectEntry(s *Sender, a *resource.Arrival) {
 	n, p := len(l.entries), s.peers
 	if i := l.last + 1; i < n && l.entries[i].peers == p && l.entries[i].arrival == a {
 		l.last = i

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/slo"
 )
 
@@ -23,10 +24,10 @@ func TestOneWriteOfManyWatches(t *testing.T) {
 		})))
 	}
 	for range writes {
-		var arrivals []*slo.Arrival
+		var arrivals []*resource.Arrival
 		for range events {
 			x.clock.Step(ms)
-			arrivals = append(arrivals, &slo.Arrival{Entered: x.clock.Now(), Cached: x.clock.Now()})
+			arrivals = append(arrivals, &resource.Arrival{Entered: x.clock.Now(), Cached: x.clock.Now()})
 		}
 		now := x.clock.Now()
 		write := slo.Write{FillBegan: now, Began: now, Ended: now, BusySince: now}
@@ -75,7 +76,7 @@ func TestInFlightEventsAreNotDelivered(t *testing.T) {
 	}
 	now := x.clock.Now()
 	write := slo.Write{Number: 1, FillBegan: now, Began: now, Ended: now, BusySince: now}
-	w.Queue(&slo.Arrival{Entered: now, Cached: now}, 1, 100)
+	w.Queue(&resource.Arrival{Entered: now, Cached: now}, 1, 100)
 	look("queued", 3, 0, 0)
 	w.Sent(&write, 100, nil)
 	look("in a write", 3, 0, 0)
@@ -84,7 +85,7 @@ func TestInFlightEventsAreNotDelivered(t *testing.T) {
 	look("written", 2, 1, 100)
 
 	failed := slo.Write{Number: 2, FillBegan: now, Began: now, Ended: now, BusySince: now}
-	w.Queue(&slo.Arrival{Entered: now, Cached: now}, 1, 100)
+	w.Queue(&resource.Arrival{Entered: now, Cached: now}, 1, 100)
 	w.Sent(&failed, 100, nil)
 	look("in a write that fails", 2, 1, 100)
 	if r := x.SLO(); r.All.Events != 1 || r.All.Bytes != 100 {
@@ -100,7 +101,7 @@ func TestWriteReturnsAfterClose(t *testing.T) {
 	x.clock.Step(ms)
 	now := x.clock.Now()
 	write := slo.Write{FillBegan: now, Began: now, Ended: now.Add(time.Second), BusySince: now}
-	w.Queue(&slo.Arrival{Entered: now, Cached: now}, 2, 100)
+	w.Queue(&resource.Arrival{Entered: now, Cached: now}, 2, 100)
 	w.Sent(&write, 100, nil)
 	x.deliver(w, stageTimes{}, 50)
 	w.watch.Close()

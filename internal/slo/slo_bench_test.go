@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/slo"
 )
 
@@ -36,11 +37,11 @@ func BenchmarkDelivery(b *testing.B) {
 				watches[i] = openWatch(x, i/streams, len(watches), 1)
 			}
 			b.ReportAllocs()
-			var arrival *slo.Arrival
+			var arrival *resource.Arrival
 			for i := 0; b.Loop(); i++ {
 				if i%len(watches) == 0 {
 					now := time.Now()
-					arrival = &slo.Arrival{Entered: now, Cached: now}
+					arrival = &resource.Arrival{Entered: now, Cached: now}
 				}
 				if i%streams != 0 {
 					continue

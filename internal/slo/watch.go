@@ -7,15 +7,6 @@ import (
 	"github.com/millrace/millrace/internal/report"
 )
 
-// Arrival has the times of events that came together: in one response of etcd's watch,
-// for one resource. All events of it point to the same Arrival, so an Arrival is also
-// compared by its address.
-type Arrival struct {
-	// Entered is when the response came. Cached is when the events became visible in the
-	// resource's log.
-	Entered, Cached time.Time
-}
-
 // Write is one write to a connection. It carries bytes of one or more watches.
 //
 // The fields are those of pull.Write, so that one converts to the other.
