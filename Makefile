@@ -231,10 +231,10 @@ fuzz: ## fuzz the parsers of encoded bytes and requests, FUZZTIME each
 		../../bin/differential.test -test.run NONE -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) \
 			-test.parallel 1 -test.fuzzcachedir ../../bin/fuzz || exit 1; \
 	done
-	$(GO) test -c -o bin/transcode.test ./internal/kube/transcodetest
-	cd internal/kube/transcodetest && ../../../bin/transcode.test -test.run NONE -test.fuzz '^FuzzStored$$' \
-		-test.fuzztime $(FUZZTIME) -test.fuzzcachedir ../../../bin/fuzz && \
-		../../../bin/transcode.test -test.v -test.run TestEditedObjects -inputs=$(INPUTS) -seed=$$(date +%s)
+	$(GO) test -c -o bin/transcode.test ./test/transcode
+	cd test/transcode && ../../bin/transcode.test -test.run NONE -test.fuzz '^FuzzStored$$' \
+		-test.fuzztime $(FUZZTIME) -test.fuzzcachedir ../../bin/fuzz && \
+		../../bin/transcode.test -test.v -test.run TestEditedObjects -inputs=$(INPUTS) -seed=$$(date +%s)
 
 .PHONY: clean
 clean: ## remove bin; the data directory stays

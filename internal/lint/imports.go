@@ -6,26 +6,43 @@ import (
 	"strings"
 )
 
+// house is a table of wings that can be looked up by package.
+type house struct {
+	wings     []Wing
+	wrongWays []WrongWay
+	// places has each package by its path below internal.
+	places map[string]place
+}
+
+// place is where a package stands: the index of its wing, and its own within the wing.
+type place struct{ wing, rank int }
+
+func newHouse(wings []Wing, wrongWays []WrongWay) *house {
+	h := &house{wings: wings, wrongWays: wrongWays, places: map[string]place{}}
+	for i, wing := range wings {
+		for rank, name := range wing.Order {
+			h.places[name] = place{i, rank}
+		}
+	}
+	return h
+}
+
 // imports checks the direction of imports among internal packages, in tests
 // too. Each package has a place of its own, a nested one as well. Code outside
 // internal may import all of it. The external tests of a package may import the
 // packages nested in it: a fake stands below the package whose interface it has.
-func imports(t *Tree, order []Place) []Finding {
-	ranks := make(map[string]int, len(order))
-	for rank, place := range order {
-		ranks[place.Name] = rank
-	}
+func imports(t *Tree, h *house) []Finding {
 	var found []Finding
-	unplaced := make(map[string]bool)
+	unplaced, used := make(map[string]bool), make(map[WrongWay]bool)
 	for _, file := range t.Go {
 		from := internalPackage(file.Dir())
 		if from == "" {
 			continue
 		}
-		if _, placed := ranks[from]; !placed {
+		if _, placed := h.places[from]; !placed {
 			if !unplaced[from] {
 				unplaced[from] = true
-				found = append(found, Finding{Key: "internal/" + from, Text: "has no place in the order of packages: give it one in internal/lint/tables.go"})
+				found = append(found, Finding{Key: "internal/" + from, Text: "belongs to no wing: give it a place in " + wingsFile})
 			}
 			continue
 		}
@@ -35,23 +52,39 @@ func imports(t *Tree, order []Place) []Finding {
 			if !own || to == "" || to == from || isExternalTest(file) && within(to, from) {
 				continue
 			}
-			if reason := forbidden(order, ranks, from, to); reason != "" {
-				found = append(found, Finding{Key: file.Name, Text: fmt.Sprintf("imports internal/%s: %s", to, reason)})
+			reason := h.forbidden(from, to)
+			if reason == "" {
+				continue
 			}
+			if at := slices.IndexFunc(h.wrongWays, func(w WrongWay) bool { return w.From == from && w.To == to }); at >= 0 {
+				used[h.wrongWays[at]] = true
+				continue
+			}
+			found = append(found, Finding{Key: file.Name, Text: fmt.Sprintf("imports internal/%s: %s", to, reason)})
+		}
+	}
+	for _, way := range h.wrongWays {
+		if !used[way] {
+			found = append(found, Finding{Key: "internal/" + way.From, Text: fmt.Sprintf("does not import internal/%s any more: remove that from %s", way.To, wingsFile)})
 		}
 	}
 	return found
 }
 
 // forbidden returns why package from may not import package to, or the empty
-// string if it may.
-func forbidden(order []Place, ranks map[string]int, from, to string) string {
-	place := order[ranks[from]]
-	if place.Apart && !slices.Contains(place.Except, to) {
-		return fmt.Sprintf("internal/%s stands apart from the others", from)
+// string if it may. A package without a place is reported by itself.
+func (h *house) forbidden(from, to string) string {
+	target, placed := h.places[to]
+	if !placed {
+		return ""
 	}
-	if rank, placed := ranks[to]; placed && rank > ranks[from] {
-		return fmt.Sprintf("it stands below internal/%s, imports go up", from)
+	source := h.places[from]
+	wing, other := h.wings[source.wing], h.wings[target.wing]
+	switch {
+	case source.wing != target.wing && !slices.Contains(wing.Imports, other.Name):
+		return fmt.Sprintf("wing %s may not import wing %s", wing.Name, other.Name)
+	case source.wing == target.wing && target.rank > source.rank:
+		return fmt.Sprintf("it stands behind internal/%s in wing %s", from, wing.Name)
 	}
 	return ""
 }
@@ -61,16 +94,35 @@ func isExternalTest(file *File) bool {
 	return file.IsTest() && strings.HasSuffix(file.Syntax.Name.Name, "_test")
 }
 
-// emptyPlaces finds places in the order whose package does not exist.
-func emptyPlaces(t *Tree, order []Place) []Finding {
+// wingTable checks the table of wings itself: each package exists, a wing imports only
+// those before it, and the overview has its sentence.
+func wingTable(t *Tree, h *house) []Finding {
 	packages := make(map[string]bool)
 	for _, file := range t.Go {
 		packages[internalPackage(file.Dir())] = true
 	}
+	overview := ""
+	for _, file := range t.Other {
+		if file.Name == overviewFile {
+			overview = string(file.Data)
+		}
+	}
 	var found []Finding
-	for _, place := range order {
-		if !packages[place.Name] {
-			found = append(found, Finding{Key: "internal/" + place.Name, Text: "has a place in the order of packages but no Go files: remove it from internal/lint/tables.go"})
+	before := map[string]bool{}
+	for _, wing := range h.wings {
+		for _, name := range wing.Order {
+			if !packages[name] {
+				found = append(found, Finding{Key: "internal/" + name, Text: "has a place in wing " + wing.Name + " but no Go files: remove it from " + wingsFile})
+			}
+		}
+		for _, imported := range wing.Imports {
+			if !before[imported] {
+				found = append(found, Finding{Key: wing.Name, Text: "may import wing " + imported + ", which does not stand before it"})
+			}
+		}
+		before[wing.Name] = true
+		if !strings.Contains(overview, wing.Sentence) {
+			found = append(found, Finding{Key: overviewFile, Text: fmt.Sprintf("lacks the sentence of wing %s: %s", wing.Name, wing.Sentence)})
 		}
 	}
 	return found

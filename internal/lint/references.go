@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"fmt"
 	"go/ast"
 	"path"
 	"regexp"
@@ -18,10 +19,11 @@ var (
 
 // references finds code that documents name and that is not there: a path, or a name
 // qualified by one of the module's packages. Names are looked up as words, wherever they
-// are declared.
-func references(t *Tree) []Finding {
-	names, places := identifiers(t), allPaths(t)
+// are declared. Fewer references than atLeast are a finding as well.
+func references(t *Tree, atLeast int) []Finding {
+	c := catalog{names: identifiers(t), paths: allPaths(t), packages: packageNames(t)}
 	var found []Finding
+	recognised := 0
 	for _, file := range t.Other {
 		if !isDocument(file.Name) {
 			continue
@@ -30,29 +32,55 @@ func references(t *Tree) []Finding {
 		for line := range strings.Lines(string(file.Data)) {
 			number++
 			for _, span := range codeSpan.FindAllStringSubmatch(line, -1) {
-				if text := span[1]; isStale(text, names, places) {
-					found = append(found, Finding{Key: file.Name, Line: number, Text: text + " is not in the tree: name what there is"})
+				isReference, isStale := c.check(span[1])
+				if isReference {
+					recognised++
+				}
+				if isStale {
+					found = append(found, Finding{Key: file.Name, Line: number, Text: span[1] + " is not in the tree: name what there is"})
 				}
 			}
 		}
 	}
+	if recognised < atLeast {
+		found = append(found, Finding{Key: "docs", Text: fmt.Sprintf("have %d references to code, expected at least %d: see whether the rule still recognises them", recognised, atLeast)})
+	}
 	return found
 }
 
-func isStale(text string, names, places map[string]bool) bool {
+// catalog has what a reference can name.
+type catalog struct {
+	// names are identifiers, paths are files and directories, packages are names of
+	// packages.
+	names, paths, packages map[string]bool
+}
+
+// check says whether a text names something of the tree, and whether that is not there.
+func (c *catalog) check(text string) (isReference, isStale bool) {
 	if treePath.MatchString(text) {
-		return !places[text]
+		return true, !c.paths[text]
 	}
 	m := qualifiedName.FindStringSubmatch(text)
-	if m == nil || !places["internal/"+m[1]] || m[2] == ".go" { // a file's name stands alone
-		return false
+	if m == nil || !c.packages[m[1]] || m[2] == ".go" { // a file's name stands alone
+		return false, false
 	}
 	for _, name := range strings.Split(m[2][1:], ".") {
-		if !names[name] {
-			return true
+		if !c.names[name] {
+			return true, true
 		}
 	}
-	return false
+	return true, false
+}
+
+// packageNames returns the last parts of the paths of packages below internal.
+func packageNames(t *Tree) map[string]bool {
+	names := map[string]bool{}
+	for _, file := range t.Go {
+		if internalPackage(file.Dir()) != "" {
+			names[path.Base(file.Dir())] = true
+		}
+	}
+	return names
 }
 
 // identifiers returns every identifier of the tree's Go code.

@@ -22,13 +22,13 @@ func Rules() []Rule {
 	return []Rule{
 		{"file size", fileSize},
 		{"function size", functionSize},
-		{"imports", func(t *Tree) []Finding { return imports(t, order()) }},
-		{"places", func(t *Tree) []Finding { return emptyPlaces(t, order()) }},
+		{"imports", func(t *Tree) []Finding { return imports(t, newHouse(wings(), wrongWays())) }},
+		{"wings", func(t *Tree) []Finding { return wingTable(t, newHouse(wings(), wrongWays())) }},
 		{"upstream", upstreamImports},
 		{"package doc", packageDoc},
 		{"type names", typeNames},
 		{"paragraphs", paragraphs},
-		{"references", references},
+		{"references", func(t *Tree) []Finding { return references(t, minReferences) }},
 		{"output", output},
 		{"sleep", sleep},
 		{"paths", paths},
@@ -98,17 +98,17 @@ func functionName(function *ast.FuncDecl) string {
 	}
 }
 
-// upstreamImports finds imports of Kubernetes' module outside of the one package that
-// may import it.
+// upstreamImports finds imports of Kubernetes' module outside of the folders that may
+// import it.
 func upstreamImports(t *Tree) []Finding {
 	var found []Finding
 	for _, file := range t.Go {
-		if within(internalPackage(file.Dir()), upstreamUser) {
+		if slices.ContainsFunc(upstreamUsers(), func(folder string) bool { return within(file.Dir(), folder) }) {
 			continue
 		}
 		for _, imported := range importPaths(file) {
 			if within(imported, upstream) {
-				found = append(found, Finding{Key: file.Name, Text: fmt.Sprintf("imports %s, which only internal/%s may", imported, upstreamUser)})
+				found = append(found, Finding{Key: file.Name, Text: fmt.Sprintf("imports %s, which only %s may", imported, strings.Join(upstreamUsers(), " and "))})
 			}
 		}
 	}

@@ -34,10 +34,20 @@ func wantKeys(t *testing.T, rule string, files *Tree, want ...string) {
 			}
 		}
 	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
+	if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 		t.Errorf("%s found %q, want %q", rule, got, want)
+	}
+}
+
+// wantFound checks the keys of findings, in any order.
+func wantFound(t *testing.T, found []Finding, want ...string) {
+	t.Helper()
+	var got []string
+	for _, finding := range found {
+		got = append(got, finding.Key)
+	}
+	if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		t.Errorf("found %q, want %q", got, want)
 	}
 }
 
@@ -63,91 +73,79 @@ func TestFunctionSize(t *testing.T) {
 	), "a.go:long", "a.go:T.long")
 }
 
+// smallHouse has three wings: the tier may import wire, and lab neither.
+func smallHouse(wrongWays ...WrongWay) *house {
+	return newHouse([]Wing{
+		{Name: "wire", Sentence: "Bytes.", Order: []string{"wire/entry", "wire/encode"}},
+		{Name: "tier", Sentence: "Reads.", Imports: []string{"wire"}, Order: []string{"tier/cache", "tier/cache/index", "tier/read"}},
+		{Name: "lab", Sentence: "Loads.", Order: []string{"lab/testbed", "lab/bench", "lab/bench/fake"}},
+	}, wrongWays)
+}
+
+// importing returns the text of a file that imports packages below internal.
+func importing(imports ...string) string {
+	var b strings.Builder
+	b.WriteString("package p\n")
+	for _, name := range imports {
+		b.WriteString("import _ \"" + module + "/internal/" + name + "\"\n")
+	}
+	return b.String()
+}
+
 func TestImports(t *testing.T) {
-	file := func(imports ...string) string {
-		var b strings.Builder
-		b.WriteString("package p\n")
-		for _, name := range imports {
-			b.WriteString("import _ \"" + module + "/" + name + "\"\n")
-		}
-		return b.String()
-	}
-	wantKeys(t, "imports", tree(t,
-		"cmd/m/main.go", file("internal/server", "internal/lint", "internal/bench"),
-		"internal/cache/up.go", file("internal/resource", "internal/store", "internal/datadir"),
-		"internal/cache/down.go", file("internal/read"),
-		"internal/cache/down_test.go", file("internal/server"),
-		"internal/cache/tree/a.go", file("internal/resource"),
-		"internal/server/all.go", file("internal/kube", "internal/slo", "internal/watch"),
-		"internal/bench/list/fill.go", file("internal/fill"),
-		"internal/bench/server.go", file("internal/server"),
-		"internal/fill/resource.go", file("internal/resource"),
-		"internal/datadir/store.go", file("internal/store"),
-		"internal/strange/a.go", file("internal/resource"),
-		"internal/strange/b.go", file("internal/server"),
-		"internal/resource/foreign.go", "package p\nimport _ \"example.com/other/internal/server\"\n",
-	),
-		"internal/cache/down.go", "internal/cache/down_test.go", "internal/cache/tree",
-		"internal/bench/server.go", "internal/fill/resource.go", "internal/datadir/store.go", "internal/strange")
-}
-
-// TestNestedPackages checks that a package in a subdirectory has a place of its
-// own, and that the order of places applies to it.
-func TestNestedPackages(t *testing.T) {
-	order := []Place{
-		{Name: "store"},
-		{Name: "bench/testbed"},
-		{Name: "bench/list", Apart: true, Except: []string{"bench/testbed", "bench"}},
-		{Name: "bench"},
-		{Name: "bench/fake"},
-	}
-	file := func(imported string) string {
-		return "package p\nimport _ \"" + module + "/internal/" + imported + "\"\n"
-	}
 	files := tree(t,
-		"internal/store/a.go", "package store\n",
-		"internal/store/up.go", file("store"),
-		"internal/store/down.go", file("bench/testbed"),
-		"internal/bench/testbed/up.go", file("store"),
-		"internal/bench/testbed/down.go", file("bench"),
-		"internal/bench/fake/a.go", file("bench"),
-		"internal/bench/external_test.go", strings.Replace(file("bench/fake"), "package p", "package bench_test", 1),
-		"internal/bench/inner_test.go", file("bench/fake"),
-		"internal/bench/list/allowed.go", file("bench/testbed"),
-		"internal/bench/list/apart.go", file("store"),
-		"internal/bench/list/down.go", file("bench"),
-		"internal/bench/up.go", file("bench/list"),
-		"internal/bench/list/deep/a.go", file("store"),
+		"cmd/m/main.go", importing("tier/read", "lab/bench", "wire/entry"),
+		"internal/wire/encode/within.go", importing("wire/entry"),
+		"internal/wire/entry/behind.go", importing("wire/encode"),
+		"internal/wire/entry/other.go", importing("tier/cache"),
+		"internal/tier/read/down.go", importing("tier/cache", "tier/cache/index", "wire/encode"),
+		"internal/tier/cache/nested.go", importing("tier/cache/index"),
+		"internal/tier/cache/behind_test.go", importing("tier/read"),
+		"internal/tier/read/apart.go", importing("lab/testbed"),
+		"internal/lab/bench/apart_test.go", importing("tier/read"),
+		"internal/lab/bench/external_test.go", strings.Replace(importing("lab/bench/fake"), "package p", "package bench_test", 1),
+		"internal/lab/bench/inner_test.go", importing("lab/bench/fake"),
+		"internal/lab/bench/deep/a.go", importing("wire/entry"),
+		"internal/strange/a.go", importing("wire/entry"),
+		"internal/strange/b.go", importing("tier/read"),
+		"internal/wire/entry/foreign.go", "package p\nimport _ \"example.com/other/internal/tier/read\"\n",
+		"internal/wire/entry/unplaced.go", importing("strange"),
 	)
-	var got []string
-	for _, finding := range imports(files, order) {
-		got = append(got, finding.Key)
-	}
-	slices.Sort(got)
-	want := []string{
-		"internal/bench/inner_test.go", "internal/bench/list/apart.go", "internal/bench/list/deep", "internal/bench/list/down.go",
-		"internal/bench/testbed/down.go", "internal/store/down.go",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("imports found %q, want %q", got, want)
+	wantFound(t, imports(files, smallHouse()),
+		"internal/wire/entry/behind.go", "internal/wire/entry/other.go", "internal/tier/cache/nested.go", "internal/tier/cache/behind_test.go",
+		"internal/tier/read/apart.go", "internal/lab/bench/apart_test.go", "internal/lab/bench/inner_test.go", "internal/lab/bench/deep", "internal/strange")
+}
+
+// TestWrongWays checks that an import which is allowed by name is allowed for that package
+// alone, and only while it is there.
+func TestWrongWays(t *testing.T) {
+	files := tree(t,
+		"internal/tier/read/a.go", importing("lab/testbed"),
+		"internal/tier/read/b.go", importing("lab/testbed", "lab/bench"),
+		"internal/tier/cache/c.go", importing("lab/testbed"),
+	)
+	found := imports(files, smallHouse(WrongWay{From: "tier/read", To: "lab/testbed"}, WrongWay{From: "wire/entry", To: "lab/testbed"}))
+	wantFound(t, found, "internal/tier/read/b.go", "internal/tier/cache/c.go", "internal/wire/entry")
+	for _, way := range wrongWays() {
+		if way.Reason == "" || way.Until == "" {
+			t.Errorf("the import of %s by %s has no reason, or nothing that ends it", way.To, way.From)
+		}
 	}
 }
 
-func TestEmptyPlaces(t *testing.T) {
-	order := []Place{{Name: "store"}, {Name: "bench"}, {Name: "bench/list"}, {Name: "gone"}, {Name: "store/data"}}
-	found := emptyPlaces(tree(t,
-		"internal/store/a.go", "package store\n",
-		"internal/store/data/text.md", "",
-		"internal/bench/list/a.go", "package list\n",
-		"gone/a.go", "package gone\n",
-	), order)
-	var got []string
-	for _, finding := range found {
-		got = append(got, finding.Key)
-	}
-	if want := []string{"internal/bench", "internal/gone", "internal/store/data"}; !slices.Equal(got, want) {
-		t.Errorf("places found %q, want %q", got, want)
-	}
+func TestWingTable(t *testing.T) {
+	files := tree(t,
+		overviewFile, "**wire**: Bytes. **tier**: Reads.",
+		"internal/wire/entry/a.go", "package entry\n",
+		"internal/wire/encode/text.md", "",
+		"internal/tier/read/a.go", "package read\n",
+	)
+	table := newHouse([]Wing{
+		{Name: "wire", Sentence: "Bytes.", Imports: []string{"tier"}, Order: []string{"wire/entry", "wire/encode"}},
+		{Name: "tier", Sentence: "Reads.", Imports: []string{"wire"}, Order: []string{"tier/read"}},
+		{Name: "lab", Sentence: "Loads."},
+	}, nil)
+	wantFound(t, wingTable(files, table), "internal/wire/encode", "wire", overviewFile)
 }
 
 func TestUpstream(t *testing.T) {
@@ -155,6 +153,7 @@ func TestUpstream(t *testing.T) {
 	wantKeys(t, "upstream", tree(t,
 		"internal/kube/a.go", imports,
 		"internal/kube/sub/a.go", imports,
+		"test/transcode/a_test.go", imports,
 		"internal/kubelike/a.go", imports,
 		"internal/server/a_test.go", imports,
 		"cmd/m/main.go", imports,
@@ -205,14 +204,18 @@ func TestParagraphs(t *testing.T) {
 }
 
 func TestReferences(t *testing.T) {
-	wantKeys(t, "references", tree(t,
-		"internal/cache/log.go", "package cache\ntype Log struct{ field int }\nfunc (*Log) Since() {}\n",
-		"docs/good.md", "`cache.Log.Since`, `cache.Log.field`, `internal/cache`, `internal/cache/log.go`, `metadata.name`, `other.Gone`, cache.Gone, `cache.go`, `cache log`\n",
+	files := tree(t,
+		"internal/tier/cache/log.go", "package cache\ntype Log struct{ field int }\nfunc (*Log) Since() {}\n",
+		"docs/good.md", "`cache.Log.Since`, `cache.Log.field`, `internal/tier/cache`, `internal/tier/cache/log.go`, `metadata.name`, `other.Gone`, cache.Gone, `cache.go`, `cache log`\n",
 		"docs/name.md", "`cache.Gone`\n",
 		"docs/member.md", "`cache.Log.gone`\n",
-		"docs/path.md", "`internal/cache/gone.go`\n",
+		"docs/path.md", "`internal/cache/log.go`\n",
 		"CHANGELOG.md", "`cache.Gone`\n",
-	), "docs/name.md", "docs/member.md", "docs/path.md")
+	)
+	stale := []string{"docs/name.md", "docs/member.md", "docs/path.md"}
+	const recognised = 7
+	wantFound(t, references(files, recognised), stale...)
+	wantFound(t, references(files, recognised+1), append(stale, "docs")...)
 }
 
 func TestOutput(t *testing.T) {

@@ -1,4 +1,4 @@
-package transcodetest
+package transcode
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 var updateFlag = flag.Bool("update", false, "write the table of shares into the documents")
 
 // sharesPage is the document with the table that TestShares checks.
-const sharesPage = "../../../docs/design/transcode-shares.md"
+const sharesPage = "../../docs/design/transcode-shares.md"
 
 // shares counts objects of one version that were sent in one form, and those of them that
 // need no encoder once their fingerprint is known.
@@ -135,7 +135,7 @@ func manifests(t *testing.T) map[string][][]byte {
 		byKind[v.kind.GroupVersion().String()+" "+v.kind.Kind] = v
 	}
 	for _, name := range []string{"cluster.yaml", "namespaced.yaml", "unusual-values.yaml"} {
-		content, err := os.ReadFile("../../../test/differential/testdata/" + name)
+		content, err := os.ReadFile("../differential/testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package transcodetest
+package transcode
 
 import (
 	"bytes"

@@ -1,0 +1,120 @@
+package lint
+
+// Wing is one of the parts that the tree below internal is divided into.
+type Wing struct {
+	Name string
+	// Sentence says what the wing is for. docs/ARCHITECTURE.md has the same sentence.
+	Sentence string
+	// Imports are the names of the other wings that its packages may import.
+	Imports []string
+	// Order lists the packages of the wing, each by its path below internal. A package may
+	// import those before it, not those behind it.
+	Order []string
+}
+
+// wings returns all wings. Each may import some of those before it, and none behind it.
+func wings() []Wing { return append(serverWings(), toolWings()...) }
+
+// serverWings returns the wings that servers are made of.
+func serverWings() []Wing {
+	return []Wing{
+		{
+			Name: "mutation", Sentence: "Breaks the server on purpose, in builds for tests only.",
+			Order: []string{"mutation"},
+		},
+		{
+			Name: "wire", Sentence: "An object as bytes: stored, sent, encoded, compressed, as a table row.",
+			Imports: []string{"mutation"},
+			Order:   []string{"storedjson", "sentobject", "deflate", "resource", "row", "transcode", "encode"},
+		},
+		{
+			Name: "conn", Sentence: "Connections at both ends, and the credentials for them. Knows nothing of objects.",
+			Order: []string{"datadir", "kubeconfig", "stack", "pull", "h1", "h2", "hollow/wire"},
+		},
+		{
+			Name: "account", Sentence: "What it costs whom: time stamps of events, accounts of requests, and the reports that show them.",
+			Imports: []string{"wire"},
+			Order:   []string{"report", "slo", "distinct", "usage", "dashboard", "dashboard/fake"},
+		},
+		{
+			Name: "feed", Sentence: "Where objects come from: etcd, or another API server.",
+			Imports: []string{"mutation", "wire", "account"},
+			Order:   []string{"store", "apifeed"},
+		},
+		{
+			Name: "tier", Sentence: "The read tier: what is held in memory, and GET, LIST and WATCH answered from it.",
+			Imports: []string{"mutation", "wire", "conn", "account", "feed"},
+			Order:   []string{"cache", "checkpoint", "scrub", "watch", "read", "storage"},
+		},
+		{
+			Name: "apiserver", Sentence: "Kubernetes' API server in this process, and what stands in the place of its parts.",
+			Imports: []string{"wire", "conn", "account", "feed", "tier"},
+			Order:   []string{"crd/definitiontest", "crd/definitioncodec", "crd", "discovery", "openapi/publish", "openapi", "kube"},
+		},
+		{
+			Name: "replica", Sentence: "`millrace replica`: reads in front of another API server.",
+			Imports: []string{"wire", "conn", "account", "feed", "tier", "apiserver"},
+			Order:   []string{"replica"},
+		},
+		{
+			Name: "serve", Sentence: "`millrace serve`: a server over etcd.",
+			Imports: []string{"wire", "conn", "account", "feed", "tier", "apiserver"},
+			Order:   []string{"peers", "server"},
+		},
+	}
+}
+
+// toolWings returns the wings of the other commands, and of what no server needs.
+func toolWings() []Wing {
+	return []Wing{
+		{
+			Name: "tool", Sentence: "What a person runs against any API server, and what these commands share.",
+			Imports: []string{"wire", "conn", "account"},
+			Order: []string{
+				"interrupt", "display", "bench/render", "top", "analyze/profile", "hollow/agentprofile", "history", "verify",
+				"analyze/auditlog", "analyze/price", "analyze/program", "analyze", "replay", "model/simulation", "model",
+			},
+		},
+		{
+			Name: "lab", Sentence: "What starts servers and loads them: synthetic clusters, hollow nodes, benchmarks.",
+			Imports: []string{"wire", "conn", "account", "tool"},
+			Order: []string{
+				"fill", "hollow", "bench/testbed", "bench/floor", "bench/benchtest", "bench/load", "bench/list", "bench/watch", "bench/crd",
+				"bench/discovery", "bench/replica", "bench/servers", "bench/provision", "bench", "papers",
+			},
+		},
+		{
+			Name: "cli", Sentence: "The command line: the only place where all wings meet.",
+			Imports: []string{"conn", "apiserver", "serve", "tool", "lab"},
+			Order:   []string{"cli"},
+		},
+		{
+			Name: "build", Sentence: "Checks and tools of the source. No program links it.",
+			Order: []string{"lint", "image", "image/cmd", "upstream", "upstream/cmd"},
+		},
+	}
+}
+
+// WrongWay is an import that the table of wings does not allow, and that stays for now.
+type WrongWay struct {
+	// From and To are paths of packages below internal.
+	From, To string
+	// Reason says why it is there, and Until what will end it.
+	Reason, Until string
+}
+
+// wrongWays returns all of them. One that no file needs is a finding.
+func wrongWays() []WrongWay {
+	return []WrongWay{
+		{
+			From: "server", To: "replica",
+			Reason: "the wiring of a replica is a part of the wiring of a server",
+			Until:  "the replica has a wiring of its own",
+		},
+		{
+			From: "bench/testbed", To: "store",
+			Reason: "benchmarks start an embedded etcd in their own process",
+			Until:  "the program has a command that serves an etcd alone",
+		},
+	}
+}
