@@ -39,7 +39,7 @@ ROOTS ?= /etc/ssl/certs/ca-certificates.crt
 .PHONY: image
 image: ## make a container image, bin/millrace-ARCH.tar
 	GOOS=linux GOARCH=$(ARCH) $(BUILD) -o bin/linux-$(ARCH)/millrace ./cmd/millrace
-	$(GO) run ./internal/image/cmd -program bin/linux-$(ARCH)/millrace -arch $(ARCH) -version "$(VERSION)" -roots $(ROOTS) -out bin/millrace-$(ARCH).tar
+	$(GO) run ./internal/build/image/cmd -program bin/linux-$(ARCH)/millrace -arch $(ARCH) -version "$(VERSION)" -roots $(ROOTS) -out bin/millrace-$(ARCH).tar
 
 .PHONY: run
 run: build ## build, then serve alone out of ./millrace-data
@@ -176,7 +176,7 @@ crds: modules ## compare SEEDS random definitions, and those of other projects, 
 
 .PHONY: lint
 lint: ## check the house rules
-	$(GO) test -count=1 ./internal/lint
+	$(GO) test -count=1 ./internal/build/lint
 
 # The versions of Kubernetes that upstream-diff compares: FROM is what go.mod requires,
 # unless it is given.
@@ -185,16 +185,16 @@ TO   ?=
 
 .PHONY: upstream-diff
 upstream-diff: ## print what changes in the counterparts of our functions between Kubernetes FROM and TO
-	@$(GO) run ./internal/upstream/cmd diff -from "$(FROM)" -to "$(TO)"
+	@$(GO) run ./internal/build/upstream/cmd diff -from "$(FROM)" -to "$(TO)"
 
 .PHONY: upstream-require
 upstream-require: ## write the versions that Kubernetes TO requires into go.mod
-	$(GO) run ./internal/upstream/cmd require -to "$(TO)"
+	$(GO) run ./internal/build/upstream/cmd require -to "$(TO)"
 	$(GO) mod tidy
 
 .PHONY: upstream-accept
 upstream-accept: ## note that our functions follow their counterparts in the version that go.mod requires
-	$(GO) run ./internal/upstream/cmd accept
+	$(GO) run ./internal/build/upstream/cmd accept
 
 .PHONY: bench
 bench: build ## measure LIST, beside the stock read path

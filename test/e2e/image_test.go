@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/image"
+	"github.com/millrace/millrace/internal/build/image"
 	"github.com/millrace/millrace/test/harness"
 )
 

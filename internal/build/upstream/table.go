@@ -10,7 +10,7 @@ import (
 )
 
 // TableFile is where the table stands, relative to the module's root.
-const TableFile = "internal/upstream/counterparts.tsv"
+const TableFile = "internal/build/upstream/counterparts.tsv"
 
 // Table says what our functions were last compared with.
 type Table struct {

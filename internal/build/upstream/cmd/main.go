@@ -1,8 +1,8 @@
 // Command cmd is the tool of package upstream for upgrades of Kubernetes.
 //
-//	go run ./internal/upstream/cmd diff [-from v1.36.3] -to v1.37.2
-//	go run ./internal/upstream/cmd require -to v1.37.2
-//	go run ./internal/upstream/cmd accept
+//	go run ./internal/build/upstream/cmd diff [-from v1.36.3] -to v1.37.2
+//	go run ./internal/build/upstream/cmd require -to v1.37.2
+//	go run ./internal/build/upstream/cmd accept
 //
 // diff prints what changed in the counterparts of our functions. require writes the
 // versions that a release of Kubernetes requires into go.mod. accept writes the table
@@ -17,7 +17,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/millrace/millrace/internal/upstream"
+	"github.com/millrace/millrace/internal/build/upstream"
 )
 
 func main() {

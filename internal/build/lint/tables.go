@@ -13,7 +13,7 @@ const (
 	// upstream is the module of Kubernetes, which promises no stable interface.
 	upstream = "k8s.io/kubernetes"
 	// wingsFile has the table of wings, and overviewFile shows it to readers.
-	wingsFile    = "internal/lint/wings.go"
+	wingsFile    = "internal/build/lint/wings.go"
 	overviewFile = "docs/ARCHITECTURE.md"
 	// minReferences is the least number of names and paths of this tree that documents
 	// have. If fewer are found, the rule has ceased to recognise them.

@@ -1,7 +1,7 @@
 // Command cmd makes the image of `make image`. It runs in the module's root and is no part
 // of the millrace binary.
 //
-//	go run ./internal/image/cmd -program bin/millrace -arch amd64 -out bin/millrace-amd64.tar
+//	go run ./internal/build/image/cmd -program bin/millrace -arch amd64 -out bin/millrace-amd64.tar
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/millrace/millrace/internal/image"
+	"github.com/millrace/millrace/internal/build/image"
 )
 
 func main() {
