@@ -9,7 +9,7 @@ import (
 // TestCounterparts is the check of this module. It fails after an upgrade of Kubernetes
 // that changed what functions of ours stand beside.
 func TestCounterparts(t *testing.T) {
-	messages, err := CheckTree("../..")
+	messages, err := CheckTree("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
