@@ -78,7 +78,7 @@ race: ## run the tests with the race detector
 # anew, not their dependencies.
 .PHONY: invariants
 invariants: ## run the tests of the cache and its readers with checks after each change
-	$(GO) test -tags invariants -timeout 30m ./internal/cache ./internal/watch ./internal/encode ./internal/storage ./internal/read
+	$(GO) test -tags invariants -timeout 30m ./internal/cache ./internal/watch ./internal/wire/encode ./internal/storage ./internal/read
 
 .PHONY: robustness
 robustness: export MILLRACE_ROBUSTNESS := 1
@@ -219,12 +219,12 @@ INPUTS ?= 1000000
 # does not see. So all of Kubernetes is not built with instrumentation.
 .PHONY: fuzz
 fuzz: ## fuzz the parsers of encoded bytes and requests, FUZZTIME each
-	$(GO) test -run NONE -fuzz FuzzSplit -fuzztime $(FUZZTIME) ./internal/encode
-	$(GO) test -run NONE -fuzz FuzzZstdFrame -fuzztime $(FUZZTIME) ./internal/encode
-	$(GO) test -run NONE -fuzz FuzzAppend -fuzztime $(FUZZTIME) ./internal/deflate
-	$(GO) test -run NONE -fuzz FuzzCustom -fuzztime $(FUZZTIME) ./internal/transcode
-	$(GO) test -run NONE -fuzz FuzzAgainstEncodingJSON -fuzztime $(FUZZTIME) ./internal/storedjson
-	$(GO) test -run NONE -fuzz FuzzRead -fuzztime $(FUZZTIME) ./internal/sentobject
+	$(GO) test -run NONE -fuzz FuzzSplit -fuzztime $(FUZZTIME) ./internal/wire/encode
+	$(GO) test -run NONE -fuzz FuzzZstdFrame -fuzztime $(FUZZTIME) ./internal/wire/encode
+	$(GO) test -run NONE -fuzz FuzzAppend -fuzztime $(FUZZTIME) ./internal/wire/deflate
+	$(GO) test -run NONE -fuzz FuzzCustom -fuzztime $(FUZZTIME) ./internal/wire/transcode
+	$(GO) test -run NONE -fuzz FuzzAgainstEncodingJSON -fuzztime $(FUZZTIME) ./internal/wire/storedjson
+	$(GO) test -run NONE -fuzz FuzzRead -fuzztime $(FUZZTIME) ./internal/wire/sentobject
 	$(GO) test -run NONE -fuzz FuzzScan -fuzztime $(FUZZTIME) ./internal/analyze/auditlog
 	$(GO) test -c -o bin/differential.test ./test/differential
 	cd test/differential && for target in FuzzSelectors FuzzPages FuzzAccept FuzzRaw; do \

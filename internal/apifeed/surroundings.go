@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
-	"github.com/millrace/millrace/internal/sentobject"
+	"github.com/millrace/millrace/internal/wire/sentobject"
 )
 
 // Surroundings are what a server sends around the objects of a resource, byte for byte and in

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // ErrNotReady says that the first load from etcd is not finished.

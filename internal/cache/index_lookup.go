@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/mutation"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // indexLookup is one requirement of a selector, as an index answers it: the entries of

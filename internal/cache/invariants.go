@@ -3,7 +3,7 @@ package cache
 import (
 	"fmt"
 
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // This file checks the invariants of the package: the order, counts and sizes of trees,

@@ -3,7 +3,7 @@ package cache
 import (
 	"iter"
 
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // packThreshold is the size from which a resource gets a dictionary of its own. With its

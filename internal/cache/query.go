@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // Query selects entries of a snapshot. Its scope is the keys that begin with Prefix and

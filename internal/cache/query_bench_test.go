@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // BenchmarkSelect selects few of 100,000 objects, by a scan and by an index. It also

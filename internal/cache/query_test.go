@@ -20,7 +20,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // thing is the stored form of the objects that these tests select.

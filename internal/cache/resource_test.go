@@ -14,7 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 func TestRegisterAdoptsWhatWasReadBefore(t *testing.T) {

@@ -2,7 +2,7 @@ package cache
 
 import (
 	"github.com/millrace/millrace/internal/mutation"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // state is the contents of a resource at one moment. A published state is immutable.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // Tree is an ordered map from key to entry. A Tree value never changes: an Edit copies

@@ -3,8 +3,8 @@ package cache
 import (
 	"slices"
 
-	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // Edit makes a new tree out of an old one. It copies each node once, at the first

@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/s2"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // Order is what to write.

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // catalogBatch is the number of events that are read from the log at a time.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // webhookConverter converts the objects of one definition by its webhook. A stored object

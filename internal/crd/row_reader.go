@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/json"
 
-	"github.com/millrace/millrace/internal/resource"
-	"github.com/millrace/millrace/internal/storedjson"
+	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/storedjson"
 )
 
 // errNotCanonical says that a definition is not stored as Kubernetes stores it now: its

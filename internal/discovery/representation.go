@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
-	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 const (

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // storedIndexer is the store of a storedInformer. It holds no objects: it decodes them

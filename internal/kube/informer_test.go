@@ -23,8 +23,8 @@ import (
 	api "k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 const (

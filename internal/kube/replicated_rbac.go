@@ -13,8 +13,8 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // RBACResources are the resources that ReplicatedRBAC reads.

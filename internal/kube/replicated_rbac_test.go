@@ -24,8 +24,8 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // rbacCache is a cache of RBAC objects without etcd, and the same objects as a test has

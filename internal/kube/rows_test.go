@@ -28,7 +28,7 @@ import (
 	api "k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/millrace/millrace/internal/kube"
-	"github.com/millrace/millrace/internal/row"
+	"github.com/millrace/millrace/internal/wire/row"
 )
 
 // schemeKinds is a scheme, and how to make objects of its kinds.

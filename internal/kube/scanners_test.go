@@ -33,7 +33,7 @@ import (
 	registryclaimtemplate "k8s.io/kubernetes/pkg/registry/resource/resourceclaimtemplate"
 
 	"github.com/millrace/millrace/internal/kube"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // scannedKind is a kind with a scanner, and how Kubernetes reads its attributes.

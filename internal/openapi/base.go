@@ -9,8 +9,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/openapi/publish"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // base is a v2 document without the custom resources that have fragments.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/util/responsewriter"
 	"k8s.io/kube-openapi/pkg/handler3"
 
-	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // builtinDocument is a v3 document of resources that Kubernetes serves itself. It never

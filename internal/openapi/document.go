@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // pieceSize is how many bytes of a long text one piece holds: at most so many are

@@ -3,7 +3,7 @@ package openapi
 import (
 	"fmt"
 
-	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // form is a version of OpenAPI in one media type.

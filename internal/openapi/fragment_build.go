@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"github.com/millrace/millrace/internal/crd"
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/openapi/publish"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // proto is the protobuf form of documents, nil for JSON.

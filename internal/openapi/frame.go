@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/openapi/publish"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // frame is what surrounds the fragments of a document.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/munnerz/goautoneg"
 
-	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // mediaType is a type that a client can ask for a document in.

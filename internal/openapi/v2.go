@@ -7,8 +7,8 @@ import (
 	"github.com/NYTimes/gziphandler"
 
 	"github.com/millrace/millrace/internal/crd"
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/openapi/publish"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // serveV2 serves /openapi/v2.

@@ -15,10 +15,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/report"
-	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/usage"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // SetAccounts makes the tier keep accounts of GETs and LISTs in lists. It must be called

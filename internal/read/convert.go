@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // Converter has a webhook convert objects ahead, so that decoding them does not wait for

@@ -15,10 +15,10 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/util/apihelpers"
 
-	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/resource"
-	"github.com/millrace/millrace/internal/row"
-	"github.com/millrace/millrace/internal/transcode"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/row"
+	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
 // newForm makes a form. It returns nil for a form that the tier leaves to Kubernetes.

@@ -7,7 +7,7 @@ import (
 	storeerrors "k8s.io/apiserver/pkg/storage/errors"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // get answers a GET by name.

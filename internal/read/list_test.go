@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 func keysOf(n int) []string {

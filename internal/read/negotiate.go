@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 
-	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 const (

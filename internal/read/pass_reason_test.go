@@ -9,9 +9,9 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/watch"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // failingSource cannot answer, for one reason.

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/slo"
-	"github.com/millrace/millrace/internal/transcode"
 	"github.com/millrace/millrace/internal/watch"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
 // Objects finds stored objects without decoding them, as fresh as a request asks for. Keys

@@ -29,9 +29,9 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/read"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // cacheRevision is the revision of the cache.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/millrace/millrace/internal/apifeed"
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/sentobject"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/sentobject"
 )
 
 // A verbatim route answers for a server of another version with the bytes that this server

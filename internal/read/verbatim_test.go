@@ -20,8 +20,8 @@ import (
 
 	"github.com/millrace/millrace/internal/apifeed"
 	"github.com/millrace/millrace/internal/read"
-	"github.com/millrace/millrace/internal/sentobject"
 	"github.com/millrace/millrace/internal/watch"
+	"github.com/millrace/millrace/internal/wire/sentobject"
 )
 
 // otherServer is what a server of another version sends around config maps. Its lists and

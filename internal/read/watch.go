@@ -14,12 +14,12 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/h1"
 	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/pull"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/watch"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // watch prepares a WATCH, whose session Wrap serves then. An error about a well-formed

@@ -1,11 +1,11 @@
 package read
 
 import (
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/pull"
-	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/watch"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // openAccount opens the account of a watch. Its cursor is open.

@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/pull"
 	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // followPulled lets pull workers take events from the watch. The request's

@@ -14,8 +14,8 @@ import (
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/component-base/metrics"
 
-	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/transcode"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
 // collector reports the state of the caches at the moment of a scrape.

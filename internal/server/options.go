@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/datadir"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/read"
-	"github.com/millrace/millrace/internal/transcode"
+	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
 // ReadPath names the server of reads.

@@ -20,18 +20,18 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/dashboard"
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/h1"
 	"github.com/millrace/millrace/internal/h2"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/report"
-	"github.com/millrace/millrace/internal/sentobject"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/storage"
-	"github.com/millrace/millrace/internal/transcode"
 	"github.com/millrace/millrace/internal/usage"
 	"github.com/millrace/millrace/internal/watch"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/sentobject"
+	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
 // readTier is all that takes the place of Kubernetes' reads: the storage below its

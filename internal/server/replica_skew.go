@@ -8,9 +8,9 @@ import (
 	"github.com/millrace/millrace/internal/apifeed"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/read"
-	"github.com/millrace/millrace/internal/sentobject"
 	"github.com/millrace/millrace/internal/storage"
 	"github.com/millrace/millrace/internal/watch"
+	"github.com/millrace/millrace/internal/wire/sentobject"
 )
 
 // maxSkew is how many minor versions older or newer an upstream may be whose objects are sent

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/datadir"
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/store"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // Server is one `millrace serve`.

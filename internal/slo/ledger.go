@@ -3,7 +3,7 @@ package slo
 import (
 	"sync"
 
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // ledger is the events that one write carries. It lives in Write.Local until the write

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/report"
-	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // TestOneWriteOfManyWatches has each write carry several events for watches of several

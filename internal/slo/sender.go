@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // Sender is the account of the events that one watch sends after its initial events.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/report"
-	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // idleStream is the backlog, history and transport of a watch that is never behind.

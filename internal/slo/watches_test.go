@@ -15,8 +15,8 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/millrace/millrace/internal/report"
-	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // fixture is accounts with a fake clock, and their log.

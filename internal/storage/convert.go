@@ -7,8 +7,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // A webhook converts many objects in one call, while readers decode them one by one.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // TestCountKeys counts the keys of a resource, without those of a resource whose name

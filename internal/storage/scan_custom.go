@@ -8,8 +8,8 @@ import (
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"sigs.k8s.io/json"
 
-	"github.com/millrace/millrace/internal/resource"
-	"github.com/millrace/millrace/internal/storedjson"
+	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/storedjson"
 )
 
 // cborPrefix begins stored objects in CBOR (RFC 8949, 3.4.6).

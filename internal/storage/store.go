@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/etcd3"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // Config of a Store. All fields are needed unless they say otherwise.

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/apiserver/pkg/storage/value"
 
-	"github.com/millrace/millrace/internal/resource"
-	"github.com/millrace/millrace/internal/sentobject"
-	"github.com/millrace/millrace/internal/storedjson"
+	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/sentobject"
+	"github.com/millrace/millrace/internal/wire/storedjson"
 )
 
 // Verbatim says how a cache has the objects of a resource that an API server of another

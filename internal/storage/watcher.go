@@ -16,8 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/resource"
 	mrwatch "github.com/millrace/millrace/internal/watch"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // Clock times bookmarks.

@@ -7,8 +7,8 @@ import (
 	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/mutation"
+	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // Cursor is the place of one watch among the events that it selects. One goroutine at a

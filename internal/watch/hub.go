@@ -10,7 +10,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // ErrOpaque says that a watch would have to show an object that its stored bytes alone

@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/watch"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 const prefix = "/registry/pods/"

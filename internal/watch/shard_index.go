@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/wire/resource"
 )
 
 // shardIndex finds the subscriptions to shards that an event may concern, by the hashes

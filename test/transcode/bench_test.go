@@ -8,9 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/resource"
-	"github.com/millrace/millrace/internal/transcode"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
 // benchmarkPods are the pods of a benchmark: enough that they do not stay in the processor's

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/millrace/millrace/internal/resource"
-	"github.com/millrace/millrace/internal/transcode"
+	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
 var inputsFlag = flag.Int("inputs", 20_000, "edited objects that TestEditedObjects sends; runs with other seeds add up, and 100,000,000 take hours")

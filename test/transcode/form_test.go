@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/fill"
-	"github.com/millrace/millrace/internal/resource"
-	"github.com/millrace/millrace/internal/transcode"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
 // formConfig is that of a form as package read makes it.

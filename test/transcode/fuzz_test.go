@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/millrace/millrace/internal/transcode"
+	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
 // FuzzStored feeds stored bytes of all versions to both encoders: they are equal, or the

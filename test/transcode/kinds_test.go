@@ -25,8 +25,8 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	kubefuzzer "k8s.io/kubernetes/pkg/api/testing"
 
-	"github.com/millrace/millrace/internal/resource"
-	"github.com/millrace/millrace/internal/transcode"
+	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
 // builtIn is a scheme of built-in kinds.

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/millrace/millrace/internal/fill"
-	"github.com/millrace/millrace/internal/transcode"
+	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
 var updateFlag = flag.Bool("update", false, "write the table of shares into the documents")

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/millrace/millrace/internal/resource"
-	"github.com/millrace/millrace/internal/transcode"
+	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
 // fieldOf is a field of one of the Go types of a kind.

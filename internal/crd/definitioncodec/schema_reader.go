@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/millrace/millrace/internal/storedjson"
+	"github.com/millrace/millrace/internal/wire/storedjson"
 )
 
 // schemaReader decodes a schema in one pass over its text, to Kubernetes' internal type.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 
-	"github.com/millrace/millrace/internal/storedjson"
+	"github.com/millrace/millrace/internal/wire/storedjson"
 )
 
 // schemaWriter writes schemas as Kubernetes stores them: as encoding/json writes the

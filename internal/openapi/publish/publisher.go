@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/millrace/millrace/internal/crd"
-	"github.com/millrace/millrace/internal/storedjson"
+	"github.com/millrace/millrace/internal/wire/storedjson"
 )
 
 // Publisher writes the entries of one definition at a time from its stored text, in a

@@ -3,7 +3,7 @@ package publish
 import (
 	"bytes"
 
-	"github.com/millrace/millrace/internal/storedjson"
+	"github.com/millrace/millrace/internal/wire/storedjson"
 )
 
 // span is a part of the stored text, given by offsets. The span of a string excludes its

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	"github.com/millrace/millrace/internal/storedjson"
+	"github.com/millrace/millrace/internal/wire/storedjson"
 )
 
 // appendSchema appends the JSON of a schema. It writes the usual keywords itself, in a

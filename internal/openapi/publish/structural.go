@@ -3,7 +3,7 @@ package publish
 import (
 	"regexp/syntax"
 
-	"github.com/millrace/millrace/internal/storedjson"
+	"github.com/millrace/millrace/internal/wire/storedjson"
 )
 
 // This file has the rules of structural schemas, which are the schemas that Kubernetes

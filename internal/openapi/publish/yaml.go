@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/millrace/millrace/internal/storedjson"
+	"github.com/millrace/millrace/internal/wire/storedjson"
 )
 
 // parseYAML parses compact JSON into the nodes that a YAML parser makes of it. Gnostic

@@ -1,0 +1,104 @@
+package encode
+
+import (
+	"slices"
+	"weak"
+
+	"github.com/millrace/millrace/internal/wire/resource"
+)
+
+// minCompressedRatio is how many times smaller a large segment must become for its
+// compressed bytes to be kept. Others would take the room of hundreds of small objects.
+const minCompressedRatio = 8
+
+// segmentCoding is how segments are compressed for one content coding, and where a slot
+// has them.
+type segmentCoding struct {
+	cell func(*slot) *cell
+	// weak is guarded by slot.build.
+	weak     func(*slot) *weak.Pointer[segment]
+	compress func(*Form, *segment) *segment
+}
+
+func codingOf(encoding Encoding) segmentCoding {
+	if encoding == Zstd {
+		return segmentCoding{
+			cell:     func(s *slot) *cell { return &s.zstd },
+			weak:     func(s *slot) *weak.Pointer[segment] { return &s.build.zstd },
+			compress: func(_ *Form, plain *segment) *segment { return plain.zstdCompressed() },
+		}
+	}
+	return segmentCoding{
+		cell:     func(s *slot) *cell { return &s.deflate },
+		weak:     func(s *slot) *weak.Pointer[segment] { return &s.build.deflate },
+		compress: (*Form).deflate,
+	}
+}
+
+func (f *Form) deflate(plain *segment) *segment {
+	seg := plain.deflated()
+	if f.cfg.Framing.isWatch() {
+		seg.sizes = plain.itemSizes()
+	}
+	return seg
+}
+
+// compressedSegment returns the segment of a group compressed for gzip or zstd streams.
+// It is kept from its first reader on, for it is small. What a transcoder makes it of is not.
+func (f *Form) compressedSegment(m *Memo, entries []*resource.Entry, encoding Encoding) (*segment, error) {
+	own, inherited, keep := m.slotOf(f, entries)
+	coding := codingOf(encoding)
+	c := coding.cell(own)
+	if seg := c.load(); seg != nil {
+		return seg, nil
+	}
+	own.build.Lock()
+	defer own.build.Unlock()
+	if seg := c.load(); seg != nil {
+		return seg, nil
+	}
+	shared := coding.weak(own)
+	if seg := shared.Value(); seg != nil {
+		return seg, nil
+	}
+	passed, err := f.passLocked(own, inherited)
+	if err != nil {
+		return nil, err
+	}
+	var plain *segment
+	if passed != nil {
+		defer passed.release()
+		plain = &segment{bytes: passed.segment.bytes, ends: slices.Clone(passed.segment.ends), size: passed.segment.size}
+	} else if plain, _, err = f.buildPlainLocked(m, own, inherited, keep); err != nil {
+		return nil, err
+	}
+	// A tight budget has the plain segment kept as zstd.
+	if seg := c.load(); seg != nil {
+		return seg, nil
+	}
+	seg := coding.compress(f, plain)
+	*shared = weak.Make(seg)
+	switch {
+	case !keep:
+	case plain.large() && minCompressedRatio*seg.cost() > plain.cost():
+		f.cfg.Budget.retainTransient(seg)
+	default:
+		m.keep(f.cfg.Budget, f.cfg.Budget.keepCompressed, c, seg)
+	}
+	return seg, nil
+}
+
+// borrowCompressed is borrow for compressed segments. While a large segment is compressed
+// its plain bytes are in memory too, so admission counts those.
+func (f *Form) borrowCompressed(m *Memo, entries []*resource.Entry, encoding Encoding, use func(*segment) error) error {
+	own, _, _ := m.slotOf(f, entries)
+	c := codingOf(encoding).cell(own)
+	if b := f.cfg.Budget; b != nil && c.segment.Load() == nil && own.large() {
+		defer b.admission.release(b.admission.acquire(c, own.estimatedSize()))
+	}
+	seg, err := f.compressedSegment(m, entries, encoding)
+	if err != nil {
+		return err
+	}
+	return use(seg)
+}

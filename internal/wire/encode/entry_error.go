@@ -1,0 +1,24 @@
+package encode
+
+import "github.com/millrace/millrace/internal/wire/resource"
+
+// EntryError says which entry could not be decoded or encoded. Its text is that of Err,
+// because clients of a watch are sent it.
+type EntryError struct {
+	// Key is the entry's, as in "namespace/name".
+	Key string
+	Err error
+}
+
+// Error implements error.
+func (e *EntryError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *EntryError) Unwrap() error { return e.Err }
+
+func entryError(e *resource.Entry, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &EntryError{Key: e.Key, Err: err}
+}

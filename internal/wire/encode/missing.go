@@ -1,0 +1,32 @@
+package encode
+
+import "github.com/millrace/millrace/internal/wire/resource"
+
+// AppendMissing appends the entries of a run that would have to be decoded to write it in
+// this form now, because no memo keeps their bytes. A conversion webhook is asked for
+// these ahead. The answer may be outdated when the run is written.
+func (f *Form) AppendMissing(dst []*resource.Entry, run EntryRun) []*resource.Entry {
+	if f.cfg.Volatile {
+		return append(dst, run.Entries[run.From:run.To]...)
+	}
+	own, inherited, _ := run.Memo.slotOf(f, run.Entries)
+	if !own.cold() {
+		return dst
+	}
+	from, to := run.From, run.To
+	if run.coversMost() {
+		from, to = 0, len(run.Entries)
+	}
+	separator := len(f.cfg.Framing.separator())
+	sources := []*copySource{own.copySource(false), inherited.copySource(run.coversMost())}
+next:
+	for _, e := range run.Entries[from:to] {
+		for _, s := range sources {
+			if item, row := s.item(e, separator); item != nil || row != nil {
+				continue next
+			}
+		}
+		dst = append(dst, e)
+	}
+	return dst
+}

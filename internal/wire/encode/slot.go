@@ -1,0 +1,94 @@
+package encode
+
+import (
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/transcode"
+)
+
+// slot is a group in one form (see the picture in the package comment): the cells for
+// what the budget keeps, and weak pointers to what some reader still has.
+type slot struct {
+	form    *Form
+	entries []*resource.Entry
+	// build is held by the goroutine that encodes or compresses the group. Others that
+	// need the same bytes wait for it; readers of filled cells do not. It comes before
+	// Memo.mu in the lock order.
+	//
+	// This is not a sync.Once or a single flight, because the result may vanish: the
+	// budget may empty the cells, and the weak pointers end with the last reader. Then
+	// the next reader builds again. One lock serves all codings, since compressed segments
+	// are made of the plain one. Errors are not remembered.
+	build struct {
+		sync.Mutex
+		// The segment in each coding, as long as a reader or the transient queue has it.
+		// So concurrent readers share a segment that is not kept.
+		plain, deflate, zstd weak.Pointer[segment]
+		// fingerprints are those of all entries, if Form.measure has looked at them.
+		fingerprints []transcode.Fingerprint
+	}
+	// readers counts those that were sent the segment or had it kept, and turn is which of
+	// them has it kept (see slot.takesTurn).
+	readers, turn atomic.Uint32
+	*cells
+	// singles has a cell for each entry that may be asked for alone, nil before the first
+	// such request. A filled cell stays filled until the whole group is encoded.
+	singles atomic.Pointer[[]cell]
+	// plainSize is the plain segment's length in bytes, 0 before it was first encoded.
+	plainSize atomic.Int64
+}
+
+// cells hold the segment of a slot in each coding. They are allocated apart from the slot:
+// the budget's queues may refer to them after the slot is gone, and must not keep the
+// slot's entries in memory.
+type cells struct {
+	// plain holds the segment, deflate the blocks for gzip, zstd a zstd frame. If there
+	// is no room for the plain segment, it is decompressed from zstd when needed.
+	plain, deflate, zstd cell
+}
+
+// copyable reports whether a succeeding slot can copy any item.
+func (s *slot) copyable() bool {
+	return s.plain.segment.Load() != nil || s.zstd.segment.Load() != nil || s.singles.Load() != nil
+}
+
+// These report what a reader of the slot would have to make first. Prefetching asks them.
+func (s *slot) sizeUnknown() bool    { return s.plainSize.Load() == 0 }
+func (s *slot) cold() bool           { return s.plain.segment.Load() == nil && s.missingZstd() }
+func (s *slot) missingDeflate() bool { return s.deflate.segment.Load() == nil }
+func (s *slot) missingZstd() bool    { return s.zstd.segment.Load() == nil }
+
+// large reports whether the group's plain bytes are too large to be kept. Before they were
+// first encoded it is a guess.
+func (s *slot) large() bool { return large(s.estimatedSize(), len(s.entries)) }
+
+// estimatedSize is the plain segment's length in bytes. Before it was first encoded it is
+// the size of the stored objects.
+func (s *slot) estimatedSize() int64 {
+	size := s.plainSize.Load()
+	if size == 0 {
+		for _, e := range s.entries {
+			size += int64(e.Size())
+		}
+	}
+	return size
+}
+
+// drop gives back all bytes of the slot.
+func (s *slot) drop(b *Budget) {
+	b.drop(&s.plain)
+	b.drop(&s.deflate)
+	b.drop(&s.zstd)
+	s.dropSingles(b)
+}
+
+func (s *slot) dropSingles(b *Budget) {
+	if singles := s.singles.Swap(nil); singles != nil {
+		for i := range *singles {
+			b.drop(&(*singles)[i])
+		}
+	}
+}

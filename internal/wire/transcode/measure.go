@@ -1,0 +1,54 @@
+package transcode
+
+import "github.com/millrace/millrace/internal/wire/resource"
+
+// Fingerprint is that of an entry which Measure has looked at.
+type Fingerprint uint64
+
+// Measure returns how many bytes Append would append for an entry, and the entry's
+// fingerprint, without writing anything. It returns false for an entry whose fingerprint is
+// not proven, and for all entries of JSON, whose size only writing tells.
+func (t *Transcoder) Measure(e *resource.Entry) (size int, fingerprint Fingerprint, ok bool) {
+	if t == nil || t.stopped.Load() || t.writesJSON() {
+		return 0, 0, false
+	}
+	w := t.walker(nil, e)
+	defer w.release()
+	err := e.Read(func(value []byte) error {
+		content, whole := t.kind.content(value)
+		if ok = whole && w.message(t.kind.root, content) && !w.incomplete; ok {
+			s := t.splice(content, w.revision)
+			size = t.spliceSize(&s)
+		}
+		return nil
+	})
+	return size, Fingerprint(w.hash), ok && err == nil && t.proofs.proven.has(w.hash)
+}
+
+// AppendMeasured is Append for an entry that Measure has looked at. The entry is not walked
+// through again.
+func (t *Transcoder) AppendMeasured(dst []byte, e *resource.Entry, fingerprint Fingerprint, encode func(dst []byte) ([]byte, error)) ([]byte, error) {
+	verdict := refuse
+	if !t.stopped.Load() {
+		verdict = t.proofs.judge(uint64(fingerprint))
+	}
+	if verdict == refuse {
+		return encode(dst)
+	}
+	start := len(dst)
+	w := t.walker(nil, e)
+	defer w.release()
+	err := e.Read(func(value []byte) error {
+		content, _ := t.kind.content(value)
+		s := t.splice(content, w.revision)
+		dst = t.appendSplice(dst, &s)
+		return nil
+	})
+	switch {
+	case err != nil:
+		return encode(dst[:start])
+	case verdict == send:
+		return dst, nil
+	}
+	return t.compare(dst, start, e, uint64(fingerprint), encode)
+}

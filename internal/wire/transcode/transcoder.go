@@ -1,0 +1,187 @@
+package transcode
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/internal/wire/resource"
+)
+
+// Target is what a Transcoder writes.
+type Target int
+
+const (
+	// ItemJSON is an object as it stands inside a list. It has no kind.
+	ItemJSON Target = iota
+	// ObjectJSON is an object alone, with its kind and with the line's end.
+	ObjectJSON
+	// ItemProtobuf is an object as a field of a list's items.
+	ItemProtobuf
+	// ObjectProtobuf is an object alone in Kubernetes' envelope.
+	ObjectProtobuf
+)
+
+// Transcoder writes the objects of one kind and version in one form. Its methods are safe for
+// concurrent use. A nil Transcoder has every object encoded.
+type Transcoder struct {
+	kind   *Kind
+	target Target
+	proofs *Proofs
+	// name is the form's name in logs.
+	name string
+	// start keeps its fingerprints apart from those of other forms.
+	start uint64
+	// stopped says that a proven fingerprint was refuted: fingerprints do not tell enough
+	// about this kind. Or that most objects of a custom kind have fingerprints of their own.
+	stopped atomic.Bool
+	// sent and unproven count the objects of a custom kind whose fingerprints were proven,
+	// and those that had to be compared.
+	sent, unproven atomic.Int64
+}
+
+// New returns a Transcoder that has proven nothing yet. name is the form's name in logs.
+func New(kind *Kind, target Target, name string, proofs *Proofs) *Transcoder {
+	return &Transcoder{kind: kind, target: target, proofs: proofs, name: name, start: rand.Uint64()}
+}
+
+// Append appends an entry to dst. encode appends what Kubernetes' encoder writes for it. It
+// is called unless the transcoder's bytes are proven, and its bytes are then used. If it
+// fails, dst is returned as it was.
+func (t *Transcoder) Append(dst []byte, e *resource.Entry, encode func(dst []byte) ([]byte, error)) ([]byte, error) {
+	if t == nil || t.stopped.Load() {
+		return encode(dst)
+	}
+	start := len(dst)
+	dst, fingerprint, ok := t.transcode(dst, e)
+	if !ok {
+		t.proofs.counts.declined.Add(1)
+		return encode(dst[:start])
+	}
+	switch t.proofs.judge(fingerprint) {
+	case send:
+		if t.kind.custom {
+			t.sent.Add(1)
+		}
+		return dst, nil
+	case refuse:
+		return encode(dst[:start])
+	}
+	if t.kind.custom && !t.proofs.proven.has(fingerprint) {
+		t.giveUp()
+	}
+	return t.compare(dst, start, e, fingerprint, encode)
+}
+
+// giveUp stops the transcoder of a custom kind if most of its objects are compared. Maps with
+// keys of its users' choice give each object a fingerprint of its own.
+func (t *Transcoder) giveUp() {
+	const enough, share = 1000, 4
+	if n := t.unproven.Add(1); n > enough && share*n > t.sent.Load() {
+		t.stopped.Store(true)
+	}
+}
+
+// compare has an entry encoded whose transcoded bytes are dst[start:].
+func (t *Transcoder) compare(dst []byte, start int, e *resource.Entry, fingerprint uint64, encode func(dst []byte) ([]byte, error)) ([]byte, error) {
+	end := len(dst)
+	both, err := encode(dst)
+	if err != nil {
+		return dst[:start], err
+	}
+	ours, theirs := both[start:end], both[end:]
+	if bytes.Equal(ours, theirs) {
+		t.proofs.prove(fingerprint)
+		return both[:end], nil
+	}
+	t.differ(e, fingerprint, ours, theirs)
+	return both[:start+copy(both[start:], theirs)], nil
+}
+
+// transcode appends an entry to dst, and returns its fingerprint. It returns false if the
+// entry is not in the tables' reach. What it appended has no meaning then.
+func (t *Transcoder) transcode(dst []byte, e *resource.Entry) (_ []byte, fingerprint uint64, ok bool) {
+	w := t.walker(dst, e)
+	defer w.release()
+	err := e.Read(func(value []byte) error {
+		if t.kind.custom {
+			ok = t.writeCustom(w, value)
+			return nil
+		}
+		content, whole := t.kind.content(value)
+		ok = whole && t.write(w, content)
+		return nil
+	})
+	return w.dst, w.hash, ok && err == nil
+}
+
+// writeCustom appends a custom resource to w.dst.
+func (t *Transcoder) writeCustom(w *walker, value []byte) bool {
+	if !t.writesJSON() || !w.customObject(t.kind, value) {
+		return false
+	}
+	if t.target == ObjectJSON {
+		w.dst = append(w.dst, '\n')
+	}
+	return true
+}
+
+// walker returns a walker for an entry. The caller releases it.
+func (t *Transcoder) walker(dst []byte, e *resource.Entry) *walker {
+	w := walkers.Get().(*walker)
+	w.dst, w.seed, w.hash = dst, t.proofs.seed, t.start
+	w.revision = strconv.AppendInt(w.digits[:0], e.Revision, 10)
+	w.proofs, w.partial = t.proofs, t.kind.partial && t.writesJSON()
+	w.setWrites(t.writesJSON())
+	return w
+}
+
+func (t *Transcoder) writesJSON() bool { return t.target == ItemJSON || t.target == ObjectJSON }
+
+// write appends an object to w.dst.
+func (t *Transcoder) write(w *walker, content []byte) bool {
+	switch {
+	case t.target == ItemJSON && !t.kind.partial:
+		return w.object(t.kind.root, nil, content)
+	case t.writesJSON():
+		w.dst = append(w.dst, t.kind.opening...)
+		if !w.message(t.kind.root, content) {
+			return false
+		}
+		if w.dst = append(w.dst, '}'); t.target == ObjectJSON {
+			w.dst = append(w.dst, '\n')
+		}
+		return true
+	}
+	// The object has one encoding only, so its stored bytes are those that Kubernetes'
+	// encoder would write.
+	if !w.message(t.kind.root, content) || w.incomplete {
+		return false
+	}
+	s := t.splice(content, w.revision)
+	w.dst = t.appendSplice(w.dst, &s)
+	return true
+}
+
+// differ notes a difference. It logs where it is, and no values: objects may be secret.
+func (t *Transcoder) differ(e *resource.Entry, fingerprint uint64, ours, theirs []byte) {
+	d := &Difference{Time: time.Now(), Form: t.name, Key: e.Key, Revision: e.Revision}
+	level, message := slog.LevelInfo, "An object is not sent as it is stored, and is encoded by Kubernetes. Others with the same fields will be too."
+	if t.proofs.refute(fingerprint) {
+		t.stopped.Store(true)
+		d.Stopped = true
+		level, message = slog.LevelError, "A proven fingerprint was refuted. Objects of this form are encoded by Kubernetes until the next start."
+	}
+	d.Place = "byte " + strconv.Itoa(commonPrefix(ours, theirs))
+	if t.writesJSON() {
+		d.Place = pathAt(ours, commonPrefix(ours, theirs))
+	}
+	t.proofs.last.Store(d)
+	if t.proofs.logged.Add(1) <= maxLogged {
+		t.proofs.logger.Log(context.Background(), level, message, "form", d.Form, "key", d.Key, "revision", d.Revision, "difference", d.Place)
+	}
+}
