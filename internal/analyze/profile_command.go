@@ -13,9 +13,9 @@ import (
 
 	"github.com/millrace/millrace/internal/analyze/profile"
 	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/interrupt"
-	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // profileTimeout bounds one request of a profile.

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/servers"
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/bench/watch"
-	"github.com/millrace/millrace/internal/kubeconfig"
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 )
 
 // Config is what the embedding program decides about the bench commands.

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/millrace/millrace/internal/datadir"
+	"github.com/millrace/millrace/internal/conn/datadir"
 	"github.com/millrace/millrace/internal/store"
 )
 

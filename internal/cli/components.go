@@ -14,8 +14,8 @@ import (
 	"k8s.io/kubectl/pkg/cmd/plugin"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
-	"github.com/millrace/millrace/internal/datadir"
-	"github.com/millrace/millrace/internal/kubeconfig"
+	"github.com/millrace/millrace/internal/conn/datadir"
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 )
 
 // newKubectlCommand makes a command that is kubectl, which parses its own flags.

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/millrace/millrace/internal/conn/wire"
 	"github.com/millrace/millrace/internal/hollow/agentprofile"
-	"github.com/millrace/millrace/internal/hollow/wire"
 )
 
 // Of the body of a LIST, the first and the last bytes are kept: they have its revision.

@@ -13,9 +13,9 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/millrace/millrace/internal/conn/wire"
 	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/hollow/agentprofile"
-	"github.com/millrace/millrace/internal/hollow/wire"
 )
 
 // concurrentDials bounds the TLS handshakes at once. More than that take longer together.

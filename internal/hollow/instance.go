@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace/internal/conn/wire"
 	"github.com/millrace/millrace/internal/hollow/agentprofile"
-	"github.com/millrace/millrace/internal/hollow/wire"
 )
 
 // agentPlan is an agent of a profile, with the counters of all its instances.

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/millrace/millrace/internal/conn/wire"
 	"github.com/millrace/millrace/internal/hollow/agentprofile"
-	"github.com/millrace/millrace/internal/hollow/wire"
 )
 
 // The times of a kubelet.

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/millrace/millrace/internal/hollow/wire"
+	"github.com/millrace/millrace/internal/conn/wire"
 )
 
 // Media types of bodies.

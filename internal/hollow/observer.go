@@ -5,8 +5,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/millrace/millrace/internal/conn/wire"
 	"github.com/millrace/millrace/internal/hollow/agentprofile"
-	"github.com/millrace/millrace/internal/hollow/wire"
 )
 
 // Observer is told what a run sees, for programs that measure with hollow nodes. Its methods

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/millrace/millrace/internal/hollow/wire"
+	"github.com/millrace/millrace/internal/conn/wire"
 )
 
 // pod is a pod of a node, with what is needed of it to report its status. It is guarded by

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/millrace/millrace/internal/hollow/wire"
+	"github.com/millrace/millrace/internal/conn/wire"
 )
 
 func podPath(p *pod) string { return fmt.Sprintf("/api/v1/namespaces/%s/pods/%s", p.namespace, p.name) }

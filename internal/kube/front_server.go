@@ -18,7 +18,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 
-	"github.com/millrace/millrace/internal/pull"
+	"github.com/millrace/millrace/internal/conn/pull"
 )
 
 const (

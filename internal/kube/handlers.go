@@ -13,8 +13,8 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/tracing"
 
+	"github.com/millrace/millrace/internal/conn/stack"
 	"github.com/millrace/millrace/internal/discovery"
-	"github.com/millrace/millrace/internal/stack"
 )
 
 // chainBuilder puts Kubernetes' filters around a handler.

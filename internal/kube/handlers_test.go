@@ -26,7 +26,7 @@ import (
 	"k8s.io/component-base/tracing"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	"github.com/millrace/millrace/internal/stack"
+	"github.com/millrace/millrace/internal/conn/stack"
 )
 
 // otherProvider stands for a tracer provider that exports traces.

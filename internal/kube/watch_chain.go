@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/server/routine"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
-	"github.com/millrace/millrace/internal/stack"
+	"github.com/millrace/millrace/internal/conn/stack"
 )
 
 // watchChain lets a watch leave Kubernetes' filters once it has begun. The filters' deep

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/display"
-	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // maxScale bounds --scale: a hundred times the original fits no machine.

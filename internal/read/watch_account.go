@@ -1,7 +1,7 @@
 package read
 
 import (
-	"github.com/millrace/millrace/internal/pull"
+	"github.com/millrace/millrace/internal/conn/pull"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/watch"
 	"github.com/millrace/millrace/internal/wire/encode"

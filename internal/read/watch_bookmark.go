@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/millrace/millrace/internal/pull"
+	"github.com/millrace/millrace/internal/conn/pull"
 )
 
 // requestedBookmarks are the bookmarks that a watch's client asks for by name. They do not

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/millrace/millrace/internal/pull"
+	"github.com/millrace/millrace/internal/conn/pull"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/watch"
 )

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/pull"
+	"github.com/millrace/millrace/internal/conn/pull"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/wire/encode"
 )

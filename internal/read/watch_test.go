@@ -19,9 +19,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/h1"
-	"github.com/millrace/millrace/internal/h2"
-	"github.com/millrace/millrace/internal/pull"
+	"github.com/millrace/millrace/internal/conn/h1"
+	"github.com/millrace/millrace/internal/conn/h2"
+	"github.com/millrace/millrace/internal/conn/pull"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/watch"
 )

@@ -16,9 +16,9 @@ import (
 
 	"github.com/millrace/millrace/internal/analyze/price"
 	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/interrupt"
-	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // Options are what a replay depends on, besides the log and the servers.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/millrace/millrace/internal/datadir"
+	"github.com/millrace/millrace/internal/conn/datadir"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/datadir"
+	"github.com/millrace/millrace/internal/conn/datadir"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/wire/transcode"

@@ -18,10 +18,10 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/conn/h1"
+	"github.com/millrace/millrace/internal/conn/h2"
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/dashboard"
-	"github.com/millrace/millrace/internal/h1"
-	"github.com/millrace/millrace/internal/h2"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/report"

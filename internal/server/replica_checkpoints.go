@@ -5,7 +5,7 @@ import (
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/checkpoint"
-	"github.com/millrace/millrace/internal/datadir"
+	"github.com/millrace/millrace/internal/conn/datadir"
 )
 
 // openCheckpoints opens the data directory, if there is one, and has the backends keep

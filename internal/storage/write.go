@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
-	"github.com/millrace/millrace/internal/stack"
+	"github.com/millrace/millrace/internal/conn/stack"
 )
 
 // Create implements storage.Interface.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 	apistorage "k8s.io/apiserver/pkg/storage"
 
-	"github.com/millrace/millrace/internal/stack"
+	"github.com/millrace/millrace/internal/conn/stack"
 )
 
 // countingCodec counts encodings.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/interrupt"
-	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 const longHelp = `Show whether watch events are in time, and what they and reads cost, as the

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/interrupt"
-	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 const longHelp = `Check whether an API server keeps what the Kubernetes API promises to readers,

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/millrace/millrace/internal/datadir"
+	"github.com/millrace/millrace/internal/conn/datadir"
 	"github.com/millrace/millrace/test/harness"
 )
 

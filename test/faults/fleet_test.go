@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/conn/wire"
 	"github.com/millrace/millrace/internal/history"
-	"github.com/millrace/millrace/internal/hollow/wire"
 	"github.com/millrace/millrace/test/harness"
 )
 

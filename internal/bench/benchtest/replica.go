@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/kubeconfig"
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 )
 
 // replicaCommand runs a proxy, which holds nothing, in front of an API. --break=start makes

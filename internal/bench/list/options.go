@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/bench/load"
 	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/fill"
-	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // options are the flags of "bench list".

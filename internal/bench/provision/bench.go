@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/hollow"
-	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // bench is one run of "bench provision".

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/bench/testbed"
-	"github.com/millrace/millrace/internal/kubeconfig"
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 )
 
 // setup is the processes of one path, and how to reach them. In a cluster that exists, there

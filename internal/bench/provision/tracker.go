@@ -15,8 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/millrace/millrace/internal/conn/wire"
 	"github.com/millrace/millrace/internal/hollow"
-	"github.com/millrace/millrace/internal/hollow/wire"
 )
 
 // tracker notes when each pod takes its steps, and when each watcher gets each event. It

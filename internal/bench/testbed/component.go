@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/millrace/millrace/internal/kubeconfig"
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 )
 
 // The components of Kubernetes' control plane that StartComponent runs, by the names of this

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/millrace/millrace/internal/kubeconfig"
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 )
 
 // TestObjectsLeft has a "fill" that fails: the error names the command that removes the objects.

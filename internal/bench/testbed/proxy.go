@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/proxy"
 
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/interrupt"
-	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // proxyAddressFile has the Address of a proxy once it serves.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/millrace/millrace/internal/kubeconfig"
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 )
 
 // readyPoll is the time between two questions whether a server is ready.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/fill"
-	"github.com/millrace/millrace/internal/kubeconfig"
 )
 
 // plan is how much load the workloads get.
