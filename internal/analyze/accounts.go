@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/analyze/auditlog"
 	"github.com/millrace/millrace/internal/analyze/price"
 	"github.com/millrace/millrace/internal/display"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // accountsSeconds is the period of a Millrace server's accounts (docs/lists.md).

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/account/distinct"
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/analyze/auditlog"
-	"github.com/millrace/millrace/internal/distinct"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // Bounds of the collector.

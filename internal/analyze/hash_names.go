@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/analyze/profile"
 	"github.com/millrace/millrace/internal/analyze/program"
-	"github.com/millrace/millrace/internal/report"
 )
 
 const hashedUserPrefix = "user-"

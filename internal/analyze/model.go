@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/analyze/auditlog"
 	"github.com/millrace/millrace/internal/analyze/price"
 	"github.com/millrace/millrace/internal/analyze/profile"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // Values of ShapeCost.Source.

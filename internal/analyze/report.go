@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/analyze/price"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // Report is all that an analysis has found. "-o json" prints it.

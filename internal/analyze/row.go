@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/analyze/program"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // row is a cell with its cost, and what else its client does with the resource.

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/analyze/auditlog"
 	"github.com/millrace/millrace/internal/analyze/price"
 	"github.com/millrace/millrace/internal/analyze/profile"
 	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/interrupt"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // InputCounts say what was read of an input.

@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/display"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // fleetShare is the part of a fleet that may start in a minute.

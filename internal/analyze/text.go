@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/display"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // text returns the report as tables, with so many rows in each.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/account/report"
 )
 
 const restlessWatch = "/api/v1/services?allowWatchBookmarks=true&resourceVersion=5&watch=true"

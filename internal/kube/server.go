@@ -23,9 +23,9 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/utils/clock"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/read"
-	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/internal/storage"
 )
 

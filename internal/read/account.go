@@ -14,9 +14,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
+	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/report"
-	"github.com/millrace/millrace/internal/usage"
 	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/resource"
 )

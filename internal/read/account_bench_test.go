@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/millrace/millrace/internal/usage"
+	"github.com/millrace/millrace/internal/account/usage"
 )
 
 // discardWriter is a client that takes all bytes.

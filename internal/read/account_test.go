@@ -18,9 +18,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/component-base/metrics"
 
+	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/read"
-	"github.com/millrace/millrace/internal/report"
-	"github.com/millrace/millrace/internal/usage"
 )
 
 // newCountedTier makes a tier with accounts.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/test/benchclient"
 )
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/millrace/millrace/internal/usage"
+	"github.com/millrace/millrace/internal/account/usage"
 )
 
 // isFullRelist reports whether the request reads all of its resource anew: a LIST, or a WATCH

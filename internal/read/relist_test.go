@@ -25,8 +25,8 @@ import (
 	"k8s.io/client-go/rest"
 	clientcache "k8s.io/client-go/tools/cache"
 
-	"github.com/millrace/millrace/internal/report"
-	"github.com/millrace/millrace/internal/usage"
+	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/usage"
 )
 
 // agentServer serves a tier to agents over HTTP. Each agent names its own client address

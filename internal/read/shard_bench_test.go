@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/test/benchclient"
 )
 

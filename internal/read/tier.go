@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/utils/clock"
 
-	"github.com/millrace/millrace/internal/usage"
+	"github.com/millrace/millrace/internal/account/usage"
 )
 
 // Tier is the read tier: a handler in front of Kubernetes' handlers.

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apiserver/pkg/server/routine"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
+	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/conn/h1"
 	"github.com/millrace/millrace/internal/conn/pull"
 	"github.com/millrace/millrace/internal/mutation"
-	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/watch"
 	"github.com/millrace/millrace/internal/wire/encode"
 )

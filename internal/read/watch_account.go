@@ -1,8 +1,8 @@
 package read
 
 import (
+	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/conn/pull"
-	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/watch"
 	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/resource"

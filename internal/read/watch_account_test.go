@@ -13,9 +13,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/read"
-	"github.com/millrace/millrace/internal/report"
-	"github.com/millrace/millrace/internal/slo"
 )
 
 // accountedServer is a watchServer whose watches are accounted.

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/conn/pull"
-	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 

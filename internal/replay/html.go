@@ -4,9 +4,9 @@ import (
 	_ "embed"
 	"html/template"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/display"
-	"github.com/millrace/millrace/internal/report"
 )
 
 //go:embed page.html

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/bench/render"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // TestPage writes a page of two servers, one of which has not seen a client, and no LIST of another.

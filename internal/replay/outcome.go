@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/bench/render"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // result is what became of one request.

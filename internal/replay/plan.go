@@ -12,9 +12,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/analyze/auditlog"
 	"github.com/millrace/millrace/internal/interrupt"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // maxRequests bounds a plan, which is kept in memory.

@@ -14,10 +14,10 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/analyze/auditlog"
 	"github.com/millrace/millrace/internal/analyze/price"
 	"github.com/millrace/millrace/internal/analyze/program"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // requestTimeout bounds requests that are no watch.

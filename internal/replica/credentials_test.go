@@ -25,8 +25,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics"
 
+	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/replica"
-	"github.com/millrace/millrace/internal/usage"
 )
 
 // upstream is an API server that writes down the last request that it got.

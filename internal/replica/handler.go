@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/millrace/millrace/internal/usage"
+	"github.com/millrace/millrace/internal/account/usage"
 )
 
 // Config of a Handler. All fields without a comment on their zero value are needed.

@@ -8,8 +8,8 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/millrace/millrace/internal/report"
-	"github.com/millrace/millrace/internal/usage"
+	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/usage"
 )
 
 // TestReadsOnly sends reads, questions and requests that might change something to a

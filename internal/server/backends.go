@@ -24,9 +24,9 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
+	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/scrub"
-	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/storage"
 	"github.com/millrace/millrace/internal/store"
 )

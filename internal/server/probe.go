@@ -17,7 +17,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/account/slo"
 )
 
 // probe times the whole way of an event: it writes a Lease every period and watches

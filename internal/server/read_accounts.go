@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/millrace/millrace/internal/usage"
+	"github.com/millrace/millrace/internal/account/usage"
 )
 
 // newReadAccounts makes the accounts of GETs and LISTs, and registers their metrics.

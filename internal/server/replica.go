@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/replica"
-	"github.com/millrace/millrace/internal/usage"
 )
 
 // Replica is one `millrace replica`.

@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics"
 
+	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/replica"
-	"github.com/millrace/millrace/internal/report"
-	"github.com/millrace/millrace/internal/usage"
 )
 
 // replicaReporter makes the report of a replica about its upstream.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/dashboard"
-	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/account/dashboard"
+	"github.com/millrace/millrace/internal/account/report"
 )
 
 // reportSource returns the reports of the tier and of the server above it.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/account/slo"
 )
 
 func (o *Options) addSLOFlags(fs *pflag.FlagSet) {

@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/mutation"
-	"github.com/millrace/millrace/internal/slo"
 )
 
 // Sink receives the objects and events that a feed reads. One goroutine calls its

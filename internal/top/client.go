@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/dashboard"
+	"github.com/millrace/millrace/internal/account/dashboard"
 	"github.com/millrace/millrace/internal/display"
 )
 

@@ -16,9 +16,9 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/dashboard"
-	"github.com/millrace/millrace/internal/dashboard/fake"
-	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/account/dashboard"
+	"github.com/millrace/millrace/internal/account/dashboard/fake"
+	"github.com/millrace/millrace/internal/account/report"
 )
 
 // serve starts a server with the handler h. It returns the path of a kubeconfig for

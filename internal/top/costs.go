@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/display"
-	"github.com/millrace/millrace/internal/report"
 )
 
 func drawLists(p *page, l *report.ListsReport) {

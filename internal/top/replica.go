@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/display"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // drawReplica draws what a replica holds of its upstream, and what it passed on.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/display"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // reports holds the reports that a view needs. A report that the server does not

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/display"
-	"github.com/millrace/millrace/internal/report"
 )
 
 // view is one page of the command, drawn from one or more reports.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/test/harness"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/test/harness"
 )
 

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/account/report"
 )
 
 // Request is what a request URI asks for. Its bytes are parts of the URI, still escaped.

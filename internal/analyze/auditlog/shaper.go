@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/account/report"
 )
 
 // NodeUser stands for the users of all kubelets, which are one client with many instances.

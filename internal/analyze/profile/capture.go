@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/distinct"
+	"github.com/millrace/millrace/internal/account/distinct"
 )
 
 // Config says what to measure. All fields but Exclude are required.

@@ -1,0 +1,69 @@
+package dashboard
+
+import (
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/account/report"
+)
+
+// Source makes the reports. A nil function means that the server does not measure
+// that: its path is not found. The functions are called by any goroutine.
+type Source struct {
+	SLO      func() report.SLOReport
+	Watchers func() report.WatchersReport
+	Lists    func() report.ListsReport
+	Memory   func() report.MemoryReport
+	CRDs     func() report.CRDsReport
+	Feed     func() report.FeedReport
+	Replica  func() report.ReplicaReport
+}
+
+// reports returns functions that make the reports, by their names in the path.
+func (s *Source) reports(now func() time.Time) map[string]func() any {
+	all := map[string]func() any{}
+	add(all, now, "slo", s.SLO)
+	add(all, now, "watchers", s.Watchers)
+	add(all, now, "lists", s.Lists)
+	add(all, now, "memory", s.Memory)
+	add(all, now, "crds", s.CRDs)
+	add(all, now, "feed", s.Feed)
+	add(all, now, "replica", s.Replica)
+	return all
+}
+
+// reuseFor is how long a report is used again. Some reports walk all that is cached.
+const reuseFor = 500 * time.Millisecond
+
+// add adds a report unless make is nil.
+func add[T any](to map[string]func() any, now func() time.Time, name string, make func() T) {
+	if make != nil {
+		to[name] = (&sharedReport[T]{make: make, now: now}).get
+	}
+}
+
+// sharedReport makes a report once for all requests of reuseFor. A request that comes
+// while it is made waits for it.
+type sharedReport[T any] struct {
+	make func() T
+	now  func() time.Time
+
+	mu struct {
+		sync.Mutex
+		report T
+		madeAt time.Time
+	}
+}
+
+// get returns the report. It must not be changed.
+func (s *sharedReport[T]) get() any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.now(); s.mu.madeAt.IsZero() || now.Sub(s.mu.madeAt) >= reuseFor || now.Before(s.mu.madeAt) {
+		s.mu.report = s.make()
+		// The age of a report counts from when it was finished. So a report that takes long
+		// to make is not made all the time.
+		s.mu.madeAt = s.now()
+	}
+	return s.mu.report
+}

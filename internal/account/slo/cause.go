@@ -1,0 +1,71 @@
+package slo
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/account/report"
+)
+
+const (
+	// Late events are late because of their size if their mean size is largeEvent, and
+	// largeRatio times that of the other events.
+	largeEvent = 256 << 10
+	largeRatio = 4
+
+	// Spans are late for lack of CPU if goroutines wait minStarved for a processor, and
+	// starvedShare of the slowest spans. Writes take long for other reasons too: spans
+	// that are mostly a write need starvedWriteShare.
+	minStarved        = 20 * time.Millisecond
+	starvedShare      = 0.25
+	starvedWriteShare = 0.5
+)
+
+// cause returns what the slowest 1 % of the spans waited for. shares are from
+// minuteSums.shares.
+func (sums *minuteSums) cause(shares *[spanStages]float64, p *report.Process) report.Cause {
+	if sums.spans.count == 0 {
+		return ""
+	}
+	longest := 0
+	for i, s := range shares {
+		if s > shares[longest] {
+			longest = i
+		}
+	}
+	if longest != clientIndex && sums.lateAreLarge() {
+		return report.CauseSize
+	}
+	return causeOf(p, longest, sums.spans.quantiles().P99)
+}
+
+// lateAreLarge reports whether late events are so much larger than the others that
+// their size explains why they are late.
+func (sums *minuteSums) lateAreLarge() bool {
+	if sums.late == 0 {
+		return false
+	}
+	late := float64(sums.lateBytes) / float64(sums.late)
+	if late < largeEvent {
+		return false
+	}
+	inTime := sums.spans.count - sums.late
+	return inTime == 0 || late >= largeRatio*float64(sums.bytes-sums.lateBytes)/float64(inTime)
+}
+
+// starved returns how long goroutines wait for a processor (p99), in seconds. Both
+// values measure that: a timer also waits for a thread.
+func starved(p *report.Process) float64 { return max(p.Delay.P99, p.Scheduling.P99) }
+
+// causeOf returns what spans waited for, given their longest stage and their p99 in
+// seconds. A process that gets no processor is late in each stage but the client's, so
+// lack of CPU overrides the stage.
+func causeOf(p *report.Process, longest int, p99 float64) report.Cause {
+	share := starvedShare
+	if longest == connectionIndex {
+		share = starvedWriteShare
+	}
+	if longest != clientIndex && starved(p) >= max(minStarved.Seconds(), share*p99) {
+		return report.CauseCPU
+	}
+	return report.Cause(stageNames[longest])
+}

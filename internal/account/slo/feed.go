@@ -1,0 +1,261 @@
+package slo
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/account/report"
+)
+
+// FeedAccount is the account of the watch of one etcd cluster. The store asks etcd for
+// its progress every second, and notes requests and answers here. How long the answers
+// take is the stage etcd: an event does not tell when it was committed.
+//
+// A nil FeedAccount keeps nothing.
+type FeedAccount struct {
+	set       *Watches
+	prefix    string
+	endpoints []string
+
+	mu struct {
+		sync.Mutex
+		// revision is the newest that the cache has completely.
+		revision int64
+		events   uint64
+		bytes    uint64
+		restarts uint64
+		reloads  uint64
+		// err is why the watch broke. It is nil while there is a watch.
+		err error
+		// delivery has the times that answers took.
+		delivery window[sketch]
+		// requestedAt is when the progress was requested that is not answered yet. It is
+		// zero if there is no such request.
+		requestedAt time.Time
+		// brokenSince is zero while there is a watch.
+		brokenSince time.Time
+	}
+}
+
+// feeds are the accounts of all feeds.
+type feeds struct {
+	mu struct {
+		sync.Mutex
+		list []*FeedAccount
+	}
+}
+
+// AddFeed begins the account of a feed. A nil set returns a nil account.
+func (set *Watches) AddFeed(prefix string, endpoints []string) *FeedAccount {
+	if set == nil {
+		return nil
+	}
+	f := &FeedAccount{set: set, prefix: prefix, endpoints: endpoints}
+	set.feeds.mu.Lock()
+	defer set.feeds.mu.Unlock()
+	set.feeds.mu.list = append(set.feeds.mu.list, f)
+	return f
+}
+
+// all returns the feeds in the order of their endpoints.
+func (f *feeds) all() []*FeedAccount {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := slices.Clone(f.mu.list)
+	slices.SortStableFunc(list, func(a, b *FeedAccount) int { return slices.Compare(a.endpoints, b.endpoints) })
+	return list
+}
+
+// Now returns the time of the set's clock. A nil account returns the real time.
+func (f *FeedAccount) Now() time.Time {
+	if f == nil {
+		return time.Now()
+	}
+	return f.set.cfg.Clock.Now()
+}
+
+// Advance notes that the cache has everything up to a revision. events and bytes, of
+// keys and values, brought it there.
+func (f *FeedAccount) Advance(revision int64, events int, bytes int64) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.revision = max(f.mu.revision, revision)
+	f.mu.events += uint64(events)
+	f.mu.bytes += uint64(bytes)
+}
+
+// ProgressRequested notes that etcd's watch was asked for its progress.
+func (f *FeedAccount) ProgressRequested(at time.Time) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.requestedAt.IsZero() {
+		f.mu.requestedAt = at
+	}
+}
+
+// ProgressReceived notes that etcd's watch answered, with its progress or with events.
+func (f *FeedAccount) ProgressReceived(at time.Time) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.requestedAt.IsZero() {
+		return
+	}
+	f.addAnswerLocked(at, at.Sub(f.mu.requestedAt))
+	f.mu.requestedAt = time.Time{}
+}
+
+// askPeriod is how often the store asks for progress.
+const askPeriod = time.Second
+
+// eachAnswer calls use with the time that an answer took, and with the times of the
+// answers that would have been requested meanwhile. So a long wait counts more than a
+// short one. It stops at a minute, the length of the window.
+func eachAnswer(took time.Duration, use func(time.Duration)) {
+	use(max(0, took))
+	for n := 1; n < int(minute/askPeriod) && took > askPeriod; n++ {
+		took -= askPeriod
+		use(took)
+	}
+}
+
+func (f *FeedAccount) addAnswerLocked(at time.Time, took time.Duration) {
+	if into := f.mu.delivery.at(at.Sub(f.set.began), fineSlot, (*sketch).reset); into != nil {
+		eachAnswer(took, func(d time.Duration) { into.observe(d, bucket(d), 1) })
+	}
+}
+
+// Reloaded notes that all objects were read again.
+func (f *FeedAccount) Reloaded() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.reloads++
+}
+
+// WatchEstablished notes that a new watch gave its first answer. That answer counts as
+// one that took as long as there was no watch.
+func (f *FeedAccount) WatchEstablished() {
+	if f == nil {
+		return
+	}
+	now := f.set.cfg.Clock.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.mu.brokenSince.IsZero() {
+		f.addAnswerLocked(now, now.Sub(f.mu.brokenSince))
+	}
+	f.mu.brokenSince, f.mu.err = time.Time{}, nil
+}
+
+// WatchBroke notes that the watch broke, and why.
+func (f *FeedAccount) WatchBroke(err error) {
+	if f == nil {
+		return
+	}
+	now := f.set.cfg.Clock.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.restarts++
+	f.mu.err = err
+	if f.mu.brokenSince.IsZero() {
+		f.mu.brokenSince = now
+		if !f.mu.requestedAt.IsZero() {
+			f.mu.brokenSince = f.mu.requestedAt
+		}
+	}
+	f.mu.requestedAt = time.Time{}
+}
+
+// lateAfter is how long an answer may take. Shorter delays are not reported.
+const lateAfter = time.Second
+
+// lateLocked returns for how long etcd has not answered, 0 if that is in time.
+func (f *FeedAccount) lateLocked(now time.Time) time.Duration {
+	since := f.mu.brokenSince
+	if since.IsZero() {
+		since = f.mu.requestedAt
+	}
+	if since.IsZero() {
+		return 0
+	}
+	if d := now.Sub(since); d >= lateAfter {
+		return d
+	}
+	return 0
+}
+
+// addToTallyLocked adds the answers of the last minute to a tally. An answer that is
+// late counts with the time that it has taken so far.
+func (f *FeedAccount) addToTallyLocked(t *tally, now time.Time) {
+	f.mu.delivery.each(now.Sub(f.set.began), fineSlot, t.add)
+	if d := f.lateLocked(now); d > 0 {
+		t.max = max(t.max, d)
+		eachAnswer(d, func(d time.Duration) {
+			t.counts[bucket(d)]++
+			t.count++
+		})
+	}
+}
+
+// Feed makes /debug/millrace/feed.
+func (set *Watches) Feed() report.FeedReport {
+	now := set.cfg.Clock.Now()
+	result := report.FeedReport{Time: now, Feeds: []report.Feed{}}
+	for _, f := range set.feeds.all() {
+		result.Feeds = append(result.Feeds, f.report(now))
+	}
+	return result
+}
+
+func (f *FeedAccount) report(now time.Time) report.Feed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all tally
+	f.addToTallyLocked(&all, now)
+	row := report.Feed{
+		Prefix: f.prefix, Endpoints: f.endpoints, Revision: f.mu.revision,
+		Late: f.lateLocked(now).Seconds(), Delivery: all.quantiles(),
+		Events: f.mu.events, Bytes: f.mu.bytes, Restarts: f.mu.restarts, Loads: f.mu.reloads,
+	}
+	if f.mu.err != nil {
+		row.Error = f.mu.err.Error()
+	}
+	return row
+}
+
+// tally adds up the answers of all feeds.
+func (f *feeds) tally(now time.Time) *tally {
+	var all tally
+	for _, feed := range f.all() {
+		feed.mu.Lock()
+		feed.addToTallyLocked(&all, now)
+		feed.mu.Unlock()
+	}
+	return &all
+}
+
+// mostLate returns the feed that is late most, and why. It is nil if all are in time.
+func (f *feeds) mostLate(now time.Time) (worst *FeedAccount, late time.Duration, err error) {
+	for _, feed := range f.all() {
+		feed.mu.Lock()
+		d, feedErr := feed.lateLocked(now), feed.mu.err
+		feed.mu.Unlock()
+		if cmp.Compare(d, late) > 0 {
+			worst, late, err = feed, d, feedErr
+		}
+	}
+	return worst, late, err
+}

@@ -1,0 +1,111 @@
+package slo
+
+import (
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/account/report"
+)
+
+// probe measures the way of an object that this server writes and watches itself.
+type probe struct {
+	mu struct {
+		sync.Mutex
+		// active is set by the first call of a Probe method.
+		active bool
+		// whole has times from the beginning of a write to its event, commit from its end.
+		whole, commit window[sketch]
+		// pending is the oldest write whose event has not come, zero if there is none.
+		// lastRevision is the revision of the newest write.
+		pending      probeWrite
+		lastRevision int64
+		lastEvent    probeEvent
+		err          error
+	}
+}
+
+// probeWrite has the times of a write: its beginning and its answer.
+type probeWrite struct{ began, ended time.Time }
+
+// probeEvent is an event of the probe's watch.
+type probeEvent struct {
+	revision int64
+	at       time.Time
+}
+
+// ProbeWrote notes a write of the probe's object, with its revision and times.
+func (set *Watches) ProbeWrote(revision int64, began, ended time.Time) {
+	p := &set.probe
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.active = true
+	// The event may come before the answer to the write.
+	if seen := p.mu.lastEvent; seen.revision >= revision {
+		p.observeLocked(set, seen.at, probeWrite{began, ended})
+		return
+	}
+	if p.mu.pending == (probeWrite{}) {
+		p.mu.pending = probeWrite{began, ended}
+	}
+	p.mu.lastRevision = revision
+}
+
+// ProbeSaw notes an event of the probe's watch.
+func (set *Watches) ProbeSaw(revision int64, at time.Time) {
+	p := &set.probe
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.active = true
+	p.mu.lastEvent = probeEvent{revision, at}
+	if p.mu.pending != (probeWrite{}) && revision >= p.mu.lastRevision {
+		p.observeLocked(set, at, p.mu.pending)
+		p.mu.pending = probeWrite{}
+	}
+}
+
+// observeLocked counts a write whose event came.
+func (p *probe) observeLocked(set *Watches, seen time.Time, by probeWrite) {
+	now := later(seen, by.ended).Sub(set.began)
+	observe := func(w *window[sketch], from time.Time) {
+		d := max(0, seen.Sub(from))
+		w.at(now, fineSlot, (*sketch).reset).observe(d, bucket(d), 1)
+	}
+	observe(&p.mu.whole, by.began)
+	observe(&p.mu.commit, by.ended)
+}
+
+// ProbeFailed notes why the probe cannot write or watch. Nil means that it can again.
+func (set *Watches) ProbeFailed(err error) {
+	set.probe.mu.Lock()
+	defer set.probe.mu.Unlock()
+	set.probe.mu.active = true
+	set.probe.mu.err = err
+}
+
+// report returns nil if there is no probe.
+func (p *probe) report(set *Watches, now time.Time) *report.Probe {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.mu.active {
+		return nil
+	}
+	var wholes, commits tally
+	p.mu.whole.each(now.Sub(set.began), fineSlot, wholes.add)
+	p.mu.commit.each(now.Sub(set.began), fineSlot, commits.add)
+	row := &report.Probe{Whole: wholes.quantiles(), Commit: commits.quantiles()}
+	if p.mu.pending != (probeWrite{}) {
+		row.Pending = max(0, now.Sub(p.mu.pending.ended)).Seconds()
+	}
+	if p.mu.err != nil {
+		row.Error = p.mu.err.Error()
+	}
+	return row
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,101 @@
+package slo
+
+import (
+	"math"
+	"runtime"
+	"runtime/metrics"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/account/report"
+)
+
+// process measures whether this process runs when it should: how late timers fire, how
+// long goroutines that are ready wait for a thread, and how much CPU it uses. Run
+// measures, and reports read.
+type process struct {
+	mu struct {
+		sync.Mutex
+		delay, scheduling window[sketch]
+		// samples are of the last minute, the oldest first.
+		samples []cpuSample
+		// priorCounts are the runtime's latency counts at the last sample.
+		priorCounts []uint64
+	}
+}
+
+// cpuSample is the CPU time that the process had used at a time.
+type cpuSample struct {
+	at  time.Time
+	cpu time.Duration
+}
+
+const (
+	// tickPeriod is the period of the timer whose delay is measured.
+	tickPeriod = 50 * time.Millisecond
+	// samplePeriod is how often CPU time and scheduling latencies are read.
+	samplePeriod = 5 * time.Second
+
+	schedulingMetric = "/sched/latencies:seconds"
+)
+
+// timerFired notes that the timer fired late by a time. since is now, since the set's
+// beginning.
+func (p *process) timerFired(since, late time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	late = max(0, late)
+	p.mu.delay.at(since, fineSlot, (*sketch).reset).observe(late, bucket(late), 1)
+}
+
+// sample reads CPU time and the runtime's scheduling latencies.
+func (p *process) sample(now time.Time, since time.Duration) {
+	samples := []metrics.Sample{{Name: schedulingMetric}}
+	metrics.Read(samples)
+	cpu := processorTime()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.samples = append(p.mu.samples, cpuSample{now, cpu})
+	for len(p.mu.samples) > 2 && now.Sub(p.mu.samples[1].at) >= minute {
+		p.mu.samples = p.mu.samples[1:]
+	}
+	if samples[0].Value.Kind() != metrics.KindFloat64Histogram {
+		return
+	}
+	h := samples[0].Value.Float64Histogram()
+	first := p.mu.priorCounts == nil
+	if first {
+		p.mu.priorCounts = make([]uint64, len(h.Counts))
+	}
+	into := p.mu.scheduling.at(since, fineSlot, (*sketch).reset)
+	for i, n := range h.Counts {
+		if more := n - p.mu.priorCounts[i]; more > 0 && !first {
+			d := time.Duration(bucketEnd(h, i) * float64(time.Second))
+			into.observe(d, bucket(d), uint32(min(more, math.MaxUint32)))
+		}
+		p.mu.priorCounts[i] = n
+	}
+}
+
+// bucketEnd returns the upper bound of a bucket. The last bucket has none: it returns
+// the lower.
+func bucketEnd(h *metrics.Float64Histogram, i int) float64 {
+	if end := h.Buckets[i+1]; !math.IsInf(end, 1) {
+		return end
+	}
+	return h.Buckets[i]
+}
+
+func (p *process) report(since time.Duration) report.Process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var delay, scheduling tally
+	p.mu.delay.each(since, fineSlot, delay.add)
+	p.mu.scheduling.each(since, fineSlot, scheduling.add)
+	row := report.Process{Delay: delay.quantiles(), Scheduling: scheduling.quantiles(), Processors: runtime.GOMAXPROCS(0)}
+	if n := len(p.mu.samples); n > 1 {
+		first, last := p.mu.samples[0], p.mu.samples[n-1]
+		row.CPU = (last.cpu - first.cpu).Seconds() / last.at.Sub(first.at).Seconds()
+	}
+	return row
+}

@@ -1,0 +1,134 @@
+package slo
+
+import (
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/account/report"
+)
+
+// sharedAccount is what clientAccount and subscriptionAccount have in common. Their
+// numbers go into the thousands, so spans are counted in few and coarse slots.
+type sharedAccount struct {
+	mu struct {
+		sync.Mutex
+		window        window[sharedSlot]
+		events, bytes uint64
+	}
+	// watches counts the open watches. lastUsed is when one was closed last. Watches.mu
+	// guards both.
+	watches  int
+	lastUsed time.Time
+}
+
+// sharedSlot is a third of a minute of a sharedAccount.
+type sharedSlot struct {
+	spans sketch
+	late  uint64
+	// lateBy counts late spans by their longest stage.
+	lateBy [spanStages]uint32
+}
+
+func (s *sharedSlot) reset() {
+	s.spans.reset()
+	s.late, s.lateBy = 0, [spanStages]uint32{}
+}
+
+// observe counts spans. longest is at least their length.
+func (s *sharedSlot) observe(p *pendingSpan, longest time.Duration) {
+	s.spans.observe(longest, int(p.at), p.count)
+	if p.late > 0 {
+		s.late += uint64(p.count)
+		s.lateBy[p.late-1] += p.count
+	}
+}
+
+// clientAccount is the account of the watches of one client.
+type clientAccount struct {
+	report.Client
+	sharedAccount
+}
+
+// subscriptionAccount is the account of the watches of one resource with the same
+// selection.
+type subscriptionAccount struct {
+	selection string
+	resource  *resourceAccount
+	sharedAccount
+}
+
+// otherName names the account of all clients, or of all selections of a resource, that
+// have none of their own.
+const otherName = "other"
+
+// add counts what was delivered without spans.
+func (a *sharedAccount) add(events, bytes uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.events += events
+	a.mu.bytes += bytes
+}
+
+// addPending counts what is pending in peers. The lock of the peers is held.
+func (a *sharedAccount) addPending(p *peers) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.events += p.mu.events
+	a.mu.bytes += p.mu.bytes
+	spans := p.mu.pending[:p.mu.pendingCount.Load()]
+	if len(spans) == 0 {
+		return
+	}
+	if into := a.mu.window.at(p.mu.before-coarseSlot, coarseSlot, (*sharedSlot).reset); into != nil {
+		for i := range spans {
+			into.observe(&spans[i], p.mu.longest)
+		}
+	}
+}
+
+func (a *sharedAccount) shared() *sharedAccount { return a }
+
+// sharedSums adds up the last minute of a sharedAccount. events and bytes are since the
+// start.
+type sharedSums struct {
+	spans         report.Quantiles
+	late          uint64
+	lateBy        [spanStages]uint64
+	watches       int
+	events, bytes uint64
+}
+
+// eachActive calls use with the accounts that had events in the last minute. Watches.mu
+// guards the map and must not be held.
+func eachActive[K comparable, A interface{ shared() *sharedAccount }](set *Watches, accounts map[K]A, since time.Duration, use func(A, *sharedSums)) {
+	type counted struct {
+		account A
+		watches int
+	}
+	set.mu.Lock()
+	list := make([]counted, 0, len(accounts))
+	for _, a := range accounts {
+		list = append(list, counted{a, a.shared().watches})
+	}
+	set.mu.Unlock()
+	spans := new(tally)
+	for _, c := range list {
+		*spans = tally{}
+		sums := sharedSums{watches: c.watches}
+		a := c.account.shared()
+		a.mu.Lock()
+		sums.events, sums.bytes = a.mu.events, a.mu.bytes
+		a.mu.window.each(since, coarseSlot, func(s *sharedSlot) {
+			spans.add(&s.spans)
+			sums.late += s.late
+			for i, n := range s.lateBy {
+				sums.lateBy[i] += uint64(n)
+			}
+		})
+		a.mu.Unlock()
+		if spans.count > 0 {
+			sums.spans = spans.quantiles()
+			use(c.account, &sums)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package slo
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/account/report"
+)
+
+// Buckets of sketches. Their width grows with the time, so that quantiles are off by 1 %
+// at most. There are 36 buckets for each doubling, from a microsecond to 71 minutes.
+//
+// Logarithms would cost too much for each event. As in DDSketch (Masson, Rim, Lee, VLDB
+// 2019), a cubic interpolates the logarithm between powers of two. There it is exact,
+// and nowhere steeper than 1.01 times the logarithm.
+const (
+	perDoubling = 36
+	doublings   = 32
+	// buckets includes bucket 0, which has all times below a microsecond.
+	buckets = 1 + doublings*perDoubling
+
+	cubicA, cubicB, cubicC = 6.0 / 35, -3.0 / 5, 10.0 / 7
+)
+
+// bucket returns the bucket of a time. Longer times than 71 minutes are in the last.
+func bucket(d time.Duration) int {
+	if d < time.Microsecond {
+		return 0
+	}
+	bits := math.Float64bits(float64(d) / float64(time.Microsecond))
+	exponent := int(bits>>52) - 1023
+	s := math.Float64frombits(bits&(1<<52-1)|1023<<52) - 1
+	return min(1+exponent*perDoubling+int(((cubicA*s+cubicB)*s+cubicC)*s*perDoubling), buckets-1)
+}
+
+// bucketValues are the times, in seconds, that stand for the times of a bucket. Their
+// relative distance to both bounds of the bucket is the same.
+var bucketValues = sync.OnceValue(func() *[buckets]float64 {
+	var table [buckets]float64
+	for i := 1; i < buckets; i++ {
+		low, high := upperBound(i-1), upperBound(i)
+		table[i] = 2 * low * high / (low + high) / 1e6
+	}
+	return &table
+})
+
+// upperBound returns the smallest time of bucket i+1, in microseconds. It inverts the
+// cubic by bisection.
+func upperBound(i int) float64 {
+	part := float64(i%perDoubling) / perDoubling
+	low, high := 0.0, 1.0
+	for range 60 {
+		s := (low + high) / 2
+		if ((cubicA*s+cubicB)*s+cubicC)*s < part {
+			low = s
+		} else {
+			high = s
+		}
+	}
+	return math.Ldexp(1+low, i/perDoubling)
+}
+
+// sketch is a histogram of times. It has memory for the buckets between the shortest
+// and the longest time only: 2 bytes for each bucket, or 4 once a bucket has counted
+// more than 65,535. The zero value is empty.
+type sketch struct {
+	// first is the bucket of the first element. One of small and large is nil.
+	first int
+	small []uint16
+	large []uint32
+	count uint64
+	max   time.Duration
+}
+
+// observe counts a time n times. at is its bucket.
+func (s *sketch) observe(d time.Duration, at int, n uint32) {
+	s.count += uint64(n)
+	s.max = max(s.max, d)
+	if i := at - s.first; uint(i) < uint(len(s.small)) {
+		if sum := uint32(s.small[i]) + n; sum <= math.MaxUint16 {
+			s.small[i] = uint16(sum)
+			return
+		}
+	} else if uint(i) < uint(len(s.large)) {
+		s.large[i] += n
+		return
+	}
+	s.add(at, n)
+}
+
+// growthStep is how many buckets a sketch is extended by, so that it rarely is.
+const growthStep = 24
+
+// add counts n times in a bucket. It extends the sketch, and widens its counts, if
+// needed.
+func (s *sketch) add(at int, n uint32) {
+	length := len(s.small) + len(s.large)
+	low := at / growthStep * growthStep
+	if length == 0 {
+		s.first = low
+	}
+	before, behind := max(0, s.first-low), max(0, low+growthStep-s.first-length)
+	if s.large != nil {
+		s.large = slices.Concat(make([]uint32, before), s.large, make([]uint32, behind))
+	} else {
+		s.small = slices.Concat(make([]uint16, before), s.small, make([]uint16, behind))
+	}
+	s.first -= before
+	i := at - s.first
+	if s.large == nil {
+		if sum := uint32(s.small[i]) + n; sum <= math.MaxUint16 {
+			s.small[i] = uint16(sum)
+			return
+		}
+		s.large = make([]uint32, len(s.small))
+		for j, c := range s.small {
+			s.large[j] = uint32(c)
+		}
+		s.small = nil
+	}
+	s.large[i] += n
+}
+
+// reset empties the sketch. It keeps memory that the next times will likely need.
+func (s *sketch) reset() {
+	if s.large != nil || len(s.small) > buckets/2 {
+		*s = sketch{}
+		return
+	}
+	clear(s.small)
+	s.count, s.max = 0, 0
+}
+
+// size returns the memory that the sketch refers to, in bytes.
+func (s *sketch) size() int { return 2*cap(s.small) + 4*cap(s.large) }
+
+// tally is the sum of sketches.
+type tally struct {
+	// counts has room for the last growthStep of a sketch, so add needs no checks.
+	counts [(buckets/growthStep + 1) * growthStep]uint64
+	count  uint64
+	max    time.Duration
+}
+
+// add adds a sketch.
+func (t *tally) add(s *sketch) {
+	for i, n := range s.small {
+		t.counts[s.first+i] += uint64(n)
+	}
+	for i, n := range s.large {
+		t.counts[s.first+i] += uint64(n)
+	}
+	t.count += s.count
+	t.max = max(t.max, s.max)
+}
+
+// merge adds another tally.
+func (t *tally) merge(o *tally) {
+	for i, n := range o.counts {
+		t.counts[i] += n
+	}
+	t.count += o.count
+	t.max = max(t.max, o.max)
+}
+
+// rank returns the bucket of the quantile q.
+func (t *tally) rank(q float64) int {
+	rank := max(1, uint64(math.Ceil(q*float64(t.count))))
+	var seen uint64
+	for i, n := range t.counts[:buckets] {
+		if seen += n; seen >= rank {
+			return i
+		}
+	}
+	return buckets - 1
+}
+
+// quantiles returns quantiles in seconds. They are 0 without a time.
+func (t *tally) quantiles() report.Quantiles {
+	if t.count == 0 {
+		return report.Quantiles{}
+	}
+	at := func(q float64) float64 { return min(bucketValues()[t.rank(q)], t.max.Seconds()) }
+	return report.Quantiles{Count: t.count, P50: at(0.5), P99: at(0.99), P999: at(0.999), Max: t.max.Seconds()}
+}

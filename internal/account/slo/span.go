@@ -1,0 +1,106 @@
+package slo
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/account/report"
+)
+
+// The stages of a span, in order. report.StageEtcd is before the span.
+const (
+	decodeIndex = iota
+	dispatchIndex
+	encodeIndex
+	clientIndex
+	connectionIndex
+	spanStages
+)
+
+var stageNames = [spanStages]report.Stage{report.StageDecode, report.StageDispatch, report.StageEncode, report.StageClient, report.StageConnection}
+
+// spanRun is successive deliveries with the same span: a run as in run-length encoding.
+type spanRun struct {
+	// span is the length of the span. since is its end, since the set's beginning.
+	span, since time.Duration
+	stages      [spanStages]time.Duration
+	// at is the bucket of span, buckets are those of stages.
+	at      int
+	buckets [spanStages]int
+	// dispatch are the stages of Kubernetes' histogram.
+	dispatch [dispatchStages]time.Duration
+	// late is 0 for spans within the objective, or else 1 + the index of the longest
+	// stage.
+	late  uint16
+	count uint32
+	bytes uint64
+}
+
+// sameSpan reports whether two deliveries have the same span. Watches that get an event
+// from the same write do, unless their clients' windows stalled.
+func (d *delivery) sameSpan(o *delivery) bool {
+	return d.arrival == o.arrival && d.ended == o.ended && d.filled == o.filled && d.stalled == 0 && o.stalled == 0
+}
+
+// measure makes run an empty run with the span of a delivery, divided into stages:
+//
+//	entered ──decode── cached ──wait── filled ──encode── encoded ──wait── began ──write── ended
+//
+// Between cached and filled, events wait for the writer. The writer has not come to
+// them (dispatch), is writing (connection), or must not send (client). Between encoded
+// and began is no wait, unless the events did not fit into one write: then they wait
+// for the last write, for the same three reasons.
+//
+// A wait is divided in proportion. Since busy the connection has had something to
+// write, and for writing of that time it was writing. Since stalledSince the stream has
+// had something to send, and for stalled of that time its windows were closed. So two
+// numbers for each connection and two for each stream are enough, however long their
+// past.
+func (run *spanRun) measure(d *delivery, r *resourceAccount) {
+	entered, cached := d.arrival.Entered.Sub(r.set.began), d.arrival.Cached.Sub(r.set.began)
+	*run = spanRun{span: d.ended - entered, since: d.ended}
+	// Events that became visible while the writer filled its buffer did not wait.
+	filled := max(d.filled, cached)
+	encoded := max(d.encoded, filled)
+	began := max(encoded, d.began)
+	run.stages[decodeIndex] = cached - entered
+	run.stages[encodeIndex] = encoded - filled
+	run.splitWait(cached, filled, d)
+	run.splitWait(encoded, began, d)
+	run.stages[connectionIndex] += d.ended - began
+	run.at = bucket(run.span)
+	run.dispatch = [dispatchStages]time.Duration{filled - entered, cached - entered, filled - cached}
+	longest := 0
+	for i, t := range run.stages {
+		run.buckets[i] = bucket(t)
+		if t > run.stages[longest] {
+			longest = i
+		}
+	}
+	if run.span > r.objective {
+		run.late = 1 + uint16(longest)
+	}
+}
+
+// splitWait adds a wait to the stages client, connection and dispatch.
+func (run *spanRun) splitWait(from, to time.Duration, d *delivery) {
+	wait := to - from
+	if wait <= 0 {
+		return
+	}
+	if d.stalled > 0 {
+		t := proportion(to-max(from, d.stalledSince), d.stalled, d.ended-d.stalledSince)
+		run.stages[clientIndex] += t
+		wait -= t
+	}
+	t := min(wait, proportion(to-max(from, d.busy), d.writing, d.began-d.busy))
+	run.stages[connectionIndex] += t
+	run.stages[dispatchIndex] += wait - t
+}
+
+// proportion returns wait * part / whole, between 0 and wait.
+func proportion(wait, part, whole time.Duration) time.Duration {
+	if wait <= 0 || whole <= 0 {
+		return 0
+	}
+	return min(wait, time.Duration(float64(wait)*float64(part)/float64(whole)))
+}

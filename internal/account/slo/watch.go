@@ -1,0 +1,156 @@
+package slo
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/internal/account/report"
+)
+
+// Write is one write to a connection. It carries bytes of one or more watches.
+//
+// The fields are those of pull.Write, so that one converts to the other.
+type Write struct {
+	// Number counts the writes of a connection, from 1. It is 0 for a watch that has no
+	// Transport.
+	Number uint64
+	// FillBegan is when the writer began to fill its buffer. Began and Ended are the times
+	// of the write itself. They and the fields below are set when the write has
+	// returned.
+	FillBegan, Began, Ended time.Time
+	// BusySince is since when the connection has had something to write without a pause.
+	// Writing is how long it was writing in that time, before Began.
+	BusySince time.Time
+	Writing   time.Duration
+	// Local is a receiver's own data for the write. It is nil at first.
+	Local any
+}
+
+// WindowStall says how a client's flow-control windows keep a watch from sending.
+type WindowStall struct {
+	// Since is since when the windows have not been wide enough to send everything. For
+	// is how long they were closed in that time.
+	Since time.Time
+	For   time.Duration
+}
+
+// WatchInfo describes a watch when it begins.
+type WatchInfo struct {
+	// Resource is as in "pods" or "deployments.apps".
+	Resource  string
+	Client    report.Client
+	Address   string
+	Protocol  string
+	Selection string
+	Encoding  string
+	// Backlog is the watch's, History the resource's. All three are called when reports
+	// are made.
+	Backlog   Backlog
+	History   History
+	Transport Transport
+}
+
+// Backlog measures how far behind a watch is. Any goroutine may call it.
+type Backlog interface {
+	// Behind returns the events that the watch was not sent, an estimate of their bytes,
+	// and when the oldest of them became visible. sent is the number of events that were
+	// delivered since the initial ones.
+	Behind(sent uint64) (events, bytes int64, oldest time.Time)
+}
+
+// History measures what a resource's log holds. Any goroutine may call it.
+type History interface {
+	Held() (events int, bytes int64, oldest time.Time)
+}
+
+// Transport is the stream that a watch is sent over. Any goroutine may call it.
+type Transport interface {
+	// Waits returns since when the client's window has been closed, and since when a
+	// write has been going on. A time is zero if that is not so.
+	Waits() (window, write time.Time)
+	// Locked calls use with the lock that Sender.Sent is called with. returned is how
+	// many writes to the connection have returned. use must not block.
+	Locked(use func(returned uint64))
+}
+
+// Watch is the account of one watch. It counts initial events and bookmarks itself. The
+// events that follow are counted by its Sender. A nil Watch counts nothing.
+type Watch struct {
+	set      *Watches
+	id       uint64
+	resource *resourceAccount
+	peers    *peers
+	// began is since the set's beginning.
+	began time.Duration
+	// events and bytes are those without spans.
+	events, bytes atomic.Uint64
+	// sender is nil while initial events are sent.
+	sender atomic.Pointer[Sender]
+	WatchInfo
+}
+
+// AddWithoutSpan counts initial events and bookmarks, which have no spans.
+func (w *Watch) AddWithoutSpan(bytes, events int) {
+	if w == nil {
+		return
+	}
+	w.events.Add(uint64(events))
+	w.bytes.Add(uint64(bytes))
+	w.resource.mu.Lock()
+	w.resource.mu.events += uint64(events)
+	w.resource.mu.bytes += uint64(bytes)
+	w.resource.mu.Unlock()
+	w.peers.client.add(uint64(events), uint64(bytes))
+	w.peers.subscription.add(uint64(events), uint64(bytes))
+}
+
+// SetSender connects a Sender to the account when all initial events were sent. It must
+// be called once, before the sender's methods.
+func (w *Watch) SetSender(s *Sender) {
+	if w == nil {
+		return
+	}
+	s.watch, s.resource, s.peers = w, w.resource, w.peers
+	w.sender.Store(s)
+}
+
+// delivered returns the events and bytes that were delivered. followed are the events
+// after the initial ones.
+func (w *Watch) delivered() (events, bytes, followed uint64) {
+	events, bytes = w.events.Load(), w.bytes.Load()
+	if s := w.sender.Load(); s != nil {
+		var more uint64
+		followed, more = s.delivered()
+		events, bytes = events+followed, bytes+more
+	}
+	return events, bytes, followed
+}
+
+// Expired notes that the client was told to list again, because the log no longer had
+// the watch's position.
+func (w *Watch) Expired() {
+	if w == nil {
+		return
+	}
+	w.resource.mu.Lock()
+	w.resource.mu.expired++
+	w.resource.mu.Unlock()
+	w.set.logs.do(w.set.cfg.Clock.Now(), func(dropped uint64) {
+		w.set.cfg.Logger.Warn("Watch was told to list again: what it had not been sent is not in the log any more; the client was too slow, or the feed was broken",
+			"resource", w.resource.name, "user", w.Client.User, "userAgent", w.Client.UserAgent, "address", w.Address, "selection", w.Selection, "notLogged", dropped)
+	})
+}
+
+// Close ends the account. Writes that return later are still counted for the resource,
+// the client and the subscription.
+func (w *Watch) Close() {
+	if w == nil {
+		return
+	}
+	w.resource.countPending()
+	set := w.set
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	delete(set.mu.watches, w.id)
+	set.leaveLocked(w.peers)
+}

@@ -1,0 +1,168 @@
+package slo
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/account/report"
+)
+
+// The states of a report.Watcher.
+const (
+	stateInitial    = "initial"
+	stateFollowing  = "following"
+	stateClient     = "client"
+	stateConnection = "connection"
+)
+
+const (
+	// stuckAfter is the duration from which a write counts as waiting for the connection.
+	stuckAfter = 50 * time.Millisecond
+	// maxBehind bounds the watches of a report.
+	maxBehind = 100
+)
+
+// Watchers makes /debug/millrace/watchers.
+func (set *Watches) Watchers() report.WatchersReport {
+	now := set.cfg.Clock.Now()
+	result := report.WatchersReport{Time: now, ByResource: []report.ResourceWatchers{}}
+	watches := set.watches()
+	result.Watches = len(watches)
+	perResource := map[*resourceAccount]*report.ResourceWatchers{}
+	sums := set.delivered()
+	result.Events, result.Bytes, result.Expired = sums.events, sums.bytes, sums.expired
+	clients := map[report.Client]struct{}{}
+	selections := map[subscriptionKey]struct{}{}
+	for _, w := range watches {
+		clients[w.Client] = struct{}{}
+		row := perResource[w.resource]
+		if row == nil {
+			row = w.resource.historyReport(now)
+			perResource[w.resource] = row
+		}
+		row.Watches++
+		key := subscriptionKey{w.resource.name, w.Selection}
+		if _, known := selections[key]; !known {
+			selections[key] = struct{}{}
+			row.Subscriptions++
+		}
+	}
+	result.Clients, result.Subscriptions = len(clients), len(selections)
+	for _, row := range perResource {
+		result.ByResource = append(result.ByResource, *row)
+	}
+	slices.SortFunc(result.ByResource, func(a, b report.ResourceWatchers) int {
+		return cmp.Or(cmp.Compare(b.Watches, a.Watches), cmp.Compare(a.Resource, b.Resource))
+	})
+	behind := watchesBehind(watches, now)
+	result.Waiting = len(behind)
+	result.Behind = behind[:min(maxBehind, len(behind))]
+	return result
+}
+
+// Delivered returns the events and bytes that were delivered to watches since the start.
+// Those of resources that are gone count.
+func (set *Watches) Delivered() (events, bytes uint64) {
+	sums := set.delivered()
+	return sums.events, sums.bytes
+}
+
+// deliveredSums add up since the start what was delivered to watches. expired counts
+// watches that were told to list again.
+type deliveredSums struct{ events, bytes, expired uint64 }
+
+func (s *deliveredSums) add(r *resourceAccount) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.countPendingLocked()
+	s.events, s.bytes, s.expired = s.events+r.mu.events, s.bytes+r.mu.bytes, s.expired+r.mu.expired
+}
+
+func (set *Watches) delivered() deliveredSums {
+	set.mu.Lock()
+	sums, resources := set.mu.gone, slices.Collect(maps.Values(set.mu.resources))
+	set.mu.Unlock()
+	for _, r := range resources {
+		sums.add(r)
+	}
+	return sums
+}
+
+// watches returns the open watches, in no order.
+func (set *Watches) watches() []*Watch {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	list := make([]*Watch, 0, len(set.mu.watches))
+	for _, w := range set.mu.watches {
+		list = append(list, w)
+	}
+	return list
+}
+
+// historyReport returns a row with what the resource's log holds.
+func (r *resourceAccount) historyReport(now time.Time) *report.ResourceWatchers {
+	row := &report.ResourceWatchers{Resource: r.name}
+	r.mu.Lock()
+	history := r.mu.history
+	r.mu.Unlock()
+	if history == nil {
+		return row
+	}
+	var oldest time.Time
+	row.LogEvents, row.LogBytes, oldest = history.Held()
+	if row.LogEvents > 0 {
+		row.LogSeconds = max(0, now.Sub(oldest)).Seconds()
+	}
+	return row
+}
+
+// watchesBehind returns the watches with a backlog, and those that are sent initial
+// events. Those furthest behind come first.
+func watchesBehind(watches []*Watch, now time.Time) []report.Watcher {
+	behind := []report.Watcher{}
+	for _, w := range watches {
+		row, followed := w.report(now)
+		events, bytes, oldest := w.Backlog.Behind(followed)
+		if events == 0 && w.sender.Load() != nil {
+			continue
+		}
+		row.BehindEvents, row.BehindBytes = events, bytes
+		if !oldest.IsZero() {
+			row.BehindSeconds = max(0, now.Sub(oldest)).Seconds()
+		}
+		row.State = w.state(now)
+		behind = append(behind, row)
+	}
+	slices.SortFunc(behind, func(a, b report.Watcher) int {
+		return cmp.Or(cmp.Compare(b.BehindSeconds, a.BehindSeconds), cmp.Compare(b.BehindEvents, a.BehindEvents), cmp.Compare(a.ID, b.ID))
+	})
+	return behind
+}
+
+// report describes the watch, but for its backlog and state. followed is how many
+// events were delivered after the initial ones.
+func (w *Watch) report(now time.Time) (_ report.Watcher, followed uint64) {
+	events, bytes, followed := w.delivered()
+	return report.Watcher{
+		ID: w.id, Resource: w.resource.name, Client: w.Client, Address: w.Address, Protocol: w.Protocol,
+		Selection: w.Selection, Encoding: w.Encoding, Age: (now.Sub(w.set.began) - w.began).Seconds(),
+		Events: events, Bytes: bytes,
+	}, followed
+}
+
+// state says what the watch waits for.
+func (w *Watch) state(now time.Time) string {
+	window, write := w.Transport.Waits()
+	if !window.IsZero() {
+		return stateClient
+	}
+	if !write.IsZero() && now.Sub(write) >= stuckAfter {
+		return stateConnection
+	}
+	if w.sender.Load() == nil {
+		return stateInitial
+	}
+	return stateFollowing
+}

@@ -1,0 +1,128 @@
+package slo
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/millrace/millrace/internal/account/report"
+)
+
+// Config of Watches. The zero value of each field has the meaning given there.
+type Config struct {
+	// Objectives are the times that spans may take. The zero value is one second for all
+	// resources.
+	Objectives Objectives
+	// Clients and Subscriptions bound the accounts of clients and of subscriptions. Zero
+	// is 1,000. Those beyond share an account.
+	Clients, Subscriptions int
+	// SlowAfter is how far behind a watch is logged. Zero is 10 s.
+	SlowAfter time.Duration
+	// Logger receives slow watches, watches that have to list again, and late feeds. Nil
+	// means slog.Default.
+	Logger *slog.Logger
+	// Clock is for tests. Nil means the real one.
+	Clock clock.WithTicker
+}
+
+func (c Config) withDefaults() Config {
+	if c.Clients == 0 {
+		c.Clients = 1000
+	}
+	if c.Subscriptions == 0 {
+		c.Subscriptions = 1000
+	}
+	if c.SlowAfter == 0 {
+		c.SlowAfter = 10 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	return c
+}
+
+// Watches is the set of the accounts of all watches: of each watch, and of resources,
+// clients and subscriptions. It also has the accounts of feeds, of the probe, and of
+// the process. One server has one set.
+//
+//	Sender ─► ledger of a write ─Written─► resourceAccount ─┬─► spans of the resource
+//	Sender ─►                              (batch)          └─► peers ─┬─► client
+//	                                                                  └─► subscription
+//
+// The design keeps measuring cheaper than what it measures. An event is counted when
+// its write has returned, once for all watches of a client that the write carried it
+// for. Counting is delayed and done in batches, because loading accounts into the
+// processor's caches costs more than counting. Reports count what is pending, so they
+// miss nothing.
+//
+// Memory does not grow with the number of events. Sums since the start are counters.
+// Times of the last minute are sketches in a ring of slots, so an account's size
+// depends on how much its times differ. docs/slo.md has figures.
+//
+// Lock order: mu, resourceAccount.mu, peers.mu, the accounts of clients and
+// subscriptions. All methods may be called by any goroutine. A nil *Watches keeps no
+// accounts.
+type Watches struct {
+	cfg   Config
+	began time.Time
+	feeds feeds
+	// process is filled by Run alone. Without Run its times are empty.
+	process process
+	probe   probe
+	// logs bounds the lines of slow watches, late feeds and lost places.
+	logs logThrottle
+
+	mu struct {
+		sync.Mutex
+		lastID        uint64
+		watches       map[uint64]*Watch
+		resources     map[string]*resourceAccount
+		clients       map[report.Client]*clientAccount
+		subscriptions map[subscriptionKey]*subscriptionAccount
+		peers         map[peersKey]*peers
+		// nextClientDrop and nextSubscriptionDrop are when dropOldLocked may search
+		// again.
+		nextClientDrop, nextSubscriptionDrop time.Time
+		// gone has the sums of resources that are gone.
+		gone deliveredSums
+	}
+}
+
+// NewWatches makes an empty set. It starts nothing.
+func NewWatches(cfg Config) *Watches {
+	cfg = cfg.withDefaults()
+	set := &Watches{cfg: cfg, began: cfg.Clock.Now()}
+	set.mu.watches = map[uint64]*Watch{}
+	set.mu.resources = map[string]*resourceAccount{}
+	set.mu.clients = map[report.Client]*clientAccount{}
+	set.mu.subscriptions = map[subscriptionKey]*subscriptionAccount{}
+	set.mu.peers = map[peersKey]*peers{}
+	return set
+}
+
+// since returns the time since the set's beginning.
+func (set *Watches) since() time.Duration { return set.cfg.Clock.Since(set.began) }
+
+// Open begins the account of a watch. The caller closes it. A nil set returns a nil
+// Watch, whose methods do nothing.
+func (set *Watches) Open(info WatchInfo) *Watch {
+	if set == nil {
+		return nil
+	}
+	now := set.cfg.Clock.Now()
+	w := &Watch{WatchInfo: info, set: set, began: now.Sub(set.began)}
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	set.mu.lastID++
+	w.id = set.mu.lastID
+	set.mu.watches[w.id] = w
+	w.resource = set.resourceLocked(info.Resource)
+	w.resource.setHistory(info.History)
+	w.peers = set.peersLocked(set.clientLocked(info.Client), set.subscriptionLocked(w.resource, info.Selection))
+	return w
+}

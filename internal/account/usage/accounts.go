@@ -1,0 +1,216 @@
+package usage
+
+import (
+	"cmp"
+	"hash/maphash"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/millrace/millrace/internal/account/report"
+)
+
+// Config of Accounts. The zero value of each field has the meaning given there.
+type Config struct {
+	// Pace is the percentage of a client group that may relist within a minute during
+	// a storm. Zero paces no client.
+	Pace float64
+	// ProcessCPU returns the CPU time that this process has used so far. Estimates of
+	// requests' CPU are scaled down to it. Nil leaves them unscaled.
+	ProcessCPU func() time.Duration
+	// Budgets are charged with the cost of each request. They may be nil.
+	Budgets *Budgets
+	// Logger receives storms, and large requests that were passed on. Nil means
+	// slog.Default.
+	Logger *slog.Logger
+	// Clock is for tests. Nil means the real one.
+	Clock clock.WithTicker
+}
+
+// Accounts adds up GETs and LISTs of the last ten minutes: their shapes, the clients
+// that send them, and what they cost.
+//
+// Two tables hold the same requests, once by client and once by shape. Each row also
+// has its most frequent partners from the other table. So a report can name the
+// clients of an expensive shape, and no table of all pairs is needed.
+//
+// Clients choose the names that are the keys, so memory must not depend on them. Both
+// tables keep the most expensive keys only: about 2,000 shapes and 1,000 clients, some
+// 4 MB. Observe takes about 200 ns.
+//
+// The methods may be called by any goroutine.
+type Accounts struct {
+	cfg   Config
+	began time.Time
+	seed  maphash.Seed
+	// Lock order: a stripe of clients before a stripe of shapes.
+	clients  *heavyHitters[report.Client, report.Shape]
+	shapes   *heavyHitters[report.Shape, report.Client]
+	series   seriesSet
+	scale    cpuScale
+	storms   stormDetector
+	passedOn passedOnLog
+}
+
+// Stripes fill unevenly, so capacities are a quarter more than documented.
+const (
+	clientCapacity = 1_280
+	shapeCapacity  = 2_560
+)
+
+// NewAccounts makes empty accounts.
+func NewAccounts(cfg Config) *Accounts {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	a := &Accounts{
+		cfg: cfg, began: cfg.Clock.Now(), seed: maphash.MakeSeed(),
+		clients: newHeavyHitters[report.Client, report.Shape](clientCapacity, report.Client.Clone),
+		shapes:  newHeavyHitters[report.Shape, report.Client](shapeCapacity, report.Shape.Clone),
+	}
+	a.passedOn.logger = cfg.Logger
+	a.scale.processCPU = cfg.ProcessCPU
+	a.storms.init(&a.cfg)
+	return a
+}
+
+// Request is a GET or LIST that has ended.
+type Request struct {
+	Client report.Client
+	// Address is the client's, as in "10.0.0.1:4711".
+	Address string
+	Shape   report.Shape
+	// Known reports whether the server stores the resource. Other resources share one
+	// series in metrics, since their names are the client's choice.
+	Known bool
+	// Relist reports whether the request listed all of a resource anew (see Relist).
+	Relist bool
+	// Cost is the request's. Cost.Requests is ignored. Cost.CPU is an estimate.
+	Cost report.ListCost
+}
+
+// charge is one request as the accounts add it up.
+type charge struct {
+	cost report.ListCost
+	// minute is the minute of the request, by minuteOf.
+	minute int64
+	// host is a hash of the client's address without its port.
+	host uint64
+}
+
+// weight ranks accounts: CPU seconds, plus a nanosecond for each byte. The constant
+// lets requests that cost nothing be ranked by their number.
+func (c *charge) weight() float64 { return c.cost.CPU + 1e-9*float64(c.cost.Bytes) + 1e-6 }
+
+// Observe adds a request. It truncates long words of r.Shape in place, and keeps no
+// reference to memory of r.
+func (a *Accounts) Observe(r *Request) {
+	now := a.cfg.Clock.Now()
+	c := charge{cost: r.Cost, minute: minuteOf(now), host: maphash.String(a.seed, host(r.Address))}
+	c.cost.Requests = 1
+	c.cost.CPU = a.scale.apply(now, r.Cost.CPU)
+	a.cfg.Budgets.charge(r.Client.User, r.Address, &c.cost)
+	clientHash, clients := a.clients.find(r.Client)
+	r.Shape.Truncate()
+	shapeHash, shapes := a.shapes.find(r.Shape)
+	half := halfOf(c.minute)
+
+	clients.mu.Lock()
+	shapes.mu.Lock()
+	client, _ := clients.addLocked(clientHash, r.Client, &c, a.clients.clone)
+	shape, fresh := shapes.addLocked(shapeHash, r.Shape, &c, a.shapes.clone)
+	if fresh {
+		shape.series = a.series.forShape(shape.key, r.Known)
+	}
+	series := shape.series
+	if p := client.partners.add(shapeHash, half, &c); p.key == nil {
+		p.key = shape.key
+	}
+	if p := shape.partners.add(clientHash, half, &c); p.key == nil {
+		p.key = client.key
+	}
+	shapes.mu.Unlock()
+	clients.mu.Unlock()
+
+	series.add(&c.cost)
+	if r.Relist && r.Shape.Path != report.PathFailed {
+		a.storms.addBytes(r.Client.UserAgent, r.Shape.Resource, r.Cost.Bytes)
+	}
+	if r.Shape.Path == report.PathPassedOn {
+		a.passedOn.observe(now, r)
+	}
+}
+
+// Forget drops the shapes, metrics and storms of resources that are gone. Clients keep
+// their costs. The names of resources are those of shapes.
+//
+// Without Forget, thousands of deleted resources would fill the tables, and would keep
+// a page of the heap each.
+func (a *Accounts) Forget(gone func(resource string) bool) {
+	ofGone := func(s *report.Shape) bool { return gone(s.Resource) }
+	for i := range a.clients.stripes {
+		a.clients.stripes[i].dropPartners(ofGone)
+	}
+	for i := range a.shapes.stripes {
+		a.shapes.stripes[i].remove(ofGone)
+	}
+	a.series.forget(gone)
+	a.storms.forget(gone)
+}
+
+// host returns an address without its port.
+func host(address string) string {
+	if i := strings.LastIndexByte(address, ':'); i >= 0 {
+		return address[:i]
+	}
+	return address
+}
+
+// maxReported bounds the shapes and the clients of a report.
+const maxReported = 50
+
+// Report describes the last ten minutes. It takes some milliseconds.
+func (a *Accounts) Report() report.ListsReport {
+	now := a.cfg.Clock.Now()
+	minute := minuteOf(now)
+	shapes, total := a.shapes.summaries(minute)
+	clients, _ := a.clients.summaries(minute)
+	r := report.ListsReport{Time: now, Total: total, Pacing: a.cfg.Pace > 0, Shapes: []report.ListShape{}, Clients: []report.ListClient{}}
+	r.Storms, r.Paced = a.storms.report(now)
+	periods := periodsOf(now, a.began)
+	costs := make(map[report.Shape]report.ListCost, len(shapes))
+	for i := range shapes {
+		costs[*shapes[i].key] = shapes[i].cost
+	}
+	for _, s := range mostExpensive(shapes) {
+		row := report.ListShape{Shape: *s.key, ListCost: s.cost, Clients: []report.Client{}}
+		for _, p := range s.partners[:min(len(s.partners), maxPartners-1)] {
+			row.Clients = append(row.Clients, *p.key)
+		}
+		row.Advice = adviseShape(&s, periods)
+		r.Shapes = append(r.Shapes, row)
+	}
+	for _, c := range mostExpensive(clients) {
+		row := report.ListClient{Client: *c.key, ListCost: c.cost}
+		if len(c.partners) > 0 {
+			row.Top = *c.partners[0].key
+		}
+		row.Advice = adviseClient(&c, costs, periods)
+		r.Clients = append(r.Clients, row)
+	}
+	return r
+}
+
+// mostExpensive returns the keys with most CPU, in descending order. It sorts all.
+func mostExpensive[K, O any](all []summary[K, O]) []summary[K, O] {
+	slices.SortFunc(all, func(a, b summary[K, O]) int {
+		return cmp.Or(cmp.Compare(b.cost.CPU, a.cost.CPU), cmp.Compare(b.cost.Requests, a.cost.Requests))
+	})
+	return all[:min(len(all), maxReported)]
+}

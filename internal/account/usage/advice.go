@@ -1,0 +1,223 @@
+package usage
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/account/report"
+)
+
+// Thresholds of advice. docs/lists.md explains each sentence of advice.
+const (
+	// Requests get advice from worthCPU of a processor on, or from worthBytes a second.
+	worthCPU   = 0.01
+	worthBytes = 1 << 20
+	// A client polls if one address sends so many LISTs, or GETs, in a period.
+	minPolledLists = 5
+	minPolledGets  = 300
+	// A list of manyObjects is large, and so is an answer of largeAnswer bytes. A client
+	// should not take hugeAnswer bytes at once.
+	manyObjects = 500
+	largeAnswer = 4 << 20
+	hugeAnswer  = 32 << 20
+	// A scan wastes time if it looks at so many objects for each one that it returns.
+	minScannedRatio = 10
+	// Scans with a limit below smallLimit do not make the cache build an index.
+	smallLimit = 512
+	// largeObject is the size from which metadata are a small part of an object.
+	largeObject = 2 << 10
+	// An answer is slow if it takes slowSeconds, and slowRatio times its CPU time.
+	slowSeconds = 2
+	slowRatio   = 5
+)
+
+// requestPattern is a shape, with the client that asks for it most. It is what advice
+// is about.
+type requestPattern struct {
+	*report.Shape
+	// mean is the cost of one request.
+	mean meanCost
+	// client names the client. It sent requests from an estimated number of addresses
+	// in the period.
+	client    string
+	requests  uint64
+	addresses float64
+	period    time.Duration
+}
+
+// meanCost has cpu in seconds.
+type meanCost struct{ objects, scanned, bytes, cpu, seconds float64 }
+
+func meanOf(c *report.ListCost) meanCost {
+	n := float64(c.Requests)
+	return meanCost{objects: float64(c.Objects) / n, scanned: float64(c.Scanned) / n, bytes: float64(c.Bytes) / n, cpu: c.CPU / n, seconds: c.Seconds / n}
+}
+
+// periods are the times that costs of accounts, and of their partners, add up.
+type periods struct{ accounts, partners time.Duration }
+
+func periodsOf(now, began time.Time) periods {
+	up := max(now.Sub(began), time.Minute)
+	return periods{
+		accounts: min(up, windowMinutes*time.Minute),
+		partners: min(up, halfWindow+now.Sub(now.Truncate(halfWindow))),
+	}
+}
+
+// worthAdvice reports whether requests of a period cost enough for advice.
+func worthAdvice(cpu, bytes float64, period time.Duration) bool {
+	return cpu >= worthCPU*period.Seconds() || bytes >= worthBytes*period.Seconds()
+}
+
+// adviseShape gives advice on all requests of a shape. It names the client that asks
+// most.
+func adviseShape(s *summary[report.Shape, report.Client], periods periods) []string {
+	if !worthAdvice(s.cost.CPU, float64(s.cost.Bytes), periods.accounts) || len(s.partners) == 0 {
+		return nil
+	}
+	p := &s.partners[0]
+	pattern := requestPattern{Shape: s.key, mean: meanOf(&s.cost), client: p.key.Name(), requests: p.requests, addresses: p.addresses, period: periods.partners}
+	return pattern.advice()
+}
+
+// adviseClient gives advice on the most expensive shape of a client. costs are those of
+// shapes.
+func adviseClient(c *summary[report.Client, report.Shape], costs map[report.Shape]report.ListCost, periods periods) []string {
+	if len(c.partners) == 0 {
+		return nil
+	}
+	p := &c.partners[0]
+	cost, ok := costs[*p.key]
+	if !ok {
+		return nil
+	}
+	pattern := requestPattern{Shape: p.key, mean: meanOf(&cost), client: c.key.Name(), requests: p.requests, addresses: p.addresses, period: periods.partners}
+	if !worthAdvice(p.cpu, pattern.mean.bytes*float64(p.requests), periods.partners) {
+		return nil
+	}
+	return pattern.advice()
+}
+
+// advice returns the sentences that fit, the most useful first. Each method that it
+// calls returns a sentence, or "" if that does not fit.
+func (p *requestPattern) advice() []string {
+	var all []string
+	for _, one := range []func() string{p.passedOn, p.polling, p.namespace, p.unindexed, p.protobuf, p.compression, p.pages, p.metadata} {
+		if sentence := one(); sentence != "" {
+			all = append(all, sentence)
+		}
+	}
+	return all
+}
+
+func (p *requestPattern) isList() bool { return p.Verb == "list" }
+
+// beginsAnew reports whether the request neither continues a list nor asks for a
+// certain revision.
+func (p *requestPattern) beginsAnew() bool {
+	return p.Revision == report.RevisionUnset || p.Revision == report.RevisionAny
+}
+
+// polling is about a client that sends the same request again and again.
+func (p *requestPattern) polling() string {
+	each := float64(p.requests) / math.Max(1, math.Round(p.addresses))
+	if !p.beginsAnew() || math.IsInf(p.addresses, 1) || each < minPolledLists || !p.isList() && each < minPolledGets {
+		return ""
+	}
+	minutes := max(1, int(math.Round(p.period.Minutes())))
+	seen := fmt.Sprintf("%s sent %d GETs of %s in %d min", p.client, p.requests, p.Resource, minutes)
+	do := "read them from an informer, which watches, instead"
+	if p.isList() {
+		seen = fmt.Sprintf("%s sent %d LISTs alike of %s in %d min", p.client, p.requests, p.Resource, minutes)
+		do = "use an informer, a watch or a watch-list (sendInitialEvents=true) instead: that sends what changes"
+	}
+	if p.Revision == report.RevisionUnset {
+		do += "; as long as it polls, resourceVersion=0 spares each request a question to etcd, if an answer may be a moment old"
+	}
+	return seen + ": " + do + "."
+}
+
+const namespaceField = "metadata.namespace"
+
+// namespace is about a field selector that a path could replace.
+func (p *requestPattern) namespace() string {
+	if !p.isList() || p.Scope != report.ScopeCluster || !slices.Contains(p.SelectorKeys("fields"), namespaceField) {
+		return ""
+	}
+	resource, _, _ := strings.Cut(p.Resource, ".")
+	return fmt.Sprintf("List …/namespaces/NAME/%s instead of selecting the field %s: the answer is the same, no object has to be asked, and no right to list other namespaces is needed.", resource, namespaceField)
+}
+
+// unindexed is about selectors that no index serves.
+func (p *requestPattern) unindexed() string {
+	selectors := p.indexableSelectors()
+	if p.Path != "scan" || selectors == "" || p.mean.scanned < manyObjects || p.mean.scanned < minScannedRatio*p.mean.objects {
+		return ""
+	}
+	do := "a requirement of a value (=, in) or of a label's presence gets an index by itself after two such lists: add one that most objects do not meet"
+	if p.Limit > 0 && p.Limit < smallLimit {
+		do = fmt.Sprintf("lists with a limit below %d do not make the server learn an index: leave the limit out, or list once without it every few minutes", smallLimit)
+	}
+	return fmt.Sprintf("No index serves the selector (%s): a list looks at %.0f objects and returns %.0f; %s.", selectors, p.mean.scanned, p.mean.objects, do)
+}
+
+// indexableSelectors returns the selectors without the namespace's.
+func (p *requestPattern) indexableSelectors() string {
+	return report.FormatSelectors(p.SelectorKeys("labels"), slices.DeleteFunc(p.SelectorKeys("fields"), func(key string) bool { return key == namespaceField }))
+}
+
+// plainJSON reports whether answers are uncompressed JSON of whole objects.
+func (p *requestPattern) plainJSON() bool { return p.Encoding == "json" }
+
+// protobuf is about large JSON of resources that have protobuf.
+func (p *requestPattern) protobuf() string {
+	if form, _, _ := strings.Cut(p.Encoding, " "); form != "json" || !builtIn(p.Resource) || p.mean.bytes < largeAnswer {
+		return ""
+	}
+	return fmt.Sprintf("Ask for protobuf (Accept: application/vnd.kubernetes.protobuf; in client-go rest.Config.ContentType): %s are built in, and their protobuf is smaller than JSON and cheaper to decode.", p.Resource)
+}
+
+// compression is about large answers that take long to send.
+func (p *requestPattern) compression() string {
+	if strings.HasSuffix(p.Encoding, " gzip") || strings.HasSuffix(p.Encoding, " zstd") || p.mean.bytes < largeAnswer ||
+		p.mean.seconds < slowSeconds || p.mean.seconds < slowRatio*p.mean.cpu {
+		return ""
+	}
+	return fmt.Sprintf("Accept gzip (in client-go leave rest.Config.DisableCompression false): answers of %.0f MB take %.1f s, %.1f s of it waiting for etcd or the client; compressed they are several times smaller.",
+		p.mean.bytes/1e6, p.mean.seconds, p.mean.seconds-p.mean.cpu)
+}
+
+// pages is about one answer that is too large for a client.
+func (p *requestPattern) pages() string {
+	if !p.isList() || p.Limit > 0 || p.Revision != report.RevisionUnset || !p.plainJSON() || p.mean.bytes < hugeAnswer {
+		return ""
+	}
+	return fmt.Sprintf("List in pages (limit=500 and continue): an answer has %.0f MB, which the client has to hold at once.", p.mean.bytes/1e6)
+}
+
+// metadata is about whole objects where their metadata may be enough.
+func (p *requestPattern) metadata() string {
+	form, _, _ := strings.Cut(p.Encoding, " ")
+	if !p.isList() || p.Path == report.PathPassedOn || form != "json" && form != "protobuf" || p.mean.objects < manyObjects ||
+		p.mean.bytes < largeAnswer || p.mean.bytes < largeObject*p.mean.objects {
+		return ""
+	}
+	return "If only names, labels, annotations or owners are read, ask for metadata (PartialObjectMetadataList; in client-go the metadata client): it is a small part of these objects."
+}
+
+// builtIn reports whether a resource is one of Kubernetes. Only those have protobuf.
+func builtIn(resource string) bool {
+	_, group, _ := strings.Cut(resource, ".")
+	return builtInGroups[group]
+}
+
+var builtInGroups = map[string]bool{
+	"": true, "apps": true, "autoscaling": true, "batch": true, "policy": true,
+	"admissionregistration.k8s.io": true, "apiextensions.k8s.io": true, "apiregistration.k8s.io": true, "certificates.k8s.io": true,
+	"coordination.k8s.io": true, "discovery.k8s.io": true, "events.k8s.io": true, "flowcontrol.apiserver.k8s.io": true,
+	"internal.apiserver.k8s.io": true, "networking.k8s.io": true, "node.k8s.io": true, "rbac.authorization.k8s.io": true,
+	"resource.k8s.io": true, "scheduling.k8s.io": true, "storage.k8s.io": true, "storagemigration.k8s.io": true,
+}

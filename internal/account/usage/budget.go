@@ -1,0 +1,159 @@
+package usage
+
+import (
+	"hash/maphash"
+	"math"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/millrace/millrace/internal/account/report"
+)
+
+// BudgetConfig of Budgets. A limit of 0 is none.
+type BudgetConfig struct {
+	// CPUSeconds and Bytes are what a client may use in a minute.
+	CPUSeconds, Bytes float64
+	// Clock is for tests. Nil means the real one.
+	Clock clock.PassiveClock
+}
+
+// Budgets bound what each client may use: a user at an address. The name of a program is
+// left out, because a client could send another one each time.
+//
+// What a request will cost is not known when it begins. So a client may begin one as long
+// as it has used less than a minute's budget. What it has used shrinks by a sixtieth of the
+// budget each second. A client that has overdrawn waits until that is paid, for nine minutes
+// at most: a single large LIST must not lock a client out for a day.
+//
+// Clients choose their names, so the table is bounded: 16,384 clients, 1 MB. A client that
+// has used nothing for a minute is dropped. If the table is full, so is the one that has
+// used least.
+//
+// The methods may be called by any goroutine. A nil Budgets bounds nobody.
+type Budgets struct {
+	cfg     BudgetConfig
+	seed    maphash.Seed
+	stripes [stripes]budgetStripe
+}
+
+type budgetStripe struct {
+	mu struct {
+		sync.Mutex
+		spent map[uint64]expense
+	}
+}
+
+// expense is what a client had used at a time, by resource, as a share of the limit.
+type expense struct {
+	cpu, bytes float64
+	at         time.Time
+}
+
+const (
+	budgetWindow = time.Minute
+	// maxExpense bounds what a client can owe, in minutes.
+	maxExpense = 10
+	// stripeBudgets bounds the clients of a stripe.
+	stripeBudgets = 16_384 / stripes
+)
+
+// NewBudgets makes budgets. It returns nil if there is no limit.
+func NewBudgets(cfg BudgetConfig) *Budgets {
+	if cfg.CPUSeconds <= 0 && cfg.Bytes <= 0 {
+		return nil
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	b := &Budgets{cfg: cfg, seed: maphash.MakeSeed()}
+	for i := range b.stripes {
+		b.stripes[i].mu.spent = map[uint64]expense{}
+	}
+	return b
+}
+
+// Overdraft is a budget that a client has used up.
+type Overdraft struct {
+	// Budget is "cpu" or "bytes"; "" if the client may send a request.
+	Budget string
+	// RetryAfter is a number of whole seconds, a minute at most.
+	RetryAfter time.Duration
+}
+
+// Check returns whether a user at an address, as in "10.0.0.1:4711", may send a request.
+func (b *Budgets) Check(user, address string) Overdraft {
+	if b == nil {
+		return Overdraft{}
+	}
+	now := b.cfg.Clock.Now()
+	hash, s := b.find(user, address)
+	s.mu.Lock()
+	spent := s.mu.spent[hash].after(now)
+	s.mu.Unlock()
+	over, which := spent.cpu-1, "cpu"
+	if spent.bytes-1 > over {
+		over, which = spent.bytes-1, "bytes"
+	}
+	if over < 0 {
+		return Overdraft{}
+	}
+	seconds := math.Floor(over*budgetWindow.Seconds()) + 1
+	return Overdraft{Budget: which, RetryAfter: time.Duration(min(seconds, budgetWindow.Seconds())) * time.Second}
+}
+
+// charge adds the cost of a request to what its client has used.
+func (b *Budgets) charge(user, address string, cost *report.ListCost) {
+	if b == nil {
+		return
+	}
+	now := b.cfg.Clock.Now()
+	hash, s := b.find(user, address)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	spent := s.mu.spent[hash].after(now)
+	if b.cfg.CPUSeconds > 0 {
+		spent.cpu += cost.CPU / b.cfg.CPUSeconds
+	}
+	if b.cfg.Bytes > 0 {
+		spent.bytes += float64(cost.Bytes) / b.cfg.Bytes
+	}
+	spent.cpu, spent.bytes = min(spent.cpu, maxExpense), min(spent.bytes, maxExpense)
+	if _, known := s.mu.spent[hash]; !known && len(s.mu.spent) >= stripeBudgets {
+		s.makeRoomLocked(now)
+	}
+	s.mu.spent[hash] = spent
+}
+
+func (b *Budgets) find(user, address string) (uint64, *budgetStripe) {
+	var h maphash.Hash
+	h.SetSeed(b.seed)
+	_, _ = h.WriteString(host(address))
+	_ = h.WriteByte(0)
+	_, _ = h.WriteString(report.NewClient(user, "").User)
+	hash := h.Sum64()
+	return hash, &b.stripes[hash%stripes]
+}
+
+// makeRoomLocked drops clients that have paid all, or else the one that has used least.
+func (s *budgetStripe) makeRoomLocked(now time.Time) {
+	least, lowest := uint64(0), math.Inf(1)
+	for hash, spent := range s.mu.spent {
+		spent = spent.after(now)
+		used := spent.cpu + spent.bytes
+		if used == 0 {
+			delete(s.mu.spent, hash)
+		}
+		if used < lowest {
+			least, lowest = hash, used
+		}
+	}
+	delete(s.mu.spent, least)
+}
+
+// after returns what is left of the expense at a time.
+func (s expense) after(now time.Time) expense {
+	paid := now.Sub(s.at).Seconds() / budgetWindow.Seconds()
+	return expense{cpu: max(0, s.cpu-paid), bytes: max(0, s.bytes-paid), at: now}
+}

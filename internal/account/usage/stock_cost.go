@@ -1,0 +1,36 @@
+package usage
+
+import "github.com/millrace/millrace/internal/account/report"
+
+// What a stock API server takes for one answer, somewhat below the lowest figures of docs/bench/list.json
+// and docs/bench/watch-1.37.json: a request as small as a GET of one object, a byte of a
+// body, and an event to one watch over HTTP/1.1. A test compares them with other workloads.
+//
+// They are low on purpose. A LIST that has to search, a body that is compressed and an
+// event over HTTP/2 cost a stock server more, some of them many times as much.
+const (
+	stockRequestSeconds = 400e-6
+	stockByteSeconds    = 5e-9
+	stockEventSeconds   = 25e-6
+)
+
+// StockCPU estimates the CPU, in seconds, that a stock API server would have used at least
+// for work that was done here.
+func StockCPU(w *report.SparedWork) float64 {
+	return stockRequestSeconds*float64(w.Requests) + stockByteSeconds*float64(w.RequestBytes) + stockEventSeconds*float64(w.Events)
+}
+
+// Answered returns how many requests were not passed on, and the bytes of their answers.
+// Those of resources that are gone count.
+func (a *Accounts) Answered() (requests, bytes uint64) {
+	a.series.mu.Lock()
+	defer a.series.mu.Unlock()
+	requests, bytes = a.series.mu.gone.requests, a.series.mu.gone.bytes
+	for key, s := range a.series.mu.series {
+		if key.path != report.PathPassedOn {
+			requests += s.requests.Load()
+			bytes += s.bytes.Load()
+		}
+	}
+	return requests, bytes
+}
