@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/conn/datadir"
-	"github.com/millrace/millrace/internal/store"
+	"github.com/millrace/millrace/internal/feed/store"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/s2"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/millrace/millrace/internal/store"
+	"github.com/millrace/millrace/internal/feed/store"
 )
 
 // File is a checkpoint that is open. It is a store.Checkpoint.

@@ -30,8 +30,8 @@ import (
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/crd"
+	"github.com/millrace/millrace/internal/feed/store"
 	"github.com/millrace/millrace/internal/storage"
-	"github.com/millrace/millrace/internal/store"
 )
 
 // fixture has a storage of definitions over an etcd of its own, and their catalog.

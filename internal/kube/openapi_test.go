@@ -29,8 +29,8 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 
 	"github.com/millrace/millrace/internal/crd"
+	"github.com/millrace/millrace/internal/feed/store"
 	"github.com/millrace/millrace/internal/openapi"
-	"github.com/millrace/millrace/internal/store"
 )
 
 // newEtcd starts an empty etcd. Its sockets have short names, as sockets must.

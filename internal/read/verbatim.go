@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
-	"github.com/millrace/millrace/internal/apifeed"
 	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/feed/apifeed"
 	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/sentobject"
 )

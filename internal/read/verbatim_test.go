@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apiserver/pkg/warning"
 
-	"github.com/millrace/millrace/internal/apifeed"
+	"github.com/millrace/millrace/internal/feed/apifeed"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/watch"
 	"github.com/millrace/millrace/internal/wire/sentobject"

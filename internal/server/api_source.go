@@ -13,8 +13,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/millrace/millrace/internal/apifeed"
 	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/feed/apifeed"
 	"github.com/millrace/millrace/internal/storage"
 )
 

@@ -26,9 +26,9 @@ import (
 
 	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/feed/store"
 	"github.com/millrace/millrace/internal/scrub"
 	"github.com/millrace/millrace/internal/storage"
-	"github.com/millrace/millrace/internal/store"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
-	"github.com/millrace/millrace/internal/store"
+	"github.com/millrace/millrace/internal/feed/store"
 )
 
 // TestDialDoesNotPing plays etcd and counts the pings of the client. gRPC pings for

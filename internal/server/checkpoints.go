@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/checkpoint"
-	"github.com/millrace/millrace/internal/store"
+	"github.com/millrace/millrace/internal/feed/store"
 )
 
 const (

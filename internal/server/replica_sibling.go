@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/apifeed"
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
+	"github.com/millrace/millrace/internal/feed/apifeed"
 )
 
 // siblingCheckTimeout bounds the questions which cluster another replica is of.

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
-	"github.com/millrace/millrace/internal/apifeed"
+	"github.com/millrace/millrace/internal/feed/apifeed"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/storage"

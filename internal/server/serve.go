@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/conn/datadir"
+	"github.com/millrace/millrace/internal/feed/store"
 	"github.com/millrace/millrace/internal/kube"
-	"github.com/millrace/millrace/internal/store"
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 

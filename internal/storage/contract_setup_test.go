@@ -32,8 +32,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/feed/store"
 	"github.com/millrace/millrace/internal/storage"
-	"github.com/millrace/millrace/internal/store"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/millrace/millrace/internal/feed/store"
 	"github.com/millrace/millrace/internal/interrupt"
-	"github.com/millrace/millrace/internal/store"
 )
 
 // etcdAddressFile has the Address of etcd once it serves. It is in the directory of

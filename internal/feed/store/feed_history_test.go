@@ -11,7 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/millrace/millrace/internal/store"
+	"github.com/millrace/millrace/internal/feed/store"
 )
 
 // remove deletes a key and returns the revision.

@@ -15,8 +15,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/millrace/millrace/internal/apifeed"
-	"github.com/millrace/millrace/internal/store"
+	"github.com/millrace/millrace/internal/feed/apifeed"
+	"github.com/millrace/millrace/internal/feed/store"
 )
 
 // recorder is a sink that writes down what it gets, one line each.

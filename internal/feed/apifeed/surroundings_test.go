@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/apifeed"
+	"github.com/millrace/millrace/internal/feed/apifeed"
 )
 
 const (

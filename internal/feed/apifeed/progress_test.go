@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/apifeed"
+	"github.com/millrace/millrace/internal/feed/apifeed"
 )
 
 // requestProgress requests progress, as readers that wait do, until the sink has the lines.

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/millrace/millrace/internal/store"
+	"github.com/millrace/millrace/internal/feed/store"
 )
 
 // streams counts the loads by stream of a client, and meddles with them.

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/millrace/millrace/internal/store"
+	"github.com/millrace/millrace/internal/feed/store"
 )
 
 // mirror is a sink that keeps all objects and records the feed's calls.

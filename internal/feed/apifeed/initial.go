@@ -9,7 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
-	"github.com/millrace/millrace/internal/store"
+	"github.com/millrace/millrace/internal/feed/store"
 )
 
 // loadBatch is how many objects are handed to the sink at once.

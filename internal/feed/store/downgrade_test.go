@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/millrace/millrace/internal/store"
+	"github.com/millrace/millrace/internal/feed/store"
 )
 
 // TestEmbeddedDowngrades prepares the data for the etcd one minor version older, through

@@ -12,8 +12,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/millrace/millrace/internal/apifeed"
-	"github.com/millrace/millrace/internal/store"
+	"github.com/millrace/millrace/internal/feed/apifeed"
+	"github.com/millrace/millrace/internal/feed/store"
 )
 
 // keptWidget is a checkpoint in memory, of one object.

@@ -5,8 +5,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/millrace/millrace/internal/apifeed"
-	"github.com/millrace/millrace/internal/store"
+	"github.com/millrace/millrace/internal/feed/apifeed"
+	"github.com/millrace/millrace/internal/feed/store"
 )
 
 // TestSibling begins with the objects of another replica where the server has their history,
