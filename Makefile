@@ -78,7 +78,7 @@ race: ## run the tests with the race detector
 # anew, not their dependencies.
 .PHONY: invariants
 invariants: ## run the tests of the cache and its readers with checks after each change
-	$(GO) test -tags invariants -timeout 30m ./internal/cache ./internal/watch ./internal/wire/encode ./internal/storage ./internal/read
+	$(GO) test -tags invariants -timeout 30m ./internal/tier/cache ./internal/tier/watch ./internal/wire/encode ./internal/tier/storage ./internal/tier/read
 
 .PHONY: robustness
 robustness: export MILLRACE_ROBUSTNESS := 1

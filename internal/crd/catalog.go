@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/storage"
 	"github.com/millrace/millrace/internal/wire/resource"
 )
 

@@ -28,10 +28,10 @@ import (
 	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
-	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/feed/store"
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 // fixture has a storage of definitions over an etcd of its own, and their catalog.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/millrace/millrace/internal/account/report"
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 // maxCosts bounds the definitions in a report.

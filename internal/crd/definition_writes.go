@@ -27,7 +27,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/storage"
 
 	"github.com/millrace/millrace/internal/crd/definitioncodec"
 )

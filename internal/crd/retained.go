@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 
-	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/storage"
-	"github.com/millrace/millrace/internal/watch"
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/storage"
+	"github.com/millrace/millrace/internal/tier/watch"
 )
 
 // retainedResource is a resource that stays in the cache, with its history, until its

@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/tier/read"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 

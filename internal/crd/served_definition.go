@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/registry/generic"
 
-	"github.com/millrace/millrace/internal/read"
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/read"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 // errChanged says that a definition has changed since its servedDefinition was made.

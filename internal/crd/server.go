@@ -30,8 +30,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/crd/definitioncodec"
-	"github.com/millrace/millrace/internal/read"
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/read"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 // Config of a Server. The zero value is usable.

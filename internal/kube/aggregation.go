@@ -23,7 +23,7 @@ import (
 	"k8s.io/kube-aggregator/pkg/controllers/autoregister"
 
 	"github.com/millrace/millrace/internal/crd"
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 // aggregation makes the aggregator. Unlike upstream, definitions of custom resources come

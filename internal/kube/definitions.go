@@ -5,7 +5,7 @@ import (
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 // newDefinitionsInformer makes an informer of the definitions of custom resources for

@@ -7,7 +7,7 @@ import (
 
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/resource"
 )
 

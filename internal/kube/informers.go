@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 // setStoredInformers registers our informers with the factory that the server's

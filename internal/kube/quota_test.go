@@ -18,8 +18,8 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	api "k8s.io/kubernetes/pkg/apis/core"
 
-	mrcache "github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/storage"
+	mrcache "github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 var errRefused = errors.New("asked")

@@ -36,8 +36,8 @@ import (
 
 	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/crd"
-	"github.com/millrace/millrace/internal/read"
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/read"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 // ReplicaConfig is what the caller puts around and in place of Kubernetes' parts. All

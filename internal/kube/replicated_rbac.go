@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
-	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/storage"
 	"github.com/millrace/millrace/internal/wire/resource"
 )
 

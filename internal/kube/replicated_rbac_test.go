@@ -23,8 +23,8 @@ import (
 	rbacvalidation "k8s.io/kubernetes/pkg/registry/rbac/validation"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
-	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/storage"
 	"github.com/millrace/millrace/internal/wire/resource"
 )
 

@@ -25,8 +25,8 @@ import (
 
 	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/crd"
-	"github.com/millrace/millrace/internal/read"
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/read"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 // Hooks are the places where Millrace takes over. A nil hook leaves Kubernetes' own

@@ -13,9 +13,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/feed/apifeed"
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 // passOnAfter is how long a read waits until the cache is proven as new as it asks. A

@@ -25,10 +25,10 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/millrace/millrace/internal/account/slo"
-	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/feed/store"
-	"github.com/millrace/millrace/internal/scrub"
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/scrub"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 const (

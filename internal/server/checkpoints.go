@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/checkpoint"
 	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/checkpoint"
 )
 
 const (

@@ -13,10 +13,10 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/peers"
-	"github.com/millrace/millrace/internal/scrub"
-	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/scrub"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 const (

@@ -3,9 +3,9 @@ package server
 import (
 	"context"
 
-	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/checkpoint"
 	"github.com/millrace/millrace/internal/conn/datadir"
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/checkpoint"
 )
 
 // openCheckpoints opens the data directory, if there is one, and has the backends keep

@@ -11,8 +11,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
-	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/tier/cache"
 )
 
 // services are the APIServices. A replica with etcd follows them. One without follows them

@@ -7,9 +7,9 @@ import (
 
 	"github.com/millrace/millrace/internal/feed/apifeed"
 	"github.com/millrace/millrace/internal/kube"
-	"github.com/millrace/millrace/internal/read"
-	"github.com/millrace/millrace/internal/storage"
-	"github.com/millrace/millrace/internal/watch"
+	"github.com/millrace/millrace/internal/tier/read"
+	"github.com/millrace/millrace/internal/tier/storage"
+	"github.com/millrace/millrace/internal/tier/watch"
 	"github.com/millrace/millrace/internal/wire/sentobject"
 )
 

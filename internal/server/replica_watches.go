@@ -1,6 +1,6 @@
 package server
 
-import "github.com/millrace/millrace/internal/read"
+import "github.com/millrace/millrace/internal/tier/read"
 
 // watches returns the options of watches. Kubernetes compresses watch-lists since 1.37, so an
 // upstream of another version may not: then watches are compressed only on request.

@@ -19,7 +19,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/tier/read"
 )
 
 // extraVariable names more clients for TestGunzip, as in "flate2=/tmp/follow". Each has a

@@ -67,7 +67,7 @@ func TestDigestCost(t *testing.T) {
 	}
 	elapsed := time.Since(began).Seconds()
 	rate := float64(written.Load()-before) / elapsed
-	output, err := exec.CommandContext(t.Context(), "go", "tool", "pprof", "-top", "-unit=seconds", `-focus=internal/scrub|[dD]igest`, profile).Output()
+	output, err := exec.CommandContext(t.Context(), "go", "tool", "pprof", "-top", "-unit=seconds", `-focus=internal/tier/scrub|[dD]igest`, profile).Output()
 	check(t, err)
 	found := regexp.MustCompile(`Showing nodes accounting for ([0-9.]+)s?, .* of ([0-9.]+)s total`).FindSubmatch(output)
 	if found == nil {

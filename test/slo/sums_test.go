@@ -17,7 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/tier/read"
 )
 
 // receivedCounts holds the events and bytes that a client received from a watch.

@@ -1,0 +1,276 @@
+package read
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+
+	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/usage"
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
+)
+
+// SetAccounts makes the tier keep accounts of GETs and LISTs in lists. It must be called
+// before the first request.
+func (t *Tier) SetAccounts(lists *usage.Accounts) { t.lists = lists }
+
+// account is what a GET or LIST has cost so far. CPU is estimated: it is the time of the
+// request, without the time that it waited.
+type account struct {
+	startedAt time.Time
+	// idle is how long the request waited for etcd's revision, for a webhook, and for the
+	// client to take bytes.
+	idle time.Duration
+	// path is how objects were found, "" before that.
+	path             cache.Path
+	objects, scanned int
+	// compressed is the coding of the answer.
+	compressed encode.Encoding
+}
+
+// addIdle notes that the request has waited since a time.
+func (a *account) addIdle(since time.Time) { a.idle += time.Since(since) }
+
+// setPage notes how the objects of a list were found.
+func (a *account) setPage(page *cache.Page) {
+	a.path, a.objects, a.scanned = page.Plan.Path, page.Count, page.Examined
+	a.idle += page.Waited
+}
+
+// cost is the cost of a request that ends now with an answer of so many bytes.
+func (a *account) cost(bytes int) report.ListCost {
+	wall := time.Since(a.startedAt)
+	return report.ListCost{
+		Objects: uint64(a.objects), Scanned: uint64(a.scanned), Bytes: uint64(bytes),
+		CPU: max(0, wall-a.idle).Seconds(), Seconds: wall.Seconds(),
+	}
+}
+
+// charge adds a request that the tier has answered to the accounts. bytes is the size of
+// the answer. Watches have accounts of their own.
+func (q *query) charge(req *http.Request, bytes int) {
+	lists := q.tier.lists
+	if lists == nil || q.isWatch {
+		return
+	}
+	r := usage.Request{
+		Client: clientOf(req), Address: req.RemoteAddr, Known: true, Relist: q.isFullRelist(),
+		Cost: q.account.cost(bytes),
+		Shape: report.Shape{
+			Verb: "get", Resource: q.route.name, Version: q.route.cfg.Resource.Version, Scope: q.scope(),
+			Revision: report.RevisionMode(q.resourceVersion, "", ""), Path: string(q.account.path),
+		},
+	}
+	if q.name == "" {
+		o := &q.options
+		r.Shape.Verb, r.Shape.Limit = "list", max(0, o.Limit)
+		r.Shape.Revision = report.RevisionMode(o.ResourceVersion, string(o.ResourceVersionMatch), o.Continue)
+		r.Shape.Selectors = selectorKeys(o.LabelSelector, o.FieldSelector, q.shard)
+	}
+	if r.Shape.Path == "" {
+		r.Shape.Path = report.PathFailed
+	}
+	r.Shape.Encoding = q.routeForm.names[encodingIndex(q.account.compressed)]
+	if n := q.account.scanned; n > 0 {
+		if s := q.route.cfg.Objects.Resource().Snapshot(); s.Len() > 0 {
+			r.Cost.ScannedBytes = uint64(s.Bytes / int64(s.Len()) * int64(n))
+		}
+	}
+	lists.Observe(&r)
+}
+
+// clientOf is the client of a request, as accounts know it.
+func clientOf(req *http.Request) report.Client {
+	name := ""
+	if user, ok := request.UserFrom(req.Context()); ok {
+		name = user.GetName()
+	}
+	return report.NewClient(name, req.Header.Get("User-Agent"))
+}
+
+func (q *query) scope() string { return scope(q.namespace, q.name) }
+
+// scope is the scope of a request in accounts. namespace and name are "" for none.
+func scope(namespace, name string) string {
+	switch {
+	case name != "":
+		return report.ScopeName
+	case namespace != "":
+		return report.ScopeNamespace
+	}
+	return report.ScopeCluster
+}
+
+// selectorKeys names the keys that selectors ask for. Each may be nil.
+func selectorKeys(l labels.Selector, f fields.Selector, shard *resource.Shard) string {
+	var byLabel, byField, byShard []string
+	if l != nil {
+		requirements, _ := l.Requirements()
+		for i := range requirements {
+			byLabel = append(byLabel, requirements[i].Key())
+		}
+	}
+	if f != nil {
+		for _, r := range f.Requirements() {
+			byField = append(byField, r.Field)
+		}
+	}
+	if shard != nil {
+		byShard = []string{shard.Key.String()}
+	}
+	return report.FormatSelectors(byLabel, byField, byShard...)
+}
+
+// encodingNames are the names of a form in accounts: plain, with gzip and with zstd.
+type encodingNames [3]string
+
+// encodingIndex is the index of a coding in encodingNames.
+func encodingIndex(e encode.Encoding) int {
+	switch e {
+	case encode.Gzip:
+		return 1
+	case encode.Zstd:
+		return 2
+	}
+	return 0
+}
+
+// encodingNames returns the form's names in accounts.
+func (key formKey) encodingNames() encodingNames {
+	name := mediaName(key.mediaType)
+	switch {
+	case key.as == kindTable:
+		name = "table"
+	case key.as != "" && name == "json":
+		name = "metadata"
+	case key.as != "":
+		name = "metadata " + name
+	}
+	if key.pretty {
+		name += " indented"
+	}
+	return encodingNames{name, name + " gzip", name + " zstd"}
+}
+
+func mediaName(mediaType string) string {
+	switch mediaType {
+	case runtime.ContentTypeJSON:
+		return "json"
+	case runtime.ContentTypeProtobuf:
+		return "protobuf"
+	case runtime.ContentTypeYAML:
+		return "yaml"
+	case runtime.ContentTypeCBOR:
+		return "cbor"
+	}
+	return "other"
+}
+
+// passOn lets next answer, and adds the request to the accounts.
+func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handler, p passOnCause) {
+	info, ok := request.RequestInfoFrom(req.Context())
+	if t.lists == nil || !ok || info.Verb == "watch" || !accountedSubresources[info.Subresource] {
+		next.ServeHTTP(w, req)
+		return
+	}
+	m := &writeMeter{ResponseWriter: w}
+	defer func() {
+		r := usage.Request{
+			Client: clientOf(req), Address: req.RemoteAddr, Relist: p.relist,
+			Known: t.route(schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}) != nil,
+			Shape: passedOnShape(req, info, w.Header()),
+		}
+		r.Shape.Reason = string(p.reason)
+		a := account{startedAt: p.startedAt, idle: m.writing}
+		if t.passedOnElsewhere {
+			a.addIdle(a.startedAt)
+		}
+		r.Cost = a.cost(int(m.bytes))
+		t.lists.Observe(&r)
+	}()
+	next.ServeHTTP(responsewriter.WrapForHTTP1Or2(m), req)
+}
+
+// passOnCause says why a request is passed on, and when it arrived.
+type passOnCause struct {
+	reason    passReason
+	startedAt time.Time
+	// relist says that the request reads all of a resource anew.
+	relist bool
+}
+
+// accountedSubresources are the subresources whose reads are in the accounts, because they
+// return objects. Others, such as the log of a pod, are streams.
+var accountedSubresources = map[string]bool{"": true, "status": true, "scale": true}
+
+// passedOnShape is the shape of a request that was passed on, as far as its parameters and
+// the header of the answer tell. Malformed parameters are ignored.
+func passedOnShape(req *http.Request, info *request.RequestInfo, answer http.Header) report.Shape {
+	resource := info.Resource
+	if info.Subresource != "" {
+		resource += "/" + info.Subresource
+	}
+	s := report.Shape{
+		Verb: info.Verb, Resource: schema.GroupResource{Group: info.APIGroup, Resource: resource}.String(), Version: info.APIVersion,
+		Scope: scope(info.Namespace, info.Name), Path: report.PathPassedOn,
+	}
+	values, _ := url.ParseQuery(req.URL.RawQuery)
+	s.Revision = report.RevisionMode(values.Get("resourceVersion"), values.Get("resourceVersionMatch"), values.Get("continue"))
+	if info.Verb == "list" {
+		s.Scope = scope(info.Namespace, "")
+		s.Limit = parseLimit(values.Get("limit"))
+		byLabel, _ := labels.Parse(values.Get("labelSelector"))
+		byField, _ := fields.ParseSelector(values.Get("fieldSelector"))
+		s.Selectors = selectorKeys(byLabel, byField, nil)
+	}
+	mediaType, _, _ := strings.Cut(answer.Get("Content-Type"), ";")
+	key := formKey{mediaType: mediaType}
+	accept := req.Header.Get("Accept")
+	switch {
+	case strings.Contains(accept, "as="+kindTable):
+		key.as = kindTable
+	case strings.Contains(accept, "as="+kindMetadata):
+		key.as = kindMetadata
+	}
+	s.Encoding = key.encodingNames()[encodingIndex(encode.Encoding(answer.Get("Content-Encoding")))]
+	return s
+}
+
+// writeMeter counts the bytes of an answer, and the time that its writes take.
+type writeMeter struct {
+	http.ResponseWriter
+	bytes   int64
+	writing time.Duration
+}
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (m *writeMeter) Unwrap() http.ResponseWriter { return m.ResponseWriter }
+
+// Write implements http.ResponseWriter.
+func (m *writeMeter) Write(b []byte) (int, error) {
+	began := time.Now()
+	n, err := m.ResponseWriter.Write(b)
+	m.writing += time.Since(began)
+	m.bytes += int64(n)
+	return n, err
+}
+
+// parseLimit parses the parameter limit. It returns 0 for anything but a positive number.
+func parseLimit(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(0, n)
+}

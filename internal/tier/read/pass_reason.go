@@ -1,0 +1,110 @@
+package read
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/millrace/millrace/internal/tier/cache"
+)
+
+// passReason is why a request goes to Kubernetes' handlers. The values are labels of a
+// metric and are documented in docs/guarantees.md. The empty reason means that the tier
+// answers.
+type passReason string
+
+const (
+	// passNotRead is for requests that are no GET, LIST or WATCH of a resource. They are
+	// not counted.
+	passNotRead passReason = "not-read"
+
+	// passedResource: the resource is not stored, or its definition is changing.
+	passedResource passReason = "resource"
+	// passedPath: the path is not the canonical one.
+	passedPath passReason = "path"
+	// passedParameter: a parameter is malformed, or belongs to another feature.
+	passedParameter passReason = "parameter"
+	// passedSelector: the attributes of objects do not answer the selector.
+	passedSelector passReason = "selector"
+	// passedAccept: the form is YAML or an indented table, or none is acceptable.
+	passedAccept passReason = "accept"
+	// passedAudit: the audit policy logs response bodies.
+	passedAudit passReason = "audit"
+	// passedOpaque: a selected object is unreadable, or the handler alters it on its way
+	// out.
+	passedOpaque passReason = "odd-object"
+	// passedHistory: the cache no longer has the revision.
+	passedHistory passReason = "history"
+	// passedLoading: the cache does not hold the resource yet.
+	passedLoading passReason = "loading"
+	// passedUnproven: the cache could not be shown in time to be as new as the request asks.
+	passedUnproven passReason = "unproven"
+	// passedEncoding: an encoder failed. See failureLog.
+	passedEncoding passReason = "encoding"
+	// passedConversion: a webhook does not convert the object of a GET or the first objects of
+	// a watch.
+	passedConversion passReason = "conversion"
+	// passedUpgrade: a watch over a web socket.
+	passedUpgrade passReason = "upgrade"
+	// passedConnection: a watch over a connection that this server has not accepted itself.
+	passedConnection passReason = "connection"
+
+	// The reasons below are those of version skew, in front of a server of another version.
+
+	// passedSkewTable, passedSkewMetadata and passedSkewIndented: the form would have to be made
+	// of what the other server has sent.
+	passedSkewTable    passReason = "skew-table"
+	passedSkewMetadata passReason = "skew-metadata"
+	passedSkewIndented passReason = "skew-indented"
+	// passedSkewParameter: one of the versions may read the parameter in another way.
+	passedSkewParameter passReason = "skew-parameter"
+	// passedSkewPage: the answer is a page of a list, whose tokens differ.
+	passedSkewPage passReason = "skew-page"
+	// passedSkewShard: the request is for a shard.
+	passedSkewShard passReason = "skew-shard"
+	// passedSkewError: the answer is an error, whose words may differ.
+	passedSkewError passReason = "skew-error"
+	// passedSkewBookmark: the other server has sent no bookmark of the kind that the watch
+	// would be sent.
+	passedSkewBookmark passReason = "skew-bookmark"
+)
+
+// passReasonOf returns the reason for an error of Objects that another server may not
+// have. It returns "" for errors that are answers. Under version skew none is: the other
+// server may use other words.
+func (q *query) passReasonOf(err error) passReason {
+	switch {
+	case errors.Is(err, cache.ErrExpired):
+		return passedHistory
+	case errors.Is(err, cache.ErrNotReady):
+		return passedLoading
+	case errors.Is(err, cache.ErrUnproven):
+		return passedUnproven
+	case err != nil && q.route.isSkewed():
+		return passedSkewError
+	}
+	return ""
+}
+
+// shortWatchSeconds is the shortest time of a watch that another server answers only for
+// now. The longest is twice as long.
+const shortWatchSeconds = 30
+
+// shortWatch returns a request for a watch that ends soon. Its client then resumes with the
+// revision that it has reached, and that watch can be answered here.
+func shortWatch(req *http.Request) *http.Request {
+	const name = "timeoutSeconds"
+	parameters := req.URL.Query()
+	short := shortWatchSeconds + rand.IntN(shortWatchSeconds)
+	if given, err := strconv.Atoi(parameters.Get(name)); err == nil && given > 0 && given <= short {
+		return req
+	}
+	parameters.Set(name, strconv.Itoa(short))
+	shortened := req.WithContext(req.Context())
+	shortened.URL = &url.URL{}
+	*shortened.URL = *req.URL
+	shortened.URL.RawQuery = parameters.Encode()
+	return shortened
+}

@@ -1,0 +1,32 @@
+package read
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/millrace/millrace/internal/tier/cache"
+)
+
+// staleHeader says of an answer how old it may be, in whole seconds. It is in no answer
+// that is proven to be new.
+const staleHeader = "X-Millrace-Stale"
+
+// staleness lets a GET or LIST that asks for the newest state, which is one without a
+// version, be answered with an older one, if the server may do that. The result is nil if
+// the answer must be new.
+func (q *query) staleness(ctx context.Context, version string) (context.Context, *cache.Staleness) {
+	if version != "" || !q.route.cfg.Shared.BoundedStaleness {
+		return ctx, nil
+	}
+	return cache.WithStaleness(ctx)
+}
+
+// markStale sets the header of an answer that is stale.
+func markStale(w http.ResponseWriter, stale *cache.Staleness) {
+	if stale != nil && stale.Age > 0 {
+		seconds := int64((stale.Age + time.Second - 1) / time.Second)
+		w.Header().Set(staleHeader, strconv.FormatInt(seconds, 10)+"s")
+	}
+}

@@ -1,0 +1,285 @@
+package scrub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/millrace/millrace/internal/tier/cache"
+)
+
+// Config of a Scrubber.
+type Config struct {
+	// Client reads etcd. It must not be nil.
+	Client clientv3.KV
+	// Cache is what is checked, and Consistent says how new it is. They must not be nil.
+	Cache      *cache.Cache
+	Consistent *cache.Consistent
+	// Prefix is that of all keys of the cache. It must not be empty.
+	Prefix string
+	// OthersReady reports whether another server is known that clients can go to. While
+	// there is none, Check does not fail. Nil means that none is known ever.
+	OthersReady func() bool
+	// Interval is the time between two walks over all objects in memory. It must be
+	// positive. Walks that take longer than a 200th of it are further apart.
+	Interval time.Duration
+	// Pass is the time in which all objects are compared with etcd once. Zero means 10
+	// minutes. It takes longer if etcd would have to send more than 1,000 objects a second.
+	Pass time.Duration
+	// Metrics count what was found. It must not be nil.
+	Metrics *Metrics
+	// Logger receives what was found. Nil means slog.Default.
+	Logger *slog.Logger
+}
+
+const (
+	defaultPass = 10 * time.Minute
+	// pageObjects is the number of objects that are read from etcd at once. minPagePause
+	// and maxPagePause bound the time between two turns of a pass, and turnRequests the
+	// small resources that share a turn.
+	pageObjects  = 500
+	turnRequests = 50
+	minPagePause = 500 * time.Millisecond
+	maxPagePause = 5 * time.Second
+	// walkShare bounds what a walk may take: a 200th of the time, 0.5 % of one processor.
+	walkShare = 200
+	// etcdTimeout bounds one request to etcd, and the wait until the cache is as new as
+	// its answer.
+	etcdTimeout = 10 * time.Second
+	// minPeerPause is the time after a comparison that another server's digest has caused
+	// until any may cause the next one. For the same server it doubles up to maxPeerPause
+	// while its digest differs.
+	minPeerPause = 30 * time.Second
+	maxPeerPause = 10 * time.Minute
+	// maxNamed is the number of keys that are logged.
+	maxNamed = 10
+)
+
+// Scrubber checks one cache. One goroutine reads etcd, one page at a time.
+//
+// A digest says in an instant whether two caches are equal, and not which one is right, so
+// etcd decides. A difference counts when it is found twice, by two reads, because a server
+// that leaves the balancer for nothing is a fault of its own.
+type Scrubber struct {
+	cfg Config
+	// suspicions has the name of another server whose digest differs.
+	suspicions chan string
+
+	mu struct {
+		sync.Mutex
+		// wrong are the resources that are being replaced.
+		wrong map[string]bool
+		// peers has when a server's digest may cause a comparison again, and nextComparison
+		// when any may. The former bounds what one wrong server costs, the latter what many
+		// Leases cost.
+		peers          map[string]doublingPause
+		nextComparison time.Time
+		// givenUp has, by prefix, how long a resource that could not be repaired is left
+		// alone.
+		givenUp map[string]doublingPause
+	}
+}
+
+// New makes a Scrubber. It does nothing before Run.
+func New(cfg Config) *Scrubber {
+	if cfg.Pass == 0 {
+		cfg.Pass = defaultPass
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	s := &Scrubber{cfg: cfg, suspicions: make(chan string, 1)}
+	s.mu.wrong, s.mu.peers, s.mu.givenUp = map[string]bool{}, map[string]doublingPause{}, map[string]doublingPause{}
+	return s
+}
+
+// Check returns an error while objects are known to be wrong and another server is known to
+// be ready. It is a check of readiness. Without another server clients have nowhere to go,
+// and most objects are right.
+func (s *Scrubber) Check() error {
+	err := s.Wrong()
+	if err == nil || s.cfg.OthersReady == nil || !s.cfg.OthersReady() {
+		return nil
+	}
+	return err
+}
+
+// Wrong returns an error while objects are known to be wrong. Servers tell each other so: if
+// each went by Check, two wrong ones would take turns.
+func (s *Scrubber) Wrong() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.mu.wrong) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the cache differs from etcd and is being loaded anew: %s", strings.Join(slices.Sorted(maps.Keys(s.mu.wrong)), ", "))
+}
+
+func (s *Scrubber) setWrong(r *cache.Resource, wrong bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if name := nameOf(r).String(); wrong {
+		s.mu.wrong[name] = true
+	} else {
+		delete(s.mu.wrong, name)
+	}
+}
+
+// Observe compares the digest that another server had at a revision. If it differs, all
+// keys are compared with etcd soon. It does not wait. Anyone who may write Leases chooses
+// the arguments, so the pauses come before the work.
+func (s *Scrubber) Observe(peer string, revision int64, theirs cache.Digest) {
+	if !s.mayCompare(peer, time.Now()) {
+		return
+	}
+	ours, err := s.cfg.Cache.DigestAt(revision)
+	if err != nil {
+		return // the next digest is of a newer revision
+	}
+	s.judge(peer, ours == theirs, time.Now())
+	if ours == theirs {
+		return
+	}
+	s.cfg.Logger.Warn("The cache of another server over the same etcd has another digest; all keys are compared with etcd",
+		"peer", peer, "revision", revision, "digest", ours.String(), "peerDigest", theirs.String())
+	select {
+	case s.suspicions <- peer:
+	default: // a comparison is about to begin anyway
+	}
+}
+
+// mayCompare reports whether a peer may cause a comparison now.
+func (s *Scrubber) mayCompare(peer string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.mu.peers, func(_ string, p doublingPause) bool { return now.Sub(p.until) > 2*maxPeerPause })
+	return !now.Before(s.mu.peers[peer].until) && !now.Before(s.mu.nextComparison)
+}
+
+// judge notes whether a peer's digest was equal. If not, it causes a comparison, and the
+// next one is some time away.
+func (s *Scrubber) judge(peer string, equal bool, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if equal {
+		delete(s.mu.peers, peer)
+		return
+	}
+	s.mu.nextComparison = now.Add(minPeerPause)
+	s.mu.peers[peer] = s.mu.peers[peer].longer(now, minPeerPause, maxPeerPause)
+}
+
+// Run checks until the context ends, and returns its error.
+func (s *Scrubber) Run(ctx context.Context) error {
+	if err := s.cfg.Cache.Progress().Wait(ctx, 1); err != nil {
+		return err
+	}
+	pass := &pass{}
+	walk, page := time.NewTimer(s.cfg.Interval), time.NewTimer(minPagePause)
+	defer walk.Stop()
+	defer page.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-walk.C:
+			took := s.walk(ctx)
+			walk.Reset(max(s.cfg.Interval, walkShare*took))
+		case <-page.C:
+			s.compareTurn(ctx, pass)
+			page.Reset(s.pagePause())
+		case <-s.suspicions:
+			s.compareAll(ctx)
+		}
+	}
+}
+
+// walk compares the objects in memory with the digests. It returns the time that it took.
+func (s *Scrubber) walk(ctx context.Context) (took time.Duration) {
+	for _, r := range s.resources() {
+		began := time.Now()
+		right := r.HoldsDigest()
+		if took += time.Since(began); right || ctx.Err() != nil {
+			continue
+		}
+		if s.isGivenUp(r, time.Now()) {
+			s.repair(ctx, r, nil, false) // it counts
+			continue
+		}
+		// Which objects are wrong, only etcd can say. Its answer does not decide: the
+		// digest is wrong as well.
+		found, err := s.compareResource(ctx, r, false)
+		if err != nil {
+			s.cfg.Logger.Warn("Could not compare objects with etcd", "resource", nameOf(r).String(), "err", err)
+		}
+		s.repair(ctx, r, found, false)
+	}
+	return took
+}
+
+// compareAll compares the keys of all resources with etcd.
+func (s *Scrubber) compareAll(ctx context.Context) {
+	wrong, left := 0, 0
+	for _, r := range s.resources() {
+		if s.isGivenUp(r, time.Now()) {
+			left++
+			continue
+		}
+		found, err := s.compareResource(ctx, r, false)
+		if err != nil {
+			left++
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, cache.ErrExpired) {
+			s.cfg.Logger.Warn("Could not compare objects with etcd", "resource", nameOf(r).String(), "err", err)
+		}
+		if len(found) > 0 {
+			wrong++
+			s.repair(ctx, r, found, false)
+		}
+	}
+	switch {
+	case ctx.Err() != nil || wrong > 0:
+	case left > 0:
+		s.cfg.Logger.Info("No key was found that etcd does not have so, but not all could be compared", "resources", left)
+	default:
+		s.cfg.Logger.Info("All keys are those of etcd; the other server is wrong")
+	}
+}
+
+// all returns all resources, and the keys of none as one more.
+func (s *Scrubber) all() []*cache.Resource {
+	return append(s.cfg.Cache.Resources(), s.cfg.Cache.UnclaimedKeys())
+}
+
+// nameOf names a resource in logs and metrics.
+func nameOf(r *cache.Resource) schema.GroupResource {
+	if r.Prefix() == "" {
+		return schema.GroupResource{Resource: "unclaimed"}
+	}
+	return r.GroupResource()
+}
+
+// resources returns all resources, the smallest first, so that a fault is found soon.
+func (s *Scrubber) resources() []*cache.Resource {
+	all := s.all()
+	sizes := make(map[*cache.Resource]int, len(all))
+	for _, r := range all {
+		sizes[r] = r.Snapshot().Len()
+	}
+	slices.SortFunc(all, func(a, b *cache.Resource) int {
+		if sizes[a] != sizes[b] {
+			return sizes[a] - sizes[b]
+		}
+		return strings.Compare(a.Prefix(), b.Prefix())
+	})
+	return all
+}

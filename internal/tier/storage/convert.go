@@ -1,0 +1,120 @@
+package storage
+
+import (
+	"context"
+	"iter"
+
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/wire/encode"
+	"github.com/millrace/millrace/internal/wire/resource"
+)
+
+// A webhook converts many objects in one call, while readers decode them one by one.
+// So a reader has a batch converted first, and then decodes it without waiting.
+
+const (
+	// maxConvertObjects and maxConvertBytes bound a batch of one reader.
+	maxConvertObjects = 400
+	maxConvertBytes   = 4 << 20
+)
+
+// Convert has a webhook convert objects, so that Decode of them does not wait for it.
+// The error is that of Decode, or a timeout that a client understands. Without a
+// webhook it does nothing.
+func (s *Store) Convert(ctx context.Context, entries []*resource.Entry) error {
+	if s.converter == nil {
+		return nil
+	}
+	err := s.converter.Convert(ctx, entries)
+	if err != nil && ctx.Err() != nil {
+		return storage.NewTimeoutError(s.cfg.Resource.Prefix(), "request did not complete within requested timeout")
+	}
+	return err
+}
+
+// Converted reports whether all objects are converted, so that Decode waits for none.
+func (s *Store) Converted(entries []*resource.Entry) bool {
+	return s.converter == nil || s.converter.Converted(entries)
+}
+
+// entries yields the entries of runs in order. If a webhook converts them, each is
+// converted when it is yielded, and entries that the attributes exclude may be missing.
+// limit is how many the caller is likely to take, 0 for all.
+func (s *Store) entries(ctx context.Context, runs iter.Seq[encode.EntryRun], sel *selection, limit int) iter.Seq2[*resource.Entry, error] {
+	if s.converter == nil {
+		return func(yield func(*resource.Entry, error) bool) {
+			for run := range runs {
+				for _, e := range run.Entries[run.From:run.To] {
+					if !yield(e, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+	return func(yield func(*resource.Entry, error) bool) {
+		for batch := range conversionBatches(runs, sel, limit) {
+			if err := s.Convert(ctx, batch); err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, e := range batch {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// conversionBatches yields entries in batches within the bounds above. A batch is valid
+// until the next one. The first has at most limit entries, unless limit is 0.
+func conversionBatches(runs iter.Seq[encode.EntryRun], sel *selection, limit int) iter.Seq[[]*resource.Entry] {
+	return func(yield func([]*resource.Entry) bool) {
+		var batch []*resource.Entry
+		size, maxObjects := 0, maxConvertObjects
+		if limit > 0 {
+			maxObjects = min(maxObjects, limit)
+		}
+		for run := range runs {
+			for _, e := range run.Entries[run.From:run.To] {
+				if e.Err == nil && !sel.matches(e) {
+					continue
+				}
+				batch, size = append(batch, e), size+e.Size()
+				if len(batch) < maxObjects && size < maxConvertBytes {
+					continue
+				}
+				if !yield(batch) {
+					return
+				}
+				batch, size, maxObjects = batch[:0], 0, maxConvertObjects
+			}
+		}
+		if len(batch) > 0 {
+			yield(batch)
+		}
+	}
+}
+
+// convert has a webhook convert the objects that the watch will send for some events.
+func (w *watcher) convert(ctx context.Context, events []cache.Event) error {
+	if w.store.converter == nil {
+		return nil
+	}
+	var shown []*resource.Entry
+	for i := range events {
+		e := &events[i]
+		if e.Revision <= w.start.After || !w.start.Holds(e.Key()) {
+			continue
+		}
+		for _, entry := range []*resource.Entry{e.Entry, e.Previous} {
+			if entry != nil && (entry == e.Entry || e.Entry == nil || !w.selection.empty()) {
+				shown = append(shown, entry)
+			}
+		}
+	}
+	return w.store.Convert(ctx, shown)
+}

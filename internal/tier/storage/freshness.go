@@ -1,0 +1,225 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/millrace/millrace/internal/mutation"
+	"github.com/millrace/millrace/internal/tier/cache"
+)
+
+const (
+	// revisionTimeout bounds the wait of a read for the revision that it names. It is
+	// that of Kubernetes' watch cache, and clients retry.
+	revisionTimeout = 3 * time.Second
+	// behindTimeout bounds the further wait if etcd has reached that revision. With the
+	// above it is a little less than that of consistent reads.
+	behindTimeout = 6 * time.Second
+	// retrySeconds is how long clients are asked to wait before they retry.
+	retrySeconds = 1
+)
+
+// waitFor waits until the cache is as fresh as a request's resource version asks: ""
+// means every write acknowledged so far, "0" any state, and N at least revision N.
+// passOnAfter takes the place of Config.PassOnAfter for the first of these.
+func (s *Store) waitFor(ctx context.Context, resourceVersion string, passOnAfter time.Duration) error {
+	if resourceVersion == "" {
+		return s.waitConsistent(ctx, passOnAfter)
+	}
+	rv, err := s.versioner.ParseResourceVersion(resourceVersion)
+	if err != nil && s.cfg.LikeEtcd {
+		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+	}
+	if err != nil {
+		return err
+	}
+	if s.cfg.LikeEtcd {
+		return s.waitLikeEtcd(ctx, rv)
+	}
+	return s.waitAtLeast(ctx, rv)
+}
+
+// hasRevision reports whether the cache has reached a revision. Clients may name
+// numbers beyond the range of etcd's revisions.
+func (s *Store) hasRevision(rv uint64) bool { return rv <= uint64(s.cfg.Cache.Progress().Revision()) }
+
+// waitLikeEtcd waits for a revision that etcd has reached, and refuses one that it has
+// not, without waiting until it does.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/etcd3.store.validateMinimumResourceVersion; compare at each upgrade.
+func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
+	if s.hasRevision(rv) {
+		return s.waitLoaded(ctx)
+	}
+	if err := s.waitConsistent(ctx, s.cfg.PassOnAfter); err != nil {
+		return err
+	}
+	if !s.hasRevision(rv) {
+		return storage.NewTooLargeResourceVersionError(rv, uint64(s.cfg.Cache.Progress().Revision()), 0)
+	}
+	return nil
+}
+
+// waitConsistent waits until the cache holds every write acknowledged so far. A read that
+// may be answered with a stale state waits a short time for that.
+func (s *Store) waitConsistent(ctx context.Context, passOnAfter time.Duration) error {
+	if stale := cache.StalenessFrom(ctx); stale != nil && s.cfg.MaxStaleness > 0 {
+		return s.waitBounded(ctx, stale)
+	}
+	return s.waitProven(ctx, passOnAfter)
+}
+
+// largeList is the size from which a LIST waits for a proof as long as a watch does. A stock
+// server needs some 30 ms of CPU for as many bytes of objects.
+const largeList = 4 << 20
+
+// listPassOnAfter returns how long a list waits for a proof. The objects are those that its
+// scope has now, on average as large as all of the resource.
+func (s *Store) listPassOnAfter(l *listRequest) time.Duration {
+	snapshot := s.cfg.Resource.Snapshot()
+	if s.cfg.WatchPassOnAfter == 0 || snapshot.Len() == 0 || l.query.Selects() || !l.selection.whole {
+		return s.cfg.PassOnAfter
+	}
+	objects := snapshot.Total(&l.query)
+	if l.query.Limit > 0 {
+		objects = min(objects, l.query.Limit)
+	}
+	if snapshot.Bytes/int64(snapshot.Len())*int64(objects) < largeList {
+		return s.cfg.PassOnAfter
+	}
+	return s.cfg.WatchPassOnAfter
+}
+
+// staleAfter is how long a read that may be answered with a stale state waits for a proof
+// that the state is new.
+const staleAfter = 300 * time.Millisecond
+
+// waitBounded waits for a proof, or finds that the cache is new enough without one.
+func (s *Store) waitBounded(ctx context.Context, stale *cache.Staleness) error {
+	wait := staleAfter
+	if s.cfg.PassOnAfter > 0 {
+		wait = s.cfg.PassOnAfter
+	}
+	err := s.waitProven(ctx, wait)
+	if err == nil {
+		return nil
+	}
+	if age, ok := s.cfg.Consistent.Age(); ok && age <= s.cfg.MaxStaleness {
+		stale.Age = age
+		return nil
+	}
+	if s.cfg.PassOnAfter > 0 {
+		return err
+	}
+	return s.waitProven(ctx, 0)
+}
+
+// waitProven waits until the cache holds every write acknowledged so far, for at most a
+// time if that is not 0.
+func (s *Store) waitProven(ctx context.Context, most time.Duration) error {
+	began := time.Now()
+	if most > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, most)
+		defer cancel()
+	}
+	_, err := s.cfg.Consistent.Wait(ctx)
+	s.recordConsistentRead(began, err)
+	switch {
+	case err == nil:
+		return nil
+	case s.cfg.PassOnAfter > 0:
+		return fmt.Errorf("%w: %w", cache.ErrUnproven, err)
+	}
+	return ConsistentReadError(err)
+}
+
+// ConsistentReadError returns the error for a client whose read waited too long for
+// etcd to confirm the current revision. Clients may retry.
+func ConsistentReadError(err error) error {
+	return apierrors.NewTimeoutError(fmt.Sprintf(
+		"etcd did not confirm the current revision in time (%v); retry, or read with resourceVersion=0 what the cache holds", err), retrySeconds)
+}
+
+// waitAtLeast waits a short time until the cache has reached a revision.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.waitUntilFreshLocked; compare at each upgrade.
+func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
+	if err := s.waitLoaded(ctx); err != nil {
+		return err
+	}
+	if s.hasRevision(rv) || mutation.On(mutation.VersionNotAwaited) {
+		return nil
+	}
+	if s.cfg.PassOnAfter > 0 {
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.PassOnAfter)
+		defer cancel()
+		if s.cfg.Cache.Progress().Wait(ctx, int64(min(rv, math.MaxInt64))) != nil {
+			return fmt.Errorf("%w: revision %d is not reached", cache.ErrUnproven, rv)
+		}
+		return nil
+	}
+	return s.waitBehind(ctx, rv)
+}
+
+// waitBehind waits for a revision that the cache has not reached. A client that comes from
+// another server brings it. Etcd is asked for the feed's progress at once: the revision may
+// be that of a write which the feed does not see.
+//
+// After revisionTimeout etcd is asked whether it has the revision. If so, this server is
+// behind, and the read waits on, as a consistent one does. Kubernetes refuses it, and the
+// client lists again.
+func (s *Store) waitBehind(ctx context.Context, rv uint64) error {
+	revision, progress := int64(min(rv, math.MaxInt64)), s.cfg.Cache.Progress()
+	ctx, stopAll := context.WithTimeout(ctx, revisionTimeout+behindTimeout)
+	defer stopAll()
+	cancel := s.cfg.Consistent.Notify(revision, func() {})
+	defer cancel()
+	short, stop := context.WithTimeout(ctx, revisionTimeout)
+	defer stop()
+	if progress.Wait(short, revision) == nil {
+		return nil
+	}
+	reached, err := s.cfg.Consistent.Revision(ctx)
+	if err == nil && reached >= revision && progress.Wait(ctx, revision) == nil {
+		return nil
+	}
+	if mutation.On(mutation.FutureExpired) {
+		return expired(revision, progress.Revision())
+	}
+	return storage.NewTooLargeResourceVersionError(rv, uint64(progress.Revision()), retrySeconds)
+}
+
+// waitLoaded waits a short time for the first load, which every read needs.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.ready.waitAndReadGeneration; compare at each upgrade.
+func (s *Store) waitLoaded(ctx context.Context) error {
+	if s.cfg.Cache.Ready() == nil {
+		return nil
+	}
+	if s.cfg.PassOnAfter > 0 {
+		return cache.ErrNotReady
+	}
+	ctx, cancel := context.WithTimeout(ctx, revisionTimeout)
+	defer cancel()
+	if err := s.cfg.Cache.Progress().Wait(ctx, 1); err != nil {
+		return apierrors.NewTooManyRequests("storage is (re)initializing", retrySeconds)
+	}
+	return nil
+}
+
+// expired returns the error of a watch from a revision whose events are gone. oldest is
+// the first revision that a watch can begin behind.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.getAllEventsSinceLocked; compare at each upgrade.
+func expired(rv, oldest int64) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", rv, oldest))
+}
+
+func isExpired(err error) bool { return errors.Is(err, cache.ErrExpired) }

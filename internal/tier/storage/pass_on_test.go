@@ -1,0 +1,153 @@
+package storage_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/apis/example"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/storage"
+)
+
+// slowSource is at a revision, and makes no progress known.
+type slowSource int64
+
+func (s slowSource) Revision(context.Context) (int64, error) { return int64(s), nil }
+func (s slowSource) RequestProgress(context.Context) error   { return nil }
+
+// askedSource is a slowSource that says when it was asked for progress.
+type askedSource struct {
+	slowSource
+	asked chan struct{}
+}
+
+func (s *askedSource) RequestProgress(context.Context) error {
+	select {
+	case s.asked <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// TestPassOnAfter reads from a store without etcd: what the cache cannot be shown to hold
+// in time is left to another server, and the rest is answered.
+func TestPassOnAfter(t *testing.T) {
+	t.Parallel()
+	const loaded = 10
+	source := slowSource(loaded)
+	held := cache.New(cache.Config{})
+	decorated := storeWithoutEtcd(t, &storage.Backend{Cache: held, Consistent: cache.NewConsistent(held, &source), PassOnAfter: 20 * time.Millisecond})
+	reads := func(version string) error {
+		opts := apistorage.ListOptions{ResourceVersion: version, Predicate: apistorage.Everything, Recursive: true}
+		_, listed := decorated.Select(t.Context(), "/pods", opts)
+		initial := true
+		opts.SendInitialEvents = &initial
+		_, began := decorated.Begin(t.Context(), "/pods", opts)
+		if (listed == nil) != (began == nil) {
+			t.Errorf("version %q: list %v, watch-list %v", version, listed, began)
+		}
+		return listed
+	}
+	if err := reads("0"); !errors.Is(err, cache.ErrNotReady) {
+		t.Errorf("before the load: %v", err)
+	}
+	held.BeginLoad().End(t.Context(), loaded)
+	for _, version := range []string{"", "0", "10"} {
+		if err := reads(version); err != nil {
+			t.Errorf("version %q at revision %d: %v", version, loaded, err)
+		}
+	}
+	source = loaded + 1
+	for version, want := range map[string]error{"": cache.ErrUnproven, "0": nil, "11": cache.ErrUnproven} {
+		if err := reads(version); !errors.Is(err, want) {
+			t.Errorf("version %q behind the source: %v, want %v", version, err, want)
+		}
+	}
+	if err := decorated.Create(t.Context(), "/pods/a", newPod(), newPod(), 0); err == nil {
+		t.Error("a pod was created without etcd")
+	}
+}
+
+// TestWatchPassOnAfter has a proof that comes too late for a list, and in time for a
+// watch-list, and for a list of several megabytes.
+func TestWatchPassOnAfter(t *testing.T) {
+	t.Parallel()
+	all := apistorage.ListOptions{Predicate: apistorage.Everything, Recursive: true}
+	page, label, watchList := all, all, all
+	page.Predicate.Limit = 1
+	label.Predicate.Label = labels.SelectorFromSet(labels.Set{"a": "b"})
+	watchList.SendInitialEvents = new(true)
+	for name, c := range map[string]struct {
+		objectBytes int
+		opts        apistorage.ListOptions
+		waits       bool
+	}{
+		"few bytes":             {1 << 10, all, false},
+		"many bytes":            {3 << 20, all, true},
+		"a page of many bytes":  {3 << 20, page, false},
+		"a label of many bytes": {3 << 20, label, false},
+		"watch-list":            {1 << 10, watchList, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			held, source := cache.New(cache.Config{}), &askedSource{11, make(chan struct{}, 1)}
+			store := storeWithoutEtcd(t, &storage.Backend{Cache: held, Consistent: cache.NewConsistent(held, source), PassOnAfter: 1, WatchPassOnAfter: time.Minute})
+			load := held.BeginLoad()
+			load.Add(t.Context(), []*mvccpb.KeyValue{storedPod(t, "a", c.objectBytes), storedPod(t, "b", c.objectBytes)})
+			load.End(t.Context(), 10)
+			ended := make(chan error, 1)
+			go func() {
+				if c.opts.SendInitialEvents != nil {
+					_, err := store.Begin(t.Context(), "/pods", c.opts)
+					ended <- err
+					return
+				}
+				_, err := store.Select(t.Context(), "/pods", c.opts)
+				ended <- err
+			}()
+			if !c.waits {
+				if err := <-ended; !errors.Is(err, cache.ErrUnproven) {
+					t.Errorf("got %v, want %v", err, cache.ErrUnproven)
+				}
+				return
+			}
+			<-source.asked // A read that does not wait has ended, or does so with an error.
+			held.Progressed(11)
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// storeWithoutEtcd decorates a store of pods.
+func storeWithoutEtcd(t *testing.T, backend *storage.Backend) *storage.Store {
+	t.Helper()
+	decorator := storage.Decorator{Backend: func(*storagebackend.ConfigForResource) (*storage.Backend, error) { return backend, nil }}
+	config := storagebackend.NewDefaultConfig(pathPrefix, podCodec())
+	decorated, destroy, err := decorator.Decorate(config.ForResource(schema.GroupResource{Resource: "pods"}), "/pods/",
+		nil, newPod, newPodList, podAttributes, nil, nil)
+	must(t, err)
+	t.Cleanup(destroy)
+	return decorated.(*storage.Store)
+}
+
+// storedPod is what etcd has of a pod of a size.
+func storedPod(t *testing.T, name string, size int) *mvccpb.KeyValue {
+	t.Helper()
+	pod := &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Annotations: map[string]string{"size": strings.Repeat("x", size)}}}
+	value, err := runtime.Encode(podCodec(), pod)
+	must(t, err)
+	return &mvccpb.KeyValue{Key: []byte(pathPrefix + "/pods/ns/" + name), Value: value, ModRevision: 5, CreateRevision: 5, Version: 1}
+}

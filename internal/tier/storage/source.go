@@ -1,0 +1,56 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/wire/resource"
+)
+
+// Resource returns the cached resource that the store reads from.
+func (s *Store) Resource() *cache.Resource { return s.cfg.Resource }
+
+// Cache returns the cache that the resource is in.
+func (s *Store) Cache() *cache.Cache { return s.cfg.Cache }
+
+// Progress returns how far the cache has followed etcd.
+func (s *Store) Progress() *cache.Progress { return s.cfg.Cache.Progress() }
+
+// WaitConsistent returns once the cache holds every write that was acknowledged before the
+// call.
+func (s *Store) WaitConsistent(ctx context.Context) error {
+	if _, err := s.cfg.Consistent.Wait(ctx); err != nil {
+		return fmt.Errorf("wait for the newest %s: %w", s.cfg.Resource.GroupResource(), err)
+	}
+	return nil
+}
+
+// Notify calls reached once the cache holds every event up to a revision.
+func (s *Store) Notify(revision int64, reached func()) (cancel func()) {
+	return s.cfg.Consistent.Notify(revision, reached)
+}
+
+// Prefix returns the beginning of the keys that callers give.
+func (s *Store) Prefix() string { return s.cfg.ResourcePrefix }
+
+// Decode returns an entry's object as Kubernetes' handlers would get it, fresh and
+// owned by the caller. It is meant for encode.Config.Decode. An object that cannot be
+// decoded is marked, so that its reads go to Kubernetes' handlers.
+func (s *Store) Decode(e *resource.Entry) (runtime.Object, error) {
+	if e.Opaque() {
+		return nil, fmt.Errorf("decode %s: not plain", e.Key)
+	}
+	obj, err := s.decode(e, e.Revision)
+	// An entry without attributes is being described: that marks it too. And an object
+	// that a webhook did not convert now may be converted the next time.
+	if err != nil && e.Attributes != nil && s.converter == nil {
+		s.cfg.Resource.MarkUndecodable(s.cfg.Cache, e, err)
+	}
+	return obj, err
+}
+
+// NewList returns an empty list of the storage's version.
+func (s *Store) NewList() runtime.Object { return s.cfg.NewList() }

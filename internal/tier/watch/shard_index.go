@@ -1,0 +1,123 @@
+package watch
+
+import (
+	"slices"
+
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/wire/resource"
+)
+
+// shardIndex finds the subscriptions to shards that an event may concern, by the hashes
+// of the event's two versions. Many clients that share the events of a resource among
+// them then cost what one client of all events costs.
+//
+// It is an interval tree: the ranges of all subscriptions, sorted by their first hash. The
+// range in the middle is the root, and those on its two sides are its subtrees. Each range
+// knows the largest hash of its subtree, so a search skips subtrees that end below a hash.
+// A search looks at a number of ranges that is logarithmic, for each one that it finds.
+// Ranges may overlap, as they do while clients change the number of shards.
+//
+// Why no table of the intervals between all bounds, with the subscriptions of each: it has
+// a place for each pair of ranges that overlap, and clients choose the ranges. The price
+// of the sorted list is that a new subscription moves those behind it, and that the next
+// search visits all ranges once, to set their largest hashes.
+type shardIndex struct {
+	ranges []shardRange
+	// complete says that the largest hashes are set.
+	complete bool
+}
+
+// shardRange is one range of hashes of a subscription.
+type shardRange struct {
+	resource.HashRange
+	// largest is the largest hash of the ranges in the subtree.
+	largest      uint64
+	subscription *subscription
+}
+
+// add merges the ranges of a subscription, of which there may be thousands, into the
+// others. It begins with the last ones, so that each range is moved once.
+func (x *shardIndex) add(s *subscription) {
+	added, others := s.Shard.Ranges(), len(x.ranges)
+	x.ranges = append(x.ranges, make([]shardRange, len(added))...)
+	for to := len(x.ranges) - 1; len(added) > 0; to-- {
+		if last := added[len(added)-1]; others == 0 || x.ranges[others-1].First <= last.First {
+			x.ranges[to] = shardRange{HashRange: last, subscription: s}
+			added = added[:len(added)-1]
+		} else {
+			others--
+			x.ranges[to] = x.ranges[others]
+		}
+	}
+	x.complete = false
+}
+
+// remove removes the ranges of a subscription.
+func (x *shardIndex) remove(s *subscription) {
+	x.ranges = slices.DeleteFunc(x.ranges, func(r shardRange) bool { return r.subscription == s })
+	x.complete = false
+}
+
+// visit calls use with the subscriptions that have a range with a hash.
+func (x *shardIndex) visit(hash uint64, use func(*subscription)) {
+	if !x.complete {
+		setLargest(x.ranges)
+		x.complete = true
+	}
+	visitRanges(x.ranges, hash, use)
+}
+
+// setLargest sets the largest hashes of a subtree, and returns that of its root.
+func setLargest(tree []shardRange) uint64 {
+	if len(tree) == 0 {
+		return 0
+	}
+	root := &tree[len(tree)/2]
+	root.largest = max(root.Last, setLargest(tree[:len(tree)/2]), setLargest(tree[len(tree)/2+1:]))
+	return root.largest
+}
+
+func visitRanges(tree []shardRange, hash uint64, use func(*subscription)) {
+	for len(tree) > 0 {
+		middle := len(tree) / 2
+		root := &tree[middle]
+		if root.largest < hash {
+			return
+		}
+		visitRanges(tree[:middle], hash, use)
+		if root.First > hash {
+			return
+		}
+		if root.Last >= hash {
+			use(root.subscription)
+		}
+		tree = tree[middle+1:]
+	}
+}
+
+// shardIndexes has an index for each key that shards hash.
+type shardIndexes [resource.ShardKeys]shardIndex
+
+// visit calls use with the subscriptions to shards that hold one of the event's versions,
+// with those that hold both of them once if the two have the same hash.
+func (x *shardIndexes) visit(e *cache.Event, use func(*subscription)) {
+	for key := range x {
+		index := &x[key]
+		if len(index.ranges) == 0 {
+			continue
+		}
+		hash := func(e *resource.Entry) uint64 { return resource.ShardKey(key).Hash(e) }
+		switch {
+		case e.Previous == nil:
+			index.visit(hash(e.Entry), use)
+		case e.Entry == nil:
+			index.visit(hash(e.Previous), use)
+		default:
+			before, after := hash(e.Previous), hash(e.Entry)
+			index.visit(after, use)
+			if before != after {
+				index.visit(before, use)
+			}
+		}
+	}
+}
