@@ -21,10 +21,10 @@ import (
 	"k8s.io/component-base/version/verflag"
 
 	"github.com/millrace/millrace/internal/analyze"
+	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/fill"
 	"github.com/millrace/millrace/internal/hollow"
-	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/model"
 	"github.com/millrace/millrace/internal/papers"
 	"github.com/millrace/millrace/internal/replay"

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
+	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/conn/datadir"
-	"github.com/millrace/millrace/internal/kube"
 )
 
 // NewLogger makes a logger that writes where Kubernetes' own logs go, in their

@@ -16,7 +16,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/millrace/millrace/internal/account/usage"
-	"github.com/millrace/millrace/internal/kube"
+	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/replica"
 )
 

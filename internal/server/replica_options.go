@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"github.com/millrace/millrace/internal/kube"
+	"github.com/millrace/millrace/internal/apiserver/kube"
 )
 
 // ReplicaOptions are the options of `millrace replica`. NewReplicaOptions makes them; the

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
+	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/feed/apifeed"
-	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/tier/read"
 	"github.com/millrace/millrace/internal/tier/storage"
 	"github.com/millrace/millrace/internal/tier/watch"

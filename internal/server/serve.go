@@ -12,9 +12,9 @@ import (
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/client-go/rest"
 
+	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/conn/datadir"
 	"github.com/millrace/millrace/internal/feed/store"
-	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 

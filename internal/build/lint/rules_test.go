@@ -151,14 +151,14 @@ func TestWingTable(t *testing.T) {
 func TestUpstream(t *testing.T) {
 	imports := "package p\nimport _ \"k8s.io/kubernetes/pkg/api\"\n"
 	wantKeys(t, "upstream", tree(t,
-		"internal/kube/a.go", imports,
-		"internal/kube/sub/a.go", imports,
+		"internal/apiserver/kube/a.go", imports,
+		"internal/apiserver/kube/sub/a.go", imports,
 		"test/transcode/a_test.go", imports,
-		"internal/kubelike/a.go", imports,
-		"internal/server/a_test.go", imports,
+		"internal/apiserver/kubelike/a.go", imports,
+		"internal/serve/a_test.go", imports,
 		"cmd/m/main.go", imports,
-		"internal/server/b.go", "package p\nimport _ \"k8s.io/kubernetes-sigs\"\n",
-	), "internal/kubelike/a.go", "internal/server/a_test.go", "cmd/m/main.go")
+		"internal/serve/b.go", "package p\nimport _ \"k8s.io/kubernetes-sigs\"\n",
+	), "internal/apiserver/kubelike/a.go", "internal/serve/a_test.go", "cmd/m/main.go")
 }
 
 func TestPackageDoc(t *testing.T) {

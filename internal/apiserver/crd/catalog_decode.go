@@ -1,0 +1,149 @@
+package crd
+
+import (
+	"fmt"
+	"strconv"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/millrace/millrace/internal/apiserver/crd/definitioncodec"
+	"github.com/millrace/millrace/internal/wire/resource"
+)
+
+// This file decodes definitions, in whole or as rows or outlines. It reads the newest
+// snapshot of the cache, so its results may be newer than the rows of the Catalog.
+
+// Full decodes the newest state of a definition, which may be newer than its row. The
+// error is a NotFound if there is none. The caller owns the result.
+func (c *Catalog) Full(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	e := c.store.Resource().Snapshot().Get(name)
+	if e == nil {
+		return nil, definitionNotFound(name)
+	}
+	return c.convert(e, c.decodeInternal)
+}
+
+// fullWithRow is Full with the row of the same state.
+func (c *Catalog) fullWithRow(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
+	return c.fullWithRowBy(name, c.decodeInternal)
+}
+
+// outlineWithRow is fullWithRow without decoded schemas: the caller must not read them.
+func (c *Catalog) outlineWithRow(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
+	return c.fullWithRowBy(name, c.decodeOutline)
+}
+
+func (c *Catalog) fullWithRowBy(name string, decode func(*resource.Entry) (runtime.Object, error)) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
+	e := c.store.Resource().Snapshot().Get(name)
+	if e == nil {
+		return nil, nil, definitionNotFound(name)
+	}
+	row := c.Get(name)
+	if row == nil || row.Revision != e.Revision {
+		var err error
+		if row, err = c.readRow(e, interner{}); err != nil {
+			return nil, nil, err
+		}
+	}
+	full, err := c.convert(e, decode)
+	return full, row, err
+}
+
+func definitionNotFound(name string) error {
+	return apierrors.NewNotFound(apiextensions.Resource("customresourcedefinitions"), name)
+}
+
+// Stored calls use with the newest state of a definition as it is stored, and its
+// revision. The bytes are valid until use returns. Stored returns the error of use.
+func (c *Catalog) Stored(name string, use func(revision int64, stored []byte) error) error {
+	e := c.store.Resource().Snapshot().Get(name)
+	if e == nil {
+		return definitionNotFound(name)
+	}
+	if e.Opaque() {
+		return fmt.Errorf("read definition %s: not plain", name)
+	}
+	return e.Read(func(value []byte) error { return use(e.Revision, value) })
+}
+
+// size returns the bytes of a stored definition, 0 if there is none.
+func (c *Catalog) size(name string) int64 {
+	if e := c.store.Resource().Snapshot().Get(name); e != nil {
+		return int64(e.Size())
+	}
+	return 0
+}
+
+func (c *Catalog) convert(e *resource.Entry, decode func(*resource.Entry) (runtime.Object, error)) (*apiextensionsv1.CustomResourceDefinition, error) {
+	stored, err := decode(e)
+	if err != nil {
+		return nil, err
+	}
+	full := &apiextensionsv1.CustomResourceDefinition{}
+	if err := apiextensionsapiserver.Scheme.Convert(stored, full, nil); err != nil {
+		return nil, fmt.Errorf("convert definition %s: %w", e.Key, err)
+	}
+	full.ResourceVersion = strconv.FormatInt(e.Revision, 10)
+	return full, nil
+}
+
+func (c *Catalog) decodeInternal(e *resource.Entry) (runtime.Object, error) {
+	err := e.Err
+	var stored runtime.Object
+	if err == nil {
+		stored, err = c.store.Decode(e)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read definition %s: %w", e.Key, err)
+	}
+	return stored, nil
+}
+
+// outlines decodes definitions as outlines.
+var outlines = definitioncodec.OutlineCodec{Codec: apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)}
+
+func (c *Catalog) decodeOutline(e *resource.Entry) (stored runtime.Object, err error) {
+	if e.Opaque() {
+		return c.decodeInternal(e)
+	}
+	stored = &apiextensions.CustomResourceDefinition{}
+	err = e.Read(func(value []byte) error {
+		_, _, err := outlines.Decode(value, nil, stored)
+		return err
+	})
+	if err != nil {
+		return c.decodeInternal(e) // its error is Kubernetes'
+	}
+	return stored, nil
+}
+
+// readRow reads a row out of a stored definition. If another version of Kubernetes stored
+// it in a way that cannot be read like that, it is decoded and encoded first.
+func (c *Catalog) readRow(e *resource.Entry, share interner) (row *Definition, err error) {
+	if e.Err == nil {
+		err = e.Read(func(stored []byte) error {
+			row, err = share.row(stored, e.Revision)
+			return err
+		})
+		if err == nil {
+			return row, nil
+		}
+	}
+	full, err := c.decodeInternal(e)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := runtime.Encode(apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), full)
+	if err != nil {
+		return nil, fmt.Errorf("encode definition %s: %w", e.Key, err)
+	}
+	if row, err = share.row(stored, e.Revision); err != nil {
+		return nil, fmt.Errorf("read definition %s: %w", e.Key, err)
+	}
+	return row, nil
+}

@@ -1,0 +1,70 @@
+package openapi
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/millrace/millrace/internal/apiserver/crd"
+)
+
+// Catalog has all definitions. Its methods are safe for concurrent use.
+type Catalog interface {
+	// All lists the definitions in any order.
+	All() []*crd.Definition
+	// Get returns the row of a definition, nil if there is none.
+	Get(name string) *crd.Definition
+	// Full decodes a definition, which the caller must not change.
+	Full(name string) (*apiextensionsv1.CustomResourceDefinition, error)
+	// Stored calls use with the stored bytes of a definition and their revision, and
+	// returns its error. The bytes are valid until use returns.
+	Stored(name string, use func(revision int64, stored []byte) error) error
+	// AddHandler has f called for each definition that exists, and then for each change.
+	// before or after is nil for a definition that comes or goes. f must not block.
+	AddHandler(f func(before, after *crd.Definition))
+}
+
+// Local is one of the servers in this process, as far as OpenAPI is concerned.
+type Local struct {
+	// V2 builds the spec of the resources that are installed, without defaults. Each call
+	// returns a new one, which the caller may change.
+	V2 func() (*spec.Swagger, error)
+	// V3 builds a handler of /openapi/v3 for those resources. It is nil if another server
+	// has it.
+	V3 func() (http.Handler, error)
+}
+
+// Config is what a Server needs. It must not change afterwards.
+type Config struct {
+	Catalog Catalog
+	// Locals returns the servers in the order of the chain. The first is the aggregator;
+	// custom resources belong to the last. It is called when a document is asked for, and
+	// returns the same servers each time.
+	Locals func() []Local
+	// Version is that of the program. Tags depend on it, because other versions may build
+	// other documents.
+	Version string
+	// CacheBytes is the limit of the fragment cache. Zero means 64 MiB.
+	CacheBytes int64
+	// Logger receives documents that cannot be built, and custom resources that they lack.
+	// Nil means slog.Default.
+	Logger *slog.Logger
+}
+
+const defaultCacheBytes = 64 << 20
+
+func (c Config) validate() error {
+	if c.Catalog == nil {
+		return errors.New("openapi: a catalog is needed")
+	}
+	if c.Locals == nil {
+		return errors.New("openapi: local servers are needed")
+	}
+	if c.CacheBytes < 0 {
+		return errors.New("openapi: cache bytes must not be negative")
+	}
+	return nil
+}
