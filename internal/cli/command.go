@@ -28,7 +28,7 @@ import (
 	"github.com/millrace/millrace/internal/model"
 	"github.com/millrace/millrace/internal/papers"
 	"github.com/millrace/millrace/internal/replay"
-	"github.com/millrace/millrace/internal/server"
+	"github.com/millrace/millrace/internal/serve"
 	"github.com/millrace/millrace/internal/top"
 	"github.com/millrace/millrace/internal/verify"
 )

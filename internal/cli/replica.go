@@ -6,7 +6,7 @@ import (
 	"k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/term"
 
-	"github.com/millrace/millrace/internal/server"
+	"github.com/millrace/millrace/internal/serve"
 )
 
 func newReplicaCommand(shared *server.Options) *cobra.Command {

@@ -59,7 +59,7 @@ func serverWings() []Wing {
 		{
 			Name: "serve", Sentence: "`millrace serve`: a server over etcd.",
 			Imports: []string{"wire", "conn", "account", "feed", "tier", "apiserver"},
-			Order:   []string{"peers", "server"},
+			Order:   []string{"serve/peers", "serve"},
 		},
 	}
 }
@@ -107,7 +107,7 @@ type WrongWay struct {
 func wrongWays() []WrongWay {
 	return []WrongWay{
 		{
-			From: "server", To: "replica",
+			From: "serve", To: "replica",
 			Reason: "the wiring of a replica is a part of the wiring of a server",
 			Until:  "the replica has a wiring of its own",
 		},

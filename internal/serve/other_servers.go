@@ -13,7 +13,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/millrace/millrace/internal/peers"
+	"github.com/millrace/millrace/internal/serve/peers"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/scrub"
 	"github.com/millrace/millrace/internal/tier/storage"
