@@ -202,9 +202,9 @@ bench: build ## measure LIST, beside the stock read path
 
 .PHONY: scale
 scale: ## compute the prices of millrace model, and docs/scale.md, anew from docs/bench
-	$(GO) test -count=1 ./internal/model -run TestConstants -update
-	$(GO) test -count=1 ./internal/model -run TestScale -update
-	$(GO) test -count=1 ./internal/model
+	$(GO) test -count=1 ./internal/tool/model -run TestConstants -update
+	$(GO) test -count=1 ./internal/tool/model -run TestScale -update
+	$(GO) test -count=1 ./internal/tool/model
 
 .PHONY: papers
 papers: ## write the figures of docs/guides/papers.md anew from docs/bench
@@ -225,7 +225,7 @@ fuzz: ## fuzz the parsers of encoded bytes and requests, FUZZTIME each
 	$(GO) test -run NONE -fuzz FuzzCustom -fuzztime $(FUZZTIME) ./internal/wire/transcode
 	$(GO) test -run NONE -fuzz FuzzAgainstEncodingJSON -fuzztime $(FUZZTIME) ./internal/wire/storedjson
 	$(GO) test -run NONE -fuzz FuzzRead -fuzztime $(FUZZTIME) ./internal/wire/sentobject
-	$(GO) test -run NONE -fuzz FuzzScan -fuzztime $(FUZZTIME) ./internal/analyze/auditlog
+	$(GO) test -run NONE -fuzz FuzzScan -fuzztime $(FUZZTIME) ./internal/tool/auditlog
 	$(GO) test -c -o bin/differential.test ./test/differential
 	cd test/differential && for target in FuzzSelectors FuzzPages FuzzAccept FuzzRaw; do \
 		../../bin/differential.test -test.run NONE -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) \

@@ -20,17 +20,17 @@ import (
 	"k8s.io/component-base/term"
 	"k8s.io/component-base/version/verflag"
 
-	"github.com/millrace/millrace/internal/analyze"
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/fill"
 	"github.com/millrace/millrace/internal/hollow"
-	"github.com/millrace/millrace/internal/model"
 	"github.com/millrace/millrace/internal/papers"
-	"github.com/millrace/millrace/internal/replay"
 	"github.com/millrace/millrace/internal/serve"
-	"github.com/millrace/millrace/internal/top"
-	"github.com/millrace/millrace/internal/verify"
+	"github.com/millrace/millrace/internal/tool/analyze"
+	"github.com/millrace/millrace/internal/tool/model"
+	"github.com/millrace/millrace/internal/tool/replay"
+	"github.com/millrace/millrace/internal/tool/top"
+	"github.com/millrace/millrace/internal/tool/verify"
 )
 
 const longHelp = `Millrace is a Kubernetes API server for very large clusters.

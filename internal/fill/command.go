@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/analyze/profile"
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
-	"github.com/millrace/millrace/internal/display"
-	"github.com/millrace/millrace/internal/interrupt"
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/interrupt"
+	"github.com/millrace/millrace/internal/tool/profile"
 )
 
 const longHelp = `Write a synthetic cluster of any size: nodes, namespaces, pods, secrets, config

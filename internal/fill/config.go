@@ -10,8 +10,8 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/analyze/profile"
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
+	"github.com/millrace/millrace/internal/tool/profile"
 )
 
 // Config says which objects a run writes or removes, and where. If it has an etcd

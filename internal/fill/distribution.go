@@ -1,6 +1,6 @@
 package fill
 
-import "github.com/millrace/millrace/internal/analyze/profile"
+import "github.com/millrace/millrace/internal/tool/profile"
 
 // deal spreads the objects of one resource over values in an order that looks random and
 // is exact: at(i) is another number below n for each i below n.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/millrace/millrace/internal/analyze/profile"
+	"github.com/millrace/millrace/internal/tool/profile"
 )
 
 // TestDistributions deals sizes, labels and namespaces to objects, and measures them as

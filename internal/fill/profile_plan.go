@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/millrace/millrace/internal/analyze/profile"
+	"github.com/millrace/millrace/internal/tool/profile"
 )
 
 // resourcePlan is what to write of one resource of a profile.

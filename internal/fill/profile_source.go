@@ -8,7 +8,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/millrace/millrace/internal/analyze/profile"
+	"github.com/millrace/millrace/internal/tool/profile"
 )
 
 // profileSource gives objects so that a profile of the server is like the one that it is made

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/millrace/millrace/internal/conn/wire"
-	"github.com/millrace/millrace/internal/display"
-	"github.com/millrace/millrace/internal/hollow/agentprofile"
+	"github.com/millrace/millrace/internal/tool/agentprofile"
+	"github.com/millrace/millrace/internal/tool/display"
 )
 
 // concurrentDials bounds the TLS handshakes at once. More than that take longer together.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/conn/wire"
-	"github.com/millrace/millrace/internal/hollow/agentprofile"
+	"github.com/millrace/millrace/internal/tool/agentprofile"
 )
 
 // agentPlan is an agent of a profile, with the counters of all its instances.

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/millrace/millrace/internal/conn/wire"
-	"github.com/millrace/millrace/internal/hollow/agentprofile"
+	"github.com/millrace/millrace/internal/tool/agentprofile"
 )
 
 // Observer is told what a run sees, for programs that measure with hollow nodes. Its methods

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/tool/display"
 )
 
 // state is a line about the run. since is the time since the last one.

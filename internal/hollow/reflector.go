@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/conn/wire"
-	"github.com/millrace/millrace/internal/hollow/agentprofile"
+	"github.com/millrace/millrace/internal/tool/agentprofile"
 )
 
 // readPlan is one read of an agent, with the counters of all instances.

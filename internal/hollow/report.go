@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/millrace/millrace/internal/bench/render"
-	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // Report is what a run has sent and received. Its JSON is the output of -o json.

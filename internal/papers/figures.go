@@ -3,8 +3,8 @@ package papers
 import (
 	"slices"
 
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // Section is some figures that belong together.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
-	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 //go:embed page.html

@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
-	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/tool/display"
 )
 
 // maxScale bounds --scale: a hundred times the original fits no machine.

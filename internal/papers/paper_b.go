@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/tool/display"
 )
 
 const (

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
-	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // Report is one run of a paper. "-o json" prints it.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
-	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // results are what the steps of a paper have printed, by step.

@@ -13,7 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/millrace/millrace/internal/history"
+	"github.com/millrace/millrace/internal/tool/history"
 	"github.com/millrace/millrace/test/harness"
 )
 

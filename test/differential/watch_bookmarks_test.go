@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/millrace/millrace/internal/history"
+	"github.com/millrace/millrace/internal/tool/history"
 )
 
 // bookmarkParameters ask this server for bookmarks. The stock server does not know them.

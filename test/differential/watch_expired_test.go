@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/millrace/millrace/internal/history"
+	"github.com/millrace/millrace/internal/tool/history"
 )
 
 // watchExpired compares watches from revisions that neither server has. Our

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/millrace/millrace/internal/history"
+	"github.com/millrace/millrace/internal/tool/history"
 )
 
 // watchedKind is a resource that watch scripts write.

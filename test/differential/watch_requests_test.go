@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/sharding"
 
-	"github.com/millrace/millrace/internal/history"
+	"github.com/millrace/millrace/internal/tool/history"
 )
 
 // watchRequest is a request for a watch, with the events that it has to

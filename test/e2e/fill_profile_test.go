@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/millrace/millrace/internal/analyze/profile"
 	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/tool/profile"
 	"github.com/millrace/millrace/test/harness"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/millrace/millrace/internal/history"
+	"github.com/millrace/millrace/internal/tool/history"
 )
 
 // resourceTruth is what etcd has of a resource, in the form in which informers note it.

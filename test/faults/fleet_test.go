@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/conn/wire"
-	"github.com/millrace/millrace/internal/history"
+	"github.com/millrace/millrace/internal/tool/history"
 	"github.com/millrace/millrace/test/harness"
 )
 

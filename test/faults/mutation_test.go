@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/mutation"
-	"github.com/millrace/millrace/internal/verify"
+	"github.com/millrace/millrace/internal/tool/verify"
 	"github.com/millrace/millrace/test/harness"
 )
 

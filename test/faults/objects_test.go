@@ -17,7 +17,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/history"
+	"github.com/millrace/millrace/internal/tool/history"
 	"github.com/millrace/millrace/test/harness"
 )
 

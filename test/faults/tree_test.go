@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/verify"
+	"github.com/millrace/millrace/internal/tool/verify"
 	"github.com/millrace/millrace/test/harness"
 )
 

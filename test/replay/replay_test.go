@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/analyze"
+	"github.com/millrace/millrace/internal/tool/analyze"
 	"github.com/millrace/millrace/test/harness"
 )
 

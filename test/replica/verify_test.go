@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/verify"
+	"github.com/millrace/millrace/internal/tool/verify"
 	"github.com/millrace/millrace/test/harness"
 )
 

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/millrace/millrace/internal/history"
+	"github.com/millrace/millrace/internal/tool/history"
 )
 
 // watcher is a client that watches until its context ends. After each watch it

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // bench measures one server: from empty over many definitions to none.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // Data is what "bench crd" and "bench discovery" fill in.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/crd"
 	"github.com/millrace/millrace/internal/bench/load"
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // bench measures one server.

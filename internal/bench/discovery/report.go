@@ -7,8 +7,8 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/crd"
 	"github.com/millrace/millrace/internal/bench/load"
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // report is everything that "bench discovery" has measured. "-o json" prints it.

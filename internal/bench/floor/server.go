@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/bench/testbed"
-	"github.com/millrace/millrace/internal/interrupt"
+	"github.com/millrace/millrace/internal/tool/interrupt"
 )
 
 const (

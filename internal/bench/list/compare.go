@@ -8,8 +8,8 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/floor"
 	"github.com/millrace/millrace/internal/bench/load"
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // comparisonRun is one run of "bench list --compare". Workloads run in one process of a

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/millrace/millrace/internal/bench/load"
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // options are the flags of "bench list".

@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/benchtest"
 	"github.com/millrace/millrace/internal/bench/load"
-	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 func TestPlotIsWellFormedAndComplete(t *testing.T) {

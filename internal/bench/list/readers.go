@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/bench/load"
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // readersResult is what the LISTs of many clients cost a server that was just started, if

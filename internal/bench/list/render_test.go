@@ -8,8 +8,8 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/benchtest"
 	"github.com/millrace/millrace/internal/bench/load"
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 func sampleReport() *report {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // startReport is what one start of a server took until it was ready.

@@ -3,7 +3,7 @@ package load
 import (
 	"fmt"
 
-	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // Comparison is what several servers and the floor needed for the same workloads. It is

@@ -3,7 +3,7 @@ package load
 import (
 	"time"
 
-	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // Result is what one workload cost one server. Fields marked "a request" are means over

@@ -3,7 +3,7 @@ package load
 import (
 	"fmt"
 
-	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // CellColumn is a column of one server. Cell formats a result, which is nil if the

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // The steps of a pod, and the delivery of its events.

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
-	"github.com/millrace/millrace/internal/display"
 	"github.com/millrace/millrace/internal/hollow"
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // Paths besides the read paths of testbed: replicas in front of a stock server, and a

@@ -4,7 +4,7 @@ import (
 	_ "embed"
 	"html/template"
 
-	"github.com/millrace/millrace/internal/display"
+	"github.com/millrace/millrace/internal/tool/display"
 )
 
 //go:embed page.html

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/hollow"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // report is everything that "bench provision" has measured. "-o json" prints it.

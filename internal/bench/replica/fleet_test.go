@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/bench/benchtest"
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // readEvents opens two clients at an API, writes, and returns what the fleet's check says.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // text renders the report as "table", "wide" or "markdown".

@@ -5,8 +5,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // report is everything that "bench replica" has measured. "-o json" prints it.

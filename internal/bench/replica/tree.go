@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // NewTreeCommand makes the command "bench tree". It starts servers of cfg's program.

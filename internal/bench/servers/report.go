@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // report is everything that "bench servers" has measured. "-o json" prints it.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/bench/render"
-	"github.com/millrace/millrace/internal/display"
-	"github.com/millrace/millrace/internal/interrupt"
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/interrupt"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // Program is what the embedding program decides about the commands of "bench".

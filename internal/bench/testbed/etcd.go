@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/millrace/millrace/internal/feed/store"
-	"github.com/millrace/millrace/internal/interrupt"
+	"github.com/millrace/millrace/internal/tool/interrupt"
 )
 
 // etcdAddressFile has the Address of etcd once it serves. It is in the directory of

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // Machine describes the computer that a report's numbers depend on.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubectl/pkg/proxy"
 
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
-	"github.com/millrace/millrace/internal/interrupt"
+	"github.com/millrace/millrace/internal/tool/interrupt"
 )
 
 // proxyAddressFile has the Address of a proxy once it serves.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/bench/floor"
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // compare measures events and watch-lists over separate data. The secrets of the

@@ -17,8 +17,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/millrace/millrace/internal/bench/floor"
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 const (

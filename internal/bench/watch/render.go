@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // text renders the report as "table", "wide" or "markdown".

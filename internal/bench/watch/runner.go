@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/bench/floor"
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
 	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // arrivalTimeout is how long events may arrive after the last write is acknowledged.

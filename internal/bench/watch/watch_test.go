@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/bench/benchtest"
-	"github.com/millrace/millrace/internal/bench/render"
 	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 func quickArgs(args ...string) []string {

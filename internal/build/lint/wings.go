@@ -71,8 +71,8 @@ func toolWings() []Wing {
 			Name: "tool", Sentence: "What a person runs against any API server, and what these commands share.",
 			Imports: []string{"wire", "conn", "account"},
 			Order: []string{
-				"interrupt", "display", "bench/render", "top", "analyze/profile", "hollow/agentprofile", "history", "verify",
-				"analyze/auditlog", "analyze/price", "analyze/program", "analyze", "replay", "model/simulation", "model",
+				"tool/interrupt", "tool/display", "tool/render", "tool/top", "tool/profile", "tool/agentprofile", "tool/history", "tool/verify",
+				"tool/auditlog", "tool/price", "tool/program", "tool/analyze", "tool/replay", "tool/model/simulation", "tool/model",
 			},
 		},
 		{

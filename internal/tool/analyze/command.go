@@ -1,0 +1,178 @@
+package analyze
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/interrupt"
+	"github.com/millrace/millrace/internal/tool/render"
+)
+
+const longHelp = `Tell from audit logs which client costs an API server what, and what would cost less.
+
+It reads events of audit.k8s.io/v1: files, compressed with gzip or not, directories
+of rotated logs, or the standard input (-). The log may be of kube-apiserver or of
+Millrace, at the level Metadata; at RequestResponse sizes are those of the answers.
+
+A log has no counts and sizes of objects: millrace analyze profile measures a
+cluster, and --profile takes that. CPU comes from a price list that is measured by
+millrace bench; machines differ, and millrace analyze prices makes the list of yours.`
+
+// NewCommand returns the command "analyze". version is Millrace's.
+func NewCommand(version string) *cobra.Command {
+	f := &flags{}
+	cmd := &cobra.Command{
+		Use:   "analyze LOG...",
+		Short: "Tell from audit logs which client costs an API server what, and what would cost less",
+		Long:  longHelp,
+		Example: `  millrace analyze /var/log/kubernetes/audit
+  millrace analyze audit.log.gz --profile=cluster.json --report=report.html
+  kubectl exec -n kube-system kube-apiserver-1 -- cat /var/log/audit.log | millrace analyze -
+  millrace analyze audit.log --fail-on='list-cpu>0.5'
+  millrace top lists -o json | millrace analyze --accounts=-`,
+		Args: logArguments(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.execute(cmd, args, version, func(r *Report) (string, error) { return r.text(f.output, f.top), nil })
+		},
+	}
+	f.add(cmd.Flags())
+	cmd.AddCommand(newAgentCommand(version), newProfileCommand(), newPricesCommand())
+	return cmd
+}
+
+// logArguments requires logs, unless something else is read.
+func logArguments(f *flags) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch other := f.from != "" || f.accounts != ""; {
+		case len(args) == 0 && !other:
+			return errors.New("name a log, a directory of logs, or - for the standard input")
+		case len(args) > 0 && other:
+			return errors.New("--from and --accounts read no log: leave out the logs, or them")
+		}
+		return nil
+	}
+}
+
+func newAgentCommand(version string) *cobra.Command {
+	f := &flags{}
+	cmd := &cobra.Command{
+		Use:   "agent NAME LOG...",
+		Short: "Tell what one start of an agent costs, request by request, and a start of its whole fleet",
+		Long: `Tell what one start of an agent costs, request by request, and a start of its whole
+fleet: all that an instance sends in the first two minutes after a LIST, if it listed
+nothing for ten minutes before. NAME is a part of a user agent or of a user.`,
+		Example: "  millrace analyze agent cilium-agent audit.log --profile=cluster.json",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name an agent: a part of its user agent or user")
+			}
+			return logArguments(f)(cmd, args[1:])
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.execute(cmd, args[1:], version, func(r *Report) (string, error) {
+				if err := r.keepAgent(args[0]); err != nil {
+					return "", err
+				}
+				return r.agentText(f.output), nil
+			})
+		},
+	}
+	f.add(cmd.Flags())
+	return cmd
+}
+
+// keepAgent leaves only the clients whose names contain a text in the report.
+func (r *Report) keepAgent(name string) error {
+	others := func(user, agent string) bool { return !strings.Contains(user, name) && !strings.Contains(agent, name) }
+	seen := slices.ContainsFunc(r.Clients, func(c ClientCost) bool { return !others(c.User, c.UserAgent) })
+	r.Starts = slices.DeleteFunc(r.Starts, func(s Start) bool { return others(s.User, s.UserAgent) })
+	r.Clients = slices.DeleteFunc(r.Clients, func(c ClientCost) bool { return others(c.User, c.UserAgent) })
+	r.Shapes = slices.DeleteFunc(r.Shapes, func(s ShapeCost) bool { return others(s.User, s.UserAgent) })
+	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return others(f.User, f.UserAgent) })
+	switch {
+	case !seen:
+		return fmt.Errorf("no client has %q in its name: millrace analyze lists the clients", display.Clean(name))
+	case len(r.Starts) == 0:
+		return fmt.Errorf("the log has no start of %q: it lists nothing anew. Give a log of the time in which it was started", display.Clean(name))
+	}
+	return nil
+}
+
+// execute makes or reads a report, prints it, and checks the conditions. text makes tables
+// of it.
+func (f *flags) execute(cmd *cobra.Command, paths []string, version string, text func(*Report) (string, error)) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	ctx, stop := interrupt.Context(cmd.Context())
+	defer stop()
+	r, err := f.report(ctx, cmd, paths, version)
+	if err != nil {
+		return err
+	}
+	// Tables come before JSON, because the text of an agent leaves the others out.
+	page, err := text(r)
+	if err != nil {
+		return err
+	}
+	if err := render.WriteReport(cmd.OutOrStdout(), f.output, r, func(string) string { return page }); err != nil {
+		return err
+	}
+	if f.output != "json" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s\n", r.Run.line())
+	}
+	if f.html != "" {
+		if err := writeHTML(f.html, r); err != nil {
+			return err
+		}
+	}
+	return r.check(f.conditions)
+}
+
+func (f *flags) report(ctx context.Context, cmd *cobra.Command, paths []string, version string) (*Report, error) {
+	if f.from != "" {
+		r := &Report{}
+		return r, render.ReadReport(f.from, r)
+	}
+	a := &analysis{
+		options: &f.Options, stdin: cmd.InOrStdin(), started: time.Now(),
+		progress: &progress{line: display.NewProgress(cmd.ErrOrStderr()), began: time.Now()},
+	}
+	var r *Report
+	var err error
+	if f.accounts != "" {
+		r, err = f.readAccounts(cmd.InOrStdin())
+	} else {
+		r, err = a.run(ctx, paths)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Run.Millrace = version
+	if r.Run.Arguments = slices.Clone(os.Args[min(1, len(os.Args)):]); f.HashNames {
+		r.Run.Arguments = nil // the options are in the report, and paths have names
+	}
+	return r, nil
+}
+
+// line says how a report was made.
+func (r *Run) line() string {
+	bytes, events := int64(0), uint64(0)
+	for i := range r.Inputs {
+		bytes += r.Inputs[i].Bytes
+		events += r.Inputs[i].Events
+	}
+	if len(r.Inputs) == 0 {
+		return fmt.Sprintf("Millrace %s, %s. -o json has all parameters.", r.Millrace, r.Machine.Go)
+	}
+	return fmt.Sprintf("Millrace %s, %d cores, %s: %d events, %s in %s (%s/s). Prices of %s. As Kubernetes %s answers. -o json has all parameters.",
+		r.Millrace, r.Machine.Cores, r.Machine.Go, events, display.Size(bytes), display.Seconds(r.Elapsed), display.Size(float64(bytes)/max(r.Elapsed, 1e-3)), r.PricesOf.CPU, r.Options.ServerVersion)
+}

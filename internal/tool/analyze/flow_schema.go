@@ -1,0 +1,101 @@
+package analyze
+
+import (
+	"fmt"
+	"hash/fnv"
+	"regexp"
+	"strings"
+
+	"github.com/millrace/millrace/internal/tool/program"
+)
+
+const serviceAccountPrefix = "system:serviceaccount:"
+
+// flowSchema returns a FlowSchema and a PriorityLevelConfiguration that give the client's
+// reads of the resource a small share of the server of their own. It returns "" for users of
+// Kubernetes' own components and for Millrace's replicas, which must not be held back, and
+// for hashed names.
+func flowSchema(f *Finding) string {
+	subject := userSubject(f.User)
+	if subject == "" || isReplica(f.UserAgent) {
+		return ""
+	}
+	resource, subresource, _ := strings.Cut(f.Resource, "/")
+	resource, group, _ := strings.Cut(resource, ".")
+	if subresource != "" {
+		resource += "/" + subresource
+	}
+	return fmt.Sprintf(flowSchemaTemplate, objectName(f), subject, group, resource)
+}
+
+// flowSchemaTemplate gives requests to a level of five shares, which is about a fortieth of
+// the shares of Kubernetes' own levels, and keeps each user of it from the others.
+const flowSchemaTemplate = `apiVersion: flowcontrol.apiserver.k8s.io/v1
+kind: PriorityLevelConfiguration
+metadata:
+  name: %[1]s
+spec:
+  type: Limited
+  limited:
+    nominalConcurrencyShares: 5
+    lendablePercent: 0
+    borrowingLimitPercent: 0
+    limitResponse:
+      type: Queue
+      queuing:
+        queues: 16
+        handSize: 2
+        queueLengthLimit: 50
+---
+apiVersion: flowcontrol.apiserver.k8s.io/v1
+kind: FlowSchema
+metadata:
+  name: %[1]s
+spec:
+  matchingPrecedence: 500
+  priorityLevelConfiguration:
+    name: %[1]s
+  distinguisherMethod:
+    type: ByUser
+  rules:
+  - subjects:
+%[2]s
+    resourceRules:
+    - verbs: ["get", "list", "watch"]
+      apiGroups: [%[3]q]
+      resources: [%[4]q]
+      namespaces: ["*"]
+      clusterScope: true
+`
+
+func userSubject(user string) string {
+	if account, ok := strings.CutPrefix(user, serviceAccountPrefix); ok {
+		namespace, name, _ := strings.Cut(account, ":")
+		return fmt.Sprintf("    - kind: ServiceAccount\n      serviceAccount:\n        namespace: %q\n        name: %q", namespace, name)
+	}
+	if user == "" || isComponent(user) || strings.HasPrefix(user, hashedUserPrefix) {
+		return ""
+	}
+	return fmt.Sprintf("    - kind: User\n      user:\n        name: %q", user)
+}
+
+// isComponent reports whether a user is one of Kubernetes' own components.
+func isComponent(user string) bool {
+	return strings.HasPrefix(user, "system:") && !strings.HasPrefix(user, serviceAccountPrefix)
+}
+
+// isReplica reports whether a program is a replica of Millrace. Its watches of a few seconds
+// prove that its cache is fresh, which nothing that lasts would do.
+func isReplica(name string) bool { return strings.HasPrefix(name, program.Replica) }
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// objectName makes a name of the client's. A hash keeps apart those that would be the same.
+func objectName(f *Finding) string {
+	user := strings.TrimPrefix(f.User, serviceAccountPrefix)
+	words := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(user+"-"+f.Resource), "-"), "-")
+	words = strings.Trim(words[:min(len(words), 40)], "-")
+	sum := fnv.New32a()
+	fmt.Fprint(sum, f.User, "\x00", f.Resource)
+	return fmt.Sprintf("analyze-%s-%08x", words, sum.Sum32())
+}

@@ -1,0 +1,116 @@
+package analyze
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/tool/profile"
+	"github.com/millrace/millrace/internal/tool/program"
+)
+
+const hashedUserPrefix = "user-"
+
+// nameHasher replaces names that the owner of a cluster may want to keep by a hash with a
+// salt. Equal names get equal hashes with the same salt.
+//
+// Users and programs of Kubernetes itself keep their names, and so do its resources.
+type nameHasher struct{ salt string }
+
+func (h nameHasher) hash(prefix, name string) string {
+	if name == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(h.salt + "\x00" + prefix + name))
+	return prefix + hex.EncodeToString(sum[:5])
+}
+
+func (h nameHasher) client(c report.Client) report.Client {
+	account := strings.HasPrefix(c.User, serviceAccountPrefix)
+	if account && !strings.HasPrefix(c.User, serviceAccountPrefix+"kube-system:") || !strings.HasPrefix(c.User, "system:") {
+		c.User = h.hash(hashedUserPrefix, c.User)
+	}
+	if !program.Known(c.UserAgent) {
+		c.UserAgent = h.hash("agent-", c.UserAgent)
+	}
+	return c
+}
+
+// resource hashes the names of custom resources. Their subresources stay, as they are
+// Kubernetes' own.
+func (h nameHasher) resource(name string) string {
+	if name == "" || profile.BuiltIn(name) {
+		return name
+	}
+	name, subresource, found := strings.Cut(name, "/")
+	name = h.hash("resource-", name) + ".hashed"
+	switch {
+	case !found:
+		return name
+	case subresource == "status" || subresource == "scale":
+		return name + "/" + subresource
+	}
+	return name + "/" + h.hash("subresource-", subresource)
+}
+
+// knownPaths are the first parts of Kubernetes' own paths whose second parts are no names.
+var knownPaths = []string{"", ".well-known", "api", "apis", "debug", "flagz", "healthz", "livez", "metrics", "openapi", "openid", "readyz", "statusz", "swagger.json", "version"}
+
+// path hashes the first parts of a path that is none of a resource, unless they are
+// Kubernetes' own. Discovery has custom groups in its second part.
+func (h nameHasher) path(name string) string {
+	first, second, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+	switch {
+	case !strings.HasPrefix(name, "/") || !slices.Contains(knownPaths, first) || first == "" && second != "":
+		return "/" + h.hash("path-", name)
+	case first == "apis" && second != "" && !profile.BuiltIn("."+second):
+		return "/apis/" + h.hash("group-", second)
+	}
+	return name
+}
+
+// selectors hashes keys of labels, and leaves those of fields.
+func (h nameHasher) selectors(s *report.Shape) {
+	keys := s.SelectorKeys("labels")
+	for i := range keys {
+		keys[i] = h.hash("label-", keys[i])
+	}
+	if len(keys) > 0 {
+		s.Selectors = report.FormatSelectors(keys, s.SelectorKeys("fields"), s.SelectorKeys("shard")...)
+	}
+}
+
+// collector hashes the names that were collected. Nothing may be observed after it.
+func (h nameHasher) collector(c *collector) {
+	cells, clients, resources := map[cellKey]*cell{}, map[report.Client]*client{}, map[string]*resourceCounts{}
+	for key, v := range c.cells.rows {
+		hash := h.resource
+		if key.shape.Version == "" {
+			hash = h.path
+		}
+		key.client, key.shape.Resource = h.client(key.client), hash(key.shape.Resource)
+		h.selectors(&key.shape)
+		v.namespace = h.hash("namespace-", v.namespace)
+		cells[key] = v
+	}
+	for who, v := range c.clients.rows {
+		clients[h.client(who)] = v
+	}
+	for name, v := range c.resources.rows {
+		resources[h.resource(name)] = v
+	}
+	c.cells.rows, c.clients.rows, c.resources.rows = cells, clients, resources
+}
+
+// profile hashes the names in a profile.
+func (h nameHasher) profile(p *profile.Profile) {
+	for i := range p.Resources {
+		r := &p.Resources[i]
+		r.Resource = h.resource(r.Resource)
+		for j := range r.Labels {
+			r.Labels[j].Key = h.hash("label-", r.Labels[j].Key)
+		}
+	}
+}

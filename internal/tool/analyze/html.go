@@ -1,0 +1,135 @@
+package analyze
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"strings"
+
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/render"
+)
+
+//go:embed page.html
+var pageTemplate string
+
+// Rows of the page. The JSON has all.
+const (
+	pageRows  = 40
+	pageBars  = 12
+	barLength = 40 // of a label, in characters
+)
+
+// htmlPage is what the template of the page sees. The template escapes all text.
+type htmlPage struct {
+	*Report
+	Line       string
+	Clients    []ClientCost
+	Shapes     []ShapeCost
+	Starts     []Start
+	ClientPlot []bar
+	Moments    []column
+	MomentTop  string
+}
+
+// bar is a bar of a chart. It has two parts: Saved is what the findings would save, and Rest
+// is the rest, both in thousandths of the longest bar.
+type bar struct {
+	Label, Value string
+	Rest, Saved  int
+}
+
+// column is a moment of the timeline: heights in thousandths.
+type column struct {
+	X, Width            float64
+	Lists, Watch, Other float64
+	Title               string
+}
+
+// writeHTML writes a report as one page, which loads nothing.
+func writeHTML(name string, r *Report) error {
+	page, err := display.Page(pageTemplate, template.FuncMap{
+		"seconds": display.Seconds, "count": func(n uint64) string { return display.Count(n) }, "size": func(n uint64) string { return display.Size(n) },
+		"sizef": func(n float64) string { return display.Size(n) }, "countf": func(n float64) string { return display.Count(n) },
+		"cpu":     func(v, period float64) string { return render.FormatNumber(v / period) },
+		"request": func(s ShapeCost) string { return example(&s.Shape, watchParameters{s.Bookmarks, s.InitialEvents}) },
+		"start":   func(q Request) string { return q.example() },
+		"rate":    func(v float64) string { return render.FormatNumber(v) },
+	}, r.page())
+	if err != nil {
+		return err
+	}
+	return display.WriteFile(name, page)
+}
+
+func (r *Report) page() *htmlPage {
+	p := &htmlPage{Report: r, Line: r.Run.line(), Clients: r.Clients[:min(pageRows, len(r.Clients))], Shapes: r.Shapes[:min(pageRows, len(r.Shapes))], Starts: r.Starts[:min(pageRows, len(r.Starts))]}
+	p.ClientPlot = r.clientPlot()
+	p.Moments, p.MomentTop = r.columns()
+	return p
+}
+
+// clientPlot has the CPU of clients, with the part that findings would save.
+func (r *Report) clientPlot() []bar {
+	saved := map[string]float64{}
+	best := map[string]float64{}
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		key := f.Name() + "\x00" + f.Resource
+		if extra := f.SavedCPU - best[key]; extra > 0 {
+			best[key] = f.SavedCPU
+			saved[f.Name()] += extra
+		}
+	}
+	shown := r.Clients[:min(pageBars, len(r.Clients))]
+	if len(shown) == 0 || shown[0].CPU == 0 {
+		return nil
+	}
+	longest := shown[0].CPU
+	var plot []bar
+	for i := range shown {
+		c := &shown[i]
+		part := min(saved[c.Name()], c.CPU)
+		plot = append(plot, bar{
+			Label: display.Clean(shorten(c.Name())), Value: display.Seconds(c.CPU),
+			Rest: int(1000 * (c.CPU - part) / longest), Saved: int(1000 * part / longest),
+		})
+	}
+	return plot
+}
+
+// shorten cuts a name in its middle: beginnings and ends of names tell them apart.
+func shorten(name string) string {
+	letters := []rune(name)
+	if len(letters) <= barLength {
+		return name
+	}
+	return string(letters[:barLength*2/3]) + "…" + string(letters[len(letters)-barLength/3:])
+}
+
+// columns returns the timeline in thousandths, and what its height stands for.
+func (r *Report) columns() ([]column, string) {
+	highest := uint64(0)
+	for _, m := range r.Timeline {
+		highest = max(highest, m.Requests)
+	}
+	if highest == 0 || len(r.Timeline) < 2 {
+		return nil, ""
+	}
+	height := func(n uint64) float64 { return 1000 * float64(n) / float64(highest) }
+	width := 1000 / float64(len(r.Timeline))
+	all := make([]column, len(r.Timeline))
+	for i, m := range r.Timeline {
+		all[i] = column{
+			X: width * float64(i), Width: width * 0.92, Lists: height(m.Lists), Watch: height(m.Watches), Other: height(m.Requests - m.Lists - m.Watches),
+			Title: strings.Join([]string{m.Time.Format("2006-01-02 15:04:05"), display.Count(m.Requests) + " requests", display.Count(m.Lists) + " LISTs", display.Count(m.Watches) + " watches"}, ", "),
+		}
+	}
+	step := r.Timeline[1].Time.Sub(r.Timeline[0].Time)
+	return all, fmt.Sprintf("%s requests in %s", display.Count(highest), display.Seconds(step.Seconds()))
+}
+
+// ListsY, WatchY and OtherY say where parts of a column begin, from the top, in thousandths.
+func (c column) ListsY() float64 { return 1000 - c.Lists }
+func (c column) WatchY() float64 { return 1000 - c.Lists - c.Watch }
+func (c column) OtherY() float64 { return 1000 - c.Lists - c.Watch - c.Other }

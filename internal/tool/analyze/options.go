@@ -1,0 +1,121 @@
+package analyze
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/price"
+)
+
+// Options are what a report depends on, besides the logs.
+type Options struct {
+	// ServerVersion is that of the stock server, as in "1.37": which reads it answers from
+	// its cache.
+	ServerVersion string `json:"serverVersion"`
+	// Cores are those of the server. MaxCPU are the processors that starts may use.
+	Cores  float64 `json:"cores"`
+	MaxCPU float64 `json:"maxCPU"`
+	// Profile and Prices are files. Without Prices the list in the binary is used.
+	Profile string `json:"profile,omitempty"`
+	Prices  string `json:"prices,omitempty"`
+	// Forms are the forms that programs ask for, where the program's name does not tell.
+	Forms map[string]string `json:"forms,omitempty"`
+	// HashNames replaces names by hashes with Salt.
+	HashNames bool   `json:"hashNames,omitempty"`
+	Salt      string `json:"salt,omitempty"`
+	// FailOn are conditions under which the command ends with exit code 2.
+	FailOn []string `json:"failOn,omitempty"`
+
+	minor      int
+	conditions []condition
+}
+
+// flags are the options that only decide how a report is printed.
+type flags struct {
+	Options
+	// accounts is a file with the accounts of a Millrace server.
+	accounts string
+
+	output string
+	html   string
+	from   string
+	top    int
+}
+
+func (f *flags) add(set *pflag.FlagSet) {
+	set.StringVar(&f.ServerVersion, "server-version", "1.37", "Kubernetes version of the server that wrote the log: it decides which reads come from etcd")
+	set.Float64Var(&f.Cores, "cores", 8, "processors of the server, for what a start of a whole fleet does")
+	set.Float64Var(&f.MaxCPU, "max-cpu", 1, "processors that starts of a fleet may use, for how far to spread them")
+	set.StringVar(&f.Profile, "profile", "", "the cluster in numbers, as millrace analyze profile printed it")
+	set.StringVar(&f.Prices, "prices", "", "price list, as millrace analyze prices printed it (default that in the binary)")
+	set.StringToStringVar(&f.Forms, "form", nil, "form that a program asks for, as in my-agent=protobuf; may be repeated")
+	set.BoolVar(&f.HashNames, "hash-names", false, "replace names of users, programs, namespaces, labels and custom resources by hashes")
+	set.StringVar(&f.Salt, "salt", "", "salt of these hashes, to get the same again (default a random one)")
+	set.StringArrayVar(&f.FailOn, "fail-on", nil, "end with exit code 2 if this is so, as in 'list-cpu>0.5'; "+conditionHelp()+"; may be repeated")
+	set.StringVarP(&f.output, "output", "o", "table", "one of "+strings.Join(formats(), ", "))
+	set.StringVar(&f.html, "report", "", "also write a page of HTML to this file, which needs no network")
+	set.StringVar(&f.from, "from", "", "print the report in this file, as -o json wrote it, and read no log")
+	set.StringVar(&f.accounts, "accounts", "", "instead of logs, read accounts that millrace top lists -o json printed to this file; - is the standard input")
+	set.IntVar(&f.top, "top", 15, "rows of each table")
+}
+
+func formats() []string { return []string{"table", "json", "markdown"} }
+
+func (f *flags) validate() error {
+	if !slices.Contains(formats(), f.output) {
+		return fmt.Errorf("-o %s: choose one of %s", f.output, strings.Join(formats(), ", "))
+	}
+	if f.accounts != "" && f.HashNames {
+		return errors.New("--hash-names is for audit logs, and not for --accounts")
+	}
+	if f.from != "" && f.HashNames {
+		return errors.New("--hash-names is for audit logs, and not for --from: give the logs again")
+	}
+	if f.from != "" && f.accounts != "" {
+		return errors.New("--from and --accounts: choose one of them")
+	}
+	if f.top < 1 {
+		return errors.New("--top: choose 1 or more")
+	}
+	if err := display.CheckFile(f.html); err != nil {
+		return err
+	}
+	return f.Options.validate()
+}
+
+// validate checks the options, and sets what follows from them.
+func (o *Options) validate() error {
+	major, minor, _ := strings.Cut(strings.TrimPrefix(o.ServerVersion, "v"), ".")
+	minor, _, _ = strings.Cut(minor, ".")
+	n, err := strconv.Atoi(minor)
+	if major != "1" || err != nil || n < 16 {
+		return fmt.Errorf("--server-version=%s: choose a version as in 1.37", o.ServerVersion)
+	}
+	o.minor = n
+	if !(o.Cores > 0) || !(o.MaxCPU > 0) {
+		return errors.New("--cores and --max-cpu: choose numbers above 0")
+	}
+	for program, form := range o.Forms {
+		if form != price.JSON && form != price.Protobuf && form != price.Table {
+			return fmt.Errorf("--form=%s=%s: choose %s, %s or %s", program, form, price.JSON, price.Protobuf, price.Table)
+		}
+	}
+	if o.Salt != "" && !o.HashNames {
+		return errors.New("--salt needs --hash-names")
+	}
+	o.conditions = nil
+	for _, text := range o.FailOn {
+		c, err := parseCondition(text)
+		if err != nil {
+			return err
+		}
+		o.conditions = append(o.conditions, c)
+	}
+	return nil
+}

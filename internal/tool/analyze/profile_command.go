@@ -1,0 +1,144 @@
+package analyze
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/interrupt"
+	"github.com/millrace/millrace/internal/tool/profile"
+	"github.com/millrace/millrace/internal/tool/render"
+)
+
+// profileTimeout bounds one request of a profile.
+const profileTimeout = time.Minute
+
+// profileFlags are the flags of "analyze profile".
+type profileFlags struct {
+	server  kubeconfig.Flags
+	sample  int
+	exclude []string
+}
+
+func newProfileCommand() *cobra.Command {
+	f := &profileFlags{}
+	cmd := &cobra.Command{
+		Use:   "profile",
+		Short: "Measure a cluster for --profile: counts, sizes and labels, no data",
+		Long: `Measure a cluster for --profile: how many objects of each resource there are, their
+sizes, and how many of them a namespace, a node and a value of a label has.
+
+It lists the first objects of each resource in pages of 500. The profile has names of
+resources and of labels, but no values, no names of objects and no data.`,
+		Example: "  millrace analyze profile > cluster.json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := interrupt.Context(cmd.Context())
+			defer stop()
+			cfg, err := f.config()
+			if err != nil {
+				return err
+			}
+			cfg.Progress = func(resource string) { fmt.Fprintln(cmd.ErrOrStderr(), "measuring", resource) }
+			p, err := profile.Capture(ctx, cfg)
+			if err != nil {
+				return interrupt.Explain(ctx, err)
+			}
+			for _, note := range p.Notes {
+				fmt.Fprintln(cmd.ErrOrStderr(), "not measured:", display.Clean(note))
+			}
+			if len(p.Resources) == 0 {
+				return errors.New("nothing could be measured: give the user of the kubeconfig the right to list")
+			}
+			return render.WriteReport(cmd.OutOrStdout(), "json", p, nil)
+		},
+	}
+	f.server.AddTo(cmd.Flags())
+	cmd.Flags().IntVar(&f.sample, "sample", 2000, "objects of each resource to read; the number of the others is what the server says")
+	cmd.Flags().StringSliceVar(&f.exclude, "exclude", []string{"secrets"}, "resources to leave out, as in deployments.apps")
+	return cmd
+}
+
+// maxProfileNotes bounds the notes of a profile in a report.
+const maxProfileNotes = 10
+
+// noteProfile notes what the profile, which may be nil, does not have. Its notes name
+// resources, so that only their number is told if names are hashed.
+func (r *Report) noteProfile(p *profile.Profile, hashed bool) {
+	if p == nil {
+		r.Notes = append(r.Notes, "There is no profile: objects are those whose names occur in the log, and sizes are usual ones. Make a profile with millrace analyze profile.")
+		return
+	}
+	if len(p.Notes) == 0 {
+		return
+	}
+	text := fmt.Sprintf("The profile lacks %d resources, which could not be measured: their objects are those whose names occur in the log, and their sizes are usual ones.", len(p.Notes))
+	for i, note := range p.Notes {
+		switch {
+		case hashed:
+		case i == maxProfileNotes:
+			text += " …"
+		case i < maxProfileNotes:
+			text += " " + display.Clean(note) + "."
+		}
+	}
+	r.Notes = append(r.Notes, text)
+}
+
+// config finds the server and its collections.
+func (f *profileFlags) config() (profile.Config, error) {
+	if f.sample < 1 {
+		return profile.Config{}, errors.New("--sample: choose 1 or more")
+	}
+	config, err := f.server.Load("analyze")
+	if err != nil {
+		return profile.Config{}, err
+	}
+	config.Timeout = profileTimeout
+	host, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return profile.Config{}, fmt.Errorf("read the server's address: %w", err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return profile.Config{}, fmt.Errorf("make client: %w", err)
+	}
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
+	if err != nil {
+		return profile.Config{}, fmt.Errorf("make client: %w", err)
+	}
+	lists, err := d.ServerPreferredResources()
+	if err != nil && len(lists) == 0 {
+		return profile.Config{}, fmt.Errorf("read discovery: %w", err)
+	}
+	cfg := profile.Config{Client: client, Host: host.String(), Sample: f.sample}
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue // none that a request can name
+		}
+		for i := range list.APIResources {
+			r := &list.APIResources[i]
+			name := schema.GroupResource{Group: version.Group, Resource: r.Name}.String()
+			if slices.Contains(r.Verbs, "list") && !slices.Contains(f.exclude, name) {
+				cfg.Collections = append(cfg.Collections, profile.Collection{Resource: name, Path: apiPath(version) + r.Name})
+			}
+		}
+	}
+	return cfg, nil
+}
+
+func apiPath(v schema.GroupVersion) string {
+	if v.Group == "" {
+		return "/api/" + v.Version + "/"
+	}
+	return "/apis/" + v.Group + "/" + v.Version + "/"
+}

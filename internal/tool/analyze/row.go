@@ -1,0 +1,141 @@
+package analyze
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/tool/program"
+)
+
+// row is a cell with its cost, and what else its client does with the resource.
+type row struct {
+	ShapeCost
+	cell *cell
+	use  *resourceUse
+	// sureForm says that the form is known and not only likely.
+	sureForm bool
+	// seconds is the period of the log.
+	period float64
+}
+
+// resourceUse is what one client does with one resource.
+type resourceUse struct {
+	watches, gone uint64
+	watched       float64
+	ended         uint64
+	// lists are those that read a collection from its beginning.
+	lists []*row
+}
+
+// ledger has all rows of an analysis, the most expensive first.
+type ledger struct {
+	rows    []*row
+	clients map[report.Client]*clientUse
+	total   Cost
+	period  float64
+	model   *model
+}
+
+const leases = "leases.coordination.k8s.io"
+
+// clientUse is what a client does in all.
+type clientUse struct {
+	fleet int
+	cost  Cost
+	uses  map[string]*resourceUse
+	// namespace is the only one of its requests in namespaces. several says that there are
+	// more.
+	namespace string
+	several   bool
+	starts    uint64
+}
+
+func newLedger(c *collector, m *model) *ledger {
+	l := &ledger{clients: map[report.Client]*clientUse{}, model: m, period: m.cluster.period}
+	for key, v := range c.cells.rows {
+		who := l.client(key.client, c)
+		who.note(&key, v)
+		r := l.newRow(key, v)
+		r.use = who.use(key.shape.Resource)
+		r.use.note(&key, v)
+		if r.Verb == "list" && r.anew() {
+			r.use.lists = append(r.use.lists, r)
+		}
+		who.cost.add(&r.Cost)
+		l.total.add(&r.Cost)
+		l.rows = append(l.rows, r)
+	}
+	slices.SortFunc(l.rows, func(a, b *row) int {
+		return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.example(), b.example()), cmp.Compare(a.Name(), b.Name()))
+	})
+	return l
+}
+
+func (l *ledger) client(who report.Client, c *collector) *clientUse {
+	u := l.clients[who]
+	if u == nil {
+		u = &clientUse{uses: map[string]*resourceUse{}, fleet: 1}
+		if counts := c.clients.rows[who]; counts != nil {
+			u.fleet, u.starts = max(1, counts.instances.Count()), counts.starts
+		}
+		l.clients[who] = u
+	}
+	return u
+}
+
+func (u *clientUse) use(resource string) *resourceUse {
+	if u.uses[resource] == nil {
+		u.uses[resource] = &resourceUse{}
+	}
+	return u.uses[resource]
+}
+
+// note adds the namespace of a cell. Leases are left out: they say where a program's
+// replicas elect one, or a node reports itself.
+func (u *clientUse) note(key *cellKey, v *cell) {
+	if key.shape.Scope == report.ScopeCluster || v.namespace == "" || key.shape.Resource == leases {
+		return
+	}
+	if u.namespace == "" {
+		u.namespace = v.namespace
+	}
+	u.several = u.several || v.namespaces || v.namespace != u.namespace
+}
+
+func (u *resourceUse) note(key *cellKey, v *cell) {
+	if key.shape.Verb == "watch" {
+		u.watches += max(v.started, v.ended)
+		u.ended += v.ended
+		u.watched += v.watched
+		u.gone += v.gone
+	}
+}
+
+func (l *ledger) newRow(key cellKey, v *cell) *row {
+	m := l.model
+	s := key.shape
+	r := &row{cell: v, period: l.period}
+	s.Encoding, r.sureForm = program.Form(key.client.UserAgent, s.Verb, s.Resource, m.options.Forms)
+	r.ShapeCost = ShapeCost{
+		Client: key.client, Bookmarks: key.bookmarks, InitialEvents: key.initialEvents, Fleet: max(1, v.instances.Count()),
+		Cost: m.cost(&s, beginsAnew(&key), v), Gone: v.gone, Throttled: v.throttled, Failed: v.failed,
+	}
+	r.Source = m.source(&s)
+	if v.ended > 0 {
+		r.MeanSeconds = v.watched / float64(v.ended)
+	}
+	r.Shape = s
+	return r
+}
+
+// each is how many requests one instance sent.
+func (r *row) each() float64 { return float64(r.Requests) / float64(r.Fleet) }
+
+// anew reports whether the requests read a collection from its beginning.
+func (r *row) anew() bool {
+	return beginsAnew(&cellKey{shape: r.Shape, initialEvents: r.InitialEvents})
+}
+
+// watched reports whether the client also watches the resource.
+func (r *row) watched() bool { return r.use.watches > 0 }

@@ -1,0 +1,79 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/tool/display"
+)
+
+// fleetShare is the part of a fleet that may start in a minute.
+const fleetShare = 0.1
+
+// startsOf returns what starts of clients cost, the most expensive fleet first. Clients
+// without a start in the log are left out.
+func (l *ledger) startsOf() []Start {
+	byClient := map[report.Client]*Start{}
+	for _, r := range l.rows {
+		who := l.clients[r.Client]
+		if r.cell.atStart == 0 || who.starts == 0 || r.Version == "" {
+			continue
+		}
+		s := byClient[r.Client]
+		if s == nil {
+			s = &Start{Client: r.Client, Fleet: who.fleet, Seen: int(who.starts)}
+			byClient[r.Client] = s
+		}
+		perStart := float64(r.cell.atStart) / float64(who.starts)
+		one := l.model.costOfWatches(&r.Shape, r.anew(), perStart)
+		s.Cost.add(&one)
+		s.Requests = append(s.Requests, Request{Shape: r.Shape, Source: r.Source, Bookmarks: r.Bookmarks, InitialEvents: r.InitialEvents, PerStart: perStart, Cost: one})
+	}
+	all := make([]Start, 0, len(byClient))
+	for _, s := range byClient {
+		s.complete(l.model.options)
+		all = append(all, *s)
+	}
+	slices.SortFunc(all, func(a, b Start) int {
+		return cmp.Or(cmp.Compare(b.FleetCPU, a.FleetCPU), cmp.Compare(a.Name(), b.Name()))
+	})
+	return all
+}
+
+// costOfWatches is costOf for any read, watches without the events that follow.
+func (m *model) costOfWatches(s *report.Shape, initial bool, requests float64) Cost {
+	if !slices.Contains(readVerbs, s.Verb) {
+		return Cost{ListCost: report.ListCost{Requests: uint64(requests + 0.5)}}
+	}
+	c := Cost{ListCost: report.ListCost{Requests: uint64(requests + 0.5)}}
+	return m.price(m.one(s, initial), &c, requests, 0)
+}
+
+// complete computes what a start of the whole fleet does, and how to spread it.
+func (s *Start) complete(o *Options) {
+	slices.SortFunc(s.Requests, func(a, b Request) int {
+		return cmp.Or(cmp.Compare(b.Cost.CPU, a.Cost.CPU), cmp.Compare(b.PerStart, a.PerStart), cmp.Compare(a.example(), b.example()))
+	})
+	fleet := float64(s.Fleet)
+	s.FleetCPU, s.FleetBytes = s.Cost.CPU*fleet, float64(s.Cost.Bytes)*fleet
+	s.AtOnce = s.FleetCPU / o.Cores
+	s.PerMinute = max(1, fleet*fleetShare)
+	if s.Cost.CPU > 0 {
+		s.PerMinute = min(s.PerMinute, o.MaxCPU*60/s.Cost.CPU)
+	}
+	s.Spread = fleet / s.PerMinute * 60
+	if s.Fleet == 1 {
+		s.Advice = "One instance."
+		return
+	}
+	s.Advice = fmt.Sprintf("If all %d start together, %.0f cores are busy for %s with %s. At most %s starts a minute keep that below %s of a processor: rollingUpdate.maxUnavailable: %d for rollouts, and a random wait of up to %s before the first LIST for everything else that starts them together.",
+		s.Fleet, o.Cores, display.Seconds(s.AtOnce), display.Size(s.FleetBytes), display.Count(math.Floor(s.PerMinute)), display.Percent(o.MaxCPU), s.maxUnavailable(), display.Seconds(s.Spread))
+}
+
+// podStartMinutes is how long a pod takes to be replaced in a rollout.
+const podStartMinutes = 0.5
+
+func (s *Start) maxUnavailable() int { return max(1, int(s.PerMinute*podStartMinutes)) }

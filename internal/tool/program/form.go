@@ -1,0 +1,57 @@
+// Package program tells what is known of programs by the name in their user agent: in
+// which form they ask for objects, which audit logs do not say.
+package program
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/tool/price"
+	"github.com/millrace/millrace/internal/tool/profile"
+)
+
+// Replica is how user agents of Millrace's replicas begin.
+const Replica = "millrace-replica"
+
+var (
+	protobufPrograms = []string{
+		"kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kube-apiserver", "cloud-controller-manager", "cluster-autoscaler",
+		"cilium-agent", "cilium-operator-generic", "calico-node", "coredns", "metrics-server", "kube-state-metrics", "e2e.test", "scheduler_perf", Replica,
+	}
+	jsonPrograms = []string{
+		"OpenAPI-Generator", "Swagger-Codegen", "Kubernetes", "okhttp", "fabric8-kubernetes-client", "Java-http-client", "Apache-HttpClient", "Java", "node-fetch", "axios",
+		"kubernetes-client", "python-requests", "python-httpx", "Python", "python-urllib3", "aiohttp", "curl", "Wget", "Go-http-client", "kube-rs", "ruby", "Faraday", "kubeclient",
+	}
+)
+
+// Kubectl asks for tables.
+const Kubectl = "kubectl"
+
+// Known reports whether a program's form is known by its name.
+func Known(name string) bool {
+	return name == Kubectl || slices.Contains(protobufPrograms, name) || slices.Contains(jsonPrograms, name)
+}
+
+// Form returns the form in which a program asks for a resource: price.JSON, price.Protobuf
+// or price.Table. given are forms by program that the user knows. sure is false if the form
+// is not known, and JSON is taken: the default of most libraries.
+func Form(program, verb, resource string, given map[string]string) (form string, sure bool) {
+	if form = given[program]; form != "" {
+		sure = true
+	} else {
+		switch {
+		case slices.Contains(protobufPrograms, program):
+			form, sure = price.Protobuf, true
+		case program == Kubectl && verb == "list":
+			form, sure = price.Table, true
+		case slices.ContainsFunc(jsonPrograms, func(known string) bool { return strings.EqualFold(known, program) }):
+			form, sure = price.JSON, true
+		default:
+			form = price.JSON
+		}
+	}
+	if form == price.Protobuf && !profile.BuiltIn(resource) {
+		form = price.JSON
+	}
+	return form, sure
+}

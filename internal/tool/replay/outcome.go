@@ -1,0 +1,154 @@
+package replay
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/tool/render"
+)
+
+// result is what became of one request.
+type result struct {
+	// status is 0 if there was no answer.
+	status            int
+	bytes             int64
+	events, bookmarks int64
+	// took is until the answer was read, of a watch until it began.
+	took time.Duration
+	err  error
+	// noPage says that the request was not sent, since its list had no further page.
+	noPage bool
+	// cutShort says that the server ended a watch that was open to the end of the log.
+	cutShort bool
+}
+
+// outcome adds up results.
+type outcome struct {
+	mu      sync.Mutex
+	plan    *plan
+	clients map[report.Client]*clientSums
+	shapes  map[report.Shape]*ShapeOutcome
+	// firstError is the first request without an answer.
+	firstError error
+	lateness   samples
+	cutShort   int
+	elapsed    time.Duration
+}
+
+// clientSums are those of one client.
+type clientSums struct {
+	ClientOutcome
+	gets, lists, watches, writes samples
+}
+
+func newOutcome(p *plan) *outcome {
+	return &outcome{plan: p, clients: map[report.Client]*clientSums{}, shapes: map[report.Shape]*ShapeOutcome{}}
+}
+
+// late notes by how much a request is sent too late.
+func (o *outcome) late(by time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lateness.add(by)
+}
+
+// add notes what became of a request.
+func (o *outcome) add(r *request, v result) {
+	who, shape := o.plan.instances[r.instance].client, o.plan.targets[r.target].shape
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c, s := o.clients[who], o.shapes[shape]
+	if c == nil {
+		c = &clientSums{ClientOutcome: ClientOutcome{Client: who}}
+		o.clients[who] = c
+	}
+	if s == nil {
+		s = &ShapeOutcome{Shape: shape}
+		o.shapes[shape] = s
+	}
+	if v.noPage {
+		s.NoPage++
+		return
+	}
+	s.Sent++
+	c.Requests++
+	c.Bytes += v.bytes
+	c.Events += v.events
+	switch {
+	case v.err != nil:
+		c.Unanswered++
+		s.Unanswered++
+		if o.firstError == nil {
+			o.firstError = v.err
+		}
+	case v.status >= 400:
+		c.Refused++
+		s.Refused++
+	}
+	if v.cutShort {
+		o.cutShort++
+	}
+	switch {
+	case v.err != nil || v.status == 0:
+	case shape.Verb == "watch":
+		c.watches.add(v.took)
+	case shape.Verb == "list":
+		c.lists.add(v.took)
+	case isWrite(shape.Verb):
+		c.writes.add(v.took)
+	default:
+		c.gets.add(v.took)
+	}
+}
+
+// samples keeps times, a random sample of them if there are many (Vitter's algorithm R).
+type samples struct {
+	kept []time.Duration
+	seen int
+}
+
+const maxSamples = 20_000
+
+func (s *samples) add(d time.Duration) {
+	s.seen++
+	if len(s.kept) < maxSamples {
+		s.kept = append(s.kept, d)
+	} else if i := rand.IntN(s.seen); i < maxSamples {
+		s.kept[i] = d
+	}
+}
+
+// latencies returns nil if there are no samples.
+func (s *samples) latencies() *render.Latencies {
+	if len(s.kept) == 0 {
+		return nil
+	}
+	l := render.Summarize(s.kept)
+	return &l
+}
+
+// fill completes a server's part of the report.
+func (o *outcome) fill(into *ServerOutcome) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	into.Seconds = o.elapsed.Seconds()
+	into.Late = o.lateness.latencies()
+	into.CutShort = o.cutShort
+	for _, c := range o.clients {
+		c.GetMillis, c.ListMillis, c.WatchMillis, c.WriteMillis = c.gets.latencies(), c.lists.latencies(), c.watches.latencies(), c.writes.latencies()
+		into.Clients = append(into.Clients, c.ClientOutcome)
+	}
+	slices.SortFunc(into.Clients, func(a, b ClientOutcome) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name(), b.Name()))
+	})
+	for _, s := range o.shapes {
+		into.Shapes = append(into.Shapes, *s)
+	}
+	if o.firstError != nil {
+		into.FirstError = o.firstError.Error()
+	}
+}

@@ -1,0 +1,307 @@
+package replay
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/tool/auditlog"
+	"github.com/millrace/millrace/internal/tool/interrupt"
+)
+
+// maxRequests bounds a plan, which is kept in memory.
+const maxRequests = 20_000_000
+
+// plan is what a log tells, in the order of time.
+type plan struct {
+	requests  []request
+	targets   []target
+	instances []instance
+	// first is when the first request was received, in microseconds since 1970, and length
+	// the time from then to the last event.
+	first, length int64
+	leftOut       map[string]int
+	malformed     int64
+	cutOff        []string // compressed logs that end in the middle of their data
+}
+
+// request is one request of a log.
+type request struct {
+	// at is when it was received, in microseconds after the plan's first.
+	at int64
+	// lasts is for how long a watch was open, in microseconds, or openEnded.
+	lasts            int64
+	target, instance uint32
+}
+
+// openEnded is for watches whose end is not in the log.
+const openEnded = -1
+
+// target is what requests ask for, without the values that only mean something to the
+// server that wrote the log.
+type target struct {
+	path string
+	// query has no resourceVersion and no continue.
+	query    string
+	revision string // report.Revision*
+	shape    report.Shape
+	// object is what a write becomes, nil for a read.
+	object *object
+	// collection numbers the resource, namespace and selectors: a LIST and the watch behind
+	// it have one collection.
+	collection uint32
+}
+
+// instance is one process of a client.
+type instance struct {
+	client    report.Client
+	user      string
+	groups    []string
+	userAgent string
+	// identity tells the instances of a user apart: the name of a pod, or an address.
+	identity string
+}
+
+// Reasons for which a request of a log is not sent.
+const (
+	leftOutWrite   = "write"
+	leftOutStream  = "stream of a pod, a node or a service"
+	leftOutRefused = "refused: its client had no right to it, or came too often"
+	leftOutOther   = "not a read of a resource, discovery or a document"
+	leftOutLong    = "URI of more than 16 KiB"
+)
+
+// planner makes a plan of events.
+type planner struct {
+	plan
+	// writes says that writes are sent as well.
+	writes bool
+	shaper auditlog.Shaper
+	// The numbers of what was seen.
+	targetNumbers     map[targetKey]uint32
+	collectionNumbers map[string]uint32
+	instanceNumbers   map[string]uint32
+	// open are watches whose end was not read yet, by their audit ID.
+	open    map[uint64]int
+	seed    maphash.Seed
+	scratch []byte
+	last    int64
+	full    bool
+}
+
+type targetKey struct{ verb, path, query, revision string }
+
+func newPlanner() *planner {
+	return &planner{
+		plan:          plan{leftOut: map[string]int{}},
+		targetNumbers: map[targetKey]uint32{}, collectionNumbers: map[string]uint32{}, instanceNumbers: map[string]uint32{},
+		open: map[uint64]int{}, seed: maphash.MakeSeed(),
+	}
+}
+
+// readPlan reads logs. It returns an error that says what to do if they have no request that
+// can be sent.
+func readPlan(ctx context.Context, paths []string, stdin io.Reader, o *Options, progress func(int64)) (*plan, error) {
+	inputs, err := auditlog.Expand(paths)
+	if err != nil {
+		return nil, err
+	}
+	p := newPlanner()
+	p.writes = o.Writes == WritesOwnNamespaces
+	scanner := auditlog.Scanner{KeepGroups: true}
+	for _, in := range inputs {
+		counts, err := in.Read(ctx, stdin, func(line []byte) {
+			if scanner.Scan(line, p.observe) != nil {
+				p.malformed++
+			}
+		}, progress)
+		if err != nil {
+			return nil, interrupt.Explain(ctx, err)
+		}
+		if counts.CutOff {
+			p.cutOff = append(p.cutOff, in.Name)
+		}
+	}
+	if p.full {
+		return nil, fmt.Errorf("the log has more than %d requests: give a part of it", maxRequests)
+	}
+	return p.finish(paths)
+}
+
+// observe adds the request of an event.
+func (p *planner) observe(e *auditlog.Event) {
+	stage := string(e.Stage)
+	started := stage == auditlog.StageStarted
+	watch := string(e.Verb) == "watch"
+	if !started && stage != auditlog.StageComplete && stage != auditlog.StagePanic || started && !watch || e.Time() == 0 {
+		return
+	}
+	p.last = max(p.last, e.Time())
+	id := maphash.Bytes(p.seed, e.AuditID)
+	if watch && !started {
+		if i, ok := p.open[id]; ok {
+			p.requests[i].lasts = max(0, e.Time()-p.requests[i].at)
+			delete(p.open, id)
+			return
+		}
+	}
+	if reason := p.leaveOut(e); reason != "" {
+		p.leftOut[reason]++
+		return
+	}
+	if p.full = p.full || len(p.requests) >= maxRequests; p.full {
+		return
+	}
+	r := request{at: cmp.Or(e.Received, e.Staged), target: p.target(e), instance: p.instance(e)}
+	if watch {
+		r.lasts = e.Time() - r.at
+		if started {
+			r.lasts = openEnded
+			p.open[id] = len(p.requests)
+		}
+	}
+	p.requests = append(p.requests, r)
+}
+
+// maxURI bounds the URIs that are sent.
+const maxURI = 16 << 10
+
+// streams are subresources that move streams of a pod, a node or a service.
+var streams = []string{"exec", "attach", "portforward", "proxy", "log"}
+
+// leaveOut returns why a request is not sent, or "".
+func (p *planner) leaveOut(e *auditlog.Event) string {
+	switch string(e.Verb) {
+	case "get", "list", "watch":
+	case "create", "update", "patch", "delete", "deletecollection":
+		if p.writes {
+			return leaveOutWrite(e)
+		}
+		return leftOutWrite
+	default:
+		return leftOutOther
+	}
+	r := auditlog.ParseURI(e.URI)
+	switch {
+	case slices.Contains(streams, string(r.Subresource)):
+		return leftOutStream
+	case e.Code == 401 || e.Code == 403 || e.Code == 429:
+		return leftOutRefused
+	case len(e.URI) > maxURI:
+		return leftOutLong
+	case len(r.Resource) == 0 && !isDocument(e.URI):
+		return leftOutOther
+	}
+	if _, err := url.ParseRequestURI(string(e.URI)); err != nil {
+		return leftOutOther
+	}
+	return ""
+}
+
+// isDocument reports whether a path is one of discovery, of the OpenAPI or the version.
+func isDocument(uri []byte) bool {
+	path, _, _ := bytes.Cut(uri, []byte{'?'})
+	for _, prefix := range []string{"/api", "/apis", "/openapi", "/version"} {
+		if rest, ok := bytes.CutPrefix(path, []byte(prefix)); ok && (len(rest) == 0 || rest[0] == '/') {
+			return true
+		}
+	}
+	return false
+}
+
+// target returns the number of an event's target.
+func (p *planner) target(e *auditlog.Event) uint32 {
+	r := auditlog.ParseURI(e.URI)
+	path, query, _ := bytes.Cut(e.URI, []byte{'?'})
+	key := targetKey{verb: p.shaper.Word(e.Verb), path: string(path), query: keptQuery(query), revision: r.RevisionMode()}
+	if n, ok := p.targetNumbers[key]; ok {
+		return n
+	}
+	n := uint32(len(p.targets))
+	p.targetNumbers[key] = n
+	t := target{
+		path: key.path, query: key.query, revision: key.revision, shape: p.shaper.Shape(e, &r).Clone(),
+		collection: p.collection(key.path, &r),
+	}
+	if isWrite(t.shape.Verb) {
+		t.object = newObject(&r)
+	}
+	p.targets = append(p.targets, t)
+	return n
+}
+
+// collection returns the number of what a LIST and the watch behind it have in common.
+func (p *planner) collection(path string, r *auditlog.Request) uint32 {
+	key := strings.Join([]string{path, string(r.LabelSelector), string(r.FieldSelector), string(r.ShardSelector)}, "\x00")
+	n, ok := p.collectionNumbers[key]
+	if !ok {
+		n = uint32(len(p.collectionNumbers))
+		p.collectionNumbers[key] = n
+	}
+	return n
+}
+
+// keptQuery leaves out the parameters that an instance fills in itself.
+func keptQuery(query []byte) string {
+	var kept []string
+	for pair := range strings.SplitSeq(string(query), "&") {
+		switch name, _, _ := strings.Cut(pair, "="); name {
+		case "", "resourceVersion", "continue":
+		default:
+			kept = append(kept, pair)
+		}
+	}
+	return strings.Join(kept, "&")
+}
+
+// maxGroups bounds the groups of a user.
+const maxGroups = 100
+
+// instance returns the number of an event's instance.
+func (p *planner) instance(e *auditlog.Event) uint32 {
+	client := p.shaper.Client(e)
+	p.scratch = auditlog.AppendInstance(p.scratch[:0], e, client)
+	if n, ok := p.instanceNumbers[string(p.scratch)]; ok {
+		return n
+	}
+	n := uint32(len(p.instances))
+	p.instanceNumbers[string(p.scratch)] = n
+	identity := e.Pod
+	if len(identity) == 0 {
+		identity = e.Address
+	}
+	groups := make([]string, 0, len(e.Groups))
+	for _, group := range e.Groups[:min(len(e.Groups), maxGroups)] {
+		groups = append(groups, string(auditlog.Clip(group)))
+	}
+	p.instances = append(p.instances, instance{
+		client: client.Clone(), user: string(auditlog.Clip(e.User)), groups: groups, userAgent: string(auditlog.Clip(e.UserAgent)), identity: string(auditlog.Clip(identity)),
+	})
+	return n
+}
+
+// finish sorts the requests, and makes their times relative.
+func (p *planner) finish(paths []string) (*plan, error) {
+	if len(p.requests) == 0 {
+		left := ""
+		for _, reason := range slices.Sorted(maps.Keys(p.leftOut)) {
+			left += fmt.Sprintf("; %d left out (%s)", p.leftOut[reason], reason)
+		}
+		return nil, fmt.Errorf("no requests to send in %s%s: give logs that kube-apiserver wrote with --audit-log-path (audit.k8s.io/v1, a JSON event on each line)", strings.Join(paths, ", "), left)
+	}
+	slices.SortStableFunc(p.requests, func(a, b request) int { return cmp.Compare(a.at, b.at) })
+	p.first = p.requests[0].at
+	for i := range p.requests {
+		p.requests[i].at -= p.first
+	}
+	p.length = max(0, p.last-p.first)
+	return &p.plan, nil
+}

@@ -1,0 +1,137 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/interrupt"
+)
+
+const longHelp = `Show whether watch events are in time, and what they and reads cost, as the
+server measures it. Without a view there is an overview, which begins with what
+is wrong now.
+
+On a terminal it refreshes in place: q ends it, 1 to 8 and Tab change the view, w
+shows all columns and rows. Elsewhere it prints once.
+
+The server is found as kubectl finds it: --kubeconfig, $KUBECONFIG,
+~/.kube/config; or it is that of --data-dir, which is also the last resort. The
+user needs the verb get for the nonResourceURLs /debug/millrace/*.`
+
+// options holds the command's flags.
+type options struct {
+	server   kubeconfig.Flags
+	once     bool
+	interval time.Duration
+	output   string
+}
+
+// NewCommand returns the command "top".
+func NewCommand() *cobra.Command {
+	var o options
+	var names []string
+	for _, v := range views()[1:] {
+		names = append(names, v.name)
+	}
+	cmd := &cobra.Command{
+		Use:       "top [" + strings.Join(names, "|") + "]",
+		Short:     "Show whether watch events are in time, and what reads cost",
+		Long:      longHelp,
+		Example:   "  millrace top\n  millrace top lists --once -o wide\n  millrace top slo -o json | jq .causes",
+		Args:      cobra.MaximumNArgs(1),
+		ValidArgs: names,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := findView(args)
+			if err != nil {
+				return err
+			}
+			if err := o.validate(); err != nil {
+				return err
+			}
+			ctx, stop := interrupt.Context(cmd.Context())
+			defer stop()
+			return o.run(ctx, v, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	o.server.AddTo(flags)
+	o.server.AddDataDir(flags)
+	flags.BoolVar(&o.once, "once", false, "print once and end, also on a terminal")
+	flags.DurationVar(&o.interval, "interval", 2*time.Second, "how often to refresh")
+	flags.StringVarP(&o.output, "output", "o", "", `"json" prints what the server said, "wide" all columns and rows`)
+	return cmd
+}
+
+func findView(args []string) (view, error) {
+	all := views()
+	if len(args) == 0 {
+		return all[0], nil
+	}
+	i := slices.IndexFunc(all, func(v view) bool { return v.name == args[0] })
+	if i < 0 {
+		return view{}, fmt.Errorf("%q is no view: see millrace top --help", args[0])
+	}
+	return all[i], nil
+}
+
+func (o *options) validate() error {
+	if o.output != "" && o.output != "json" && o.output != "wide" {
+		return fmt.Errorf("-o %s is unknown: give json or wide", o.output)
+	}
+	if o.interval < minInterval {
+		return fmt.Errorf("--interval=%v is too short: give %v or more", o.interval, minInterval)
+	}
+	return nil
+}
+
+const minInterval = 200 * time.Millisecond
+
+func (o *options) run(ctx context.Context, v view, out io.Writer) error {
+	config, err := o.server.Load("top")
+	if err != nil {
+		return err
+	}
+	c, err := newClient(config)
+	if err != nil {
+		return err
+	}
+	file, isFile := out.(*os.File)
+	if o.output == "json" || o.once || !isFile || !display.IsTerminal(file) || !display.IsTerminal(os.Stdin) {
+		return o.print(ctx, c, v, out)
+	}
+	s := &screen{client: c, out: file, interval: o.interval, view: v, wide: o.output == "wide", color: os.Getenv("NO_COLOR") == ""}
+	err = s.run(ctx, os.Stdin)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// print writes a view to out once.
+func (o *options) print(ctx context.Context, c *client, v view, out io.Writer) error {
+	r, err := c.fetch(ctx, v)
+	if err != nil {
+		return err
+	}
+	if o.output == "json" {
+		encoded, err := r.json(v)
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s\n", encoded)
+		}
+		return err
+	}
+	p := &page{wide: o.output == "wide"}
+	v.draw(p, r)
+	_, err = fmt.Fprintln(out, strings.Join(p.lines, "\n"))
+	return err
+}

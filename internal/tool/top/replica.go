@@ -1,0 +1,84 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/tool/display"
+)
+
+// drawReplica draws what a replica holds of its upstream, and what it passed on.
+func drawReplica(p *page, r *report.ReplicaReport) {
+	p.line(bold, fmt.Sprintf("%s %s, through %s, at depth %d; Kubernetes %s is built in here", display.Clean(r.Upstream), display.Clean(r.Version), display.Clean(r.Source), r.Depth, display.Clean(r.OwnVersion)))
+	if r.Skew != "" {
+		p.line(plain, display.Clean(r.Skew))
+	}
+	p.line(plain, fmt.Sprintf("%s reads answered here, %s requests answered by the upstream, %s refused here",
+		display.Count(total(r.Answered)), display.Count(total(r.Asked)), display.Count(total(r.Refused))))
+	spared := &r.Spared
+	p.line(plain, fmt.Sprintf("Upstream was spared %s requests, %s events, %s, and by an estimate at least %s of CPU",
+		display.Count(spared.Requests), display.Count(spared.Events), display.Size(spared.RequestBytes+spared.EventBytes), display.Seconds(spared.CPU)))
+	p.title("Followed")
+	rows := make([][]cell, 0, len(r.Followed))
+	for _, f := range r.Followed {
+		state := cell{"✓ follows", good}
+		switch {
+		case f.Broken > 0:
+			state = cell{fmt.Sprintf("✗ broken for %s: %s", display.Seconds(f.Broken), display.Clean(f.Error)), critical}
+		case f.Error != "":
+			state = cell{"! " + display.Clean(f.Error), warning}
+		}
+		rows = append(rows, []cell{name(f.Name), state, text(display.Count(f.Objects)), text(fmt.Sprint(f.Revision)), text(heard(f.Heard))})
+	}
+	p.table([]column{{head: "RESOURCE", maxWidth: 50}, {head: "STATE", maxWidth: 70}, {head: "OBJECTS", right: true}, {head: "REVISION", right: true}, {head: "HEARD", right: true}}, rows)
+	p.title("Answered here")
+	drawCounts(p, "VERB", r.Answered)
+	p.title("Passed on")
+	drawCounts(p, "REASON", r.PassedOn)
+	p.title("Upstream asked for clients")
+	drawCounts(p, "USER NAMED BY", r.Asked)
+	if len(r.Refused) > 0 {
+		p.title("Refused here")
+		drawCounts(p, "REASON", r.Refused)
+	}
+}
+
+// heard is how long ago a watch has told something.
+func heard(seconds float64) string {
+	if seconds == 0 {
+		return "-"
+	}
+	return display.Seconds(seconds) + " ago"
+}
+
+// drawCounts draws counts, the largest first.
+func drawCounts(p *page, head string, counts map[string]uint64) {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	rows := make([][]cell, 0, len(names))
+	for _, n := range names {
+		rows = append(rows, []cell{name(n), text(display.Count(counts[n]))})
+	}
+	p.table([]column{{head: head}, {head: "REQUESTS", right: true}}, rows)
+}
+
+func total(counts map[string]uint64) (sum uint64) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+// brokenFeeds is the number of feeds that do not follow.
+func brokenFeeds(r *report.ReplicaReport) (n int) {
+	for _, f := range r.Followed {
+		if f.Error != "" {
+			n++
+		}
+	}
+	return n
+}

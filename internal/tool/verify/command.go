@@ -1,0 +1,184 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/interrupt"
+)
+
+const longHelp = `Check whether an API server keeps what the Kubernetes API promises to readers,
+while it is read and written: order and completeness of watches, consistency of
+reads, exact reads, pages, and that no acknowledged write is lost.
+
+Any API server may be verified, and several at once that belong to one cluster:
+its servers, or replicas in front of it. Only a namespace and a definition of
+its own are written to, and removed in the end; --delete removes those of a run that
+was killed.
+
+The report has a line for each promise, and tells each violation as a story of
+operations with their revisions. The exit code is 2 if there was one, and 1 if
+something went wrong. An interrupt ends the run early, and reports what there is.`
+
+const examples = `  millrace verify --kubeconfig ~/.kube/config
+  millrace verify --kubeconfig admin.kubeconfig --server https://10.0.0.1:6443 --server https://10.0.0.2:6443
+  millrace verify --kubeconfig ~/.kube/config --kubeconfig replica.kubeconfig
+  millrace verify --duration 5m --rate 500 -o json > report.json
+  millrace verify --report report.html
+  millrace verify --delete`
+
+// Streams are the outputs of the command.
+type Streams struct{ Out, Err io.Writer }
+
+type options struct {
+	Config
+	kubeconfigs []string
+	context     string
+	addresses   []string
+	output      string
+	page        string
+	remove      bool
+}
+
+// NewCommand returns the command "verify". version is Millrace's own.
+func NewCommand(version string, streams Streams) *cobra.Command {
+	o := options{Config: Config{Version: version}}
+	cmd := &cobra.Command{
+		Use: "verify", Short: "Check what an API server promises to readers", Long: longHelp, Example: examples,
+		Args: cobra.NoArgs, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), streams)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&o.kubeconfigs, "kubeconfig", nil, "kubeconfig of an API server ("+kubeconfig.Defaults+"); may be repeated for servers of one cluster")
+	kubeconfig.AddContext(flags, &o.context)
+	flags.StringArrayVar(&o.addresses, "server", nil, "verify this address with the kubeconfig's user and authority; may be repeated (default the kubeconfig's server)")
+	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long to write, read and watch")
+	flags.IntVar(&o.Writers, "writers", 4, "writers at once")
+	flags.IntVar(&o.Readers, "readers", 4, "readers at once")
+	flags.IntVar(&o.Watchers, "watchers", 16, "watchers at once")
+	flags.Float64Var(&o.Rate, "rate", 60, "writes a second, of all writers together")
+	flags.IntVar(&o.Keys, "names", 12, "names of objects; few names make many conflicts")
+	flags.DurationVar(&o.Timeout, "request-timeout", defaultTimeout, "how long to wait for an answer; a write that takes longer may have happened or not")
+	flags.Uint64Var(&o.Seed, "seed", 0, "decides what is requested (0: a random one)")
+	flags.StringVarP(&o.output, "output", "o", "table", "one of table, json")
+	flags.BoolVar(&o.remove, "delete", false, "remove what all runs have left at the first server, also runs that go on, and verify nothing")
+	flags.StringVar(&o.page, "report", "", "write the report to this file, too, as one HTML page")
+	return cmd
+}
+
+func (o *options) run(ctx context.Context, streams Streams) error {
+	if o.output != "table" && o.output != "json" {
+		return fmt.Errorf("output is %q: give table or json", o.output)
+	}
+	cfg := o.Config
+	if cfg.Seed == 0 {
+		cfg.Seed = uint64(rand.Uint32())
+	}
+	var err error
+	if cfg.Servers, err = o.servers(); err != nil {
+		return err
+	}
+	cfg.Progress, cfg.Target = streams.Err, o.target()
+	if err := display.CheckFile(o.page); err != nil {
+		return err
+	}
+	ctx, stop := interrupt.Context(ctx)
+	defer stop()
+	if o.remove {
+		n, err := Remove(ctx, cfg.Servers[0])
+		if err == nil {
+			_, err = fmt.Fprintf(streams.Out, "removed what %s had left\n", display.Plural(n, "run"))
+		}
+		return interrupt.Explain(ctx, err)
+	}
+	report, left := Run(ctx, cfg)
+	if report == nil {
+		return left
+	}
+	if o.page != "" {
+		left = errors.Join(left, report.WritePage(o.page))
+	}
+	if o.output == "json" {
+		encoder := json.NewEncoder(streams.Out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(report)
+	} else {
+		err = report.Write(streams.Out)
+	}
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	if n := report.Violations(); n > 0 {
+		return &ViolationsError{n, left}
+	}
+	return left
+}
+
+// ViolationsError says that a report has violations.
+type ViolationsError struct {
+	violations int
+	left       error
+}
+
+// Error implements error.
+func (e *ViolationsError) Error() string {
+	if e.left != nil {
+		return fmt.Sprintf("%d violations\n%v", e.violations, e.left)
+	}
+	return fmt.Sprintf("%d violations", e.violations)
+}
+
+// ExitCode is that of a command which ends with this error. Other errors have another one.
+func (e *ViolationsError) ExitCode() int { return 2 }
+
+// target are the flags that name the servers, as the user gave them.
+func (o *options) target() (text string) {
+	for _, file := range o.kubeconfigs {
+		text += " --kubeconfig " + display.ShellWord(file)
+	}
+	if o.context != "" {
+		text += " --context " + display.ShellWord(o.context)
+	}
+	for _, address := range o.addresses {
+		text += " --server " + display.ShellWord(address)
+	}
+	return text
+}
+
+// servers are the clients of the servers to verify.
+func (o *options) servers() (all []*rest.Config, err error) {
+	if len(o.kubeconfigs) > 1 && len(o.addresses) > 0 {
+		return nil, errors.New("several kubeconfigs and --server are given: choose one of them")
+	}
+	files := o.kubeconfigs
+	if len(files) == 0 {
+		files = []string{""} // the default one
+	}
+	addresses := o.addresses
+	if len(addresses) == 0 {
+		addresses = []string{""} // the kubeconfig's own
+	}
+	for _, file := range files {
+		for _, address := range addresses {
+			named := kubeconfig.Flags{Kubeconfig: file, Context: o.context, Server: address}
+			config, err := named.Load("verify")
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, config)
+		}
+	}
+	return all, nil
+}

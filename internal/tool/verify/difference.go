@@ -1,0 +1,60 @@
+package verify
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/millrace/millrace/internal/tool/history"
+)
+
+// difference is an object in which a list differs from a state.
+type difference struct {
+	key history.Key
+	// want is the object of the state, nil if it has none.
+	want *history.State
+	// versions are those that tell the story: what should be there, and what is.
+	versions []version
+	text     string
+}
+
+// should says what the list should have had.
+func (d *difference) should(t *truth) string {
+	if d.want == nil {
+		return "no " + d.key.Name
+	}
+	return t.describe(d.key, d.want)
+}
+
+// differs tells in what a list differs from what is selected of a state. It returns nil if
+// it does not.
+func differs(all map[history.Key]*history.State, selection *history.Selection, got []Object) *difference {
+	want := maps.Clone(all)
+	maps.DeleteFunc(want, func(k history.Key, state *history.State) bool { return !selection.Matches(k, state) })
+	seen := map[history.Key]bool{}
+	for i := range got {
+		o := &got[i]
+		state := want[o.Key]
+		d := &difference{key: o.Key, want: state, versions: []version{{o.Key, o.Revision}}}
+		if now := all[o.Key]; now != nil {
+			d.versions = append(d.versions, version{o.Key, now.Revision})
+		}
+		switch {
+		case seen[o.Key]:
+			d.text = fmt.Sprintf("%s comes twice", o.Key.Name)
+			return d
+		case state == nil:
+			d.text = fmt.Sprintf("it has %s of revision %d, which is not selected or was not there", o.Key.Name, o.Revision)
+			return d
+		case state.Revision != o.Revision:
+			d.text = fmt.Sprintf("it has %s of revision %d, which is of %d", o.Key.Name, o.Revision, state.Revision)
+			return d
+		}
+		seen[o.Key] = true
+	}
+	for key, state := range want {
+		if !seen[key] {
+			return &difference{key, state, []version{{key, state.Revision}}, fmt.Sprintf("it lacks %s of revision %d", key.Name, state.Revision)}
+		}
+	}
+	return nil
+}

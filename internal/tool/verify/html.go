@@ -1,0 +1,94 @@
+package verify
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+
+	"github.com/millrace/millrace/internal/tool/display"
+)
+
+//go:embed page.html
+var pageTemplate string
+
+// pageViolations is how many violations of a promise the page has. The JSON has all.
+const pageViolations = maxViolations
+
+// htmlPage is what the template of the page sees. The template escapes all text.
+type htmlPage struct {
+	*Report
+	Found         int
+	Kept, Checked int
+	Line, Command string
+	Stories       []htmlViolation
+	More          int
+}
+
+// htmlViolation is a violation with its story.
+type htmlViolation struct {
+	*Violation
+	Steps []htmlStep
+}
+
+// htmlStep is a step with its bar: from X on, in thousandths of the time of the story.
+type htmlStep struct {
+	*Step
+	When     string
+	X, Width float64
+}
+
+// WritePage writes the report as one page, which loads nothing.
+func (r *Report) WritePage(name string) error {
+	page, err := display.Page(pageTemplate, template.FuncMap{
+		"count": func(n int) string { return display.Count(n) },
+	}, r.page())
+	if err != nil {
+		return err
+	}
+	return display.WriteFile(name, page)
+}
+
+func (r *Report) page() *htmlPage {
+	p := &htmlPage{Report: r, Found: r.Violations(), Line: r.line(), Command: r.command()}
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		if c.Checked > 0 {
+			p.Checked++
+			if len(c.Violations) == 0 {
+				p.Kept++
+			}
+		}
+		shown := min(pageViolations, len(c.Violations))
+		p.More += len(c.Violations) - shown
+		for n := range shown {
+			v := &c.Violations[n]
+			p.Stories = append(p.Stories, htmlViolation{v, v.steps()})
+		}
+	}
+	return p
+}
+
+// minBar is the width of a bar that can still be seen, in thousandths.
+const minBar = 8
+
+// steps are the steps of the story with their bars.
+func (v *Violation) steps() (steps []htmlStep) {
+	if len(v.Story) == 0 {
+		return nil
+	}
+	first, last := v.Story[0].Called, v.Story[0].Returned
+	for i := range v.Story {
+		first, last = min(first, v.Story[i].Called), max(last, v.Story[i].Returned)
+	}
+	scale := 1000 / max(last-first, 1e-3)
+	for i := range v.Story {
+		s := &v.Story[i]
+		when := fmt.Sprintf("%.3f", s.Called)
+		if s.Client != "" {
+			when += fmt.Sprintf("–%.3f", s.Returned)
+		}
+		width := max(minBar, scale*(s.Returned-s.Called))
+		steps = append(steps, htmlStep{s, when + " s", min(scale*(s.Called-first), 1000-width), width})
+	}
+	return steps
+}
