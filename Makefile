@@ -208,7 +208,7 @@ scale: ## compute the prices of millrace model, and docs/scale.md, anew from doc
 
 .PHONY: papers
 papers: ## write the figures of docs/guides/papers.md anew from docs/bench
-	$(GO) test -count=1 ./internal/papers -run TestGuide -update
+	$(GO) test -count=1 ./internal/lab/papers -run TestGuide -update
 
 FUZZTIME ?= 1m
 

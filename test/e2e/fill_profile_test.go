@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/lab/fill"
 	"github.com/millrace/millrace/internal/tool/profile"
 	"github.com/millrace/millrace/test/harness"
 )

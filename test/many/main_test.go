@@ -24,7 +24,7 @@ import (
 	runtimelog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/millrace/millrace/internal/account/report"
-	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/lab/fill"
 	"github.com/millrace/millrace/test/harness"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/lab/fill"
 	"github.com/millrace/millrace/test/harness"
 )
 

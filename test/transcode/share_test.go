@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/lab/fill"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 

@@ -79,8 +79,8 @@ func toolWings() []Wing {
 			Name: "lab", Sentence: "What starts servers and loads them: synthetic clusters, hollow nodes, benchmarks.",
 			Imports: []string{"wire", "conn", "account", "tool"},
 			Order: []string{
-				"fill", "hollow", "bench/testbed", "bench/floor", "bench/benchtest", "bench/load", "bench/list", "bench/watch", "bench/crd",
-				"bench/discovery", "bench/replica", "bench/servers", "bench/provision", "bench", "papers",
+				"lab/fill", "lab/hollow", "lab/bench/testbed", "lab/bench/floor", "lab/bench/benchtest", "lab/bench/load", "lab/bench/list", "lab/bench/watch", "lab/bench/crd",
+				"lab/bench/discovery", "lab/bench/replica", "lab/bench/servers", "lab/bench/provision", "lab/bench", "lab/papers",
 			},
 		},
 		{
@@ -112,7 +112,7 @@ func wrongWays() []WrongWay {
 			Until:  "the replica has a wiring of its own",
 		},
 		{
-			From: "bench/testbed", To: "feed/store",
+			From: "lab/bench/testbed", To: "feed/store",
 			Reason: "benchmarks start an embedded etcd in their own process",
 			Until:  "the program has a command that serves an etcd alone",
 		},

@@ -1,0 +1,210 @@
+package benchtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"crypto/tls"
+
+	"github.com/spf13/cobra"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/millrace/millrace/internal/lab/bench/floor"
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+)
+
+// childEnv is set in the environment of children, and makes Main act as millrace.
+const childEnv = "MILLRACE_BENCH_TEST_CHILD"
+
+// Main runs a package's tests. In a child of Run it acts as the millrace binary instead:
+// "serve", "fill" and "replica" are fakes, the commands of "bench" are real.
+func Main(m *testing.M) {
+	if os.Getenv(childEnv) == "" {
+		os.Exit(m.Run())
+	}
+	root, bench := &cobra.Command{Use: "millrace"}, &cobra.Command{Use: "bench"}
+	bench.AddCommand(floor.NewCommand(), testbed.NewEtcdCommand(), testbed.NewProxyCommand())
+	root.AddCommand(bench, serveCommand(), fillCommand(), replicaCommand())
+	if root.Execute() != nil {
+		os.Exit(1)
+	}
+}
+
+// serveCommand runs an API. The API has pods and secrets if fillCommand has run on the
+// same data. --break makes it fail:
+//
+//	start    it does not start
+//	deaf     it never becomes ready
+//	list     it ends with the first LIST
+//	openapi  OpenAPI v2 does not have the definitions
+func serveCommand() *cobra.Command {
+	var dir, etcd, readPath, broken string
+	var port int
+	cmd := &cobra.Command{Use: "serve", SilenceUsage: true, RunE: func(*cobra.Command, []string) error {
+		fmt.Println("serving", readPath)
+		if broken == "start" {
+			return errors.New("the disk is full")
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if broken == "deaf" {
+			<-ctx.Done()
+			return nil
+		}
+		api := &API{Nodes: 3}
+		api.definitions.dir, api.definitions.openAPIBroken = dir, broken == "openapi"
+		filled, err := fillMark{dir, etcd}.isSet()
+		if err != nil {
+			return err
+		}
+		if filled {
+			api.Pods, api.Secrets = 700, 20
+		}
+		if _, err := os.Stat(filepath.Join(dir, customMark)); err == nil {
+			api.Customs = 700
+		}
+		if broken == "list" {
+			api.onList = func() { os.Exit(7) }
+		}
+		return serve(ctx, api, port, filepath.Join(dir, "admin.kubeconfig"))
+	}}
+	cmd.Flags().StringVar(&dir, "data-dir", "", "")
+	cmd.Flags().StringVar(&etcd, "etcd-servers", "", "")
+	cmd.Flags().StringVar(&readPath, "read-path", "", "")
+	cmd.Flags().StringVar(&broken, "break", "", "")
+	cmd.Flags().IntVar(&port, "secure-port", 0, "")
+	cmd.Flags().String("feature-gates", "", "")
+	cmd.Flags().Bool("encode-ahead", true, "")
+	cmd.Flags().Bool("transcode", true, "")
+	cmd.Flags().Duration("request-timeout", 0, "")
+	return cmd
+}
+
+// serve serves on a local port until the context ends. The kubeconfig that it writes leads there.
+func serve(ctx context.Context, handler http.Handler, port int, kubeconfig string) error {
+	certificate, ca, err := testbed.SelfSigned()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return err
+	}
+	if err := WriteKubeconfig(kubeconfig, "https://"+listener.Addr().String(), ca); err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}
+	go server.ServeTLS(listener, "", "")
+	<-ctx.Done()
+	return server.Close()
+}
+
+// fillCommand creates no objects, but only the fillMark.
+func fillCommand() *cobra.Command {
+	var kubeconfig, etcd string
+	var remove bool
+	var objects int
+	cmd := &cobra.Command{Use: "fill", SilenceUsage: true, RunE: func(*cobra.Command, []string) error {
+		if remove {
+			return os.RemoveAll(filepath.Join(filepath.Dir(kubeconfig), FillMark))
+		}
+		if objects > 0 {
+			return os.WriteFile(filepath.Join(filepath.Dir(kubeconfig), customMark), nil, 0o600)
+		}
+		return fillMark{filepath.Dir(kubeconfig), etcd}.set()
+	}}
+	cmd.Flags().IntVar(&objects, "objects", 0, "")
+	cmd.Flags().BoolVar(&remove, "delete", false, "")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "")
+	cmd.Flags().StringVar(&etcd, "etcd-servers", "", "")
+	for _, name := range []string{"nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size", "seed", "crds", "groups", "context"} {
+		cmd.Flags().String(name, "", "")
+	}
+	for _, name := range []string{"workloads", "ownerless"} {
+		cmd.Flags().Bool(name, false, "")
+	}
+	return cmd
+}
+
+// customMark is a file that says that custom objects were filled in.
+const customMark = "custom"
+
+// fillMark says that data was filled in: a key in etcd if there is one, else a file.
+type fillMark struct{ dir, etcd string }
+
+// FillMark is the name of that key or file, which is beside the kubeconfig.
+const FillMark = "filled"
+
+func (m fillMark) set() error {
+	if m.etcd == "" {
+		return os.WriteFile(filepath.Join(m.dir, FillMark), nil, 0o600)
+	}
+	return m.withEtcd(func(ctx context.Context, kv clientv3.KV) error {
+		_, err := kv.Put(ctx, FillMark, "")
+		return err
+	})
+}
+
+func (m fillMark) isSet() (set bool, err error) {
+	if m.etcd == "" {
+		_, err := os.Stat(filepath.Join(m.dir, FillMark))
+		return err == nil, nil
+	}
+	err = m.withEtcd(func(ctx context.Context, kv clientv3.KV) error {
+		resp, err := kv.Get(ctx, FillMark)
+		set = err == nil && resp.Count == 1
+		return err
+	})
+	return set, err
+}
+
+func (m fillMark) withEtcd(do func(context.Context, clientv3.KV) error) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.etcd}})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return do(ctx, client)
+}
+
+// WriteKubeconfig writes a kubeconfig for the server at url. ca is its authority in PEM.
+func WriteKubeconfig(path, url string, ca []byte) error {
+	cfg := clientcmdapi.NewConfig()
+	cfg.Clusters["c"] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: ca}
+	cfg.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: "secret"}
+	cfg.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	cfg.CurrentContext = "x"
+	if err := clientcmd.WriteToFile(*cfg, path+".new"); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// Run executes cmd as a subcommand of "bench". args begin with its name.
+func Run(t *testing.T, cmd *cobra.Command, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	t.Setenv(childEnv, "1")
+	root, bench := &cobra.Command{Use: "millrace"}, &cobra.Command{Use: "bench"}
+	root.AddCommand(bench)
+	bench.AddCommand(cmd)
+	var out, errs strings.Builder
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	root.SetArgs(append([]string{"bench"}, args...))
+	err = root.ExecuteContext(t.Context())
+	return out.String(), errs.String(), err
+}

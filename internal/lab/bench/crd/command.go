@@ -1,0 +1,61 @@
+package crd
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+)
+
+// NewCommand makes the command "bench crd". With --compare it starts servers of cfg's program.
+func NewCommand(cfg testbed.Program) *cobra.Command {
+	o := &Options{}
+	cmd := &cobra.Command{
+		Use:   "crd",
+		Short: "Measure custom resource definitions",
+		Long: `Measures what custom resource definitions cost a server: memory and goroutines
+when idle, with the definitions, started again over them, after OpenAPI was read,
+after custom objects were used and after all was deleted; the time and CPU of
+installing and deleting definitions; the time of a start; and LISTs and writes of
+custom objects, the first ones of a kind apart, later ones in rounds over all of these.
+
+It starts this binary itself, over an empty data directory: with --compare with
+either read path in turn, else with the first. The definitions are those of
+"fill" and are installed without a client's rate limit.
+
+Memory and goroutines are read when the server has been left alone for --rest
+and was idle at the end of it. "All listed" is when aggregated discovery has
+every resource, "answered" when the objects of --samples of them can be listed
+too. The last LISTs and writes go to kinds that nobody has asked the server for
+since it started; writes to other ones than LISTs.`,
+		Example: `  millrace bench crd --compare --crds 2000 --groups 200
+  millrace bench crd --compare --external-etcd --crds 190 --groups 190 --properties 5000
+  millrace bench crd --crds 50 --groups 10 --rest 5s
+  millrace bench crd --from report.json -o markdown
+  millrace bench crd --from report.json -o svg > report.svg`,
+	}
+	testbed.Subcommand{
+		Validate: o.Validate,
+		From:     &o.From, Output: &o.Output, NewReport: func() testbed.Report { return &report{} },
+		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, cfg, o, to) },
+	}.Bind(cmd)
+	o.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// execute measures and prints the report. It returns an error if a server failed or the
+// user has interrupted it.
+func execute(ctx context.Context, cfg testbed.Program, o *Options, to testbed.Streams) error {
+	report := &report{Started: time.Now(), Machine: testbed.ThisMachine(), Plan: o.Plan, Data: o.Data, ExternalEtcd: o.ExternalEtcd}
+	err := o.EachPath(ctx, cfg, testbed.NewProgress(to.Err), func(r *Fixture) Measurement {
+		return &bench{r, report, &serverReport{Name: r.ReadPath}}
+	})
+	if len(report.Servers) == 0 {
+		return err
+	}
+	report.addNotes()
+	return cmp.Or(err, testbed.Print(report, to.Out, o.Output))
+}

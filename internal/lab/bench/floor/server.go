@@ -1,0 +1,168 @@
+package floor
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/interrupt"
+)
+
+const (
+	// writeBytes is how much of a body is written at once.
+	writeBytes = 256 << 10
+
+	// manifestFile lists the bodies to serve. It and addressFile are in the directory
+	// of the captures.
+	manifestFile = "floor.json"
+	// addressFile has the server's address once it listens.
+	addressFile = "floor-address.json"
+)
+
+// NewCommand returns the hidden command "floor-server", which --compare runs.
+func NewCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:          "floor-server",
+		Short:        "Serve captured bodies from memory",
+		Hidden:       true,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := interrupt.Context(cmd.Context())
+			defer stop()
+			s, err := newServer(config{dir: dir})
+			if err != nil {
+				return err
+			}
+			return s.Run(ctx)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "directory of the captures")
+	return cmd
+}
+
+// config configures a server. dir, the directory of the captures, is required.
+type config struct {
+	dir string
+}
+
+// server does the least that Go's HTTP server can do for a response: it writes a body
+// that is in memory, in large pieces, over TLS.
+type server struct {
+	cfg    config
+	bodies map[string]loadedBody // by URI; never changed
+	events *broadcast            // nil: it serves no watches
+}
+
+// Body is a response body that a server has sent. The manifest lists bodies.
+type Body struct {
+	Name            string `json:"name"` // part of the URI
+	File            string `json:"file"` // name in the directory of the captures
+	ContentType     string `json:"contentType"`
+	ContentEncoding string `json:"contentEncoding,omitempty"`
+}
+
+type loadedBody struct {
+	Body
+	bytes []byte
+}
+
+// newServer loads the bodies of the manifest.
+func newServer(cfg config) (*server, error) {
+	text, err := os.ReadFile(filepath.Join(cfg.dir, manifestFile))
+	if err != nil {
+		return nil, fmt.Errorf("read manifest: %w", err)
+	}
+	var bodies []Body
+	if err := json.Unmarshal(text, &bodies); err != nil {
+		return nil, fmt.Errorf("parse manifest: %w", err)
+	}
+	s := &server{cfg: cfg, bodies: make(map[string]loadedBody, len(bodies))}
+	for _, b := range bodies {
+		text, err := os.ReadFile(filepath.Join(cfg.dir, b.File))
+		if err != nil {
+			return nil, fmt.Errorf("read capture: %w", err)
+		}
+		s.bodies[b.URI()] = loadedBody{b, text}
+	}
+	if s.events, err = newBroadcast(cfg.dir); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ServeHTTP sends a body or streams events. Every other path gets an empty 200, so that
+// clients can connect as they connect to a real server.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case s.events != nil && r.URL.Path == WatchPath:
+		s.events.watch(w, r)
+		return
+	case s.events != nil && r.URL.Path == RecordsPath:
+		s.events.recordStreams.watch(w, r)
+		return
+	case s.events != nil && r.URL.Path == emitPath:
+		s.events.emit(w, r)
+		return
+	}
+	body, ok := s.bodies[r.URL.Path]
+	if !ok {
+		return
+	}
+	w.Header().Set("Content-Type", body.ContentType)
+	if body.ContentEncoding != "" {
+		w.Header().Set("Content-Encoding", body.ContentEncoding)
+	}
+	for remaining := body.bytes; len(remaining) > 0; {
+		n := min(len(remaining), writeBytes)
+		if _, err := w.Write(remaining[:n]); err != nil {
+			return // the client has gone
+		}
+		remaining = remaining[n:]
+	}
+}
+
+// Run listens on a free local port, writes its address to a file, and serves until ctx
+// ends.
+func (s *server) Run(ctx context.Context) error {
+	certificate, ca, err := testbed.SelfSigned()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	httpServer := &http.Server{
+		Handler:           s,
+		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{certificate}},
+		ReadHeaderTimeout: time.Minute,
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- httpServer.ServeTLS(listener, "", "") }()
+	err = testbed.WriteJSON(filepath.Join(s.cfg.dir, addressFile), testbed.Address{URL: "https://" + listener.Addr().String(), CA: ca})
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-ended:
+			return fmt.Errorf("serve floor: %w", err)
+		}
+	}
+	err = errors.Join(err, httpServer.Close())
+	if s.events != nil {
+		s.events.close()
+	}
+	<-ended
+	return err
+}

@@ -1,0 +1,133 @@
+package list
+
+import (
+	"context"
+
+	"github.com/millrace/millrace/internal/lab/bench/floor"
+	"github.com/millrace/millrace/internal/lab/bench/load"
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+)
+
+// bench is one run of "bench list".
+type bench struct {
+	opts   *options
+	log    *testbed.Progress
+	report *report
+
+	sampleFound bool // report.Subject is set
+}
+
+// single measures the server of a kubeconfig.
+func (b *bench) single(ctx context.Context) error {
+	cfg, err := b.opts.server.Load("bench")
+	if err != nil {
+		return err
+	}
+	t, err := testbed.NewTarget(testbed.TargetConfig{REST: cfg, HTTP1: b.opts.http1})
+	if err != nil {
+		return err
+	}
+	dir, remove, err := testbed.TemporaryDir()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	l := &load.Loader{Target: t, Plan: b.opts.plan, CaptureDir: dir, Log: b.log}
+	if b.opts.serverPID > 0 {
+		l.Meter = testbed.NewMeter(b.opts.serverPID)
+	}
+	b.log.Phase("measuring %s", t.BaseURL)
+	s := serverReport{Name: "server", Version: t.Version(ctx)}
+	for _, section := range sections() {
+		if !b.opts.chosen.sections[section.name] {
+			continue
+		}
+		if err := section.run(b, ctx, l, &s); err != nil {
+			return err
+		}
+	}
+	if _, err := b.measure(ctx, l, &s); err != nil {
+		return err
+	}
+	b.report.Servers = append(b.report.Servers, s)
+	return nil
+}
+
+// floorSource is a workload that a server has answered, with the answer that the floor
+// is to send for it.
+type floorSource struct {
+	workload load.Workload
+	capture  load.Capture
+}
+
+// onFloor is the workload that requests the same bytes from the floor.
+func (m floorSource) onFloor() load.Workload {
+	w := m.workload
+	w.URI = m.body().URI()
+	return w
+}
+
+// body is the answer, as the floor's manifest lists it.
+func (m floorSource) body() floor.Body {
+	c := m.capture
+	return floor.Body{Name: c.Name, File: c.File, ContentType: c.ContentType, ContentEncoding: c.ContentEncoding}
+}
+
+// measure runs all workloads against one server and returns those that were answered. A
+// failed workload is part of the report. An error ends the whole run.
+func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([]floorSource, error) {
+	if l.Meter != nil {
+		idle, err := l.Meter.Read()
+		if err != nil {
+			return nil, err
+		}
+		s.IdleBytes = idle.RSS
+	}
+	workloads, err := b.workloads(ctx, l.Target)
+	if err != nil {
+		return nil, err
+	}
+	var sources []floorSource
+	for _, w := range workloads {
+		res, first, err := l.Run(ctx, w)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			b.log.Phase("failed: %v", err)
+			s.Results = append(s.Results, load.Result{Workload: w.Name, URI: w.URI, Error: err.Error()})
+			continue
+		}
+		s.Results = append(s.Results, res)
+		sources = append(sources, floorSource{w, first})
+	}
+	return sources, nil
+}
+
+// workloads completes the chosen specs with objects of the cluster. The first server is
+// asked for these, so that all servers get the same requests.
+func (b *bench) workloads(ctx context.Context, t *testbed.Target) ([]load.Workload, error) {
+	chosen := b.opts.chosen.specs
+	if len(chosen) > 0 && !b.sampleFound {
+		var err error
+		if b.report.Subject, err = findSample(ctx, t, b.opts.labelSelector); err != nil {
+			return nil, err
+		}
+		b.sampleFound = true
+	}
+	var all []load.Workload
+	for i, rv := range b.opts.resourceVersions {
+		for _, s := range chosen {
+			if s.paged && i > 0 {
+				continue // it does not depend on the resource version
+			}
+			w, err := s.workload(b.report.Subject, rv)
+			if err != nil {
+				return nil, err
+			}
+			w.MinItems = s.expectedItems(b.report.Data)
+			all = append(all, w)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,159 @@
+package list
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/lab/bench/load"
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+)
+
+const (
+	// slowRead is how many bytes a slow reader reads between two pauses.
+	slowRead = 64 << 10
+	// slowPause makes a slow reader read about 3 MB a second.
+	slowPause = 20 * time.Millisecond
+	// slowHold is how long all LISTs stay open together.
+	slowHold = 3 * time.Second
+)
+
+// memoryResult is the memory that concurrent LISTs with slow readers cost a server.
+type memoryResult struct {
+	Lists        int   `json:"lists"`
+	BodyBytes    int64 `json:"bodyBytes"`
+	BeforeBytes  int64 `json:"beforeBytes"`
+	PeakBytes    int64 `json:"peakBytes"`
+	PerListBytes int64 `json:"perListBytes"`
+
+	Error string `json:"error,omitempty"` // not empty: nothing was measured
+}
+
+// memoryRun keeps several LISTs open at the same time. Each reader reads slowRead bytes,
+// waits until all readers have done so, and then continues slowly. Without that wait
+// some LISTs could end before others begin.
+type memoryRun struct {
+	loader   *load.Loader
+	lists    int
+	holdOpen time.Duration
+
+	awaitingFirstBytes sync.WaitGroup // readers that have no bytes yet
+	allOpen            chan struct{}  // closed when there is no such reader
+}
+
+// memory measures the section list-memory.
+func (b *bench) memory(ctx context.Context, l *load.Loader, s *serverReport) error {
+	b.log.Step("%s, %d slow readers", listMemory, b.opts.memoryLists)
+	w, err := b.workloadOf(specByName("pods-json"))
+	var m memoryResult
+	if err == nil {
+		w.Name = listMemory
+		m, err = measureMemory(ctx, l, w, b.opts.memoryLists)
+	}
+	if err != nil {
+		m = memoryResult{Lists: b.opts.memoryLists, Error: err.Error()}
+	}
+	s.Memory = &m
+	return b.sectionError(ctx, err)
+}
+
+// measureMemory needs l.Meter. The server should not have served much before: free
+// memory in its heap would hide what the LISTs need.
+func measureMemory(ctx context.Context, l *load.Loader, w load.Workload, lists int) (memoryResult, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout,
+		fmt.Errorf("run %s: not done within --timeout=%s", listMemory, l.Plan.Timeout))
+	defer cancel()
+	if l.Meter == nil {
+		return memoryResult{}, errors.New("measure memory: the server's process is unknown, pass --server-pid")
+	}
+	conns, err := l.Target.Connect(ctx, 1)
+	if err != nil {
+		return memoryResult{}, err
+	}
+	defer testbed.CloseAll(conns)
+	first, err := l.WarmUp(ctx, conns[0], w)
+	if err != nil {
+		return memoryResult{}, err
+	}
+	if err := testbed.Sleep(ctx, l.Plan.Settle); err != nil {
+		return memoryResult{}, err
+	}
+	run := &memoryRun{loader: l, lists: lists, holdOpen: min(slowHold, max(l.Plan.Duration, testbed.PeakSampleInterval)), allOpen: make(chan struct{})}
+	before, peak, err := l.Meter.PeakDuring(func() error { return run.run(ctx, w) })
+	if err != nil {
+		return memoryResult{}, err
+	}
+	return memoryResult{
+		Lists: lists, BodyBytes: first.Bytes, BeforeBytes: before,
+		PeakBytes: peak, PerListBytes: (peak - before) / int64(lists),
+	}, nil
+}
+
+// run opens the LISTs, and ends when all have been open together for holdOpen.
+func (r *memoryRun) run(parent context.Context, w load.Workload) error {
+	ctx, end := context.WithCancelCause(parent)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer end(nil) // before the Wait above
+	r.awaitingFirstBytes.Add(r.lists)
+	for range r.lists {
+		group.Go(func() {
+			if err := r.read(ctx, w); err != nil {
+				end(fmt.Errorf("run %s: %w", listMemory, err))
+			}
+		})
+	}
+	group.Go(func() {
+		r.awaitingFirstBytes.Wait()
+		close(r.allOpen)
+	})
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-r.allOpen:
+		return testbed.Sleep(ctx, r.holdOpen)
+	}
+}
+
+// read is one slow reader. It ends with ctx, or at the end of the body.
+func (r *memoryRun) read(ctx context.Context, w load.Workload) error {
+	begin := sync.OnceFunc(r.awaitingFirstBytes.Done)
+	defer begin()
+	c, err := r.loader.Target.Dial(testbed.SlowWindow)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	req, err := r.loader.Target.NewRequest(ctx, w.Request)
+	if err != nil {
+		return err
+	}
+	resp, err := c.Send(req)
+	if err != nil {
+		return testbed.Cause(ctx, err)
+	}
+	defer resp.Body.Close()
+	for first := true; ; first = false {
+		_, err := io.ReadFull(resp.Body, c.Buffer[:slowRead])
+		if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read body: %w", err)
+		}
+		if first {
+			begin()
+			select {
+			case <-r.allOpen:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if testbed.Sleep(ctx, slowPause) != nil {
+			return nil
+		}
+	}
+}

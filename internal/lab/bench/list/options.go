@@ -1,0 +1,244 @@
+package list
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
+	"github.com/millrace/millrace/internal/lab/bench/load"
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/internal/lab/fill"
+	"github.com/millrace/millrace/internal/tool/render"
+)
+
+// options are the flags of "bench list".
+type options struct {
+	server    kubeconfig.Flags
+	serverPID int
+
+	compare bool
+	cold    bool
+	floor   bool
+	// coldReaders is how many clients of --cold send the first request at once. 0 stands for
+	// one client, whose second request is measured too.
+	coldReaders int
+	testbed.Options
+	fill testbed.FillConfig
+
+	workloads        []string
+	resourceVersions []string
+	labelSelector    string
+	plan             load.Plan
+	memoryLists      int
+	rssLists         int
+	rest             time.Duration
+	stall            time.Duration
+	http1            bool
+	output           string
+	from             string
+
+	chosen choice // follows from workloads and memoryLists; set by validate
+}
+
+// listsByDefault is the value of --list-memory that choose replaces: by 32 with
+// --compare, by 64 if list-memory is named in --workloads, else by 0.
+const listsByDefault = -1
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	o.server.Deliberate = true
+	o.server.AddTo(f)
+	o.server.AddDataDir(f)
+	f.IntVar(&o.serverPID, "server-pid", 0, "process id of that server, for its CPU and memory")
+
+	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
+	o.Options.AddFlags(f)
+	f.BoolVar(&o.floor, "floor", true, "with --compare: measure the floor too")
+	f.BoolVar(&o.cold, "cold", false, "with --compare: measure the first and the second request of each workload, on a server that was started for it and has encoded nothing ahead")
+	f.IntVar(&o.coldReaders, "cold-readers", 0, "with --cold: send each workload over so many connections at once, as soon as the server is ready, and measure its memory")
+	f.IntVar(&o.fill.Nodes, "nodes", 1000, "with --compare: nodes to fill in")
+	f.IntVar(&o.fill.Pods, "pods", 10000, "with --compare: pods to fill in")
+	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "with --compare: size of a pod as JSON")
+	f.BoolVar(&o.fill.Services, "services", false, "with --compare: fill in the Deployment, Service and EndpointSlice of each 20 pods too")
+	f.IntVar(&o.fill.Secrets, "secrets", 400, "with --compare and "+listStalled+": secrets to fill in")
+	f.StringVar(&o.fill.SecretSize, "secret-size", "1MB", "with --compare and "+listStalled+": size of a secret as JSON")
+	f.IntVar(&o.fill.CustomObjects, "custom-objects", 0, "with --compare: custom objects of one definition to fill in, which the workload "+customWorkload+" lists")
+	f.IntVar(&o.fill.Namespaces, "namespaces", 1, "with --compare: namespaces to spread pods or secrets over")
+
+	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all, with a mark at the default ones")
+	f.StringSliceVar(&o.resourceVersions, "resource-version", []string{"0"}, "resourceVersion of the requests: 0, a number, \"unset\", or several of them")
+	f.StringVar(&o.labelSelector, "label-selector", "", "selector of pods-by-label (default a label of the first pod; of what fill made one that a 500th of all pods have)")
+	f.IntVar(&o.plan.Concurrency, "concurrency", 0, "clients, each with its own connection (default each workload's own number)")
+	f.DurationVar(&o.plan.Duration, "duration", 5*time.Second, "how long to measure each workload")
+	f.IntVar(&o.plan.Requests, "requests", 0, "measure this many requests of each workload instead of --duration")
+	f.DurationVar(&o.plan.Every, "every", 0, "time between the beginnings of a client's requests (0: each follows the one before)")
+	f.IntVar(&o.plan.Warmup, "warmup", 2, "requests of each workload before measuring")
+	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause before measuring")
+	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
+	f.IntVar(&o.memoryLists, "list-memory", listsByDefault, "LISTs that list-memory opens at once, 0 for none (default 32 with --compare, 64 if named in --workloads)")
+	f.IntVar(&o.rssLists, "list-rss", 10, "LISTs of each encoding that list-rss sends")
+	f.DurationVar(&o.rest, "rest", 30*time.Second, "how long list-rss and list-stalled leave a server alone before they read its memory; until then it must have become idle")
+	f.DurationVar(&o.stall, "stall", 30*time.Second, "how long a slow reader of list-stalled takes for a LIST")
+	f.BoolVar(&o.http1, "http1", false, "use HTTP/1.1 instead of HTTP/2")
+	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
+	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
+}
+
+// validate checks what can be checked before a server runs, and sets defaults that depend
+// on other flags. isSet reports whether the user has given a flag.
+func (o *options) validate(isSet func(flag string) bool) error {
+	if !slices.Contains(render.Formats(), o.output) {
+		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats(), ", "))
+	}
+	for _, rv := range o.resourceVersions {
+		if _, err := strconv.ParseUint(rv, 10, 64); err != nil && rv != rvUnset {
+			return fmt.Errorf("--resource-version=%s: choose a number or %q", rv, rvUnset)
+		}
+	}
+	if isSet("duration") && isSet("requests") {
+		return errors.New("choose one of --duration and --requests")
+	}
+	if err := o.validateNumbers(); err != nil {
+		return err
+	}
+	if err := o.choose(); err != nil {
+		return err
+	}
+	if o.compare {
+		return o.validateCompare(isSet)
+	}
+	return o.validateSingle(isSet)
+}
+
+// choose sets chosen and memoryLists.
+func (o *options) choose() (err error) {
+	if o.chosen, err = choose(o.workloads); err != nil {
+		return err
+	}
+	named := o.chosen.sections[listMemory]
+	if o.memoryLists == listsByDefault {
+		switch {
+		case o.compare && (named || len(o.chosen.specs) > 0):
+			o.memoryLists = 32
+		case named:
+			o.memoryLists = 64
+		default:
+			o.memoryLists = 0
+		}
+	}
+	o.chosen.sections[listMemory] = o.memoryLists > 0
+	return nil
+}
+
+func (o *options) validateNumbers() error {
+	if err := testbed.CheckMinimums([]testbed.Minimum[int]{
+		{Flag: "server-pid", Value: o.serverPID, Min: 0}, {Flag: "nodes", Value: o.fill.Nodes, Min: 1}, {Flag: "pods", Value: o.fill.Pods, Min: 1},
+		{Flag: "namespaces", Value: o.fill.Namespaces, Min: 1}, {Flag: "concurrency", Value: o.plan.Concurrency, Min: 0}, {Flag: "requests", Value: o.plan.Requests, Min: 0},
+		{Flag: "warmup", Value: o.plan.Warmup, Min: 1}, {Flag: "list-memory", Value: o.memoryLists, Min: listsByDefault},
+		{Flag: "cold-readers", Value: o.coldReaders, Min: 0}, {Flag: "list-rss", Value: o.rssLists, Min: 1}, {Flag: "secrets", Value: o.fill.Secrets, Min: 1}, {Flag: "custom-objects", Value: o.fill.CustomObjects, Min: 0},
+	}); err != nil {
+		return err
+	}
+	return testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
+		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "settle", Value: o.plan.Settle, Min: 0}, {Flag: "every", Value: o.plan.Every, Min: 0},
+		{Flag: "rest", Value: o.rest, Min: 0}, {Flag: "stall", Value: o.stall, Min: time.Millisecond},
+		{Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
+	})
+}
+
+func (o *options) validateCompare(isSet func(string) bool) error {
+	for _, flag := range []string{"kubeconfig", "context", "data-dir", "server-pid"} {
+		if isSet(flag) {
+			return fmt.Errorf("--%s and --compare exclude each other", flag)
+		}
+	}
+	if err := o.Options.Validate(); err != nil {
+		return err
+	}
+	if o.cold && o.At != "" {
+		return errors.New("--cold starts servers, so it excludes --at")
+	}
+	if o.cold {
+		o.setCold(isSet)
+	} else if o.coldReaders > 0 {
+		return errors.New("--cold-readers needs --cold")
+	}
+	for _, size := range []struct{ flag, value string }{{"pod-size", o.fill.PodSize}, {"secret-size", o.fill.SecretSize}} {
+		if _, err := fill.ParseSize(size.value); err != nil {
+			return fmt.Errorf("--%s=%s: %w", size.flag, size.value, err)
+		}
+	}
+	if o.fill.CustomObjects > 0 {
+		s, err := customSpec(o.Seed())
+		if err != nil {
+			return err
+		}
+		o.chosen.specs = append(o.chosen.specs, s)
+	}
+	return o.chooseData(isSet)
+}
+
+// setCold sets what follows from --cold, unless the user did.
+func (o *options) setCold(isSet func(string) bool) {
+	o.plan.Warmup, o.plan.Requests = 1, 1
+	if !isSet("concurrency") {
+		o.plan.Concurrency = 1
+	}
+	if !isSet("list-memory") {
+		o.memoryLists, o.chosen.sections[listMemory] = 0, false
+	}
+	o.AddServerArg("--encode-ahead=false")
+	if o.coldReaders > 0 { // All are to be whole, however long they take.
+		o.AddCommonArg("--request-timeout=" + o.plan.Timeout.String())
+	}
+}
+
+// chooseData removes from fill what the chosen workloads and sections do not need.
+func (o *options) chooseData(isSet func(string) bool) error {
+	stalled, others := o.chosen.sections[listStalled], len(o.chosen.specs) > 0
+	for _, s := range sections() {
+		others = others || !s.needsOwnData && o.chosen.sections[s.name]
+	}
+	unused := []string{"secrets", "secret-size"}
+	if stalled {
+		unused = []string{"nodes", "pods", "pod-size", "services"}
+	}
+	for _, flag := range unused {
+		if isSet(flag) {
+			return fmt.Errorf("--%s: %s fills in secrets, all else nodes and pods", flag, listStalled)
+		}
+	}
+	if stalled && others {
+		return fmt.Errorf("%s fills in data of its own: run it alone", listStalled)
+	}
+	if stalled {
+		o.fill.Nodes, o.fill.Pods, o.fill.PodSize = 0, 0, ""
+	} else {
+		o.fill.Secrets, o.fill.SecretSize = 0, ""
+	}
+	return nil
+}
+
+func (o *options) validateSingle(isSet func(string) bool) error {
+	for _, flag := range append(testbed.CompareFlags(), "floor", "cold", "cold-readers", "nodes", "pods", "pod-size", "services", "custom-objects", "namespaces", "secrets", "secret-size") {
+		if isSet(flag) {
+			return fmt.Errorf("--%s needs --compare", flag)
+		}
+	}
+	for _, s := range sections() {
+		if o.chosen.sections[s.name] && o.serverPID == 0 {
+			return fmt.Errorf("%s needs --server-pid", s.name)
+		}
+	}
+	if o.serverPID > 0 {
+		if _, err := testbed.NewMeter(o.serverPID).Read(); err != nil {
+			return fmt.Errorf("--server-pid=%d: %w", o.serverPID, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package list
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/lab/bench/load"
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
+)
+
+// readersResult is what the LISTs of many clients cost a server that was just started, if
+// all are sent at once.
+type readersResult struct {
+	Workload string `json:"workload"`
+	// Whole counts the LISTs that were whole. Servers cut off those that take longer than
+	// they allow.
+	Whole       int     `json:"whole"`
+	BodyBytes   int64   `json:"bodyBytes"`
+	BeforeBytes int64   `json:"beforeBytes"` // RSS before the LISTs, with the clients' connections
+	PeakBytes   int64   `json:"peakBytes"`   // RSS during the LISTs
+	AfterBytes  int64   `json:"afterBytes"`  // RSS once the server was idle again
+	CPUMillis   float64 `json:"cpuMillis"`   // of the server, for all LISTs
+	Seconds     float64 `json:"seconds"`     // until the last LIST ended
+
+	// FirstFailure is the error of the first client whose LIST was not whole.
+	FirstFailure string `json:"firstFailure,omitempty"`
+
+	Error string `json:"error,omitempty"` // not empty: nothing was measured
+}
+
+// measureReaders measures a workload of --cold-readers on a server that was just started.
+// There is no rest before: clients do not wait for a server to collect the garbage of its
+// start.
+func (c *comparisonRun) measureReaders(ctx context.Context, l *load.Loader, s *serverReport, spec spec) error {
+	w, err := c.workloadOf(spec)
+	if err != nil {
+		return err
+	}
+	c.log.Step("%s, %d clients at once", w.Name, c.opts.coldReaders)
+	res, err := listAtOnce(ctx, l, w, c.opts.coldReaders)
+	if err != nil {
+		res = readersResult{Error: err.Error()}
+	}
+	res.Workload = w.Name
+	s.Readers = append(s.Readers, res)
+	return c.sectionError(ctx, err)
+}
+
+// listAtOnce sends one LIST over each of so many connections.
+func listAtOnce(ctx context.Context, l *load.Loader, w load.Workload, clients int) (res readersResult, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout,
+		fmt.Errorf("run %s: not done within --timeout=%s", w.Name, l.Plan.Timeout))
+	defer cancel()
+	conns, err := l.Target.Connect(ctx, clients)
+	if err != nil {
+		return res, err
+	}
+	defer testbed.CloseAll(conns)
+	before, err := l.Meter.Read()
+	if err != nil {
+		return res, err
+	}
+	start := time.Now()
+	res.BeforeBytes, res.PeakBytes, err = l.Meter.PeakDuring(func() error { return res.fetchAll(ctx, l, w, conns) })
+	if err != nil {
+		return res, err
+	}
+	res.Seconds = time.Since(start).Seconds()
+	after, err := l.Meter.Read()
+	if err != nil {
+		return res, err
+	}
+	res.CPUMillis = render.Millis(after.CPU - before.CPU)
+	after, err = l.Meter.AwaitIdleLogged(ctx, l.Log, w.Name, coldRest)
+	res.AfterBytes = after.RSS
+	return res, err
+}
+
+// fetchAll sends one LIST over each connection, and counts those that were whole. The first
+// body is validated, and the others must have its size.
+func (res *readersResult) fetchAll(ctx context.Context, l *load.Loader, w load.Workload, conns []*testbed.Conn) error {
+	sizes, failures := make([]int64, len(conns)), make([]error, len(conns))
+	var group sync.WaitGroup
+	for i, conn := range conns {
+		group.Go(func() { sizes[i], failures[i] = fetchOne(ctx, l, w, conn, i == 0) })
+	}
+	group.Wait()
+	for i, size := range sizes {
+		err := failures[i]
+		switch {
+		case err != nil:
+		case res.Whole > 0 && (size < res.BodyBytes-stalledSlack || size > res.BodyBytes+stalledSlack):
+			err = fmt.Errorf("run %s: a body of %d bytes, where another had %d", w.Name, size, res.BodyBytes)
+		default:
+			res.Whole, res.BodyBytes = res.Whole+1, size
+		}
+		if err != nil && res.FirstFailure == "" {
+			res.FirstFailure = err.Error()
+		}
+	}
+	return context.Cause(ctx)
+}
+
+func fetchOne(ctx context.Context, l *load.Loader, w load.Workload, conn *testbed.Conn, validate bool) (int64, error) {
+	if validate {
+		first, err := l.WarmUp(ctx, conn, w)
+		return first.Bytes, err
+	}
+	req, err := l.Target.NewRequest(ctx, w.Request)
+	if err != nil {
+		return 0, err
+	}
+	size, err := conn.Fetch(req)
+	if err != nil {
+		return 0, fmt.Errorf("run %s: %w", w.Name, testbed.Cause(ctx, err))
+	}
+	return size, nil
+}
+
+// readersTable has a row for each workload and server of --cold-readers.
+func (r *report) readersTable() render.TitledTable {
+	t := render.TitledTable{
+		Title: fmt.Sprintf("%d clients that LIST at once, as soon as a server is ready; CPU and seconds are those of all LISTs", r.ColdReaders),
+		Table: render.Table{Columns: render.ColumnsOf("workload", "server", "whole", "body", "RSS ready", "peak", "above ready", "RSS after", "CPU s", "s")},
+	}
+	if len(r.Servers) == 0 {
+		return t
+	}
+	for i := range r.Servers[0].Readers {
+		for _, s := range r.Servers {
+			if i >= len(s.Readers) || s.Readers[i].Error != "" {
+				continue
+			}
+			m := &s.Readers[i]
+			t.Table.Add(m.Workload, s.Name, fmt.Sprint(m.Whole), render.FormatBytes(m.BodyBytes), render.FormatBytes(m.BeforeBytes), render.FormatBytes(m.PeakBytes),
+				render.FormatBytes(m.PeakBytes-m.BeforeBytes), render.FormatBytes(m.AfterBytes),
+				render.FormatNumber(m.CPUMillis/1000), render.FormatNumber(m.Seconds))
+		}
+	}
+	return t
+}

@@ -1,0 +1,112 @@
+package list
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/millrace/millrace/internal/lab/bench/load"
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
+)
+
+// report is everything that "bench list" has measured. "-o json" prints it.
+type report struct {
+	Started          time.Time           `json:"started"`
+	Machine          testbed.Machine     `json:"machine"`
+	Protocol         string              `json:"protocol"`
+	ResourceVersions []string            `json:"resourceVersions,omitempty"`
+	Plan             load.Plan           `json:"plan"`
+	Cold             bool                `json:"cold,omitempty"` // coldTable is what it has
+	ColdReaders      int                 `json:"coldReaders,omitempty"`
+	ExternalEtcd     bool                `json:"externalEtcd,omitempty"`
+	Data             *testbed.FillConfig `json:"data,omitempty"` // filled in by this run
+	Subject          sampleObjects       `json:"subject,omitzero"`
+	Servers          []serverReport      `json:"servers"`
+	// Floor is what Go's HTTP server costs that sends the first server's bodies.
+	Floor []load.Result `json:"floor,omitempty"`
+	Notes []string      `json:"notes,omitempty"`
+}
+
+// serverReport is the part of the report on one server.
+type serverReport struct {
+	Name        string         `json:"name"`
+	Version     string         `json:"version"`
+	StartMillis float64        `json:"startMillis,omitempty"` // from start to ready
+	Starts      []startReport  `json:"starts,omitempty"`      // all of --cold
+	IdleBytes   int64          `json:"idleBytes,omitempty"`   // RSS before the first request
+	Results     []load.Result  `json:"results"`
+	Memory      *memoryResult  `json:"listMemory,omitempty"`
+	RSS         *rssResult     `json:"listRSS,omitempty"`
+	Stalled     *stalledResult `json:"listStalled,omitempty"`
+	// Readers has a result for each workload of --cold-readers.
+	Readers []readersResult `json:"readers,omitempty"`
+}
+
+// failedSections lists the sections that could not be measured, with the reasons.
+func (s *serverReport) failedSections() []string {
+	var failed []string
+	add := func(section, err string) {
+		if err != "" {
+			failed = append(failed, section+": "+err)
+		}
+	}
+	if s.Memory != nil {
+		add(listMemory, s.Memory.Error)
+	}
+	if s.RSS != nil {
+		add(listRSS, s.RSS.Error)
+	}
+	if s.Stalled != nil {
+		add(listStalled, s.Stalled.Error)
+	}
+	for _, m := range s.Readers {
+		add(m.Workload, m.Error)
+	}
+	return failed
+}
+
+// comparison is a view of the results of the workloads.
+func (r *report) comparison() load.Comparison {
+	c := load.Comparison{Floor: r.Floor}
+	for _, s := range r.Servers {
+		c.Servers = append(c.Servers, load.ServerResults{Name: s.Name, Results: s.Results})
+	}
+	return c
+}
+
+// Failures implements testbed.Report.
+func (r *report) Failures() int {
+	n := r.comparison().Failures()
+	for _, s := range r.Servers {
+		n += len(s.failedSections())
+	}
+	return n
+}
+
+// addNotes adds notes on what failed, and on workloads for which two servers did different
+// work.
+func (r *report) addNotes() {
+	c := r.comparison()
+	for i, s := range r.Servers {
+		r.Notes = append(r.Notes, c.Servers[i].Notes()...)
+		for _, failed := range s.failedSections() {
+			r.Notes = append(r.Notes, fmt.Sprintf("failed on %s: %s", s.Name, failed))
+		}
+		if s.Stalled != nil && s.Stalled.FirstFailure != "" {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: first LIST that was not whole: %s", s.Name, listStalled, s.Stalled.FirstFailure))
+		}
+		for _, m := range s.Readers {
+			if m.FirstFailure != "" {
+				r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: first LIST that was not whole: %s", s.Name, m.Workload, m.FirstFailure))
+			}
+		}
+	}
+	r.Notes = append(r.Notes, load.ServerResults{Name: "floor", Results: r.Floor}.Failures()...)
+	r.Notes = append(r.Notes, c.Differences()...)
+}
+
+// Write prints the report in one of the formats of --output.
+func (r *report) Write(out io.Writer, format string) error {
+	return render.WriteWithPlot(out, format, r, r.text, r.comparison().Plot)
+}

@@ -1,0 +1,111 @@
+package load
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+)
+
+// Capture is a response body as the server sent it, stored in a file.
+type Capture struct {
+	Name, File, ContentType string
+	ContentEncoding         string
+
+	Bytes int64
+	items int
+	took  time.Duration
+	cpu   time.Duration // of the server; zero if its process id is unknown
+	// refused is how many 429s there were before.
+	refused int
+}
+
+// capture sends one request of w and stores the body in CaptureDir. It does not decode
+// the body, so that took is the time of the server and not of a decoder.
+func (l *Loader) capture(ctx context.Context, c *testbed.Conn, w Workload) (Capture, error) {
+	req, err := l.Target.NewRequest(ctx, w.Request)
+	if err != nil {
+		return Capture{}, err
+	}
+	f, err := os.Create(filepath.Join(l.CaptureDir, w.Name))
+	if err != nil {
+		return Capture{}, fmt.Errorf("create capture: %w", err)
+	}
+	defer f.Close()
+	start := time.Now()
+	resp, err := c.Send(req)
+	if err != nil {
+		return Capture{}, err
+	}
+	defer resp.Body.Close()
+	// Without the wrapper CopyBuffer would use the file's ReadFrom, and not the buffer.
+	n, err := io.CopyBuffer(struct{ io.Writer }{f}, resp.Body, c.Buffer)
+	if err != nil {
+		return Capture{}, fmt.Errorf("capture %s after %d bytes: %w", w.Name, n, err)
+	}
+	if err := f.Close(); err != nil {
+		return Capture{}, fmt.Errorf("write capture: %w", err)
+	}
+	return Capture{
+		Name:            w.Name,
+		File:            w.Name,
+		ContentType:     resp.Header.Get("Content-Type"),
+		ContentEncoding: resp.Header.Get("Content-Encoding"),
+		Bytes:           n,
+		took:            time.Since(start),
+	}, nil
+}
+
+// validate decodes the body and counts its items. It fails if there are fewer than the
+// workload expects, or the encoding is not the one that was asked for.
+func (c *Capture) validate(w Workload, dir string) error {
+	f, err := os.Open(filepath.Join(dir, c.File))
+	if err != nil {
+		return fmt.Errorf("open capture: %w", err)
+	}
+	defer f.Close()
+	if c.ContentEncoding != "" && c.ContentEncoding != w.Encoding {
+		return fmt.Errorf("validate %s: content encoding %q was not asked for", w.Name, c.ContentEncoding)
+	}
+	body, err := decompress(f, c.ContentEncoding)
+	if err != nil {
+		return fmt.Errorf("validate %s: %w", w.Name, err)
+	}
+	defer body.Close()
+	if c.items, err = countItems(body, w.Body); err != nil {
+		return fmt.Errorf("validate %s: %w", w.Name, err)
+	}
+	if c.items < w.MinItems {
+		return fmt.Errorf("validate %s: %d items, expected at least %d", w.Name, c.items, w.MinItems)
+	}
+	return nil
+}
+
+// decompress undoes a content encoding. The empty one leaves the body as it is.
+func decompress(body io.Reader, encoding string) (io.ReadCloser, error) {
+	switch encoding {
+	case "":
+		return io.NopCloser(body), nil
+	case testbed.EncodingGzip:
+		r, err := gzip.NewReader(bufio.NewReaderSize(body, testbed.ReadSize))
+		if err != nil {
+			return nil, fmt.Errorf("gunzip: %w", err)
+		}
+		return r, nil
+	case testbed.EncodingZstd:
+		r, err := zstd.NewReader(body)
+		if err != nil {
+			return nil, fmt.Errorf("decompress zstd: %w", err)
+		}
+		return r.IOReadCloser(), nil
+	}
+	return nil, fmt.Errorf("content encoding %q is unknown", encoding)
+}

@@ -1,0 +1,234 @@
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+)
+
+// BodyKind says how items are counted in a body.
+type BodyKind int
+
+const (
+	JSONList BodyKind = iota
+	JSONTable
+	JSONObject
+	ProtobufList
+	AnyBody // is not decoded and counts as one item
+)
+
+// countItems decodes a body in constant memory and counts its items. A single object is
+// one item. A truncated body, or bytes behind the end, is an error.
+func countItems(r io.Reader, kind BodyKind) (int, error) {
+	switch kind {
+	case JSONTable:
+		return countJSON(r, "rows")
+	case JSONObject:
+		return countObject(r)
+	case ProtobufList:
+		return countProtobuf(bufio.NewReaderSize(r, testbed.ReadSize))
+	case AnyBody:
+		_, err := io.Copy(io.Discard, r)
+		return 1, err
+	default:
+		return countJSON(r, "items")
+	}
+}
+
+func countObject(r io.Reader) (int, error) {
+	var object struct {
+		Kind     string `json:"kind"`
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	}
+	dec := json.NewDecoder(r)
+	if err := dec.Decode(&object); err != nil {
+		return 0, fmt.Errorf("decode object: %w", err)
+	}
+	if object.Kind == "" || object.Metadata.Name == "" {
+		return 0, errors.New("decode object: it has no kind or no name")
+	}
+	return 1, expectEnd(dec)
+}
+
+// countJSON counts the elements of the array in a field of the top-level object.
+func countJSON(r io.Reader, field string) (int, error) {
+	dec := json.NewDecoder(r)
+	if err := expectDelim(dec, '{'); err != nil {
+		return 0, err
+	}
+	count, found := 0, false
+	var skipped json.RawMessage
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return count, fmt.Errorf("decode list: %w", err)
+		}
+		if key != field {
+			if err := dec.Decode(&skipped); err != nil {
+				return count, fmt.Errorf("decode %v: %w", key, err)
+			}
+			continue
+		}
+		found = true
+		if err := expectDelim(dec, '['); err != nil {
+			return count, err
+		}
+		for ; dec.More(); count++ {
+			if err := dec.Decode(&skipped); err != nil {
+				return count, fmt.Errorf("decode item %d: %w", count, err)
+			}
+		}
+		if err := expectDelim(dec, ']'); err != nil {
+			return count, err
+		}
+	}
+	if err := expectDelim(dec, '}'); err != nil {
+		return count, err
+	}
+	if !found {
+		return 0, fmt.Errorf("decode list: no %q", field)
+	}
+	return count, expectEnd(dec)
+}
+
+func expectDelim(dec *json.Decoder, want json.Delim) error {
+	got, err := dec.Token()
+	if err != nil {
+		return fmt.Errorf("decode list: %w", noEOF(err))
+	}
+	if got != want {
+		return fmt.Errorf("decode list: %v instead of %v", got, want)
+	}
+	return nil
+}
+
+func expectEnd(dec *json.Decoder) error {
+	if _, err := dec.Token(); err != io.EOF {
+		return errors.New("decode body: something follows the end")
+	}
+	return nil
+}
+
+// countProtobuf counts the items of a list in Kubernetes' envelope. That is a magic
+// number and a runtime.Unknown, whose field 2 holds the list. The list's field 2 is
+// repeated for each item.
+func countProtobuf(r *bufio.Reader) (int, error) {
+	magic := make([]byte, 4)
+	if _, err := io.ReadFull(r, magic); err != nil {
+		return 0, fmt.Errorf("decode envelope: %w", noEOF(err))
+	}
+	if !bytes.Equal(magic, []byte("k8s\x00")) {
+		return 0, fmt.Errorf("decode envelope: magic number is %q", magic)
+	}
+	count, found := 0, false
+	_, err := eachField(r, -1, func(number, size uint64) (bool, error) {
+		if number != 2 || found {
+			return false, nil
+		}
+		found = true
+		left, err := eachField(r, int64(size), func(number, _ uint64) (bool, error) {
+			if number == 2 {
+				count++
+			}
+			return false, nil
+		})
+		if err == nil && left != 0 {
+			err = fmt.Errorf("decode list: fields end %d bytes off", left)
+		}
+		return true, err
+	})
+	if err != nil {
+		return count, err
+	}
+	if !found {
+		return 0, errors.New("decode envelope: it holds no object")
+	}
+	return count, nil
+}
+
+// eachField calls visit for the length-delimited fields of a protobuf message, and skips
+// other fields. The message has limit bytes, or ends with r if limit is negative. visit
+// reports whether it has read the field from r. eachField returns how many bytes of the
+// limit remain.
+func eachField(r *bufio.Reader, limit int64, visit func(number, size uint64) (bool, error)) (int64, error) {
+	const varint, delimited = 0, 2
+	left := limit
+	for left != 0 {
+		tag, n, err := readVarint(r)
+		if err == io.EOF && limit < 0 {
+			return 0, nil
+		}
+		if err != nil {
+			return left, fmt.Errorf("decode tag: %w", noEOF(err))
+		}
+		size, m, err := readVarint(r) // a value or a length
+		if err != nil {
+			return left, fmt.Errorf("decode field: %w", noEOF(err))
+		}
+		used := int64(n + m)
+		switch tag & 7 {
+		case varint:
+		case delimited:
+			consumed, err := visit(tag>>3, size)
+			if err == nil && !consumed {
+				err = discard(r, size)
+			}
+			if err != nil {
+				return left, err
+			}
+			used += int64(size)
+		default:
+			return left, fmt.Errorf("decode field: wire type %d", tag&7)
+		}
+		if limit >= 0 {
+			if left -= used; left < 0 {
+				return left, errors.New("decode field: it is longer than its message")
+			}
+		}
+	}
+	return left, nil
+}
+
+func readVarint(r *bufio.Reader) (value uint64, size int, err error) {
+	for shift := 0; size < binary.MaxVarintLen64; shift += 7 {
+		b, err := r.ReadByte()
+		if err != nil {
+			if size > 0 {
+				err = noEOF(err)
+			}
+			return 0, size, err
+		}
+		size++
+		value |= uint64(b&0x7f) << shift
+		if b < 0x80 {
+			return value, size, nil
+		}
+	}
+	return 0, size, errors.New("varint is too long")
+}
+
+func discard(r *bufio.Reader, size uint64) error {
+	if size > 1<<40 {
+		return fmt.Errorf("decode field: length %d", size)
+	}
+	if _, err := io.CopyN(io.Discard, r, int64(size)); err != nil {
+		return fmt.Errorf("decode field: %w", noEOF(err))
+	}
+	return nil
+}
+
+// noEOF replaces an end of file, which is unexpected here, by io.ErrUnexpectedEOF.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

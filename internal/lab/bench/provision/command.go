@@ -1,0 +1,88 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+)
+
+// NewCommand makes the command "bench provision". It starts servers of cfg's program.
+func NewCommand(cfg testbed.Program) *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "provision",
+		Short: "Measure pods from creation to running, with scheduler, controllers and hollow nodes",
+		Long: `Measures pods from their creation until they run, as watchers of all pods see it.
+
+Deployments are made, or pods. Kubernetes' controller manager and scheduler, which are in
+this binary, make the pods and bind them to hollow nodes, whose kubelets report them
+ready. For each step the report has p50, p95 and p99, and it has the time from each write
+to its delivery to each watcher, and what that cost the server: CPU, memory, bytes, requests.
+
+Each path has a server and an etcd of its own: Millrace, a stock server, and a replica in
+front of a stock server, at which all programs read and write. With --kubeconfig nothing
+is started but the hollow nodes: the cluster's own scheduler and controllers do the work,
+or, in a cluster that has none, those of this binary (--own-components).
+
+--slo says what must be reached. The exit code is 1 if it is not.`,
+		Example: `  # side by side, 1,000 pods on 100 nodes
+  millrace bench provision --kube-apiserver=bin/kube-apiserver
+
+  # is a server fast enough?
+  millrace bench provision --paths=millrace --slo 'watch p99<1s,provision p95<15s'
+
+  # a cluster that exists, with agents on each node
+  millrace bench provision --kubeconfig=admin.conf --nodes=1000 --agents=network,exporter
+  millrace bench provision --kubeconfig=admin.conf --delete    # after a run that was killed
+
+  millrace bench provision --from report.json -o markdown`,
+	}
+	testbed.Subcommand{
+		Validate: o.validate,
+		From:     &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{page: o.page} },
+		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, cfg, o, to) },
+	}.Bind(cmd)
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// execute measures and prints the report. It returns an error if a path failed, or if an
+// objective was missed.
+func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) error {
+	if err := o.checkPrograms(); err != nil {
+		return err
+	}
+	b := &bench{opts: o, program: cfg, progress: testbed.NewProgress(to.Err)}
+	if o.remove {
+		return b.clean(ctx)
+	}
+	b.report = &report{Started: time.Now(), Machine: testbed.ThisMachine(), Plan: o.plan, page: o.page}
+	if o.PodsOf == podsOfPods {
+		b.report.Plan.PodsPerDeployment = 0
+	}
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	return testbed.Print(b.report, to.Out, o.output)
+}
+
+// checkPrograms checks that the programs of flags exist, before minutes are spent.
+func (o *options) checkPrograms() error {
+	for _, p := range []struct{ flag, path, target string }{
+		{"kube-apiserver", o.Stock, "bin/kube-apiserver"}, {"kube-scheduler", o.scheduler, "bin/kube-scheduler"},
+		{"kube-controller-manager", o.controllerManager, "bin/kube-controller-manager"},
+	} {
+		if p.path == "" {
+			continue
+		}
+		if _, err := exec.LookPath(p.path); err != nil {
+			return fmt.Errorf("--%s: %w: build it with make %s", p.flag, err, p.target)
+		}
+	}
+	return nil
+}

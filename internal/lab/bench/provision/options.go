@@ -1,0 +1,231 @@
+package provision
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/internal/lab/hollow"
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/render"
+)
+
+// Paths besides the read paths of testbed: replicas in front of a stock server, and a
+// cluster that exists.
+const (
+	pathReplicaAPI  = "replica-api"  // fed by the server behind it
+	pathReplicaEtcd = "replica-etcd" // fed by etcd
+	pathCluster     = "cluster"
+)
+
+func pathNames() []string {
+	return []string{testbed.ReadPathMillrace, testbed.ReadPathKubernetes, testbed.ReadPathStock, pathReplicaAPI, pathReplicaEtcd}
+}
+
+// Values of --pods-of.
+const (
+	podsOfDeployments = "deployments"
+	podsOfPods        = "pods"
+)
+
+// plan is what is run on each path. It is part of the report.
+type plan struct {
+	Name      string   `json:"name"`
+	Namespace string   `json:"namespace"`
+	Nodes     int      `json:"nodes"`
+	Agents    []string `json:"agents,omitempty"`
+	NodeRate  float64  `json:"nodesPerSecond"`
+	Watchers  int      `json:"watchers"`
+	// ConnectionsPerNode is how many connections the programs of a node share. 0: each
+	// program has its own.
+	ConnectionsPerNode float64 `json:"connectionsPerNode,omitempty"`
+
+	Pods              int           `json:"pods"`
+	PodsOf            string        `json:"podsOf"`
+	PodsPerDeployment int           `json:"podsPerDeployment,omitempty"`
+	Rate              float64       `json:"podsPerSecond,omitempty"` // 0: all at once
+	PodStart          time.Duration `json:"podStartNanos"`
+
+	// ComponentQPS is how many requests a second the scheduler and the controller manager
+	// may send, and how many at once.
+	ComponentQPS int           `json:"componentQPS"`
+	Turns        int           `json:"turns"`
+	Settle       time.Duration `json:"settleNanos"`
+	Timeout      time.Duration `json:"timeoutNanos"` // for one path
+}
+
+// options are the flags of "bench provision".
+type options struct {
+	testbed.Options
+	plan
+	server                       kubeconfig.Flags // zero: none, servers are started
+	remove                       bool
+	ownComponents                bool
+	scheduler, controllerManager string // programs; empty: this binary
+	// chosen are the paths of --paths, and empty for the default ones.
+	chosen     []string
+	slo        string
+	objectives []objective
+	output     string
+	from       string
+	page       string
+}
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	f.StringSliceVar(&o.chosen, "paths", nil, "what to measure, of "+strings.Join(pathNames(), ", ")+" (default: millrace, a stock server, and a replica in front of that)")
+	f.StringVar(&o.Stock, "kube-apiserver", "", "the stock server (default: this binary with the stock read path)")
+	f.StringVar(&o.scheduler, "kube-scheduler", "", "scheduler to run (default: Kubernetes' own, which is in this binary; none with --kubeconfig)")
+	f.StringVar(&o.controllerManager, "kube-controller-manager", "", "controller manager to run (default as --kube-scheduler)")
+	f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: run the scheduler and the controller manager of this binary, for a cluster that has none")
+	f.StringVar(&o.server.Kubeconfig, "kubeconfig", "", "measure this cluster and start no server")
+	kubeconfig.AddContext(f, &o.server.Context)
+	f.BoolVar(&o.remove, "delete", false, "with --kubeconfig: remove what a run has left, and measure nothing")
+	o.AddProcessFlags(f, "")
+	f.StringVar(&o.Name, "name", "provision", "name of the run, with which its objects begin and which their label "+hollow.Label+" has")
+	f.StringVar(&o.Namespace, "namespace", "default", "where the pods are made")
+	f.IntVar(&o.Nodes, "nodes", 100, "hollow nodes")
+	f.StringSliceVar(&o.Agents, "agents", nil, "profiles of agents on each node; millrace hollow profile lists them")
+	f.Float64Var(&o.ConnectionsPerNode, "connections-per-node", 0, "connections that a node's programs share, as in 1 or 0.1 (0: one for each program)")
+	f.Float64Var(&o.NodeRate, "node-rate", 50, "nodes that start in a second, before the measurement")
+	f.IntVar(&o.Watchers, "watchers", 20, "informers of all pods, each with a connection")
+	f.IntVar(&o.Pods, "pods", 1000, "pods to make")
+	f.StringVar(&o.PodsOf, "pods-of", podsOfDeployments, "deployments, which the controller manager makes pods of, or pods")
+	f.IntVar(&o.PodsPerDeployment, "pods-per-deployment", 50, "pods of each Deployment")
+	f.Float64Var(&o.Rate, "rate", 0, "pods a second (0: all at once)")
+	f.DurationVar(&o.PodStart, "pod-start", 0, "how long the containers of a pod take to start")
+	f.IntVar(&o.ComponentQPS, "component-qps", 5000, "requests a second that the scheduler and the controller manager may send")
+	f.IntVar(&o.Turns, "turns", 1, "how often to measure each path, in turn; the medians are shown")
+	f.DurationVar(&o.Settle, "settle", time.Second, "how long a server must be at rest before the measurement")
+	f.DurationVar(&o.Timeout, "timeout", 15*time.Minute, "give a path up after this time")
+	f.StringVar(&o.slo, "slo", "", `objectives, as in "watch p99<1s,provision p95<15s"; the exit code is 1 if one is missed; steps: `+strings.Join(stepNames(), ", "))
+	f.StringVar(&o.page, "report", "", "write a page of HTML to this file, too")
+	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
+	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
+}
+
+// podsOfNode is how many pods a hollow node takes.
+const podsOfNode = 110
+
+// maxDeliveries bounds the events of all watchers together, which are kept until the end. A
+// watcher keeps no more than its share.
+const maxDeliveries = 40_000_000
+
+// eventsOfPod is about how many events a pod has until it runs.
+const eventsOfPod = 5
+
+// validate checks what can be checked before a server runs.
+func (o *options) validate() (err error) {
+	if !slices.Contains(render.Formats(), o.output) {
+		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats(), ", "))
+	}
+	if err := display.CheckFile(o.page); err != nil {
+		return err
+	}
+	if o.slo != "" && o.from != "" {
+		return errors.New("--slo is for what is measured now: leave it out with --from, whose report has the objectives of its own run")
+	}
+	if o.objectives, err = parseObjectives(o.slo); err != nil {
+		return err
+	}
+	if err := testbed.CheckMinimums([]testbed.Minimum[int]{
+		{Flag: "nodes", Value: o.Nodes, Min: 1}, {Flag: "watchers", Value: o.Watchers, Min: 1}, {Flag: "pods", Value: o.Pods, Min: 1},
+		{Flag: "pods-per-deployment", Value: o.PodsPerDeployment, Min: 1}, {Flag: "component-qps", Value: o.ComponentQPS, Min: 1}, {Flag: "turns", Value: o.Turns, Min: 1},
+	}); err != nil {
+		return err
+	}
+	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
+		{Flag: "pod-start", Value: o.PodStart, Min: 0}, {Flag: "settle", Value: o.Settle, Min: time.Millisecond},
+		{Flag: "timeout", Value: o.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
+	}); err != nil {
+		return err
+	}
+	switch {
+	case o.PodsOf != podsOfDeployments && o.PodsOf != podsOfPods:
+		return fmt.Errorf("--pods-of=%s: choose %s or %s", o.PodsOf, podsOfDeployments, podsOfPods)
+	case o.Pods+1 > o.Nodes*podsOfNode:
+		return fmt.Errorf("--pods=%d: %d nodes take %d pods each, and one more pod is the first: raise --nodes", o.Pods, o.Nodes, podsOfNode)
+	case o.Pods*o.Watchers*eventsOfPod > maxDeliveries:
+		return fmt.Errorf("--watchers=%d with --pods=%d: that is more than %d events, which are kept until the end: lower one of them", o.Watchers, o.Pods, maxDeliveries)
+	case o.Rate < 0 || o.NodeRate <= 0:
+		return errors.New("--rate must not be negative, and --node-rate must be positive")
+	}
+	cfg := o.fleet(newTracker(o.Name, o.Pods, o.Watchers, nil))
+	if err := cfg.Check(); err != nil {
+		return err
+	}
+	return o.validatePaths()
+}
+
+// fleet is the hollow nodes and the watchers.
+func (p *plan) fleet(observer hollow.Observer) hollow.Config {
+	return hollow.Config{
+		Name: p.Name, Nodes: p.Nodes, Agents: p.Agents, KubeProxy: true, Namespace: p.Namespace, PodStart: p.PodStart,
+		Start: hollow.StartPaced, StartRate: p.NodeRate, Seed: 1, ConnectionsPerNode: p.ConnectionsPerNode,
+		PodWatchers: p.Watchers, Observer: observer,
+	}
+}
+
+func (o *options) validatePaths() error {
+	if o.server.Given() {
+		if len(o.chosen) > 0 || o.Stock != "" || o.HasServerArgs() {
+			return errors.New("--paths, --kube-apiserver and --server-arg: leave them out with --kubeconfig, which measures the cluster as it is")
+		}
+		return nil
+	}
+	if o.ownComponents {
+		return errors.New("--own-components needs --kubeconfig: for servers that are started, the components are started in any case")
+	}
+	if o.server.Context != "" {
+		return errors.New("--context needs the --kubeconfig that it is in")
+	}
+	if o.remove {
+		return errors.New("--delete needs the --kubeconfig of the cluster from which to remove objects: servers that a run has started leave none")
+	}
+	for i, path := range o.chosen {
+		switch {
+		case !slices.Contains(pathNames(), path) || slices.Contains(o.chosen[:i], path):
+			return fmt.Errorf("--paths: choose among %s, each once", strings.Join(pathNames(), ", "))
+		case path == testbed.ReadPathStock && o.Stock == "":
+			return fmt.Errorf("--paths: %s needs the program: build it with make bin/kube-apiserver, and give --kube-apiserver=bin/kube-apiserver", path)
+		}
+	}
+	return nil
+}
+
+// paths are those to measure in each turn, in this order.
+func (o *options) paths() []string {
+	switch {
+	case o.server.Given():
+		return []string{pathCluster}
+	case len(o.chosen) > 0:
+		return o.chosen
+	}
+	return []string{testbed.ReadPathMillrace, o.stock(), pathReplicaAPI}
+}
+
+// stock is the read path of stock servers.
+func (o *options) stock() string {
+	if o.Stock != "" {
+		return testbed.ReadPathStock
+	}
+	return testbed.ReadPathKubernetes
+}
+
+// runs reports whether a component is started. In a cluster that exists it runs already.
+func (o *options) runs(component string) bool {
+	return !o.server.Given() || o.ownComponents || o.program(component) != ""
+}
+
+// program is the program of a component; empty: this binary.
+func (o *options) program(component string) string {
+	if component == testbed.Scheduler {
+		return o.scheduler
+	}
+	return o.controllerManager
+}

@@ -1,0 +1,256 @@
+package provision
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/render"
+)
+
+// row is one figure of all paths.
+type row struct {
+	title  string
+	of     func(*result) float64 // NaN: not measured
+	format func(float64) string
+}
+
+// known is a figure that is never 0, if it was measured.
+func known(v float64) float64 {
+	if v == 0 {
+		return math.NaN()
+	}
+	return v
+}
+
+// milliseconds formats a time that is given in milliseconds.
+func milliseconds(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "-"
+	case v < 999.5:
+		return render.FormatNumber(v) + " ms"
+	}
+	return render.FormatNumber(v/1000) + " s"
+}
+
+func seconds(v float64) string { return milliseconds(1000 * v) }
+
+// percentile is one of those that are shown.
+type percentile struct {
+	name   string
+	figure func(quantiles) float64
+}
+
+func percentiles() []percentile {
+	return []percentile{
+		{"p50", func(q quantiles) float64 { return q.P50 }}, {"p95", func(q quantiles) float64 { return q.P95 }},
+		{"p99", func(q quantiles) float64 { return q.P99 }},
+	}
+}
+
+// of is the percentile of a step.
+func (p percentile) of(step string) func(*result) float64 {
+	return func(res *result) float64 {
+		if q, ok := res.Steps[step]; ok {
+			return p.figure(q)
+		}
+		return math.NaN()
+	}
+}
+
+// stepRows are the percentiles of all steps.
+func stepRows() (rows []row) {
+	for _, s := range steps() {
+		for _, p := range percentiles() {
+			rows = append(rows, row{s.title + ", " + p.name, p.of(s.name), milliseconds})
+		}
+	}
+	return append(rows, row{"all pods run, every watcher knows", func(res *result) float64 { return known(res.Seconds) }, seconds})
+}
+
+// ifDone is a figure of a path that has not failed.
+func (res *result) ifDone(v float64) float64 {
+	if res.Error != "" {
+		return math.NaN()
+	}
+	return v
+}
+
+// costRows are what that has cost.
+func costRows() []row {
+	of := func(part string, figure func(*cost) float64) func(*result) float64 {
+		return func(res *result) float64 {
+			if c := res.cost(part); c != nil {
+				return figure(c)
+			}
+			return math.NaN()
+		}
+	}
+	cpu := func(c *cost) float64 { return c.CPUSeconds }
+	peak := func(c *cost) float64 { return float64(c.PeakBytes) }
+	sent := func(c *cost) float64 { return known(float64(c.SentBytes)) }
+	return []row{
+		{"server: CPU", of(partServer, cpu), seconds},
+		{"server: peak memory", of(partServer, peak), render.FormatByteCount},
+		{"server: sent", of(partServer, sent), render.FormatByteCount},
+		{"server: requests", func(res *result) float64 { return known(float64(res.Requests)) }, render.FormatCount},
+		{"behind the replica: CPU", of(partUpstream, cpu), seconds},
+		{"behind the replica: peak memory", of(partUpstream, peak), render.FormatByteCount},
+		{"behind the replica: sent", of(partUpstream, sent), render.FormatByteCount},
+		{"behind the replica: requests", func(res *result) float64 { return known(float64(res.UpstreamRequests)) }, render.FormatCount},
+		{"etcd: CPU", of(partEtcd, cpu), seconds},
+		{"scheduler: CPU", of(testbed.Scheduler, cpu), seconds},
+		{"controller manager: CPU", of(testbed.ControllerManager, cpu), seconds},
+		{"nodes and watchers: CPU", func(res *result) float64 { return known(res.ClientCPUSeconds) }, seconds},
+		{"other programs: CPU", func(res *result) float64 { return res.ifDone(res.OtherCPUSeconds) }, seconds},
+		{"events at watchers", func(res *result) float64 { return known(float64(res.Deliveries)) }, render.FormatCount},
+		{"writes timed by a delivery", func(res *result) float64 {
+			if res.Writes == 0 {
+				return math.NaN()
+			}
+			return float64(res.WritesLowered)
+		}, render.FormatCount},
+		{"relists of watchers", func(res *result) float64 { return res.ifDone(float64(res.Relists)) }, render.FormatCount},
+		{"errors of nodes and watchers", func(res *result) float64 { return res.ifDone(float64(res.Errors)) }, render.FormatCount},
+	}
+}
+
+// text renders the report as "table", "wide" or "markdown".
+func (r *report) text(format string) string {
+	return render.Document(format, nil, r.tables(), r.notes())
+}
+
+func (r *report) tables() []render.TitledTable {
+	return []render.TitledTable{
+		{Title: "From creation to running", Table: r.table("time", stepRows())},
+		{Title: "What it cost", Table: r.table("cost", costRows())},
+	}
+}
+
+// table has a column for each path, and its ratio to the first one. It leaves rows out that
+// have no value.
+func (r *report) table(title string, rows []row) render.Table {
+	t := render.Table{Columns: []render.Column{{Title: title}}}
+	groups := r.groups()
+	for i, g := range groups {
+		t.Columns = append(t.Columns, render.Column{Group: g.title})
+		if i > 0 {
+			t.Columns = append(t.Columns, render.Column{Group: g.title, Title: "ratio"})
+		}
+	}
+	for _, line := range rows {
+		if cells := line.cells(groups); cells != nil {
+			t.Add(cells...)
+		}
+	}
+	return t
+}
+
+// cells is nil if no path has a value.
+func (line row) cells(groups []*pathGroup) []string {
+	cells, measured := []string{line.title}, false
+	for i, g := range groups {
+		v := g.median(line.of)
+		cell := "-"
+		if !math.IsNaN(v) {
+			cell, measured = line.format(v), true
+		}
+		cells = append(cells, cell)
+		if i > 0 {
+			cells = append(cells, ratio(v, groups[0].median(line.of)))
+		}
+	}
+	if !measured {
+		return nil
+	}
+	return cells
+}
+
+func ratio(a, b float64) string {
+	if math.IsNaN(a) || math.IsNaN(b) {
+		return "-"
+	}
+	return render.FormatRatio(a, b)
+}
+
+// plot shows the percentiles of the whole way, and of watches.
+func (r *report) plot() render.Plot {
+	p := render.Plot{Title: fmt.Sprintf("%d pods on %d nodes: from creation to running, and the delivery of an event, in s", r.Plan.Pods, r.Plan.Nodes), Format: seconds}
+	for i, g := range r.groups() {
+		series := render.Series{Name: g.title, Values: map[string]float64{}}
+		for _, shown := range []struct{ step, title string }{{stepProvision, "running"}, {stepWatch, "watch"}} {
+			for _, q := range percentiles() {
+				group := shown.title + " " + q.name
+				if i == 0 {
+					p.Groups = append(p.Groups, group)
+				}
+				if v := g.median(q.of(shown.step)); v > 0 {
+					series.Values[group] = v / 1000
+				}
+			}
+		}
+		p.Series = append(p.Series, series)
+	}
+	return p
+}
+
+// notes say whether objectives are met, how all was measured, and what went wrong.
+func (r *report) notes() (lines []string) {
+	for i := range r.Results {
+		for _, v := range r.Results[i].Verdicts {
+			lines = append(lines, v.line(r.Results[i].title()))
+		}
+	}
+	p := &r.Plan
+	made := "as pods"
+	if p.PodsOf == podsOfDeployments {
+		made = fmt.Sprintf("of Deployments of %d", p.PodsPerDeployment)
+	}
+	at := "all at once"
+	if p.Rate > 0 {
+		at = render.FormatNumber(p.Rate) + " a second"
+	}
+	agents := "no agents"
+	if len(p.Agents) > 0 {
+		agents = "the agents " + strings.Join(p.Agents, ", ")
+	}
+	lines = append(lines,
+		fmt.Sprintf("%d pods %s, %s, on %d hollow nodes with kubelet, kube-proxy and %s; %d watchers of all pods; containers take %s to start",
+			p.Pods, made, at, p.Nodes, agents, p.Watchers, p.PodStart),
+		fmt.Sprintf("scheduler and controller manager may send %d requests a second each, nodes and watchers any number", p.ComponentQPS),
+		fmt.Sprintf("%s, %s, load average %s before", r.Machine, r.Started.UTC().Format(time.RFC3339), r.LoadAverage))
+	if p.Turns > 1 {
+		lines = append(lines, fmt.Sprintf("each figure is the median of %d turns", p.Turns))
+	}
+	return append(lines, r.failureNotes()...)
+}
+
+// shownErrors bounds the kinds of errors below the table.
+const shownErrors = 4
+
+func (r *report) failureNotes() (lines []string) {
+	for i := range r.Results {
+		res := &r.Results[i]
+		for n, kind := range res.ErrorKinds {
+			if n == shownErrors {
+				lines = append(lines, fmt.Sprintf("%s: further errors: -o json has all", res.title()))
+				break
+			}
+			lines = append(lines, fmt.Sprintf("%s: %d × %s", res.title(), kind.Count, display.Clean(kind.What)))
+		}
+		if res.PeaksSinceStart {
+			lines = append(lines, res.title()+": peaks of memory are those since the processes began, because the kernel does not set them back")
+		}
+		if res.DeliveriesLeftOut > 0 {
+			lines = append(lines, fmt.Sprintf("%s: the times of %d events at watchers were not kept, because there were more than %d", res.title(), res.DeliveriesLeftOut, maxDeliveries))
+		}
+		if res.Error != "" {
+			lines = append(lines, fmt.Sprintf("failed: %s: %s", res.title(), res.Error))
+		}
+	}
+	return lines
+}

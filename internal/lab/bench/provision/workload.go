@@ -1,0 +1,186 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/internal/lab/hollow"
+)
+
+// writers bounds the creations that are in flight.
+const writers = 32
+
+// workload makes the pods of one path, or the Deployments that stand for them, and removes
+// all that a run has made.
+type workload struct {
+	plan   *plan
+	rest   *rest.Config
+	client kubernetes.Interface
+	clock  *clock // gets the answers to creations of pods
+}
+
+func newWorkload(config *rest.Config, p *plan) (*workload, error) {
+	client, err := hollow.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	return &workload{plan: p, rest: config, client: client}, nil
+}
+
+// appLabel tells the pods of one Deployment from those of others.
+const appLabel = "app"
+
+// firstName is the name of the object with which each run begins. Its pod shows that all
+// programs work, and is not measured.
+func firstName(name string) string { return name + "-first" }
+
+func (w *workload) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: w.plan.Namespace, Labels: map[string]string{hollow.Label: w.plan.Name, appLabel: name}}
+}
+
+// spec keeps the pods on nodes of the run, in clusters that have others.
+func (w *workload) spec() corev1.PodSpec {
+	spec := hollow.PodSpec(w.plan.Name)
+	spec.NodeSelector = map[string]string{hollow.Label: w.plan.Name}
+	return spec
+}
+
+func (w *workload) objectName(i int) string { return fmt.Sprintf("%s-%05d", w.plan.Name, i) }
+
+func (w *workload) pod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: w.meta(name), Spec: w.spec()}
+}
+
+func (w *workload) deployment(name string, pods int) *appsv1.Deployment {
+	meta, replicas := w.meta(name), int32(pods)
+	return &appsv1.Deployment{
+		ObjectMeta: meta,
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: meta.Name}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels}, Spec: w.spec()},
+		},
+	}
+}
+
+// objects is how many objects are made, and pods how many pods each of them has.
+func (w *workload) objects() (objects, pods int) {
+	if w.plan.PodsOf == podsOfPods {
+		return w.plan.Pods, 1
+	}
+	pods = w.plan.PodsPerDeployment
+	return (w.plan.Pods + pods - 1) / pods, pods
+}
+
+// podsOf is how many pods object i has.
+func (w *workload) podsOf(i int) int {
+	_, pods := w.objects()
+	return min(pods, w.plan.Pods-i*pods)
+}
+
+// createOne makes an object with a number of pods.
+func (w *workload) createOne(ctx context.Context, name string, pods int, opts metav1.CreateOptions) error {
+	if w.plan.PodsOf == podsOfPods {
+		pod, err := w.client.CoreV1().Pods(w.plan.Namespace).Create(ctx, w.pod(name), opts)
+		if err == nil && w.clock != nil {
+			w.clock.answered(pod.ResourceVersion, time.Now())
+		}
+		return explainCreation(err)
+	}
+	_, err := w.client.AppsV1().Deployments(w.plan.Namespace).Create(ctx, w.deployment(name, pods), opts)
+	return explainCreation(err)
+}
+
+func explainCreation(err error) error {
+	if err != nil {
+		return fmt.Errorf("create what is to run: %w", err)
+	}
+	return nil
+}
+
+// createFirst makes the object with which each run begins.
+func (w *workload) createFirst(ctx context.Context) error {
+	return w.createOne(ctx, firstName(w.plan.Name), 1, metav1.CreateOptions{})
+}
+
+// prepare makes what all pods use. It also tries to create the first object:
+// what is not allowed is told before nodes are made.
+func (w *workload) prepare(ctx context.Context) error {
+	cfg := &hollow.Config{Name: w.plan.Name, Namespace: w.plan.Namespace}
+	if err := hollow.MakeShared(ctx, w.client, cfg); err != nil {
+		return err
+	}
+	return w.createOne(ctx, firstName(w.plan.Name), 1, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+}
+
+// create makes all objects, at the plan's rate of pods.
+func (w *workload) create(ctx context.Context) error {
+	objects, pods := w.objects()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	begin := func(i int) error {
+		group.Go(func() error { return w.createOne(ctx, w.objectName(i), w.podsOf(i), metav1.CreateOptions{}) })
+		return nil
+	}
+	if w.plan.Rate > 0 {
+		if err := testbed.AtRate(ctx, objects, w.plan.Rate/float64(pods), begin); err != nil {
+			return testbed.Cause(ctx, group.Wait())
+		}
+		return group.Wait()
+	}
+	for i := range objects {
+		_ = begin(i)
+	}
+	return group.Wait()
+}
+
+// clean removes all that runs of the plan's name have made: first what would make pods anew,
+// and then pods and nodes, as hollow nodes do.
+func (w *workload) clean(ctx context.Context) error {
+	labelled := metav1.ListOptions{LabelSelector: hollow.Label + "=" + w.plan.Name}
+	apps := w.client.AppsV1()
+	deployments, err := apps.Deployments(metav1.NamespaceAll).List(ctx, labelled)
+	if err != nil {
+		return fmt.Errorf("list deployments: %w: check the kubeconfig", err)
+	}
+	for i := range deployments.Items {
+		d := &deployments.Items[i].ObjectMeta
+		if err := w.remove(ctx, d, apps.Deployments(d.Namespace).Delete); err != nil {
+			return fmt.Errorf("delete deployment: %w", err)
+		}
+	}
+	sets, err := apps.ReplicaSets(metav1.NamespaceAll).List(ctx, labelled)
+	if err != nil {
+		return fmt.Errorf("list replica sets: %w", err)
+	}
+	for i := range sets.Items {
+		set := &sets.Items[i].ObjectMeta
+		if err := w.remove(ctx, set, apps.ReplicaSets(set.Namespace).Delete); err != nil {
+			return fmt.Errorf("delete replica set: %w", err)
+		}
+	}
+	return hollow.Remove(ctx, hollow.Config{Name: w.plan.Name, REST: w.rest, Delete: true})
+}
+
+// remove removes a listed object. It does not rely on the server's selector, and leaves an
+// object alone that has taken the name since.
+func (w *workload) remove(ctx context.Context, meta *metav1.ObjectMeta, remove func(context.Context, string, metav1.DeleteOptions) error) error {
+	if meta.Labels[hollow.Label] != w.plan.Name {
+		return nil
+	}
+	background := metav1.DeletePropagationBackground
+	err := remove(ctx, meta.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: metav1.NewUIDPreconditions(string(meta.UID))})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,262 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
+)
+
+// bench is one run of "bench replica".
+type bench struct {
+	opts      *options
+	progress  *testbed.Progress
+	report    *report
+	bed       *testbed.Testbed
+	writes    *writes
+	setupsRun int // names logs
+}
+
+// run fills in the objects and measures all setups.
+func (b *bench) run(ctx context.Context) error {
+	if err := b.fill(ctx); err != nil {
+		return fmt.Errorf("create objects: %w", err)
+	}
+	if direct, n := b.opts.baseline(); slices.Contains(b.opts.setups, direct) && !slices.Contains(b.opts.informers, n) {
+		if err := b.measure(ctx, direct, n); err != nil {
+			return err
+		}
+	}
+	for _, informers := range b.opts.informers {
+		for _, setup := range b.opts.setups {
+			if err := b.measure(ctx, setup, informers); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fill creates the objects through a server that serves nothing else. It also makes the
+// certificates that the upstream has.
+func (b *bench) fill(ctx context.Context) error {
+	b.progress.Phase("creating %d objects of each of %d resources", b.opts.plan.Objects, len(b.writes.resources))
+	s, err := b.bed.Start(ctx, testbed.ReadPathMillrace, "fill")
+	if err != nil {
+		return err
+	}
+	defer b.bed.End(ctx, s)
+	writer, err := testbed.NewWriter(ctx, s.Target)
+	if err != nil {
+		return err
+	}
+	defer writer.Close()
+	return b.writes.createObjects(ctx, writer)
+}
+
+// log names the log of a process of the present setup.
+func (b *bench) log(setup, process string) string {
+	return fmt.Sprintf("%02d-%s-%s", b.setupsRun, setup, process)
+}
+
+// measure measures one setup. A failure is part of the report, unless ctx has ended.
+func (b *bench) measure(ctx context.Context, setup string, informers int) error {
+	b.setupsRun++
+	b.progress.Phase("measuring %s with %d informers", setup, informers)
+	within, cancel := context.WithTimeoutCause(ctx, b.opts.plan.Timeout, fmt.Errorf("not done within --timeout=%s", b.opts.plan.Timeout))
+	defer cancel()
+	err := b.onServers(within, setup, informers)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		b.progress.Phase("failed: %v", err)
+		b.report.Results = append(b.report.Results, result{Setup: setup, Informers: informers, Error: err.Error()})
+	}
+	return nil
+}
+
+func (b *bench) onServers(ctx context.Context, setup string, informers int) error {
+	s, err := b.startServers(ctx, setup)
+	if err != nil {
+		return err
+	}
+	defer s.end(ctx)
+	if setup != setupServe && b.report.Upstream == "" {
+		b.report.Upstream = b.opts.readPath(setup) + " " + s.upstream.Target.Version(ctx)
+	}
+	writer, err := testbed.NewWriter(ctx, s.upstream.Target)
+	if err != nil {
+		return err
+	}
+	defer writer.Close()
+	writer.Change = b.writes.change
+	m := &measurement{bench: b, servers: s, writer: writer, result: result{Setup: setup, Informers: informers}}
+	return s.explainExit(ctx, m.run(ctx))
+}
+
+// measurement is that of one setup.
+type measurement struct {
+	*bench
+	servers *servers
+	writer  *testbed.Writer
+	result  result
+}
+
+// run measures the writes without informers unless that was done before, then the opening
+// of all informers, and then the events of writes.
+func (m *measurement) run(ctx context.Context) error {
+	if m.report.alone(m.result.Setup) == nil {
+		if err := m.alone(ctx); err != nil {
+			return fmt.Errorf("write without informers: %w", err)
+		}
+	}
+	f, err := m.open(ctx)
+	if f != nil {
+		defer f.close()
+	}
+	if err != nil {
+		return fmt.Errorf("open informers: %w", err)
+	}
+	if err := m.events(ctx, f); err != nil {
+		return err
+	}
+	m.report.Results = append(m.report.Results, m.result)
+	return nil
+}
+
+// alone measures writes that nobody reads.
+func (m *measurement) alone(ctx context.Context) error {
+	res := result{Setup: m.result.Setup}
+	if err := m.emit(ctx, m.opts.plan.Warmup); err != nil {
+		return err
+	}
+	var err error
+	res.costs, err = m.servers.costsOf(func() error { return m.emitMeasured(ctx, &res) })
+	if err == nil {
+		m.report.Results = append(m.report.Results, res)
+	}
+	return err
+}
+
+// emit writes for a time, unless that is zero.
+func (m *measurement) emit(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	return m.writer.Emit(ctx, m.opts.plan.writesIn(d), m.opts.plan.Rate)
+}
+
+// emitMeasured makes the measured writes and notes them in res.
+func (m *measurement) emitMeasured(ctx context.Context, res *result) error {
+	res.Writes = m.opts.plan.writesIn(m.opts.plan.Duration)
+	start := time.Now()
+	err := m.emit(ctx, m.opts.plan.Duration)
+	res.WritesPerSec = float64(res.Writes) / time.Since(start).Seconds()
+	return err
+}
+
+// open opens all informers at once while writes go on: in a cluster nothing is ever quiet,
+// and a replica proves by events that what it holds is new.
+func (m *measurement) open(ctx context.Context) (f *fleet, err error) {
+	before, err := m.scrapeAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	clients := m.result.Informers / len(m.writes.resources)
+	m.progress.Step("opening %d informers on %d connections", m.result.Informers, clients)
+	opening := &openCost{}
+	opening.costs, err = m.servers.costsOf(func() error {
+		return m.whileWriting(ctx, &opening.Writes, func() error {
+			start := time.Now()
+			f, err = openFleet(ctx, m.servers.targets(), clients, m.opts.plan.Timeout)
+			opening.Seconds = time.Since(start).Seconds()
+			return err
+		})
+	})
+	if err != nil {
+		return f, err
+	}
+	if err := testbed.Sleep(ctx, m.opts.plan.Settle); err != nil {
+		return f, err
+	}
+	after, err := m.scrapeAll(ctx)
+	opening.Requests, opening.PassedOn = after.requests-before.requests, after.passedOn-before.passedOn
+	m.result.Opening, m.result.Watches = opening, after.watches-m.servers.own.watches
+	return f, err
+}
+
+// scrapeAll reads the upstream's metrics, and what replicas have passed on.
+func (m *measurement) scrapeAll(ctx context.Context) (counts, error) {
+	c, err := scrape(ctx, m.servers.upstream.Target)
+	if err != nil {
+		return c, err
+	}
+	c.passedOn = 0
+	for r := range m.servers.replicas() {
+		of, err := scrape(ctx, r.Target)
+		if err != nil {
+			return c, err
+		}
+		c.passedOn += of.passedOn
+	}
+	return c, nil
+}
+
+// whileWriting runs do while writes are made, and adds their number.
+func (m *measurement) whileWriting(ctx context.Context, made *int, do func() error) error {
+	const part = 500 * time.Millisecond
+	done, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			if err := m.emit(ctx, part); err != nil {
+				ended <- err
+				return
+			}
+			*made += m.opts.plan.writesIn(part)
+			select {
+			case <-done:
+				ended <- nil
+				return
+			default:
+			}
+		}
+	}()
+	err := do()
+	close(done)
+	return errors.Join(err, <-ended)
+}
+
+// arrivalTimeout is how long the last events may take.
+const arrivalTimeout = 30 * time.Second
+
+// events measures writes and the events that informers receive. It closes the fleet.
+func (m *measurement) events(ctx context.Context, f *fleet) error {
+	if err := m.emit(ctx, m.opts.plan.Warmup); err != nil {
+		return err
+	}
+	m.writes.reset()
+	f.measuredSince.Store(time.Now().UnixNano())
+	res := &m.result
+	var err error
+	res.costs, err = m.servers.costsOf(func() error {
+		if err := m.emitMeasured(f.ctx, res); err != nil {
+			return err
+		}
+		return f.await(&f.events, m.writes.expected()*int64(len(f.clients)), arrivalTimeout, "events arrived")
+	})
+	if err != nil {
+		return fmt.Errorf("measure events: %w", testbed.Cause(f.ctx, err))
+	}
+	f.close()
+	if err := f.check(m.writes); err != nil {
+		return err
+	}
+	spans, resumed, retries := f.totals()
+	res.Clients, res.Events, res.Resumed, res.Retries, res.Millis = len(f.clients), len(spans), resumed, retries, render.Summarize(spans)
+	return nil
+}

@@ -1,0 +1,66 @@
+package replica
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+)
+
+// NewCommand makes the command "bench replica". It starts servers of cfg's program.
+func NewCommand(cfg testbed.Program) *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "replica",
+		Short: "Measure a fleet of informers through a replica",
+		Long: `Measures what informers of ten resources cost an API server that they read at,
+and what they cost it behind a replica: CPU, memory, watches and bytes of the
+upstream; CPU and memory of the replica; and the time from a write at the
+upstream to its event at the client.
+
+Each client has one connection, with an informer of each of ten resources: pods,
+nodes, namespaces, services, endpoint slices, config maps, secrets, deployments,
+replica sets and daemon sets. So 200 informers are 20 clients. All of them begin
+at once, with a watch-list, while writes go on.
+
+It starts an etcd, and then for each setup an upstream and what stands in front of
+it: nothing ("direct"), a replica that is fed by the upstream ("replica-api") or by
+etcd ("replica-etcd"); and, to compare CPU for each event, "millrace serve" alone
+("serve"). Ten informers read directly first: one for each resource.
+
+An informer that receives an event twice or not at all is an error.`,
+		Example: `  millrace bench replica --kube-apiserver=bin/kube-apiserver
+  millrace bench replica --informers=200 --setups=direct,replica-api --duration=5s
+  millrace bench replica --from report.json -o markdown`,
+	}
+	testbed.Subcommand{
+		Validate: o.validate,
+		From:     &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{} },
+		Measure: func(ctx context.Context, to testbed.Streams) error {
+			r := &report{}
+			return execute(ctx, cfg, o, to, r, r)
+		},
+	}.Bind(cmd)
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// execute measures into r, and prints it as printed does. It returns an error if any setup
+// failed.
+func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams, r *report, printed testbed.Report) error {
+	o.ExternalEtcd = true
+	r.Started, r.Machine, r.Plan = time.Now(), testbed.ThisMachine(), o.plan
+	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), writes: newWrites(o.plan.Objects), report: r}
+	bed, closeBed, err := testbed.Open(ctx, cfg, testbed.Config{Options: o.Options, Progress: b.progress})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeBed() }() // its error is of --at, which this command has not
+	b.bed = bed
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	return testbed.Print(printed, to.Out, o.output)
+}

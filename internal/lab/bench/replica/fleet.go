@@ -1,0 +1,111 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+)
+
+// arrivalPoll is the time between two looks at what has arrived.
+const arrivalPoll = 5 * time.Millisecond
+
+// fleet is the clients that read at servers. Each has a goroutine.
+type fleet struct {
+	ctx   context.Context
+	fail  context.CancelCauseFunc
+	group sync.WaitGroup
+
+	clients []*client
+	synced  atomic.Int64 // informers that have all objects
+	events  atomic.Int64 // measured events of all informers
+	// measuredSince is the time of the first measured write, in nanoseconds since 1970; 0
+	// before it is known.
+	measuredSince atomic.Int64
+}
+
+// openFleet connects so many clients, all at once and in turn to all targets, and returns
+// when each informer has all objects. The caller must call close, also after an error.
+func openFleet(ctx context.Context, targets []*testbed.Target, clients int, within time.Duration) (*fleet, error) {
+	f := &fleet{}
+	f.ctx, f.fail = context.WithCancelCause(ctx)
+	for n := range clients {
+		c := newClient(f, targets[n%len(targets)])
+		f.clients = append(f.clients, c)
+		f.group.Go(func() {
+			if err := c.run(); err != nil {
+				f.fail(err)
+			}
+		})
+	}
+	return f, f.await(&f.synced, int64(f.informers()), within, "informers have all objects")
+}
+
+// run is a client's goroutine. A failure ends the fleet, unless that has ended.
+func (c *client) run() error {
+	if err := c.connect(c.fleet.ctx); err != nil {
+		return err
+	}
+	defer context.AfterFunc(c.fleet.ctx, func() { c.conn.Close() })()
+	defer c.conn.Close()
+	return c.follow()
+}
+
+func (f *fleet) informers() int { return len(f.clients) * len(watchedResources()) }
+
+var errLate = errors.New("late")
+
+// await returns when a counter has a value, or with an error after a time.
+func (f *fleet) await(counter *atomic.Int64, value int64, within time.Duration, what string) error {
+	ctx, cancel := context.WithTimeoutCause(f.ctx, within, errLate)
+	defer cancel()
+	for counter.Load() < value {
+		if err := testbed.Sleep(ctx, arrivalPoll); err != nil {
+			if errors.Is(err, errLate) {
+				err = fmt.Errorf("%d of %d %s after %s", counter.Load(), value, what, within)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// close ends all watches. After it the fleet's fields may be read. It may be called again.
+func (f *fleet) close() {
+	f.fail(nil)
+	f.group.Wait()
+}
+
+// check returns an error unless every informer has received what was written, once. It
+// must be called after close.
+func (f *fleet) check(w *writes) error {
+	for n, c := range f.clients {
+		for r, i := range c.informers {
+			got, want := &i.received, &w.made[r]
+			if got.events.Load() != want.events.Load() || got.stamps.Load() != want.stamps.Load() {
+				return fmt.Errorf("client %d received %d events of %s, and %d were written, or others", n, got.events.Load(), i.resource.name, want.events.Load())
+			}
+			if first := f.clients[0].informers[r].objects; i.objects != first || first < w.objects {
+				return fmt.Errorf("client %d began with %d %s, the first with %d", n, i.objects, i.resource.name, first)
+			}
+		}
+	}
+	return nil
+}
+
+// totals returns the spans of all measured events, from right before a write to the
+// receipt of its event, how often a watch was resumed, and how often one was refused and
+// begun again. It must be called after close.
+func (f *fleet) totals() (spans []time.Duration, resumed, retries int) {
+	for _, c := range f.clients {
+		spans = append(spans, c.spans...)
+		for _, i := range c.informers {
+			resumed, retries = resumed+i.resumed, retries+i.retries
+		}
+	}
+	return spans, resumed, retries
+}

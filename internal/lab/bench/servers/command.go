@@ -1,0 +1,153 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
+)
+
+// options are the flags of "bench servers".
+type options struct {
+	testbed.Options
+	servers, replicas []int
+	fill              testbed.FillConfig
+	plan              plan
+	output, from      string
+}
+
+// plan is how much load a workload gets.
+type plan struct {
+	// Rates are the rates of further workloads of nodes, in requests a second.
+	Rates []float64 `json:"rates,omitempty"`
+	// Proxy says that clients read through kubectl's proxy.
+	Proxy    bool          `json:"proxy,omitempty"`
+	Duration time.Duration `json:"durationNanos"`
+	Settle   time.Duration `json:"settleNanos"`  // pause before measuring
+	Timeout  time.Duration `json:"timeoutNanos"` // for one setup
+}
+
+// NewCommand makes the command "bench servers". It starts servers of cfg's program.
+func NewCommand(cfg testbed.Program) *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "servers",
+		Short: "Measure LISTs at several servers over one etcd, and at replicas",
+		Long: `Measures large LISTs without a resource version at one, two and three servers over one
+etcd, and at replicas in front of one server: requests a second, times, and the CPU of
+the servers, of what is behind them and of etcd.
+
+20 clients list all nodes, and then 5 clients all pods, each as fast as it gets
+answers. A client has one connection, and servers get clients in turn. With --rates
+nodes are also listed at rates that do not depend on the answers; times then begin when
+a request is due. With --proxy clients speak plain HTTP/1.1 with kubectl's proxy, which
+hands requests to the servers in turn.
+
+All processes share this machine: on one with few cores, more servers cannot answer
+more, and what counts is the CPU for a request.`,
+		Example: `  millrace bench servers --kube-apiserver=bin/kube-apiserver
+  millrace bench servers --servers=1,2 --replicas=0 --duration=10s
+  millrace bench servers --servers=1,2 --replicas=0 --proxy --rates=10,20,50,100
+  millrace bench servers --from servers.json -o markdown`,
+	}
+	testbed.Subcommand{
+		Validate: o.validate,
+		From:     &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{} },
+		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, cfg, o, to) },
+	}.Bind(cmd)
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to compare with (default: this binary with the stock read path)")
+	f.StringSliceVar(&o.ReadPaths, "read-paths", nil, "what to run, in this order (default millrace and what to compare with)")
+	f.BoolVar(&o.plan.Proxy, "proxy", false, "read through kubectl's proxy, in front of all servers or replicas")
+	f.Float64SliceVar(&o.plan.Rates, "rates", nil, "also list nodes at these rates, in requests a second")
+	o.AddProcessFlags(f, "")
+	o.AddAtFlags(f, "")
+	f.IntSliceVar(&o.servers, "servers", []int{1, 2, 3}, "numbers of servers over one etcd; 0 leaves them out")
+	f.IntSliceVar(&o.replicas, "replicas", []int{1, 2, 4}, "numbers of replicas in front of one server; 0 leaves them out")
+	f.IntVar(&o.fill.Nodes, "nodes", 1000, "nodes to fill in")
+	f.IntVar(&o.fill.Pods, "pods", 10_000, "pods to fill in")
+	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "size of a pod as JSON")
+	f.IntVar(&o.fill.Namespaces, "namespaces", 1, "namespaces to spread pods over")
+	f.DurationVar(&o.plan.Duration, "duration", 10*time.Second, "how long to measure each workload")
+	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause before measuring")
+	f.DurationVar(&o.plan.Timeout, "timeout", 10*time.Minute, "give a setup up after this time")
+	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
+	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
+}
+
+const (
+	maxServers = 16
+	maxRate    = 10_000
+)
+
+// validate checks what can be checked before a server runs.
+func (o *options) validate() error {
+	if !slices.Contains(render.Formats(), o.output) {
+		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats(), ", "))
+	}
+	for _, n := range slices.Concat(o.servers, o.replicas) {
+		if n < 0 || n > maxServers {
+			return fmt.Errorf("--servers and --replicas: %d is not from 0 to %d", n, maxServers)
+		}
+	}
+	for _, rate := range o.plan.Rates {
+		if rate <= 0 || rate > maxRate {
+			return fmt.Errorf("--rates: %g is not above 0, and up to %d", rate, maxRate)
+		}
+	}
+	if err := o.validatePaths(); err != nil {
+		return err
+	}
+	if len(o.setups()) == 0 {
+		return errors.New("--servers and --replicas: give one of either at least")
+	}
+	if o.fill.Nodes < 1 || o.fill.Pods < 1 || o.fill.Namespaces < 1 {
+		return errors.New("--nodes, --pods and --namespaces: must be at least 1")
+	}
+	return testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
+		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "settle", Value: o.plan.Settle, Min: 0},
+		{Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
+	})
+}
+
+// validatePaths sets and checks what servers run. They need an etcd of their own, unless the
+// server exists.
+func (o *options) validatePaths() error {
+	if len(o.ReadPaths) == 0 {
+		o.ReadPaths = []string{testbed.ReadPathMillrace, testbed.ReadPathKubernetes}
+		if o.Stock != "" {
+			o.ReadPaths[1] = testbed.ReadPathStock
+		}
+	}
+	o.ExternalEtcd = true
+	return o.Options.Validate()
+}
+
+// execute measures and prints the report. It returns an error if any setup failed.
+func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) (err error) {
+	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), report: &report{
+		Started: time.Now(), Machine: testbed.ThisMachine(), Data: o.fill, Plan: o.plan,
+	}}
+	bed, closeBed, err := testbed.Open(ctx, cfg, testbed.Config{Options: o.Options, Progress: b.progress})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeBed()) }()
+	b.bed = bed
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	return testbed.Print(b.report, to.Out, o.output)
+}

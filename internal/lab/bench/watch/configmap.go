@@ -1,0 +1,136 @@
+package watch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+)
+
+const (
+	// contentBytes is the size of a config map's data. The whole object then has about
+	// 2 KB of JSON.
+	contentBytes = 1500
+	// watchNamespace exists on every server.
+	watchNamespace = "default"
+	configMapsPath = "/api/v1/namespaces/" + watchNamespace + "/configmaps"
+	podsPath       = "/api/v1/pods"
+	// watchLabel is on every object that "bench watch" creates.
+	watchLabel = "bench.millrace.io/watch"
+)
+
+const contentWords = "cache client timeout retry limit queue worker batch index session token buffer route backend " +
+	"health probe interval window budget shard replica region tenant invoice order payment catalog search"
+
+// configMapName is the name of config map i of a set.
+func configMapName(set string, i int) string { return fmt.Sprintf("bench-watch-%s-%05d", set, i) }
+
+// configMap returns config map i of a set as JSON. It resembles a program's settings:
+// lines of words and numbers, of which some change from round to round.
+func configMap(set string, i, round int, at time.Time) []byte {
+	object := map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{
+			"name": configMapName(set, i), "namespace": watchNamespace,
+			"labels":      map[string]string{watchLabel: set, "app.kubernetes.io/managed-by": "Helm"},
+			"annotations": map[string]string{testbed.StampKey: testbed.FormatStamp(at), "deployment.kubernetes.io/revision": fmt.Sprint(round)},
+		},
+		"data": map[string]string{"application.properties": properties(i, round)},
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		panic(fmt.Sprintf("encode a config map: %v", err)) // it consists of strings
+	}
+	return text
+}
+
+// properties is the text of config map i. A tenth of its lines change in each round.
+func properties(i, round int) string {
+	words := strings.Fields(contentWords)
+	constant := rand.New(rand.NewPCG(uint64(i), 0))
+	var b strings.Builder
+	for line := 0; b.Len() < contentBytes; line++ {
+		names := []any{words[constant.IntN(len(words))], words[constant.IntN(len(words))], words[constant.IntN(len(words))]}
+		value := constant.IntN(100_000)
+		if line%10 == round%10 {
+			value = rand.New(rand.NewPCG(uint64(i), uint64(round))).IntN(100_000)
+		}
+		fmt.Fprintf(&b, "%s.%s.%s=%d\n", append(names, value)...)
+	}
+	return b.String()
+}
+
+// configMapChanges updates the config maps of a set in turn.
+func configMapChanges(set string, objects int) testbed.ChangeFunc {
+	return func(i int, at time.Time) testbed.Change {
+		object, round := i%objects, i/objects+1
+		return testbed.Change{
+			Method: http.MethodPut, URI: configMapsPath + "/" + configMapName(set, object), ContentType: testbed.AcceptJSON,
+			Body: configMap(set, object, round, at),
+		}
+	}
+}
+
+// podChanges patches the status of pods in turn, as kubelets do.
+func podChanges(pods []testbed.PodSample) testbed.ChangeFunc {
+	return func(i int, at time.Time) testbed.Change {
+		pod := pods[i%len(pods)].Metadata
+		return testbed.Change{
+			Method: http.MethodPatch, ContentType: "application/merge-patch+json",
+			URI: "/api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name + "/status",
+			Body: fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}},"status":{"message":"probe %d succeeded"}}`,
+				testbed.StampKey, testbed.FormatStamp(at), i),
+		}
+	}
+}
+
+// createConfigMaps creates those of a set's config maps that do not exist yet.
+func createConfigMaps(ctx context.Context, w *testbed.Writer, set string, n int) error {
+	return w.Each(ctx, testbed.Turns(n), func(ctx context.Context, c *testbed.Conn, i int) error {
+		ch := testbed.Change{Method: http.MethodPost, URI: configMapsPath, ContentType: testbed.AcceptJSON, Body: configMap(set, i, 0, time.Now())}
+		return w.Target.Write(ctx, c, ch, http.StatusCreated, http.StatusConflict)
+	})
+}
+
+// removeConfigMaps deletes the config maps of all sets. It does not rely on the server's
+// selector: in this namespace others have config maps, too.
+func removeConfigMaps(ctx context.Context, w *testbed.Writer) error {
+	var list struct {
+		Items []struct {
+			Metadata struct {
+				Name   string            `json:"name"`
+				UID    string            `json:"uid"`
+				Labels map[string]string `json:"labels"`
+			} `json:"metadata"`
+		} `json:"items"`
+	}
+	if err := w.Target.Get(ctx, configMapsPath+"?labelSelector="+watchLabel, &list); err != nil {
+		return err
+	}
+	return w.Each(ctx, testbed.Turns(len(list.Items)), func(ctx context.Context, c *testbed.Conn, i int) error {
+		m := &list.Items[i].Metadata
+		if m.Labels[watchLabel] == "" {
+			return nil
+		}
+		ch := testbed.Change{
+			Method: http.MethodDelete, URI: configMapsPath + "/" + m.Name, ContentType: testbed.AcceptJSON,
+			Body: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":%q}}`, m.UID),
+		}
+		return w.Target.Write(ctx, c, ch, http.StatusOK, http.StatusNotFound)
+	})
+}
+
+// RemoveConfigMaps removes from a server the config maps that an interrupted run has left.
+func RemoveConfigMaps(ctx context.Context, t *testbed.Target) error {
+	w, err := testbed.NewWriter(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	return removeConfigMaps(ctx, w)
+}

@@ -1,0 +1,325 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/millrace/millrace/internal/lab/bench/floor"
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/render"
+)
+
+const (
+	// slowInformer says that every fourth informer is slow. It reads its first bytes at
+	// a rate, and then as fast as it can, so that the run ends.
+	slowInformer      = 4
+	slowInformerBytes = 20_000_000
+	slowInformerRate  = 2_000_000 // a second
+	// informerRead is the size of an informer's buffer.
+	informerRead = 128 << 10
+
+	informersURI = secretsURI + "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	// listsURI is the request of an informer that begins with a LIST. client-go sends a limit
+	// too, which servers ignore at resourceVersion=0.
+	listsURI   = secretsURI + "?limit=500&resourceVersion=0"
+	secretsURI = "/api/v1/secrets"
+	// listSlack is how much two bodies of the same LIST may differ in size: their resource
+	// versions may differ in length.
+	listSlack = 64
+	// memoryReturnTime is the time after the last bookmark in which a server can return
+	// memory to the system.
+	memoryReturnTime = 30 * time.Second
+)
+
+// informersResult is what several informers cost that begin with a watch-list at once.
+type informersResult struct {
+	Workload      string        `json:"workload"`
+	Form          string        `json:"form,omitempty"` // empty: json
+	Informers     int           `json:"informers"`
+	Slow          int           `json:"slow"`            // how many of Informers were slow
+	Lists         bool          `json:"lists,omitempty"` // they begin with a LIST
+	Objects       int           `json:"objects"`         // received by each; 0 of a LIST, which is not decoded
+	BodyBytes     int64         `json:"bodyBytes"`       // received by each
+	Rest          time.Duration `json:"restNanos"`       // before IdleBytes is read
+	IdleBytes     int64         `json:"idleBytes"`
+	PeakBytes     int64         `json:"peakBytes"`
+	ReadyBytes    int64         `json:"readyBytes,omitempty"` // when the measurement began
+	AfterBytes    int64         `json:"afterBytes,omitempty"` // memoryReturnTime after the last bookmark
+	CPUSeconds    float64       `json:"cpuSeconds"`
+	CPUMillis     float64       `json:"cpuMillisPerMB"`
+	ClientMillis  float64       `json:"clientCPUMillisPerMB"`
+	Seconds       float64       `json:"seconds"`       // until the last informer had its bookmark
+	MedianSeconds float64       `json:"medianSeconds"` // of the informers that are not slow
+	// Restarts is how often an informer had to begin again.
+	Restarts int `json:"restarts,omitempty"`
+	// Memory is the RSS of the server over time, from the first request to the last byte.
+	Memory []testbed.MemorySample `json:"memory,omitempty"`
+
+	Error string `json:"error,omitempty"` // not empty: nothing was measured
+}
+
+// informerRun runs several informers at once.
+type informerRun struct {
+	target *testbed.Target
+	meter  *testbed.Meter
+	uri    string
+	log    *testbed.Progress
+	// pause is how long an informer waits before it begins again.
+	pause time.Duration
+	// form and lists are set by measure. The zero value of form is JSON.
+	form  streamForm
+	lists bool
+}
+
+// informerPause is about that of client-go's informers.
+const informerPause = time.Second
+
+func newInformerRun(t *testbed.Target, m *testbed.Meter, uri string, log *testbed.Progress) *informerRun {
+	return &informerRun{target: t, meter: m, uri: uri, log: log, pause: informerPause}
+}
+
+// informerTotals is what one informer has received.
+type informerTotals struct {
+	slow     bool
+	objects  int
+	bytes    int64
+	took     time.Duration
+	restarts int
+}
+
+// measure runs the informers of a workload until each has its bookmark.
+func (r *informerRun) measure(ctx context.Context, s informerWorkload, plan plan) (informersResult, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, plan.Timeout+testbed.MaxRests*plan.Rest,
+		fmt.Errorf("run %s: not done within --timeout=%s", s.name, plan.Timeout))
+	defer cancel()
+	ready, err := r.meter.Read()
+	if err != nil {
+		return informersResult{}, err
+	}
+	idle, err := r.meter.AwaitIdleLogged(ctx, r.log, s.name, plan.Rest)
+	if err != nil {
+		return informersResult{}, err
+	}
+	var informers []informerTotals
+	clientBefore, start := testbed.ClientCPU(), time.Now()
+	_, peak, memory, err := r.meter.TraceDuring(func() (err error) {
+		r.form, r.lists = s.form, s.lists
+		informers, err = r.run(ctx, s.informers)
+		return err
+	})
+	if err != nil {
+		return informersResult{}, err
+	}
+	took, clientUsed := time.Since(start), testbed.ClientCPU()-clientBefore
+	after, err := r.meter.Read()
+	if err != nil {
+		return informersResult{}, err
+	}
+	res := informersResult{Workload: s.name, Form: s.form.name, Lists: s.lists, Memory: memory, Rest: plan.Rest, ReadyBytes: ready.RSS, IdleBytes: idle.RSS, PeakBytes: peak,
+		CPUSeconds: (after.CPU - idle.CPU).Seconds(), Seconds: took.Seconds()}
+	megabytes := float64(res.sum(informers)) / 1e6
+	res.CPUMillis, res.ClientMillis = 1000*res.CPUSeconds/megabytes, render.Millis(clientUsed)/megabytes
+	if err := testbed.Sleep(ctx, min(plan.Rest, memoryReturnTime)); err != nil {
+		return res, err
+	}
+	if after, err = r.meter.Read(); err != nil {
+		return res, err
+	}
+	res.AfterBytes = after.RSS
+	return res, res.check(informers)
+}
+
+// sum sets the fields that follow from the informers, and returns the bytes that all of
+// them received.
+func (res *informersResult) sum(informers []informerTotals) (total int64) {
+	var fast []time.Duration
+	for _, one := range informers {
+		total += one.bytes
+		res.Restarts += one.restarts
+		if one.slow {
+			res.Slow++
+		} else {
+			fast = append(fast, one.took)
+		}
+	}
+	slices.Sort(fast)
+	res.Informers, res.Objects, res.BodyBytes = len(informers), informers[0].objects, informers[0].bytes
+	res.MedianSeconds = render.Percentile(fast, 50).Seconds()
+	return total
+}
+
+// check returns an error if an informer did not receive as much as the first.
+func (res *informersResult) check(informers []informerTotals) error {
+	for i, one := range informers {
+		if res.Lists {
+			if more := one.bytes - res.BodyBytes; more < -listSlack || more > listSlack {
+				return fmt.Errorf("informer %d got %d bytes, the first %d", i, one.bytes, res.BodyBytes)
+			}
+			continue
+		}
+		if one.objects != res.Objects || one.objects == 0 {
+			return fmt.Errorf("informer %d got %d objects, the first %d", i, one.objects, res.Objects)
+		}
+	}
+	return nil
+}
+
+func (r *informerRun) run(parent context.Context, informers int) ([]informerTotals, error) {
+	ctx, fail := context.WithCancelCause(parent)
+	defer fail(nil)
+	shares := make([]informerTotals, informers)
+	var group sync.WaitGroup
+	for i := range shares {
+		group.Go(func() {
+			totals, start := &shares[i], time.Now()
+			totals.slow = i%slowInformer == slowInformer-1
+			if err := r.begin(ctx, totals); err != nil {
+				fail(fmt.Errorf("informer %d, after %d objects and %d bytes: %w", i, totals.objects, totals.bytes, err))
+			}
+			totals.took = time.Since(start)
+		})
+	}
+	group.Wait()
+	return shares, context.Cause(ctx)
+}
+
+// maxRestarts is how often an informer begins again.
+const maxRestarts = 10
+
+// begin is one informer. It begins again, as client-go's do, if the server refuses its request
+// or ends the answer too early. Its time includes that.
+func (r *informerRun) begin(ctx context.Context, totals *informerTotals) error {
+	for {
+		err := r.read(ctx, totals, io.Discard)
+		if err == nil || ctx.Err() != nil || totals.restarts == maxRestarts {
+			return err
+		}
+		if err := testbed.Sleep(ctx, max(r.pause, testbed.RetryAfter(err))); err != nil {
+			return err
+		}
+		totals.restarts++
+		totals.objects, totals.bytes = 0, 0
+	}
+}
+
+// request is the first one of an informer.
+func (r *informerRun) request() testbed.Request {
+	q := testbed.Request{URI: r.uri, Accept: cmp.Or(r.form.accept, testbed.AcceptJSON), Encoding: r.form.encoding}
+	if r.lists {
+		q.URI, q.Accept = listsURI, strings.Replace(q.Accept, acceptWatchProtobuf, testbed.AcceptProtobuf, 1)
+	}
+	return q
+}
+
+// read is one informer. It ends with the bookmark, or with its LIST. The decompressed bytes are also
+// written to copyTo.
+func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo io.Writer) error {
+	window := 0
+	if totals.slow {
+		window = testbed.SlowWindow
+	}
+	l, err := dialConnection(r.target, window, 0)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	req, err := r.target.NewRequest(ctx, r.request())
+	if err != nil {
+		return err
+	}
+	resp, err := testbed.Send(l.rt, req)
+	if err != nil {
+		return testbed.Cause(ctx, err)
+	}
+	defer resp.Body.Close()
+	body, err := r.body(resp, &totals.bytes)
+	if err != nil {
+		return err
+	}
+	scanner, done := r.form.endScanner(), false
+	buf, start := make([]byte, informerRead), time.Now()
+	for !done {
+		n, err := body.Read(buf)
+		if !r.lists {
+			scanner.Feed(buf[:n], func(e testbed.Event) {
+				switch {
+				case e.IsType("ADDED"):
+					totals.objects++
+				case e.IsType("BOOKMARK") && e.Marked:
+					done = true
+				}
+			})
+		}
+		if _, err := copyTo.Write(buf[:n]); err != nil {
+			return err
+		}
+		if r.lists && err != nil {
+			if err == io.EOF {
+				break
+			}
+			return fmt.Errorf("read LIST: %w", testbed.Cause(ctx, err))
+		}
+		if err != nil && !done {
+			return fmt.Errorf("it ended without its bookmark: %w", testbed.Cause(ctx, err))
+		}
+		if totals.slow && totals.bytes < slowInformerBytes {
+			due := time.Duration(float64(totals.bytes) / slowInformerRate * float64(time.Second))
+			if err := testbed.Sleep(ctx, time.Until(start.Add(due))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// body reads the body of an answer, and counts its bytes as they were sent. That of a LIST is
+// not decompressed, because nothing in it is looked at.
+func (r *informerRun) body(resp *http.Response, count *int64) (io.Reader, error) {
+	wire := &wireReader{Reader: resp.Body, bytes: count}
+	if resp.Header.Get("Content-Encoding") != testbed.EncodingGzip || r.lists {
+		return wire, nil
+	}
+	body, err := gzip.NewReader(wire)
+	if err != nil {
+		return nil, fmt.Errorf("decode watch-list: %w", err)
+	}
+	return body, nil
+}
+
+// wireReader counts the bytes that are read from it, before they are decompressed.
+type wireReader struct {
+	io.Reader
+	bytes *int64
+}
+
+func (r *wireReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	*r.bytes += int64(n)
+	return n, err
+}
+
+// capture stores in dir what one informer receives, for the floor to send.
+func (r *informerRun) capture(ctx context.Context, dir string) (floor.Body, error) {
+	f, err := os.Create(filepath.Join(dir, watchListGroup))
+	if err != nil {
+		return floor.Body{}, fmt.Errorf("create capture: %w", err)
+	}
+	r.form, r.lists = streamForm{}, false
+	err = errors.Join(r.read(ctx, &informerTotals{}, f), f.Close())
+	if err != nil {
+		return floor.Body{}, fmt.Errorf("capture a watch-list: %w", err)
+	}
+	return floor.Body{Name: watchListGroup, File: watchListGroup, ContentType: testbed.AcceptJSON}, nil
+}

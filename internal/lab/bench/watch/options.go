@@ -1,0 +1,222 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/internal/lab/fill"
+)
+
+// plan is how much load the workloads get.
+type plan struct {
+	Duration time.Duration `json:"durationNanos"` // of the measured writes
+	Warmup   time.Duration `json:"warmupNanos"`   // of the writes before those
+	Settle   time.Duration `json:"settleNanos"`   // pause before writing
+	Rest     time.Duration `json:"restNanos"`     // before the memory of an idle server is read
+	Timeout  time.Duration `json:"timeoutNanos"`  // for one workload
+	Scale    float64       `json:"scale"`         // multiplies the numbers of watchers
+	// Turns is how often each server was started and measured. It is 0 in reports that
+	// are older than the flag, whose servers were measured once.
+	Turns int `json:"turns"`
+}
+
+// events is how many writes a workload makes within d.
+func (p plan) events(s eventWorkload, d time.Duration) int {
+	return max(1, int(s.rate*d.Seconds()+0.5))
+}
+
+// options are the flags of "bench watch".
+type options struct {
+	server    kubeconfig.Flags
+	serverPID int
+
+	compare bool
+	testbed.Options
+	podSize    string
+	secrets    int
+	secretSize string
+	forms      []string
+	informers  []int
+	initial    []string
+
+	workloads []string
+	plan      plan
+	output    string
+	from      string
+
+	chosen choice // follows from workloads, forms and scale; set by validate
+}
+
+// maxInformers bounds the connections of a workload.
+const maxInformers = 4096
+
+func formats() []string { return []string{"table", "wide", "json", "markdown"} }
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	o.server.Deliberate = true
+	o.server.AddTo(f)
+	o.server.AddDataDir(f)
+	f.IntVar(&o.serverPID, "server-pid", 0, "process id of that server, for its CPU and memory")
+
+	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
+	o.Options.AddFlags(f)
+	f.StringVar(&o.podSize, "pod-size", "4KB", "with --compare: size of a pod as JSON, for the workloads that write to pods")
+	f.IntVar(&o.secrets, "secrets", 400, "with --compare and "+watchListGroup+": secrets to fill in")
+	f.StringVar(&o.secretSize, "secret-size", "1MB", "with --compare and "+watchListGroup+": size of a secret as JSON")
+
+	f.StringSliceVar(&o.forms, "forms", []string{informerForms()[0].name}, watchListGroup+": each in these forms, of "+strings.Join(informerFormNames(), ", "))
+	f.IntSliceVar(&o.informers, "informers", nil, "numbers of informers, each a workload, in place of those of "+watchListGroup)
+	f.StringSliceVar(&o.initial, "initial", []string{initialWatchList}, "with --informers: how they begin, each way a workload: "+initialWatchList+", "+initialList)
+	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all, with a mark at the default ones")
+	f.DurationVar(&o.plan.Duration, "duration", 10*time.Second, "how long to write for each workload")
+	f.DurationVar(&o.plan.Warmup, "warmup", time.Second, "how long to write before measuring")
+	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause between opening watches and writing")
+	f.DurationVar(&o.plan.Rest, "rest", 12*time.Second, "how long "+watchListGroup+" leaves a server alone before it reads its memory; until then it must have become idle")
+	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
+	f.Float64Var(&o.plan.Scale, "scale", 1, "multiply the watchers and connections of all workloads by this")
+	f.IntVar(&o.plan.Turns, "turns", 1, "with --compare: how often each server is started and measured, in turn with the others; the report has the medians. "+watchListGroup+" has one turn")
+	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(formats(), ", "))
+	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
+}
+
+// validate checks what can be checked before a server runs, and chooses the workloads.
+// isSet reports whether the user has given a flag.
+func (o *options) validate(isSet func(flag string) bool) (err error) {
+	if !slices.Contains(formats(), o.output) {
+		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(formats(), ", "))
+	}
+	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
+		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "warmup", Value: o.plan.Warmup, Min: 0}, {Flag: "settle", Value: o.plan.Settle, Min: 0},
+		{Flag: "rest", Value: o.plan.Rest, Min: 0}, {Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
+	}); err != nil {
+		return err
+	}
+	switch {
+	case o.plan.Scale <= 0 || o.plan.Scale > 100:
+		return fmt.Errorf("--scale=%g: must be above 0, and at most 100", o.plan.Scale)
+	case o.plan.Turns < 1:
+		return fmt.Errorf("--turns=%d: must be at least 1", o.plan.Turns)
+	case o.secrets < 1:
+		return fmt.Errorf("--secrets=%d: must be at least 1", o.secrets)
+	}
+	if o.chosen, err = choose(o.workloads); err != nil {
+		return err
+	}
+	if err := o.chooseInformers(); err != nil {
+		return err
+	}
+	if o.chosen.informers, err = inForms(o.chosen.informers, o.forms); err != nil {
+		return err
+	}
+	o.chosen = o.chosen.scaled(o.plan.Scale)
+	if o.chosen.needsShards() {
+		o.AddServerArg("--" + shardsFlag)
+	}
+	if needed, limit := o.chosen.files(), testbed.FileLimit(); needed > limit {
+		return fmt.Errorf("%d open files are needed and %d allowed: raise ulimit -n, or lower --scale", needed, limit)
+	}
+	if o.compare {
+		return o.validateCompare(isSet)
+	}
+	return o.validateSingle(isSet)
+}
+
+// chooseInformers replaces the workloads of informers by those of --informers.
+func (o *options) chooseInformers() error {
+	if len(o.informers) == 0 {
+		return nil
+	}
+	for _, n := range o.informers {
+		if n < 1 || n > maxInformers {
+			return fmt.Errorf("--informers: %d is not from 1 to %d", n, maxInformers)
+		}
+	}
+	for _, way := range o.initial {
+		if way != initialWatchList && way != initialList {
+			return fmt.Errorf("--initial=%s: choose of %s, %s", way, initialWatchList, initialList)
+		}
+	}
+	o.chosen.informers = informersOf(o.informers, o.initial)
+	return nil
+}
+
+func (o *options) validateCompare(isSet func(string) bool) error {
+	for _, flag := range []string{"kubeconfig", "context", "data-dir", "server-pid"} {
+		if isSet(flag) {
+			return fmt.Errorf("--%s and --compare exclude each other", flag)
+		}
+	}
+	for _, size := range []struct{ flag, value string }{{"pod-size", o.podSize}, {"secret-size", o.secretSize}} {
+		if _, err := fill.ParseSize(size.value); err != nil {
+			return fmt.Errorf("--%s=%s: %w", size.flag, size.value, err)
+		}
+	}
+	return o.Options.Validate()
+}
+
+func (o *options) validateSingle(isSet func(string) bool) error {
+	for _, flag := range append(testbed.CompareFlags(), "pod-size", "secrets", "secret-size", "turns") {
+		if isSet(flag) {
+			return fmt.Errorf("--%s needs --compare", flag)
+		}
+	}
+	if len(o.workloads) == 0 { // of the defaults, those that need no --compare
+		o.chosen.floor, o.chosen.informers = nil, nil
+	}
+	if len(o.chosen.floor) > 0 {
+		return errors.New("the floor needs --compare")
+	}
+	if len(o.chosen.informers) > 0 && o.serverPID == 0 {
+		return fmt.Errorf("%s needs --server-pid", watchListGroup)
+	}
+	if o.serverPID > 0 {
+		if _, err := testbed.NewMeter(o.serverPID).Read(); err != nil {
+			return fmt.Errorf("--server-pid=%d: %w", o.serverPID, err)
+		}
+	}
+	return nil
+}
+
+// scaled returns c with the numbers of watchers and informers multiplied.
+func (c choice) scaled(by float64) choice {
+	for _, specs := range [][]eventWorkload{c.events, c.floor} {
+		for i := range specs {
+			specs[i] = specs[i].scaled(by)
+		}
+	}
+	for i := range c.informers {
+		c.informers[i].informers = max(1, int(float64(c.informers[i].informers)*by+0.5))
+	}
+	return c
+}
+
+// files is about how many files this process has open at the same time.
+func (c choice) files() int {
+	const others = 100
+	largest := 0
+	for _, s := range append(slices.Clone(c.events), c.floor...) {
+		largest = max(largest, s.conns)
+	}
+	for _, s := range c.informers {
+		largest = max(largest, s.informers)
+	}
+	return largest + others
+}
+
+// nodes is how many nodes with a pod the workloads need.
+func (c choice) nodes() int {
+	largest := 0
+	for _, s := range c.events {
+		if s.writesPods() {
+			largest = max(largest, s.objects())
+		}
+	}
+	return largest
+}

@@ -1,0 +1,174 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+)
+
+const (
+	// concurrentOpens is how many connections are opened at the same time.
+	concurrentOpens = 32
+	// readSize is the size of a watcher's buffer. There are thousands of watchers; an
+	// event of 2 KB fits.
+	readSize = 8 << 10
+	// stalledWindow is how many bytes a server may send to a watcher that does not read.
+	stalledWindow = 16 << 10
+	// arrivalPoll is the time between two looks at the number of arrived events.
+	arrivalPoll = 5 * time.Millisecond
+)
+
+// watcherGroup is the watchers of one workload. Each has a goroutine, which counts
+// events and records spans: the times from the stamp in an event to its arrival.
+//
+// Watchers share only two counters. Spans stay with each watcher until close, because
+// thousands of goroutines must not contend for one slice.
+type watcherGroup struct {
+	target *testbed.Target
+	form   streamForm
+	ctx    context.Context
+	fail   context.CancelCauseFunc
+	group  sync.WaitGroup // one for each watcher
+
+	arrivedEvents atomic.Int64 // at all watchers
+	measuredSince atomic.Int64 // events with this stamp or a later one are measured; 0: none
+
+	connections []*connection
+	watchers    []*watcher // each belongs to its goroutine until close has returned
+}
+
+// newWatcherGroup returns a group without watchers. The caller must call close.
+func newWatcherGroup(ctx context.Context, t *testbed.Target, form streamForm) *watcherGroup {
+	g := &watcherGroup{target: t, form: form}
+	g.ctx, g.fail = context.WithCancelCause(ctx)
+	return g
+}
+
+// open starts a watch of each URI. Watch n is on connection n modulo conns.
+func (g *watcherGroup) open(uris []string, conns int) error {
+	turns := make(chan int)
+	g.connections = make([]*connection, conns)
+	first := len(g.watchers)
+	g.watchers = append(g.watchers, make([]*watcher, len(uris))...)
+	var group sync.WaitGroup
+	for range min(concurrentOpens, conns) {
+		group.Go(func() {
+			for i := range turns {
+				if err := g.connect(i, uris, g.watchers[first:]); err != nil {
+					g.fail(err)
+				}
+			}
+		})
+	}
+	for i := range conns {
+		if testbed.OfferTurn(g.ctx, turns, i) != nil {
+			break
+		}
+	}
+	close(turns)
+	group.Wait()
+	return context.Cause(g.ctx)
+}
+
+// connect opens connection i and its watches, one after another. watchers has a place
+// for the watch of each URI.
+func (g *watcherGroup) connect(i int, uris []string, watchers []*watcher) error {
+	l, err := dialConnection(g.target, 0, 0)
+	if err != nil {
+		return err
+	}
+	g.connections[i] = l
+	for n := i; n < len(uris); n += len(g.connections) {
+		resp, err := g.watch(l, uris[n])
+		if err != nil {
+			return err
+		}
+		w := &watcher{group: g, connection: l, uri: uris[n]}
+		watchers[n] = w
+		g.group.Go(func() {
+			if err := w.follow(resp); err != nil {
+				g.fail(fmt.Errorf("watch %s: %w", uris[n], err))
+			}
+		})
+	}
+	return nil
+}
+
+// compressWatchHeader asks millrace for a compressed watch, which it otherwise sends only
+// to watch-lists.
+const compressWatchHeader = "X-Millrace-Compress-Watch"
+
+// watch sends a request and returns when the header of the answer has arrived. Where the server
+// refuses it for now, it is sent again.
+func (g *watcherGroup) watch(l *connection, uri string) (resp *http.Response, err error) {
+	req, err := g.target.NewRequest(g.ctx, testbed.Request{URI: uri, Accept: cmp.Or(g.form.accept, testbed.AcceptJSON), Encoding: g.form.encoding})
+	if err != nil {
+		return nil, err
+	}
+	if g.form.encoding != "" {
+		req.Header.Set(compressWatchHeader, "1")
+	}
+	_, err = testbed.RetryRefused(g.ctx, func() (err error) {
+		resp, err = testbed.Send(l.rt, req)
+		return err
+	})
+	return resp, err
+}
+
+// openStalled opens a watch that reads nothing, on a connection of its own.
+func (g *watcherGroup) openStalled(uri string) error {
+	l, err := dialConnection(g.target, stalledWindow, stalledWindow)
+	if err != nil {
+		return err
+	}
+	g.connections = append(g.connections, l)
+	_, err = g.watch(l, uri) // close ends the body
+	return err
+}
+
+// close ends all watches. After it totals may be called. It may be called again.
+func (g *watcherGroup) close() {
+	g.fail(nil)
+	for _, l := range g.connections {
+		if l != nil {
+			l.close()
+		}
+	}
+	g.group.Wait()
+}
+
+// await returns when so many events have arrived since the group was made, or with an
+// error after a time.
+func (g *watcherGroup) await(events int64, within time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(g.ctx, within, errArrivalTimeout)
+	defer cancel()
+	for g.arrivedEvents.Load() < events {
+		if err := testbed.Sleep(ctx, arrivalPoll); err != nil {
+			if errors.Is(err, errArrivalTimeout) {
+				err = fmt.Errorf("%d of %d events arrived within %s of the last write", g.arrivedEvents.Load(), events, within)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+var errArrivalTimeout = errors.New("late")
+
+// totals returns the spans and bytes of all watchers, and how often one was resumed. It must be
+// called after close.
+func (g *watcherGroup) totals() (spans []time.Duration, bytes int64, resumed int) {
+	for _, w := range g.watchers {
+		spans = append(spans, w.spans...)
+		bytes += w.bytes.Load()
+		resumed += w.resumed
+	}
+	return spans, bytes, resumed
+}

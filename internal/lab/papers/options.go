@@ -1,0 +1,151 @@
+package papers
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/internal/tool/display"
+)
+
+// maxScale bounds --scale: a hundred times the original fits no machine.
+const maxScale = 100
+
+// options are the flags of a paper's command.
+type options struct {
+	paper *Paper
+
+	size
+	readPaths     []string
+	kubeAPIServer string
+	server        kubeconfig.Flags // zero: none, servers are started
+	serverArgs    []string
+	ownComponents bool
+	readyTimeout  time.Duration
+	only          []string
+	remove        bool // --delete
+
+	output, from, page string
+}
+
+func formats() []string { return []string{"table", "markdown", "json"} }
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	f.Float64Var(&o.scale, "scale", o.paper.Scale, "multiply the paper's counts by this; 1 is the original")
+	f.DurationVar(&o.duration, "duration", 0, "how long each load lasts, and each rest before memory is read (default: as the paper's plan says)")
+	f.StringSliceVar(&o.readPaths, "read-paths", nil, "what to run, in this order (default "+testbed.ReadPathMillrace+", "+testbed.ReadPathKubernetes+", and kube-apiserver if given)")
+	f.StringVar(&o.kubeAPIServer, "kube-apiserver", "", "kube-apiserver to run beside them")
+	f.StringVar(&o.server.Kubeconfig, "kubeconfig", "", "measure the server of this kubeconfig in place of starting any")
+	kubeconfig.AddContext(f, &o.server.Context)
+	f.StringArrayVar(&o.serverArgs, "server-arg", nil, "one more argument for every server of this binary; may be repeated")
+	if slices.Contains(o.stepNames(), stepProvision) {
+		f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: step "+stepProvision+" runs the scheduler and the controller manager of this binary, for a server that has none")
+	}
+	f.DurationVar(&o.readyTimeout, "ready-timeout", 5*time.Minute, "how long a server may take to be ready")
+	f.StringSliceVar(&o.only, "only", nil, "run these steps alone, of "+strings.Join(o.stepNames(), ", "))
+	f.BoolVar(&o.remove, "delete", false, "remove from the server of --kubeconfig what an interrupted run has left, and measure nothing")
+	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(formats(), ", "))
+	f.StringVar(&o.from, "from", "", "show the report in this file, as -o json wrote it, and measure nothing")
+	f.StringVar(&o.page, "report", "", "write the report as a page to this file as well")
+}
+
+func (o *options) stepNames() (names []string) {
+	for _, s := range o.paper.steps(size{scale: 1}) {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// validate checks what can be checked before a server runs.
+func (o *options) validate() error {
+	if !slices.Contains(formats(), o.output) {
+		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(formats(), ", "))
+	}
+	if math.IsNaN(o.scale) || o.scale <= 0 || o.scale > maxScale {
+		return fmt.Errorf("--scale=%g: must be above 0, and at most %d", o.scale, maxScale)
+	}
+	if o.duration < 0 {
+		return fmt.Errorf("--duration=%s: must not be below 0", o.duration)
+	}
+	for _, name := range o.only {
+		if !slices.Contains(o.stepNames(), name) {
+			return fmt.Errorf("--only=%s: choose of %s", name, strings.Join(o.stepNames(), ", "))
+		}
+	}
+	if err := display.CheckFile(o.page); err != nil {
+		return err
+	}
+	if o.from != "" {
+		return nil
+	}
+	return o.validateServers()
+}
+
+func (o *options) validateServers() error {
+	if o.kubeAPIServer != "" {
+		if info, err := os.Stat(o.kubeAPIServer); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+			return fmt.Errorf("--kube-apiserver=%s: there is no such program", o.kubeAPIServer)
+		}
+	}
+	switch {
+	case o.server.Kubeconfig == "" && o.remove:
+		return errors.New("--delete needs --kubeconfig")
+	case o.server.Kubeconfig == "" && o.server.Context != "":
+		return errors.New("--context needs --kubeconfig")
+	case o.server.Kubeconfig == "" && o.ownComponents:
+		return errors.New("--own-components needs --kubeconfig: servers that are started have these in any case")
+	case o.server.Kubeconfig != "" && (len(o.readPaths) > 0 || o.kubeAPIServer != "" || len(o.serverArgs) > 0):
+		return errors.New("--kubeconfig measures a server that runs: it excludes --read-paths, --kube-apiserver and --server-arg")
+	case o.server.Kubeconfig != "":
+		if _, err := o.server.Load("papers"); err != nil {
+			return err
+		}
+	case len(o.readPaths) == 0:
+		o.readPaths = []string{testbed.ReadPathMillrace, testbed.ReadPathKubernetes}
+		if o.kubeAPIServer != "" {
+			o.readPaths = append(o.readPaths, testbed.ReadPathStock)
+		}
+	}
+	return nil
+}
+
+// firstPodTimeout is how long the first pod may take in a cluster that exists. It takes a second
+// or two: beyond that there is no scheduler.
+const firstPodTimeout = time.Minute
+
+// benchArgs are the flags that every step gets. names are those of its bench's flags.
+func (o *options) benchArgs(names flagNames) []string {
+	ready := "--ready-timeout="
+	if o.server.Kubeconfig != "" {
+		return append(o.existingArgs(names), ready+min(o.readyTimeout, firstPodTimeout).String())
+	}
+	args := []string{ready + o.readyTimeout.String(), "--" + cmp.Or(names.paths, "read-paths") + "=" + strings.Join(o.readPaths, ",")}
+	if o.kubeAPIServer != "" {
+		args = append(args, "--kube-apiserver="+o.kubeAPIServer)
+	}
+	for _, arg := range o.serverArgs {
+		args = append(args, "--server-arg="+arg)
+	}
+	return args
+}
+
+// existingArgs are the flags of a step for the server of --kubeconfig.
+func (o *options) existingArgs(names flagNames) []string {
+	args := []string{"--" + cmp.Or(names.kubeconfig, "at") + "=" + o.server.Kubeconfig}
+	if o.server.Context != "" {
+		args = append(args, "--"+cmp.Or(names.context, "at-context")+"="+o.server.Context)
+	}
+	if o.ownComponents && names == provisionFlags() {
+		args = append(args, "--own-components")
+	}
+	return args
+}

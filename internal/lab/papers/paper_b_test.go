@@ -1,0 +1,82 @@
+package papers
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/internal/lab/bench"
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+)
+
+// TestProvisionView has three paths: one of all figures, one that failed half way, and a cluster
+// whose server does not tell what it sent.
+func TestProvisionView(t *testing.T) {
+	const printed = `{"results": [
+		{"path": "millrace", "server": "v1", "seconds": 20, "steps": {"provision": {"p50": 4000, "p95": 9000, "p99": 9500}, "watch": {"p50": 3, "p99": 70}},
+			"costs": [{"part": "etcd", "cpuSeconds": 1}, {"part": "server", "cpuSeconds": 11.5, "peakBytes": 500000000, "sentBytes": 300000000}], "requests": 7000},
+		{"path": "kubernetes", "steps": {"provision": {"p50": 1, "p95": 1, "p99": 1}}, "error": "not done within --timeout=1s"},
+		{"path": "cluster", "server": "v2", "seconds": 30, "steps": {"provision": {"p95": 12000}}, "costs": [{"part": "server", "cpuSeconds": 20, "peakBytes": 900000000}]}
+	]}`
+	r := &Report{Paper: "b", Scale: 1, Steps: []StepReport{{Name: stepProvision, Printed: []byte(printed)}}}
+	if err := r.complete(); err != nil {
+		t.Fatal(err)
+	}
+	text := r.text("markdown")
+	for _, want := range []string{
+		"1000 pods from creation to running, on 100 nodes:\n",
+		"| figure | published | this server | Millrace | ratio to this server |",
+		"| created → running: p95 | 34.43 s, then 14.05 s | 12.0 s | 9.00 s | 1.33× |",
+		"| all run, and every watcher knows | – | 30.0 s | 20.0 s | 1.50× |",
+		"| a pod's write → its delivery: p99 | – | – | 70.0 ms | – |",
+		"| CPU of the server | – | 20.0 s | 11.5 s | 1.74× |",
+		"| most memory of the server | – | 900 MB | 500 MB | 1.80× |",
+		"| bytes that the server sent | 20 GB, then 7.5 GB | – | 300 MB | – |",
+		"- Failed: stock read path, pods from creation to running: not done within --timeout=1s\n",
+		"this server v2, Millrace v1;",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "| stock read path |") {
+		t.Errorf("the path that failed has a column:\n%s", text)
+	}
+}
+
+// TestStepArgs checks that the bench of each step knows the flags that it gets.
+func TestStepArgs(t *testing.T) {
+	started := options{readPaths: []string{testbed.ReadPathMillrace, testbed.ReadPathStock}, kubeAPIServer: "k", serverArgs: []string{"--v=1"}}
+	existing := options{ownComponents: true}
+	existing.server.Kubeconfig, existing.server.Context = "k", "x"
+	for _, p := range all() {
+		for _, s := range p.steps(size{scale: 0.001}) {
+			for _, o := range []options{started, existing} {
+				args := slices.Concat(s.args, o.benchArgs(s.names))
+				cmd, flags, err := bench.NewCommand(bench.Config{}).Find(args)
+				if err == nil {
+					err = cmd.ParseFlags(flags)
+				}
+				if err != nil || cmd.Name() != s.args[0] {
+					t.Errorf("paper %s, step %s, %q: %v", p.Name, s.name, args, err)
+				}
+			}
+		}
+	}
+}
+
+// TestProvisionedPods has room for all pods at every scale: a node takes 110, and one more pod is
+// the first.
+func TestProvisionedPods(t *testing.T) {
+	for _, scale := range []float64{0.0001, 0.001, 0.0049, 0.0051, 0.0149, 0.105, 1, 100} {
+		s := size{scale: scale}
+		pods, nodes := scaled(podsB, s.scale, 1), scaled(nodesB, s.scale, 1)
+		if pods+1 > 110*nodes || pods*podWatchersB*5 > 40_000_000 {
+			t.Errorf("scale %g: %d pods on %d nodes", scale, pods, nodes)
+		}
+	}
+	if names := slices.Sorted(maps.Keys(quickRuns())); len(names) != len(all()) {
+		t.Errorf("quick runs of %q", names)
+	}
+}

@@ -1,0 +1,70 @@
+package papers
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/internal/lab/bench/benchtest"
+)
+
+func TestMain(m *testing.M) { benchtest.Main(m) }
+
+func run(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	return benchtest.Run(t, NewCommand("test"), append([]string{"papers"}, args...)...)
+}
+
+// quickRuns are the flags of runs that take a second or two.
+func quickRuns() map[string][]string {
+	return map[string][]string{
+		"a": nil,
+		"b": {"--only=events"}, // what it provisions needs Kubernetes' scheduler: test/hollow has that
+		"c": nil,
+		"d": {"--only=discovery-192,definitions-780"},
+		"e": nil,
+	}
+}
+
+func TestRun(t *testing.T) {
+	for _, p := range all() {
+		t.Run(p.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			page, saved := filepath.Join(dir, "page.html"), filepath.Join(dir, "report.json")
+			args := append([]string{p.Name, "--scale=0.001", "--duration=20ms", "--read-paths=millrace", "--report=" + page, "-o=json"}, quickRuns()[p.Name]...)
+			out, progress, err := run(t, args...)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, progress)
+			}
+			var got Report
+			if err := json.Unmarshal([]byte(out), &got); err != nil {
+				t.Fatal(err)
+			}
+			if p.Name == "a" && strings.Contains(progress, "the floor") {
+				t.Errorf("the floor, which no paper shows, was measured:\n%s", progress)
+			}
+			if got.Paper != p.Name || len(got.Sections) == 0 || got.Millrace != "test" {
+				t.Errorf("got %+v", got)
+			}
+			for _, s := range got.Sections {
+				if !slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Values["millrace"] > 0 }) {
+					t.Errorf("section %q has no figure of this run", s.Title)
+				}
+			}
+			if err := os.WriteFile(saved, []byte(out), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			shown, _, err := run(t, p.Name, "--from="+saved, "-o=markdown")
+			if err != nil || !strings.Contains(shown, "| figure | published | Millrace |") {
+				t.Errorf("got %v:\n%s", err, shown)
+			}
+			html, err := os.ReadFile(page)
+			if err != nil || !strings.Contains(string(html), p.Title) {
+				t.Errorf("got %v:\n%s", err, html)
+			}
+		})
+	}
+}
