@@ -14,7 +14,7 @@ import (
 func shippedDefinitions(t *testing.T, module shipped.Module) []*definition {
 	t.Helper()
 	var all []*definition
-	for _, document := range module.Documents(t, "../../test/crds/definitions") {
+	for _, document := range module.Documents(t, "../../../test/crds/definitions") {
 		d := &definition{}
 		if err := yaml.Unmarshal(document, d); err != nil {
 			t.Fatalf("read a document of %s: %v", module.Path, err)

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	root = "../../"
+	root = "../../../"
 	// guide is the document that has what the commands print of the saved reports.
 	guide = root + "docs/guides/papers.md"
 	// Marks around a part of it that a command prints.

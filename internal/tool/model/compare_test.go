@@ -10,7 +10,7 @@ import (
 )
 
 // reports are those of this repository.
-const reports = "../../docs/bench"
+const reports = "../../../docs/bench"
 
 func defaultConstants(t *testing.T) Constants {
 	t.Helper()

@@ -10,9 +10,9 @@ import (
 var updateFlag = flag.Bool("update", false, "write constants.json, and the tables and plots of docs/scale.md, anew")
 
 // scalePage is the document whose tables the command prints, and scalePlots are its plots.
-const scalePage = "../../docs/scale.md"
+const scalePage = "../../../docs/scale.md"
 
-var scalePlots = map[string]string{"../../docs/scale.svg": "-o svg", "../../docs/scale-memory.svg": "-o svg --plot=memory"}
+var scalePlots = map[string]string{"../../../docs/scale.svg": "-o svg", "../../../docs/scale-memory.svg": "-o svg --plot=memory"}
 
 // Marks around a part of the page that a command prints.
 const (
