@@ -39,11 +39,11 @@ func TestCheck(t *testing.T) {
 			"was accepted at",
 		}},
 		{"gone", []Mark{gone}, []Mark{gone}, "new", []string{
-			"internal/kube/chain.go:12: the counterpart of kube.gone is gone: not declared: k8s.io/apiserver v0.2.0 has no k8s.io/apiserver/pkg/kinds.Gone. " + advice + " to find what took its place, and name that in the mark.",
+			"internal/apiserver/kube/chain.go:12: the counterpart of kube.gone is gone: not declared: k8s.io/apiserver v0.2.0 has no k8s.io/apiserver/pkg/kinds.Gone. " + advice + " to find what took its place, and name that in the mark.",
 			"was accepted at",
 		}},
 		{"a mark without a row", []Mark{same}, []Mark{same, other}, "old", []string{
-			`internal/build/upstream/counterparts.tsv lacks k8s.io/apiserver/pkg/kinds.Tagged, which kube.tagged names at internal/kube/chain.go:18. Run "make upstream-accept".`,
+			`internal/build/upstream/counterparts.tsv lacks k8s.io/apiserver/pkg/kinds.Tagged, which kube.tagged names at internal/apiserver/kube/chain.go:18. Run "make upstream-accept".`,
 			"The counterparts in docs/design/kubernetes.md are not what the marks say.",
 		}},
 		{"a row without a mark", []Mark{same, other}, []Mark{same}, "old", []string{
@@ -97,27 +97,27 @@ func TestDocumentWithoutTheSection(t *testing.T) {
 // TestSection checks the order of packages, files and names, and what is written once.
 func TestSection(t *testing.T) {
 	marks := []Mark{
-		{Name: "k8s.io/a/b.T.M", File: "internal/read/list.go", Line: 20},
-		{Name: "k8s.io/a/b.F", File: "internal/read/list.go", Line: 3},
-		{Name: "example.org/x/v3.F", File: "internal/read/list.go", Line: 10},
-		{Name: "k8s.io/a/b.F", File: "internal/read/list.go", Line: 30},
-		{Name: "k8s.io/a/b.F", File: "internal/crd/scope.go", Line: 3},
-		{Name: "k8s.io/a/b.F", File: "internal/crd/codec/reader.go", Line: 3},
-		{Name: "k8s.io/a/b.G", File: "internal/crd/admission.go", Line: 3},
+		{Name: "k8s.io/a/b.T.M", File: "internal/tier/read/list.go", Line: 20},
+		{Name: "k8s.io/a/b.F", File: "internal/tier/read/list.go", Line: 3},
+		{Name: "example.org/x/v3.F", File: "internal/tier/read/list.go", Line: 10},
+		{Name: "k8s.io/a/b.F", File: "internal/tier/read/list.go", Line: 30},
+		{Name: "k8s.io/a/b.F", File: "internal/apiserver/crd/scope.go", Line: 3},
+		{Name: "k8s.io/a/b.F", File: "internal/apiserver/crd/codec/reader.go", Line: 3},
+		{Name: "k8s.io/a/b.G", File: "internal/apiserver/crd/admission.go", Line: 3},
 	}
 	const want = `
 Paths begin with ` + "`k8s.io/`" + `, unless they begin with another host.
 
-| file of ` + "`internal/crd`" + ` | upstream |
+| file of ` + "`internal/apiserver/crd`" + ` | upstream |
 | --- | --- |
 | ` + "`admission.go`" + ` | ` + "`a/b.G`" + ` |
 | ` + "`scope.go`" + ` | ` + "`a/b.F`" + ` |
 
-| file of ` + "`internal/crd/codec`" + ` | upstream |
+| file of ` + "`internal/apiserver/crd/codec`" + ` | upstream |
 | --- | --- |
 | ` + "`reader.go`" + ` | ` + "`a/b.F`" + ` |
 
-| file of ` + "`internal/read`" + ` | upstream |
+| file of ` + "`internal/tier/read`" + ` | upstream |
 | --- | --- |
 | ` + "`list.go`" + ` | ` + "`a/b`: `F`, `T.M`; `example.org/x/v3.F`" + ` |
 

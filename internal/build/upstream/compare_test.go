@@ -17,7 +17,7 @@ func TestCompare(t *testing.T) {
 		markOf("Changed", "kube.changed", 9), markOf("Changed", "read.second", 15), markOf("Changed", "read.second", 20),
 		markOf("Gone", "kube.gone", 12), markOf("Value.OldName", "kube.renamed", 18), markOf("Moved", "kube.moved", 21),
 		markOf("WithMethods", "kube.methods", 24), markOf("Platform", "kube.platform", 27), markOf("Third", "kube.third", 30),
-		{Name: "example.org/yaml.v3.Unmarshal", Ours: "crd.yaml", File: "internal/crd/yaml.go", Line: 1},
+		{Name: "example.org/yaml.v3.Unmarshal", Ours: "crd.yaml", File: "internal/apiserver/crd/yaml.go", Line: 1},
 	}
 	var b strings.Builder
 	from, to := fixtures(t, "old"), fixtures(t, "new")
@@ -46,7 +46,7 @@ func TestCompare(t *testing.T) {
 // version is an error: there is nothing to compare with.
 func TestCompareNeedsTheOldDeclaration(t *testing.T) {
 	err := Compare(&strings.Builder{}, []Mark{markOf("Value.NewName", "kube.new", 3)}, fixtures(t, "old"), fixtures(t, "new"))
-	if err == nil || !strings.Contains(err.Error(), "internal/kube/chain.go:3: not declared") {
+	if err == nil || !strings.Contains(err.Error(), "internal/apiserver/kube/chain.go:3: not declared") {
 		t.Errorf("error %v, want one with the place of the mark", err)
 	}
 }

@@ -27,7 +27,7 @@ const kinds = "k8s.io/apiserver/pkg/kinds."
 
 // markOf returns a mark for a declaration of the fixtures.
 func markOf(name, ours string, line int) Mark {
-	return Mark{Name: kinds + name, Ours: ours, File: "internal/kube/chain.go", Line: line}
+	return Mark{Name: kinds + name, Ours: ours, File: "internal/apiserver/kube/chain.go", Line: line}
 }
 
 func find(t *testing.T, modules *Modules, name string) *Declaration {

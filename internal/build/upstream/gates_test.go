@@ -14,10 +14,10 @@ func TestCheckGates(t *testing.T) {
 		ours           gateUse
 		want           []string
 	}{
-		{"complete", complete, gateUse{"Kept": "internal/read/options.go"}, nil},
-		{"no gate", complete, gateUse{"Enabled": "internal/read/options.go"}, nil},
-		{"ours", complete, gateUse{"Columns": "internal/crd/scope.go"}, []string{
-			"docs/design/feature-gates.md lacks Columns (GA, on), which internal/crd/scope.go consults: add a row with what it changes for clients.",
+		{"complete", complete, gateUse{"Kept": "internal/tier/read/options.go"}, nil},
+		{"no gate", complete, gateUse{"Enabled": "internal/tier/read/options.go"}, nil},
+		{"ours", complete, gateUse{"Columns": "internal/apiserver/crd/scope.go"}, []string{
+			"docs/design/feature-gates.md lacks Columns (GA, on), which internal/apiserver/crd/scope.go consults: add a row with what it changes for clients.",
 		}},
 		{"theirs", "| `Kept` | Alpha, off | a | b |\n", nil, []string{
 			"docs/design/feature-gates.md lacks Fresh (Alpha, off), which k8s.io/apiserver/pkg/storage/cacher consults: add a row",
@@ -46,17 +46,17 @@ func TestCheckGates(t *testing.T) {
 // TestOurGates checks that names of gates are found by the package that qualifies them.
 func TestOurGates(t *testing.T) {
 	root := treeOf(t,
-		"internal/read/a.go", "package read\n\nimport \"k8s.io/apiserver/pkg/features\"\n\nvar a = enabled(features.WatchList)\n",
-		"internal/crd/b.go", "package crd\n\nimport crds \"k8s.io/apiextensions-apiserver/pkg/features\"\n\nvar a = enabled(crds.Columns)\n",
-		"internal/crd/c.go", "package crd\n\nimport \"example.org/features\"\n\nvar a = enabled(features.Foreign)\n",
-		"internal/crd/d_test.go", "package crd\n\nimport \"k8s.io/apiserver/pkg/features\"\n\nvar a = enabled(features.OnlyInTest)\n",
+		"internal/tier/read/a.go", "package read\n\nimport \"k8s.io/apiserver/pkg/features\"\n\nvar a = enabled(features.WatchList)\n",
+		"internal/apiserver/crd/b.go", "package crd\n\nimport crds \"k8s.io/apiextensions-apiserver/pkg/features\"\n\nvar a = enabled(crds.Columns)\n",
+		"internal/apiserver/crd/c.go", "package crd\n\nimport \"example.org/features\"\n\nvar a = enabled(features.Foreign)\n",
+		"internal/apiserver/crd/d_test.go", "package crd\n\nimport \"k8s.io/apiserver/pkg/features\"\n\nvar a = enabled(features.OnlyInTest)\n",
 	)
 	got, err := ourGates(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 2 || got["WatchList"] != "internal/read/a.go" || got["Columns"] != "internal/crd/b.go" {
-		t.Errorf("got %v, want WatchList of internal/read/a.go and Columns of internal/crd/b.go", got)
+	if len(got) != 2 || got["WatchList"] != "internal/tier/read/a.go" || got["Columns"] != "internal/apiserver/crd/b.go" {
+		t.Errorf("got %v, want WatchList of internal/tier/read/a.go and Columns of internal/apiserver/crd/b.go", got)
 	}
 }
 

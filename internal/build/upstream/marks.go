@@ -19,7 +19,7 @@ type Mark struct {
 	// Name is the counterpart: import path, a dot, and the identifier in its package.
 	Name string
 	// Ours is the declaration with the mark, such as crd/definitioncodec.schemaWriter.write:
-	// a package's path below internal, and the identifier.
+	// a package's path within its wing, and the identifier.
 	Ours string
 	// File is relative to the module's root and has slashes.
 	File string
@@ -93,11 +93,21 @@ func marksOf(name string, data []byte) ([]Mark, error) {
 				return nil, fmt.Errorf("%s: the mark belongs to no declaration: move it into the comment of one", mark.Position())
 			}
 			mark.Name = match[1]
-			mark.Ours = strings.TrimPrefix(path.Dir(name), "internal/") + "." + owner
+			mark.Ours = withoutWing(path.Dir(name)) + "." + owner
 			marks = append(marks, mark)
 		}
 	}
 	return marks, nil
+}
+
+// withoutWing returns a package's path within its wing, and the name of the wing if the
+// package is the wing's own folder.
+func withoutWing(dir string) string {
+	name := strings.TrimPrefix(dir, "internal/")
+	if _, inWing, nested := strings.Cut(name, "/"); nested {
+		return inWing
+	}
+	return name
 }
 
 // ownerOf returns the name of the declaration whose comment or text has the position. It

@@ -62,11 +62,11 @@ type (
 )
 `
 	root := treeOf(t,
-		"internal/kube/a.go", body,
-		"internal/crd/codec/b_test.go", "package p\n\n// Upstream: a/b.Nine; compare at each upgrade.\nfunc f() {}\n",
-		"internal/kube/testdata/c.go", "package p\n\n// Upstream: a/b.None; compare at each upgrade.\nfunc f() {}\n",
-		"internal/kube/d.txt", "// Upstream: a/b.None; compare at each upgrade.\n",
-		"internal/kube/broken.go", "no Go, and no mark\n",
+		"internal/apiserver/kube/a.go", body,
+		"internal/apiserver/crd/codec/b_test.go", "package p\n\n// Upstream: a/b.Nine; compare at each upgrade.\nfunc f() {}\n",
+		"internal/apiserver/kube/testdata/c.go", "package p\n\n// Upstream: a/b.None; compare at each upgrade.\nfunc f() {}\n",
+		"internal/apiserver/kube/d.txt", "// Upstream: a/b.None; compare at each upgrade.\n",
+		"internal/apiserver/kube/broken.go", "no Go, and no mark\n",
 	)
 	marks, err := ReadMarks(root)
 	if err != nil {
@@ -77,15 +77,15 @@ type (
 		got = append(got, mark.Position()+" "+mark.Ours+" "+mark.Name)
 	}
 	want := []string{
-		"internal/crd/codec/b_test.go:3 crd/codec.f a/b.Nine",
-		"internal/kube/a.go:5 kube.Function a/b.One",
-		"internal/kube/a.go:6 kube.Function a/b.Two",
-		"internal/kube/a.go:9 kube.table.method a/b.Three",
-		"internal/kube/a.go:11 kube.table.method a/b.Four",
-		"internal/kube/a.go:18 kube.first a/b.Five",
-		"internal/kube/a.go:23 kube.single a/b.Six",
-		"internal/kube/a.go:28 kube.record a/b.Seven",
-		"internal/kube/a.go:32 kube.inGroup a/b.Eight",
+		"internal/apiserver/crd/codec/b_test.go:3 crd/codec.f a/b.Nine",
+		"internal/apiserver/kube/a.go:5 kube.Function a/b.One",
+		"internal/apiserver/kube/a.go:6 kube.Function a/b.Two",
+		"internal/apiserver/kube/a.go:9 kube.table.method a/b.Three",
+		"internal/apiserver/kube/a.go:11 kube.table.method a/b.Four",
+		"internal/apiserver/kube/a.go:18 kube.first a/b.Five",
+		"internal/apiserver/kube/a.go:23 kube.single a/b.Six",
+		"internal/apiserver/kube/a.go:28 kube.record a/b.Seven",
+		"internal/apiserver/kube/a.go:32 kube.inGroup a/b.Eight",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(want, "\n     "))

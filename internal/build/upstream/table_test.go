@@ -33,7 +33,7 @@ func TestTableIsReadAsWritten(t *testing.T) {
 
 func TestTableOfAMissingDeclaration(t *testing.T) {
 	_, err := NewTable([]Mark{markOf("Gone", "kube.one", 3)}, fixtures(t, "new"))
-	if err == nil || !strings.HasPrefix(err.Error(), "internal/kube/chain.go:3: ") {
+	if err == nil || !strings.HasPrefix(err.Error(), "internal/apiserver/kube/chain.go:3: ") {
 		t.Errorf("error %v, want one with the place of the mark", err)
 	}
 }

@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/millrace/millrace/internal/account/distinct"
 )
@@ -166,8 +167,6 @@ type keyCount struct {
 	half int
 }
 
-var seed = maphash.MakeSeed()
-
 func (k *keyCounts) add(key, value string) {
 	if *k == nil {
 		*k = keyCounts{}
@@ -181,7 +180,7 @@ func (k *keyCounts) add(key, value string) {
 		(*k)[key] = c
 	}
 	c.objects++
-	c.values.Add(maphash.String(seed, value))
+	c.values.Add(xxhash.Sum64String(value))
 	if c.objects&(c.objects-1) == 0 {
 		c.half = c.values.Count()
 	}
