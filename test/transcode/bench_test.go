@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
@@ -49,7 +49,7 @@ func BenchmarkPod(b *testing.B) {
 	}
 }
 
-func benchmarkFrames(b *testing.B, f *encode.Form, entries []*resource.Entry) {
+func benchmarkFrames(b *testing.B, f *encode.Form, entries []*entry.Entry) {
 	b.ReportAllocs()
 	defer reportCPU(b)()
 	i := 0
@@ -60,7 +60,7 @@ func benchmarkFrames(b *testing.B, f *encode.Form, entries []*resource.Entry) {
 }
 
 // oneFrame is the frame of an entry, which is not kept.
-func oneFrame(b *testing.B, f *encode.Form, e *resource.Entry) []byte {
+func oneFrame(b *testing.B, f *encode.Form, e *entry.Entry) []byte {
 	s := &encode.Stream{Form: f, Observe: func(int) {}}
 	change := encode.Change{Kind: watch.Modified, Entry: e, Revision: e.Revision, Frames: new(encode.Frames)}
 	segments, _, err := s.Append(nil, []encode.Change{change}, 1<<30)
@@ -88,7 +88,7 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-func benchmarkLists(b *testing.B, f *encode.Form, entries []*resource.Entry, encoding encode.Encoding) {
+func benchmarkLists(b *testing.B, f *encode.Form, entries []*entry.Entry, encoding encode.Encoding) {
 	b.ReportAllocs()
 	defer reportCPU(b)()
 	for b.Loop() {
@@ -113,7 +113,7 @@ func reportCPU(b *testing.B) (report func()) {
 // leafEntries is how many entries a leaf of the cache's tree has.
 const leafEntries = 24
 
-func benchmarkList(b *testing.B, f *encode.Form, entries []*resource.Entry, encoding encode.Encoding) {
+func benchmarkList(b *testing.B, f *encode.Form, entries []*entry.Entry, encoding encode.Encoding) {
 	var runs []encode.EntryRun
 	for from := 0; from < len(entries); from += leafEntries {
 		group := entries[from:min(from+leafEntries, len(entries))]

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
@@ -167,7 +167,7 @@ func newEditedSender(t *testing.T, v *version) *editedSender {
 // send sends an object, given without its envelope. It reports whether the object was compared
 // in all forms, and equal.
 func (s *editedSender) send(t *testing.T, content []byte) (equal bool) {
-	e := &resource.Entry{Key: "ns/name", Revision: revision, Value: wrap(t, s.version, content)}
+	e := &entry.Entry{Key: "ns/name", Revision: revision, Value: wrap(t, s.version, content)}
 	// Both forms are of one object, which encoders do not change.
 	decode := sync.OnceValues(func() (runtime.Object, error) { return s.version.decode(e) })
 	equal = true

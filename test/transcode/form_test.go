@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/lab/fill"
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
@@ -60,7 +60,7 @@ func newForm(tb testing.TB, v *version, framing encode.Framing, t *transcode.Tra
 }
 
 // pods are pods as a cache has them, packed and each with a revision of its own.
-func pods(tb testing.TB, n, size int) []*resource.Entry {
+func pods(tb testing.TB, n, size int) []*entry.Entry {
 	tb.Helper()
 	return changedPods(tb, n, size, func(int, *corev1.Pod) {})
 }
@@ -85,13 +85,13 @@ func nameVolumes(i int, pod *corev1.Pod) {
 }
 
 // changedPods are pods that change has changed.
-func changedPods(tb testing.TB, n, size int, change func(int, *corev1.Pod)) []*resource.Entry {
+func changedPods(tb testing.TB, n, size int, change func(int, *corev1.Pod)) []*entry.Entry {
 	tb.Helper()
 	g, err := fill.NewGenerator(fill.Shape{Pods: max(n, 2*fill.SlicePods), PodSize: size})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	entries := make([]*resource.Entry, n)
+	entries := make([]*entry.Entry, n)
 	for i := range entries {
 		pod := g.Pod(i).DeepCopy()
 		change(i, pod)
@@ -99,22 +99,22 @@ func changedPods(tb testing.TB, n, size int, change func(int, *corev1.Pod)) []*r
 		if err != nil {
 			tb.Fatal(err)
 		}
-		entries[i] = &resource.Entry{Key: fmt.Sprintf("ns/pod-%05d", i), Revision: int64(1000 + 7*i), Value: stored}
+		entries[i] = &entry.Entry{Key: fmt.Sprintf("ns/pod-%05d", i), Revision: int64(1000 + 7*i), Value: stored}
 	}
 	pack(tb, entries)
 	return entries
 }
 
 // pack packs entries with a dictionary of some of them, as the cache does.
-func pack(tb testing.TB, entries []*resource.Entry) {
+func pack(tb testing.TB, entries []*entry.Entry) {
 	tb.Helper()
 	var samples [][]byte
-	for i, bytes := 0, 0; bytes < resource.MaxSampleBytes(); i++ {
+	for i, bytes := 0, 0; bytes < entry.MaxSampleBytes(); i++ {
 		sample := entries[i*97%len(entries)].Value
 		samples = append(samples, sample)
 		bytes += len(sample)
 	}
-	packing, err := resource.NewPacking(samples)
+	packing, err := entry.NewPacking(samples)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestFormsAreTheSameWithTranscoder(t *testing.T) {
 }
 
 // written is a list of entries and each of them alone.
-func written(t *testing.T, f *encode.Form, entries []*resource.Entry) string {
+func written(t *testing.T, f *encode.Form, entries []*entry.Entry) string {
 	t.Helper()
 	var buf bytes.Buffer
 	run := encode.EntryRun{Memo: new(encode.Memo), Entries: entries, To: len(entries)}
@@ -175,7 +175,7 @@ func written(t *testing.T, f *encode.Form, entries []*resource.Entry) string {
 }
 
 // framed is the frames of adding entries and of deleting them later.
-func framed(t *testing.T, f *encode.Form, entries []*resource.Entry) string {
+func framed(t *testing.T, f *encode.Form, entries []*entry.Entry) string {
 	t.Helper()
 	s := &encode.Stream{Form: f, Observe: func(int) {}}
 	var changes []encode.Change

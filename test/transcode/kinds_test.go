@@ -25,7 +25,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	kubefuzzer "k8s.io/kubernetes/pkg/api/testing"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
@@ -110,7 +110,7 @@ func (v *version) storeAsIs(obj runtime.Object) ([]byte, error) {
 }
 
 // decode decodes a stored object as Kubernetes' storage does, with its revision.
-func (v *version) decode(e *resource.Entry) (runtime.Object, error) {
+func (v *version) decode(e *entry.Entry) (runtime.Object, error) {
 	var obj runtime.Object
 	if err := e.Read(func(value []byte) (err error) {
 		obj, err = runtime.Decode(v.codecs.UniversalDecoder(v.internal()), value)
@@ -200,7 +200,7 @@ const (
 func (l *lane) send(tb testing.TB, stored []byte) outcome {
 	tb.Helper()
 	before := l.proofs.Counts()
-	e := &resource.Entry{Key: "ns/name", Revision: revision, Value: stored}
+	e := &entry.Entry{Key: "ns/name", Revision: revision, Value: stored}
 	var want []byte
 	got, err := l.transcoder.Append([]byte("before"), e, func(dst []byte) ([]byte, error) {
 		obj, err := l.version.decode(e)

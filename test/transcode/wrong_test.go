@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
@@ -83,7 +83,7 @@ func TestWrongTablesOfKinds(t *testing.T) {
 				}
 				l := newLoad(t, v, tables)
 				for range objects {
-					entry := &resource.Entry{Key: "ns/name", Revision: revision, Value: storedRandom(t, v, filler)}
+					entry := &entry.Entry{Key: "ns/name", Revision: revision, Value: storedRandom(t, v, filler)}
 					for range 2 {
 						if got, want := l.send(t, entry), l.encoded(t, entry); !bytes.Equal(got, want) {
 							t.Fatalf("%v: %v.%s %s: sent %s, want %s", v.kind, wrong.owner, wrong.name, name, got, want)
@@ -138,7 +138,7 @@ func newLoad(t *testing.T, v *version, tables *transcode.Kind) *load {
 }
 
 // encoded is an object as Kubernetes' encoder writes it.
-func (l *load) encoded(t *testing.T, e *resource.Entry) []byte {
+func (l *load) encoded(t *testing.T, e *entry.Entry) []byte {
 	t.Helper()
 	obj, err := l.version.decode(e)
 	if err != nil {
@@ -155,7 +155,7 @@ func (l *load) encoded(t *testing.T, e *resource.Entry) []byte {
 }
 
 // send returns what clients are sent of an object.
-func (l *load) send(t *testing.T, e *resource.Entry) []byte {
+func (l *load) send(t *testing.T, e *entry.Entry) []byte {
 	t.Helper()
 	sent, err := l.transcoder.Append(nil, e, func(dst []byte) ([]byte, error) { return append(dst, l.encoded(t, e)...), nil })
 	if err != nil {
@@ -214,7 +214,7 @@ func TestSamplesFindWrongTables(t *testing.T) {
 }
 
 // sendUntilStopped returns how many entries were sent until a difference was found.
-func (l *load) sendUntilStopped(t *testing.T, entries []*resource.Entry, most int) int {
+func (l *load) sendUntilStopped(t *testing.T, entries []*entry.Entry, most int) int {
 	t.Helper()
 	for n := 1; n <= most; n++ {
 		l.send(t, entries[n%len(entries)])

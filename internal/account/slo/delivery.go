@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // delivery is events of one arrival that one write delivered to watches of the same
@@ -12,7 +12,7 @@ import (
 type delivery struct {
 	peers *peers
 	// arrival is nil for events without a span.
-	arrival *resource.Arrival
+	arrival *entry.Arrival
 	count   uint32
 	// size is the bytes of the events. bytes is the bytes that the write delivered. They
 	// differ for events that several writes carried.

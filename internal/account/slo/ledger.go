@@ -3,7 +3,7 @@ package slo
 import (
 	"sync"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // ledger is the events that one write carries. It lives in Write.Local until the write
@@ -15,7 +15,7 @@ import (
 //
 // The caller of Sent holds the connection's lock, and that guards the ledger.
 type ledger struct {
-	entries []entry
+	entries []ledgerEntry
 	// last is the index of the entry that was added to last.
 	last int
 	// partials are writes of watches whose queued bytes do not all fit, or whose windows
@@ -23,12 +23,12 @@ type ledger struct {
 	partials []partialWrite
 }
 
-// entry is events for watches of the same peers. Without an arrival they have no span.
-type entry struct {
+// ledgerEntry is events for watches of the same peers. Without an arrival they have no span.
+type ledgerEntry struct {
 	// resource is the peers' resource.
 	resource *resourceAccount
 	peers    *peers
-	arrival  *resource.Arrival
+	arrival  *entry.Arrival
 	count    uint32
 	bytes    uint64
 }
@@ -58,7 +58,7 @@ func (w *Write) ledger() *ledger {
 const maxSearched = 8
 
 // add adds events to the entry of the sender's peers.
-func (l *ledger) add(s *Sender, a *resource.Arrival, count uint32, bytes uint64) {
+func (l *ledger) add(s *Sender, a *entry.Arrival, count uint32, bytes uint64) {
 	if l.last >= len(l.entries) || l.entries[l.last].peers != s.peers || l.entries[l.last].arrival != a {
 		l.selectEntry(s, a)
 	}
@@ -72,7 +72,7 @@ func (l *ledger) add(s *Sender, a *resource.Arrival, count uint32, bytes uint64)
 //
 // The entry after the last one is tried first: watches of one connection often send the
 // same arrivals in the same order.
-func (l *ledger) selectEntry(s *Sender, a *resource.Arrival) {
+func (l *ledger) selectEntry(s *Sender, a *entry.Arrival) {
 	n, p := len(l.entries), s.peers
 	if i := l.last + 1; i < n && l.entries[i].peers == p && l.entries[i].arrival == a {
 		l.last = i
@@ -85,7 +85,7 @@ func (l *ledger) selectEntry(s *Sender, a *resource.Arrival) {
 		}
 	}
 	l.last = n
-	l.entries = append(l.entries, entry{resource: s.resource, peers: p, arrival: a})
+	l.entries = append(l.entries, ledgerEntry{resource: s.resource, peers: p, arrival: a})
 }
 
 // Written counts the events of a write that has returned. A write that failed delivered

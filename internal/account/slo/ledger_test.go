@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/account/slo"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // TestOneWriteOfManyWatches has each write carry several events for watches of several
@@ -24,10 +24,10 @@ func TestOneWriteOfManyWatches(t *testing.T) {
 		})))
 	}
 	for range writes {
-		var arrivals []*resource.Arrival
+		var arrivals []*entry.Arrival
 		for range events {
 			x.clock.Step(ms)
-			arrivals = append(arrivals, &resource.Arrival{Entered: x.clock.Now(), Cached: x.clock.Now()})
+			arrivals = append(arrivals, &entry.Arrival{Entered: x.clock.Now(), Cached: x.clock.Now()})
 		}
 		now := x.clock.Now()
 		write := slo.Write{FillBegan: now, Began: now, Ended: now, BusySince: now}
@@ -76,7 +76,7 @@ func TestInFlightEventsAreNotDelivered(t *testing.T) {
 	}
 	now := x.clock.Now()
 	write := slo.Write{Number: 1, FillBegan: now, Began: now, Ended: now, BusySince: now}
-	w.Queue(&resource.Arrival{Entered: now, Cached: now}, 1, 100)
+	w.Queue(&entry.Arrival{Entered: now, Cached: now}, 1, 100)
 	look("queued", 3, 0, 0)
 	w.Sent(&write, 100, nil)
 	look("in a write", 3, 0, 0)
@@ -85,7 +85,7 @@ func TestInFlightEventsAreNotDelivered(t *testing.T) {
 	look("written", 2, 1, 100)
 
 	failed := slo.Write{Number: 2, FillBegan: now, Began: now, Ended: now, BusySince: now}
-	w.Queue(&resource.Arrival{Entered: now, Cached: now}, 1, 100)
+	w.Queue(&entry.Arrival{Entered: now, Cached: now}, 1, 100)
 	w.Sent(&failed, 100, nil)
 	look("in a write that fails", 2, 1, 100)
 	if r := x.SLO(); r.All.Events != 1 || r.All.Bytes != 100 {
@@ -101,7 +101,7 @@ func TestWriteReturnsAfterClose(t *testing.T) {
 	x.clock.Step(ms)
 	now := x.clock.Now()
 	write := slo.Write{FillBegan: now, Began: now, Ended: now.Add(time.Second), BusySince: now}
-	w.Queue(&resource.Arrival{Entered: now, Cached: now}, 2, 100)
+	w.Queue(&entry.Arrival{Entered: now, Cached: now}, 2, 100)
 	w.Sent(&write, 100, nil)
 	x.deliver(w, stageTimes{}, 50)
 	w.watch.Close()

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Sender is the account of the events that one watch sends after its initial events.
@@ -25,7 +25,7 @@ import (
 type Sender struct {
 	// arrival, count and size are the newest queued events: events of one arrival, and
 	// their bytes.
-	arrival     *resource.Arrival
+	arrival     *entry.Arrival
 	count, size uint32
 	// inSpans is set at the first event that arrived after the watch began. That event
 	// and all that follow have spans.
@@ -59,7 +59,7 @@ func (s *Sender) Prefetch() { atomic.LoadUint32(&s.count) }
 
 // eventBatch is events of one arrival that were encoded together.
 type eventBatch struct {
-	arrival *resource.Arrival
+	arrival *entry.Arrival
 	count   uint32
 	// timed reports whether filled and encoded are set. The first write that carries the
 	// batch sets them.
@@ -73,7 +73,7 @@ type eventBatch struct {
 // Queue notes events that were encoded for the next write, in order. Events without an
 // arrival have no span. Bytes that are not known yet may be left out: the next Sent
 // counts them.
-func (s *Sender) Queue(arrival *resource.Arrival, count int, bytes int64) {
+func (s *Sender) Queue(arrival *entry.Arrival, count int, bytes int64) {
 	if s.arrival != arrival {
 		if s.count > 0 {
 			s.pushBatch()
@@ -96,7 +96,7 @@ func (s *Sender) pushBatch() {
 
 // spanArrival returns the arrival, or nil if its events have no span because they are
 // older than the watch.
-func (s *Sender) spanArrival(a *resource.Arrival) *resource.Arrival {
+func (s *Sender) spanArrival(a *entry.Arrival) *entry.Arrival {
 	if s.inSpans || a == nil {
 		return a
 	}

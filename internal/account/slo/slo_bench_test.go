@@ -7,7 +7,7 @@ import (
 
 	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/account/slo"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // idleStream is the backlog, history and transport of a watch that is never behind.
@@ -37,11 +37,11 @@ func BenchmarkDelivery(b *testing.B) {
 				watches[i] = openWatch(x, i/streams, len(watches), 1)
 			}
 			b.ReportAllocs()
-			var arrival *resource.Arrival
+			var arrival *entry.Arrival
 			for i := 0; b.Loop(); i++ {
 				if i%len(watches) == 0 {
 					now := time.Now()
-					arrival = &resource.Arrival{Entered: now, Cached: now}
+					arrival = &entry.Arrival{Entered: now, Cached: now}
 				}
 				if i%streams != 0 {
 					continue

@@ -16,7 +16,7 @@ import (
 
 	"github.com/millrace/millrace/internal/account/report"
 	"github.com/millrace/millrace/internal/account/slo"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // fixture is accounts with a fake clock, and their log.
@@ -92,7 +92,7 @@ func (x *fixture) deliver(w *testSender, t stageTimes, bytes int) {
 		shut = &slo.WindowStall{Since: cached}
 		shut.For = time.Duration(float64(t.client) / float64(t.dispatch+t.client) * float64(end.Sub(cached)))
 	}
-	w.Queue(&resource.Arrival{Entered: cached.Add(-t.decode), Cached: cached}, 1, int64(bytes))
+	w.Queue(&entry.Arrival{Entered: cached.Add(-t.decode), Cached: cached}, 1, int64(bytes))
 	w.write(slo.Write{FillBegan: taken, Began: began, Ended: end, BusySince: taken}, bytes, shut)
 }
 
@@ -207,7 +207,7 @@ func TestEventsFromBeforeTheWatchHaveNoSpan(t *testing.T) {
 	x.clock.Step(time.Minute)
 	w := x.open("pods", "a", new(fakeStream))
 	w.watch.AddWithoutSpan(300, 3)
-	w.Queue(&resource.Arrival{Entered: before, Cached: before}, 2, 20)
+	w.Queue(&entry.Arrival{Entered: before, Cached: before}, 2, 20)
 	w.Queue(nil, 1, 10)
 	now := x.clock.Now()
 	w.write(slo.Write{FillBegan: now, Began: now, Ended: now}, 30, nil)
@@ -220,10 +220,10 @@ func TestEventsFromBeforeTheWatchHaveNoSpan(t *testing.T) {
 func TestPartsOfAnEvent(t *testing.T) {
 	x := newSet(slo.Objectives{})
 	w := x.open("pods", "a", &fakeStream{events: 3})
-	var arrivals []*resource.Arrival
+	var arrivals []*entry.Arrival
 	for range 3 {
 		x.clock.Step(time.Second)
-		arrivals = append(arrivals, &resource.Arrival{Entered: x.clock.Now(), Cached: x.clock.Now()})
+		arrivals = append(arrivals, &entry.Arrival{Entered: x.clock.Now(), Cached: x.clock.Now()})
 		w.Queue(arrivals[len(arrivals)-1], 1, 100)
 	}
 	sent := func(bytes int) uint64 {
@@ -522,7 +522,7 @@ func TestBytesWithoutAnEvent(t *testing.T) {
 	}
 	event := func() {
 		x.clock.Step(time.Second)
-		w.Queue(&resource.Arrival{Entered: x.clock.Now(), Cached: x.clock.Now()}, 1, 100)
+		w.Queue(&entry.Arrival{Entered: x.clock.Now(), Cached: x.clock.Now()}, 1, 100)
 	}
 	write := func(bytes int) {
 		now := x.clock.Now()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // catalogBatch is the number of events that are read from the log at a time.
@@ -185,7 +185,7 @@ func (c *Catalog) follow(ctx context.Context, at cache.Position) {
 }
 
 // apply sets the row of a definition that is new or has changed.
-func (c *Catalog) apply(e *resource.Entry) {
+func (c *Catalog) apply(e *entry.Entry) {
 	after, err := c.readRow(e, c.interner)
 	if err != nil {
 		c.logger.Error("Definition cannot be read; it is served as it was before", "name", e.Key, "revision", e.Revision, "err", err)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/millrace/millrace/internal/apiserver/crd/definitioncodec"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // This file decodes definitions, in whole or as rows or outlines. It reads the newest
@@ -38,7 +38,7 @@ func (c *Catalog) outlineWithRow(name string) (*apiextensionsv1.CustomResourceDe
 	return c.fullWithRowBy(name, c.decodeOutline)
 }
 
-func (c *Catalog) fullWithRowBy(name string, decode func(*resource.Entry) (runtime.Object, error)) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
+func (c *Catalog) fullWithRowBy(name string, decode func(*entry.Entry) (runtime.Object, error)) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
 		return nil, nil, definitionNotFound(name)
@@ -79,7 +79,7 @@ func (c *Catalog) size(name string) int64 {
 	return 0
 }
 
-func (c *Catalog) convert(e *resource.Entry, decode func(*resource.Entry) (runtime.Object, error)) (*apiextensionsv1.CustomResourceDefinition, error) {
+func (c *Catalog) convert(e *entry.Entry, decode func(*entry.Entry) (runtime.Object, error)) (*apiextensionsv1.CustomResourceDefinition, error) {
 	stored, err := decode(e)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (c *Catalog) convert(e *resource.Entry, decode func(*resource.Entry) (runti
 	return full, nil
 }
 
-func (c *Catalog) decodeInternal(e *resource.Entry) (runtime.Object, error) {
+func (c *Catalog) decodeInternal(e *entry.Entry) (runtime.Object, error) {
 	err := e.Err
 	var stored runtime.Object
 	if err == nil {
@@ -107,7 +107,7 @@ func (c *Catalog) decodeInternal(e *resource.Entry) (runtime.Object, error) {
 // outlines decodes definitions as outlines.
 var outlines = definitioncodec.OutlineCodec{Codec: apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)}
 
-func (c *Catalog) decodeOutline(e *resource.Entry) (stored runtime.Object, err error) {
+func (c *Catalog) decodeOutline(e *entry.Entry) (stored runtime.Object, err error) {
 	if e.Opaque() {
 		return c.decodeInternal(e)
 	}
@@ -124,7 +124,7 @@ func (c *Catalog) decodeOutline(e *resource.Entry) (stored runtime.Object, err e
 
 // readRow reads a row out of a stored definition. If another version of Kubernetes stored
 // it in a way that cannot be read like that, it is decoded and encoded first.
-func (c *Catalog) readRow(e *resource.Entry, share interner) (row *Definition, err error) {
+func (c *Catalog) readRow(e *entry.Entry, share interner) (row *Definition, err error) {
 	if e.Err == nil {
 		err = e.Read(func(stored []byte) error {
 			row, err = share.row(stored, e.Revision)

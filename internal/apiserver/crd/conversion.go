@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // webhookConverter converts the objects of one definition by its webhook. A stored object
@@ -85,7 +85,7 @@ type convertedObject struct {
 	// content is the object as CBOR, in which 1 and 1.0 differ, unlike in JSON.
 	content []byte
 	// labels are the labels of the converted object.
-	labels *resource.Attributes
+	labels *entry.Attributes
 	retention
 }
 
@@ -248,10 +248,10 @@ func (c *webhookConverter) abandon(p *pendingConversion) {
 
 // convertAll returns when all of some entries are converted and in the cache, or after an
 // error.
-func (c *webhookConverter) convertAll(ctx context.Context, l lazyCodec, entries []*resource.Entry) error {
+func (c *webhookConverter) convertAll(ctx context.Context, l lazyCodec, entries []*entry.Entry) error {
 	var waits, fresh []*pendingConversion
-	var sources []*resource.Entry // of waits
-	err := l.eachConverted(entries, func(e *resource.Entry, stored []byte) bool {
+	var sources []*entry.Entry // of waits
+	err := l.eachConverted(entries, func(e *entry.Entry, stored []byte) bool {
 		object, p, first := c.findOrJoin(l, stored)
 		if p == nil {
 			c.cache.setSource(object, e)
@@ -279,7 +279,7 @@ func (c *webhookConverter) convertAll(ctx context.Context, l lazyCodec, entries 
 
 // eachConverted calls use for each of some entries that the webhook has to convert, until
 // use returns false. The bytes are valid until use returns.
-func (l lazyCodec) eachConverted(entries []*resource.Entry, use func(*resource.Entry, []byte) bool) error {
+func (l lazyCodec) eachConverted(entries []*entry.Entry, use func(*entry.Entry, []byte) bool) error {
 	more := true
 	for _, e := range entries {
 		if e.Opaque() {
@@ -305,7 +305,7 @@ const (
 )
 
 // Convert implements storage.ConvertingCodec.
-func (l lazyCodec) Convert(ctx context.Context, entries []*resource.Entry) error {
+func (l lazyCodec) Convert(ctx context.Context, entries []*entry.Entry) error {
 	for len(entries) > 0 {
 		n, size := 0, 0
 		for n < len(entries) && n < convertObjects && size < convertBytes {
@@ -321,9 +321,9 @@ func (l lazyCodec) Convert(ctx context.Context, entries []*resource.Entry) error
 }
 
 // Converted implements storage.ConvertingCodec.
-func (l lazyCodec) Converted(entries []*resource.Entry) bool {
+func (l lazyCodec) Converted(entries []*entry.Entry) bool {
 	c, all := l.served.converter, true
-	err := l.eachConverted(entries, func(_ *resource.Entry, stored []byte) bool {
+	err := l.eachConverted(entries, func(_ *entry.Entry, stored []byte) bool {
 		all = c.cache.get(c.key(l.version, stored)) != nil
 		return all
 	})
@@ -331,13 +331,13 @@ func (l lazyCodec) Converted(entries []*resource.Entry) bool {
 }
 
 // Excludes implements storage.ConvertingCodec.
-func (l lazyCodec) Excludes(e *resource.Entry, selector labels.Selector) bool {
+func (l lazyCodec) Excludes(e *entry.Entry, selector labels.Selector) bool {
 	if selector == nil || selector.Empty() || e.Opaque() {
 		return false
 	}
 	excludes := false
 	err := e.Read(func(stored []byte) error {
-		shown := resource.Entry{Key: e.Key, Attributes: e.Attributes}
+		shown := entry.Entry{Key: e.Key, Attributes: e.Attributes}
 		if l.converts(stored) {
 			object := l.served.converter.cache.get(l.served.converter.key(l.version, stored))
 			if object == nil {

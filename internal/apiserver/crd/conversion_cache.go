@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // conversionCache keeps the objects that webhooks have converted, of all definitions, and
@@ -36,7 +36,7 @@ type retention struct {
 	key conversionKey
 	// source is an entry that the object was converted from: nil if none was noted, or if
 	// it is gone.
-	source weak.Pointer[resource.Entry]
+	source weak.Pointer[entry.Entry]
 }
 
 func newConversionCache(limit int64, idle time.Duration, c clock.PassiveClock) *conversionCache {
@@ -63,7 +63,7 @@ func (c *conversionCache) get(key conversionKey) *convertedObject {
 
 // setSource notes an entry that an object was converted from, unless one that still
 // exists is noted.
-func (c *conversionCache) setSource(object *convertedObject, e *resource.Entry) {
+func (c *conversionCache) setSource(object *convertedObject, e *entry.Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if object.source.Value() == nil {

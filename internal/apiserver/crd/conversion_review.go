@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // reviewItem is a stored object in a review. from is the object as decoded.
@@ -140,7 +140,7 @@ func (r *review) try(batch []reviewItem) error {
 		if err != nil {
 			return fmt.Errorf("encode converted object: %w", err)
 		}
-		made[i] = &convertedObject{kind: batch[i].kind, content: slices.Clip(content), labels: resource.NewAttributes(u.GetLabels(), nil)}
+		made[i] = &convertedObject{kind: batch[i].kind, content: slices.Clip(content), labels: entry.NewAttributes(u.GetLabels(), nil)}
 	}
 	for i, p := range batch {
 		r.complete(p.pendingConversion, made[i], nil)

@@ -12,7 +12,7 @@ import (
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 func TestConversionCacheIsBounded(t *testing.T) {
@@ -34,7 +34,7 @@ func TestConversionsGoWithTheirEntries(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	cache := newConversionCache(1<<20, time.Minute, clock)
 	c, other := newWebhookConverter(cache), newWebhookConverter(cache)
-	current, replaced := &resource.Entry{Key: "current"}, &resource.Entry{Key: "replaced"}
+	current, replaced := &entry.Entry{Key: "current"}, &entry.Entry{Key: "replaced"}
 	keys := map[string]conversionKey{}
 	for name, of := range map[string]*webhookConverter{"current": c, "replaced": c, "unmet": c, "other": other} {
 		keys[name] = of.key("v2", []byte(name))

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/json"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/storedjson"
 )
 
@@ -30,7 +30,7 @@ var errNotCanonical = errors.New("definition is not stored as Kubernetes stores 
 // without decoding it. It reports false if the definition is not canonical.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition.GetAttrs; compare at each upgrade.
-func Attributes(stored []byte) (resource.Scan, bool) {
+func Attributes(stored []byte) (entry.Scan, bool) {
 	r := valueReader{}
 	metadata := r.object(r.object(bytes.TrimSuffix(stored, newline)).Get("metadata"))
 	var l labels.Set
@@ -39,7 +39,7 @@ func Attributes(stored []byte) (resource.Scan, bool) {
 	r.optional(metadata.Get("namespace"), &namespace)
 	r.optional(metadata.Get("uid"), &uid)
 	f := fields.Set{"metadata.name": r.text(metadata.Get("name")), "metadata.namespace": namespace}
-	return resource.Scan{Labels: l, Fields: f, UID: []byte(uid)}, !r.notCanonical
+	return entry.Scan{Labels: l, Fields: f, UID: []byte(uid)}, !r.notCanonical
 }
 
 // newline ends the text of a stored object.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/millrace/millrace/internal/apiserver/crd"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // AttributeScanner returns a function that reads the labels, the selectable fields and the
@@ -26,7 +26,7 @@ import (
 // The function returns false for bytes that it does not understand; they must be decoded.
 // Decoding a pod takes twenty times longer, and a definition of custom resources, the largest
 // objects, a hundred times longer.
-func AttributeScanner(gr schema.GroupResource, empty runtime.Object, onlyMetadata bool) func(value []byte) (resource.Scan, bool) {
+func AttributeScanner(gr schema.GroupResource, empty runtime.Object, onlyMetadata bool) func(value []byte) (entry.Scan, bool) {
 	if gr == apiextensions.Resource("customresourcedefinitions") {
 		return crd.Attributes
 	}
@@ -65,18 +65,18 @@ type objectScanner struct {
 	fields func(*scannedFields) (fields.Set, bool)
 }
 
-func (s *objectScanner) scan(value []byte) (resource.Scan, bool) {
+func (s *objectScanner) scan(value []byte) (entry.Scan, bool) {
 	kind, content, ok := splitEnvelope(value)
 	if !ok || kind != s.kind {
-		return resource.Scan{}, false
+		return entry.Scan{}, false
 	}
 	object, ok := scanMessage(content, s.wanted...)
 	if !ok {
-		return resource.Scan{}, false
+		return entry.Scan{}, false
 	}
 	scan, ok := scanMetadata(object.bytes[objectMeta])
 	if !ok {
-		return resource.Scan{}, false
+		return entry.Scan{}, false
 	}
 	scan.Fields, ok = s.fields(&object)
 	return scan, ok
@@ -170,8 +170,8 @@ func firstIP(status []byte) (string, bool) {
 }
 
 // scanMetadata reads labels and the UID. Of a UID that is repeated, the last one counts.
-func scanMetadata(meta []byte) (resource.Scan, bool) {
-	scan, ok := resource.Scan{Labels: labels.Set{}}, true
+func scanMetadata(meta []byte) (entry.Scan, bool) {
+	scan, ok := entry.Scan{Labels: labels.Set{}}, true
 	walked := eachField(meta, func(number protowire.Number, content []byte, _ uint64) {
 		switch number {
 		case metaUID:

@@ -8,7 +8,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // eventBatch is how many events a handler reads from the log at once.
@@ -38,10 +38,10 @@ type storedHandler struct {
 type deliveredState struct {
 	tree cache.Tree
 	// changes has nil for deleted objects.
-	changes map[string]*resource.Entry
+	changes map[string]*entry.Entry
 }
 
-func (d *deliveredState) get(key string) *resource.Entry {
+func (d *deliveredState) get(key string) *entry.Entry {
 	if e, changed := d.changes[key]; changed {
 		return e
 	}
@@ -49,8 +49,8 @@ func (d *deliveredState) get(key string) *resource.Entry {
 }
 
 // all yields the objects that the handler knows, in no order.
-func (d *deliveredState) all() iter.Seq[*resource.Entry] {
-	return func(yield func(*resource.Entry) bool) {
+func (d *deliveredState) all() iter.Seq[*entry.Entry] {
+	return func(yield func(*entry.Entry) bool) {
 		for e := range d.tree.All("", "") {
 			if _, changed := d.changes[e.Key]; !changed && !yield(e) {
 				return
@@ -65,9 +65,9 @@ func (d *deliveredState) all() iter.Seq[*resource.Entry] {
 }
 
 // record notes a delivered change. e is nil for a deletion.
-func (d *deliveredState) record(key string, e *resource.Entry) {
+func (d *deliveredState) record(key string, e *entry.Entry) {
 	if d.changes == nil {
-		d.changes = map[string]*resource.Entry{}
+		d.changes = map[string]*entry.Entry{}
 	}
 	d.changes[key] = e
 }
@@ -162,7 +162,7 @@ func (h *storedHandler) follow(r *cache.Resource, at cache.Position) {
 }
 
 // deliver decodes a change at a revision and calls the handler. old or now may be nil.
-func (h *storedHandler) deliver(old, now *resource.Entry, revision int64) {
+func (h *storedHandler) deliver(old, now *entry.Entry, revision int64) {
 	before, after := h.decode(old), h.decode(now)
 	switch {
 	case before == nil && after != nil:
@@ -175,7 +175,7 @@ func (h *storedHandler) deliver(old, now *resource.Entry, revision int64) {
 	}
 }
 
-func (h *storedHandler) decode(e *resource.Entry) object {
+func (h *storedHandler) decode(e *entry.Entry) object {
 	return h.objects.decode(h.objects.source(), e)
 }
 

@@ -17,7 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"github.com/millrace/millrace/internal/tier/storage"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // storedIndexer is the store of a storedInformer. It holds no objects: it decodes them
@@ -259,7 +259,7 @@ func (ix *storedIndexer) keys(prefix string) iter.Seq[string] {
 
 // decode decodes an entry into a new object. It returns nil if there is no entry or it
 // cannot be decoded.
-func (ix *storedIndexer) decode(s *storage.Store, e *resource.Entry) object {
+func (ix *storedIndexer) decode(s *storage.Store, e *entry.Entry) object {
 	if e == nil || e.Err != nil {
 		return nil
 	}
@@ -271,7 +271,7 @@ func (ix *storedIndexer) decode(s *storage.Store, e *resource.Entry) object {
 	return obj
 }
 
-func (ix *storedIndexer) convert(s *storage.Store, e *resource.Entry) (object, error) {
+func (ix *storedIndexer) convert(s *storage.Store, e *entry.Entry) (object, error) {
 	stored, err := s.Decode(e)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 const (
@@ -42,7 +42,7 @@ type podCache struct {
 func newPodCache(t *testing.T) *podCache {
 	c := cache.New(cache.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	p := &podCache{T: t, cache: c}
-	r := c.Register(cache.Spec{Prefix: podPrefix, Describe: func(e *resource.Entry) error {
+	r := c.Register(cache.Spec{Prefix: podPrefix, Describe: func(e *entry.Entry) error {
 		_, err := p.store.Decode(e)
 		return err
 	}})

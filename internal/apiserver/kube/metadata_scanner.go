@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // metadataScanner returns a scanner for a kind that has no selectable fields but name and
@@ -19,7 +19,7 @@ import (
 //
 // It reads objects of the version in which Kubernetes stores the kind. Defaulting sets labels
 // in some older versions, and in kinds that have selectable fields and scanners of their own.
-func metadataScanner(group string, empty runtime.Object) func(value []byte) (resource.Scan, bool) {
+func metadataScanner(group string, empty runtime.Object) func(value []byte) (entry.Scan, bool) {
 	kinds, _, err := legacyscheme.Scheme.ObjectKinds(empty)
 	versions := legacyscheme.Scheme.PrioritizedVersionsForGroup(group)
 	// A type may be that of kinds in several groups.

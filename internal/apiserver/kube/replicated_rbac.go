@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // RBACResources are the resources that ReplicatedRBAC reads.
@@ -120,7 +120,7 @@ type decodedObjects struct {
 // decodedObject is an entry and what was decoded of it: nil if it cannot be decoded. Such
 // an object gives no right.
 type decodedObject struct {
-	entry  *resource.Entry
+	entry  *entry.Entry
 	object object
 }
 

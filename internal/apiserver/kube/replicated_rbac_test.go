@@ -25,7 +25,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // rbacCache is a cache of RBAC objects without etcd, and the same objects as a test has
@@ -51,7 +51,7 @@ func newRBACCache(tb testing.TB, seed uint64) *rbacCache {
 		clusterRoleBindingsResource: func() runtime.Object { return &rbacapi.ClusterRoleBinding{} },
 	}
 	for _, gr := range RBACResources() {
-		r := c.cache.Register(cache.Spec{Prefix: "/registry/" + gr.Resource + "/", GroupResource: gr, Describe: func(e *resource.Entry) error {
+		r := c.cache.Register(cache.Spec{Prefix: "/registry/" + gr.Resource + "/", GroupResource: gr, Describe: func(e *entry.Entry) error {
 			_, err := c.stores[gr].Decode(e)
 			return err
 		}})

@@ -33,13 +33,13 @@ import (
 	registryclaimtemplate "k8s.io/kubernetes/pkg/registry/resource/resourceclaimtemplate"
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // scannedKind is a kind with a scanner, and how Kubernetes reads its attributes.
 type scannedKind struct {
 	kind       schema.GroupVersionKind
-	scan       func([]byte) (resource.Scan, bool)
+	scan       func([]byte) (entry.Scan, bool)
 	attributes storage.AttrFunc
 }
 
@@ -86,7 +86,7 @@ func scanRandom(t *testing.T, k scannedKind, objects int) (counts scanCounts) {
 	return counts
 }
 
-func sameAttributes(t *testing.T, k scannedKind, got resource.Scan, decoded runtime.Object) bool {
+func sameAttributes(t *testing.T, k scannedKind, got entry.Scan, decoded runtime.Object) bool {
 	t.Helper()
 	wantLabels, wantFields, err := k.attributes(decoded)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/mutation"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // This file applies the feed's events. The feed calls Received, Apply and Progressed
@@ -41,9 +41,9 @@ func (c *Cache) Apply(ctx context.Context, events []*clientv3.Event) {
 		mutation.Pause(mutation.ProgressEarly)
 	}
 	for r, changes := range c.prepareLocked(ctx, kvs, c.ownerOf) {
-		var arrival *resource.Arrival
+		var arrival *entry.Arrival
 		if !c.write.received.IsZero() {
-			arrival = &resource.Arrival{Entered: c.write.received}
+			arrival = &entry.Arrival{Entered: c.write.received}
 		}
 		r.applyLocked(c, changes, true, arrival)
 	}
@@ -101,7 +101,7 @@ func (c *Cache) prepareLocked(ctx context.Context, kvs []*mvccpb.KeyValue, owner
 	return byOwner
 }
 
-func (c *Cache) logUnreadable(r *Resource, e *resource.Entry) {
+func (c *Cache) logUnreadable(r *Resource, e *entry.Entry) {
 	c.cfg.Logger.Error("Stored object cannot be read; reads of its resource go to etcd until it is repaired or deleted",
 		"resource", r.spec.GroupResource.String(), "key", r.spec.Prefix+e.Key, "revision", e.Revision, "err", e.Err)
 }

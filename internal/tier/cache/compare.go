@@ -9,7 +9,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // KeyRange is the keys of etcd from From up to and without End.
@@ -69,8 +69,8 @@ func (c *Cache) Compare(ctx context.Context, r *Resource, stored *StoredRange) (
 	if strings.HasPrefix(stored.End, prefix) {
 		end = stored.End[len(prefix):]
 	}
-	var cached []*resource.Entry
-	then.walkRange(stored.From[len(prefix):], end, func(e *resource.Entry) { cached = append(cached, e) })
+	var cached []*entry.Entry
+	then.walkRange(stored.From[len(prefix):], end, func(e *entry.Entry) { cached = append(cached, e) })
 	var found []Difference
 	kvs := stored.KVs
 	for len(cached) > 0 || len(kvs) > 0 {
@@ -99,7 +99,7 @@ func (c *Cache) Compare(ctx context.Context, r *Resource, stored *StoredRange) (
 
 // compareHeads compares the keys at the heads of both lists. An empty list has the largest
 // key.
-func compareHeads(prefix string, cached []*resource.Entry, kvs []*mvccpb.KeyValue) int {
+func compareHeads(prefix string, cached []*entry.Entry, kvs []*mvccpb.KeyValue) int {
 	switch {
 	case len(cached) == 0:
 		return 1
@@ -111,7 +111,7 @@ func compareHeads(prefix string, cached []*resource.Entry, kvs []*mvccpb.KeyValu
 
 // holdsValue reports whether an entry has the bytes of a stored object. Objects that cannot
 // be decrypted are left out.
-func (r *Resource) holdsValue(ctx context.Context, e *resource.Entry, kv *mvccpb.KeyValue) bool {
+func (r *Resource) holdsValue(ctx context.Context, e *entry.Entry, kv *mvccpb.KeyValue) bool {
 	value := kv.Value
 	if e.Err != nil {
 		return true

@@ -7,7 +7,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Digest stands for a set of objects: it is the sum of a hash of each object's key and
@@ -44,7 +44,7 @@ func (d Digest) subtract(o Digest) Digest { return Digest{d.High - o.High, d.Low
 
 // objectDigest is the digest of one object. prefix precedes its key in etcd. A nil entry is
 // none.
-func objectDigest(prefix string, e *resource.Entry) Digest {
+func objectDigest(prefix string, e *entry.Entry) Digest {
 	if e == nil {
 		return Digest{}
 	}

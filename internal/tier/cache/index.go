@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // An index is a tree of the resource's entries in the order of one term: a label or a
@@ -26,7 +26,7 @@ const (
 // that made the index worth its cost. The entries are sorted without a lock, while readers
 // and the feed go on. The feed waits only while the events since then are applied to the
 // index.
-func (r *Resource) buildIndex(term resource.Term) {
+func (r *Resource) buildIndex(term entry.Term) {
 	order := &indexOrder{term: term}
 	began := r.cfg.Clock.Now()
 	order.markUsed(began)
@@ -76,7 +76,7 @@ func (r *Resource) logDropped(order *indexOrder, now time.Time) {
 func sortedIndex(t Tree, order *indexOrder) Tree {
 	type keyedEntry struct {
 		key   string
-		entry *resource.Entry
+		entry *entry.Entry
 	}
 	all := make([]keyedEntry, 0, t.Len())
 	for e := range t.All("", "") {
@@ -97,7 +97,7 @@ func sortedIndex(t Tree, order *indexOrder) Tree {
 
 // reindex replaces one version of an object by the next in an index. Either version may
 // be nil.
-func reindex(edit *Edit, previous, entry *resource.Entry) {
+func reindex(edit *Edit, previous, entry *entry.Entry) {
 	if previous != nil {
 		if key := edit.by.key(previous); entry == nil || edit.by.compare(entry, key) != 0 {
 			edit.Delete(key)
@@ -148,8 +148,8 @@ func (r *Resource) dropUnused(edits []*Edit, now time.Time) []*Edit {
 }
 
 // Indexes returns the terms that the resource has an index of, in no order.
-func (r *Resource) Indexes() []resource.Term {
-	var terms []resource.Term
+func (r *Resource) Indexes() []entry.Term {
+	var terms []entry.Term
 	for _, t := range r.state.Load().indexes {
 		terms = append(terms, t.by.term)
 	}

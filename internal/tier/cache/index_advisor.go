@@ -6,7 +6,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/mutation"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 const (
@@ -30,12 +30,12 @@ type indexAdvisor struct {
 	// minEntries is the smallest scan that counts as demand.
 	minEntries int
 	// build adds an index of a term to the resource.
-	build func(resource.Term)
+	build func(entry.Term)
 
 	mu struct {
 		sync.Mutex
 		// demand is the number of entries that were scanned for a term so far.
-		demand map[resource.Term]int
+		demand map[entry.Term]int
 		// building says that one reader builds an index. Others go on scanning.
 		building bool
 	}
@@ -67,11 +67,11 @@ func (a *indexAdvisor) noteScan(t Tree, q *Query, entries int) {
 
 // addDemand adds to a term's demand. It returns true if the demand has reached enough
 // and the caller is to build the index.
-func (a *indexAdvisor) addDemand(term resource.Term, entries, enough int) bool {
+func (a *indexAdvisor) addDemand(term entry.Term, entries, enough int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.mu.demand == nil || len(a.mu.demand) >= maxDemands {
-		a.mu.demand = map[resource.Term]int{}
+		a.mu.demand = map[entry.Term]int{}
 	}
 	a.mu.demand[term] += entries
 	if a.mu.building || a.mu.demand[term] < enough {
@@ -85,7 +85,7 @@ func (a *indexAdvisor) addDemand(term resource.Term, entries, enough int) bool {
 // mostSelectiveTerm returns the term of the requirement that is expected to select the
 // fewest entries: one for values, else one for the term's absence, else a negated one.
 // It returns false if the query has no requirement that an index can answer.
-func mostSelectiveTerm(q *Query) (term resource.Term, ok bool) {
+func mostSelectiveTerm(q *Query) (term entry.Term, ok bool) {
 	best := 0
 	for _, l := range indexLookups(q) {
 		rank := 1

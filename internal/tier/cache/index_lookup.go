@@ -10,19 +10,19 @@ import (
 
 	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // indexLookup is one requirement of a selector, as an index answers it: the entries of
 // some groups, or with negated all entries outside these groups. For a shard it is the
 // entries of some ranges of hashes.
 type indexLookup struct {
-	term resource.Term
+	term entry.Term
 	// groups are prefixes of keys in the index, sorted.
 	groups  []string
 	negated bool
 	// hashes are set for a shard only.
-	hashes []resource.HashRange
+	hashes []entry.HashRange
 }
 
 // indexLookups returns the requirements of a query that an index can answer.
@@ -41,21 +41,21 @@ func indexLookups(q *Query) []indexLookup {
 			if r.Field == "metadata.namespace" {
 				continue // the namespace begins the key
 			}
-			if l, ok := (indexLookup{term: resource.FieldTerm(r.Field), negated: r.Operator == selection.NotEquals}).withValues(r.Value); ok {
+			if l, ok := (indexLookup{term: entry.FieldTerm(r.Field), negated: r.Operator == selection.NotEquals}).withValues(r.Value); ok {
 				all = append(all, l)
 			}
 		}
 	}
 	// A scan of everything is cheaper than the look-ups of a larger share.
 	if q.Shard != nil && q.Shard.Share()*shardLookupCost < 1 {
-		all = append(all, indexLookup{term: resource.ShardTerm(q.Shard.Key), hashes: q.Shard.Ranges()})
+		all = append(all, indexLookup{term: entry.ShardTerm(q.Shard.Key), hashes: q.Shard.Ranges()})
 	}
 	return all
 }
 
 // labelLookup returns false for a requirement that no index can answer.
 func labelLookup(r *labels.Requirement) (indexLookup, bool) {
-	l := indexLookup{term: resource.LabelTerm(r.Key())}
+	l := indexLookup{term: entry.LabelTerm(r.Key())}
 	switch r.Operator() {
 	case selection.Exists, selection.DoesNotExist:
 		l.groups, l.negated = []string{absentGroup + groupEnd}, r.Operator() == selection.Exists
@@ -105,15 +105,15 @@ func (l indexLookup) count(index Tree, q *Query) int {
 }
 
 // hashBounds returns the first key of a range of hashes, and the first one behind it.
-func hashBounds(h resource.HashRange) (from, end string) {
+func hashBounds(h entry.HashRange) (from, end string) {
 	return hashPrefix(h.First), prefixEnd(hashPrefix(h.Last))
 }
 
 // collect returns the candidates in the query's scope, in the order of the index.
-func (l indexLookup) collect(index Tree, q *Query) []*resource.Entry {
-	var found []*resource.Entry
+func (l indexLookup) collect(index Tree, q *Query) []*entry.Entry {
+	var found []*entry.Entry
 	collectRange := func(from, end string) {
-		index.walkRange(from, end, func(e *resource.Entry) {
+		index.walkRange(from, end, func(e *entry.Entry) {
 			if strings.HasPrefix(e.Key, q.Prefix) && e.Key >= q.From {
 				found = append(found, e)
 			}
@@ -161,7 +161,7 @@ func (s Snapshot) candidatesByIndex(q *Query) (iter.Seq[encode.EntryRun], Plan, 
 	index := s.indexes[best]
 	s.advisor.indexUsed(index.by)
 	found := lookup.collect(index, q)
-	slices.SortFunc(found, func(a, b *resource.Entry) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(found, func(a, b *entry.Entry) int { return strings.Compare(a.Key, b.Key) })
 	runs := make([]encode.EntryRun, 0, len(found))
 	for _, e := range found {
 		if run, ok := s.Find(e.Key); ok {

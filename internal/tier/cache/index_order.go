@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // indexOrder is the order of an index: by a term's value, then by the entry's key. The
 // entries with one value form a group. The value of a shard's term is the hash. A nil
 // *indexOrder is the order by key alone, that of a resource's tree.
 type indexOrder struct {
-	term resource.Term
+	term entry.Term
 	// lastUsed is when a reader last chose the index, in Unix nanoseconds.
 	lastUsed atomic.Int64
 }
@@ -34,7 +34,7 @@ const (
 
 // hash returns an entry's hash. It returns false if the order is not by hash, or if the
 // entry has none.
-func (o *indexOrder) hash(e *resource.Entry) (hash uint64, ok bool) {
+func (o *indexOrder) hash(e *entry.Entry) (hash uint64, ok bool) {
 	key, ok := o.term.ShardKey()
 	if !ok || e.Attributes == nil {
 		return 0, false
@@ -44,7 +44,7 @@ func (o *indexOrder) hash(e *resource.Entry) (hash uint64, ok bool) {
 
 // group returns the kind and the value of an entry's group. The order is not by hash,
 // unless the entry has no attributes.
-func (o *indexOrder) group(e *resource.Entry) (kind, value string) {
+func (o *indexOrder) group(e *entry.Entry) (kind, value string) {
 	if e.Attributes == nil {
 		return unindexedGroup, ""
 	}
@@ -59,7 +59,7 @@ func (o *indexOrder) group(e *resource.Entry) (kind, value string) {
 }
 
 // key returns the entry's key in the order.
-func (o *indexOrder) key(e *resource.Entry) string {
+func (o *indexOrder) key(e *entry.Entry) string {
 	if o == nil {
 		return e.Key
 	}
@@ -76,7 +76,7 @@ func hashPrefix(hash uint64) string {
 }
 
 // compare compares an entry's key in the order with another key. It allocates nothing.
-func (o *indexOrder) compare(e *resource.Entry, key string) int {
+func (o *indexOrder) compare(e *entry.Entry, key string) int {
 	if o == nil {
 		return strings.Compare(e.Key, key)
 	}

@@ -3,7 +3,7 @@ package cache
 import (
 	"fmt"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // This file checks the invariants of the package: the order, counts and sizes of trees,
@@ -89,7 +89,7 @@ type treeCheck struct {
 	tree      Tree
 	leafLimit int
 	// last is the last entry that was visited, nil before the first.
-	last *resource.Entry
+	last *entry.Entry
 	// leafDepth is the depth of all leaves, -1 before the first.
 	leafDepth int
 }

@@ -13,12 +13,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // describeValue makes the value a field, so that there is something to index.
-func describeValue(e *resource.Entry) error {
-	e.Attributes = resource.NewAttributes(nil, map[string]string{"value": string(e.Value)})
+func describeValue(e *entry.Entry) error {
+	e.Attributes = entry.NewAttributes(nil, map[string]string{"value": string(e.Value)})
 	return nil
 }
 
@@ -34,7 +34,7 @@ func newIndexed(t *testing.T) (*Cache, *Resource) {
 	loader := c.BeginLoad()
 	loader.Add(t.Context(), kvs)
 	loader.End(t.Context(), 200)
-	r.buildIndex(resource.FieldTerm("value"))
+	r.buildIndex(entry.FieldTerm("value"))
 	c.Apply(t.Context(), []*clientv3.Event{putEvent(201), putEvent(202)})
 	return c, r
 }
@@ -132,7 +132,7 @@ func TestIndexMissesNoChange(t *testing.T) {
 	} {
 		c, r := newIndexed(t)
 		r.state.Load().indexes = nil
-		order := &indexOrder{term: resource.FieldTerm("value")}
+		order := &indexOrder{term: entry.FieldTerm("value")}
 		s := r.state.Load()
 		built := sortedIndex(s.tree, order)
 		change(c, r)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // leafBytes is a cache of small leaves, whose wire bytes are kept in a budget that never
@@ -34,7 +34,7 @@ func newLeafBytes(t *testing.T, seed uint64) *leafBytes {
 	budget := encode.NewBudget(64 << 20)
 	form, err := encode.NewForm(encode.Config{
 		Name: "v1 json", Framing: encode.JSON, MediaType: "application/json", Budget: budget,
-		Decode: func(e *resource.Entry) (runtime.Object, error) {
+		Decode: func(e *entry.Entry) (runtime.Object, error) {
 			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: e.Key, ResourceVersion: fmt.Sprint(e.Revision)}}, nil
 		},
 		List:    encode.PlainList(func() runtime.Object { return &metav1.PartialObjectMetadataList{} }),

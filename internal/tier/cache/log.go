@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // ErrExpired says that some events after a revision are gone. The client must list
@@ -19,16 +19,16 @@ var ErrExpired = errors.New("events expired")
 // Event is one change of one object.
 type Event struct {
 	// Entry is the object after the change, nil when it was deleted.
-	Entry *resource.Entry
+	Entry *entry.Entry
 	// Previous is the object before the change, nil when it was created.
-	Previous *resource.Entry
+	Previous *entry.Entry
 	// Revision is the etcd revision of the change.
 	Revision int64
 	// Frames caches the event's encoded forms for all watches.
 	Frames *encode.Frames
 	// Arrival has the times at which the event arrived. Nil means that they are unknown.
 	// The events of a resource that arrived together share it.
-	Arrival *resource.Arrival
+	Arrival *entry.Arrival
 }
 
 // Key is the key of the object that changed.
@@ -106,7 +106,7 @@ func newLog(b *bounds, completeAfter int64, c clock.PassiveClock) *Log {
 // publish makes visible the state that the events lead to. It is called under the log's
 // lock, so that a goroutine with the lock sees neither without the other. arrival may be
 // nil; append sets its field Cached.
-func (l *Log) append(events []Event, arrival *resource.Arrival, publish func()) {
+func (l *Log) append(events []Event, arrival *entry.Arrival, publish func()) {
 	if follower := l.appendEvents(events, arrival, publish); follower != nil {
 		follower.LogUnlocked()
 	}
@@ -114,7 +114,7 @@ func (l *Log) append(events []Event, arrival *resource.Arrival, publish func()) 
 
 // appendEvents does append's work under the lock. It returns the follower to tell that
 // the log is unlocked, or nil.
-func (l *Log) appendEvents(events []Event, arrival *resource.Arrival, publish func()) Follower {
+func (l *Log) appendEvents(events []Event, arrival *entry.Arrival, publish func()) Follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	publish()

@@ -3,7 +3,7 @@ package cache
 import (
 	"iter"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // packThreshold is the size from which a resource gets a dictionary of its own. With its
@@ -17,7 +17,7 @@ func (r *Resource) packNewLocked(c *Cache, changes []change) {
 	if r == c.unclaimed || r.packing.Load() != nil {
 		return
 	}
-	entries := make([]*resource.Entry, 0, len(changes))
+	entries := make([]*entry.Entry, 0, len(changes))
 	var size int64
 	for _, ch := range changes {
 		if ch.entry != nil && ch.entry.Err == nil {
@@ -28,7 +28,7 @@ func (r *Resource) packNewLocked(c *Cache, changes []change) {
 	if size < packThreshold {
 		return
 	}
-	p := r.trainPackingLocked(c, func(yield func(*resource.Entry) bool) {
+	p := r.trainPackingLocked(c, func(yield func(*entry.Entry) bool) {
 		for _, e := range entries {
 			if !yield(e) {
 				return
@@ -60,18 +60,18 @@ func (r *Resource) packGrownLocked(c *Cache, s *state) *state {
 
 // trainPackingLocked makes a dictionary of samples that are spread over entries of size
 // bytes together. It returns nil if that fails; values then stay unpacked.
-func (r *Resource) trainPackingLocked(c *Cache, entries iter.Seq[*resource.Entry], size int64) *resource.Packing {
+func (r *Resource) trainPackingLocked(c *Cache, entries iter.Seq[*entry.Entry], size int64) *entry.Packing {
 	var samples [][]byte
 	var passed, sampled int64
 	for e := range entries {
 		// The share of samples taken follows the share of bytes passed.
-		if due := sampled * size / int64(resource.MaxSampleBytes()); passed >= due && !e.Packed() {
+		if due := sampled * size / int64(entry.MaxSampleBytes()); passed >= due && !e.Packed() {
 			samples = append(samples, e.Value)
 			sampled += int64(len(e.Value))
 		}
 		passed += int64(e.Size())
 	}
-	p, err := resource.NewPacking(samples)
+	p, err := entry.NewPacking(samples)
 	if err != nil {
 		c.cfg.Logger.Error("Stored objects stay uncompressed in memory", "resource", r.spec.GroupResource.String(), "err", err)
 		return nil

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Query selects entries of a snapshot. Its scope is the keys that begin with Prefix and
@@ -22,7 +22,7 @@ type Query struct {
 	Labels labels.Selector
 	Fields fields.Selector
 	// Shard is the part of the scope that is selected. Nil is all of it.
-	Shard *resource.Shard
+	Shard *entry.Shard
 	// Limit is the number of entries after which the result ends. Zero is no limit.
 	Limit int
 	// Within restricts which entries behind the limit count for Selection.More. Nil
@@ -37,7 +37,7 @@ func (q *Query) Selects() bool {
 
 // matches reports whether the selectors select an entry. The entry must have attributes,
 // unless there are no selectors.
-func (q *Query) matches(e *resource.Entry) bool {
+func (q *Query) matches(e *entry.Entry) bool {
 	return q.Shard.Holds(e) && e.Matches(q.Labels, q.Fields)
 }
 
@@ -46,7 +46,7 @@ type Plan struct {
 	// Path is how the candidates were found.
 	Path Path
 	// Term is that of the index, with PathIndex.
-	Term resource.Term
+	Term entry.Term
 	// Candidates is the number of entries that the path leads to.
 	Candidates int
 }

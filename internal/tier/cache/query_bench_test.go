@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // BenchmarkSelect selects few of 100,000 objects, by a scan and by an index. It also
@@ -20,10 +20,10 @@ func BenchmarkSelect(b *testing.B) {
 		kvs[i] = object(fmt.Sprintf("%sns/pod-%06d", pods, i),
 			fmt.Sprintf(`{"Labels":{"app":"a%d","slice":"s%d"},"Fields":{"spec.nodeName":"n%d"}}`, i%10, i%500, i%5000), 5)
 	}
-	shard := mustShard(b, sharding.ShardRangeRequirement{Key: resource.ShardByUID.String(), Start: "0x0000000000000000", End: "0x0400000000000000"})
+	shard := mustShard(b, sharding.ShardRangeRequirement{Key: entry.ShardByUID.String(), Start: "0x0000000000000000", End: "0x0400000000000000"})
 	for _, c := range []struct {
 		name, labels, fields string
-		shard                *resource.Shard
+		shard                *entry.Shard
 		indexFrom            int
 	}{
 		{"scan", "slice=s7", "", nil, objects + 1},

@@ -20,20 +20,20 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // thing is the stored form of the objects that these tests select.
 type thing struct{ Labels, Fields map[string]string }
 
-func describe(e *resource.Entry) error {
+func describe(e *entry.Entry) error {
 	var th thing
 	if err := json.Unmarshal(e.Value, &th); err != nil {
 		return err
 	}
-	e.Attributes = resource.NewAttributes(th.Labels, th.Fields)
+	e.Attributes = entry.NewAttributes(th.Labels, th.Fields)
 	// In these tests an update gives an object another UID.
-	e.UIDHash = resource.HashShardKey(fmt.Sprint(e.Key, e.Revision))
+	e.UIDHash = entry.HashShardKey(fmt.Sprint(e.Key, e.Revision))
 	return nil
 }
 
@@ -160,9 +160,9 @@ func wantSelection(t *testing.T, r *rand.Rand, snapshot cache.Snapshot) cache.Pa
 }
 
 // randomShard returns one of 2, 16, 64 or 1,000 equal shards, or of them and another one.
-func randomShard(t *testing.T, r *rand.Rand) *resource.Shard {
+func randomShard(t *testing.T, r *rand.Rand) *entry.Shard {
 	t.Helper()
-	key := resource.ShardKey(r.IntN(int(resource.ShardKeys))).String()
+	key := entry.ShardKey(r.IntN(int(entry.ShardKeys))).String()
 	var ranges []sharding.ShardRangeRequirement
 	for range 1 + r.IntN(2) {
 		shards := []uint64{2, 16, 64, 1000}[r.IntN(4)]
@@ -173,9 +173,9 @@ func randomShard(t *testing.T, r *rand.Rand) *resource.Shard {
 	return mustShard(t, ranges...)
 }
 
-func mustShard(t testing.TB, ranges ...sharding.ShardRangeRequirement) *resource.Shard {
+func mustShard(t testing.TB, ranges ...sharding.ShardRangeRequirement) *entry.Shard {
 	t.Helper()
-	s, err := resource.NewShard(sharding.NewSelector(ranges...))
+	s, err := entry.NewShard(sharding.NewSelector(ranges...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestIndexesComeAndGo(t *testing.T) {
 		t.Errorf("first: %+v", plan)
 	}
 	ask("app=a2")
-	if plan := ask("app=a3"); plan.Path != cache.PathIndex || plan.Candidates != 10 || plan.Term != resource.LabelTerm("app") {
+	if plan := ask("app=a3"); plan.Path != cache.PathIndex || plan.Candidates != 10 || plan.Term != entry.LabelTerm("app") {
 		t.Errorf("third: %+v", plan)
 	}
 	load(t, c, 11, kvs...)
@@ -254,24 +254,24 @@ func TestShardIndex(t *testing.T) {
 		kvs = append(kvs, object(fmt.Sprintf("%sns%d/o%04d", pods, i%100, i), `{"Labels":{"app":"web"}}`, 5))
 	}
 	load(t, c, 10, kvs...)
-	shardFrom := func(key resource.ShardKey, first, size uint64) *resource.Shard {
+	shardFrom := func(key entry.ShardKey, first, size uint64) *entry.Shard {
 		return mustShard(t, sharding.ShardRangeRequirement{Key: key.String(), Start: fmt.Sprintf("0x%016x", first), End: fmt.Sprintf("0x%016x", first+size)})
 	}
 	for _, c := range []struct {
 		name  string
-		shard *resource.Shard
+		shard *entry.Shard
 		query cache.Query
 		// path is that of the third list. most is the number of candidates that it must
 		// not exceed.
 		path cache.Path
 		most int
 	}{
-		{"a large share", shardFrom(resource.ShardByUID, 0, 1<<62), cache.Query{}, cache.PathScan, objects},
-		{"a small share", shardFrom(resource.ShardByUID, 1<<60, 1<<58), cache.Query{}, cache.PathIndex, 2 * objects / 64},
-		{"another small share", shardFrom(resource.ShardByUID, 1<<63, 1<<60), cache.Query{}, cache.PathIndex, 2 * objects / 16},
-		{"with a selector", shardFrom(resource.ShardByUID, 0, 1<<58), cache.Query{Labels: mustLabels(t, "app=web")}, cache.PathIndex, 2 * objects / 64},
-		{"a small namespace", shardFrom(resource.ShardByUID, 0, 1<<58), cache.Query{Prefix: "ns3/"}, cache.PathScan, objects / 100},
-		{"by namespace", shardFrom(resource.ShardByNamespace, resource.HashShardKey("ns3"), 1), cache.Query{}, cache.PathIndex, objects / 100},
+		{"a large share", shardFrom(entry.ShardByUID, 0, 1<<62), cache.Query{}, cache.PathScan, objects},
+		{"a small share", shardFrom(entry.ShardByUID, 1<<60, 1<<58), cache.Query{}, cache.PathIndex, 2 * objects / 64},
+		{"another small share", shardFrom(entry.ShardByUID, 1<<63, 1<<60), cache.Query{}, cache.PathIndex, 2 * objects / 16},
+		{"with a selector", shardFrom(entry.ShardByUID, 0, 1<<58), cache.Query{Labels: mustLabels(t, "app=web")}, cache.PathIndex, 2 * objects / 64},
+		{"a small namespace", shardFrom(entry.ShardByUID, 0, 1<<58), cache.Query{Prefix: "ns3/"}, cache.PathScan, objects / 100},
+		{"by namespace", shardFrom(entry.ShardByNamespace, entry.HashShardKey("ns3"), 1), cache.Query{}, cache.PathIndex, objects / 100},
 	} {
 		c.query.Shard = c.shard
 		want := 0

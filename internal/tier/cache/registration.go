@@ -9,7 +9,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // This file adds resources to a cache and removes them. A resource that is registered
@@ -105,7 +105,7 @@ func (c *Cache) adoptLocked(spec Spec) *Resource {
 	if since, ok := c.write.unchanged[spec.Prefix]; ok && completeAfter == c.write.loadedAt {
 		completeAfter = min(since, completeAfter)
 	}
-	objects := map[string]*resource.Entry{}
+	objects := map[string]*entry.Entry{}
 	var removals []change
 	for e := range c.unclaimed.Snapshot().All(spec.Prefix, "") {
 		objects[e.Key] = e
@@ -137,7 +137,7 @@ func (c *Cache) adoptLocked(spec Spec) *Resource {
 }
 
 // undo restores objects, by key, to their versions before some events.
-func undo(objects map[string]*resource.Entry, events []Event) {
+func undo(objects map[string]*entry.Entry, events []Event) {
 	for _, e := range slices.Backward(events) {
 		if e.Previous != nil {
 			objects[e.Key()] = e.Previous
@@ -167,6 +167,6 @@ func (c *Cache) takeEventsLocked(prefix string) (taken []Event, completeAfter in
 }
 
 // unclaimedKV returns an unclaimed object as the feed read it.
-func unclaimedKV(e *resource.Entry) *mvccpb.KeyValue {
+func unclaimedKV(e *entry.Entry) *mvccpb.KeyValue {
 	return &mvccpb.KeyValue{Key: []byte(e.Key), Value: e.Value, ModRevision: e.Revision, Version: 1}
 }

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Spec describes a resource to the cache.
@@ -24,7 +24,7 @@ type Spec struct {
 	Open func(ctx context.Context, key string, value []byte) ([]byte, error)
 	// Describe decodes an entry and sets its Attributes and Altered. Nil sets neither.
 	// Several goroutines call it at a time.
-	Describe func(*resource.Entry) error
+	Describe func(*entry.Entry) error
 }
 
 // Resource is one kind of object in the cache. All API versions and storages of the
@@ -46,7 +46,7 @@ type Resource struct {
 	// write is the cache's lock of writers.
 	write *sync.Mutex
 	// packing compresses values. Nil while the resource is small.
-	packing atomic.Pointer[resource.Packing]
+	packing atomic.Pointer[entry.Packing]
 	// decrypted says that Open has changed a value: it is stored encrypted.
 	decrypted atomic.Bool
 	// refs is the number of registrations. The lock write guards it.
@@ -94,7 +94,7 @@ func (r *Resource) Prefix() string { return r.spec.Prefix }
 
 // applyLocked publishes a new state with some changes. With record, the changes become
 // events of the log. arrival may be nil.
-func (r *Resource) applyLocked(c *Cache, changes []change, record bool, arrival *resource.Arrival) {
+func (r *Resource) applyLocked(c *Cache, changes []change, record bool, arrival *entry.Arrival) {
 	now := r.state.Load()
 	edit := now.edit(r.cfg)
 	edit.indexes = r.dropUnused(edit.indexes, r.cfg.Clock.Now())
@@ -145,7 +145,7 @@ func (r *Resource) At(revision int64) (Snapshot, error) {
 // MarkUndecodable sets the error of an entry that turned out to be undecodable after
 // its attributes had been read. Later reads then know before they begin an answer. It
 // does nothing unless the entry is in the newest state.
-func (r *Resource) MarkUndecodable(c *Cache, e *resource.Entry, why error) {
+func (r *Resource) MarkUndecodable(c *Cache, e *entry.Entry, why error) {
 	r.write.Lock()
 	defer r.write.Unlock()
 	now := r.state.Load()
@@ -165,8 +165,8 @@ func (r *Resource) MarkUndecodable(c *Cache, e *resource.Entry, why error) {
 
 // prepare makes an entry of a stored value: it decrypts and packs the value and reads
 // its attributes. A failure is the entry's Err.
-func (r *Resource) prepare(ctx context.Context, key string, value []byte, revision int64) *resource.Entry {
-	e := &resource.Entry{Key: key[len(r.spec.Prefix):], Revision: revision, Value: value}
+func (r *Resource) prepare(ctx context.Context, key string, value []byte, revision int64) *entry.Entry {
+	e := &entry.Entry{Key: key[len(r.spec.Prefix):], Revision: revision, Value: value}
 	if r.spec.Open != nil {
 		if e.Value, e.Err = r.spec.Open(ctx, key, value); e.Err != nil {
 			r.decrypted.Store(true)

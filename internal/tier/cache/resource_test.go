@@ -14,7 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 func TestRegisterAdoptsWhatWasReadBefore(t *testing.T) {
@@ -144,7 +144,7 @@ func TestUnreadableEntriesAreCounted(t *testing.T) {
 			}
 			return plain, nil
 		},
-		Describe: func(e *resource.Entry) error {
+		Describe: func(e *entry.Entry) error {
 			e.Altered = string(e.Value) == "altered"
 			return nil
 		},

@@ -2,7 +2,7 @@ package cache
 
 import (
 	"github.com/millrace/millrace/internal/mutation"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // state is the contents of a resource at one moment. A published state is immutable.
@@ -26,7 +26,7 @@ type state struct {
 // delete.
 type change struct {
 	key      string
-	entry    *resource.Entry
+	entry    *entry.Entry
 	revision int64
 }
 
@@ -82,7 +82,7 @@ func (edit *stateEdit) finish() *state {
 }
 
 // apply applies one change and returns the entry that it replaced, or nil.
-func (edit *stateEdit) apply(ch change) (previous *resource.Entry) {
+func (edit *stateEdit) apply(ch change) (previous *entry.Entry) {
 	if ch.entry != nil {
 		previous = edit.tree.Put(ch.entry)
 	} else {
@@ -101,7 +101,7 @@ func (edit *stateEdit) apply(ch change) (previous *resource.Entry) {
 
 // count adds an entry to the totals, or subtracts it with times = -1. A nil entry
 // counts for nothing.
-func (s *state) count(e *resource.Entry, times int) {
+func (s *state) count(e *entry.Entry, times int) {
 	if e == nil {
 		return
 	}

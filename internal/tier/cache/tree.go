@@ -6,7 +6,7 @@ import (
 	"sort"
 
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Tree is an ordered map from key to entry. A Tree value never changes: an Edit copies
@@ -37,7 +37,7 @@ type Tree struct {
 // memo, which synchronizes itself.
 type node struct {
 	// entries and memo belong to leaves. Leaves of an index have no memo.
-	entries []*resource.Entry
+	entries []*entry.Entry
 	memo    *encode.Memo
 	// children and firstKeys belong to inner nodes. firstKeys[i]
 	// separates two children: it is at most the smallest key in children[i], and above
@@ -73,7 +73,7 @@ func (t Tree) Len() int {
 }
 
 // Get returns the entry of a key, or nil.
-func (t Tree) Get(key string) *resource.Entry {
+func (t Tree) Get(key string) *entry.Entry {
 	if run, ok := t.Find(key); ok {
 		return run.Entries[run.From]
 	}
@@ -128,8 +128,8 @@ func (t Tree) Runs(prefix string) iter.Seq[encode.EntryRun] {
 }
 
 // All yields the entries whose key begins with prefix and is not below from.
-func (t Tree) All(prefix, from string) iter.Seq[*resource.Entry] {
-	return func(yield func(*resource.Entry) bool) {
+func (t Tree) All(prefix, from string) iter.Seq[*entry.Entry] {
+	return func(yield func(*entry.Entry) bool) {
 		for run := range t.runs(prefix, max(prefix, from)) {
 			for _, e := range run.Entries[run.From:run.To] {
 				if !yield(e) {
@@ -142,7 +142,7 @@ func (t Tree) All(prefix, from string) iter.Seq[*resource.Entry] {
 
 // walkRange visits the entries whose key is at least from and below end. An empty end
 // is no bound.
-func (t Tree) walkRange(from, end string, visit func(*resource.Entry)) {
+func (t Tree) walkRange(from, end string, visit func(*entry.Entry)) {
 	if t.root == nil {
 		return
 	}

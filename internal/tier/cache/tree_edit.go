@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Edit makes a new tree out of an old one. It copies each node once, at the first
@@ -81,7 +81,7 @@ func finish(n *node, edit *Edit) {
 }
 
 // Put adds an entry and returns the one that it replaced, or nil.
-func (edit *Edit) Put(e *resource.Entry) (previous *resource.Entry) {
+func (edit *Edit) Put(e *entry.Entry) (previous *entry.Entry) {
 	if edit.root == nil {
 		edit.root = &node{memo: edit.newMemo(), edit: edit}
 	}
@@ -100,7 +100,7 @@ func (edit *Edit) Put(e *resource.Entry) (previous *resource.Entry) {
 
 // put adds an entry below n. It returns n's successor, the new sibling to its right if
 // the successor was split, and the entry that was replaced.
-func (edit *Edit) put(n *node, key string, e *resource.Entry) (successor, sibling *node, previous *resource.Entry) {
+func (edit *Edit) put(n *node, key string, e *entry.Entry) (successor, sibling *node, previous *entry.Entry) {
 	n = edit.makeMutable(n)
 	if n.leaf() {
 		i, found := n.find(edit.by, key)
@@ -178,7 +178,7 @@ func (edit *Edit) splitInner(n *node) *node {
 }
 
 // Delete removes a key and returns its entry, or nil.
-func (edit *Edit) Delete(key string) *resource.Entry {
+func (edit *Edit) Delete(key string) *entry.Entry {
 	// Deleting copies the path to the key, even if there is no such key.
 	if edit.root == nil || (Tree{root: edit.root, by: edit.by}).Get(key) == nil {
 		return nil
@@ -197,7 +197,7 @@ func (edit *Edit) Delete(key string) *resource.Entry {
 
 // delete removes a key, which must be there, from below n. It returns n's successor and
 // the removed entry.
-func (edit *Edit) delete(n *node, key string) (*node, *resource.Entry) {
+func (edit *Edit) delete(n *node, key string) (*node, *entry.Entry) {
 	n = edit.makeMutable(n)
 	n.count--
 	if n.leaf() {
@@ -260,7 +260,7 @@ func (edit *Edit) makeMutable(n *node) *node {
 	}
 	c := &node{count: n.count, edit: edit}
 	if n.leaf() {
-		c.entries = make([]*resource.Entry, len(n.entries), len(n.entries)+1)
+		c.entries = make([]*entry.Entry, len(n.entries), len(n.entries)+1)
 		copy(c.entries, n.entries)
 		c.memo = edit.successorMemo(n.memo)
 		return c

@@ -10,13 +10,13 @@ import (
 
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // model is a tree and the entries that it should hold.
 type model struct {
 	tree cache.Tree
-	want map[string]*resource.Entry
+	want map[string]*entry.Entry
 }
 
 func TestTreeAgainstMap(t *testing.T) {
@@ -26,7 +26,7 @@ func TestTreeAgainstMap(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 1))
 			budget := encode.NewBudget(1 << 20)
-			now := model{want: map[string]*resource.Entry{}}
+			now := model{want: map[string]*entry.Entry{}}
 			var old []model
 			// The tree grows until inner nodes split, and shrinks until they merge.
 			for _, deletions := range []int{2, 8, 5, 9, 1, 10} {
@@ -66,7 +66,7 @@ func (m model) edited(t *testing.T, random *rand.Rand, budget *encode.Budget, de
 			delete(next.want, key)
 			continue
 		}
-		e := &resource.Entry{Key: randomKey(random)}
+		e := &entry.Entry{Key: randomKey(random)}
 		if got := edit.Put(e); got != next.want[e.Key] {
 			t.Fatalf("Put(%s) = %v, want %v", e.Key, got, next.want[e.Key])
 		}
@@ -146,7 +146,7 @@ func TestTreeWalkStops(t *testing.T) {
 	t.Parallel()
 	edit := cache.Tree{}.Edit(nil)
 	for i := range 200 {
-		edit.Put(&resource.Entry{Key: fmt.Sprintf("%03d", i)})
+		edit.Put(&entry.Entry{Key: fmt.Sprintf("%03d", i)})
 	}
 	var got []string
 	for e := range edit.Tree().All("", "100") {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/checkpoint"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 const source = "etcd 1 /registry/"
@@ -47,8 +47,8 @@ func holding(t *testing.T, open func(context.Context, string, []byte) ([]byte, e
 func register(c *cache.Cache, open func(context.Context, string, []byte) ([]byte, error)) *cache.Resource {
 	return c.Register(cache.Spec{
 		Prefix: "/registry/pods/", GroupResource: schema.GroupResource{Resource: "pods"}, Open: open,
-		Describe: func(e *resource.Entry) error {
-			e.Attributes = resource.NewAttributes(nil, nil)
+		Describe: func(e *entry.Entry) error {
+			e.Attributes = entry.NewAttributes(nil, nil)
 			return nil
 		},
 	})

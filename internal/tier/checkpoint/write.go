@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/s2"
 
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Order is what to write.
@@ -73,7 +73,7 @@ func write(ctx context.Context, to io.Writer, o *Order) error {
 // header describes what is written.
 func (o *Order) header() (*Header, error) {
 	h := &Header{Source: o.Source, Revision: o.Contents.Revision, ChangedAt: map[string]int64{}}
-	var newest *resource.Entry
+	var newest *entry.Entry
 	var prefix string
 	for i := range o.Contents.Parts {
 		p := &o.Contents.Parts[i]

@@ -18,7 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // SetAccounts makes the tier keep accounts of GETs and LISTs in lists. It must be called
@@ -113,7 +113,7 @@ func scope(namespace, name string) string {
 }
 
 // selectorKeys names the keys that selectors ask for. Each may be nil.
-func selectorKeys(l labels.Selector, f fields.Selector, shard *resource.Shard) string {
+func selectorKeys(l labels.Selector, f fields.Selector, shard *entry.Shard) string {
 	var byLabel, byField, byShard []string
 	if l != nil {
 		requirements, _ := l.Requirements()

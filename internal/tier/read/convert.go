@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Converter has a webhook convert objects ahead, so that decoding them does not wait for
@@ -17,9 +17,9 @@ import (
 type Converter interface {
 	// Convert returns when all entries are converted. Its error is what decoding one of
 	// them would return, or that the context has ended.
-	Convert(context.Context, []*resource.Entry) error
+	Convert(context.Context, []*entry.Entry) error
 	// Converted reports whether no entry has to wait for the webhook when it is decoded.
-	Converted([]*resource.Entry) bool
+	Converted([]*entry.Entry) bool
 }
 
 // convert has a webhook convert the entries of runs that are not encoded yet. It runs
@@ -30,7 +30,7 @@ func (q *query) convert(req *http.Request, runs iter.Seq[encode.EntryRun]) error
 	if c == nil {
 		return nil
 	}
-	var missing []*resource.Entry
+	var missing []*entry.Entry
 	for run := range runs {
 		missing = q.form.AppendMissing(missing, run)
 	}
@@ -51,7 +51,7 @@ func (q *query) convertInitial(req *http.Request, begin *cache.StartPoint) {
 		return
 	}
 	found := begin.Initial.Select(&cache.Query{Prefix: begin.Scope.Prefix, Single: begin.Scope.Single})
-	var initial []*resource.Entry
+	var initial []*entry.Entry
 	for run := range found.Runs {
 		initial = append(initial, run.Entries[run.From:run.To]...)
 	}
@@ -81,7 +81,7 @@ func (p *watchSource) awaitConversion() bool {
 		p.converted = p.err == nil
 		return p.converted
 	}
-	var missing []*resource.Entry
+	var missing []*entry.Entry
 	for i := range p.changes {
 		if change := &p.changes[i]; !p.query.form.HasFrame(change) {
 			missing = append(missing, change.Entry)

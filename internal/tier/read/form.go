@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/util/apihelpers"
 
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/row"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
@@ -260,7 +260,7 @@ var errRows = errors.New("an object did not make one row")
 
 // row makes an object's row. It fails if a cell has an age that cannot be told apart from
 // its text.
-func (t *table) row(e *resource.Entry) (encode.Row, error) {
+func (t *table) row(e *entry.Entry) (encode.Row, error) {
 	obj, err := t.route.cfg.Objects.Decode(e)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // listParameters are the parameters of metav1.ListOptions. Kubernetes ignores parameters of
@@ -79,7 +79,7 @@ func (q *query) parseShard() bool {
 	if q.shardSelector, err = sharding.Parse(q.options.ShardSelector); err != nil {
 		return false
 	}
-	q.shard, err = resource.NewShard(q.shardSelector)
+	q.shard, err = entry.NewShard(q.shardSelector)
 	return err == nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // query is one request that the tier can answer. It is used by the request's goroutine; a
@@ -41,7 +41,7 @@ type query struct {
 	options internalversion.ListOptions
 	// shard is the part of the objects that a LIST or WATCH asks for, nil for all.
 	// shardSelector is the same as Kubernetes has it.
-	shard         *resource.Shard
+	shard         *entry.Shard
 	shardSelector sharding.Selector
 	// bookmarks are those that a WATCH asks for by name.
 	bookmarks bookmarkRequest

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/watch"
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
@@ -31,7 +31,7 @@ type Objects interface {
 	// objects.
 	CoversPredicate(*storage.SelectionPredicate) bool
 	// Decode returns an object as handlers would get it.
-	Decode(*resource.Entry) (runtime.Object, error)
+	Decode(*entry.Entry) (runtime.Object, error)
 	// Begin finds where a watch begins. Bookmark makes the object that tells a client up to
 	// which revision it has seen everything. Expired is the error for a watch that cannot
 	// continue after a revision. Ahead is the error for a watch that waits for a revision

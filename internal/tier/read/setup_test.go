@@ -31,7 +31,7 @@ import (
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/read"
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // cacheRevision is the revision of the cache.
@@ -90,10 +90,10 @@ func newTestTier(t testing.TB, changes ...configChange) *testTier {
 	}
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	env := &testTier{cache: cache.New(cache.Config{}), etcd: &fakeEtcd{at: cacheRevision}, registry: metrics.NewKubeRegistry(), clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0))}
-	env.resource = env.cache.Register(cache.Spec{Prefix: "/registry/configmaps/", Describe: func(e *resource.Entry) error {
+	env.resource = env.cache.Register(cache.Spec{Prefix: "/registry/configmaps/", Describe: func(e *entry.Entry) error {
 		e.Altered = strings.HasSuffix(e.Key, "/irregular")
-		e.Attributes = resource.NewAttributes(labels.Set{"name": e.Name()}, nil)
-		e.UIDHash = resource.HashShardKey(uidOf(e.Key))
+		e.Attributes = entry.NewAttributes(labels.Set{"name": e.Name()}, nil)
+		e.UIDHash = entry.HashShardKey(uidOf(e.Key))
 		return nil
 	}})
 	cfg := read.RouteConfig{
@@ -207,7 +207,7 @@ func (s *fakeSource) Select(ctx context.Context, key string, opts storage.ListOp
 		return cache.Page{}, err
 	}
 	waited := time.Since(began)
-	shard, err := resource.NewShard(opts.Predicate.ShardSelector)
+	shard, err := entry.NewShard(opts.Predicate.ShardSelector)
 	if err != nil {
 		return cache.Page{}, err
 	}
@@ -222,7 +222,7 @@ func (s *fakeSource) Select(ctx context.Context, key string, opts storage.ListOp
 	return cache.Page{Result: snapshot.Select(q), Revision: snapshot.Revision, Waited: waited}, nil
 }
 
-func (s *fakeSource) Decode(e *resource.Entry) (runtime.Object, error) {
+func (s *fakeSource) Decode(e *entry.Entry) (runtime.Object, error) {
 	obj := &corev1.ConfigMap{}
 	if err := e.Read(obj.Unmarshal); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 func serveShards(t testing.TB) {
@@ -36,7 +36,7 @@ func shardParameter(i, n int) string { return "shardSelector=" + url.QueryEscape
 // shardOf is the shard, of n, in which an object is.
 func shardOf(key string, n int) int {
 	size := uint64(1) << 63 / uint64(n) * 2
-	return min(n-1, int(resource.HashShardKey(uidOf(key))/size))
+	return min(n-1, int(entry.HashShardKey(uidOf(key))/size))
 }
 
 // TestListOfShards lists all shards, which must have all objects together.

@@ -5,7 +5,7 @@ import (
 	"github.com/millrace/millrace/internal/conn/pull"
 	"github.com/millrace/millrace/internal/tier/watch"
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // openAccount opens the account of a watch. Its cursor is open.
@@ -26,7 +26,7 @@ func (s *watchSession) openAccount(filter *watch.Filter) {
 
 // eachArrival calls use with each arrival, and with the number of neighbouring changes
 // that share it.
-func eachArrival(changes []encode.Change, use func(a *resource.Arrival, n int)) {
+func eachArrival(changes []encode.Change, use func(a *entry.Arrival, n int)) {
 	for len(changes) > 0 {
 		n := 1
 		for n < len(changes) && changes[n].Arrival == changes[0].Arrival {
@@ -74,7 +74,7 @@ func (p *watchSource) queueSent(given []encode.Change, segments [][]byte) {
 	header := len(segments) - len(given)
 	bytes := totalBytes(segments[:header])
 	segments = segments[header:]
-	eachArrival(given, func(arrival *resource.Arrival, n int) {
+	eachArrival(given, func(arrival *entry.Arrival, n int) {
 		p.sender.Queue(arrival, n, bytes+totalBytes(segments[:n]))
 		bytes, segments = 0, segments[n:]
 	})

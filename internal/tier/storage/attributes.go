@@ -13,7 +13,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // attributeCoverage says which selectors the attributes of a resource's entries can
@@ -41,12 +41,12 @@ type ConvertingCodec interface {
 	ConvertsLabels() bool
 	// Convert has the webhook convert stored objects, all together, so that Decode of
 	// them does not wait. The error is that of Decode, or the context's.
-	Convert(ctx context.Context, entries []*resource.Entry) error
+	Convert(ctx context.Context, entries []*entry.Entry) error
 	// Converted reports whether all objects are converted, so that Decode waits for none.
-	Converted(entries []*resource.Entry) bool
+	Converted(entries []*entry.Entry) bool
 	// Excludes reports whether the converted object is known not to match a selector. It
 	// decodes nothing.
-	Excludes(e *resource.Entry, l labels.Selector) bool
+	Excludes(e *entry.Entry, l labels.Selector) bool
 }
 
 func coverageOf(cfg *Config) attributeCoverage {
@@ -67,19 +67,19 @@ type selection struct {
 	predicate *storage.SelectionPredicate
 	labels    labels.Selector
 	fields    fields.Selector
-	shard     *resource.Shard
+	shard     *entry.Shard
 	// whole says that the other fields are the whole predicate.
 	whole bool
 }
 
 // selection returns the parts of a predicate that attributes answer. The error is
-// resource.ErrShard for a shard that only Kubernetes' own code understands.
+// entry.ErrShard for a shard that only Kubernetes' own code understands.
 func (s *Store) selection(p *storage.SelectionPredicate) (selection, error) {
 	sel := s.selectors(p)
 	// Without the feature gate, the selector is ignored.
 	if utilfeature.DefaultFeatureGate.Enabled(features.ShardedListAndWatch) {
 		var err error
-		if sel.shard, err = resource.NewShard(p.ShardSelector); err != nil {
+		if sel.shard, err = entry.NewShard(p.ShardSelector); err != nil {
 			return selection{}, err
 		}
 	}
@@ -105,7 +105,7 @@ func (s *Store) selectors(p *storage.SelectionPredicate) selection {
 func (s *Store) CoversPredicate(p *storage.SelectionPredicate) bool { return s.selectors(p).whole }
 
 // matches reports whether attributes do not exclude an entry.
-func (sel *selection) matches(e *resource.Entry) bool {
+func (sel *selection) matches(e *entry.Entry) bool {
 	return sel.shard.Holds(e) && e.Matches(sel.labels, sel.fields)
 }
 
@@ -130,7 +130,7 @@ func selectsOtherFields(f fields.Selector) bool {
 // ifSelected returns the decoded object if a predicate selects it, else nil. It does
 // not decode an object that the attributes exclude. It matches the object itself only
 // if the attributes do not cover the predicate.
-func (s *Store) ifSelected(sel *selection, e *resource.Entry, decode func() (runtime.Object, error)) (runtime.Object, error) {
+func (s *Store) ifSelected(sel *selection, e *entry.Entry, decode func() (runtime.Object, error)) (runtime.Object, error) {
 	if !sel.matches(e) || !sel.whole && s.converter != nil && s.converter.Excludes(e, sel.predicate.Label) {
 		return nil, nil
 	}
@@ -159,7 +159,7 @@ func newDescriber() describer {
 }
 
 // describeCustom reads the labels and the UID of a stored custom resource.
-func (d describer) describeCustom(e *resource.Entry) error {
+func (d describer) describeCustom(e *entry.Entry) error {
 	scan, err := scanCustom(e.Value)
 	if err != nil {
 		return fmt.Errorf("read labels: %w", err)
@@ -168,10 +168,10 @@ func (d describer) describeCustom(e *resource.Entry) error {
 	return nil
 }
 
-func (d describer) describe(e *resource.Entry, scan resource.Scan) {
-	e.Attributes = resource.NewAttributes(scan.Labels, scan.Fields)
+func (d describer) describe(e *entry.Entry, scan entry.Scan) {
+	e.Attributes = entry.NewAttributes(scan.Labels, scan.Fields)
 	if d.hashesUIDs {
-		e.UIDHash = resource.HashShardKey(scan.UID)
+		e.UIDHash = entry.HashShardKey(scan.UID)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // A webhook converts many objects in one call, while readers decode them one by one.
@@ -23,7 +23,7 @@ const (
 // Convert has a webhook convert objects, so that Decode of them does not wait for it.
 // The error is that of Decode, or a timeout that a client understands. Without a
 // webhook it does nothing.
-func (s *Store) Convert(ctx context.Context, entries []*resource.Entry) error {
+func (s *Store) Convert(ctx context.Context, entries []*entry.Entry) error {
 	if s.converter == nil {
 		return nil
 	}
@@ -35,16 +35,16 @@ func (s *Store) Convert(ctx context.Context, entries []*resource.Entry) error {
 }
 
 // Converted reports whether all objects are converted, so that Decode waits for none.
-func (s *Store) Converted(entries []*resource.Entry) bool {
+func (s *Store) Converted(entries []*entry.Entry) bool {
 	return s.converter == nil || s.converter.Converted(entries)
 }
 
 // entries yields the entries of runs in order. If a webhook converts them, each is
 // converted when it is yielded, and entries that the attributes exclude may be missing.
 // limit is how many the caller is likely to take, 0 for all.
-func (s *Store) entries(ctx context.Context, runs iter.Seq[encode.EntryRun], sel *selection, limit int) iter.Seq2[*resource.Entry, error] {
+func (s *Store) entries(ctx context.Context, runs iter.Seq[encode.EntryRun], sel *selection, limit int) iter.Seq2[*entry.Entry, error] {
 	if s.converter == nil {
-		return func(yield func(*resource.Entry, error) bool) {
+		return func(yield func(*entry.Entry, error) bool) {
 			for run := range runs {
 				for _, e := range run.Entries[run.From:run.To] {
 					if !yield(e, nil) {
@@ -54,7 +54,7 @@ func (s *Store) entries(ctx context.Context, runs iter.Seq[encode.EntryRun], sel
 			}
 		}
 	}
-	return func(yield func(*resource.Entry, error) bool) {
+	return func(yield func(*entry.Entry, error) bool) {
 		for batch := range conversionBatches(runs, sel, limit) {
 			if err := s.Convert(ctx, batch); err != nil {
 				yield(nil, err)
@@ -71,9 +71,9 @@ func (s *Store) entries(ctx context.Context, runs iter.Seq[encode.EntryRun], sel
 
 // conversionBatches yields entries in batches within the bounds above. A batch is valid
 // until the next one. The first has at most limit entries, unless limit is 0.
-func conversionBatches(runs iter.Seq[encode.EntryRun], sel *selection, limit int) iter.Seq[[]*resource.Entry] {
-	return func(yield func([]*resource.Entry) bool) {
-		var batch []*resource.Entry
+func conversionBatches(runs iter.Seq[encode.EntryRun], sel *selection, limit int) iter.Seq[[]*entry.Entry] {
+	return func(yield func([]*entry.Entry) bool) {
+		var batch []*entry.Entry
 		size, maxObjects := 0, maxConvertObjects
 		if limit > 0 {
 			maxObjects = min(maxObjects, limit)
@@ -104,13 +104,13 @@ func (w *watcher) convert(ctx context.Context, events []cache.Event) error {
 	if w.store.converter == nil {
 		return nil
 	}
-	var shown []*resource.Entry
+	var shown []*entry.Entry
 	for i := range events {
 		e := &events[i]
 		if e.Revision <= w.start.After || !w.start.Holds(e.Key()) {
 			continue
 		}
-		for _, entry := range []*resource.Entry{e.Entry, e.Previous} {
+		for _, entry := range []*entry.Entry{e.Entry, e.Previous} {
 			if entry != nil && (entry == e.Entry || e.Entry == nil || !w.selection.empty()) {
 				shown = append(shown, entry)
 			}

@@ -25,7 +25,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Backend is where objects come from, with the cache in front of it: an etcd cluster, or
@@ -59,7 +59,7 @@ type Decorator struct {
 	// may its result. The result must be nil for kinds that handlers alter. empty is an
 	// object of the kind in internal form. onlyMetadata says that its attributes are its
 	// labels, name and namespace.
-	Scan func(gr schema.GroupResource, empty runtime.Object, onlyMetadata bool) func(value []byte) (resource.Scan, bool)
+	Scan func(gr schema.GroupResource, empty runtime.Object, onlyMetadata bool) func(value []byte) (entry.Scan, bool)
 	// Verbatim says that all built-in resources have Config.Verbatim. Backend is where their
 	// JSON comes from, and Protobuf where their protobuf comes from. Protobuf returns nil for
 	// kinds that have none.
@@ -207,7 +207,7 @@ func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer v
 		return spec
 	}
 	if cfg.Verbatim != nil {
-		spec.Describe = func(e *resource.Entry) error { return reader.describeVerbatim(e, cfg.Verbatim) }
+		spec.Describe = func(e *entry.Entry) error { return reader.describeVerbatim(e, cfg.Verbatim) }
 		return spec
 	}
 	s := New(cfg)
@@ -217,13 +217,13 @@ func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer v
 			altered = ofKind
 		}
 	}
-	scan := func([]byte) (found resource.Scan, ok bool) { return }
+	scan := func([]byte) (found entry.Scan, ok bool) { return }
 	if d.Scan != nil {
 		if ofKind := d.Scan(gr, cfg.New(), hasOnlyMetadata(cfg.Attributes)); ofKind != nil {
 			scan = ofKind
 		}
 	}
-	spec.Describe = func(e *resource.Entry) error {
+	spec.Describe = func(e *entry.Entry) error {
 		if found, ok := scan(e.Value); ok {
 			reader.describe(e, found)
 			return nil
@@ -240,7 +240,7 @@ func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer v
 		if err != nil {
 			return fmt.Errorf("read metadata: %w", err)
 		}
-		reader.describe(e, resource.Scan{Labels: l, Fields: f, UID: []byte(m.GetUID())})
+		reader.describe(e, entry.Scan{Labels: l, Fields: f, UID: []byte(m.GetUID())})
 		e.Altered = altered(obj)
 		return nil
 	}

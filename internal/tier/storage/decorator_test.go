@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // TestCountKeys counts the keys of a resource, without those of a resource whose name
@@ -49,7 +49,7 @@ func TestScannersAreToldOfMetadata(t *testing.T) {
 	var told []bool
 	decorator := storage.Decorator{
 		Backend: func(*storagebackend.ConfigForResource) (*storage.Backend, error) { return backend, nil },
-		Scan: func(gr schema.GroupResource, empty runtime.Object, onlyMetadata bool) func([]byte) (resource.Scan, bool) {
+		Scan: func(gr schema.GroupResource, empty runtime.Object, onlyMetadata bool) func([]byte) (entry.Scan, bool) {
 			if _, ok := empty.(*example.Pod); !ok || gr.Resource != "pods" {
 				t.Errorf("asked for %v, %T", gr, empty)
 			}

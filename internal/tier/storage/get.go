@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Get implements storage.Interface.
@@ -29,7 +29,7 @@ func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	if e.Err != nil {
 		return s.cfg.Etcd.Get(ctx, key, opts, out)
 	}
-	if err := s.Convert(ctx, []*resource.Entry{e}); err != nil {
+	if err := s.Convert(ctx, []*entry.Entry{e}); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}

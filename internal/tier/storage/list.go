@@ -17,7 +17,7 @@ import (
 
 	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // GetList implements storage.Interface.
@@ -232,7 +232,7 @@ func (s *Store) fill(ctx context.Context, l listRequest, list runtime.Object) (p
 
 // decodeSelected returns the decoded object if the predicate selects it, else nil. It
 // fails once the context has ended, so that a list without a reader ends early.
-func (s *Store) decodeSelected(ctx context.Context, sel *selection, e *resource.Entry, newItem func() runtime.Object) (runtime.Object, error) {
+func (s *Store) decodeSelected(ctx context.Context, sel *selection, e *entry.Entry, newItem func() runtime.Object) (runtime.Object, error) {
 	if e.Err != nil {
 		return nil, errUnreadable
 	}

@@ -10,7 +10,7 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // TestOldRevisionKeepsNewestBytes checks that the encoded bytes of the newest revision
@@ -22,7 +22,7 @@ func TestOldRevisionKeepsNewestBytes(t *testing.T) {
 	f.create(t, "b")
 	decoded := 0
 	form, err := encode.NewForm(encode.Config{
-		Decode: func(e *resource.Entry) (runtime.Object, error) {
+		Decode: func(e *entry.Entry) (runtime.Object, error) {
 			decoded++
 			return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": e.Name()}}}, nil
 		},

@@ -8,7 +8,7 @@ import (
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"sigs.k8s.io/json"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/storedjson"
 )
 
@@ -16,7 +16,7 @@ import (
 var cborPrefix = []byte{0xd9, 0xd9, 0xf7}
 
 // scanCustom reads the labels and the UID of a stored custom resource, in JSON or CBOR.
-func scanCustom(value []byte) (resource.Scan, error) {
+func scanCustom(value []byte) (entry.Scan, error) {
 	if scan, ok := scanCanonical(value); ok {
 		return scan, nil
 	}
@@ -30,24 +30,24 @@ func scanCustom(value []byte) (resource.Scan, error) {
 	if bytes.HasPrefix(value, cborPrefix) {
 		decode = cbor.Unmarshal
 	} else if decode(value, &object) == nil {
-		return resource.Scan{Labels: object.Metadata.Labels, UID: []byte(object.Metadata.UID)}, nil
+		return entry.Scan{Labels: object.Metadata.Labels, UID: []byte(object.Metadata.UID)}, nil
 	}
 	// Malformed metadata is dropped, as Kubernetes does when it decodes the object.
 	var content map[string]any
 	if err := decode(value, &content); err != nil {
-		return resource.Scan{}, err
+		return entry.Scan{}, err
 	}
 	metadata, _, _, err := objectmeta.GetObjectMetaWithOptions(content, objectmeta.ObjectMetaOptions{DropMalformedFields: true})
 	if err != nil {
-		return resource.Scan{}, err
+		return entry.Scan{}, err
 	}
-	return resource.Scan{Labels: metadata.Labels, UID: []byte(metadata.UID)}, nil
+	return entry.Scan{Labels: metadata.Labels, UID: []byte(metadata.UID)}, nil
 }
 
 // scanCanonical reads canonical JSON in a tenth of the time that a decoder takes. It returns
 // false for all other bytes, and for metadata in which something is of another type.
-func scanCanonical(value []byte) (resource.Scan, bool) {
-	var scan resource.Scan
+func scanCanonical(value []byte) (entry.Scan, bool) {
+	var scan entry.Scan
 	l := storedjson.NewLexer(bytes.TrimSuffix(value, []byte("\n")))
 	found := false
 	for ok := l.BeginObject(); ok; ok = l.NextField() {
@@ -62,7 +62,7 @@ func scanCanonical(value []byte) (resource.Scan, bool) {
 	return scan, l.Done()
 }
 
-func scanCanonicalMetadata(l *storedjson.Lexer, scan *resource.Scan) {
+func scanCanonicalMetadata(l *storedjson.Lexer, scan *entry.Scan) {
 	for ok := l.BeginObject(); ok; ok = l.NextField() {
 		switch string(l.Name()) {
 		case "labels":

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // sharedObjects has the decoded objects that watchers of a Store are sending, so that
@@ -34,7 +34,7 @@ type sharedObjects struct {
 // entryVersion identifies an object as an event sends it. An entry is sent at its own
 // revision, and a deleted one at the revision of the deletion.
 type entryVersion struct {
-	entry    *resource.Entry
+	entry    *entry.Entry
 	revision int64
 }
 

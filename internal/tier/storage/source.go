@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Resource returns the cached resource that the store reads from.
@@ -39,7 +39,7 @@ func (s *Store) Prefix() string { return s.cfg.ResourcePrefix }
 // Decode returns an entry's object as Kubernetes' handlers would get it, fresh and
 // owned by the caller. It is meant for encode.Config.Decode. An object that cannot be
 // decoded is marked, so that its reads go to Kubernetes' handlers.
-func (s *Store) Decode(e *resource.Entry) (runtime.Object, error) {
+func (s *Store) Decode(e *entry.Entry) (runtime.Object, error) {
 	if e.Opaque() {
 		return nil, fmt.Errorf("decode %s: not plain", e.Key)
 	}

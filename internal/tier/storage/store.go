@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/etcd3"
 
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Config of a Store. All fields are needed unless they say otherwise.
@@ -157,7 +157,7 @@ func (s *Store) scope(key string, recursive bool) (sc scope, ok bool, err error)
 }
 
 // decode returns a fresh object with a revision as its resource version.
-func (s *Store) decode(e *resource.Entry, revision int64) (runtime.Object, error) {
+func (s *Store) decode(e *entry.Entry, revision int64) (runtime.Object, error) {
 	obj := s.cfg.New()
 	if err := s.decodeInto(e, revision, obj); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", e.Key, err)
@@ -166,7 +166,7 @@ func (s *Store) decode(e *resource.Entry, revision int64) (runtime.Object, error
 }
 
 // decodeInto fills an empty object, which does not refer to the stored bytes.
-func (s *Store) decodeInto(e *resource.Entry, revision int64, out runtime.Object) error {
+func (s *Store) decodeInto(e *entry.Entry, revision int64, out runtime.Object) error {
 	return e.Read(func(value []byte) error { return s.decoder.Decode(value, out, revision) })
 }
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/apiserver/pkg/storage/value"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/sentobject"
 	"github.com/millrace/millrace/internal/wire/storedjson"
 )
@@ -26,7 +26,7 @@ type Verbatim struct {
 	// of others are not answered.
 	fields fieldPaths
 	// scan reads the attributes of protobuf. It is nil for kinds without fields.
-	scan func(value []byte) (resource.Scan, bool)
+	scan func(value []byte) (entry.Scan, bool)
 }
 
 // fieldPaths are selectable fields. Each is named by its path in the JSON.
@@ -123,9 +123,9 @@ var errNotVerbatim = errors.New("the object is not written as an API server writ
 
 // describeVerbatim reads the attributes of an object as an API server sends it. It fails for
 // an object that cannot be sent on as it is, which is passed on then.
-func (d describer) describeVerbatim(e *resource.Entry, v *Verbatim) error {
+func (d describer) describeVerbatim(e *entry.Entry, v *Verbatim) error {
 	sent, ok := sentobject.Read(v.Format, e.Value)
-	var scan resource.Scan
+	var scan entry.Scan
 	switch {
 	case !ok || sent.Revision() != e.Revision:
 		ok = false
@@ -144,8 +144,8 @@ func (d describer) describeVerbatim(e *resource.Entry, v *Verbatim) error {
 }
 
 // scanJSON reads labels, the UID, and the fields at the paths.
-func (v fieldPaths) scanJSON(value []byte) (resource.Scan, bool) {
-	scan := resource.Scan{Fields: v.defaults()}
+func (v fieldPaths) scanJSON(value []byte) (entry.Scan, bool) {
+	scan := entry.Scan{Fields: v.defaults()}
 	l := storedjson.NewLexer(value)
 	for ok := l.BeginObject(); ok; ok = l.NextField() {
 		if name := string(l.Name()); name == "metadata" {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // sentPod is a pod as an API server sends it, with a field that this version does not know.
@@ -19,7 +19,7 @@ const sentPod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespa
 func TestDescribeVerbatim(t *testing.T) {
 	t.Parallel()
 	pods := &Verbatim{fields: verbatimFields[schema.GroupResource{Resource: "pods"}]}
-	e := &resource.Entry{Key: "n/p", Revision: 7, Value: []byte(sentPod)}
+	e := &entry.Entry{Key: "n/p", Revision: 7, Value: []byte(sentPod)}
 	if err := newDescriber().describeVerbatim(e, pods); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestDescribeVerbatim(t *testing.T) {
 	}
 	nodes := &Verbatim{fields: verbatimFields[schema.GroupResource{Resource: "nodes"}]}
 	for text, unschedulable := range map[string]string{`{}`: "false", `{"unschedulable":true}`: "true", `{"taints":[],"unschedulable":false}`: "false"} {
-		e := &resource.Entry{Key: "n", Revision: 7, Value: []byte(`{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"7"},"spec":` + text + `}`)}
+		e := &entry.Entry{Key: "n", Revision: 7, Value: []byte(`{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"7"},"spec":` + text + `}`)}
 		if err := newDescriber().describeVerbatim(e, nodes); err != nil || !e.Matches(nil, fields.OneTermEqualSelector("spec.unschedulable", unschedulable)) {
 			t.Errorf("%s is not %s (%v)", text, unschedulable, err)
 		}
@@ -67,7 +67,7 @@ func TestDescribeVerbatimRefuses(t *testing.T) {
 		"labels twice":     `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","resourceVersion":"7","labels":{},"labels":{}}}`,
 		"more text":        `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","resourceVersion":"7"}}{}`,
 	} {
-		e := &resource.Entry{Key: "n/p", Revision: 7, Value: []byte(text)}
+		e := &entry.Entry{Key: "n/p", Revision: 7, Value: []byte(text)}
 		if err := newDescriber().describeVerbatim(e, pods); err == nil {
 			t.Errorf("%s: the object is described", name)
 		}

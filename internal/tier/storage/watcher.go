@@ -17,7 +17,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tier/cache"
 	mrwatch "github.com/millrace/millrace/internal/tier/watch"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Clock times bookmarks.
@@ -153,7 +153,7 @@ func (w *watcher) sendInitial(ctx context.Context) error {
 }
 
 // sendAdded sends an object as ADDED if the watch selects it.
-func (w *watcher) sendAdded(ctx context.Context, e *resource.Entry) error {
+func (w *watcher) sendAdded(ctx context.Context, e *entry.Entry) error {
 	if e.Err != nil {
 		return fmt.Errorf("read %s: %w", e.Key, e.Err)
 	}
@@ -253,7 +253,7 @@ func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
 // read. The client has to list again.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/etcd3.corruptObjectDeletedError.Error; compare at each upgrade.
-func corruptDeletion(e *resource.Entry) error {
+func corruptDeletion(e *entry.Entry) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    http.StatusInternalServerError,
@@ -264,7 +264,7 @@ func corruptDeletion(e *resource.Entry) error {
 
 // selectedObject returns the object that an event sends of an entry, or nil if the watch
 // does not select it. All watchers of the store share the object.
-func (w *watcher) selectedObject(e *resource.Entry, revision int64) (runtime.Object, error) {
+func (w *watcher) selectedObject(e *entry.Entry, revision int64) (runtime.Object, error) {
 	if e.Err != nil {
 		return nil, e.Err
 	}

@@ -10,11 +10,11 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // ErrOpaque says that a watch would have to show an object that its stored bytes alone
-// do not answer (resource.Entry.Opaque). Kubernetes' own code has to serve the watch.
+// do not answer (entry.Entry.Opaque). Kubernetes' own code has to serve the watch.
 var ErrOpaque = errors.New("object is opaque")
 
 // Hub dispatches the events of one resource to its watches. It is a cache.Follower.
@@ -153,7 +153,7 @@ func isOpaque(e *cache.Event) bool {
 	return isOpaqueEntry(e.Entry) || isOpaqueEntry(e.Previous)
 }
 
-func isOpaqueEntry(e *resource.Entry) bool {
+func isOpaqueEntry(e *entry.Entry) bool {
 	return e != nil && (e.Opaque() || e.Attributes == nil)
 }
 

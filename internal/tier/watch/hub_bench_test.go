@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/watch"
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // benchWatches are watches that are driven in the benchmark's goroutine.
@@ -113,7 +113,7 @@ func BenchmarkShards(b *testing.B) {
 				if i < n-1 {
 					end = fmt.Sprintf("0x%016x", uint64(i+1)*size)
 				}
-				s, err := resource.NewShard(sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: fmt.Sprintf("0x%016x", uint64(i)*size), End: end}))
+				s, err := entry.NewShard(sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: fmt.Sprintf("0x%016x", uint64(i)*size), End: end}))
 				if err != nil {
 					b.Fatal(err)
 				}

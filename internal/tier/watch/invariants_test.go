@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // newCheckedHub makes a hub with three events and some watches: one of everything, which
@@ -20,8 +20,8 @@ import (
 func newCheckedHub(t *testing.T) (*cache.Cache, *Hub) {
 	t.Helper()
 	c := cache.New(cache.Config{})
-	h := NewHub(c.Register(cache.Spec{Prefix: "/p/", Describe: func(e *resource.Entry) error {
-		e.Attributes = resource.NewAttributes(nil, map[string]string{"node": string(e.Value)})
+	h := NewHub(c.Register(cache.Spec{Prefix: "/p/", Describe: func(e *entry.Entry) error {
+		e.Attributes = entry.NewAttributes(nil, map[string]string{"node": string(e.Value)})
 		return nil
 	}}))
 	c.BeginLoad().End(t.Context(), 10)
@@ -44,9 +44,9 @@ func newCheckedHub(t *testing.T) (*cache.Cache, *Hub) {
 	return c, h
 }
 
-func uidShard(t *testing.T, start, end string) *resource.Shard {
+func uidShard(t *testing.T, start, end string) *entry.Shard {
 	t.Helper()
-	s, err := resource.NewShard(sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: start, End: end}))
+	s, err := entry.NewShard(sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: start, End: end}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,10 +75,10 @@ var corruptions = map[string]func(*Hub){
 	"has 2 index entries":     func(h *Hub) { h.mu.index.add(h.nodes()) },
 	"open subscriptions have": func(h *Hub) { h.mu.index.keys["gone"] = &subscriptionGroup{whole: []*subscription{h.nodes()}} },
 	"the one before it at 8": func(h *Hub) {
-		r := h.mu.index.unindexed.shards[resource.ShardByUID].ranges
+		r := h.mu.index.unindexed.shards[entry.ShardByUID].ranges
 		r[0], r[1] = r[1], r[0]
 	},
-	"is not found by its last hash": func(h *Hub) { h.mu.index.unindexed.shards[resource.ShardByUID].ranges[1].largest = 0 },
+	"is not found by its last hash": func(h *Hub) { h.mu.index.unindexed.shards[entry.ShardByUID].ranges[1].largest = 0 },
 }
 
 // TestChecksFindCorruption breaks each invariant on purpose.

@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/watch"
 	"github.com/millrace/millrace/internal/wire/encode"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 const prefix = "/registry/pods/"
@@ -40,7 +40,7 @@ func newHub(t *testing.T, cfg cache.Config) (*cache.Cache, *watch.Hub) {
 	return c, h
 }
 
-func describe(e *resource.Entry) error {
+func describe(e *entry.Entry) error {
 	text := string(e.Value)
 	if strings.HasPrefix(text, "broken") {
 		return errors.New("cannot be read")
@@ -65,7 +65,7 @@ func describe(e *resource.Entry) error {
 	if name, value, ok := strings.Cut(fieldText, "="); ok {
 		f[name] = value
 	}
-	e.Attributes = resource.NewAttributes(l, f)
+	e.Attributes = entry.NewAttributes(l, f)
 	return nil
 }
 
@@ -113,7 +113,7 @@ func filter(t *testing.T, text string) watch.Filter {
 
 // shard parses the ranges of a shard. Their ends are the first digits of hashes; "10" is
 // the end of all hashes.
-func shard(t testing.TB, text string) *resource.Shard {
+func shard(t testing.TB, text string) *entry.Shard {
 	t.Helper()
 	key, ranges, _ := strings.Cut(text, ":")
 	var requirements []sharding.ShardRangeRequirement
@@ -122,7 +122,7 @@ func shard(t testing.TB, text string) *resource.Shard {
 		const zeros = "000000000000000"
 		requirements = append(requirements, sharding.ShardRangeRequirement{Key: "object.metadata." + key, Start: "0x" + start + zeros, End: "0x" + end + zeros})
 	}
-	s, err := resource.NewShard(sharding.NewSelector(requirements...))
+	s, err := entry.NewShard(sharding.NewSelector(requirements...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // shardIndex finds the subscriptions to shards that an event may concern, by the hashes
@@ -29,7 +29,7 @@ type shardIndex struct {
 
 // shardRange is one range of hashes of a subscription.
 type shardRange struct {
-	resource.HashRange
+	entry.HashRange
 	// largest is the largest hash of the ranges in the subtree.
 	largest      uint64
 	subscription *subscription
@@ -96,7 +96,7 @@ func visitRanges(tree []shardRange, hash uint64, use func(*subscription)) {
 }
 
 // shardIndexes has an index for each key that shards hash.
-type shardIndexes [resource.ShardKeys]shardIndex
+type shardIndexes [entry.ShardKeys]shardIndex
 
 // visit calls use with the subscriptions to shards that hold one of the event's versions,
 // with those that hold both of them once if the two have the same hash.
@@ -106,7 +106,7 @@ func (x *shardIndexes) visit(e *cache.Event, use func(*subscription)) {
 		if len(index.ranges) == 0 {
 			continue
 		}
-		hash := func(e *resource.Entry) uint64 { return resource.ShardKey(key).Hash(e) }
+		hash := func(e *entry.Entry) uint64 { return entry.ShardKey(key).Hash(e) }
 		switch {
 		case e.Previous == nil:
 			index.visit(hash(e.Entry), use)

@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // TestShardTransitions follows objects whose hash changes, as that of an object does that
@@ -29,7 +29,7 @@ func TestShardTransitions(t *testing.T) {
 		true:  {"ADDED a/x 11", "MODIFIED a/x 13", "MODIFIED a/x 14"},
 		false: {"ADDED b/y 12", "MODIFIED b/y 15", "DELETED b/y 16", "ADDED b/y 17"},
 	}
-	digit := resource.HashShardKey("a") >> 60 // that of "b" is the same
+	digit := entry.HashShardKey("a") >> 60 // that of "b" is the same
 	all := slices.Concat(byNamespace[true], byNamespace[false])
 	slices.SortFunc(all, func(a, b string) int { return strings.Compare(a[len(a)-2:], b[len(b)-2:]) })
 	for text, want := range map[string][]string{

@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Filter is the set of objects that a watch shows.
@@ -20,10 +20,10 @@ type Filter struct {
 	Labels labels.Selector
 	Fields fields.Selector
 	// Shard is the part of these that the watch shows. Nil is all.
-	Shard *resource.Shard
+	Shard *entry.Shard
 }
 
-func (s *Filter) selects(e *resource.Entry) bool {
+func (s *Filter) selects(e *entry.Entry) bool {
 	return e != nil && s.Holds(e.Key) && s.Shard.Holds(e) && e.Matches(s.Labels, s.Fields)
 }
 

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // subscriptionIndex finds the subscriptions that an event may concern. Each subscription
@@ -25,7 +25,7 @@ import (
 type subscriptionIndex struct {
 	keys       subscriptionsByValue
 	namespaces subscriptionsByValue
-	terms      map[resource.Term]subscriptionsByValue
+	terms      map[entry.Term]subscriptionsByValue
 	unindexed  subscriptionGroup
 }
 
@@ -44,7 +44,7 @@ func newSubscriptionIndex() subscriptionIndex {
 	return subscriptionIndex{
 		keys:       subscriptionsByValue{},
 		namespaces: subscriptionsByValue{},
-		terms:      map[resource.Term]subscriptionsByValue{},
+		terms:      map[entry.Term]subscriptionsByValue{},
 	}
 }
 
@@ -108,7 +108,7 @@ const (
 type placement struct {
 	kind placementKind
 	// term is set with placedByTerm only.
-	term   resource.Term
+	term   entry.Term
 	values []string
 }
 
@@ -139,7 +139,7 @@ func fieldPlacement(selector fields.Selector) (placement, bool) {
 	for _, r := range selector.Requirements() {
 		// The namespace begins the key: it needs no term.
 		if r.Operator != selection.NotEquals && r.Field != "metadata.namespace" {
-			return placement{kind: placedByTerm, term: resource.FieldTerm(r.Field), values: []string{r.Value}}, true
+			return placement{kind: placedByTerm, term: entry.FieldTerm(r.Field), values: []string{r.Value}}, true
 		}
 	}
 	return placement{}, false
@@ -158,7 +158,7 @@ func labelPlacement(selector labels.Selector) (placement, bool) {
 	for _, r := range requirements {
 		switch r.Operator() {
 		case selection.Equals, selection.DoubleEquals, selection.In:
-			return placement{kind: placedByTerm, term: resource.LabelTerm(r.Key()), values: r.ValuesUnsorted()}, true
+			return placement{kind: placedByTerm, term: entry.LabelTerm(r.Key()), values: r.ValuesUnsorted()}, true
 		}
 	}
 	return placement{}, false
@@ -239,7 +239,7 @@ func (idx *subscriptionIndex) visit(e *cache.Event, use func(*subscription)) {
 }
 
 // termValue returns an entry's value of a term. A nil entry has none.
-func termValue(term resource.Term, e *resource.Entry) (string, bool) {
+func termValue(term entry.Term, e *entry.Entry) (string, bool) {
 	if e == nil {
 		return "", false
 	}

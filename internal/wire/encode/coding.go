@@ -4,7 +4,7 @@ import (
 	"slices"
 	"weak"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // minCompressedRatio is how many times smaller a large segment must become for its
@@ -45,7 +45,7 @@ func (f *Form) deflate(plain *segment) *segment {
 
 // compressedSegment returns the segment of a group compressed for gzip or zstd streams.
 // It is kept from its first reader on, for it is small. What a transcoder makes it of is not.
-func (f *Form) compressedSegment(m *Memo, entries []*resource.Entry, encoding Encoding) (*segment, error) {
+func (f *Form) compressedSegment(m *Memo, entries []*entry.Entry, encoding Encoding) (*segment, error) {
 	own, inherited, keep := m.slotOf(f, entries)
 	coding := codingOf(encoding)
 	c := coding.cell(own)
@@ -90,7 +90,7 @@ func (f *Form) compressedSegment(m *Memo, entries []*resource.Entry, encoding En
 
 // borrowCompressed is borrow for compressed segments. While a large segment is compressed
 // its plain bytes are in memory too, so admission counts those.
-func (f *Form) borrowCompressed(m *Memo, entries []*resource.Entry, encoding Encoding, use func(*segment) error) error {
+func (f *Form) borrowCompressed(m *Memo, entries []*entry.Entry, encoding Encoding, use func(*segment) error) error {
 	own, _, _ := m.slotOf(f, entries)
 	c := codingOf(encoding).cell(own)
 	if b := f.cfg.Budget; b != nil && c.segment.Load() == nil && own.large() {

@@ -2,7 +2,7 @@ package encode
 
 import (
 	"github.com/millrace/millrace/internal/mutation"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // copySource yields the items that a slot has encoded, for a slot of the same form that
@@ -14,7 +14,7 @@ type copySource struct {
 	// singles are items that were encoded alone, one cell for each of entries. They are
 	// asked only if group is nil.
 	singles []cell
-	entries []*resource.Entry
+	entries []*entry.Entry
 	// next is the first entry that was not passed yet.
 	next int
 }
@@ -40,7 +40,7 @@ func (s *slot) copySource(whole bool) *copySource {
 
 // item returns the bytes of an entry's item, or its row, or neither. An entry that was
 // changed is another pointer, so its old item is never taken.
-func (s *copySource) item(e *resource.Entry, separator int) ([]byte, Row) {
+func (s *copySource) item(e *entry.Entry, separator int) ([]byte, Row) {
 	for s.next < len(s.entries) && s.entries[s.next].Key < e.Key {
 		s.next++
 	}

@@ -1,6 +1,6 @@
 package encode
 
-import "github.com/millrace/millrace/internal/wire/resource"
+import "github.com/millrace/millrace/internal/wire/entry"
 
 // EntryError says which entry could not be decoded or encoded. Its text is that of Err,
 // because clients of a watch are sent it.
@@ -16,7 +16,7 @@ func (e *EntryError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *EntryError) Unwrap() error { return e.Err }
 
-func entryError(e *resource.Entry, err error) error {
+func entryError(e *entry.Entry, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // The fields of metav1.WatchEvent and of the RawExtension in it.
@@ -84,7 +84,7 @@ func (f *Form) signal(kind watch.EventType, obj runtime.Object) ([]byte, error) 
 
 // event appends the frame of an entry with revision for its own. The two differ in the
 // last version of a deleted object, which is sent with the revision of the deletion.
-func (f *Form) event(dst []byte, kind watch.EventType, e *resource.Entry, revision int64) ([]byte, error) {
+func (f *Form) event(dst []byte, kind watch.EventType, e *entry.Entry, revision int64) ([]byte, error) {
 	if e.Revision != revision {
 		last := *e
 		last.Revision = revision
@@ -101,7 +101,7 @@ func (f *Form) event(dst []byte, kind watch.EventType, e *resource.Entry, revisi
 }
 
 // appendAlone appends an entry as a GET answers it.
-func (f *Form) appendAlone(dst []byte, e *resource.Entry) ([]byte, error) {
+func (f *Form) appendAlone(dst []byte, e *entry.Entry) ([]byte, error) {
 	if f.verbatim != nil {
 		return f.verbatim.append(dst, e, false)
 	}
@@ -109,7 +109,7 @@ func (f *Form) appendAlone(dst []byte, e *resource.Entry) ([]byte, error) {
 }
 
 // encodeAloneOf appends an entry as a GET answers it, by Kubernetes' encoder.
-func (f *Form) encodeAloneOf(dst []byte, e *resource.Entry) ([]byte, error) {
+func (f *Form) encodeAloneOf(dst []byte, e *entry.Entry) ([]byte, error) {
 	obj, err := f.cfg.Decode(e)
 	if err != nil {
 		return dst, entryError(e, err)

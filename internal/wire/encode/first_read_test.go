@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
@@ -33,7 +33,7 @@ func (w *fixture) transcodedForm(t *testing.T, framing Framing) *Form {
 	}
 	cfg := w.form(t, framing).cfg
 	cfg.Transcoder = transcode.New(kind, target, "test", transcode.NewProofs(transcode.Config{Sample: 1 << 30}))
-	cfg.Decode = func(e *resource.Entry) (runtime.Object, error) {
+	cfg.Decode = func(e *entry.Entry) (runtime.Object, error) {
 		w.decoded.Add(1)
 		obj, err := runtime.Decode(w.codecs.UniversalDeserializer(), e.Value)
 		if err != nil {
@@ -68,7 +68,7 @@ func (w *fixture) storedGroups(t *testing.T, n, each int) []group {
 			all = append(all, group{memo: new(Memo)})
 		}
 		last := &all[len(all)-1]
-		last.entries = append(last.entries, &resource.Entry{Key: fmt.Sprintf("team/config-%05d", i), Revision: int64(i + 1), Value: value})
+		last.entries = append(last.entries, &entry.Entry{Key: fmt.Sprintf("team/config-%05d", i), Revision: int64(i + 1), Value: value})
 	}
 	return all
 }

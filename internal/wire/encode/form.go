@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
@@ -27,7 +27,7 @@ type Config struct {
 	Name string
 	// Decode turns an entry into the object that Kubernetes' storage layer would
 	// return: defaulted, in internal form, with its resourceVersion set.
-	Decode func(*resource.Entry) (runtime.Object, error)
+	Decode func(*entry.Entry) (runtime.Object, error)
 	// List makes the list of an object, or of none, as Kubernetes' handlers give it to
 	// the encoder. Forms of watches have none.
 	List func(Meta, ...runtime.Object) (runtime.Object, error)
@@ -36,7 +36,7 @@ type Config struct {
 	Object func(runtime.Object) (runtime.Object, error)
 	// Row makes an object's row of a table. A form with Row has rows in place of items.
 	// Nil means that the form is not a table's.
-	Row func(*resource.Entry) (Row, error)
+	Row func(*entry.Entry) (Row, error)
 	// Volatile says that the bytes tell ages. The bytes of a group are not kept then, and
 	// those of an event for a second at most.
 	Volatile bool
@@ -205,7 +205,7 @@ func (f *Form) encodeListTo(buf *bytes.Buffer, m Meta, objs ...runtime.Object) e
 }
 
 // appendItem appends an entry as an item of a list or, for watches, as an ADDED frame.
-func (f *Form) appendItem(dst []byte, e *resource.Entry, scratch *bytes.Buffer) ([]byte, error) {
+func (f *Form) appendItem(dst []byte, e *entry.Entry, scratch *bytes.Buffer) ([]byte, error) {
 	if f.cfg.Framing.isWatch() {
 		return f.event(dst, watch.Added, e, e.Revision)
 	}
@@ -216,7 +216,7 @@ func (f *Form) appendItem(dst []byte, e *resource.Entry, scratch *bytes.Buffer) 
 }
 
 // encodeItemOf appends an entry as an item of a list, by Kubernetes' encoder.
-func (f *Form) encodeItemOf(dst []byte, e *resource.Entry, scratch *bytes.Buffer) ([]byte, error) {
+func (f *Form) encodeItemOf(dst []byte, e *entry.Entry, scratch *bytes.Buffer) ([]byte, error) {
 	obj, err := f.cfg.Decode(e)
 	if err != nil {
 		return dst, entryError(e, err)

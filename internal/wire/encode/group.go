@@ -3,7 +3,7 @@ package encode
 import (
 	"weak"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
@@ -11,7 +11,7 @@ import (
 // encoding.
 
 // plainSegment returns the plain segment of a group.
-func (f *Form) plainSegment(m *Memo, entries []*resource.Entry) (*segment, error) {
+func (f *Form) plainSegment(m *Memo, entries []*entry.Entry) (*segment, error) {
 	own, inherited, keep := m.slotOf(f, entries)
 	if seg := own.plain.load(); seg != nil {
 		return seg, nil
@@ -29,7 +29,7 @@ func (f *Form) plainSegment(m *Memo, entries []*resource.Entry) (*segment, error
 // It may wait for the admission of a large segment. If the segment is kept compressed
 // because the budget is tight, it is decompressed into a pooled buffer for this call
 // alone: that costs CPU and no memory that lasts.
-func (f *Form) borrow(m *Memo, entries []*resource.Entry, use func(*segment) error) error {
+func (f *Form) borrow(m *Memo, entries []*entry.Entry, use func(*segment) error) error {
 	own, _, _ := m.slotOf(f, entries)
 	if own.plain.load() == nil {
 		if z := own.zstd.load(); z != nil && f.cfg.Budget.tight(z.size) {
@@ -105,7 +105,7 @@ func (f *Form) restorePlainLocked(own *slot) (*segment, error) {
 
 // size returns the length of a group's plain segment. It encodes the group if the length
 // is not known.
-func (f *Form) size(m *Memo, entries []*resource.Entry) (int64, error) {
+func (f *Form) size(m *Memo, entries []*entry.Entry) (int64, error) {
 	own, inherited, _ := m.slotOf(f, entries)
 	if n := own.plainSize.Load(); n > 0 {
 		return n, nil
@@ -148,7 +148,7 @@ func (f *Form) measure(own, inherited *slot) (size int64) {
 }
 
 // item returns one item of a group: its bytes, or its row. It does not encode the others.
-func (f *Form) item(m *Memo, entries []*resource.Entry, i int) ([]byte, Row, error) {
+func (f *Form) item(m *Memo, entries []*entry.Entry, i int) ([]byte, Row, error) {
 	own, inherited, keep := m.slotOf(f, entries)
 	if seg := own.plain.load(); seg != nil {
 		b, row := f.itemOf(seg, i)

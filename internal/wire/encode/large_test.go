@@ -63,7 +63,7 @@ func largeGroups(tb testing.TB, n, size int, compressible bool) []group {
 			}
 			text = base64.StdEncoding.EncodeToString(raw)
 		}
-		e := entry(tb, i, text)
+		e := configEntry(tb, i, text)
 		all[i] = group{memo: new(Memo)}
 		all[i].entries = append(all[i].entries, e)
 	}

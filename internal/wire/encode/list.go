@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/wire/deflate"
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // EntryRun is a run of neighbouring entries of one group.
 type EntryRun struct {
 	// Memo and Entries are the whole group's. Entries must not be changed.
 	Memo    *Memo
-	Entries []*resource.Entry
+	Entries []*entry.Entry
 	// From and To bound the run: Entries[From:To].
 	From, To int
 	// passed is the group's segment if a helper encoded it for this LIST alone.

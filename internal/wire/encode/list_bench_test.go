@@ -82,7 +82,7 @@ func BenchmarkLeafChange(b *testing.B) {
 			w := newFixture(b)
 			f := w.form(b, framing)
 			g := groups(b, 48, 48)[0]
-			changed := entry(b, 7, "changed")
+			changed := configEntry(b, 7, "changed")
 			original := g.entries[7]
 			i := 0
 			b.ReportAllocs()

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // fixture has the encoders of config maps, and a budget.
@@ -37,7 +37,7 @@ func newFixture(tb testing.TB) *fixture {
 
 var errNotDecoded = errors.New("not to be decoded")
 
-func (w *fixture) decode(e *resource.Entry) (runtime.Object, error) {
+func (w *fixture) decode(e *entry.Entry) (runtime.Object, error) {
 	w.decoded.Add(1)
 	if e.Size() == 0 {
 		return nil, errNotDecoded
@@ -80,7 +80,7 @@ func (w *fixture) form(tb testing.TB, framing Framing) *Form {
 	return f
 }
 
-func entry(tb testing.TB, i int, text string) *resource.Entry {
+func configEntry(tb testing.TB, i int, text string) *entry.Entry {
 	tb.Helper()
 	obj := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("config-%05d", i), Namespace: "team", Labels: map[string]string{"index": strconv.Itoa(i)}},
@@ -90,13 +90,13 @@ func entry(tb testing.TB, i int, text string) *resource.Entry {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &resource.Entry{Key: obj.Namespace + "/" + obj.Name, Revision: int64(100 + i), Value: value}
+	return &entry.Entry{Key: obj.Namespace + "/" + obj.Name, Revision: int64(100 + i), Value: value}
 }
 
 // group is a leaf of the cache's tree.
 type group struct {
 	memo    *Memo
-	entries []*resource.Entry
+	entries []*entry.Entry
 }
 
 // groups makes n entries in groups of some size.
@@ -108,7 +108,7 @@ func groups(tb testing.TB, n, size int) []group {
 			all = append(all, group{memo: new(Memo)})
 		}
 		last := &all[len(all)-1]
-		last.entries = append(last.entries, entry(tb, i, strings.Repeat("text ", i%40)))
+		last.entries = append(last.entries, configEntry(tb, i, strings.Repeat("text ", i%40)))
 	}
 	return all
 }
@@ -234,7 +234,7 @@ func TestLongerThanStopsEarly(t *testing.T) {
 func TestListFailsBeforeItsFirstByte(t *testing.T) {
 	w := newFixture(t)
 	all := groups(t, 10, 10)
-	all[0].entries[5] = &resource.Entry{Key: "team/broken"}
+	all[0].entries[5] = &entry.Entry{Key: "team/broken"}
 	for name, framing := range framings {
 		for _, encoding := range []Encoding{Identity, Gzip, Zstd} {
 			var out bytes.Buffer
@@ -310,7 +310,7 @@ func TestSingleItemsAreEncodedAlone(t *testing.T) {
 	all = groups(t, 40, 40)
 	read(7, 8)
 	g := w.successor(all[0])
-	g.entries[0] = entry(t, 0, "changed")
+	g.entries[0] = configEntry(t, 0, "changed")
 	if n := w.write(t, f, g); n != 39 {
 		t.Errorf("decoded %d objects, want 39", n)
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Memo keeps the wire bytes of one group of neighbouring entries, in every form that was
@@ -95,7 +95,7 @@ func (m *Memo) InheritFrom(other *Memo) {
 
 // slotOf returns the memo's slot of a form, and the predecessor's slot of that form, which
 // may be nil. keep reports whether new bytes are worth keeping.
-func (m *Memo) slotOf(f *Form, entries []*resource.Entry) (own, inherited *slot, keep bool) {
+func (m *Memo) slotOf(f *Form, entries []*entry.Entry) (own, inherited *slot, keep bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own = findSlot(m.mu.slots, f)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"weak"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // write writes a group in a form, checks the bytes and returns how many objects were
@@ -62,7 +62,7 @@ func TestWarm(t *testing.T) {
 		g := group{memo: new(Memo)}
 		var stored int64
 		for i := range 3 {
-			e := entry(t, i, strings.Repeat("<", c.text)) // \u003c
+			e := configEntry(t, i, strings.Repeat("<", c.text)) // \u003c
 			g.entries, stored = append(g.entries, e), stored+int64(e.Size())
 		}
 		for range 4 {
@@ -85,12 +85,12 @@ func TestMemoCopiesWhatDidNotChange(t *testing.T) {
 			g := groups(t, 40, 40)[0]
 			w.write(t, f, g)
 			g = w.successor(g)
-			g.entries[7] = entry(t, 7, "changed")
+			g.entries[7] = configEntry(t, 7, "changed")
 			if n := w.write(t, f, g); n != 1 {
 				t.Errorf("decoded %d objects after one changed", n)
 			}
 			g = w.successor(g)
-			g.entries = slices.Insert(g.entries, 20, entry(t, 19, "again"))
+			g.entries = slices.Insert(g.entries, 20, configEntry(t, 19, "again"))
 			g.entries[20].Key += "-x"
 			if n := w.write(t, f, g); n != 1 {
 				t.Errorf("decoded %d objects after one was added", n)
@@ -112,7 +112,7 @@ func TestMemoCopiesOverUnreadGenerations(t *testing.T) {
 	w.write(t, f, g)
 	for i := range 5 {
 		g = w.successor(g)
-		g.entries[i] = entry(t, i, "changed")
+		g.entries[i] = configEntry(t, i, "changed")
 	}
 	if n := w.write(t, f, g); n != 5 {
 		t.Errorf("decoded %d objects after five changed", n)
@@ -190,7 +190,7 @@ func TestBudgetDoesNotRetainEntries(t *testing.T) {
 	w := newFixture(t)
 	f := w.form(t, JSON)
 	living := groups(t, 160, 40)
-	gone := func() weak.Pointer[resource.Entry] {
+	gone := func() weak.Pointer[entry.Entry] {
 		g := groups(t, 40, 40)[0]
 		for _, other := range append(living, g) {
 			w.write(t, f, other)
@@ -267,7 +267,7 @@ func TestMemoUnderLoad(t *testing.T) {
 				})
 			}
 			old = w.successor(old)
-			old.entries[generation] = entry(t, generation, "changed")
+			old.entries[generation] = configEntry(t, generation, "changed")
 		}
 		g = old
 	}

@@ -3,7 +3,7 @@ package encode
 import (
 	"slices"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
@@ -37,7 +37,7 @@ const (
 // groups, until all that fit are kept. The cost is that a resource which is listed again and
 // again is encoded some times over. One whose fingerprints are known is passed each time if
 // the budget is tight, because it is spliced faster than unpacked.
-func (f *Form) pass(m *Memo, entries []*resource.Entry) (*passedSegment, error) {
+func (f *Form) pass(m *Memo, entries []*entry.Entry) (*passedSegment, error) {
 	own, inherited, keep := m.slotOf(f, entries)
 	if !f.passes(own, inherited) {
 		return nil, nil

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // withHelpers lets lists have n helpers, whatever the number of processors.
@@ -72,7 +72,7 @@ func testPrefetchRunsAhead(t *testing.T, helpers int) {
 		}
 	}
 	decode := f.cfg.Decode
-	f.cfg.Decode = func(e *resource.Entry) (runtime.Object, error) {
+	f.cfg.Decode = func(e *entry.Entry) (runtime.Object, error) {
 		switch e {
 		case all[0].entries[0]:
 			await("the second group is begun", second)
@@ -112,7 +112,7 @@ func TestPrefetchEndsWithItsList(t *testing.T) {
 		all := groups(t, 2000, 48)
 		f := w.form(t, JSON)
 		decode := f.cfg.Decode
-		f.cfg.Decode = func(e *resource.Entry) (runtime.Object, error) {
+		f.cfg.Decode = func(e *entry.Entry) (runtime.Object, error) {
 			if e == all[5].entries[3] {
 				if err := c.decode(); err != nil {
 					return nil, err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
@@ -36,14 +36,14 @@ func (f *Form) encode(own *slot, inherited *copySource) (*segment, error) {
 }
 
 // encodeOne makes the plain segment of one entry.
-func (f *Form) encodeOne(e *resource.Entry, from ...*copySource) (*segment, error) {
-	return f.encodeEntries([]*resource.Entry{e}, 0, nil, from...)
+func (f *Form) encodeOne(e *entry.Entry, from ...*copySource) (*segment, error) {
+	return f.encodeEntries([]*entry.Entry{e}, 0, nil, from...)
 }
 
 // encodeEntries makes a plain segment. Items that one of the sources has are copied. hint is
 // the segment's expected length in bytes, 0 if it is not known. fingerprints are those of the
 // entries, nil if they are not known.
-func (f *Form) encodeEntries(entries []*resource.Entry, hint int, fingerprints []transcode.Fingerprint, from ...*copySource) (*segment, error) {
+func (f *Form) encodeEntries(entries []*entry.Entry, hint int, fingerprints []transcode.Fingerprint, from ...*copySource) (*segment, error) {
 	seg := &segment{}
 	if f.cfg.Row != nil {
 		seg.rows = make([]Row, 0, len(entries))
@@ -72,7 +72,7 @@ func (f *Form) encodeEntries(entries []*resource.Entry, hint int, fingerprints [
 }
 
 // appendEntries appends entries to an empty segment.
-func (f *Form) appendEntries(seg *segment, entries []*resource.Entry, scratch *bytes.Buffer, fingerprints []transcode.Fingerprint, from []*copySource) error {
+func (f *Form) appendEntries(seg *segment, entries []*entry.Entry, scratch *bytes.Buffer, fingerprints []transcode.Fingerprint, from []*copySource) error {
 	separator := f.cfg.Framing.separator()
 	for i, e := range entries {
 		if i > 0 && seg.rows == nil {
@@ -93,14 +93,14 @@ func (f *Form) appendEntries(seg *segment, entries []*resource.Entry, scratch *b
 }
 
 // encodeMeasured appends an entry whose fingerprint is known.
-func (f *Form) encodeMeasured(seg *segment, e *resource.Entry, fingerprint transcode.Fingerprint, scratch *bytes.Buffer) (err error) {
+func (f *Form) encodeMeasured(seg *segment, e *entry.Entry, fingerprint transcode.Fingerprint, scratch *bytes.Buffer) (err error) {
 	seg.bytes, err = f.cfg.Transcoder.AppendMeasured(seg.bytes, e, fingerprint, func(dst []byte) ([]byte, error) { return f.encodeItemOf(dst, e, scratch) })
 	seg.ends = append(seg.ends, uint32(len(seg.bytes)))
 	return err
 }
 
 // encodeItem appends an entry's item, or its row, to a segment.
-func (f *Form) encodeItem(seg *segment, e *resource.Entry, scratch *bytes.Buffer, from []*copySource) error {
+func (f *Form) encodeItem(seg *segment, e *entry.Entry, scratch *bytes.Buffer, from []*copySource) error {
 	var item []byte
 	var row Row
 	for _, s := range from {

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"weak"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
@@ -13,7 +13,7 @@ import (
 // what the budget keeps, and weak pointers to what some reader still has.
 type slot struct {
 	form    *Form
-	entries []*resource.Entry
+	entries []*entry.Entry
 	// build is held by the goroutine that encodes or compresses the group. Others that
 	// need the same bytes wait for it; readers of filled cells do not. It comes before
 	// Memo.mu in the lock order.

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Change is an event as one watch sees it.
@@ -19,10 +19,10 @@ type Change struct {
 	// it selects no longer, whatever happened to the object.
 	Kind watch.EventType
 	// Entry is the object that is shown, with Revision in place of its own revision.
-	Entry    *resource.Entry
+	Entry    *entry.Entry
 	Revision int64
 	// Arrival says when the event arrived, nil if that is not known.
-	Arrival *resource.Arrival
+	Arrival *entry.Arrival
 }
 
 // Stream writes the frames of one watch.

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // watchForm makes a form of a watch's frames.
@@ -137,7 +137,7 @@ func TestStreams(t *testing.T) {
 				var log []Change
 				var clients []*streamClient
 				for step := range 40 {
-					e := entry(t, random.IntN(5), strings.Repeat("word ", random.IntN(2000)))
+					e := configEntry(t, random.IntN(5), strings.Repeat("word ", random.IntN(2000)))
 					log = append(log, Change{
 						Frames: new(Frames), Entry: e, Revision: e.Revision + random.Int64N(2),
 						Kind: []watch.EventType{watch.Added, watch.Modified, watch.Deleted}[random.IntN(3)],
@@ -226,7 +226,7 @@ func (c *streamClient) pull(changes []Change, room int) error {
 func TestEventIsEncodedOnce(t *testing.T) {
 	w := newFixture(t)
 	f := w.watchForm(t, WatchJSON)
-	e := entry(t, 1, "text")
+	e := configEntry(t, 1, "text")
 	change := Change{Frames: new(Frames), Kind: watch.Modified, Entry: e, Revision: e.Revision}
 	for range 5 {
 		for _, encoding := range []Encoding{Identity, Gzip} {
@@ -262,7 +262,7 @@ func TestAgesAreOfNow(t *testing.T) {
 	}
 	var changes []Change
 	for i := range 3 {
-		e := entry(t, i, "text")
+		e := configEntry(t, i, "text")
 		changes = append(changes, Change{Frames: new(Frames), Kind: watch.Modified, Entry: e, Revision: e.Revision})
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestRecentFramesAreBounded(t *testing.T) {
 	f.cfg.RecentFrames = NewRecentFrames(4000)
 	var log []Change
 	for i := range 30 {
-		e := entry(t, i, strings.Repeat("x", 400))
+		e := configEntry(t, i, strings.Repeat("x", 400))
 		log = append(log, Change{Frames: new(Frames), Kind: watch.Added, Entry: e, Revision: e.Revision})
 	}
 	for _, c := range log {
@@ -340,7 +340,7 @@ func TestRecentFramesAreBounded(t *testing.T) {
 func TestReleasedFramesAreEncodedAgain(t *testing.T) {
 	w := newFixture(t)
 	f := w.watchForm(t, WatchJSON)
-	e := entry(t, 1, "some text")
+	e := configEntry(t, 1, "some text")
 	change := Change{Frames: new(Frames), Kind: watch.Modified, Entry: e, Revision: e.Revision}
 	for _, want := range []int64{1, 2, 2} {
 		if err := newClient(f, Identity).pull([]Change{change}, 1); err != nil {
@@ -370,7 +370,7 @@ func TestFollowingFramesShrink(t *testing.T) {
 	var sent []int
 	for i := range 4 {
 		words[0] = fmt.Sprint(i)
-		e := entry(t, 1, strings.Join(words, " "))
+		e := configEntry(t, 1, strings.Join(words, " "))
 		before := c.wire.Len()
 		change := Change{Frames: new(Frames), Kind: watch.Modified, Entry: e, Revision: int64(i)}
 		if err := c.pull([]Change{change}, 1); err != nil {
@@ -386,17 +386,17 @@ func TestFollowingFramesShrink(t *testing.T) {
 func TestStreamFails(t *testing.T) {
 	w := newFixture(t)
 	f := w.watchForm(t, WatchJSON)
-	bad := &resource.Entry{Key: "a/bad"}
+	bad := &entry.Entry{Key: "a/bad"}
 	c := newClient(f, Identity)
 	if err := c.pull([]Change{{Frames: new(Frames), Kind: watch.Added, Entry: bad}}, 1); !errors.Is(err, errNotDecoded) {
 		t.Errorf("Append() = %v, want the decoder's error", err)
 	}
-	undecodable := group{memo: new(Memo), entries: []*resource.Entry{bad}}
+	undecodable := group{memo: new(Memo), entries: []*entry.Entry{bad}}
 	if err := c.Initial(runsBetween([]group{undecodable}, 0, 1)); !errors.Is(err, errNotDecoded) {
 		t.Errorf("Initial() = %v, want the decoder's error", err)
 	}
 	c.Writer = failingWriter{}
-	good := group{memo: new(Memo), entries: []*resource.Entry{entry(t, 1, "text")}}
+	good := group{memo: new(Memo), entries: []*entry.Entry{configEntry(t, 1, "text")}}
 	if err := c.Initial(runsBetween([]group{good}, 0, 1)); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("Initial() = %v, want the writer's error", err)
 	}

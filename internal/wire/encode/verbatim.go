@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/sentobject"
 )
 
@@ -72,7 +72,7 @@ func VerbatimObject(format sentobject.Format, sent []byte, revision int64) (runt
 
 // append appends an entry as it was sent, with the entry's revision: as an item of a list, or
 // else as it is sent alone.
-func (cfg *VerbatimConfig) append(dst []byte, e *resource.Entry, item bool) ([]byte, error) {
+func (cfg *VerbatimConfig) append(dst []byte, e *entry.Entry, item bool) ([]byte, error) {
 	err := e.Read(func(value []byte) error {
 		sent, ok := sentobject.Read(cfg.Format, value)
 		switch {
@@ -89,7 +89,7 @@ func (cfg *VerbatimConfig) append(dst []byte, e *resource.Entry, item bool) ([]b
 }
 
 // object is an entry as a GET answers it.
-func (cfg *VerbatimConfig) object(e *resource.Entry) ([]byte, error) {
+func (cfg *VerbatimConfig) object(e *entry.Entry) ([]byte, error) {
 	object, err := cfg.append(nil, e, false)
 	if cfg.Format == sentobject.JSON {
 		object = append(object, '\n')

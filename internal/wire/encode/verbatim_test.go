@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // futureField is a field that this version's types do not know.
@@ -26,7 +26,7 @@ func (w *fixture) asSent(t *testing.T, all []group) (sent []group, change func([
 		made := group{memo: new(Memo)}
 		for _, e := range g.entries {
 			value := bytes.TrimSuffix(change(w.alone(t, e)), []byte("\n"))
-			made.entries = append(made.entries, &resource.Entry{Key: e.Key, Revision: e.Revision, Value: value})
+			made.entries = append(made.entries, &entry.Entry{Key: e.Key, Revision: e.Revision, Value: value})
 		}
 		sent = append(sent, made)
 	}
@@ -34,7 +34,7 @@ func (w *fixture) asSent(t *testing.T, all []group) (sent []group, change func([
 }
 
 // alone is an entry as Kubernetes' encoder answers a GET.
-func (w *fixture) alone(t *testing.T, e *resource.Entry) []byte {
+func (w *fixture) alone(t *testing.T, e *entry.Entry) []byte {
 	t.Helper()
 	obj, err := w.decode(e)
 	if err != nil {
@@ -104,7 +104,7 @@ func TestVerbatimRefuses(t *testing.T) {
 	if err := page.Write(new(bytes.Buffer), Identity); !errors.Is(err, ErrShape) {
 		t.Errorf("a page: %v", err)
 	}
-	odd := []group{{memo: new(Memo), entries: []*resource.Entry{{Key: "team/odd", Revision: 5, Value: []byte(`{"metadata":{"resourceVersion":"5"}}`)}}}}
+	odd := []group{{memo: new(Memo), entries: []*entry.Entry{{Key: "team/odd", Revision: 5, Value: []byte(`{"metadata":{"resourceVersion":"5"}}`)}}}}
 	err := newList(f, odd, 0, 1).Write(new(bytes.Buffer), Identity)
 	var failed *EntryError
 	if !errors.Is(err, ErrShape) || !errors.As(err, &failed) || failed.Key != "team/odd" {

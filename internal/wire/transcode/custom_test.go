@@ -83,7 +83,7 @@ func (l *customLane) encode(stored []byte) ([]byte, error) {
 func (l *customLane) send(t *testing.T, stored string) string {
 	t.Helper()
 	want := l.wanted(t, stored)
-	got, err := l.transcoder.Append(nil, entry([]byte(stored)), func(dst []byte) ([]byte, error) {
+	got, err := l.transcoder.Append(nil, storedEntry([]byte(stored)), func(dst []byte) ([]byte, error) {
 		l.encoded++
 		return append(dst, want...), nil
 	})
@@ -144,7 +144,7 @@ func TestOddCustomResources(t *testing.T) {
 		}
 	}
 	for cut := range len(usual) {
-		got, err := l.transcoder.Append(nil, entry([]byte(usual[:cut])), func(dst []byte) ([]byte, error) { return append(dst, "encoded"...), nil })
+		got, err := l.transcoder.Append(nil, storedEntry([]byte(usual[:cut])), func(dst []byte) ([]byte, error) { return append(dst, "encoded"...), nil })
 		if err != nil || string(got) != "encoded" {
 			t.Errorf("%d bytes were transcoded to %q, %v", cut, got, err)
 		}
@@ -229,7 +229,7 @@ func FuzzCustom(f *testing.F) {
 	}
 	l := newCustomLane(1, unchanged)
 	f.Fuzz(func(t *testing.T, stored []byte) {
-		_, err := l.transcoder.Append(nil, entry(stored), func(dst []byte) ([]byte, error) {
+		_, err := l.transcoder.Append(nil, storedEntry(stored), func(dst []byte) ([]byte, error) {
 			want, err := l.encode(stored)
 			return append(dst, want...), err
 		})

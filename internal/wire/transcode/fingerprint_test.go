@@ -12,12 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// entry is a stored object.
-func entry(stored []byte) *resource.Entry {
-	return &resource.Entry{Key: "ns/name", Revision: 42, Value: stored}
+// storedEntry is a stored object.
+func storedEntry(stored []byte) *entry.Entry {
+	return &entry.Entry{Key: "ns/name", Revision: 42, Value: stored}
 }
 
 // shares reports whether two objects have one fingerprint: the second is not encoded.

@@ -1,6 +1,6 @@
 package transcode
 
-import "github.com/millrace/millrace/internal/wire/resource"
+import "github.com/millrace/millrace/internal/wire/entry"
 
 // Fingerprint is that of an entry which Measure has looked at.
 type Fingerprint uint64
@@ -8,7 +8,7 @@ type Fingerprint uint64
 // Measure returns how many bytes Append would append for an entry, and the entry's
 // fingerprint, without writing anything. It returns false for an entry whose fingerprint is
 // not proven, and for all entries of JSON, whose size only writing tells.
-func (t *Transcoder) Measure(e *resource.Entry) (size int, fingerprint Fingerprint, ok bool) {
+func (t *Transcoder) Measure(e *entry.Entry) (size int, fingerprint Fingerprint, ok bool) {
 	if t == nil || t.stopped.Load() || t.writesJSON() {
 		return 0, 0, false
 	}
@@ -27,7 +27,7 @@ func (t *Transcoder) Measure(e *resource.Entry) (size int, fingerprint Fingerpri
 
 // AppendMeasured is Append for an entry that Measure has looked at. The entry is not walked
 // through again.
-func (t *Transcoder) AppendMeasured(dst []byte, e *resource.Entry, fingerprint Fingerprint, encode func(dst []byte) ([]byte, error)) ([]byte, error) {
+func (t *Transcoder) AppendMeasured(dst []byte, e *entry.Entry, fingerprint Fingerprint, encode func(dst []byte) ([]byte, error)) ([]byte, error) {
 	verdict := refuse
 	if !t.stopped.Load() {
 		verdict = t.proofs.judge(uint64(fingerprint))

@@ -154,7 +154,7 @@ func TestFailedEncoderProvesNothing(t *testing.T) {
 	stored := l.stored(t, obj)
 	failed := fmt.Errorf("failed")
 	for range 2 {
-		dst, err := l.transcoder.Append([]byte("kept"), entry(stored), func(dst []byte) ([]byte, error) { return append(dst, "part"...), failed })
+		dst, err := l.transcoder.Append([]byte("kept"), storedEntry(stored), func(dst []byte) ([]byte, error) { return append(dst, "part"...), failed })
 		if err != failed || string(dst) != "kept" {
 			t.Errorf("got %q, %v", dst, err)
 		}
@@ -191,7 +191,7 @@ func TestProofsAreSharedSafely(t *testing.T) {
 		group.Go(func() {
 			for i := range 2000 {
 				i %= len(values)
-				got, err := l.transcoder.Append(nil, entry(values[i]), func(dst []byte) ([]byte, error) {
+				got, err := l.transcoder.Append(nil, storedEntry(values[i]), func(dst []byte) ([]byte, error) {
 					if i >= 56 { // Kubernetes has it otherwise.
 						return append(dst, "other"...), nil
 					}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
@@ -86,7 +86,7 @@ func (l *lane) send(t *testing.T, obj object) string {
 // sendStored sends stored bytes, and says that obj is what they decode to.
 func (l *lane) sendStored(t *testing.T, stored []byte, obj object) string {
 	t.Helper()
-	e := &resource.Entry{Key: "ns/name", Revision: 42, Value: stored}
+	e := &entry.Entry{Key: "ns/name", Revision: 42, Value: stored}
 	got, err := l.transcoder.Append(nil, e, func(dst []byte) ([]byte, error) {
 		l.encoded++
 		if l.encode != nil {

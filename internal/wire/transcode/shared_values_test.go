@@ -45,7 +45,7 @@ func TestSharedValuesAreWrittenAlike(t *testing.T) {
 			group.Go(func() {
 				for i := range 6 * len(values) {
 					i %= len(values)
-					got, err := l.transcoder.Append(nil, entry(values[i]), func(dst []byte) ([]byte, error) { return append(dst, texts[i]...), nil })
+					got, err := l.transcoder.Append(nil, storedEntry(values[i]), func(dst []byte) ([]byte, error) { return append(dst, texts[i]...), nil })
 					if err != nil || string(got) != texts[i] {
 						t.Errorf("got %s, %v, want %s", got, err, texts[i])
 						return
@@ -109,13 +109,13 @@ func TestMeasuredObjects(t *testing.T) {
 	for _, target := range []transcode.Target{transcode.ItemProtobuf, transcode.ObjectProtobuf} {
 		l := newTargetLane(t, target, rarely, "Pod", &corev1.Pod{})
 		first := replica(0, 0)
-		if _, _, ok := l.transcoder.Measure(entry(l.stored(t, first))); ok {
+		if _, _, ok := l.transcoder.Measure(storedEntry(l.stored(t, first))); ok {
 			t.Error("measured before it was proven")
 		}
 		l.send(t, first)
 		for i := range 200 {
 			p := replica(i, i%3)
-			e, want := entry(l.stored(t, p)), l.wanted(t, p)
+			e, want := storedEntry(l.stored(t, p)), l.wanted(t, p)
 			size, fingerprint, ok := l.transcoder.Measure(e)
 			if !ok || size != len(want) {
 				t.Fatalf("pod %d: %d bytes, %v, want %d", i, size, ok, len(want))
@@ -128,7 +128,7 @@ func TestMeasuredObjects(t *testing.T) {
 	}
 	l := newLane(t, rarely, "Pod", &corev1.Pod{})
 	l.sendTwice(t, replica(0, 0))
-	if _, _, ok := l.transcoder.Measure(entry(l.stored(t, replica(0, 0)))); ok {
+	if _, _, ok := l.transcoder.Measure(storedEntry(l.stored(t, replica(0, 0)))); ok {
 		t.Error("JSON was measured")
 	}
 }
@@ -138,7 +138,7 @@ func TestMeasuredObjectsAreCompared(t *testing.T) {
 	const sample = 8
 	l := newTargetLane(t, transcode.ItemProtobuf, sample, "Pod", &corev1.Pod{})
 	l.send(t, replica(0, 0))
-	e := entry(l.stored(t, replica(1, 0)))
+	e := storedEntry(l.stored(t, replica(1, 0)))
 	_, fingerprint, ok := l.transcoder.Measure(e)
 	if !ok {
 		t.Fatal("not measured")

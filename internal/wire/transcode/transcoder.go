@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // Target is what a Transcoder writes.
@@ -52,7 +52,7 @@ func New(kind *Kind, target Target, name string, proofs *Proofs) *Transcoder {
 // Append appends an entry to dst. encode appends what Kubernetes' encoder writes for it. It
 // is called unless the transcoder's bytes are proven, and its bytes are then used. If it
 // fails, dst is returned as it was.
-func (t *Transcoder) Append(dst []byte, e *resource.Entry, encode func(dst []byte) ([]byte, error)) ([]byte, error) {
+func (t *Transcoder) Append(dst []byte, e *entry.Entry, encode func(dst []byte) ([]byte, error)) ([]byte, error) {
 	if t == nil || t.stopped.Load() {
 		return encode(dst)
 	}
@@ -87,7 +87,7 @@ func (t *Transcoder) giveUp() {
 }
 
 // compare has an entry encoded whose transcoded bytes are dst[start:].
-func (t *Transcoder) compare(dst []byte, start int, e *resource.Entry, fingerprint uint64, encode func(dst []byte) ([]byte, error)) ([]byte, error) {
+func (t *Transcoder) compare(dst []byte, start int, e *entry.Entry, fingerprint uint64, encode func(dst []byte) ([]byte, error)) ([]byte, error) {
 	end := len(dst)
 	both, err := encode(dst)
 	if err != nil {
@@ -104,7 +104,7 @@ func (t *Transcoder) compare(dst []byte, start int, e *resource.Entry, fingerpri
 
 // transcode appends an entry to dst, and returns its fingerprint. It returns false if the
 // entry is not in the tables' reach. What it appended has no meaning then.
-func (t *Transcoder) transcode(dst []byte, e *resource.Entry) (_ []byte, fingerprint uint64, ok bool) {
+func (t *Transcoder) transcode(dst []byte, e *entry.Entry) (_ []byte, fingerprint uint64, ok bool) {
 	w := t.walker(dst, e)
 	defer w.release()
 	err := e.Read(func(value []byte) error {
@@ -131,7 +131,7 @@ func (t *Transcoder) writeCustom(w *walker, value []byte) bool {
 }
 
 // walker returns a walker for an entry. The caller releases it.
-func (t *Transcoder) walker(dst []byte, e *resource.Entry) *walker {
+func (t *Transcoder) walker(dst []byte, e *entry.Entry) *walker {
 	w := walkers.Get().(*walker)
 	w.dst, w.seed, w.hash = dst, t.proofs.seed, t.start
 	w.revision = strconv.AppendInt(w.digits[:0], e.Revision, 10)
@@ -168,7 +168,7 @@ func (t *Transcoder) write(w *walker, content []byte) bool {
 }
 
 // differ notes a difference. It logs where it is, and no values: objects may be secret.
-func (t *Transcoder) differ(e *resource.Entry, fingerprint uint64, ours, theirs []byte) {
+func (t *Transcoder) differ(e *entry.Entry, fingerprint uint64, ours, theirs []byte) {
 	d := &Difference{Time: time.Now(), Form: t.name, Key: e.Key, Revision: e.Revision}
 	level, message := slog.LevelInfo, "An object is not sent as it is stored, and is encoded by Kubernetes. Others with the same fields will be too."
 	if t.proofs.refute(fingerprint) {

@@ -1,4 +1,4 @@
-package resource_test
+package entry_test
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	parser "k8s.io/apiserver/pkg/sharding"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 func TestHashIsKubernetes(t *testing.T) {
@@ -23,23 +23,23 @@ func TestHashIsKubernetes(t *testing.T) {
 			value[i] = byte(r.Uint32())
 		}
 		want := sharding.HashField(string(value))
-		if got := fmt.Sprintf("%016x", resource.HashShardKey(value)); got != want {
+		if got := fmt.Sprintf("%016x", entry.HashShardKey(value)); got != want {
 			t.Fatalf("hash of %q is %s, want %s", value, got, want)
 		}
-		if got := fmt.Sprintf("%016x", resource.HashShardKey(string(value))); got != want {
+		if got := fmt.Sprintf("%016x", entry.HashShardKey(string(value))); got != want {
 			t.Fatalf("hash of the text %q is %s, want %s", value, got, want)
 		}
 	}
 }
 
 // mustShard parses a selector as Kubernetes does.
-func mustShard(t *testing.T, text string) (*resource.Shard, sharding.Selector) {
+func mustShard(t *testing.T, text string) (*entry.Shard, sharding.Selector) {
 	t.Helper()
 	selector, err := parser.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := resource.NewShard(selector)
+	s, err := entry.NewShard(selector)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
@@ -70,23 +70,23 @@ func randomBound(r *rand.Rand, hashes []uint64) string {
 // TestShardHoldsWhatSelectorsMatch compares shards with Kubernetes' selectors.
 func TestShardHoldsWhatSelectorsMatch(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	var entries []*resource.Entry
+	var entries []*entry.Entry
 	var objects []*metav1.PartialObjectMetadata
-	hashes := map[resource.ShardKey][]uint64{}
+	hashes := map[entry.ShardKey][]uint64{}
 	for i := range 60 {
 		obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("o", i), Namespace: fmt.Sprint("ns", i%7), UID: types.UID(fmt.Sprintf("%x", r.Uint64()))}}
-		e := &resource.Entry{Key: obj.Namespace + "/" + obj.Name, UIDHash: resource.HashShardKey(string(obj.UID))}
+		e := &entry.Entry{Key: obj.Namespace + "/" + obj.Name, UIDHash: entry.HashShardKey(string(obj.UID))}
 		if i%7 == 0 {
 			obj.Namespace, e.Key = "", obj.Name
 		}
 		entries, objects = append(entries, e), append(objects, obj)
-		for key := range resource.ShardKeys {
+		for key := range entry.ShardKeys {
 			hashes[key] = append(hashes[key], key.Hash(e))
 		}
 	}
 	held := 0
 	for range 3000 {
-		key := resource.ShardKey(r.IntN(int(resource.ShardKeys)))
+		key := entry.ShardKey(r.IntN(int(entry.ShardKeys)))
 		text := ""
 		for range 1 + r.IntN(4) {
 			start, end := randomBound(r, hashes[key]), randomBound(r, hashes[key])
@@ -128,20 +128,20 @@ func TestShardRanges(t *testing.T) {
 	half, whole := bound(1<<63), "0x10000000000000000"
 	for _, c := range []struct {
 		ranges [][2]string
-		want   []resource.HashRange
+		want   []entry.HashRange
 		share  float64
 	}{
-		{[][2]string{{bound(0), whole}}, []resource.HashRange{{First: 0, Last: math.MaxUint64}}, 1},
-		{[][2]string{{half, whole}, {bound(0), half}}, []resource.HashRange{{First: 0, Last: math.MaxUint64}}, 1},
-		{[][2]string{{bound(5), bound(9)}, {bound(2), bound(5)}, {bound(3), bound(4)}}, []resource.HashRange{{First: 2, Last: 8}}, 7 / math.Exp2(64)},
-		{[][2]string{{half, bound(3 << 62)}, {bound(0), bound(1)}}, []resource.HashRange{{First: 0, Last: 0}, {First: 1 << 63, Last: 3<<62 - 1}}, 0.25},
-		{[][2]string{{half, whole}, {bound(math.MaxUint64), whole}}, []resource.HashRange{{First: 1 << 63, Last: math.MaxUint64}}, 0.5},
+		{[][2]string{{bound(0), whole}}, []entry.HashRange{{First: 0, Last: math.MaxUint64}}, 1},
+		{[][2]string{{half, whole}, {bound(0), half}}, []entry.HashRange{{First: 0, Last: math.MaxUint64}}, 1},
+		{[][2]string{{bound(5), bound(9)}, {bound(2), bound(5)}, {bound(3), bound(4)}}, []entry.HashRange{{First: 2, Last: 8}}, 7 / math.Exp2(64)},
+		{[][2]string{{half, bound(3 << 62)}, {bound(0), bound(1)}}, []entry.HashRange{{First: 0, Last: 0}, {First: 1 << 63, Last: 3<<62 - 1}}, 0.25},
+		{[][2]string{{half, whole}, {bound(math.MaxUint64), whole}}, []entry.HashRange{{First: 1 << 63, Last: math.MaxUint64}}, 0.5},
 	} {
 		var requirements []sharding.ShardRangeRequirement
 		for _, r := range c.ranges {
 			requirements = append(requirements, sharding.ShardRangeRequirement{Key: key, Start: r[0], End: r[1]})
 		}
-		s, err := resource.NewShard(sharding.NewSelector(requirements...))
+		s, err := entry.NewShard(sharding.NewSelector(requirements...))
 		if err != nil || fmt.Sprint(s.Ranges()) != fmt.Sprint(c.want) || math.Abs(s.Share()-c.share) > 1e-12 {
 			t.Errorf("%v: ranges %v, share %v (%v), want %v, %v", c.ranges, s.Ranges(), s.Share(), err, c.want, c.share)
 		}
@@ -150,8 +150,8 @@ func TestShardRanges(t *testing.T) {
 
 func TestNoShard(t *testing.T) {
 	for _, selector := range []sharding.Selector{nil, sharding.Everything()} {
-		s, err := resource.NewShard(selector)
-		if err != nil || s != nil || !s.Holds(&resource.Entry{}) || s.String() != "" {
+		s, err := entry.NewShard(selector)
+		if err != nil || s != nil || !s.Holds(&entry.Entry{}) || s.String() != "" {
 			t.Errorf("%v became %v (%v)", selector, s, err)
 		}
 	}
@@ -166,7 +166,7 @@ func TestUnknownShards(t *testing.T) {
 		{{Key: "object.metadata.uid", Start: bound(0), End: "0x_00000000000001"}},
 		{{Key: "object.metadata.uid", Start: bound(1), End: bound(1)}},
 	} {
-		if s, err := resource.NewShard(sharding.NewSelector(requirements...)); !errors.Is(err, resource.ErrShard) {
+		if s, err := entry.NewShard(sharding.NewSelector(requirements...)); !errors.Is(err, entry.ErrShard) {
 			t.Errorf("%v became %v (%v)", requirements, s, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package resource
+package entry
 
 // Term names one label, one selectable field or one shard key. A requirement of a
 // selector is about one term.

@@ -1,4 +1,4 @@
-package resource_test
+package entry_test
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // storedPod returns a pod of one of a few applications as Kubernetes stores it, without
@@ -56,18 +56,18 @@ func BenchmarkPacking(b *testing.B) {
 			stored = append(stored, storedPod(b, r, i, environment))
 			plain += len(stored[i])
 		}
-		for i := 0; sampled < resource.MaxSampleBytes(); i++ {
+		for i := 0; sampled < entry.MaxSampleBytes(); i++ {
 			samples = append(samples, stored[i*97%pods])
 			sampled += len(samples[i])
 		}
-		packing, err := resource.NewPacking(samples)
+		packing, err := entry.NewPacking(samples)
 		if err != nil {
 			b.Fatal(err)
 		}
-		var packed []*resource.Entry
+		var packed []*entry.Entry
 		bytes := 0
 		for _, value := range stored {
-			e := &resource.Entry{Value: value}
+			e := &entry.Entry{Value: value}
 			e.Pack(packing)
 			packed = append(packed, e)
 			bytes += len(e.Value)
@@ -75,7 +75,7 @@ func BenchmarkPacking(b *testing.B) {
 		name := fmt.Sprint(plain/pods, "-bytes")
 		b.Run("pack/"+name, func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
-				e := resource.Entry{Value: stored[i%pods]}
+				e := entry.Entry{Value: stored[i%pods]}
 				e.Pack(packing)
 			}
 			b.ReportMetric(float64(plain)/float64(bytes), "ratio")

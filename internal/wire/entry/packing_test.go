@@ -1,4 +1,4 @@
-package resource_test
+package entry_test
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // object returns text that resembles other objects' of its kind.
@@ -18,15 +18,15 @@ func object(r *rand.Rand, i int) []byte {
 
 func TestPackedEntriesReadAsStored(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	packing, err := resource.NewPacking([][]byte{object(r, 1), object(r, 2), object(r, 3)})
+	packing, err := entry.NewPacking([][]byte{object(r, 1), object(r, 2), object(r, 3)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries := make([]*resource.Entry, 200)
+	entries := make([]*entry.Entry, 200)
 	stored := make([][]byte, len(entries))
 	for i := range entries {
 		stored[i] = object(r, i)
-		entries[i] = &resource.Entry{Key: fmt.Sprint(i), Value: bytes.Clone(stored[i])}
+		entries[i] = &entry.Entry{Key: fmt.Sprint(i), Value: bytes.Clone(stored[i])}
 		entries[i].Pack(packing)
 		if !entries[i].Packed() || len(entries[i].Value) > len(stored[i])/2 {
 			t.Fatalf("entry %d takes %d of %d bytes: want less than half", i, len(entries[i].Value), len(stored[i]))
@@ -63,7 +63,7 @@ func TestPackingOfAllSizes(t *testing.T) {
 		for i := range samples {
 			dictionary = append(dictionary, object(r, i))
 		}
-		packing, err := resource.NewPacking(dictionary)
+		packing, err := entry.NewPacking(dictionary)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestPackingOfAllSizes(t *testing.T) {
 					}
 				}
 				value = value[:size]
-				e := &resource.Entry{Value: bytes.Clone(value)}
+				e := &entry.Entry{Value: bytes.Clone(value)}
 				e.Pack(packing)
 				if size >= 5000 && len(e.Value) > size*2/3 {
 					t.Errorf("%d bytes with noise %d take %d", size, noise, len(e.Value))
@@ -96,7 +96,7 @@ func TestPackingOfAllSizes(t *testing.T) {
 }
 
 func TestPackLeavesWhatDoesNotShrink(t *testing.T) {
-	packing, err := resource.NewPacking([][]byte{[]byte("nothing in common")})
+	packing, err := entry.NewPacking([][]byte{[]byte("nothing in common")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestPackLeavesWhatDoesNotShrink(t *testing.T) {
 	for i := range value {
 		value[i] = byte(r.Uint32())
 	}
-	e := &resource.Entry{Value: bytes.Clone(value)}
+	e := &entry.Entry{Value: bytes.Clone(value)}
 	e.Pack(packing)
 	if e.Packed() || !bytes.Equal(e.Value, value) || e.Size() != len(value) {
 		t.Fatalf("random bytes were packed to %d bytes", len(e.Value))
@@ -113,18 +113,18 @@ func TestPackLeavesWhatDoesNotShrink(t *testing.T) {
 }
 
 func TestPackingNeedsSamples(t *testing.T) {
-	if _, err := resource.NewPacking(nil); err == nil {
+	if _, err := entry.NewPacking(nil); err == nil {
 		t.Fatal("NewPacking(nil) made a dictionary of nothing")
 	}
 }
 
 func TestReadReportsDamage(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	packing, err := resource.NewPacking([][]byte{object(r, 1)})
+	packing, err := entry.NewPacking([][]byte{object(r, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &resource.Entry{Key: "ns/a", Value: object(r, 2)}
+	e := &entry.Entry{Key: "ns/a", Value: object(r, 2)}
 	e.Pack(packing)
 	e.Value = e.Value[:len(e.Value)/2]
 	if err := e.Read(func([]byte) error { return nil }); err == nil {

@@ -1,4 +1,4 @@
-package resource_test
+package entry_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/millrace/millrace/internal/wire/resource"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 // TestMatchesAgreesWithSets compares matches of attributes with those of Kubernetes' maps.
@@ -18,7 +18,7 @@ func TestMatchesAgreesWithSets(t *testing.T) {
 	for _, key := range []string{"ns/a", "other/b", "a"} {
 		for _, l := range labelSets {
 			for _, f := range fieldSets {
-				e := &resource.Entry{Key: key, Attributes: resource.NewAttributes(l, f)}
+				e := &entry.Entry{Key: key, Attributes: entry.NewAttributes(l, f)}
 				whole := fields.Set{"metadata.name": e.Name(), "metadata.namespace": e.Namespace()}
 				for k, v := range f {
 					whole[k] = v
@@ -43,7 +43,7 @@ func TestMatchesAgreesWithSets(t *testing.T) {
 
 func TestKeyParts(t *testing.T) {
 	for key, want := range map[string][2]string{"ns/name": {"ns", "name"}, "name": {"", "name"}} {
-		e := &resource.Entry{Key: key}
+		e := &entry.Entry{Key: key}
 		if got := [2]string{e.Namespace(), e.Name()}; got != want {
 			t.Errorf("parts of %q = %q, want %q", key, got, want)
 		}
