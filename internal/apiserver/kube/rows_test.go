@@ -28,7 +28,7 @@ import (
 	api "k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
-	"github.com/millrace/millrace/internal/wire/row"
+	"github.com/millrace/millrace/internal/wire/tablerow"
 )
 
 // schemeKinds is a scheme, and how to make objects of its kinds.
@@ -81,7 +81,7 @@ func printedKinds() []printedKind {
 }
 
 // render prints an object as a row with its metadata, or with all of it.
-func (p printedKind) render(include metav1.IncludeObjectPolicy) row.Render {
+func (p printedKind) render(include metav1.IncludeObjectPolicy) tablerow.Render {
 	return func(obj runtime.Object) (metav1.TableRow, error) {
 		table, err := p.table.ConvertToTable(context.Background(), obj, &metav1.TableOptions{NoHeaders: true})
 		if err != nil {
@@ -198,9 +198,9 @@ func TestRowAgesEqualKubernetes(t *testing.T) {
 			if r.Intn(2) == 0 {
 				include = metav1.IncludeObject
 			}
-			template, err := row.NewBuilder(p.render(include)).Build(p.decode(t, encoded))
+			template, err := tablerow.NewBuilder(p.render(include)).Build(p.decode(t, encoded))
 			if err != nil {
-				if errors.Is(err, row.ErrVolatile) {
+				if errors.Is(err, tablerow.ErrVolatile) {
 					t.Errorf("%s: %v\n%s", p.kind, err, encoded)
 					continue
 				}
@@ -220,7 +220,7 @@ func TestRowAgesEqualKubernetes(t *testing.T) {
 }
 
 // compare checks a template at several times.
-func (p printedKind) compare(t *testing.T, template *row.Template, encoded string, include metav1.IncludeObjectPolicy) {
+func (p printedKind) compare(t *testing.T, template *tablerow.Template, encoded string, include metav1.IncludeObjectPolicy) {
 	t.Helper()
 	own, err := p.render(include)(p.decode(t, encoded))
 	if err != nil {
@@ -292,7 +292,7 @@ func TestRowsWithSeveralAges(t *testing.T) {
 				}
 				return now.Add(-offsets[n])
 			})
-			template, err := row.NewBuilder(p.render(metav1.IncludeMetadata)).Build(p.decode(t, dated))
+			template, err := tablerow.NewBuilder(p.render(metav1.IncludeMetadata)).Build(p.decode(t, dated))
 			if err != nil {
 				t.Fatalf("%v of %s", err, dated)
 			}
@@ -323,7 +323,7 @@ func BenchmarkRowOfAPod(b *testing.B) {
 		pod.Status.Conditions = append(pod.Status.Conditions, api.PodCondition{LastTransitionTime: at(time.Duration(i) * time.Hour)})
 	}
 	render := p.render(metav1.IncludeMetadata)
-	builder := row.NewBuilder(render)
+	builder := tablerow.NewBuilder(render)
 	template, err := builder.Build(pod)
 	if err != nil {
 		b.Fatal(err)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/entry"
-	"github.com/millrace/millrace/internal/wire/row"
+	"github.com/millrace/millrace/internal/wire/tablerow"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
@@ -56,7 +56,7 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 	switch key.as {
 	case kindTable:
 		t := &table{route: r, version: gv, options: metav1.TableOptions{IncludeObject: key.include, NoHeaders: key.noColumns}}
-		t.rows = row.NewBuilder(t.render)
+		t.rows = tablerow.NewBuilder(t.render)
 		if cfg.List, cfg.Row = t.list, t.row; key.watch {
 			cfg.Row, cfg.Object, cfg.Volatile = nil, t.object, true
 		}
@@ -230,7 +230,7 @@ type table struct {
 	route   *Route
 	version schema.GroupVersion
 	options metav1.TableOptions
-	rows    *row.Builder
+	rows    *tablerow.Builder
 }
 
 // list makes the table of a list. Forms only use it for lists without objects, to learn

@@ -1,4 +1,4 @@
-// Package row keeps the rows of Kubernetes' tables (metav1.Table) as bytes, with holes
+// Package tablerow keeps the rows of Kubernetes' tables (metav1.Table) as bytes, with holes
 // for text that depends on the time: ages, restarts such as "3 (5m ago)", the duration of
 // a running job. A row is encoded once for each version of its object. Later it is written
 // as Kubernetes would print it at that moment.
@@ -20,4 +20,4 @@
 // time.Time (metav1.Time, metav1.MicroTime) or, in unstructured objects, as RFC 3339
 // text. It must write the ages with duration.HumanDuration. The package does not choose
 // rows for requests and keeps no objects.
-package row
+package tablerow

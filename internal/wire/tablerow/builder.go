@@ -1,4 +1,4 @@
-package row
+package tablerow
 
 import (
 	"fmt"

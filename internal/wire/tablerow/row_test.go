@@ -1,4 +1,4 @@
-package row_test
+package tablerow_test
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apiserver/pkg/util/apihelpers"
 
-	"github.com/millrace/millrace/internal/wire/row"
+	"github.com/millrace/millrace/internal/wire/tablerow"
 )
 
 // column prints one cell of an event at a time.
@@ -70,7 +70,7 @@ func rowOf(columns []column, e *corev1.Event, now time.Time) metav1.TableRow {
 	return r
 }
 
-func renderer(columns ...column) row.Render {
+func renderer(columns ...column) tablerow.Render {
 	return func(obj runtime.Object) (metav1.TableRow, error) {
 		return rowOf(columns, obj.(*corev1.Event), time.Now()), nil
 	}
@@ -129,7 +129,7 @@ func TestRowsAreWhatTheRendererPrintsAtThatMoment(t *testing.T) {
 			EventTime: metav1.NewMicroTime(at(33).Add(123456 * time.Microsecond)), Count: 3,
 		}
 		before := e.DeepCopy()
-		template, err := row.NewBuilder(renderer(columns...)).Build(e)
+		template, err := tablerow.NewBuilder(renderer(columns...)).Build(e)
 		if err != nil {
 			t.Fatalf("event %v: %v", e, err)
 		}
@@ -163,7 +163,7 @@ func TestRowsWithoutAgesAreFixed(t *testing.T) {
 			ObjectMeta:     metav1.ObjectMeta{Name: "a"},
 			FirstTimestamp: metav1.NewTime(past(now, hour)), LastTimestamp: metav1.NewTime(past(now, minute)),
 		}
-		template, err := row.NewBuilder(renderer(columns...)).Build(e)
+		template, err := tablerow.NewBuilder(renderer(columns...)).Build(e)
 		if err != nil {
 			t.Errorf("%s: %v", title, err)
 			continue
@@ -202,7 +202,7 @@ func TestUnknownUsesOfTheTimeAreVolatile(t *testing.T) {
 			ObjectMeta:    metav1.ObjectMeta{Name: "a", CreationTimestamp: metav1.NewTime(past(now, 3*minute+5))},
 			LastTimestamp: metav1.NewTime(past(now, -hour)),
 		}
-		if _, err := row.NewBuilder(renderer(name, c)).Build(e); !errors.Is(err, row.ErrVolatile) {
+		if _, err := tablerow.NewBuilder(renderer(name, c)).Build(e); !errors.Is(err, tablerow.ErrVolatile) {
 			t.Errorf("%s: got %v, want ErrVolatile", title, err)
 		}
 	}
@@ -223,12 +223,12 @@ func TestTooManyOrTooOldTimestampsAreVolatile(t *testing.T) {
 			at := metav1.NewTime(past(now, int64(i*c.step)))
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{LastTransitionTime: at})
 		}
-		if _, err := row.NewBuilder(render).Build(pod); errors.Is(err, row.ErrVolatile) != c.volatile {
+		if _, err := tablerow.NewBuilder(render).Build(pod); errors.Is(err, tablerow.ErrVolatile) != c.volatile {
 			t.Errorf("%d timestamps, %d s apart: %v", c.n, c.step, err)
 		}
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)}}
-	if _, err := row.NewBuilder(render).Build(pod); !errors.Is(err, row.ErrVolatile) {
+	if _, err := tablerow.NewBuilder(render).Build(pod); !errors.Is(err, tablerow.ErrVolatile) {
 		t.Errorf("a timestamp before the first: %v", err)
 	}
 }
@@ -239,7 +239,7 @@ func TestAgesMayChangeWhileTheRowIsRendered(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		e := &corev1.Event{EventTime: metav1.NewMicroTime(time.Now().Add(2*time.Millisecond - 5*time.Second))}
 		turn := e.EventTime.Add(5 * time.Second)
-		template, err := row.NewBuilder(func(obj runtime.Object) (metav1.TableRow, error) {
+		template, err := tablerow.NewBuilder(func(obj runtime.Object) (metav1.TableRow, error) {
 			if early {
 				defer waitFor(turn)
 			} else {
@@ -266,7 +266,7 @@ func waitFor(t time.Time) {
 func TestRenderersErrorsAreReturned(t *testing.T) {
 	failure := errors.New("no printer")
 	render := func(runtime.Object) (metav1.TableRow, error) { return metav1.TableRow{}, failure }
-	if _, err := row.NewBuilder(render).Build(&corev1.Pod{}); !errors.Is(err, failure) {
+	if _, err := tablerow.NewBuilder(render).Build(&corev1.Pod{}); !errors.Is(err, failure) {
 		t.Errorf("got %v, want the renderer's error", err)
 	}
 }
@@ -290,7 +290,7 @@ func TestUnstructuredObjects(t *testing.T) {
 		cells := []any{u.GetName(), since(renewed, now), renewals[0], expires, nil, since(u.GetCreationTimestamp().Time, now)}
 		return metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: u}}
 	}
-	template, err := row.NewBuilder(func(obj runtime.Object) (metav1.TableRow, error) {
+	template, err := tablerow.NewBuilder(func(obj runtime.Object) (metav1.TableRow, error) {
 		return printed(obj.(*unstructured.Unstructured), time.Now()), nil
 	}).Build(obj)
 	if err != nil {
