@@ -14,7 +14,7 @@ import (
 	"k8s.io/component-base/tracing"
 
 	"github.com/millrace/millrace/internal/apiserver/discovery"
-	"github.com/millrace/millrace/internal/conn/stack"
+	"github.com/millrace/millrace/internal/conn/growstack"
 )
 
 // chainBuilder puts Kubernetes' filters around a handler.
@@ -146,9 +146,9 @@ type stackGrower struct{ authenticator.Request }
 // AuthenticateRequest implements authenticator.Request.
 func (r stackGrower) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
 	if path := uint(len(req.URL.Path)); req.Method == http.MethodGet {
-		stack.Grow(path)
+		growstack.Grow(path)
 	} else {
-		stack.GrowTwice(path)
+		growstack.GrowTwice(path)
 	}
 	return r.Request.AuthenticateRequest(req)
 }

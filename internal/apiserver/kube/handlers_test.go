@@ -26,7 +26,7 @@ import (
 	"k8s.io/component-base/tracing"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	"github.com/millrace/millrace/internal/conn/stack"
+	"github.com/millrace/millrace/internal/conn/growstack"
 )
 
 // otherProvider stands for a tracer provider that exports traces.
@@ -236,7 +236,7 @@ func TestStackGrows(t *testing.T) {
 	}
 	config := &genericapiserver.Config{TracerProvider: tracing.NewNoopTracerProvider(), FeatureGate: utilfeature.DefaultFeatureGate}
 	config.Authentication.Authenticator = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
-		if moves(func() { stack.Grow(0) }) {
+		if moves(func() { growstack.Grow(0) }) {
 			t.Error("a configured authenticator runs on a small stack")
 		}
 		return nil, false, nil
@@ -245,7 +245,7 @@ func TestStackGrows(t *testing.T) {
 	handler := chainBuilder{build: func(_ http.Handler, c *genericapiserver.Config) http.Handler {
 		r = c.Authentication.Authenticator
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			if moves(func() { stack.GrowHalf(0) }) {
+			if moves(func() { growstack.GrowHalf(0) }) {
 				t.Error("the filters begin on a small stack")
 			}
 		})
@@ -265,7 +265,7 @@ func TestStackGrows(t *testing.T) {
 		for range 2 {
 			go func() {
 				moved <- moves(func() { _, _, _ = r.AuthenticateRequest(req) })
-				again <- moves(func() { stack.GrowTwice(0) })
+				again <- moves(func() { growstack.GrowTwice(0) })
 			}()
 			if !<-moved {
 				t.Errorf("%s: the stack was not grown", c.method)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/server/routine"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
-	"github.com/millrace/millrace/internal/conn/stack"
+	"github.com/millrace/millrace/internal/conn/growstack"
 )
 
 // watchChain lets a watch leave Kubernetes' filters once it has begun. The filters' deep
@@ -89,7 +89,7 @@ type chainBuild = func(http.Handler, *genericapiserver.Config) http.Handler
 func (c *watchChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	info := c.watchInfo(req)
 	if info == nil {
-		stack.GrowHalf(uint(len(req.URL.Path))) // a watch keeps its server's goroutine, so the next request has a new stack
+		growstack.GrowHalf(uint(len(req.URL.Path))) // a watch keeps its server's goroutine, so the next request has a new stack
 		c.filters.ServeHTTP(w, req)
 		return
 	}
@@ -125,7 +125,7 @@ func (c *watchChain) filter(w http.ResponseWriter, req *http.Request) {
 	panicked := make(chan any, 1)
 	go func() {
 		defer func() { panicked <- recover() }()
-		stack.GrowHalf(uint(len(req.URL.Path)))
+		growstack.GrowHalf(uint(len(req.URL.Path)))
 		c.filters.ServeHTTP(w, req)
 	}()
 	if p := <-panicked; p != nil {

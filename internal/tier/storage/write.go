@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
-	"github.com/millrace/millrace/internal/conn/stack"
+	"github.com/millrace/millrace/internal/conn/growstack"
 )
 
 // Create implements storage.Interface.
@@ -30,7 +30,7 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 // goroutine's stack is tryUpdate. So the stack is grown before, once.
 func (s *Store) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, _ runtime.Object) error {
-	stack.GrowTwice(uint(len(key)))
+	growstack.GrowTwice(uint(len(key)))
 	suggestion := s.suggestion(key)
 	defer s.forget(suggestion)
 	return s.cfg.Etcd.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, tryUpdate, suggestion)

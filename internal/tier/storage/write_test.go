@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 	apistorage "k8s.io/apiserver/pkg/storage"
 
-	"github.com/millrace/millrace/internal/conn/stack"
+	"github.com/millrace/millrace/internal/conn/growstack"
 )
 
 // countingCodec counts encodings.
@@ -71,7 +71,7 @@ func TestStackOfAnUpdate(t *testing.T) {
 			var local byte
 			address := func() uintptr { return uintptr(unsafe.Pointer(&local)) }
 			before := address()
-			stack.GrowTwice(0)
+			growstack.GrowTwice(0)
 			moved <- before != address()
 			return obj, nil
 		}), nil)

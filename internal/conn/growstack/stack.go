@@ -1,4 +1,4 @@
-// Package stack grows the stack of a goroutine early. A goroutine begins with a few
+// Package growstack grows the stack of a goroutine early. A goroutine begins with a few
 // kilobytes of stack. The runtime doubles a full stack by copying it, and has to examine
 // each frame. Kubernetes' handlers are forty to sixty frames deep, and each request has
 // new goroutines: growing their stacks late took a tenth of a write's CPU. Grown at the
@@ -6,7 +6,7 @@
 //
 // A function here is called once at the beginning of a request's goroutine. It must not
 // be used for goroutines that live long: stacks shrink only in a garbage collection.
-package stack
+package growstack
 
 // GrowHalf makes the stack 8 KiB large, which is what a request takes before its filters.
 // The argument may be any number. It makes the compiler believe that the array is used.

@@ -1,10 +1,10 @@
-package stack_test
+package growstack_test
 
 import (
 	"testing"
 	"unsafe"
 
-	"github.com/millrace/millrace/internal/conn/stack"
+	"github.com/millrace/millrace/internal/conn/growstack"
 )
 
 // TestGrow calls two functions in a new goroutine and checks whether each of them moved
@@ -16,12 +16,12 @@ func TestGrow(t *testing.T) {
 		first, second func(uint) byte
 		moved         bool
 	}{
-		{"8 KiB", stack.GrowHalf, stack.GrowHalf, false},
-		{"16 KiB behind 8", stack.GrowHalf, stack.Grow, true},
-		{"16 KiB", stack.Grow, stack.Grow, false},
-		{"32 KiB", stack.GrowTwice, stack.GrowTwice, false},
-		{"32 KiB behind 16", stack.Grow, stack.GrowTwice, true},
-		{"16 KiB behind 32", stack.GrowTwice, stack.Grow, false},
+		{"8 KiB", growstack.GrowHalf, growstack.GrowHalf, false},
+		{"16 KiB behind 8", growstack.GrowHalf, growstack.Grow, true},
+		{"16 KiB", growstack.Grow, growstack.Grow, false},
+		{"32 KiB", growstack.GrowTwice, growstack.GrowTwice, false},
+		{"32 KiB behind 16", growstack.Grow, growstack.GrowTwice, true},
+		{"16 KiB behind 32", growstack.GrowTwice, growstack.Grow, false},
 	} {
 		first, second := make(chan bool), make(chan bool)
 		go func() {
