@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/conn/wire"
+	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/tool/history"
 	"github.com/millrace/millrace/test/harness"
 )
@@ -21,7 +21,7 @@ import (
 // resource on one connection. When that breaks, the program goes on at another server.
 type fleet struct {
 	ctx       context.Context
-	servers   []*wire.Server
+	servers   []*watchclient.Server
 	resources []watchedResource
 	programs  []*program
 	// keys are the names of objects, which all informers share.
@@ -50,7 +50,7 @@ func (c watchCounts) since(before watchCounts) watchCounts {
 // program is one of a fleet.
 type program struct {
 	*fleet
-	identity  wire.Identity
+	identity  watchclient.Identity
 	accept    string
 	informers []*informer
 	mu        struct {
@@ -58,7 +58,7 @@ type program struct {
 		// at is the server at which the program reads. clients has one for each server at
 		// which it has been.
 		at      int
-		clients []*wire.Client
+		clients []*watchclient.Client
 	}
 }
 
@@ -80,7 +80,7 @@ func (c *cluster) startFleet(t *testing.T, nodes []*node, programs int) *fleet {
 	t.Helper()
 	f := &fleet{ctx: t.Context(), resources: watchedResources()}
 	for _, n := range nodes {
-		server, err := wire.NewServer(c.config(c.ports[n.name]), handshakes)
+		server, err := watchclient.NewServer(c.config(c.ports[n.name]), handshakes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,11 +88,11 @@ func (c *cluster) startFleet(t *testing.T, nodes []*node, programs int) *fleet {
 	}
 	t.Cleanup(f.close)
 	for i := range programs {
-		p := &program{fleet: f, accept: acceptJSON, identity: wire.Identity{UserAgent: fleetAgent}}
+		p := &program{fleet: f, accept: acceptJSON, identity: watchclient.Identity{UserAgent: fleetAgent}}
 		if i/len(nodes)%2 == 1 {
 			p.accept = acceptProtobuf
 		}
-		p.mu.at, p.mu.clients = i%len(nodes), make([]*wire.Client, len(nodes))
+		p.mu.at, p.mu.clients = i%len(nodes), make([]*watchclient.Client, len(nodes))
 		for r := range f.resources {
 			n := &informer{program: p, resource: r}
 			n.mu.stretches = []*stretch{newStretch()}
@@ -162,7 +162,7 @@ func (f *fleet) close() {
 
 // client returns the client with which the program reads, and the number of its server. It is
 // nil once the fleet has ended: close may have closed all clients already.
-func (p *program) client() (*wire.Client, int) {
+func (p *program) client() (*watchclient.Client, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over.Load() {
@@ -198,7 +198,7 @@ type informer struct {
 		status    int
 		// failed says that the watch has ended with an error, and expired that it was 410.
 		failed, expired bool
-		reader          wire.EventReader
+		reader          watchclient.EventReader
 	}
 }
 
@@ -220,7 +220,7 @@ func newStretch() *stretch { return &stretch{objects: map[history.Key]int64{}} }
 // seenEvent is the revision of an event, and its type in the last two bits.
 type seenEvent int64
 
-var eventTypes = []string{wire.Added, wire.Modified, wire.Deleted}
+var eventTypes = []string{watchclient.Added, watchclient.Modified, watchclient.Deleted}
 
 func newSeenEvent(revision int64, kind string) seenEvent {
 	return seenEvent(revision<<2 | int64(slices.Index(eventTypes, kind)))
@@ -248,19 +248,19 @@ func (n *informer) begin() {
 	}
 	n.mu.status, n.mu.failed, n.mu.expired, n.mu.server = 0, false, false, server
 	n.mu.Unlock()
-	client.Start(&wire.Request{
+	client.Start(&watchclient.Request{
 		Method: http.MethodGet, URI: n.resources[n.resource].collection() + "?" + query.Encode(), Accept: n.accept, Identity: &n.identity,
 	}, n)
 }
 
-// Header implements wire.Handler.
-func (n *informer) Header(h wire.Header) {
+// Header implements watchclient.Handler.
+func (n *informer) Header(h watchclient.Header) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.mu.status, n.mu.reader = h.Status, wire.EventReader{Form: h.Form}
+	n.mu.status, n.mu.reader = h.Status, watchclient.EventReader{Form: h.Form}
 }
 
-// Data implements wire.Handler.
+// Data implements watchclient.Handler.
 func (n *informer) Data(p []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -268,12 +268,12 @@ func (n *informer) Data(p []byte) {
 		return
 	}
 	now := n.mu.stretches[len(n.mu.stretches)-1]
-	if err := n.mu.reader.Feed(p, func(e *wire.Event) { n.takeLocked(now, e) }); err != nil {
+	if err := n.mu.reader.Feed(p, func(e *watchclient.Event) { n.takeLocked(now, e) }); err != nil {
 		now.fault("%v", err)
 	}
 }
 
-// End implements wire.Handler. It opens the next watch: at once if the server ended this one
+// End implements watchclient.Handler. It opens the next watch: at once if the server ended this one
 // in good order, and at another server if the connection broke.
 func (n *informer) End(err error) {
 	n.mu.Lock()
@@ -297,11 +297,11 @@ func (n *informer) End(err error) {
 }
 
 // takeLocked takes an event or bookmark.
-func (n *informer) takeLocked(now *stretch, e *wire.Event) {
-	if e.Type == wire.Error {
-		reason := string(wire.Text(wire.Member(e.Object, "reason")))
-		if n.mu.reader.Form == wire.Protobuf {
-			reason = string(wire.Field(e.Object, 4))
+func (n *informer) takeLocked(now *stretch, e *watchclient.Event) {
+	if e.Type == watchclient.Error {
+		reason := string(watchclient.Text(watchclient.Member(e.Object, "reason")))
+		if n.mu.reader.Form == watchclient.Protobuf {
+			reason = string(watchclient.Field(e.Object, 4))
 		}
 		n.mu.failed, n.mu.expired = true, reason == "Expired" || reason == "Gone"
 		return
@@ -311,12 +311,12 @@ func (n *informer) takeLocked(now *stretch, e *wire.Event) {
 	case err != nil:
 		now.fault("%s without a revision: %v", e.Type, err)
 		return
-	case e.Type == wire.Bookmark && now.began == 0:
+	case e.Type == watchclient.Bookmark && now.began == 0:
 		if e.EndsInitial() {
 			now.began = revision
 			n.synced.Add(1)
 		}
-	case e.Type == wire.Bookmark:
+	case e.Type == watchclient.Bookmark:
 		if revision < now.last {
 			now.fault("a bookmark of %d behind %d", revision, now.last)
 		}
@@ -333,10 +333,10 @@ func (n *informer) takeLocked(now *stretch, e *wire.Event) {
 
 // take takes an event behind the beginning.
 func (s *stretch) take(kind string, key history.Key, revision int64) {
-	if _, there := s.objects[key]; there == (kind == wire.Added) || revision <= s.last {
+	if _, there := s.objects[key]; there == (kind == watchclient.Added) || revision <= s.last {
 		s.fault("%s %s %d behind %d, and the object was there: %v", kind, key, revision, s.last, there)
 	}
-	if s.events = append(s.events, newSeenEvent(revision, kind)); kind == wire.Deleted {
+	if s.events = append(s.events, newSeenEvent(revision, kind)); kind == watchclient.Deleted {
 		delete(s.objects, key)
 	} else {
 		s.objects[key] = revision
@@ -353,14 +353,14 @@ func (s *stretch) fault(format string, args ...any) {
 }
 
 // key is the name of an event's object.
-func (n *informer) key(e *wire.Event) history.Key {
+func (n *informer) key(e *watchclient.Event) history.Key {
 	var namespace, name []byte
-	if n.mu.reader.Form == wire.Protobuf {
-		meta := wire.Field(e.Object, 1)
-		name, namespace = wire.Field(meta, 1), wire.Field(meta, 3)
+	if n.mu.reader.Form == watchclient.Protobuf {
+		meta := watchclient.Field(e.Object, 1)
+		name, namespace = watchclient.Field(meta, 1), watchclient.Field(meta, 3)
 	} else {
-		meta := wire.Member(e.Object, "metadata")
-		name, namespace = wire.Text(wire.Member(meta, "name")), wire.Text(wire.Member(meta, "namespace"))
+		meta := watchclient.Member(e.Object, "metadata")
+		name, namespace = watchclient.Text(watchclient.Member(meta, "name")), watchclient.Text(watchclient.Member(meta, "namespace"))
 	}
 	key := history.Key{Namespace: string(namespace), Name: string(name)}
 	shared, _ := n.keys.LoadOrStore(key, key)

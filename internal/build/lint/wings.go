@@ -29,7 +29,7 @@ func serverWings() []Wing {
 		},
 		{
 			Name: "conn", Sentence: "Connections at both ends, and the credentials for them. Knows nothing of objects.",
-			Order: []string{"conn/datadir", "conn/kubeconfig", "conn/growstack", "conn/pull", "conn/h1", "conn/h2", "conn/wire"},
+			Order: []string{"conn/datadir", "conn/kubeconfig", "conn/growstack", "conn/pull", "conn/h1", "conn/h2", "conn/watchclient"},
 		},
 		{
 			Name: "account", Sentence: "What it costs whom: time stamps of events, accounts of requests, and the reports that show them.",

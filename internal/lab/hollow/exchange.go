@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/millrace/millrace/internal/conn/wire"
+	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/tool/agentprofile"
 )
 
@@ -32,24 +32,24 @@ const shortWatch = time.Second
 type exchange struct {
 	reflector *reflector
 	counter   *counter
-	stream    *wire.Stream
+	stream    *watchclient.Stream
 	isWatch   bool
 	initial   bool // a watch that begins with all objects
 	began     time.Time
 
-	header wire.Header
+	header watchclient.Header
 	open   bool // it is counted as an open watch
 	relist *time.Timer
 	// head and tail are the first and the last bytes of a body that is no watch's.
 	head, tail []byte
-	events     wire.EventReader
+	events     watchclient.EventReader
 	synced     bool  // the initial events are over
 	broken     error // why the watch cannot go on
 	gone       bool  // because its revision is too old
 }
 
-// Header implements wire.Handler.
-func (x *exchange) Header(h wire.Header) {
+// Header implements watchclient.Handler.
+func (x *exchange) Header(h watchclient.Header) {
 	r := x.reflector
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +82,7 @@ func (x *exchange) close() {
 	}
 }
 
-// Data implements wire.Handler.
+// Data implements watchclient.Handler.
 func (x *exchange) Data(p []byte) {
 	r := x.reflector
 	r.mu.Lock()
@@ -125,17 +125,17 @@ func (x *exchange) keep(p []byte) {
 }
 
 // takeEvent takes an event of a watch. The reflector's lock is held.
-func (x *exchange) takeEvent(e *wire.Event) {
+func (x *exchange) takeEvent(e *watchclient.Event) {
 	r := x.reflector
 	x.counter.events.Add(1)
 	if x.broken != nil {
 		return
 	}
-	if e.Type == wire.Error {
+	if e.Type == watchclient.Error {
 		x.takeError(e)
 		return
 	}
-	if r.sink != nil && e.Type != wire.Bookmark {
+	if r.sink != nil && e.Type != watchclient.Bookmark {
 		r.sink.pod(e.Type, e.Object, x.header.Form)
 	}
 	if x.initial && !x.synced {
@@ -152,10 +152,10 @@ func (x *exchange) takeEvent(e *wire.Event) {
 	}
 }
 
-func (x *exchange) takeError(e *wire.Event) {
+func (x *exchange) takeError(e *watchclient.Event) {
 	var status metav1.Status
 	var err error
-	if x.header.Form == wire.Protobuf {
+	if x.header.Form == watchclient.Protobuf {
 		err = status.Unmarshal(e.Object)
 	} else {
 		err = json.Unmarshal(e.Object, &status)
@@ -167,7 +167,7 @@ func (x *exchange) takeError(e *wire.Event) {
 	x.broken = fmt.Errorf("%d %s", status.Code, status.Message)
 }
 
-// End implements wire.Handler.
+// End implements watchclient.Handler.
 func (x *exchange) End(err error) {
 	r := x.reflector
 	r.mu.Lock()
@@ -213,9 +213,9 @@ func (r *reflector) refusedLocked(x *exchange) {
 }
 
 // statusMessage returns the message of a Status in a body.
-func statusMessage(body []byte, form wire.Form) string {
-	if form == wire.Protobuf {
-		return string(wire.Field(wire.Unwrap(body), 3))
+func statusMessage(body []byte, form watchclient.Form) string {
+	if form == watchclient.Protobuf {
+		return string(watchclient.Field(watchclient.Unwrap(body), 3))
 	}
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Message != "" {
@@ -259,7 +259,7 @@ func (r *reflector) listDoneLocked(x *exchange) {
 	if x.header.Gzip {
 		head, tail = gunzip(head), nil
 	}
-	revision, token := wire.ListPosition(x.header.Form, head, tail)
+	revision, token := watchclient.ListPosition(x.header.Form, head, tail)
 	if r.sink != nil {
 		x.takePods()
 	}
@@ -291,8 +291,8 @@ func (r *reflector) listDoneLocked(x *exchange) {
 func (x *exchange) takePods() {
 	var list corev1.PodList
 	var err error
-	if x.header.Form == wire.Protobuf {
-		err = list.Unmarshal(wire.Unwrap(x.head))
+	if x.header.Form == watchclient.Protobuf {
+		err = list.Unmarshal(watchclient.Unwrap(x.head))
 	} else {
 		err = json.Unmarshal(x.head, &list)
 	}
@@ -302,7 +302,7 @@ func (x *exchange) takePods() {
 	}
 	for i := range list.Items {
 		if object, err := list.Items[i].Marshal(); err == nil {
-			x.reflector.sink.pod(wire.Added, object, wire.Protobuf)
+			x.reflector.sink.pod(watchclient.Added, object, watchclient.Protobuf)
 		}
 	}
 }

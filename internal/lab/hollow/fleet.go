@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/millrace/millrace/internal/conn/wire"
+	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/tool/agentprofile"
 	"github.com/millrace/millrace/internal/tool/display"
 )
@@ -26,7 +26,7 @@ type fleet struct {
 	cfg    Config
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	server *wire.Server
+	server *watchclient.Server
 	admin  kubernetes.Interface // the user of the kubeconfig, for what no program does
 	log    *display.Line
 
@@ -48,8 +48,8 @@ type fleet struct {
 
 	mu struct {
 		sync.Mutex
-		clients   []*wire.Client
-		pool      []*wire.Client // that programs share
+		clients   []*watchclient.Client
+		pool      []*watchclient.Client // that programs share
 		nodes     []*node
 		instances []*instance
 		unserved  []string
@@ -66,7 +66,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if f.admin, err = NewClient(cfg.REST); err != nil {
 		return nil, err
 	}
-	if f.server, err = wire.NewServer(cfg.REST, concurrentDials); err != nil {
+	if f.server, err = watchclient.NewServer(cfg.REST, concurrentDials); err != nil {
 		return nil, err
 	}
 	if err := preflight(ctx, f.admin, &cfg); err != nil {
@@ -222,7 +222,7 @@ func (f *fleet) start() {
 }
 
 // newClient makes a client for one program.
-func (f *fleet) newClient() *wire.Client {
+func (f *fleet) newClient() *watchclient.Client {
 	c := f.server.NewClient(f.ctx, func(change int) { f.connections.Add(int64(change)) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -231,15 +231,15 @@ func (f *fleet) newClient() *wire.Client {
 }
 
 // dropClient closes the client of a program that has ended.
-func (f *fleet) dropClient(c *wire.Client) {
+func (f *fleet) dropClient(c *watchclient.Client) {
 	f.mu.Lock()
-	f.mu.clients = slices.DeleteFunc(f.mu.clients, func(other *wire.Client) bool { return other == c })
+	f.mu.clients = slices.DeleteFunc(f.mu.clients, func(other *watchclient.Client) bool { return other == c })
 	f.mu.Unlock()
 	c.Close()
 }
 
 // clientFor returns the client of a program of node i, and whether others share it.
-func (f *fleet) clientFor(i, program int) (*wire.Client, bool) {
+func (f *fleet) clientFor(i, program int) (*watchclient.Client, bool) {
 	perNode := f.cfg.ConnectionsPerNode
 	if perNode == 0 {
 		return f.newClient(), false
@@ -259,7 +259,7 @@ func (f *fleet) clientFor(i, program int) (*wire.Client, bool) {
 	return f.mu.pool[at%len(f.mu.pool)], true
 }
 
-func (f *fleet) addInstance(i *instance, c *wire.Client, shared bool) *instance {
+func (f *fleet) addInstance(i *instance, c *watchclient.Client, shared bool) *instance {
 	i.shared = shared
 	i.wire.Store(c)
 	f.mu.Lock()

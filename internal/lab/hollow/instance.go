@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/conn/wire"
+	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/tool/agentprofile"
 )
 
@@ -31,11 +31,11 @@ type instance struct {
 	fleet    *fleet
 	agent    *agentPlan
 	node     string // empty: it belongs to no node
-	identity wire.Identity
+	identity watchclient.Identity
 	random   *random
 	// shared says that other programs use its connections too.
 	shared bool
-	wire   atomic.Pointer[wire.Client]
+	wire   atomic.Pointer[watchclient.Client]
 
 	mu struct {
 		sync.Mutex
@@ -62,7 +62,7 @@ func (f *fleet) newInstance(plan *agentPlan, node string, number uint64) *instan
 // expand replaces $node.
 func (i *instance) expand(text string) string { return strings.ReplaceAll(text, "$node", i.node) }
 
-func (i *instance) client() *wire.Client { return i.wire.Load() }
+func (i *instance) client() *watchclient.Client { return i.wire.Load() }
 
 // start begins all reads of the agent. sink gets the pods of a kubelet, and is nil in
 // others.
@@ -130,7 +130,7 @@ func (i *instance) stop() {
 }
 
 // call sends a request that is no read of a profile, and counts it.
-func (i *instance) call(ctx context.Context, c *counter, r *wire.Request) (*wire.Answer, error) {
+func (i *instance) call(ctx context.Context, c *counter, r *watchclient.Request) (*watchclient.Answer, error) {
 	r.Identity = &i.identity
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errCallTimeout)
@@ -155,15 +155,15 @@ var errCallTimeout = fmt.Errorf("no answer within %s", callTimeout)
 
 // expected reports whether a status is no error: an object that exists already, or one that
 // is not there.
-func expected(r *wire.Request, status int) bool {
+func expected(r *watchclient.Request, status int) bool {
 	return r.Method == "POST" && status == 409 || r.Method != "POST" && status == 404
 }
 
 // answerMessage returns what an answer says about an error.
-func answerMessage(a *wire.Answer) string {
-	form := wire.JSON
-	if wire.Unwrap(a.Body) != nil {
-		form = wire.Protobuf
+func answerMessage(a *watchclient.Answer) string {
+	form := watchclient.JSON
+	if watchclient.Unwrap(a.Body) != nil {
+		form = watchclient.Protobuf
 	}
 	return statusMessage(a.Body, form)
 }

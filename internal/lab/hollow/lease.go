@@ -7,7 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/millrace/millrace/internal/conn/wire"
+	"github.com/millrace/millrace/internal/conn/watchclient"
 )
 
 const (
@@ -34,7 +34,7 @@ func (n *node) leaseBody() ([]byte, error) {
 
 // ensureLease finds the node's lease or makes it.
 func (n *node) ensureLease(ctx context.Context) bool {
-	answer, err := n.kubelet.call(ctx, n.fleet.writes.getLease, &wire.Request{Method: "GET", URI: leasesPath + "/" + n.name, Accept: acceptProtobuf})
+	answer, err := n.kubelet.call(ctx, n.fleet.writes.getLease, &watchclient.Request{Method: "GET", URI: leasesPath + "/" + n.name, Accept: acceptProtobuf})
 	switch {
 	case err != nil:
 		return false
@@ -51,13 +51,13 @@ func (n *node) ensureLease(ctx context.Context) bool {
 		n.fleet.writes.createLease.failed(err.Error())
 		return false
 	}
-	answer, err = n.kubelet.call(ctx, n.fleet.writes.createLease, &wire.Request{Method: "POST", URI: leasesPath, Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
+	answer, err = n.kubelet.call(ctx, n.fleet.writes.createLease, &watchclient.Request{Method: "POST", URI: leasesPath, Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
 	return err == nil && answer.OK() && n.takeLease(answer)
 }
 
 // takeLease remembers the revision of the lease in an answer.
-func (n *node) takeLease(answer *wire.Answer) bool {
-	revision := wire.Field(wire.Field(wire.Unwrap(answer.Body), 1), 6)
+func (n *node) takeLease(answer *watchclient.Answer) bool {
+	revision := watchclient.Field(watchclient.Field(watchclient.Unwrap(answer.Body), 1), 6)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.mu.lease = string(revision)
@@ -86,7 +86,7 @@ func (n *node) renewOnce() bool {
 		n.fleet.writes.renewLease.failed(err.Error())
 		return false
 	}
-	answer, err := n.kubelet.call(ctx, n.fleet.writes.renewLease, &wire.Request{Method: "PUT", URI: leasesPath + "/" + n.name, Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
+	answer, err := n.kubelet.call(ctx, n.fleet.writes.renewLease, &watchclient.Request{Method: "PUT", URI: leasesPath + "/" + n.name, Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
 	switch {
 	case err != nil:
 		return false

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/millrace/millrace/internal/conn/wire"
+	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/tool/agentprofile"
 )
 
@@ -207,19 +207,19 @@ func (n *node) register(ctx context.Context) bool {
 		n.fleet.writes.register.failed(err.Error())
 		return false
 	}
-	answer, err := n.kubelet.call(ctx, n.fleet.writes.register, &wire.Request{Method: "POST", URI: "/api/v1/nodes", Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
+	answer, err := n.kubelet.call(ctx, n.fleet.writes.register, &watchclient.Request{Method: "POST", URI: "/api/v1/nodes", Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
 	if err != nil || !answer.OK() && answer.Status != 409 {
 		return false
 	}
 	exists := !answer.OK()
 	if exists {
-		answer, err = n.kubelet.call(ctx, n.fleet.writes.getNode, &wire.Request{Method: "GET", URI: "/api/v1/nodes/" + n.name, Accept: acceptProtobuf})
+		answer, err = n.kubelet.call(ctx, n.fleet.writes.getNode, &watchclient.Request{Method: "GET", URI: "/api/v1/nodes/" + n.name, Accept: acceptProtobuf})
 		if err != nil || !answer.OK() {
 			return false
 		}
 	}
 	var made corev1.Node
-	if err := made.Unmarshal(wire.Unwrap(answer.Body)); err != nil {
+	if err := made.Unmarshal(watchclient.Unwrap(answer.Body)); err != nil {
 		n.fleet.writes.register.failed("a node that cannot be read")
 		return false
 	}
@@ -252,7 +252,7 @@ func (n *node) reportStatus(ctx context.Context) bool {
 		n.fleet.writes.nodeStatus.failed(err.Error())
 		return false
 	}
-	answer, err := n.kubelet.call(ctx, n.fleet.writes.nodeStatus, &wire.Request{
+	answer, err := n.kubelet.call(ctx, n.fleet.writes.nodeStatus, &watchclient.Request{
 		Method: "PATCH", URI: fmt.Sprintf("/api/v1/nodes/%s/status", n.name), Accept: acceptProtobuf, Type: typeStrategicPatch, Body: body,
 	})
 	if err == nil && answer.Status == 404 { // somebody has deleted the node: a kubelet registers again only after a restart

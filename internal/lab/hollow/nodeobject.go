@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/millrace/millrace/internal/conn/wire"
+	"github.com/millrace/millrace/internal/conn/watchclient"
 )
 
 // Media types of bodies.
@@ -119,6 +119,6 @@ func (n *node) registerCSI(ctx context.Context) bool {
 		n.fleet.writes.csiNode.failed(err.Error())
 		return false
 	}
-	answer, err := n.kubelet.call(ctx, n.fleet.writes.csiNode, &wire.Request{Method: "POST", URI: "/apis/storage.k8s.io/v1/csinodes", Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
+	answer, err := n.kubelet.call(ctx, n.fleet.writes.csiNode, &watchclient.Request{Method: "POST", URI: "/apis/storage.k8s.io/v1/csinodes", Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
 	return err == nil && (answer.OK() || answer.Status == 409)
 }

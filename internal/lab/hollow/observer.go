@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/millrace/millrace/internal/conn/wire"
+	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/tool/agentprofile"
 )
 
@@ -29,9 +29,9 @@ type Observer interface {
 
 // PodEvent is an event of a watcher of all pods. Its bytes are valid during the call.
 type PodEvent struct {
-	Kind   string // as wire.Event.Type
+	Kind   string // as watchclient.Event.Type
 	Object []byte
-	Form   wire.Form
+	Form   watchclient.Form
 	// Initial says that the pod is part of a list, and is no news.
 	Initial bool
 	At      time.Time
@@ -55,7 +55,7 @@ type podWatcher struct {
 
 func (w *podWatcher) restart() { w.initial = true }
 
-func (w *podWatcher) pod(kind string, object []byte, form wire.Form) {
+func (w *podWatcher) pod(kind string, object []byte, form watchclient.Form) {
 	w.observer.Watched(w.number, PodEvent{Kind: kind, Object: object, Form: form, Initial: w.initial, At: time.Now()})
 }
 

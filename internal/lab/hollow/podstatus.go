@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/millrace/millrace/internal/conn/wire"
+	"github.com/millrace/millrace/internal/conn/watchclient"
 )
 
 func podPath(p *pod) string { return fmt.Sprintf("/api/v1/namespaces/%s/pods/%s", p.namespace, p.name) }
@@ -17,11 +17,11 @@ func podPath(p *pod) string { return fmt.Sprintf("/api/v1/namespaces/%s/pods/%s"
 // returns false if that is to be tried again.
 func (n *node) reportPod(p *pod, status *corev1.PodStatus) bool {
 	ctx := n.fleet.ctx
-	answer, err := n.kubelet.call(ctx, n.fleet.writes.getPod, &wire.Request{Method: "GET", URI: podPath(p), Accept: acceptProtobuf})
+	answer, err := n.kubelet.call(ctx, n.fleet.writes.getPod, &watchclient.Request{Method: "GET", URI: podPath(p), Accept: acceptProtobuf})
 	switch {
 	case err != nil:
 		return false
-	case answer.Status == 404 || answer.OK() && string(wire.Field(wire.Field(wire.Unwrap(answer.Body), 1), 5)) != string(p.uid):
+	case answer.Status == 404 || answer.OK() && string(watchclient.Field(watchclient.Field(watchclient.Unwrap(answer.Body), 1), 5)) != string(p.uid):
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.mu.pods[p.uid] == p {
@@ -36,11 +36,11 @@ func (n *node) reportPod(p *pod, status *corev1.PodStatus) bool {
 		n.fleet.writes.podStatus.failed(err.Error())
 		return false
 	}
-	answer, err = n.kubelet.call(ctx, n.fleet.writes.podStatus, &wire.Request{
+	answer, err = n.kubelet.call(ctx, n.fleet.writes.podStatus, &watchclient.Request{
 		Method: "PATCH", URI: podPath(p) + "/status", Accept: acceptProtobuf, Type: typeStrategicPatch, Body: body,
 	})
 	if o := n.fleet.cfg.Observer; o != nil && err == nil && answer.OK() {
-		o.Reported(wire.Revision(wire.Unwrap(answer.Body), wire.Protobuf), time.Now())
+		o.Reported(watchclient.Revision(watchclient.Unwrap(answer.Body), watchclient.Protobuf), time.Now())
 	}
 	return err == nil && (answer.OK() || answer.Status == 404)
 }
@@ -54,8 +54,8 @@ func (n *node) deletePod(p *pod) {
 	})
 	ok := false
 	if err == nil {
-		var answer *wire.Answer
-		answer, err = n.kubelet.call(n.fleet.ctx, n.fleet.writes.deletePod, &wire.Request{Method: "DELETE", URI: podPath(p), Accept: acceptProtobuf, Type: typeJSON, Body: body})
+		var answer *watchclient.Answer
+		answer, err = n.kubelet.call(n.fleet.ctx, n.fleet.writes.deletePod, &watchclient.Request{Method: "DELETE", URI: podPath(p), Accept: acceptProtobuf, Type: typeJSON, Body: body})
 		ok = err == nil && (answer.OK() || answer.Status == 404 || answer.Status == 409)
 	}
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/conn/wire"
+	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/tool/agentprofile"
 )
 
@@ -31,7 +31,7 @@ func newReadPlan(s *counters, agent string, r *agentprofile.Read) *readPlan {
 type podSink interface {
 	// restart says that all pods come again.
 	restart()
-	pod(kind string, object []byte, form wire.Form)
+	pod(kind string, object []byte, form watchclient.Form)
 	// synced says that all pods have come.
 	synced()
 }
@@ -219,7 +219,7 @@ func (r *reflector) sendLocked(x *exchange, query url.Values, gzip bool) {
 	}
 	x.reflector, x.began = r, time.Now()
 	r.mu.current = x
-	x.stream = r.instance.client().Start(&wire.Request{
+	x.stream = r.instance.client().Start(&watchclient.Request{
 		Method: "GET", URI: uri, Accept: r.accept(x.isWatch), Gzip: gzip, Identity: &r.instance.identity,
 	}, x)
 }

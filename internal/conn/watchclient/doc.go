@@ -1,4 +1,4 @@
-// Package wire is an HTTP/2 client for very many watches. One goroutine reads each
+// Package watchclient is an HTTP/2 client for very many watches. One goroutine reads each
 // connection and calls the handlers of its streams, so that a watch costs a few hundred
 // bytes and no goroutine. It also finds the type and the resource version of an event
 // without decoding it.
@@ -10,4 +10,4 @@
 // A Client stands for one program: it has a connection of its own, as programs have, and
 // opens another one only when the server's limit of streams is reached. The package is not
 // a general HTTP client: it follows no redirects and speaks HTTP/2 over TLS only.
-package wire
+package watchclient

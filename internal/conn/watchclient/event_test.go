@@ -1,4 +1,4 @@
-package wire_test
+package watchclient_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/millrace/millrace/internal/conn/wire"
+	"github.com/millrace/millrace/internal/conn/watchclient"
 )
 
 // envelope encodes an object as Kubernetes does.
@@ -34,13 +34,13 @@ func testPod(i int) *corev1.Pod {
 }
 
 // streams returns the same events in both forms.
-func streams(t *testing.T) map[wire.Form][]byte {
+func streams(t *testing.T) map[watchclient.Form][]byte {
 	t.Helper()
 	var asJSON, asProtobuf []byte
-	kinds := []string{wire.Added, wire.Modified, wire.Deleted, wire.Bookmark}
+	kinds := []string{watchclient.Added, watchclient.Modified, watchclient.Deleted, watchclient.Bookmark}
 	for i, kind := range kinds {
 		pod := testPod(i)
-		if kind == wire.Bookmark {
+		if kind == watchclient.Bookmark {
 			pod.Annotations = map[string]string{"k8s.io/initial-events-end": "true"}
 		}
 		text, err := json.Marshal(pod)
@@ -58,7 +58,7 @@ func streams(t *testing.T) map[wire.Form][]byte {
 		}
 		asProtobuf = append(binary.BigEndian.AppendUint32(asProtobuf, uint32(len(raw))), raw...)
 	}
-	return map[wire.Form][]byte{wire.JSON: asJSON, wire.Protobuf: asProtobuf}
+	return map[watchclient.Form][]byte{watchclient.JSON: asJSON, watchclient.Protobuf: asProtobuf}
 }
 
 // Events are found however their bytes arrive.
@@ -67,13 +67,13 @@ func TestEventsInPieces(t *testing.T) {
 	for form, stream := range streams(t) {
 		for _, size := range []int{1, 2, 3, 7, 100, 1000, len(stream)} {
 			var got []string
-			reader := wire.EventReader{Form: form}
+			reader := watchclient.EventReader{Form: form}
 			for rest := stream; len(rest) > 0; {
 				piece := bytes.Clone(rest[:min(size, len(rest))])
 				rest = rest[len(piece):]
-				err := reader.Feed(piece, func(e *wire.Event) {
+				err := reader.Feed(piece, func(e *watchclient.Event) {
 					got = append(got, fmt.Sprintf("%s %s %v", e.Type, e.Revision, e.EndsInitial()))
-					if form == wire.Protobuf {
+					if form == watchclient.Protobuf {
 						var pod corev1.Pod
 						if err := pod.Unmarshal(e.Object); err != nil || pod.ResourceVersion != string(e.Revision) {
 							t.Errorf("decode object: %v, revision %s", err, pod.ResourceVersion)
@@ -94,8 +94,8 @@ func TestEventsInPieces(t *testing.T) {
 
 func TestBrokenEvents(t *testing.T) {
 	for _, text := range []string{"{}\n", "x\n", `{"type":"STRANGE"}` + "\n"} {
-		reader := wire.EventReader{}
-		if err := reader.Feed([]byte(text), func(*wire.Event) {}); err == nil {
+		reader := watchclient.EventReader{}
+		if err := reader.Feed([]byte(text), func(*watchclient.Event) {}); err == nil {
 			t.Errorf("%q is taken to be an event", text)
 		}
 	}
@@ -113,11 +113,11 @@ func TestListPosition(t *testing.T) {
 	}
 	protobuf := envelope(t, raw)
 	for name, c := range map[string]struct {
-		form wire.Form
+		form watchclient.Form
 		body []byte
-	}{"built-in": {wire.JSON, []byte(builtIn)}, "custom": {wire.JSON, []byte(custom)}, "protobuf": {wire.Protobuf, protobuf}} {
+	}{"built-in": {watchclient.JSON, []byte(builtIn)}, "custom": {watchclient.JSON, []byte(custom)}, "protobuf": {watchclient.Protobuf, protobuf}} {
 		head, tail := c.body[:min(200, len(c.body))], c.body[max(0, len(c.body)-150):]
-		if revision, token := wire.ListPosition(c.form, head, tail); revision != "7" || token != "abc" {
+		if revision, token := watchclient.ListPosition(c.form, head, tail); revision != "7" || token != "abc" {
 			t.Errorf("%s: revision %q, continue %q", name, revision, token)
 		}
 	}
@@ -127,14 +127,14 @@ func TestListPosition(t *testing.T) {
 func TestMemberOfCutText(t *testing.T) {
 	const text = `{"a": "x\"y", "b": [1, {"c": "}"}], "d": {"e": "f"}, "g": -1.5, "h": "i"}`
 	for end := range len(text) - 1 {
-		if value := wire.Text(wire.Member([]byte(text[:end]), "h")); value != nil {
+		if value := watchclient.Text(watchclient.Member([]byte(text[:end]), "h")); value != nil {
 			t.Errorf("cut at %d: h is %s", end, value)
 		}
 	}
-	if value := wire.Text(wire.Member([]byte(text), "h")); string(value) != "i" {
+	if value := watchclient.Text(watchclient.Member([]byte(text), "h")); string(value) != "i" {
 		t.Errorf("h is %q", value)
 	}
-	if value := wire.Text(wire.Member(wire.Member([]byte(text), "d"), "e")); string(value) != "f" {
+	if value := watchclient.Text(watchclient.Member(watchclient.Member([]byte(text), "d"), "e")); string(value) != "f" {
 		t.Errorf("d.e is %q", value)
 	}
 }

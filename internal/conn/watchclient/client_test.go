@@ -1,4 +1,4 @@
-package wire_test
+package watchclient_test
 
 import (
 	"bytes"
@@ -15,21 +15,21 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/conn/wire"
+	"github.com/millrace/millrace/internal/conn/watchclient"
 )
 
 // patience bounds what happens at once on an idle machine.
 const patience = 20 * time.Second
 
 // startServer serves a handler over HTTP/2, with a limit of streams on each connection.
-func startServer(t *testing.T, streams int, handler http.HandlerFunc) (*wire.Server, *httptest.Server) {
+func startServer(t *testing.T, streams int, handler http.HandlerFunc) (*watchclient.Server, *httptest.Server) {
 	t.Helper()
 	web := httptest.NewUnstartedServer(handler)
 	web.EnableHTTP2 = true
 	web.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streams}
 	web.StartTLS()
 	t.Cleanup(web.Close)
-	s, err := wire.NewServer(&rest.Config{
+	s, err := watchclient.NewServer(&rest.Config{
 		Host: web.URL + "/prefix", BearerToken: "secret",
 		TLSClientConfig: rest.TLSClientConfig{CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})},
 	}, 4)
@@ -39,31 +39,31 @@ func startServer(t *testing.T, streams int, handler http.HandlerFunc) (*wire.Ser
 	return s, web
 }
 
-func newClient(t *testing.T, s *wire.Server, open *atomic.Int64) *wire.Client {
+func newClient(t *testing.T, s *watchclient.Server, open *atomic.Int64) *watchclient.Client {
 	t.Helper()
 	c := s.NewClient(t.Context(), func(change int) { open.Add(int64(change)) })
 	t.Cleanup(c.Close)
 	return c
 }
 
-func get(uri string) *wire.Request {
-	return &wire.Request{Method: "GET", URI: uri, Accept: "*/*", Identity: &wire.Identity{UserAgent: "test/1"}}
+func get(uri string) *watchclient.Request {
+	return &watchclient.Request{Method: "GET", URI: uri, Accept: "*/*", Identity: &watchclient.Identity{UserAgent: "test/1"}}
 }
 
 // recorder is a handler that tells what it got.
 type recorder struct {
-	header chan wire.Header
+	header chan watchclient.Header
 	data   chan string
 	end    chan error
 }
 
 func newRecorder() *recorder {
-	return &recorder{header: make(chan wire.Header, 8), data: make(chan string, 64), end: make(chan error, 8)}
+	return &recorder{header: make(chan watchclient.Header, 8), data: make(chan string, 64), end: make(chan error, 8)}
 }
 
-func (r *recorder) Header(h wire.Header) { r.header <- h }
-func (r *recorder) Data(p []byte)        { r.data <- string(p) }
-func (r *recorder) End(err error)        { r.end <- err }
+func (r *recorder) Header(h watchclient.Header) { r.header <- h }
+func (r *recorder) Data(p []byte)               { r.data <- string(p) }
+func (r *recorder) End(err error)               { r.end <- err }
 
 func receive[T any](t *testing.T, what string, from chan T) T {
 	t.Helper()
@@ -85,7 +85,7 @@ func TestCallSendsIdentity(t *testing.T) {
 	})
 	var open atomic.Int64
 	req := get("/a?b=c")
-	req.Identity = &wire.Identity{UserAgent: "agent/1", User: "u", Groups: []string{"g", "h"}, Pod: "p", Node: "n"}
+	req.Identity = &watchclient.Identity{UserAgent: "agent/1", User: "u", Groups: []string{"g", "h"}, Pod: "p", Node: "n"}
 	answer, err := newClient(t, s, &open).Call(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestCloseEndsStreams(t *testing.T) {
 	if open.Load() != 0 {
 		t.Errorf("%d connections are open", open.Load())
 	}
-	if _, err := c.Call(t.Context(), get("/")); !errors.Is(err, wire.ErrClosed) {
+	if _, err := c.Call(t.Context(), get("/")); !errors.Is(err, watchclient.ErrClosed) {
 		t.Errorf("a call of a closed client: %v", err)
 	}
 }
