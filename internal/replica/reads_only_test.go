@@ -8,7 +8,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
 )
 
@@ -69,7 +69,7 @@ func TestBudgetIsUsedUp(t *testing.T) {
 	budgets := usage.NewBudgets(usage.BudgetConfig{Bytes: 600, Clock: clock})
 	accounts := usage.NewAccounts(usage.Config{Budgets: budgets, Clock: clock})
 	h := setup{budgets: budgets}.handler(t, u)
-	accounts.Observe(&usage.Request{Client: report.NewClient("tom", "agent"), Address: "192.0.2.1:99", Cost: report.ListCost{Bytes: 700}})
+	accounts.Observe(&usage.Request{Client: serverreport.NewClient("tom", "agent"), Address: "192.0.2.1:99", Cost: serverreport.ListCost{Bytes: 700}})
 
 	got := testRequest{"GET", pods, "", bearer("tom")}.to(h)
 	if got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") != "11" || !strings.Contains(got.Body.String(), "budget of bytes") {

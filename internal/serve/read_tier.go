@@ -18,7 +18,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/millrace/millrace/internal/account/dashboard"
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/apiserver/crd"
@@ -54,7 +54,7 @@ type readTier struct {
 	// counters are the metrics of the tier.
 	counters *read.Metrics
 	// replicaReport makes the report about the upstream; nil if there is none.
-	replicaReport func() report.ReplicaReport
+	replicaReport func() serverreport.ReplicaReport
 	// skew is SharedConfig.Skew of all routes. It is nil unless there is an upstream.
 	skew *read.Skew
 	// verbatim returns the RouteConfig.Verbatim of a route in one format, nil if the route is
@@ -192,7 +192,7 @@ func (r *readTier) route(cfg read.RouteConfig) (*read.Route, error) {
 type routeSource interface {
 	Routes() []kube.Route
 	CustomRoute(schema.GroupVersionResource) *read.Route
-	CustomResources() report.CRDsReport
+	CustomResources() serverreport.CRDsReport
 	Authorizer() authorizer.UnconditionalAuthorizer
 	Handle(prefix string, h http.Handler)
 }

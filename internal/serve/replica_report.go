@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/replica"
 )
@@ -36,10 +36,10 @@ func (r *Replica) newReporter(config *rest.Config, tier *readTier, counters *rep
 }
 
 // report implements dashboard.Source's Replica.
-func (p *replicaReporter) report() report.ReplicaReport {
+func (p *replicaReporter) report() serverreport.ReplicaReport {
 	now := time.Now()
-	made := report.ReplicaReport{
-		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Depth: p.tier.backends.depth(), Followed: []report.FollowedResource{},
+	made := serverreport.ReplicaReport{
+		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Depth: p.tier.backends.depth(), Followed: []serverreport.FollowedResource{},
 		Answered: counts(p.tier.counters.Answered()), PassedOn: counts(p.counters.PassedOn()), Refused: counts(p.counters.Refused()), Asked: counts(p.counters.UpstreamRequests()),
 	}
 	if p.usesEtcd {
@@ -52,7 +52,7 @@ func (p *replicaReporter) report() report.ReplicaReport {
 		made.PassedOn[reason] += count
 	}
 	for _, b := range p.tier.backends.all() {
-		f := report.FollowedResource{Name: strings.TrimPrefix(b.servers, p.address+"/"), Revision: b.Cache.Progress().Revision()}
+		f := serverreport.FollowedResource{Name: strings.TrimPrefix(b.servers, p.address+"/"), Revision: b.Cache.Progress().Revision()}
 		for _, r := range b.Cache.Resources() {
 			f.Objects += r.Snapshot().Len()
 		}
@@ -67,7 +67,7 @@ func (p *replicaReporter) report() report.ReplicaReport {
 		}
 		made.Followed = append(made.Followed, f)
 	}
-	slices.SortFunc(made.Followed, func(a, b report.FollowedResource) int {
+	slices.SortFunc(made.Followed, func(a, b serverreport.FollowedResource) int {
 		return cmp.Or(-cmp.Compare(boolGauge(a.Error != ""), boolGauge(b.Error != "")), -cmp.Compare(a.Objects, b.Objects), cmp.Compare(a.Name, b.Name))
 	})
 	return made

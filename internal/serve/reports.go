@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/account/dashboard"
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // reportSource returns the reports of the tier and of the server above it.
@@ -25,17 +25,17 @@ func (r *readTier) reportSource(server routeSource) dashboard.Source {
 }
 
 // listsReport says what GETs and LISTs cost, and how objects were encoded.
-func (r *readTier) listsReport() report.ListsReport {
+func (r *readTier) listsReport() serverreport.ListsReport {
 	result := r.readAccounts.Report()
 	if r.proofs == nil {
 		return result
 	}
 	c := r.proofs.Counts()
-	result.Transcoding = &report.TranscodingCounts{
+	result.Transcoding = &serverreport.TranscodingCounts{
 		Transcoded: c.Transcoded, Compared: c.Compared, Different: c.Different, Refuted: c.Refuted, Declined: c.Declined, Proven: c.Proven,
 	}
 	if d := c.Last; d != nil {
-		result.Transcoding.Last = &report.TranscodingDifference{
+		result.Transcoding.Last = &serverreport.TranscodingDifference{
 			Time: d.Time, Form: d.Form, Key: d.Key, Revision: d.Revision, Place: d.Place, Stopped: d.Stopped,
 		}
 	}
@@ -43,14 +43,14 @@ func (r *readTier) listsReport() report.ListsReport {
 }
 
 // memoryReport says where the process's memory is.
-func (r *readTier) memoryReport() report.MemoryReport {
+func (r *readTier) memoryReport() serverreport.MemoryReport {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
 	metrics.Read(samples)
-	result := report.MemoryReport{
+	result := serverreport.MemoryReport{
 		Time: time.Now(), Resident: resident(), Limit: availableMemory(),
 		Heap:       int64(samples[0].Value.Uint64() + samples[1].Value.Uint64()),
 		Goroutines: runtime.NumGoroutine(), Wire: r.budget.Used(), WireLimit: r.budget.Limit(),
-		Resources: []report.ResourceMemory{},
+		Resources: []serverreport.ResourceMemory{},
 	}
 	for _, b := range r.backends.all() {
 		for _, resource := range b.Cache.Resources() {
@@ -58,7 +58,7 @@ func (r *readTier) memoryReport() report.MemoryReport {
 			if usage.Objects == 0 && usage.Log == 0 {
 				continue
 			}
-			m := report.ResourceMemory{
+			m := serverreport.ResourceMemory{
 				Resource: resource.GroupResource().String(), Objects: usage.Objects, Values: usage.Values, Log: usage.Log, Forms: usage.Forms,
 			}
 			for _, term := range resource.Indexes() {
@@ -68,14 +68,14 @@ func (r *readTier) memoryReport() report.MemoryReport {
 			result.Resources = append(result.Resources, m)
 		}
 	}
-	slices.SortFunc(result.Resources, func(a, b report.ResourceMemory) int {
+	slices.SortFunc(result.Resources, func(a, b serverreport.ResourceMemory) int {
 		return cmp.Or(cmp.Compare(totalBytes(&b), totalBytes(&a)), cmp.Compare(a.Resource, b.Resource))
 	})
 	return result
 }
 
 // totalBytes returns the memory of a resource: stored values, events and encoded forms.
-func totalBytes(m *report.ResourceMemory) int64 {
+func totalBytes(m *serverreport.ResourceMemory) int64 {
 	n := m.Values + m.Log
 	for _, bytes := range m.Forms {
 		n += bytes

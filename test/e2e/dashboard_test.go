@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -79,7 +79,7 @@ func wantMemoryReport(t *testing.T, s *harness.Server, admin *http.Client) {
 		if err != nil {
 			return err
 		}
-		var result report.MemoryReport
+		var result serverreport.MemoryReport
 		if err := json.Unmarshal([]byte(body), &result); err != nil {
 			return err
 		}
@@ -102,8 +102,8 @@ func TestDefinitionCosts(t *testing.T) {
 	for i := range 3 {
 		c.create(t, fmt.Sprint("w", i), map[string]any{"text": "some text"})
 	}
-	costs := func(ctx context.Context) (report.CRDsReport, error) {
-		var result report.CRDsReport
+	costs := func(ctx context.Context) (serverreport.CRDsReport, error) {
+		var result serverreport.CRDsReport
 		body, err := expect(ctx, s, s.HTTPClient(), "/debug/millrace/crds", 200)
 		if err == nil {
 			err = json.Unmarshal([]byte(body), &result)

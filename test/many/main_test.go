@@ -23,7 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimelog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/lab/fill"
 	"github.com/millrace/millrace/test/harness"
 )
@@ -99,7 +99,7 @@ func (cl *cluster) established(t *testing.T) {
 }
 
 // costs reads /debug/millrace/crds.
-func (cl *cluster) costs(t *testing.T) (r report.CRDsReport) {
+func (cl *cluster) costs(t *testing.T) (r serverreport.CRDsReport) {
 	t.Helper()
 	resp, err := cl.HTTPClient().Get(cl.Config().Host + "/debug/millrace/crds")
 	check(t, err)

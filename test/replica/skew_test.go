@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -67,7 +67,7 @@ func TestNewerUpstream(t *testing.T) {
 	t.Run("agent", func(t *testing.T) { watchAsAgent(t, client, upstream.Config(), replica.Config()) })
 	t.Run("report", func(t *testing.T) {
 		eventually(t, "the report", func() error {
-			made := report.ReplicaReport{}
+			made := serverreport.ReplicaReport{}
 			a := must(fetch(t.Context(), replica.Config(), "/debug/millrace/replica"))(t)
 			if err := json.Unmarshal([]byte(a.body), &made); err != nil {
 				return fmt.Errorf("%w: %s", err, a.body)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -49,7 +49,7 @@ func TestPausedEtcd(t *testing.T) {
 	})
 
 	etcd.Signal(syscall.SIGSTOP)
-	f := expectedFault{cause: report.Cause(report.StageEtcd), severity: critical, topWords: "etcd is slow"}
+	f := expectedFault{cause: serverreport.Cause(serverreport.StageEtcd), severity: critical, topWords: "etcd is slow"}
 	r := d.waitNamed(f, func(r *serverReports) error {
 		if r.metrics[late] < 1 || len(r.feed.Feeds) != 1 || r.feed.Feeds[0].Late < 1 {
 			return fmt.Errorf("the feed is late by %v in the metrics: %+v", r.metrics[late], r.feed)
@@ -117,7 +117,7 @@ func TestStarvedServer(t *testing.T) {
 	const perRound, most = 100, 30
 	written := 0
 	d.until(func(r *serverReports) error {
-		err := r.missed("configmaps", report.CauseCPU)
+		err := r.missed("configmaps", serverreport.CauseCPU)
 		if err != nil && written < most*perRound {
 			d.write(fmt.Sprint("starved-", written), perRound, 1000)
 			written += perRound
@@ -127,15 +127,15 @@ func TestStarvedServer(t *testing.T) {
 	close(starved)
 	<-done
 	d.delivered(written * 100)
-	f := expectedFault{cause: report.CauseCPU, severity: critical, resource: "configmaps", topWords: "not enough CPU"}
-	r := d.waitNamed(f, missed(report.CauseCPU))
+	f := expectedFault{cause: serverreport.CauseCPU, severity: critical, resource: "configmaps", topWords: "not enough CPU"}
+	r := d.waitNamed(f, missed(serverreport.CauseCPU))
 	d.checkTop(f)
-	check(t, (&expectedFault{cause: report.CauseCPU, severity: warning}).findIn(r.slo.Causes))
+	check(t, (&expectedFault{cause: serverreport.CauseCPU, severity: warning}).findIn(r.slo.Causes))
 	if r.metrics[`millrace_process_delay_seconds{quantile="0.99"}`] < 0.1 {
 		t.Errorf("timers fired in time: %+v", r.slo.Process)
 	}
 	for _, c := range r.slo.Causes {
-		if c.Client != "" || c.Cause == report.Cause(report.StageEtcd) {
+		if c.Client != "" || c.Cause == serverreport.Cause(serverreport.StageEtcd) {
 			t.Errorf("somebody else is blamed: %+v", c)
 		}
 	}
@@ -153,7 +153,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	stuck := d.watch(d.http2(256<<10), "sleeper")
 	d.write("large", 20, 100<<10)
 	d.delivered(3 * 20)
-	f := expectedFault{cause: report.Cause(report.StageClient), severity: warning, resource: "configmaps", client: "sleeper (", objectivesMet: true, topWords: "clients do not read"}
+	f := expectedFault{cause: serverreport.Cause(serverreport.StageClient), severity: warning, resource: "configmaps", client: "sleeper (", objectivesMet: true, topWords: "clients do not read"}
 	d.waitNamed(f, behind("sleeper", "client"))
 	d.checkTop(f)
 	for _, args := range [][]string{{}, {"watchers"}} {
@@ -167,7 +167,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	drain(stuck)
 	d.delivered(4 * 20)
 	f.resource, f.objectivesMet = "", false
-	r := d.waitNamed(f, missed(report.Cause(report.StageClient)), noneBehind, onlyLate("sleeper"))
+	r := d.waitNamed(f, missed(serverreport.Cause(serverreport.StageClient)), noneBehind, onlyLate("sleeper"))
 	d.checkTop(f)
 	for _, c := range r.slo.Causes {
 		if c.Resource == "configmaps" && !strings.Contains(c.Message, "But for events that waited for slow clients the objective was met.") {
@@ -193,7 +193,7 @@ func TestThrottledConnection(t *testing.T) {
 	d.write("medium", 200, 60<<10)
 	d.delivered(3 * 200)
 	for _, agent := range []string{"remote-1", "remote-2"} {
-		f := expectedFault{cause: report.Cause(report.StageConnection), severity: warning, resource: "configmaps", client: agent + " (", objectivesMet: true, topWords: "network is full"}
+		f := expectedFault{cause: serverreport.Cause(serverreport.StageConnection), severity: warning, resource: "configmaps", client: agent + " (", objectivesMet: true, topWords: "network is full"}
 		d.waitNamed(f, behind(agent, "connection"))
 		d.checkTop(f)
 	}
@@ -201,9 +201,9 @@ func TestThrottledConnection(t *testing.T) {
 	close(network.fast)
 	d.delivered(5 * 200)
 	for _, agent := range []string{"remote-1", "remote-2"} {
-		d.waitNamed(expectedFault{cause: report.Cause(report.StageConnection), severity: warning, client: agent + " (", topWords: "network is full"})
+		d.waitNamed(expectedFault{cause: serverreport.Cause(serverreport.StageConnection), severity: warning, client: agent + " (", topWords: "network is full"})
 	}
-	f := expectedFault{cause: report.Cause(report.StageConnection), severity: critical, resource: "configmaps", topWords: "network is full"}
+	f := expectedFault{cause: serverreport.Cause(serverreport.StageConnection), severity: critical, resource: "configmaps", topWords: "network is full"}
 	d.waitNamed(f, missed(f.cause), noneBehind, onlyLate("remote-"))
 	d.checkTop(f)
 }
@@ -224,7 +224,7 @@ func TestLargeObjects(t *testing.T) {
 	d.delivered(clients * watches * small)
 	d.write("large", large, 1<<20-4<<10)
 	d.delivered(clients * watches * (small + large))
-	f := expectedFault{cause: report.CauseSize, severity: critical, resource: "configmaps", topWords: "large objects"}
+	f := expectedFault{cause: serverreport.CauseSize, severity: critical, resource: "configmaps", topWords: "large objects"}
 	d.waitNamed(f, missed(f.cause))
 	d.checkTop(f)
 }

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -34,10 +34,10 @@ func newTestServer(t *testing.T, args ...string) *testServer {
 
 // serverReports holds the reports and the metrics of a server.
 type serverReports struct {
-	slo      report.SLOReport
-	watchers report.WatchersReport
-	lists    report.ListsReport
-	feed     report.FeedReport
+	slo      serverreport.SLOReport
+	watchers serverreport.WatchersReport
+	lists    serverreport.ListsReport
+	feed     serverreport.FeedReport
 	// metrics holds the values by name and labels, written as in /metrics.
 	metrics map[string]float64
 }
@@ -97,7 +97,7 @@ func (d *testServer) until(condition func(*serverReports) error) {
 
 // expectedFault is a finding that every report must contain.
 type expectedFault struct {
-	cause    report.Cause
+	cause    serverreport.Cause
 	severity string
 	// resource and client name the affected resource and client; "" means that the
 	// finding names none. client is a prefix of the report's name, which ends with the
@@ -110,7 +110,7 @@ type expectedFault struct {
 }
 
 // findIn returns an error if causes do not contain the fault.
-func (f *expectedFault) findIn(causes []report.Finding) error {
+func (f *expectedFault) findIn(causes []serverreport.Finding) error {
 	for _, c := range causes {
 		if c.Cause == f.cause && c.Severity == f.severity && c.Resource == f.resource && strings.HasPrefix(c.Client, f.client) && (f.client == "") == (c.Client == "") {
 			if c.Message == "" || c.Advice == "" {
@@ -165,7 +165,7 @@ func (d *testServer) checkTop(f expectedFault) {
 		check(d.t, err)
 	}
 	var all struct {
-		SLO report.SLOReport `json:"slo"`
+		SLO serverreport.SLOReport `json:"slo"`
 	}
 	check(d.t, json.Unmarshal([]byte(d.runTop("-o", "json")), &all))
 	if err := f.findIn(all.SLO.Causes); err != nil || all.SLO.Met != f.objectivesMet {
@@ -185,11 +185,11 @@ func (d *testServer) runTop(args ...string) string {
 
 // missed returns a condition: the objective of config maps was missed for this cause,
 // and the error budget burns too fast.
-func missed(cause report.Cause) func(*serverReports) error {
+func missed(cause serverreport.Cause) func(*serverReports) error {
 	return func(r *serverReports) error { return r.missed("configmaps", cause) }
 }
 
-func (r *serverReports) missed(resource string, cause report.Cause) error {
+func (r *serverReports) missed(resource string, cause serverreport.Cause) error {
 	for _, s := range r.slo.Resources {
 		if s.Resource != resource {
 			continue

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // TestRelistStorm lets twelve clients of one program list at about the same time,
@@ -32,7 +32,7 @@ func TestRelistStorm(t *testing.T) {
 	for i := range 3 {
 		list("operator", byte(100+i))
 	}
-	var storm report.Storm
+	var storm serverreport.Storm
 	d.until(func(r *serverReports) error {
 		if n := len(r.lists.Storms); n != 1 || r.metrics["millrace_list_storms"] != 1 {
 			return fmt.Errorf("%v storms in the metrics, want 1: %+v", r.metrics["millrace_list_storms"], r.lists.Storms)
@@ -53,7 +53,7 @@ func TestRelistStorm(t *testing.T) {
 			t.Errorf("top %v does not tell of the storm:\n%s", args, output)
 		}
 	}
-	var lists report.ListsReport
+	var lists serverreport.ListsReport
 	check(t, json.Unmarshal([]byte(d.runTop("lists", "-o", "json")), &lists))
 	if len(lists.Storms) != 1 || lists.Storms[0].UserAgent != "fleet-agent" {
 		t.Errorf("top lists -o json: %+v", lists.Storms)

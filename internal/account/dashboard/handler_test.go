@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/account/dashboard"
 	"github.com/millrace/millrace/internal/account/dashboard/fake"
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 func ask(h http.Handler, method, path string, header ...string) *http.Response {
@@ -82,9 +82,9 @@ func TestHandler(t *testing.T) {
 // TestReportsAreShared requests a report many times at once. It is made once for all.
 func TestReportsAreShared(t *testing.T) {
 	var made atomic.Int64
-	h := dashboard.Handler(dashboard.Source{Memory: func() report.MemoryReport {
+	h := dashboard.Handler(dashboard.Source{Memory: func() serverreport.MemoryReport {
 		made.Add(1)
-		return report.MemoryReport{Goroutines: 7}
+		return serverreport.MemoryReport{Goroutines: 7}
 	}})
 	began := time.Now()
 	var readers sync.WaitGroup

@@ -4,19 +4,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // Source makes the reports. A nil function means that the server does not measure
 // that: its path is not found. The functions are called by any goroutine.
 type Source struct {
-	SLO      func() report.SLOReport
-	Watchers func() report.WatchersReport
-	Lists    func() report.ListsReport
-	Memory   func() report.MemoryReport
-	CRDs     func() report.CRDsReport
-	Feed     func() report.FeedReport
-	Replica  func() report.ReplicaReport
+	SLO      func() serverreport.SLOReport
+	Watchers func() serverreport.WatchersReport
+	Lists    func() serverreport.ListsReport
+	Memory   func() serverreport.MemoryReport
+	CRDs     func() serverreport.CRDsReport
+	Feed     func() serverreport.FeedReport
+	Replica  func() serverreport.ReplicaReport
 }
 
 // reports returns functions that make the reports, by their names in the path.

@@ -3,7 +3,7 @@ package slo
 import (
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // This file finds, makes and drops the accounts of resources, clients and
@@ -27,12 +27,12 @@ func (set *Watches) resourceLocked(name string) *resourceAccount {
 
 // clientLocked returns the account of a client, or the shared one if there are too
 // many.
-func (set *Watches) clientLocked(c report.Client) *clientAccount {
+func (set *Watches) clientLocked(c serverreport.Client) *clientAccount {
 	if known := set.mu.clients[c]; known != nil {
 		return known
 	}
 	if len(set.mu.clients) >= set.cfg.Clients && !set.dropOldLocked(&set.mu.nextClientDrop, set.dropClientsLocked) {
-		c = report.Client{UserAgent: otherName}
+		c = serverreport.Client{UserAgent: otherName}
 	}
 	known := set.mu.clients[c]
 	if known == nil {
@@ -66,9 +66,9 @@ func (set *Watches) dropClientsLocked(before time.Time) bool {
 		}
 		delete(set.mu.clients, id)
 		dropped = true
-		others := set.mu.clients[report.Client{UserAgent: otherName}]
+		others := set.mu.clients[serverreport.Client{UserAgent: otherName}]
 		if others == nil {
-			others = &clientAccount{Client: report.Client{UserAgent: otherName}}
+			others = &clientAccount{Client: serverreport.Client{UserAgent: otherName}}
 			set.mu.clients[others.Client] = others
 		}
 		c.mu.Lock()

@@ -3,7 +3,7 @@ package slo
 import (
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 
 // cause returns what the slowest 1 % of the spans waited for. shares are from
 // minuteSums.shares.
-func (sums *minuteSums) cause(shares *[spanStages]float64, p *report.Process) report.Cause {
+func (sums *minuteSums) cause(shares *[spanStages]float64, p *serverreport.Process) serverreport.Cause {
 	if sums.spans.count == 0 {
 		return ""
 	}
@@ -33,7 +33,7 @@ func (sums *minuteSums) cause(shares *[spanStages]float64, p *report.Process) re
 		}
 	}
 	if longest != clientIndex && sums.lateAreLarge() {
-		return report.CauseSize
+		return serverreport.CauseSize
 	}
 	return causeOf(p, longest, sums.spans.quantiles().P99)
 }
@@ -54,18 +54,18 @@ func (sums *minuteSums) lateAreLarge() bool {
 
 // starved returns how long goroutines wait for a processor (p99), in seconds. Both
 // values measure that: a timer also waits for a thread.
-func starved(p *report.Process) float64 { return max(p.Delay.P99, p.Scheduling.P99) }
+func starved(p *serverreport.Process) float64 { return max(p.Delay.P99, p.Scheduling.P99) }
 
 // causeOf returns what spans waited for, given their longest stage and their p99 in
 // seconds. A process that gets no processor is late in each stage but the client's, so
 // lack of CPU overrides the stage.
-func causeOf(p *report.Process, longest int, p99 float64) report.Cause {
+func causeOf(p *serverreport.Process, longest int, p99 float64) serverreport.Cause {
 	share := starvedShare
 	if longest == connectionIndex {
 		share = starvedWriteShare
 	}
 	if longest != clientIndex && starved(p) >= max(minStarved.Seconds(), share*p99) {
-		return report.CauseCPU
+		return serverreport.CauseCPU
 	}
-	return report.Cause(stageNames[longest])
+	return serverreport.Cause(stageNames[longest])
 }

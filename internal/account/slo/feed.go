@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // FeedAccount is the account of the watch of one etcd cluster. The store asks etcd for
@@ -211,21 +211,21 @@ func (f *FeedAccount) addToTallyLocked(t *tally, now time.Time) {
 }
 
 // Feed makes /debug/millrace/feed.
-func (set *Watches) Feed() report.FeedReport {
+func (set *Watches) Feed() serverreport.FeedReport {
 	now := set.cfg.Clock.Now()
-	result := report.FeedReport{Time: now, Feeds: []report.Feed{}}
+	result := serverreport.FeedReport{Time: now, Feeds: []serverreport.Feed{}}
 	for _, f := range set.feeds.all() {
 		result.Feeds = append(result.Feeds, f.report(now))
 	}
 	return result
 }
 
-func (f *FeedAccount) report(now time.Time) report.Feed {
+func (f *FeedAccount) report(now time.Time) serverreport.Feed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all tally
 	f.addToTallyLocked(&all, now)
-	row := report.Feed{
+	row := serverreport.Feed{
 		Prefix: f.prefix, Endpoints: f.endpoints, Revision: f.mu.revision,
 		Late: f.lateLocked(now).Seconds(), Delivery: all.quantiles(),
 		Events: f.mu.events, Bytes: f.mu.bytes, Restarts: f.mu.restarts, Loads: f.mu.reloads,

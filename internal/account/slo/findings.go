@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 const (
@@ -22,15 +22,15 @@ const (
 type findings struct {
 	set       *Watches
 	now       time.Time
-	report    *report.SLOReport
+	report    *serverreport.SLOReport
 	resources []*resourceResult
-	clients   []report.ClientSLO
+	clients   []serverreport.ClientSLO
 }
 
 // find runs all checks, and sorts the findings by severity.
 func (f *findings) find() {
 	f.report.Met = true
-	f.report.Causes = []report.Finding{}
+	f.report.Causes = []serverreport.Finding{}
 	f.etcd()
 	f.cpu()
 	for _, r := range f.resources {
@@ -43,10 +43,10 @@ func (f *findings) find() {
 	f.stuck()
 	f.probe()
 	rank := map[string]int{critical: 0, warning: 1}
-	slices.SortStableFunc(f.report.Causes, func(a, b report.Finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
+	slices.SortStableFunc(f.report.Causes, func(a, b serverreport.Finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
 }
 
-func (f *findings) add(found report.Finding) { f.report.Causes = append(f.report.Causes, found) }
+func (f *findings) add(found serverreport.Finding) { f.report.Causes = append(f.report.Causes, found) }
 
 // etcd finds feeds that are late now, or were late in the last minute.
 func (f *findings) etcd() {
@@ -57,12 +57,12 @@ func (f *findings) etcd() {
 		if err != nil {
 			message += " " + err.Error() + "."
 		}
-		f.add(report.Finding{Cause: report.Cause(report.StageEtcd), Severity: critical, Message: message, Advice: advice})
+		f.add(serverreport.Finding{Cause: serverreport.Cause(serverreport.StageEtcd), Severity: critical, Message: message, Advice: advice})
 		return
 	}
 	if p99 := f.report.All.Stages[0].P99; p99 >= lateAfter.Seconds() {
 		f.report.Met = false
-		f.add(report.Finding{Cause: report.Cause(report.StageEtcd), Severity: warning, Advice: advice,
+		f.add(serverreport.Finding{Cause: serverreport.Cause(serverreport.StageEtcd), Severity: warning, Advice: advice,
 			Message: fmt.Sprintf("etcd was late in the last minute: its watch took %s to answer (p99).", seconds(p99))})
 	}
 }
@@ -76,7 +76,7 @@ func (f *findings) cpu() {
 	if starved(p) < starvedAfter {
 		return
 	}
-	f.add(report.Finding{Cause: report.CauseCPU, Severity: warning,
+	f.add(serverreport.Finding{Cause: serverreport.CauseCPU, Severity: warning,
 		Message: fmt.Sprintf("This server is short of processors: it was ready to run and waited %s (p99), using %.1f of %d.", seconds(starved(p)), p.CPU, p.Processors),
 		Advice:  "Give it more CPU, raise its limit (throttling shows in the cgroup's cpu.stat), or move other load away."})
 }
@@ -84,33 +84,33 @@ func (f *findings) cpu() {
 // missed explains why a resource misses its objective.
 func (f *findings) missed(r *resourceResult) {
 	t := &r.row
-	found := report.Finding{Cause: t.Cause, Severity: critical, Resource: t.Resource}
+	found := serverreport.Finding{Cause: t.Cause, Severity: critical, Resource: t.Resource}
 	message := fmt.Sprintf("Events of %s took %s (p99) of the %s that they may; %d of %d were late.", t.Resource, seconds(t.Spans.P99), seconds(t.Objective), t.Late, t.Spans.Count)
 	switch t.Cause {
-	case report.Cause(report.StageDecode):
+	case serverreport.Cause(serverreport.StageDecode):
 		message += " The server is slow: most of it was the way into the cache."
 		found.Advice = "Writes come faster than they are decoded: look at the CPU, at how many objects are written a second, and at what writes them."
-	case report.Cause(report.StageDispatch):
+	case serverreport.Cause(serverreport.StageDispatch):
 		message += " The server is slow: most of it was waiting for the writers of connections."
 		found.Advice = "Spread clients over more connections or servers, and look for watches without a selector that could have one."
-	case report.Cause(report.StageEncode):
+	case serverreport.Cause(serverreport.StageEncode):
 		message += " The server is slow: most of it was encoding and compressing."
 		found.Advice = "Have clients ask for protobuf where they can, and for one encoding; look at the size of the objects."
-	case report.Cause(report.StageClient):
+	case serverreport.Cause(serverreport.StageClient):
 		found.Severity = warning
 		message += " The server is in time: clients did not read, their HTTP/2 windows were shut."
 		found.Advice = "Look at these clients: a handler that blocks, too little CPU, or too much that they watch."
-	case report.Cause(report.StageConnection):
+	case serverreport.Cause(serverreport.StageConnection):
 		message += " The network is full, or the other side does not read: writing to connections took most of it."
 		found.Advice = "Look at the bandwidth of this server and at the machines of slow clients; compression (--watch-compression) makes events smaller."
-	case report.CauseCPU:
+	case serverreport.CauseCPU:
 		message += " This server was ready to run and did not get a processor."
 		found.Advice = "Give it more CPU, or raise its limit."
-	case report.CauseSize:
+	case serverreport.CauseSize:
 		message += fmt.Sprintf(" The late ones are large: %d KiB on average.", r.lateBytes/max(1, r.late)>>10)
 		found.Advice = "Make these objects smaller or write them less often; watches of metadata alone, and selectors, keep them from who does not need them."
 	}
-	if t.Cause != report.Cause(report.StageClient) && r.metWithoutClients() {
+	if t.Cause != serverreport.Cause(serverreport.StageClient) && r.metWithoutClients() {
 		found.Severity = warning
 	}
 	if r.metWithoutClients() {
@@ -125,16 +125,16 @@ func (f *findings) slowClients() {
 	named := 0
 	for i := range f.clients {
 		c := &f.clients[i]
-		if c.Cause != report.Cause(report.StageClient) && c.Cause != report.Cause(report.StageConnection) || float64(c.Late) <= errorBudget*float64(c.Spans.Count) {
+		if c.Cause != serverreport.Cause(serverreport.StageClient) && c.Cause != serverreport.Cause(serverreport.StageConnection) || float64(c.Late) <= errorBudget*float64(c.Spans.Count) {
 			continue
 		}
 		if named++; named > maxNamedClients {
 			return
 		}
-		found := report.Finding{Cause: c.Cause, Severity: warning, Client: c.Name()}
+		found := serverreport.Finding{Cause: c.Cause, Severity: warning, Client: c.Name()}
 		found.Message = fmt.Sprintf("This client is slow: %s does not read its events in time; %d of %d were late, by its own window.", c.Name(), c.Late, c.Spans.Count)
 		found.Advice = "Others are not held up by it. Look at the client: a handler that blocks, too little CPU, or too much that it watches."
-		if c.Cause == report.Cause(report.StageConnection) {
+		if c.Cause == serverreport.Cause(serverreport.StageConnection) {
 			found.Message = fmt.Sprintf("The connection of %s takes no more: %d of %d events were late.", c.Name(), c.Late, c.Spans.Count)
 			found.Advice = "Look at the network between, and whether the client's process runs: others are not held up, but for the watches on the same connection."
 		}
@@ -156,25 +156,25 @@ func (f *findings) stuck() {
 		if w.BehindSeconds <= f.set.cfg.Objectives.of(w.Resource).Seconds() {
 			continue
 		}
-		found := report.Finding{Severity: warning, Resource: w.Resource, Client: w.Client.Name()}
+		found := serverreport.Finding{Severity: warning, Resource: w.Resource, Client: w.Client.Name()}
 		if named[found.Client] {
 			continue
 		}
 		message := fmt.Sprintf("A watch of %s by %s has waited for %s, and is %d events behind", w.Resource, found.Client, seconds(w.BehindSeconds), w.BehindEvents)
 		switch w.State {
 		case stateClient:
-			found.Cause = report.Cause(report.StageClient)
+			found.Cause = serverreport.Cause(serverreport.StageClient)
 			found.Message = message + ": this client does not read."
 			found.Advice = "It is told to list again when the log does not go back so far (--history-window). Look at the client."
 		case stateConnection:
-			found.Cause = report.Cause(report.StageConnection)
+			found.Cause = serverreport.Cause(serverreport.StageConnection)
 			found.Message = message + ": its connection takes no more."
 			found.Advice = "Look at the network between, and whether the client's process runs."
 		case stateInitial:
 			continue
 		default:
 			f.report.Met = false
-			found.Cause, found.Severity = report.Cause(report.StageDispatch), critical
+			found.Cause, found.Severity = serverreport.Cause(serverreport.StageDispatch), critical
 			found.Message = message + ": the server does not come to it."
 			found.Advice = "Look at the CPU of this server, and at what else its connection carries."
 		}
@@ -192,10 +192,10 @@ func (f *findings) probe() {
 	switch {
 	case p == nil:
 	case p.Error != "":
-		f.add(report.Finding{Cause: report.CauseProbe, Severity: warning, Message: "The probe does not work: " + p.Error + ".", Advice: "See whether writes work, and whether the server answers itself."})
+		f.add(serverreport.Finding{Cause: serverreport.CauseProbe, Severity: warning, Message: "The probe does not work: " + p.Error + ".", Advice: "See whether writes work, and whether the server answers itself."})
 	case p.Pending > probeTimeoutSeconds:
 		f.report.Met = false
-		f.add(report.Finding{Cause: report.CauseProbe, Severity: critical,
+		f.add(serverreport.Finding{Cause: serverreport.CauseProbe, Severity: critical,
 			Message: fmt.Sprintf("What the probe wrote %s ago has not come back to it.", seconds(p.Pending)),
 			Advice:  "See the other causes; with none, this server's watches are stuck: take it out of service and keep its logs."})
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
@@ -19,7 +19,7 @@ func TestOneWriteOfManyWatches(t *testing.T) {
 	var all []*testSender
 	for i := range clients * selections * watches {
 		all = append(all, follow(x.Open(slo.WatchInfo{
-			Resource: "pods", Client: report.NewClient(fmt.Sprint("user-", i%clients), "kubelet/v1"),
+			Resource: "pods", Client: serverreport.NewClient(fmt.Sprint("user-", i%clients), "kubelet/v1"),
 			Selection: fmt.Sprint("labels: n=", i/clients%selections), Backlog: new(fakeStream), Transport: new(fakeStream),
 		})))
 	}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // Collector makes metrics from the accounts at each scrape.
@@ -60,9 +60,9 @@ func (c *Collector) DescribeWithStability(ch chan<- *metrics.Desc) {
 }
 
 // causes are all values of the label cause.
-var causes = []report.Cause{
-	report.Cause(report.StageEtcd), report.Cause(report.StageDecode), report.Cause(report.StageDispatch), report.Cause(report.StageEncode), report.Cause(report.StageClient), report.Cause(report.StageConnection),
-	report.CauseCPU, report.CauseSize, report.CauseProbe,
+var causes = []serverreport.Cause{
+	serverreport.Cause(serverreport.StageEtcd), serverreport.Cause(serverreport.StageDecode), serverreport.Cause(serverreport.StageDispatch), serverreport.Cause(serverreport.StageEncode), serverreport.Cause(serverreport.StageClient), serverreport.Cause(serverreport.StageConnection),
+	serverreport.CauseCPU, serverreport.CauseSize, serverreport.CauseProbe,
 }
 
 // CollectWithStability implements metrics.StableCollector.
@@ -80,7 +80,7 @@ func (c *Collector) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 	gauge(ch, behindMaxDesc, most)
 	gauge(ch, metDesc, boolValue(result.Met))
-	found := map[report.Cause]bool{}
+	found := map[serverreport.Cause]bool{}
 	for _, f := range result.Causes {
 		found[f.Cause] = true
 	}
@@ -151,7 +151,7 @@ func counter(ch chan<- metrics.Metric, d *metrics.Desc, value float64, labels ..
 }
 
 // quantiles sends one gauge for each quantile, none without a time.
-func quantiles(ch chan<- metrics.Metric, d *metrics.Desc, q *report.Quantiles, labels ...string) {
+func quantiles(ch chan<- metrics.Metric, d *metrics.Desc, q *serverreport.Quantiles, labels ...string) {
 	if q.Count == 0 {
 		return
 	}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // minuteSums adds up the last minute of one resource, or of several. It is large, so a
@@ -104,17 +104,17 @@ func (sums *minuteSums) shares() (shares [spanStages]float64) {
 	return shares
 }
 
-// report makes the row of a report, without report.StageEtcd.
-func (sums *minuteSums) report(name string, objective time.Duration, p *report.Process) report.ResourceSLO {
+// report makes the row of a report, without serverreport.StageEtcd.
+func (sums *minuteSums) report(name string, objective time.Duration, p *serverreport.Process) serverreport.ResourceSLO {
 	shares := sums.shares()
-	row := report.ResourceSLO{
+	row := serverreport.ResourceSLO{
 		Resource: name, Objective: objective.Seconds(), Spans: sums.spans.quantiles(), Late: sums.late,
 		Burn: sums.burns.burn(), Cause: sums.cause(&shares, p), Events: sums.events, Bytes: sums.totalBytes,
-		Stages: make([]report.StageTime, 0, spanStages+1),
+		Stages: make([]serverreport.StageTime, 0, spanStages+1),
 	}
 	row.Met = float64(sums.late) <= errorBudget*float64(sums.spans.count)
 	for i := range sums.stages {
-		row.Stages = append(row.Stages, report.StageTime{Stage: stageNames[i], Quantiles: sums.stages[i].quantiles(), Share: shares[i]})
+		row.Stages = append(row.Stages, serverreport.StageTime{Stage: stageNames[i], Quantiles: sums.stages[i].quantiles(), Share: shares[i]})
 	}
 	return row
 }

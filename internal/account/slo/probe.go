@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // probe measures the way of an object that this server writes and watches itself.
@@ -83,7 +83,7 @@ func (set *Watches) ProbeFailed(err error) {
 }
 
 // report returns nil if there is no probe.
-func (p *probe) report(set *Watches, now time.Time) *report.Probe {
+func (p *probe) report(set *Watches, now time.Time) *serverreport.Probe {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.mu.active {
@@ -92,7 +92,7 @@ func (p *probe) report(set *Watches, now time.Time) *report.Probe {
 	var wholes, commits tally
 	p.mu.whole.each(now.Sub(set.began), fineSlot, wholes.add)
 	p.mu.commit.each(now.Sub(set.began), fineSlot, commits.add)
-	row := &report.Probe{Whole: wholes.quantiles(), Commit: commits.quantiles()}
+	row := &serverreport.Probe{Whole: wholes.quantiles(), Commit: commits.quantiles()}
 	if p.mu.pending != (probeWrite{}) {
 		row.Pending = max(0, now.Sub(p.mu.pending.ended)).Seconds()
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // process measures whether this process runs when it should: how late timers fire, how
@@ -86,13 +86,13 @@ func bucketEnd(h *metrics.Float64Histogram, i int) float64 {
 	return h.Buckets[i]
 }
 
-func (p *process) report(since time.Duration) report.Process {
+func (p *process) report(since time.Duration) serverreport.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var delay, scheduling tally
 	p.mu.delay.each(since, fineSlot, delay.add)
 	p.mu.scheduling.each(since, fineSlot, scheduling.add)
-	row := report.Process{Delay: delay.quantiles(), Scheduling: scheduling.quantiles(), Processors: runtime.GOMAXPROCS(0)}
+	row := serverreport.Process{Delay: delay.quantiles(), Scheduling: scheduling.quantiles(), Processors: runtime.GOMAXPROCS(0)}
 	if n := len(p.mu.samples); n > 1 {
 		first, last := p.mu.samples[0], p.mu.samples[n-1]
 		row.CPU = (last.cpu - first.cpu).Seconds() / last.at.Sub(first.at).Seconds()

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/slo"
 )
 
 // TestStarvedProcess has a process that does not run for 150 ms at a time. CPU is the
 // cause of writes that take about as long, and not of much longer ones.
 func TestStarvedProcess(t *testing.T) {
-	for writing, cause := range map[time.Duration]report.Cause{150 * ms: report.CauseCPU, 3 * time.Second: report.Cause(report.StageConnection)} {
+	for writing, cause := range map[time.Duration]serverreport.Cause{150 * ms: serverreport.CauseCPU, 3 * time.Second: serverreport.Cause(serverreport.StageConnection)} {
 		t.Run(string(cause), func(t *testing.T) {
 			x := newSet(slo.Objectives{Default: 50 * ms})
 			ctx, cancel := context.WithCancel(t.Context())
@@ -36,7 +36,7 @@ func TestStarvedProcess(t *testing.T) {
 				t.Errorf("resources %+v, clients %+v", r.Resources, r.Clients)
 			}
 			for _, f := range r.Causes {
-				if f.Client != "" && cause == report.CauseCPU {
+				if f.Client != "" && cause == serverreport.CauseCPU {
 					t.Errorf("a client is named as a cause: %+v", f)
 				}
 			}

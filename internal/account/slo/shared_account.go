@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // sharedAccount is what clientAccount and subscriptionAccount have in common. Their
@@ -45,7 +45,7 @@ func (s *sharedSlot) observe(p *pendingSpan, longest time.Duration) {
 
 // clientAccount is the account of the watches of one client.
 type clientAccount struct {
-	report.Client
+	serverreport.Client
 	sharedAccount
 }
 
@@ -91,7 +91,7 @@ func (a *sharedAccount) shared() *sharedAccount { return a }
 // sharedSums adds up the last minute of a sharedAccount. events and bytes are since the
 // start.
 type sharedSums struct {
-	spans         report.Quantiles
+	spans         serverreport.Quantiles
 	late          uint64
 	lateBy        [spanStages]uint64
 	watches       int

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // Buckets of sketches. Their width grows with the time, so that quantiles are off by 1 %
@@ -178,10 +178,10 @@ func (t *tally) rank(q float64) int {
 }
 
 // quantiles returns quantiles in seconds. They are 0 without a time.
-func (t *tally) quantiles() report.Quantiles {
+func (t *tally) quantiles() serverreport.Quantiles {
 	if t.count == 0 {
-		return report.Quantiles{}
+		return serverreport.Quantiles{}
 	}
 	at := func(q float64) float64 { return min(bucketValues()[t.rank(q)], t.max.Seconds()) }
-	return report.Quantiles{Count: t.count, P50: at(0.5), P99: at(0.99), P999: at(0.999), Max: t.max.Seconds()}
+	return serverreport.Quantiles{Count: t.count, P50: at(0.5), P99: at(0.99), P999: at(0.999), Max: t.max.Seconds()}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // distributions draw times.
@@ -121,7 +121,7 @@ func TestBurn(t *testing.T) {
 	}
 	sum = burnSum{}
 	sum.add(&b, 13*time.Hour)
-	if got := sum.burn(); got != (report.Burn{}) {
+	if got := sum.burn(); got != (serverreport.Burn{}) {
 		t.Errorf("burn is %+v after a silence", got)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
@@ -21,7 +21,7 @@ func (idleStream) Held() (events int, bytes int64, oldest time.Time)     { retur
 // openWatch opens the watch i.
 func openWatch(x *slo.Watches, i, clients, selections int) *testSender {
 	return follow(x.Open(slo.WatchInfo{
-		Resource: "pods", Client: report.NewClient(fmt.Sprint("node-", i%clients), "kubelet/v1"), Address: "192.0.2.1:4444",
+		Resource: "pods", Client: serverreport.NewClient(fmt.Sprint("node-", i%clients), "kubelet/v1"), Address: "192.0.2.1:4444",
 		Protocol: "HTTP/2.0", Selection: fmt.Sprint("fields: spec.nodeName=node-", i%selections), Encoding: "json", Backlog: idleStream{}, History: idleStream{}, Transport: idleStream{},
 	}))
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // maxRows bounds the clients and the subscriptions of a report.
@@ -14,16 +14,16 @@ const maxRows = 50
 // resourceResult is a resource's row, and the sums that it was made from.
 type resourceResult struct {
 	minuteSums
-	row report.ResourceSLO
+	row serverreport.ResourceSLO
 }
 
 // SLO makes /debug/millrace/slo.
-func (set *Watches) SLO() report.SLOReport {
+func (set *Watches) SLO() serverreport.SLOReport {
 	now := set.cfg.Clock.Now()
 	since := now.Sub(set.began)
-	result := report.SLOReport{Time: now, Process: set.process.report(since), Probe: set.probe.report(set, now)}
+	result := serverreport.SLOReport{Time: now, Process: set.process.report(since), Probe: set.probe.report(set, now)}
 	answers := set.feeds.tally(now).quantiles()
-	etcd := report.StageTime{Stage: report.StageEtcd, Quantiles: answers}
+	etcd := serverreport.StageTime{Stage: serverreport.StageEtcd, Quantiles: answers}
 	all := new(minuteSums)
 	var resources []*resourceResult
 	for _, r := range set.resources() {
@@ -41,7 +41,7 @@ func (set *Watches) SLO() report.SLOReport {
 	})
 	result.All = all.report("", set.cfg.Objectives.of(""), &result.Process)
 	result.All.Stages = slices.Insert(result.All.Stages, 0, etcd)
-	result.Resources = make([]report.ResourceSLO, len(resources))
+	result.Resources = make([]serverreport.ResourceSLO, len(resources))
 	for i, res := range resources {
 		result.Resources[i] = res.row
 	}
@@ -55,7 +55,7 @@ func (set *Watches) SLO() report.SLOReport {
 }
 
 // excess is the p99 as a multiple of the objective. Above 1 the objective is missed.
-func excess(r *report.ResourceSLO) float64 { return r.Spans.P99 / r.Objective }
+func excess(r *serverreport.ResourceSLO) float64 { return r.Spans.P99 / r.Objective }
 
 // resources returns the accounts of resources, in no order.
 func (set *Watches) resources() []*resourceAccount {
@@ -69,16 +69,16 @@ func (set *Watches) resources() []*resourceAccount {
 }
 
 // clients returns all clients with events in the last minute, the slowest first.
-func (set *Watches) clients(since time.Duration, p *report.Process) []report.ClientSLO {
-	rows := []report.ClientSLO{}
+func (set *Watches) clients(since time.Duration, p *serverreport.Process) []serverreport.ClientSLO {
+	rows := []serverreport.ClientSLO{}
 	eachActive(set, set.mu.clients, since, func(c *clientAccount, s *sharedSums) {
-		row := report.ClientSLO{Client: c.Client, Spans: s.spans, Late: s.late, Watches: s.watches, Events: s.events, Bytes: s.bytes}
+		row := serverreport.ClientSLO{Client: c.Client, Spans: s.spans, Late: s.late, Watches: s.watches, Events: s.events, Bytes: s.bytes}
 		if i := largest(&s.lateBy); s.lateBy[i] > 0 {
 			row.Cause = causeOf(p, i, row.Spans.P99)
 		}
 		rows = append(rows, row)
 	})
-	slices.SortFunc(rows, func(a, b report.ClientSLO) int {
+	slices.SortFunc(rows, func(a, b serverreport.ClientSLO) int {
 		return cmp.Or(cmp.Compare(b.Spans.P99, a.Spans.P99), cmp.Compare(b.Events, a.Events), cmp.Compare(a.User, b.User), cmp.Compare(a.UserAgent, b.UserAgent))
 	})
 	return rows
@@ -97,14 +97,14 @@ func largest(counts *[spanStages]uint64) int {
 
 // subscriptions returns up to maxRows subscriptions with events in the last minute, the
 // slowest first.
-func (set *Watches) subscriptions(since time.Duration) []report.SubscriptionSLO {
-	rows := []report.SubscriptionSLO{}
+func (set *Watches) subscriptions(since time.Duration) []serverreport.SubscriptionSLO {
+	rows := []serverreport.SubscriptionSLO{}
 	eachActive(set, set.mu.subscriptions, since, func(a *subscriptionAccount, s *sharedSums) {
-		rows = append(rows, report.SubscriptionSLO{
+		rows = append(rows, serverreport.SubscriptionSLO{
 			Resource: a.resource.name, Selection: a.selection, Watches: s.watches, Spans: s.spans, Events: s.events,
 		})
 	})
-	slices.SortFunc(rows, func(a, b report.SubscriptionSLO) int {
+	slices.SortFunc(rows, func(a, b serverreport.SubscriptionSLO) int {
 		return cmp.Or(cmp.Compare(b.Spans.P99, a.Spans.P99), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Selection, b.Selection))
 	})
 	return rows[:min(maxRows, len(rows))]

@@ -3,10 +3,10 @@ package slo
 import (
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// The stages of a span, in order. report.StageEtcd is before the span.
+// The stages of a span, in order. serverreport.StageEtcd is before the span.
 const (
 	decodeIndex = iota
 	dispatchIndex
@@ -16,7 +16,7 @@ const (
 	spanStages
 )
 
-var stageNames = [spanStages]report.Stage{report.StageDecode, report.StageDispatch, report.StageEncode, report.StageClient, report.StageConnection}
+var stageNames = [spanStages]serverreport.Stage{serverreport.StageDecode, serverreport.StageDispatch, serverreport.StageEncode, serverreport.StageClient, serverreport.StageConnection}
 
 // spanRun is successive deliveries with the same span: a run as in run-length encoding.
 type spanRun struct {

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // Write is one write to a connection. It carries bytes of one or more watches.
@@ -38,7 +38,7 @@ type WindowStall struct {
 type WatchInfo struct {
 	// Resource is as in "pods" or "deployments.apps".
 	Resource  string
-	Client    report.Client
+	Client    serverreport.Client
 	Address   string
 	Protocol  string
 	Selection string

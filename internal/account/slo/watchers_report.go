@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// The states of a report.Watcher.
+// The states of a serverreport.Watcher.
 const (
 	stateInitial    = "initial"
 	stateFollowing  = "following"
@@ -25,15 +25,15 @@ const (
 )
 
 // Watchers makes /debug/millrace/watchers.
-func (set *Watches) Watchers() report.WatchersReport {
+func (set *Watches) Watchers() serverreport.WatchersReport {
 	now := set.cfg.Clock.Now()
-	result := report.WatchersReport{Time: now, ByResource: []report.ResourceWatchers{}}
+	result := serverreport.WatchersReport{Time: now, ByResource: []serverreport.ResourceWatchers{}}
 	watches := set.watches()
 	result.Watches = len(watches)
-	perResource := map[*resourceAccount]*report.ResourceWatchers{}
+	perResource := map[*resourceAccount]*serverreport.ResourceWatchers{}
 	sums := set.delivered()
 	result.Events, result.Bytes, result.Expired = sums.events, sums.bytes, sums.expired
-	clients := map[report.Client]struct{}{}
+	clients := map[serverreport.Client]struct{}{}
 	selections := map[subscriptionKey]struct{}{}
 	for _, w := range watches {
 		clients[w.Client] = struct{}{}
@@ -53,7 +53,7 @@ func (set *Watches) Watchers() report.WatchersReport {
 	for _, row := range perResource {
 		result.ByResource = append(result.ByResource, *row)
 	}
-	slices.SortFunc(result.ByResource, func(a, b report.ResourceWatchers) int {
+	slices.SortFunc(result.ByResource, func(a, b serverreport.ResourceWatchers) int {
 		return cmp.Or(cmp.Compare(b.Watches, a.Watches), cmp.Compare(a.Resource, b.Resource))
 	})
 	behind := watchesBehind(watches, now)
@@ -102,8 +102,8 @@ func (set *Watches) watches() []*Watch {
 }
 
 // historyReport returns a row with what the resource's log holds.
-func (r *resourceAccount) historyReport(now time.Time) *report.ResourceWatchers {
-	row := &report.ResourceWatchers{Resource: r.name}
+func (r *resourceAccount) historyReport(now time.Time) *serverreport.ResourceWatchers {
+	row := &serverreport.ResourceWatchers{Resource: r.name}
 	r.mu.Lock()
 	history := r.mu.history
 	r.mu.Unlock()
@@ -120,8 +120,8 @@ func (r *resourceAccount) historyReport(now time.Time) *report.ResourceWatchers 
 
 // watchesBehind returns the watches with a backlog, and those that are sent initial
 // events. Those furthest behind come first.
-func watchesBehind(watches []*Watch, now time.Time) []report.Watcher {
-	behind := []report.Watcher{}
+func watchesBehind(watches []*Watch, now time.Time) []serverreport.Watcher {
+	behind := []serverreport.Watcher{}
 	for _, w := range watches {
 		row, followed := w.report(now)
 		events, bytes, oldest := w.Backlog.Behind(followed)
@@ -135,7 +135,7 @@ func watchesBehind(watches []*Watch, now time.Time) []report.Watcher {
 		row.State = w.state(now)
 		behind = append(behind, row)
 	}
-	slices.SortFunc(behind, func(a, b report.Watcher) int {
+	slices.SortFunc(behind, func(a, b serverreport.Watcher) int {
 		return cmp.Or(cmp.Compare(b.BehindSeconds, a.BehindSeconds), cmp.Compare(b.BehindEvents, a.BehindEvents), cmp.Compare(a.ID, b.ID))
 	})
 	return behind
@@ -143,9 +143,9 @@ func watchesBehind(watches []*Watch, now time.Time) []report.Watcher {
 
 // report describes the watch, but for its backlog and state. followed is how many
 // events were delivered after the initial ones.
-func (w *Watch) report(now time.Time) (_ report.Watcher, followed uint64) {
+func (w *Watch) report(now time.Time) (_ serverreport.Watcher, followed uint64) {
 	events, bytes, followed := w.delivered()
-	return report.Watcher{
+	return serverreport.Watcher{
 		ID: w.id, Resource: w.resource.name, Client: w.Client, Address: w.Address, Protocol: w.Protocol,
 		Selection: w.Selection, Encoding: w.Encoding, Age: (now.Sub(w.set.began) - w.began).Seconds(),
 		Events: events, Bytes: bytes,

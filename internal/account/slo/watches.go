@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // Config of Watches. The zero value of each field has the meaning given there.
@@ -82,7 +82,7 @@ type Watches struct {
 		lastID        uint64
 		watches       map[uint64]*Watch
 		resources     map[string]*resourceAccount
-		clients       map[report.Client]*clientAccount
+		clients       map[serverreport.Client]*clientAccount
 		subscriptions map[subscriptionKey]*subscriptionAccount
 		peers         map[peersKey]*peers
 		// nextClientDrop and nextSubscriptionDrop are when dropOldLocked may search
@@ -99,7 +99,7 @@ func NewWatches(cfg Config) *Watches {
 	set := &Watches{cfg: cfg, began: cfg.Clock.Now()}
 	set.mu.watches = map[uint64]*Watch{}
 	set.mu.resources = map[string]*resourceAccount{}
-	set.mu.clients = map[report.Client]*clientAccount{}
+	set.mu.clients = map[serverreport.Client]*clientAccount{}
 	set.mu.subscriptions = map[subscriptionKey]*subscriptionAccount{}
 	set.mu.peers = map[peersKey]*peers{}
 	return set

@@ -14,7 +14,7 @@ import (
 	"k8s.io/component-base/metrics"
 	testingclock "k8s.io/utils/clock/testing"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
@@ -72,7 +72,7 @@ func follow(w *slo.Watch) *testSender {
 
 func (x *fixture) open(resource, user string, a *fakeStream) *testSender {
 	return follow(x.Open(slo.WatchInfo{
-		Resource: resource, Client: report.NewClient(user, "kubelet/v1.36.3 (linux/amd64)"), Selection: "everything", Encoding: "json",
+		Resource: resource, Client: serverreport.NewClient(user, "kubelet/v1.36.3 (linux/amd64)"), Selection: "everything", Encoding: "json",
 		Protocol: "HTTP/2.0", Backlog: a, History: a, Transport: a,
 	}))
 }
@@ -98,7 +98,7 @@ func (x *fixture) deliver(w *testSender, t stageTimes, bytes int) {
 
 const ms = time.Millisecond
 
-func causes(r report.SLOReport) (all []report.Cause) {
+func causes(r serverreport.SLOReport) (all []serverreport.Cause) {
 	for _, f := range r.Causes {
 		all = append(all, f.Cause)
 	}
@@ -106,12 +106,12 @@ func causes(r report.SLOReport) (all []report.Cause) {
 }
 
 func TestCauseIsWhereTheTimeWent(t *testing.T) {
-	for cause, late := range map[report.Cause]stageTimes{
-		report.Cause(report.StageDecode):     {decode: 3 * time.Second, dispatch: ms},
-		report.Cause(report.StageDispatch):   {decode: ms, dispatch: 2 * time.Second, encode: ms},
-		report.Cause(report.StageEncode):     {encode: 2 * time.Second, connection: ms},
-		report.Cause(report.StageClient):     {dispatch: ms, client: 4 * time.Second, connection: ms},
-		report.Cause(report.StageConnection): {dispatch: ms, connection: 2 * time.Second},
+	for cause, late := range map[serverreport.Cause]stageTimes{
+		serverreport.Cause(serverreport.StageDecode):     {decode: 3 * time.Second, dispatch: ms},
+		serverreport.Cause(serverreport.StageDispatch):   {decode: ms, dispatch: 2 * time.Second, encode: ms},
+		serverreport.Cause(serverreport.StageEncode):     {encode: 2 * time.Second, connection: ms},
+		serverreport.Cause(serverreport.StageClient):     {dispatch: ms, client: 4 * time.Second, connection: ms},
+		serverreport.Cause(serverreport.StageConnection): {dispatch: ms, connection: 2 * time.Second},
 	} {
 		t.Run(string(cause), func(t *testing.T) {
 			x := newSet(slo.Objectives{})
@@ -137,7 +137,7 @@ func TestCauseIsWhereTheTimeWent(t *testing.T) {
 			var sum, share float64
 			for _, s := range pods.Stages {
 				sum += s.Share
-				if s.Stage == report.Stage(cause) {
+				if s.Stage == serverreport.Stage(cause) {
 					share = s.Share
 				}
 			}
@@ -150,11 +150,11 @@ func TestCauseIsWhereTheTimeWent(t *testing.T) {
 			if got := causes(r); !slices.Contains(got, cause) {
 				t.Errorf("causes %v", r.Causes)
 			}
-			byClient := slices.ContainsFunc(r.Causes, func(f report.Finding) bool { return f.Client == "kubelet (a)" && f.Cause == cause })
-			if held := cause == report.Cause(report.StageClient) || cause == report.Cause(report.StageConnection); byClient != held {
+			byClient := slices.ContainsFunc(r.Causes, func(f serverreport.Finding) bool { return f.Client == "kubelet (a)" && f.Cause == cause })
+			if held := cause == serverreport.Cause(serverreport.StageClient) || cause == serverreport.Cause(serverreport.StageConnection); byClient != held {
 				t.Errorf("client is named: %v; causes %+v", byClient, r.Causes)
 			}
-			if ours := cause != report.Cause(report.StageClient); ours != (r.Causes[0].Severity == "critical") {
+			if ours := cause != serverreport.Cause(serverreport.StageClient); ours != (r.Causes[0].Severity == "critical") {
 				t.Errorf("causes %+v", r.Causes)
 			}
 			x.clock.Step(2 * time.Minute)
@@ -173,7 +173,7 @@ func TestLargeEventsAreACause(t *testing.T) {
 		x.deliver(w, stageTimes{connection: ms}, 1000)
 		x.deliver(w, stageTimes{connection: 2 * time.Second}, 1<<20)
 	}
-	if r := x.SLO(); r.Resources[0].Cause != report.CauseSize || r.Causes[0].Cause != report.CauseSize {
+	if r := x.SLO(); r.Resources[0].Cause != serverreport.CauseSize || r.Causes[0].Cause != serverreport.CauseSize {
 		t.Errorf("report %+v", r)
 	}
 }
@@ -260,15 +260,15 @@ func TestStuckWatches(t *testing.T) {
 	if b := watchers.Behind; len(b) != 1 || b[0].BehindEvents != 7 || b[0].BehindBytes != 700 || b[0].BehindSeconds != 30 || b[0].State != "client" {
 		t.Errorf("behind %+v", b)
 	}
-	if !r.Met || len(r.Causes) != 1 || r.Causes[0].Client != "kubelet (slow)" || r.Causes[0].Cause != report.Cause(report.StageClient) {
+	if !r.Met || len(r.Causes) != 1 || r.Causes[0].Client != "kubelet (slow)" || r.Causes[0].Cause != serverreport.Cause(serverreport.StageClient) {
 		t.Errorf("met %v, causes %+v", r.Met, r.Causes)
 	}
 	stuck.window, stuck.write = time.Time{}, stuck.window
-	if r := x.SLO(); r.Causes[0].Cause != report.Cause(report.StageConnection) || !r.Met {
+	if r := x.SLO(); r.Causes[0].Cause != serverreport.Cause(serverreport.StageConnection) || !r.Met {
 		t.Errorf("causes %+v", r.Causes)
 	}
 	stuck.write = time.Time{}
-	if r := x.SLO(); r.Met || r.Causes[0].Cause != report.Cause(report.StageDispatch) || r.Causes[0].Severity != "critical" {
+	if r := x.SLO(); r.Met || r.Causes[0].Cause != serverreport.Cause(serverreport.StageDispatch) || r.Causes[0].Severity != "critical" {
 		t.Errorf("causes %+v", r.Causes)
 	}
 	w.watch.Expired()
@@ -293,7 +293,7 @@ func TestLateFeed(t *testing.T) {
 	}
 	f.ProgressRequested(x.clock.Now())
 	x.clock.Step(3 * time.Second)
-	if r, told := x.SLO(), x.Feed().Feeds[0]; r.Met || causes(r)[0] != report.Cause(report.StageEtcd) || told.Late != 3 || told.Delivery.Max != 3 {
+	if r, told := x.SLO(), x.Feed().Feeds[0]; r.Met || causes(r)[0] != serverreport.Cause(serverreport.StageEtcd) || told.Late != 3 || told.Delivery.Max != 3 {
 		t.Errorf("causes %+v, feed %+v", r.Causes, told)
 	}
 	f.WatchBroke(errors.New("no route"))
@@ -302,7 +302,7 @@ func TestLateFeed(t *testing.T) {
 		t.Errorf("feed %+v", told)
 	}
 	f.WatchEstablished()
-	if r, told := x.SLO(), x.Feed().Feeds[0]; told.Late != 0 || told.Error != "" || r.Met || causes(r)[0] != report.Cause(report.StageEtcd) || r.Causes[0].Severity != "warning" {
+	if r, told := x.SLO(), x.Feed().Feeds[0]; told.Late != 0 || told.Error != "" || r.Met || causes(r)[0] != serverreport.Cause(serverreport.StageEtcd) || r.Causes[0].Severity != "warning" {
 		t.Errorf("feed %+v, causes %+v", told, r.Causes)
 	}
 }
@@ -324,7 +324,7 @@ func TestLongAnswerCountsMore(t *testing.T) {
 	if q := x.Feed().Feeds[0].Delivery; q.Count != 510 || math.Abs(q.P99-5) > 0.1 || q.Max != 10 {
 		t.Errorf("answers %+v", q)
 	}
-	if r := x.SLO(); r.Met || len(r.Causes) != 1 || r.Causes[0].Cause != report.Cause(report.StageEtcd) || r.Causes[0].Severity != "warning" {
+	if r := x.SLO(); r.Met || len(r.Causes) != 1 || r.Causes[0].Cause != serverreport.Cause(serverreport.StageEtcd) || r.Causes[0].Severity != "warning" {
 		t.Errorf("met %v, causes %+v", r.Met, r.Causes)
 	}
 	answer(time.Hour)
@@ -353,7 +353,7 @@ func TestProbe(t *testing.T) {
 	}
 	x.ProbeWrote(12, x.clock.Now(), x.clock.Now())
 	x.clock.Step(15 * time.Second)
-	if r := x.SLO(); r.Probe.Pending != 15 || r.Met || causes(r)[0] != report.CauseProbe {
+	if r := x.SLO(); r.Probe.Pending != 15 || r.Met || causes(r)[0] != serverreport.CauseProbe {
 		t.Errorf("probe %+v, causes %+v", r.Probe, r.Causes)
 	}
 }
@@ -363,7 +363,7 @@ func TestSumsStay(t *testing.T) {
 	x := newSet(slo.Objectives{})
 	var want uint64
 	for i := range 1500 {
-		w := follow(x.Open(slo.WatchInfo{Resource: "pods", Client: report.NewClient(strings.Repeat("x", i%1200+1)[:1]+string(rune(i%1200+0x4e00)), "a/1"), Selection: string(rune(i + 0x4e00)), Backlog: new(fakeStream), Transport: new(fakeStream)}))
+		w := follow(x.Open(slo.WatchInfo{Resource: "pods", Client: serverreport.NewClient(strings.Repeat("x", i%1200+1)[:1]+string(rune(i%1200+0x4e00)), "a/1"), Selection: string(rune(i + 0x4e00)), Backlog: new(fakeStream), Transport: new(fakeStream)}))
 		x.clock.Step(ms)
 		x.deliver(w, stageTimes{}, 10)
 		want++

@@ -3,7 +3,7 @@ package slo
 import (
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // window is a sliding minute. It is a ring of slots that are used again: those of the
@@ -69,12 +69,12 @@ func (w *window[T]) each(since, width time.Duration, use func(*T)) {
 	}
 }
 
-// The windows of report.Burn, in minutes.
+// The windows of serverreport.Burn, in minutes.
 const (
 	burnShort, burnHour, burnLong = 5, 60, 360
 )
 
-// burnCounter counts events by the minute for the six hours of report.Burn. The zero
+// burnCounter counts events by the minute for the six hours of serverreport.Burn. The zero
 // value is empty.
 type burnCounter struct {
 	// minutes is a ring: minute n is at n % burnLong. It is nil before the first event.
@@ -134,12 +134,12 @@ func (s *burnSum) add(b *burnCounter, since time.Duration) {
 }
 
 // burn returns the rates at which the error budget is used up.
-func (s *burnSum) burn() report.Burn {
+func (s *burnSum) burn() serverreport.Burn {
 	rate := func(i int) float64 {
 		if s.all[i] == 0 {
 			return 0
 		}
 		return float64(s.late[i]) / float64(s.all[i]) / errorBudget
 	}
-	return report.Burn{FiveMinutes: rate(0), Hour: rate(1), SixHours: rate(2)}
+	return serverreport.Burn{FiveMinutes: rate(0), Hour: rate(1), SixHours: rate(2)}
 }

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // Config of Accounts. The zero value of each field has the meaning given there.
@@ -47,8 +47,8 @@ type Accounts struct {
 	began time.Time
 	seed  maphash.Seed
 	// Lock order: a stripe of clients before a stripe of shapes.
-	clients  *heavyHitters[report.Client, report.Shape]
-	shapes   *heavyHitters[report.Shape, report.Client]
+	clients  *heavyHitters[serverreport.Client, serverreport.Shape]
+	shapes   *heavyHitters[serverreport.Shape, serverreport.Client]
 	series   seriesSet
 	scale    cpuScale
 	storms   stormDetector
@@ -71,8 +71,8 @@ func NewAccounts(cfg Config) *Accounts {
 	}
 	a := &Accounts{
 		cfg: cfg, began: cfg.Clock.Now(), seed: maphash.MakeSeed(),
-		clients: newHeavyHitters[report.Client, report.Shape](clientCapacity, report.Client.Clone),
-		shapes:  newHeavyHitters[report.Shape, report.Client](shapeCapacity, report.Shape.Clone),
+		clients: newHeavyHitters[serverreport.Client, serverreport.Shape](clientCapacity, serverreport.Client.Clone),
+		shapes:  newHeavyHitters[serverreport.Shape, serverreport.Client](shapeCapacity, serverreport.Shape.Clone),
 	}
 	a.passedOn.logger = cfg.Logger
 	a.scale.processCPU = cfg.ProcessCPU
@@ -82,22 +82,22 @@ func NewAccounts(cfg Config) *Accounts {
 
 // Request is a GET or LIST that has ended.
 type Request struct {
-	Client report.Client
+	Client serverreport.Client
 	// Address is the client's, as in "10.0.0.1:4711".
 	Address string
-	Shape   report.Shape
+	Shape   serverreport.Shape
 	// Known reports whether the server stores the resource. Other resources share one
 	// series in metrics, since their names are the client's choice.
 	Known bool
 	// Relist reports whether the request listed all of a resource anew (see Relist).
 	Relist bool
 	// Cost is the request's. Cost.Requests is ignored. Cost.CPU is an estimate.
-	Cost report.ListCost
+	Cost serverreport.ListCost
 }
 
 // charge is one request as the accounts add it up.
 type charge struct {
-	cost report.ListCost
+	cost serverreport.ListCost
 	// minute is the minute of the request, by minuteOf.
 	minute int64
 	// host is a hash of the client's address without its port.
@@ -139,10 +139,10 @@ func (a *Accounts) Observe(r *Request) {
 	clients.mu.Unlock()
 
 	series.add(&c.cost)
-	if r.Relist && r.Shape.Path != report.PathFailed {
+	if r.Relist && r.Shape.Path != serverreport.PathFailed {
 		a.storms.addBytes(r.Client.UserAgent, r.Shape.Resource, r.Cost.Bytes)
 	}
-	if r.Shape.Path == report.PathPassedOn {
+	if r.Shape.Path == serverreport.PathPassedOn {
 		a.passedOn.observe(now, r)
 	}
 }
@@ -153,7 +153,7 @@ func (a *Accounts) Observe(r *Request) {
 // Without Forget, thousands of deleted resources would fill the tables, and would keep
 // a page of the heap each.
 func (a *Accounts) Forget(gone func(resource string) bool) {
-	ofGone := func(s *report.Shape) bool { return gone(s.Resource) }
+	ofGone := func(s *serverreport.Shape) bool { return gone(s.Resource) }
 	for i := range a.clients.stripes {
 		a.clients.stripes[i].dropPartners(ofGone)
 	}
@@ -176,20 +176,20 @@ func host(address string) string {
 const maxReported = 50
 
 // Report describes the last ten minutes. It takes some milliseconds.
-func (a *Accounts) Report() report.ListsReport {
+func (a *Accounts) Report() serverreport.ListsReport {
 	now := a.cfg.Clock.Now()
 	minute := minuteOf(now)
 	shapes, total := a.shapes.summaries(minute)
 	clients, _ := a.clients.summaries(minute)
-	r := report.ListsReport{Time: now, Total: total, Pacing: a.cfg.Pace > 0, Shapes: []report.ListShape{}, Clients: []report.ListClient{}}
+	r := serverreport.ListsReport{Time: now, Total: total, Pacing: a.cfg.Pace > 0, Shapes: []serverreport.ListShape{}, Clients: []serverreport.ListClient{}}
 	r.Storms, r.Paced = a.storms.report(now)
 	periods := periodsOf(now, a.began)
-	costs := make(map[report.Shape]report.ListCost, len(shapes))
+	costs := make(map[serverreport.Shape]serverreport.ListCost, len(shapes))
 	for i := range shapes {
 		costs[*shapes[i].key] = shapes[i].cost
 	}
 	for _, s := range mostExpensive(shapes) {
-		row := report.ListShape{Shape: *s.key, ListCost: s.cost, Clients: []report.Client{}}
+		row := serverreport.ListShape{Shape: *s.key, ListCost: s.cost, Clients: []serverreport.Client{}}
 		for _, p := range s.partners[:min(len(s.partners), maxPartners-1)] {
 			row.Clients = append(row.Clients, *p.key)
 		}
@@ -197,7 +197,7 @@ func (a *Accounts) Report() report.ListsReport {
 		r.Shapes = append(r.Shapes, row)
 	}
 	for _, c := range mostExpensive(clients) {
-		row := report.ListClient{Client: *c.key, ListCost: c.cost}
+		row := serverreport.ListClient{Client: *c.key, ListCost: c.cost}
 		if len(c.partners) > 0 {
 			row.Top = *c.partners[0].key
 		}

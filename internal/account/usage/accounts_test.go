@@ -13,7 +13,7 @@ import (
 	"k8s.io/component-base/metrics"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
 )
 
@@ -31,9 +31,9 @@ func newAccounts(cfg usage.Config) (*usage.Accounts, *clocktesting.FakeClock) {
 // podList returns a LIST of all pods by a user.
 func podList(user string) usage.Request {
 	return usage.Request{
-		Client: report.NewClient(user, "agent/v1.2 (linux/amd64)"), Address: "10.0.0.1:4711", Known: true,
-		Shape: report.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"},
-		Cost:  report.ListCost{Objects: 10, Scanned: 20, ScannedBytes: 200, Bytes: 1000, CPU: 0.5, Seconds: 1},
+		Client: serverreport.NewClient(user, "agent/v1.2 (linux/amd64)"), Address: "10.0.0.1:4711", Known: true,
+		Shape: serverreport.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"},
+		Cost:  serverreport.ListCost{Objects: 10, Scanned: 20, ScannedBytes: 200, Bytes: 1000, CPU: 0.5, Seconds: 1},
 	}
 }
 
@@ -51,9 +51,9 @@ func TestAccounts(t *testing.T) {
 	if r.Total.Requests != 4 || r.Total.Bytes != 4000 || len(r.Shapes) != 2 || len(r.Clients) != 2 {
 		t.Fatalf("%+v", r)
 	}
-	want := report.ListCost{Requests: 3, Objects: 30, Scanned: 60, ScannedBytes: 600, Bytes: 3000, CPU: 1.5, Seconds: 3}
-	alice := report.Client{User: "alice", UserAgent: "agent"}
-	if s := r.Shapes[0]; s.ListCost != want || s.Shape != podList("").Shape || !slices.Equal(s.Clients, []report.Client{alice}) {
+	want := serverreport.ListCost{Requests: 3, Objects: 30, Scanned: 60, ScannedBytes: 600, Bytes: 3000, CPU: 1.5, Seconds: 3}
+	alice := serverreport.Client{User: "alice", UserAgent: "agent"}
+	if s := r.Shapes[0]; s.ListCost != want || s.Shape != podList("").Shape || !slices.Equal(s.Clients, []serverreport.Client{alice}) {
 		t.Errorf("%+v", s)
 	}
 	if c := r.Clients[0]; c.ListCost != want || c.Client != alice || c.Top != podList("").Shape {
@@ -174,7 +174,7 @@ func TestForget(t *testing.T) {
 	if c := r.Clients[0]; c.Requests != 406 || c.Top.Resource != "pods" {
 		t.Errorf("client: %d requests, most of %s", c.Requests, c.Top.Resource)
 	}
-	if c := r.Clients[1]; c.User != "bob" || c.Requests != 1 || c.Top != (report.Shape{}) {
+	if c := r.Clients[1]; c.User != "bob" || c.Requests != 1 || c.Top != (serverreport.Shape{}) {
 		t.Errorf("client of a resource that is gone: %+v", c)
 	}
 	if len(r.Storms) != 1 || r.Storms[0].Ended.IsZero() {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // Thresholds of advice. docs/lists.md explains each sentence of advice.
@@ -37,7 +37,7 @@ const (
 // requestPattern is a shape, with the client that asks for it most. It is what advice
 // is about.
 type requestPattern struct {
-	*report.Shape
+	*serverreport.Shape
 	// mean is the cost of one request.
 	mean meanCost
 	// client names the client. It sent requests from an estimated number of addresses
@@ -51,7 +51,7 @@ type requestPattern struct {
 // meanCost has cpu in seconds.
 type meanCost struct{ objects, scanned, bytes, cpu, seconds float64 }
 
-func meanOf(c *report.ListCost) meanCost {
+func meanOf(c *serverreport.ListCost) meanCost {
 	n := float64(c.Requests)
 	return meanCost{objects: float64(c.Objects) / n, scanned: float64(c.Scanned) / n, bytes: float64(c.Bytes) / n, cpu: c.CPU / n, seconds: c.Seconds / n}
 }
@@ -74,7 +74,7 @@ func worthAdvice(cpu, bytes float64, period time.Duration) bool {
 
 // adviseShape gives advice on all requests of a shape. It names the client that asks
 // most.
-func adviseShape(s *summary[report.Shape, report.Client], periods periods) []string {
+func adviseShape(s *summary[serverreport.Shape, serverreport.Client], periods periods) []string {
 	if !worthAdvice(s.cost.CPU, float64(s.cost.Bytes), periods.accounts) || len(s.partners) == 0 {
 		return nil
 	}
@@ -85,7 +85,7 @@ func adviseShape(s *summary[report.Shape, report.Client], periods periods) []str
 
 // adviseClient gives advice on the most expensive shape of a client. costs are those of
 // shapes.
-func adviseClient(c *summary[report.Client, report.Shape], costs map[report.Shape]report.ListCost, periods periods) []string {
+func adviseClient(c *summary[serverreport.Client, serverreport.Shape], costs map[serverreport.Shape]serverreport.ListCost, periods periods) []string {
 	if len(c.partners) == 0 {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (p *requestPattern) isList() bool { return p.Verb == "list" }
 // beginsAnew reports whether the request neither continues a list nor asks for a
 // certain revision.
 func (p *requestPattern) beginsAnew() bool {
-	return p.Revision == report.RevisionUnset || p.Revision == report.RevisionAny
+	return p.Revision == serverreport.RevisionUnset || p.Revision == serverreport.RevisionAny
 }
 
 // polling is about a client that sends the same request again and again.
@@ -134,7 +134,7 @@ func (p *requestPattern) polling() string {
 		seen = fmt.Sprintf("%s sent %d LISTs alike of %s in %d min", p.client, p.requests, p.Resource, minutes)
 		do = "use an informer, a watch or a watch-list (sendInitialEvents=true) instead: that sends what changes"
 	}
-	if p.Revision == report.RevisionUnset {
+	if p.Revision == serverreport.RevisionUnset {
 		do += "; as long as it polls, resourceVersion=0 spares each request a question to etcd, if an answer may be a moment old"
 	}
 	return seen + ": " + do + "."
@@ -144,7 +144,7 @@ const namespaceField = "metadata.namespace"
 
 // namespace is about a field selector that a path could replace.
 func (p *requestPattern) namespace() string {
-	if !p.isList() || p.Scope != report.ScopeCluster || !slices.Contains(p.SelectorKeys("fields"), namespaceField) {
+	if !p.isList() || p.Scope != serverreport.ScopeCluster || !slices.Contains(p.SelectorKeys("fields"), namespaceField) {
 		return ""
 	}
 	resource, _, _ := strings.Cut(p.Resource, ".")
@@ -166,7 +166,7 @@ func (p *requestPattern) unindexed() string {
 
 // indexableSelectors returns the selectors without the namespace's.
 func (p *requestPattern) indexableSelectors() string {
-	return report.FormatSelectors(p.SelectorKeys("labels"), slices.DeleteFunc(p.SelectorKeys("fields"), func(key string) bool { return key == namespaceField }))
+	return serverreport.FormatSelectors(p.SelectorKeys("labels"), slices.DeleteFunc(p.SelectorKeys("fields"), func(key string) bool { return key == namespaceField }))
 }
 
 // plainJSON reports whether answers are uncompressed JSON of whole objects.
@@ -192,7 +192,7 @@ func (p *requestPattern) compression() string {
 
 // pages is about one answer that is too large for a client.
 func (p *requestPattern) pages() string {
-	if !p.isList() || p.Limit > 0 || p.Revision != report.RevisionUnset || !p.plainJSON() || p.mean.bytes < hugeAnswer {
+	if !p.isList() || p.Limit > 0 || p.Revision != serverreport.RevisionUnset || !p.plainJSON() || p.mean.bytes < hugeAnswer {
 		return ""
 	}
 	return fmt.Sprintf("List in pages (limit=500 and continue): an answer has %.0f MB, which the client has to hold at once.", p.mean.bytes/1e6)
@@ -201,7 +201,7 @@ func (p *requestPattern) pages() string {
 // metadata is about whole objects where their metadata may be enough.
 func (p *requestPattern) metadata() string {
 	form, _, _ := strings.Cut(p.Encoding, " ")
-	if !p.isList() || p.Path == report.PathPassedOn || form != "json" && form != "protobuf" || p.mean.objects < manyObjects ||
+	if !p.isList() || p.Path == serverreport.PathPassedOn || form != "json" && form != "protobuf" || p.mean.objects < manyObjects ||
 		p.mean.bytes < largeAnswer || p.mean.bytes < largeObject*p.mean.objects {
 		return ""
 	}

@@ -3,14 +3,14 @@ package usage
 import (
 	"fmt"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // otherMinor begins advice about forms that only the upstream can make.
 const otherMinor = "the upstream is of another minor version, so only objects as it sends them are answered here: "
 
 // adviceByReason says which requests the server could answer from bytes instead. Keys
-// are the reasons for passing a request on, as in report.Shape.Reason.
+// are the reasons for passing a request on, as in serverreport.Shape.Reason.
 var adviceByReason = map[string]string{
 	"resource":       "what other API servers serve, and subresources, are not kept here as bytes; ask for them less often",
 	"path":           "use the resource's own path, without empty parts and without a slash at its end",
@@ -38,7 +38,7 @@ var adviceByReason = map[string]string{
 
 // passedOn is about requests that Kubernetes' handlers answer.
 func (p *requestPattern) passedOn() string {
-	if p.Path != report.PathPassedOn {
+	if p.Path != serverreport.PathPassedOn {
 		return ""
 	}
 	return fmt.Sprintf("Kubernetes' handler answers this (%s), which decodes and encodes each object anew: %s.", p.Reason, adviceByReason[p.Reason])

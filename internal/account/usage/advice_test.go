@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestAdvice(t *testing.T) {
 	type request = usage.Request
 	full := func(r *request) {
-		r.Cost = report.ListCost{Objects: 10_000, Scanned: 10_000, Bytes: 200 << 20, CPU: 0.3, Seconds: 0.5}
+		r.Cost = serverreport.ListCost{Objects: 10_000, Scanned: 10_000, Bytes: 200 << 20, CPU: 0.3, Seconds: 0.5}
 	}
 	for _, c := range []struct {
 		name  string
@@ -25,7 +25,7 @@ func TestAdvice(t *testing.T) {
 		// want has a part of each sentence, in order.
 		want []string
 	}{
-		{"seldom and small", 1, func(r *request) { r.Cost = report.ListCost{Objects: 10, Bytes: 1000, CPU: 0.001} }, nil},
+		{"seldom and small", 1, func(r *request) { r.Cost = serverreport.ListCost{Objects: 10, Bytes: 1000, CPU: 0.001} }, nil},
 		{"polling", 60, func(*request) {}, []string{"agent (alice) sent 60 LISTs alike of pods in 10 min: use an informer, a watch or a watch-list (sendInitialEvents=true) instead: that sends what changes; as long as it polls, resourceVersion=0"}},
 		{"polling the cache", 60, func(r *request) { r.Shape.Revision = "0" }, []string{"watch-list (sendInitialEvents=true) instead: that sends what changes."}},
 		{"pages", 60, func(r *request) { r.Shape.Revision = "continue" }, nil},

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // BudgetConfig of Budgets. A limit of 0 is none.
@@ -104,7 +104,7 @@ func (b *Budgets) Check(user, address string) Overdraft {
 }
 
 // charge adds the cost of a request to what its client has used.
-func (b *Budgets) charge(user, address string, cost *report.ListCost) {
+func (b *Budgets) charge(user, address string, cost *serverreport.ListCost) {
 	if b == nil {
 		return
 	}
@@ -131,7 +131,7 @@ func (b *Budgets) find(user, address string) (uint64, *budgetStripe) {
 	h.SetSeed(b.seed)
 	_, _ = h.WriteString(host(address))
 	_ = h.WriteByte(0)
-	_, _ = h.WriteString(report.NewClient(user, "").User)
+	_, _ = h.WriteString(serverreport.NewClient(user, "").User)
 	hash := h.Sum64()
 	return hash, &b.stripes[hash%stripes]
 }

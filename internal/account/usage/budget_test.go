@@ -7,7 +7,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
 )
 
@@ -26,7 +26,7 @@ func newBudgetTest(cfg usage.BudgetConfig) *budgetTest {
 }
 
 func (b *budgetTest) use(user, address string, cpu float64, bytes uint64) {
-	b.accounts.Observe(&usage.Request{Client: report.NewClient(user, "agent"), Address: address, Cost: report.ListCost{CPU: cpu, Bytes: bytes}})
+	b.accounts.Observe(&usage.Request{Client: serverreport.NewClient(user, "agent"), Address: address, Cost: serverreport.ListCost{CPU: cpu, Bytes: bytes}})
 }
 
 func TestBudgets(t *testing.T) {
@@ -44,7 +44,7 @@ func TestBudgets(t *testing.T) {
 	check("alice", here, usage.Overdraft{Budget: "cpu", RetryAfter: 11 * time.Second})
 	check("alice", there, usage.Overdraft{})
 	check("bob", here, usage.Overdraft{})
-	b.accounts.ChargeInitialEvents(report.NewClient("alice", "other"), here, 80_000)
+	b.accounts.ChargeInitialEvents(serverreport.NewClient("alice", "other"), here, 80_000)
 	check("alice", here, usage.Overdraft{Budget: "bytes", RetryAfter: 31 * time.Second})
 	b.clock.Step(30 * time.Second)
 	check("alice", here, usage.Overdraft{Budget: "bytes", RetryAfter: time.Second})

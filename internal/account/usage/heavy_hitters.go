@@ -4,7 +4,7 @@ import (
 	"hash/maphash"
 	"sync"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // heavyHitters keeps an account for each of the most expensive keys K. Every account
@@ -46,7 +46,7 @@ type stripe[K comparable, O any] struct {
 		// minute is the minute of the last decay.
 		minute int64
 		// total is the cost of all requests since the start.
-		total report.ListCost
+		total serverreport.ListCost
 	}
 }
 
@@ -164,13 +164,13 @@ func (s *stripe[K, O]) remove(match func(*K) bool) {
 // summary is what reports need of an account.
 type summary[K, O any] struct {
 	key      *K
-	cost     report.ListCost
+	cost     serverreport.ListCost
 	partners []partnerSummary[O]
 }
 
 // summaries returns the accounts that have requests in the last ten minutes, and the
 // cost of all requests since the start.
-func (h *heavyHitters[K, O]) summaries(minute int64) (all []summary[K, O], total report.ListCost) {
+func (h *heavyHitters[K, O]) summaries(minute int64) (all []summary[K, O], total serverreport.ListCost) {
 	for i := range h.stripes {
 		s := &h.stripes[i]
 		s.mu.Lock()

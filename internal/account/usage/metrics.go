@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/component-base/metrics"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // series adds up, since the start, the requests of one resource that were answered in
@@ -17,13 +17,13 @@ type series struct {
 	cpu atomic.Int64
 }
 
-func (s *series) add(c *report.ListCost) {
+func (s *series) add(c *serverreport.ListCost) {
 	s.requests.Add(c.Requests)
 	s.bytes.Add(c.Bytes)
 	s.cpu.Add(int64(c.CPU * 1e9))
 }
 
-// seriesKey has the path of report.Shape.Path.
+// seriesKey has the path of serverreport.Shape.Path.
 type seriesKey struct{ resource, path string }
 
 // seriesSet has the series of resources that the server stores, up to maxSeries. All
@@ -45,7 +45,7 @@ const (
 
 // forShape returns the series of a shape's requests. known reports whether the server
 // stores the resource.
-func (set *seriesSet) forShape(s *report.Shape, known bool) *series {
+func (set *seriesSet) forShape(s *serverreport.Shape, known bool) *series {
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	if set.mu.series == nil {
@@ -71,7 +71,7 @@ func (set *seriesSet) forget(gone func(resource string) bool) {
 		if !gone(key.resource) {
 			continue
 		}
-		if key.path != report.PathPassedOn {
+		if key.path != serverreport.PathPassedOn {
 			set.mu.gone.requests += s.requests.Load()
 			set.mu.gone.bytes += s.bytes.Load()
 		}

@@ -1,6 +1,6 @@
 package usage
 
-import "github.com/millrace/millrace/internal/account/report"
+import "github.com/millrace/millrace/internal/account/serverreport"
 
 // What a stock API server takes for one answer, somewhat below the lowest figures of docs/bench/list.json
 // and docs/bench/watch-1.37.json: a request as small as a GET of one object, a byte of a
@@ -16,7 +16,7 @@ const (
 
 // StockCPU estimates the CPU, in seconds, that a stock API server would have used at least
 // for work that was done here.
-func StockCPU(w *report.SparedWork) float64 {
+func StockCPU(w *serverreport.SparedWork) float64 {
 	return stockRequestSeconds*float64(w.Requests) + stockByteSeconds*float64(w.RequestBytes) + stockEventSeconds*float64(w.Events)
 }
 
@@ -27,7 +27,7 @@ func (a *Accounts) Answered() (requests, bytes uint64) {
 	defer a.series.mu.Unlock()
 	requests, bytes = a.series.mu.gone.requests, a.series.mu.gone.bytes
 	for key, s := range a.series.mu.series {
-		if key.path != report.PathPassedOn {
+		if key.path != serverreport.PathPassedOn {
 			requests += s.requests.Load()
 			bytes += s.bytes.Load()
 		}

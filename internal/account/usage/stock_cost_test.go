@@ -3,7 +3,7 @@ package usage_test
 import (
 	"testing"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
 )
 
@@ -34,9 +34,9 @@ func TestStockCPUIsALowerBound(t *testing.T) {
 		{"event beside stalled clients", 0, 46.5e-6},
 	} {
 		isEvent := measured.bytes == 0
-		work := report.SparedWork{Requests: 1, RequestBytes: measured.bytes}
+		work := serverreport.SparedWork{Requests: 1, RequestBytes: measured.bytes}
 		if isEvent {
-			work = report.SparedWork{Events: 1}
+			work = serverreport.SparedWork{Events: 1}
 		}
 		ratio := usage.StockCPU(&work) / measured.seconds
 		if nearest[isEvent] = max(nearest[isEvent], ratio); ratio > 1 {
@@ -58,7 +58,7 @@ func TestAnswered(t *testing.T) {
 		accounts.Observe(&r)
 	}
 	passedOn := podList("alice")
-	passedOn.Shape.Path, passedOn.Shape.Reason = report.PathPassedOn, "accept"
+	passedOn.Shape.Path, passedOn.Shape.Reason = serverreport.PathPassedOn, "accept"
 	accounts.Observe(&passedOn)
 	answered := func(wantRequests, wantBytes uint64) {
 		t.Helper()

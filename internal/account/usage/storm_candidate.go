@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/account/distinct"
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // clientGroup is the clients of one program. The detector's lock guards it.
@@ -37,7 +37,7 @@ type candidateStorm struct {
 	baselineStep int64
 
 	// storm is nil while there is none. The following fields belong to the storm.
-	storm *report.Storm
+	storm *serverreport.Storm
 	// byConnection reports whether connections are counted in place of hosts.
 	byConnection bool
 	// listed are the clients of the storm so far.

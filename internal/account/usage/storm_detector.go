@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/account/distinct"
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // stormDetector detects storms of relists, and paces them. In a storm, many clients of
@@ -44,7 +44,7 @@ type stormDetector struct {
 		groups     map[string]*clientGroup
 		candidates map[candidateKey]*candidateStorm
 		// past has storms that ended, the newest last.
-		past []report.Storm
+		past []serverreport.Storm
 		// tickets is the sum of the pacers' tickets.
 		tickets int
 		// paced counts requests that had to wait, since the start.
@@ -72,7 +72,7 @@ const (
 
 // Relist is a LIST or WATCH that begins.
 type Relist struct {
-	Client  report.Client
+	Client  serverreport.Client
 	Address string
 	// Resource is named as in a Shape.
 	Resource string
@@ -94,8 +94,8 @@ func (s *stormDetector) init(cfg *Config) {
 func (a *Accounts) Relist(r *Relist) time.Duration { return a.storms.relist(r, a.cfg.Clock.Now()) }
 
 // ChargeInitialEvents charges a client with the bytes of a watch's initial events.
-func (a *Accounts) ChargeInitialEvents(client report.Client, address string, bytes uint64) {
-	a.cfg.Budgets.charge(client.User, address, &report.ListCost{Bytes: bytes})
+func (a *Accounts) ChargeInitialEvents(client serverreport.Client, address string, bytes uint64) {
+	a.cfg.Budgets.charge(client.User, address, &serverreport.ListCost{Bytes: bytes})
 }
 
 // AddRelistBytes adds to the bytes of a storm, if there is one. It is for the initial
@@ -196,7 +196,7 @@ func (s *stormDetector) evaluateLocked(key candidateKey, c *candidateStorm, now 
 
 // beginLocked begins a storm. The clients of the candidate's window are its first.
 func (s *stormDetector) beginLocked(key candidateKey, c *candidateStorm, now time.Time) {
-	c.storm = &report.Storm{UserAgent: strings.Clone(key.program), Resource: strings.Clone(key.resource), Began: now}
+	c.storm = &serverreport.Storm{UserAgent: strings.Clone(key.program), Resource: strings.Clone(key.resource), Began: now}
 	recent := &c.hosts
 	if c.byConnection {
 		recent = &c.connections

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // logStorm logs that a storm began or ended.
-func (s *stormDetector) logStorm(message string, storm *report.Storm, clients, group int) {
+func (s *stormDetector) logStorm(message string, storm *serverreport.Storm, clients, group int) {
 	s.cfg.Logger.Info(message, "userAgent", storm.UserAgent, "resource", storm.Resource, "clients", clients, "fleet", group,
 		"requests", storm.Requests, "bytes", storm.Bytes, "pacePercent", s.cfg.Pace)
 }
@@ -40,17 +40,17 @@ func (s *stormDetector) counts(now time.Time) (going int, paced uint64) {
 
 // report returns the storms that go on or ended lately, the newest first, and how many
 // requests had to wait since the start.
-func (s *stormDetector) report(now time.Time) (all []report.Storm, paced uint64) {
+func (s *stormDetector) report(now time.Time) (all []serverreport.Storm, paced uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweepLocked(now)
-	all = append([]report.Storm{}, s.mu.past...)
+	all = append([]serverreport.Storm{}, s.mu.past...)
 	for _, c := range s.mu.candidates {
 		if c.storm != nil {
 			all = append(all, *c.storm)
 		}
 	}
-	slices.SortFunc(all, func(a, b report.Storm) int {
+	slices.SortFunc(all, func(a, b serverreport.Storm) int {
 		return cmp.Or(b.Began.Compare(a.Began), cmp.Compare(a.UserAgent, b.UserAgent), cmp.Compare(a.Resource, b.Resource))
 	})
 	for i := range all {
@@ -60,7 +60,7 @@ func (s *stormDetector) report(now time.Time) (all []report.Storm, paced uint64)
 }
 
 // adviseStorm says what to do about a storm. pace is --pace-relists.
-func adviseStorm(s *report.Storm, now time.Time, pace float64) string {
+func adviseStorm(s *serverreport.Storm, now time.Time, pace float64) string {
 	end := s.Ended
 	if end.IsZero() {
 		end = now

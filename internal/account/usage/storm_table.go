@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/account/distinct"
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // This file finds, makes and drops groups and candidates, whose numbers are bounded.
@@ -84,5 +84,5 @@ func (s *stormDetector) sweepLocked(now time.Time) {
 			delete(s.mu.candidates, key)
 		}
 	}
-	s.mu.past = slices.DeleteFunc(s.mu.past, func(storm report.Storm) bool { return now.Sub(storm.Ended) > keepPastStorms })
+	s.mu.past = slices.DeleteFunc(s.mu.past, func(storm serverreport.Storm) bool { return now.Sub(storm.Ended) > keepPastStorms })
 }

@@ -11,14 +11,14 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
 )
 
 // relist returns the Relist of an agent of a group. The agents share a user.
 func relist(i int) *usage.Relist {
 	return &usage.Relist{
-		Client:  report.NewClient("system:serviceaccount:a:agent", "agent/v1"),
+		Client:  serverreport.NewClient("system:serviceaccount:a:agent", "agent/v1"),
 		Address: fmt.Sprintf("10.%d.%d.1:%d", i/250, i%250, 30_000+i), Resource: "pods", Full: true,
 	}
 }

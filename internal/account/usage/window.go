@@ -3,13 +3,13 @@ package usage
 import (
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // windowMinutes is the length of the window that shapes and clients are reported for.
 const windowMinutes = 10
 
-// minuteCost is the cost of one minute's requests. It is a smaller report.ListCost,
+// minuteCost is the cost of one minute's requests. It is a smaller serverreport.ListCost,
 // because each account has ten.
 type minuteCost struct {
 	requests                              uint32
@@ -41,7 +41,7 @@ func (w *tenMinutes) advance(minute int64) {
 }
 
 // add adds one request. If the clock went back, the newest minute gets it.
-func (w *tenMinutes) add(minute int64, c *report.ListCost) {
+func (w *tenMinutes) add(minute int64, c *serverreport.ListCost) {
 	w.advance(minute)
 	m := &w.minutes[w.newest%windowMinutes]
 	m.requests++
@@ -54,12 +54,12 @@ func (w *tenMinutes) add(minute int64, c *report.ListCost) {
 }
 
 // sum returns the cost of the whole window.
-func (w *tenMinutes) sum(minute int64) report.ListCost {
+func (w *tenMinutes) sum(minute int64) serverreport.ListCost {
 	w.advance(minute)
-	var c report.ListCost
+	var c serverreport.ListCost
 	for i := range w.minutes {
 		m := &w.minutes[i]
-		c.Add(&report.ListCost{
+		c.Add(&serverreport.ListCost{
 			Requests: uint64(m.requests), CPU: float64(m.cpu), Seconds: float64(m.seconds),
 			Objects: m.objects, Scanned: m.scanned, ScannedBytes: m.scannedBytes, Bytes: m.bytes,
 		})

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tier/storage"
 )
 
@@ -15,10 +15,10 @@ const maxCosts = 100
 
 // Costs reports the memory that definitions take, the most expensive ones first. It visits
 // all definitions.
-func (s *Server) Costs() report.CRDsReport {
+func (s *Server) Costs() serverreport.CRDsReport {
 	_, bytes := s.compiled.usage()
-	result := report.CRDsReport{
-		Time: s.cfg.Clock.Now(), Top: []report.CRDCost{}, CompiledBytes: bytes, CompiledLimit: s.cfg.CompiledBytes,
+	result := serverreport.CRDsReport{
+		Time: s.cfg.Clock.Now(), Top: []serverreport.CRDCost{}, CompiledBytes: bytes, CompiledLimit: s.cfg.CompiledBytes,
 	}
 	for _, d := range s.catalog.All() {
 		cost, asked := s.cost(d)
@@ -31,18 +31,18 @@ func (s *Server) Costs() report.CRDsReport {
 		}
 		result.Top = append(result.Top, cost)
 	}
-	slices.SortFunc(result.Top, func(a, b report.CRDCost) int {
+	slices.SortFunc(result.Top, func(a, b serverreport.CRDCost) int {
 		return cmp.Or(cmp.Compare(total(&b), total(&a)), cmp.Compare(a.Name, b.Name))
 	})
 	result.Top = result.Top[:min(len(result.Top), maxCosts)]
 	return result
 }
 
-func total(c *report.CRDCost) int64 { return c.DefinitionBytes + c.ObjectBytes + c.CompiledBytes }
+func total(c *serverreport.CRDCost) int64 { return c.DefinitionBytes + c.ObjectBytes + c.CompiledBytes }
 
 // cost returns the memory of a definition, and whether it was asked for since the start.
-func (s *Server) cost(d *Definition) (cost report.CRDCost, asked bool) {
-	cost = report.CRDCost{Name: d.Name, DefinitionBytes: s.catalog.size(d.Name), Webhook: d.Webhook}
+func (s *Server) cost(d *Definition) (cost serverreport.CRDCost, asked bool) {
+	cost = serverreport.CRDCost{Name: d.Name, DefinitionBytes: s.catalog.size(d.Name), Webhook: d.Webhook}
 	s.mu.Lock()
 	current, retained := s.mu.served[d.UID], s.mu.retained[d.UID]
 	s.mu.Unlock()

@@ -34,7 +34,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 	"k8s.io/utils/clock"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/apiserver/crd"
 	"github.com/millrace/millrace/internal/tier/read"
 	"github.com/millrace/millrace/internal/tier/storage"
@@ -246,7 +246,7 @@ func (r *Replica) ServesCustom(gv schema.GroupVersion) bool {
 func (r *Replica) Authorizer() authorizer.UnconditionalAuthorizer { return r.generic.Authorizer }
 
 // CustomResources reports what definitions cost.
-func (r *Replica) CustomResources() report.CRDsReport { return r.custom.Costs() }
+func (r *Replica) CustomResources() serverreport.CRDsReport { return r.custom.Costs() }
 
 // Handle serves all paths below a prefix, as Server.Handle does.
 func (r *Replica) Handle(prefix string, h http.Handler) {

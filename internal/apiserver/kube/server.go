@@ -23,7 +23,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/utils/clock"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/apiserver/crd"
 	"github.com/millrace/millrace/internal/tier/read"
 	"github.com/millrace/millrace/internal/tier/storage"
@@ -212,7 +212,7 @@ func (s *Server) Authorizer() authorizer.UnconditionalAuthorizer {
 }
 
 // CustomResources reports what definitions cost. It requires Hooks.Storage.
-func (s *Server) CustomResources() report.CRDsReport { return s.custom.Costs() }
+func (s *Server) CustomResources() serverreport.CRDsReport { return s.custom.Costs() }
 
 // storageDecorator gives our storage to every resource. It is the only place where each
 // stored resource introduces itself.

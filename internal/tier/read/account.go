@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
@@ -49,9 +49,9 @@ func (a *account) setPage(page *cache.Page) {
 }
 
 // cost is the cost of a request that ends now with an answer of so many bytes.
-func (a *account) cost(bytes int) report.ListCost {
+func (a *account) cost(bytes int) serverreport.ListCost {
 	wall := time.Since(a.startedAt)
-	return report.ListCost{
+	return serverreport.ListCost{
 		Objects: uint64(a.objects), Scanned: uint64(a.scanned), Bytes: uint64(bytes),
 		CPU: max(0, wall-a.idle).Seconds(), Seconds: wall.Seconds(),
 	}
@@ -67,19 +67,19 @@ func (q *query) charge(req *http.Request, bytes int) {
 	r := usage.Request{
 		Client: clientOf(req), Address: req.RemoteAddr, Known: true, Relist: q.isFullRelist(),
 		Cost: q.account.cost(bytes),
-		Shape: report.Shape{
+		Shape: serverreport.Shape{
 			Verb: "get", Resource: q.route.name, Version: q.route.cfg.Resource.Version, Scope: q.scope(),
-			Revision: report.RevisionMode(q.resourceVersion, "", ""), Path: string(q.account.path),
+			Revision: serverreport.RevisionMode(q.resourceVersion, "", ""), Path: string(q.account.path),
 		},
 	}
 	if q.name == "" {
 		o := &q.options
 		r.Shape.Verb, r.Shape.Limit = "list", max(0, o.Limit)
-		r.Shape.Revision = report.RevisionMode(o.ResourceVersion, string(o.ResourceVersionMatch), o.Continue)
+		r.Shape.Revision = serverreport.RevisionMode(o.ResourceVersion, string(o.ResourceVersionMatch), o.Continue)
 		r.Shape.Selectors = selectorKeys(o.LabelSelector, o.FieldSelector, q.shard)
 	}
 	if r.Shape.Path == "" {
-		r.Shape.Path = report.PathFailed
+		r.Shape.Path = serverreport.PathFailed
 	}
 	r.Shape.Encoding = q.routeForm.names[encodingIndex(q.account.compressed)]
 	if n := q.account.scanned; n > 0 {
@@ -91,12 +91,12 @@ func (q *query) charge(req *http.Request, bytes int) {
 }
 
 // clientOf is the client of a request, as accounts know it.
-func clientOf(req *http.Request) report.Client {
+func clientOf(req *http.Request) serverreport.Client {
 	name := ""
 	if user, ok := request.UserFrom(req.Context()); ok {
 		name = user.GetName()
 	}
-	return report.NewClient(name, req.Header.Get("User-Agent"))
+	return serverreport.NewClient(name, req.Header.Get("User-Agent"))
 }
 
 func (q *query) scope() string { return scope(q.namespace, q.name) }
@@ -105,11 +105,11 @@ func (q *query) scope() string { return scope(q.namespace, q.name) }
 func scope(namespace, name string) string {
 	switch {
 	case name != "":
-		return report.ScopeName
+		return serverreport.ScopeName
 	case namespace != "":
-		return report.ScopeNamespace
+		return serverreport.ScopeNamespace
 	}
-	return report.ScopeCluster
+	return serverreport.ScopeCluster
 }
 
 // selectorKeys names the keys that selectors ask for. Each may be nil.
@@ -129,7 +129,7 @@ func selectorKeys(l labels.Selector, f fields.Selector, shard *entry.Shard) stri
 	if shard != nil {
 		byShard = []string{shard.Key.String()}
 	}
-	return report.FormatSelectors(byLabel, byField, byShard...)
+	return serverreport.FormatSelectors(byLabel, byField, byShard...)
 }
 
 // encodingNames are the names of a form in accounts: plain, with gzip and with zstd.
@@ -216,17 +216,17 @@ var accountedSubresources = map[string]bool{"": true, "status": true, "scale": t
 
 // passedOnShape is the shape of a request that was passed on, as far as its parameters and
 // the header of the answer tell. Malformed parameters are ignored.
-func passedOnShape(req *http.Request, info *request.RequestInfo, answer http.Header) report.Shape {
+func passedOnShape(req *http.Request, info *request.RequestInfo, answer http.Header) serverreport.Shape {
 	resource := info.Resource
 	if info.Subresource != "" {
 		resource += "/" + info.Subresource
 	}
-	s := report.Shape{
+	s := serverreport.Shape{
 		Verb: info.Verb, Resource: schema.GroupResource{Group: info.APIGroup, Resource: resource}.String(), Version: info.APIVersion,
-		Scope: scope(info.Namespace, info.Name), Path: report.PathPassedOn,
+		Scope: scope(info.Namespace, info.Name), Path: serverreport.PathPassedOn,
 	}
 	values, _ := url.ParseQuery(req.URL.RawQuery)
-	s.Revision = report.RevisionMode(values.Get("resourceVersion"), values.Get("resourceVersionMatch"), values.Get("continue"))
+	s.Revision = serverreport.RevisionMode(values.Get("resourceVersion"), values.Get("resourceVersionMatch"), values.Get("continue"))
 	if info.Verb == "list" {
 		s.Scope = scope(info.Namespace, "")
 		s.Limit = parseLimit(values.Get("limit"))

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/component-base/metrics"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/tier/read"
 )
@@ -44,7 +44,7 @@ func byUser(name string, groups ...string) func(context.Context) context.Context
 }
 
 // onlyShape is the one shape that the accounts know.
-func onlyShape(t *testing.T, lists *usage.Accounts) report.ListShape {
+func onlyShape(t *testing.T, lists *usage.Accounts) serverreport.ListShape {
 	t.Helper()
 	r := lists.Report()
 	if len(r.Shapes) != 1 {
@@ -60,24 +60,24 @@ func TestShapes(t *testing.T) {
 	for _, c := range []struct {
 		target string
 		header http.Header
-		shape  report.Shape
+		shape  serverreport.Shape
 		// objects is the number of objects that are found, scanned of those looked at.
 		objects, scanned uint64
 	}{
-		{listPath, nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"}, 4, 4},
-		{listOnePath + "?resourceVersion=0", nil, report.Shape{Verb: "list", Scope: "namespace", Revision: "0", Encoding: "json", Path: "range"}, 3, 3},
-		{listPath, protobufGzip, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "protobuf gzip", Path: "range"}, 4, 4},
-		{listOnePath + "?limit=2&resourceVersion=7", nil, report.Shape{Verb: "list", Scope: "namespace", Revision: "at least", Limit: 2, Encoding: "json", Path: "range"}, 2, 2},
+		{listPath, nil, serverreport.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"}, 4, 4},
+		{listOnePath + "?resourceVersion=0", nil, serverreport.Shape{Verb: "list", Scope: "namespace", Revision: "0", Encoding: "json", Path: "range"}, 3, 3},
+		{listPath, protobufGzip, serverreport.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "protobuf gzip", Path: "range"}, 4, 4},
+		{listOnePath + "?limit=2&resourceVersion=7", nil, serverreport.Shape{Verb: "list", Scope: "namespace", Revision: "at least", Limit: 2, Encoding: "json", Path: "range"}, 2, 2},
 		{listPath + "?labelSelector=name%3Da,!other&fieldSelector=metadata.namespace%3Done", http.Header{"Accept": {tableAccept}},
-			report.Shape{Verb: "list", Scope: "cluster", Selectors: "labels: name, other; fields: metadata.namespace", Revision: "unset", Encoding: "table", Path: "scan"}, 1, 3},
+			serverreport.Shape{Verb: "list", Scope: "cluster", Selectors: "labels: name, other; fields: metadata.namespace", Revision: "unset", Encoding: "table", Path: "scan"}, 1, 3},
 		{listPath + "?fieldSelector=metadata.name%3Da", http.Header{"Accept": {metadataListAccept}},
-			report.Shape{Verb: "list", Scope: "cluster", Selectors: "fields: metadata.name", Revision: "unset", Encoding: "metadata", Path: "scan"}, 2, 4},
-		{listPath + "?continue=x", nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "continue", Encoding: "json", Path: "range"}, 4, 4},
-		{listPath + "?pretty=1", nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json indented", Path: "range"}, 4, 4},
-		{objectPath, nil, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 1, 1},
-		{objectPath + "?resourceVersion=0", http.Header{"Accept": {metadataAccept}}, report.Shape{Verb: "get", Scope: "name", Revision: "0", Encoding: "metadata", Path: "key"}, 1, 1},
-		{"/api/v1/namespaces/one/configmaps/large", http.Header{"Accept-Encoding": {"gzip"}}, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json gzip", Path: "key"}, 1, 1},
-		{"/api/v1/namespaces/one/configmaps/absent", nil, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 0, 1},
+			serverreport.Shape{Verb: "list", Scope: "cluster", Selectors: "fields: metadata.name", Revision: "unset", Encoding: "metadata", Path: "scan"}, 2, 4},
+		{listPath + "?continue=x", nil, serverreport.Shape{Verb: "list", Scope: "cluster", Revision: "continue", Encoding: "json", Path: "range"}, 4, 4},
+		{listPath + "?pretty=1", nil, serverreport.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json indented", Path: "range"}, 4, 4},
+		{objectPath, nil, serverreport.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 1, 1},
+		{objectPath + "?resourceVersion=0", http.Header{"Accept": {metadataAccept}}, serverreport.Shape{Verb: "get", Scope: "name", Revision: "0", Encoding: "metadata", Path: "key"}, 1, 1},
+		{"/api/v1/namespaces/one/configmaps/large", http.Header{"Accept-Encoding": {"gzip"}}, serverreport.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json gzip", Path: "key"}, 1, 1},
+		{"/api/v1/namespaces/one/configmaps/absent", nil, serverreport.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 0, 1},
 	} {
 		env, lists := newCountedTier(t, usage.Config{}, "one/a", "one/b", "one/large", "two/a")
 		body := env.send(t, http.MethodGet, c.target, c.header, byUser("alice")).Body.Len()
@@ -92,7 +92,7 @@ func TestShapes(t *testing.T) {
 		if got.Requests != 1 || got.CPU <= 0 || got.Seconds < got.CPU || c.scanned > 0 && got.ScannedBytes == 0 {
 			t.Errorf("%s: %+v", c.target, got.ListCost)
 		}
-		if !slices.Equal(got.Clients, []report.Client{{User: "alice"}}) {
+		if !slices.Equal(got.Clients, []serverreport.Client{{User: "alice"}}) {
 			t.Errorf("%s: by %v", c.target, got.Clients)
 		}
 	}
@@ -111,7 +111,7 @@ func TestPassedOnAccounts(t *testing.T) {
 	}))
 	body := env.send(t, http.MethodGet, listPath+"?limit=5&labelSelector=app%3Da", http.Header{"Accept": {"application/yaml"}, "User-Agent": {"kubectl/v1.36 (linux)"}}, byUser("alice")).Body.Len()
 	got := onlyShape(t, lists)
-	want := report.Shape{
+	want := serverreport.Shape{
 		Verb: "list", Resource: "configmaps", Version: "v1", Scope: "cluster", Selectors: "labels: app", Revision: "unset", Limit: 5,
 		Encoding: "yaml gzip", Path: "passed on", Reason: "accept",
 	}

@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	clientcache "k8s.io/client-go/tools/cache"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
 )
 
@@ -129,7 +129,7 @@ func TestStormOfReflectors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	// The accounts learn of all agents in advance. The pace depends on their number.
 	for i := range fleet {
-		lists.Relist(&usage.Relist{Client: report.NewClient("agent", "agent/v1"), Address: fmt.Sprintf("10.0.%d.1:1", i), Resource: "configmaps"})
+		lists.Relist(&usage.Relist{Client: serverreport.NewClient("agent", "agent/v1"), Address: fmt.Sprintf("10.0.%d.1:1", i), Resource: "configmaps"})
 	}
 	var running sync.WaitGroup
 	defer running.Wait()

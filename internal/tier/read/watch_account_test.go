@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/tier/read"
 )
@@ -171,7 +171,7 @@ func TestSlowClientIsNamed(t *testing.T) {
 			go func() { _, _ = io.Copy(io.Discard, fine.Body) }()
 			waitUntil(t, "watches", func() bool { return env.accounts.Watchers().Watches == 2 })
 			changes, value := 0, strings.Repeat("x", 60<<10)
-			stuck := func() *report.Watcher {
+			stuck := func() *serverreport.Watcher {
 				for _, w := range env.accounts.Watchers().Behind {
 					if w.User == "slow" && w.BehindSeconds > 1 {
 						return &w
@@ -191,7 +191,7 @@ func TestSlowClientIsNamed(t *testing.T) {
 				t.Errorf("behind by %d changes: %+v", changes, w)
 			}
 			result := env.accounts.SLO()
-			named := func(f report.Finding) bool { return f.Client == "informer (slow)" && string(f.Cause) == state }
+			named := func(f serverreport.Finding) bool { return f.Client == "informer (slow)" && string(f.Cause) == state }
 			if !slices.ContainsFunc(result.Causes, named) {
 				t.Errorf("causes %+v", result.Causes)
 			}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/price"
@@ -36,7 +36,7 @@ func (f *flags) readAccounts(stdin io.Reader) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read accounts: %w", err)
 	}
-	var l report.ListsReport
+	var l serverreport.ListsReport
 	if err := json.Unmarshal(data, &l); err != nil || l.Time.IsZero() {
 		return nil, fmt.Errorf("read accounts %s: it is not what millrace top lists -o json printed", f.accounts)
 	}
@@ -46,7 +46,7 @@ func (f *flags) readAccounts(stdin io.Reader) (*Report, error) {
 	return r, nil
 }
 
-func (r *Report) fillAccounts(l *report.ListsReport) {
+func (r *Report) fillAccounts(l *serverreport.ListsReport) {
 	for i := range l.Shapes {
 		s := &l.Shapes[i]
 		row := ShapeCost{Shape: s.Shape, Source: s.Path, Fleet: 1, Cost: Cost{ListCost: s.ListCost, TierCPU: s.CPU}}

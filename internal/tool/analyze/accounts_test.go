@@ -8,16 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 func TestAccountsOfAServer(t *testing.T) {
-	who := report.Client{User: "system:serviceaccount:mon:agent", UserAgent: "agent"}
-	cost := report.ListCost{Requests: 100, Objects: 100_000, Scanned: 100_000, Bytes: 4e8, CPU: 60}
-	shape := report.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: report.ScopeCluster, Revision: report.RevisionUnset, Encoding: "json", Path: "range"}
-	encoded, err := json.Marshal(report.ListsReport{
-		Time: time.Now(), Shapes: []report.ListShape{{Shape: shape, ListCost: cost, Clients: []report.Client{who}, Advice: []string{"Ask for protobuf.", "List in pages."}}},
-		Clients: []report.ListClient{{Client: who, ListCost: cost}},
+	who := serverreport.Client{User: "system:serviceaccount:mon:agent", UserAgent: "agent"}
+	cost := serverreport.ListCost{Requests: 100, Objects: 100_000, Scanned: 100_000, Bytes: 4e8, CPU: 60}
+	shape := serverreport.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: serverreport.ScopeCluster, Revision: serverreport.RevisionUnset, Encoding: "json", Path: "range"}
+	encoded, err := json.Marshal(serverreport.ListsReport{
+		Time: time.Now(), Shapes: []serverreport.ListShape{{Shape: shape, ListCost: cost, Clients: []serverreport.Client{who}, Advice: []string{"Ask for protobuf.", "List in pages."}}},
+		Clients: []serverreport.ListClient{{Client: who, ListCost: cost}},
 	})
 	file := filepath.Join(t.TempDir(), "lists.json")
 	if err == nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/account/distinct"
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/auditlog"
 )
 
@@ -28,7 +28,7 @@ const (
 // collector counts events by client and shape, in bounded memory.
 type collector struct {
 	cells     *boundedTable[cellKey, cell]
-	clients   *boundedTable[report.Client, client]
+	clients   *boundedTable[serverreport.Client, client]
 	resources *boundedTable[string, resourceCounts]
 	// starts is when an instance of a client began to list, by hash.
 	starts map[uint64]startTimes
@@ -46,8 +46,8 @@ type collector struct {
 
 // cellKey is a client and a shape. The shape has no Encoding, Path and Reason.
 type cellKey struct {
-	client report.Client
-	shape  report.Shape
+	client serverreport.Client
+	shape  serverreport.Shape
 	// bookmarks and initialEvents are parameters of watches.
 	bookmarks, initialEvents bool
 }
@@ -91,7 +91,7 @@ type startTimes struct{ began, listed int64 }
 func newCollector() *collector {
 	c := &collector{starts: map[uint64]startTimes{}, seed: maphash.MakeSeed()}
 	c.cells = newBoundedTable(maxCells, (*cell).weight, func(_ cellKey, dropped *cell) { c.dropped.merge(dropped) })
-	c.clients = newBoundedTable(maxClients, func(v *client) float64 { return float64(v.requests) }, func(report.Client, *client) {})
+	c.clients = newBoundedTable(maxClients, func(v *client) float64 { return float64(v.requests) }, func(serverreport.Client, *client) {})
 	c.resources = newBoundedTable(maxResources, func(v *resourceCounts) float64 { return float64(v.names.Count()) }, func(string, *resourceCounts) {})
 	return c
 }
@@ -193,14 +193,14 @@ func (c *collector) key(e *auditlog.Event, r *auditlog.Request) cellKey {
 }
 
 // instance returns a hash of the client and its instance.
-func (c *collector) instance(e *auditlog.Event, who report.Client) uint64 {
+func (c *collector) instance(e *auditlog.Event, who serverreport.Client) uint64 {
 	c.scratch = auditlog.AppendInstance(c.scratch[:0], e, who)
 	return maphash.Bytes(c.seed, c.scratch)
 }
 
 // beginsAnew reports whether a request reads a collection from its beginning.
 func beginsAnew(k *cellKey) bool {
-	fresh := k.shape.Revision == report.RevisionUnset || k.shape.Revision == report.RevisionAny
+	fresh := k.shape.Revision == serverreport.RevisionUnset || k.shape.Revision == serverreport.RevisionAny
 	return k.shape.Verb == "list" && fresh || k.shape.Verb == "watch" && (k.initialEvents || fresh)
 }
 
@@ -226,7 +226,7 @@ func (c *collector) inStart(instance uint64, now int64, anew bool, who *client) 
 }
 
 // addNames counts what a log tells about objects.
-func (c *collector) addNames(e *auditlog.Event, r *auditlog.Request, s *report.Shape) {
+func (c *collector) addNames(e *auditlog.Event, r *auditlog.Request, s *serverreport.Shape) {
 	changed := e.Code < 300 && changes(s.Verb, r)
 	if len(r.Name) == 0 && len(r.Namespace) == 0 && !changed || len(r.Resource) == 0 || e.Code == 404 {
 		return

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // example writes a request of a shape, with … for values.
-func example(s *report.Shape, watch watchParameters) string {
+func example(s *serverreport.Shape, watch watchParameters) string {
 	if s.Version == "" {
 		return strings.ToUpper(s.Verb) + " " + s.Resource
 	}
@@ -27,7 +27,7 @@ func example(s *report.Shape, watch watchParameters) string {
 // watchParameters are parameters of watches.
 type watchParameters struct{ bookmarks, initialEvents bool }
 
-func path(s *report.Shape) string {
+func path(s *serverreport.Shape) string {
 	resource, subresource, _ := strings.Cut(s.Resource, "/")
 	resource, group, _ := strings.Cut(resource, ".")
 	parts := []string{"/api", s.Version}
@@ -35,12 +35,12 @@ func path(s *report.Shape) string {
 		parts = []string{"/apis", group, s.Version}
 	}
 	switch {
-	case s.Scope == report.ScopeNamespace, s.Scope == report.ScopeName && !slices.Contains(clusterScoped, resource):
+	case s.Scope == serverreport.ScopeNamespace, s.Scope == serverreport.ScopeName && !slices.Contains(clusterScoped, resource):
 		parts = append(parts, "namespaces", "…", resource)
 	default:
 		parts = append(parts, resource)
 	}
-	if s.Scope == report.ScopeName {
+	if s.Scope == serverreport.ScopeName {
 		parts = append(parts, "…")
 	}
 	if subresource != "" {
@@ -55,7 +55,7 @@ var clusterScoped = []string{
 	"priorityclasses", "runtimeclasses", "volumeattachments", "apiservices", "ingressclasses", "flowschemas", "prioritylevelconfigurations",
 }
 
-func parameters(s *report.Shape, watch watchParameters) (all []string) {
+func parameters(s *serverreport.Shape, watch watchParameters) (all []string) {
 	add := func(name, value string) { all = append(all, name+"="+value) }
 	for _, kind := range []string{"labels", "fields"} {
 		var terms []string
@@ -70,14 +70,14 @@ func parameters(s *report.Shape, watch watchParameters) (all []string) {
 		add("limit", fmt.Sprint(s.Limit))
 	}
 	switch s.Revision {
-	case report.RevisionAny:
+	case serverreport.RevisionAny:
 		add("resourceVersion", "0")
-	case report.RevisionAtLeast:
+	case serverreport.RevisionAtLeast:
 		add("resourceVersion", "…")
-	case report.RevisionExact:
+	case serverreport.RevisionExact:
 		add("resourceVersion", "…")
 		add("resourceVersionMatch", "Exact")
-	case report.RevisionContinue:
+	case serverreport.RevisionContinue:
 		add("continue", "…")
 	}
 	if s.Verb == "watch" {
@@ -98,7 +98,7 @@ func (r *row) example() string {
 }
 
 // watchExample is a watch in place of LISTs of a shape.
-func watchExample(s report.Shape) string {
-	s.Verb, s.Revision, s.Limit = "watch", report.RevisionAtLeast, 0
+func watchExample(s serverreport.Shape) string {
+	s.Verb, s.Revision, s.Limit = "watch", serverreport.RevisionAtLeast, 0
 	return example(&s, watchParameters{bookmarks: true})
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/price"
 	"github.com/millrace/millrace/internal/tool/profile"
@@ -137,9 +137,9 @@ func (f *Finding) why() string {
 func (r *row) what() string {
 	name := display.Clean(r.Resource)
 	switch {
-	case r.Scope == report.ScopeNamespace:
+	case r.Scope == serverreport.ScopeNamespace:
 		name += " of a namespace"
-	case r.Scope == report.ScopeCluster && r.Selectors == "":
+	case r.Scope == serverreport.ScopeCluster && r.Selectors == "":
 		name = "all " + name
 	}
 	if r.Selectors != "" {
@@ -149,7 +149,7 @@ func (r *row) what() string {
 }
 
 func (l *ledger) polling(r *row) *Finding {
-	isGet := r.Verb == "get" && r.Scope == report.ScopeName && r.Resource != leases && !strings.Contains(r.Resource, "/")
+	isGet := r.Verb == "get" && r.Scope == serverreport.ScopeName && r.Resource != leases && !strings.Contains(r.Resource, "/")
 	isList := r.Verb == "list" && r.anew()
 	if r.watched() || !isGet && !isList || r.Version == "" {
 		return nil
@@ -171,7 +171,7 @@ func (l *ledger) polling(r *row) *Finding {
 	f := &Finding{Kind: kindPolling, Cost: r.Cost, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(once.Bytes), Instead: watchExample(r.Shape)}
 	f.Sentence = fmt.Sprintf("%s polls %s: each instance asks every %s and never watches.", r.subject(), r.what(), display.Seconds(r.period/r.each()))
 	f.Setting = "Use an informer, or list once with resourceVersion=0 and watch from there: a watch sends changes only."
-	if r.Revision == report.RevisionUnset {
+	if r.Revision == serverreport.RevisionUnset {
 		f.Setting += " As long as it polls, resourceVersion=0 spares the question to etcd."
 	}
 	if l.onEveryNode(r) {
@@ -205,11 +205,11 @@ func (l *ledger) relistLoop(r *row) *Finding {
 }
 
 func (l *ledger) limitIgnored(r *row) *Finding {
-	if r.Verb != "list" || r.Limit == 0 || r.Revision != report.RevisionAny || r.watched() || r.Requests < 2 {
+	if r.Verb != "list" || r.Limit == 0 || r.Revision != serverreport.RevisionAny || r.watched() || r.Requests < 2 {
 		return nil
 	}
 	instead := r.Shape
-	instead.Revision = report.RevisionUnset
+	instead.Revision = serverreport.RevisionUnset
 	page := l.model.costOf(&instead, float64(r.Requests))
 	if saved := r.CPU - page.CPU; l.worth(saved) && float64(r.Objects)/float64(r.Requests) > float64(r.Limit) {
 		return &Finding{
@@ -222,14 +222,14 @@ func (l *ledger) limitIgnored(r *row) *Finding {
 }
 
 func (l *ledger) revisionUnset(r *row) *Finding {
-	if r.Verb != "list" || r.Revision != report.RevisionUnset || r.UserAgent == program.Kubectl || isComponent(r.User) || slices.Contains(uncached, r.Resource) {
+	if r.Verb != "list" || r.Revision != serverreport.RevisionUnset || r.UserAgent == program.Kubectl || isComponent(r.User) || slices.Contains(uncached, r.Resource) {
 		return nil
 	}
 	if r.Requests < unsetRequests || float64(r.Requests)/r.period*3600 < unsetHourly {
 		return nil
 	}
 	instead := r.Shape
-	instead.Revision = report.RevisionAny
+	instead.Revision = serverreport.RevisionAny
 	f := &Finding{Kind: kindRevisionUnset, Cost: r.Cost, SavedCPU: r.CPU - l.model.costOf(&instead, float64(r.Requests)).CPU, Instead: example(&instead, watchParameters{})}
 	if r.Source != fromEtcd {
 		// The question for the revision has the price of a GET that etcd answers.
@@ -253,12 +253,12 @@ func (l *ledger) revisionUnset(r *row) *Finding {
 
 func (l *ledger) namespaceSelector(r *row) *Finding {
 	fields := r.SelectorKeys("fields")
-	if r.Verb != "list" && r.Verb != "watch" || r.Scope != report.ScopeCluster || !slices.Contains(fields, namespaceField) {
+	if r.Verb != "list" && r.Verb != "watch" || r.Scope != serverreport.ScopeCluster || !slices.Contains(fields, namespaceField) {
 		return nil
 	}
 	instead := r.Shape
-	instead.Scope = report.ScopeNamespace
-	instead.Selectors = report.FormatSelectors(r.SelectorKeys("labels"), slices.DeleteFunc(fields, func(key string) bool { return key == namespaceField }))
+	instead.Scope = serverreport.ScopeNamespace
+	instead.Selectors = serverreport.FormatSelectors(r.SelectorKeys("labels"), slices.DeleteFunc(fields, func(key string) bool { return key == namespaceField }))
 	f := &Finding{Kind: kindNamespace, Cost: r.Cost, Instead: example(&instead, watchParameters{r.Bookmarks, r.InitialEvents})}
 	if r.Verb == "list" {
 		f.SavedCPU = r.CPU - l.model.costOf(&instead, float64(r.Requests)).CPU
@@ -273,11 +273,11 @@ func (l *ledger) namespaceSelector(r *row) *Finding {
 
 func (l *ledger) allNamespaces(r *row) *Finding {
 	who := l.clients[r.Client]
-	if r.Verb != "list" || r.Scope != report.ScopeCluster || r.Selectors != "" || who.namespace == "" || who.several || slices.Contains(clusterScoped, r.Resource) || r.watched() || r.Requests < 2 {
+	if r.Verb != "list" || r.Scope != serverreport.ScopeCluster || r.Selectors != "" || who.namespace == "" || who.several || slices.Contains(clusterScoped, r.Resource) || r.watched() || r.Requests < 2 {
 		return nil
 	}
 	instead := r.Shape
-	instead.Scope = report.ScopeNamespace
+	instead.Scope = serverreport.ScopeNamespace
 	narrow := l.model.costOf(&instead, float64(r.Requests))
 	if saved := r.CPU - narrow.CPU; l.worth(saved) {
 		return &Finding{
@@ -300,7 +300,7 @@ func (l *ledger) begin(r *row) Cost {
 // noBookmarks takes the LISTs that an instance sends after its first one to be those that a
 // watch with bookmarks would spare, one for each watch.
 func (l *ledger) noBookmarks(r *row) *Finding {
-	if r.Verb != "watch" || r.Bookmarks || r.Scope == report.ScopeName || r.each() < unmarkedWatches {
+	if r.Verb != "watch" || r.Bookmarks || r.Scope == serverreport.ScopeName || r.each() < unmarkedWatches {
 		return nil
 	}
 	f := &Finding{Kind: kindNoBookmarks, Cost: r.Cost, Instead: example(&r.Shape, watchParameters{true, r.InitialEvents}), watches: watchSums{began: r.Requests, gone: r.cell.gone}}
@@ -325,7 +325,7 @@ func (l *ledger) noBookmarks(r *row) *Finding {
 
 // shortWatches counts what beginning watches costs. Their events come to one that lasts, too.
 func (l *ledger) shortWatches(r *row) *Finding {
-	if r.Verb != "watch" || r.cell.ended < uint64(shortWatches*r.Fleet) || r.MeanSeconds > shortWatch || r.Scope == report.ScopeName {
+	if r.Verb != "watch" || r.cell.ended < uint64(shortWatches*r.Fleet) || r.MeanSeconds > shortWatch || r.Scope == serverreport.ScopeName {
 		return nil
 	}
 	begin, spared := l.begin(r), 1-r.MeanSeconds/lastingWatch

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/profile"
 	"github.com/millrace/millrace/internal/tool/program"
 )
@@ -27,7 +27,7 @@ func (h nameHasher) hash(prefix, name string) string {
 	return prefix + hex.EncodeToString(sum[:5])
 }
 
-func (h nameHasher) client(c report.Client) report.Client {
+func (h nameHasher) client(c serverreport.Client) serverreport.Client {
 	account := strings.HasPrefix(c.User, serviceAccountPrefix)
 	if account && !strings.HasPrefix(c.User, serviceAccountPrefix+"kube-system:") || !strings.HasPrefix(c.User, "system:") {
 		c.User = h.hash(hashedUserPrefix, c.User)
@@ -72,19 +72,19 @@ func (h nameHasher) path(name string) string {
 }
 
 // selectors hashes keys of labels, and leaves those of fields.
-func (h nameHasher) selectors(s *report.Shape) {
+func (h nameHasher) selectors(s *serverreport.Shape) {
 	keys := s.SelectorKeys("labels")
 	for i := range keys {
 		keys[i] = h.hash("label-", keys[i])
 	}
 	if len(keys) > 0 {
-		s.Selectors = report.FormatSelectors(keys, s.SelectorKeys("fields"), s.SelectorKeys("shard")...)
+		s.Selectors = serverreport.FormatSelectors(keys, s.SelectorKeys("fields"), s.SelectorKeys("shard")...)
 	}
 }
 
 // collector hashes the names that were collected. Nothing may be observed after it.
 func (h nameHasher) collector(c *collector) {
-	cells, clients, resources := map[cellKey]*cell{}, map[report.Client]*client{}, map[string]*resourceCounts{}
+	cells, clients, resources := map[cellKey]*cell{}, map[serverreport.Client]*client{}, map[string]*resourceCounts{}
 	for key, v := range c.cells.rows {
 		hash := h.resource
 		if key.shape.Version == "" {

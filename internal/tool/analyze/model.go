@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/price"
 	"github.com/millrace/millrace/internal/tool/profile"
@@ -72,7 +72,7 @@ func (c *cluster) resource(name string) *profile.Resource {
 }
 
 // share returns which part of a resource's objects a shape selects within its scope.
-func (c *cluster) share(s *report.Shape) float64 {
+func (c *cluster) share(s *serverreport.Shape) float64 {
 	r := c.resource(s.Resource)
 	labels, fields := s.SelectorKeys("labels"), s.SelectorKeys("fields")
 	known := slices.ContainsFunc(r.Fields, func(k profile.Key) bool { return k.Key == nodeField })
@@ -92,16 +92,16 @@ const (
 type objects struct{ processed, returned float64 }
 
 // objectsOf returns the objects of a GET, a LIST, or the initial events of a WATCH.
-func (m *model) objectsOf(s *report.Shape) objects {
-	if s.Scope == report.ScopeName && s.Verb != "watch" {
+func (m *model) objectsOf(s *serverreport.Shape) objects {
+	if s.Scope == serverreport.ScopeName && s.Verb != "watch" {
 		return objects{1, 1}
 	}
 	r := m.cluster.resource(s.Resource)
 	all := r.Objects
 	switch s.Scope {
-	case report.ScopeNamespace:
+	case serverreport.ScopeNamespace:
 		all = r.InNamespace()
-	case report.ScopeName:
+	case serverreport.ScopeName:
 		all = 1
 	}
 	o := objects{processed: all, returned: all * m.cluster.share(s)}
@@ -117,18 +117,18 @@ func (m *model) objectsOf(s *report.Shape) objects {
 }
 
 // limited reports whether the server obeys the limit.
-func (m *model) limited(s *report.Shape) bool {
-	return s.Limit > 0 && s.Revision != report.RevisionAny
+func (m *model) limited(s *serverreport.Shape) bool {
+	return s.Limit > 0 && s.Revision != serverreport.RevisionAny
 }
 
 // page returns the objects of a page of a LIST. The stock server looks at all objects in
 // its cache that are behind the page's beginning: half of them for a mean later page.
-func (m *model) page(s *report.Shape, whole objects) objects {
+func (m *model) page(s *serverreport.Shape, whole objects) objects {
 	returned := min(whole.returned, float64(s.Limit))
 	if m.fromEtcd(s) {
 		return objects{returned / max(1e-9, whole.returned) * whole.processed, returned}
 	}
-	if s.Revision == report.RevisionContinue {
+	if s.Revision == serverreport.RevisionContinue {
 		return objects{whole.processed / 2, returned}
 	}
 	return objects{whole.processed, returned}
@@ -146,7 +146,7 @@ const (
 var uncached = []string{"events", "events.events.k8s.io"}
 
 // fromEtcd reports whether the stock server reads the objects from etcd.
-func (m *model) fromEtcd(s *report.Shape) bool {
+func (m *model) fromEtcd(s *serverreport.Shape) bool {
 	minor := m.options.minor
 	switch {
 	case s.Verb == "watch":
@@ -154,17 +154,17 @@ func (m *model) fromEtcd(s *report.Shape) bool {
 	case slices.Contains(uncached, s.Resource):
 		return true
 	case s.Verb == "get":
-		return s.Revision == report.RevisionUnset
-	case s.Revision == report.RevisionContinue, s.Revision == report.RevisionExact, s.Limit > 0 && s.Revision == report.RevisionAtLeast:
+		return s.Revision == serverreport.RevisionUnset
+	case s.Revision == serverreport.RevisionContinue, s.Revision == serverreport.RevisionExact, s.Limit > 0 && s.Revision == serverreport.RevisionAtLeast:
 		return minor < snapshotListMinor
-	case s.Revision == report.RevisionUnset && s.Limit > 0:
+	case s.Revision == serverreport.RevisionUnset && s.Limit > 0:
 		return minor < limitedListMinor
 	}
-	return s.Revision == report.RevisionUnset && minor < consistentListMinor
+	return s.Revision == serverreport.RevisionUnset && minor < consistentListMinor
 }
 
 // source is the ShapeCost.Source of a shape.
-func (m *model) source(s *report.Shape) string {
+func (m *model) source(s *serverreport.Shape) string {
 	if m.fromEtcd(s) {
 		return fromEtcd
 	}
@@ -192,12 +192,12 @@ var readVerbs = []string{"get", "list", "watch"}
 
 // cost returns what requests of a shape cost in all. s.Encoding must be set. initial says
 // that watches begin with the objects that there are.
-func (m *model) cost(s *report.Shape, initial bool, v *cell) Cost {
+func (m *model) cost(s *serverreport.Shape, initial bool, v *cell) Cost {
 	requests := v.requests
 	if s.Verb == "watch" {
 		requests = max(v.started, v.ended)
 	}
-	c := Cost{ListCost: report.ListCost{Requests: requests, Seconds: v.seconds}, Errors: v.errors}
+	c := Cost{ListCost: serverreport.ListCost{Requests: requests, Seconds: v.seconds}, Errors: v.errors}
 	if !slices.Contains(readVerbs, s.Verb) || s.Version == "" || strings.Contains(s.Resource, "/") {
 		return c
 	}
@@ -228,7 +228,7 @@ type oneRequest struct {
 	eventBytes float64
 }
 
-func (m *model) one(s *report.Shape, initial bool) oneRequest {
+func (m *model) one(s *serverreport.Shape, initial bool) oneRequest {
 	o := m.objectsOf(s)
 	if s.Verb == "watch" && !initial {
 		o = objects{}
@@ -271,9 +271,9 @@ func (v *cell) openShare(period, instances float64) float64 {
 
 // events returns how many events of a log's period a watch of a shape is sent that is always
 // open.
-func (m *model) events(s *report.Shape) float64 {
+func (m *model) events(s *serverreport.Shape) float64 {
 	n := m.cluster.writes[s.Resource] * m.cluster.share(s)
-	if s.Scope == report.ScopeNamespace {
+	if s.Scope == serverreport.ScopeNamespace {
 		n /= max(1, m.cluster.resource(s.Resource).Namespaces)
 	}
 	return n
@@ -292,7 +292,7 @@ func (m *model) price(one oneRequest, c *Cost, requests, events float64) Cost {
 }
 
 // costOf is the cost of a number of GETs or LISTs of a shape that was not sent.
-func (m *model) costOf(s *report.Shape, requests float64) Cost {
-	c := Cost{ListCost: report.ListCost{Requests: uint64(requests)}}
+func (m *model) costOf(s *serverreport.Shape, requests float64) Cost {
+	c := Cost{ListCost: serverreport.ListCost{Requests: uint64(requests)}}
 	return m.price(m.one(s, false), &c, requests, 0)
 }

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/price"
 )
 
@@ -44,7 +44,7 @@ type Run struct {
 
 // Cost is what requests cost. CPU is the stock server's, an estimate.
 type Cost struct {
-	report.ListCost
+	serverreport.ListCost
 	Errors uint64 `json:"errors,omitempty"`
 	// TierCPU is what a replica in front would need for the same reads, in seconds. They
 	// would then cost the API server nothing.
@@ -59,7 +59,7 @@ func (c *Cost) add(d *Cost) {
 
 // ClientCost is the cost of a client.
 type ClientCost struct {
-	report.Client
+	serverreport.Client
 	// Fleet is the number of instances: pods, nodes or addresses.
 	Fleet int `json:"fleet"`
 	Cost
@@ -67,8 +67,8 @@ type ClientCost struct {
 
 // ShapeCost is the cost of a client's requests of one shape.
 type ShapeCost struct {
-	report.Client
-	report.Shape
+	serverreport.Client
+	serverreport.Shape
 	// Source is "cache" or "etcd": where the stock server takes the objects from.
 	Source        string `json:"source"`
 	Bookmarks     bool   `json:"bookmarks,omitempty"`
@@ -87,7 +87,7 @@ type ShapeCost struct {
 type Finding struct {
 	// Kind is a word to search for, as in "polling". docs/guides/analyze.md explains each.
 	Kind string `json:"kind"`
-	report.Client
+	serverreport.Client
 	Resource string `json:"resource"`
 	Fleet    int    `json:"fleet"`
 	// Sentence says what happens, Why what it costs.
@@ -132,7 +132,7 @@ func (w *watchSums) add(x *watchSums) {
 
 // Start is what the start of one instance of a client costs, and a start of all.
 type Start struct {
-	report.Client
+	serverreport.Client
 	Fleet int `json:"fleet"`
 	// Seen is how many starts the log has. Cost is that of one start.
 	Seen     int       `json:"seen"`
@@ -153,7 +153,7 @@ type Start struct {
 
 // Request is a request that an instance sends when it starts.
 type Request struct {
-	report.Shape
+	serverreport.Shape
 	Source        string `json:"source"`
 	Bookmarks     bool   `json:"bookmarks,omitempty"`
 	InitialEvents bool   `json:"initialEvents,omitempty"`

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/program"
 )
 
@@ -31,7 +31,7 @@ type resourceUse struct {
 // ledger has all rows of an analysis, the most expensive first.
 type ledger struct {
 	rows    []*row
-	clients map[report.Client]*clientUse
+	clients map[serverreport.Client]*clientUse
 	total   Cost
 	period  float64
 	model   *model
@@ -52,7 +52,7 @@ type clientUse struct {
 }
 
 func newLedger(c *collector, m *model) *ledger {
-	l := &ledger{clients: map[report.Client]*clientUse{}, model: m, period: m.cluster.period}
+	l := &ledger{clients: map[serverreport.Client]*clientUse{}, model: m, period: m.cluster.period}
 	for key, v := range c.cells.rows {
 		who := l.client(key.client, c)
 		who.note(&key, v)
@@ -72,7 +72,7 @@ func newLedger(c *collector, m *model) *ledger {
 	return l
 }
 
-func (l *ledger) client(who report.Client, c *collector) *clientUse {
+func (l *ledger) client(who serverreport.Client, c *collector) *clientUse {
 	u := l.clients[who]
 	if u == nil {
 		u = &clientUse{uses: map[string]*resourceUse{}, fleet: 1}
@@ -94,7 +94,7 @@ func (u *clientUse) use(resource string) *resourceUse {
 // note adds the namespace of a cell. Leases are left out: they say where a program's
 // replicas elect one, or a node reports itself.
 func (u *clientUse) note(key *cellKey, v *cell) {
-	if key.shape.Scope == report.ScopeCluster || v.namespace == "" || key.shape.Resource == leases {
+	if key.shape.Scope == serverreport.ScopeCluster || v.namespace == "" || key.shape.Resource == leases {
 		return
 	}
 	if u.namespace == "" {

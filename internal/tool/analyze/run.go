@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/interrupt"
@@ -108,7 +108,7 @@ func (a *analysis) hashNames(c *collector, cluster *profile.Profile, prices *pri
 	}
 	forms := map[string]string{}
 	for program, form := range a.options.Forms {
-		forms[h.client(report.Client{UserAgent: program}).UserAgent] = form
+		forms[h.client(serverreport.Client{UserAgent: program}).UserAgent] = form
 	}
 	a.options.Forms = forms
 	if a.options.Prices != "" {

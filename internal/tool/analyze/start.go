@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
@@ -16,7 +16,7 @@ const fleetShare = 0.1
 // startsOf returns what starts of clients cost, the most expensive fleet first. Clients
 // without a start in the log are left out.
 func (l *ledger) startsOf() []Start {
-	byClient := map[report.Client]*Start{}
+	byClient := map[serverreport.Client]*Start{}
 	for _, r := range l.rows {
 		who := l.clients[r.Client]
 		if r.cell.atStart == 0 || who.starts == 0 || r.Version == "" {
@@ -44,11 +44,11 @@ func (l *ledger) startsOf() []Start {
 }
 
 // costOfWatches is costOf for any read, watches without the events that follow.
-func (m *model) costOfWatches(s *report.Shape, initial bool, requests float64) Cost {
+func (m *model) costOfWatches(s *serverreport.Shape, initial bool, requests float64) Cost {
 	if !slices.Contains(readVerbs, s.Verb) {
-		return Cost{ListCost: report.ListCost{Requests: uint64(requests + 0.5)}}
+		return Cost{ListCost: serverreport.ListCost{Requests: uint64(requests + 0.5)}}
 	}
-	c := Cost{ListCost: report.ListCost{Requests: uint64(requests + 0.5)}}
+	c := Cost{ListCost: serverreport.ListCost{Requests: uint64(requests + 0.5)}}
 	return m.price(m.one(s, initial), &c, requests, 0)
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/render"
 )
@@ -153,7 +153,7 @@ func (r *Report) agentText(format string) string {
 func (c *Cost) times(n float64) Cost {
 	scale := func(v uint64) uint64 { return uint64(float64(v) * n) }
 	l := c.ListCost
-	return Cost{ListCost: report.ListCost{
+	return Cost{ListCost: serverreport.ListCost{
 		Requests: scale(l.Requests), Objects: scale(l.Objects), Scanned: scale(l.Scanned), ScannedBytes: scale(l.ScannedBytes), Bytes: scale(l.Bytes), CPU: l.CPU * n, Seconds: l.Seconds * n,
 	}, Errors: scale(c.Errors), TierCPU: c.TierCPU * n}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 const restlessWatch = "/api/v1/services?allowWatchBookmarks=true&resourceVersion=5&watch=true"
@@ -185,11 +185,11 @@ func TestWatchesWithoutBookmarksSaveRelists(t *testing.T) {
 }
 
 func TestReplicaIsNotAdvised(t *testing.T) {
-	shape := report.ListShape{Advice: []string{"List in pages."}, Clients: []report.Client{{User: "system:serviceaccount:millrace:replica", UserAgent: "millrace-replica"}}}
+	shape := serverreport.ListShape{Advice: []string{"List in pages."}, Clients: []serverreport.Client{{User: "system:serviceaccount:millrace:replica", UserAgent: "millrace-replica"}}}
 	other := shape
-	other.Clients = []report.Client{{User: "jane", UserAgent: "agent"}}
+	other.Clients = []serverreport.Client{{User: "jane", UserAgent: "agent"}}
 	r := &Report{}
-	r.fillAccounts(&report.ListsReport{Shapes: []report.ListShape{shape, other}})
+	r.fillAccounts(&serverreport.ListsReport{Shapes: []serverreport.ListShape{shape, other}})
 	if len(r.Findings) != 1 || r.Findings[0].User != "jane" {
 		t.Errorf("got %q", kinds(r))
 	}

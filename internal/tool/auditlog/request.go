@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // Request is what a request URI asks for. Its bytes are parts of the URI, still escaped.
@@ -96,33 +96,33 @@ func (r *Request) parsePath(path []byte) {
 	r.Name, r.Subresource = name, next()
 }
 
-// Scope is the report.Shape.Scope of the request.
+// Scope is the serverreport.Shape.Scope of the request.
 func (r *Request) Scope() string {
 	switch {
 	case len(r.Name) > 0:
-		return report.ScopeName
+		return serverreport.ScopeName
 	case len(r.Namespace) > 0:
-		return report.ScopeNamespace
+		return serverreport.ScopeNamespace
 	}
-	return report.ScopeCluster
+	return serverreport.ScopeCluster
 }
 
-// RevisionMode is the report.Shape.Revision of the request.
+// RevisionMode is the serverreport.Shape.Revision of the request.
 func (r *Request) RevisionMode() string {
 	switch {
 	case r.Continue:
-		return report.RevisionContinue
+		return serverreport.RevisionContinue
 	case len(r.ResourceVersion) == 0:
-		return report.RevisionUnset
+		return serverreport.RevisionUnset
 	case string(r.Match) == "Exact":
-		return report.RevisionExact
+		return serverreport.RevisionExact
 	case string(r.ResourceVersion) == "0":
-		return report.RevisionAny
+		return serverreport.RevisionAny
 	}
-	return report.RevisionAtLeast
+	return serverreport.RevisionAtLeast
 }
 
-// Selectors returns the report.Shape.Selectors of escaped selectors. Those that cannot be
+// Selectors returns the serverreport.Shape.Selectors of escaped selectors. Those that cannot be
 // read have no keys.
 func Selectors(label, field, shard string) string {
 	var byLabel, byField, byShard []string
@@ -146,5 +146,5 @@ func Selectors(label, field, shard string) string {
 		key, _, _ := strings.Cut(rest, ",")
 		byShard = []string{key}
 	}
-	return report.FormatSelectors(byLabel, byField, byShard...)
+	return serverreport.FormatSelectors(byLabel, byField, byShard...)
 }

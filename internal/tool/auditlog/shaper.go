@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // NodeUser stands for the users of all kubelets, which are one client with many instances.
@@ -60,17 +60,17 @@ func Clip(b []byte) []byte {
 }
 
 // Client returns the client of an event.
-func (s *Shaper) Client(e *Event) report.Client {
+func (s *Shaper) Client(e *Event) serverreport.Client {
 	user := s.Word(e.User)
 	if strings.HasPrefix(user, nodeUserPrefix) {
 		user = NodeUser
 	}
-	return report.NewClient(user, s.Word(e.UserAgent))
+	return serverreport.NewClient(user, s.Word(e.UserAgent))
 }
 
 // AppendInstance appends what tells the instances of a client apart: the pod of its token,
 // the user of a node, or else the address.
-func AppendInstance(dst []byte, e *Event, who report.Client) []byte {
+func AppendInstance(dst []byte, e *Event, who serverreport.Client) []byte {
 	dst = append(append(append(dst, Clip(e.User)...), 0), who.UserAgent...)
 	dst = append(dst, 0)
 	if len(e.Pod) > 0 {
@@ -83,7 +83,7 @@ func AppendInstance(dst []byte, e *Event, who report.Client) []byte {
 
 // Shape returns the shape of an event, whose request r is. It has no Encoding, Path and
 // Reason. Selectors over 64 KiB have no keys.
-func (s *Shaper) Shape(e *Event, r *Request) (shape report.Shape) {
+func (s *Shaper) Shape(e *Event, r *Request) (shape serverreport.Shape) {
 	defer shape.Truncate()
 	shape.Verb = s.Word(e.Verb)
 	if len(r.Resource) == 0 {

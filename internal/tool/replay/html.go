@@ -4,7 +4,7 @@ import (
 	_ "embed"
 	"html/template"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/render"
 )
@@ -123,9 +123,9 @@ func newHTMLTable(title string, table *render.Table) htmlTable {
 // plot has the bars of the first server's largest clients, at each server. value returns an
 // empty text for a client that has none.
 func (r *Report) plot(value func(*ClientOutcome) (float64, string)) (bars []htmlBar) {
-	byClient := make([]map[report.Client]*ClientOutcome, len(r.Servers))
+	byClient := make([]map[serverreport.Client]*ClientOutcome, len(r.Servers))
 	for i := range r.Servers {
-		byClient[i] = map[report.Client]*ClientOutcome{}
+		byClient[i] = map[serverreport.Client]*ClientOutcome{}
 		for j := range r.Servers[i].Clients {
 			byClient[i][r.Servers[i].Clients[j].Client] = &r.Servers[i].Clients[j]
 		}

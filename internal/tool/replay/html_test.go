@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // TestPage writes a page of two servers, one of which has not seen a client, and no LIST of another.
 func TestPage(t *testing.T) {
 	cpu := 12.0
-	agent, hostile := report.Client{User: "u", UserAgent: "agent"}, report.Client{User: "u", UserAgent: "<script>alert(1)</script>"}
-	lister := report.Client{User: "u", UserAgent: "lister"}
+	agent, hostile := serverreport.Client{User: "u", UserAgent: "agent"}, serverreport.Client{User: "u", UserAgent: "<script>alert(1)</script>"}
+	lister := serverreport.Client{User: "u", UserAgent: "lister"}
 	r := &Report{Log: LogSummary{Requests: 10, CutOff: []string{"audit.log.gz"}}, Options: Options{Speed: 2}, Servers: []ServerOutcome{
 		{Address: "https://a", CPUSeconds: &cpu, Clients: []ClientOutcome{
 			{Client: agent, Requests: 7, Bytes: 4000, ListMillis: &render.Latencies{P50: 1, P99: 40}}, {Client: hostile, Requests: 1, Bytes: 10},

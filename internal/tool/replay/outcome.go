@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
@@ -30,8 +30,8 @@ type result struct {
 type outcome struct {
 	mu      sync.Mutex
 	plan    *plan
-	clients map[report.Client]*clientSums
-	shapes  map[report.Shape]*ShapeOutcome
+	clients map[serverreport.Client]*clientSums
+	shapes  map[serverreport.Shape]*ShapeOutcome
 	// firstError is the first request without an answer.
 	firstError error
 	lateness   samples
@@ -46,7 +46,7 @@ type clientSums struct {
 }
 
 func newOutcome(p *plan) *outcome {
-	return &outcome{plan: p, clients: map[report.Client]*clientSums{}, shapes: map[report.Shape]*ShapeOutcome{}}
+	return &outcome{plan: p, clients: map[serverreport.Client]*clientSums{}, shapes: map[serverreport.Shape]*ShapeOutcome{}}
 }
 
 // late notes by how much a request is sent too late.

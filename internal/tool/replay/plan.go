@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/interrupt"
 )
@@ -51,8 +51,8 @@ type target struct {
 	path string
 	// query has no resourceVersion and no continue.
 	query    string
-	revision string // report.Revision*
-	shape    report.Shape
+	revision string // serverreport.Revision*
+	shape    serverreport.Shape
 	// object is what a write becomes, nil for a read.
 	object *object
 	// collection numbers the resource, namespace and selectors: a LIST and the watch behind
@@ -62,7 +62,7 @@ type target struct {
 
 // instance is one process of a client.
 type instance struct {
-	client    report.Client
+	client    serverreport.Client
 	user      string
 	groups    []string
 	userAgent string

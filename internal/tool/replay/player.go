@@ -14,7 +14,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/price"
 	"github.com/millrace/millrace/internal/tool/program"
@@ -299,14 +299,14 @@ func (p *player) request(ctx context.Context, r *request, c *collection) (req *h
 func (p *player) query(t *target, c *collection) (query string, ok bool) {
 	name, value := "resourceVersion", ""
 	switch t.revision {
-	case report.RevisionContinue:
+	case serverreport.RevisionContinue:
 		if c == nil || c.token == "" {
 			return "", false
 		}
 		name, value = "continue", url.QueryEscape(c.token)
-	case report.RevisionAny:
+	case serverreport.RevisionAny:
 		value = "0"
-	case report.RevisionAtLeast, report.RevisionExact:
+	case serverreport.RevisionAtLeast, serverreport.RevisionExact:
 		revision := p.server.newest.Load()
 		if c != nil && c.revision.Load() > 0 {
 			revision = c.revision.Load()
@@ -322,7 +322,7 @@ func (p *player) query(t *target, c *collection) (query string, ok bool) {
 }
 
 // accept is the Accept header of a program.
-func accept(name string, s *report.Shape, forms map[string]string) string {
+func accept(name string, s *serverreport.Shape, forms map[string]string) string {
 	if s.Version == "" {
 		return "application/json"
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/price"
 	"github.com/millrace/millrace/internal/tool/render"
@@ -65,7 +65,7 @@ type ServerOutcome struct {
 
 // ClientOutcome is that of one client: a user and a program.
 type ClientOutcome struct {
-	report.Client
+	serverreport.Client
 	Requests int `json:"requests"`
 	// Refused had a status of 400 or more, and Unanswered no whole answer.
 	Refused    int `json:"refused,omitempty"`
@@ -83,7 +83,7 @@ type ClientOutcome struct {
 // ShapeOutcome is that of one kind of requests. InLog is how many the log has in the time
 // that was replayed.
 type ShapeOutcome struct {
-	report.Shape
+	serverreport.Shape
 	InLog int `json:"inLog"`
 	Sent  int `json:"sent"`
 	// NoPage were not sent, since the list had fewer pages than in the log.
@@ -94,7 +94,7 @@ type ShapeOutcome struct {
 
 // countLog sets InLog of all shapes, and adds those of which nothing was sent.
 func (s *ServerOutcome) countLog(p *plan, until int64) {
-	inLog := map[report.Shape]int{}
+	inLog := map[serverreport.Shape]int{}
 	for i := range p.requests {
 		if p.requests[i].at <= until {
 			inLog[p.targets[p.requests[i].target].shape]++
@@ -161,7 +161,7 @@ func (r *Report) serverTable() render.Table {
 // clientTable has a line for each client, and the columns of each server.
 func (r *Report) clientTable(top int) render.Table {
 	columns := []render.Column{{Title: "client"}}
-	byClient := make([]map[report.Client]*ClientOutcome, len(r.Servers))
+	byClient := make([]map[serverreport.Client]*ClientOutcome, len(r.Servers))
 	for i := range r.Servers {
 		group := ""
 		if len(r.Servers) > 1 {
@@ -170,7 +170,7 @@ func (r *Report) clientTable(top int) render.Table {
 		for _, title := range []string{"sent", "failed", "bytes", "events", "GET", "LIST", "watch", "write"} {
 			columns = append(columns, render.Column{Group: group, Title: title})
 		}
-		byClient[i] = map[report.Client]*ClientOutcome{}
+		byClient[i] = map[serverreport.Client]*ClientOutcome{}
 		for j := range r.Servers[i].Clients {
 			byClient[i][r.Servers[i].Clients[j].Client] = &r.Servers[i].Clients[j]
 		}

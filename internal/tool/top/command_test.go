@@ -18,7 +18,7 @@ import (
 
 	"github.com/millrace/millrace/internal/account/dashboard"
 	"github.com/millrace/millrace/internal/account/dashboard/fake"
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // serve starts a server with the handler h. It returns the path of a kubeconfig for
@@ -84,7 +84,7 @@ func TestViews(t *testing.T) {
 func TestJSON(t *testing.T) {
 	kubeconfig, _ := serve(t, dashboard.Handler(fake.New().Source()))
 	out, err := run(kubeconfig, "watchers", "-o", "json")
-	var result report.WatchersReport
+	var result serverreport.WatchersReport
 	if err != nil || json.Unmarshal([]byte(out), &result) != nil || result.Watches != 20412 {
 		t.Errorf("%v: %.300s", err, out)
 	}
@@ -205,7 +205,7 @@ func TestKeys(t *testing.T) {
 func TestRates(t *testing.T) {
 	s := &screen{view: views()[0]}
 	take := func(second int64, events uint64) string {
-		r := &reports{SLO: &report.SLOReport{Time: time.Unix(second, 0), All: report.ResourceSLO{Events: events, Bytes: events * 1000}}}
+		r := &reports{SLO: &serverreport.SLOReport{Time: time.Unix(second, 0), All: serverreport.ResourceSLO{Events: events, Bytes: events * 1000}}}
 		s.setReports(fetchResult{reports: r})
 		return strings.TrimSpace(s.reports.rates())
 	}

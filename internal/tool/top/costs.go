@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-func drawLists(p *page, l *report.ListsReport) {
+func drawLists(p *page, l *serverreport.ListsReport) {
 	p.line(bold, fmt.Sprintf("%s GETs and LISTs since the start: %s objects of %s scanned, %s, CPU %s", display.Count(l.Total.Requests), display.Count(l.Total.Objects), display.Count(l.Total.Scanned), display.Size(l.Total.Bytes), display.Seconds(l.Total.CPU)))
 	pacing := "off (--pace-relists)"
 	if l.Pacing {
@@ -45,7 +45,7 @@ func drawLists(p *page, l *report.ListsReport) {
 }
 
 // drawTranscoding draws how objects were encoded.
-func drawTranscoding(p *page, t *report.TranscodingCounts) {
+func drawTranscoding(p *page, t *serverreport.TranscodingCounts) {
 	if t == nil {
 		p.line(plain, "Kubernetes encodes all objects (--transcode=false)")
 		return
@@ -67,11 +67,11 @@ func costColumns() []column {
 	return []column{{head: "CPU", right: true}, {head: "REQUESTS", right: true}, {head: "OBJECTS", right: true}, {head: "SCANNED", right: true}, {head: "BYTES", right: true}, {head: "MEAN", right: true}}
 }
 
-func costCells(c *report.ListCost) []cell {
+func costCells(c *serverreport.ListCost) []cell {
 	return []cell{text(display.Seconds(c.CPU)), text(display.Count(c.Requests)), text(display.Count(c.Objects)), text(display.Count(c.Scanned)), text(display.Size(c.Bytes)), text(display.Seconds(c.Seconds / max(1, float64(c.Requests))))}
 }
 
-func drawShapes(p *page, shapes []report.ListShape) {
+func drawShapes(p *page, shapes []serverreport.ListShape) {
 	rows := make([][]cell, 0, len(shapes))
 	for i := range shapes {
 		s := &shapes[i]
@@ -84,11 +84,11 @@ func drawShapes(p *page, shapes []report.ListShape) {
 	p.table(append(append([]column{{head: "REQUEST", maxWidth: 40}, {head: "FOUND BY", maxWidth: 30}}, costColumns()...), column{head: "SHAPE", maxWidth: 90}), rows)
 }
 
-func shapeWords(s *report.Shape) string {
+func shapeWords(s *serverreport.Shape) string {
 	return strings.ToUpper(s.Verb) + " " + s.Resource + ", " + shapeDetails(s)
 }
 
-func shapeDetails(s *report.Shape) string {
+func shapeDetails(s *serverreport.Shape) string {
 	words := []string{s.Version, s.Scope, s.Selectors, "revision " + s.Revision, s.Encoding}
 	if s.Limit > 0 {
 		words = append(words, fmt.Sprintf("limit %d", s.Limit))
@@ -96,7 +96,7 @@ func shapeDetails(s *report.Shape) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
 }
 
-func drawMemory(p *page, m *report.MemoryReport) {
+func drawMemory(p *page, m *serverreport.MemoryReport) {
 	p.line(bold, fmt.Sprintf("%s of %s resident, heap %s", display.Size(m.Resident), display.Size(m.Limit), display.Size(m.Heap)))
 	p.line(plain, fmt.Sprintf("wire cache %s of %s, %s goroutines", display.Size(m.Wire), display.Size(m.WireLimit), display.Count(m.Goroutines)))
 	p.blank()
@@ -119,7 +119,7 @@ func drawMemory(p *page, m *report.MemoryReport) {
 	}, rows)
 }
 
-func drawCRDs(p *page, c *report.CRDsReport) {
+func drawCRDs(p *page, c *serverreport.CRDsReport) {
 	p.line(bold, fmt.Sprintf("%s definitions, %s in use, %s compiled: %s of %s", display.Count(c.Definitions), display.Count(c.Served), display.Count(c.Compiled), display.Size(c.CompiledBytes), display.Size(c.CompiledLimit)))
 	p.blank()
 	rows := make([][]cell, 0, len(c.Top))
@@ -163,7 +163,7 @@ func drawFeed(p *page, r *reports) {
 	p.line(plain, fmt.Sprintf("Process   %.2f of %d CPUs  timer delay p50 %s  p99 %s  max %s", s.CPU, s.Processors, display.Seconds(s.Delay.P50), display.Seconds(s.Delay.P99), display.Seconds(s.Delay.Max)))
 }
 
-func feedHealth(f *report.Feed) (string, style) {
+func feedHealth(f *serverreport.Feed) (string, style) {
 	switch {
 	case f.Error != "":
 		return "✗ " + display.Clean(f.Error), critical

@@ -6,12 +6,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
 // drawReplica draws what a replica holds of its upstream, and what it passed on.
-func drawReplica(p *page, r *report.ReplicaReport) {
+func drawReplica(p *page, r *serverreport.ReplicaReport) {
 	p.line(bold, fmt.Sprintf("%s %s, through %s, at depth %d; Kubernetes %s is built in here", display.Clean(r.Upstream), display.Clean(r.Version), display.Clean(r.Source), r.Depth, display.Clean(r.OwnVersion)))
 	if r.Skew != "" {
 		p.line(plain, display.Clean(r.Skew))
@@ -74,7 +74,7 @@ func total(counts map[string]uint64) (sum uint64) {
 }
 
 // brokenFeeds is the number of feeds that do not follow.
-func brokenFeeds(r *report.ReplicaReport) (n int) {
+func brokenFeeds(r *serverreport.ReplicaReport) (n int) {
 	for _, f := range r.Followed {
 		if f.Error != "" {
 			n++

@@ -7,20 +7,20 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
 // reports holds the reports that a view needs. A report that the server does not
 // serve is nil.
 type reports struct {
-	SLO      *report.SLOReport
-	Watchers *report.WatchersReport
-	Lists    *report.ListsReport
-	Memory   *report.MemoryReport
-	CRDs     *report.CRDsReport
-	Feed     *report.FeedReport
-	Replica  *report.ReplicaReport
+	SLO      *serverreport.SLOReport
+	Watchers *serverreport.WatchersReport
+	Lists    *serverreport.ListsReport
+	Memory   *serverreport.MemoryReport
+	CRDs     *serverreport.CRDsReport
+	Feed     *serverreport.FeedReport
+	Replica  *serverreport.ReplicaReport
 
 	// raw holds the bytes of the reports by name, as the server sent them.
 	raw map[string]json.RawMessage

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
@@ -89,7 +89,7 @@ func overviewFigures(r *reports) []cell {
 }
 
 // drawCauses draws the current problems, each with its message and advice.
-func drawCauses(p *page, s *report.SLOReport) {
+func drawCauses(p *page, s *serverreport.SLOReport) {
 	switch {
 	case len(s.Causes) > 0:
 		p.line(bold, "What is wrong now")
@@ -112,7 +112,7 @@ func drawCauses(p *page, s *report.SLOReport) {
 	}
 }
 
-func drawSLO(p *page, s *report.SLOReport) {
+func drawSLO(p *page, s *serverreport.SLOReport) {
 	drawCauses(p, s)
 	p.title("By resource")
 	drawResources(p, s.Resources)
@@ -136,7 +136,7 @@ func drawSLO(p *page, s *report.SLOReport) {
 	p.table([]column{{head: "RESOURCE", maxWidth: 40}, {head: "P99", right: true}, {head: "WATCHES", right: true}, {head: "EVENTS", right: true}, {head: "SELECTION", maxWidth: 60}}, rows)
 }
 
-func drawResources(p *page, all []report.ResourceSLO) {
+func drawResources(p *page, all []serverreport.ResourceSLO) {
 	rows := make([][]cell, 0, len(all))
 	for _, r := range all {
 		met := cell{"✓ met", good}
@@ -155,7 +155,7 @@ func drawResources(p *page, all []report.ResourceSLO) {
 	}, rows)
 }
 
-func drawWatchers(p *page, w *report.WatchersReport) {
+func drawWatchers(p *page, w *serverreport.WatchersReport) {
 	p.line(bold, fmt.Sprintf("%s watches in %s subscriptions by %s clients, %s waiting", display.Count(w.Watches), display.Count(w.Subscriptions), display.Count(w.Clients), display.Count(w.Waiting)))
 	p.line(plain, fmt.Sprintf("%s events and %s sent since the start, %s told to list again", display.Count(w.Events), display.Size(w.Bytes), display.Count(w.Expired)))
 	p.title("Furthest behind")
@@ -172,7 +172,7 @@ func drawWatchers(p *page, w *report.WatchersReport) {
 	p.table([]column{{head: "RESOURCE", maxWidth: 50}, {head: "WATCHES", right: true}, {head: "SUBSCRIPTIONS", right: true}, {head: "LOG", right: true}, {head: "BYTES", right: true}, {head: "REACHES BACK", right: true}}, rows)
 }
 
-func drawBehind(p *page, all []report.Watcher) {
+func drawBehind(p *page, all []serverreport.Watcher) {
 	rows := make([][]cell, 0, len(all))
 	for _, w := range all {
 		rows = append(rows, []cell{
@@ -187,32 +187,32 @@ func drawBehind(p *page, all []report.Watcher) {
 }
 
 // waitsFor returns the main cause of late events in words, or "-" if none was late.
-func waitsFor(r report.ResourceSLO) string {
+func waitsFor(r serverreport.ResourceSLO) string {
 	if r.Late == 0 {
 		return "-"
 	}
 	return causeWords(r.Cause)
 }
 
-func causeWords(c report.Cause) string {
+func causeWords(c serverreport.Cause) string {
 	switch c {
 	case "":
 		return "-"
-	case report.CauseCPU:
+	case serverreport.CauseCPU:
 		return "not enough CPU"
-	case report.CauseSize:
+	case serverreport.CauseSize:
 		return "large objects"
-	case report.Cause(report.StageEtcd):
+	case serverreport.Cause(serverreport.StageEtcd):
 		return "etcd is slow"
-	case report.Cause(report.StageClient):
+	case serverreport.Cause(serverreport.StageClient):
 		return "clients do not read"
-	case report.Cause(report.StageConnection):
+	case serverreport.Cause(serverreport.StageConnection):
 		return "network is full"
 	}
 	return display.Clean(string(c))
 }
 
-func agent(c report.Client) string {
+func agent(c serverreport.Client) string {
 	if c.UserAgent == "" {
 		return "(no user agent)"
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/account/dashboard"
-	"github.com/millrace/millrace/internal/account/report"
+	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
 // Names that a client can choose. They must be shown as text.
@@ -46,8 +46,8 @@ func (f *Cluster) about(x, share float64) float64 {
 	return x * (1 + share*(2*f.rand.Float64()-1))
 }
 
-func (f *Cluster) quantiles(p50, p99 float64, n uint64) report.Quantiles {
-	return report.Quantiles{Count: n, P50: f.about(p50, .1), P99: f.about(p99, .3), P999: p99 * 2.1, Max: p99 * 3.7}
+func (f *Cluster) quantiles(p50, p99 float64, n uint64) serverreport.Quantiles {
+	return serverreport.Quantiles{Count: n, P50: f.about(p50, .1), P99: f.about(p99, .3), P999: p99 * 2.1, Max: p99 * 3.7}
 }
 
 // grown returns a counter that grows at a rate per second.
@@ -55,74 +55,74 @@ func (f *Cluster) grown(from, perSecond float64) uint64 {
 	return uint64(from + perSecond*time.Since(f.begin).Seconds())
 }
 
-func (f *Cluster) stages(shares ...float64) []report.StageTime {
-	var all []report.StageTime
-	for i, s := range []report.Stage{report.StageEtcd, report.StageDecode, report.StageDispatch, report.StageEncode, report.StageClient, report.StageConnection} {
+func (f *Cluster) stages(shares ...float64) []serverreport.StageTime {
+	var all []serverreport.StageTime
+	for i, s := range []serverreport.Stage{serverreport.StageEtcd, serverreport.StageDecode, serverreport.StageDispatch, serverreport.StageEncode, serverreport.StageClient, serverreport.StageConnection} {
 		p99 := .08 * shares[i]
-		if s == report.StageEtcd {
+		if s == serverreport.StageEtcd {
 			p99 = .004
 		}
-		all = append(all, report.StageTime{Stage: s, Quantiles: f.quantiles(p99/9, p99, 41_000), Share: shares[i]})
+		all = append(all, serverreport.StageTime{Stage: s, Quantiles: f.quantiles(p99/9, p99, 41_000), Share: shares[i]})
 	}
 	return all
 }
 
-func (f *Cluster) slo() report.SLOReport {
-	row := func(name string, objective, p50, p99 float64, n uint64, cause report.Cause, shares ...float64) report.ResourceSLO {
+func (f *Cluster) slo() serverreport.SLOReport {
+	row := func(name string, objective, p50, p99 float64, n uint64, cause serverreport.Cause, shares ...float64) serverreport.ResourceSLO {
 		if f.Well {
 			p50, p99, cause = p50/5, p99/5, ""
 		}
-		r := report.ResourceSLO{
+		r := serverreport.ResourceSLO{
 			Resource: name, Objective: objective, Spans: f.quantiles(p50, p99, n), Stages: f.stages(shares...), Cause: cause,
-			Events: f.grown(float64(n)*90, float64(n)/60), Bytes: f.grown(float64(n)*90e3, float64(n)*150), Burn: report.Burn{Hour: .31, SixHours: .12},
+			Events: f.grown(float64(n)*90, float64(n)/60), Bytes: f.grown(float64(n)*90e3, float64(n)*150), Burn: serverreport.Burn{Hour: .31, SixHours: .12},
 		}
 		if r.Met = r.Spans.P99 <= objective; !r.Met {
-			r.Late, r.Burn = uint64(float64(n)*.034), report.Burn{FiveMinutes: 14.2, Hour: 3.1, SixHours: .7}
+			r.Late, r.Burn = uint64(float64(n)*.034), serverreport.Burn{FiveMinutes: 14.2, Hour: 3.1, SixHours: .7}
 		}
 		return r
 	}
-	pods := row("pods", .1, .0041, .284, 1_204_331, report.Cause(report.StageClient), 0, .02, .11, .06, .74, .07)
-	result := report.SLOReport{
-		Time: time.Now(), All: row("", .1, .0032, .121, 1_731_200, report.Cause(report.StageClient), 0, .03, .14, .09, .66, .08),
-		Resources: []report.ResourceSLO{
+	pods := row("pods", .1, .0041, .284, 1_204_331, serverreport.Cause(serverreport.StageClient), 0, .02, .11, .06, .74, .07)
+	result := serverreport.SLOReport{
+		Time: time.Now(), All: row("", .1, .0032, .121, 1_731_200, serverreport.Cause(serverreport.StageClient), 0, .03, .14, .09, .66, .08),
+		Resources: []serverreport.ResourceSLO{
 			pods,
-			row("widgets.example.com", .5, .02, .461, 12_000, report.CauseSize, 0, .04, .1, .7, .1, .06),
-			row("endpointslices.discovery.k8s.io", .1, .0038, .061, 322_810, report.Cause(report.StageDispatch), 0, .08, .6, .2, .1, .02),
+			row("widgets.example.com", .5, .02, .461, 12_000, serverreport.CauseSize, 0, .04, .1, .7, .1, .06),
+			row("endpointslices.discovery.k8s.io", .1, .0038, .061, 322_810, serverreport.Cause(serverreport.StageDispatch), 0, .08, .6, .2, .1, .02),
 			row("leases.coordination.k8s.io", .1, .0017, .012, 190_004, "", 0, .2, .5, .2, .05, .05),
 			row("events", .1, .0021, .0093, 87_010, "", 0, .2, .5, .2, .05, .05),
 			row("nodes", .1, .0044, .0212, 5_204, "", 0, .1, .3, .5, .05, .05),
 			row("configmaps", .1, .0008, .0031, 118, "", 0, .3, .4, .2, .05, .05),
 			row("secrets", .1, .0007, .00092, 7, "", 0, .3, .4, .2, .05, .05),
 		},
-		Clients: []report.ClientSLO{
-			{Client: report.Client{User: "system:serviceaccount:monitoring:exporter", UserAgent: "slow-exporter"}, Spans: f.quantiles(.9, 12.4, 12_000), Late: 9_210, Watches: 3, Cause: "client"},
-			{Client: report.Client{User: HostileScript, UserAgent: HostileImage}, Spans: f.quantiles(.02, .3, 9_000), Late: 310, Watches: 1, Cause: "connection"},
-			{Client: report.Client{User: "system:kube-scheduler", UserAgent: "kube-scheduler"}, Spans: f.quantiles(.002, .011, 310_000), Watches: 14},
+		Clients: []serverreport.ClientSLO{
+			{Client: serverreport.Client{User: "system:serviceaccount:monitoring:exporter", UserAgent: "slow-exporter"}, Spans: f.quantiles(.9, 12.4, 12_000), Late: 9_210, Watches: 3, Cause: "client"},
+			{Client: serverreport.Client{User: HostileScript, UserAgent: HostileImage}, Spans: f.quantiles(.02, .3, 9_000), Late: 310, Watches: 1, Cause: "connection"},
+			{Client: serverreport.Client{User: "system:kube-scheduler", UserAgent: "kube-scheduler"}, Spans: f.quantiles(.002, .011, 310_000), Watches: 14},
 		},
-		Subscriptions: []report.SubscriptionSLO{
+		Subscriptions: []serverreport.SubscriptionSLO{
 			{Resource: "pods", Selection: "", Watches: 12, Spans: f.quantiles(.004, .29, 400_000), Events: 1_900_211},
 			{Resource: "pods", Selection: "fields: spec.nodeName=node-00417", Watches: 1, Spans: f.quantiles(.003, .02, 211), Events: 9_210},
 			{Resource: "widgets.example.com", Selection: "labels: app in (<b>a</b>,b)", Watches: 3, Spans: f.quantiles(.02, .4, 911), Events: 4_101},
 		},
-		Probe:   &report.Probe{Whole: f.quantiles(.0052, .031, 60), Commit: f.quantiles(.0004, .0031, 60), Pending: .4},
-		Process: report.Process{Delay: f.quantiles(.00006, .0019, 6000), CPU: f.about(1.42, .1), Processors: 2},
+		Probe:   &serverreport.Probe{Whole: f.quantiles(.0052, .031, 60), Commit: f.quantiles(.0004, .0031, 60), Pending: .4},
+		Process: serverreport.Process{Delay: f.quantiles(.00006, .0019, 6000), CPU: f.about(1.42, .1), Processors: 2},
 	}
 	if f.Well {
 		result.Met, result.All.Met, result.All.Spans.P99, result.All.Late = true, true, f.about(.02, .3), 0
 		return result
 	}
-	result.Causes = []report.Finding{
+	result.Causes = []serverreport.Finding{
 		{Cause: "client", Severity: "critical", Resource: "pods", Client: "slow-exporter", Message: "3 watches of slow-exporter do not read their streams: 74 % of the time of the slowest events is spent waiting for them.", Advice: "Give the client more CPU, or have it handle events in another goroutine than the one that reads."},
 		{Cause: "size", Severity: "warning", Resource: "widgets.example.com", Client: HostileImage, Message: "Late events are 1.8 MB each; others of the resource are 4 kB.", Advice: "See which field grows: status with a list of all that was ever done is the usual one."},
 	}
 	return result
 }
 
-func (f *Cluster) watchers() report.WatchersReport {
-	result := report.WatchersReport{
+func (f *Cluster) watchers() serverreport.WatchersReport {
+	result := serverreport.WatchersReport{
 		Time: time.Now(), Watches: 20_412, Subscriptions: 5_120, Clients: 5_009, Waiting: int(f.about(37, .4)),
 		Events: f.grown(9.1e8, 28_800), Bytes: f.grown(1.2e12, 41e6), Expired: 12,
-		ByResource: []report.ResourceWatchers{
+		ByResource: []serverreport.ResourceWatchers{
 			{Resource: "pods", Watches: 5_101, Subscriptions: 5_004, LogEvents: 211_004, LogBytes: 61_000_000, LogSeconds: 212},
 			{Resource: "configmaps", Watches: 5_020, Subscriptions: 41, LogEvents: 91, LogBytes: 101_000, LogSeconds: 291},
 			{Resource: "endpointslices.discovery.k8s.io", Watches: 5_000, Subscriptions: 1, LogEvents: 31_000, LogBytes: 41_000_000, LogSeconds: 299},
@@ -135,14 +135,14 @@ func (f *Cluster) watchers() report.WatchersReport {
 	states := []string{"client", "connection", "initial", "following"}
 	for i := range 23 {
 		behind := 41.2 * math.Exp(-float64(i)/3)
-		w := report.Watcher{
-			ID: uint64(9000 + i), Resource: "pods", Client: report.Client{User: fmt.Sprintf("system:node:node-%05d", i*37), UserAgent: "kubelet"},
+		w := serverreport.Watcher{
+			ID: uint64(9000 + i), Resource: "pods", Client: serverreport.Client{User: fmt.Sprintf("system:node:node-%05d", i*37), UserAgent: "kubelet"},
 			Address: fmt.Sprintf("10.4.%d.%d:51%03d", i, i*7, i), Protocol: "HTTP/2.0", Selection: fmt.Sprintf("fields: spec.nodeName=node-%05d", i*37),
 			Encoding: "protobuf gzip", Age: 86_400 * 1.7, State: states[i%4], BehindEvents: int64(behind * 201), BehindBytes: int64(behind * 410_000), BehindSeconds: f.about(behind, .02),
 			Events: 1_204_110, Bytes: 812_000_000,
 		}
 		if i == 1 {
-			w.Client, w.Selection = report.Client{User: HostileScript, UserAgent: HostileImage}, "labels: <svg onload=alert(2)>"
+			w.Client, w.Selection = serverreport.Client{User: HostileScript, UserAgent: HostileImage}, "labels: <svg onload=alert(2)>"
 		}
 		if i == 2 {
 			w.UserAgent = HostileTerminal
@@ -152,30 +152,30 @@ func (f *Cluster) watchers() report.WatchersReport {
 	return result
 }
 
-func (f *Cluster) lists() report.ListsReport {
-	dashboard := report.Client{User: "alice@example.com", UserAgent: "kubectl"}
-	shape := report.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: "cluster", Selectors: "labels: app; fields: status.phase", Revision: "unset", Encoding: "json", Path: "scan"}
-	cheap := report.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: "cluster", Selectors: "fields: spec.nodeName", Revision: "0", Encoding: "protobuf gzip", Path: "index"}
-	result := report.ListsReport{
-		Time: time.Now(), Total: report.ListCost{Requests: f.grown(911_000, 12), Objects: 81_000_411, Scanned: 2_100_411_021, ScannedBytes: 9e12, Bytes: 4.1e12, CPU: 8_210, Seconds: 91_000},
-		Shapes: []report.ListShape{
-			{Shape: shape, ListCost: report.ListCost{Requests: 1_210, Objects: 12_100, Scanned: 121_000_000, Bytes: 91e6, CPU: 84.2, Seconds: 121}, Clients: []report.Client{dashboard, {User: HostileScript, UserAgent: HostileImage}},
+func (f *Cluster) lists() serverreport.ListsReport {
+	dashboard := serverreport.Client{User: "alice@example.com", UserAgent: "kubectl"}
+	shape := serverreport.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: "cluster", Selectors: "labels: app; fields: status.phase", Revision: "unset", Encoding: "json", Path: "scan"}
+	cheap := serverreport.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: "cluster", Selectors: "fields: spec.nodeName", Revision: "0", Encoding: "protobuf gzip", Path: "index"}
+	result := serverreport.ListsReport{
+		Time: time.Now(), Total: serverreport.ListCost{Requests: f.grown(911_000, 12), Objects: 81_000_411, Scanned: 2_100_411_021, ScannedBytes: 9e12, Bytes: 4.1e12, CPU: 8_210, Seconds: 91_000},
+		Shapes: []serverreport.ListShape{
+			{Shape: shape, ListCost: serverreport.ListCost{Requests: 1_210, Objects: 12_100, Scanned: 121_000_000, Bytes: 91e6, CPU: 84.2, Seconds: 121}, Clients: []serverreport.Client{dashboard, {User: HostileScript, UserAgent: HostileImage}},
 				Advice: []string{"Each request looks at 10,000 objects for one that it returns: select by a label that few objects have, or by namespace.", "Read with resourceVersion=0 where a state of a second ago is good enough."}},
-			{Shape: cheap, ListCost: report.ListCost{Requests: 5_001, Objects: 151_000, Scanned: 151_000, Bytes: 1.2e9, CPU: 2.1, Seconds: 5.2}, Clients: []report.Client{{User: "system:node:node-00001", UserAgent: "kubelet"}}},
-			{Shape: report.Shape{Verb: "get", Resource: "leases.coordination.k8s.io", Version: "v1", Scope: "name", Revision: "unset", Encoding: "protobuf", Path: "key"}, ListCost: report.ListCost{Requests: 301_000, Objects: 301_000, Scanned: 301_000, Bytes: 91e6, CPU: 1.9, Seconds: 92}},
+			{Shape: cheap, ListCost: serverreport.ListCost{Requests: 5_001, Objects: 151_000, Scanned: 151_000, Bytes: 1.2e9, CPU: 2.1, Seconds: 5.2}, Clients: []serverreport.Client{{User: "system:node:node-00001", UserAgent: "kubelet"}}},
+			{Shape: serverreport.Shape{Verb: "get", Resource: "leases.coordination.k8s.io", Version: "v1", Scope: "name", Revision: "unset", Encoding: "protobuf", Path: "key"}, ListCost: serverreport.ListCost{Requests: 301_000, Objects: 301_000, Scanned: 301_000, Bytes: 91e6, CPU: 1.9, Seconds: 92}},
 		},
-		Clients: []report.ListClient{
-			{Client: dashboard, ListCost: report.ListCost{Requests: 1_210, Objects: 12_100, Scanned: 121_000_000, Bytes: 91e6, CPU: 84.2, Seconds: 121}, Top: shape, Advice: []string{"Watch instead of listing every half second."}},
-			{Client: report.Client{User: "system:node:node-00001", UserAgent: "kubelet"}, ListCost: report.ListCost{Requests: 5_001, Objects: 151_000, Scanned: 151_000, Bytes: 1.2e9, CPU: 2.1, Seconds: 5.2}, Top: cheap},
+		Clients: []serverreport.ListClient{
+			{Client: dashboard, ListCost: serverreport.ListCost{Requests: 1_210, Objects: 12_100, Scanned: 121_000_000, Bytes: 91e6, CPU: 84.2, Seconds: 121}, Top: shape, Advice: []string{"Watch instead of listing every half second."}},
+			{Client: serverreport.Client{User: "system:node:node-00001", UserAgent: "kubelet"}, ListCost: serverreport.ListCost{Requests: 5_001, Objects: 151_000, Scanned: 151_000, Bytes: 1.2e9, CPU: 2.1, Seconds: 5.2}, Top: cheap},
 		},
 		Pacing: true, Paced: 412,
-		Transcoding: &report.TranscodingCounts{Transcoded: 8_101_411, Compared: 63_291, Different: 12, Refuted: 311, Declined: 48, Proven: 1_204},
+		Transcoding: &serverreport.TranscodingCounts{Transcoded: 8_101_411, Compared: 63_291, Different: 12, Refuted: 311, Declined: 48, Proven: 1_204},
 	}
 	if !f.Well {
-		result.Transcoding.Last = &report.TranscodingDifference{
+		result.Transcoding.Last = &serverreport.TranscodingDifference{
 			Time: time.Now(), Form: "deployments.apps v1 json", Key: "team/" + HostileImage, Revision: 4711, Place: ".metadata.annotations", Stopped: true,
 		}
-		result.Storms = []report.Storm{
+		result.Storms = []serverreport.Storm{
 			{UserAgent: "cilium-agent", Resource: "pods", Began: time.Now().Add(-41 * time.Second), Clients: 3_104, Fleet: 5_000, Requests: 3_120, Bytes: 98e9, Advice: "Roll the daemon set out with a smaller maxUnavailable, and let it list with resourceVersion=0."},
 			{UserAgent: HostileImage, Resource: "secrets", Began: time.Now().Add(-9 * time.Minute), Ended: time.Now().Add(-8 * time.Minute), Clients: 31, Fleet: 40, Requests: 66, Bytes: 4e6, Advice: "It is over."},
 		}
@@ -183,10 +183,10 @@ func (f *Cluster) lists() report.ListsReport {
 	return result
 }
 
-func (f *Cluster) memory() report.MemoryReport {
-	return report.MemoryReport{
+func (f *Cluster) memory() serverreport.MemoryReport {
+	return serverreport.MemoryReport{
 		Time: time.Now(), Resident: int64(f.about(1.31e9, .01)), Limit: 4 << 30, Heap: 811e6, Goroutines: int(f.about(41_000, .05)), Wire: 251e6, WireLimit: 320 << 20,
-		Resources: []report.ResourceMemory{
+		Resources: []serverreport.ResourceMemory{
 			{Resource: "pods", Objects: 100_000, Values: 221e6, Log: 61e6, Forms: map[string]int64{"v1 json": 61e6, "v1 protobuf": 141e6, "v1 json table": 9e6}, Indexes: []string{"field spec.nodeName", "label app"}},
 			{Resource: "endpointslices.discovery.k8s.io", Objects: 20_000, Values: 31e6, Log: 41e6, Forms: map[string]int64{"v1 protobuf": 31e6}},
 			{Resource: "widgets.example.com", Objects: 2_000, Values: 12e6, Log: 8e6, Indexes: []string{"label <i>x</i>"}},
@@ -196,25 +196,25 @@ func (f *Cluster) memory() report.MemoryReport {
 	}
 }
 
-func (f *Cluster) crds() report.CRDsReport {
-	result := report.CRDsReport{Time: time.Now(), Definitions: 2_014, Served: 41, Compiled: 12, CompiledBytes: 31e6, CompiledLimit: 64 << 20}
+func (f *Cluster) crds() serverreport.CRDsReport {
+	result := serverreport.CRDsReport{Time: time.Now(), Definitions: 2_014, Served: 41, Compiled: 12, CompiledBytes: 31e6, CompiledLimit: 64 << 20}
 	for i, name := range []string{"compositions.apiextensions.crossplane.io", "widgets.example.com", "certificates.cert-manager.io", "virtualservices.networking.istio.io", "prometheuses.monitoring.coreos.com"} {
-		result.Top = append(result.Top, report.CRDCost{Name: name, Objects: 4_000 >> (2 * i), DefinitionBytes: int64(400_000 - 60_000*i), ObjectBytes: int64(12_000_000 >> (2 * i)), CompiledBytes: int64(9_000_000 >> i), Webhook: i == 2})
+		result.Top = append(result.Top, serverreport.CRDCost{Name: name, Objects: 4_000 >> (2 * i), DefinitionBytes: int64(400_000 - 60_000*i), ObjectBytes: int64(12_000_000 >> (2 * i)), CompiledBytes: int64(9_000_000 >> i), Webhook: i == 2})
 	}
 	return result
 }
 
-func (f *Cluster) feed() report.FeedReport {
-	return report.FeedReport{Time: time.Now(), Feeds: []report.Feed{
+func (f *Cluster) feed() serverreport.FeedReport {
+	return serverreport.FeedReport{Time: time.Now(), Feeds: []serverreport.Feed{
 		{Prefix: "/registry/", Endpoints: []string{"https://10.0.0.2:2379", "https://10.0.0.3:2379"}, Revision: int64(f.grown(81_204_110, 700)), Delivery: f.quantiles(.0011, .0042, 600), Events: f.grown(8.1e7, 700), Bytes: f.grown(9.1e11, 5e6), Loads: 1},
 		{Prefix: "/registry/events/", Endpoints: []string{"https://10.0.0.9:2379"}, Revision: 911_204, Late: 7.2, Delivery: f.quantiles(.002, .4, 600), Events: 911_000, Bytes: 2e9, Restarts: 3, Loads: 2},
 	}}
 }
 
-func (f *Cluster) replica() report.ReplicaReport {
-	return report.ReplicaReport{
+func (f *Cluster) replica() serverreport.ReplicaReport {
+	return serverreport.ReplicaReport{
 		Time: time.Now(), Upstream: "https://api.example.com:6443", Version: "v1.37.1", OwnVersion: "v1.37.2", Source: "api", Depth: 1,
-		Followed: []report.FollowedResource{
+		Followed: []serverreport.FollowedResource{
 			{Name: "widgets.example.com", Objects: 40, Revision: 81_100_000, Heard: 12, Broken: 12, Error: "feed from https://api.example.com:6443/apis/example.com/v1/widgets is broken: connection refused"},
 			{Name: "pods", Objects: 104_000, Revision: int64(f.grown(81_204_110, 700)), Heard: .08},
 			{Name: "nodes", Objects: 5_000, Revision: 81_204_001, Heard: 14},
@@ -223,6 +223,6 @@ func (f *Cluster) replica() report.ReplicaReport {
 		PassedOn: map[string]uint64{"not-read": f.grown(41_000, 9), "denied": 12, "unproven": 340, "version-skew": 3},
 		Asked:    map[string]uint64{"token": f.grown(40_200, 9), "impersonation": 990, "anonymous": 4},
 		Refused:  map[string]uint64{"certificate": 17, "bytes": f.grown(310, 1)},
-		Spared:   report.SparedWork{Requests: f.grown(2.1e6, 120), RequestBytes: f.grown(6e12, 4e6), Events: f.grown(4e9, 9e4), EventBytes: f.grown(8e12, 2e8), CPU: 144_000},
+		Spared:   serverreport.SparedWork{Requests: f.grown(2.1e6, 120), RequestBytes: f.grown(6e12, 4e6), Events: f.grown(4e9, 9e4), EventBytes: f.grown(8e12, 2e8), CPU: 144_000},
 	}
 }
