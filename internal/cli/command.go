@@ -65,7 +65,7 @@ func NewCommand(version string) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
 	})
-	options := server.NewOptions()
+	options := serve.NewOptions()
 	root.AddCommand(
 		newServeCommand(options),
 		newReplicaCommand(options),
@@ -86,7 +86,7 @@ func NewCommand(version string) *cobra.Command {
 	return root
 }
 
-func newServeCommand(options *server.Options) *cobra.Command {
+func newServeCommand(options *serve.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the API server",
@@ -101,12 +101,12 @@ number of servers may. All flags of kube-apiserver are accepted.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			verflag.PrintAndExitIfRequested()
-			s, err := server.New(options, cmd.OutOrStdout())
+			s, err := serve.New(options, cmd.OutOrStdout())
 			if err != nil {
 				return err
 			}
-			if options.ReadPath == string(server.ReadPathMillrace) {
-				relaxTimers(options.TimerSlack, server.NewLogger())
+			if options.ReadPath == string(serve.ReadPathMillrace) {
+				relaxTimers(options.TimerSlack, serve.NewLogger())
 			}
 			nameProgram("kube-apiserver")
 			return s.Run(genericapiserver.SetupSignalContext())

@@ -9,8 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/serve"
 )
 
-func newReplicaCommand(shared *server.Options) *cobra.Command {
-	options := server.NewReplicaOptions(shared)
+func newReplicaCommand(shared *serve.Options) *cobra.Command {
+	options := serve.NewReplicaOptions(shared)
 	cmd := &cobra.Command{
 		Use:   "replica",
 		Short: "Answer the reads of an API server that exists, and pass everything else on to it",
@@ -26,11 +26,11 @@ follows each resource by one watch of the upstream's API, from its first read on
   millrace replica --kubeconfig=admin.conf --etcd-servers=https://10.0.0.2:2379 --etcd-cafile=ca.crt ...`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := server.NewReplica(options, cmd.OutOrStdout())
+			r, err := serve.NewReplica(options, cmd.OutOrStdout())
 			if err != nil {
 				return err
 			}
-			relaxTimers(options.TimerSlack, server.NewLogger())
+			relaxTimers(options.TimerSlack, serve.NewLogger())
 			return r.Run(genericapiserver.SetupSignalContext())
 		},
 	}

@@ -1,4 +1,4 @@
-// Package server wires everything into `millrace serve`. It alone constructs
+// Package serve wires everything into `millrace serve`. It alone constructs
 // components, divides the machine's memory among them (MemoryShares), and decides
 // in which order they start and stop. A caller makes Options, adds their flags to
 // a command, and calls New and Run once.
@@ -16,4 +16,4 @@
 //
 // So requests in flight and watches end first, then the feeds, then etcd, and the
 // lock of the data directory is released last.
-package server
+package serve

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package server
+package serve
 
 // releasePages does nothing on this system.
 func releasePages(...string) error { return nil }

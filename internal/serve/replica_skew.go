@@ -1,4 +1,4 @@
-package server
+package serve
 
 import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
