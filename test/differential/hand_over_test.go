@@ -13,7 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -27,7 +27,7 @@ var handedOver = []string{"configmaps", "pods", "secrets", "widgets"}
 type continuation struct {
 	kind           *watchedKind
 	lists, watches *side
-	listed         map[history.Key]int64
+	listed         map[watchcheck.Key]int64
 	stream         *stream
 }
 
@@ -38,7 +38,7 @@ func (p *pair) handOver(t *testing.T, gen *requestGenerator, n int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
 	defer func() { cancel(); writers.Wait() }()
-	truth, err := history.Follow(ctx, p.etcd, watchedResources())
+	truth, err := watchcheck.Follow(ctx, p.etcd, watchedResources())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,10 +92,10 @@ func (c *continuation) begin(ctx context.Context, query, accept string) error {
 	if err := json.Unmarshal(a.body, &list); err != nil || a.status != http.StatusOK {
 		return fmt.Errorf("list: status %d, %w: %.200s", a.status, err, a.body)
 	}
-	c.listed = map[history.Key]int64{}
+	c.listed = map[watchcheck.Key]int64{}
 	for i := range list.Items {
 		m := &list.Items[i].Metadata
-		if c.listed[history.Key{Namespace: m.Namespace, Name: m.Name}], err = strconv.ParseInt(m.ResourceVersion, 10, 64); err != nil {
+		if c.listed[watchcheck.Key{Namespace: m.Namespace, Name: m.Name}], err = strconv.ParseInt(m.ResourceVersion, 10, 64); err != nil {
 			return err
 		}
 	}
@@ -111,7 +111,7 @@ func (c *continuation) begin(ctx context.Context, query, accept string) error {
 }
 
 // check waits for the events up to a revision, and describes what is wrong.
-func (c *continuation) check(truth *history.Truth, through int64) (mismatch string) {
+func (c *continuation) check(truth *watchcheck.Truth, through int64) (mismatch string) {
 	c.stream.mu.Lock()
 	start := c.stream.mu.Start
 	c.stream.mu.Unlock()
@@ -125,7 +125,7 @@ func (c *continuation) check(truth *history.Truth, through int64) (mismatch stri
 	if err != nil {
 		return err.Error()
 	}
-	state := map[history.Key]int64{}
+	state := map[watchcheck.Key]int64{}
 	for key, object := range truth.At(&start.Selection, start.Revision) {
 		state[key] = object.Revision
 	}
@@ -136,11 +136,11 @@ func (c *continuation) check(truth *history.Truth, through int64) (mismatch stri
 	defer c.stream.mu.Unlock()
 	watch := c.stream.mu.Watch
 	// A write that was under way when the writers stopped may come later.
-	watch.Frames = slices.DeleteFunc(slices.Clone(watch.Frames), func(f history.Frame) bool { return f.Revision > through })
+	watch.Frames = slices.DeleteFunc(slices.Clone(watch.Frames), func(f watchcheck.Frame) bool { return f.Revision > through })
 	if got := len(watch.Frames); got != want {
 		return fmt.Sprintf("%d events, want %d", got, want)
 	}
-	if err := history.Validate(truth, &watch); err != nil {
+	if err := watchcheck.Validate(truth, &watch); err != nil {
 		return err.Error()
 	}
 	return ""

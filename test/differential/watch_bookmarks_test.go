@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // bookmarkParameters ask this server for bookmarks. The stock server does not know them.
@@ -86,7 +86,7 @@ func (a *answer) bookmarks() (n int) {
 		return 0
 	}
 	for i := range watch.Frames {
-		if watch.Frames[i].Type == history.Bookmark {
+		if watch.Frames[i].Type == watchcheck.Bookmark {
 			n++
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // watchExpired compares watches from revisions that neither server has. Our
@@ -44,7 +44,7 @@ func (p *pair) watchExpired(t *testing.T, ours *side, gen *requestGenerator) {
 // failure returns the message of the error that is the only frame of a watch.
 func (a *answer) failure() string {
 	_, watch, err := a.watch()
-	if err != nil || len(watch.Frames) != 1 || watch.Frames[0].Type != history.Error {
+	if err != nil || len(watch.Frames) != 1 || watch.Frames[0].Type != watchcheck.Error {
 		return ""
 	}
 	status := watch.Frames[0].Status

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 const (
@@ -124,15 +124,15 @@ func (a *answer) frames() (frames, error) {
 }
 
 // watch decodes the answer to a watch that has ended.
-func (a *answer) watch() (raw [][]byte, watch *history.Watch, err error) {
+func (a *answer) watch() (raw [][]byte, watch *watchcheck.Watch, err error) {
 	if a.status != http.StatusOK {
 		return nil, nil, fmt.Errorf("status %d", a.status)
 	}
-	reader, err := history.NewReader(bytes.NewReader(a.body), a.header.Get("Content-Type"))
+	reader, err := watchcheck.NewReader(bytes.NewReader(a.body), a.header.Get("Content-Type"))
 	if err != nil {
 		return nil, nil, err
 	}
-	watch = &history.Watch{Ended: true}
+	watch = &watchcheck.Watch{Ended: true}
 	for {
 		content, f, err := reader.Next()
 		if err == io.EOF {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/sharding"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // watchRequest is a request for a watch, with the events that it has to
@@ -19,7 +19,7 @@ import (
 type watchRequest struct {
 	request
 	kind  *watchedKind
-	start history.Start
+	start watchcheck.Start
 	// opens is the tenth of the script after which the request is sent. since
 	// is the tenth from which the watch delivers events.
 	opens, since int

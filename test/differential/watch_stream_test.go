@@ -14,7 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -28,7 +28,7 @@ type stream struct {
 
 	mu struct {
 		sync.Mutex
-		history.Watch
+		watchcheck.Watch
 		raw  [][]byte
 		body []byte // the body of an answer that is not a stream
 	}
@@ -60,7 +60,7 @@ func (w *stream) read(ctx context.Context, resp *http.Response) {
 		}
 		return
 	}
-	reader, err := history.NewReader(plain, resp.Header.Get("Content-Type"))
+	reader, err := watchcheck.NewReader(plain, resp.Header.Get("Content-Type"))
 	if resp.StatusCode != http.StatusOK || err != nil {
 		body, readErr := io.ReadAll(resp.Body)
 		w.mu.Lock()
@@ -103,11 +103,11 @@ func (w *stream) counts() (events, ends int, over bool) {
 	defer w.mu.Unlock()
 	for i := range w.mu.Frames {
 		switch f := &w.mu.Frames[i]; {
-		case f.Type == history.Error:
+		case f.Type == watchcheck.Error:
 			return events, ends, true
 		case f.InitialEnd:
 			ends++
-		case f.Type != history.Bookmark:
+		case f.Type != watchcheck.Bookmark:
 			events++
 		}
 	}
@@ -115,7 +115,7 @@ func (w *stream) counts() (events, ends int, over bool) {
 }
 
 // recorded waits for the end of the watch and returns its history.
-func (w *stream) recorded() (*history.Watch, [][]byte) {
+func (w *stream) recorded() (*watchcheck.Watch, [][]byte) {
 	<-w.done
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,7 +144,7 @@ type frames struct {
 // sorted sorts the frames of a watch. It returns an error if a frame after the
 // first has columns, or if a line feed is missing or superfluous between
 // frames.
-func sorted(w *history.Watch, raw [][]byte) (frames, error) {
+func sorted(w *watchcheck.Watch, raw [][]byte) (frames, error) {
 	var wrong error
 	var out frames
 	for i, bytesOf := range raw {
@@ -169,9 +169,9 @@ func sorted(w *history.Watch, raw [][]byte) (frames, error) {
 			if body[0] != '{' {
 				out.end = withoutRevision(body, f.Revision)
 			}
-		case f.Type == history.Error:
+		case f.Type == watchcheck.Error:
 			out.events = append(out.events, withoutChance(f.Status, body))
-		case f.Type != history.Bookmark:
+		case f.Type != watchcheck.Bookmark:
 			out.events = append(out.events, body)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 const (
@@ -44,7 +44,7 @@ func (p *pair) watch(t *testing.T, gen *requestGenerator) {
 func (p *pair) watchScripts(t *testing.T, random *rand.Rand, scripts int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	truth, err := history.Follow(ctx, p.etcd, watchedResources())
+	truth, err := watchcheck.Follow(ctx, p.etcd, watchedResources())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ type watchRun struct {
 	*pair
 	*script
 	t     *testing.T
-	truth *history.Follower
+	truth *watchcheck.Follower
 	all   []*runningWatch
 	// now is the revision from which the watches start. moments are the
 	// revisions at which the tenths of the script began.
@@ -107,7 +107,7 @@ func (run *watchRun) patient() (stop func()) {
 	return cancel
 }
 
-func (p *pair) watchScript(t *testing.T, truth *history.Follower, seed uint64, total *watchTotals) {
+func (p *pair) watchScript(t *testing.T, truth *watchcheck.Follower, seed uint64, total *watchTotals) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := &script{
@@ -280,7 +280,7 @@ func (run *watchRun) await(r *runningWatch, events int, end bool) {
 
 // compare validates each side against the truth, and compares the sides with
 // each other.
-func (r *runningWatch) compare(follower *history.Follower) string {
+func (r *runningWatch) compare(follower *watchcheck.Follower) string {
 	var out strings.Builder
 	if r.ours.status != r.theirs.status {
 		fmt.Fprintf(&out, "  status: ours %d, theirs %d\n", r.ours.status, r.theirs.status)
@@ -296,9 +296,9 @@ func (r *runningWatch) compare(follower *history.Follower) string {
 		return out.String()
 	}
 	truth := follower.Truth(r.kind.Name)
-	for i, w := range []*history.Watch{ourWatch, theirWatch} {
+	for i, w := range []*watchcheck.Watch{ourWatch, theirWatch} {
 		name := []string{"ours", "theirs"}[i]
-		if err := history.Validate(truth, w); err != nil {
+		if err := watchcheck.Validate(truth, w); err != nil {
 			fmt.Fprintf(&out, "  %s is not valid: %v\n%s", name, err, firstFrames(w))
 		}
 		if w.Err != nil || w.Ended {
@@ -320,7 +320,7 @@ func (r *runningWatch) compare(follower *history.Follower) string {
 const framesShown = 20
 
 // firstFrames prints the first frames of a watch.
-func firstFrames(w *history.Watch) string {
+func firstFrames(w *watchcheck.Watch) string {
 	var out strings.Builder
 	for i := range w.Frames[:min(len(w.Frames), framesShown)] {
 		fmt.Fprintf(&out, "    %s\n", &w.Frames[i])

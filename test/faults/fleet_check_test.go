@@ -6,26 +6,26 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // resourceTruth is what etcd has of a resource, in the form in which informers note it.
 type resourceTruth struct {
-	*history.Truth
+	*watchcheck.Truth
 	events []seenEvent
 	// states are the objects at revisions, as far as they were asked for.
-	states map[int64]map[history.Key]int64
+	states map[int64]map[watchcheck.Key]int64
 }
 
-func newResourceTruth(truth *history.Truth) *resourceTruth {
-	r := &resourceTruth{Truth: truth, states: map[int64]map[history.Key]int64{}}
+func newResourceTruth(truth *watchcheck.Truth) *resourceTruth {
+	r := &resourceTruth{Truth: truth, states: map[int64]map[watchcheck.Key]int64{}}
 	for i := range truth.Changes {
-		c, kind := &truth.Changes[i], history.Modified
+		c, kind := &truth.Changes[i], watchcheck.Modified
 		switch {
 		case c.Before == nil:
-			kind = history.Added
+			kind = watchcheck.Added
 		case c.After == nil:
-			kind = history.Deleted
+			kind = watchcheck.Deleted
 		}
 		r.events = append(r.events, newSeenEvent(c.Revision, kind))
 	}
@@ -33,11 +33,11 @@ func newResourceTruth(truth *history.Truth) *resourceTruth {
 }
 
 // state returns the objects at a revision.
-func (r *resourceTruth) state(revision int64) map[history.Key]int64 {
+func (r *resourceTruth) state(revision int64) map[watchcheck.Key]int64 {
 	found := r.states[revision]
 	if found == nil {
-		found = map[history.Key]int64{}
-		for key, state := range r.At(&history.Selection{}, revision) {
+		found = map[watchcheck.Key]int64{}
+		for key, state := range r.At(&watchcheck.Selection{}, revision) {
 			found[key] = state.Revision
 		}
 		r.states[revision] = found
@@ -95,7 +95,7 @@ const mostReported = 10
 
 // check checks what all informers have got, after close: each event once, in order, and in the
 // end the objects that the server has. Writes must have ended.
-func (f *fleet) check(t *testing.T, follower *history.Follower, at *load) {
+func (f *fleet) check(t *testing.T, follower *watchcheck.Follower, at *load) {
 	t.Helper()
 	var truths []*resourceTruth
 	for i := range f.resources {
@@ -129,17 +129,17 @@ func (f *fleet) check(t *testing.T, follower *history.Follower, at *load) {
 // TestFleetCheck has faults found in what an informer noted.
 func TestFleetCheck(t *testing.T) {
 	t.Parallel()
-	a, b := history.Key{Name: "a"}, history.Key{Name: "b"}
-	one, three := &history.State{Revision: 1}, &history.State{Revision: 3}
-	truth := newResourceTruth(&history.Truth{From: 1, Initial: map[history.Key]*history.State{a: one}, Through: 9, Changes: []history.Change{
-		{Revision: 3, Key: b, After: three}, {Revision: 5, Key: a, Before: one}, {Revision: 7, Key: b, Before: three, After: &history.State{Revision: 7}},
+	a, b := watchcheck.Key{Name: "a"}, watchcheck.Key{Name: "b"}
+	one, three := &watchcheck.State{Revision: 1}, &watchcheck.State{Revision: 3}
+	truth := newResourceTruth(&watchcheck.Truth{From: 1, Initial: map[watchcheck.Key]*watchcheck.State{a: one}, Through: 9, Changes: []watchcheck.Change{
+		{Revision: 3, Key: b, After: three}, {Revision: 5, Key: a, Before: one}, {Revision: 7, Key: b, Before: three, After: &watchcheck.State{Revision: 7}},
 	}})
 	type step struct {
 		kind     string
-		key      history.Key
+		key      watchcheck.Key
 		revision int64
 	}
-	added, deleted, modified := step{history.Added, b, 3}, step{history.Deleted, a, 5}, step{history.Modified, b, 7}
+	added, deleted, modified := step{watchcheck.Added, b, 3}, step{watchcheck.Deleted, a, 5}, step{watchcheck.Modified, b, 7}
 	for name, c := range map[string]struct {
 		began int64
 		steps []step
@@ -151,7 +151,7 @@ func TestFleetCheck(t *testing.T) {
 		"early":    {2, []step{added, deleted}, false},
 		"repeated": {2, []step{added, deleted, deleted, modified}, false},
 		"order":    {2, []step{deleted, added, modified}, false},
-		"another":  {2, []step{added, deleted, modified, {history.Modified, b, 8}}, false},
+		"another":  {2, []step{added, deleted, modified, {watchcheck.Modified, b, 8}}, false},
 	} {
 		s := newStretch()
 		s.began, s.last = c.began, c.began

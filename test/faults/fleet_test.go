@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/conn/watchclient"
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -208,14 +208,14 @@ type stretch struct {
 	began int64
 	// last is the revision of the last event or bookmark.
 	last    int64
-	objects map[history.Key]int64
+	objects map[watchcheck.Key]int64
 	// events are those behind the beginning.
 	events []seenEvent
 	// faults are broken promises that show without the truth.
 	faults []string
 }
 
-func newStretch() *stretch { return &stretch{objects: map[history.Key]int64{}} }
+func newStretch() *stretch { return &stretch{objects: map[watchcheck.Key]int64{}} }
 
 // seenEvent is the revision of an event, and its type in the last two bits.
 type seenEvent int64
@@ -332,7 +332,7 @@ func (n *informer) takeLocked(now *stretch, e *watchclient.Event) {
 }
 
 // take takes an event behind the beginning.
-func (s *stretch) take(kind string, key history.Key, revision int64) {
+func (s *stretch) take(kind string, key watchcheck.Key, revision int64) {
 	if _, there := s.objects[key]; there == (kind == watchclient.Added) || revision <= s.last {
 		s.fault("%s %s %d behind %d, and the object was there: %v", kind, key, revision, s.last, there)
 	}
@@ -353,7 +353,7 @@ func (s *stretch) fault(format string, args ...any) {
 }
 
 // key is the name of an event's object.
-func (n *informer) key(e *watchclient.Event) history.Key {
+func (n *informer) key(e *watchclient.Event) watchcheck.Key {
 	var namespace, name []byte
 	if n.mu.reader.Form == watchclient.Protobuf {
 		meta := watchclient.Field(e.Object, 1)
@@ -362,7 +362,7 @@ func (n *informer) key(e *watchclient.Event) history.Key {
 		meta := watchclient.Member(e.Object, "metadata")
 		name, namespace = watchclient.Text(watchclient.Member(meta, "name")), watchclient.Text(watchclient.Member(meta, "namespace"))
 	}
-	key := history.Key{Namespace: string(namespace), Name: string(name)}
+	key := watchcheck.Key{Namespace: string(namespace), Name: string(name)}
 	shared, _ := n.keys.LoadOrStore(key, key)
-	return shared.(history.Key)
+	return shared.(watchcheck.Key)
 }

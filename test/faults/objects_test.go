@@ -17,7 +17,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -80,13 +80,13 @@ func followed() string {
 }
 
 // followResources records what etcd has of all of them, from now on.
-func (c *cluster) followResources(ctx context.Context) *history.Follower {
+func (c *cluster) followResources(ctx context.Context) *watchcheck.Follower {
 	c.tb.Helper()
-	var all []history.Resource
+	var all []watchcheck.Resource
 	for _, r := range watchedResources() {
-		all = append(all, history.Resource{Name: r.name, Prefix: r.prefix})
+		all = append(all, watchcheck.Resource{Name: r.name, Prefix: r.prefix})
 	}
-	follower, err := history.Follow(ctx, c.clients[0], all)
+	follower, err := watchcheck.Follow(ctx, c.clients[0], all)
 	if err != nil {
 		c.tb.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func (l *load) mark() ([]int64, error) {
 }
 
 // list returns the resource versions of all objects of a resource at the server, by key.
-func (l *load) list(r *watchedResource) (map[history.Key]int64, error) {
+func (l *load) list(r *watchedResource) (map[watchcheck.Key]int64, error) {
 	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodGet, l.host+r.collection(), nil)
 	if err != nil {
 		return nil, err
@@ -277,10 +277,10 @@ func (l *load) list(r *watchedResource) (map[history.Key]int64, error) {
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return nil, err
 	}
-	found := map[history.Key]int64{}
+	found := map[watchcheck.Key]int64{}
 	for _, item := range answer.Items {
 		m := item.Metadata
-		if found[history.Key{Namespace: m.Namespace, Name: m.Name}], err = strconv.ParseInt(m.ResourceVersion, 10, 64); err != nil {
+		if found[watchcheck.Key{Namespace: m.Namespace, Name: m.Name}], err = strconv.ParseInt(m.ResourceVersion, 10, 64); err != nil {
 			return nil, err
 		}
 	}

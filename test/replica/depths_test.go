@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -41,13 +41,13 @@ func TestDepths(t *testing.T) {
 	}
 	other := must(admin.CoreV1().Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{}))(t)
 	written := must(strconv.ParseInt(other.ResourceVersion, 10, 64))(t)
-	frames := must(history.NewReader(resp.Body, resp.Header.Get("Content-Type")))(t)
+	frames := must(watchcheck.NewReader(resp.Body, resp.Header.Get("Content-Type")))(t)
 	for {
 		_, frame, err := frames.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if frame.Type == history.Bookmark && frame.Revision >= written {
+		if frame.Type == watchcheck.Bookmark && frame.Revision >= written {
 			break
 		}
 	}

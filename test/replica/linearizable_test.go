@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -65,7 +65,7 @@ type trial struct {
 	upstream  kubernetes.Interface
 	processes []*harness.Server
 	replicas  []kubernetes.Interface
-	truth     *history.Follower
+	truth     *watchcheck.Follower
 	began     time.Time
 }
 
@@ -77,7 +77,7 @@ func linearizable(t *testing.T, upstream *harness.Server, first, second []string
 		trial.processes = append(trial.processes, replica)
 		trial.replicas = append(trial.replicas, clientset(t, replica.Config()))
 	}
-	trial.truth = must(history.Follow(t.Context(), upstream.EtcdClient(), []history.Resource{{Name: "configmaps", Prefix: "/registry/configmaps/"}}))(t)
+	trial.truth = must(watchcheck.Follow(t.Context(), upstream.EtcdClient(), []watchcheck.Resource{{Name: "configmaps", Prefix: "/registry/configmaps/"}}))(t)
 	count := 1
 	if wantsRobustness() {
 		count = longRounds

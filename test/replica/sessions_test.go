@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // versionedRead is a read that must see a version or a newer one.
@@ -26,7 +26,7 @@ type versionedRead struct {
 	// version is that of the LIST, or of the object; 0 if there was none.
 	version int64
 	// objects are those of a LIST, with their versions.
-	objects map[history.Key]int64
+	objects map[watchcheck.Key]int64
 }
 
 // session is the reads of one client, in their order.
@@ -96,10 +96,10 @@ func (r *round) versionedRead(ctx context.Context, server kubernetes.Interface, 
 
 // listed returns what a LIST has told.
 func (r *round) listed(list *corev1.ConfigMapList, asked int64) versionedRead {
-	read := versionedRead{asked: asked, version: r.revision(list.ResourceVersion), objects: map[history.Key]int64{}}
+	read := versionedRead{asked: asked, version: r.revision(list.ResourceVersion), objects: map[watchcheck.Key]int64{}}
 	for i := range list.Items {
 		if item := &list.Items[i]; r.owns(item.Name) {
-			read.objects[history.Key{Namespace: item.Namespace, Name: item.Name}] = r.revision(item.ResourceVersion)
+			read.objects[watchcheck.Key{Namespace: item.Namespace, Name: item.Name}] = r.revision(item.ResourceVersion)
 		}
 	}
 	return read
@@ -145,13 +145,13 @@ func (r *round) checkSessions() (n int) {
 
 // check checks that a read shows the state of one version that is not older than the one
 // that was asked for.
-func (read *versionedRead) check(truth *history.Truth, r *round) error {
+func (read *versionedRead) check(truth *watchcheck.Truth, r *round) error {
 	if read.key == "" {
 		if read.version < read.asked {
 			return fmt.Errorf("a LIST has version %d and was asked for %d", read.version, read.asked)
 		}
-		want := map[history.Key]int64{}
-		for key, state := range truth.At(&history.Selection{}, read.version) {
+		want := map[watchcheck.Key]int64{}
+		for key, state := range truth.At(&watchcheck.Selection{}, read.version) {
 			if r.owns(key.Name) {
 				want[key] = state.Revision
 			}

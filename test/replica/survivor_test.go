@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -40,7 +40,7 @@ type survivor struct {
 	target *target
 	mu     struct {
 		sync.Mutex
-		watches []*history.Watch
+		watches []*watchcheck.Watch
 		expired int
 	}
 }
@@ -53,7 +53,7 @@ func (s *survivor) run(ctx context.Context, t *testing.T, revision int64) {
 			pauseFor(ctx, 100*time.Millisecond)
 			continue
 		}
-		if n := len(watch.Frames); n > 0 && watch.Frames[n-1].Type == history.Error {
+		if n := len(watch.Frames); n > 0 && watch.Frames[n-1].Type == watchcheck.Error {
 			if watch.Frames[n-1].Status.Code != http.StatusGone {
 				pauseFor(ctx, 100*time.Millisecond)
 				continue
@@ -76,9 +76,9 @@ func pauseFor(ctx context.Context, d time.Duration) {
 }
 
 // watchOnce reads one watch to its end. Revision 0 begins anew.
-func (s *survivor) watchOnce(ctx context.Context, t *testing.T, revision int64) (*history.Watch, error) {
+func (s *survivor) watchOnce(ctx context.Context, t *testing.T, revision int64) (*watchcheck.Watch, error) {
 	query := url.Values{"watch": {"true"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {fmt.Sprint(revision)}}
-	watch := &history.Watch{Start: history.Start{Revision: revision, Bookmarks: true}}
+	watch := &watchcheck.Watch{Start: watchcheck.Start{Revision: revision, Bookmarks: true}}
 	if revision == 0 {
 		query.Set("resourceVersion", "")
 		query.Set("sendInitialEvents", "true")
@@ -96,7 +96,7 @@ func (s *survivor) watchOnce(ctx context.Context, t *testing.T, revision int64) 
 	if resp.StatusCode != http.StatusOK {
 		return nil, notYet("status %d", resp.StatusCode)
 	}
-	reader, err := history.NewReader(resp.Body, resp.Header.Get("Content-Type"))
+	reader, err := watchcheck.NewReader(resp.Body, resp.Header.Get("Content-Type"))
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (s *survivor) reached() (revision int64, expired int) {
 type survivors struct {
 	t        *testing.T
 	target   target
-	follower *history.Follower
+	follower *watchcheck.Follower
 	watching []*survivor
 	written  atomic.Int64
 	stop     func()
@@ -151,7 +151,7 @@ func watchAndWrite(t *testing.T, etcd *clientv3.Client, writer kubernetes.Interf
 	all.target.Store(at)
 	first := createMaps(t, writer, "first", 1)
 	from := must(parseInt(first))(t)
-	all.follower = must(history.Follow(t.Context(), etcd, []history.Resource{{Name: "configmaps", Prefix: "/registry/configmaps/"}}))(t)
+	all.follower = must(watchcheck.Follow(t.Context(), etcd, []watchcheck.Resource{{Name: "configmaps", Prefix: "/registry/configmaps/"}}))(t)
 	eventually(t, "the first object at the replica", func() error {
 		_, err := clientset(t, at.Config()).CoreV1().ConfigMaps("default").Get(t.Context(), "first-00", metav1.GetOptions{ResourceVersion: first})
 		return err
@@ -217,14 +217,14 @@ func (all *survivors) finish(writer kubernetes.Interface, maxExpired int) {
 	for i, s := range all.watching {
 		for j, w := range s.mu.watches {
 			watches++
-			if err := history.Validate(truth, w); err != nil {
+			if err := watchcheck.Validate(truth, w); err != nil {
 				t.Errorf("survivor %d, watch %d from %d: %v", i, j, w.Revision, err)
 			}
 			if j > 0 && w.Revision > 0 && w.Revision < s.mu.watches[j-1].Revision {
 				t.Errorf("survivor %d went back from %d to %d", i, s.mu.watches[j-1].Revision, w.Revision)
 			}
 		}
-		if err := history.Converged(truth, s.mu.watches); err != nil {
+		if err := watchcheck.Converged(truth, s.mu.watches); err != nil {
 			t.Errorf("survivor %d: %v", i, err)
 		}
 		if s.mu.expired > maxExpired {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // watcher is a client that watches until its context ends. After each watch it
@@ -28,7 +28,7 @@ type watcher struct {
 	client  *http.Client
 	accept  string
 	kind    *stressedKind
-	start   history.Start
+	start   watchcheck.Start
 	query   url.Values
 	timeout int
 	// slow is the time that the client takes over a frame. It does not apply
@@ -40,7 +40,7 @@ type watcher struct {
 
 	mu struct {
 		sync.Mutex
-		watches []*history.Watch
+		watches []*watchcheck.Watch
 		refused map[string]int
 		expired int
 	}
@@ -92,7 +92,7 @@ func newWatcher(r *rand.Rand, base string, clients []*http.Client, from int64) *
 }
 
 // request builds a watch that resumes from a revision. Revision 0 starts again.
-func (w *watcher) request(revision int64, timeout int) (history.Start, string) {
+func (w *watcher) request(revision int64, timeout int) (watchcheck.Start, string) {
 	start, q := w.start, url.Values{}
 	for name, values := range w.query {
 		q[name] = values
@@ -129,10 +129,10 @@ func (w *watcher) run(ctx context.Context, t *testing.T) {
 }
 
 // next returns the revision from which to resume after watch.
-func (w *watcher) next(t *testing.T, watch *history.Watch) int64 {
+func (w *watcher) next(t *testing.T, watch *watchcheck.Watch) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n := len(watch.Frames); n > 0 && watch.Frames[n-1].Type == history.Error {
+	if n := len(watch.Frames); n > 0 && watch.Frames[n-1].Type == watchcheck.Error {
 		status := watch.Frames[n-1].Status
 		switch status.Code {
 		case http.StatusGone:
@@ -164,7 +164,7 @@ func refusal(err error) string {
 
 // watchOnce opens one watch and reads it to its end. It returns an error if the
 // watch could not be opened.
-func (w *watcher) watchOnce(ctx context.Context, revision int64, timeout int) (*history.Watch, error) {
+func (w *watcher) watchOnce(ctx context.Context, revision int64, timeout int) (*watchcheck.Watch, error) {
 	start, target := w.request(revision, timeout)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -183,11 +183,11 @@ func (w *watcher) watchOnce(ctx context.Context, revision int64, timeout int) (*
 	if resp.StatusCode != http.StatusOK {
 		return nil, errRefused{resp.StatusCode}
 	}
-	reader, err := history.NewReader(resp.Body, resp.Header.Get("Content-Type"))
+	reader, err := watchcheck.NewReader(resp.Body, resp.Header.Get("Content-Type"))
 	if err != nil {
 		return nil, err
 	}
-	watch := &history.Watch{Start: start}
+	watch := &watchcheck.Watch{Start: start}
 	w.mu.Lock()
 	w.mu.watches = append(w.mu.watches, watch)
 	w.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -39,7 +39,7 @@ type stress struct {
 	etcd     *harness.Etcd
 	server   *harness.Server
 	client   *clientv3.Client
-	follower *history.Follower
+	follower *watchcheck.Follower
 	watchers []*watcher
 	churn    *churn
 	hurry    atomic.Bool
@@ -103,11 +103,11 @@ func newStress(t *testing.T, seed uint64) *stress {
 	for range 200 {
 		_ = s.churn.write(t.Context(), s.random)
 	}
-	var resources []history.Resource
+	var resources []watchcheck.Resource
 	for _, k := range stressedKinds {
 		resources = append(resources, k.Resource)
 	}
-	if s.follower, err = history.Follow(t.Context(), s.client, resources); err != nil {
+	if s.follower, err = watchcheck.Follow(t.Context(), s.client, resources); err != nil {
 		t.Fatal(err)
 	}
 	var clients []*http.Client
@@ -238,7 +238,7 @@ func (s *stress) delivered(through int64) {
 
 // validate checks all watches of all clients.
 func (s *stress) validate() {
-	truths := map[string]*history.Truth{}
+	truths := map[string]*watchcheck.Truth{}
 	events, bookmarks, count, expired, refused, worst := 0, 0, 0, 0, map[string]int{}, 0
 	for _, w := range s.watchers {
 		truth := truths[w.kind.Name]
@@ -247,19 +247,19 @@ func (s *stress) validate() {
 			truths[w.kind.Name] = truth
 		}
 		for i, watch := range w.mu.watches {
-			if err := history.Validate(truth, watch); err != nil && worst < 20 {
+			if err := watchcheck.Validate(truth, watch); err != nil && worst < 20 {
 				worst++
 				s.t.Errorf("%s, watch %d of %d from %d, ended %t, %v:\n%v", w, i+1, len(w.mu.watches), watch.Start.Revision, watch.Ended, watch.Err, err)
 			}
 			for j := range watch.Frames {
-				if watch.Frames[j].Type == history.Bookmark {
+				if watch.Frames[j].Type == watchcheck.Bookmark {
 					bookmarks++
 				} else {
 					events++
 				}
 			}
 		}
-		if err := history.Converged(truth, w.mu.watches); err != nil {
+		if err := watchcheck.Converged(truth, w.mu.watches); err != nil {
 			s.t.Errorf("%s: %v", w, err)
 		}
 		count, expired = count+len(w.mu.watches), expired+w.mu.expired
@@ -310,8 +310,8 @@ func (s *stress) resume() {
 // resumePoint is a frame that a client received, as a point to resume from.
 type resumePoint struct {
 	watcher *watcher
-	watch   *history.Watch
-	frame   history.Frame
+	watch   *watchcheck.Watch
+	frame   watchcheck.Frame
 }
 
 // resumePoint chooses a random frame. It prefers each client's last watch, whose
@@ -327,7 +327,7 @@ func (s *stress) resumePoint() (p resumePoint, ok bool) {
 		return p, false
 	}
 	p.frame = choose(s.random, p.watch.Frames...)
-	return p, p.frame.Type != history.Error && p.frame.Revision >= begun(p.watch)
+	return p, p.frame.Type != watchcheck.Error && p.frame.Revision >= begun(p.watch)
 }
 
 func (s *stress) probe(p resumePoint) (gone bool, err error) {
@@ -337,18 +337,18 @@ func (s *stress) probe(p resumePoint) (gone bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if n := len(watch.Frames); n > 0 && watch.Frames[n-1].Type == history.Error {
+	if n := len(watch.Frames); n > 0 && watch.Frames[n-1].Type == watchcheck.Error {
 		if status := watch.Frames[n-1].Status; n != 1 || status.Code != http.StatusGone {
 			return false, fmt.Errorf("%d %s: %s", status.Code, status.Reason, status.Message)
 		}
 		return true, nil
 	}
-	return false, errors.Join(history.Validate(s.follower.Truth(w.kind.Name), watch), history.Resumable(p.watch, watch))
+	return false, errors.Join(watchcheck.Validate(s.follower.Truth(w.kind.Name), watch), watchcheck.Resumable(p.watch, watch))
 }
 
 // begun returns the revision after which a watch's events are changes and not
 // initial events.
-func begun(w *history.Watch) int64 {
+func begun(w *watchcheck.Watch) int64 {
 	for i := range w.Frames {
 		if w.Frames[i].InitialEnd {
 			return w.Frames[i].Revision

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // Promise is what a check checks. docs/verify.md explains each.
@@ -177,7 +177,7 @@ func (c *checker) conditions(t *truth, resource string) {
 }
 
 // versionsBefore are the version that a change replaced, and the one that its write expected.
-func (t *truth) versionsBefore(change *history.Change, w *Write) (all []version) {
+func (t *truth) versionsBefore(change *watchcheck.Change, w *Write) (all []version) {
 	if change.Before != nil {
 		all = append(all, version{change.Key, change.Before.Revision})
 	}

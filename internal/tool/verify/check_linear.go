@@ -8,7 +8,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // linearTimeout bounds the search for orders of the operations on the objects of a resource.
@@ -38,8 +38,8 @@ func (c *checker) linear(ctx context.Context, t *truth, resource string) {
 }
 
 // registerOperations are the operations on each object of a resource.
-func (c *checker) registerOperations(t *truth, resource string) map[history.Key][]*registerOperation {
-	operations := map[history.Key][]*registerOperation{}
+func (c *checker) registerOperations(t *truth, resource string) map[watchcheck.Key][]*registerOperation {
+	operations := map[watchcheck.Key][]*registerOperation{}
 	for _, w := range c.run.record.mu.writes {
 		shown := w.Value != "" && t.shown(w)
 		if w.Key.resource == resource && (w.done() || w.unknown() && (w.Verb == remove || shown)) {
@@ -50,7 +50,7 @@ func (c *checker) registerOperations(t *truth, resource string) map[history.Key]
 		if r.Resource != resource || r.Class != unset || r.Err != "" && r.Status != http.StatusNotFound {
 			continue
 		}
-		c.addReads(r, func(key history.Key, value string) {
+		c.addReads(r, func(key watchcheck.Key, value string) {
 			operations[key] = append(operations[key], &registerOperation{"", value, false, &r.Operation, r})
 		})
 	}
@@ -59,12 +59,14 @@ func (c *checker) registerOperations(t *truth, resource string) map[history.Key]
 
 // addReads hands over what a read tells of each object that it selects. A list tells of all
 // objects at one moment; here each object is looked at by itself.
-func (c *checker) addReads(r *Read, add func(key history.Key, value string)) {
+func (c *checker) addReads(r *Read, add func(key watchcheck.Key, value string)) {
 	values := map[string]string{}
 	for i := range r.Objects {
 		values[r.Objects[i].Key.Name] = r.Objects[i].Value
 	}
-	key := func(name string) history.Key { return history.Key{Namespace: c.run.fixture.namespace, Name: name} }
+	key := func(name string) watchcheck.Key {
+		return watchcheck.Key{Namespace: c.run.fixture.namespace, Name: name}
+	}
 	switch {
 	case r.Verb == "get" && r.Status == http.StatusNotFound:
 		add(key(r.Name), "")

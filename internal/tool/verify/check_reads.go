@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // read checks the answer to a GET or LIST.
@@ -54,7 +54,7 @@ func (c *checker) written(w *Write) {
 
 // get checks that the object was so, at a time that the request allows.
 func (c *checker) get(t *truth, r *Read) {
-	key := history.Key{Namespace: c.run.fixture.namespace, Name: r.Name}
+	key := watchcheck.Key{Namespace: c.run.fixture.namespace, Name: r.Name}
 	var got *Object
 	if r.ok() {
 		if len(r.Objects) != 1 || r.Objects[0].Key != key {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // watch checks what a watch has told.
@@ -29,13 +29,13 @@ func (c *checker) watch(t *truth, w *watchRecord) {
 		return
 	}
 	told := map[version]bool{}
-	for _, v := range history.Validators() {
+	for _, v := range watchcheck.Validators() {
 		c.of(Watching).Checked++
 		err := v.Check(&t.Truth, &w.watch)
 		if err == nil {
 			continue
 		}
-		if f := (*history.Fault)(nil); errors.As(err, &f) && f.Event.Revision > 0 {
+		if f := (*watchcheck.Fault)(nil); errors.As(err, &f) && f.Event.Revision > 0 {
 			event := version{f.Event.Key, f.Event.Revision}
 			if told[event] {
 				continue // one event that is missing breaks several guarantees
@@ -62,7 +62,7 @@ func (c *checker) watch(t *truth, w *watchRecord) {
 
 // settled is the revision of the last change up to a revision that concerns a selection.
 // Initial events do not tell of others.
-func (t *truth) settled(s *history.Selection, revision int64) int64 {
+func (t *truth) settled(s *watchcheck.Selection, revision int64) int64 {
 	events := t.Expected(s, 0, revision)
 	if len(events) == 0 {
 		return 0
@@ -72,7 +72,7 @@ func (t *truth) settled(s *history.Selection, revision int64) int64 {
 
 // tellFault tells a fault of a watch: the frames around it, and the writes that it is about.
 func (c *checker) tellFault(t *truth, w *watchRecord, err error) []Step {
-	var f *history.Fault
+	var f *watchcheck.Fault
 	if !errors.As(err, &f) {
 		return c.run.tellFrames(w, -1, "")
 	}

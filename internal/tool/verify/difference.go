@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // difference is an object in which a list differs from a state.
 type difference struct {
-	key history.Key
+	key watchcheck.Key
 	// want is the object of the state, nil if it has none.
-	want *history.State
+	want *watchcheck.State
 	// versions are those that tell the story: what should be there, and what is.
 	versions []version
 	text     string
@@ -27,10 +27,10 @@ func (d *difference) should(t *truth) string {
 
 // differs tells in what a list differs from what is selected of a state. It returns nil if
 // it does not.
-func differs(all map[history.Key]*history.State, selection *history.Selection, got []Object) *difference {
+func differs(all map[watchcheck.Key]*watchcheck.State, selection *watchcheck.Selection, got []Object) *difference {
 	want := maps.Clone(all)
-	maps.DeleteFunc(want, func(k history.Key, state *history.State) bool { return !selection.Matches(k, state) })
-	seen := map[history.Key]bool{}
+	maps.DeleteFunc(want, func(k watchcheck.Key, state *watchcheck.State) bool { return !selection.Matches(k, state) })
+	seen := map[watchcheck.Key]bool{}
 	for i := range got {
 		o := &got[i]
 		state := want[o.Key]

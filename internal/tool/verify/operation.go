@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // Operation is what all requests of a history have.
@@ -31,7 +31,7 @@ func (o *Operation) unknown() bool {
 // objectKey names an object of one of the resources.
 type objectKey struct {
 	resource string
-	history.Key
+	watchcheck.Key
 }
 
 func (k objectKey) String() string { return k.resource + "/" + k.Name }
@@ -88,7 +88,7 @@ func (w *Write) expected() bool {
 
 // Object is one object of an answer.
 type Object struct {
-	Key      history.Key
+	Key      watchcheck.Key
 	Revision int64
 	Value    string
 	Half     string

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // probeName is the name of the objects of a probe. No client uses it.
@@ -23,7 +23,7 @@ func (r *run) probe(ctx context.Context) error {
 	w := &writer{run: r, id: probeName, rand: r.random(-3), believed: map[objectKey]string{}}
 	for i := range r.fixture.resources {
 		resource := &r.fixture.resources[i]
-		key := objectKey{resource.name, history.Key{Namespace: r.fixture.namespace, Name: probeName}}
+		key := objectKey{resource.name, watchcheck.Key{Namespace: r.fixture.namespace, Name: probeName}}
 		for _, do := range []verb{create, replace, patch} {
 			if err := w.try(ctx, do, key); err != nil {
 				return err

@@ -11,7 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // futureDistance is how far behind the newest revision that a client has seen the revision
@@ -198,7 +198,7 @@ func (r *Read) parse(body []byte) (next string, err error) {
 			return "", err
 		}
 		r.Objects = append(r.Objects, Object{
-			Key: history.Key{Namespace: o.Namespace, Name: o.Name}, Revision: revision,
+			Key: watchcheck.Key{Namespace: o.Namespace, Name: o.Name}, Revision: revision,
 			Value: o.Labels[valueLabel], Half: o.Labels[halfLabel], UID: o.UID,
 		})
 	}

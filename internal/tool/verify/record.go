@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // record is the history of a run. It is safe for concurrent use.
@@ -24,11 +24,11 @@ type record struct {
 	count struct{ writes, reads, watches, events, unknown atomic.Int64 }
 }
 
-// watchRecord is a watch with what history.Watch does not say.
+// watchRecord is a watch with what watchcheck.Watch does not say.
 type watchRecord struct {
 	Operation
 	Request
-	watch history.Watch
+	watch watchcheck.Watch
 	// late says that the watch told nothing until its time was nearly over.
 	late bool
 	// follows says that the watch is one of those that follow all objects of a resource from

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // silence is a server that has not shown the last write of a resource within Config.Settle.
@@ -70,7 +70,7 @@ func (r *run) lastWrite(ctx context.Context, resource string) (rec *Write, err e
 	err = repeat(ctx, func() (bool, error) {
 		name := fmt.Sprintf("last-%d", tries)
 		tries++
-		rec = &Write{Verb: create, Key: objectKey{resource, history.Key{Namespace: r.fixture.namespace, Name: name}}, Half: halves[0], Value: name + "-" + resource}
+		rec = &Write{Verb: create, Key: objectKey{resource, watchcheck.Key{Namespace: r.fixture.namespace, Name: name}}, Half: halves[0], Value: name + "-" + resource}
 		w.send(ctx, rec, "")
 		r.record.addWrite(rec)
 		if rec.done() {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // Step is one line of a story: an operation, or a frame of a watch.
@@ -176,7 +176,7 @@ func (t *truth) maker(v version) *Write {
 }
 
 // describe says what an object is in a state.
-func (t *truth) describe(key history.Key, state *history.State) string {
+func (t *truth) describe(key watchcheck.Key, state *watchcheck.State) string {
 	if state == nil {
 		return "no " + key.Name
 	}

@@ -10,19 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // version is one version of one object.
 type version struct {
-	key      history.Key
+	key      watchcheck.Key
 	revision int64
 }
 
 // truth is the history of one resource, as answers to writes and the rest of the history
 // tell it.
 type truth struct {
-	history.Truth
+	watchcheck.Truth
 	// writes are the writes that made versions. A version without one was made by a write of
 	// unknown outcome, or by somebody else.
 	writes map[version]*Write
@@ -36,11 +36,11 @@ type truth struct {
 	values map[version]statement
 	// returned are the writes of known revision, and ofObjects those of each object.
 	returned  returnedWrites
-	ofObjects map[history.Key]*returnedWrites
+	ofObjects map[watchcheck.Key]*returnedWrites
 	// changesOf are the changes of each object.
-	changesOf map[history.Key][]*history.Change
+	changesOf map[watchcheck.Key][]*watchcheck.Change
 	// now is the state at the revision at, and next the first change behind it.
-	now  map[history.Key]*history.State
+	now  map[watchcheck.Key]*watchcheck.State
 	at   int64
 	next int
 	// conflicts are versions that two answers tell differently.
@@ -77,10 +77,10 @@ func (t *truth) note(v version, value, half string, by teller) {
 	}
 	t.values[v] = statement{value: value, by: by}
 	t.shownValues[value] = true
-	state := &history.State{
+	state := &watchcheck.State{
 		Revision: v.revision, Labels: labels.Set{valueLabel: value, halfLabel: half}, Fields: fields.Set{"metadata.name": v.key.Name},
 	}
-	t.Changes = append(t.Changes, history.Change{Revision: v.revision, Key: v.key, After: state})
+	t.Changes = append(t.Changes, watchcheck.Change{Revision: v.revision, Key: v.key, After: state})
 }
 
 // truthOf makes the history of a resource.
@@ -109,7 +109,7 @@ func (r *run) truthOf(resource string) *truth {
 
 // index makes what checks look up.
 func (t *truth) index(writes []*Write, resource string) {
-	t.ofObjects, t.changesOf = map[history.Key]*returnedWrites{}, map[history.Key][]*history.Change{}
+	t.ofObjects, t.changesOf = map[watchcheck.Key]*returnedWrites{}, map[watchcheck.Key][]*watchcheck.Change{}
 	for i := range t.Changes {
 		c := &t.Changes[i]
 		t.changesOf[c.Key] = append(t.changesOf[c.Key], c)
@@ -154,9 +154,9 @@ func (r *returnedWrites) before(at time.Duration) *Write {
 
 // state is the state at a revision. Revisions that follow each other in rising order are
 // cheap. The caller must not change it.
-func (t *truth) state(revision int64) map[history.Key]*history.State {
+func (t *truth) state(revision int64) map[watchcheck.Key]*watchcheck.State {
 	if t.now == nil || revision < t.at {
-		t.now, t.next = map[history.Key]*history.State{}, 0
+		t.now, t.next = map[watchcheck.Key]*watchcheck.State{}, 0
 	}
 	for ; t.next < len(t.Changes) && t.Changes[t.next].Revision <= revision; t.next++ {
 		if c := &t.Changes[t.next]; c.After == nil {
@@ -194,11 +194,11 @@ func (r *run) noteWatches(t *truth, resource string) {
 			v := version{f.Key, f.Revision}
 			switch {
 			case f.Opaque:
-			case f.Type == history.Added, f.Type == history.Modified:
+			case f.Type == watchcheck.Added, f.Type == watchcheck.Modified:
 				t.note(v, f.Labels[valueLabel], f.Labels[halfLabel], w)
-			case f.Type == history.Deleted && w.Select != selectLabel && deleted[v] == nil:
+			case f.Type == watchcheck.Deleted && w.Select != selectLabel && deleted[v] == nil:
 				deleted[v] = w
-				t.Changes = append(t.Changes, history.Change{Revision: f.Revision, Key: f.Key})
+				t.Changes = append(t.Changes, watchcheck.Change{Revision: f.Revision, Key: f.Key})
 			}
 		}
 	}
@@ -211,8 +211,8 @@ func (r *run) noteWatches(t *truth, resource string) {
 
 // chain orders the changes, and gives each the state before it.
 func (t *truth) chain() {
-	slices.SortStableFunc(t.Changes, func(a, b history.Change) int { return cmp.Compare(a.Revision, b.Revision) })
-	now := map[history.Key]*history.State{}
+	slices.SortStableFunc(t.Changes, func(a, b watchcheck.Change) int { return cmp.Compare(a.Revision, b.Revision) })
+	now := map[watchcheck.Key]*watchcheck.State{}
 	for i := range t.Changes {
 		c := &t.Changes[i]
 		c.Before = now[c.Key]
@@ -242,7 +242,7 @@ func (t *truth) findDeletions(record *record, resource string) {
 			}
 		}
 	}
-	ends := map[history.Key][]int64{}
+	ends := map[watchcheck.Key][]int64{}
 	for i := range t.Changes {
 		if c := &t.Changes[i]; c.After == nil {
 			ends[c.Key] = append(ends[c.Key], c.Revision)
@@ -274,8 +274,8 @@ func (t *truth) revision(w *Write) int64 {
 
 // during reports whether an object was as a GET tells, at some revision from least on.
 // nil is an object that was not there.
-func (t *truth) during(key history.Key, got *Object, least int64) bool {
-	var state *history.State
+func (t *truth) during(key watchcheck.Key, got *Object, least int64) bool {
+	var state *watchcheck.State
 	matches := func() bool {
 		if got == nil {
 			return state == nil

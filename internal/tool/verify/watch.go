@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // watcher opens random watches, one after another.
@@ -82,7 +82,7 @@ func pause(ctx context.Context, how time.Duration) {
 
 // watch follows a watch to its end, that of the context included.
 func (r *run) watch(ctx context.Context, s *server, client string, req Request, seconds int) *watchRecord {
-	rec := &watchRecord{Request: req, watch: history.Watch{Start: req.start(r.fixture.namespace)}}
+	rec := &watchRecord{Request: req, watch: watchcheck.Watch{Start: req.start(r.fixture.namespace)}}
 	rec.Server, rec.Client, rec.Called = s.index, client, r.now()
 	defer func() { rec.Returned = r.now() }()
 	query := req.query()
@@ -130,7 +130,7 @@ func (w *watchRecord) silentFor(start time.Time) time.Duration {
 
 // frames reads the frames of a watch.
 func (r *run) frames(ctx context.Context, resp *http.Response, rec *watchRecord) {
-	reader, err := history.NewReader(resp.Body, resp.Header.Get("Content-Type"))
+	reader, err := watchcheck.NewReader(resp.Body, resp.Header.Get("Content-Type"))
 	if err != nil {
 		rec.Err = err.Error()
 		return
@@ -157,9 +157,9 @@ func (r *run) frames(ctx context.Context, resp *http.Response, rec *watchRecord)
 }
 
 // start is the request as history knows it.
-func (req *Request) start(namespace string) history.Start {
-	start := history.Start{
-		Selection: history.Selection{Namespace: namespace}, Bookmarks: req.Bookmarks,
+func (req *Request) start(namespace string) watchcheck.Start {
+	start := watchcheck.Start{
+		Selection: watchcheck.Selection{Namespace: namespace}, Bookmarks: req.Bookmarks,
 		Initial: req.Initial || req.Class == unset || req.Class == zero, End: req.Initial && req.Bookmarks,
 	}
 	if req.Class == known || req.Class == gone || req.Class == ahead {
@@ -252,7 +252,7 @@ func (f *follower) next(ctx context.Context, rec *watchRecord, from int64) int64
 		return 0
 	}
 	for i := range rec.watch.Frames {
-		if frame := &rec.watch.Frames[i]; frame.Type != history.Error {
+		if frame := &rec.watch.Frames[i]; frame.Type != watchcheck.Error {
 			from = max(from, frame.Revision)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/millrace/millrace/internal/tool/history"
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // writer writes objects of random names, one after another.
@@ -56,7 +56,7 @@ func (w *writer) readBack(ctx context.Context, key objectKey) {
 
 func (w *writer) pick() objectKey {
 	resources := w.run.fixture.resources
-	return objectKey{resources[w.rand.IntN(len(resources))].name, history.Key{Namespace: w.run.fixture.namespace, Name: w.run.keyName(w.rand)}}
+	return objectKey{resources[w.rand.IntN(len(resources))].name, watchcheck.Key{Namespace: w.run.fixture.namespace, Name: w.run.keyName(w.rand)}}
 }
 
 // write creates an object, or changes or deletes the one that it believes to be there. Now

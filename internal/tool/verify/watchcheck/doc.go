@@ -1,4 +1,4 @@
-// Package history records the events that watches deliver, and validates them
+// Package watchcheck records the events that watches deliver, and validates them
 // against the writes that etcd recorded. There is one validator for each
 // guarantee of a watch.
 //
@@ -13,4 +13,4 @@
 // The validators know nothing of the server. They relate a watch to the truth
 // by revisions alone, so the two may be recorded at different times and speeds.
 // This package does not compare the bytes of frames; package differential does.
-package history
+package watchcheck
