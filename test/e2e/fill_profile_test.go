@@ -7,20 +7,20 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/lab/fill"
-	"github.com/millrace/millrace/internal/tool/profile"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 	"github.com/millrace/millrace/test/harness"
 )
 
 // wantedProfile has every resource that fill writes by a profile.
-func wantedProfile() *profile.Profile {
-	sizes := func(p50, p90, p99, most float64) *profile.Sizes {
-		return &profile.Sizes{P50: p50, P90: p90, P99: p99, Max: most}
+func wantedProfile() *clusterprofile.Profile {
+	sizes := func(p50, p90, p99, most float64) *clusterprofile.Sizes {
+		return &clusterprofile.Sizes{P50: p50, P90: p90, P99: p99, Max: most}
 	}
-	p := &profile.Profile{Resources: []profile.Resource{
+	p := &clusterprofile.Profile{Resources: []clusterprofile.Resource{
 		{Resource: "pods", Objects: 300, Bytes: 8000, Sizes: sizes(7000, 12_000, 20_000, 60_000), Namespaces: 20, LargestNamespace: 75,
-			Labels: []profile.Key{{Key: "app.kubernetes.io/name", Objects: 300, Values: 40}, {Key: "controller-uid", Objects: 90, Values: 90}},
-			Fields: []profile.Key{{Key: "spec.nodeName", Objects: 280, Values: 25}}},
-		{Resource: "nodes", Objects: 30, Bytes: 12_000, Sizes: sizes(12_000, 12_500, 13_000, 13_000), Labels: []profile.Key{{Key: "topology.kubernetes.io/zone", Objects: 30, Values: 3}}},
+			Labels: []clusterprofile.Key{{Key: "app.kubernetes.io/name", Objects: 300, Values: 40}, {Key: "controller-uid", Objects: 90, Values: 90}},
+			Fields: []clusterprofile.Key{{Key: "spec.nodeName", Objects: 280, Values: 25}}},
+		{Resource: "nodes", Objects: 30, Bytes: 12_000, Sizes: sizes(12_000, 12_500, 13_000, 13_000), Labels: []clusterprofile.Key{{Key: "topology.kubernetes.io/zone", Objects: 30, Values: 3}}},
 		{Resource: "configmaps", Objects: 200, Bytes: 6000, Sizes: sizes(2500, 9000, 90_000, 200_000), Namespaces: 30, LargestNamespace: 40},
 		{Resource: "deployments.apps", Objects: 170, Bytes: 6500, Sizes: sizes(6000, 9000, 12_000, 14_000), Namespaces: 25, LargestNamespace: 20},
 		{Resource: "replicasets.apps", Objects: 170, Bytes: 5500, Sizes: sizes(5000, 8000, 11_000, 12_000), Namespaces: 25, LargestNamespace: 20},
@@ -30,7 +30,7 @@ func wantedProfile() *profile.Profile {
 		{Resource: "namespaces", Objects: 40, Bytes: 1200, Sizes: sizes(1200, 1300, 1500, 1500)},
 		{Resource: "customresourcedefinitions.apiextensions.k8s.io", Objects: 6, Bytes: 20_000, Sizes: sizes(15_000, 40_000, 60_000, 60_000)},
 		{Resource: "certificates.cert-manager.example", Objects: 200, Bytes: 4000, Sizes: sizes(3500, 6000, 9000, 15_000), Namespaces: 20, LargestNamespace: 60,
-			Labels: []profile.Key{{Key: "team", Objects: 150, Values: 7}}},
+			Labels: []clusterprofile.Key{{Key: "team", Objects: 150, Values: 7}}},
 		{Resource: "clusterissuers.cert-manager.example", Objects: 5, Bytes: 2000, Sizes: sizes(2000, 2100, 2100, 2100)},
 	}}
 	// As many as a server has, and some.
@@ -38,7 +38,7 @@ func wantedProfile() *profile.Profile {
 	for _, kind := range fill.ProfileKinds() {
 		if name := fill.ResourceName(kind); kind != fill.KindCustomObject && name != "secrets" && p.Find(name) == nil {
 			others[name] = max(others[name], 14)
-			p.Resources = append(p.Resources, profile.Resource{Resource: name, Objects: others[name], Bytes: 2500, Sizes: sizes(2500, 2600, 2700, 2800), Namespaces: 10, LargestNamespace: 20})
+			p.Resources = append(p.Resources, clusterprofile.Resource{Resource: name, Objects: others[name], Bytes: 2500, Sizes: sizes(2500, 2600, 2700, 2800), Namespaces: 10, LargestNamespace: 20})
 		}
 	}
 	return p
@@ -56,7 +56,7 @@ func TestFillByProfile(t *testing.T) {
 		t.Fatalf("fill: %s", out)
 	}
 	out, code := harness.Run(t, "analyze", "profile", kubeconfig)
-	var got profile.Profile
+	var got clusterprofile.Profile
 	if err := json.Unmarshal([]byte(out[max(0, indexOf(out, "{")):]), &got); err != nil || code != 0 {
 		t.Fatalf("profile: code %d, %v: %.300s", code, err, out)
 	}
@@ -85,7 +85,7 @@ func indexOf(text, part string) int {
 // few objects are so few that those of the server itself change their sizes.
 const few = 160
 
-func compareResources(t *testing.T, got, want *profile.Resource) {
+func compareResources(t *testing.T, got, want *clusterprofile.Resource) {
 	t.Helper()
 	if got == nil {
 		t.Errorf("%s: none", want.Resource)
@@ -111,7 +111,7 @@ func compareResources(t *testing.T, got, want *profile.Resource) {
 	}
 	near("namespaces", got.Namespaces, want.Namespaces, .06)
 	near("largest namespace", got.LargestNamespace, want.LargestNamespace, .02)
-	for kind, keys := range map[string][2][]profile.Key{"label": {got.Labels, want.Labels}, "field": {got.Fields, want.Fields}} {
+	for kind, keys := range map[string][2][]clusterprofile.Key{"label": {got.Labels, want.Labels}, "field": {got.Fields, want.Fields}} {
 		for _, k := range keys[1] {
 			found := false
 			for _, other := range keys[0] {

@@ -71,7 +71,7 @@ func toolWings() []Wing {
 			Name: "tool", Sentence: "What a person runs against any API server, and what these commands share.",
 			Imports: []string{"wire", "conn", "account"},
 			Order: []string{
-				"tool/interrupt", "tool/display", "tool/render", "tool/top", "tool/profile", "tool/agentprofile", "tool/verify/watchcheck", "tool/verify",
+				"tool/interrupt", "tool/display", "tool/render", "tool/top", "tool/clusterprofile", "tool/agentprofile", "tool/verify/watchcheck", "tool/verify",
 				"tool/auditlog", "tool/price", "tool/program", "tool/analyze", "tool/replay", "tool/model/simulation", "tool/model",
 			},
 		},

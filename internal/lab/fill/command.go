@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/interrupt"
-	"github.com/millrace/millrace/internal/tool/profile"
 )
 
 const longHelp = `Write a synthetic cluster of any size: nodes, namespaces, pods, secrets, config
@@ -165,7 +165,7 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	cfg.Progress, cfg.Bars = streams.Err, display.IsTerminal(streams.Err)
 	if o.profile != "" {
 		var err error
-		if cfg.Profile, err = profile.Read(o.profile); err != nil {
+		if cfg.Profile, err = clusterprofile.Read(o.profile); err != nil {
 			return err
 		}
 	}

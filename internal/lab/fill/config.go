@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
-	"github.com/millrace/millrace/internal/tool/profile"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
 // Config says which objects a run writes or removes, and where. If it has an etcd
@@ -21,7 +21,7 @@ type Config struct {
 	Shape Shape
 	// Profile says which objects to write instead of the Shape, of which only the Seed counts
 	// then.
-	Profile *profile.Profile
+	Profile *clusterprofile.Profile
 	// Definitions are written instead of the Shape's, with so many DefinitionObjects in all.
 	Definitions       []*apiextv1.CustomResourceDefinition
 	DefinitionObjects int

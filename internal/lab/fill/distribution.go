@@ -1,6 +1,6 @@
 package fill
 
-import "github.com/millrace/millrace/internal/tool/profile"
+import "github.com/millrace/millrace/internal/tool/clusterprofile"
 
 // deal spreads the objects of one resource over values in an order that looks random and
 // is exact: at(i) is another number below n for each i below n.
@@ -34,7 +34,7 @@ const (
 )
 
 // newSizes makes the sizes of n objects.
-func newSizes(r *profile.Resource, n int) sizes {
+func newSizes(r *clusterprofile.Resource, n int) sizes {
 	if r.Sizes == nil {
 		return sizes{ranks: []float64{0, 1}, values: []float64{r.Bytes, r.Bytes}, power: 1}
 	}
@@ -88,7 +88,7 @@ type keyValues struct {
 	deal            deal
 }
 
-func newKeyValues(k profile.Key, n int, draw *stream) keyValues {
+func newKeyValues(k clusterprofile.Key, n int, draw *stream) keyValues {
 	objects := min(n, round(k.Objects))
 	return keyValues{key: k.Key, objects: objects, values: max(1, min(objects, round(k.Values))), deal: newDeal(n, draw)}
 }
@@ -107,7 +107,7 @@ type spread struct {
 	deal                deal
 }
 
-func newSpread(r *profile.Resource, n, namespaces int, draw *stream) spread {
+func newSpread(r *clusterprofile.Resource, n, namespaces int, draw *stream) spread {
 	namespaces = max(1, min(namespaces, n))
 	even := (n + namespaces - 1) / namespaces
 	return spread{namespaces: namespaces, largest: min(max(round(r.LargestNamespace), even), n-namespaces+1), deal: newDeal(n, draw)}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/millrace/millrace/internal/tool/profile"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
 // TestDistributions deals sizes, labels and namespaces to objects, and measures them as
@@ -13,8 +13,8 @@ import (
 func TestDistributions(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 100, 1999, 20_000} {
 		draw := newStream(1, drawProfile, n)
-		r := &profile.Resource{
-			Objects: float64(n), Bytes: 5200, Sizes: &profile.Sizes{P50: 4000, P90: 9000, P99: 21_000, Max: 60_000},
+		r := &clusterprofile.Resource{
+			Objects: float64(n), Bytes: 5200, Sizes: &clusterprofile.Sizes{P50: 4000, P90: 9000, P99: 21_000, Max: 60_000},
 			Namespaces: max(1, float64(n)/10), LargestNamespace: float64(n) / 4,
 		}
 		s, d := newSizes(r, n), newDeal(n, &draw)
@@ -37,7 +37,7 @@ func TestDistributions(t *testing.T) {
 			}
 		}
 		objects, values := 0, map[int]bool{}
-		k := newKeyValues(profile.Key{Key: "app", Objects: .6 * float64(n), Values: .6 * float64(n)}, n, &draw)
+		k := newKeyValues(clusterprofile.Key{Key: "app", Objects: .6 * float64(n), Values: .6 * float64(n)}, n, &draw)
 		namespaces := map[int]int{}
 		placement := newSpread(r, n, round(r.Namespaces), &draw)
 		for i := range n {

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/millrace/millrace/internal/tool/profile"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
 // resourcePlan is what to write of one resource of a profile.
@@ -19,7 +19,7 @@ type resourcePlan struct {
 	kind       Kind   // KindCustomObject for all custom resources
 	base, name string // the API path of group and version, and the plural
 	namespaced bool
-	numbers    *profile.Resource
+	numbers    *clusterprofile.Resource
 	total      int // of the profile, on which nothing but it depends
 	n          int // to write: less what others have
 	namespaces int
@@ -43,12 +43,12 @@ type resourcePlan struct {
 }
 
 // planOf plans a resource, or returns nil if fill has no objects of it.
-func planOf(r *profile.Resource, seed uint64) *resourcePlan {
+func planOf(r *clusterprofile.Resource, seed uint64) *resourcePlan {
 	p := &resourcePlan{numbers: r, total: round(r.Objects), n: round(r.Objects), namespaces: round(r.Namespaces), seed: seed}
 	p.sizes = newSizes(r, p.total)
 	name, group, _ := strings.Cut(r.Resource, ".")
 	p.name = name
-	if !profile.BuiltIn(r.Resource) {
+	if !clusterprofile.BuiltIn(r.Resource) {
 		p.kind, p.base, p.namespaced = KindCustomObject, "/apis/"+group+"/"+crdVersion, r.Namespaces > 0
 		return p
 	}
@@ -75,7 +75,7 @@ func (p *resourcePlan) deal() {
 			p.labels = append(p.labels, newKeyValues(key, n, &draw))
 		}
 	}
-	i := slices.IndexFunc(p.numbers.Fields, func(k profile.Key) bool { return k.Key == "spec.nodeName" })
+	i := slices.IndexFunc(p.numbers.Fields, func(k clusterprofile.Key) bool { return k.Key == "spec.nodeName" })
 	if i >= 0 && p.kind == KindPod {
 		node := newKeyValues(p.numbers.Fields[i], n, &draw)
 		p.node = &node

@@ -8,7 +8,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/millrace/millrace/internal/tool/profile"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
 // profileSource gives objects so that a profile of the server is like the one that it is made
@@ -38,7 +38,7 @@ func ResourceName(kind Kind) string {
 }
 
 // newProfileSource plans what to write. It counts what others have on the server.
-func newProfileSource(ctx context.Context, seed uint64, p *profile.Profile, api *apiClient) (*profileSource, error) {
+func newProfileSource(ctx context.Context, seed uint64, p *clusterprofile.Profile, api *apiClient) (*profileSource, error) {
 	s := &profileSource{plans: map[Kind]*resourcePlan{}}
 	for i := range p.Resources {
 		r := &p.Resources[i]
@@ -139,7 +139,7 @@ const (
 // need has at least n objects of a kind written.
 func (s *profileSource) need(kind Kind, seed uint64, n int) {
 	if s.plans[kind] == nil {
-		s.plans[kind] = planOf(&profile.Resource{Resource: ResourceName(kind)}, seed)
+		s.plans[kind] = planOf(&clusterprofile.Resource{Resource: ResourceName(kind)}, seed)
 	}
 	s.plans[kind].n = max(s.plans[kind].n, n)
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/account/serverreport"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/price"
-	"github.com/millrace/millrace/internal/tool/profile"
 	"github.com/millrace/millrace/internal/tool/program"
 )
 
@@ -342,7 +342,7 @@ func (l *ledger) shortWatches(r *row) *Finding {
 }
 
 func (l *ledger) json(r *row) *Finding {
-	if r.Verb != "list" && r.Verb != "watch" || r.Encoding != price.JSON || !r.sureForm || !profile.BuiltIn(r.Resource) {
+	if r.Verb != "list" && r.Verb != "watch" || r.Encoding != price.JSON || !r.sureForm || !clusterprofile.BuiltIn(r.Resource) {
 		return nil
 	}
 	saved := l.protobufSaving(r)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/account/serverreport"
-	"github.com/millrace/millrace/internal/tool/profile"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 	"github.com/millrace/millrace/internal/tool/program"
 )
 
@@ -41,7 +41,7 @@ func (h nameHasher) client(c serverreport.Client) serverreport.Client {
 // resource hashes the names of custom resources. Their subresources stay, as they are
 // Kubernetes' own.
 func (h nameHasher) resource(name string) string {
-	if name == "" || profile.BuiltIn(name) {
+	if name == "" || clusterprofile.BuiltIn(name) {
 		return name
 	}
 	name, subresource, found := strings.Cut(name, "/")
@@ -65,7 +65,7 @@ func (h nameHasher) path(name string) string {
 	switch {
 	case !strings.HasPrefix(name, "/") || !slices.Contains(knownPaths, first) || first == "" && second != "":
 		return "/" + h.hash("path-", name)
-	case first == "apis" && second != "" && !profile.BuiltIn("."+second):
+	case first == "apis" && second != "" && !clusterprofile.BuiltIn("."+second):
 		return "/apis/" + h.hash("group-", second)
 	}
 	return name
@@ -105,7 +105,7 @@ func (h nameHasher) collector(c *collector) {
 }
 
 // profile hashes the names in a profile.
-func (h nameHasher) profile(p *profile.Profile) {
+func (h nameHasher) profile(p *clusterprofile.Profile) {
 	for i := range p.Resources {
 		r := &p.Resources[i]
 		r.Resource = h.resource(r.Resource)

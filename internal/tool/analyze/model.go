@@ -6,8 +6,8 @@ import (
 
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/auditlog"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 	"github.com/millrace/millrace/internal/tool/price"
-	"github.com/millrace/millrace/internal/tool/profile"
 )
 
 // Values of ShapeCost.Source.
@@ -25,7 +25,7 @@ type model struct {
 
 // cluster has the numbers of resources: a profile's, else what the log tells.
 type cluster struct {
-	known map[string]*profile.Resource
+	known map[string]*clusterprofile.Resource
 	// writes are changes of each resource in the log, within period seconds.
 	writes map[string]float64
 	period float64
@@ -34,11 +34,11 @@ type cluster struct {
 
 // newCluster takes counts of resources that the profile, which may be nil, does not have
 // from the collector.
-func newCluster(p *profile.Profile, c *collector) *cluster {
-	all := &cluster{known: map[string]*profile.Resource{}, writes: map[string]float64{}, period: max(1, float64(c.last-c.first)/1e6)}
+func newCluster(p *clusterprofile.Profile, c *collector) *cluster {
+	all := &cluster{known: map[string]*clusterprofile.Resource{}, writes: map[string]float64{}, period: max(1, float64(c.last-c.first)/1e6)}
 	for resource, counts := range c.resources.rows {
 		all.writes[resource] = float64(counts.writes)
-		all.known[resource] = &profile.Resource{Resource: resource, Objects: float64(counts.names.Count()), Namespaces: float64(counts.namespaces.Count())}
+		all.known[resource] = &clusterprofile.Resource{Resource: resource, Objects: float64(counts.names.Count()), Namespaces: float64(counts.namespaces.Count())}
 	}
 	if p != nil {
 		for i := range p.Resources {
@@ -59,11 +59,11 @@ func newCluster(p *profile.Profile, c *collector) *cluster {
 }
 
 // resource returns the numbers of a resource. One that nothing is known of has one object.
-func (c *cluster) resource(name string) *profile.Resource {
+func (c *cluster) resource(name string) *clusterprofile.Resource {
 	name, _, _ = strings.Cut(name, "/")
 	r := c.known[name]
 	if r == nil {
-		r = &profile.Resource{Resource: name}
+		r = &clusterprofile.Resource{Resource: name}
 		c.known[name] = r
 	}
 	r.Objects = max(1, r.Objects)
@@ -75,7 +75,7 @@ func (c *cluster) resource(name string) *profile.Resource {
 func (c *cluster) share(s *serverreport.Shape) float64 {
 	r := c.resource(s.Resource)
 	labels, fields := s.SelectorKeys("labels"), s.SelectorKeys("fields")
-	known := slices.ContainsFunc(r.Fields, func(k profile.Key) bool { return k.Key == nodeField })
+	known := slices.ContainsFunc(r.Fields, func(k clusterprofile.Key) bool { return k.Key == nodeField })
 	if i := slices.Index(fields, nodeField); i >= 0 && !known {
 		return r.Share(labels, slices.Delete(slices.Clone(fields), i, i+1)) / c.nodes
 	}

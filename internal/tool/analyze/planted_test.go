@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/tool/auditlog"
-	"github.com/millrace/millrace/internal/tool/profile"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
 // logWriter writes audit events of an hour.
@@ -184,9 +184,9 @@ func (w *logWriter) addOffenders() {
 }
 
 // testProfile has 60 nodes and 6,000 pods.
-func testProfile() *profile.Profile {
-	return &profile.Profile{Resources: []profile.Resource{
-		{Resource: "pods", Objects: 6000, Bytes: 8000, ProtobufBytes: 5600, Namespaces: 60, Labels: []profile.Key{{Key: "app", Objects: 6000, Values: 300}}, Fields: []profile.Key{{Key: nodeField, Objects: 6000, Values: testNodes}}},
+func testProfile() *clusterprofile.Profile {
+	return &clusterprofile.Profile{Resources: []clusterprofile.Resource{
+		{Resource: "pods", Objects: 6000, Bytes: 8000, ProtobufBytes: 5600, Namespaces: 60, Labels: []clusterprofile.Key{{Key: "app", Objects: 6000, Values: 300}}, Fields: []clusterprofile.Key{{Key: nodeField, Objects: 6000, Values: testNodes}}},
 		{Resource: "nodes", Objects: testNodes, Bytes: 12000},
 		{Resource: "configmaps", Objects: 20000, Bytes: 4000, Namespaces: 60},
 		{Resource: "services", Objects: 500, Bytes: 2000, Namespaces: 60},

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/interrupt"
-	"github.com/millrace/millrace/internal/tool/profile"
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
@@ -48,7 +48,7 @@ resources and of labels, but no values, no names of objects and no data.`,
 				return err
 			}
 			cfg.Progress = func(resource string) { fmt.Fprintln(cmd.ErrOrStderr(), "measuring", resource) }
-			p, err := profile.Capture(ctx, cfg)
+			p, err := clusterprofile.Capture(ctx, cfg)
 			if err != nil {
 				return interrupt.Explain(ctx, err)
 			}
@@ -72,7 +72,7 @@ const maxProfileNotes = 10
 
 // noteProfile notes what the profile, which may be nil, does not have. Its notes name
 // resources, so that only their number is told if names are hashed.
-func (r *Report) noteProfile(p *profile.Profile, hashed bool) {
+func (r *Report) noteProfile(p *clusterprofile.Profile, hashed bool) {
 	if p == nil {
 		r.Notes = append(r.Notes, "There is no profile: objects are those whose names occur in the log, and sizes are usual ones. Make a profile with millrace analyze profile.")
 		return
@@ -94,32 +94,32 @@ func (r *Report) noteProfile(p *profile.Profile, hashed bool) {
 }
 
 // config finds the server and its collections.
-func (f *profileFlags) config() (profile.Config, error) {
+func (f *profileFlags) config() (clusterprofile.Config, error) {
 	if f.sample < 1 {
-		return profile.Config{}, errors.New("--sample: choose 1 or more")
+		return clusterprofile.Config{}, errors.New("--sample: choose 1 or more")
 	}
 	config, err := f.server.Load("analyze")
 	if err != nil {
-		return profile.Config{}, err
+		return clusterprofile.Config{}, err
 	}
 	config.Timeout = profileTimeout
 	host, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return profile.Config{}, fmt.Errorf("read the server's address: %w", err)
+		return clusterprofile.Config{}, fmt.Errorf("read the server's address: %w", err)
 	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return profile.Config{}, fmt.Errorf("make client: %w", err)
+		return clusterprofile.Config{}, fmt.Errorf("make client: %w", err)
 	}
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
 	if err != nil {
-		return profile.Config{}, fmt.Errorf("make client: %w", err)
+		return clusterprofile.Config{}, fmt.Errorf("make client: %w", err)
 	}
 	lists, err := d.ServerPreferredResources()
 	if err != nil && len(lists) == 0 {
-		return profile.Config{}, fmt.Errorf("read discovery: %w", err)
+		return clusterprofile.Config{}, fmt.Errorf("read discovery: %w", err)
 	}
-	cfg := profile.Config{Client: client, Host: host.String(), Sample: f.sample}
+	cfg := clusterprofile.Config{Client: client, Host: host.String(), Sample: f.sample}
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -129,7 +129,7 @@ func (f *profileFlags) config() (profile.Config, error) {
 			r := &list.APIResources[i]
 			name := schema.GroupResource{Group: version.Group, Resource: r.Name}.String()
 			if slices.Contains(r.Verbs, "list") && !slices.Contains(f.exclude, name) {
-				cfg.Collections = append(cfg.Collections, profile.Collection{Resource: name, Path: apiPath(version) + r.Name})
+				cfg.Collections = append(cfg.Collections, clusterprofile.Collection{Resource: name, Path: apiPath(version) + r.Name})
 			}
 		}
 	}

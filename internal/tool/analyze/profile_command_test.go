@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/tool/profile"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
 // kubeconfigOf returns a kubeconfig of a server with nodes, pods and widgets, which are all
@@ -102,7 +102,7 @@ func TestNotesOfAProfileAreBounded(t *testing.T) {
 	if err != nil || !strings.Contains(out, "lacks 500 resources") || strings.Count(out, "refused") != maxProfileNotes || strings.Contains(out, "\x1b") {
 		t.Errorf("%v in\n%s", err, out)
 	}
-	var none profile.Profile
+	var none clusterprofile.Profile
 	r := &Report{}
 	if r.noteProfile(&none, false); len(r.Notes) > 0 {
 		t.Errorf("a whole profile has notes %q", r.Notes)

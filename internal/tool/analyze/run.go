@@ -13,10 +13,10 @@ import (
 
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/auditlog"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/interrupt"
 	"github.com/millrace/millrace/internal/tool/price"
-	"github.com/millrace/millrace/internal/tool/profile"
 )
 
 // InputCounts say what was read of an input.
@@ -84,20 +84,20 @@ func (a *analysis) run(ctx context.Context, paths []string) (*Report, error) {
 }
 
 // load reads the price list and the profile. The profile is nil if there is none.
-func (a *analysis) load() (*price.List, *profile.Profile, error) {
-	var cluster *profile.Profile
+func (a *analysis) load() (*price.List, *clusterprofile.Profile, error) {
+	var cluster *clusterprofile.Profile
 	prices, err := price.Default()
 	if a.options.Prices != "" {
 		prices, err = price.Read(a.options.Prices)
 	}
 	if err == nil && a.options.Profile != "" {
-		cluster, err = profile.Read(a.options.Profile)
+		cluster, err = clusterprofile.Read(a.options.Profile)
 	}
 	return prices, cluster, err
 }
 
 // hashNames hashes names in all that reports are made of.
-func (a *analysis) hashNames(c *collector, cluster *profile.Profile, prices *price.List, r *Report) {
+func (a *analysis) hashNames(c *collector, cluster *clusterprofile.Profile, prices *price.List, r *Report) {
 	if a.options.Salt == "" {
 		a.options.Salt = rand.Text()
 	}

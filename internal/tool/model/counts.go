@@ -3,13 +3,13 @@ package model
 import (
 	"fmt"
 
-	"github.com/millrace/millrace/internal/tool/profile"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
 // clusterCounts are the numbers and sizes of objects of a real cluster, as "millrace analyze
 // profile" has counted them. Nil has none.
 type clusterCounts struct {
-	profile *profile.Profile
+	profile *clusterprofile.Profile
 	nodes   float64 // that the cluster had
 }
 
@@ -26,7 +26,7 @@ func (c *Cluster) readCounts() error {
 	if c.Counts == "" {
 		return nil
 	}
-	p, err := profile.Read(c.Counts)
+	p, err := clusterprofile.Read(c.Counts)
 	if err != nil {
 		return fmt.Errorf("--counts=%s: %w", c.Counts, err)
 	}
@@ -46,7 +46,7 @@ func (c *Cluster) readCounts() error {
 }
 
 // scale is how many objects of a resource a cluster of so many nodes has.
-func (c *clusterCounts) scale(r *profile.Resource, nodes float64) float64 {
+func (c *clusterCounts) scale(r *clusterprofile.Resource, nodes float64) float64 {
 	if r.Objects < growing*c.nodes {
 		return r.Objects
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 	"github.com/millrace/millrace/internal/tool/price"
-	"github.com/millrace/millrace/internal/tool/profile"
 )
 
 // Replica is how user agents of Millrace's replicas begin.
@@ -50,7 +50,7 @@ func Form(program, verb, resource string, given map[string]string) (form string,
 			form = price.JSON
 		}
 	}
-	if form == price.Protobuf && !profile.BuiltIn(resource) {
+	if form == price.Protobuf && !clusterprofile.BuiltIn(resource) {
 		form = price.JSON
 	}
 	return form, sure

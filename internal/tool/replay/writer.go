@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/millrace/millrace/internal/tool/profile"
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
 // writer sends writes, in the name of the kubeconfig's user.
@@ -84,7 +84,7 @@ func newWriter(ctx context.Context, s *server, p *plan) (*writer, error) {
 // sizeOf is the size of an object that the server has of the resource, or a usual one.
 func (w *writer) sizeOf(ctx context.Context, o *object) int {
 	plural, _, _ := strings.Cut(o.resource, ".")
-	usual := &profile.Resource{Resource: o.resource}
+	usual := &clusterprofile.Resource{Resource: o.resource}
 	usual.SetDefaults()
 	body, err := w.server.get(ctx, o.api+"/"+plural+"?limit=1")
 	if err != nil {
