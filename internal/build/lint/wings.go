@@ -72,7 +72,7 @@ func toolWings() []Wing {
 			Imports: []string{"wire", "conn", "account"},
 			Order: []string{
 				"tool/interrupt", "tool/display", "tool/render", "tool/top", "tool/clusterprofile", "tool/agentprofile", "tool/verify/watchcheck", "tool/verify",
-				"tool/auditlog", "tool/price", "tool/program", "tool/analyze", "tool/replay", "tool/model/simulation", "tool/model",
+				"tool/auditlog", "tool/price", "tool/useragent", "tool/analyze", "tool/replay", "tool/model/simulation", "tool/model",
 			},
 		},
 		{

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/price"
-	"github.com/millrace/millrace/internal/tool/program"
+	"github.com/millrace/millrace/internal/tool/useragent"
 )
 
 // Values of Finding.Kind.
@@ -157,7 +157,7 @@ func (l *ledger) polling(r *row) *Finding {
 	if isGet && (r.each() < polledGets || r.each()/r.period < polledGetsPerSecond) || isList && (r.each() < polledLists || r.hourly() < polledListsHourly) {
 		return nil
 	}
-	if r.UserAgent == program.Kubectl && r.hourly() < kubectlHourly {
+	if r.UserAgent == useragent.Kubectl && r.hourly() < kubectlHourly {
 		return nil
 	}
 	once := l.model.costOf(&r.Shape, float64(r.Fleet))
@@ -222,7 +222,7 @@ func (l *ledger) limitIgnored(r *row) *Finding {
 }
 
 func (l *ledger) revisionUnset(r *row) *Finding {
-	if r.Verb != "list" || r.Revision != serverreport.RevisionUnset || r.UserAgent == program.Kubectl || isComponent(r.User) || slices.Contains(uncached, r.Resource) {
+	if r.Verb != "list" || r.Revision != serverreport.RevisionUnset || r.UserAgent == useragent.Kubectl || isComponent(r.User) || slices.Contains(uncached, r.Resource) {
 		return nil
 	}
 	if r.Requests < unsetRequests || float64(r.Requests)/r.period*3600 < unsetHourly {

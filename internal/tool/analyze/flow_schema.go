@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/millrace/millrace/internal/tool/program"
+	"github.com/millrace/millrace/internal/tool/useragent"
 )
 
 const serviceAccountPrefix = "system:serviceaccount:"
@@ -86,7 +86,7 @@ func isComponent(user string) bool {
 
 // isReplica reports whether a program is a replica of Millrace. Its watches of a few seconds
 // prove that its cache is fresh, which nothing that lasts would do.
-func isReplica(name string) bool { return strings.HasPrefix(name, program.Replica) }
+func isReplica(name string) bool { return strings.HasPrefix(name, useragent.Replica) }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
-	"github.com/millrace/millrace/internal/tool/program"
+	"github.com/millrace/millrace/internal/tool/useragent"
 )
 
 const hashedUserPrefix = "user-"
@@ -32,7 +32,7 @@ func (h nameHasher) client(c serverreport.Client) serverreport.Client {
 	if account && !strings.HasPrefix(c.User, serviceAccountPrefix+"kube-system:") || !strings.HasPrefix(c.User, "system:") {
 		c.User = h.hash(hashedUserPrefix, c.User)
 	}
-	if !program.Known(c.UserAgent) {
+	if !useragent.Known(c.UserAgent) {
 		c.UserAgent = h.hash("agent-", c.UserAgent)
 	}
 	return c

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/account/serverreport"
-	"github.com/millrace/millrace/internal/tool/program"
+	"github.com/millrace/millrace/internal/tool/useragent"
 )
 
 // row is a cell with its cost, and what else its client does with the resource.
@@ -116,7 +116,7 @@ func (l *ledger) newRow(key cellKey, v *cell) *row {
 	m := l.model
 	s := key.shape
 	r := &row{cell: v, period: l.period}
-	s.Encoding, r.sureForm = program.Form(key.client.UserAgent, s.Verb, s.Resource, m.options.Forms)
+	s.Encoding, r.sureForm = useragent.Form(key.client.UserAgent, s.Verb, s.Resource, m.options.Forms)
 	r.ShapeCost = ShapeCost{
 		Client: key.client, Bookmarks: key.bookmarks, InitialEvents: key.initialEvents, Fleet: max(1, v.instances.Count()),
 		Cost: m.cost(&s, beginsAnew(&key), v), Gone: v.gone, Throttled: v.throttled, Failed: v.failed,

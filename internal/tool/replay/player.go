@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/price"
-	"github.com/millrace/millrace/internal/tool/program"
+	"github.com/millrace/millrace/internal/tool/useragent"
 )
 
 // requestTimeout bounds requests that are no watch.
@@ -326,7 +326,7 @@ func accept(name string, s *serverreport.Shape, forms map[string]string) string 
 	if s.Version == "" {
 		return "application/json"
 	}
-	switch form, _ := program.Form(name, s.Verb, s.Resource, forms); form {
+	switch form, _ := useragent.Form(name, s.Verb, s.Resource, forms); form {
 	case price.Protobuf:
 		return "application/vnd.kubernetes.protobuf,application/json"
 	case price.Table:

@@ -1,6 +1,6 @@
-// Package program tells what is known of programs by the name in their user agent: in
+// Package useragent tells what is known of programs by the name in their user agent: in
 // which form they ask for objects, which audit logs do not say.
-package program
+package useragent
 
 import (
 	"slices"
