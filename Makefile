@@ -185,16 +185,16 @@ TO   ?=
 
 .PHONY: upstream-diff
 upstream-diff: ## print what changes in the counterparts of our functions between Kubernetes FROM and TO
-	@$(GO) run ./internal/build/upstream/cmd diff -from "$(FROM)" -to "$(TO)"
+	@$(GO) run ./internal/build/counterpart/cmd diff -from "$(FROM)" -to "$(TO)"
 
 .PHONY: upstream-require
 upstream-require: ## write the versions that Kubernetes TO requires into go.mod
-	$(GO) run ./internal/build/upstream/cmd require -to "$(TO)"
+	$(GO) run ./internal/build/counterpart/cmd require -to "$(TO)"
 	$(GO) mod tidy
 
 .PHONY: upstream-accept
 upstream-accept: ## note that our functions follow their counterparts in the version that go.mod requires
-	$(GO) run ./internal/build/upstream/cmd accept
+	$(GO) run ./internal/build/counterpart/cmd accept
 
 .PHONY: bench
 bench: build ## measure LIST, beside the stock read path

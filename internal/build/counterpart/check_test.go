@@ -1,4 +1,4 @@
-package upstream
+package counterpart
 
 import (
 	"slices"
@@ -32,7 +32,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"nothing", []Mark{same, changed}, []Mark{same, changed}, "old", nil},
 		{"a new version", []Mark{same}, []Mark{same}, "new", []string{
-			"internal/build/upstream/counterparts.tsv was accepted at k8s.io/kubernetes v1.1.0, but go.mod requires v1.2.0. " + advice + `, make ours follow, then run "make upstream-accept".`,
+			"internal/build/counterpart/counterparts.tsv was accepted at k8s.io/kubernetes v1.1.0, but go.mod requires v1.2.0. " + advice + `, make ours follow, then run "make upstream-accept".`,
 		}},
 		{"a change", []Mark{changed, second}, []Mark{changed, second}, "new", []string{
 			"k8s.io/apiserver/pkg/kinds.Changed has changed between k8s.io/apiserver v0.1.0 and v0.2.0. Beside it: kube.changed, read.second. " + advice + `, make ours follow, then run "make upstream-accept".`,
@@ -43,15 +43,15 @@ func TestCheck(t *testing.T) {
 			"was accepted at",
 		}},
 		{"a mark without a row", []Mark{same}, []Mark{same, other}, "old", []string{
-			`internal/build/upstream/counterparts.tsv lacks k8s.io/apiserver/pkg/kinds.Tagged, which kube.tagged names at internal/apiserver/kube/chain.go:18. Run "make upstream-accept".`,
+			`internal/build/counterpart/counterparts.tsv lacks k8s.io/apiserver/pkg/kinds.Tagged, which kube.tagged names at internal/apiserver/kube/chain.go:18. Run "make upstream-accept".`,
 			"The counterparts in docs/design/kubernetes.md are not what the marks say.",
 		}},
 		{"a row without a mark", []Mark{same, other}, []Mark{same}, "old", []string{
-			`internal/build/upstream/counterparts.tsv lists k8s.io/apiserver/pkg/kinds.Tagged, which no mark names. Run "make upstream-accept".`,
+			`internal/build/counterpart/counterparts.tsv lists k8s.io/apiserver/pkg/kinds.Tagged, which no mark names. Run "make upstream-accept".`,
 			"The counterparts in docs/design/kubernetes.md are not what the marks say.",
 		}},
 		{"another mark", []Mark{changed}, []Mark{changed, second}, "old", []string{
-			`internal/build/upstream/counterparts.tsv lists kube.changed beside k8s.io/apiserver/pkg/kinds.Changed, but the marks are at kube.changed, read.second. Run "make upstream-accept".`,
+			`internal/build/counterpart/counterparts.tsv lists kube.changed beside k8s.io/apiserver/pkg/kinds.Changed, but the marks are at kube.changed, read.second. Run "make upstream-accept".`,
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package upstream watches the functions of Kubernetes that functions of this module
+// Package counterpart watches the functions of Kubernetes that functions of this module
 // stand beside. Such a function of ours has a mark in its comment:
 //
 //	// Upstream: k8s.io/apiserver/pkg/endpoints/filters.WithAudit; compare at each upgrade.
@@ -24,4 +24,4 @@
 // The package compares source and nothing else. A function may behave differently
 // because a function that it calls has changed; the differential tests are for that. It
 // stands apart from the server: no other package imports it.
-package upstream
+package counterpart

@@ -1,4 +1,4 @@
-package upstream
+package counterpart
 
 import (
 	"bufio"
@@ -10,7 +10,7 @@ import (
 )
 
 // TableFile is where the table stands, relative to the module's root.
-const TableFile = "internal/build/upstream/counterparts.tsv"
+const TableFile = "internal/build/counterpart/counterparts.tsv"
 
 // Table says what our functions were last compared with.
 type Table struct {

@@ -1,8 +1,8 @@
-// Command cmd is the tool of package upstream for upgrades of Kubernetes.
+// Command cmd is the tool of package counterpart for upgrades of Kubernetes.
 //
-//	go run ./internal/build/upstream/cmd diff [-from v1.36.3] -to v1.37.2
-//	go run ./internal/build/upstream/cmd require -to v1.37.2
-//	go run ./internal/build/upstream/cmd accept
+//	go run ./internal/build/counterpart/cmd diff [-from v1.36.3] -to v1.37.2
+//	go run ./internal/build/counterpart/cmd require -to v1.37.2
+//	go run ./internal/build/counterpart/cmd accept
 //
 // diff prints what changed in the counterparts of our functions. require writes the
 // versions that a release of Kubernetes requires into go.mod. accept writes the table
@@ -17,7 +17,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/millrace/millrace/internal/build/upstream"
+	"github.com/millrace/millrace/internal/build/counterpart"
 )
 
 func main() {
@@ -43,11 +43,11 @@ func run(args []string) error {
 }
 
 func accept() error {
-	rows, err := upstream.Accept(".")
+	rows, err := counterpart.Accept(".")
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s and %s have %d counterparts.\n", upstream.TableFile, upstream.DocumentFile, rows)
+	fmt.Printf("%s and %s have %d counterparts.\n", counterpart.TableFile, counterpart.DocumentFile, rows)
 	return nil
 }
 
@@ -61,7 +61,7 @@ func diff(args []string) error {
 	if *toVersion == "" {
 		return errors.New("give the new version of Kubernetes: make upstream-diff TO=v1.37.2")
 	}
-	marks, err := upstream.ReadMarks(".")
+	marks, err := counterpart.ReadMarks(".")
 	if err != nil {
 		return err
 	}
@@ -74,10 +74,10 @@ func diff(args []string) error {
 		return err
 	}
 	out := bufio.NewWriter(os.Stdout)
-	if err := upstream.Compare(out, marks, from, to); err != nil {
+	if err := counterpart.Compare(out, marks, from, to); err != nil {
 		return err
 	}
-	if err := upstream.CompareGates(out, from, to); err != nil {
+	if err := counterpart.CompareGates(out, from, to); err != nil {
 		return err
 	}
 	return out.Flush()
@@ -89,11 +89,11 @@ func require(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	release, err := upstream.Release(*toVersion)
+	release, err := counterpart.Release(*toVersion)
 	if err != nil {
 		return err
 	}
-	changed, err := upstream.Require(".", release)
+	changed, err := counterpart.Require(".", release)
 	if err != nil {
 		return err
 	}
@@ -102,9 +102,9 @@ func require(args []string) error {
 }
 
 // modules returns the modules of a version of Kubernetes, or those of go.mod.
-func modules(version string) (*upstream.Modules, error) {
+func modules(version string) (*counterpart.Modules, error) {
 	if version == "" {
-		return upstream.Required(".")
+		return counterpart.Required(".")
 	}
-	return upstream.Release(version)
+	return counterpart.Release(version)
 }
