@@ -25,7 +25,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/millrace/millrace/internal/account/slo"
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/scrub"
 	"github.com/millrace/millrace/internal/tier/storage"
@@ -56,7 +56,7 @@ type backends struct {
 	// cache is the configuration of each cluster's cache.
 	cache cache.Config
 	// embedded is nil when all clusters are others'.
-	embedded *store.EmbeddedEtcd
+	embedded *etcdfeed.EmbeddedEtcd
 	// compact is the interval of compaction. 0 leaves it to others.
 	compact time.Duration
 	// readOnly says that nothing is written, so compact is 0. The compactor then only
@@ -171,7 +171,7 @@ func (b *backends) get(t storagebackend.TransportConfig) (*storage.Backend, erro
 // the cluster. The caller holds the lock.
 func (b *backends) open(t storagebackend.TransportConfig, servers string) (*backend, error) {
 	opened := &backend{servers: servers, close: func() {}}
-	streams := &store.WatchStreams{}
+	streams := &etcdfeed.WatchStreams{}
 	if b.embedded != nil && servers == b.embedded.Endpoint() {
 		opened.Client = b.embedded.Client()
 	} else {
@@ -185,7 +185,7 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 	opened.Client.KV = etcd3.NewETCDLatencyTracker(opened.Client.KV)
 	opened.Cache, opened.MaxStaleness = cache.New(b.cache), b.maxStaleness
 	prefix := storage.EtcdPrefix(b.prefix, "")
-	follows := store.NewFeed(store.FeedConfig{
+	follows := etcdfeed.NewFeed(etcdfeed.FeedConfig{
 		Client: opened.Client.Client, Prefix: prefix, Sink: opened.Cache, Logger: b.logger,
 		HistoryRevisions: b.replayRevisions,
 		Stream:           utilfeature.DefaultFeatureGate.Enabled(features.EtcdRangeStream),
@@ -213,7 +213,7 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 // connection. streams counts the client's watches.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/storagebackend/factory.newETCD3Client; compare at each upgrade.
-func dial(t storagebackend.TransportConfig, streams *store.WatchStreams) (*kubernetes.Client, error) {
+func dial(t storagebackend.TransportConfig, streams *etcdfeed.WatchStreams) (*kubernetes.Client, error) {
 	cfg := clientv3.Config{
 		Endpoints:            t.ServerList,
 		DialTimeout:          dialTimeout,

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // TestDialDoesNotPing plays etcd and counts the pings of the client. gRPC pings for
@@ -35,7 +35,7 @@ func TestDialDoesNotPing(t *testing.T) {
 			}
 		}
 	}()
-	client, err := dial(storagebackend.TransportConfig{ServerList: []string{"http://" + l.Addr().String()}}, &store.WatchStreams{})
+	client, err := dial(storagebackend.TransportConfig{ServerList: []string{"http://" + l.Addr().String()}}, &etcdfeed.WatchStreams{})
 	if err != nil {
 		t.Fatal(err)
 	}

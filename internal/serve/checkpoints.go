@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/checkpoint"
 )
@@ -77,7 +77,7 @@ type keptBackend struct {
 }
 
 // etcdKept names the checkpoint of an etcd cluster.
-func etcdKept(servers, prefix string, feed *store.Feed) keptBackend {
+func etcdKept(servers, prefix string, feed *etcdfeed.Feed) keptBackend {
 	return keptBackend{name: etcdName(servers), source: func() string {
 		if id := feed.ClusterID(); id != 0 {
 			return etcdSource(id, prefix)
@@ -95,19 +95,19 @@ func etcdSource(clusterID uint64, prefix string) string {
 	return fmt.Sprintf("etcd %x %s", clusterID, prefix)
 }
 
-// ofEtcd returns a store.FeedConfig.Checkpoint. It is nil if nothing is kept.
-func (c *checkpoints) ofEtcd(servers, prefix string) func(uint64) (store.Checkpoint, error) {
+// ofEtcd returns a etcdfeed.FeedConfig.Checkpoint. It is nil if nothing is kept.
+func (c *checkpoints) ofEtcd(servers, prefix string) func(uint64) (etcdfeed.Checkpoint, error) {
 	if c == nil {
 		return nil
 	}
-	return func(clusterID uint64) (store.Checkpoint, error) {
+	return func(clusterID uint64) (etcdfeed.Checkpoint, error) {
 		return c.dir.Open(etcdName(servers), etcdSource(clusterID, prefix))
 	}
 }
 
 // ofResource names the checkpoint of a resource of an API server, which is followed at a
 // URL. The second result is an apifeed.Config.Checkpoint, nil if nothing is kept.
-func (c *checkpoints) ofResource(resource, path string, protobuf bool) (keptBackend, func() (store.Checkpoint, error)) {
+func (c *checkpoints) ofResource(resource, path string, protobuf bool) (keptBackend, func() (etcdfeed.Checkpoint, error)) {
 	if c == nil {
 		return keptBackend{}, nil
 	}
@@ -118,7 +118,7 @@ func (c *checkpoints) ofResource(resource, path string, protobuf bool) (keptBack
 			}
 			return source
 		}},
-		func() (store.Checkpoint, error) { return c.dir.Open(resource, source) }
+		func() (etcdfeed.Checkpoint, error) { return c.dir.Open(resource, source) }
 }
 
 // run writes checkpoints until the context ends, and then once more.

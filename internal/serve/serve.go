@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/conn/datadir"
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
@@ -78,7 +78,7 @@ func (s *Server) runUntilEnd(ctx context.Context) error {
 		}
 	}
 	var report datadir.Report
-	var embedded *store.EmbeddedEtcd
+	var embedded *etcdfeed.EmbeddedEtcd
 	if s.kubeconfigFits = o.kubeconfigFits(standalone); o.makesCredentials(standalone) {
 		dir, err := datadir.Open(datadir.Config{Path: o.DataDir})
 		if err != nil {
@@ -109,7 +109,7 @@ func (s *Server) runUntilEnd(ctx context.Context) error {
 
 // serveWithEmbedded serves until the context ends or the embedded etcd stops by
 // itself. In the latter case it returns the reason.
-func (s *Server) serveWithEmbedded(ctx context.Context, embedded *store.EmbeddedEtcd) error {
+func (s *Server) serveWithEmbedded(ctx context.Context, embedded *etcdfeed.EmbeddedEtcd) error {
 	serving, cancel := context.WithCancelCause(ctx)
 	defer runUntilStopped(ctx, func(ctx context.Context) {
 		select {
@@ -133,12 +133,12 @@ func (s *Server) checkBeforeStart(dir *datadir.Dir, standalone bool) error {
 	return checkEtcd(dir.Paths().EtcdData)
 }
 
-func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*store.EmbeddedEtcd, error) {
+func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*etcdfeed.EmbeddedEtcd, error) {
 	sockets, err := dir.EtcdSocketDir()
 	if err != nil {
 		return nil, err
 	}
-	return store.OpenEmbedded(ctx, store.EmbeddedConfig{
+	return etcdfeed.OpenEmbedded(ctx, etcdfeed.EmbeddedConfig{
 		DataDir:   dir.Paths().EtcdData,
 		SocketDir: sockets,
 		Logger:    newEtcdLogger(dir.Paths().EtcdData, s.logger),
@@ -146,7 +146,7 @@ func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*store.Embedde
 }
 
 // serve runs Kubernetes' server over an etcd, with the read tier or without it.
-func (s *Server) serve(ctx context.Context, embedded *store.EmbeddedEtcd) error {
+func (s *Server) serve(ctx context.Context, embedded *etcdfeed.EmbeddedEtcd) error {
 	if ReadPath(s.options.ReadPath) == ReadPathKubernetes {
 		server, err := kube.Build(ctx, s.options.Kube, kube.Hooks{})
 		if err != nil {
@@ -187,7 +187,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.EmbeddedEtcd) error 
 }
 
 // newBackends makes the backends, of which none is open yet.
-func (s *Server) newBackends(shares MemoryShares, embedded *store.EmbeddedEtcd) *backends {
+func (s *Server) newBackends(shares MemoryShares, embedded *etcdfeed.EmbeddedEtcd) *backends {
 	etcd := s.options.Kube.Etcd()
 	cfg := s.options.Cache
 	cfg.Budget, cfg.HistoryBytes = encode.NewBudget(shares.WireCache), shares.History
@@ -238,7 +238,7 @@ func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server runnab
 }
 
 // mappedFiles returns the files whose pages are worth giving back.
-func mappedFiles(embedded *store.EmbeddedEtcd) []string {
+func mappedFiles(embedded *etcdfeed.EmbeddedEtcd) []string {
 	if embedded == nil {
 		return nil
 	}

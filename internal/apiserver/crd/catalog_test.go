@@ -29,7 +29,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"github.com/millrace/millrace/internal/apiserver/crd"
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
 )
@@ -50,7 +50,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Cleanup(func() { _ = client.Close() })
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	objects := cache.New(cache.Config{Logger: quiet})
-	feed := store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: "/registry/", Sink: objects, Logger: quiet})
+	feed := etcdfeed.NewFeed(etcdfeed.FeedConfig{Client: client.Client, Prefix: "/registry/", Sink: objects, Logger: quiet})
 	backend := &storage.Backend{Client: client, Cache: objects, Consistent: cache.NewConsistent(objects, feed)}
 	decorator := storage.Decorator{Backend: func(*storagebackend.ConfigForResource) (*storage.Backend, error) { return backend, nil }}
 	config := storagebackend.NewDefaultConfig("/registry", apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion))

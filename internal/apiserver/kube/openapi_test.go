@@ -30,18 +30,18 @@ import (
 
 	"github.com/millrace/millrace/internal/apiserver/crd"
 	"github.com/millrace/millrace/internal/apiserver/openapi"
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // newEtcd starts an empty etcd. Its sockets have short names, as sockets must.
-func newEtcd(t *testing.T) *store.EmbeddedEtcd {
+func newEtcd(t *testing.T) *etcdfeed.EmbeddedEtcd {
 	t.Helper()
 	sockets, err := os.MkdirTemp("", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	etcd, err := store.OpenEmbedded(t.Context(), store.EmbeddedConfig{DataDir: filepath.Join(t.TempDir(), "etcd"), SocketDir: filepath.Join(sockets, "s")})
+	etcd, err := etcdfeed.OpenEmbedded(t.Context(), etcdfeed.EmbeddedConfig{DataDir: filepath.Join(t.TempDir(), "etcd"), SocketDir: filepath.Join(sockets, "s")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func newEtcd(t *testing.T) *store.EmbeddedEtcd {
 }
 
 // idleConfig is a configuration of servers that are never run.
-func idleConfig(t *testing.T, etcd *store.EmbeddedEtcd) *app.Config {
+func idleConfig(t *testing.T, etcd *etcdfeed.EmbeddedEtcd) *app.Config {
 	t.Helper()
 	dir := t.TempDir()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -14,7 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 var (
@@ -41,10 +41,10 @@ type Config struct {
 	// Prefix begins the keys that the sink gets. It ends with a slash.
 	Prefix string
 	// Sink receives objects and events.
-	Sink store.Sink
+	Sink etcdfeed.Sink
 	// Checkpoint finds what was kept of the resource. The first load takes it if it can be
 	// used. It returns nil if nothing was kept. Nil means that nothing ever is.
-	Checkpoint func() (store.Checkpoint, error)
+	Checkpoint func() (etcdfeed.Checkpoint, error)
 	// Sibling is another replica in front of the same server. Only the first load takes its
 	// objects, if the server confirms the newest of them. Nil means that there is none.
 	Sibling *Sibling
@@ -72,7 +72,7 @@ type Config struct {
 type Feed struct {
 	cfg    Config
 	codec  codec
-	health store.Health
+	health etcdfeed.Health
 	// applied is the revision up to which the sink has everything, 0 before the first load.
 	applied atomic.Int64
 	// failed has the error that ends Run.
@@ -137,10 +137,10 @@ func New(cfg Config) *Feed {
 }
 
 // Run follows the resource until the context ends, and returns the context's error. After
-// errors it retries for as long as it takes, unless the error is store.ErrWentBack. It may
+// errors it retries for as long as it takes, unless the error is etcdfeed.ErrWentBack. It may
 // be called once.
 func (f *Feed) Run(ctx context.Context) error {
-	return store.RunUntil(ctx, f.failed, &f.health, f.run)
+	return etcdfeed.RunUntil(ctx, f.failed, &f.health, f.run)
 }
 
 func (f *Feed) run(ctx context.Context) error {
@@ -161,7 +161,7 @@ func (f *Feed) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if errors.Is(err, store.ErrWentBack) {
+		if errors.Is(err, etcdfeed.ErrWentBack) {
 			return err
 		}
 		if time.Since(began) > maxBackoff || needsLoad(err) && time.Since(f.loadedAt) > maxBackoff {
@@ -205,7 +205,7 @@ func needsLoad(err error) bool { return errors.Is(err, errExpired) || errors.Is(
 func (f *Feed) follow(ctx context.Context, loaded func()) error {
 	if f.cfg.Checkpoint != nil && !f.checkpointTried {
 		err := f.resume(ctx)
-		if err != nil && !errors.Is(err, store.ErrUnusable) {
+		if err != nil && !errors.Is(err, etcdfeed.ErrUnusable) {
 			return err
 		}
 		if f.checkpointTried = true; err != nil {
@@ -242,7 +242,7 @@ func (f *Feed) follow(ctx context.Context, loaded func()) error {
 func (f *Feed) setLoaded() { f.loaded, f.loadedAt = true, time.Now() }
 
 // endLoad ends a load of objects whose history the server has. Reads may follow at once.
-func (f *Feed) endLoad(ctx context.Context, loader store.Loader, revision int64) {
+func (f *Feed) endLoad(ctx context.Context, loader etcdfeed.Loader, revision int64) {
 	f.confirmed.Store(true)
 	loader.End(ctx, revision)
 }
@@ -261,7 +261,7 @@ func (f *Feed) Healthy() error {
 	return fmt.Errorf("feed from %s has not loaded yet", f.cfg.URL)
 }
 
-// BrokenSince returns when the feed ceased to follow, as store.Health.BrokenSince does.
+// BrokenSince returns when the feed ceased to follow, as etcdfeed.Health.BrokenSince does.
 func (f *Feed) BrokenSince() time.Time { return f.health.BrokenSince() }
 
 // HeardAt is when the watch last told something. It is zero before the first watch.

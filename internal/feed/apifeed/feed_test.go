@@ -16,7 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/feed/apifeed"
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // recorder is a sink that writes down what it gets, one line each.
@@ -35,9 +35,9 @@ func (r *recorder) note(format string, args ...any) {
 	r.grown <- struct{}{}
 }
 
-func (r *recorder) BeginLoad() store.Loader { r.note("begin"); return loader{r} }
-func (r *recorder) Received(time.Time)      {}
-func (r *recorder) Progressed(rv int64)     { r.note("progress %d", rv) }
+func (r *recorder) BeginLoad() etcdfeed.Loader { r.note("begin"); return loader{r} }
+func (r *recorder) Received(time.Time)         {}
+func (r *recorder) Progressed(rv int64)        { r.note("progress %d", rv) }
 
 func (r *recorder) Apply(_ context.Context, events []*clientv3.Event) {
 	for _, e := range events {
@@ -245,7 +245,7 @@ func TestGoneBack(t *testing.T) {
 			step{body: bookmark(7, true) + event("ERROR", expired)},
 			step{body: bookmark(6, true), hold: true},
 		)
-		if err := <-ended; !errors.Is(err, store.ErrWentBack) {
+		if err := <-ended; !errors.Is(err, etcdfeed.ErrWentBack) {
 			t.Errorf("Run ended with %v", err)
 		}
 	})
@@ -260,10 +260,10 @@ func TestGoneBack(t *testing.T) {
 		if revision, err := f.Revision(t.Context()); revision != 9 || err != nil {
 			t.Errorf("revision %d, %v, want 9", revision, err)
 		}
-		if _, err := f.Revision(t.Context()); !errors.Is(err, store.ErrWentBack) {
+		if _, err := f.Revision(t.Context()); !errors.Is(err, etcdfeed.ErrWentBack) {
 			t.Errorf("Revision returned %v", err)
 		}
-		if err := <-ended; !errors.Is(err, store.ErrWentBack) {
+		if err := <-ended; !errors.Is(err, etcdfeed.ErrWentBack) {
 			t.Errorf("Run ended with %v", err)
 		}
 	})
@@ -295,7 +295,7 @@ func TestSameRevision(t *testing.T) {
 		t.Errorf("the server is at %d, which proves what the feed has", revision)
 	}
 	close(release)
-	if err := <-ended; !errors.Is(err, store.ErrWentBack) {
+	if err := <-ended; !errors.Is(err, etcdfeed.ErrWentBack) {
 		t.Errorf("Run ended with %v", err)
 	}
 }

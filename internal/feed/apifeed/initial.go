@@ -9,7 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // loadBatch is how many objects are handed to the sink at once.
@@ -22,7 +22,7 @@ var errNoOrder = errors.New("the API server's watch-list has no order")
 // initialEvents are the objects with which a watch begins. They go to the sink in batches
 // while they arrive: all of a large resource are not in memory at once.
 type initialEvents struct {
-	loader store.Loader
+	loader etcdfeed.Loader
 	batch  []*mvccpb.KeyValue
 	// lastKey is the key of the last object, and objects their number.
 	lastKey []byte

@@ -11,7 +11,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // confirmTimeout bounds the questions about the server's history.
@@ -28,7 +28,7 @@ func (f *Feed) confirm(ctx context.Context) error {
 }
 
 // confirmHistory checks that the server has, at a revision, the witness as the feed has
-// read it. The error wraps store.ErrWentBack if it has another history, errUpgraded if that
+// read it. The error wraps etcdfeed.ErrWentBack if it has another history, errUpgraded if that
 // cannot be told because the server's version has changed, and errExpired if it no longer
 // knows. A nil witness proves only that the server has reached the revision.
 func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvccpb.KeyValue) error {
@@ -49,7 +49,7 @@ func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvcc
 		if err := f.checkUpgrade(ctx, &then, witness); err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: at revision %d %s no longer has what %s was at %d", store.ErrWentBack, revision, f.cfg.URL, witness.Key, witness.ModRevision)
+		return fmt.Errorf("%w: at revision %d %s no longer has what %s was at %d", etcdfeed.ErrWentBack, revision, f.cfg.URL, witness.Key, witness.ModRevision)
 	}
 	// The server has compacted the revision, or has not reached it, or does not answer.
 	now, err := f.readWitness(ctx, witness, 0)
@@ -66,7 +66,7 @@ func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvcc
 
 // isBehind is the error of a server that has not reached a revision.
 func (f *Feed) isBehind(before, now int64) error {
-	return fmt.Errorf("%w: %s was at revision %d and is at %d", store.ErrWentBack, f.cfg.URL, before, now)
+	return fmt.Errorf("%w: %s was at revision %d and is at %d", etcdfeed.ErrWentBack, f.cfg.URL, before, now)
 }
 
 // readWitness reads the witness at a revision, or the newest one if that is 0. The list of
@@ -157,23 +157,23 @@ func (f *Feed) observeDeletion(key []byte) {
 }
 
 // confirmKept checks that objects which did not come from the server are of its history, before
-// they are used. The error wraps store.ErrUnusable if they are not, or if the server no longer
+// they are used. The error wraps etcdfeed.ErrUnusable if they are not, or if the server no longer
 // knows; after others it may be asked again.
 func (f *Feed) confirmKept(ctx context.Context, revision int64, witness *mvccpb.KeyValue) error {
 	err := f.confirmHistory(ctx, revision, witness)
-	if errors.Is(err, store.ErrWentBack) || errors.Is(err, errExpired) {
-		return fmt.Errorf("%w: %w", store.ErrUnusable, err)
+	if errors.Is(err, etcdfeed.ErrWentBack) || errors.Is(err, errExpired) {
+		return fmt.Errorf("%w: %w", etcdfeed.ErrUnusable, err)
 	}
 	return err
 }
 
 // resume loads the checkpoint of the resource, if there is one. The error wraps
-// store.ErrUnusable if it cannot be used; after others it may be tried again.
+// etcdfeed.ErrUnusable if it cannot be used; after others it may be tried again.
 func (f *Feed) resume(ctx context.Context) error {
 	began := time.Now()
 	kept, err := f.cfg.Checkpoint()
 	if err != nil {
-		return fmt.Errorf("%w: %w", store.ErrUnusable, err)
+		return fmt.Errorf("%w: %w", etcdfeed.ErrUnusable, err)
 	}
 	if kept == nil {
 		return nil
@@ -190,7 +190,7 @@ func (f *Feed) resume(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("%w: %w", store.ErrUnusable, err)
+		return fmt.Errorf("%w: %w", etcdfeed.ErrUnusable, err)
 	}
 	f.endLoad(ctx, loader, kept.Revision())
 	f.applied.Store(kept.Revision())

@@ -13,7 +13,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/millrace/millrace/internal/feed/apifeed"
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // keptWidget is a checkpoint in memory, of one object.
@@ -28,7 +28,7 @@ func (k *keptWidget) Close() error      { return nil }
 
 func (k *keptWidget) Witness() *mvccpb.KeyValue { return k.object }
 
-func (k *keptWidget) Load(ctx context.Context, to store.Loader) error {
+func (k *keptWidget) Load(ctx context.Context, to etcdfeed.Loader) error {
 	if k.object != nil {
 		to.Add(ctx, []*mvccpb.KeyValue{k.object})
 	}
@@ -42,7 +42,7 @@ func resume(t *testing.T, kept *keptWidget, steps ...step) *recorder {
 	sink := newRecorder()
 	f := apifeed.New(apifeed.Config{
 		Client: server.Client(), URL: server.URL + "/apis/x/v1/widgets", Prefix: "/registry/x/widgets/", Sink: sink,
-		Checkpoint: func() (store.Checkpoint, error) { return kept, nil },
+		Checkpoint: func() (etcdfeed.Checkpoint, error) { return kept, nil },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -112,7 +112,7 @@ func TestRestored(t *testing.T) {
 			sink.expect(t, "begin", added+widget("a", 5), "end 7")
 			select {
 			case err := <-ended:
-				if !errors.Is(err, store.ErrWentBack) {
+				if !errors.Is(err, etcdfeed.ErrWentBack) {
 					t.Errorf("Run ended with %v", err)
 				}
 			case <-time.After(20 * time.Second):
@@ -173,7 +173,7 @@ func TestUpgraded(t *testing.T) {
 			if !test.ends {
 				return
 			}
-			if err := <-ended; !errors.Is(err, store.ErrWentBack) {
+			if err := <-ended; !errors.Is(err, etcdfeed.ErrWentBack) {
 				t.Errorf("Run ended with %v", err)
 			}
 		})

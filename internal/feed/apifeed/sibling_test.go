@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/feed/apifeed"
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // TestSibling begins with the objects of another replica where the server has their history,
@@ -92,7 +92,7 @@ func TestSiblingBehindCheckpoint(t *testing.T) {
 				Sibling: &apifeed.Sibling{Client: replica.Client(), URL: replica.URL + "/apis/x/v1/widgets"},
 			}
 			if test.kept != nil {
-				config.Checkpoint = func() (store.Checkpoint, error) { return test.kept, nil }
+				config.Checkpoint = func() (etcdfeed.Checkpoint, error) { return test.kept, nil }
 			}
 			runFeed(t, apifeed.New(config), server)
 			config.Sink.(*recorder).expect(t, "begin", added+widget("a", 5), "end 7", "begin", "add /registry/x/widgets/ns/a 8 "+widget("a", 8), "end 9")

@@ -6,11 +6,11 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // load collects all objects at one revision, page by page, before they replace the
-// states of all resources at once. It implements store.Loader.
+// states of all resources at once. It implements etcdfeed.Loader.
 type load struct {
 	cache *Cache
 	began time.Time
@@ -22,15 +22,15 @@ type load struct {
 	unchanged map[string]int64
 }
 
-// BeginLoad implements store.Sink. Readers see the old states until End.
-func (c *Cache) BeginLoad() store.Loader {
+// BeginLoad implements etcdfeed.Sink. Readers see the old states until End.
+func (c *Cache) BeginLoad() etcdfeed.Loader {
 	return &load{cache: c, began: c.cfg.Clock.Now(), changes: map[*Resource][]change{}}
 }
 
-// Expect implements store.Loader: events up to a revision follow the load.
+// Expect implements etcdfeed.Loader: events up to a revision follow the load.
 func (l *load) Expect(newest int64) { l.newest = newest }
 
-// Unchanged implements store.Loader: watches can resume from that revision on.
+// Unchanged implements etcdfeed.Loader: watches can resume from that revision on.
 func (l *load) Unchanged(prefix string, since int64) {
 	if l.unchanged == nil {
 		l.unchanged = map[string]int64{}
@@ -38,7 +38,7 @@ func (l *load) Unchanged(prefix string, since int64) {
 	l.unchanged[prefix] = since
 }
 
-// Add implements store.Loader. The objects are in key order.
+// Add implements etcdfeed.Loader. The objects are in key order.
 func (l *load) Add(ctx context.Context, kvs []*mvccpb.KeyValue) {
 	l.cache.write.Lock()
 	defer l.cache.write.Unlock()
@@ -47,7 +47,7 @@ func (l *load) Add(ctx context.Context, kvs []*mvccpb.KeyValue) {
 	}
 }
 
-// End implements store.Loader: it replaces the states of all resources by the loaded
+// End implements etcdfeed.Loader: it replaces the states of all resources by the loaded
 // objects.
 func (l *load) End(ctx context.Context, revision int64) {
 	c := l.cache

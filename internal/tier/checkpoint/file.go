@@ -16,10 +16,10 @@ import (
 	"github.com/klauspost/compress/s2"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
-// File is a checkpoint that is open. It is a store.Checkpoint.
+// File is a checkpoint that is open. It is a etcdfeed.Checkpoint.
 type File struct {
 	file   *os.File
 	in     io.Reader
@@ -29,7 +29,7 @@ type File struct {
 	plain  []byte
 }
 
-var _ store.Checkpoint = (*File)(nil)
+var _ etcdfeed.Checkpoint = (*File)(nil)
 
 // openFile opens a checkpoint and reads its header. The digest is checked by Load.
 func openFile(name string) (*File, error) {
@@ -113,13 +113,13 @@ func (f *File) checkEnd() error {
 	return nil
 }
 
-// Revision implements store.Checkpoint.
+// Revision implements etcdfeed.Checkpoint.
 func (f *File) Revision() int64 { return f.header.Revision }
 
-// Missing implements store.Checkpoint.
+// Missing implements etcdfeed.Checkpoint.
 func (f *File) Missing() []string { return f.header.Missing }
 
-// Witness implements store.Checkpoint.
+// Witness implements etcdfeed.Checkpoint.
 func (f *File) Witness() *mvccpb.KeyValue {
 	w := f.header.Witness
 	if w == nil {
@@ -128,9 +128,9 @@ func (f *File) Witness() *mvccpb.KeyValue {
 	return &mvccpb.KeyValue{Key: w.Key, ModRevision: w.Revision, Value: w.Value, Version: 1}
 }
 
-// Load implements store.Checkpoint. It may be called once. The next block is read while the
+// Load implements etcdfeed.Checkpoint. It may be called once. The next block is read while the
 // loader decodes one.
-func (f *File) Load(ctx context.Context, to store.Loader) error {
+func (f *File) Load(ctx context.Context, to etcdfeed.Loader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	blocks := make(chan []*mvccpb.KeyValue, 1)
@@ -167,5 +167,5 @@ func (f *File) sendBlocks(ctx context.Context, blocks chan<- []*mvccpb.KeyValue)
 	}
 }
 
-// Close implements store.Checkpoint.
+// Close implements etcdfeed.Checkpoint.
 func (f *File) Close() error { return f.file.Close() }

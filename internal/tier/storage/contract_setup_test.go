@@ -31,7 +31,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/utils/clock"
 
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
 )
@@ -79,7 +79,7 @@ type fixture struct {
 	client      *kubernetes.Client
 	cache       *cache.Cache
 	sink        *loadObserver
-	feed        *store.Feed
+	feed        *etcdfeed.Feed
 	transformer *switchableTransformer
 	codec       runtime.Codec
 	stopFeed    context.CancelFunc
@@ -103,7 +103,7 @@ func newFixtureOver(t testing.TB, client *kubernetes.Client, cfg cache.Config) *
 	cfg.Logger = discard
 	f := &fixture{client: client, cache: cache.New(cfg), transformer: newSwitchableTransformer(), codec: podCodec()}
 	f.sink = &loadObserver{Sink: f.cache, ended: make(chan int64, 1)}
-	f.feed = store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: pathPrefix + "/", Sink: f.sink, Logger: discard})
+	f.feed = etcdfeed.NewFeed(etcdfeed.FeedConfig{Client: client.Client, Prefix: pathPrefix + "/", Sink: f.sink, Logger: discard})
 	f.decorate(t)
 	f.startFeed()
 	t.Cleanup(f.endFeed)
@@ -209,16 +209,16 @@ func must(t testing.TB, err error) {
 // loadObserver is a sink that reports the end of each load, with the newest revision of
 // the events that follow it at once.
 type loadObserver struct {
-	store.Sink
+	etcdfeed.Sink
 	ended chan int64
 }
 
-func (l *loadObserver) BeginLoad() store.Loader {
+func (l *loadObserver) BeginLoad() etcdfeed.Loader {
 	return &reportingLoader{Loader: l.Sink.BeginLoad(), ended: l.ended}
 }
 
 type reportingLoader struct {
-	store.Loader
+	etcdfeed.Loader
 	newest int64
 	ended  chan int64
 }

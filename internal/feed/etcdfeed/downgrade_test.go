@@ -1,4 +1,4 @@
-package store_test
+package etcdfeed_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // TestEmbeddedDowngrades prepares the data for the etcd one minor version older, through
@@ -31,7 +31,7 @@ func TestEmbeddedDowngrades(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	stored := func(e *store.EmbeddedEtcd) string {
+	stored := func(e *etcdfeed.EmbeddedEtcd) string {
 		status, err := e.Client().Status(context.Background(), e.Endpoint())
 		if err != nil {
 			t.Fatal(err)

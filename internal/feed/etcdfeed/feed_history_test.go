@@ -1,4 +1,4 @@
-package store_test
+package etcdfeed_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // remove deletes a key and returns the revision.
@@ -76,7 +76,7 @@ func TestFeedReplaysHistory(t *testing.T) {
 			compact(t, kv, test.compacted)
 		}
 		sink := &mirror{}
-		feed, stop := followWith(t, store.FeedConfig{Client: kv, Sink: sink, HistoryRevisions: test.history})
+		feed, stop := followWith(t, etcdfeed.FeedConfig{Client: kv, Sink: sink, HistoryRevisions: test.history})
 		eventually(t, test.name+": replayed", func() bool { return feed.Healthy() == nil })
 		stop()
 		t.Log(test.name)
@@ -102,7 +102,7 @@ func TestFeedReplaysMuch(t *testing.T) {
 		newest = put(t, kv, key, want[key])
 	}
 	sink := &healthWatcher{mirror: &mirror{}, until: newest}
-	sink.feed = store.NewFeed(store.FeedConfig{
+	sink.feed = etcdfeed.NewFeed(etcdfeed.FeedConfig{
 		Client: kv, Prefix: "/registry/", Sink: sink, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	stop := run(t, sink.feed)
@@ -120,7 +120,7 @@ func TestFeedReplaysMuch(t *testing.T) {
 // healthWatcher is a sink that notes whether the feed is healthy too early.
 type healthWatcher struct {
 	*mirror
-	feed  *store.Feed
+	feed  *etcdfeed.Feed
 	until int64
 	early atomic.Bool
 }
@@ -142,12 +142,12 @@ type compactingSink struct {
 	to    []int64
 }
 
-func (c *compactingSink) BeginLoad() store.Loader {
+func (c *compactingSink) BeginLoad() etcdfeed.Loader {
 	return &compactingLoad{c.mirror.BeginLoad(), c}
 }
 
 type compactingLoad struct {
-	store.Loader
+	etcdfeed.Loader
 	sink *compactingSink
 }
 
@@ -160,7 +160,7 @@ func (c *compactingSink) compact(ctx context.Context) {
 	if len(c.to) == c.times {
 		return
 	}
-	now, err := store.Revision(ctx, c.kv, "/registry/")
+	now, err := etcdfeed.Revision(ctx, c.kv, "/registry/")
 	if err != nil {
 		c.t.Error(err)
 		return
@@ -270,7 +270,7 @@ func TestFeedDoesNotReplayImports(t *testing.T) {
 	}
 	for history, loaded := range map[int64]int64{21: 1, 20: resp.Header.Revision} {
 		sink := &mirror{}
-		feed, stop := followWith(t, store.FeedConfig{Client: kv, Sink: sink, HistoryRevisions: history})
+		feed, stop := followWith(t, etcdfeed.FeedConfig{Client: kv, Sink: sink, HistoryRevisions: history})
 		eventually(t, "loaded", func() bool { return feed.Healthy() == nil })
 		stop()
 		sink.wantObjects(t, want)

@@ -1,4 +1,4 @@
-package store_test
+package etcdfeed_test
 
 import (
 	"bufio"
@@ -8,23 +8,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // dirs makes directories for an embedded etcd. Paths of sockets must be short.
-func dirs(t *testing.T) store.EmbeddedConfig {
+func dirs(t *testing.T) etcdfeed.EmbeddedConfig {
 	t.Helper()
 	sockets, err := os.MkdirTemp("", "mr")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	return store.EmbeddedConfig{DataDir: filepath.Join(t.TempDir(), "etcd"), SocketDir: filepath.Join(sockets, "s")}
+	return etcdfeed.EmbeddedConfig{DataDir: filepath.Join(t.TempDir(), "etcd"), SocketDir: filepath.Join(sockets, "s")}
 }
 
-func open(t *testing.T, cfg store.EmbeddedConfig) *store.EmbeddedEtcd {
+func open(t *testing.T, cfg etcdfeed.EmbeddedConfig) *etcdfeed.EmbeddedEtcd {
 	t.Helper()
-	e, err := store.OpenEmbedded(t.Context(), cfg)
+	e, err := etcdfeed.OpenEmbedded(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestEmbeddedReopens(t *testing.T) {
 	if _, err := e.Client().Client.Put(t.Context(), "/registry/a", "1"); err != nil {
 		t.Fatal(err)
 	}
-	before, err := store.Revision(t.Context(), e.Client().Client, "/registry/")
+	before, err := etcdfeed.Revision(t.Context(), e.Client().Client, "/registry/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,12 +68,12 @@ func TestEmbeddedRefusesSecondServer(t *testing.T) {
 	cfg := dirs(t)
 	e := open(t, cfg)
 	defer e.Close()
-	second, err := store.OpenEmbedded(t.Context(), cfg)
+	second, err := etcdfeed.OpenEmbedded(t.Context(), cfg)
 	if err == nil {
 		second.Close()
 		t.Fatal("two servers have one data directory")
 	}
-	if !errors.Is(err, store.ErrInUse) {
+	if !errors.Is(err, etcdfeed.ErrInUse) {
 		t.Errorf("second server fails with %v, want ErrInUse", err)
 	}
 	if _, err := os.Stat(filepath.Join(cfg.SocketDir, "client.sock")); err != nil {

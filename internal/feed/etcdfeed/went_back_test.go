@@ -1,4 +1,4 @@
-package store_test
+package etcdfeed_test
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
 // runToEnd runs a feed and returns a channel with what Run returns.
-func runToEnd(t *testing.T, feed *store.Feed) <-chan error {
+func runToEnd(t *testing.T, feed *etcdfeed.Feed) <-chan error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, done := make(chan error, 1), make(chan struct{})
@@ -37,7 +37,7 @@ func wantWentBack(t *testing.T, ended <-chan error) {
 	t.Helper()
 	select {
 	case err := <-ended:
-		if !errors.Is(err, store.ErrWentBack) {
+		if !errors.Is(err, etcdfeed.ErrWentBack) {
 			t.Errorf("Run() = %v, want ErrWentBack", err)
 		}
 	case <-time.After(time.Minute):
@@ -67,7 +67,7 @@ func TestFeedNoticesRestoredEtcd(t *testing.T) {
 			}
 			last := put(t, e.Client().Client, "/registry/a", "2")
 			sink, w := &mirror{}, newWire(t, e)
-			feed := store.NewFeed(store.FeedConfig{Client: w.client, Prefix: "/registry/", Sink: sink, Logger: quiet(), WatchStreams: &w.streams})
+			feed := etcdfeed.NewFeed(etcdfeed.FeedConfig{Client: w.client, Prefix: "/registry/", Sink: sink, Logger: quiet(), WatchStreams: &w.streams})
 			ended := runToEnd(t, feed)
 			eventually(t, "followed", func() bool { return sink.reached(last)() && feed.Healthy() == nil })
 			w.cut()
@@ -83,7 +83,7 @@ func TestFeedNoticesRestoredEtcd(t *testing.T) {
 			w.restore()
 			for began := time.Now(); ; {
 				revision, err := feed.Revision(t.Context())
-				if errors.Is(err, store.ErrWentBack) || time.Since(began) > time.Minute {
+				if errors.Is(err, etcdfeed.ErrWentBack) || time.Since(began) > time.Minute {
 					break
 				}
 				if err == nil {
@@ -111,11 +111,11 @@ func TestFeedNoticesOlderRevision(t *testing.T) {
 	old := &oldRevisions{KV: e.Client().Client.KV, revision: first - 1}
 	client.KV, client.Watcher = old, e.Client().Client.Watcher
 	sink := &mirror{}
-	feed := store.NewFeed(store.FeedConfig{Client: client, Prefix: "/registry/", Sink: sink, Logger: quiet()})
+	feed := etcdfeed.NewFeed(etcdfeed.FeedConfig{Client: client, Prefix: "/registry/", Sink: sink, Logger: quiet()})
 	ended := runToEnd(t, feed)
 	eventually(t, "followed", func() bool { return feed.Healthy() == nil })
 	old.on.Store(true)
-	if _, err := feed.Revision(t.Context()); !errors.Is(err, store.ErrWentBack) {
+	if _, err := feed.Revision(t.Context()); !errors.Is(err, etcdfeed.ErrWentBack) {
 		t.Errorf("Revision() = %v, want ErrWentBack", err)
 	}
 	wantWentBack(t, ended)
@@ -155,7 +155,7 @@ func (k *keptObjects) Witness() *mvccpb.KeyValue {
 	return slices.MaxFunc(k.objects, func(a, b *mvccpb.KeyValue) int { return int(a.ModRevision - b.ModRevision) })
 }
 
-func (k *keptObjects) Load(ctx context.Context, to store.Loader) error {
+func (k *keptObjects) Load(ctx context.Context, to etcdfeed.Loader) error {
 	to.Add(ctx, k.objects)
 	return k.damage
 }
@@ -179,14 +179,14 @@ func TestFeedResumesFromCheckpoint(t *testing.T) {
 		return &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), ModRevision: revision, Version: 1}
 	}
 	sound := keptObjects{revision: b, missing: []string{"/registry/secrets/"}, objects: []*mvccpb.KeyValue{object("/registry/a", "1", a), object("/registry/b", "1", b)}}
-	change := func(by func(*keptObjects)) func() (store.Checkpoint, error) {
+	change := func(by func(*keptObjects)) func() (etcdfeed.Checkpoint, error) {
 		changed := sound
 		changed.objects = slices.Clone(sound.objects)
 		by(&changed)
-		return func() (store.Checkpoint, error) { return &changed, nil }
+		return func() (etcdfeed.Checkpoint, error) { return &changed, nil }
 	}
 	for name, test := range map[string]struct {
-		kept    func() (store.Checkpoint, error)
+		kept    func() (etcdfeed.Checkpoint, error)
 		resumed bool
 	}{
 		"sound":             {change(func(*keptObjects) {}), true},
@@ -195,14 +195,14 @@ func TestFeedResumesFromCheckpoint(t *testing.T) {
 		"foreign key":       {change(func(k *keptObjects) { k.objects[1] = object("/registry/c", "1", b) }), false},
 		"ahead of etcd":     {change(func(k *keptObjects) { k.revision = newest + 1 }), false},
 		"empty":             {change(func(k *keptObjects) { k.objects = nil }), false},
-		"of another source": {func() (store.Checkpoint, error) { return nil, errors.New("other") }, false},
-		"none":              {func() (store.Checkpoint, error) { return nil, nil }, false},
+		"of another source": {func() (etcdfeed.Checkpoint, error) { return nil, errors.New("other") }, false},
+		"none":              {func() (etcdfeed.Checkpoint, error) { return nil, nil }, false},
 	} {
 		counted := &countingKV{KV: kv.KV}
 		client := clientv3.NewCtxClient(t.Context())
 		client.KV, client.Watcher = counted, kv.Watcher
 		sink := &mirror{}
-		_, stop := followWith(t, store.FeedConfig{Client: client, Sink: sink, HistoryRevisions: 100, Checkpoint: func(uint64) (store.Checkpoint, error) { return test.kept() }})
+		_, stop := followWith(t, etcdfeed.FeedConfig{Client: client, Sink: sink, HistoryRevisions: 100, Checkpoint: func(uint64) (etcdfeed.Checkpoint, error) { return test.kept() }})
 		eventually(t, name+": followed", sink.reached(newest))
 		stop()
 		t.Log(name)
@@ -218,7 +218,7 @@ func TestFeedResumesFromCheckpoint(t *testing.T) {
 	}
 	compact(t, kv, newest)
 	sink := &mirror{}
-	_, stop := followWith(t, store.FeedConfig{Client: kv, Sink: sink, Checkpoint: func(uint64) (store.Checkpoint, error) { return &sound, nil }})
+	_, stop := followWith(t, etcdfeed.FeedConfig{Client: kv, Sink: sink, Checkpoint: func(uint64) (etcdfeed.Checkpoint, error) { return &sound, nil }})
 	eventually(t, "loaded anew behind a compaction", sink.reached(newest))
 	stop()
 	sink.wantObjects(t, want)

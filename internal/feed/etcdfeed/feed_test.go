@@ -1,4 +1,4 @@
-package store_test
+package etcdfeed_test
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // mirror is a sink that keeps all objects and records the feed's calls.
@@ -39,7 +39,7 @@ type mirror struct {
 	}
 }
 
-func (m *mirror) BeginLoad() store.Loader {
+func (m *mirror) BeginLoad() etcdfeed.Loader {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.pages = nil
@@ -132,15 +132,15 @@ func eventually(t *testing.T, what string, condition func() bool) {
 }
 
 // follow runs a feed until the test ends or stop is called.
-func follow(t *testing.T, client *clientv3.Client, sink store.Sink) (feed *store.Feed, stop func()) {
+func follow(t *testing.T, client *clientv3.Client, sink etcdfeed.Sink) (feed *etcdfeed.Feed, stop func()) {
 	t.Helper()
-	return followWith(t, store.FeedConfig{Client: client, Sink: sink})
+	return followWith(t, etcdfeed.FeedConfig{Client: client, Sink: sink})
 }
 
-func followWith(t *testing.T, cfg store.FeedConfig) (feed *store.Feed, stop func()) {
+func followWith(t *testing.T, cfg etcdfeed.FeedConfig) (feed *etcdfeed.Feed, stop func()) {
 	t.Helper()
 	cfg.Prefix, cfg.Logger = "/registry/", slog.New(slog.NewTextHandler(io.Discard, nil))
-	feed = store.NewFeed(cfg)
+	feed = etcdfeed.NewFeed(cfg)
 	if feed.Healthy() == nil {
 		t.Error("a feed that does not run is healthy")
 	}
@@ -148,7 +148,7 @@ func followWith(t *testing.T, cfg store.FeedConfig) (feed *store.Feed, stop func
 }
 
 // run runs a feed until the test ends or stop is called.
-func run(t *testing.T, feed *store.Feed) (stop func()) {
+func run(t *testing.T, feed *etcdfeed.Feed) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -192,7 +192,7 @@ func TestFeedLoadsPages(t *testing.T) {
 	revision := put(t, e.Client().Client, "/other/a", "outside")
 
 	sink := &mirror{}
-	feed, _ := followWith(t, store.FeedConfig{Client: e.Client().Client, Sink: sink, HistoryRevisions: -1})
+	feed, _ := followWith(t, etcdfeed.FeedConfig{Client: e.Client().Client, Sink: sink, HistoryRevisions: -1})
 	eventually(t, "load", sink.reached(revision))
 	sink.wantObjects(t, want)
 	if got := sink.mu.pages; len(got) < 2 || got[0] != 200 {
@@ -248,7 +248,7 @@ func TestFeedCounts(t *testing.T) {
 	client.KV, client.Watcher = kv, e.Client().Client.Watcher
 
 	sink := &mirror{}
-	followWith(t, store.FeedConfig{Client: client, Sink: sink, HistoryRevisions: -1})
+	followWith(t, etcdfeed.FeedConfig{Client: client, Sink: sink, HistoryRevisions: -1})
 	eventually(t, "load", func() bool { return sink.loads() == 1 })
 	sink.wantObjects(t, want)
 	sink.mu.Lock()
@@ -271,7 +271,7 @@ func TestFeedFollows(t *testing.T) {
 	t.Cleanup(e.Close)
 	loaded := put(t, e.Client().Client, "/registry/a", "1")
 	sink := &mirror{}
-	feed, stop := followWith(t, store.FeedConfig{Client: e.Client().Client, Sink: sink, HistoryRevisions: -1})
+	feed, stop := followWith(t, etcdfeed.FeedConfig{Client: e.Client().Client, Sink: sink, HistoryRevisions: -1})
 	eventually(t, "load", sink.reached(loaded))
 
 	first := put(t, e.Client().Client, "/registry/b", "1")
@@ -304,7 +304,7 @@ func TestFeedFollows(t *testing.T) {
 // wire is a client's connection to etcd's socket that a test can cut, as a network would.
 type wire struct {
 	client  *clientv3.Client
-	streams store.WatchStreams
+	streams etcdfeed.WatchStreams
 	mu      struct {
 		sync.Mutex
 		cut   bool
@@ -312,7 +312,7 @@ type wire struct {
 	}
 }
 
-func newWire(t *testing.T, e *store.EmbeddedEtcd) *wire {
+func newWire(t *testing.T, e *etcdfeed.EmbeddedEtcd) *wire {
 	t.Helper()
 	w := &wire{}
 	retry := grpc.ConnectParams{

@@ -1,4 +1,4 @@
-package store_test
+package etcdfeed_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/millrace/millrace/internal/feed/store"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // streams counts the loads by stream of a client, and meddles with them.
@@ -26,7 +26,7 @@ type streams struct {
 	received func(ctx context.Context, stream, chunk int64) error
 }
 
-func newStreams(t *testing.T, e *store.EmbeddedEtcd, received func(ctx context.Context, stream, chunk int64) error) *streams {
+func newStreams(t *testing.T, e *etcdfeed.EmbeddedEtcd, received func(ctx context.Context, stream, chunk int64) error) *streams {
 	t.Helper()
 	s := &streams{received: received}
 	client, err := clientv3.New(clientv3.Config{
@@ -69,7 +69,7 @@ func (c *chunkStream) RecvMsg(m any) error {
 }
 
 // fill writes objects that take several chunks, and returns them with the last revision.
-func fill(t *testing.T, e *store.EmbeddedEtcd) (objects map[string]string, revision int64) {
+func fill(t *testing.T, e *etcdfeed.EmbeddedEtcd) (objects map[string]string, revision int64) {
 	t.Helper()
 	objects = map[string]string{}
 	for i := range 300 {
@@ -88,7 +88,7 @@ func TestFeedLoadsStream(t *testing.T) {
 	want, revision := fill(t, e)
 	for _, history := range []int64{-1, 10} {
 		sink, s := &mirror{}, newStreams(t, e, nil)
-		followWith(t, store.FeedConfig{Client: s.client, Sink: sink, Stream: true, HistoryRevisions: history})
+		followWith(t, etcdfeed.FeedConfig{Client: s.client, Sink: sink, Stream: true, HistoryRevisions: history})
 		eventually(t, "load", sink.reached(revision))
 		sink.wantObjects(t, want)
 		if n := s.opened.Load(); n != 1 || len(sink.mu.pages) < 3 {
@@ -119,7 +119,7 @@ func TestFeedWithoutStreams(t *testing.T) {
 		{"inside the process", e.Client().Client, true, unwanted, 0},
 	} {
 		sink := &mirror{}
-		followWith(t, store.FeedConfig{Client: c.client, Sink: sink, Stream: c.stream, HistoryRevisions: -1})
+		followWith(t, etcdfeed.FeedConfig{Client: c.client, Sink: sink, Stream: c.stream, HistoryRevisions: -1})
 		eventually(t, c.name+": load", sink.reached(revision))
 		sink.wantObjects(t, want)
 		if got := sink.mu.pages[0]; got != 200 {
@@ -153,7 +153,7 @@ func TestFeedStreamBreaks(t *testing.T) {
 			}
 			return nil
 		})
-		followWith(t, store.FeedConfig{Client: s.client, Sink: sink, Stream: true, HistoryRevisions: -1})
+		followWith(t, etcdfeed.FeedConfig{Client: s.client, Sink: sink, Stream: true, HistoryRevisions: -1})
 		eventually(t, c.name+": second load", sink.reached(revision))
 		sink.wantObjects(t, want)
 		if n, loads := s.opened.Load(), sink.loads(); n != 2 || loads != 1 {
@@ -177,7 +177,7 @@ func TestFeedStopsStream(t *testing.T) {
 		return ctx.Err()
 	})
 	sink := &mirror{}
-	feed, stop := followWith(t, store.FeedConfig{Client: s.client, Sink: sink, Stream: true, HistoryRevisions: -1})
+	feed, stop := followWith(t, etcdfeed.FeedConfig{Client: s.client, Sink: sink, Stream: true, HistoryRevisions: -1})
 	<-sending
 	stop()
 	if sink.loads() != 0 || feed.Healthy() == nil {
