@@ -171,7 +171,7 @@ func (r *Replica) answersBuiltIn() bool {
 	return r.upstream.Skew() == 0
 }
 
-// skew is report.ReplicaReport's Skew.
+// skew is serverreport.ReplicaReport's Skew.
 func (r *Replica) skew() string {
 	switch {
 	case !r.answersBuiltIn():

@@ -7,6 +7,6 @@
 // authentication and authorization. Shell serves the page. The page holds no data, so
 // it may stand in front of both.
 //
-// Package report says what reports mean. Programs that scrape should use /metrics
+// Package serverreport says what reports mean. Programs that scrape should use /metrics
 // instead.
 package dashboard

@@ -4,7 +4,7 @@
 //
 //	Config ── Run ──▶ fleet ──┬─▶ node: registers, renews its lease, runs pods
 //	                          └─▶ instance: one agent on one node
-//	                                └─▶ reflector: one read of it ── wire.Client ──▶ server
+//	                                └─▶ reflector: one read of it ── watchclient.Client ──▶ server
 //
 // No container runs. What a node reads is counted and thrown away, except its own pods. A
 // reflector has no goroutine: the goroutine that reads its connection calls it, and timers

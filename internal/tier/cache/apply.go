@@ -16,14 +16,14 @@ import (
 // This file applies the feed's events. The feed calls Received, Apply and Progressed
 // from one goroutine at a time.
 
-// Received implements store.Sink: the events of the next Apply arrived at a time.
+// Received implements etcdfeed.Sink: the events of the next Apply arrived at a time.
 func (c *Cache) Received(at time.Time) {
 	c.write.Lock()
 	defer c.write.Unlock()
 	c.write.received = at
 }
 
-// Apply implements store.Sink. The events are those of one watch response, in order.
+// Apply implements etcdfeed.Sink. The events are those of one watch response, in order.
 func (c *Cache) Apply(ctx context.Context, events []*clientv3.Event) {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -51,7 +51,7 @@ func (c *Cache) Apply(ctx context.Context, events []*clientv3.Event) {
 	c.advanceLocked(newest)
 }
 
-// Progressed implements store.Sink: all events up to a revision have been applied.
+// Progressed implements etcdfeed.Sink: all events up to a revision have been applied.
 func (c *Cache) Progressed(revision int64) {
 	c.write.Lock()
 	defer c.write.Unlock()
