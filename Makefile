@@ -46,23 +46,23 @@ run: build ## build, then serve alone out of ./millrace-data
 	./$(BIN) serve $(ARGS)
 
 .PHONY: modules
-modules: ## fetch the modules that test/crds and test/monitoring read; missing ones are skipped
-	cd test/crds/definitions && $(GO) mod download || echo "test/crds skips the definitions of missing modules"
-	cd test/monitoring/promql && $(GO) mod download || echo "test/monitoring skips Prometheus' parser"
+modules: ## fetch the modules that test/equal/crds and test/whole/monitoring read; missing ones are skipped
+	cd test/equal/crds/definitions && $(GO) mod download || echo "test/equal/crds skips the definitions of missing modules"
+	cd test/whole/monitoring/promql && $(GO) mod download || echo "test/whole/monitoring skips Prometheus' parser"
 
 .PHONY: clients
-clients: bin/venv/installed bin/node/installed ## install the clients in Python and Node for test/clients, which skips missing ones
+clients: bin/venv/installed bin/node/installed ## install the clients in Python and Node for test/equal/clients, which skips missing ones
 
 # Nothing is compiled, and nothing outside of bin is changed.
-bin/venv/installed: test/clients/requirements.txt
+bin/venv/installed: test/equal/clients/requirements.txt
 	python3 -m venv bin/venv && \
 		bin/venv/bin/python -m pip install --quiet --only-binary :all: -r $< && touch $@ || \
-		echo "test/clients skips missing clients in Python"
+		echo "test/equal/clients skips missing clients in Python"
 
-bin/node/installed: test/clients/package.json
+bin/node/installed: test/equal/clients/package.json
 	mkdir -p bin/node && cp $< bin/node/
 	cd bin/node && npm install --silent --ignore-scripts --no-audit --no-fund && touch installed || \
-		echo "test/clients skips Kubernetes' client for Node"
+		echo "test/equal/clients skips Kubernetes' client for Node"
 
 .PHONY: test
 test: modules clients ## vet, then run the tests
@@ -83,24 +83,24 @@ invariants: ## run the tests of the cache and its readers with checks after each
 .PHONY: robustness
 robustness: export MILLRACE_ROBUSTNESS := 1
 robustness: ## run the tests under faults, which take minutes and need a quiet machine
-	$(GO) test -count=1 -v -p 1 -timeout 20m ./test/robustness ./test/informers ./test/slo ./test/many ./test/replica
-	MILLRACE_KUBE_APISERVER=$(wildcard $(CURDIR)/bin/kube-apiserver) $(ORACLE_TEST) -v -timeout 40m -run '^TestTree$$' ./test/faults
+	$(GO) test -count=1 -v -p 1 -timeout 20m ./test/fault/robustness ./test/fault/informers ./test/fault/slo ./test/whole/many ./test/whole/replica
+	MILLRACE_KUBE_APISERVER=$(wildcard $(CURDIR)/bin/kube-apiserver) $(ORACLE_TEST) -v -timeout 40m -run '^TestTree$$' ./test/fault/injection
 
 # The server is linked once more, with code that can break it: CI does without.
 .PHONY: verify-mutations
 verify-mutations: ## break the server in each of some thirty ways, and check that verify finds it; 15 minutes
-	$(GO) test -tags mutations -count=1 -v -timeout 60m ./internal/mutation ./test/mutations
-	$(GO) test -tags mutations -count=1 -v -run '^TestMutations$$' ./test/faults
+	$(GO) test -tags mutations -count=1 -v -timeout 60m ./internal/mutation ./test/whole/mutations
+	$(GO) test -tags mutations -count=1 -v -run '^TestMutations$$' ./test/fault/injection
 
-bin/helm: test/programs/helm/go.mod
-	cd test/programs/helm && $(GO) build -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
+bin/helm: test/equal/programs/helm/go.mod
+	cd test/equal/programs/helm && $(GO) build -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
 
 # What CI runs of these tests is short, and has no helm.
 .PHONY: programs
 programs: export MILLRACE_ROBUSTNESS := 1
 programs: export MILLRACE_HELM := $(CURDIR)/bin/helm
 programs: bin/helm ## run kubectl, helm, an operator, controllers and the scheduler through replicas
-	$(GO) test -count=1 -v -timeout 40m ./test/programs
+	$(GO) test -count=1 -v -timeout 40m ./test/equal/programs
 
 DURATION ?= 30s
 
@@ -108,7 +108,7 @@ DURATION ?= 30s
 attacks: export MILLRACE_ATTACKS := $(DURATION)
 attacks: export MILLRACE_ATTACKS_TABLE := $(CURDIR)/docs/bench/attacks.md
 attacks: ## run known attacks of DURATION each on this server and on Go's, and write docs/bench/attacks.md
-	$(GO) test -count=1 -v -timeout 8h ./test/attacks
+	$(GO) test -count=1 -v -timeout 8h ./test/fault/attacks
 
 # The seed of the long comparisons, "new" for a random one. A run prints its seed, and
 # SEED=1234 repeats the run with that seed.
@@ -120,8 +120,8 @@ REQUESTS ?= 30000
 differential: export MILLRACE_REQUESTS := $(REQUESTS)
 differential: export MILLRACE_SEED := $(SEED)
 differential: ## compare REQUESTS random requests, and watches, with the stock read path
-	$(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/(matrix|under|settings|compacted|pages|tokens)' ./test/differential
-	MILLRACE_REQUESTS=$$(($(REQUESTS) / 4)) $(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/watch' ./test/differential
+	$(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/(matrix|under|settings|compacted|pages|tokens)' ./test/equal/differential
+	MILLRACE_REQUESTS=$$(($(REQUESTS) / 4)) $(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/watch' ./test/equal/differential
 
 bin/kube-apiserver bin/kube-scheduler bin/kube-controller-manager: go.mod
 	$(GO) build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/$(@F)
@@ -131,10 +131,10 @@ bin/kube-apiserver bin/kube-scheduler bin/kube-controller-manager: go.mod
 .PHONY: differential-kube-apiserver
 differential-kube-apiserver: export MILLRACE_KUBE_APISERVER := $(CURDIR)/bin/kube-apiserver
 differential-kube-apiserver: bin/kube-apiserver ## build kube-apiserver and compare requests, watches and documents with it
-	$(ORACLE_TEST) -timeout 60m -v -run 'TestReadPathsAgree|TestDiscoveryAgrees|TestEmulatedVersionAgrees' ./test/differential
+	$(ORACLE_TEST) -timeout 60m -v -run 'TestReadPathsAgree|TestDiscoveryAgrees|TestEmulatedVersionAgrees' ./test/equal/differential
 
 # Other versions of Kubernetes are built in modules of their own.
-bin/kube-apiserver-1.%: test/oracle/v1.%/go.mod
+bin/kube-apiserver-1.%: test/support/oracle/v1.%/go.mod
 	cd $(<D) && $(GO) build -ldflags "-X k8s.io/component-base/version.gitVersion=$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes)" \
 		-o $(CURDIR)/$@ k8s.io/kubernetes/cmd/kube-apiserver
 
@@ -150,7 +150,7 @@ differential-replica: REQUESTS = 3000
 differential-replica: ## compare replicas with a kube-apiserver of version UPSTREAM and with this server, for each feed
 	$(MAKE) $(ORACLE)
 	MILLRACE_KUBE_APISERVER=$(CURDIR)/$(ORACLE) MILLRACE_REPLICA_REQUESTS=$(REQUESTS) MILLRACE_REPLICA_SCRIPTS=$(SCRIPTS) \
-		$(ORACLE_TEST) -timeout 120m -v -run '^TestReplicaAgrees$$' ./test/differential
+		$(ORACLE_TEST) -timeout 120m -v -run '^TestReplicaAgrees$$' ./test/equal/differential
 
 SEEDS ?= 200
 
@@ -166,13 +166,13 @@ verify-faults: export MILLRACE_FAULTS_RUNS := $(RUNS)
 verify-faults: export MILLRACE_FAULTS_SERVERS := $(SERVERS)
 verify-faults: ## verify servers and replicas at two depths under injected faults, RUNS times
 	$(if $(filter-out own,$(SERVERS)),$(MAKE) $(ORACLE))
-	MILLRACE_KUBE_APISERVER=$(CURDIR)/$(ORACLE) $(ORACLE_TEST) -timeout 12h -v -skip '^TestTree$$' ./test/faults
+	MILLRACE_KUBE_APISERVER=$(CURDIR)/$(ORACLE) $(ORACLE_TEST) -timeout 12h -v -skip '^TestTree$$' ./test/fault/injection
 
 .PHONY: crds
 crds: export MILLRACE_CRD_SEEDS := $(SEEDS)
 crds: export MILLRACE_SEED := $(SEED)
 crds: modules ## compare SEEDS random definitions, and those of other projects, with the stock server
-	$(GO) test -count=1 -timeout 90m -v ./test/crds
+	$(GO) test -count=1 -timeout 90m -v ./test/equal/crds
 
 .PHONY: lint
 lint: ## check the house rules
@@ -226,15 +226,15 @@ fuzz: ## fuzz the parsers of encoded bytes and requests, FUZZTIME each
 	$(GO) test -run NONE -fuzz FuzzAgainstEncodingJSON -fuzztime $(FUZZTIME) ./internal/wire/storedjson
 	$(GO) test -run NONE -fuzz FuzzRead -fuzztime $(FUZZTIME) ./internal/wire/sentobject
 	$(GO) test -run NONE -fuzz FuzzScan -fuzztime $(FUZZTIME) ./internal/tool/auditlog
-	$(GO) test -c -o bin/differential.test ./test/differential
-	cd test/differential && for target in FuzzSelectors FuzzPages FuzzAccept FuzzRaw; do \
-		../../bin/differential.test -test.run NONE -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) \
-			-test.parallel 1 -test.fuzzcachedir ../../bin/fuzz || exit 1; \
+	$(GO) test -c -o bin/differential.test ./test/equal/differential
+	cd test/equal/differential && for target in FuzzSelectors FuzzPages FuzzAccept FuzzRaw; do \
+		../../../bin/differential.test -test.run NONE -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) \
+			-test.parallel 1 -test.fuzzcachedir ../../../bin/fuzz || exit 1; \
 	done
-	$(GO) test -c -o bin/transcode.test ./test/transcode
-	cd test/transcode && ../../bin/transcode.test -test.run NONE -test.fuzz '^FuzzStored$$' \
-		-test.fuzztime $(FUZZTIME) -test.fuzzcachedir ../../bin/fuzz && \
-		../../bin/transcode.test -test.v -test.run TestEditedObjects -inputs=$(INPUTS) -seed=$$(date +%s)
+	$(GO) test -c -o bin/transcode.test ./test/equal/transcode
+	cd test/equal/transcode && ../../../bin/transcode.test -test.run NONE -test.fuzz '^FuzzStored$$' \
+		-test.fuzztime $(FUZZTIME) -test.fuzzcachedir ../../../bin/fuzz && \
+		../../../bin/transcode.test -test.v -test.run TestEditedObjects -inputs=$(INPUTS) -seed=$$(date +%s)
 
 .PHONY: clean
 clean: ## remove bin; the data directory stays

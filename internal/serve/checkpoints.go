@@ -95,7 +95,7 @@ func etcdSource(clusterID uint64, prefix string) string {
 	return fmt.Sprintf("etcd %x %s", clusterID, prefix)
 }
 
-// ofEtcd returns a etcdfeed.FeedConfig.Checkpoint. It is nil if nothing is kept.
+// ofEtcd returns an etcdfeed.FeedConfig.Checkpoint. It is nil if nothing is kept.
 func (c *checkpoints) ofEtcd(servers, prefix string) func(uint64) (etcdfeed.Checkpoint, error) {
 	if c == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/account/dashboard"
 	"github.com/millrace/millrace/internal/account/dashboard/fake"
-	"github.com/millrace/millrace/test/chromium"
+	"github.com/millrace/millrace/test/support/chromium"
 )
 
 const goodToken, weakToken = "good-token", "weak-token"

@@ -11,7 +11,7 @@ type priority = controlplaneapiserver.APIServicePriority
 
 // apiPriorities are the priorities of built-in versions in discovery. Those of generic
 // servers are exported by upstream. The rest is a copy of an unexported variable;
-// test/differential compares the APIServices that result.
+// test/equal/differential compares the APIServices that result.
 //
 // Upstream: k8s.io/kubernetes/cmd/kube-apiserver/app.apiVersionPriorities; compare at each upgrade.
 func apiPriorities() map[schema.GroupVersion]priority {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
-	"github.com/millrace/millrace/test/harness"
+	"github.com/millrace/millrace/test/support/harness"
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }

@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"github.com/millrace/millrace/test/shipped"
+	"github.com/millrace/millrace/test/support/shipped"
 )
 
 // shippedDefinitions reads the definitions of a module, and makes them established.
 func shippedDefinitions(t *testing.T, module shipped.Module) []*definition {
 	t.Helper()
 	var all []*definition
-	for _, document := range module.Documents(t, "../../../test/crds/definitions") {
+	for _, document := range module.Documents(t, "../../../test/equal/crds/definitions") {
 		d := &definition{}
 		if err := yaml.Unmarshal(document, d); err != nil {
 			t.Fatalf("read a document of %s: %v", module.Path, err)

@@ -153,7 +153,7 @@ func TestUpstream(t *testing.T) {
 	wantKeys(t, "upstream", tree(t,
 		"internal/apiserver/kube/a.go", imports,
 		"internal/apiserver/kube/sub/a.go", imports,
-		"test/transcode/a_test.go", imports,
+		"test/equal/transcode/a_test.go", imports,
 		"internal/apiserver/kubelike/a.go", imports,
 		"internal/serve/a_test.go", imports,
 		"cmd/m/main.go", imports,

@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/conn/h2"
 	"github.com/millrace/millrace/internal/conn/pull"
-	"github.com/millrace/millrace/test/benchclient"
+	"github.com/millrace/millrace/test/support/benchclient"
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 
 	"github.com/millrace/millrace/internal/conn/h2"
 	"github.com/millrace/millrace/internal/conn/pull"
-	"github.com/millrace/millrace/test/benchclient"
+	"github.com/millrace/millrace/test/support/benchclient"
 )
 
 // testTimeout bounds how long a test waits for something that must happen.

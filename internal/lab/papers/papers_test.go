@@ -22,7 +22,7 @@ func run(t *testing.T, args ...string) (stdout, stderr string, err error) {
 func quickRuns() map[string][]string {
 	return map[string][]string{
 		"a": nil,
-		"b": {"--only=events"}, // what it provisions needs Kubernetes' scheduler: test/hollow has that
+		"b": {"--only=events"}, // what it provisions needs Kubernetes' scheduler: test/whole/hollow has that
 		"c": nil,
 		"d": {"--only=discovery-192,definitions-780"},
 		"e": nil,

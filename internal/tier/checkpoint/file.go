@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
-// File is a checkpoint that is open. It is a etcdfeed.Checkpoint.
+// File is a checkpoint that is open. It is an etcdfeed.Checkpoint.
 type File struct {
 	file   *os.File
 	in     io.Reader

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/account/slo"
-	"github.com/millrace/millrace/test/benchclient"
+	"github.com/millrace/millrace/test/support/benchclient"
 )
 
 const frequentBookmarks = "&allowWatchBookmarks=true&millraceBookmarkInterval=100ms"

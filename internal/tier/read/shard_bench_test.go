@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/millrace/millrace/internal/account/slo"
-	"github.com/millrace/millrace/test/benchclient"
+	"github.com/millrace/millrace/test/support/benchclient"
 )
 
 // shardTask begins the task of clients that share the events of a resource.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/account/slo"
-	"github.com/millrace/millrace/test/benchclient"
+	"github.com/millrace/millrace/test/support/benchclient"
 )
 
 // watchShape is the number of a benchmark's connections and the number of watches on

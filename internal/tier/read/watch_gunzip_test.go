@@ -14,7 +14,7 @@ import (
 )
 
 // gunzips are decoders of the kinds that clients in Go have. The decoders of other
-// languages are in test/clients.
+// languages are in test/equal/clients.
 var gunzips = map[string]func(io.Reader) (io.Reader, error){
 	"compress/gzip": func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
 	"klauspost":     func(r io.Reader) (io.Reader, error) { return kgzip.NewReader(r) },

@@ -1,0 +1,82 @@
+package replica
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/millrace/millrace/test/support/harness"
+)
+
+// TestInformersOfAQuietResource opens many informers at once in front of a stock server. Their
+// resource does not change, and another one has: the replica has to find out that it holds
+// the newest state. It asks once for all of them, and passes none on.
+func TestInformersOfAQuietResource(t *testing.T) {
+	t.Parallel()
+	upstream := startUpstream(t)
+	admin := clientset(t, upstream.Config())
+	must(admin.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("quiet"), metav1.CreateOptions{}))(t)
+	replica := harness.StartReplica(t, upstream, "--follow=configmaps")
+	must(admin.CoreV1().Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{}))(t)
+	var informers sync.WaitGroup
+	for i := range 20 {
+		client := clientset(t, replica.Config())
+		informers.Go(func() {
+			if err := beginsWith(t, client, "quiet"); err != nil {
+				t.Errorf("informer %d: %v", i, err)
+			}
+		})
+	}
+	informers.Wait()
+	body := must(fetch(t.Context(), replica.Config(), "/metrics"))(t).body
+	if strings.Contains(body, "millrace_read_passed_on_total{") {
+		t.Errorf("reads were passed on:\n%s", samples(body, "millrace_read_passed_on_total"))
+	}
+	if !strings.Contains(body, `millrace_read_requests_total{verb="WATCH"} 20`) {
+		t.Errorf("not all watches were answered:\n%s", samples(body, "millrace_read_requests_total"))
+	}
+}
+
+// beginsWith opens a watch that begins with all config maps, and returns an error unless one
+// of a name is among them.
+func beginsWith(t *testing.T, client kubernetes.Interface, name string) error {
+	initial := true
+	watching, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{
+		SendInitialEvents: &initial, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+	})
+	if err != nil {
+		return err
+	}
+	defer watching.Stop()
+	found := false
+	for event := range watching.ResultChan() {
+		cm, ok := event.Object.(*corev1.ConfigMap)
+		switch {
+		case !ok:
+			return fmt.Errorf("%s: %v", event.Type, event.Object)
+		case event.Type == apiwatch.Bookmark && !found:
+			return fmt.Errorf("%s is not among the initial objects", name)
+		case event.Type == apiwatch.Bookmark:
+			return nil
+		}
+		found = found || cm.Name == name
+	}
+	return fmt.Errorf("the watch ended without its bookmark")
+}
+
+// samples are the lines of a metric.
+func samples(metrics, name string) string {
+	var lines strings.Builder
+	for line := range strings.Lines(metrics) {
+		if strings.HasPrefix(line, name) {
+			lines.WriteString(line)
+		}
+	}
+	return lines.String()
+}
