@@ -26,6 +26,7 @@ import (
 
 	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed/etcdserver"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/scrub"
 	"github.com/millrace/millrace/internal/tier/storage"
@@ -56,7 +57,7 @@ type backends struct {
 	// cache is the configuration of each cluster's cache.
 	cache cache.Config
 	// embedded is nil when all clusters are others'.
-	embedded *etcdfeed.EmbeddedEtcd
+	embedded *etcdserver.Etcd
 	// compact is the interval of compaction. 0 leaves it to others.
 	compact time.Duration
 	// readOnly says that nothing is written, so compact is 0. The compactor then only

@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/conn/datadir"
-	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed/etcdserver"
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
@@ -78,7 +78,7 @@ func (s *Server) runUntilEnd(ctx context.Context) error {
 		}
 	}
 	var report datadir.Report
-	var embedded *etcdfeed.EmbeddedEtcd
+	var embedded *etcdserver.Etcd
 	if s.kubeconfigFits = o.kubeconfigFits(standalone); o.makesCredentials(standalone) {
 		dir, err := datadir.Open(datadir.Config{Path: o.DataDir})
 		if err != nil {
@@ -109,7 +109,7 @@ func (s *Server) runUntilEnd(ctx context.Context) error {
 
 // serveWithEmbedded serves until the context ends or the embedded etcd stops by
 // itself. In the latter case it returns the reason.
-func (s *Server) serveWithEmbedded(ctx context.Context, embedded *etcdfeed.EmbeddedEtcd) error {
+func (s *Server) serveWithEmbedded(ctx context.Context, embedded *etcdserver.Etcd) error {
 	serving, cancel := context.WithCancelCause(ctx)
 	defer runUntilStopped(ctx, func(ctx context.Context) {
 		select {
@@ -130,23 +130,23 @@ func (s *Server) checkBeforeStart(dir *datadir.Dir, standalone bool) error {
 	if err := s.options.checkPort(); err != nil || !standalone {
 		return err
 	}
-	return checkEtcd(dir.Paths().EtcdData)
+	return etcdserver.Check(dir.Paths().EtcdData)
 }
 
-func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*etcdfeed.EmbeddedEtcd, error) {
+func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*etcdserver.Etcd, error) {
 	sockets, err := dir.EtcdSocketDir()
 	if err != nil {
 		return nil, err
 	}
-	return etcdfeed.OpenEmbedded(ctx, etcdfeed.EmbeddedConfig{
+	return etcdserver.Open(ctx, etcdserver.Config{
 		DataDir:   dir.Paths().EtcdData,
 		SocketDir: sockets,
-		Logger:    newEtcdLogger(dir.Paths().EtcdData, s.logger),
+		Logger:    etcdserver.NewLogger(dir.Paths().EtcdData, s.logger),
 	})
 }
 
 // serve runs Kubernetes' server over an etcd, with the read tier or without it.
-func (s *Server) serve(ctx context.Context, embedded *etcdfeed.EmbeddedEtcd) error {
+func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 	if ReadPath(s.options.ReadPath) == ReadPathKubernetes {
 		server, err := kube.Build(ctx, s.options.Kube, kube.Hooks{})
 		if err != nil {
@@ -187,7 +187,7 @@ func (s *Server) serve(ctx context.Context, embedded *etcdfeed.EmbeddedEtcd) err
 }
 
 // newBackends makes the backends, of which none is open yet.
-func (s *Server) newBackends(shares MemoryShares, embedded *etcdfeed.EmbeddedEtcd) *backends {
+func (s *Server) newBackends(shares MemoryShares, embedded *etcdserver.Etcd) *backends {
 	etcd := s.options.Kube.Etcd()
 	cfg := s.options.Cache
 	cfg.Budget, cfg.HistoryBytes = encode.NewBudget(shares.WireCache), shares.History
@@ -238,7 +238,7 @@ func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server runnab
 }
 
 // mappedFiles returns the files whose pages are worth giving back.
-func mappedFiles(embedded *etcdfeed.EmbeddedEtcd) []string {
+func mappedFiles(embedded *etcdserver.Etcd) []string {
 	if embedded == nil {
 		return nil
 	}

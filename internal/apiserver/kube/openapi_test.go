@@ -30,27 +30,20 @@ import (
 
 	"github.com/millrace/millrace/internal/apiserver/crd"
 	"github.com/millrace/millrace/internal/apiserver/openapi"
-	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed/etcdserver"
+	"github.com/millrace/millrace/internal/feed/etcdserver/etcdtest"
 )
 
-// newEtcd starts an empty etcd. Its sockets have short names, as sockets must.
-func newEtcd(t *testing.T) *etcdfeed.EmbeddedEtcd {
+// newEtcd starts an empty etcd.
+func newEtcd(t *testing.T) *etcdserver.Etcd {
 	t.Helper()
-	sockets, err := os.MkdirTemp("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	etcd, err := etcdfeed.OpenEmbedded(t.Context(), etcdfeed.EmbeddedConfig{DataDir: filepath.Join(t.TempDir(), "etcd"), SocketDir: filepath.Join(sockets, "s")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	etcd := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(etcd.Close)
 	return etcd
 }
 
 // idleConfig is a configuration of servers that are never run.
-func idleConfig(t *testing.T, etcd *etcdfeed.EmbeddedEtcd) *app.Config {
+func idleConfig(t *testing.T, etcd *etcdserver.Etcd) *app.Config {
 	t.Helper()
 	dir := t.TempDir()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

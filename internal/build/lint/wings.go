@@ -39,7 +39,7 @@ func serverWings() []Wing {
 		{
 			Name: "feed", Sentence: "Where objects come from: etcd, or another API server.",
 			Imports: []string{"mutation", "wire", "account"},
-			Order:   []string{"feed/etcdfeed", "feed/apifeed"},
+			Order:   []string{"feed/etcdserver", "feed/etcdserver/etcdtest", "feed/etcdfeed", "feed/apifeed"},
 		},
 		{
 			Name: "tier", Sentence: "The read tier: what is held in memory, and GET, LIST and WATCH answered from it.",
@@ -112,7 +112,7 @@ func wrongWays() []WrongWay {
 			Until:  "the replica has a wiring of its own",
 		},
 		{
-			From: "lab/bench/testbed", To: "feed/etcdfeed",
+			From: "lab/bench/testbed", To: "feed/etcdserver",
 			Reason: "benchmarks start an embedded etcd in their own process",
 			Until:  "the program has a command that serves an etcd alone",
 		},

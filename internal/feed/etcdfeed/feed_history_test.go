@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed/etcdserver/etcdtest"
 )
 
 // remove deletes a key and returns the revision.
@@ -49,7 +50,7 @@ func (m *mirror) wantHistory(t *testing.T, loaded, expected int64, applied ...in
 // of a key outside the feed's prefix.
 func TestFeedReplaysHistory(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	kv := e.Client().Client
 	revisions := []int64{
@@ -91,7 +92,7 @@ func TestFeedReplaysHistory(t *testing.T) {
 // TestFeedReplaysMuch replays more than the 1,000 revisions of one watch response.
 func TestFeedReplaysMuch(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	kv := e.Client().Client
 	want := map[string]string{}
@@ -181,7 +182,7 @@ func (c *compactingSink) compact(ctx context.Context) {
 func TestFeedLosesHistoryWhileLoading(t *testing.T) {
 	t.Parallel()
 	for times, wantLoads := range map[int]int{1: 2, 2: 3, 20: 4} {
-		e := open(t, dirs(t))
+		e := etcdtest.Open(t, etcdtest.Config(t))
 		kv := e.Client().Client
 		for range 5 {
 			put(t, kv, "/registry/a", "1")
@@ -212,7 +213,7 @@ func TestFeedLosesHistoryWhileLoading(t *testing.T) {
 // revision that etcd has and replays the events since.
 func TestFeedReplaysAfterReload(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	kv := e.Client().Client
 	loaded := put(t, kv, "/registry/a", "1")
@@ -235,7 +236,7 @@ func TestFeedReplaysAfterReload(t *testing.T) {
 // TestFeedNeverGoesBack: a load is never of a revision before the applied one.
 func TestFeedNeverGoesBack(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	kv := e.Client().Client
 	first := put(t, kv, "/registry/a", "1")
@@ -253,7 +254,7 @@ func TestFeedNeverGoesBack(t *testing.T) {
 // revisions alone would let through.
 func TestFeedDoesNotReplayImports(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	kv := e.Client().Client
 	want := map[string]string{"/registry/a": "1"}

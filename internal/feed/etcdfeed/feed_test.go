@@ -23,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed/etcdserver"
+	"github.com/millrace/millrace/internal/feed/etcdserver/etcdtest"
 )
 
 // mirror is a sink that keeps all objects and records the feed's calls.
@@ -174,7 +176,7 @@ func put(t *testing.T, client clientv3.KV, key, value string) int64 {
 
 func TestFeedLoadsPages(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	want := map[string]string{}
 	var ops []clientv3.Op
@@ -222,7 +224,7 @@ func (c *countingKV) Get(ctx context.Context, key string, opts ...clientv3.OpOpt
 // TestFeedCounts loads keys of many shapes and densities in pages.
 func TestFeedCounts(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	value := strings.Repeat("x", 100<<10) // 40 of them are a page
 	want := map[string]string{}
@@ -267,7 +269,7 @@ func TestFeedCounts(t *testing.T) {
 
 func TestFeedFollows(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	loaded := put(t, e.Client().Client, "/registry/a", "1")
 	sink := &mirror{}
@@ -312,7 +314,7 @@ type wire struct {
 	}
 }
 
-func newWire(t *testing.T, e *etcdfeed.EmbeddedEtcd) *wire {
+func newWire(t *testing.T, e *etcdserver.Etcd) *wire {
 	t.Helper()
 	w := &wire{}
 	retry := grpc.ConnectParams{
@@ -362,8 +364,8 @@ func (w *wire) restore() {
 
 func TestFeedResumesAfterRestart(t *testing.T) {
 	t.Parallel()
-	cfg := dirs(t)
-	e := open(t, cfg)
+	cfg := etcdtest.Config(t)
+	e := etcdtest.Open(t, cfg)
 	loaded := put(t, e.Client().Client, "/registry/a", "1")
 	sink := &mirror{}
 	w := newWire(t, e)
@@ -372,7 +374,7 @@ func TestFeedResumesAfterRestart(t *testing.T) {
 	w.cut()
 	e.Close()
 
-	e = open(t, cfg)
+	e = etcdtest.Open(t, cfg)
 	t.Cleanup(e.Close)
 	w.restore()
 	revision := put(t, e.Client().Client, "/registry/b", "1")
@@ -385,7 +387,7 @@ func TestFeedResumesAfterRestart(t *testing.T) {
 
 func TestFeedReloadsAfterCompaction(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	kv := e.Client().Client
 	put(t, kv, "/registry/b", "1")

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed/etcdserver"
+	"github.com/millrace/millrace/internal/feed/etcdserver/etcdtest"
 )
 
 // streams counts the loads by stream of a client, and meddles with them.
@@ -26,7 +28,7 @@ type streams struct {
 	received func(ctx context.Context, stream, chunk int64) error
 }
 
-func newStreams(t *testing.T, e *etcdfeed.EmbeddedEtcd, received func(ctx context.Context, stream, chunk int64) error) *streams {
+func newStreams(t *testing.T, e *etcdserver.Etcd, received func(ctx context.Context, stream, chunk int64) error) *streams {
 	t.Helper()
 	s := &streams{received: received}
 	client, err := clientv3.New(clientv3.Config{
@@ -69,7 +71,7 @@ func (c *chunkStream) RecvMsg(m any) error {
 }
 
 // fill writes objects that take several chunks, and returns them with the last revision.
-func fill(t *testing.T, e *etcdfeed.EmbeddedEtcd) (objects map[string]string, revision int64) {
+func fill(t *testing.T, e *etcdserver.Etcd) (objects map[string]string, revision int64) {
 	t.Helper()
 	objects = map[string]string{}
 	for i := range 300 {
@@ -83,7 +85,7 @@ func fill(t *testing.T, e *etcdfeed.EmbeddedEtcd) (objects map[string]string, re
 // TestFeedLoadsStream loads by one stream, whose end is the newest or an older revision.
 func TestFeedLoadsStream(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	want, revision := fill(t, e)
 	for _, history := range []int64{-1, 10} {
@@ -100,7 +102,7 @@ func TestFeedLoadsStream(t *testing.T) {
 // TestFeedWithoutStreams loads in pages where etcd has no streams, or none are wanted.
 func TestFeedWithoutStreams(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	want, revision := fill(t, e)
 	old := newStreams(t, e, func(context.Context, int64, int64) error {
@@ -135,7 +137,7 @@ func TestFeedWithoutStreams(t *testing.T) {
 // there without an error.
 func TestFeedStreamBreaks(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	want, revision := fill(t, e)
 	for _, c := range []struct {
@@ -165,7 +167,7 @@ func TestFeedStreamBreaks(t *testing.T) {
 // TestFeedStopsStream ends a feed while its stream sends.
 func TestFeedStopsStream(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	fill(t, e)
 	sending := make(chan bool)

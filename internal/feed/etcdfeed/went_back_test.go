@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed/etcdserver/etcdtest"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
@@ -53,15 +54,15 @@ func TestFeedNoticesRestoredEtcd(t *testing.T) {
 	for name, writes := range map[string]int{"older": 0, "same": 10, "newer": 20} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := dirs(t)
-			e := open(t, cfg)
+			cfg := etcdtest.Config(t)
+			e := etcdtest.Open(t, cfg)
 			put(t, e.Client().Client, "/registry/a", "1")
 			e.Close()
 			backup := t.TempDir()
 			if err := os.CopyFS(backup, os.DirFS(cfg.DataDir)); err != nil {
 				t.Fatal(err)
 			}
-			e = open(t, cfg)
+			e = etcdtest.Open(t, cfg)
 			for i := range 9 {
 				put(t, e.Client().Client, "/registry/b", fmt.Sprint(i))
 			}
@@ -75,7 +76,7 @@ func TestFeedNoticesRestoredEtcd(t *testing.T) {
 			if err := errors.Join(os.RemoveAll(cfg.DataDir), os.CopyFS(cfg.DataDir, os.DirFS(backup))); err != nil {
 				t.Fatal(err)
 			}
-			e = open(t, cfg)
+			e = etcdtest.Open(t, cfg)
 			t.Cleanup(e.Close)
 			for i := range writes {
 				put(t, e.Client().Client, "/registry/c", fmt.Sprint(i))
@@ -104,7 +105,7 @@ func TestFeedNoticesRestoredEtcd(t *testing.T) {
 // feed, and the consistent read that has asked for it.
 func TestFeedNoticesOlderRevision(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	first := put(t, e.Client().Client, "/registry/a", "1")
 	client := clientv3.NewCtxClient(t.Context())
@@ -165,7 +166,7 @@ func (k *keptObjects) Load(ctx context.Context, to etcdfeed.Loader) error {
 // used.
 func TestFeedResumesFromCheckpoint(t *testing.T) {
 	t.Parallel()
-	e := open(t, dirs(t))
+	e := etcdtest.Open(t, etcdtest.Config(t))
 	t.Cleanup(e.Close)
 	kv := e.Client().Client
 	secret := put(t, kv, "/registry/secrets/s", "encrypted")

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed/etcdserver"
 	"github.com/millrace/millrace/internal/tool/interrupt"
 )
 
@@ -19,7 +19,7 @@ const etcdAddressFile = "address.json"
 
 // NewEtcdCommand returns the hidden command "etcd", which --external-etcd runs.
 func NewEtcdCommand() *cobra.Command {
-	var cfg etcdfeed.EmbeddedConfig
+	var cfg etcdserver.Config
 	cmd := &cobra.Command{
 		Use:          "etcd",
 		Short:        "Run the embedded etcd alone",
@@ -40,8 +40,8 @@ func NewEtcdCommand() *cobra.Command {
 }
 
 // runEtcd serves until ctx ends.
-func runEtcd(ctx context.Context, cfg etcdfeed.EmbeddedConfig) error {
-	etcd, err := etcdfeed.OpenEmbedded(ctx, cfg)
+func runEtcd(ctx context.Context, cfg etcdserver.Config) error {
+	etcd, err := etcdserver.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}

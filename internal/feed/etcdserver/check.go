@@ -1,4 +1,4 @@
-package serve
+package etcdserver
 
 import (
 	"encoding/binary"
@@ -22,10 +22,10 @@ import (
 // lockTimeout bounds the wait for another process to release the database.
 const lockTimeout = 2 * time.Second
 
-// errEtcdDamaged means that files of the embedded etcd differ from what it wrote.
-var errEtcdDamaged = errors.New("damaged")
+// errDamaged means that files of the embedded etcd differ from what it wrote.
+var errDamaged = errors.New("damaged")
 
-// checkEtcd checks the files of the embedded etcd before etcd opens them. etcd
+// Check checks the files of the embedded etcd before etcd opens them. etcd
 // handles two kinds of damage badly:
 //
 //   - If the database was cut off, it crashes in a goroutine of its own, where the
@@ -33,9 +33,9 @@ var errEtcdDamaged = errors.New("damaged")
 //   - If the write-ahead log lost its end, it repairs the log. Then it skips new
 //     writes, because their indexes are at or below the database's.
 //
-// checkEtcd reads the log, and the headers of the database's pages. That costs
+// Check reads the log, and the headers of the database's pages. That costs
 // little: etcd reads the same next, and finds it in memory.
-func checkEtcd(dataDir string) error {
+func Check(dataDir string) error {
 	database := filepath.Join(dataDir, "member", "snap", "db")
 	info, err := os.Stat(database)
 	if errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 {
@@ -46,7 +46,7 @@ func checkEtcd(dataDir string) error {
 	}
 	applied, err := appliedIndex(database, info.Size())
 	if err != nil {
-		return etcdDamaged(dataDir, database, err)
+		return damaged(dataDir, database, err)
 	}
 	if applied == 0 {
 		return nil
@@ -54,21 +54,21 @@ func checkEtcd(dataDir string) error {
 	logDir := filepath.Join(dataDir, "member", "wal")
 	logged, err := loggedIndex(logDir)
 	if err != nil {
-		return etcdDamaged(dataDir, logDir, err)
+		return damaged(dataDir, logDir, err)
 	}
 	if logged < applied {
-		return etcdDamaged(dataDir, logDir, fmt.Errorf("%w: it ends at entry %d, the database at %d", errEtcdDamaged, logged, applied))
+		return damaged(dataDir, logDir, fmt.Errorf("%w: it ends at entry %d, the database at %d", errDamaged, logged, applied))
 	}
 	return nil
 }
 
-// etcdDamaged adds to an error the file and the remedy.
-func etcdDamaged(dataDir, file string, err error) error {
-	return fmt.Errorf("cannot use %s of the embedded etcd (%w): %s", file, err, remedyEtcd(dataDir))
+// damaged adds to an error the file and the remedy.
+func damaged(dataDir, file string, err error) error {
+	return fmt.Errorf("cannot use %s of the embedded etcd (%w): %s", file, err, remedy(dataDir))
 }
 
-// remedyEtcd is the advice for damage of any kind.
-func remedyEtcd(dataDir string) string {
+// remedy is the advice for damage of any kind.
+func remedy(dataDir string) string {
 	return "restore " + dataDir + " from a backup or snapshot, or move it away to start with an empty cluster"
 }
 
@@ -79,7 +79,7 @@ func appliedIndex(file string, size int64) (index uint64, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v", errEtcdDamaged, r)
+			err = fmt.Errorf("%w: %v", errDamaged, r)
 		}
 	}()
 	db, err := bolt.Open(file, 0o600, &bolt.Options{ReadOnly: true, Timeout: lockTimeout})
@@ -93,7 +93,7 @@ func appliedIndex(file string, size int64) (index uint64, err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	err = db.View(func(tx *bolt.Tx) error {
 		if tx.Size() > size {
-			return fmt.Errorf("%w: %d bytes of %d are left", errEtcdDamaged, size, tx.Size())
+			return fmt.Errorf("%w: %d bytes of %d are left", errDamaged, size, tx.Size())
 		}
 		// This reads the headers of all pages, as etcd does to find the free ones.
 		if err := tx.ForEach(func(_ []byte, b *bolt.Bucket) error { b.Stats(); return nil }); err != nil {

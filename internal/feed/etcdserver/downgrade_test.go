@@ -1,21 +1,25 @@
-package etcdfeed_test
+package etcdserver_test
 
 import (
 	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"go.etcd.io/etcd/api/v3/version"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed/etcdserver"
+	"github.com/millrace/millrace/internal/feed/etcdserver/etcdtest"
 )
 
-// TestEmbeddedDowngrades prepares the data for the etcd one minor version older, through
+// TestDowngrades prepares the data for the etcd one minor version older, through
 // the socket, as etcdctl does. The data is then in the older form, also after a restart.
-func TestEmbeddedDowngrades(t *testing.T) {
+func TestDowngrades(t *testing.T) {
 	t.Parallel()
 	var own, older string
 	for i, v := range version.AllVersions {
@@ -23,28 +27,37 @@ func TestEmbeddedDowngrades(t *testing.T) {
 			own, older = v.String(), version.AllVersions[i-1].String()
 		}
 	}
-	cfg := dirs(t)
-	e := open(t, cfg)
-	put(t, e.Client().Client, "/registry/a", "1")
+	cfg := etcdtest.Config(t)
+	e := etcdtest.Open(t, cfg)
+	if _, err := e.Client().Client.Put(t.Context(), "/registry/a", "1"); err != nil {
+		t.Fatal(err)
+	}
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{e.Endpoint()}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	stored := func(e *etcdfeed.EmbeddedEtcd) string {
+	eventually := func(what string, condition func() bool) {
+		t.Helper()
+		if err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, wait.ForeverTestTimeout, true,
+			func(context.Context) (bool, error) { return condition(), nil }); err != nil {
+			t.Fatalf("timed out waiting for: %s", what)
+		}
+	}
+	stored := func(e *etcdserver.Etcd) string {
 		status, err := e.Client().Status(context.Background(), e.Endpoint())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return status.StorageVersion
 	}
-	eventually(t, "data in this version's form", func() bool { return stored(e) == own })
+	eventually("data in this version's form", func() bool { return stored(e) == own })
 	if _, err := client.Downgrade(t.Context(), clientv3.DowngradeEnable, older); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "data in the older form", func() bool { return stored(e) == older })
+	eventually("data in the older form", func() bool { return stored(e) == older })
 	e.Close()
-	e = open(t, cfg)
+	e = etcdtest.Open(t, cfg)
 	defer e.Close()
 	if got := stored(e); got != older {
 		t.Errorf("after a restart the data has the form of %s, not %s", got, older)

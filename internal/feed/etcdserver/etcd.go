@@ -1,4 +1,4 @@
-package etcdfeed
+package etcdserver
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// EmbeddedConfig says where an embedded etcd keeps its data.
-type EmbeddedConfig struct {
+// Config says where an embedded etcd keeps its data.
+type Config struct {
 	// DataDir holds the write-ahead log and the database.
 	DataDir string
 	// SocketDir holds the unix sockets that etcd listens on. Other users must not have
@@ -37,8 +37,8 @@ type EmbeddedConfig struct {
 // ErrInUse says that another server has the data directory open.
 var ErrInUse = errors.New("data directory is in use by another server; stop it first")
 
-// EmbeddedEtcd is an etcd server in this process. It has no network listener.
-type EmbeddedEtcd struct {
+// Etcd is an etcd server in this process. It has no network listener.
+type Etcd struct {
 	etcd *embed.Etcd
 	// lock is a file lock on the data directory. etcd has one of its own, but waits for it
 	// without end.
@@ -60,8 +60,8 @@ const (
 	maxRequestBytes = 3 << 19
 )
 
-// OpenEmbedded starts etcd and returns once it serves. Close releases the data directory.
-func OpenEmbedded(ctx context.Context, cfg EmbeddedConfig) (*EmbeddedEtcd, error) {
+// Open starts etcd and returns once it serves. Close releases the data directory.
+func Open(ctx context.Context, cfg Config) (*Etcd, error) {
 	if cfg.QuotaBytes == 0 {
 		cfg.QuotaBytes = defaultQuotaBytes
 	}
@@ -88,7 +88,7 @@ func OpenEmbedded(ctx context.Context, cfg EmbeddedConfig) (*EmbeddedEtcd, error
 	}
 	client := &kubernetes.Client{Client: v3client.New(server.Server)}
 	client.Kubernetes = client
-	return &EmbeddedEtcd{etcd: server, lock: lock, client: client, endpoint: etcdConfig.ListenClientUrls[0].String(), dataDir: cfg.DataDir}, nil
+	return &Etcd{etcd: server, lock: lock, client: client, endpoint: etcdConfig.ListenClientUrls[0].String(), dataDir: cfg.DataDir}, nil
 }
 
 // startEtcd returns once etcd serves. The caller has locked the data directory.
@@ -120,7 +120,7 @@ func startEtcd(ctx context.Context, cfg *embed.Config, timeout time.Duration) (*
 	return nil, err
 }
 
-func (cfg EmbeddedConfig) etcd() *embed.Config {
+func (cfg Config) etcd() *embed.Config {
 	c := embed.NewConfig()
 	socket := func(name string) []url.URL {
 		return []url.URL{{Scheme: "unix", Path: filepath.Join(cfg.SocketDir, name)}}
@@ -153,20 +153,20 @@ func (cfg EmbeddedConfig) etcd() *embed.Config {
 
 // Endpoint returns a URL for clients that cannot use the one of Client. It is a unix
 // socket, accessible to this user alone.
-func (e *EmbeddedEtcd) Endpoint() string { return e.endpoint }
+func (e *Etcd) Endpoint() string { return e.endpoint }
 
 // Database returns the file that etcd maps into this process's memory.
-func (e *EmbeddedEtcd) Database() string { return filepath.Join(e.dataDir, "member", "snap", "db") }
+func (e *Etcd) Database() string { return filepath.Join(e.dataDir, "member", "snap", "db") }
 
 // Client returns a client that calls the server within the process. It lives until Close;
 // its users do not close it.
-func (e *EmbeddedEtcd) Client() *kubernetes.Client { return e.client }
+func (e *Etcd) Client() *kubernetes.Client { return e.client }
 
 // Err delivers an error when etcd stops by itself.
-func (e *EmbeddedEtcd) Err() <-chan error { return e.etcd.Err() }
+func (e *Etcd) Err() <-chan error { return e.etcd.Err() }
 
 // Close stops etcd and waits until the database is on disk.
-func (e *EmbeddedEtcd) Close() {
+func (e *Etcd) Close() {
 	// The client has no connection: its context is all that is closed.
 	_ = e.client.Close()
 	e.etcd.Close()

@@ -1,4 +1,4 @@
-package serve
+package etcdserver
 
 import (
 	"bytes"
@@ -10,12 +10,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestEtcdLoggerEndsProcess checks that a panic of etcd becomes a sentence and an
+// TestLoggerEndsProcess checks that a panic of etcd becomes a sentence and an
 // exit code, and a warning becomes neither.
-func TestEtcdLoggerEndsProcess(t *testing.T) {
+func TestLoggerEndsProcess(t *testing.T) {
 	var out bytes.Buffer
 	exited := -1
-	core := newEtcdLogger("/data/etcd", slog.New(slog.DiscardHandler))
+	core := NewLogger("/data/etcd", slog.New(slog.DiscardHandler))
 	core.out, core.exit = &out, func(code int) { exited = code }
 	logger := zap.New(core)
 	logger.Warn("slow")

@@ -1,4 +1,4 @@
-package etcdfeed_test
+package etcdserver_test
 
 import (
 	"bufio"
@@ -8,40 +8,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed/etcdserver"
+	"github.com/millrace/millrace/internal/feed/etcdserver/etcdtest"
 )
 
-// dirs makes directories for an embedded etcd. Paths of sockets must be short.
-func dirs(t *testing.T) etcdfeed.EmbeddedConfig {
-	t.Helper()
-	sockets, err := os.MkdirTemp("", "mr")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	return etcdfeed.EmbeddedConfig{DataDir: filepath.Join(t.TempDir(), "etcd"), SocketDir: filepath.Join(sockets, "s")}
-}
-
-func open(t *testing.T, cfg etcdfeed.EmbeddedConfig) *etcdfeed.EmbeddedEtcd {
-	t.Helper()
-	e, err := etcdfeed.OpenEmbedded(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
-func TestEmbeddedReopens(t *testing.T) {
+func TestReopens(t *testing.T) {
 	t.Parallel()
-	cfg := dirs(t)
-	e := open(t, cfg)
-	if _, err := e.Client().Client.Put(t.Context(), "/registry/a", "1"); err != nil {
-		t.Fatal(err)
-	}
-	before, err := etcdfeed.Revision(t.Context(), e.Client().Client, "/registry/")
+	cfg := etcdtest.Config(t)
+	e := etcdtest.Open(t, cfg)
+	put, err := e.Client().Client.Put(t.Context(), "/registry/a", "1")
 	if err != nil {
 		t.Fatal(err)
 	}
+	before := put.Header.Revision
 	e.Close()
 
 	// A killed server leaves its sockets behind.
@@ -49,7 +28,7 @@ func TestEmbeddedReopens(t *testing.T) {
 	if err := os.WriteFile(stale, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e = open(t, cfg)
+	e = etcdtest.Open(t, cfg)
 	defer e.Close()
 	resp, err := e.Client().Client.Get(t.Context(), "/registry/a")
 	if err != nil {
@@ -63,17 +42,17 @@ func TestEmbeddedReopens(t *testing.T) {
 	}
 }
 
-func TestEmbeddedRefusesSecondServer(t *testing.T) {
+func TestRefusesSecondServer(t *testing.T) {
 	t.Parallel()
-	cfg := dirs(t)
-	e := open(t, cfg)
+	cfg := etcdtest.Config(t)
+	e := etcdtest.Open(t, cfg)
 	defer e.Close()
-	second, err := etcdfeed.OpenEmbedded(t.Context(), cfg)
+	second, err := etcdserver.Open(t.Context(), cfg)
 	if err == nil {
 		second.Close()
 		t.Fatal("two servers have one data directory")
 	}
-	if !errors.Is(err, etcdfeed.ErrInUse) {
+	if !errors.Is(err, etcdserver.ErrInUse) {
 		t.Errorf("second server fails with %v, want ErrInUse", err)
 	}
 	if _, err := os.Stat(filepath.Join(cfg.SocketDir, "client.sock")); err != nil {
@@ -81,14 +60,14 @@ func TestEmbeddedRefusesSecondServer(t *testing.T) {
 	}
 }
 
-// TestEmbeddedIsPrivate examines the listening sockets of this process. It does not run
+// TestIsPrivate examines the listening sockets of this process. It does not run
 // in parallel with other tests, which listen too.
-func TestEmbeddedIsPrivate(t *testing.T) {
+func TestIsPrivate(t *testing.T) {
 	if _, err := os.Stat("/proc/net/unix"); err != nil {
 		t.Skip("sockets are listed in /proc")
 	}
-	cfg := dirs(t)
-	e := open(t, cfg)
+	cfg := etcdtest.Config(t)
+	e := etcdtest.Open(t, cfg)
 	defer e.Close()
 	info, err := os.Stat(cfg.SocketDir)
 	if err != nil {

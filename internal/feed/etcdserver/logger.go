@@ -1,4 +1,4 @@
-package serve
+package etcdserver
 
 import (
 	"fmt"
@@ -13,11 +13,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// etcdLogger is the zapcore.Core that the embedded etcd logs to. It passes messages
+// processLogger is the zapcore.Core that the embedded etcd logs to. It passes messages
 // on to the server's logger. When etcd cannot go on, it prints a sentence for
 // people and ends the process: etcd would end it with a stack otherwise. The zero
 // value is not usable.
-type etcdLogger struct {
+type processLogger struct {
 	zapcore.LevelEnabler
 	dataDir string
 	logger  *slog.Logger
@@ -28,19 +28,21 @@ type etcdLogger struct {
 	fields []zapcore.Field
 }
 
-func newEtcdLogger(dataDir string, logger *slog.Logger) *etcdLogger {
-	return &etcdLogger{LevelEnabler: zapcore.WarnLevel, dataDir: dataDir, logger: logger, out: os.Stderr, exit: os.Exit}
+// NewLogger makes a Config.Logger. It prints what a person is to do, and ends the process,
+// when etcd cannot go on.
+func NewLogger(dataDir string, logger *slog.Logger) *processLogger {
+	return &processLogger{LevelEnabler: zapcore.WarnLevel, dataDir: dataDir, logger: logger, out: os.Stderr, exit: os.Exit}
 }
 
 // With implements zapcore.Core.
-func (l *etcdLogger) With(fields []zapcore.Field) zapcore.Core {
+func (l *processLogger) With(fields []zapcore.Field) zapcore.Core {
 	extended := *l
 	extended.fields = slices.Concat(l.fields, fields)
 	return &extended
 }
 
 // Check implements zapcore.Core.
-func (l *etcdLogger) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+func (l *processLogger) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if l.Enabled(e.Level) && !isNoise(e) {
 		return checked.AddCore(e, l)
 	}
@@ -60,7 +62,7 @@ func isNoise(e zapcore.Entry) bool {
 
 // Write implements zapcore.Core. After a message at the level of a panic or above
 // etcd ends the process, so Write ends it first, with advice.
-func (l *etcdLogger) Write(e zapcore.Entry, fields []zapcore.Field) error {
+func (l *processLogger) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	encoder := zapcore.NewMapObjectEncoder()
 	for _, f := range slices.Concat(l.fields, fields) {
 		f.AddTo(encoder)
@@ -78,7 +80,7 @@ func (l *etcdLogger) Write(e zapcore.Entry, fields []zapcore.Field) error {
 		if cause, ok := encoder.Fields["error"]; ok {
 			reason = fmt.Sprintf("%s: %v", reason, cause)
 		}
-		fmt.Fprintf(l.out, "millrace: the embedded etcd cannot go on (%s): check the disk of %s, then %s\n", reason, l.dataDir, remedyEtcd(l.dataDir))
+		fmt.Fprintf(l.out, "millrace: the embedded etcd cannot go on (%s): check the disk of %s, then %s\n", reason, l.dataDir, remedy(l.dataDir))
 		l.exit(1)
 	case e.Level >= zapcore.ErrorLevel:
 		l.logger.Error(message, pairs...)
@@ -89,7 +91,7 @@ func (l *etcdLogger) Write(e zapcore.Entry, fields []zapcore.Field) error {
 }
 
 // Sync implements zapcore.Core.
-func (l *etcdLogger) Sync() error {
+func (l *processLogger) Sync() error {
 	klog.Flush()
 	return nil
 }
