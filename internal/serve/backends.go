@@ -65,7 +65,7 @@ type backends struct {
 	readOnly bool
 	// maxStaleness is Backend.MaxStaleness of all.
 	maxStaleness time.Duration
-	// replayRevisions is MemoryShares'.
+	// replayRevisions is memory.Shares'.
 	replayRevisions int64
 	watchAccounts   *slo.Watches
 	logger          *slog.Logger

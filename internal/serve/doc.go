@@ -1,5 +1,5 @@
 // Package serve wires everything into `millrace serve`. It alone constructs
-// components, divides the machine's memory among them (MemoryShares), and decides
+// components, divides the machine's memory among them (memory.Shares), and decides
 // in which order they start and stop. A caller makes Options, adds their flags to
 // a command, and calls New and Run once.
 //

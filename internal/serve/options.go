@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/conn/datadir"
 	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/memory"
 	"github.com/millrace/millrace/internal/tier/read"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
@@ -69,7 +70,7 @@ type Options struct {
 	// answer.
 	Cache cache.Config
 	// CompiledBytes bounds the compiled schemas of custom resources. 0 means
-	// MemoryShares' default.
+	// memory.Shares' default.
 	CompiledBytes int64
 
 	// flags are set by AddFlags.
@@ -85,7 +86,7 @@ func NewOptions() *Options {
 		Kube:          kube.NewOptions(),
 		DataDir:       datadir.DefaultPath,
 		ReadPath:      string(ReadPathMillrace),
-		WireCacheSize: resource.QuantityValue{Quantity: *resource.NewQuantity(divideMemory(availableMemory()).WireCache, resource.BinarySI)},
+		WireCacheSize: resource.QuantityValue{Quantity: *resource.NewQuantity(memory.Divide(memory.Available()).WireCache, resource.BinarySI)},
 		HistoryWindow: 5 * time.Minute,
 		Transcode:     true,
 		EncodeAhead:   true,
@@ -195,6 +196,19 @@ func (o *Options) newProofs(logger *slog.Logger) *transcode.Proofs {
 		return nil
 	}
 	return transcode.NewProofs(transcode.Config{Logger: logger})
+}
+
+// memoryShares returns the shares of so many bytes, as the flags change them.
+func (o *Options) memoryShares(total int64) memory.Shares {
+	shares := memory.Divide(total)
+	shares.WireCache = o.WireCacheSize.Value()
+	if o.CompiledBytes != 0 {
+		shares.SetCompiledSchemas(o.CompiledBytes)
+	}
+	if o.Cache.HistoryBytes != 0 {
+		shares.History = o.Cache.HistoryBytes
+	}
+	return shares
 }
 
 // isSet reports whether the user set a flag.

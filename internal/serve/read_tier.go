@@ -26,6 +26,7 @@ import (
 	"github.com/millrace/millrace/internal/conn/h1"
 	"github.com/millrace/millrace/internal/conn/h2"
 	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/memory"
 	"github.com/millrace/millrace/internal/tier/read"
 	"github.com/millrace/millrace/internal/tier/storage"
 	"github.com/millrace/millrace/internal/tier/watch"
@@ -40,7 +41,7 @@ type readTier struct {
 	backends  *backends
 	decorator *storage.Decorator
 	tier      *read.Tier
-	shares    MemoryShares
+	shares    memory.Shares
 	budget    *encode.Budget
 	recent    *encode.RecentFrames
 	proofs    *transcode.Proofs
@@ -64,7 +65,7 @@ type readTier struct {
 
 // newReadTier makes the tier and registers the metrics of reads. proofs is nil if nothing is
 // to be transcoded.
-func newReadTier(b *backends, shares MemoryShares, o watchOptions, proofs *transcode.Proofs) (*readTier, error) {
+func newReadTier(b *backends, shares memory.Shares, o watchOptions, proofs *transcode.Proofs) (*readTier, error) {
 	budget := b.cache.Budget
 	cachermetrics.Register()
 	// Package slo has this family, and counts runs of events at once.

@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/tier/memory"
 )
 
 // Replica is one `millrace replica`.
@@ -81,8 +82,8 @@ func (r *Replica) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	setGCPercent(loadingGCPercent)
-	shares := o.memoryShares(availableMemory())
+	memory.PaceLoad()
+	shares := o.memoryShares(memory.Available())
 	b := r.newBackends(shares, nil)
 	b.compact, b.readOnly, b.maxStaleness = 0, true, o.BoundedStaleness
 	r.backends = b

@@ -2,16 +2,14 @@ package serve
 
 import (
 	"cmp"
-	"os"
 	"runtime"
 	"runtime/metrics"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/account/dashboard"
 	"github.com/millrace/millrace/internal/account/serverreport"
+	"github.com/millrace/millrace/internal/tier/memory"
 )
 
 // reportSource returns the reports of the tier and of the server above it.
@@ -47,7 +45,7 @@ func (r *readTier) memoryReport() serverreport.MemoryReport {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
 	metrics.Read(samples)
 	result := serverreport.MemoryReport{
-		Time: time.Now(), Resident: resident(), Limit: availableMemory(),
+		Time: time.Now(), Resident: memory.Resident(), Limit: memory.Available(),
 		Heap:       int64(samples[0].Value.Uint64() + samples[1].Value.Uint64()),
 		Goroutines: runtime.NumGoroutine(), Wire: r.budget.Used(), WireLimit: r.budget.Limit(),
 		Resources: []serverreport.ResourceMemory{},
@@ -81,22 +79,4 @@ func totalBytes(m *serverreport.ResourceMemory) int64 {
 		n += bytes
 	}
 	return n
-}
-
-// resident returns the process's resident memory in bytes, or 0 where the system
-// does not report it.
-func resident() int64 {
-	content, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(content))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return pages * int64(os.Getpagesize())
 }

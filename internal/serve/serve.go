@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/conn/datadir"
 	"github.com/millrace/millrace/internal/feed/etcdserver"
+	"github.com/millrace/millrace/internal/tier/memory"
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
@@ -154,8 +155,8 @@ func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 		}
 		return s.run(ctx, server)
 	}
-	setGCPercent(loadingGCPercent)
-	shares := s.options.memoryShares(availableMemory())
+	memory.PaceLoad()
+	shares := s.options.memoryShares(memory.Available())
 	b := s.newBackends(shares, embedded)
 	defer b.close()
 	tier, err := newReadTier(b, shares, s.options.watches(), s.options.newProofs(s.logger))
@@ -187,7 +188,7 @@ func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 }
 
 // newBackends makes the backends, of which none is open yet.
-func (s *Server) newBackends(shares MemoryShares, embedded *etcdserver.Etcd) *backends {
+func (s *Server) newBackends(shares memory.Shares, embedded *etcdserver.Etcd) *backends {
 	etcd := s.options.Kube.Etcd()
 	cfg := s.options.Cache
 	cfg.Budget, cfg.HistoryBytes = encode.NewBudget(shares.WireCache), shares.History
@@ -220,14 +221,14 @@ func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server runnab
 	}
 	defer runUntilStopped(ctx, b.scrub)()
 	defer runUntilStopped(ctx, s.runMeasurements(tier, server))()
-	trimmer := newTrimmer(trimmerConfig{
+	trimmer := memory.NewTrimmer(memory.TrimmerConfig{
 		Files: mappedFiles(b.embedded), Expire: b.expire, Release: tier.releaseTransient, Warming: tier.tier.Warming,
 		CollectorHeadroom: tier.shares.CollectorHeadroom, Logger: s.logger,
 	})
 	// Without this trim the garbage of the load would stay until long after the
 	// clients are back.
-	trimmer.trim()
-	defer runUntilStopped(ctx, trimmer.run)()
+	trimmer.Trim()
+	defer runUntilStopped(ctx, trimmer.Run)()
 	defer runUntilStopped(ctx, func(ctx context.Context) {
 		if server.WaitReady(ctx) == nil && s.options.EncodeAhead {
 			tier.tier.Warm(ctx)

@@ -1,19 +1,20 @@
-package serve
+package memory
 
 import (
 	"bytes"
 	"os"
 	"strconv"
+	"strings"
 )
 
-// MemoryShares is how the memory that this process may use is divided among the
+// Shares is how the memory that this process may use is divided among the
 // components that keep bytes for later. It is computed once, before anything is
 // built, and each component gets its share by its Config: none of them looks at
 // the machine itself. docs/flow.md has the same as a table.
 //
 // The shares are upper bounds, and none of them is reserved. What is left is for
 // the stored objects, which have no bound: they are the data.
-type MemoryShares struct {
+type Shares struct {
 	// Total is the memory of the machine or of the cgroup, in bytes.
 	Total int64
 	// WireCache bounds the encoded bytes that are kept for the next reader. The
@@ -63,10 +64,10 @@ const (
 	unknownMemory = 2 << 30
 )
 
-// divideMemory returns the shares of so many bytes, without regard to flags.
-func divideMemory(total int64) MemoryShares {
+// Divide returns the shares of so many bytes, without regard to flags.
+func Divide(total int64) Shares {
 	compiled := min(max(total/compiledDivisor, minCompiled), maxCompiled)
-	return MemoryShares{
+	return Shares{
 		Total:             total,
 		WireCache:         min(total/wireCacheDivisor, maxWireCache),
 		CompiledSchemas:   compiled,
@@ -78,23 +79,15 @@ func divideMemory(total int64) MemoryShares {
 	}
 }
 
-// memoryShares returns the shares of so many bytes, as the flags change them.
-func (o *Options) memoryShares(total int64) MemoryShares {
-	shares := divideMemory(total)
-	shares.WireCache = o.WireCacheSize.Value()
-	if o.CompiledBytes != 0 {
-		shares.CompiledSchemas = o.CompiledBytes
-		shares.ConvertedObjects = o.CompiledBytes / convertedDivisor
-	}
-	if o.Cache.HistoryBytes != 0 {
-		shares.History = o.Cache.HistoryBytes
-	}
-	return shares
+// SetCompiledSchemas replaces the share of compiled schemas, and that of converted objects,
+// which follows from it.
+func (s *Shares) SetCompiledSchemas(bytes int64) {
+	s.CompiledSchemas, s.ConvertedObjects = bytes, bytes/convertedDivisor
 }
 
-// availableMemory returns the memory that this process may use, in bytes: the
+// Available returns the memory that this process may use, in bytes: the
 // machine's, or the limit of its cgroup if that is less.
-func availableMemory() int64 {
+func Available() int64 {
 	limit := int64(unknownMemory)
 	if info, err := os.ReadFile("/proc/meminfo"); err == nil {
 		if fields := bytes.Fields(info); len(fields) > 1 && string(fields[0]) == "MemTotal:" {
@@ -109,4 +102,22 @@ func availableMemory() int64 {
 		}
 	}
 	return limit
+}
+
+// Resident returns the process's resident memory in bytes, or 0 where the system
+// does not report it.
+func Resident() int64 {
+	content, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(content))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
 }

@@ -1,4 +1,4 @@
-package serve
+package memory
 
 import (
 	"os"
@@ -181,6 +181,10 @@ func (h heapSize) headroom(maxHeadroom uint64, doublings int) uint64 {
 	doubled := min(minLargeHeapHeadroom<<doublings, maxHeadroom, scannableNumerator*h.scannable/scannableDenominator)
 	return max(scanned, doubled)
 }
+
+// PaceLoad sets the collector for the time until everything is loaded. A Trimmer's pacer sets
+// it from then on. The variable GOGC replaces both.
+func PaceLoad() { setGCPercent(loadingGCPercent) }
 
 // setGCPercent sets the collector, unless the operator chose with GOGC.
 func setGCPercent(percent int) {

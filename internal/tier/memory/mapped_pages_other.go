@@ -1,6 +1,6 @@
 //go:build !linux
 
-package serve
+package memory
 
 // releasePages does nothing on this system.
 func releasePages(...string) error { return nil }

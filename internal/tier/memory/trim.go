@@ -1,4 +1,4 @@
-package serve
+package memory
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// trimmer gives memory back to the system once the process is quiet. Go's
+// Trimmer gives memory back to the system once the process is quiet. Go's
 // collector lets the heap grow, and its scavenger keeps most of that: after a load
 // from etcd or a burst of writes a server would hold it for good.
 //
@@ -17,8 +17,8 @@ import (
 // server collects anyway, as its gcPacer says.
 //
 // Only one goroutine may use a trimmer.
-type trimmer struct {
-	trimmerConfig
+type Trimmer struct {
+	TrimmerConfig
 	samples []metrics.Sample
 	// cycles is the number of collections at the last check, and quietChecks for how
 	// many checks it has stayed the same.
@@ -28,9 +28,9 @@ type trimmer struct {
 	gcPacer gcPacer
 }
 
-// trimmerConfig names the memory that a trimmer gives back. All fields but Files are
+// TrimmerConfig names the memory that a trimmer gives back. All fields but Files are
 // needed.
-type trimmerConfig struct {
+type TrimmerConfig struct {
 	// Files are mapped into memory; see releasePages.
 	Files []string
 	// Expire drops events that are too old, and returns their bytes.
@@ -39,7 +39,7 @@ type trimmerConfig struct {
 	Release func()
 	// Warming reports whether the server encodes ahead of requests.
 	Warming func() bool
-	// CollectorHeadroom is MemoryShares'.
+	// CollectorHeadroom is Shares'.
 	CollectorHeadroom int64
 	Logger            *slog.Logger
 }
@@ -62,9 +62,9 @@ const (
 	sampleFree
 )
 
-func newTrimmer(cfg trimmerConfig) *trimmer {
-	return &trimmer{
-		trimmerConfig: cfg, gcPacer: newGCPacer(cfg.CollectorHeadroom, cfg.Warming),
+func NewTrimmer(cfg TrimmerConfig) *Trimmer {
+	return &Trimmer{
+		TrimmerConfig: cfg, gcPacer: newGCPacer(cfg.CollectorHeadroom, cfg.Warming),
 		samples: []metrics.Sample{
 			sampleCycles:  {Name: "/gc/cycles/total:gc-cycles"},
 			sampleObjects: {Name: "/memory/classes/heap/objects:bytes"},
@@ -74,8 +74,8 @@ func newTrimmer(cfg trimmerConfig) *trimmer {
 	}
 }
 
-// run trims, and paces the collector, until the context ends.
-func (t *trimmer) run(ctx context.Context) {
+// Run trims, and paces the collector, until the context ends.
+func (t *Trimmer) Run(ctx context.Context) {
 	trim, pace := time.NewTicker(trimPeriod), time.NewTicker(gcPacerPeriod)
 	defer trim.Stop()
 	defer pace.Stop()
@@ -92,7 +92,7 @@ func (t *trimmer) run(ctx context.Context) {
 }
 
 // check expires events, and trims if that pays.
-func (t *trimmer) check() {
+func (t *Trimmer) check() {
 	dropped := uint64(t.Expire())
 	metrics.Read(t.samples)
 	if cycles := t.samples[sampleCycles].Value.Uint64(); cycles != t.cycles {
@@ -105,11 +105,11 @@ func (t *trimmer) check() {
 	if !burstEnded && t.gain() < max(trimGain/t.quietChecks, trimLeast) {
 		return
 	}
-	t.trim()
+	t.Trim()
 }
 
-// trim collects, and gives free pages back.
-func (t *trimmer) trim() {
+// Trim collects, and gives free pages back.
+func (t *Trimmer) Trim() {
 	t.Release()
 	debug.FreeOSMemory()
 	if err := releasePages(t.Files...); err != nil {
@@ -121,7 +121,7 @@ func (t *trimmer) trim() {
 
 // gain estimates the bytes that a trim would give back: the free part of the heap, new
 // objects since the last collection, and dropped events.
-func (t *trimmer) gain() uint64 {
+func (t *Trimmer) gain() uint64 {
 	objects, live := t.samples[sampleObjects].Value.Uint64(), t.samples[sampleLive].Value.Uint64()
 	return t.samples[sampleFree].Value.Uint64() + objects - min(objects, live) + t.dropped
 }

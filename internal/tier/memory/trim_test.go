@@ -1,4 +1,4 @@
-package serve
+package memory
 
 import (
 	"log/slog"
@@ -12,7 +12,7 @@ import (
 func TestTrimmer(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	trims, dropped := 0, int64(0)
-	trimmer := newTrimmer(trimmerConfig{
+	trimmer := NewTrimmer(TrimmerConfig{
 		Expire: func() int64 { return dropped }, Release: func() { trims++ }, Warming: func() bool { return true },
 		Logger: slog.New(slog.DiscardHandler),
 	})
