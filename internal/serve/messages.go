@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/millrace/millrace/internal/tier/source"
+
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
@@ -63,16 +65,13 @@ func (o *Options) explain(err error) error {
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("%w: make the file readable for the user that runs millrace", err)
 	case errors.Is(err, kube.ErrEtcdLost), strings.Contains(err.Error(), context.DeadlineExceeded.Error()):
-		return fmt.Errorf("%w: %s", err, checkEtcdFlags)
+		return fmt.Errorf("%w: %s", err, source.CheckEtcdFlags)
 	}
 	if flags := o.flagsNamedIn(err.Error()); len(flags) > 0 {
 		return fmt.Errorf("%w: check %s", err, strings.Join(flags, " and "))
 	}
 	return fmt.Errorf("%w: see millrace %s --help", err, o.command)
 }
-
-// checkEtcdFlags is the advice for an etcd that does not answer.
-const checkEtcdFlags = "check that etcd runs, --etcd-servers and --etcd-cafile, --etcd-certfile, --etcd-keyfile"
 
 // flagsNamedIn returns the flags set by the user whose values occur in an error's
 // text. Short values and those that are no text occur by chance.

@@ -1,15 +1,10 @@
 package serve
 
 import (
-	"cmp"
-	"context"
-	"fmt"
-	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/millrace/millrace/internal/tier/source"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/component-base/metrics"
@@ -21,7 +16,7 @@ import (
 // collector reports the state of the caches at the moment of a scrape.
 type collector struct {
 	metrics.BaseStableCollector
-	backends *backends
+	backends *source.Backends
 	budget   *encode.Budget
 	// proofs is nil if nothing is transcoded.
 	proofs *transcode.Proofs
@@ -61,21 +56,21 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 	gauge(wireBytesDesc, float64(c.budget.Used()))
 	gauge(wireCacheLimits, float64(c.budget.Limit()))
-	if depth := c.backends.depth(); depth > 0 {
+	if depth := c.backends.Depth(); depth > 0 {
 		gauge(depthDesc, float64(depth))
 	}
 	c.collectTranscoding(ch)
 	// A resource has two caches if it is kept in the two formats in which it was sent.
 	type sum struct{ objects, bytes int64 }
 	sums := map[schema.GroupResource]sum{}
-	for _, b := range c.backends.all() {
-		gauge(revisionDesc, float64(b.Cache.Progress().Revision()), b.servers)
-		gauge(healthyDesc, boolGauge(b.feed.Healthy() == nil), b.servers)
-		if at := b.heardAt(); !at.IsZero() {
-			gauge(heardDesc, time.Since(at).Seconds(), b.servers)
+	for _, b := range c.backends.All() {
+		gauge(revisionDesc, float64(b.Cache.Progress().Revision()), b.Servers)
+		gauge(healthyDesc, boolGauge(b.Feed.Healthy() == nil), b.Servers)
+		if at := b.HeardAt(); !at.IsZero() {
+			gauge(heardDesc, time.Since(at).Seconds(), b.Servers)
 		}
-		if c.backends.checkpoints != nil {
-			gauge(checkpointDesc, float64(c.backends.checkpoints.revision(b.kept.name)), b.servers)
+		if c.backends.Checkpoints != nil {
+			gauge(checkpointDesc, float64(c.backends.Checkpoints.Revision(b.Kept.Name)), b.Servers)
 		}
 		for _, r := range b.Cache.Resources() {
 			snapshot, of := r.Snapshot(), sums[r.GroupResource()]
@@ -111,49 +106,4 @@ func boolGauge(value bool) float64 {
 	return 0
 }
 
-// monitor asks an etcd cluster for its size, for apiserver_storage_size_bytes. It
-// replaces Kubernetes' own, which dials for each scrape and waits 20 s for an etcd
-// that does not answer. A scrape may not take so long, so there would be no metrics
-// just when they are needed.
-type monitor struct {
-	client  *clientv3.Client
-	servers string
-}
-
-var _ etcdmetrics.Monitor = monitor{}
-
-// monitors returns one for each cluster, in Kubernetes' order: the main cluster
-// first. main are its servers, as in backend.servers.
-func (b *backends) monitors(main string) []etcdmetrics.Monitor {
-	if b.api != nil {
-		return nil
-	}
-	all := b.all()
-	slices.SortFunc(all, func(x, y *backend) int {
-		return cmp.Or(
-			cmp.Compare(boolGauge(y.servers == main), boolGauge(x.servers == main)),
-			cmp.Compare(x.servers, y.servers))
-	})
-	monitors := make([]etcdmetrics.Monitor, len(all))
-	for i, backend := range all {
-		monitors[i] = monitor{backend.Client.Client, backend.servers}
-	}
-	return monitors
-}
-
-// Monitor implements etcdmetrics.Monitor: it asks a member at random. The caller's
-// context allows it a second.
-//
-// Upstream: k8s.io/apiserver/pkg/storage/storagebackend/factory.etcd3ProberMonitor.Monitor; compare at each upgrade.
-func (m monitor) Monitor(ctx context.Context) (etcdmetrics.StorageMetrics, error) {
-	members := strings.Split(m.servers, ",")
-	status, err := m.client.Status(ctx, members[rand.IntN(len(members))])
-	if err != nil {
-		return etcdmetrics.StorageMetrics{}, fmt.Errorf("ask etcd %s for its size: %w", m.servers, err)
-	}
-	return etcdmetrics.StorageMetrics{Size: status.DbSize}, nil
-}
-
-// Close implements etcdmetrics.Monitor. It does nothing, as the client is the
-// backend's.
-func (m monitor) Close() error { return nil }
+var _ etcdmetrics.Monitor = source.Monitor{}

@@ -9,14 +9,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/tier/source"
+
+	"github.com/millrace/millrace/internal/tier/lifetime"
+
 	"github.com/spf13/pflag"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/millrace/millrace/internal/serve/peers"
 	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/tier/scrub"
-	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 const (
@@ -25,9 +26,6 @@ const (
 	// maxCacheCheck is the longest one. A wrong cache is found in that time, and a server that
 	// is gone is forgotten in three of it.
 	maxCacheCheck = 5 * time.Minute
-	// knownFor is how many intervals a server is taken for ready that was. The Lease's own
-	// lifetime comes before it.
-	knownFor = 3
 	// rebalanceWindow is that of peers.Rebalancer.
 	rebalanceWindow = 10 * time.Minute
 	// drainShare is the part of the grace period for watches over which their ends are
@@ -69,80 +67,9 @@ func (o *Options) drainTime() time.Duration {
 	return time.Duration(float64(grace) * drainShare)
 }
 
-// newScrubber makes the scrubber of a cluster, nil if nothing is to be checked. The caller
-// holds the lock.
-func (b *backends) newScrubberLocked(opened *backend) (*scrub.Scrubber, error) {
-	if b.checkInterval == 0 {
-		return nil, nil
-	}
-	if b.mu.scrubMetrics == nil {
-		var err error
-		if b.mu.scrubMetrics, err = scrub.NewMetrics(legacyregistry.Register); err != nil {
-			return nil, fmt.Errorf("register metrics of cache checks: %w", err)
-		}
-	}
-	return scrub.New(scrub.Config{
-		Client: opened.Client.KV, Cache: opened.Cache, Consistent: opened.Consistent, Prefix: storage.EtcdPrefix(b.prefix, ""), OthersReady: b.othersReady,
-		Interval: b.checkInterval, Metrics: b.mu.scrubMetrics, Logger: b.logger,
-	}), nil
-}
-
-// othersReady reports whether another server is known that takes clients. Without Leases none
-// is known. It forgets what was known if Leases cannot be read any more.
-func (b *backends) othersReady() bool {
-	seen := b.othersReadyAt.Load()
-	return seen != nil && time.Since(*seen) < knownFor*b.checkInterval
-}
-
-// setOthersReady notes whether another server takes clients.
-func (b *backends) setOthersReady(others []peers.Member) {
-	var seen *time.Time
-	if slices.ContainsFunc(others, func(m peers.Member) bool { return m.Ready }) {
-		now := time.Now()
-		seen = &now
-	}
-	b.othersReadyAt.Store(seen)
-}
-
-// checkCaches returns an error while objects in memory are known to be wrong, and another
-// server takes clients. It is a check of readiness.
-func (b *backends) checkCaches() error { return b.eachScrubber((*scrub.Scrubber).Check) }
-
-// wrongCaches returns an error while objects in memory are known to be wrong.
-func (b *backends) wrongCaches() error { return b.eachScrubber((*scrub.Scrubber).Wrong) }
-
-// eachScrubber returns the first error of a check of all scrubbers.
-func (b *backends) eachScrubber(check func(*scrub.Scrubber) error) error {
-	if b.api != nil {
-		return nil
-	}
-	for _, backend := range b.all() {
-		if backend.scrubber == nil {
-			continue
-		}
-		if err := check(backend.scrubber); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// scrub checks all caches until the context ends.
-func (b *backends) scrub(ctx context.Context) {
-	if b.api != nil {
-		return
-	}
-	for _, backend := range b.all() {
-		if backend.scrubber != nil {
-			defer runUntilStopped(ctx, func(ctx context.Context) { _ = backend.scrubber.Run(ctx) })()
-		}
-	}
-	<-ctx.Done()
-}
-
 // knowsOthers reports whether this server writes a Lease and reads those of others.
-func (s *Server) knowsOthers(b *backends) bool {
-	return !b.readOnly && s.options.ServerLeases && s.options.CacheCheckInterval > 0
+func (s *Server) knowsOthers(b *source.Backends) bool {
+	return !b.ReadOnly && s.options.ServerLeases && s.options.CacheCheckInterval > 0
 }
 
 // otherServers is what this server has to do with others over the same etcd.
@@ -171,7 +98,7 @@ func (s *Server) runOtherServers(serving context.Context, tier *readTier, server
 			return
 		}
 		o := &otherServers{tier: tier, rebalancer: peers.Rebalancer{Above: s.options.RebalanceAbove, Window: int(rebalanceWindow / s.options.CacheCheckInterval)}, excess: make(chan int, 1)}
-		defer runUntilStopped(ctx, func(ctx context.Context) { o.sendAway(ctx, s.options.CacheCheckInterval) })()
+		defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) { o.sendAway(ctx, s.options.CacheCheckInterval) })()
 		directory := peers.New(peers.Config{
 			Leases: client.Leases(peers.Namespace), Name: serverLeaseName(config.Host), Interval: s.options.CacheCheckInterval,
 			Self: o.self, Observe: o.observe, Logger: s.logger,
@@ -192,11 +119,11 @@ func serverLeaseName(address string) string {
 func (o *otherServers) self() peers.Member {
 	b := o.tier.backends
 	m := peers.Member{
-		Ready: b.healthy() == nil && b.wrongCaches() == nil, Watches: o.tier.tier.Watches(), Caches: map[string]peers.CacheState{},
+		Ready: b.Healthy() == nil && b.WrongCaches() == nil, Watches: o.tier.tier.Watches(), Caches: map[string]peers.CacheState{},
 	}
-	for _, backend := range b.all() {
+	for _, backend := range b.All() {
 		if digest, revision, err := backend.Cache.Digest(); err == nil {
-			m.Caches[backend.cluster()] = peers.CacheState{Revision: revision, Digest: digest.String(), Algorithm: cache.DigestAlgorithm}
+			m.Caches[backend.Cluster()] = peers.CacheState{Revision: revision, Digest: digest.String(), Algorithm: cache.DigestAlgorithm}
 		}
 	}
 	return m
@@ -204,15 +131,15 @@ func (o *otherServers) self() peers.Member {
 
 // observe takes what the others tell.
 func (o *otherServers) observe(others []peers.Member) {
-	o.tier.backends.setOthersReady(others)
-	for _, backend := range o.tier.backends.all() {
+	o.tier.backends.SetOthersReady(slices.ContainsFunc(others, func(m peers.Member) bool { return m.Ready }))
+	for _, backend := range o.tier.backends.All() {
 		for _, m := range others {
-			state, ok := m.Caches[backend.cluster()]
-			if !ok || backend.scrubber == nil || state.Algorithm != cache.DigestAlgorithm {
+			state, ok := m.Caches[backend.Cluster()]
+			if !ok || backend.Scrubber == nil || state.Algorithm != cache.DigestAlgorithm {
 				continue
 			}
 			if digest, err := cache.ParseDigest(state.Digest); err == nil {
-				backend.scrubber.Observe(m.Name, state.Revision, digest)
+				backend.Scrubber.Observe(m.Name, state.Revision, digest)
 			}
 		}
 	}
@@ -230,7 +157,7 @@ func (o *otherServers) sendAway(ctx context.Context, interval time.Duration) {
 	for {
 		select {
 		case n := <-o.excess:
-			o.tier.backends.logger.Info("This server has more watches than its share; some clients are asked to open another connection", "watches", n)
+			o.tier.backends.Logger.Info("This server has more watches than its share; some clients are asked to open another connection", "watches", n)
 			o.tier.tier.SendAway(ctx, n, time.Duration(float64(interval)*drainShare))
 		case <-ctx.Done():
 			return

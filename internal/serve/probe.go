@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/millrace/millrace/internal/tier/lifetime"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +53,7 @@ func (p *probe) run(ctx context.Context) error {
 	host, _ := os.Hostname() // "" will do as a name
 	name := fmt.Sprintf("%s-%x", probeAgent, sha256.Sum256([]byte(host+" "+config.Host)))[:len(probeAgent)+11]
 	leases := client.Leases(probeNamespace)
-	defer runUntilStopped(ctx, func(ctx context.Context) { p.watch(ctx, leases, name) })()
+	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) { p.watch(ctx, leases, name) })()
 	ticker := time.NewTicker(p.period)
 	defer ticker.Stop()
 	for {

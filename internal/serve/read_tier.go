@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/tier/source"
+
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -38,7 +40,7 @@ import (
 // readTier is all that takes the place of Kubernetes' reads: the storage below its
 // registries, and the handler in front of its handlers.
 type readTier struct {
-	backends  *backends
+	backends  *source.Backends
 	decorator *storage.Decorator
 	tier      *read.Tier
 	shares    memory.Shares
@@ -65,8 +67,8 @@ type readTier struct {
 
 // newReadTier makes the tier and registers the metrics of reads. proofs is nil if nothing is
 // to be transcoded.
-func newReadTier(b *backends, shares memory.Shares, o watchOptions, proofs *transcode.Proofs) (*readTier, error) {
-	budget := b.cache.Budget
+func newReadTier(b *source.Backends, shares memory.Shares, o watchOptions, proofs *transcode.Proofs) (*readTier, error) {
+	budget := b.Cache.Budget
 	cachermetrics.Register()
 	// Package slo has this family, and counts runs of events at once.
 	legacyregistry.Registerer().Unregister(cachermetrics.DispatchStageDuration)
@@ -74,7 +76,7 @@ func newReadTier(b *backends, shares memory.Shares, o watchOptions, proofs *tran
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	for _, c := range []metrics.StableCollector{&collector{backends: b, budget: budget, proofs: proofs}, slo.NewCollector(b.watchAccounts)} {
+	for _, c := range []metrics.StableCollector{&collector{backends: b, budget: budget, proofs: proofs}, slo.NewCollector(b.WatchAccounts)} {
 		if err := legacyregistry.CustomRegister(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -86,8 +88,8 @@ func newReadTier(b *backends, shares memory.Shares, o watchOptions, proofs *tran
 	recent := encode.NewRecentFrames(shares.WatchFrames)
 	r := &readTier{
 		backends:  b,
-		decorator: &storage.Decorator{Backend: b.of, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
-		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.logger, PassedOnElsewhere: b.readOnly, DrainTime: o.drainTime}),
+		decorator: &storage.Decorator{Backend: b.Of, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
+		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.Logger, PassedOnElsewhere: b.ReadOnly, DrainTime: o.drainTime}),
 		shares:    shares,
 		budget:    budget,
 		recent:    recent,
@@ -104,19 +106,19 @@ func newReadTier(b *backends, shares memory.Shares, o watchOptions, proofs *tran
 }
 
 // newShared is called when the first route is made: feature gates are set by then.
-func newShared(b *backends, budget *encode.Budget, recent *encode.RecentFrames, o watchOptions, proofs *transcode.Proofs) *read.SharedConfig {
+func newShared(b *source.Backends, budget *encode.Budget, recent *encode.RecentFrames, o watchOptions, proofs *transcode.Proofs) *read.SharedConfig {
 	gate, watches := utilfeature.DefaultFeatureGate, o.compression
 	if watches == read.CompressWatchLists && !gate.Enabled(features.WatchListCompression) {
 		watches = read.CompressRequestedWatches
 	}
 	var depth func() int
-	if b.readOnly {
-		depth = b.depth
+	if b.ReadOnly {
+		depth = b.Depth
 	}
 	return &read.SharedConfig{
-		Budget: budget, RecentFrames: recent, Proofs: proofs, Accounts: b.watchAccounts,
+		Budget: budget, RecentFrames: recent, Proofs: proofs, Accounts: b.WatchAccounts,
 		Compress: gate.Enabled(features.APIResponseCompression), CompressWatches: watches, MinTimeout: o.minTimeout,
-		BoundedStaleness: b.maxStaleness > 0, Depth: depth,
+		BoundedStaleness: b.MaxStaleness > 0, Depth: depth,
 	}
 }
 
@@ -135,7 +137,7 @@ func (r *readTier) forgetResources(gone map[schema.GroupResource]bool) {
 		return gone[gr]
 	}
 	r.readAccounts.Forget(isGone)
-	r.backends.watchAccounts.Forget(isGone)
+	r.backends.WatchAccounts.Forget(isGone)
 }
 
 // hooks returns the points at which the tier replaces parts of Kubernetes' server.
@@ -146,7 +148,7 @@ func (r *readTier) hooks() kube.Hooks {
 		Reads:     r.tier.Wrap,
 		Front:     r.front,
 		Protocols: useProtocols, CustomResources: r.customResources(),
-		Logger: r.backends.logger,
+		Logger: r.backends.Logger,
 		Ready:  r.ready(),
 	}
 }
@@ -163,15 +165,15 @@ func useProtocols(s *http.Server, p kube.Protocols) error {
 func (r *readTier) customResources() crd.Config {
 	return crd.Config{
 		CompiledBytes: r.shares.CompiledSchemas, ConvertedBytes: r.shares.ConvertedObjects,
-		Logger: r.backends.logger, Route: r.route, Stored: r.decorator.CountKeys, Gone: r.forgetResources,
+		Logger: r.backends.Logger, Route: r.route, Stored: r.decorator.CountKeys, Gone: r.forgetResources,
 	}
 }
 
 // ready are the tier's checks of /readyz.
 func (r *readTier) ready() []healthz.HealthChecker {
 	return []healthz.HealthChecker{
-		healthz.NamedCheck("millrace-feed", func(*http.Request) error { return r.backends.healthy() }),
-		healthz.NamedCheck("millrace-cache", func(*http.Request) error { return r.backends.checkCaches() }),
+		healthz.NamedCheck("millrace-feed", func(*http.Request) error { return r.backends.Healthy() }),
+		healthz.NamedCheck("millrace-cache", func(*http.Request) error { return r.backends.CheckCaches() }),
 	}
 }
 
@@ -206,7 +208,7 @@ func (r *readTier) tablesOf(tables *transcode.Tables, route *kube.Route) *transc
 	}
 	kind, err := tables.Kind(route.Scheme, route.Kind)
 	if err != nil {
-		r.backends.logger.Debug("Objects of a kind are always encoded by Kubernetes.", "kind", route.Kind.String(), "reason", err.Error())
+		r.backends.Logger.Debug("Objects of a kind are always encoded by Kubernetes.", "kind", route.Kind.String(), "reason", err.Error())
 		return nil
 	}
 	return kind

@@ -9,6 +9,10 @@ import (
 	"os"
 	"strings"
 
+	"github.com/millrace/millrace/internal/tier/source"
+
+	"github.com/millrace/millrace/internal/tier/lifetime"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -35,8 +39,8 @@ type Replica struct {
 	isVerbatim bool
 	verbatim   map[schema.GroupResource]verbatimVersion
 	server     *kube.Replica
-	backends   *backends
-	api        *apiSource // nil with etcd
+	backends   *source.Backends
+	api        *source.API // nil with etcd
 	// runRights must run beside the server. It is set with server.
 	runRights func(context.Context)
 	// budgets bound what clients read. They are nil without a limit.
@@ -85,19 +89,19 @@ func (r *Replica) run(ctx context.Context) error {
 	memory.PaceLoad()
 	shares := o.memoryShares(memory.Available())
 	b := r.newBackends(shares, nil)
-	b.compact, b.readOnly, b.maxStaleness = 0, true, o.BoundedStaleness
+	b.Compact, b.ReadOnly, b.MaxStaleness = 0, true, o.BoundedStaleness
 	r.backends = b
 	release, err := r.openCheckpoints(ctx, b)
 	if err != nil {
 		return err
 	}
 	defer release()
-	defer b.close()
+	defer b.Close()
 	if !o.usesEtcd() {
 		if r.api, err = r.newAPISource(ctx, config, b); err != nil {
 			return err
 		}
-		b.api = r.api
+		b.API = r.api
 	}
 	tier, err := newReadTier(b, shares, r.watches(), o.newProofs(r.logger))
 	if err != nil {
@@ -112,7 +116,7 @@ func (r *Replica) run(ctx context.Context) error {
 	}
 	tier.readAccounts = accounts
 	tier.tier.SetAccounts(accounts)
-	defer runUntilStopped(ctx, accounts.Run)()
+	defer lifetime.RunUntilStopped(ctx, accounts.Run)()
 	if o.usesEtcd() {
 		if err := r.pingEtcd(ctx, b); err != nil {
 			return err
@@ -121,9 +125,9 @@ func (r *Replica) run(ctx context.Context) error {
 	if err := r.build(ctx, config, tier); err != nil {
 		return err
 	}
-	defer runUntilStopped(ctx, r.upstream.Run)()
-	defer runUntilStopped(ctx, r.runRights)()
-	return b.runUntilFailure(ctx, func(ctx context.Context) error { return r.runWithFeeds(ctx, tier, r.server) })
+	defer lifetime.RunUntilStopped(ctx, r.upstream.Run)()
+	defer lifetime.RunUntilStopped(ctx, r.runRights)()
+	return b.RunUntilFailure(ctx, func(ctx context.Context) error { return r.runWithFeeds(ctx, tier, r.server) })
 }
 
 // findUpstream reads the kubeconfig, and asks the upstream what it is and serves.
@@ -143,7 +147,7 @@ func (r *Replica) findUpstream() (*rest.Config, error) {
 }
 
 // newAPISource makes the source of objects for a replica without etcd.
-func (r *Replica) newAPISource(ctx context.Context, config *rest.Config, b *backends) (*apiSource, error) {
+func (r *Replica) newAPISource(ctx context.Context, config *rest.Config, b *source.Backends) (*source.API, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
@@ -153,9 +157,9 @@ func (r *Replica) newAPISource(ctx context.Context, config *rest.Config, b *back
 	if err != nil {
 		return nil, err
 	}
-	made := newAPISource(client, address, r.upstream.ReadVersion, b)
+	made := source.NewAPI(client, address, r.upstream.ReadVersion, b)
 	from, err := r.openSibling(ctx)
-	made.setSibling(from)
+	made.SetSibling(from)
 	return made, err
 }
 
@@ -173,7 +177,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	custom.Stored = nil // the cache has every key that is read
 	if r.api != nil {
 		custom.Gone = func(gone map[schema.GroupResource]bool) {
-			r.api.drop(gone)
+			r.api.Drop(gone)
 			tier.forgetResources(gone)
 		}
 	}
@@ -208,7 +212,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 		return err
 	}
 	main := strings.Join(r.options.Kube.EtcdServers(), ",")
-	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return tier.backends.monitors(main), nil })
+	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return tier.backends.Monitors(main), nil })
 	tier.replicaReport = r.newReporter(config, tier, counters).report
 	if err := tier.setRoutes(r.server); err != nil {
 		return err

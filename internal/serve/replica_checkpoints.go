@@ -3,6 +3,8 @@ package serve
 import (
 	"context"
 
+	"github.com/millrace/millrace/internal/tier/source"
+
 	"github.com/millrace/millrace/internal/conn/datadir"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/checkpoint"
@@ -10,7 +12,7 @@ import (
 
 // openCheckpoints opens the data directory, if there is one, and has the backends keep
 // checkpoints there. The caller calls release once nothing uses them.
-func (r *Replica) openCheckpoints(ctx context.Context, b *backends) (release func(), err error) {
+func (r *Replica) openCheckpoints(ctx context.Context, b *source.Backends) (release func(), err error) {
 	o := r.options
 	if o.CheckpointDir == "" {
 		return func() {}, nil
@@ -20,41 +22,41 @@ func (r *Replica) openCheckpoints(ctx context.Context, b *backends) (release fun
 		return nil, err
 	}
 	release = func() { r.closeOrLog("data directory", dir.Close) }
-	c := &checkpoints{
-		interval: o.CheckpointInterval, logger: r.logger,
-		leaveOut: func(p *cache.Part) bool { return o.excludes(p.GroupResource) },
+	c := &source.Checkpoints{
+		Interval: o.CheckpointInterval, Logger: r.logger,
+		LeaveOut: func(p *cache.Part) bool { return o.excludes(p.GroupResource) },
 	}
-	if c.dir, err = checkpoint.OpenDir(dir.Paths().Checkpoints); err != nil {
+	if c.Dir, err = checkpoint.OpenDir(dir.Paths().Checkpoints); err != nil {
 		release()
 		return nil, err
 	}
 	if !o.usesEtcd() {
-		if c.upstream, err = r.upstream.Identity(ctx); err != nil {
+		if c.Upstream, err = r.upstream.Identity(ctx); err != nil {
 			r.logger.Warn("Nothing is kept on disk: let the user of --kubeconfig read that config map", "err", err)
 			return release, nil
 		}
 		version := r.upstream.Version()
-		c.isCurrent = func() bool { return r.upstream.Version() == version }
+		c.IsCurrent = func() bool { return r.upstream.Version() == version }
 	}
-	b.checkpoints = c
+	b.Checkpoints = c
 	return release, nil
 }
 
 // kept returns the feeds of an API server of which there are checkpoints. It removes those that
 // may not be kept.
-func (r *Replica) kept() []feedKey {
-	if r.api == nil || r.api.checkpoints == nil {
+func (r *Replica) kept() []source.FeedKey {
+	if r.api == nil || r.api.Checkpoints == nil {
 		return nil
 	}
-	dir := r.api.checkpoints.dir
+	dir := r.api.Checkpoints.Dir
 	names, err := dir.Names()
 	if err != nil {
 		r.logger.Warn("Cannot tell which resources an earlier run has followed", "err", err)
 	}
-	var kept []feedKey
+	var kept []source.FeedKey
 	for _, name := range names {
-		key := parseFeedKey(name)
-		if !r.options.excludes(key.GroupResource) && (r.isVerbatim || !key.inProtobuf) {
+		key := source.ParseFeedKey(name)
+		if !r.options.excludes(key.GroupResource) && (r.isVerbatim || !key.InProtobuf) {
 			kept = append(kept, key)
 		} else if err := dir.Remove(name); err != nil {
 			r.logger.Error("Could not remove the checkpoint of a resource that is not followed; remove it by hand", "err", err)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace/millrace/internal/tier/source"
+
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -31,8 +33,8 @@ func (r *Replica) followFromStart() error {
 		}
 		if stored, builtIn := r.builtIn[gvr]; builtIn {
 			r.followBuiltIn(gvr, false)
-			r.followVerbatim(feedKey{GroupResource: stored.GroupResource()}, false)
-			r.followVerbatim(feedKey{stored.GroupResource(), true}, false)
+			r.followVerbatim(source.FeedKey{GroupResource: stored.GroupResource()}, false)
+			r.followVerbatim(source.FeedKey{stored.GroupResource(), true}, false)
 		}
 	}
 	r.followKept()
@@ -59,7 +61,7 @@ func (r *Replica) followCustom() {
 			}
 		}
 	}
-	r.api.setSibling(nil)
+	r.api.SetSibling(nil)
 }
 
 // follow is a replica.Config.Follow.
@@ -83,7 +85,7 @@ func (r *Replica) follow(gvr schema.GroupVersionResource) replica.Reason {
 	}
 	if r.api != nil {
 		if version := r.server.StorageVersion(gvr); version != "" {
-			r.api.follow(gvr.GroupResource(), followedVersion{GroupVersionResource: gvr.GroupResource().WithVersion(version)})
+			r.api.Follow(gvr.GroupResource(), source.FollowedVersion{GroupVersionResource: gvr.GroupResource().WithVersion(version)})
 		}
 	}
 	return ""
@@ -108,7 +110,7 @@ func (r *Replica) followBuiltIn(gvr schema.GroupVersionResource, optional bool) 
 			return false
 		}
 	}
-	r.api.follow(stored, followedVersion{GroupVersionResource: followed, protobuf: hasProtobuf(stored), optional: optional})
+	r.api.Follow(stored, source.FollowedVersion{GroupVersionResource: followed, Protobuf: source.HasProtobuf(stored), Optional: optional})
 	return isStored || followed == gvr
 }
 
@@ -117,5 +119,5 @@ func (r *Replica) cutOffSince(gvr schema.GroupVersionResource) time.Time {
 	if stored, ok := r.builtIn[gvr]; ok {
 		gvr = stored
 	}
-	return r.backends.brokenSince(gvr.GroupResource())
+	return r.backends.BrokenSince(gvr.GroupResource())
 }

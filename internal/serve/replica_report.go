@@ -39,29 +39,29 @@ func (r *Replica) newReporter(config *rest.Config, tier *readTier, counters *rep
 func (p *replicaReporter) report() serverreport.ReplicaReport {
 	now := time.Now()
 	made := serverreport.ReplicaReport{
-		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Depth: p.tier.backends.depth(), Followed: []serverreport.FollowedResource{},
+		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Depth: p.tier.backends.Depth(), Followed: []serverreport.FollowedResource{},
 		Answered: counts(p.tier.counters.Answered()), PassedOn: counts(p.counters.PassedOn()), Refused: counts(p.counters.Refused()), Asked: counts(p.counters.UpstreamRequests()),
 	}
 	if p.usesEtcd {
 		made.Source = "etcd"
 	}
 	made.Spared.Requests, made.Spared.RequestBytes = p.tier.readAccounts.Answered()
-	made.Spared.Events, made.Spared.EventBytes = p.tier.backends.watchAccounts.Delivered()
+	made.Spared.Events, made.Spared.EventBytes = p.tier.backends.WatchAccounts.Delivered()
 	made.Spared.CPU = usage.StockCPU(&made.Spared)
 	for reason, count := range counts(p.tier.counters.PassedOn()) {
 		made.PassedOn[reason] += count
 	}
-	for _, b := range p.tier.backends.all() {
-		f := serverreport.FollowedResource{Name: strings.TrimPrefix(b.servers, p.address+"/"), Revision: b.Cache.Progress().Revision()}
+	for _, b := range p.tier.backends.All() {
+		f := serverreport.FollowedResource{Name: strings.TrimPrefix(b.Servers, p.address+"/"), Revision: b.Cache.Progress().Revision()}
 		for _, r := range b.Cache.Resources() {
 			f.Objects += r.Snapshot().Len()
 		}
-		if at := b.heardAt(); !at.IsZero() {
+		if at := b.HeardAt(); !at.IsZero() {
 			f.Heard = now.Sub(at).Seconds()
 		}
-		if err := b.feed.Healthy(); err != nil {
+		if err := b.Feed.Healthy(); err != nil {
 			f.Error = err.Error()
-			if since := b.feed.BrokenSince(); !since.IsZero() {
+			if since := b.Feed.BrokenSince(); !since.IsZero() {
 				f.Broken = now.Sub(since).Seconds()
 			}
 		}

@@ -8,7 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"github.com/millrace/millrace/internal/tier/source"
+
+	"github.com/millrace/millrace/internal/tier/lifetime"
+
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
@@ -105,7 +108,7 @@ func (r *Replica) newAuthorizer(ctx context.Context, tier *readTier, counters *r
 		if err != nil || !may {
 			return byReview, nothing, err
 		}
-		proof.prove = r.api.proveRBAC
+		proof.prove = func(ctx context.Context) error { return proveFollowedRBAC(ctx, r.api) }
 	}
 	oracle, err := r.upstream.Oracle()
 	if err != nil {
@@ -118,7 +121,7 @@ func (r *Replica) newAuthorizer(ctx context.Context, tier *readTier, counters *r
 		Metrics: counters, Logger: r.logger,
 	})
 	return rights, func(ctx context.Context) {
-		defer runUntilStopped(ctx, rights.Run)()
+		defer lifetime.RunUntilStopped(ctx, rights.Run)()
 		proof.run(ctx)
 	}, nil
 }
@@ -161,15 +164,15 @@ func (r *readTier) proveRBAC(ctx context.Context) error {
 	return nil
 }
 
-// proveRBAC returns nil if the upstream answers, and the watches of RBAC objects are alive.
+// proveFollowedRBAC returns nil if the upstream answers, and the watches of RBAC objects are alive.
 // The API server decides by watches of its own, which are no newer. It has no way to tell
 // that a watch of a quiet resource is complete.
-func (s *apiSource) proveRBAC(ctx context.Context) error {
-	var last *resourceFeed
+func proveFollowedRBAC(ctx context.Context, s *source.API) error {
+	var last *source.ResourceFeed
 	for _, gr := range kube.RBACResources() {
-		last = s.feedOf(gr)
+		last = s.FeedOf(gr)
 		if last == nil {
-			return errNotFollowed
+			return source.ErrNotFollowed
 		}
 		if err := last.Healthy(); err != nil {
 			return err
@@ -180,16 +183,4 @@ func (s *apiSource) proveRBAC(ctx context.Context) error {
 	}
 	_, err := last.Revision(ctx)
 	return err
-}
-
-// feedOf returns the feed of a resource that is followed, and nil for others.
-func (s *apiSource) feedOf(gr schema.GroupResource) *resourceFeed {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if opened := s.mu.byResource[feedKey{GroupResource: gr}]; opened != nil {
-		if follows, ok := opened.feed.(*resourceFeed); ok && follows.Load() != nil {
-			return follows
-		}
-	}
-	return nil
 }

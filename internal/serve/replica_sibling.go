@@ -3,29 +3,22 @@ package serve
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace/internal/tier/source"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
-	"github.com/millrace/millrace/internal/feed/apifeed"
 )
 
 // siblingCheckTimeout bounds the questions which cluster another replica is of.
 const siblingCheckTimeout = 10 * time.Second
 
-// sibling is another replica in front of the same upstream, whose objects are loaded in place
-// of the upstream's. It is nil if there is none.
-type sibling struct {
-	client *http.Client
-	host   string
-}
-
 // openSibling returns the replica that --start-from names. It is nil if that cannot be used,
 // and the log says why: the upstream has everything as well.
-func (r *Replica) openSibling(ctx context.Context) (*sibling, error) {
+func (r *Replica) openSibling(ctx context.Context) (*source.Sibling, error) {
 	if r.options.StartFrom == "" {
 		return nil, nil
 	}
@@ -49,7 +42,7 @@ func (r *Replica) openSibling(ctx context.Context) (*sibling, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read --start-from: %w", err)
 	}
-	return &sibling{client: client, host: address}, nil
+	return &source.Sibling{Client: client, Host: address}, nil
 }
 
 // baseURL is the URL of a server, without a slash at its end. The address in a kubeconfig may
@@ -60,20 +53,4 @@ func baseURL(config *rest.Config) (string, error) {
 		return "", fmt.Errorf("read the server's address %q: %w", config.Host, err)
 	}
 	return strings.TrimSuffix(base.String(), "/"), nil
-}
-
-// at returns the collection at a path, as an apifeed.Config.Sibling.
-func (s *sibling) at(path string) *apifeed.Sibling {
-	if s == nil {
-		return nil
-	}
-	return &apifeed.Sibling{Client: s.client, URL: s.host + path}
-}
-
-// setSibling has the feeds that are made from now on load the sibling's objects first. With nil
-// they load from the API server alone.
-func (s *apiSource) setSibling(from *sibling) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.sibling = from
 }

@@ -1,15 +1,13 @@
 package serve
 
 import (
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+
+	"github.com/millrace/millrace/internal/tier/source"
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/feed/apifeed"
 	"github.com/millrace/millrace/internal/tier/read"
-	"github.com/millrace/millrace/internal/tier/storage"
-	"github.com/millrace/millrace/internal/tier/watch"
 	"github.com/millrace/millrace/internal/wire/sentobject"
 )
 
@@ -43,7 +41,7 @@ func (r *Replica) chooseMode(tier *readTier) {
 	}
 	r.logger.Warn("The upstream is of another minor version: built-in resources are answered as it sends them, and tables and metadata are passed on to it; use a build with the upstream's version for these",
 		"upstream", theirs, "builtIn", own)
-	tier.decorator.Verbatim, tier.decorator.Protobuf, tier.verbatim = true, r.api.protobufBackend, r.verbatimOf
+	tier.decorator.Verbatim, tier.decorator.Protobuf, tier.verbatim = true, r.api.ProtobufBackend, r.verbatimOf
 }
 
 // chooseVersions chooses the version of each built-in resource that is followed: the one
@@ -71,7 +69,7 @@ func (r *Replica) hasWatchLists() bool {
 	if !r.isVerbatim {
 		return false
 	}
-	feed := r.api.feedOf(definitions)
+	feed := r.api.FeedOf(definitions)
 	if feed == nil {
 		return false
 	}
@@ -79,26 +77,13 @@ func (r *Replica) hasWatchLists() bool {
 	return known != nil && known.InitialEventsEnd != nil
 }
 
-// hasProtobuf reports whether the kinds of a group are sent in protobuf.
-func hasProtobuf(gr schema.GroupResource) bool {
-	return gr.Group != apiextensions.GroupName && gr.Group != apiregistration.GroupName
-}
-
-// protobufBackend is a storage.Decorator.Protobuf.
-func (s *apiSource) protobufBackend(gr schema.GroupResource) *storage.Backend {
-	if !hasProtobuf(gr) {
-		return nil
-	}
-	return s.open(feedKey{gr, true})
-}
-
 // verbatimOf is a readTier.verbatim.
 func (r *Replica) verbatimOf(route *kube.Route, format sentobject.Format) *read.Verbatim {
 	if r.verbatim[route.Stored].GroupVersionResource != route.Resource {
 		return nil
 	}
-	key := feedKey{route.Stored, format == sentobject.Protobuf}
-	feed := r.api.verbatimFeed(key)
+	key := source.FeedKey{route.Stored, format == sentobject.Protobuf}
+	feed := r.api.VerbatimFeed(key)
 	if feed == nil {
 		return nil
 	}
@@ -118,48 +103,16 @@ func (r *Replica) verbatimOf(route *kube.Route, format sentobject.Format) *read.
 	}
 }
 
-// verbatimFeed returns the feed of a backend that is open.
-func (s *apiSource) verbatimFeed(key feedKey) *resourceFeed {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	opened := s.mu.byResource[key]
-	if opened == nil {
-		return nil
-	}
-	feed, _ := opened.feed.(*resourceFeed)
-	return feed
-}
-
 // followVerbatim follows a resource in one format. It does nothing if the format is not
 // answered as it is sent.
-func (r *Replica) followVerbatim(key feedKey, optional bool) {
+func (r *Replica) followVerbatim(key source.FeedKey, optional bool) {
 	chosen, ok := r.verbatim[key.GroupResource]
-	if !ok || key.inProtobuf && !hasProtobuf(key.GroupResource) {
+	if !ok || key.InProtobuf && !source.HasProtobuf(key.GroupResource) {
 		return
 	}
-	r.api.follow(key.GroupResource, followedVersion{
-		GroupVersionResource: chosen.GroupVersionResource, verbatim: true, protobuf: key.inProtobuf, namespaced: chosen.namespaced, optional: optional,
+	r.api.Follow(key.GroupResource, source.FollowedVersion{
+		GroupVersionResource: chosen.GroupVersionResource, Verbatim: true, Protobuf: key.InProtobuf, Namespaced: chosen.namespaced, Optional: optional,
 	})
-}
-
-// useVerbatim makes the configuration of a route that of a verbatim one, and makes the route
-// of protobuf beside it. It returns false if the route is not to be made.
-func (r *readTier) useVerbatim(cfg *read.RouteConfig, route *kube.Route) (bool, error) {
-	if cfg.Verbatim = r.verbatim(route, sentobject.JSON); cfg.Verbatim == nil {
-		return false, nil
-	}
-	s := r.decorator.ProtobufStore(route.Stored)
-	if s == nil {
-		return true, nil
-	}
-	protobuf := *cfg
-	protobuf.Objects, protobuf.Hub, protobuf.Verbatim = s, watch.NewHub(s.Resource()), r.verbatim(route, sentobject.Protobuf)
-	if protobuf.Verbatim == nil {
-		return true, nil
-	}
-	var err error
-	cfg.Verbatim.Protobuf, err = r.route(protobuf)
-	return true, err
 }
 
 // answersBuiltIn reports whether built-in resources are answered here. JSON that was read

@@ -14,7 +14,7 @@ import (
 
 // reportSource returns the reports of the tier and of the server above it.
 func (r *readTier) reportSource(server routeSource) dashboard.Source {
-	watches := r.backends.watchAccounts
+	watches := r.backends.WatchAccounts
 	return dashboard.Source{
 		SLO: watches.SLO, Watchers: watches.Watchers, Lists: r.listsReport,
 		Memory: r.memoryReport, CRDs: server.CustomResources, Feed: watches.Feed,
@@ -50,7 +50,7 @@ func (r *readTier) memoryReport() serverreport.MemoryReport {
 		Goroutines: runtime.NumGoroutine(), Wire: r.budget.Used(), WireLimit: r.budget.Limit(),
 		Resources: []serverreport.ResourceMemory{},
 	}
-	for _, b := range r.backends.all() {
+	for _, b := range r.backends.All() {
 		for _, resource := range b.Cache.Resources() {
 			usage := resource.Usage()
 			if usage.Objects == 0 && usage.Log == 0 {

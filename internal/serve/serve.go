@@ -9,6 +9,10 @@ import (
 	"os"
 	"strings"
 
+	"github.com/millrace/millrace/internal/tier/source"
+
+	"github.com/millrace/millrace/internal/tier/lifetime"
+
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/client-go/rest"
 
@@ -112,7 +116,7 @@ func (s *Server) runUntilEnd(ctx context.Context) error {
 // itself. In the latter case it returns the reason.
 func (s *Server) serveWithEmbedded(ctx context.Context, embedded *etcdserver.Etcd) error {
 	serving, cancel := context.WithCancelCause(ctx)
-	defer runUntilStopped(ctx, func(ctx context.Context) {
+	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
 		select {
 		case err := <-embedded.Err():
 			cancel(fmt.Errorf("the embedded etcd stopped by itself (%w): see what it logged, and start again", err))
@@ -158,7 +162,7 @@ func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 	memory.PaceLoad()
 	shares := s.options.memoryShares(memory.Available())
 	b := s.newBackends(shares, embedded)
-	defer b.close()
+	defer b.Close()
 	tier, err := newReadTier(b, shares, s.options.watches(), s.options.newProofs(s.logger))
 	if err != nil {
 		return err
@@ -169,7 +173,7 @@ func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 	}
 	tier.readAccounts = accounts
 	tier.tier.SetAccounts(accounts)
-	defer runUntilStopped(ctx, accounts.Run)()
+	defer lifetime.RunUntilStopped(ctx, accounts.Run)()
 	// The ping comes before Build, whose errors about an etcd that does not answer are
 	// hard to read.
 	if err := s.pingEtcd(ctx, b); err != nil {
@@ -180,61 +184,61 @@ func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 		return s.options.explain(err)
 	}
 	main := strings.Join(s.options.Kube.Etcd().StorageConfig.Transport.ServerList, ",")
-	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return b.monitors(main), nil })
+	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return b.Monitors(main), nil })
 	if err := tier.setRoutes(server); err != nil {
 		return err
 	}
-	return b.runUntilFailure(ctx, func(ctx context.Context) error { return s.runWithFeeds(ctx, tier, server) })
+	return b.RunUntilFailure(ctx, func(ctx context.Context) error { return s.runWithFeeds(ctx, tier, server) })
 }
 
 // newBackends makes the backends, of which none is open yet.
-func (s *Server) newBackends(shares memory.Shares, embedded *etcdserver.Etcd) *backends {
+func (s *Server) newBackends(shares memory.Shares, embedded *etcdserver.Etcd) *source.Backends {
 	etcd := s.options.Kube.Etcd()
 	cfg := s.options.Cache
 	cfg.Budget, cfg.HistoryBytes = encode.NewBudget(shares.WireCache), shares.History
 	cfg.HistoryWindow, cfg.Logger = s.options.HistoryWindow, s.logger
-	return &backends{
-		prefix: etcd.StorageConfig.Prefix, compact: etcd.StorageConfig.CompactionInterval,
-		cache: cfg, embedded: embedded, replayRevisions: shares.ReplayRevisions,
-		checkInterval: s.options.CacheCheckInterval, watchAccounts: s.options.newWatchAccounts(s.logger), logger: s.logger, failed: make(chan error, 1),
+	return &source.Backends{
+		Prefix: etcd.StorageConfig.Prefix, Compact: etcd.StorageConfig.CompactionInterval,
+		Cache: cfg, Embedded: embedded, ReplayRevisions: shares.ReplayRevisions,
+		CheckInterval: s.options.CacheCheckInterval, WatchAccounts: s.options.newWatchAccounts(s.logger), Logger: s.logger, Failed: make(chan error, 1),
 	}
 }
 
 // pingEtcd opens the main cluster and asks it for its revision.
-func (s *Server) pingEtcd(ctx context.Context, b *backends) error {
-	if _, err := b.get(s.options.Kube.Etcd().StorageConfig.Transport); err != nil {
+func (s *Server) pingEtcd(ctx context.Context, b *source.Backends) error {
+	if _, err := b.Get(s.options.Kube.Etcd().StorageConfig.Transport); err != nil {
 		return err
 	}
-	return b.ping(ctx)
+	return b.Ping(ctx)
 }
 
 // runWithFeeds runs the feeds and all that depends on them, then the server. The
 // feeds have loaded before the server starts, and end after it.
 func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server runnable) error {
 	b := tier.backends
-	defer runUntilStopped(ctx, b.run)()
-	if err := b.waitLoaded(ctx); err != nil {
+	defer lifetime.RunUntilStopped(ctx, b.Run)()
+	if err := b.WaitLoaded(ctx); err != nil {
 		return fmt.Errorf("load objects: %w", err)
 	}
-	if b.checkpoints != nil {
-		defer runUntilStopped(ctx, func(ctx context.Context) { b.checkpoints.run(ctx, b.all) })()
+	if b.Checkpoints != nil {
+		defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) { b.Checkpoints.Run(ctx, b.All) })()
 	}
-	defer runUntilStopped(ctx, b.scrub)()
-	defer runUntilStopped(ctx, s.runMeasurements(tier, server))()
+	defer lifetime.RunUntilStopped(ctx, b.Scrub)()
+	defer lifetime.RunUntilStopped(ctx, s.runMeasurements(tier, server))()
 	trimmer := memory.NewTrimmer(memory.TrimmerConfig{
-		Files: mappedFiles(b.embedded), Expire: b.expire, Release: tier.releaseTransient, Warming: tier.tier.Warming,
+		Files: mappedFiles(b.Embedded), Expire: b.Expire, Release: tier.releaseTransient, Warming: tier.tier.Warming,
 		CollectorHeadroom: tier.shares.CollectorHeadroom, Logger: s.logger,
 	})
 	// Without this trim the garbage of the load would stay until long after the
 	// clients are back.
 	trimmer.Trim()
-	defer runUntilStopped(ctx, trimmer.Run)()
-	defer runUntilStopped(ctx, func(ctx context.Context) {
+	defer lifetime.RunUntilStopped(ctx, trimmer.Run)()
+	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
 		if server.WaitReady(ctx) == nil && s.options.EncodeAhead {
 			tier.tier.Warm(ctx)
 		}
 	})()
-	defer runUntilStopped(ctx, s.runOtherServers(ctx, tier, server))()
+	defer lifetime.RunUntilStopped(ctx, s.runOtherServers(ctx, tier, server))()
 	return s.run(ctx, server)
 }
 
@@ -248,7 +252,7 @@ func mappedFiles(embedded *etcdserver.Etcd) []string {
 
 // run runs Kubernetes' server, and prints how to use it once it is ready.
 func (s *Server) run(ctx context.Context, server runnable) error {
-	defer runUntilStopped(ctx, func(ctx context.Context) {
+	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
 		if err := server.WaitReady(ctx); err == nil {
 			s.welcome()
 		}

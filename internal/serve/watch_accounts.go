@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/millrace/millrace/internal/tier/lifetime"
+
 	"github.com/spf13/pflag"
 
 	"github.com/millrace/millrace/internal/account/slo"
@@ -40,9 +42,9 @@ func (o *Options) newWatchAccounts(logger *slog.Logger) *slo.Watches {
 // probe if there is one.
 func (s *Server) runMeasurements(tier *readTier, server runnable) func(context.Context) {
 	return func(ctx context.Context) {
-		accounts := tier.backends.watchAccounts
+		accounts := tier.backends.WatchAccounts
 		if s.options.WatchProbe > 0 {
-			defer runUntilStopped(ctx, func(ctx context.Context) {
+			defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
 				if server.WaitReady(ctx) != nil {
 					return
 				}

@@ -1,4 +1,4 @@
-package serve
+package source
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/millrace/millrace/internal/tier/lifetime"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -47,70 +49,73 @@ const (
 	pingTimeout = 20 * time.Second
 )
 
-// backends are where resources come from. They are etcd clusters: one, or more with
+// CheckEtcdFlags is the advice for an etcd that does not answer.
+const CheckEtcdFlags = "check that etcd runs, --etcd-servers and --etcd-cafile, --etcd-certfile, --etcd-keyfile"
+
+// Backends are where resources come from. They are etcd clusters: one, or more with
 // --etcd-servers-overrides. Each has one client, one cache and one feed. Or they are
 // resources of an API server: each has one cache and one feed. All fields but mu are set
 // before the first call and never change.
-type backends struct {
-	// prefix is --etcd-prefix.
-	prefix string
-	// cache is the configuration of each cluster's cache.
-	cache cache.Config
-	// embedded is nil when all clusters are others'.
-	embedded *etcdserver.Etcd
-	// compact is the interval of compaction. 0 leaves it to others.
-	compact time.Duration
-	// readOnly says that nothing is written, so compact is 0. The compactor then only
+type Backends struct {
+	// Prefix is --etcd-prefix.
+	Prefix string
+	// Cache is the configuration of each cluster's cache.
+	Cache cache.Config
+	// Embedded is nil when all clusters are others'.
+	Embedded *etcdserver.Etcd
+	// Compact is the interval of compaction. 0 leaves it to others.
+	Compact time.Duration
+	// ReadOnly says that nothing is written, so compact is 0. The compactor then only
 	// follows what others compact.
-	readOnly bool
-	// maxStaleness is Backend.MaxStaleness of all.
-	maxStaleness time.Duration
-	// replayRevisions is memory.Shares'.
-	replayRevisions int64
-	watchAccounts   *slo.Watches
-	logger          *slog.Logger
-	// api is nil if resources come from etcd.
-	api *apiSource
-	// checkpoints is nil if nothing is kept on disk.
-	checkpoints *checkpoints
-	// checkInterval is Options.CacheCheckInterval.
-	checkInterval time.Duration
+	ReadOnly bool
+	// MaxStaleness is Backend.MaxStaleness of all.
+	MaxStaleness time.Duration
+	// ReplayRevisions is memory.Shares'.
+	ReplayRevisions int64
+	WatchAccounts   *slo.Watches
+	Logger          *slog.Logger
+	// API is nil if resources come from etcd.
+	API *API
+	// Checkpoints is nil if nothing is kept on disk.
+	Checkpoints *Checkpoints
+	// CheckInterval is Options.CacheCheckInterval.
+	CheckInterval time.Duration
 	// othersReadyAt is when another server was last known to take clients. Nil means that none
 	// is known.
 	othersReadyAt atomic.Pointer[time.Time]
-	// failed receives the first error that leaves the caches without a meaning.
-	failed chan error
+	// Failed receives the first error that leaves the caches without a meaning.
+	Failed chan error
 
 	mu struct {
 		sync.Mutex
-		// byServers has the key of backend.servers.
-		byServers map[string]*backend
+		// byServers has the key of Backend.Servers.
+		byServers map[string]*Backend
 		// scrubMetrics is nil before the first scrubber is made.
 		scrubMetrics *scrub.Metrics
 	}
 }
 
-// depth is how many replicas events come through, this one included; 0 at a server.
-func (b *backends) depth() int {
+// Depth is how many replicas events come through, this one included; 0 at a server.
+func (b *Backends) Depth() int {
 	switch {
-	case !b.readOnly:
+	case !b.ReadOnly:
 		return 0
-	case b.api == nil:
+	case b.API == nil:
 		return 1
 	}
-	return b.api.depth()
+	return b.API.depth()
 }
 
-// heardAt is when a feed of an API server was last told something. It is zero for others.
-func (b *backend) heardAt() time.Time {
-	if follows, ok := b.feed.(*resourceFeed); ok {
+// HeardAt is when a feed of an API server was last told something. It is zero for others.
+func (b *Backend) HeardAt() time.Time {
+	if follows, ok := b.Feed.(*ResourceFeed); ok {
 		return follows.HeardAt()
 	}
 	return time.Time{}
 }
 
-// feed follows the source of a cache.
-type feed interface {
+// Feed follows the source of a cache.
+type Feed interface {
 	cache.RevisionSource
 	Healthy() error
 	// BrokenSince returns when the feed ceased to follow its source, zero if it follows or
@@ -118,22 +123,22 @@ type feed interface {
 	BrokenSince() time.Time
 }
 
-// backend is one etcd cluster, or one resource of an API server.
-type backend struct {
+// Backend is one etcd cluster, or one resource of an API server.
+type Backend struct {
 	storage.Backend
-	feed feed
+	Feed Feed
 	// run runs the feed until the context ends. It is nil for a resource of an API server,
-	// whose feed belongs to the apiSource.
+	// whose feed belongs to the API.
 	run func(context.Context) error
-	// servers are the cluster's URLs, separated by commas, or the URL of the resource.
-	servers string
-	// scrubber checks the cache. It is nil if nothing is checked, and for a resource of an
+	// Servers are the cluster's URLs, separated by commas, or the URL of the resource.
+	Servers string
+	// Scrubber checks the cache. It is nil if nothing is checked, and for a resource of an
 	// API server.
-	scrubber *scrub.Scrubber
-	// cluster returns the id of the etcd cluster. It is nil for a resource of an API server.
-	cluster func() string
-	// kept is set if checkpoints are written.
-	kept keptBackend
+	Scrubber *scrub.Scrubber
+	// Cluster returns the id of the etcd cluster. It is nil for a resource of an API server.
+	Cluster func() string
+	// Kept is set if checkpoints are written.
+	Kept KeptBackend
 	// tried is closed when the first load has succeeded or failed. It is nil if the server
 	// is not ready before it has succeeded.
 	tried <-chan struct{}
@@ -141,16 +146,16 @@ type backend struct {
 	close func()
 }
 
-// of returns the backend of a resource. It implements storage.Decorator.Backend.
-func (b *backends) of(config *storagebackend.ConfigForResource) (*storage.Backend, error) {
-	if b.api != nil {
-		return b.api.open(feedKey{GroupResource: config.GroupResource}), nil
+// Of returns the backend of a resource. It implements storage.Decorator.Backend.
+func (b *Backends) Of(config *storagebackend.ConfigForResource) (*storage.Backend, error) {
+	if b.API != nil {
+		return b.API.open(FeedKey{GroupResource: config.GroupResource}), nil
 	}
-	return b.get(config.Transport)
+	return b.Get(config.Transport)
 }
 
-// get returns the backend of a cluster, and opens it on first use.
-func (b *backends) get(t storagebackend.TransportConfig) (*storage.Backend, error) {
+// Get returns the backend of a cluster, and opens it on first use.
+func (b *Backends) Get(t storagebackend.TransportConfig) (*storage.Backend, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	servers := strings.Join(t.ServerList, ",")
@@ -162,7 +167,7 @@ func (b *backends) get(t storagebackend.TransportConfig) (*storage.Backend, erro
 		return nil, err
 	}
 	if b.mu.byServers == nil {
-		b.mu.byServers = map[string]*backend{}
+		b.mu.byServers = map[string]*Backend{}
 	}
 	b.mu.byServers[servers] = opened
 	return &opened.Backend, nil
@@ -170,11 +175,11 @@ func (b *backends) get(t storagebackend.TransportConfig) (*storage.Backend, erro
 
 // open makes the client, the cache and the feed of a cluster. It does not wait for
 // the cluster. The caller holds the lock.
-func (b *backends) open(t storagebackend.TransportConfig, servers string) (*backend, error) {
-	opened := &backend{servers: servers, close: func() {}}
+func (b *Backends) open(t storagebackend.TransportConfig, servers string) (*Backend, error) {
+	opened := &Backend{Servers: servers, close: func() {}}
 	streams := &etcdfeed.WatchStreams{}
-	if b.embedded != nil && servers == b.embedded.Endpoint() {
-		opened.Client = b.embedded.Client()
+	if b.Embedded != nil && servers == b.Embedded.Endpoint() {
+		opened.Client = b.Embedded.Client()
 	} else {
 		client, err := dial(t, streams)
 		if err != nil {
@@ -184,25 +189,25 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 		opened.close = func() { _ = client.Close() }
 	}
 	opened.Client.KV = etcd3.NewETCDLatencyTracker(opened.Client.KV)
-	opened.Cache, opened.MaxStaleness = cache.New(b.cache), b.maxStaleness
-	prefix := storage.EtcdPrefix(b.prefix, "")
+	opened.Cache, opened.MaxStaleness = cache.New(b.Cache), b.MaxStaleness
+	prefix := storage.EtcdPrefix(b.Prefix, "")
 	follows := etcdfeed.NewFeed(etcdfeed.FeedConfig{
-		Client: opened.Client.Client, Prefix: prefix, Sink: opened.Cache, Logger: b.logger,
-		HistoryRevisions: b.replayRevisions,
+		Client: opened.Client.Client, Prefix: prefix, Sink: opened.Cache, Logger: b.Logger,
+		HistoryRevisions: b.ReplayRevisions,
 		Stream:           utilfeature.DefaultFeatureGate.Enabled(features.EtcdRangeStream),
-		Account:          b.watchAccounts.AddFeed(prefix, t.ServerList),
-		Checkpoint:       b.checkpoints.ofEtcd(servers, prefix),
+		Account:          b.WatchAccounts.AddFeed(prefix, t.ServerList),
+		Checkpoint:       b.Checkpoints.ofEtcd(servers, prefix),
 		WatchStreams:     streams,
 	})
-	opened.kept = etcdKept(servers, prefix, follows)
-	opened.feed, opened.run, opened.Consistent = follows, follows.Run, cache.NewConsistent(opened.Cache, follows)
-	opened.cluster = func() string { return fmt.Sprintf("%x", follows.ClusterID()) }
+	opened.Kept = etcdKept(servers, prefix, follows)
+	opened.Feed, opened.run, opened.Consistent = follows, follows.Run, cache.NewConsistent(opened.Cache, follows)
+	opened.Cluster = func() string { return fmt.Sprintf("%x", follows.ClusterID()) }
 	var err error
-	if opened.scrubber, err = b.newScrubberLocked(opened); err != nil {
+	if opened.Scrubber, err = b.newScrubberLocked(opened); err != nil {
 		return nil, err
 	}
-	if b.compact > 0 || b.readOnly {
-		compactor := etcd3.StartCompactorPerEndpoint(opened.Client.Client, b.compact)
+	if b.Compact > 0 || b.ReadOnly {
+		compactor := etcd3.StartCompactorPerEndpoint(opened.Client.Client, b.Compact)
 		opened.Compactor = compactor
 		release := opened.close
 		opened.close = func() { compactor.Stop(); release() }
@@ -251,27 +256,27 @@ func dial(t storagebackend.TransportConfig, streams *etcdfeed.WatchStreams) (*ku
 	return kubernetes.New(cfg)
 }
 
-// all returns the backends that are open, in no order.
-func (b *backends) all() []*backend {
-	if b.api != nil {
-		return b.api.started()
+// All returns the backends that are open, in no order.
+func (b *Backends) All() []*Backend {
+	if b.API != nil {
+		return b.API.started()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Collect(maps.Values(b.mu.byServers))
 }
 
-// run follows all clusters until the context ends.
-func (b *backends) run(ctx context.Context) {
-	if b.api != nil {
-		b.api.run(ctx)
+// Run follows all clusters until the context ends.
+func (b *Backends) Run(ctx context.Context) {
+	if b.API != nil {
+		b.API.run(ctx)
 		return
 	}
 	var feeds sync.WaitGroup
-	for _, backend := range b.all() {
+	for _, backend := range b.All() {
 		feeds.Go(func() {
 			if err := backend.run(ctx); ctx.Err() == nil {
-				b.fail(fmt.Errorf("etcd %s: %w", backend.servers, err))
+				b.fail(fmt.Errorf("etcd %s: %w", backend.Servers, err))
 			}
 		})
 	}
@@ -279,23 +284,23 @@ func (b *backends) run(ctx context.Context) {
 }
 
 // fail ends the server: what the caches hold means nothing any more.
-func (b *backends) fail(err error) {
-	if b.checkpoints != nil {
-		b.checkpoints.worthless.Store(true)
+func (b *Backends) fail(err error) {
+	if b.Checkpoints != nil {
+		b.Checkpoints.worthless.Store(true)
 	}
 	select {
-	case b.failed <- err:
+	case b.Failed <- err:
 	default: // an earlier error ends the server
 	}
 }
 
-// runUntilFailure runs serve until the context ends, or until what the caches hold means
+// RunUntilFailure runs serve until the context ends, or until what the caches hold means
 // nothing any more. In the latter case it returns the reason.
-func (b *backends) runUntilFailure(ctx context.Context, serve func(context.Context) error) error {
+func (b *Backends) RunUntilFailure(ctx context.Context, serve func(context.Context) error) error {
 	serving, cancel := context.WithCancelCause(ctx)
-	defer runUntilStopped(ctx, func(ctx context.Context) {
+	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
 		select {
-		case err := <-b.failed:
+		case err := <-b.Failed:
 			cancel(fmt.Errorf("%w: start again, so that clients begin anew with what it holds now", err))
 		case <-ctx.Done():
 		}
@@ -307,35 +312,35 @@ func (b *backends) runUntilFailure(ctx context.Context, serve func(context.Conte
 	return err
 }
 
-// brokenSince returns when the feed of a resource ceased to follow its source, zero if it
+// BrokenSince returns when the feed of a resource ceased to follow its source, zero if it
 // follows. stored names the resource as it is stored.
-func (b *backends) brokenSince(stored schema.GroupResource) (since time.Time) {
-	if b.api != nil {
-		return b.api.brokenSince(stored)
+func (b *Backends) BrokenSince(stored schema.GroupResource) (since time.Time) {
+	if b.API != nil {
+		return b.API.brokenSince(stored)
 	}
-	for _, backend := range b.all() {
-		if at := backend.feed.BrokenSince(); since.IsZero() || !at.IsZero() && at.Before(since) {
+	for _, backend := range b.All() {
+		if at := backend.Feed.BrokenSince(); since.IsZero() || !at.IsZero() && at.Before(since) {
 			since = at
 		}
 	}
 	return since
 }
 
-// ping makes sure that every etcd cluster answers.
-func (b *backends) ping(ctx context.Context) error {
+// Ping makes sure that every etcd cluster answers.
+func (b *Backends) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	for _, backend := range b.all() {
-		if _, err := backend.feed.Revision(ctx); err != nil {
-			return fmt.Errorf("etcd at %s does not answer within %v (%w): %s", backend.servers, pingTimeout, err, checkEtcdFlags)
+	for _, backend := range b.All() {
+		if _, err := backend.Feed.Revision(ctx); err != nil {
+			return fmt.Errorf("etcd at %s does not answer within %v (%w): %s", backend.Servers, pingTimeout, err, CheckEtcdFlags)
 		}
 	}
 	return nil
 }
 
-// waitLoaded waits until every cache has loaded its cluster.
-func (b *backends) waitLoaded(ctx context.Context) error {
-	for _, backend := range b.all() {
+// WaitLoaded waits until every cache has loaded its cluster.
+func (b *Backends) WaitLoaded(ctx context.Context) error {
+	for _, backend := range b.All() {
 		if err := backend.waitLoaded(ctx); err != nil {
 			return err
 		}
@@ -345,7 +350,7 @@ func (b *backends) waitLoaded(ctx context.Context) error {
 
 // waitLoaded waits until the cache has loaded its source. A resource that is only followed
 // because an earlier run did may fail, and its reads are passed on then.
-func (b *backend) waitLoaded(ctx context.Context) error {
+func (b *Backend) waitLoaded(ctx context.Context) error {
 	if b.tried == nil {
 		return b.Cache.Progress().Wait(ctx, 1)
 	}
@@ -357,31 +362,31 @@ func (b *backend) waitLoaded(ctx context.Context) error {
 	}
 }
 
-// healthy returns an error if a feed does not follow its cluster, or if no feed follows
+// Healthy returns an error if a feed does not follow its cluster, or if no feed follows
 // the API server.
-func (b *backends) healthy() error {
-	if b.api != nil {
-		return b.api.healthy()
+func (b *Backends) Healthy() error {
+	if b.API != nil {
+		return b.API.healthy()
 	}
-	for _, backend := range b.all() {
-		if err := backend.feed.Healthy(); err != nil {
-			return fmt.Errorf("etcd %s: %w", backend.servers, err)
+	for _, backend := range b.All() {
+		if err := backend.Feed.Healthy(); err != nil {
+			return fmt.Errorf("etcd %s: %w", backend.Servers, err)
 		}
 	}
 	return nil
 }
 
-// expire drops events that are too old, and returns their bytes.
-func (b *backends) expire() (bytes int64) {
-	for _, backend := range b.all() {
+// Expire drops events that are too old, and returns their bytes.
+func (b *Backends) Expire() (bytes int64) {
+	for _, backend := range b.All() {
 		bytes += backend.Cache.Expire()
 	}
 	return bytes
 }
 
-// close releases all clients. Nothing may use the backends any more.
-func (b *backends) close() {
-	for _, backend := range b.all() {
+// Close releases all clients. Nothing may use the backends any more.
+func (b *Backends) Close() {
+	for _, backend := range b.All() {
 		backend.close()
 	}
 }

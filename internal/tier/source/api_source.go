@@ -1,4 +1,4 @@
-package serve
+package source
 
 import (
 	"context"
@@ -30,35 +30,35 @@ const (
 	watchPassOnAfter = 5 * time.Second
 )
 
-// feedKey names a feed of an API server. inProtobuf tells the feed of objects in protobuf from
+// FeedKey names a feed of an API server. inProtobuf tells the feed of objects in protobuf from
 // the one of the same objects in JSON, if both are kept as they are sent. It is not set for
 // objects that are decoded.
-type feedKey struct {
+type FeedKey struct {
 	schema.GroupResource
-	inProtobuf bool
+	InProtobuf bool
 }
 
 // protobufSuffix ends the names of feeds of objects in protobuf.
 const protobufSuffix = "+protobuf"
 
 // String is the name of the feed, in reports and of its checkpoint.
-func (k feedKey) String() string {
-	if k.inProtobuf {
+func (k FeedKey) String() string {
+	if k.InProtobuf {
 		return k.GroupResource.String() + protobufSuffix
 	}
 	return k.GroupResource.String()
 }
 
-// parseFeedKey is the reverse of String.
-func parseFeedKey(name string) feedKey {
+// ParseFeedKey is the reverse of String.
+func ParseFeedKey(name string) FeedKey {
 	resource, ok := strings.CutSuffix(name, protobufSuffix)
-	return feedKey{schema.ParseGroupResource(resource), ok}
+	return FeedKey{schema.ParseGroupResource(resource), ok}
 }
 
-// apiSource has the resources that are followed from an API server, each with a cache and
+// API has the resources that are followed from an API server, each with a cache and
 // a feed of its own: there is no order of events over several resources, so they have no
 // progress in common. A resource is followed from its first read on.
-type apiSource struct {
+type API struct {
 	client *http.Client
 	// host is the API server's URL, without a slash at its end.
 	host string
@@ -69,67 +69,67 @@ type apiSource struct {
 	maxStaleness time.Duration
 	// version is an apifeed.Config.Version.
 	version func(context.Context) (string, error)
-	// checkpoints is nil if nothing is kept on disk.
-	checkpoints *checkpoints
+	// Checkpoints is nil if nothing is kept on disk.
+	Checkpoints *Checkpoints
 	// fail is called with an error that leaves the caches without a meaning.
 	fail func(error)
 
 	feeds sync.WaitGroup
 	mu    struct {
 		sync.Mutex
-		byResource map[feedKey]*backend
+		byResource map[FeedKey]*Backend
 		// stops end the feeds that run.
-		stops map[feedKey]context.CancelFunc
+		stops map[FeedKey]context.CancelFunc
 		// running is the context of feeds; nil before run.
 		running context.Context
 		// sibling is where feeds that are made load their objects; nil if that is the API
 		// server alone.
-		sibling *sibling
+		sibling *Sibling
 	}
 }
 
-// newAPISource makes a source without resources. host is apiSource.host, and version is an
+// NewAPI makes a source without resources. host is the server's URL without a slash at its end, and version is an
 // apifeed.Config.Version.
-func newAPISource(client *http.Client, host string, version func(context.Context) (string, error), b *backends) *apiSource {
-	s := &apiSource{
-		client: client, host: host, version: version, cache: b.cache, logger: b.logger,
-		maxStaleness: b.maxStaleness, checkpoints: b.checkpoints, fail: b.fail,
+func NewAPI(client *http.Client, host string, version func(context.Context) (string, error), b *Backends) *API {
+	s := &API{
+		client: client, host: host, version: version, cache: b.Cache, logger: b.Logger,
+		maxStaleness: b.MaxStaleness, Checkpoints: b.Checkpoints, fail: b.fail,
 	}
-	s.mu.byResource, s.mu.stops = map[feedKey]*backend{}, map[feedKey]context.CancelFunc{}
+	s.mu.byResource, s.mu.stops = map[FeedKey]*Backend{}, map[FeedKey]context.CancelFunc{}
 	return s
 }
 
-// resourceFeed is the feed of a resource. It is empty until the resource is followed.
-type resourceFeed struct{ atomic.Pointer[apifeed.Feed] }
+// ResourceFeed is the feed of a resource. It is empty until the resource is followed.
+type ResourceFeed struct{ atomic.Pointer[apifeed.Feed] }
 
-var errNotFollowed = errors.New("the resource is not followed yet")
+var ErrNotFollowed = errors.New("the resource is not followed yet")
 
 // Revision implements cache.RevisionSource.
-func (f *resourceFeed) Revision(ctx context.Context) (int64, error) {
+func (f *ResourceFeed) Revision(ctx context.Context) (int64, error) {
 	if started := f.Load(); started != nil {
 		return started.Revision(ctx)
 	}
-	return 0, errNotFollowed
+	return 0, ErrNotFollowed
 }
 
 // RequestProgress implements cache.RevisionSource.
-func (f *resourceFeed) RequestProgress(ctx context.Context) error {
+func (f *ResourceFeed) RequestProgress(ctx context.Context) error {
 	if started := f.Load(); started != nil {
 		return started.RequestProgress(ctx)
 	}
-	return errNotFollowed
+	return ErrNotFollowed
 }
 
 // Healthy implements feed.
-func (f *resourceFeed) Healthy() error {
+func (f *ResourceFeed) Healthy() error {
 	if started := f.Load(); started != nil {
 		return started.Healthy()
 	}
-	return errNotFollowed
+	return ErrNotFollowed
 }
 
 // BrokenSince implements feed.
-func (f *resourceFeed) BrokenSince() time.Time {
+func (f *ResourceFeed) BrokenSince() time.Time {
 	if started := f.Load(); started != nil {
 		return started.BrokenSince()
 	}
@@ -137,7 +137,7 @@ func (f *resourceFeed) BrokenSince() time.Time {
 }
 
 // HeardAt is apifeed.Feed.HeardAt.
-func (f *resourceFeed) HeardAt() time.Time {
+func (f *ResourceFeed) HeardAt() time.Time {
 	if started := f.Load(); started != nil {
 		return started.HeardAt()
 	}
@@ -145,13 +145,13 @@ func (f *resourceFeed) HeardAt() time.Time {
 }
 
 // open returns the backend of a feed, which it makes on first use.
-func (s *apiSource) open(key feedKey) *storage.Backend {
+func (s *API) open(key FeedKey) *storage.Backend {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	opened := s.mu.byResource[key]
 	if opened == nil {
-		follows := &resourceFeed{}
-		opened = &backend{feed: follows, servers: s.host + "/" + key.String(), close: func() {}}
+		follows := &ResourceFeed{}
+		opened = &Backend{Feed: follows, Servers: s.host + "/" + key.String(), close: func() {}}
 		opened.Cache, opened.PassOnAfter, opened.WatchPassOnAfter, opened.MaxStaleness = cache.New(s.cache), passOnAfter, watchPassOnAfter, s.maxStaleness
 		opened.Consistent = cache.NewConsistent(opened.Cache, follows)
 		s.mu.byResource[key] = opened
@@ -159,25 +159,25 @@ func (s *apiSource) open(key feedKey) *storage.Backend {
 	return &opened.Backend
 }
 
-// followedVersion says how a resource is followed: in which version, and whether as
+// FollowedVersion says how a resource is followed: in which version, and whether as
 // protobuf. If it is optional, the server is ready though the resource was not loaded.
 // verbatim and namespaced are those of apifeed.Config.
-type followedVersion struct {
+type FollowedVersion struct {
 	schema.GroupVersionResource
-	protobuf, optional, verbatim, namespaced bool
+	Protobuf, Optional, Verbatim, Namespaced bool
 }
 
-// follow follows a resource from now on. It does nothing if the resource is followed
+// Follow follows a resource from now on. It does nothing if the resource is followed
 // already, or has no storage.
-func (s *apiSource) follow(stored schema.GroupResource, served followedVersion) {
+func (s *API) Follow(stored schema.GroupResource, served FollowedVersion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := feedKey{stored, served.verbatim && served.protobuf}
+	key := FeedKey{stored, served.Verbatim && served.Protobuf}
 	opened := s.mu.byResource[key]
 	if opened == nil {
 		return
 	}
-	follows, _ := opened.feed.(*resourceFeed)
+	follows, _ := opened.Feed.(*ResourceFeed)
 	resources := opened.Cache.Resources()
 	if follows.Load() != nil || len(resources) != 1 {
 		return
@@ -187,13 +187,13 @@ func (s *apiSource) follow(stored schema.GroupResource, served followedVersion) 
 		root = "/api"
 	}
 	path := fmt.Sprintf("%s/%s/%s", root, served.Version, served.Resource)
-	kept, checkpoint := s.checkpoints.ofResource(key.String(), path, served.protobuf)
+	kept, checkpoint := s.Checkpoints.ofResource(key.String(), path, served.Protobuf)
 	made := apifeed.New(apifeed.Config{
-		Client: s.client, URL: s.host + path, Protobuf: served.protobuf, Prefix: resources[0].Prefix(),
-		Verbatim: served.verbatim, Namespaced: served.namespaced,
+		Client: s.client, URL: s.host + path, Protobuf: served.Protobuf, Prefix: resources[0].Prefix(),
+		Verbatim: served.Verbatim, Namespaced: served.Namespaced,
 		Sink: opened.Cache, Checkpoint: checkpoint, Sibling: s.mu.sibling.at(path), Version: s.version, Logger: s.logger,
 	})
-	if opened.kept = kept; served.optional {
+	if opened.Kept = kept; served.Optional {
 		opened.tried = made.Tried()
 	}
 	follows.Store(made)
@@ -202,12 +202,12 @@ func (s *apiSource) follow(stored schema.GroupResource, served followedVersion) 
 	}
 }
 
-// drop ends the feeds of resources that are gone, and forgets their objects.
-func (s *apiSource) drop(gone map[schema.GroupResource]bool) {
+// Drop ends the feeds of resources that are gone, and forgets their objects.
+func (s *API) Drop(gone map[schema.GroupResource]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for gr := range gone {
-		key := feedKey{GroupResource: gr} // definitions do not come in protobuf
+		key := FeedKey{GroupResource: gr} // definitions do not come in protobuf
 		if stop := s.mu.stops[key]; stop != nil {
 			stop()
 		}
@@ -217,7 +217,7 @@ func (s *apiSource) drop(gone map[schema.GroupResource]bool) {
 }
 
 // startLocked starts a feed, unless the source is ending.
-func (s *apiSource) startLocked(key feedKey, f *apifeed.Feed) {
+func (s *API) startLocked(key FeedKey, f *apifeed.Feed) {
 	if s.mu.running.Err() != nil {
 		return
 	}
@@ -232,31 +232,31 @@ func (s *apiSource) startLocked(key feedKey, f *apifeed.Feed) {
 }
 
 // run runs the feeds until the context ends.
-func (s *apiSource) run(ctx context.Context) {
+func (s *API) run(ctx context.Context) {
 	s.begin(ctx)
 	<-ctx.Done()
-	s.drop(nil) // waits for a follow that has seen the context before its end
+	s.Drop(nil) // waits for a follow that has seen the context before its end
 	s.feeds.Wait()
 }
 
-func (s *apiSource) begin(ctx context.Context) {
+func (s *API) begin(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.running = ctx
 	for key, b := range s.mu.byResource {
-		if follows, ok := b.feed.(*resourceFeed); ok && follows.Load() != nil {
+		if follows, ok := b.Feed.(*ResourceFeed); ok && follows.Load() != nil {
 			s.startLocked(key, follows.Load())
 		}
 	}
 }
 
 // started returns the backends of the resources that are followed, in no order.
-func (s *apiSource) started() []*backend {
+func (s *API) started() []*Backend {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var started []*backend
+	var started []*Backend
 	for _, b := range s.mu.byResource {
-		if follows, ok := b.feed.(*resourceFeed); ok && follows.Load() != nil {
+		if follows, ok := b.Feed.(*ResourceFeed); ok && follows.Load() != nil {
 			started = append(started, b)
 		}
 	}
@@ -264,10 +264,10 @@ func (s *apiSource) started() []*backend {
 }
 
 // depth is how many replicas events come through, this one included.
-func (s *apiSource) depth() int {
+func (s *API) depth() int {
 	depth := 1
 	for _, b := range s.started() {
-		if follows, ok := b.feed.(*resourceFeed); ok {
+		if follows, ok := b.Feed.(*ResourceFeed); ok {
 			depth = max(depth, follows.Load().Depth())
 		}
 	}
@@ -276,22 +276,22 @@ func (s *apiSource) depth() int {
 
 // healthy returns an error if no feed follows the API server. A single one may fail for want
 // of a right. Reads of its resource are passed on then, and the others go on.
-func (s *apiSource) healthy() (err error) {
+func (s *API) healthy() (err error) {
 	for _, b := range s.started() {
-		if err = b.feed.Healthy(); err == nil {
+		if err = b.Feed.Healthy(); err == nil {
 			return nil
 		}
 	}
 	return err
 }
 
-// brokenSince is backends.brokenSince.
-func (s *apiSource) brokenSince(stored schema.GroupResource) time.Time {
+// brokenSince is Backends.BrokenSince.
+func (s *API) brokenSince(stored schema.GroupResource) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, inProtobuf := range []bool{false, true} {
-		if b := s.mu.byResource[feedKey{stored, inProtobuf}]; b != nil {
-			if since := b.feed.BrokenSince(); !since.IsZero() {
+		if b := s.mu.byResource[FeedKey{stored, inProtobuf}]; b != nil {
+			if since := b.Feed.BrokenSince(); !since.IsZero() {
 				return since
 			}
 		}

@@ -1,4 +1,4 @@
-package serve
+package source
 
 import (
 	"context"
@@ -28,19 +28,19 @@ const (
 	lastCheckpointTimeout = 10 * time.Second
 )
 
-// checkpoints writes what a replica holds to disk, and gives feeds what an earlier run has
+// Checkpoints writes what a replica holds to disk, and gives feeds what an earlier run has
 // written. Each etcd cluster, and each resource of an API server, has a file.
-type checkpoints struct {
-	dir *checkpoint.Dir
-	// interval is the least time between two checkpoints.
-	interval time.Duration
-	// leaveOut reports whether a resource is not to be written.
-	leaveOut func(*cache.Part) bool
-	// upstream identifies the API server. It is empty with etcd.
-	upstream string
-	// isCurrent reports whether the API server is still of the version that upstream names.
-	isCurrent func() bool
-	logger    *slog.Logger
+type Checkpoints struct {
+	Dir *checkpoint.Dir
+	// Interval is the least time between two checkpoints.
+	Interval time.Duration
+	// LeaveOut reports whether a resource is not to be written.
+	LeaveOut func(*cache.Part) bool
+	// Upstream identifies the API server. It is empty with etcd.
+	Upstream string
+	// IsCurrent reports whether the API server is still of the version that upstream names.
+	IsCurrent func() bool
+	Logger    *slog.Logger
 	// worthless says that the replica's objects mean nothing any more.
 	worthless atomic.Bool
 
@@ -51,15 +51,15 @@ type checkpoints struct {
 	}
 }
 
-// revision returns the revision of the last checkpoint that was written, 0 if there is
+// Revision returns the revision of the last checkpoint that was written, 0 if there is
 // none.
-func (c *checkpoints) revision(name string) int64 {
+func (c *Checkpoints) Revision(name string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mu.written[name]
 }
 
-func (c *checkpoints) setRevision(name string, revision int64) {
+func (c *Checkpoints) setRevision(name string, revision int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.written == nil {
@@ -68,17 +68,17 @@ func (c *checkpoints) setRevision(name string, revision int64) {
 	c.mu.written[name] = revision
 }
 
-// keptBackend is what checkpoints need to know of a backend.
-type keptBackend struct {
-	// name is the name of its checkpoint, and source says where its objects come from. It
+// KeptBackend is what checkpoints need to know of a backend.
+type KeptBackend struct {
+	// Name is the name of its checkpoint, and source says where its objects come from. It
 	// is empty before that is known, and when it is not known any more.
-	name   string
+	Name   string
 	source func() string
 }
 
 // etcdKept names the checkpoint of an etcd cluster.
-func etcdKept(servers, prefix string, feed *etcdfeed.Feed) keptBackend {
-	return keptBackend{name: etcdName(servers), source: func() string {
+func etcdKept(servers, prefix string, feed *etcdfeed.Feed) KeptBackend {
+	return KeptBackend{Name: etcdName(servers), source: func() string {
 		if id := feed.ClusterID(); id != 0 {
 			return etcdSource(id, prefix)
 		}
@@ -96,37 +96,37 @@ func etcdSource(clusterID uint64, prefix string) string {
 }
 
 // ofEtcd returns an etcdfeed.FeedConfig.Checkpoint. It is nil if nothing is kept.
-func (c *checkpoints) ofEtcd(servers, prefix string) func(uint64) (etcdfeed.Checkpoint, error) {
+func (c *Checkpoints) ofEtcd(servers, prefix string) func(uint64) (etcdfeed.Checkpoint, error) {
 	if c == nil {
 		return nil
 	}
 	return func(clusterID uint64) (etcdfeed.Checkpoint, error) {
-		return c.dir.Open(etcdName(servers), etcdSource(clusterID, prefix))
+		return c.Dir.Open(etcdName(servers), etcdSource(clusterID, prefix))
 	}
 }
 
 // ofResource names the checkpoint of a resource of an API server, which is followed at a
 // URL. The second result is an apifeed.Config.Checkpoint, nil if nothing is kept.
-func (c *checkpoints) ofResource(resource, path string, protobuf bool) (keptBackend, func() (etcdfeed.Checkpoint, error)) {
+func (c *Checkpoints) ofResource(resource, path string, protobuf bool) (KeptBackend, func() (etcdfeed.Checkpoint, error)) {
 	if c == nil {
-		return keptBackend{}, nil
+		return KeptBackend{}, nil
 	}
-	source := fmt.Sprintf("API server %s %s protobuf=%v", c.upstream, path, protobuf)
-	return keptBackend{name: resource, source: func() string {
-			if !c.isCurrent() {
+	source := fmt.Sprintf("API server %s %s protobuf=%v", c.Upstream, path, protobuf)
+	return KeptBackend{Name: resource, source: func() string {
+			if !c.IsCurrent() {
 				return ""
 			}
 			return source
 		}},
-		func() (etcdfeed.Checkpoint, error) { return c.dir.Open(resource, source) }
+		func() (etcdfeed.Checkpoint, error) { return c.Dir.Open(resource, source) }
 }
 
-// run writes checkpoints until the context ends, and then once more.
-func (c *checkpoints) run(ctx context.Context, backends func() []*backend) {
-	for wait := c.interval; ; {
+// Run writes checkpoints until the context ends, and then once more.
+func (c *Checkpoints) Run(ctx context.Context, backends func() []*Backend) {
+	for wait := c.Interval; ; {
 		select {
 		case <-time.After(wait):
-			wait = max(c.interval, c.writeAll(ctx, backends(), giveWay))
+			wait = max(c.Interval, c.writeAll(ctx, backends(), giveWay))
 		case <-ctx.Done():
 			c.end(backends())
 			return
@@ -135,7 +135,7 @@ func (c *checkpoints) run(ctx context.Context, backends func() []*backend) {
 }
 
 // end writes the last checkpoints, or removes all if they are worthless.
-func (c *checkpoints) end(backends []*backend) {
+func (c *Checkpoints) end(backends []*Backend) {
 	if !c.worthless.Load() {
 		ctx, cancel := context.WithTimeout(context.Background(), lastCheckpointTimeout)
 		defer cancel()
@@ -143,15 +143,15 @@ func (c *checkpoints) end(backends []*backend) {
 		return
 	}
 	for _, b := range backends {
-		if err := c.dir.Remove(b.kept.name); err != nil {
-			c.logger.Error("Could not remove a checkpoint; remove it by hand before the next start", "err", err)
+		if err := c.Dir.Remove(b.Kept.Name); err != nil {
+			c.Logger.Error("Could not remove a checkpoint; remove it by hand before the next start", "err", err)
 		}
 	}
 }
 
 // writeAll writes a checkpoint of each backend that has changed. It returns how long to
 // wait at least before the next.
-func (c *checkpoints) writeAll(ctx context.Context, backends []*backend, pause func(context.Context, time.Duration) error) (wait time.Duration) {
+func (c *Checkpoints) writeAll(ctx context.Context, backends []*Backend, pause func(context.Context, time.Duration) error) (wait time.Duration) {
 	var written int64
 	for _, b := range backends {
 		if ctx.Err() != nil || c.worthless.Load() {
@@ -159,28 +159,28 @@ func (c *checkpoints) writeAll(ctx context.Context, backends []*backend, pause f
 		}
 		size, err := c.write(ctx, b, pause)
 		if err != nil && ctx.Err() == nil {
-			c.logger.Error("Could not write a checkpoint; the one before stays", "of", b.servers, "err", err)
+			c.Logger.Error("Could not write a checkpoint; the one before stays", "of", b.Servers, "err", err)
 		}
 		written += size
 	}
 	return time.Duration(written) * time.Second / checkpointRate
 }
 
-func (c *checkpoints) write(ctx context.Context, b *backend, pause func(context.Context, time.Duration) error) (size int64, err error) {
-	began, source := time.Now(), b.kept.source()
+func (c *Checkpoints) write(ctx context.Context, b *Backend, pause func(context.Context, time.Duration) error) (size int64, err error) {
+	began, source := time.Now(), b.Kept.source()
 	contents, err := b.Cache.Contents()
-	if source == "" || errors.Is(err, cache.ErrNotReady) || contents.Revision == c.revision(b.kept.name) {
+	if source == "" || errors.Is(err, cache.ErrNotReady) || contents.Revision == c.Revision(b.Kept.Name) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	order := &checkpoint.Order{Source: source, Contents: contents, LeaveOut: c.leaveOut, Pause: pause}
-	if size, err = c.dir.Write(ctx, b.kept.name, order); err != nil {
+	order := &checkpoint.Order{Source: source, Contents: contents, LeaveOut: c.LeaveOut, Pause: pause}
+	if size, err = c.Dir.Write(ctx, b.Kept.Name, order); err != nil {
 		return 0, err
 	}
-	c.setRevision(b.kept.name, contents.Revision)
-	c.logger.Debug("Checkpoint is written", "of", b.servers, "revision", contents.Revision, "bytes", size,
+	c.setRevision(b.Kept.Name, contents.Revision)
+	c.Logger.Debug("Checkpoint is written", "of", b.Servers, "revision", contents.Revision, "bytes", size,
 		"took", time.Since(began).Round(time.Millisecond))
 	return size, nil
 }

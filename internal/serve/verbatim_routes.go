@@ -1,0 +1,28 @@
+package serve
+
+import (
+	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/tier/read"
+	"github.com/millrace/millrace/internal/tier/watch"
+	"github.com/millrace/millrace/internal/wire/sentobject"
+)
+
+// useVerbatim makes the configuration of a route that of a verbatim one, and makes the route
+// of protobuf beside it. It returns false if the route is not to be made.
+func (r *readTier) useVerbatim(cfg *read.RouteConfig, route *kube.Route) (bool, error) {
+	if cfg.Verbatim = r.verbatim(route, sentobject.JSON); cfg.Verbatim == nil {
+		return false, nil
+	}
+	s := r.decorator.ProtobufStore(route.Stored)
+	if s == nil {
+		return true, nil
+	}
+	protobuf := *cfg
+	protobuf.Objects, protobuf.Hub, protobuf.Verbatim = s, watch.NewHub(s.Resource()), r.verbatim(route, sentobject.Protobuf)
+	if protobuf.Verbatim == nil {
+		return true, nil
+	}
+	var err error
+	cfg.Verbatim.Protobuf, err = r.route(protobuf)
+	return true, err
+}
