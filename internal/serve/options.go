@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/millrace/millrace/internal/apiserver/assembly"
+
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -186,8 +188,8 @@ func (o *Options) validateReads() error {
 }
 
 // watches returns the options of watches.
-func (o *Options) watches() watchOptions {
-	return watchOptions{minTimeout: o.Kube.MinRequestTimeout(), drainTime: o.drainTime(), compression: o.WatchCompression}
+func (o *Options) watches() assembly.WatchOptions {
+	return assembly.WatchOptions{MinTimeout: o.Kube.MinRequestTimeout(), DrainTime: o.drainTime(), Compression: o.WatchCompression}
 }
 
 // newProofs returns what transcoders share, nil if nothing is transcoded.

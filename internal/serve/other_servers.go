@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/apiserver/assembly"
+
 	"github.com/millrace/millrace/internal/tier/source"
 
 	"github.com/millrace/millrace/internal/tier/lifetime"
@@ -74,7 +76,7 @@ func (s *Server) knowsOthers(b *source.Backends) bool {
 
 // otherServers is what this server has to do with others over the same etcd.
 type otherServers struct {
-	tier       *readTier
+	tier       *assembly.ReadTier
 	rebalancer peers.Rebalancer
 	// excess has how many watches to send elsewhere.
 	excess chan int
@@ -82,12 +84,12 @@ type otherServers struct {
 
 // runOtherServers returns a function that has servers know each other until this one is told
 // to end, which is when serving is over.
-func (s *Server) runOtherServers(serving context.Context, tier *readTier, server runnable) func(context.Context) {
+func (s *Server) runOtherServers(serving context.Context, tier *assembly.ReadTier, server runnable) func(context.Context) {
 	return func(ctx context.Context) {
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
 		defer context.AfterFunc(serving, stop)()
-		if !s.knowsOthers(tier.backends) || server.WaitReady(ctx) != nil {
+		if !s.knowsOthers(tier.Backends) || server.WaitReady(ctx) != nil {
 			return
 		}
 		config := server.Loopback()
@@ -117,9 +119,9 @@ func serverLeaseName(address string) string {
 
 // self is what this server tells others.
 func (o *otherServers) self() peers.Member {
-	b := o.tier.backends
+	b := o.tier.Backends
 	m := peers.Member{
-		Ready: b.Healthy() == nil && b.WrongCaches() == nil, Watches: o.tier.tier.Watches(), Caches: map[string]peers.CacheState{},
+		Ready: b.Healthy() == nil && b.WrongCaches() == nil, Watches: o.tier.Tier.Watches(), Caches: map[string]peers.CacheState{},
 	}
 	for _, backend := range b.All() {
 		if digest, revision, err := backend.Cache.Digest(); err == nil {
@@ -131,8 +133,8 @@ func (o *otherServers) self() peers.Member {
 
 // observe takes what the others tell.
 func (o *otherServers) observe(others []peers.Member) {
-	o.tier.backends.SetOthersReady(slices.ContainsFunc(others, func(m peers.Member) bool { return m.Ready }))
-	for _, backend := range o.tier.backends.All() {
+	o.tier.Backends.SetOthersReady(slices.ContainsFunc(others, func(m peers.Member) bool { return m.Ready }))
+	for _, backend := range o.tier.Backends.All() {
 		for _, m := range others {
 			state, ok := m.Caches[backend.Cluster()]
 			if !ok || backend.Scrubber == nil || state.Algorithm != cache.DigestAlgorithm {
@@ -143,7 +145,7 @@ func (o *otherServers) observe(others []peers.Member) {
 			}
 		}
 	}
-	if n := o.rebalancer.Excess(peers.Member{Watches: o.tier.tier.Watches()}, others); n > 0 {
+	if n := o.rebalancer.Excess(peers.Member{Watches: o.tier.Tier.Watches()}, others); n > 0 {
 		select {
 		case o.excess <- n:
 		default: // those of the last round are still being sent
@@ -157,8 +159,8 @@ func (o *otherServers) sendAway(ctx context.Context, interval time.Duration) {
 	for {
 		select {
 		case n := <-o.excess:
-			o.tier.backends.Logger.Info("This server has more watches than its share; some clients are asked to open another connection", "watches", n)
-			o.tier.tier.SendAway(ctx, n, time.Duration(float64(interval)*drainShare))
+			o.tier.Backends.Logger.Info("This server has more watches than its share; some clients are asked to open another connection", "watches", n)
+			o.tier.Tier.SendAway(ctx, n, time.Duration(float64(interval)*drainShare))
 		case <-ctx.Done():
 			return
 		}

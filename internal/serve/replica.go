@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/millrace/millrace/internal/apiserver/assembly"
+
 	"github.com/millrace/millrace/internal/tier/source"
 
 	"github.com/millrace/millrace/internal/tier/lifetime"
@@ -103,7 +105,7 @@ func (r *Replica) run(ctx context.Context) error {
 		}
 		b.API = r.api
 	}
-	tier, err := newReadTier(b, shares, r.watches(), o.newProofs(r.logger))
+	tier, err := assembly.New(b, shares, r.watches(), o.newProofs(r.logger))
 	if err != nil {
 		return err
 	}
@@ -114,8 +116,8 @@ func (r *Replica) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tier.readAccounts = accounts
-	tier.tier.SetAccounts(accounts)
+	tier.ReadAccounts = accounts
+	tier.Tier.SetAccounts(accounts)
 	defer lifetime.RunUntilStopped(ctx, accounts.Run)()
 	if o.usesEtcd() {
 		if err := r.pingEtcd(ctx, b); err != nil {
@@ -164,7 +166,7 @@ func (r *Replica) newAPISource(ctx context.Context, config *rest.Config, b *sour
 }
 
 // build makes the server, and gives the tier its routes.
-func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier) error {
+func (r *Replica) build(ctx context.Context, config *rest.Config, tier *assembly.ReadTier) error {
 	counters, err := replica.NewMetrics(legacyregistry.Register)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -173,12 +175,12 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	if err != nil {
 		return err
 	}
-	custom := tier.customResources()
+	custom := tier.CustomResources()
 	custom.Stored = nil // the cache has every key that is read
 	if r.api != nil {
 		custom.Gone = func(gone map[schema.GroupResource]bool) {
 			r.api.Drop(gone)
-			tier.forgetResources(gone)
+			tier.ForgetResources(gone)
 		}
 	}
 	var handler http.Handler
@@ -189,10 +191,10 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	defer remove()
 	r.options.Kube.UseUpstream(kubeconfig, config)
 	r.server, err = kube.BuildReplica(r.options.Kube, kube.ReplicaConfig{
-		Served: r.upstream.Versions(), Storage: tier.decorator.Decorate, Stored: tier.decorator.Store, CustomResources: custom,
+		Served: r.upstream.Versions(), Storage: tier.Decorator.Decorate, Stored: tier.Decorator.Store, CustomResources: custom,
 		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler.ServeHTTP(w, req) }),
 		Authenticator: replica.NewAuthenticator, Outermost: replica.Stash, Local: isLocal,
-		Front: tier.front, Protocols: useProtocols, Ready: tier.ready(), Logger: r.logger,
+		Front: tier.Front, Protocols: assembly.UseProtocols, Ready: tier.Ready(), Logger: r.logger,
 	})
 	if err != nil {
 		return r.options.explain(err)
@@ -212,9 +214,9 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 		return err
 	}
 	main := strings.Join(r.options.Kube.EtcdServers(), ",")
-	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return tier.backends.Monitors(main), nil })
-	tier.replicaReport = r.newReporter(config, tier, counters).report
-	if err := tier.setRoutes(r.server); err != nil {
+	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return tier.Backends.Monitors(main), nil })
+	tier.ReplicaReport = r.newReporter(config, tier, counters).report
+	if err := tier.SetRoutes(r.server); err != nil {
 		return err
 	}
 	if r.options.WriteKubeconfig != "" {

@@ -3,6 +3,8 @@ package serve
 import (
 	"fmt"
 
+	"github.com/millrace/millrace/internal/apiserver/assembly"
+
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -21,10 +23,10 @@ var services = apiregistration.Resource("apiservices")
 
 // newDocuments makes the documents of discovery and OpenAPI, and registers the metric of
 // their size.
-func (r *Replica) newDocuments(config *rest.Config, counters *replica.Metrics, tier *readTier) (*replica.Documents, error) {
+func (r *Replica) newDocuments(config *rest.Config, counters *replica.Metrics, tier *assembly.ReadTier) (*replica.Documents, error) {
 	var described []*cache.Resource
 	for _, gr := range []schema.GroupResource{definitions, services} {
-		if stored := tier.decorator.Store(gr); stored != nil {
+		if stored := tier.Decorator.Store(gr); stored != nil {
 			described = append(described, stored.Resource())
 		}
 	}
@@ -61,7 +63,7 @@ type documentsCollector struct {
 
 var _ metrics.StableCollector = (*documentsCollector)(nil)
 
-var documentBytesDesc = describe("replica_discovery_bytes", "Bytes of the documents of discovery and OpenAPI that are in memory.")
+var documentBytesDesc = metrics.NewDesc("millrace_replica_discovery_bytes", "Bytes of the documents of discovery and OpenAPI that are in memory.", nil, nil, metrics.ALPHA, "")
 
 // DescribeWithStability implements metrics.StableCollector.
 func (c *documentsCollector) DescribeWithStability(ch chan<- *metrics.Desc) { ch <- documentBytesDesc }

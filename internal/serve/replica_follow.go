@@ -34,7 +34,7 @@ func (r *Replica) followFromStart() error {
 		if stored, builtIn := r.builtIn[gvr]; builtIn {
 			r.followBuiltIn(gvr, false)
 			r.followVerbatim(source.FeedKey{GroupResource: stored.GroupResource()}, false)
-			r.followVerbatim(source.FeedKey{stored.GroupResource(), true}, false)
+			r.followVerbatim(source.FeedKey{GroupResource: stored.GroupResource(), InProtobuf: true}, false)
 		}
 	}
 	r.followKept()

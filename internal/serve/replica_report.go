@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/apiserver/assembly"
+
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/client-go/rest"
@@ -22,13 +24,13 @@ type replicaReporter struct {
 	address    string
 	ownVersion string
 	usesEtcd   bool
-	tier       *readTier
+	tier       *assembly.ReadTier
 	counters   *replica.Metrics
 	// skew is Replica.skew.
 	skew func() string
 }
 
-func (r *Replica) newReporter(config *rest.Config, tier *readTier, counters *replica.Metrics) *replicaReporter {
+func (r *Replica) newReporter(config *rest.Config, tier *assembly.ReadTier, counters *replica.Metrics) *replicaReporter {
 	return &replicaReporter{
 		upstream: r.upstream, address: strings.TrimSuffix(config.Host, "/"), ownVersion: r.options.Kube.VersionInfo().GitVersion,
 		usesEtcd: r.options.usesEtcd(), tier: tier, counters: counters, skew: r.skew,
@@ -39,19 +41,19 @@ func (r *Replica) newReporter(config *rest.Config, tier *readTier, counters *rep
 func (p *replicaReporter) report() serverreport.ReplicaReport {
 	now := time.Now()
 	made := serverreport.ReplicaReport{
-		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Depth: p.tier.backends.Depth(), Followed: []serverreport.FollowedResource{},
-		Answered: counts(p.tier.counters.Answered()), PassedOn: counts(p.counters.PassedOn()), Refused: counts(p.counters.Refused()), Asked: counts(p.counters.UpstreamRequests()),
+		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Depth: p.tier.Backends.Depth(), Followed: []serverreport.FollowedResource{},
+		Answered: counts(p.tier.Counters.Answered()), PassedOn: counts(p.counters.PassedOn()), Refused: counts(p.counters.Refused()), Asked: counts(p.counters.UpstreamRequests()),
 	}
 	if p.usesEtcd {
 		made.Source = "etcd"
 	}
-	made.Spared.Requests, made.Spared.RequestBytes = p.tier.readAccounts.Answered()
-	made.Spared.Events, made.Spared.EventBytes = p.tier.backends.WatchAccounts.Delivered()
+	made.Spared.Requests, made.Spared.RequestBytes = p.tier.ReadAccounts.Answered()
+	made.Spared.Events, made.Spared.EventBytes = p.tier.Backends.WatchAccounts.Delivered()
 	made.Spared.CPU = usage.StockCPU(&made.Spared)
-	for reason, count := range counts(p.tier.counters.PassedOn()) {
+	for reason, count := range counts(p.tier.Counters.PassedOn()) {
 		made.PassedOn[reason] += count
 	}
-	for _, b := range p.tier.backends.All() {
+	for _, b := range p.tier.Backends.All() {
 		f := serverreport.FollowedResource{Name: strings.TrimPrefix(b.Servers, p.address+"/"), Revision: b.Cache.Progress().Revision()}
 		for _, r := range b.Cache.Resources() {
 			f.Objects += r.Snapshot().Len()
@@ -68,7 +70,13 @@ func (p *replicaReporter) report() serverreport.ReplicaReport {
 		made.Followed = append(made.Followed, f)
 	}
 	slices.SortFunc(made.Followed, func(a, b serverreport.FollowedResource) int {
-		return cmp.Or(-cmp.Compare(boolGauge(a.Error != ""), boolGauge(b.Error != "")), -cmp.Compare(a.Objects, b.Objects), cmp.Compare(a.Name, b.Name))
+		if (a.Error != "") != (b.Error != "") {
+			if a.Error != "" {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(-cmp.Compare(a.Objects, b.Objects), cmp.Compare(a.Name, b.Name))
 	})
 	return made
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace/internal/apiserver/assembly"
+
 	"github.com/millrace/millrace/internal/tier/source"
 
 	"github.com/millrace/millrace/internal/tier/lifetime"
@@ -67,12 +69,12 @@ func (p *rightsProof) run(ctx context.Context) {
 
 // newHandler completes the configuration of what answers requests, and makes it. It sets
 // runRights.
-func (r *Replica) newHandler(ctx context.Context, tier *readTier, cfg replica.Config) (http.Handler, error) {
+func (r *Replica) newHandler(ctx context.Context, tier *assembly.ReadTier, cfg replica.Config) (http.Handler, error) {
 	var err error
 	if cfg.Authorizer, r.runRights, err = r.newAuthorizer(ctx, tier, cfg.Metrics); err != nil {
 		return nil, err
 	}
-	cfg.Reads, cfg.Follow, cfg.CutOffSince = tier.tier.Wrap, r.follow, r.cutOffSince
+	cfg.Reads, cfg.Follow, cfg.CutOffSince = tier.Tier.Wrap, r.follow, r.cutOffSince
 	cfg.ReadsOnly, cfg.Budgets = r.options.ReadsOnly, r.budgets
 	return replica.NewHandler(cfg), nil
 }
@@ -96,13 +98,13 @@ const adviceTimeout = 10 * time.Second
 
 // newAuthorizer returns what decides about rights, and a function that must run beside the
 // server.
-func (r *Replica) newAuthorizer(ctx context.Context, tier *readTier, counters *replica.Metrics) (authorizer.UnconditionalAuthorizer, func(context.Context), error) {
+func (r *Replica) newAuthorizer(ctx context.Context, tier *assembly.ReadTier, counters *replica.Metrics) (authorizer.UnconditionalAuthorizer, func(context.Context), error) {
 	review, nothing := r.server.Authorizer(), func(context.Context) {}
 	byReview := replica.NewRights(replica.RightsConfig{Review: review, Metrics: counters, Logger: r.logger})
 	if !r.options.usesRBAC() || r.isVerbatim {
 		return byReview, nothing, nil
 	}
-	proof := &rightsProof{prove: tier.proveRBAC, holds: r.options.Kube.RightsTTL()}
+	proof := &rightsProof{prove: func(ctx context.Context) error { return proveStoredRBAC(ctx, tier) }, holds: r.options.Kube.RightsTTL()}
 	if r.api != nil {
 		may, err := r.followRBAC(ctx)
 		if err != nil || !may {
@@ -115,7 +117,7 @@ func (r *Replica) newAuthorizer(ctx context.Context, tier *readTier, counters *r
 		return nil, nothing, err
 	}
 	rights := replica.NewRights(replica.RightsConfig{
-		RBAC: kube.NewReplicatedRBAC(tier.decorator.Store), Review: review, Oracle: oracle,
+		RBAC: kube.NewReplicatedRBAC(tier.Decorator.Store), Review: review, Oracle: oracle,
 		// A newer version of RBAC objects could narrow what this one takes for a right.
 		Current: func() bool { return proof.current() && r.upstream.Skew() == 0 },
 		Metrics: counters, Logger: r.logger,
@@ -149,11 +151,11 @@ func (r *Replica) followRBAC(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// proveRBAC waits until the cache has every change of RBAC objects that etcd had when the
+// proveStoredRBAC waits until the cache has every change of RBAC objects that etcd had when the
 // call began.
-func (r *readTier) proveRBAC(ctx context.Context) error {
+func proveStoredRBAC(ctx context.Context, r *assembly.ReadTier) error {
 	for _, gr := range kube.RBACResources() {
-		stored := r.decorator.Store(gr)
+		stored := r.Decorator.Store(gr)
 		if stored == nil {
 			return fmt.Errorf("%s are not stored", gr)
 		}

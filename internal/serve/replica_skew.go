@@ -3,6 +3,8 @@ package serve
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/millrace/millrace/internal/apiserver/assembly"
+
 	"github.com/millrace/millrace/internal/tier/source"
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
@@ -26,9 +28,9 @@ type verbatimVersion struct {
 // chooseMode decides how built-in resources are answered, and tells the tier. An upstream's
 // etcd has no defaults in its objects, and those of another version are not known here. So
 // its API must be the source if its version is another one.
-func (r *Replica) chooseMode(tier *readTier) {
+func (r *Replica) chooseMode(tier *assembly.ReadTier) {
 	skew := r.upstream.Skew()
-	tier.skew = &read.Skew{Differs: func() bool { return r.upstream.Skew() != 0 }, WatchLists: r.hasWatchLists}
+	tier.Skew = &read.Skew{Differs: func() bool { return r.upstream.Skew() != 0 }, WatchLists: r.hasWatchLists}
 	if skew == 0 {
 		return
 	}
@@ -41,7 +43,7 @@ func (r *Replica) chooseMode(tier *readTier) {
 	}
 	r.logger.Warn("The upstream is of another minor version: built-in resources are answered as it sends them, and tables and metadata are passed on to it; use a build with the upstream's version for these",
 		"upstream", theirs, "builtIn", own)
-	tier.decorator.Verbatim, tier.decorator.Protobuf, tier.verbatim = true, r.api.ProtobufBackend, r.verbatimOf
+	tier.Decorator.Verbatim, tier.Decorator.Protobuf, tier.Verbatim = true, r.api.ProtobufBackend, r.verbatimOf
 }
 
 // chooseVersions chooses the version of each built-in resource that is followed: the one
@@ -82,7 +84,7 @@ func (r *Replica) verbatimOf(route *kube.Route, format sentobject.Format) *read.
 	if r.verbatim[route.Stored].GroupVersionResource != route.Resource {
 		return nil
 	}
-	key := source.FeedKey{route.Stored, format == sentobject.Protobuf}
+	key := source.FeedKey{GroupResource: route.Stored, InProtobuf: format == sentobject.Protobuf}
 	feed := r.api.VerbatimFeed(key)
 	if feed == nil {
 		return nil

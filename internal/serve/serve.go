@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/millrace/millrace/internal/apiserver/assembly"
+
 	"github.com/millrace/millrace/internal/tier/source"
 
 	"github.com/millrace/millrace/internal/tier/lifetime"
@@ -163,7 +165,7 @@ func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 	shares := s.options.memoryShares(memory.Available())
 	b := s.newBackends(shares, embedded)
 	defer b.Close()
-	tier, err := newReadTier(b, shares, s.options.watches(), s.options.newProofs(s.logger))
+	tier, err := assembly.New(b, shares, s.options.watches(), s.options.newProofs(s.logger))
 	if err != nil {
 		return err
 	}
@@ -171,21 +173,21 @@ func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 	if err != nil {
 		return err
 	}
-	tier.readAccounts = accounts
-	tier.tier.SetAccounts(accounts)
+	tier.ReadAccounts = accounts
+	tier.Tier.SetAccounts(accounts)
 	defer lifetime.RunUntilStopped(ctx, accounts.Run)()
 	// The ping comes before Build, whose errors about an etcd that does not answer are
 	// hard to read.
 	if err := s.pingEtcd(ctx, b); err != nil {
 		return err
 	}
-	server, err := kube.Build(ctx, s.options.Kube, tier.hooks())
+	server, err := kube.Build(ctx, s.options.Kube, tier.Hooks())
 	if err != nil {
 		return s.options.explain(err)
 	}
 	main := strings.Join(s.options.Kube.Etcd().StorageConfig.Transport.ServerList, ",")
 	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return b.Monitors(main), nil })
-	if err := tier.setRoutes(server); err != nil {
+	if err := tier.SetRoutes(server); err != nil {
 		return err
 	}
 	return b.RunUntilFailure(ctx, func(ctx context.Context) error { return s.runWithFeeds(ctx, tier, server) })
@@ -214,8 +216,8 @@ func (s *Server) pingEtcd(ctx context.Context, b *source.Backends) error {
 
 // runWithFeeds runs the feeds and all that depends on them, then the server. The
 // feeds have loaded before the server starts, and end after it.
-func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server runnable) error {
-	b := tier.backends
+func (s *Server) runWithFeeds(ctx context.Context, tier *assembly.ReadTier, server runnable) error {
+	b := tier.Backends
 	defer lifetime.RunUntilStopped(ctx, b.Run)()
 	if err := b.WaitLoaded(ctx); err != nil {
 		return fmt.Errorf("load objects: %w", err)
@@ -226,8 +228,8 @@ func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server runnab
 	defer lifetime.RunUntilStopped(ctx, b.Scrub)()
 	defer lifetime.RunUntilStopped(ctx, s.runMeasurements(tier, server))()
 	trimmer := memory.NewTrimmer(memory.TrimmerConfig{
-		Files: mappedFiles(b.Embedded), Expire: b.Expire, Release: tier.releaseTransient, Warming: tier.tier.Warming,
-		CollectorHeadroom: tier.shares.CollectorHeadroom, Logger: s.logger,
+		Files: mappedFiles(b.Embedded), Expire: b.Expire, Release: tier.ReleaseTransient, Warming: tier.Tier.Warming,
+		CollectorHeadroom: tier.Shares.CollectorHeadroom, Logger: s.logger,
 	})
 	// Without this trim the garbage of the load would stay until long after the
 	// clients are back.
@@ -235,7 +237,7 @@ func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server runnab
 	defer lifetime.RunUntilStopped(ctx, trimmer.Run)()
 	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
 		if server.WaitReady(ctx) == nil && s.options.EncodeAhead {
-			tier.tier.Warm(ctx)
+			tier.Tier.Warm(ctx)
 		}
 	})()
 	defer lifetime.RunUntilStopped(ctx, s.runOtherServers(ctx, tier, server))()

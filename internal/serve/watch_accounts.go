@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/millrace/millrace/internal/apiserver/assembly"
+
 	"github.com/millrace/millrace/internal/tier/lifetime"
 
 	"github.com/spf13/pflag"
@@ -40,9 +42,9 @@ func (o *Options) newWatchAccounts(logger *slog.Logger) *slo.Watches {
 
 // runMeasurements returns a function that runs the accounts of watches, and the
 // probe if there is one.
-func (s *Server) runMeasurements(tier *readTier, server runnable) func(context.Context) {
+func (s *Server) runMeasurements(tier *assembly.ReadTier, server runnable) func(context.Context) {
 	return func(ctx context.Context) {
-		accounts := tier.backends.WatchAccounts
+		accounts := tier.Backends.WatchAccounts
 		if s.options.WatchProbe > 0 {
 			defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
 				if server.WaitReady(ctx) != nil {

@@ -1,4 +1,4 @@
-package serve
+package assembly
 
 import (
 	"github.com/millrace/millrace/internal/apiserver/kube"
@@ -9,16 +9,16 @@ import (
 
 // useVerbatim makes the configuration of a route that of a verbatim one, and makes the route
 // of protobuf beside it. It returns false if the route is not to be made.
-func (r *readTier) useVerbatim(cfg *read.RouteConfig, route *kube.Route) (bool, error) {
-	if cfg.Verbatim = r.verbatim(route, sentobject.JSON); cfg.Verbatim == nil {
+func (r *ReadTier) useVerbatim(cfg *read.RouteConfig, route *kube.Route) (bool, error) {
+	if cfg.Verbatim = r.Verbatim(route, sentobject.JSON); cfg.Verbatim == nil {
 		return false, nil
 	}
-	s := r.decorator.ProtobufStore(route.Stored)
+	s := r.Decorator.ProtobufStore(route.Stored)
 	if s == nil {
 		return true, nil
 	}
 	protobuf := *cfg
-	protobuf.Objects, protobuf.Hub, protobuf.Verbatim = s, watch.NewHub(s.Resource()), r.verbatim(route, sentobject.Protobuf)
+	protobuf.Objects, protobuf.Hub, protobuf.Verbatim = s, watch.NewHub(s.Resource()), r.Verbatim(route, sentobject.Protobuf)
 	if protobuf.Verbatim == nil {
 		return true, nil
 	}

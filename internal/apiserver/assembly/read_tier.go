@@ -1,4 +1,4 @@
-package serve
+package assembly
 
 import (
 	"fmt"
@@ -37,37 +37,37 @@ import (
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
-// readTier is all that takes the place of Kubernetes' reads: the storage below its
+// ReadTier is all that takes the place of Kubernetes' reads: the storage below its
 // registries, and the handler in front of its handlers.
-type readTier struct {
-	backends  *source.Backends
-	decorator *storage.Decorator
-	tier      *read.Tier
-	shares    memory.Shares
+type ReadTier struct {
+	Backends  *source.Backends
+	Decorator *storage.Decorator
+	Tier      *read.Tier
+	Shares    memory.Shares
 	budget    *encode.Budget
 	recent    *encode.RecentFrames
 	proofs    *transcode.Proofs
 	// shared returns what all routes have in common.
 	shared func() *read.SharedConfig
-	// readAccounts are the accounts of GETs and LISTs. They are set before hooks are
+	// ReadAccounts are the accounts of GETs and LISTs. They are set before hooks are
 	// called.
-	readAccounts *usage.Accounts
-	// front serves the page that shows the reports.
-	front func(http.Handler) http.Handler
-	// counters are the metrics of the tier.
-	counters *read.Metrics
-	// replicaReport makes the report about the upstream; nil if there is none.
-	replicaReport func() serverreport.ReplicaReport
-	// skew is SharedConfig.Skew of all routes. It is nil unless there is an upstream.
-	skew *read.Skew
-	// verbatim returns the RouteConfig.Verbatim of a route in one format, nil if the route is
+	ReadAccounts *usage.Accounts
+	// Front serves the page that shows the reports.
+	Front func(http.Handler) http.Handler
+	// Counters are the metrics of the tier.
+	Counters *read.Metrics
+	// ReplicaReport makes the report about the upstream; nil if there is none.
+	ReplicaReport func() serverreport.ReplicaReport
+	// Skew is SharedConfig.Skew of all routes. It is nil unless there is an upstream.
+	Skew *read.Skew
+	// Verbatim returns the RouteConfig.Verbatim of a route in one format, nil if the route is
 	// not to be made. It is nil itself unless the upstream is of another version.
-	verbatim func(*kube.Route, sentobject.Format) *read.Verbatim
+	Verbatim func(*kube.Route, sentobject.Format) *read.Verbatim
 }
 
-// newReadTier makes the tier and registers the metrics of reads. proofs is nil if nothing is
+// New makes the tier and registers the metrics of reads. proofs is nil if nothing is
 // to be transcoded.
-func newReadTier(b *source.Backends, shares memory.Shares, o watchOptions, proofs *transcode.Proofs) (*readTier, error) {
+func New(b *source.Backends, shares memory.Shares, o WatchOptions, proofs *transcode.Proofs) (*ReadTier, error) {
 	budget := b.Cache.Budget
 	cachermetrics.Register()
 	// Package slo has this family, and counts runs of events at once.
@@ -86,28 +86,28 @@ func newReadTier(b *source.Backends, shares memory.Shares, o watchOptions, proof
 		return nil, err
 	}
 	recent := encode.NewRecentFrames(shares.WatchFrames)
-	r := &readTier{
-		backends:  b,
-		decorator: &storage.Decorator{Backend: b.Of, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
-		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.Logger, PassedOnElsewhere: b.ReadOnly, DrainTime: o.drainTime}),
-		shares:    shares,
+	r := &ReadTier{
+		Backends:  b,
+		Decorator: &storage.Decorator{Backend: b.Of, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
+		Tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.Logger, PassedOnElsewhere: b.ReadOnly, DrainTime: o.DrainTime}),
+		Shares:    shares,
 		budget:    budget,
 		recent:    recent,
 		proofs:    proofs,
-		front:     front,
-		counters:  counters,
+		Front:     front,
+		Counters:  counters,
 	}
 	r.shared = sync.OnceValue(func() *read.SharedConfig {
 		shared := newShared(b, budget, recent, o, proofs)
-		shared.Skew = r.skew
+		shared.Skew = r.Skew
 		return shared
 	})
 	return r, nil
 }
 
 // newShared is called when the first route is made: feature gates are set by then.
-func newShared(b *source.Backends, budget *encode.Budget, recent *encode.RecentFrames, o watchOptions, proofs *transcode.Proofs) *read.SharedConfig {
-	gate, watches := utilfeature.DefaultFeatureGate, o.compression
+func newShared(b *source.Backends, budget *encode.Budget, recent *encode.RecentFrames, o WatchOptions, proofs *transcode.Proofs) *read.SharedConfig {
+	gate, watches := utilfeature.DefaultFeatureGate, o.Compression
 	if watches == read.CompressWatchLists && !gate.Enabled(features.WatchListCompression) {
 		watches = read.CompressRequestedWatches
 	}
@@ -117,82 +117,82 @@ func newShared(b *source.Backends, budget *encode.Budget, recent *encode.RecentF
 	}
 	return &read.SharedConfig{
 		Budget: budget, RecentFrames: recent, Proofs: proofs, Accounts: b.WatchAccounts,
-		Compress: gate.Enabled(features.APIResponseCompression), CompressWatches: watches, MinTimeout: o.minTimeout,
+		Compress: gate.Enabled(features.APIResponseCompression), CompressWatches: watches, MinTimeout: o.MinTimeout,
 		BoundedStaleness: b.MaxStaleness > 0, Depth: depth,
 	}
 }
 
-// releaseTransient drops segments and frames that are kept only for current readers.
-func (r *readTier) releaseTransient() {
+// ReleaseTransient drops segments and frames that are kept only for current readers.
+func (r *ReadTier) ReleaseTransient() {
 	r.budget.ReleaseTransient()
 	r.recent.Release()
 }
 
-// forgetResources drops the accounts of resources that are gone, and of their
+// ForgetResources drops the accounts of resources that are gone, and of their
 // subresources.
-func (r *readTier) forgetResources(gone map[schema.GroupResource]bool) {
+func (r *ReadTier) ForgetResources(gone map[schema.GroupResource]bool) {
 	isGone := func(resource string) bool {
 		gr := schema.ParseGroupResource(resource)
 		gr.Resource, _, _ = strings.Cut(gr.Resource, "/")
 		return gone[gr]
 	}
-	r.readAccounts.Forget(isGone)
-	r.backends.WatchAccounts.Forget(isGone)
+	r.ReadAccounts.Forget(isGone)
+	r.Backends.WatchAccounts.Forget(isGone)
 }
 
-// hooks returns the points at which the tier replaces parts of Kubernetes' server.
-func (r *readTier) hooks() kube.Hooks {
+// Hooks returns the points at which the tier replaces parts of Kubernetes' server.
+func (r *ReadTier) Hooks() kube.Hooks {
 	return kube.Hooks{
-		Storage:   r.decorator.Decorate,
-		Stored:    r.decorator.Store,
-		Reads:     r.tier.Wrap,
-		Front:     r.front,
-		Protocols: useProtocols, CustomResources: r.customResources(),
-		Logger: r.backends.Logger,
-		Ready:  r.ready(),
+		Storage:   r.Decorator.Decorate,
+		Stored:    r.Decorator.Store,
+		Reads:     r.Tier.Wrap,
+		Front:     r.Front,
+		Protocols: UseProtocols, CustomResources: r.CustomResources(),
+		Logger: r.Backends.Logger,
+		Ready:  r.Ready(),
 	}
 }
 
-// useProtocols makes an http.Server speak HTTP/1.1 and HTTP/2 by our own servers.
-func useProtocols(s *http.Server, p kube.Protocols) error {
+// UseProtocols makes an http.Server speak HTTP/1.1 and HTTP/2 by our own servers.
+func UseProtocols(s *http.Server, p kube.Protocols) error {
 	if h1.Configure(s); p.Streams == 0 {
 		return nil
 	}
 	return h2.New(h2.Config{MaxConcurrentStreams: uint32(p.Streams), Inline: p.Inline}).Configure(s)
 }
 
-// customResources configures the server of custom resources.
-func (r *readTier) customResources() crd.Config {
+// CustomResources configures the server of custom resources.
+func (r *ReadTier) CustomResources() crd.Config {
 	return crd.Config{
-		CompiledBytes: r.shares.CompiledSchemas, ConvertedBytes: r.shares.ConvertedObjects,
-		Logger: r.backends.Logger, Route: r.route, Stored: r.decorator.CountKeys, Gone: r.forgetResources,
+		CompiledBytes: r.Shares.CompiledSchemas, ConvertedBytes: r.Shares.ConvertedObjects,
+		Logger: r.Backends.Logger, Route: r.route, Stored: r.Decorator.CountKeys, Gone: r.ForgetResources,
 	}
 }
 
-// ready are the tier's checks of /readyz.
-func (r *readTier) ready() []healthz.HealthChecker {
+// Ready are the tier's checks of /readyz.
+func (r *ReadTier) Ready() []healthz.HealthChecker {
 	return []healthz.HealthChecker{
-		healthz.NamedCheck("millrace-feed", func(*http.Request) error { return r.backends.Healthy() }),
-		healthz.NamedCheck("millrace-cache", func(*http.Request) error { return r.backends.CheckCaches() }),
+		healthz.NamedCheck("millrace-feed", func(*http.Request) error { return r.Backends.Healthy() }),
+		healthz.NamedCheck("millrace-cache", func(*http.Request) error { return r.Backends.CheckCaches() }),
 	}
 }
 
-// watchOptions are the flags that concern watches.
-type watchOptions struct {
-	minTimeout time.Duration
-	// drainTime is read.Config.DrainTime.
-	drainTime   time.Duration
-	compression read.WatchCompression
+// WatchOptions are the flags that concern watches.
+type WatchOptions struct {
+	MinTimeout time.Duration
+	// DrainTime is read.Config.DrainTime.
+	DrainTime   time.Duration
+	Compression read.WatchCompression
 }
 
 // route completes a route's configuration with what all routes share, and makes it.
-func (r *readTier) route(cfg read.RouteConfig) (*read.Route, error) {
+func (r *ReadTier) route(cfg read.RouteConfig) (*read.Route, error) {
 	cfg.Shared = r.shared()
 	return read.NewRoute(cfg)
 }
 
-// routeSource is a server as the tier needs it: kube.Server or kube.Replica.
-type routeSource interface {
+// RouteSource is a server as the tier needs it: kube.Server or kube.Replica.
+type RouteSource interface {
 	Routes() []kube.Route
 	CustomRoute(schema.GroupVersionResource) *read.Route
 	CustomResources() serverreport.CRDsReport
@@ -202,26 +202,26 @@ type routeSource interface {
 
 // tablesOf returns the tables of a route's kind. It returns nil for kinds that tables do not
 // describe, and if nothing is to be transcoded.
-func (r *readTier) tablesOf(tables *transcode.Tables, route *kube.Route) *transcode.Kind {
+func (r *ReadTier) tablesOf(tables *transcode.Tables, route *kube.Route) *transcode.Kind {
 	if r.proofs == nil {
 		return nil
 	}
 	kind, err := tables.Kind(route.Scheme, route.Kind)
 	if err != nil {
-		r.backends.Logger.Debug("Objects of a kind are always encoded by Kubernetes.", "kind", route.Kind.String(), "reason", err.Error())
+		r.Backends.Logger.Debug("Objects of a kind are always encoded by Kubernetes.", "kind", route.Kind.String(), "reason", err.Error())
 		return nil
 	}
 	return kind
 }
 
-// setRoutes gives the tier a route for every installed resource that is stored, and
+// SetRoutes gives the tier a route for every installed resource that is stored, and
 // the finder of the routes of custom resources. It also installs the reports.
-func (r *readTier) setRoutes(server routeSource) error {
+func (r *ReadTier) SetRoutes(server RouteSource) error {
 	hubs := map[*cache.Resource]*watch.Hub{}
 	tables := transcode.NewTables()
 	var routes []*read.Route
 	for _, route := range server.Routes() {
-		s := r.decorator.Store(route.Stored)
+		s := r.Decorator.Store(route.Stored)
 		if s == nil {
 			continue
 		}
@@ -238,7 +238,7 @@ func (r *readTier) setRoutes(server routeSource) error {
 			// Definitions are large, and only installers and some operators read them.
 			Rare: route.Stored == apiextensions.Resource("customresourcedefinitions"),
 		}
-		if r.verbatim != nil {
+		if r.Verbatim != nil {
 			if made, err := r.useVerbatim(&cfg, &route); err != nil {
 				return err
 			} else if !made {
@@ -251,9 +251,9 @@ func (r *readTier) setRoutes(server routeSource) error {
 		}
 		routes = append(routes, completed)
 	}
-	r.tier.SetRoutes(routes)
-	r.tier.SetFinder(server.CustomRoute)
-	r.tier.SetAuthorizer(server.Authorizer())
+	r.Tier.SetRoutes(routes)
+	r.Tier.SetFinder(server.CustomRoute)
+	r.Tier.SetAuthorizer(server.Authorizer())
 	server.Handle(dashboard.Prefix, dashboard.Handler(r.reportSource(server)))
 	return nil
 }

@@ -1,4 +1,4 @@
-package serve
+package assembly
 
 import (
 	"cmp"
@@ -13,18 +13,18 @@ import (
 )
 
 // reportSource returns the reports of the tier and of the server above it.
-func (r *readTier) reportSource(server routeSource) dashboard.Source {
-	watches := r.backends.WatchAccounts
+func (r *ReadTier) reportSource(server RouteSource) dashboard.Source {
+	watches := r.Backends.WatchAccounts
 	return dashboard.Source{
 		SLO: watches.SLO, Watchers: watches.Watchers, Lists: r.listsReport,
 		Memory: r.memoryReport, CRDs: server.CustomResources, Feed: watches.Feed,
-		Replica: r.replicaReport,
+		Replica: r.ReplicaReport,
 	}
 }
 
 // listsReport says what GETs and LISTs cost, and how objects were encoded.
-func (r *readTier) listsReport() serverreport.ListsReport {
-	result := r.readAccounts.Report()
+func (r *ReadTier) listsReport() serverreport.ListsReport {
+	result := r.ReadAccounts.Report()
 	if r.proofs == nil {
 		return result
 	}
@@ -41,7 +41,7 @@ func (r *readTier) listsReport() serverreport.ListsReport {
 }
 
 // memoryReport says where the process's memory is.
-func (r *readTier) memoryReport() serverreport.MemoryReport {
+func (r *ReadTier) memoryReport() serverreport.MemoryReport {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
 	metrics.Read(samples)
 	result := serverreport.MemoryReport{
@@ -50,7 +50,7 @@ func (r *readTier) memoryReport() serverreport.MemoryReport {
 		Goroutines: runtime.NumGoroutine(), Wire: r.budget.Used(), WireLimit: r.budget.Limit(),
 		Resources: []serverreport.ResourceMemory{},
 	}
-	for _, b := range r.backends.All() {
+	for _, b := range r.Backends.All() {
 		for _, resource := range b.Cache.Resources() {
 			usage := resource.Usage()
 			if usage.Objects == 0 && usage.Log == 0 {
