@@ -79,7 +79,7 @@ func (r *Replica) hasWatchLists() bool {
 	return known != nil && known.InitialEventsEnd != nil
 }
 
-// verbatimOf is a readTier.verbatim.
+// verbatimOf is a ReadTier.Verbatim of package assembly.
 func (r *Replica) verbatimOf(route *kube.Route, format sentobject.Format) *read.Verbatim {
 	if r.verbatim[route.Stored].GroupVersionResource != route.Resource {
 		return nil

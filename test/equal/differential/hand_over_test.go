@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/millrace/millrace/test/support/etcdtruth"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
@@ -38,7 +40,7 @@ func (p *pair) handOver(t *testing.T, gen *requestGenerator, n int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
 	defer func() { cancel(); writers.Wait() }()
-	truth, err := watchcheck.Follow(ctx, p.etcd, watchedResources())
+	truth, err := etcdtruth.Follow(ctx, p.etcd, watchedResources())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
+	"github.com/millrace/millrace/test/support/etcdtruth"
 )
 
 // watchedKind is a resource that watch scripts write.
 type watchedKind struct {
-	watchcheck.Resource
+	etcdtruth.Resource
 	// roots are the paths of the API's versions. Writes use the first.
 	roots      []string
 	namespaced bool
@@ -45,7 +45,7 @@ var podTemplate = map[string]any{
 // writers.
 var watchedKinds = []*watchedKind{
 	{
-		Resource: watchcheck.Resource{Name: "configmaps", Prefix: "/registry/configmaps/"}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "ConfigMap",
+		Resource: etcdtruth.Resource{Name: "configmaps", Prefix: "/registry/configmaps/"}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "ConfigMap",
 		body: func(gen *requestGenerator, _ string) map[string]any {
 			return map[string]any{"data": map[string]any{"key": "<&> " + number(gen)}}
 		},
@@ -54,7 +54,7 @@ var watchedKinds = []*watchedKind{
 		},
 	},
 	{
-		Resource: watchcheck.Resource{Name: "secrets", Prefix: "/registry/secrets/", Fields: []string{"type"}}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "Secret",
+		Resource: etcdtruth.Resource{Name: "secrets", Prefix: "/registry/secrets/", Fields: []string{"type"}}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "Secret",
 		body: func(gen *requestGenerator, _ string) map[string]any {
 			return map[string]any{"type": pick(gen, "Opaque", "example.com/x"), "stringData": map[string]any{"token": number(gen)}}
 		},
@@ -64,7 +64,7 @@ var watchedKinds = []*watchedKind{
 		selectors: map[string][]string{"type": {"Opaque", "example.com/x", ""}},
 	},
 	{
-		Resource: watchcheck.Resource{Name: "pods", Prefix: "/registry/pods/", Fields: []string{"spec.nodeName", "status.phase", "spec.restartPolicy"}}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "Pod",
+		Resource: etcdtruth.Resource{Name: "pods", Prefix: "/registry/pods/", Fields: []string{"spec.nodeName", "status.phase", "spec.restartPolicy"}}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "Pod",
 		body: func(gen *requestGenerator, _ string) map[string]any {
 			return map[string]any{"spec": map[string]any{"restartPolicy": pick(gen, "Always", "Never"), "containers": []any{map[string]any{"name": "main", "image": "registry.example.com/main:" + number(gen)}}}}
 		},
@@ -74,7 +74,7 @@ var watchedKinds = []*watchedKind{
 		selectors: map[string][]string{"spec.nodeName": {"node-1", "node-2", ""}, "status.phase": {"Pending", "Running", "Succeeded"}, "spec.restartPolicy": {"Always", "Never"}},
 	},
 	{
-		Resource: watchcheck.Resource{Name: "nodes", Prefix: "/registry/minions/", Fields: []string{"spec.unschedulable=false"}}, roots: []string{"/api/v1"}, apiVersion: "v1", kind: "Node",
+		Resource: etcdtruth.Resource{Name: "nodes", Prefix: "/registry/minions/", Fields: []string{"spec.unschedulable=false"}}, roots: []string{"/api/v1"}, apiVersion: "v1", kind: "Node",
 		body: func(gen *requestGenerator, _ string) map[string]any {
 			return map[string]any{"spec": map[string]any{"unschedulable": gen.once(2)}}
 		},
@@ -84,7 +84,7 @@ var watchedKinds = []*watchedKind{
 		selectors: map[string][]string{"spec.unschedulable": {"true", "false"}},
 	},
 	{
-		Resource: watchcheck.Resource{Name: "services", Prefix: "/registry/services/specs/", Fields: []string{"spec.type", "spec.clusterIP"}}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "Service",
+		Resource: etcdtruth.Resource{Name: "services", Prefix: "/registry/services/specs/", Fields: []string{"spec.type", "spec.clusterIP"}}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "Service",
 		body: func(gen *requestGenerator, _ string) map[string]any {
 			if gen.once(2) {
 				return map[string]any{"spec": map[string]any{"type": "ExternalName", "externalName": "elsewhere.example.com"}}
@@ -97,14 +97,14 @@ var watchedKinds = []*watchedKind{
 		selectors: map[string][]string{"spec.type": {"ExternalName", "ClusterIP"}, "spec.clusterIP": {"None", ""}},
 	},
 	{
-		Resource: watchcheck.Resource{Name: "leases", Prefix: "/registry/leases/"}, roots: []string{"/apis/coordination.k8s.io/v1"}, namespaced: true, apiVersion: "coordination.k8s.io/v1", kind: "Lease",
+		Resource: etcdtruth.Resource{Name: "leases", Prefix: "/registry/leases/"}, roots: []string{"/apis/coordination.k8s.io/v1"}, namespaced: true, apiVersion: "coordination.k8s.io/v1", kind: "Lease",
 		body: spec(map[string]any{"holderIdentity": "holder", "leaseDurationSeconds": 5, "renewTime": "2024-01-01T00:00:00.123456Z"}),
 		touch: func(gen *requestGenerator) map[string]any {
 			return map[string]any{"spec": map[string]any{"holderIdentity": number(gen)}}
 		},
 	},
 	{
-		Resource: watchcheck.Resource{
+		Resource: etcdtruth.Resource{
 			Name: "events", Prefix: "/registry/events/", Fields: []string{"involvedObject.kind", "involvedObject.name", "reason", "type"},
 			Aliases: map[string]string{"regarding.kind": "involvedObject.kind", "regarding.name": "involvedObject.name"},
 		},
@@ -120,14 +120,14 @@ var watchedKinds = []*watchedKind{
 		selectors: map[string][]string{"reason": {"Started", "Killing"}, "type": {"Normal", "Warning"}, "involvedObject.name": {"pod-1", "absent"}, "involvedObject.kind": {"Pod"}},
 	},
 	{
-		Resource: watchcheck.Resource{Name: "deployments", Prefix: "/registry/deployments/"}, roots: []string{"/apis/apps/v1"}, namespaced: true, apiVersion: "apps/v1", kind: "Deployment",
+		Resource: etcdtruth.Resource{Name: "deployments", Prefix: "/registry/deployments/"}, roots: []string{"/apis/apps/v1"}, namespaced: true, apiVersion: "apps/v1", kind: "Deployment",
 		body: spec(map[string]any{"replicas": 3, "selector": map[string]any{"matchLabels": map[string]any{"app": "deployment"}}, "template": podTemplate}),
 		touch: func(gen *requestGenerator) map[string]any {
 			return map[string]any{"spec": map[string]any{"replicas": gen.IntN(1000)}}
 		},
 	},
 	{
-		Resource: watchcheck.Resource{Name: "horizontalpodautoscalers", Prefix: "/registry/horizontalpodautoscalers/"}, roots: []string{"/apis/autoscaling/v2", "/apis/autoscaling/v1"}, namespaced: true, apiVersion: "autoscaling/v2", kind: "HorizontalPodAutoscaler",
+		Resource: etcdtruth.Resource{Name: "horizontalpodautoscalers", Prefix: "/registry/horizontalpodautoscalers/"}, roots: []string{"/apis/autoscaling/v2", "/apis/autoscaling/v1"}, namespaced: true, apiVersion: "autoscaling/v2", kind: "HorizontalPodAutoscaler",
 		body: spec(map[string]any{"maxReplicas": 5, "scaleTargetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "deployment-1"}, "metrics": []any{
 			map[string]any{"type": "Resource", "resource": map[string]any{"name": "memory", "target": map[string]any{"type": "Utilization", "averageUtilization": 70}}},
 		}}),
@@ -136,7 +136,7 @@ var watchedKinds = []*watchedKind{
 		},
 	},
 	{
-		Resource: watchcheck.Resource{Name: "widgets", Prefix: "/registry/example.com/widgets/", Fields: []string{"spec.color"}}, roots: []string{"/apis/example.com/v1", "/apis/example.com/v1beta1"}, namespaced: true, apiVersion: "example.com/v1", kind: "Widget",
+		Resource: etcdtruth.Resource{Name: "widgets", Prefix: "/registry/example.com/widgets/", Fields: []string{"spec.color"}}, roots: []string{"/apis/example.com/v1", "/apis/example.com/v1beta1"}, namespaced: true, apiVersion: "example.com/v1", kind: "Widget",
 		body: func(gen *requestGenerator, _ string) map[string]any {
 			return map[string]any{"spec": map[string]any{"color": pick(gen, "red", "green"), "replicas": 1}}
 		},
@@ -147,8 +147,8 @@ var watchedKinds = []*watchedKind{
 	},
 }
 
-func watchedResources() []watchcheck.Resource {
-	var all []watchcheck.Resource
+func watchedResources() []etcdtruth.Resource {
+	var all []etcdtruth.Resource
 	for _, k := range watchedKinds {
 		all = append(all, k.Resource)
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/test/support/etcdtruth"
+
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
@@ -44,7 +46,7 @@ func (p *pair) watch(t *testing.T, gen *requestGenerator) {
 func (p *pair) watchScripts(t *testing.T, random *rand.Rand, scripts int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	truth, err := watchcheck.Follow(ctx, p.etcd, watchedResources())
+	truth, err := etcdtruth.Follow(ctx, p.etcd, watchedResources())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,7 @@ type watchRun struct {
 	*pair
 	*script
 	t     *testing.T
-	truth *watchcheck.Follower
+	truth *etcdtruth.Follower
 	all   []*runningWatch
 	// now is the revision from which the watches start. moments are the
 	// revisions at which the tenths of the script began.
@@ -107,7 +109,7 @@ func (run *watchRun) patient() (stop func()) {
 	return cancel
 }
 
-func (p *pair) watchScript(t *testing.T, truth *watchcheck.Follower, seed uint64, total *watchTotals) {
+func (p *pair) watchScript(t *testing.T, truth *etcdtruth.Follower, seed uint64, total *watchTotals) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := &script{
@@ -280,7 +282,7 @@ func (run *watchRun) await(r *runningWatch, events int, end bool) {
 
 // compare validates each side against the truth, and compares the sides with
 // each other.
-func (r *runningWatch) compare(follower *watchcheck.Follower) string {
+func (r *runningWatch) compare(follower *etcdtruth.Follower) string {
 	var out strings.Builder
 	if r.ours.status != r.theirs.status {
 		fmt.Fprintf(&out, "  status: ours %d, theirs %d\n", r.ours.status, r.theirs.status)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/millrace/millrace/test/support/etcdtruth"
+
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
@@ -95,7 +97,7 @@ const mostReported = 10
 
 // check checks what all informers have got, after close: each event once, in order, and in the
 // end the objects that the server has. Writes must have ended.
-func (f *fleet) check(t *testing.T, follower *watchcheck.Follower, at *load) {
+func (f *fleet) check(t *testing.T, follower *etcdtruth.Follower, at *load) {
 	t.Helper()
 	var truths []*resourceTruth
 	for i := range f.resources {

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/test/support/etcdtruth"
+
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
@@ -80,13 +82,13 @@ func followed() string {
 }
 
 // followResources records what etcd has of all of them, from now on.
-func (c *cluster) followResources(ctx context.Context) *watchcheck.Follower {
+func (c *cluster) followResources(ctx context.Context) *etcdtruth.Follower {
 	c.tb.Helper()
-	var all []watchcheck.Resource
+	var all []etcdtruth.Resource
 	for _, r := range watchedResources() {
-		all = append(all, watchcheck.Resource{Name: r.name, Prefix: r.prefix})
+		all = append(all, etcdtruth.Resource{Name: r.name, Prefix: r.prefix})
 	}
-	follower, err := watchcheck.Follow(ctx, c.clients[0], all)
+	follower, err := etcdtruth.Follow(ctx, c.clients[0], all)
 	if err != nil {
 		c.tb.Fatal(err)
 	}

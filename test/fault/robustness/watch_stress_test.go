@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/test/support/etcdtruth"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
@@ -39,7 +41,7 @@ type stress struct {
 	etcd     *harness.Etcd
 	server   *harness.Server
 	client   *clientv3.Client
-	follower *watchcheck.Follower
+	follower *etcdtruth.Follower
 	watchers []*watcher
 	churn    *churn
 	hurry    atomic.Bool
@@ -103,11 +105,11 @@ func newStress(t *testing.T, seed uint64) *stress {
 	for range 200 {
 		_ = s.churn.write(t.Context(), s.random)
 	}
-	var resources []watchcheck.Resource
+	var resources []etcdtruth.Resource
 	for _, k := range stressedKinds {
 		resources = append(resources, k.Resource)
 	}
-	if s.follower, err = watchcheck.Follow(t.Context(), s.client, resources); err != nil {
+	if s.follower, err = etcdtruth.Follow(t.Context(), s.client, resources); err != nil {
 		t.Fatal(err)
 	}
 	var clients []*http.Client

@@ -12,18 +12,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/test/support/etcdtruth"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
-
-	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // stressedKind is a resource that the test writes and watches.
 type stressedKind struct {
-	watchcheck.Resource
+	etcdtruth.Resource
 	root, apiVersion, kind string
 	body                   func(r *rand.Rand, ns string) map[string]any
 	selectors              []string
@@ -52,33 +52,33 @@ func choose[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
 var stressedKinds = []*stressedKind{
 	{
-		Resource: watchcheck.Resource{Name: "configmaps", Prefix: configMaps}, root: "/api/v1", apiVersion: "v1", kind: "ConfigMap",
+		Resource: etcdtruth.Resource{Name: "configmaps", Prefix: configMaps}, root: "/api/v1", apiVersion: "v1", kind: "ConfigMap",
 		body: func(r *rand.Rand, _ string) map[string]any {
 			return map[string]any{"data": map[string]any{"key": string(bytes.Repeat([]byte("x"), r.IntN(8000)))}}
 		},
 	},
 	{
-		Resource: watchcheck.Resource{Name: "secrets", Prefix: "/registry/secrets/", Fields: []string{"type"}}, root: "/api/v1", apiVersion: "v1", kind: "Secret",
+		Resource: etcdtruth.Resource{Name: "secrets", Prefix: "/registry/secrets/", Fields: []string{"type"}}, root: "/api/v1", apiVersion: "v1", kind: "Secret",
 		body: func(r *rand.Rand, _ string) map[string]any {
 			return map[string]any{"type": choose(r, "Opaque", "example.com/x")}
 		},
 		selectors: []string{"type=Opaque", "type!=Opaque"},
 	},
 	{
-		Resource: watchcheck.Resource{Name: "pods", Prefix: "/registry/pods/", Fields: []string{"spec.nodeName", "status.phase"}}, root: "/api/v1", apiVersion: "v1", kind: "Pod",
+		Resource: etcdtruth.Resource{Name: "pods", Prefix: "/registry/pods/", Fields: []string{"spec.nodeName", "status.phase"}}, root: "/api/v1", apiVersion: "v1", kind: "Pod",
 		body: func(r *rand.Rand, _ string) map[string]any {
 			return map[string]any{"spec": map[string]any{"nodeName": choose(r, "node-1", "node-2"), "containers": []any{map[string]any{"name": "main", "image": "registry.example.com/main:1"}}}}
 		},
 		selectors: []string{"spec.nodeName=node-1", "spec.nodeName=node-1,status.phase=Pending", "status.phase!=Running"},
 	},
 	{
-		Resource: watchcheck.Resource{Name: "leases", Prefix: "/registry/leases/"}, root: "/apis/coordination.k8s.io/v1", apiVersion: "coordination.k8s.io/v1", kind: "Lease",
+		Resource: etcdtruth.Resource{Name: "leases", Prefix: "/registry/leases/"}, root: "/apis/coordination.k8s.io/v1", apiVersion: "coordination.k8s.io/v1", kind: "Lease",
 		body: func(*rand.Rand, string) map[string]any {
 			return map[string]any{"spec": map[string]any{"holderIdentity": "holder", "leaseDurationSeconds": 5}}
 		},
 	},
 	{
-		Resource: watchcheck.Resource{Name: "events", Prefix: "/registry/events/", Fields: []string{"reason"}}, root: "/api/v1", apiVersion: "v1", kind: "Event",
+		Resource: etcdtruth.Resource{Name: "events", Prefix: "/registry/events/", Fields: []string{"reason"}}, root: "/api/v1", apiVersion: "v1", kind: "Event",
 		body: func(r *rand.Rand, ns string) map[string]any {
 			return map[string]any{"involvedObject": map[string]any{"kind": "Pod", "namespace": ns, "name": "pod-1"}, "reason": choose(r, "Started", "Killing"), "type": "Normal", "message": "m"}
 		},

@@ -14,13 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/test/support/etcdtruth"
+
 	"github.com/anishathalye/porcupine"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 	"github.com/millrace/millrace/test/support/harness"
 )
 
@@ -65,7 +66,7 @@ type trial struct {
 	upstream  kubernetes.Interface
 	processes []*harness.Server
 	replicas  []kubernetes.Interface
-	truth     *watchcheck.Follower
+	truth     *etcdtruth.Follower
 	began     time.Time
 }
 
@@ -77,7 +78,7 @@ func linearizable(t *testing.T, upstream *harness.Server, first, second []string
 		trial.processes = append(trial.processes, replica)
 		trial.replicas = append(trial.replicas, clientset(t, replica.Config()))
 	}
-	trial.truth = must(watchcheck.Follow(t.Context(), upstream.EtcdClient(), []watchcheck.Resource{{Name: "configmaps", Prefix: "/registry/configmaps/"}}))(t)
+	trial.truth = must(etcdtruth.Follow(t.Context(), upstream.EtcdClient(), []etcdtruth.Resource{{Name: "configmaps", Prefix: "/registry/configmaps/"}}))(t)
 	count := 1
 	if wantsRobustness() {
 		count = longRounds

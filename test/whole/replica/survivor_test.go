@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/test/support/etcdtruth"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -137,7 +139,7 @@ func (s *survivor) reached() (revision int64, expired int) {
 type survivors struct {
 	t        *testing.T
 	target   target
-	follower *watchcheck.Follower
+	follower *etcdtruth.Follower
 	watching []*survivor
 	written  atomic.Int64
 	stop     func()
@@ -151,7 +153,7 @@ func watchAndWrite(t *testing.T, etcd *clientv3.Client, writer kubernetes.Interf
 	all.target.Store(at)
 	first := createMaps(t, writer, "first", 1)
 	from := must(parseInt(first))(t)
-	all.follower = must(watchcheck.Follow(t.Context(), etcd, []watchcheck.Resource{{Name: "configmaps", Prefix: "/registry/configmaps/"}}))(t)
+	all.follower = must(etcdtruth.Follow(t.Context(), etcd, []etcdtruth.Resource{{Name: "configmaps", Prefix: "/registry/configmaps/"}}))(t)
 	eventually(t, "the first object at the replica", func() error {
 		_, err := clientset(t, at.Config()).CoreV1().ConfigMaps("default").Get(t.Context(), "first-00", metav1.GetOptions{ResourceVersion: first})
 		return err

@@ -1,14 +1,14 @@
 // Package watchcheck records the events that watches deliver, and validates them
-// against the writes that etcd recorded. There is one validator for each
+// against the writes that were made. There is one validator for each
 // guarantee of a watch.
 //
-//	etcd ── Follower ── Truth ──┐
-//	                            ├── Validate
-//	server ── Reader ── Watch ──┘
+//	writes ─────────── Truth ──┐
+//	                           ├── Validate
+//	server ── Reader ── Watch ─┘
 //
-// A test calls Follow before it writes: the Follower reads every change from
-// etcd itself. The test reads the answer to each watch with a Reader and
-// appends the frames to a Watch. In the end it passes both to Validate.
+// The caller records every change in a Truth; tests read them from etcd itself (package
+// etcdtruth). It reads the answer to each watch with a Reader and appends the frames to a
+// Watch. In the end it passes both to Validate.
 //
 // The validators know nothing of the server. They relate a watch to the truth
 // by revisions alone, so the two may be recorded at different times and speeds.

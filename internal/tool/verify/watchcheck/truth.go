@@ -136,13 +136,14 @@ func (t *Truth) At(s *Selection, revision int64) map[Key]*State {
 		if c.Revision > revision {
 			break
 		}
-		apply(all, c.Key, c.After)
+		Apply(all, c.Key, c.After)
 	}
 	maps.DeleteFunc(all, func(k Key, state *State) bool { return !s.Matches(k, state) })
 	return all
 }
 
-func apply(objects map[Key]*State, k Key, state *State) {
+// Apply sets the state of an object. Nil removes it.
+func Apply(objects map[Key]*State, k Key, state *State) {
 	if state == nil {
 		delete(objects, k)
 		return

@@ -1,4 +1,6 @@
-package watchcheck
+// Package etcdtruth records what etcd holds and how it changes, as the truth that package
+// watchcheck validates watches against. It is for tests that have a client of etcd.
+package etcdtruth
 
 import (
 	"context"
@@ -17,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // Resource describes where etcd stores the objects of a resource, and the
@@ -39,8 +43,8 @@ type Follower struct {
 	resources []Resource
 	mu        struct {
 		sync.Mutex
-		truths  map[string]*Truth
-		now     map[string]map[Key]*State
+		truths  map[string]*watchcheck.Truth
+		now     map[string]map[watchcheck.Key]*watchcheck.State
 		through int64
 		err     error
 	}
@@ -49,7 +53,7 @@ type Follower struct {
 // Follow reads the current objects and records changes until ctx ends.
 func Follow(ctx context.Context, etcd *clientv3.Client, resources []Resource) (*Follower, error) {
 	f := &Follower{resources: resources}
-	f.mu.truths, f.mu.now = map[string]*Truth{}, map[string]map[Key]*State{}
+	f.mu.truths, f.mu.now = map[string]*watchcheck.Truth{}, map[string]map[watchcheck.Key]*watchcheck.State{}
 	first, err := etcd.Get(ctx, "/", clientv3.WithCountOnly())
 	if err != nil {
 		return nil, fmt.Errorf("read revision: %w", err)
@@ -60,14 +64,14 @@ func Follow(ctx context.Context, etcd *clientv3.Client, resources []Resource) (*
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", r.Name, err)
 		}
-		now := map[Key]*State{}
+		now := map[watchcheck.Key]*watchcheck.State{}
 		for _, kv := range all.Kvs {
 			if now[r.key(kv.Key)], err = r.decode(kv); err != nil {
 				return nil, err
 			}
 		}
 		f.mu.now[r.Name] = now
-		f.mu.truths[r.Name] = &Truth{From: revision, Initial: maps.Clone(now), Through: revision}
+		f.mu.truths[r.Name] = &watchcheck.Truth{From: revision, Initial: maps.Clone(now), Through: revision}
 	}
 	f.mu.through = revision
 	events := etcd.Watch(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithRev(revision+1))
@@ -90,7 +94,7 @@ func (f *Follower) applyLocked(response *clientv3.WatchResponse) error {
 			if !strings.HasPrefix(string(event.Kv.Key), r.Prefix) {
 				continue
 			}
-			c := Change{Revision: event.Kv.ModRevision, Key: r.key(event.Kv.Key)}
+			c := watchcheck.Change{Revision: event.Kv.ModRevision, Key: r.key(event.Kv.Key)}
 			c.Before = f.mu.now[r.Name][c.Key]
 			if event.Type != clientv3.EventTypeDelete {
 				var err error
@@ -98,7 +102,7 @@ func (f *Follower) applyLocked(response *clientv3.WatchResponse) error {
 					return err
 				}
 			}
-			apply(f.mu.now[r.Name], c.Key, c.After)
+			watchcheck.Apply(f.mu.now[r.Name], c.Key, c.After)
 			f.mu.truths[r.Name].Changes = append(f.mu.truths[r.Name].Changes, c)
 		}
 		f.mu.through = max(f.mu.through, event.Kv.ModRevision)
@@ -129,7 +133,7 @@ func (f *Follower) Wait(ctx context.Context, revision int64) error {
 
 // Truth returns the changes of a resource that are recorded so far. The caller
 // must not modify them.
-func (f *Follower) Truth(resource string) *Truth {
+func (f *Follower) Truth(resource string) *watchcheck.Truth {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := *f.mu.truths[resource]
@@ -145,23 +149,23 @@ func (f *Follower) Forget(revision int64) {
 		n := 0
 		initial := maps.Clone(t.Initial)
 		for ; n < len(t.Changes) && t.Changes[n].Revision <= revision; n++ {
-			apply(initial, t.Changes[n].Key, t.Changes[n].After)
+			watchcheck.Apply(initial, t.Changes[n].Key, t.Changes[n].After)
 		}
-		f.mu.truths[name] = &Truth{From: max(t.From, revision), Initial: initial, Changes: t.Changes[n:], Through: t.Through}
+		f.mu.truths[name] = &watchcheck.Truth{From: max(t.From, revision), Initial: initial, Changes: t.Changes[n:], Through: t.Through}
 	}
 }
 
-func (r *Resource) key(key []byte) Key {
+func (r *Resource) key(key []byte) watchcheck.Key {
 	rest := strings.TrimPrefix(string(key), r.Prefix)
 	if namespace, name, ok := strings.Cut(rest, "/"); ok {
-		return Key{namespace, name}
+		return watchcheck.Key{Namespace: namespace, Name: name}
 	}
-	return Key{Name: rest}
+	return watchcheck.Key{Name: rest}
 }
 
 // decode reads a stored object: protobuf for built-in kinds, JSON for custom
 // resources.
-func (r *Resource) decode(kv *mvccpb.KeyValue) (*State, error) {
+func (r *Resource) decode(kv *mvccpb.KeyValue) (*watchcheck.State, error) {
 	u := &unstructured.Unstructured{}
 	if len(kv.Value) > 0 && kv.Value[0] == '{' {
 		if err := json.Unmarshal(kv.Value, &u.Object); err != nil {
@@ -176,7 +180,7 @@ func (r *Resource) decode(kv *mvccpb.KeyValue) (*State, error) {
 			return nil, fmt.Errorf("read %s: %w", kv.Key, err)
 		}
 	}
-	s := &State{Revision: kv.ModRevision, Labels: u.GetLabels(), Fields: fields.Set{"metadata.name": u.GetName()}, UID: u.GetUID()}
+	s := &watchcheck.State{Revision: kv.ModRevision, Labels: u.GetLabels(), Fields: fields.Set{"metadata.name": u.GetName()}, UID: u.GetUID()}
 	if u.GetNamespace() != "" {
 		s.Fields["metadata.namespace"] = u.GetNamespace()
 	}
