@@ -65,7 +65,8 @@ bin/node/installed: test/equal/clients/package.json
 		echo "test/equal/clients skips Kubernetes' client for Node"
 
 .PHONY: test
-test: modules clients ## vet, then run the tests
+test: modules clients ## check go.mod, vet, then run the tests
+	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(GO) test -timeout 30m ./...
 
