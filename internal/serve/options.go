@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/millrace/millrace/internal/apiserver/assembly"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -188,8 +188,8 @@ func (o *Options) validateReads() error {
 }
 
 // watches returns the options of watches.
-func (o *Options) watches() assembly.WatchOptions {
-	return assembly.WatchOptions{MinTimeout: o.Kube.MinRequestTimeout(), DrainTime: o.drainTime(), Compression: o.WatchCompression}
+func (o *Options) watches() tiermount.WatchOptions {
+	return tiermount.WatchOptions{MinTimeout: o.Kube.MinRequestTimeout(), DrainTime: o.drainTime(), Compression: o.WatchCompression}
 }
 
 // newProofs returns what transcoders share, nil if nothing is transcoded.

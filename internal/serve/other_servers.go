@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/apiserver/assembly"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 
 	"github.com/millrace/millrace/internal/tier/source"
 
@@ -76,7 +76,7 @@ func (s *Server) knowsOthers(b *source.Backends) bool {
 
 // otherServers is what this server has to do with others over the same etcd.
 type otherServers struct {
-	tier       *assembly.ReadTier
+	tier       *tiermount.ReadTier
 	rebalancer peers.Rebalancer
 	// excess has how many watches to send elsewhere.
 	excess chan int
@@ -84,7 +84,7 @@ type otherServers struct {
 
 // runOtherServers returns a function that has servers know each other until this one is told
 // to end, which is when serving is over.
-func (s *Server) runOtherServers(serving context.Context, tier *assembly.ReadTier, server runnable) func(context.Context) {
+func (s *Server) runOtherServers(serving context.Context, tier *tiermount.ReadTier, server runnable) func(context.Context) {
 	return func(ctx context.Context) {
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/millrace/millrace/internal/apiserver/assembly"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 
 	"github.com/millrace/millrace/internal/tier/source"
 
@@ -105,7 +105,7 @@ func (r *Replica) run(ctx context.Context) error {
 		}
 		b.API = r.api
 	}
-	tier, err := assembly.New(b, shares, r.watches(), o.newProofs(r.logger))
+	tier, err := tiermount.New(b, shares, r.watches(), o.newProofs(r.logger))
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (r *Replica) newAPISource(ctx context.Context, config *rest.Config, b *sour
 }
 
 // build makes the server, and gives the tier its routes.
-func (r *Replica) build(ctx context.Context, config *rest.Config, tier *assembly.ReadTier) error {
+func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermount.ReadTier) error {
 	counters, err := replica.NewMetrics(legacyregistry.Register)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -194,7 +194,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *assembly
 		Served: r.upstream.Versions(), Storage: tier.Decorator.Decorate, Stored: tier.Decorator.Store, CustomResources: custom,
 		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler.ServeHTTP(w, req) }),
 		Authenticator: replica.NewAuthenticator, Outermost: replica.Stash, Local: isLocal,
-		Front: tier.Front, Protocols: assembly.UseProtocols, Ready: tier.Ready(), Logger: r.logger,
+		Front: tier.Front, Protocols: tiermount.UseProtocols, Ready: tier.Ready(), Logger: r.logger,
 	})
 	if err != nil {
 		return r.options.explain(err)

@@ -3,7 +3,7 @@ package serve
 import (
 	"fmt"
 
-	"github.com/millrace/millrace/internal/apiserver/assembly"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,7 +23,7 @@ var services = apiregistration.Resource("apiservices")
 
 // newDocuments makes the documents of discovery and OpenAPI, and registers the metric of
 // their size.
-func (r *Replica) newDocuments(config *rest.Config, counters *replica.Metrics, tier *assembly.ReadTier) (*replica.Documents, error) {
+func (r *Replica) newDocuments(config *rest.Config, counters *replica.Metrics, tier *tiermount.ReadTier) (*replica.Documents, error) {
 	var described []*cache.Resource
 	for _, gr := range []schema.GroupResource{definitions, services} {
 		if stored := tier.Decorator.Store(gr); stored != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/apiserver/assembly"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -24,13 +24,13 @@ type replicaReporter struct {
 	address    string
 	ownVersion string
 	usesEtcd   bool
-	tier       *assembly.ReadTier
+	tier       *tiermount.ReadTier
 	counters   *replica.Metrics
 	// skew is Replica.skew.
 	skew func() string
 }
 
-func (r *Replica) newReporter(config *rest.Config, tier *assembly.ReadTier, counters *replica.Metrics) *replicaReporter {
+func (r *Replica) newReporter(config *rest.Config, tier *tiermount.ReadTier, counters *replica.Metrics) *replicaReporter {
 	return &replicaReporter{
 		upstream: r.upstream, address: strings.TrimSuffix(config.Host, "/"), ownVersion: r.options.Kube.VersionInfo().GitVersion,
 		usesEtcd: r.options.usesEtcd(), tier: tier, counters: counters, skew: r.skew,

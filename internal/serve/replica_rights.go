@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/apiserver/assembly"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 
 	"github.com/millrace/millrace/internal/tier/source"
 
@@ -69,7 +69,7 @@ func (p *rightsProof) run(ctx context.Context) {
 
 // newHandler completes the configuration of what answers requests, and makes it. It sets
 // runRights.
-func (r *Replica) newHandler(ctx context.Context, tier *assembly.ReadTier, cfg replica.Config) (http.Handler, error) {
+func (r *Replica) newHandler(ctx context.Context, tier *tiermount.ReadTier, cfg replica.Config) (http.Handler, error) {
 	var err error
 	if cfg.Authorizer, r.runRights, err = r.newAuthorizer(ctx, tier, cfg.Metrics); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ const adviceTimeout = 10 * time.Second
 
 // newAuthorizer returns what decides about rights, and a function that must run beside the
 // server.
-func (r *Replica) newAuthorizer(ctx context.Context, tier *assembly.ReadTier, counters *replica.Metrics) (authorizer.UnconditionalAuthorizer, func(context.Context), error) {
+func (r *Replica) newAuthorizer(ctx context.Context, tier *tiermount.ReadTier, counters *replica.Metrics) (authorizer.UnconditionalAuthorizer, func(context.Context), error) {
 	review, nothing := r.server.Authorizer(), func(context.Context) {}
 	byReview := replica.NewRights(replica.RightsConfig{Review: review, Metrics: counters, Logger: r.logger})
 	if !r.options.usesRBAC() || r.isVerbatim {
@@ -153,7 +153,7 @@ func (r *Replica) followRBAC(ctx context.Context) (bool, error) {
 
 // proveStoredRBAC waits until the cache has every change of RBAC objects that etcd had when the
 // call began.
-func proveStoredRBAC(ctx context.Context, r *assembly.ReadTier) error {
+func proveStoredRBAC(ctx context.Context, r *tiermount.ReadTier) error {
 	for _, gr := range kube.RBACResources() {
 		stored := r.Decorator.Store(gr)
 		if stored == nil {

@@ -3,7 +3,7 @@ package serve
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/millrace/millrace/internal/apiserver/assembly"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 
 	"github.com/millrace/millrace/internal/tier/source"
 
@@ -28,7 +28,7 @@ type verbatimVersion struct {
 // chooseMode decides how built-in resources are answered, and tells the tier. An upstream's
 // etcd has no defaults in its objects, and those of another version are not known here. So
 // its API must be the source if its version is another one.
-func (r *Replica) chooseMode(tier *assembly.ReadTier) {
+func (r *Replica) chooseMode(tier *tiermount.ReadTier) {
 	skew := r.upstream.Skew()
 	tier.Skew = &read.Skew{Differs: func() bool { return r.upstream.Skew() != 0 }, WatchLists: r.hasWatchLists}
 	if skew == 0 {
@@ -79,7 +79,7 @@ func (r *Replica) hasWatchLists() bool {
 	return known != nil && known.InitialEventsEnd != nil
 }
 
-// verbatimOf is a ReadTier.Verbatim of package assembly.
+// verbatimOf is a ReadTier.Verbatim of package tiermount.
 func (r *Replica) verbatimOf(route *kube.Route, format sentobject.Format) *read.Verbatim {
 	if r.verbatim[route.Stored].GroupVersionResource != route.Resource {
 		return nil

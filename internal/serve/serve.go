@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/millrace/millrace/internal/apiserver/assembly"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 
 	"github.com/millrace/millrace/internal/tier/source"
 
@@ -165,7 +165,7 @@ func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 	shares := s.options.memoryShares(memory.Available())
 	b := s.newBackends(shares, embedded)
 	defer b.Close()
-	tier, err := assembly.New(b, shares, s.options.watches(), s.options.newProofs(s.logger))
+	tier, err := tiermount.New(b, shares, s.options.watches(), s.options.newProofs(s.logger))
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (s *Server) pingEtcd(ctx context.Context, b *source.Backends) error {
 
 // runWithFeeds runs the feeds and all that depends on them, then the server. The
 // feeds have loaded before the server starts, and end after it.
-func (s *Server) runWithFeeds(ctx context.Context, tier *assembly.ReadTier, server runnable) error {
+func (s *Server) runWithFeeds(ctx context.Context, tier *tiermount.ReadTier, server runnable) error {
 	b := tier.Backends
 	defer lifetime.RunUntilStopped(ctx, b.Run)()
 	if err := b.WaitLoaded(ctx); err != nil {

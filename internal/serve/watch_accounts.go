@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/millrace/millrace/internal/apiserver/assembly"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 
 	"github.com/millrace/millrace/internal/tier/lifetime"
 
@@ -42,7 +42,7 @@ func (o *Options) newWatchAccounts(logger *slog.Logger) *slo.Watches {
 
 // runMeasurements returns a function that runs the accounts of watches, and the
 // probe if there is one.
-func (s *Server) runMeasurements(tier *assembly.ReadTier, server runnable) func(context.Context) {
+func (s *Server) runMeasurements(tier *tiermount.ReadTier, server runnable) func(context.Context) {
 	return func(ctx context.Context) {
 		accounts := tier.Backends.WatchAccounts
 		if s.options.WatchProbe > 0 {

@@ -49,7 +49,7 @@ func serverWings() []Wing {
 		{
 			Name: "apiserver", Sentence: "Kubernetes' API server in this process, and what stands in the place of its parts.",
 			Imports: []string{"wire", "conn", "account", "feed", "tier"},
-			Order:   []string{"apiserver/crd/definitiontest", "apiserver/crd/definitioncodec", "apiserver/crd", "apiserver/discovery", "apiserver/openapi/publish", "apiserver/openapi", "apiserver/kube", "apiserver/assembly"},
+			Order:   []string{"apiserver/crd/definitiontest", "apiserver/crd/definitioncodec", "apiserver/crd", "apiserver/discovery", "apiserver/openapi/publish", "apiserver/openapi", "apiserver/kube", "apiserver/tiermount"},
 		},
 		{
 			Name: "replica", Sentence: "`millrace replica`: reads in front of another API server.",
