@@ -94,11 +94,12 @@ func (d *Documents) ask(ctx context.Context, key documentKey, known *document) c
 	return checkAnswer{made, checkChanged}
 }
 
-// question makes the request for a document, with the replica's own credentials.
+// question makes the request for a document, with the replica's own credentials. Its path is
+// byte for byte the one to which the client was shown to have a right: nothing is cleaned.
 func (d *Documents) question(ctx context.Context, key documentKey, known *document) (*http.Request, error) {
-	path, query, _ := strings.Cut(key.target, "?")
-	target := d.host.JoinPath(path)
-	target.RawQuery = query
+	asked, query, _ := strings.Cut(key.target, "?")
+	target := *d.host
+	target.Path, target.RawPath, target.RawQuery = strings.TrimSuffix(d.host.Path, "/")+asked, "", query
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -41,21 +42,21 @@ func isDocument(req *http.Request) bool {
 	if req.Method != http.MethodGet {
 		return false
 	}
-	switch path := req.URL.Path; {
-	case path == "/api" || path == "/apis" || path == "/version" || path == "/openapi/v2" || path == "/openapi/v3":
+	switch asked := req.URL.Path; {
+	case asked == "/api" || asked == "/apis" || asked == "/version" || asked == "/openapi/v2" || asked == "/openapi/v3":
 		return true
-	case strings.HasPrefix(path, "/openapi/v3/"):
+	case strings.HasPrefix(asked, "/openapi/v3/"):
 		return true
 	default:
-		_, ok := groupOf(path)
+		_, ok := groupOf(asked)
 		return ok
 	}
 }
 
 // groupOf returns the group, and the version unless there is none, whose document a path
 // names.
-func groupOf(path string) (schema.GroupVersion, bool) {
-	parts := strings.Split(path, "/")[1:]
+func groupOf(document string) (schema.GroupVersion, bool) {
+	parts := strings.Split(document, "/")[1:]
 	switch {
 	case len(parts) == 2 && parts[0] == "api" && parts[1] != "":
 		return schema.GroupVersion{Version: parts[1]}, true
@@ -112,8 +113,10 @@ func single(header http.Header, name string) (string, bool) {
 
 // targetOf returns the path and the query. It returns false for parameters whose meaning
 // for the document is not known. The parameter timeout, which client-go sends, has none.
+// It returns false for a path that names another one when it is cleaned, too: the right to
+// the document is asked for the path as it is, and rules match the beginnings of paths.
 func targetOf(u *url.URL) (string, bool) {
-	if u.EscapedPath() != u.Path || len(u.Path)+len(u.RawQuery) > maxTarget {
+	if u.EscapedPath() != u.Path || path.Clean(u.Path) != u.Path || len(u.Path)+len(u.RawQuery) > maxTarget {
 		return "", false
 	}
 	if u.RawQuery == "" {

@@ -357,3 +357,26 @@ func TestDocumentsAreBounded(t *testing.T) {
 	}
 	s.expect(t, "a large document", 1, 0)
 }
+
+// TestUncleanPathsAreNotAsked sends paths that name another path when they are cleaned. The
+// right to a document was asked for the path as it came, and rules match its beginning. So
+// none of them is asked with the replica's own credentials.
+func TestUncleanPathsAreNotAsked(t *testing.T) {
+	t.Parallel()
+	s := newDocumentSetup(t, 0)
+	for _, path := range []string{
+		"/openapi/v3/../../api/v1/secrets", "/openapi/v3/apis/../../../metrics", "/openapi/v3/..", "/openapi/v3/.", "/openapi/v3/./apis/apps/v1",
+		"/openapi/v3//api/v1", "/openapi/v3/", "/openapi/v3/api/v1/", "/apis/..", "/apis/.", "/apis/../metrics", "/apis/apps/..", "/api/..", "/api/.",
+		"/openapi/v3/%2e%2e/%2e%2e/api/v1/secrets", "/openapi/v3/..%2f..%2fapi/v1/secrets",
+	} {
+		if got := s.get(path); got.Body.String() != "passed on" {
+			t.Errorf("%s is answered %d %q from %q, want it to be passed on", path, got.Code, got.Body, got.Result().Header.Get("X-Asked"))
+		}
+	}
+	s.expect(t, "unclean paths", 0, 0)
+	for _, path := range []string{"/openapi/v3/apis/apps/v1", "/openapi/v3/..a", "/apis/a..b"} {
+		if got := s.get(path).Result().Header.Get("X-Asked"); got != path+"|||" {
+			t.Errorf("%s is asked as %q", path, got)
+		}
+	}
+}
