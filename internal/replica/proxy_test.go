@@ -1,10 +1,22 @@
 package replica_test
 
 import (
+	"context"
+	"crypto/tls"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/server/filters"
 )
 
 // TestRedirectsStayHere: a redirect to the upstream's address leads to the same path of the host that the
@@ -28,6 +40,81 @@ func TestRedirectsStayHere(t *testing.T) {
 		read := testRequest{method: http.MethodGet, path: "/api/v1/nodes/n/proxy/?to=" + url.QueryEscape(to), header: bearer("tom")}
 		if got := read.to(h).Header().Get("Location"); got != want {
 			t.Errorf("a redirect to %q leads to %q, want %q", to, got, want)
+		}
+	}
+}
+
+// TestInterimAnswers: the answer to a request is the upstream's final one, in both protocols,
+// behind the filter that bounds the time of requests. That of a program behind the upstream
+// may have interim answers, which are passed on.
+func TestInterimAnswers(t *testing.T) {
+	t.Parallel()
+	u := &upstream{}
+	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		w.Header().Set("Link", "</style.css>")
+		for _, status := range []int{http.StatusContinue, http.StatusProcessing, http.StatusEarlyHints} {
+			w.WriteHeader(status)
+		}
+		w.Header().Del("Link")
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Trailer", "X-Sum")
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		_, _ = io.WriteString(w, "{}")
+		w.Header().Set("X-Sum", "2")
+	}))
+	t.Cleanup(u.Close)
+	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	bounded := filters.WithTimeoutForNonLongRunningRequests(setup{}.handler(t, u), func(_ *http.Request, info *request.RequestInfo) bool {
+		return info.Subresource == "proxy"
+	})
+	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		info, err := resolver.NewRequestInfo(req)
+		if err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(request.WithRequestInfo(req.Context(), info), time.Minute)
+		defer cancel()
+		bounded.ServeHTTP(w, req.WithContext(ctx))
+	}))
+	front.EnableHTTP2 = true
+	front.StartTLS()
+	t.Cleanup(front.Close)
+	older := front.Client().Transport.(*http.Transport).Clone()
+	older.ForceAttemptHTTP2, older.TLSClientConfig.NextProtos = false, []string{"http/1.1"}
+	older.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	for protocol, client := range map[string]*http.Client{"HTTP/2.0": front.Client(), "HTTP/1.1": {Transport: older}} {
+		for path, want := range map[string][]int{
+			"/api/v1/namespaces/n/configmaps":   nil,
+			"/api/v1/namespaces/n/pods/p/proxy": {http.StatusProcessing, http.StatusEarlyHints},
+		} {
+			var interim []int
+			trace := &httptrace.ClientTrace{Got1xxResponse: func(status int, _ textproto.MIMEHeader) error {
+				if status != http.StatusContinue { // the front sends it when the body is read
+					interim = append(interim, status)
+				}
+				return nil
+			}}
+			req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost, front.URL+path, strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header = http.Header{"Authorization": {"Bearer tom"}, "Expect": {"100-continue"}, "Content-Type": {"application/json"}}
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || resp.Proto != protocol || resp.StatusCode != http.StatusUnprocessableEntity || string(body) != "{}" || resp.Header.Get("Content-Type") != "application/json" || resp.Header.Get("Link") != "" {
+				t.Errorf("%s over %s: %d %v %q, %v", path, resp.Proto, resp.StatusCode, resp.Header, body, err)
+			}
+			if !slices.Equal(interim, want) {
+				t.Errorf("%s over %s: interim answers %v, want %v", path, resp.Proto, interim, want)
+			}
+			if want != nil && resp.Trailer.Get("X-Sum") != "2" { // that filter drops trailers, of which an API server has none
+				t.Errorf("%s over %s: trailer %v", path, resp.Proto, resp.Trailer)
+			}
 		}
 	}
 }
