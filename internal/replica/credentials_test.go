@@ -68,7 +68,9 @@ type setup struct {
 	refuses        replica.Reason
 	cutOffSince    time.Time
 	readsOnly      bool
-	budgets        *usage.Budgets
+	// tls is how the upstream is reached, if by TLS.
+	tls     rest.TLSClientConfig
+	budgets *usage.Budgets
 	// register registers metrics. Without it nothing is counted.
 	register func(metrics.Registerable) error
 }
@@ -85,7 +87,7 @@ func (s setup) handler(t *testing.T, u *upstream) http.Handler {
 		t.Fatal(err)
 	}
 	proxy, err := replica.NewProxy(replica.ProxyConfig{
-		Upstream:       &rest.Config{Host: u.URL, BearerToken: "replica's own"},
+		Upstream:       &rest.Config{Host: u.URL, BearerToken: "replica's own", TLSClientConfig: s.tls},
 		MayImpersonate: func(context.Context) bool { return s.mayImpersonate }, Serializer: scheme.Codecs, Metrics: counters,
 	})
 	if err != nil {

@@ -50,6 +50,9 @@ type Proxy struct {
 	// plain has no credentials, own the replica's, and front the front proxy's. front is
 	// empty without such a certificate.
 	plain, own, front transports
+	// strangers is for requests whose credentials the upstream does not know. It ends the
+	// HTTP/2 connection of each, which would end the requests of users on the same one.
+	strangers http.RoundTripper
 }
 
 // transports are two transports that differ in the protocol: upgrades need HTTP/1.1.
@@ -76,6 +79,7 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 	if p.plain, err = newTransports(nobody); err != nil {
 		return nil, err
 	}
+	p.strangers = p.plain.upgrade // HTTP/1.1: no two requests share a connection
 	if p.own, err = newTransports(cfg.Upstream); err != nil {
 		return nil, err
 	}
@@ -121,8 +125,12 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	p.cfg.Metrics.upstream.WithLabelValues(identity).Inc()
-	// The headers are the upstream's, and not those that filters have set already.
-	clear(w.Header())
+	// The headers are the upstream's, and not those that filters have set already, but for
+	// the one by which a filter ends the connection of a client without credentials.
+	closes, ends := w.Header()["Connection"]
+	if clear(w.Header()); ends {
+		w.Header()["Connection"] = closes
+	}
 	proxy := httputil.ReverseProxy{
 		Rewrite: p.rewrite, Transport: via, ErrorLog: slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug),
 		ModifyResponse: func(resp *http.Response) error {
@@ -199,11 +207,14 @@ func (p *Proxy) identify(req *http.Request) (via http.RoundTripper, identity str
 	ctx := req.Context()
 	kept := credentialsFrom(ctx)
 	client, _ := request.UserFrom(ctx)
+	_, unknown := client.(*stranger)
 	switch {
-	case !hasCertificate(client) && len(kept.authorization) > 0:
-		return p.plain.of(req), "token", nil
+	case unknown && len(kept.authorization) > 0:
+		return p.strangers, "token", nil
+	case unknown:
+		return p.strangers, "anonymous", nil
 	case !hasCertificate(client):
-		return p.plain.of(req), "anonymous", nil
+		return p.plain.of(req), "token", nil
 	case p.front.usual != nil:
 		return transport.NewAuthProxyRoundTripper(client.GetName(), client.GetUID(), client.GetGroups(), client.GetExtra(), p.front.of(req)), "front-proxy", nil
 	}

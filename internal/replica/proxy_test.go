@@ -3,6 +3,7 @@ package replica_test
 import (
 	"context"
 	"crypto/tls"
+	"encoding/pem"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,8 +12,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -116,5 +120,71 @@ func TestInterimAnswers(t *testing.T) {
 				t.Errorf("%s over %s: trailer %v", path, resp.Proto, resp.Trailer)
 			}
 		}
+	}
+}
+
+// TestStrangersEndNoOthersConnection: an API server ends the HTTP/2 connection on which a
+// request without good credentials comes. The users of a replica share one.
+func TestStrangersEndNoOthersConnection(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	connections := map[string]bool{} // those of tom
+	u := &upstream{}
+	u.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("Authorization") != "Bearer tom" {
+			if req.ProtoMajor == 2 {
+				w.Header().Set("Connection", "close") // as genericapifilters.WithAuthentication does
+			}
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		mu.Lock()
+		connections[req.Proto+" "+req.RemoteAddr] = true
+		mu.Unlock()
+		_, _ = io.Copy(w, req.Body)
+	}))
+	u.EnableHTTP2 = true
+	u.StartTLS()
+	t.Cleanup(u.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: u.Certificate().Raw})
+	h := setup{tls: rest.TLSClientConfig{CAData: ca}}.handler(t, u)
+	write := func() {
+		req := httptest.NewRequest(http.MethodPost, pods, strings.NewReader("{}"))
+		req.Header = bearer("tom")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, req); w.Code != http.StatusOK || w.Body.String() != "{}" {
+			t.Errorf("a write got %d %q", w.Code, w.Body)
+		}
+	}
+	write() // so that later ones find its connection
+	var all sync.WaitGroup
+	for client := range 8 {
+		all.Go(func() {
+			for range 50 {
+				if client%2 == 0 {
+					write()
+				} else if w := (testRequest{http.MethodGet, "/version", "", []http.Header{nil, bearer("eve")}[client/2%2]}).to(h); w.Code != http.StatusUnauthorized {
+					t.Errorf("a stranger got %d %q", w.Code, w.Body)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if len(connections) != 1 {
+		t.Errorf("writes came over %d connections, want one: %v", len(connections), connections)
+	}
+}
+
+// TestStrangersConnectionEnds: Kubernetes' filter ends the connection of a client without
+// credentials, and the headers of the upstream's answer do not keep it.
+func TestStrangersConnectionEnds(t *testing.T) {
+	t.Parallel()
+	h := setup{}.handler(t, startUpstream(t))
+	w := httptest.NewRecorder()
+	w.Header().Set("Connection", "close")
+	w.Header().Set("Cache-Control", "set by a filter")
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/version", nil))
+	if got := w.Header(); got.Get("Connection") != "close" || got.Get("Cache-Control") != "" {
+		t.Errorf("headers %v", got)
 	}
 }
