@@ -159,7 +159,7 @@ func (r *Replica) newAPISource(ctx context.Context, config *rest.Config, b *sour
 	if err != nil {
 		return nil, err
 	}
-	made := source.NewAPI(client, address, r.upstream.ReadVersion, b)
+	made := source.NewAPI(client, address, b)
 	from, err := r.openSibling(ctx)
 	made.SetSibling(from)
 	return made, err

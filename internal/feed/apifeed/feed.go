@@ -20,9 +20,9 @@ import (
 var (
 	// errExpired says that the server no longer has the events behind a revision.
 	errExpired = errors.New("the API server no longer has the changes")
-	// errUpgraded says that the server is of another version than the one that has sent
-	// what the sink has, and sends it otherwise.
-	errUpgraded = errors.New("the API server is of another version and sends objects otherwise")
+	// errSentOtherwise says that the server sends an object at the same revision with other
+	// bytes: its version, a feature gate or the schema of the resource has changed.
+	errSentOtherwise = errors.New("the API server sends the same object otherwise")
 )
 
 // Config of a Feed.
@@ -48,9 +48,6 @@ type Config struct {
 	// Sibling is another replica in front of the same server. Only the first load takes its
 	// objects, if the server confirms the newest of them. Nil means that there is none.
 	Sibling *Sibling
-	// Version asks the server for its version. Another version may send the same object
-	// otherwise. Nil means that the version never changes.
-	Version func(context.Context) (string, error)
 	// Logger receives loads and breaks. Nil means slog.Default.
 	Logger *slog.Logger
 }
@@ -60,7 +57,7 @@ type Config struct {
 // (KEP-3157), or behind a list in pages where the server has no such watches. When it
 // ends, the next one resumes where it ended.
 //
-//	  ┌──────────────── 410, or other version ───────────────┐
+//	  ┌──────────────── 410, or sent otherwise ──────────────┐
 //	  ▼                                                      │
 //	load ──all objects──► follow ──ended──► follow from the last revision
 //	  ▲  │
@@ -110,8 +107,6 @@ type Feed struct {
 	siblingTried bool
 	// witness is the newest object that the sink has, nil if it is not known.
 	witness *mvccpb.KeyValue
-	// version is the server's version when the last load or watch began, "" before.
-	version string
 	// bookmarkRead says that the surroundings have a bookmark as it was sent.
 	bookmarkRead bool
 }
@@ -191,14 +186,14 @@ func (f *Feed) noteBreak(err error, retry time.Duration) {
 	switch {
 	case errors.Is(err, errExpired):
 		message = "Feed fell behind the API server and loads anew; clients behind it have to list again"
-	case errors.Is(err, errUpgraded):
-		message = "Feed loads anew from the API server, whose version has changed; clients behind it have to list again"
+	case errors.Is(err, errSentOtherwise):
+		message = "Feed loads anew from the API server, which sends objects otherwise than before; clients behind it have to list again"
 	}
 	f.cfg.Logger.Warn(message, "url", f.cfg.URL, "revision", f.applied.Load(), "err", err, "retryIn", retry)
 }
 
 // needsLoad reports whether the sink needs all objects anew after an error.
-func needsLoad(err error) bool { return errors.Is(err, errExpired) || errors.Is(err, errUpgraded) }
+func needsLoad(err error) bool { return errors.Is(err, errExpired) || errors.Is(err, errSentOtherwise) }
 
 // follow loads the resource unless it is loaded, and follows one watch to its end. loaded
 // is called when the sink has all objects.

@@ -34,9 +34,6 @@ type list struct {
 
 // loadPages hands all objects to the sink, page by page. All pages are of one revision.
 func (f *Feed) loadPages(ctx context.Context) error {
-	if err := f.noteVersion(ctx); err != nil {
-		return err
-	}
 	loader, next := f.cfg.Sink.BeginLoad(), ""
 	f.witness = nil
 	for {

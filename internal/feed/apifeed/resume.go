@@ -28,9 +28,10 @@ func (f *Feed) confirm(ctx context.Context) error {
 }
 
 // confirmHistory checks that the server has, at a revision, the witness as the feed has
-// read it. The error wraps etcdfeed.ErrWentBack if it has another history, errUpgraded if that
-// cannot be told because the server's version has changed, and errExpired if it no longer
-// knows. A nil witness proves only that the server has reached the revision.
+// read it. The error wraps etcdfeed.ErrWentBack if it has another history, errSentOtherwise if it
+// has the witness at its revision with other bytes, and errExpired if it no longer knows.
+// Other bytes are no other history: a default in a definition, a feature gate and an upgrade
+// change what is sent of an object, and neither move it to another revision nor remove it. A nil witness proves only that the server has reached the revision.
 func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvccpb.KeyValue) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
@@ -45,10 +46,9 @@ func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvcc
 	switch {
 	case refusal == nil && then.has(witness):
 		return nil
+	case refusal == nil && then.hasRevisionOf(witness):
+		return fmt.Errorf("%w: %s at revision %d", errSentOtherwise, witness.Key, witness.ModRevision)
 	case refusal == nil:
-		if err := f.checkUpgrade(ctx, &then, witness); err != nil {
-			return err
-		}
 		return fmt.Errorf("%w: at revision %d %s no longer has what %s was at %d", etcdfeed.ErrWentBack, revision, f.cfg.URL, witness.Key, witness.ModRevision)
 	}
 	// The server has compacted the revision, or has not reached it, or does not answer.
@@ -99,38 +99,6 @@ func (l *list) hasRevisionOf(witness *mvccpb.KeyValue) bool {
 	return len(l.objects) == 1 && l.objects[0].revision == witness.ModRevision
 }
 
-// noteVersion reads the version of the server that is about to send objects.
-func (f *Feed) noteVersion(ctx context.Context) error {
-	if f.cfg.Version == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
-	defer cancel()
-	version, err := f.cfg.Version(ctx)
-	if err != nil {
-		return fmt.Errorf("read the version behind %s: %w", f.cfg.URL, err)
-	}
-	f.version = version
-	return nil
-}
-
-// checkUpgrade returns errUpgraded if found has the witness at its revision, with other
-// bytes, and the server's version has changed since the witness was read. A new version
-// neither moves an object to another revision nor removes it.
-func (f *Feed) checkUpgrade(ctx context.Context, found *list, witness *mvccpb.KeyValue) error {
-	before := f.version
-	if before == "" || !found.hasRevisionOf(witness) {
-		return nil
-	}
-	if err := f.noteVersion(ctx); err != nil {
-		return err
-	}
-	if f.version == before {
-		return nil
-	}
-	return fmt.Errorf("%w: %s was %s and is %s", errUpgraded, f.cfg.URL, before, f.version)
-}
-
 // collectionOf returns the URL of the collection that has an object, and its name.
 func (f *Feed) collectionOf(key []byte) (collection, name string) {
 	name = strings.TrimPrefix(string(key), f.cfg.Prefix)
@@ -161,7 +129,7 @@ func (f *Feed) observeDeletion(key []byte) {
 // knows; after others it may be asked again.
 func (f *Feed) confirmKept(ctx context.Context, revision int64, witness *mvccpb.KeyValue) error {
 	err := f.confirmHistory(ctx, revision, witness)
-	if errors.Is(err, etcdfeed.ErrWentBack) || errors.Is(err, errExpired) {
+	if errors.Is(err, etcdfeed.ErrWentBack) || needsLoad(err) {
 		return fmt.Errorf("%w: %w", etcdfeed.ErrUnusable, err)
 	}
 	return err

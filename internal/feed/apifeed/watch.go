@@ -44,9 +44,6 @@ type frame struct {
 func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := f.noteVersion(ctx); err != nil {
-		return err
-	}
 	resp, err := f.open(ctx, f.cfg.URL, f.watchParameters(initial != nil), f.codec.watchMediaType())
 	if initial != nil && errors.Is(err, errRefused) {
 		return fmt.Errorf("%w: %w", errNoWatchList, err)

@@ -67,8 +67,6 @@ type API struct {
 	logger *slog.Logger
 	// maxStaleness is Backend.MaxStaleness of all resources.
 	maxStaleness time.Duration
-	// version is an apifeed.Config.Version.
-	version func(context.Context) (string, error)
 	// Checkpoints is nil if nothing is kept on disk.
 	Checkpoints *Checkpoints
 	// fail is called with an error that leaves the caches without a meaning.
@@ -88,11 +86,10 @@ type API struct {
 	}
 }
 
-// NewAPI makes a source without resources. host is the server's URL without a slash at its end, and version is an
-// apifeed.Config.Version.
-func NewAPI(client *http.Client, host string, version func(context.Context) (string, error), b *Backends) *API {
+// NewAPI makes a source without resources. host is the server's URL without a slash at its end.
+func NewAPI(client *http.Client, host string, b *Backends) *API {
 	s := &API{
-		client: client, host: host, version: version, cache: b.Cache, logger: b.Logger,
+		client: client, host: host, cache: b.Cache, logger: b.Logger,
 		maxStaleness: b.MaxStaleness, Checkpoints: b.Checkpoints, fail: b.fail,
 	}
 	s.mu.byResource, s.mu.stops = map[FeedKey]*Backend{}, map[FeedKey]context.CancelFunc{}
@@ -191,7 +188,7 @@ func (s *API) Follow(stored schema.GroupResource, served FollowedVersion) {
 	made := apifeed.New(apifeed.Config{
 		Client: s.client, URL: s.host + path, Protobuf: served.Protobuf, Prefix: resources[0].Prefix(),
 		Verbatim: served.Verbatim, Namespaced: served.Namespaced,
-		Sink: opened.Cache, Checkpoint: checkpoint, Sibling: s.mu.sibling.at(path), Version: s.version, Logger: s.logger,
+		Sink: opened.Cache, Checkpoint: checkpoint, Sibling: s.mu.sibling.at(path), Logger: s.logger,
 	})
 	if opened.Kept = kept; served.Optional {
 		opened.tried = made.Tried()
