@@ -75,7 +75,7 @@ const decoders = {
 // followKubernetes uses the watch of Kubernetes' client, which asks for gzip by itself and
 // hands out events that it has parsed.
 async function followKubernetes(number, path) {
-  const { KubeConfig, Watch } = await import("../../../bin/node/node_modules/@kubernetes/client-node/dist/index.js");
+  const { KubeConfig, Watch } = await import("../../../../bin/node/node_modules/@kubernetes/client-node/dist/index.js");
   const config = new KubeConfig();
   config.loadFromClusterAndUser(
     { name: "tested", server: env.CLIENT_URL, caFile: env.CLIENT_CA },
