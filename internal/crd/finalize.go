@@ -126,12 +126,12 @@ func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *
 	if e.waitUntil.IsZero() && c.server.storesNone(ctx, d) {
 		return &completed, nil
 	}
-	v, release, err := c.acquireStored(d)
+	v, u, err := c.useStored(ctx, d)
 	if err != nil {
 		err = fmt.Errorf("unable to find a custom resource client for %s.%s: %w", full.Status.AcceptedNames.Plural, full.Spec.Group, err)
 		return result(deletionFailedCondition("could not list instances: %v", err), err)
 	}
-	defer release()
+	defer u.release()
 	if e.waitUntil.IsZero() {
 		if v, err := deleteAll(ctx, v); err != nil {
 			return &v, err
@@ -167,18 +167,18 @@ func (s *Server) storesNone(ctx context.Context, d *Definition) bool {
 	return err == nil && n == 0
 }
 
-// acquireStored returns the version that a definition's objects are stored in. Unless it
-// returns an error, the caller must call release when it no longer uses the version.
-func (c *controller) acquireStored(d *Definition) (v *version, release func(), err error) {
-	current := c.server.acquire(d.Name)
-	if current == nil {
-		return nil, nil, errChanged
-	}
-	if v, err = current.version(current.def.StorageVersion()); err != nil {
-		current.references.release()
-		return nil, nil, err
-	}
-	return v, current.references.release, nil
+// useStored returns the version that a definition's objects are stored in. Unless it returns
+// an error, the caller must release the usage.
+func (c *controller) useStored(ctx context.Context, d *Definition) (*version, *usage, error) {
+	var stored *version
+	u, err := c.server.use(ctx, d.Name, func(u *usage) (err error) {
+		if u.row.UID != d.UID {
+			return errNotServed // another definition of the name, whose objects stay
+		}
+		stored, err = u.served.version(u.served.def.StorageVersion())
+		return err
+	})
+	return stored, u, err
 }
 
 // anyLeft reports whether there is any object.
