@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -19,6 +20,7 @@ import (
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -190,6 +192,31 @@ func TestWritesWhileDefinitionChanges(t *testing.T) {
 	f.change(func(full *apiextensionsv1.CustomResourceDefinition) { full.Status.StoredVersions = nil })
 	f.change(renameShort)
 	f.wantCreated("two changes ahead of the row", f.create(func() {}))
+}
+
+// TestCreateWaitsWhileDefinitionIsDeleted deletes a definition while a creation waits because
+// the definition is new. The object would hold up the deletion.
+func TestCreateWaitsWhileDefinitionIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newChangeFixture(t)
+		established := func() {
+			f.change(func(full *apiextensionsv1.CustomResourceDefinition) {
+				full.Status.Conditions[1].LastTransitionTime = metav1.Now()
+			})
+			f.follow()
+		}
+		established()
+		f.wantCreated("a new definition", f.create(func() {}))
+		established()
+		w := f.create(func() {
+			f.change(func(full *apiextensionsv1.CustomResourceDefinition) { full.DeletionTimestamp = new(metav1.Now()) })
+			f.follow()
+		})
+		if w.Code != http.StatusForbidden {
+			t.Errorf("status %d, want 403: %s", w.Code, w.Body)
+		}
+		f.wantReleased("forbidden")
+	})
 }
 
 // TestReadsOfChangedDefinition compiles the schemas of a route's request after the definition

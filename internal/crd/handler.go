@@ -218,7 +218,9 @@ func (h *handler) readHandler(c *resourceRequest) (http.HandlerFunc, error) {
 }
 
 // establishedDelay is the wait of creates while a definition has been established for less
-// than that. After it the other servers of the cluster serve the definition, too.
+// than that. After it the other servers of the cluster serve the definition, too. If the
+// definition is deleted meanwhile the creates are forbidden. Kubernetes lets them pass: then
+// the definition stays for a minute, because objects are left that nobody deletes before.
 const establishedDelay = 2 * time.Second
 
 // writeHandler returns the handler of a verb that also needs the versionWriter.
@@ -233,6 +235,7 @@ func (h *handler) writeHandler(req *http.Request, c *resourceRequest, w *version
 			case <-time.After(establishedDelay):
 			case <-req.Context().Done():
 			}
+			row = h.server.catalog.Get(row.Name)
 		}
 		return handlers.CreateResource(w.CustomResource, w.scope, h.admissionFor(row)), nil
 	case "update":
