@@ -219,6 +219,24 @@ func TestCreateWaitsWhileDefinitionIsDeleted(t *testing.T) {
 	})
 }
 
+// TestBodyInProtobuf sends bodies in protobuf, which custom resources do not have. Kubernetes'
+// handler panics without a strict decoder.
+func TestBodyInProtobuf(t *testing.T) {
+	t.Parallel()
+	f := newChangeFixture(t)
+	envelope := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "a.example/v1", Kind: "Thing"}, Raw: []byte("x")}
+	encoded, err := envelope.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{"{}", "k8s\x00" + string(encoded)} {
+		if w := f.createFrom(runtime.ContentTypeProtobuf, body, func() {}); w.Code != http.StatusBadRequest {
+			t.Errorf("%q: status %d, want 400: %s", body, w.Code, w.Body)
+		}
+	}
+	f.wantReleased("after both")
+}
+
 // TestReadsOfChangedDefinition compiles the schemas of a route's request after the definition
 // has changed, and after it has gone.
 func TestReadsOfChangedDefinition(t *testing.T) {
