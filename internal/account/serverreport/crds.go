@@ -10,6 +10,11 @@ type CRDsReport struct {
 	Definitions int `json:"definitions"`
 	Served      int `json:"served"`
 	Compiled    int `json:"compiled"`
+	// References is the number of requests other than watches that use a definition now.
+	// Retired counts the former states of changed definitions that have not ended yet: watches
+	// go on for a second, and requests until they are answered.
+	References int64 `json:"references"`
+	Retired    int   `json:"retired"`
 	// CompiledBytes is the size of the compiled schemas, CompiledLimit its bound.
 	CompiledBytes int64 `json:"compiledBytes"`
 	CompiledLimit int64 `json:"compiledLimit"`

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/millrace/millrace/internal/apiserver/crd/definitioncodec"
+	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
@@ -28,30 +29,71 @@ func (c *Catalog) Full(name string) (*apiextensionsv1.CustomResourceDefinition, 
 	return c.convert(e, c.decodeInternal)
 }
 
-// fullWithRow is Full with the row of the same state.
-func (c *Catalog) fullWithRow(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
-	return c.fullWithRowBy(name, c.decodeInternal)
-}
-
-// outlineWithRow is fullWithRow without decoded schemas: the caller must not read them.
+// outlineWithRow is Full with the row of the same state, and without decoded schemas: the
+// caller must not read them.
 func (c *Catalog) outlineWithRow(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
-	return c.fullWithRowBy(name, c.decodeOutline)
-}
-
-func (c *Catalog) fullWithRowBy(name string, decode func(*entry.Entry) (runtime.Object, error)) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
 		return nil, nil, definitionNotFound(name)
 	}
-	row := c.Get(name)
-	if row == nil || row.Revision != e.Revision {
-		var err error
-		if row, err = c.readRow(e, interner{}); err != nil {
-			return nil, nil, err
+	row, err := c.rowOf(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	outline, err := c.convert(e, c.decodeOutline)
+	return outline, row, err
+}
+
+// rowOf returns the row of a stored definition.
+func (c *Catalog) rowOf(e *entry.Entry) (*Definition, error) {
+	if row := c.Get(e.Key); row != nil && row.Revision == e.Revision {
+		return row, nil
+	}
+	return c.readRow(e, interner{})
+}
+
+// fullOf decodes a definition in the state that a row describes, or in another one that is
+// served in the same way. The cache is often ahead of the row. Then the state comes out of
+// the event log, which keeps replaced ones for some minutes. The error is errChanged if it
+// is no longer there either.
+func (c *Catalog) fullOf(d *Definition) (*apiextensionsv1.CustomResourceDefinition, error) {
+	var unreadable error
+	if e := c.store.Resource().Snapshot().Get(d.Name); e != nil {
+		var newest *Definition
+		if newest, unreadable = c.rowOf(e); unreadable == nil && newest.servedLike(d) {
+			return c.convert(e, c.decodeInternal)
 		}
 	}
-	full, err := c.convert(e, decode)
-	return full, row, err
+	if e := c.replaced(d); e != nil {
+		return c.convert(e, c.decodeInternal)
+	}
+	if unreadable != nil {
+		return nil, unreadable
+	}
+	return nil, errChanged
+}
+
+// replaced returns the entry that a row was read from, if the event log has it as the state
+// before a change. Else it returns nil.
+func (c *Catalog) replaced(d *Definition) *entry.Entry {
+	log, buf := c.store.Resource().Log(), make([]cache.Event, catalogBatch)
+	at, oldest, err := log.Since(d.Revision)
+	if err != nil {
+		at, _, err = log.Since(oldest)
+	}
+	for err == nil {
+		var n int
+		n, at, _, err = log.Read(at, buf)
+		if n == 0 {
+			return nil
+		}
+		for i := range buf[:n] {
+			if e := buf[i].Previous; e != nil && e.Revision == d.Revision && e.Key == d.Name {
+				return e
+			}
+		}
+	}
+	return nil
 }
 
 func definitionNotFound(name string) error {

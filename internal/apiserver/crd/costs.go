@@ -20,6 +20,7 @@ func (s *Server) Costs() serverreport.CRDsReport {
 	result := serverreport.CRDsReport{
 		Time: s.cfg.Clock.Now(), Top: []serverreport.CRDCost{}, CompiledBytes: bytes, CompiledLimit: s.cfg.CompiledBytes,
 	}
+	result.References, result.Retired = s.references()
 	for _, d := range s.catalog.All() {
 		cost, asked := s.cost(d)
 		result.Definitions++
@@ -36,6 +37,20 @@ func (s *Server) Costs() serverreport.CRDsReport {
 	})
 	result.Top = result.Top[:min(len(result.Top), maxCosts)]
 	return result
+}
+
+// references returns the number of references to all servedDefinitions, and how many of
+// them are retired and have not ended.
+func (s *Server) references() (held int64, retired int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, current := range s.mu.served {
+		held += current.references.number()
+	}
+	for old := range s.mu.retired {
+		held += old.references.number()
+	}
+	return held, len(s.mu.retired)
 }
 
 func total(c *serverreport.CRDCost) int64 { return c.DefinitionBytes + c.ObjectBytes + c.CompiledBytes }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -24,9 +25,15 @@ import (
 //	none ──began, objects deleted──► waiting ──no object left──► finalizer removed
 //	  ▲                                │
 //	  └────── failed, or too long ─────┘  the next round begins after a back-off
+//
+// A request that was under way when the definition was deleted may create an object behind
+// the round's deletions. Kubernetes leaves it to the next round, a minute later. Here the
+// next look has all objects deleted once more.
 type deletionProgress struct {
 	// waitUntil is when waiting for the objects times out, and zero before they are deleted.
 	waitUntil time.Time
+	// missed says that the last look found objects that are not being deleted.
+	missed bool
 	// writtenRevision is the revision of the last status that was written. Unless the
 	// definition has changed since, the next round begins at nextRound. backoff is the
 	// time between the last two rounds.
@@ -85,6 +92,7 @@ func (c *controller) finalize(ctx context.Context, d *Definition) error {
 		c.queue.AddAfter(d.Name, gonePeriod)
 		return nil
 	}
+	e.missed = false
 	e.waitUntil, e.backoff = time.Time{}, min(max(2*e.backoff, minBackoff), maxBackoff)
 	e.nextRound = time.Now().Add(e.backoff)
 	if err != nil {
@@ -126,19 +134,22 @@ func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *
 	if e.waitUntil.IsZero() && c.server.storesNone(ctx, d) {
 		return &completed, nil
 	}
-	v, release, err := c.acquireStored(d)
+	v, u, err := c.useStored(ctx, d)
 	if err != nil {
 		err = fmt.Errorf("unable to find a custom resource client for %s.%s: %w", full.Status.AcceptedNames.Plural, full.Spec.Group, err)
 		return result(deletionFailedCondition("could not list instances: %v", err), err)
 	}
-	defer release()
-	if e.waitUntil.IsZero() {
+	defer u.release()
+	if e.waitUntil.IsZero() || e.missed {
 		if v, err := deleteAll(ctx, v); err != nil {
 			return &v, err
 		}
+	}
+	if e.waitUntil.IsZero() {
 		e.waitUntil = time.Now().Add(goneTimeout)
 	}
-	left, err := anyLeft(ctx, v)
+	var left bool
+	left, e.missed, err = look(ctx, v)
 	if err == nil && left && time.Now().After(e.waitUntil) {
 		err = context.DeadlineExceeded
 	}
@@ -167,27 +178,37 @@ func (s *Server) storesNone(ctx context.Context, d *Definition) bool {
 	return err == nil && n == 0
 }
 
-// acquireStored returns the version that a definition's objects are stored in. Unless it
-// returns an error, the caller must call release when it no longer uses the version.
-func (c *controller) acquireStored(d *Definition) (v *version, release func(), err error) {
-	current := c.server.acquire(d.Name)
-	if current == nil {
-		return nil, nil, errChanged
-	}
-	if v, err = current.version(current.def.StorageVersion()); err != nil {
-		current.references.release()
-		return nil, nil, err
-	}
-	return v, current.references.release, nil
+// useStored returns the version that a definition's objects are stored in. Unless it returns
+// an error, the caller must release the usage.
+func (c *controller) useStored(ctx context.Context, d *Definition) (*version, *usage, error) {
+	var stored *version
+	u, err := c.server.use(ctx, d.Name, func(u *usage) (err error) {
+		if u.row.UID != d.UID {
+			return errNotServed // another definition of the name, whose objects stay
+		}
+		stored, err = u.served.version(u.served.def.StorageVersion())
+		return err
+	})
+	return stored, u, err
 }
 
-// anyLeft reports whether there is any object.
-func anyLeft(ctx context.Context, v *version) (bool, error) {
-	list, err := v.registry.List(ctx, &internalversion.ListOptions{Limit: 1})
+// lookedAt is the number of objects that look reads at most. Those with finalizers may be
+// many, and stay long.
+const lookedAt = 100
+
+// look reports whether there is any object, and whether there are objects that are not being
+// deleted among the first ones.
+func look(ctx context.Context, v *version) (left, missed bool, err error) {
+	list, err := v.registry.List(ctx, &internalversion.ListOptions{Limit: lookedAt})
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	return meta.LenList(list) > 0, nil
+	err = meta.EachListItem(list, func(obj runtime.Object) error {
+		o, err := meta.Accessor(obj)
+		missed = missed || err == nil && o.GetDeletionTimestamp() == nil
+		return err
+	})
+	return meta.LenList(list) > 0, missed, err
 }
 
 // deleteAll deletes all objects, one namespace after another, as clients would, but without
@@ -196,7 +217,7 @@ func anyLeft(ctx context.Context, v *version) (bool, error) {
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/finalizer.CRDFinalizer.deleteInstances; compare at each upgrade.
 func deleteAll(ctx context.Context, v *version) (condition, error) {
 	// A consistent LIST waits until the cache has all objects.
-	if _, err := anyLeft(ctx, v); err != nil {
+	if _, _, err := look(ctx, v); err != nil {
 		return deletionFailedCondition("could not list instances: %v", err), err
 	}
 	namespaces := map[string]bool{}

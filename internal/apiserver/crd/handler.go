@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
@@ -48,15 +49,19 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	gv := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
-	current, v, err := h.resolve(req, info)
+	c := &resourceRequest{info: info}
+	u, err := h.server.use(req.Context(), row.Name, c.prepare)
 	switch {
 	case errors.Is(err, errNotServed):
 		h.server.next.ServeHTTP(w, req)
+	case apierrors.IsTooManyRequests(err):
+		h.fail(w, req, gv, err)
 	case err != nil:
 		h.server.cfg.Logger.Error("Custom resource cannot be served", "name", row.Name, "version", info.APIVersion, "err", err)
 		h.fail(w, req, gv, apierrors.NewInternalError(errors.New("error resolving resource")))
 	default:
-		h.serve(w, req, &resourceRequest{info: info, row: row, served: current, version: v})
+		defer u.release()
+		h.serve(w, req, c)
 	}
 }
 
@@ -101,80 +106,55 @@ func (d *Definition) serves(info *request.RequestInfo) bool {
 	return !d.Namespaced() || info.Verb == "list" || info.Verb == "watch"
 }
 
-// errNotServed says that a version is not served, or not any longer.
-var errNotServed = errors.New("version is not served")
-
-// maxVersionAttempts bounds how often resolve tries again because a definition has changed.
-const maxVersionAttempts = 10
-
-// resolve returns the servedDefinition and the version that answer a request, with schemas
-// compiled. Unless it returns an error, the caller must release the reference that it
-// gets to the servedDefinition.
-func (h *handler) resolve(req *http.Request, info *request.RequestInfo) (*servedDefinition, *version, error) {
-	var err error
-	for range maxVersionAttempts {
-		var current *servedDefinition
-		var v *version
-		if current, v, err = h.tryResolve(info); err == nil {
-			return current, v, nil
-		}
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil, nil, errNotServed
-		case !errors.Is(err, errChanged):
-			return nil, nil, err
-		}
-		// The rows are behind the definition.
-		if err := h.server.catalog.CatchUp(req.Context()); err != nil {
-			return nil, nil, err
-		}
-	}
-	return nil, nil, err
-}
-
-// tryResolve is resolve for one attempt. It returns errChanged if the definition has
-// changed and its row has not.
-func (h *handler) tryResolve(info *request.RequestInfo) (current *servedDefinition, v *version, err error) {
-	current = h.server.acquire(info.Resource + "." + info.APIGroup)
-	if current == nil {
-		return nil, nil, errNotServed
-	}
-	resolved := false
-	defer func() {
-		if !resolved { // an error or a panic
-			current.references.release()
-		}
-	}()
-	if !current.def.Served(info.APIVersion) {
-		return nil, nil, errNotServed
-	}
-	if v, err = current.version(info.APIVersion); err != nil {
-		return nil, nil, err
-	}
-	if _, err = current.schemas(); err != nil {
-		return nil, nil, err
-	}
-	resolved = true
-	return current, v, nil
-}
-
 // resourceRequest is a request and the state that answers it.
 type resourceRequest struct {
 	info *request.RequestInfo
-	// row is newer than served.def: it has the conditions of now.
-	row *Definition
-	// served comes with a reference, which handler.serve releases.
-	served  *servedDefinition
+	*usage
 	version *version
+	// writer is nil for requests that need schemas alone.
+	writer *versionWriter
 }
 
-// serve answers a request. It holds the reference to the servedDefinition until then. A
-// watch holds none, because it ends with the servedDefinition.
+// prepare makes the version that answers the request, with all that has to be compiled.
+func (c *resourceRequest) prepare(u *usage) error {
+	if !u.row.serves(c.info) {
+		return errNotServed
+	}
+	c.usage = u
+	var err error
+	if c.version, err = u.served.version(c.info.APIVersion); err != nil {
+		return err
+	}
+	if _, err = u.served.schemas(); err != nil {
+		return err
+	}
+	c.writer = nil
+	if c.needsWriter() {
+		c.writer, err = u.served.writer(c.version)
+	}
+	return err
+}
+
+// needsWriter reports whether the request is answered by a versionWriter: it is a write, or
+// about a subresource that the version has.
+func (c *resourceRequest) needsWriter() bool {
+	row := c.row.Version(c.info.APIVersion)
+	switch c.info.Subresource {
+	case "":
+		return isWrite(c.info.Verb)
+	case "status":
+		return row.Status
+	case "scale":
+		return row.Scale
+	}
+	return false
+}
+
+// serve answers a request. A watch gives its reference back at once, because it ends with
+// the servedDefinition.
 func (h *handler) serve(w http.ResponseWriter, req *http.Request, c *resourceRequest) {
 	if longRunning(req, c.info) {
-		c.served.references.release()
-	} else {
-		defer c.served.references.release()
+		c.release()
 	}
 	if c.version.warning != "" {
 		warning.AddWarning(req.Context(), "", c.version.warning)
@@ -193,34 +173,18 @@ func (h *handler) serve(w http.ResponseWriter, req *http.Request, c *resourceReq
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.ServeHTTP; compare at each upgrade.
 func (h *handler) handlerFor(req *http.Request, c *resourceRequest) (http.HandlerFunc, error) {
-	row := c.row.Version(c.info.APIVersion)
+	w := c.writer
 	switch {
-	case c.info.Subresource == "" && !isWrite(c.info.Verb):
+	case c.info.Subresource == "" && w == nil:
 		return h.readHandler(c)
 	case c.info.Subresource == "":
-	case c.info.Subresource == "status" && row.Status:
-	case c.info.Subresource == "scale" && row.Scale:
-	default:
-		return nil, apierrors.NewNotFound(c.groupResource(), c.info.Name)
+		return h.writeHandler(req, c, w)
+	case c.info.Subresource == "status" && w != nil && w.Status != nil:
+		return h.subresourceHandler(c, w.Status, w.status)
+	case c.info.Subresource == "scale" && w != nil && w.Scale != nil:
+		return h.subresourceHandler(c, w.Scale, w.scale)
 	}
-	writer, err := c.served.writer(c.version)
-	if err != nil {
-		h.server.cfg.Logger.Error("Custom resource cannot be written", "name", c.row.Name, "version", c.info.APIVersion, "err", err)
-		return nil, apierrors.NewInternalError(errors.New("error resolving resource"))
-	}
-	switch c.info.Subresource {
-	case "":
-		return h.writeHandler(req, c, writer)
-	case "status":
-		if writer.Status == nil {
-			return nil, apierrors.NewNotFound(c.groupResource(), c.info.Name)
-		}
-		return h.subresourceHandler(c, writer.Status, writer.status)
-	}
-	if writer.Scale == nil {
-		return nil, apierrors.NewNotFound(c.groupResource(), c.info.Name)
-	}
-	return h.subresourceHandler(c, writer.Scale, writer.scale)
+	return nil, apierrors.NewNotFound(c.groupResource(), c.info.Name)
 }
 
 func (c *resourceRequest) groupResource() schema.GroupResource {
@@ -254,30 +218,39 @@ func (h *handler) readHandler(c *resourceRequest) (http.HandlerFunc, error) {
 }
 
 // establishedDelay is the wait of creates while a definition has been established for less
-// than that. After it the other servers of the cluster serve the definition, too.
+// than that. After it the other servers of the cluster serve the definition, too. If the
+// definition is deleted meanwhile the creates are forbidden. Kubernetes lets them pass: then
+// the definition stays for a minute, because objects are left that nobody deletes before.
 const establishedDelay = 2 * time.Second
 
 // writeHandler returns the handler of a verb that also needs the versionWriter.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.serveResource; compare at each upgrade.
 func (h *handler) writeHandler(req *http.Request, c *resourceRequest, w *versionWriter) (http.HandlerFunc, error) {
-	admit := h.server.admission
-	if c.row.Deleting || c.row.Terminating {
-		admit = createForbidding{admit}
-	}
 	switch c.info.Verb {
 	case "create":
-		if time.Since(c.row.EstablishedAt) < establishedDelay {
+		row := c.row
+		if time.Since(row.EstablishedAt) < establishedDelay {
 			select {
 			case <-time.After(establishedDelay):
 			case <-req.Context().Done():
 			}
+			row = h.server.catalog.Get(row.Name)
 		}
-		return handlers.CreateResource(w.CustomResource, w.scope, admit), nil
+		return handlers.CreateResource(w.CustomResource, w.scope, h.admissionFor(row)), nil
 	case "update":
 		return handlers.UpdateResource(w.CustomResource, w.scope, h.server.admission), nil
 	}
-	return handlers.PatchResource(w.CustomResource, w.scope, admit, patchTypes()), nil
+	return handlers.PatchResource(w.CustomResource, w.scope, h.admissionFor(c.row), patchTypes()), nil
+}
+
+// admissionFor returns the admission of requests that may create objects. row is nil if the
+// definition is gone.
+func (h *handler) admissionFor(row *Definition) admission.Interface {
+	if row == nil || row.Deleting || row.Terminating {
+		return createForbidding{h.server.admission}
+	}
+	return h.server.admission
 }
 
 // subresourceStorage is the storage of a subresource, as Kubernetes' handlers need it.

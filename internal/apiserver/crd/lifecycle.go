@@ -16,11 +16,10 @@ import (
 //	                      take references              those under way,       watches are
 //	                                                   and watches, go on     gone
 //
-// A request takes its reference under the lock under which changed retires the
-// servedDefinition (Server.mu). So a request has either a reference that tearDown waits
-// for, or it finds the successor. Routes, which are looked up without a reference, take
-// one before they answer (servedDefinition.begin), and pass the request on if the
-// servedDefinition is retired by then.
+// How a request comes to a servedDefinition and leaves it, usage shows. A request takes its
+// reference under the lock under which changed retires the servedDefinition (Server.mu). So
+// a request has either a reference that tearDown waits for, or it finds the successor. A
+// request that finds a newer row before changed does retires the servedDefinition itself.
 
 // watchGrace is how long watches of a retired servedDefinition go on, as in Kubernetes, so
 // that they deliver the events from before the change. Nothing else depends on it.
@@ -31,34 +30,51 @@ const watchGrace = time.Second
 func (s *Server) servedDefinition(name string) *servedDefinition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.servedDefinitionLocked(name)
-}
-
-// acquire is servedDefinition with a reference, which the caller must release.
-func (s *Server) acquire(name string) *servedDefinition {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	current := s.servedDefinitionLocked(name)
-	if current != nil {
-		// It cannot fail: a servedDefinition in mu.served is not retired.
-		current.references.acquire()
-	}
+	current, _ := s.servedDefinitionLocked(name)
 	return current
 }
 
-func (s *Server) servedDefinitionLocked(name string) *servedDefinition {
+// acquire returns a usage of the state by which the newest row of a name is served, with a
+// reference that the caller must release. It returns nil if there is no row. Other functions
+// than tryUse do not call it.
+func (s *Server) acquire(name string) *usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	current, row := s.servedDefinitionLocked(name)
+	if current == nil {
+		return nil
+	}
+	// It cannot fail: a servedDefinition in mu.served is not retired.
+	return &usage{served: current, row: row, held: current.references.acquire()}
+}
+
+// servedDefinitionLocked also returns the row, which the servedDefinition matches.
+func (s *Server) servedDefinitionLocked(name string) (*servedDefinition, *Definition) {
 	// If the row changes after it was read here, changed waits for the lock and retires
 	// the servedDefinition that is made below.
 	d := s.catalog.Get(name)
 	if d == nil {
-		return nil
+		return nil, nil
 	}
 	current := s.mu.served[d.UID]
+	if current != nil && current.newest.Load() != d && !current.matches(d) {
+		// The row has changed, and changed waits for the lock.
+		s.retireLocked(current)
+		go s.tearDown(current, nil)
+		current = nil
+	}
 	if current == nil {
 		current = newServedDefinition(s, d)
 		s.mu.served[d.UID] = current
 	}
-	return current
+	return current, d
+}
+
+// retireLocked has no new requests come to a servedDefinition. The caller must tear it down.
+func (s *Server) retireLocked(current *servedDefinition) {
+	delete(s.mu.served, current.def.UID)
+	s.mu.retired[current] = true
+	current.retire()
 }
 
 // changed handles a change of a row. The catalog calls it.
@@ -84,6 +100,9 @@ func (s *Server) retireOutdated(before, after *Definition) (*servedDefinition, *
 	defer s.mu.Unlock()
 	current := s.mu.served[before.UID]
 	if after != nil && (current == nil || current.matches(after)) {
+		if current != nil {
+			current.newest.Store(after)
+		}
 		return nil, nil
 	}
 	var released *retainedResource
@@ -92,8 +111,7 @@ func (s *Server) retireOutdated(before, after *Definition) (*servedDefinition, *
 		delete(s.mu.retained, before.UID)
 	}
 	if current != nil {
-		delete(s.mu.served, before.UID)
-		current.retire()
+		s.retireLocked(current)
 	}
 	return current, released
 }
@@ -118,6 +136,9 @@ func (s *Server) tearDown(old *servedDefinition, released *retainedResource) {
 	case <-ctx.Done():
 	}
 	old.end()
+	s.mu.Lock()
+	delete(s.mu.retired, old)
+	s.mu.Unlock()
 	if released != nil {
 		s.releaseRetained(released)
 	}

@@ -44,7 +44,7 @@ func newLifecycleFixture() *lifecycleFixture {
 		cfg: cfg, catalog: NewCatalog(nil, cfg.Logger), compiled: newCompiledCache(1<<20, time.Minute, clock.RealClock{}),
 		conversions: newConversionCache(1<<20, time.Minute, clock.RealClock{}), next: http.NotFoundHandler(), timeouts: timeouts{request: time.Minute},
 	}
-	f.mu.served, f.mu.retained = map[types.UID]*servedDefinition{}, map[types.UID]*retainedResource{}
+	f.mu.served, f.mu.retired, f.mu.retained = map[types.UID]*servedDefinition{}, map[*servedDefinition]bool{}, map[types.UID]*retainedResource{}
 	f.catalog.AddHandler(f.changed)
 	f.catalog.setRow(nil, f.row)
 	first := newServedDefinition(f.Server, f.row)
@@ -103,9 +103,10 @@ func TestStorageOutlivesItsRequests(t *testing.T) {
 func TestRetiredDefinitionsTakeNoRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newLifecycleFixture()
-		old := f.acquire(f.row.Name)
+		request := f.acquire(f.row.Name)
+		old := request.served
 		f.changeSpec()
-		if next := f.acquire(f.row.Name); next == old || next.references.closed() {
+		if next := f.acquire(f.row.Name).served; next == old || next.references.closed() {
 			t.Error("a new request got the retired state")
 		}
 		if _, ok := old.begin(); ok {
@@ -114,7 +115,7 @@ func TestRetiredDefinitionsTakeNoRequests(t *testing.T) {
 		if v, err := old.version("v1"); err != nil || v == nil {
 			t.Errorf("the request lost its version: %v", err)
 		}
-		old.references.release()
+		request.release()
 		<-time.After(watchGrace + 1)
 		if synctest.Wait(); !f.ended {
 			t.Error("the storage did not end after its last request")

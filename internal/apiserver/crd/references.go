@@ -49,8 +49,14 @@ func (r *references) close() {
 
 func (r *references) closed() bool { return r.count.Load() < 0 }
 
-// held reports whether there are references now.
-func (r *references) held() bool {
+// number returns how many references there are now.
+func (r *references) number() int64 {
 	n := r.count.Load()
-	return n != 0 && n != closedReferences
+	if n < 0 {
+		n -= closedReferences
+	}
+	return n
 }
+
+// held reports whether there are references now.
+func (r *references) held() bool { return r.number() != 0 }

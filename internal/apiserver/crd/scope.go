@@ -96,6 +96,7 @@ func mediaTypes(typer runtime.ObjectTyper) []runtime.SerializerInfo {
 	text := func(o json.SerializerOptions) *json.Serializer {
 		return json.NewSerializerWithOptions(json.DefaultMetaFactory, creater, typer, o)
 	}
+	binary := protobuf.NewSerializerWithOptions(creater, typer, protobuf.SerializerOptions{StreamingCollectionsEncoding: true})
 	types := []runtime.SerializerInfo{
 		{
 			MediaType: "application/json", MediaTypeType: "application", MediaTypeSubType: "json", EncodesAsText: true,
@@ -113,7 +114,9 @@ func mediaTypes(typer runtime.ObjectTyper) []runtime.SerializerInfo {
 		},
 		{
 			MediaType: runtime.ContentTypeProtobuf, MediaTypeType: "application", MediaTypeSubType: "vnd.kubernetes.protobuf",
-			Serializer: protobuf.NewSerializerWithOptions(creater, typer, protobuf.SerializerOptions{StreamingCollectionsEncoding: true}),
+			// Kubernetes has no strict serializer here, and its handlers of writes panic for a body
+			// in protobuf. This one refuses such bodies as the other one does.
+			Serializer: binary, StrictSerializer: binary,
 			StreamSerializer: &runtime.StreamSerializerInfo{
 				Serializer: protobuf.NewRawSerializer(creater, typer), Framer: protobuf.LengthDelimitedFramer,
 			},

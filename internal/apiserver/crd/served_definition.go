@@ -1,9 +1,9 @@
 package crd
 
 import (
-	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
@@ -15,9 +15,6 @@ import (
 	"github.com/millrace/millrace/internal/tier/read"
 	"github.com/millrace/millrace/internal/tier/storage"
 )
-
-// errChanged says that a definition has changed since its servedDefinition was made.
-var errChanged = errors.New("the definition of the resource has changed: try again")
 
 // servedDefinition is the state by which a definition is served while its spec and its
 // accepted names stay the same. lifecycle.go shows how it begins and ends.
@@ -32,6 +29,8 @@ type servedDefinition struct {
 	// def is the row from when the servedDefinition was made. The conditions of the newest
 	// row may differ.
 	def *Definition
+	// newest is the newest row that the servedDefinition has matched.
+	newest atomic.Pointer[Definition]
 
 	// references are those of requests other than watches. They are closed when the
 	// definition has changed.
@@ -67,6 +66,7 @@ type version struct {
 
 func newServedDefinition(server *Server, def *Definition) *servedDefinition {
 	s := &servedDefinition{server: server, def: def, references: newReferences(), converter: newWebhookConverter(server.conversions)}
+	s.newest.Store(def)
 	s.schemaSlot = newCompiledSlot[compiledSchemas](server.compiled, s.references.held, s.references.closed)
 	s.writerSlot = newCompiledSlot[writerSet](server.compiled, s.references.held, s.references.closed)
 	s.mu.versions = map[string]*version{}
@@ -74,19 +74,20 @@ func newServedDefinition(server *Server, def *Definition) *servedDefinition {
 }
 
 // matches reports whether the servedDefinition serves what a row says.
-func (s *servedDefinition) matches(d *Definition) bool {
-	return s.def.UID == d.UID && s.def.Spec == d.Spec && sameNames(&s.def.Accepted, &d.Accepted)
+func (s *servedDefinition) matches(d *Definition) bool { return s.def.servedLike(d) }
+
+// servedLike reports whether two rows are served in the same way.
+func (d *Definition) servedLike(other *Definition) bool {
+	return d.UID == other.UID && d.Spec == other.Spec && sameNames(&d.Accepted, &other.Accepted)
 }
 
 // decode decodes the definition with its schemas, but without their descriptions, which
-// nothing that is compiled needs. It returns errChanged if the definition has changed.
+// nothing that is compiled needs. It returns errChanged if the definition has changed and is
+// no longer known as it was.
 func (s *servedDefinition) decode() (*apiextensionsv1.CustomResourceDefinition, error) {
-	full, d, err := s.server.catalog.fullWithRow(s.def.Name)
+	full, err := s.server.catalog.fullOf(s.newest.Load())
 	if err != nil {
 		return nil, err
-	}
-	if !s.matches(d) {
-		return nil, errChanged
 	}
 	for i := range full.Spec.Versions {
 		if v := &full.Spec.Versions[i]; v.Schema != nil {

@@ -116,6 +116,8 @@ type Server struct {
 	mu struct {
 		sync.Mutex
 		served map[types.UID]*servedDefinition
+		// retired are those of changed definitions that have not ended.
+		retired map[*servedDefinition]bool
 		// retained are the resources that stay in the cache until their definitions are gone.
 		retained map[types.UID]*retainedResource
 		// gone are the resources to pass to Config.Gone.
@@ -147,7 +149,8 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 		maxBody: config.GenericConfig.MaxRequestBodyBytes, scaleSerializer: sync.OnceValue(newScaleSerializer),
 		timeouts: timeouts{config.GenericConfig.RequestTimeout, time.Duration(config.GenericConfig.MinRequestTimeout) * time.Second},
 	}
-	s.mu.served, s.mu.retained, s.mu.gone = map[types.UID]*servedDefinition{}, map[types.UID]*retainedResource{}, map[schema.GroupResource]bool{}
+	s.mu.served, s.mu.retired = map[types.UID]*servedDefinition{}, map[*servedDefinition]bool{}
+	s.mu.retained, s.mu.gone = map[types.UID]*retainedResource{}, map[schema.GroupResource]bool{}
 	if s.next == nil {
 		s.next = http.NotFoundHandler()
 	}

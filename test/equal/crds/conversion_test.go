@@ -120,6 +120,7 @@ func TestConversionsAreCached(t *testing.T) {
 	}
 	t.Run("counts", func(t *testing.T) { begin(t, hookObjects).counts() })
 	t.Run("failing", func(t *testing.T) { begin(t, 5).failing() })
+	t.Run("writing", func(t *testing.T) { begin(t, 3).writing() })
 	t.Run("refusing", func(t *testing.T) { begin(t, 150).refusing() })
 	t.Run("live", func(t *testing.T) { begin(t, 2).live() })
 	t.Run("slow", func(t *testing.T) { begin(t, slowObjects).slow() })
@@ -204,6 +205,30 @@ func (c *conversionTest) failing() {
 	}
 	c.step("GET", "/v2/widgets", "", "eventually", "yes")
 	c.closeWatches()
+}
+
+// writing has the webhook fail for writes at the version that it converts to. The stock server
+// has converted the objects when they were stored, so its error is about the way back.
+func (c *conversionTest) writing() {
+	for i := range c.pair.sides {
+		c.pair.webhook.counts.set(c.path(i), func(counts *pathCounts) { counts.fails = true })
+	}
+	for _, kind := range []string{"apply", "merge"} {
+		const absent, stored = "/v2/namespaces/default/widgets/absent?fieldManager=me", "/v2/namespaces/default/widgets/w0001?fieldManager=me"
+		body := func(name string) string {
+			return fmt.Sprintf(`{"apiVersion":"%s/v2","kind":"Widget","metadata":{"name":"%s"},"spec":{"words":"changed"}}`, c.group, name)
+		}
+		c.step("PATCH", absent, body("absent"), "type", kind)
+		for i, words := range [2]string{
+			`"object not decodable revision=`, `"conversion webhook for writing.example.com/v2, Kind=Widget failed: an error on the server`,
+		} {
+			a, err := c.pair.sides[i].do(call{method: http.MethodPatch, path: "/apis/" + c.group + stored, body: body("w0001"), header: http.Header{"Content-Type": {contents[kind]}}})
+			if err != nil || a.status != http.StatusInternalServerError || !strings.Contains(string(a.body), words) ||
+				!strings.Contains(string(a.body), "conversion webhook for writing.example.com/") {
+				c.t.Errorf("%s: %s: %v, %+v, want 500 with %s and the webhook", sideNames[i], kind, err, a, words)
+			}
+		}
+	}
 }
 
 // refusing has the webhook refuse one object of many.

@@ -131,6 +131,7 @@ func (r *run) remove() {
 		})
 	}
 	r.at = "what is left"
+	r.withoutDocuments()
 	for _, group := range r.defined {
 		r.compareWhenReady("/apis/"+group, "application/json", func(body []byte) error {
 			if strings.Contains(string(body), `"APIGroup"`) {

@@ -185,7 +185,7 @@ func (r *run) openAPI(*step) {
 	for _, group := range slices.Sorted(maps.Keys(want)) {
 		for _, version := range slices.Sorted(maps.Keys(want[group])) {
 			// The stock server keeps the last document of a version that is no longer served
-			// until it is restarted.
+			// until its definitions are deleted, or until it is restarted.
 			if len(want[group][version]) == 0 {
 				continue
 			}
@@ -268,6 +268,22 @@ func (r *run) index() {
 		})
 		r.pair.requests.Add(1)
 		return textDifference(shown), err
+	})
+}
+
+// withoutDocuments waits until neither side lists an OpenAPI v3 document of this run's groups,
+// whose definitions are deleted.
+func (r *run) withoutDocuments() {
+	r.eventually(func() (string, error) {
+		return "", r.pair.both(func(_ int, side *side) error {
+			body, err := side.get("/openapi/v3", "application/json")
+			for _, group := range r.defined {
+				if err == nil && strings.Contains(string(body), `"apis/`+group+`/`) {
+					err = fmt.Errorf("/openapi/v3 still lists %s", group)
+				}
+			}
+			return err
+		})
 	})
 }
 

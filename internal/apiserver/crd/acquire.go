@@ -1,0 +1,102 @@
+package crd
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+var (
+	// errNotServed says that a definition or version is not served, or not any longer.
+	errNotServed = errors.New("version is not served")
+	// errChanged says that a definition has changed since its servedDefinition was made.
+	errChanged = errors.New("the definition of the resource has changed: try again")
+)
+
+// usage is the use of a servedDefinition by one request. A definition may change at any
+// moment of a request, so all requests come to their state in one way:
+//
+//	                ┌───── wait until the rows are as new as the cache ◄───────┐
+//	                ▼                                                          │
+//	use ──► take a reference ──► prepare ──┬─ ready ─► the caller's work ─► release
+//	                │                      │
+//	                └─ no row ──┐          ├─ errChanged ─► release ─► try again ─┘
+//	                            ▼          │                    └─ too often: 429
+//	                      errNotServed     └─ other errors and panics ─► release
+//
+// The reference is taken under the lock under which a change retires a servedDefinition,
+// and belongs to a servedDefinition that matches the newest row. A change after that does
+// no harm. The state keeps its storages until release, and what it still has to compile
+// comes out of the definition as it was (Catalog.fullOf). So an answer is as of the moment
+// of acquisition, as in Kubernetes, which compiles everything beforehand.
+//
+// Only a state that has ended, or whose definition is no longer in the event log, cannot be
+// prepared. Then the next attempt finds its successor.
+//
+// Routes take a reference to a servedDefinition that they know (servedDefinition.begin). If
+// it is retired, they pass the request on to the handler, which comes here.
+type usage struct {
+	served *servedDefinition
+	// row is the newest row, of which served.def may be an older state: it has the conditions
+	// of now.
+	row *Definition
+	// held is set until release.
+	held bool
+}
+
+// release gives the reference back. It does so once, however often it is called. One
+// goroutine uses a usage.
+func (u *usage) release() {
+	if u.held {
+		u.held = false
+		u.served.references.release()
+	}
+}
+
+// maxAcquireAttempts bounds how often use tries again because a definition has changed.
+const maxAcquireAttempts = 10
+
+// use acquires the state by which a definition is served, and has prepare make what the
+// request needs of it. Unless use returns an error, the caller must release the usage. The
+// error is errNotServed, that of prepare, or an error for clients (tooManyChanges).
+func (s *Server) use(ctx context.Context, name string, prepare func(*usage) error) (*usage, error) {
+	for range maxAcquireAttempts {
+		u, err := s.tryUse(name, prepare)
+		if !errors.Is(err, errChanged) {
+			return u, err
+		}
+		if s.catalog.CatchUp(ctx) != nil {
+			break
+		}
+	}
+	return nil, tooManyChanges()
+}
+
+// tryUse is use for one attempt.
+func (s *Server) tryUse(name string, prepare func(*usage) error) (*usage, error) {
+	u := s.acquire(name)
+	if u == nil {
+		return nil, errNotServed
+	}
+	ready := false
+	defer func() {
+		if !ready { // an error or a panic
+			u.release()
+		}
+	}()
+	if err := prepare(u); err != nil {
+		return nil, err
+	}
+	ready = true
+	return u, nil
+}
+
+// changePause is the Retry-After of tooManyChanges in seconds.
+const changePause = 1
+
+// tooManyChanges tells a client to try again. Kubernetes answers so while it makes the
+// storage of a definition that has changed.
+func tooManyChanges() error {
+	return apierrors.NewTooManyRequests("the definition of the resource is changing, please try again", changePause)
+}
