@@ -173,7 +173,8 @@ func newEtcd(b *Backend, config *storagebackend.ConfigForResource, resourcePrefi
 		return noEtcd{}, nil
 	}
 	versioner := storage.APIObjectVersioner{}
-	decoder := etcd3.NewDefaultDecoder(config.Codec, versioner)
+	var decoder etcd3.Decoder = guardedDecoder{etcd3.NewDefaultDecoder(config.Codec, versioner), b.Cache.Panics}
+	transformer = guardedTransformer{transformer, b.Cache.Panics}
 	unsafeDeletion := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
 	if unsafeDeletion {
 		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)

@@ -37,8 +37,9 @@ func scanCustom(value []byte) (resource.Scan, error) {
 	if err := decode(value, &content); err != nil {
 		return resource.Scan{}, err
 	}
-	metadata, _, _, err := objectmeta.GetObjectMetaWithOptions(content, objectmeta.ObjectMetaOptions{DropMalformedFields: true})
-	if err != nil {
+	metadata, found, _, err := objectmeta.GetObjectMetaWithOptions(content, objectmeta.ObjectMetaOptions{DropMalformedFields: true})
+	if err != nil || !found {
+		// What has no metadata has no labels. Reads of it meet Kubernetes' error.
 		return resource.Scan{}, err
 	}
 	return resource.Scan{Labels: metadata.Labels, UID: []byte(metadata.UID)}, nil

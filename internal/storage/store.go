@@ -101,7 +101,7 @@ func New(cfg Config) *Store {
 	if c, ok := cfg.Codec.(ConvertingCodec); ok && c.ConvertsLabels() {
 		s.converter = c
 	}
-	s.decoder = etcd3.NewDefaultDecoder(cfg.Codec, s.versioner)
+	s.decoder = guardedDecoder{etcd3.NewDefaultDecoder(cfg.Codec, s.versioner), cfg.Cache.Panics}
 	return s
 }
 

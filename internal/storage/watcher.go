@@ -90,12 +90,16 @@ func (w *watcher) run(ctx context.Context) {
 	// events are the costly part.
 	signal := sync.OnceFunc(func() { flowcontrol.WatchInitialized(ctx) })
 	defer signal()
-	if err := w.sendInitial(ctx); err != nil {
-		w.sendError(ctx, err)
-		return
-	}
-	signal()
-	if err := w.sendChanges(ctx); err != nil {
+	// What selects and converts objects is foreign code. If it panics, the watch ends with an
+	// error, and the client lists again.
+	err := w.store.cfg.Cache.Panics().Guard(resource.PanicWatch, func() error {
+		if err := w.sendInitial(ctx); err != nil {
+			return err
+		}
+		signal()
+		return w.sendChanges(ctx)
+	})
+	if err != nil {
 		w.sendError(ctx, err)
 	}
 }
