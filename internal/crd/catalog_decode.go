@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -89,7 +90,7 @@ func (c *Catalog) convert(e *resource.Entry, decode func(*resource.Entry) (runti
 		return nil, fmt.Errorf("convert definition %s: %w", e.Key, err)
 	}
 	full.ResourceVersion = strconv.FormatInt(e.Revision, 10)
-	return full, nil
+	return full, checkName(e, full.Name)
 }
 
 func (c *Catalog) decodeInternal(e *resource.Entry) (runtime.Object, error) {
@@ -131,7 +132,7 @@ func (c *Catalog) readRow(e *resource.Entry, share interner) (row *Definition, e
 			return err
 		})
 		if err == nil {
-			return row, nil
+			return row, checkName(e, row.Name)
 		}
 	}
 	full, err := c.decodeInternal(e)
@@ -145,5 +146,15 @@ func (c *Catalog) readRow(e *resource.Entry, share interner) (row *Definition, e
 	if row, err = share.row(stored, e.Revision); err != nil {
 		return nil, fmt.Errorf("read definition %s: %w", e.Key, err)
 	}
-	return row, nil
+	return row, checkName(e, row.Name)
+}
+
+// errOtherName says that a definition is stored under a key that is not its name.
+var errOtherName = errors.New("its key is not its name: delete the key, and create the definition by the API")
+
+func checkName(e *resource.Entry, name string) error {
+	if name != e.Key {
+		return fmt.Errorf("read definition %s named %q: %w", e.Key, name, errOtherName)
+	}
+	return nil
 }

@@ -31,6 +31,7 @@ import (
 
 	"github.com/millrace/millrace/internal/crd/definitioncodec"
 	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/storage"
 )
 
@@ -205,6 +206,9 @@ func (s *Server) install(config apiextensionsapiserver.CompletedConfig) error {
 	s.Generic.Handler.GoRestfulContainer.Filter(writes.filter)
 	return nil
 }
+
+// panics counts panics of foreign code.
+func (s *Server) panics() *resource.Panics { return s.catalog.store.Cache().Panics() }
 
 // Catalog returns the rows of all definitions.
 func (s *Server) Catalog() *Catalog { return s.catalog }

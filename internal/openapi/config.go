@@ -9,6 +9,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/millrace/millrace/internal/crd"
+	"github.com/millrace/millrace/internal/resource"
 )
 
 // Catalog has all definitions. Its methods are safe for concurrent use.
@@ -52,6 +53,8 @@ type Config struct {
 	// Logger receives documents that cannot be built, and custom resources that they lack.
 	// Nil means slog.Default.
 	Logger *slog.Logger
+	// Panics counts builders that panic. It may be nil.
+	Panics *resource.Panics
 }
 
 const defaultCacheBytes = 64 << 20
