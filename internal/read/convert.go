@@ -93,7 +93,7 @@ func (p *watchSource) awaitConversion() bool {
 	live := &liveConversion{}
 	p.conversion = live
 	go func() {
-		live.err = c.Convert(p.req.Context(), missing)
+		live.err = p.query.route.cfg.Shared.Panics.Guard(resource.PanicConvert, func() error { return c.Convert(p.req.Context(), missing) })
 		live.done.Store(true)
 		p.wake.notify()
 	}()

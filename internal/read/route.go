@@ -117,6 +117,8 @@ type SharedConfig struct {
 	// Depth returns how many replicas the events of a watch come through, this one included.
 	// Nil means none.
 	Depth func() int
+	// Panics counts panics of converters and encoders. It may be nil.
+	Panics *resource.Panics
 }
 
 // Custom is the part of a RouteConfig that only custom resources have.
