@@ -53,6 +53,8 @@ type readTier struct {
 	front func(http.Handler) http.Handler
 	// counters are the metrics of the tier.
 	counters *read.Metrics
+	// failures counts answers with 500.
+	failures *failureCounts
 	// replicaReport makes the report about the upstream; nil if there is none.
 	replicaReport func() report.ReplicaReport
 	// skew is SharedConfig.Skew of all routes. It is nil unless there is an upstream.
@@ -73,7 +75,8 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions, proofs *trans
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	for _, c := range []metrics.StableCollector{&collector{backends: b, budget: budget, proofs: proofs}, slo.NewCollector(b.watchAccounts)} {
+	failures := &failureCounts{}
+	for _, c := range []metrics.StableCollector{failures, &panicCollector{panics: b.cache.Panics}, &collector{backends: b, budget: budget, proofs: proofs}, slo.NewCollector(b.watchAccounts)} {
 		if err := legacyregistry.CustomRegister(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -93,7 +96,9 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions, proofs *trans
 		proofs:    proofs,
 		front:     front,
 		counters:  counters,
+		failures:  failures,
 	}
+	kube.SurvivePanics(b.cache.Panics)
 	r.shared = sync.OnceValue(func() *read.SharedConfig {
 		shared := newShared(b, budget, recent, o, proofs)
 		shared.Skew = r.skew
@@ -115,7 +120,7 @@ func newShared(b *backends, budget *encode.Budget, recent *encode.RecentFrames, 
 	return &read.SharedConfig{
 		Budget: budget, RecentFrames: recent, Proofs: proofs, Accounts: b.watchAccounts,
 		Compress: gate.Enabled(features.APIResponseCompression), CompressWatches: watches, MinTimeout: o.minTimeout,
-		BoundedStaleness: b.maxStaleness > 0, Depth: depth,
+		BoundedStaleness: b.maxStaleness > 0, Depth: depth, Panics: b.cache.Panics,
 	}
 }
 
@@ -147,6 +152,7 @@ func (r *readTier) hooks() kube.Hooks {
 		Protocols: useProtocols, CustomResources: r.customResources(),
 		Logger: r.backends.logger,
 		Ready:  r.ready(),
+		Panics: r.backends.cache.Panics, Failed: r.failures.add,
 	}
 }
 
@@ -193,6 +199,7 @@ type routeSource interface {
 	Routes() []kube.Route
 	CustomRoute(schema.GroupVersionResource) *read.Route
 	CustomResources() report.CRDsReport
+	definitionSource
 	Authorizer() authorizer.UnconditionalAuthorizer
 	Handle(prefix string, h http.Handler)
 }
@@ -252,5 +259,8 @@ func (r *readTier) setRoutes(server routeSource) error {
 	r.tier.SetFinder(server.CustomRoute)
 	r.tier.SetAuthorizer(server.Authorizer())
 	server.Handle(dashboard.Prefix, dashboard.Handler(r.reportSource(server)))
+	if err := legacyregistry.CustomRegister(&definitionCollector{source: server}); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
 	return nil
 }

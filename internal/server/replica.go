@@ -187,7 +187,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 		Served: r.upstream.Versions(), Storage: tier.decorator.Decorate, Stored: tier.decorator.Store, CustomResources: custom,
 		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler.ServeHTTP(w, req) }),
 		Authenticator: replica.NewAuthenticator, Outermost: replica.Stash, Local: isLocal,
-		Front: tier.front, Protocols: useProtocols, Ready: tier.ready(), Logger: r.logger,
+		Front: tier.front, Protocols: useProtocols, Ready: tier.ready(), Logger: r.logger, Panics: tier.backends.cache.Panics, Failed: tier.failures.add,
 	})
 	if err != nil {
 		return r.options.explain(err)

@@ -18,7 +18,7 @@ import (
 func (r *readTier) reportSource(server routeSource) dashboard.Source {
 	watches := r.backends.watchAccounts
 	return dashboard.Source{
-		SLO: watches.SLO, Watchers: watches.Watchers, Lists: r.listsReport,
+		SLO: func() report.SLOReport { return r.sloReport(server) }, Watchers: watches.Watchers, Lists: r.listsReport,
 		Memory: r.memoryReport, CRDs: server.CustomResources, Feed: watches.Feed,
 		Replica: r.replicaReport,
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/datadir"
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/kube"
+	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/store"
 )
 
@@ -191,7 +192,7 @@ func (s *Server) newBackends(shares MemoryShares, embedded *store.EmbeddedEtcd) 
 	etcd := s.options.Kube.Etcd()
 	cfg := s.options.Cache
 	cfg.Budget, cfg.HistoryBytes = encode.NewBudget(shares.WireCache), shares.History
-	cfg.HistoryWindow, cfg.Logger = s.options.HistoryWindow, s.logger
+	cfg.HistoryWindow, cfg.Logger, cfg.Panics = s.options.HistoryWindow, s.logger, resource.NewPanics(s.logger)
 	return &backends{
 		prefix: etcd.StorageConfig.Prefix, compact: etcd.StorageConfig.CompactionInterval,
 		cache: cfg, embedded: embedded, replayRevisions: shares.ReplayRevisions,

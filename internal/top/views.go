@@ -202,6 +202,10 @@ func causeWords(c report.Cause) string {
 		return "not enough CPU"
 	case report.CauseSize:
 		return "large objects"
+	case report.CauseUnreadable:
+		return "unreadable objects"
+	case report.CausePanic:
+		return "panic"
 	case report.Cause(report.StageEtcd):
 		return "etcd is slow"
 	case report.Cause(report.StageClient):
