@@ -88,7 +88,7 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions, proofs *trans
 	recent := encode.NewRecentFrames(shares.WatchFrames)
 	r := &readTier{
 		backends:  b,
-		decorator: &storage.Decorator{Backend: b.of, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
+		decorator: &storage.Decorator{Backend: b.of, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner, Usable: kube.Usable},
 		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.logger, PassedOnElsewhere: b.readOnly, DrainTime: o.drainTime}),
 		shares:    shares,
 		budget:    budget,

@@ -59,6 +59,9 @@ type Config struct {
 	// Verbatim is set if the cache has objects as an API server of another version sends
 	// them.
 	Verbatim *Verbatim
+	// Usable is set if this server's own informers are not shown objects that cannot be read,
+	// nor those for which Usable returns an error. The key is the entry's.
+	Usable func(key string, obj runtime.Object) error
 	// Clock drives bookmarks. Nil means the real one.
 	Clock Clock
 
