@@ -4,8 +4,13 @@ import (
 	"fmt"
 	"path"
 
+	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,7 +20,7 @@ import (
 // Usable returns a function for a kind whose objects the server can do without. It returns an
 // error for an object that Kubernetes' controllers must not see, because the API would not have
 // let it in. Without one of these objects a right is missing, requests have another priority,
-// or another server's API is not served.
+// another server's API is not served, a default is not set, or what names it is refused.
 //
 // It returns nil for other kinds. Configurations of admission are among them: without one, what
 // it forbids would be allowed. There the server keeps what it has read before, and waits at its
@@ -23,6 +28,11 @@ import (
 func Usable(gr schema.GroupResource) func(key string, obj runtime.Object) error {
 	switch gr.Group {
 	case rbacv1.GroupName, flowcontrolv1.GroupName, apiregistration.GroupName:
+		return checkPlace
+	}
+	switch gr {
+	case corev1.Resource("namespaces"), schedulingv1.Resource("priorityclasses"), storagev1.Resource("storageclasses"),
+		networkingv1.Resource("ingressclasses"), nodev1.Resource("runtimeclasses"):
 		return checkPlace
 	}
 	return nil

@@ -64,6 +64,23 @@ func TestUnreadableDefinition(t *testing.T) {
 	}
 }
 
+// TestUnreadableConflictingDefinition has a definition that cannot be decoded, and whose kind
+// another one has, too.
+func TestUnreadableConflictingDefinition(t *testing.T) {
+	all := corpus(t)
+	twin := all[0].DeepCopy()
+	twin.Name, twin.Spec.Names.Plural, twin.UID = "twins."+twin.Spec.Group, "twins", "twin"
+	broken := &brokenCatalog{newCatalog(append(all, twin)...), twin.Name}
+	h := newServer(t, broken, aggregator()).Wrap(newUpstream(t, nil))
+	for _, name := range []string{twin.Name, ""} {
+		broken.name = name
+		w := get(h, "/openapi/v2")
+		if has := hasPath(w.Body.String(), broken.Get(twin.Name)); w.Code != http.StatusOK || has != (name == "") {
+			t.Errorf("v2 answers %d, and has %s: %v", w.Code, twin.Name, has)
+		}
+	}
+}
+
 // hasPath reports whether a document has the path of a definition's objects.
 func hasPath(document string, d *crd.Definition) bool {
 	root := `"/apis/` + d.Group + "/" + d.Versions[0].Name + "/"
