@@ -194,7 +194,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 		Served: r.upstream.Versions(), Storage: tier.Decorator.Decorate, Stored: tier.Decorator.Store, CustomResources: custom,
 		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler.ServeHTTP(w, req) }),
 		Authenticator: replica.NewAuthenticator, Outermost: replica.Stash, Local: isLocal,
-		Front: tier.Front, Protocols: tiermount.UseProtocols, Ready: tier.Ready(), Logger: r.logger,
+		Front: tier.Front, Protocols: tiermount.UseProtocols, Ready: tier.Ready(), Logger: r.logger, Panics: tier.Backends.Cache.Panics, Failed: tier.Failures.Add,
 	})
 	if err != nil {
 		return r.options.explain(err)

@@ -9,8 +9,12 @@ import (
 	"os"
 	"strings"
 
-	"github.com/millrace/millrace/internal/apiserver/tiermount"
+	"github.com/millrace/millrace/internal/account/panics"
 
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
+	"github.com/millrace/millrace/internal/feed/etcdserver"
+
+	"github.com/millrace/millrace/internal/tier/memory"
 	"github.com/millrace/millrace/internal/tier/source"
 
 	"github.com/millrace/millrace/internal/tier/lifetime"
@@ -20,8 +24,6 @@ import (
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/conn/datadir"
-	"github.com/millrace/millrace/internal/feed/etcdserver"
-	"github.com/millrace/millrace/internal/tier/memory"
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
@@ -198,7 +200,7 @@ func (s *Server) newBackends(shares memory.Shares, embedded *etcdserver.Etcd) *s
 	etcd := s.options.Kube.Etcd()
 	cfg := s.options.Cache
 	cfg.Budget, cfg.HistoryBytes = encode.NewBudget(shares.WireCache), shares.History
-	cfg.HistoryWindow, cfg.Logger = s.options.HistoryWindow, s.logger
+	cfg.HistoryWindow, cfg.Logger, cfg.Panics = s.options.HistoryWindow, s.logger, panics.New(s.logger)
 	return &source.Backends{
 		Prefix: etcd.StorageConfig.Prefix, Compact: etcd.StorageConfig.CompactionInterval,
 		Cache: cfg, Embedded: embedded, ReplayRevisions: shares.ReplayRevisions,

@@ -35,6 +35,10 @@ const (
 	CauseSize Cause = "size"
 	// CauseProbe: the event of the probe's write does not come.
 	CauseProbe Cause = "probe"
+	// CauseUnreadable: stored objects cannot be read. It makes no event late.
+	CauseUnreadable Cause = "unreadable"
+	// CausePanic: code of Kubernetes has panicked. It makes no event late.
+	CausePanic Cause = "panic"
 )
 
 // Quantiles are of times in seconds.

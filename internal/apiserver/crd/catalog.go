@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/millrace/millrace/internal/account/panics"
+
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
 	"github.com/millrace/millrace/internal/wire/entry"
@@ -25,7 +27,9 @@ const catalogBatch = 64
 // rows out of the stored bytes. Rows are immutable, and readers share them. So rows may
 // be a moment behind the cache; CatchUp waits for them.
 //
-// If a stored definition cannot be read, its row stays as it was before.
+// If a stored definition cannot be read, its row stays as it was before. So it does if a new
+// spec cannot be decoded, or if the definition has another name than its key: no request could
+// reach such a definition. Unreadable names them.
 type Catalog struct {
 	store  *storage.Store
 	logger *slog.Logger
@@ -47,6 +51,8 @@ type Catalog struct {
 		// groups has the rows of each group, sorted by name. Its slices are never changed, but
 		// replaced.
 		groups map[string][]*Definition
+		// unreadable has the errors of stored definitions that cannot be read, by key.
+		unreadable map[string]error
 		// applied is the position in the log up to which the rows are current. advanced is
 		// closed when it changes, and then replaced.
 		applied  cache.Position
@@ -59,6 +65,7 @@ type Catalog struct {
 func NewCatalog(definitions *storage.Store, log *slog.Logger) *Catalog {
 	c := &Catalog{store: definitions, logger: log, interner: interner{}, synced: make(chan struct{})}
 	c.mu.byName, c.mu.groups = map[string]*Definition{}, map[string][]*Definition{}
+	c.mu.unreadable = map[string]error{}
 	c.mu.advanced = make(chan struct{})
 	return c
 }
@@ -149,8 +156,40 @@ func (c *Catalog) relist(now cache.Tree) {
 	}
 	for _, d := range c.All() {
 		if now.Get(d.Name) == nil {
-			c.setRow(d, nil)
+			c.remove(d.Name)
 		}
+	}
+	for key := range c.Unreadable() {
+		if now.Get(key) == nil {
+			c.remove(key)
+		}
+	}
+}
+
+// remove removes what is known of a key that is gone.
+func (c *Catalog) remove(key string) {
+	c.setUnreadable(key, nil)
+	if d := c.Get(key); d != nil {
+		c.setRow(d, nil)
+	}
+}
+
+// Unreadable returns the errors of the stored definitions that cannot be read, by their keys.
+// Those that were read before are served as they were.
+func (c *Catalog) Unreadable() map[string]error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return maps.Clone(c.mu.unreadable)
+}
+
+// setUnreadable notes why a definition cannot be read; nil says that it can, or is gone.
+func (c *Catalog) setUnreadable(key string, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if why == nil {
+		delete(c.mu.unreadable, key)
+	} else {
+		c.mu.unreadable[key] = why
 	}
 }
 
@@ -166,8 +205,8 @@ func (c *Catalog) follow(ctx context.Context, at cache.Position) {
 		for i := range buf[:n] {
 			if e := buf[i].Entry; e != nil {
 				c.apply(e)
-			} else if d := c.Get(buf[i].Key()); d != nil {
-				c.setRow(d, nil)
+			} else {
+				c.remove(buf[i].Key())
 			}
 		}
 		clear(buf[:n])
@@ -186,12 +225,20 @@ func (c *Catalog) follow(ctx context.Context, at cache.Position) {
 
 // apply sets the row of a definition that is new or has changed.
 func (c *Catalog) apply(e *entry.Entry) {
-	after, err := c.readRow(e, c.interner)
+	before := c.Get(e.Key)
+	var after *Definition
+	err := c.store.Cache().Panics().Guard(panics.Definition, func() (err error) {
+		if after, err = c.readRow(e, c.interner); err == nil && before != nil && before.Spec != after.Spec {
+			// It is in use, so its successor must be usable. A new one is decoded when it is used.
+			_, err = c.convert(e, c.decodeInternal)
+		}
+		return err
+	})
+	c.setUnreadable(e.Key, err)
 	if err != nil {
 		c.logger.Error("Definition cannot be read; it is served as it was before", "name", e.Key, "revision", e.Revision, "err", err)
 		return
 	}
-	before := c.Get(after.Name)
 	if before != nil && before.UID != after.UID {
 		// The definition was deleted and created again between two events.
 		c.setRow(before, nil)

@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -131,7 +132,7 @@ func (c *Catalog) convert(e *entry.Entry, decode func(*entry.Entry) (runtime.Obj
 		return nil, fmt.Errorf("convert definition %s: %w", e.Key, err)
 	}
 	full.ResourceVersion = strconv.FormatInt(e.Revision, 10)
-	return full, nil
+	return full, checkName(e, full.Name)
 }
 
 func (c *Catalog) decodeInternal(e *entry.Entry) (runtime.Object, error) {
@@ -173,7 +174,7 @@ func (c *Catalog) readRow(e *entry.Entry, share interner) (row *Definition, err 
 			return err
 		})
 		if err == nil {
-			return row, nil
+			return row, checkName(e, row.Name)
 		}
 	}
 	full, err := c.decodeInternal(e)
@@ -187,5 +188,15 @@ func (c *Catalog) readRow(e *entry.Entry, share interner) (row *Definition, err 
 	if row, err = share.row(stored, e.Revision); err != nil {
 		return nil, fmt.Errorf("read definition %s: %w", e.Key, err)
 	}
-	return row, nil
+	return row, checkName(e, row.Name)
+}
+
+// errOtherName says that a definition is stored under a key that is not its name.
+var errOtherName = errors.New("its key is not its name: delete the key, and create the definition by the API")
+
+func checkName(e *entry.Entry, name string) error {
+	if name != e.Key {
+		return fmt.Errorf("read definition %s named %q: %w", e.Key, name, errOtherName)
+	}
+	return nil
 }

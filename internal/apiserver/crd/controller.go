@@ -6,12 +6,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/account/panics"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/util/workqueue"
 )
 
@@ -162,13 +163,12 @@ func (c *controller) run(ctx context.Context) {
 
 // work processes one name. It returns false once the queue is shut down.
 func (c *controller) work(ctx context.Context) bool {
-	defer utilruntime.HandleCrash()
 	name, quit := c.queue.Get()
 	if quit {
 		return false
 	}
 	defer c.queue.Done(name)
-	if err := c.sync(ctx, name); err != nil {
+	if err := c.server.panics().Guard(panics.Definition, func() error { return c.sync(ctx, name) }); err != nil {
 		c.server.cfg.Logger.Error("Conditions of a definition cannot be brought up to date; trying again later", "name", name, "err", err)
 		c.queue.AddRateLimited(name)
 		return true

@@ -29,6 +29,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/utils/clock"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/apiserver/crd/definitioncodec"
 	"github.com/millrace/millrace/internal/tier/read"
 	"github.com/millrace/millrace/internal/tier/storage"
@@ -208,6 +209,9 @@ func (s *Server) install(config apiextensionsapiserver.CompletedConfig) error {
 	s.Generic.Handler.GoRestfulContainer.Filter(writes.filter)
 	return nil
 }
+
+// panics counts panics of foreign code.
+func (s *Server) panics() *panics.Counter { return s.catalog.store.Cache().Panics() }
 
 // Catalog returns the rows of all definitions.
 func (s *Server) Catalog() *Catalog { return s.catalog }

@@ -58,7 +58,7 @@ func (s *Server) createChain(config app.CompletedConfig, hooks Hooks) error {
 	catalog := s.custom.Catalog()
 	catalog.AddHandler(s.documents.discovery.Custom().Change)
 	generic := config.Aggregator.GenericConfig
-	s.documents.openAPI, err = openapi.New(openapi.Config{Catalog: catalog, Version: version.Get().GitVersion, Logger: hooks.Logger, Locals: func() []openapi.Local {
+	s.documents.openAPI, err = openapi.New(openapi.Config{Catalog: catalog, Version: version.Get().GitVersion, Logger: hooks.Logger, Panics: hooks.Panics, Locals: func() []openapi.Local {
 		return openAPILocals(s.chain()[:localServers], generic.OpenAPIConfig, generic.OpenAPIV3Config)
 	}})
 	if err != nil {

@@ -25,6 +25,8 @@ type chainBuilder struct {
 	// decideNotModified is discovery.Server.DecideNotModified. It is nil if such a request
 	// might still wait for another server on its way through the filters.
 	decideNotModified func(*http.Request) *http.Request
+	// guard may be nil.
+	guard *requestGuard
 }
 
 // chain builds Kubernetes' filters without those that have no effect on a request.
@@ -53,7 +55,9 @@ func (b chainBuilder) chain(api http.Handler, c *genericapiserver.Config) *handl
 			with.LongRunningFunc = longRunningIfNotModified(c.LongRunningFunc)
 		}
 	}
-	h.filters = newWatchChain(build, api, with)
+	watches := newWatchChain(build, b.guard.inside(api), with)
+	watches.guard = b.guard
+	h.filters = b.guard.outside(watches, c.RequestInfoResolver)
 	return h
 }
 

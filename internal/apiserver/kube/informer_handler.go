@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/millrace/millrace/internal/account/panics"
+
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/millrace/millrace/internal/tier/cache"
@@ -119,9 +121,12 @@ func (h *storedHandler) relist(now cache.Tree) bool {
 		if now.Get(e.Key) != nil {
 			continue
 		}
-		if obj := h.decode(e); obj != nil {
-			h.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: e.Key, Obj: obj})
-		}
+		_ = h.objects.source().Cache().Panics().Guard(panics.Informer, func() error {
+			if obj := h.decode(e); obj != nil {
+				h.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: e.Key, Obj: obj})
+			}
+			return nil
+		})
 	}
 	h.delivered = deliveredState{tree: now}
 	if !h.HasSynced() {
@@ -161,8 +166,16 @@ func (h *storedHandler) follow(r *cache.Resource, at cache.Position) {
 	}
 }
 
-// deliver decodes a change at a revision and calls the handler. old or now may be nil.
+// deliver decodes a change at a revision and calls the handler. old or now may be nil. If the
+// handler panics, it misses this change and gets the next one.
 func (h *storedHandler) deliver(old, now *entry.Entry, revision int64) {
+	_ = h.objects.source().Cache().Panics().Guard(panics.Informer, func() error {
+		h.call(old, now, revision)
+		return nil
+	})
+}
+
+func (h *storedHandler) call(old, now *entry.Entry, revision int64) {
 	before, after := h.decode(old), h.decode(now)
 	switch {
 	case before == nil && after != nil:

@@ -34,6 +34,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 	"k8s.io/utils/clock"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/apiserver/crd"
 	"github.com/millrace/millrace/internal/tier/read"
@@ -66,6 +67,9 @@ type ReplicaConfig struct {
 	Ready     []healthz.HealthChecker
 	// Logger receives definitions that cannot be read.
 	Logger *slog.Logger
+	// Panics and Failed are those of Hooks.
+	Panics *panics.Counter
+	Failed func(group, resource string)
 }
 
 // Replica is a server that answers reads for another API server, and never writes: it has
@@ -118,7 +122,9 @@ func (cfg ReplicaConfig) chain(api http.Handler, c *genericapiserver.Config) htt
 	with.Authentication.Authenticator = cfg.Authenticator(c.Authentication.Authenticator)
 	// Requests decides about rights, and tells the audit log about its own decisions only.
 	with.Authorization.Authorizer = nil
-	filtered := chainBuilder{build: genericapiserver.DefaultBuildHandlerChain}.chain(hideTask(cfg.Requests, &with), &with)
+	filtered := chainBuilder{
+		build: genericapiserver.DefaultBuildHandlerChain, guard: Hooks{Panics: cfg.Panics, Failed: cfg.Failed}.guard(),
+	}.chain(hideTask(cfg.Requests, &with), &with)
 	requests := cfg.Outermost(filtered)
 	return cfg.Front(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if cfg.Local(req.URL.Path) {
@@ -247,6 +253,9 @@ func (r *Replica) Authorizer() authorizer.UnconditionalAuthorizer { return r.gen
 
 // CustomResources reports what definitions cost.
 func (r *Replica) CustomResources() serverreport.CRDsReport { return r.custom.Costs() }
+
+// UnreadableDefinitions is that of Server.
+func (r *Replica) UnreadableDefinitions() map[string]error { return r.custom.Catalog().Unreadable() }
 
 // Handle serves all paths below a prefix, as Server.Handle does.
 func (r *Replica) Handle(prefix string, h http.Handler) {

@@ -23,6 +23,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/utils/clock"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/apiserver/crd"
 	"github.com/millrace/millrace/internal/tier/read"
@@ -51,6 +52,19 @@ type Hooks struct {
 	Ready []healthz.HealthChecker
 	// Logger receives documents that cannot be built. Nil means slog.Default.
 	Logger *slog.Logger
+	// Panics counts panics of foreign code. Nil leaves what a panic does to Kubernetes.
+	Panics *panics.Counter
+	// Failed is called for each answer with 500. Both names are empty if the request was for
+	// no resource. It is required with Panics.
+	Failed func(group, resource string)
+}
+
+// guard returns the guard of requests, or nil.
+func (h Hooks) guard() *requestGuard {
+	if h.Panics == nil {
+		return nil
+	}
+	return &requestGuard{counter: h.Panics, failed: h.Failed}
 }
 
 // Protocols says how HTTP is to be served.
@@ -168,7 +182,7 @@ func (s *Server) hook(config *app.Config, hooks Hooks, asksOthers bool) {
 			authn.Authenticator = newCertificateCache(authn.Authenticator, authn.RequestHeaderConfig, clock.RealClock{})
 		}
 		generic.StorageObjectCountTracker = newListCosts(generic.StorageObjectCountTracker, hooks.cachedSize, s.customStats)
-		chain := chainBuilder{build: generic.BuildHandlerChainFunc, stockFilters: hasStockFilters(config)}
+		chain := chainBuilder{build: generic.BuildHandlerChainFunc, stockFilters: hasStockFilters(config), guard: hooks.guard()}
 		if s.documents.ownManager && !asksOthers {
 			chain.decideNotModified = s.documents.discovery.DecideNotModified
 		}
@@ -213,6 +227,10 @@ func (s *Server) Authorizer() authorizer.UnconditionalAuthorizer {
 
 // CustomResources reports what definitions cost. It requires Hooks.Storage.
 func (s *Server) CustomResources() serverreport.CRDsReport { return s.custom.Costs() }
+
+// UnreadableDefinitions returns why stored definitions cannot be read, by key. It requires
+// Hooks.Storage.
+func (s *Server) UnreadableDefinitions() map[string]error { return s.custom.Catalog().Unreadable() }
 
 // storageDecorator gives our storage to every resource. It is the only place where each
 // stored resource introduces itself.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/server/routine"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/conn/growstack"
 )
 
@@ -43,6 +44,8 @@ type watchChain struct {
 	// shutdownWaitGroup has the watches that a shutdown waits for; nil if it waits for
 	// none.
 	shutdownWaitGroup genericfilters.RequestWaitGroup
+	// guard may be nil.
+	guard *requestGuard
 }
 
 // watchRequest is the state of a watch in a watchChain.
@@ -52,6 +55,8 @@ type watchRequest struct {
 	ctx context.Context
 	// forget removes the watch from those that fairness counts; nil if it is not counted.
 	forget flowcontrol.ForgetWatchFunc
+	// guard is that of the chain.
+	guard *requestGuard
 	// panicked is the value with which the watch panicked after it had left the filters.
 	panicked any
 }
@@ -97,7 +102,7 @@ func (c *watchChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		// Audit receives the end of a watch before the server has shut down.
 		defer c.shutdownWaitGroup.Done()
 	}
-	watch := &watchRequest{}
+	watch := &watchRequest{guard: c.guard}
 	ctx := audit.WithAuditContext(request.WithRequestInfo(req.Context(), info))
 	req = req.WithContext(routine.WithTask(context.WithValue(ctx, watchRequestKey{}, watch), &watch.task))
 	c.filter(w, req)
@@ -170,7 +175,12 @@ func (watch *watchRequest) run(serve func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			watch.panicked = p
-			if p != http.ErrAbortHandler {
+			switch {
+			case p == http.ErrAbortHandler:
+			case watch.guard != nil:
+				_ = watch.guard.counter.Record(panics.Request, p)
+				watch.panicked = http.ErrAbortHandler // the answer has begun
+			default:
 				watch.panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
 			}
 			auditPanic(watch.ctx, p)

@@ -28,6 +28,8 @@ type base struct {
 	// conflicting has the names of the definitions that are in the base and have no
 	// fragment.
 	conflicting map[string]bool
+	// incomplete says that a conflicting definition cannot be read. Such a base is not kept.
+	incomplete bool
 	// renamed replaces references in fragments to schemas that the merger renamed. It is
 	// nil if there are none. renames identifies it.
 	renamed   *strings.Replacer
@@ -96,7 +98,9 @@ func (s *Server) base(v *view, remote *aggregatedSpec) (*base, error) {
 		return nil, err
 	}
 	made.key = remote.tag + split.key
-	b.mu.newest = made
+	if !made.incomplete {
+		b.mu.newest = made
+	}
 	return made, nil
 }
 

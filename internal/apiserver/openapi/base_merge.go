@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/kube-openapi/pkg/aggregator"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/apiserver/crd"
 	"github.com/millrace/millrace/internal/apiserver/openapi/publish"
 )
@@ -37,7 +39,7 @@ func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *baseSplit) (*
 	made := &base{conflicting: map[string]bool{}}
 	for _, d := range split.conflicting {
 		made.conflicting[d.Name] = true
-		built, err := s.buildWhole(d)
+		built, err := s.buildOrMiss(d, made)
 		if err != nil {
 			return nil, err
 		}
@@ -76,6 +78,21 @@ func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *baseSplit) (*
 	}
 	removeExemplars(merged)
 	return made, made.encode(merged)
+}
+
+// buildOrMiss is buildWhole, and leaves out a definition that cannot be read, or whose builder
+// panics. The base is incomplete then.
+func (s *Server) buildOrMiss(d *crd.Definition, made *base) (built *spec.Swagger, err error) {
+	err = s.config.Panics.Guard(panics.OpenAPI, func() (err error) {
+		built, err = s.buildWhole(d)
+		return err
+	})
+	if failure := (*panics.Error)(nil); errors.Is(err, errUnreadable) || errors.As(err, &failure) {
+		s.logMissing(d, err)
+		made.incomplete = true
+		return nil, nil
+	}
+	return built, err
 }
 
 // buildWhole builds the spec of all versions of a definition. It is nil if Kubernetes has

@@ -8,6 +8,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/apiserver/crd"
 )
 
@@ -52,6 +53,8 @@ type Config struct {
 	// Logger receives documents that cannot be built, and custom resources that they lack.
 	// Nil means slog.Default.
 	Logger *slog.Logger
+	// Panics counts builders that panic. It may be nil.
+	Panics *panics.Counter
 }
 
 const defaultCacheBytes = 64 << 20

@@ -2,10 +2,13 @@ package openapi
 
 import (
 	"container/list"
+	"errors"
 	"log/slog"
 	"maps"
 	"runtime"
 	"sync"
+
+	"github.com/millrace/millrace/internal/account/panics"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -19,6 +22,7 @@ import (
 type fragments struct {
 	limit  int64
 	logger *slog.Logger
+	panics *panics.Counter
 	mu     struct {
 		sync.Mutex
 		used  int64
@@ -53,8 +57,8 @@ type fragmentBuild struct {
 // shrinkDivisor is the part of its peak below which byKey is replaced by a smaller map.
 const shrinkDivisor = 8
 
-func newFragments(limit int64, logger *slog.Logger) *fragments {
-	f := &fragments{limit: limit, logger: logger}
+func newFragments(limit int64, logger *slog.Logger, panics *panics.Counter) *fragments {
+	f := &fragments{limit: limit, logger: logger, panics: panics}
 	f.mu.byKey = map[fragmentKey]*list.Element{}
 	f.mu.recent = list.New()
 	f.mu.building = map[fragmentKey]*fragmentBuild{}
@@ -146,6 +150,7 @@ func (f *fragments) build(key fragmentKey, m *fragmentBuild, build func() (fragm
 func (f *fragments) buildOrLeaveOut(key fragmentKey, build func() (fragment, error)) (made fragment, err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			_ = f.panics.Record(panics.OpenAPI, p)
 			f.logger.Error("A custom resource is missing in OpenAPI: its builder panics", "name", key.owner, "version", key.version, "panic", p)
 		}
 	}()
@@ -208,6 +213,11 @@ func (f *fragments) all(want []fragmentRequest, plain bool) ([]fragment, error) 
 				found[i], err = f.addS2(w.key, w.tag, found[i])
 			} else {
 				found[i], err = f.get(w.key, w.tag, w.build)
+			}
+			if errors.Is(err, errUnreadable) {
+				// It is not kept: the definition may be readable the next time.
+				f.logger.Error("A custom resource is missing in OpenAPI: its definition cannot be read", "name", w.key.owner, "version", w.key.version, "err", err)
+				return nil
 			}
 			return err
 		})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 
 	"github.com/millrace/millrace/internal/apiserver/crd"
@@ -40,7 +41,7 @@ func New(config Config) (*Server, error) {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	s := &Server{config: config, logger: config.Logger, fragments: newFragments(config.CacheBytes, config.Logger)}
+	s := &Server{config: config, logger: config.Logger, fragments: newFragments(config.CacheBytes, config.Logger, config.Panics)}
 	s.views.catalog, s.views.programVersion = config.Catalog, config.Version
 	config.Catalog.AddHandler(s.definitionChanged)
 	return s, nil
@@ -86,15 +87,18 @@ func instrumented(subresource string, h http.HandlerFunc) http.HandlerFunc {
 // errChanged says that a definition is no longer as the view has it.
 var errChanged = errors.New("a definition has changed meanwhile")
 
+// errUnreadable says that a stored definition cannot be decoded. The documents leave it out.
+var errUnreadable = errors.New("definition cannot be read")
+
 // full decodes exactly the definition whose row is d.
 func (s *Server) full(d *crd.Definition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	full, err := s.config.Catalog.Full(d.Name)
 	now := s.config.Catalog.Get(d.Name)
-	if now == nil || now.Spec != d.Spec {
+	if now == nil || now.Spec != d.Spec || apierrors.IsNotFound(err) {
 		return nil, errChanged
 	}
 	if err != nil {
-		return nil, fmt.Errorf("decode definition %s: %w", d.Name, err)
+		return nil, fmt.Errorf("%w: decode definition %s: %w", errUnreadable, d.Name, err)
 	}
 	if full.ResourceVersion != "" && full.ResourceVersion != fmt.Sprint(now.Revision) {
 		return nil, errChanged

@@ -260,7 +260,7 @@ func (b builtinResource) v3() (http.Handler, error) {
 func (b builtinResource) local() openapi.Local { return openapi.Local{V2: b.v2, V3: b.v3} }
 
 // newServer returns our server over a catalog.
-func newServer(t testing.TB, c *catalog, builtins ...builtinResource) *openapi.Server {
+func newServer(t testing.TB, c openapi.Catalog, builtins ...builtinResource) *openapi.Server {
 	t.Helper()
 	var locals []openapi.Local
 	for _, b := range builtins {

@@ -35,6 +35,7 @@ var (
 	depthDesc       = describe("replica_depth", "How many replicas events come through, this one included, as the last watches began: after restarts of others it may be too low until the next ones. No server has it.")
 	checkpointDesc  = describe("checkpoint_revision", "Revision of the last checkpoint of a replica that was written, by etcd cluster or resource.", "etcd")
 	objectsDesc     = describe("cache_objects", "Stored objects in the cache, by resource.", "group", "resource")
+	unreadableDesc  = describe("cache_unreadable_objects", "Stored objects that cannot be decrypted or decoded, by resource. Only resources with such objects have a series.", "group", "resource")
 	storedDesc      = describe("cache_stored_bytes", "Bytes of these objects as etcd stores them.", "group", "resource")
 	wireBytesDesc   = describe("wire_cache_bytes", "Encoded bytes that are kept for the next reader.")
 	wireCacheLimits = describe("wire_cache_limit_bytes", "Most encoded bytes that may be kept.")
@@ -44,7 +45,7 @@ var (
 
 // DescribeWithStability implements metrics.StableCollector.
 func (c *collector) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, d := range []*metrics.Desc{revisionDesc, healthyDesc, heardDesc, depthDesc, checkpointDesc, objectsDesc, storedDesc, wireBytesDesc, wireCacheLimits, transcodeDesc, provenDesc} {
+	for _, d := range []*metrics.Desc{revisionDesc, healthyDesc, heardDesc, depthDesc, checkpointDesc, objectsDesc, unreadableDesc, storedDesc, wireBytesDesc, wireCacheLimits, transcodeDesc, provenDesc} {
 		ch <- d
 	}
 }
@@ -61,7 +62,7 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 	c.collectTranscoding(ch)
 	// A resource has two caches if it is kept in the two formats in which it was sent.
-	type sum struct{ objects, bytes int64 }
+	type sum struct{ objects, unreadable, bytes int64 }
 	sums := map[schema.GroupResource]sum{}
 	for _, b := range c.backends.All() {
 		gauge(revisionDesc, float64(b.Cache.Progress().Revision()), b.Servers)
@@ -74,11 +75,14 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 		}
 		for _, r := range b.Cache.Resources() {
 			snapshot, of := r.Snapshot(), sums[r.GroupResource()]
-			sums[r.GroupResource()] = sum{of.objects + int64(snapshot.Len()), of.bytes + snapshot.Bytes}
+			sums[r.GroupResource()] = sum{of.objects + int64(snapshot.Len()), of.unreadable + int64(snapshot.Unreadable), of.bytes + snapshot.Bytes}
 		}
 	}
 	for gr, of := range sums {
 		gauge(objectsDesc, float64(of.objects), gr.Group, gr.Resource)
+		if of.unreadable > 0 {
+			gauge(unreadableDesc, float64(of.unreadable), gr.Group, gr.Resource)
+		}
 		gauge(storedDesc, float64(of.bytes), gr.Group, gr.Resource)
 	}
 }

@@ -56,6 +56,8 @@ type ReadTier struct {
 	Front func(http.Handler) http.Handler
 	// Counters are the metrics of the tier.
 	Counters *read.Metrics
+	// Failures counts answers with 500.
+	Failures *FailureCounts
 	// ReplicaReport makes the report about the upstream; nil if there is none.
 	ReplicaReport func() serverreport.ReplicaReport
 	// Skew is SharedConfig.Skew of all routes. It is nil unless there is an upstream.
@@ -76,7 +78,8 @@ func New(b *source.Backends, shares memory.Shares, o WatchOptions, proofs *trans
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	for _, c := range []metrics.StableCollector{&collector{backends: b, budget: budget, proofs: proofs}, slo.NewCollector(b.WatchAccounts)} {
+	failures := &FailureCounts{}
+	for _, c := range []metrics.StableCollector{failures, &panicCollector{panics: b.Cache.Panics}, &collector{backends: b, budget: budget, proofs: proofs}, slo.NewCollector(b.WatchAccounts)} {
 		if err := legacyregistry.CustomRegister(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -88,7 +91,7 @@ func New(b *source.Backends, shares memory.Shares, o WatchOptions, proofs *trans
 	recent := encode.NewRecentFrames(shares.WatchFrames)
 	r := &ReadTier{
 		Backends:  b,
-		Decorator: &storage.Decorator{Backend: b.Of, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
+		Decorator: &storage.Decorator{Backend: b.Of, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner, Usable: kube.Usable},
 		Tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.Logger, PassedOnElsewhere: b.ReadOnly, DrainTime: o.DrainTime}),
 		Shares:    shares,
 		budget:    budget,
@@ -96,7 +99,9 @@ func New(b *source.Backends, shares memory.Shares, o WatchOptions, proofs *trans
 		proofs:    proofs,
 		Front:     front,
 		Counters:  counters,
+		Failures:  failures,
 	}
+	kube.SurvivePanics(b.Cache.Panics)
 	r.shared = sync.OnceValue(func() *read.SharedConfig {
 		shared := newShared(b, budget, recent, o, proofs)
 		shared.Skew = r.Skew
@@ -118,7 +123,7 @@ func newShared(b *source.Backends, budget *encode.Budget, recent *encode.RecentF
 	return &read.SharedConfig{
 		Budget: budget, RecentFrames: recent, Proofs: proofs, Accounts: b.WatchAccounts,
 		Compress: gate.Enabled(features.APIResponseCompression), CompressWatches: watches, MinTimeout: o.MinTimeout,
-		BoundedStaleness: b.MaxStaleness > 0, Depth: depth,
+		BoundedStaleness: b.MaxStaleness > 0, Depth: depth, Panics: b.Cache.Panics,
 	}
 }
 
@@ -150,6 +155,7 @@ func (r *ReadTier) Hooks() kube.Hooks {
 		Protocols: UseProtocols, CustomResources: r.CustomResources(),
 		Logger: r.Backends.Logger,
 		Ready:  r.Ready(),
+		Panics: r.Backends.Cache.Panics, Failed: r.Failures.Add,
 	}
 }
 
@@ -196,6 +202,7 @@ type RouteSource interface {
 	Routes() []kube.Route
 	CustomRoute(schema.GroupVersionResource) *read.Route
 	CustomResources() serverreport.CRDsReport
+	definitionSource
 	Authorizer() authorizer.UnconditionalAuthorizer
 	Handle(prefix string, h http.Handler)
 }
@@ -255,5 +262,8 @@ func (r *ReadTier) SetRoutes(server RouteSource) error {
 	r.Tier.SetFinder(server.CustomRoute)
 	r.Tier.SetAuthorizer(server.Authorizer())
 	server.Handle(dashboard.Prefix, dashboard.Handler(r.reportSource(server)))
+	if err := legacyregistry.CustomRegister(&definitionCollector{source: server}); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
 	return nil
 }

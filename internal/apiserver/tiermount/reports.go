@@ -16,7 +16,7 @@ import (
 func (r *ReadTier) reportSource(server RouteSource) dashboard.Source {
 	watches := r.Backends.WatchAccounts
 	return dashboard.Source{
-		SLO: watches.SLO, Watchers: watches.Watchers, Lists: r.listsReport,
+		SLO: func() serverreport.SLOReport { return r.sloReport(server) }, Watchers: watches.Watchers, Lists: r.listsReport,
 		Memory: r.memoryReport, CRDs: server.CustomResources, Feed: watches.Feed,
 		Replica: r.ReplicaReport,
 	}

@@ -65,6 +65,15 @@ func (r *response) Header() http.Header {
 	return r.header
 }
 
+// Status returns the status of the response, 0 before it was set. Only the handler's goroutine
+// may call it.
+func (r *response) Status() int {
+	if r.head == nil {
+		return 0
+	}
+	return r.head.status
+}
+
 // WriteHeader implements http.ResponseWriter.
 func (r *response) WriteHeader(status int) {
 	switch {

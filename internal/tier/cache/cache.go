@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace/internal/account/panics"
+
 	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/wire/encode"
@@ -40,6 +42,8 @@ type Config struct {
 	// Logger receives unreadable entries, and indexes that are built and dropped. Nil
 	// means slog.Default.
 	Logger *slog.Logger
+	// Panics guards what decrypts and describes entries. Nil guards and counts nothing.
+	Panics *panics.Counter
 	// Clock is for tests. Nil means the real one.
 	Clock clock.PassiveClock
 	// Workers is the number of goroutines that decode a batch. Zero means GOMAXPROCS.
@@ -148,6 +152,9 @@ func (c *Cache) newResource(spec Spec, completeAfter int64) *Resource {
 func (c *Cache) newLog(completeAfter int64) *Log {
 	return newLog(c.bounds, completeAfter, c.cfg.Clock)
 }
+
+// Panics guards foreign code that reads the cache's objects. It may be nil.
+func (c *Cache) Panics() *panics.Counter { return c.cfg.Panics }
 
 // Progress says how far the cache has followed etcd.
 func (c *Cache) Progress() *Progress { return &c.progress }

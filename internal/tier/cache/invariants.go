@@ -42,9 +42,9 @@ func (s *state) check(leafLimit int) error {
 			return fmt.Errorf("entry %q has revision %d", e.Key, e.Revision)
 		}
 	}
-	if s.bytes != totals.bytes || s.packed != totals.packed || s.opaque != totals.opaque {
-		return fmt.Errorf("totals are %d bytes, %d packed, %d opaque; entries have %d, %d, %d",
-			s.bytes, s.packed, s.opaque, totals.bytes, totals.packed, totals.opaque)
+	if s.bytes != totals.bytes || s.packed != totals.packed || s.opaque != totals.opaque || s.unreadable != totals.unreadable {
+		return fmt.Errorf("totals are %d bytes, %d packed, %d opaque, %d unreadable; entries have %d, %d, %d, %d",
+			s.bytes, s.packed, s.opaque, s.unreadable, totals.bytes, totals.packed, totals.opaque, totals.unreadable)
 	}
 	for _, index := range s.indexes {
 		if err := s.checkIndex(index); err != nil {

@@ -3,10 +3,13 @@ package cache
 import (
 	"bytes"
 	"context"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/millrace/millrace/internal/account/panics"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -60,8 +63,8 @@ type Snapshot struct {
 	advisor *indexAdvisor
 	// Revision is that of the snapshot: the tree holds exactly what etcd holds at it.
 	Revision int64
-	// Opaque is the number of opaque entries.
-	Opaque int
+	// Opaque is the number of opaque entries, Unreadable of those among them with an error.
+	Opaque, Unreadable int
 	// Bytes is the length of all values, decrypted. Packed is their length in memory.
 	Bytes, Packed int64
 }
@@ -76,7 +79,7 @@ func (r *Resource) Snapshot() Snapshot {
 }
 
 func (r *Resource) snapshot(s *state, revision int64) Snapshot {
-	return Snapshot{Tree: s.tree, indexes: s.indexes, advisor: r.advisor, Revision: revision, Opaque: s.opaque, Bytes: s.bytes, Packed: s.packed}
+	return Snapshot{Tree: s.tree, indexes: s.indexes, advisor: r.advisor, Revision: revision, Opaque: s.opaque, Unreadable: s.unreadable, Bytes: s.bytes, Packed: s.packed}
 }
 
 // Log returns the resource's recent events.
@@ -164,23 +167,45 @@ func (r *Resource) MarkUndecodable(c *Cache, e *entry.Entry, why error) {
 }
 
 // prepare makes an entry of a stored value: it decrypts and packs the value and reads
-// its attributes. A failure is the entry's Err.
+// its attributes. A failure, or a panic of the code that does it, is the entry's Err.
 func (r *Resource) prepare(ctx context.Context, key string, value []byte, revision int64) *entry.Entry {
 	e := &entry.Entry{Key: key[len(r.spec.Prefix):], Revision: revision, Value: value}
+	e.Err = r.cfg.Panics.Guard(panics.Decode, func() error { return r.openAndDescribe(ctx, key, e) })
+	if e.Err != nil {
+		// Code that panics may have set a part of them.
+		e.Attributes, e.Altered = nil, false
+		return e
+	}
+	e.Pack(r.packing.Load())
+	return e
+}
+
+// openAndDescribe decrypts an entry's value and sets its attributes.
+func (r *Resource) openAndDescribe(ctx context.Context, key string, e *entry.Entry) (err error) {
 	if r.spec.Open != nil {
-		if e.Value, e.Err = r.spec.Open(ctx, key, value); e.Err != nil {
+		stored := e.Value
+		if e.Value, err = r.spec.Open(ctx, key, stored); err != nil {
 			r.decrypted.Store(true)
-			return e
+			return err
 		}
-		if !r.decrypted.Load() && !bytes.Equal(value, e.Value) {
+		if !r.decrypted.Load() && !bytes.Equal(stored, e.Value) {
 			r.decrypted.Store(true)
 		}
 	}
 	if r.spec.Describe != nil {
-		e.Err = r.spec.Describe(e)
+		return r.spec.Describe(e)
 	}
-	if e.Err == nil {
-		e.Pack(r.packing.Load())
+	return nil
+}
+
+// UnreadableEntries yields the entries that cannot be read, in the order of their keys, with their
+// errors. It walks the whole tree, so callers ask Snapshot.Unreadable first.
+func (s *Snapshot) UnreadableEntries() iter.Seq[*entry.Entry] {
+	return func(yield func(*entry.Entry) bool) {
+		for e := range s.All("", "") {
+			if e.Err != nil && !yield(e) {
+				return
+			}
+		}
 	}
-	return e
 }

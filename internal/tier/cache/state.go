@@ -12,8 +12,8 @@ type state struct {
 	indexes []Tree
 	// revision is that of the newest change in the tree.
 	revision int64
-	// opaque is the number of opaque entries.
-	opaque int
+	// opaque is the number of opaque entries, unreadable of those among them with an error.
+	opaque, unreadable int
 	// bytes is the length of all values. packed is their length in memory.
 	bytes, packed int64
 	// unlogged is the number of changes that no event of the log tells of.
@@ -109,5 +109,8 @@ func (s *state) count(e *entry.Entry, times int) {
 	s.packed += int64(times * len(e.Value))
 	if e.Opaque() {
 		s.opaque += times
+	}
+	if e.Err != nil {
+		s.unreadable += times
 	}
 }

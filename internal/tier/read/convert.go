@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/entry"
@@ -93,7 +94,7 @@ func (p *watchSource) awaitConversion() bool {
 	live := &liveConversion{}
 	p.conversion = live
 	go func() {
-		live.err = c.Convert(p.req.Context(), missing)
+		live.err = p.query.route.cfg.Shared.Panics.Guard(panics.Convert, func() error { return c.Convert(p.req.Context(), missing) })
 		live.done.Store(true)
 		p.wake.notify()
 	}()

@@ -63,6 +63,7 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 	case kindMetadata, kindList:
 		cfg.List, cfg.Object = metadataList(gv), metadataObject(gv)
 	}
+	r.guard(&cfg)
 	if key.watch {
 		return r.newWatchForm(cfg)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/watch"
@@ -117,6 +118,8 @@ type SharedConfig struct {
 	// Depth returns how many replicas the events of a watch come through, this one included.
 	// Nil means none.
 	Depth func() int
+	// Panics counts panics of converters and encoders. It may be nil.
+	Panics *panics.Counter
 }
 
 // Custom is the part of a RouteConfig that only custom resources have.

@@ -27,6 +27,8 @@ func TestScanCustom(t *testing.T) {
 		"not text":      {`{"metadata":{"labels":{"a":1,"c":"d"},"uid":"1"}}`, nil, "1"},
 		"no UID":        {`{"metadata":{"labels":{"a":"b"},"uid":1}}`, labels.Set{"a": "b"}, ""},
 		"other trouble": {`{"metadata":{"generation":"x","labels":{"c":"d"},"uid":"\u0031"}}`, labels.Set{"c": "d"}, "1"},
+		"no metadata":   {string(cborPrefix) + "\xa1\x61a\x61a", nil, ""},
+		"null in CBOR":  {string(cborPrefix) + "\xf6", nil, ""},
 		"CBOR":          {string(cborPrefix) + string(inCBOR), labels.Set{"a": "b"}, "1-2"},
 	} {
 		got, err := scanCustom([]byte(c.stored))

@@ -60,6 +60,8 @@ type Decorator struct {
 	// object of the kind in internal form. onlyMetadata says that its attributes are its
 	// labels, name and namespace.
 	Scan func(gr schema.GroupResource, empty runtime.Object, onlyMetadata bool) func(value []byte) (entry.Scan, bool)
+	// Usable returns Config.Usable of a kind. It may be nil, and so may its result.
+	Usable func(schema.GroupResource) func(key string, obj runtime.Object) error
 	// Verbatim says that all built-in resources have Config.Verbatim. Backend is where their
 	// JSON comes from, and Protobuf where their protobuf comes from. Protobuf returns nil for
 	// kinds that have none.
@@ -115,6 +117,9 @@ func (d *Decorator) Decorate(
 		LikeEtcd:      d.Uncached != nil && d.Uncached(config.GroupResource),
 		PassOnAfter:   backend.PassOnAfter, WatchPassOnAfter: backend.WatchPassOnAfter,
 		MaxStaleness: backend.MaxStaleness,
+	}
+	if d.Usable != nil {
+		cfg.Usable = d.Usable(config.GroupResource)
 	}
 	if _, custom := newFunc().(runtime.Unstructured); d.Verbatim && !custom {
 		return d.decorateVerbatim(cfg, config.GroupResource, transformer)
@@ -173,7 +178,8 @@ func newEtcd(b *Backend, config *storagebackend.ConfigForResource, resourcePrefi
 		return noEtcd{}, nil
 	}
 	versioner := storage.APIObjectVersioner{}
-	decoder := etcd3.NewDefaultDecoder(config.Codec, versioner)
+	var decoder etcd3.Decoder = guardedDecoder{etcd3.NewDefaultDecoder(config.Codec, versioner), b.Cache.Panics}
+	transformer = guardedTransformer{transformer, b.Cache.Panics}
 	unsafeDeletion := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
 	if unsafeDeletion {
 		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)

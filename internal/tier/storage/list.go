@@ -233,10 +233,14 @@ func (s *Store) fill(ctx context.Context, l listRequest, list runtime.Object) (p
 // decodeSelected returns the decoded object if the predicate selects it, else nil. It
 // fails once the context has ended, so that a list without a reader ends early.
 func (s *Store) decodeSelected(ctx context.Context, sel *selection, e *entry.Entry, newItem func() runtime.Object) (runtime.Object, error) {
+	omits := s.omits(ctx)
+	if e.Err != nil && omits {
+		return nil, nil
+	}
 	if e.Err != nil {
 		return nil, errUnreadable
 	}
-	return s.ifSelected(sel, e, func() (obj runtime.Object, err error) {
+	obj, err := s.ifSelected(sel, e, func() (obj runtime.Object, err error) {
 		if ctx.Err() != nil {
 			return nil, storage.NewTimeoutError(s.cfg.Resource.Prefix()+e.Key, "request did not complete within requested timeout")
 		}
@@ -246,6 +250,10 @@ func (s *Store) decodeSelected(ctx context.Context, sel *selection, e *entry.Ent
 		})
 		return obj, err
 	})
+	if omits && ctx.Err() == nil && !s.usable(e, obj, err) {
+		return nil, nil
+	}
+	return obj, err
 }
 
 // itemCapacity returns the capacity of a list's slice of items: the size of the result

@@ -37,8 +37,9 @@ func scanCustom(value []byte) (entry.Scan, error) {
 	if err := decode(value, &content); err != nil {
 		return entry.Scan{}, err
 	}
-	metadata, _, _, err := objectmeta.GetObjectMetaWithOptions(content, objectmeta.ObjectMetaOptions{DropMalformedFields: true})
-	if err != nil {
+	metadata, found, _, err := objectmeta.GetObjectMetaWithOptions(content, objectmeta.ObjectMetaOptions{DropMalformedFields: true})
+	if err != nil || !found {
+		// What has no metadata has no labels. Reads of it meet Kubernetes' error.
 		return entry.Scan{}, err
 	}
 	return entry.Scan{Labels: metadata.Labels, UID: []byte(metadata.UID)}, nil

@@ -59,6 +59,9 @@ type Config struct {
 	// Verbatim is set if the cache has objects as an API server of another version sends
 	// them.
 	Verbatim *Verbatim
+	// Usable is set if this server's own informers are not shown objects that cannot be read,
+	// nor those for which Usable returns an error. The key is the entry's.
+	Usable func(key string, obj runtime.Object) error
 	// Clock drives bookmarks. Nil means the real one.
 	Clock Clock
 
@@ -101,7 +104,7 @@ func New(cfg Config) *Store {
 	if c, ok := cfg.Codec.(ConvertingCodec); ok && c.ConvertsLabels() {
 		s.converter = c
 	}
-	s.decoder = etcd3.NewDefaultDecoder(cfg.Codec, s.versioner)
+	s.decoder = guardedDecoder{etcd3.NewDefaultDecoder(cfg.Codec, s.versioner), cfg.Cache.Panics}
 	return s
 }
 

@@ -15,6 +15,7 @@ import (
 	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/tier/cache"
 	mrwatch "github.com/millrace/millrace/internal/tier/watch"
 	"github.com/millrace/millrace/internal/wire/entry"
@@ -52,6 +53,8 @@ type watcher struct {
 	selection selection
 	// position is where the log is read from first.
 	position cache.Position
+	// omits says that objects that are not usable are left out. It is set before any event.
+	omits bool
 
 	result chan watch.Event
 	// done is closed by Stop.
@@ -82,6 +85,7 @@ func (w *watcher) Stop() { w.stopOnce.Do(func() { close(w.done) }) }
 // log has overtaken the position.
 func (w *watcher) run(ctx context.Context) {
 	defer close(w.result)
+	w.omits = w.store.omits(ctx)
 	if w.selection.shard != nil {
 		cachermetrics.RecordShardedWatchStarted(w.store.cfg.Resource.GroupResource())
 		defer cachermetrics.RecordShardedWatchStopped(w.store.cfg.Resource.GroupResource())
@@ -90,12 +94,16 @@ func (w *watcher) run(ctx context.Context) {
 	// events are the costly part.
 	signal := sync.OnceFunc(func() { flowcontrol.WatchInitialized(ctx) })
 	defer signal()
-	if err := w.sendInitial(ctx); err != nil {
-		w.sendError(ctx, err)
-		return
-	}
-	signal()
-	if err := w.sendChanges(ctx); err != nil {
+	// What selects and converts objects is foreign code. If it panics, the watch ends with an
+	// error, and the client lists again.
+	err := w.store.cfg.Cache.Panics().Guard(panics.Watch, func() error {
+		if err := w.sendInitial(ctx); err != nil {
+			return err
+		}
+		signal()
+		return w.sendChanges(ctx)
+	})
+	if err != nil {
 		w.sendError(ctx, err)
 	}
 }
@@ -154,10 +162,16 @@ func (w *watcher) sendInitial(ctx context.Context) error {
 
 // sendAdded sends an object as ADDED if the watch selects it.
 func (w *watcher) sendAdded(ctx context.Context, e *entry.Entry) error {
+	if e.Err != nil && w.omits {
+		return nil
+	}
 	if e.Err != nil {
 		return fmt.Errorf("read %s: %w", e.Key, e.Err)
 	}
 	obj, err := w.store.ifSelected(&w.selection, e, func() (runtime.Object, error) { return w.store.decode(e, e.Revision) })
+	if w.omits && !w.store.usable(e, obj, err) {
+		return nil
+	}
 	if err != nil || obj == nil {
 		return err
 	}
@@ -230,7 +244,7 @@ func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
 			return err
 		}
 	}
-	if e.Entry == nil && e.Previous.Err != nil {
+	if e.Entry == nil && e.Previous.Err != nil && !w.omits {
 		return corruptDeletion(e.Previous)
 	}
 	if e.Previous != nil {
@@ -265,12 +279,19 @@ func corruptDeletion(e *entry.Entry) error {
 // selectedObject returns the object that an event sends of an entry, or nil if the watch
 // does not select it. All watchers of the store share the object.
 func (w *watcher) selectedObject(e *entry.Entry, revision int64) (runtime.Object, error) {
+	if e.Err != nil && w.omits {
+		return nil, nil
+	}
 	if e.Err != nil {
 		return nil, e.Err
 	}
-	return w.store.ifSelected(&w.selection, e, func() (runtime.Object, error) {
+	obj, err := w.store.ifSelected(&w.selection, e, func() (runtime.Object, error) {
 		return w.store.shared.get(entryVersion{e, revision}, func() (runtime.Object, error) { return w.store.decode(e, revision) })
 	})
+	if w.omits && !w.store.usable(e, obj, err) {
+		return nil, nil
+	}
+	return obj, err
 }
 
 // selectedMarker stands for a previous object that was selected and will not be sent.

@@ -202,6 +202,10 @@ func causeWords(c serverreport.Cause) string {
 		return "not enough CPU"
 	case serverreport.CauseSize:
 		return "large objects"
+	case serverreport.CauseUnreadable:
+		return "unreadable objects"
+	case serverreport.CausePanic:
+		return "panic"
 	case serverreport.Cause(serverreport.StageEtcd):
 		return "etcd is slow"
 	case serverreport.Cause(serverreport.StageClient):

@@ -143,7 +143,9 @@ func (f *Form) Object(run EntryRun) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return f.cfg.Framing.wrap(item, f.alone)
+		if !f.cfg.Framing.namesKind(item, f.alone) {
+			return f.cfg.Framing.wrap(item, f.alone)
+		}
 	}
 	obj, err := f.cfg.Decode(e)
 	if err != nil {

@@ -173,6 +173,12 @@ func (f Framing) around(alone, item []byte) (listEnvelope, bool) {
 	return listEnvelope{}, false
 }
 
+// namesKind reports whether an item names a kind that surrounding would name again. Typed items
+// do not, but for objects that are stored as JSON without an apiVersion.
+func (f Framing) namesKind(item []byte, surrounding *listEnvelope) bool {
+	return f == JSON && len(surrounding.before) > 1 && (bytes.HasPrefix(item, []byte(`{"kind":`)) || bytes.HasPrefix(item, []byte(`{"apiVersion":`)))
+}
+
 // wrap makes the answer to a GET out of an item.
 func (f Framing) wrap(item []byte, surrounding *listEnvelope) ([]byte, error) {
 	if f != Protobuf {

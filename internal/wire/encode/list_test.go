@@ -282,6 +282,47 @@ func TestObject(t *testing.T) {
 	}
 }
 
+// TestObjectWithItsOwnKind reads an object that names its kind as a list's item, too. Objects do
+// that which are stored as JSON without an apiVersion.
+func TestObjectWithItsOwnKind(t *testing.T) {
+	w := newFixture(t)
+	for name, framing := range framings {
+		t.Run(name, func(t *testing.T) {
+			encoder, mediaType := w.encoder(t, framing)
+			odd := func(e *entry.Entry) (runtime.Object, error) {
+				obj, err := w.decode(e)
+				if err == nil {
+					obj.(*corev1.ConfigMap).Kind = "ConfigMap"
+				}
+				return obj, err
+			}
+			f, err := NewForm(Config{
+				Decode: odd, List: PlainList(func() runtime.Object { return &corev1.ConfigMapList{} }),
+				Encoder: encoder, Framing: framing, MediaType: mediaType, Budget: w.budget,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.SetModel(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "model"}}); err != nil {
+				t.Fatal(err)
+			}
+			g := groups(t, 1, 1)[0]
+			obj, err := odd(g.entries[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want bytes.Buffer
+			if err := encoder.Encode(obj, &want); err != nil {
+				t.Fatal(err)
+			}
+			got, err := f.Object(EntryRun{Memo: g.memo, Entries: g.entries, From: 0, To: 1})
+			if err != nil || !bytes.Equal(got, want.Bytes()) {
+				t.Errorf("got %q (%v), want %q", got, err, want.Bytes())
+			}
+		})
+	}
+}
+
 // TestSingleItemsAreEncodedAlone reads single items. Their neighbours are not encoded.
 // The items are kept, and copied when the whole group is encoded.
 func TestSingleItemsAreEncodedAlone(t *testing.T) {

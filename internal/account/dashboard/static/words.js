@@ -19,6 +19,8 @@ const causes = {
   connection: "Network is full",
   cpu: "Not enough CPU",
   size: "Large objects",
+  unreadable: "Unreadable objects",
+  panic: "Panic",
 };
 
 export const cause = (c) => causes[c] ?? (c || "–");

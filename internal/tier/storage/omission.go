@@ -1,0 +1,38 @@
+package storage
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/millrace/millrace/internal/wire/entry"
+)
+
+// omits reports whether a reader is not shown objects that are not usable. Only this server's
+// own informers are such readers, of kinds with Config.Usable.
+//
+// In Kubernetes one object of RBAC that cannot be read keeps a server from starting, and keeps
+// a running one from seeing any change of that kind. An APIService with a name that the API
+// does not allow ends the process.
+func (s *Store) omits(ctx context.Context) bool {
+	if s.cfg.Usable == nil {
+		return false
+	}
+	u, ok := request.UserFrom(ctx)
+	return ok && u.GetName() == user.APIServerUser
+}
+
+// usable reports whether an entry's object is shown to a reader for whom the store omits
+// others. err is that of decoding it, which marks the entry. obj is nil if it is not selected.
+func (s *Store) usable(e *entry.Entry, obj runtime.Object, err error) bool {
+	if err != nil {
+		s.cfg.Resource.MarkUndecodable(s.cfg.Cache, e, err)
+		return false
+	}
+	if shared, ok := obj.(*sharedObject); ok {
+		obj = shared.obj
+	}
+	return obj == nil || s.cfg.Usable(e.Key, obj) == nil
+}
