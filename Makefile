@@ -112,6 +112,18 @@ attacks: export MILLRACE_ATTACKS_TABLE := $(CURDIR)/docs/bench/attacks.md
 attacks: ## run known attacks of DURATION each on this server and on Go's, and write docs/bench/attacks.md
 	$(GO) test -count=1 -v -timeout 8h ./test/fault/attacks
 
+# What CI runs of these two tests is a minute long.
+.PHONY: definitions
+definitions: DURATION = 1h
+definitions: ## change definitions at random for DURATION while clients use their objects, beside the stock server
+	MILLRACE_SEED=$(SEED) MILLRACE_CHANGES_DURATION=$(DURATION) $(GO) test -count=1 -timeout 24h -v ./test/fault/definitions
+
+# DURATION is that of each of its three parts.
+.PHONY: stored-values
+stored-values: DURATION = 20m
+stored-values: ## write odd values into etcd for three times DURATION, beside the stock server
+	MILLRACE_SEED=$(SEED) MILLRACE_VALUES_DURATION=$(DURATION) $(GO) test -count=1 -timeout 24h -v ./test/fault/storedvalues
+
 # The seed of the long comparisons, "new" for a random one. A run prints its seed, and
 # SEED=1234 repeats the run with that seed.
 SEED ?= new
