@@ -89,6 +89,8 @@ func TestCorruptedCacheIsReplaced(t *testing.T) {
 	w, err := maps(b).Watch(t.Context(), metav1.ListOptions{ResourceVersion: victim.ResourceVersion})
 	check(t, err)
 	defer w.Stop()
+	_, err = maps(b).Get(t.Context(), "victim", metav1.GetOptions{}) // so that its creation is not lost, too
+	check(t, err)
 
 	proxy.Lose("/registry/configmaps/default/victim")
 	victim, err = maps(a).Update(t.Context(), changed(victim, "new"), metav1.UpdateOptions{})
