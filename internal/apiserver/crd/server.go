@@ -229,7 +229,7 @@ func (s *Server) addHooks(conditions *controller) error {
 		s.Generic.AddPostStartHook("start-apiextensions-informers", func(ctx genericapiserver.PostStartHookContext) error {
 			go s.Follow(ctx)
 			go func() {
-				if err := warm(ctx); err != nil {
+				if err := s.panics().Guard(panics.Definition, func() error { return warm(ctx) }); err != nil {
 					s.cfg.Logger.Error("Cannot warm up for definitions", "err", err)
 				}
 			}()

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	"github.com/millrace/millrace/internal/apiserver/crd"
 	"github.com/millrace/millrace/internal/wire/entry"
@@ -33,7 +34,8 @@ func AttributeScanner(gr schema.GroupResource, empty runtime.Object, onlyMetadat
 	if s := objectScanners[gr]; s != nil {
 		return s.scan
 	}
-	if onlyMetadata && Altered(gr) == nil {
+	// Each APIService is decoded, for Usable.
+	if onlyMetadata && Altered(gr) == nil && gr.Group != apiregistration.GroupName {
 		return metadataScanner(gr.Group, empty)
 	}
 	return nil

@@ -117,6 +117,7 @@ func (f *fixture) decorate(t testing.TB) {
 	backend := &storage.Backend{Client: f.client, Cache: f.cache, Consistent: cache.NewConsistent(f.cache, f.feed), Compactor: compactor}
 	decorator := storage.Decorator{
 		Backend: func(*storagebackend.ConfigForResource) (*storage.Backend, error) { return backend, nil },
+		Usable:  func(schema.GroupResource) func(string, runtime.Object) error { return usablePod },
 	}
 	config := storagebackend.NewDefaultConfig(pathPrefix, f.codec)
 	config.Transformer = f.transformer
@@ -125,6 +126,16 @@ func (f *fixture) decorate(t testing.TB) {
 	must(t, err)
 	t.Cleanup(destroy)
 	f.Store = decorated.(*storage.Store)
+}
+
+// unusablePod is the name of the pods that the server's own informers must not see.
+const unusablePod = "unusable"
+
+func usablePod(key string, obj runtime.Object) error {
+	if pod, ok := obj.(*example.Pod); ok && pod.Name == unusablePod {
+		return fmt.Errorf("%s is not usable", key)
+	}
+	return nil
 }
 
 // startFeed runs the feed, and returns when it has loaded etcd and replayed its past.

@@ -247,7 +247,8 @@ func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer v
 			return fmt.Errorf("read metadata: %w", err)
 		}
 		reader.describe(e, entry.Scan{Labels: l, Fields: f, UID: []byte(m.GetUID())})
-		e.Altered = altered(obj)
+		// Handlers leave out what is not usable for some readers. So reads must come to them.
+		e.Altered = altered(obj) || cfg.Usable != nil && cfg.Usable(e.Key, obj) != nil
 		return nil
 	}
 	return spec
