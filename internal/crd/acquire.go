@@ -10,8 +10,9 @@ import (
 var (
 	// errNotServed says that a definition or version is not served, or not any longer.
 	errNotServed = errors.New("version is not served")
-	// errChanged says that a definition has changed since its servedDefinition was made.
-	errChanged = errors.New("the definition of the resource has changed: try again")
+	// ErrChanged says that a definition has changed, and that nothing has it any longer as it
+	// was. Callers begin again with the newest row.
+	ErrChanged = errors.New("the definition of the resource has changed: try again")
 )
 
 // usage is the use of a servedDefinition by one request. A definition may change at any
@@ -21,14 +22,14 @@ var (
 //	                ▼                                                          │
 //	use ──► take a reference ──► prepare ──┬─ ready ─► the caller's work ─► release
 //	                │                      │
-//	                └─ no row ──┐          ├─ errChanged ─► release ─► try again ─┘
+//	                └─ no row ──┐          ├─ ErrChanged ─► release ─► try again ─┘
 //	                            ▼          │                    └─ too often: 429
 //	                      errNotServed     └─ other errors and panics ─► release
 //
 // The reference is taken under the lock under which a change retires a servedDefinition,
 // and belongs to a servedDefinition that matches the newest row. A change after that does
 // no harm. The state keeps its storages until release, and what it still has to compile
-// comes out of the definition as it was (Catalog.fullOf). So an answer is as of the moment
+// comes out of the definition as it was (Catalog.FullOf). So an answer is as of the moment
 // of acquisition, as in Kubernetes, which compiles everything beforehand.
 //
 // Only a state that has ended, or whose definition is no longer in the event log, cannot be
@@ -63,7 +64,7 @@ const maxAcquireAttempts = 10
 func (s *Server) use(ctx context.Context, name string, prepare func(*usage) error) (*usage, error) {
 	for range maxAcquireAttempts {
 		u, err := s.tryUse(name, prepare)
-		if !errors.Is(err, errChanged) {
+		if !errors.Is(err, ErrChanged) {
 			return u, err
 		}
 		if s.catalog.CatchUp(ctx) != nil {

@@ -82,10 +82,10 @@ func (d *Definition) servedLike(other *Definition) bool {
 }
 
 // decode decodes the definition with its schemas, but without their descriptions, which
-// nothing that is compiled needs. It returns errChanged if the definition has changed and is
+// nothing that is compiled needs. It returns ErrChanged if the definition has changed and is
 // no longer known as it was.
 func (s *servedDefinition) decode() (*apiextensionsv1.CustomResourceDefinition, error) {
-	full, err := s.server.catalog.fullOf(s.newest.Load())
+	full, err := s.server.catalog.FullOf(s.newest.Load())
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (s *servedDefinition) version(name string) (*version, error) {
 	}
 	row := s.def.Version(name)
 	if s.mu.ended || row == nil {
-		return nil, errChanged
+		return nil, ErrChanged
 	}
 	if err := s.checkNames(); err != nil {
 		return nil, err

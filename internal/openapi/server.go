@@ -83,34 +83,25 @@ func instrumented(subresource string, h http.HandlerFunc) http.HandlerFunc {
 	return metrics.InstrumentHandlerFunc("GET", "", "", "", subresource, "", "", false, "", h)
 }
 
-// errChanged says that a definition is no longer as the view has it.
-var errChanged = errors.New("a definition has changed meanwhile")
-
 // full decodes exactly the definition whose row is d.
 func (s *Server) full(d *crd.Definition) (*apiextensionsv1.CustomResourceDefinition, error) {
-	full, err := s.config.Catalog.Full(d.Name)
-	now := s.config.Catalog.Get(d.Name)
-	if now == nil || now.Spec != d.Spec {
-		return nil, errChanged
-	}
+	full, err := s.config.Catalog.FullOf(d)
 	if err != nil {
 		return nil, fmt.Errorf("decode definition %s: %w", d.Name, err)
-	}
-	if full.ResourceVersion != "" && full.ResourceVersion != fmt.Sprint(now.Revision) {
-		return nil, errChanged
 	}
 	return full, nil
 }
 
-// maxAttempts is how often a document is begun because definitions change while it is put
-// together.
+// maxAttempts is how often a document is begun because a definition of its view has changed
+// and is no longer known as it was. That is rare: most documents are complete as of their view,
+// however often definitions change meanwhile.
 const maxAttempts = 100
 
-// withView calls build with new views until none of their definitions changes meanwhile.
+// withView calls build with a view, and with new ones while definitions of theirs are unknown.
 func (s *Server) withView(ctx context.Context, build func(*view) error) error {
 	var err error
 	for range maxAttempts {
-		if err = build(s.views.get()); !errors.Is(err, errChanged) {
+		if err = build(s.views.get()); !errors.Is(err, crd.ErrChanged) {
 			return err
 		}
 		select {
