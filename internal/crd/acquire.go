@@ -42,13 +42,51 @@ type usage struct {
 	// row is the newest row, of which served.def may be an older state: it has the conditions
 	// of now.
 	row *Definition
-	// held is set until release.
-	held bool
+	// held is set until release. creates is set if the request may create objects: the
+	// definition is not being deleted, or its deletion waits for the request.
+	held, creates bool
+}
+
+// admitCreation sets creates, unless the definition is being deleted. It is decided under the
+// lock under which the deletion looks for such requests (Server.creating). So an object that
+// is created late is deleted with the others, and none is left in etcd without a definition,
+// where it would turn up in the next definition of the name.
+func (u *usage) admitCreation() {
+	s := u.served.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.catalog.Get(u.row.Name)
+	if u.creates = now != nil && now.UID == u.row.UID && !now.Deleting && !now.Terminating; u.creates {
+		u.served.creators.Add(1)
+	}
+}
+
+// creating reports whether there are or may still be requests that may create objects of a
+// definition, which is being deleted.
+func (s *Server) creating(of *Definition) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.catalog.Get(of.Name); now != nil && now.UID == of.UID && !now.Deleting {
+		return true // the rows are behind
+	}
+	if current := s.mu.served[of.UID]; current != nil && current.creators.Load() > 0 {
+		return true
+	}
+	for old := range s.mu.retired {
+		if old.def.UID == of.UID && old.creators.Load() > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // release gives the reference back. It does so once, however often it is called. One
 // goroutine uses a usage.
 func (u *usage) release() {
+	if u.creates {
+		u.creates = false
+		u.served.creators.Add(-1)
+	}
 	if u.held {
 		u.held = false
 		u.served.references.release()

@@ -35,6 +35,8 @@ type servedDefinition struct {
 	// references are those of requests other than watches. They are closed when the
 	// definition has changed.
 	references *references
+	// creators is the number of requests that may create objects.
+	creators atomic.Int64
 
 	schemaSlot *compiledSlot[compiledSchemas]
 	writerSlot *compiledSlot[writerSet]
