@@ -18,13 +18,11 @@ var (
 // usage is the use of a servedDefinition by one request. A definition may change at any
 // moment of a request, so all requests come to their state in one way:
 //
-//	                ┌───── wait until the rows are as new as the cache ◄───────┐
-//	                ▼                                                          │
-//	use ──► take a reference ──► prepare ──┬─ ready ─► the caller's work ─► release
-//	                │                      │
-//	                └─ no row ──┐          ├─ ErrChanged ─► release ─► try again ─┘
-//	                            ▼          │                    └─ too often: 429
-//	                      errNotServed     └─ other errors and panics ─► release
+//	use ─┬─► take a reference ─┬─► prepare ─┬─► ready ─► the caller's work ─► release
+//	     ▲                     │            ├─► ErrChanged ─► release ─► catch up ─┐
+//	     │                     │            └─► other errors, a panic ─► release   │
+//	     │                     └─► no row: errNotServed                            │
+//	     └──────────── try again, ten times at most, then 429 ◄────────────────────┘
 //
 // The reference is taken under the lock under which a change retires a servedDefinition,
 // and belongs to a servedDefinition that matches the newest row. A change after that does
