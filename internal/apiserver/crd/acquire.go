@@ -10,25 +10,24 @@ import (
 var (
 	// errNotServed says that a definition or version is not served, or not any longer.
 	errNotServed = errors.New("version is not served")
-	// errChanged says that a definition has changed since its servedDefinition was made.
-	errChanged = errors.New("the definition of the resource has changed: try again")
+	// ErrChanged says that a definition has changed, and that nothing has it any longer as it
+	// was. Callers begin again with the newest row.
+	ErrChanged = errors.New("the definition of the resource has changed: try again")
 )
 
 // usage is the use of a servedDefinition by one request. A definition may change at any
 // moment of a request, so all requests come to their state in one way:
 //
-//	                ┌───── wait until the rows are as new as the cache ◄───────┐
-//	                ▼                                                          │
-//	use ──► take a reference ──► prepare ──┬─ ready ─► the caller's work ─► release
-//	                │                      │
-//	                └─ no row ──┐          ├─ errChanged ─► release ─► try again ─┘
-//	                            ▼          │                    └─ too often: 429
-//	                      errNotServed     └─ other errors and panics ─► release
+//	use ─┬─► take a reference ─┬─► prepare ─┬─► ready ─► the caller's work ─► release
+//	     ▲                     │            ├─► ErrChanged ─► release ─► catch up ─┐
+//	     │                     │            └─► other errors, a panic ─► release   │
+//	     │                     └─► no row: errNotServed                            │
+//	     └──────────── try again, ten times at most, then 429 ◄────────────────────┘
 //
 // The reference is taken under the lock under which a change retires a servedDefinition,
 // and belongs to a servedDefinition that matches the newest row. A change after that does
 // no harm. The state keeps its storages until release, and what it still has to compile
-// comes out of the definition as it was (Catalog.fullOf). So an answer is as of the moment
+// comes out of the definition as it was (Catalog.FullOf). So an answer is as of the moment
 // of acquisition, as in Kubernetes, which compiles everything beforehand.
 //
 // Only a state that has ended, or whose definition is no longer in the event log, cannot be
@@ -41,13 +40,51 @@ type usage struct {
 	// row is the newest row, of which served.def may be an older state: it has the conditions
 	// of now.
 	row *Definition
-	// held is set until release.
-	held bool
+	// held is set until release. creates is set if the request may create objects: the
+	// definition is not being deleted, or its deletion waits for the request.
+	held, creates bool
+}
+
+// admitCreation sets creates, unless the definition is being deleted. It is decided under the
+// lock under which the deletion looks for such requests (Server.creating). So an object that
+// is created late is deleted with the others, and none is left in etcd without a definition,
+// where it would turn up in the next definition of the name.
+func (u *usage) admitCreation() {
+	s := u.served.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.catalog.Get(u.row.Name)
+	if u.creates = now != nil && now.UID == u.row.UID && !now.Deleting && !now.Terminating; u.creates {
+		u.served.creators.Add(1)
+	}
+}
+
+// creating reports whether there are or may still be requests that may create objects of a
+// definition, which is being deleted.
+func (s *Server) creating(of *Definition) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.catalog.Get(of.Name); now != nil && now.UID == of.UID && !now.Deleting {
+		return true // the rows are behind
+	}
+	if current := s.mu.served[of.UID]; current != nil && current.creators.Load() > 0 {
+		return true
+	}
+	for old := range s.mu.retired {
+		if old.def.UID == of.UID && old.creators.Load() > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // release gives the reference back. It does so once, however often it is called. One
 // goroutine uses a usage.
 func (u *usage) release() {
+	if u.creates {
+		u.creates = false
+		u.served.creators.Add(-1)
+	}
 	if u.held {
 		u.held = false
 		u.served.references.release()
@@ -63,7 +100,7 @@ const maxAcquireAttempts = 10
 func (s *Server) use(ctx context.Context, name string, prepare func(*usage) error) (*usage, error) {
 	for range maxAcquireAttempts {
 		u, err := s.tryUse(name, prepare)
-		if !errors.Is(err, errChanged) {
+		if !errors.Is(err, ErrChanged) {
 			return u, err
 		}
 		if s.catalog.CatchUp(ctx) != nil {

@@ -53,25 +53,48 @@ func (c *Catalog) rowOf(e *entry.Entry) (*Definition, error) {
 	return c.readRow(e, interner{})
 }
 
-// fullOf decodes a definition in the state that a row describes, or in another one that is
-// served in the same way. The cache is often ahead of the row. Then the state comes out of
-// the event log, which keeps replaced ones for some minutes. The error is errChanged if it
-// is no longer there either.
-func (c *Catalog) fullOf(d *Definition) (*apiextensionsv1.CustomResourceDefinition, error) {
+// FullOf decodes a definition in the state that a row describes, or in another one that is
+// served in the same way. The error is ErrChanged if the state is no longer known. The
+// caller owns the result.
+func (c *Catalog) FullOf(d *Definition) (*apiextensionsv1.CustomResourceDefinition, error) {
+	e, err := c.entryOf(d)
+	if err != nil {
+		return nil, err
+	}
+	return c.convert(e, c.decodeInternal)
+}
+
+// StoredOf calls use with a definition as it is stored, in the state that FullOf decodes. The
+// bytes are valid until use returns. StoredOf returns the error of use.
+func (c *Catalog) StoredOf(d *Definition, use func(stored []byte) error) error {
+	e, err := c.entryOf(d)
+	if err != nil {
+		return err
+	}
+	if e.Opaque() {
+		return fmt.Errorf("read definition %s: not plain", d.Name)
+	}
+	return e.Read(use)
+}
+
+// entryOf returns the entry of a state that is served as a row says. The cache is often ahead
+// of the row. Then the entry comes out of the event log, which keeps replaced ones for some
+// minutes. The error is ErrChanged if it is no longer there either.
+func (c *Catalog) entryOf(d *Definition) (*entry.Entry, error) {
 	var unreadable error
 	if e := c.store.Resource().Snapshot().Get(d.Name); e != nil {
 		var newest *Definition
 		if newest, unreadable = c.rowOf(e); unreadable == nil && newest.servedLike(d) {
-			return c.convert(e, c.decodeInternal)
+			return e, nil
 		}
 	}
 	if e := c.replaced(d); e != nil {
-		return c.convert(e, c.decodeInternal)
+		return e, nil
 	}
 	if unreadable != nil {
 		return nil, unreadable
 	}
-	return nil, errChanged
+	return nil, ErrChanged
 }
 
 // replaced returns the entry that a row was read from, if the event log has it as the state
@@ -99,19 +122,6 @@ func (c *Catalog) replaced(d *Definition) *entry.Entry {
 
 func definitionNotFound(name string) error {
 	return apierrors.NewNotFound(apiextensions.Resource("customresourcedefinitions"), name)
-}
-
-// Stored calls use with the newest state of a definition as it is stored, and its
-// revision. The bytes are valid until use returns. Stored returns the error of use.
-func (c *Catalog) Stored(name string, use func(revision int64, stored []byte) error) error {
-	e := c.store.Resource().Snapshot().Get(name)
-	if e == nil {
-		return definitionNotFound(name)
-	}
-	if e.Opaque() {
-		return fmt.Errorf("read definition %s: not plain", name)
-	}
-	return e.Read(func(value []byte) error { return use(e.Revision, value) })
 }
 
 // size returns the bytes of a stored definition, 0 if there is none.

@@ -2,6 +2,7 @@ package crd_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -226,13 +227,23 @@ func TestRows(t *testing.T) {
 	if _, err := f.catalog.Full("none.a.example"); !apierrors.IsNotFound(err) {
 		t.Errorf("decoding a definition that does not exist: %v", err)
 	}
-	must(t, f.catalog.Stored(made.Name, func(revision int64, stored []byte) error {
-		if revision != other.Revision || !strings.Contains(string(stored), `"description":"other"`) {
-			t.Errorf("stored at %d: %s", revision, stored)
+	for _, c := range []struct {
+		row  *crd.Definition
+		want string
+	}{{made, ""}, {other, "other"}} {
+		full, err := f.catalog.FullOf(c.row)
+		must(t, err)
+		if got := full.Spec.Versions[1].Schema.OpenAPIV3Schema.Description; got != c.want {
+			t.Errorf("the state at %d is decoded with %q, want %q", c.row.Revision, got, c.want)
 		}
-		return nil
-	}))
-	if err := f.catalog.Stored("none.a.example", nil); !apierrors.IsNotFound(err) {
+		must(t, f.catalog.StoredOf(c.row, func(stored []byte) error {
+			if got := strings.Contains(string(stored), `"description":"other"`); got != (c.want == "other") {
+				t.Errorf("stored at %d: %s", c.row.Revision, stored)
+			}
+			return nil
+		}))
+	}
+	if err := f.catalog.StoredOf(&crd.Definition{Name: "none.a.example"}, nil); !errors.Is(err, crd.ErrChanged) {
 		t.Errorf("reading a definition that does not exist: %v", err)
 	}
 }

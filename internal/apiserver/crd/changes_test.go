@@ -237,6 +237,38 @@ func TestBodyInProtobuf(t *testing.T) {
 	f.wantReleased("after both")
 }
 
+// TestDeletionWaitsForCreations deletes a definition while a request may still create objects.
+// The deletion sees the request until it is answered, also when the spec has changed since.
+func TestDeletionWaitsForCreations(t *testing.T) {
+	t.Parallel()
+	f := newChangeFixture(t)
+	u, err := f.use(t.Context(), changedName, func(*usage) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.admitCreation()
+	f.change(func(full *apiextensionsv1.CustomResourceDefinition) { full.DeletionTimestamp = new(metav1.Now()) })
+	f.follow()
+	late, err := f.use(t.Context(), changedName, func(*usage) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if late.admitCreation(); late.creates {
+		t.Error("a request may create objects of a definition that is being deleted")
+	}
+	late.release()
+	f.change(renameShort)
+	f.follow()
+	row := f.catalog.Get(changedName)
+	if !u.creates || !f.creating(row) {
+		t.Error("the deletion does not see the request")
+	}
+	if u.release(); f.creating(row) {
+		t.Error("the deletion waits for a request that is answered")
+	}
+	f.wantReleased("after both")
+}
+
 // TestReadsOfChangedDefinition compiles the schemas of a route's request after the definition
 // has changed, and after it has gone.
 func TestReadsOfChangedDefinition(t *testing.T) {

@@ -27,8 +27,9 @@ import (
 //	  └────── failed, or too long ─────┘  the next round begins after a back-off
 //
 // A request that was under way when the definition was deleted may create an object behind
-// the round's deletions. Kubernetes leaves it to the next round, a minute later. Here the
-// next look has all objects deleted once more.
+// the round's deletions. Kubernetes leaves it to the next round, a minute later, or in etcd
+// when no definition is left. Here a round waits for such requests, and the next look has
+// all objects deleted once more.
 type deletionProgress struct {
 	// waitUntil is when waiting for the objects times out, and zero before they are deleted.
 	waitUntil time.Time
@@ -131,7 +132,8 @@ func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *
 		return result(terminatingCondition(apiextensionsv1.ConditionFalse, "NeverEstablished", "resource was never established"), nil)
 	}
 	completed := terminatingCondition(apiextensionsv1.ConditionFalse, "InstanceDeletionCompleted", "removed all instances")
-	if e.waitUntil.IsZero() && c.server.storesNone(ctx, d) {
+	creating := c.server.creating(d)
+	if e.waitUntil.IsZero() && !creating && c.server.storesNone(ctx, d) {
 		return &completed, nil
 	}
 	v, u, err := c.useStored(ctx, d)
@@ -150,6 +152,7 @@ func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *
 	}
 	var left bool
 	left, e.missed, err = look(ctx, v)
+	left = left || creating
 	if err == nil && left && time.Now().After(e.waitUntil) {
 		err = context.DeadlineExceeded
 	}

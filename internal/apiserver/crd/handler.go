@@ -219,8 +219,7 @@ func (h *handler) readHandler(c *resourceRequest) (http.HandlerFunc, error) {
 
 // establishedDelay is the wait of creates while a definition has been established for less
 // than that. After it the other servers of the cluster serve the definition, too. If the
-// definition is deleted meanwhile the creates are forbidden. Kubernetes lets them pass: then
-// the definition stays for a minute, because objects are left that nobody deletes before.
+// definition is deleted meanwhile the creates are forbidden, where Kubernetes lets them pass.
 const establishedDelay = 2 * time.Second
 
 // writeHandler returns the handler of a verb that also needs the versionWriter.
@@ -229,28 +228,25 @@ const establishedDelay = 2 * time.Second
 func (h *handler) writeHandler(req *http.Request, c *resourceRequest, w *versionWriter) (http.HandlerFunc, error) {
 	switch c.info.Verb {
 	case "create":
-		row := c.row
-		if time.Since(row.EstablishedAt) < establishedDelay {
+		if time.Since(c.row.EstablishedAt) < establishedDelay {
 			select {
 			case <-time.After(establishedDelay):
 			case <-req.Context().Done():
 			}
-			row = h.server.catalog.Get(row.Name)
 		}
-		return handlers.CreateResource(w.CustomResource, w.scope, h.admissionFor(row)), nil
+		return handlers.CreateResource(w.CustomResource, w.scope, h.admissionFor(c)), nil
 	case "update":
 		return handlers.UpdateResource(w.CustomResource, w.scope, h.server.admission), nil
 	}
-	return handlers.PatchResource(w.CustomResource, w.scope, h.admissionFor(c.row), patchTypes()), nil
+	return handlers.PatchResource(w.CustomResource, w.scope, h.admissionFor(c), patchTypes()), nil
 }
 
-// admissionFor returns the admission of requests that may create objects. row is nil if the
-// definition is gone.
-func (h *handler) admissionFor(row *Definition) admission.Interface {
-	if row == nil || row.Deleting || row.Terminating {
-		return createForbidding{h.server.admission}
+// admissionFor returns the admission of a request that creates objects, if it may.
+func (h *handler) admissionFor(c *resourceRequest) admission.Interface {
+	if c.admitCreation(); c.creates {
+		return h.server.admission
 	}
-	return h.server.admission
+	return createForbidding{h.server.admission}
 }
 
 // subresourceStorage is the storage of a subresource, as Kubernetes' handlers need it.

@@ -53,9 +53,9 @@ func TestLimiterTryFor(t *testing.T) {
 		began, worked := time.Now(), false
 		err = l.tryFor(1, func() error {
 			worked = true
-			return errChanged
+			return ErrChanged
 		})
-		if waited := time.Since(began); !worked || !errors.Is(err, errChanged) || waited != maxCompileWait {
+		if waited := time.Since(began); !worked || !errors.Is(err, ErrChanged) || waited != maxCompileWait {
 			t.Errorf("worked: %t, after %s, and got %v", worked, waited, err)
 		}
 		release()

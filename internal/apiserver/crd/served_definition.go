@@ -35,6 +35,8 @@ type servedDefinition struct {
 	// references are those of requests other than watches. They are closed when the
 	// definition has changed.
 	references *references
+	// creators is the number of requests that may create objects.
+	creators atomic.Int64
 
 	schemaSlot *compiledSlot[compiledSchemas]
 	writerSlot *compiledSlot[writerSet]
@@ -82,10 +84,10 @@ func (d *Definition) servedLike(other *Definition) bool {
 }
 
 // decode decodes the definition with its schemas, but without their descriptions, which
-// nothing that is compiled needs. It returns errChanged if the definition has changed and is
+// nothing that is compiled needs. It returns ErrChanged if the definition has changed and is
 // no longer known as it was.
 func (s *servedDefinition) decode() (*apiextensionsv1.CustomResourceDefinition, error) {
-	full, err := s.server.catalog.fullOf(s.newest.Load())
+	full, err := s.server.catalog.FullOf(s.newest.Load())
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +156,7 @@ func (s *servedDefinition) version(name string) (*version, error) {
 	}
 	row := s.def.Version(name)
 	if s.mu.ended || row == nil {
-		return nil, errChanged
+		return nil, ErrChanged
 	}
 	if err := s.checkNames(); err != nil {
 		return nil, err

@@ -135,7 +135,7 @@ func (s *servedDefinition) newWriter(w *writerSet, v *version, full *apiextensio
 			return made, s.addScopes(made, w.types, v, &full.Spec.Versions[i])
 		}
 	}
-	return nil, errChanged
+	return nil, ErrChanged
 }
 
 // newStorage makes a storage that validates writes, over the storage of the version.

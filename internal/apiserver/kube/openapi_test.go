@@ -134,26 +134,17 @@ func (f fixedCatalog) All() []*crd.Definition {
 	return all
 }
 
-func (f fixedCatalog) Get(name string) *crd.Definition {
-	for _, d := range f.All() {
-		if d.Name == name {
-			return d
-		}
-	}
-	return nil
-}
-
-func (f fixedCatalog) Full(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+func (f fixedCatalog) FullOf(row *crd.Definition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	for _, d := range f {
-		if d.Name == name {
+		if d.Name == row.Name {
 			return d, nil
 		}
 	}
 	return nil, os.ErrNotExist
 }
 
-func (f fixedCatalog) Stored(name string, use func(revision int64, stored []byte) error) error {
-	full, err := f.Full(name)
+func (f fixedCatalog) StoredOf(row *crd.Definition, use func(stored []byte) error) error {
+	full, err := f.FullOf(row)
 	if err != nil {
 		return err
 	}
@@ -163,7 +154,7 @@ func (f fixedCatalog) Stored(name string, use func(revision int64, stored []byte
 	if err != nil {
 		return err
 	}
-	return use(f.Get(name).Revision, encoded)
+	return use(encoded)
 }
 
 func (f fixedCatalog) AddHandler(func(before, after *crd.Definition)) {}

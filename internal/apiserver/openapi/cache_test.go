@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/millrace/millrace/internal/apiserver/crd"
 	"github.com/millrace/millrace/internal/apiserver/openapi"
 )
 
@@ -18,11 +19,11 @@ type countingCatalog struct {
 	read map[string]int
 }
 
-func (c *countingCatalog) Stored(name string, use func(revision int64, stored []byte) error) error {
+func (c *countingCatalog) StoredOf(d *crd.Definition, use func(stored []byte) error) error {
 	c.mu.Lock()
-	c.read[name]++
+	c.read[d.Name]++
 	c.mu.Unlock()
-	return c.catalog.Stored(name, use)
+	return c.catalog.StoredOf(d, use)
 }
 
 // readNames returns the number of reads by name since its last call.
@@ -224,4 +225,52 @@ func TestReadsAndChanges(t *testing.T) {
 		c.put(d)
 	}
 	group.Wait()
+}
+
+// changingCatalog changes each definition before it is read, and remembers all its states.
+type changingCatalog struct {
+	*countingCatalog
+	t *testing.T
+
+	state struct {
+		sync.Mutex
+		// stored has the states by the hashes of their specs.
+		stored map[uint64][]byte
+		number int
+	}
+}
+
+func (c *changingCatalog) StoredOf(d *crd.Definition, use func(stored []byte) error) error {
+	c.state.Lock()
+	defer c.state.Unlock()
+	if err := c.countingCatalog.StoredOf(d, func(stored []byte) error {
+		c.state.stored[d.Spec] = stored
+		return nil
+	}); err != nil {
+		c.t.Errorf("%s was read before: %v", d.Name, err)
+	}
+	changed := corpus(c.t)[0]
+	c.state.number++
+	changed.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = fmt.Sprint("state ", c.state.number)
+	c.put(changed)
+	return use(c.state.stored[d.Spec])
+}
+
+// TestDefinitionsChangeMeanwhile changes every definition while a document is put together. The
+// document is complete as of its beginning: nothing is read twice.
+func TestDefinitionsChangeMeanwhile(t *testing.T) {
+	t.Parallel()
+	counting := &countingCatalog{catalog: newCatalog(corpus(t)[0]), read: map[string]int{}}
+	c := &changingCatalog{countingCatalog: counting, t: t}
+	c.state.stored = map[uint64][]byte{}
+	h := newServer(t, c, aggregator(), newBuiltin("extensions", "definitions", "Definition")).Wrap(http.NotFoundHandler())
+	w := get(h, "/openapi/v2", "Accept", "application/json")
+	if w.Code != http.StatusOK || w.Body.Len() == 0 {
+		t.Errorf("status %d: %.200s", w.Code, w.Body)
+	}
+	for name, n := range c.readNames() {
+		if n != 1 {
+			t.Errorf("%s was read %d times, want once", name, n)
+		}
+	}
 }

@@ -16,13 +16,12 @@ import (
 type Catalog interface {
 	// All lists the definitions in any order.
 	All() []*crd.Definition
-	// Get returns the row of a definition, nil if there is none.
-	Get(name string) *crd.Definition
-	// Full decodes a definition, which the caller must not change.
-	Full(name string) (*apiextensionsv1.CustomResourceDefinition, error)
-	// Stored calls use with the stored bytes of a definition and their revision, and
-	// returns its error. The bytes are valid until use returns.
-	Stored(name string, use func(revision int64, stored []byte) error) error
+	// FullOf decodes a definition as a row has it. The error is crd.ErrChanged if that state
+	// is no longer known.
+	FullOf(*crd.Definition) (*apiextensionsv1.CustomResourceDefinition, error)
+	// StoredOf calls use with the stored bytes of the same state, and returns its error. The
+	// bytes are valid until use returns.
+	StoredOf(d *crd.Definition, use func(stored []byte) error) error
 	// AddHandler has f called for each definition that exists, and then for each change.
 	// before or after is nil for a definition that comes or goes. f must not block.
 	AddHandler(f func(before, after *crd.Definition))

@@ -38,15 +38,11 @@ func (f form) fragment(entries publish.Entries) (fragment, error) {
 func (s *Server) fromStored(d *crd.Definition, version string, f form, templates func(publish.Shape) (*publish.PathTemplate, error)) (made fragment, can bool, err error) {
 	t := publish.NewPublisher()
 	defer t.Release()
-	err = s.config.Catalog.Stored(d.Name, func(revision int64, stored []byte) (err error) {
-		now := s.config.Catalog.Get(d.Name)
-		if now == nil || now.Spec != d.Spec || now.Revision != revision {
-			return errChanged
-		}
-		can, err = t.Write(stored, now, version, templates)
+	err = s.config.Catalog.StoredOf(d, func(stored []byte) (err error) {
+		can, err = t.Write(stored, d, version, templates)
 		return err
 	})
-	if errors.Is(err, errChanged) {
+	if errors.Is(err, crd.ErrChanged) {
 		return fragment{}, false, err
 	}
 	if err != nil || !can {

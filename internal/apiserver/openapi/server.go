@@ -10,7 +10,6 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 
 	"github.com/millrace/millrace/internal/apiserver/crd"
@@ -84,37 +83,31 @@ func instrumented(subresource string, h http.HandlerFunc) http.HandlerFunc {
 	return metrics.InstrumentHandlerFunc("GET", "", "", "", subresource, "", "", false, "", h)
 }
 
-// errChanged says that a definition is no longer as the view has it.
-var errChanged = errors.New("a definition has changed meanwhile")
-
 // errUnreadable says that a stored definition cannot be decoded. The documents leave it out.
 var errUnreadable = errors.New("definition cannot be read")
 
 // full decodes exactly the definition whose row is d.
 func (s *Server) full(d *crd.Definition) (*apiextensionsv1.CustomResourceDefinition, error) {
-	full, err := s.config.Catalog.Full(d.Name)
-	now := s.config.Catalog.Get(d.Name)
-	if now == nil || now.Spec != d.Spec || apierrors.IsNotFound(err) {
-		return nil, errChanged
+	full, err := s.config.Catalog.FullOf(d)
+	if errors.Is(err, crd.ErrChanged) {
+		return nil, err
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: decode definition %s: %w", errUnreadable, d.Name, err)
 	}
-	if full.ResourceVersion != "" && full.ResourceVersion != fmt.Sprint(now.Revision) {
-		return nil, errChanged
-	}
 	return full, nil
 }
 
-// maxAttempts is how often a document is begun because definitions change while it is put
-// together.
+// maxAttempts is how often a document is begun because a definition of its view has changed
+// and is no longer known as it was. That is rare: most documents are complete as of their view,
+// however often definitions change meanwhile.
 const maxAttempts = 100
 
-// withView calls build with new views until none of their definitions changes meanwhile.
+// withView calls build with a view, and with new ones while definitions of theirs are unknown.
 func (s *Server) withView(ctx context.Context, build func(*view) error) error {
 	var err error
 	for range maxAttempts {
-		if err = build(s.views.get()); !errors.Is(err, errChanged) {
+		if err = build(s.views.get()); !errors.Is(err, crd.ErrChanged) {
 			return err
 		}
 		select {

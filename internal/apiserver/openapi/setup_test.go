@@ -18,10 +18,8 @@ import (
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/kube-openapi/pkg/handler"
@@ -162,36 +160,29 @@ func (c *catalog) All() []*crd.Definition {
 	return all
 }
 
-func (c *catalog) Get(name string) *crd.Definition {
+func (c *catalog) FullOf(d *crd.Definition) (*definition, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.rows[name]
-}
-
-func (c *catalog) Full(name string) (*definition, error) {
-	c.mu.Lock()
-	encoded := c.encoded[name]
-	c.decoded[name]++
+	c.decoded[d.Name]++
 	c.mu.Unlock()
-	if encoded == nil {
-		return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
-	}
 	out := &definition{}
-	internal, err := runtime.Decode(apiextensionsapiserver.Codecs.UniversalDecoder(), encoded)
-	if err != nil {
-		return nil, err
-	}
-	return out, apiextensionsapiserver.Scheme.Convert(internal, out, nil)
+	return out, c.StoredOf(d, func(encoded []byte) error {
+		internal, err := runtime.Decode(apiextensionsapiserver.Codecs.UniversalDecoder(), encoded)
+		if err != nil {
+			return err
+		}
+		return apiextensionsapiserver.Scheme.Convert(internal, out, nil)
+	})
 }
 
-func (c *catalog) Stored(name string, use func(revision int64, stored []byte) error) error {
+// StoredOf remembers no states that were replaced.
+func (c *catalog) StoredOf(d *crd.Definition, use func(stored []byte) error) error {
 	c.mu.Lock()
-	encoded, row := c.encoded[name], c.rows[name]
+	encoded, row := c.encoded[d.Name], c.rows[d.Name]
 	c.mu.Unlock()
-	if encoded == nil {
-		return apierrors.NewNotFound(schema.GroupResource{}, name)
+	if encoded == nil || row.Spec != d.Spec {
+		return crd.ErrChanged
 	}
-	return use(row.Revision, encoded)
+	return use(encoded)
 }
 
 func (c *catalog) AddHandler(f func(before, after *crd.Definition)) {

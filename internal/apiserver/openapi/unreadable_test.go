@@ -3,6 +3,7 @@ package openapi_test
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,18 +16,18 @@ type brokenCatalog struct {
 	name string
 }
 
-func (c *brokenCatalog) Full(name string) (*definition, error) {
-	if name == c.name {
+func (c *brokenCatalog) FullOf(d *crd.Definition) (*definition, error) {
+	if d.Name == c.name {
 		return nil, errors.New("its schema has a type that is none")
 	}
-	return c.catalog.Full(name)
+	return c.catalog.FullOf(d)
 }
 
-func (c *brokenCatalog) Stored(name string, use func(revision int64, stored []byte) error) error {
-	if name == c.name {
+func (c *brokenCatalog) StoredOf(d *crd.Definition, use func(stored []byte) error) error {
+	if d.Name == c.name {
 		return errors.New("its schema has a type that is none")
 	}
-	return c.catalog.Stored(name, use)
+	return c.catalog.StoredOf(d, use)
 }
 
 // TestUnreadableDefinition has one definition that cannot be decoded. The documents leave it
@@ -72,10 +73,12 @@ func TestUnreadableConflictingDefinition(t *testing.T) {
 	twin.Name, twin.Spec.Names.Plural, twin.UID = "twins."+twin.Spec.Group, "twins", "twin"
 	broken := &brokenCatalog{newCatalog(append(all, twin)...), twin.Name}
 	h := newServer(t, broken, aggregator()).Wrap(newUpstream(t, nil))
+	rows := broken.All()
+	row := rows[slices.IndexFunc(rows, func(d *crd.Definition) bool { return d.Name == twin.Name })]
 	for _, name := range []string{twin.Name, ""} {
 		broken.name = name
 		w := get(h, "/openapi/v2")
-		if has := hasPath(w.Body.String(), broken.Get(twin.Name)); w.Code != http.StatusOK || has != (name == "") {
+		if has := hasPath(w.Body.String(), row); w.Code != http.StatusOK || has != (name == "") {
 			t.Errorf("v2 answers %d, and has %s: %v", w.Code, twin.Name, has)
 		}
 	}

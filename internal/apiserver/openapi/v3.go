@@ -10,6 +10,8 @@ import (
 
 	"github.com/munnerz/goautoneg"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/millrace/millrace/internal/apiserver/crd"
 )
 
 // documentSource is a v3 document before it is built.
@@ -151,7 +153,7 @@ func (s *Server) buildV3(m member, f form) (fragment, error) {
 	}
 	i := versionIndex(full, m.version.Name)
 	if i < 0 {
-		return fragment{}, errChanged
+		return fragment{}, crd.ErrChanged
 	}
 	entries, err := s.templates.EntriesV3(full, &full.Spec.Versions[i])
 	if err != nil {

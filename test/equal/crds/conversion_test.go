@@ -207,8 +207,8 @@ func (c *conversionTest) failing() {
 	c.closeWatches()
 }
 
-// writing has the webhook fail for writes at the version that it converts to. The stock server
-// has converted the objects when they were stored, so its error is about the way back.
+// writing has the webhook fail for writes at the version that it converts to. If the stock
+// server has the objects converted in its watch cache, its error is about the way back.
 func (c *conversionTest) writing() {
 	for i := range c.pair.sides {
 		c.pair.webhook.counts.set(c.path(i), func(counts *pathCounts) { counts.fails = true })
@@ -219,13 +219,10 @@ func (c *conversionTest) writing() {
 			return fmt.Sprintf(`{"apiVersion":"%s/v2","kind":"Widget","metadata":{"name":"%s"},"spec":{"words":"changed"}}`, c.group, name)
 		}
 		c.step("PATCH", absent, body("absent"), "type", kind)
-		for i, words := range [2]string{
-			`"object not decodable revision=`, `"conversion webhook for writing.example.com/v2, Kind=Widget failed: an error on the server`,
-		} {
-			a, err := c.pair.sides[i].do(call{method: http.MethodPatch, path: "/apis/" + c.group + stored, body: body("w0001"), header: http.Header{"Content-Type": {contents[kind]}}})
-			if err != nil || a.status != http.StatusInternalServerError || !strings.Contains(string(a.body), words) ||
-				!strings.Contains(string(a.body), "conversion webhook for writing.example.com/") {
-				c.t.Errorf("%s: %s: %v, %+v, want 500 with %s and the webhook", sideNames[i], kind, err, a, words)
+		for i, side := range c.pair.sides {
+			a, err := side.do(call{method: http.MethodPatch, path: "/apis/" + c.group + stored, body: body("w0001"), header: http.Header{"Content-Type": {contents[kind]}}})
+			if err != nil || a.status != http.StatusInternalServerError || !strings.Contains(string(a.body), "conversion webhook for writing.example.com/") {
+				c.t.Errorf("%s: %s: %v, %d %.500s, want 500 with the webhook", sideNames[i], kind, err, a.status, a.body)
 			}
 		}
 	}

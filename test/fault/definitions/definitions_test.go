@@ -188,6 +188,7 @@ func (s *side) finish(ctx context.Context, c *client, d *definition) error {
 func (s *side) describe(ctx context.Context, c *client, d *definition) string {
 	var read struct {
 		Metadata struct{ DeletionTimestamp string }
+		Spec     struct{ Scope string }
 		Status   struct{ Conditions any }
 		Items    []struct {
 			Metadata struct{ Name, Namespace, CreationTimestamp, DeletionTimestamp string }

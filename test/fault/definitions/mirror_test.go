@@ -9,6 +9,8 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
+	"testing"
 	"time"
 )
 
@@ -202,4 +204,31 @@ func (m *mirror) apply(e *watchEvent) bool {
 		delete(m.held, key)
 	}
 	return true
+}
+
+// TestMirror checks that a mirror finds events that are lost, repeated or out of order.
+func TestMirror(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ events, want string }{
+		{"ADDED a 2, MODIFIED a 3, BOOKMARK - 3, BOOKMARK - 5, DELETED a 6, ADDED a 7", ""},
+		{"ADDED a 2, ADDED a 3", "object is added twice"},
+		{"MODIFIED a 2", "object is changed that was not added"},
+		{"ADDED a 2, DELETED a 3, DELETED a 4", "object is changed that was not added"},
+		{"ADDED a 3, ADDED b 2", "events of a watch are not in order"},
+		{"ADDED a 3, ADDED b 3", "events of a watch are not in order"},
+		{"BOOKMARK - 5, ADDED b 4", "events of a watch are not in order"},
+	} {
+		m := &mirror{side: &side{tally: newTally()}, held: map[string]int64{}, revision: 1}
+		for text := range strings.SplitSeq(c.events, ", ") {
+			var e watchEvent
+			if _, err := fmt.Sscan(text, &e.Type, &e.Object.Metadata.Name, &e.Object.Metadata.ResourceVersion); err != nil {
+				t.Fatal(err)
+			}
+			m.apply(&e)
+		}
+		found := m.side.tally.violations()
+		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || !strings.Contains(found[0], c.want)) {
+			t.Errorf("%s: found %q, want %q", c.events, found, c.want)
+		}
+	}
 }

@@ -101,13 +101,30 @@ var contents = map[string]string{
 var verbs = strings.Fields(`
 	get get get list list watch create create create create create create create create update update update
 	patch patch patch patch patch patch delete delete deletecollection
-	get/status update/status patch/status get/scale update/scale patch/scale`)
+	get/status update/status patch/status get/scale update/scale patch/scale document`)
+
+// documents are those that definitions change.
+var documents = map[string]call{
+	"groups":        {path: "/apis", accept: "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"},
+	"group":         {path: "/apis/" + group, accept: "application/json"},
+	"version":       {path: "/apis/" + group + "/" + served2, accept: "application/json"},
+	"index":         {path: "/openapi/v3", accept: "application/json"},
+	"openapi":       {path: "/openapi/v3/apis/" + group + "/" + served2, accept: "application/json"},
+	"openapi-proto": {path: "/openapi/v3/apis/" + group + "/" + served2, accept: "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"},
+	"openapi-v2":    {path: "/openapi/v2", accept: "application/json"},
+}
 
 // next makes a random request.
 func (r *requester) next() request {
 	d := r.side.definitions[r.random.IntN(len(r.side.definitions))]
 	version := versions[r.random.IntN(len(versions))]
 	verb := verbs[r.random.IntN(len(verbs))]
+	if verb == "document" {
+		kind := r.pick("groups", "group", "version", "version", "index", "openapi", "openapi", "openapi-proto", "openapi-v2")
+		req := request{verb: verb, kind: kind, call: documents[kind]}
+		req.method = http.MethodGet
+		return req
+	}
 	shape, _ := d.state()
 	cluster := shape.ClusterScoped
 	if r.random.IntN(20) == 0 {
