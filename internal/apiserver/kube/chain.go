@@ -64,7 +64,7 @@ func (s *Server) createChain(config app.CompletedConfig, hooks Hooks) error {
 	if err != nil {
 		return err
 	}
-	kubeAPIs, err := config.KubeAPIs.New(s.custom.Generic)
+	kubeAPIs, err := newControlPlane(config.KubeAPIs, s.custom.Generic, hooks.Logger)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package storedvalues
 
 import (
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,4 +50,55 @@ func (c *cluster) served() error {
 		return harness.ErrNotYet
 	}
 	return err
+}
+
+// TestStartWithoutServicesAndRoles starts a server over an etcd with a Service and a default
+// role that cannot be read. Kubernetes' steps after the start fail for them, after half a minute
+// and after a minute, and end kube-apiserver. Here reads go on, so that one can find the objects.
+// The server is not ready before the Service is repaired: its informer has not begun.
+func TestStartWithoutServicesAndRoles(t *testing.T) {
+	if os.Getenv(durationVariable) == "" {
+		t.Skipf("takes longer than a minute: set %s", durationVariable)
+	}
+	c, etcd := newCluster(t)
+	if err := c.ours.Terminate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"/registry/services/specs/default/odd", "/registry/clusterroles/view"} {
+		c.write(key, []byte("k8s\x00odd"))
+	}
+	restarted := harness.Launch(t, harness.ShortTempDir(t), flags(etcd)...)
+	if err := harness.Until(time.Minute, func() error {
+		if err := restarted.Ready(); err != nil && !strings.Contains(err.Error(), "500") {
+			return err
+		}
+		return nil
+	}); err != nil {
+		t.Fatalf("the server does not answer: %v", err)
+	}
+	c.ours = newSide(restarted)
+	read := func() error {
+		a, err := c.ours.get("/api/v1/namespaces/" + namespace + "/configmaps/" + steadyName)
+		if err != nil || !a.ok() {
+			return harness.ErrNotYet
+		}
+		return nil
+	}
+	if err := harness.Until(time.Minute, read); err != nil {
+		t.Fatalf("no config map is answered: %v", err)
+	}
+	until := time.Now().Add(75 * time.Second)
+	if err := harness.Until(2*time.Minute, func() error {
+		if time.Now().Before(until) {
+			return harness.ErrNotYet
+		}
+		return read()
+	}); err != nil {
+		t.Error("no config map is answered any more")
+	}
+	c.remove("/registry/services/specs/default/odd")
+	c.remove("/registry/clusterroles/view")
+	if err := harness.Until(2*time.Minute, c.ours.Ready); err != nil {
+		t.Errorf("not ready after the repair: %v", err)
+	}
 }
