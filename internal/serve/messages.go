@@ -10,14 +10,13 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/millrace/millrace/internal/tier/source"
-
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/conn/datadir"
+	"github.com/millrace/millrace/internal/tier/source"
 )
 
 // NewLogger makes a logger that writes where Kubernetes' own logs go, in their

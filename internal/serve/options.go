@@ -7,13 +7,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/millrace/millrace/internal/apiserver/tiermount"
-
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/conn/datadir"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/memory"

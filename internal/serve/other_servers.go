@@ -9,17 +9,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/apiserver/tiermount"
-
-	"github.com/millrace/millrace/internal/tier/source"
-
-	"github.com/millrace/millrace/internal/tier/lifetime"
-
 	"github.com/spf13/pflag"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/serve/peers"
 	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/lifetime"
+	"github.com/millrace/millrace/internal/tier/source"
 )
 
 const (

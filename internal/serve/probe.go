@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/millrace/millrace/internal/tier/lifetime"
-
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/account/slo"
+	"github.com/millrace/millrace/internal/tier/lifetime"
 )
 
 // probe times the whole way of an event: it writes a Lease every period and watches

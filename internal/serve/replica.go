@@ -9,12 +9,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/millrace/millrace/internal/apiserver/tiermount"
-
-	"github.com/millrace/millrace/internal/tier/source"
-
-	"github.com/millrace/millrace/internal/tier/lifetime"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -23,8 +17,11 @@ import (
 
 	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/tier/lifetime"
 	"github.com/millrace/millrace/internal/tier/memory"
+	"github.com/millrace/millrace/internal/tier/source"
 )
 
 // Replica is one `millrace replica`.

@@ -3,11 +3,10 @@ package serve
 import (
 	"context"
 
-	"github.com/millrace/millrace/internal/tier/source"
-
 	"github.com/millrace/millrace/internal/conn/datadir"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/checkpoint"
+	"github.com/millrace/millrace/internal/tier/source"
 )
 
 // openCheckpoints opens the data directory, if there is one, and has the backends keep

@@ -3,8 +3,6 @@ package serve
 import (
 	"fmt"
 
-	"github.com/millrace/millrace/internal/apiserver/tiermount"
-
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -13,6 +11,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/replica"
 	"github.com/millrace/millrace/internal/tier/cache"
 )

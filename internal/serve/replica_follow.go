@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace/millrace/internal/tier/source"
-
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/tier/source"
 )
 
 // definitions are the definitions of custom resources. The replica always follows them,

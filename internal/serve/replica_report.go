@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/apiserver/tiermount"
-
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/client-go/rest"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/replica"
 )
 

@@ -8,16 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/apiserver/tiermount"
-
-	"github.com/millrace/millrace/internal/tier/source"
-
-	"github.com/millrace/millrace/internal/tier/lifetime"
-
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/tier/lifetime"
+	"github.com/millrace/millrace/internal/tier/source"
 )
 
 const (

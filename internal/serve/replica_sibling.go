@@ -6,11 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/tier/source"
-
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
+	"github.com/millrace/millrace/internal/tier/source"
 )
 
 // siblingCheckTimeout bounds the questions which cluster another replica is of.

@@ -3,13 +3,11 @@ package serve
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/millrace/millrace/internal/apiserver/tiermount"
-
-	"github.com/millrace/millrace/internal/tier/source"
-
 	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/feed/apifeed"
 	"github.com/millrace/millrace/internal/tier/read"
+	"github.com/millrace/millrace/internal/tier/source"
 	"github.com/millrace/millrace/internal/wire/sentobject"
 )
 

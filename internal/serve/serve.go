@@ -9,21 +9,17 @@ import (
 	"os"
 	"strings"
 
-	"github.com/millrace/millrace/internal/account/panics"
-
-	"github.com/millrace/millrace/internal/apiserver/tiermount"
-	"github.com/millrace/millrace/internal/feed/etcdserver"
-
-	"github.com/millrace/millrace/internal/tier/memory"
-	"github.com/millrace/millrace/internal/tier/source"
-
-	"github.com/millrace/millrace/internal/tier/lifetime"
-
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/client-go/rest"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/conn/datadir"
+	"github.com/millrace/millrace/internal/feed/etcdserver"
+	"github.com/millrace/millrace/internal/tier/lifetime"
+	"github.com/millrace/millrace/internal/tier/memory"
+	"github.com/millrace/millrace/internal/tier/source"
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 

@@ -7,13 +7,11 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/millrace/millrace/internal/apiserver/tiermount"
-
-	"github.com/millrace/millrace/internal/tier/lifetime"
-
 	"github.com/spf13/pflag"
 
 	"github.com/millrace/millrace/internal/account/slo"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
+	"github.com/millrace/millrace/internal/tier/lifetime"
 )
 
 func (o *Options) addSLOFlags(fs *pflag.FlagSet) {

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/millrace/millrace/internal/account/panics"
-
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
 	"github.com/millrace/millrace/internal/wire/entry"

@@ -6,14 +6,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/panics"
-
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/millrace/millrace/internal/account/panics"
 )
 
 // controller keeps the status of definitions up to date, and finishes their deletion. It

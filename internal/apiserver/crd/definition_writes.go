@@ -27,9 +27,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/millrace/millrace/internal/tier/storage"
-
 	"github.com/millrace/millrace/internal/apiserver/crd/definitioncodec"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 // definitionWrites answers the two requests that installing a definition takes: its

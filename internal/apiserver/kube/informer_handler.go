@@ -5,10 +5,9 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/millrace/millrace/internal/account/panics"
-
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/entry"
 )

@@ -4,13 +4,13 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/millrace/millrace/internal/account/panics"
-
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/audit"
 	endpointmetrics "k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+
+	"github.com/millrace/millrace/internal/account/panics"
 )
 
 // panicAnswer is the text of the answer of a handler that panics.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/account/panics"
-
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"github.com/millrace/millrace/internal/account/panics"
 )
 
 // TestRequestGuard has handlers panic. One that has not begun its answer is answered with 500,

@@ -8,9 +8,9 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/millrace/millrace/internal/account/panics"
-
 	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace/millrace/internal/account/panics"
 )
 
 // fragments is a cache of fragments with a limit in bytes. The least recently read are

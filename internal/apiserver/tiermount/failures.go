@@ -3,10 +3,10 @@ package tiermount
 import (
 	"sync"
 
-	"github.com/millrace/millrace/internal/account/panics"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics"
+
+	"github.com/millrace/millrace/internal/account/panics"
 )
 
 // maxFailureSeries bounds the resources of FailureCounts. Custom resources come and go.

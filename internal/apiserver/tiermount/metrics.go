@@ -3,12 +3,11 @@ package tiermount
 import (
 	"time"
 
-	"github.com/millrace/millrace/internal/tier/source"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/component-base/metrics"
 
+	"github.com/millrace/millrace/internal/tier/source"
 	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/transcode"
 )

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/panics"
-
 	"k8s.io/component-base/metrics"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tier/cache"
 )

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/tier/source"
-
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -30,6 +28,7 @@ import (
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/memory"
 	"github.com/millrace/millrace/internal/tier/read"
+	"github.com/millrace/millrace/internal/tier/source"
 	"github.com/millrace/millrace/internal/tier/storage"
 	"github.com/millrace/millrace/internal/tier/watch"
 	"github.com/millrace/millrace/internal/wire/encode"

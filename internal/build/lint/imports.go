@@ -137,3 +137,27 @@ func internalPackage(dir string) string {
 	}
 	return name
 }
+
+// importGroups finds files whose imports of this module are not a group of their own, behind
+// all others. gofmt leaves groups as they are.
+func importGroups(t *Tree) []Finding {
+	var found []Finding
+	for _, file := range t.Go {
+		var groups [][]bool // whether imports are of this module, by group
+		line := 0
+		for _, spec := range file.Syntax.Imports {
+			if len(groups) == 0 || t.line(spec.Pos()) > line+1 {
+				groups = append(groups, nil)
+			}
+			last := len(groups) - 1
+			groups[last] = append(groups[last], within(strings.Trim(spec.Path.Value, "\""), t.Module))
+			line = t.line(spec.End())
+		}
+		for i, group := range groups {
+			if slices.Contains(group, true) && (i < len(groups)-1 || slices.Contains(group, false)) {
+				found = append(found, Finding{Key: file.Name, Text: "imports of this module are not a group of their own at the end"})
+			}
+		}
+	}
+	return found
+}

@@ -23,6 +23,7 @@ func Rules() []Rule {
 		{"file size", fileSize},
 		{"function size", functionSize},
 		{"imports", func(t *Tree) []Finding { return imports(t, newHouse(wings(), wrongWays())) }},
+		{"import groups", importGroups},
 		{"wings", func(t *Tree) []Finding { return wingTable(t, newHouse(wings(), wrongWays())) }},
 		{"upstream", upstreamImports},
 		{"package doc", packageDoc},

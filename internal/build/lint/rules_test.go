@@ -148,6 +148,20 @@ func TestWingTable(t *testing.T) {
 	wantFound(t, wingTable(files, table), "internal/wire/encode", "wire", overviewFile)
 }
 
+func TestImportGroups(t *testing.T) {
+	own, other := "\t\""+module+"/internal/a\"\n", "\t\"example.com/other\"\n"
+	file := func(groups ...string) string { return "package p\n\nimport (\n" + strings.Join(groups, "\n") + ")\n" }
+	wantKeys(t, "import groups", tree(t,
+		"good.go", file("\t\"fmt\"\n", other, own),
+		"only.go", file(own),
+		"none.go", "package p\n",
+		"mixed.go", file("\t\"fmt\"\n", other+own),
+		"first.go", file(own, other),
+		"between.go", file("\t\"fmt\"\n", own, other),
+		"twice.go", file(own, own),
+	), "mixed.go", "first.go", "between.go", "twice.go")
+}
+
 func TestUpstream(t *testing.T) {
 	imports := "package p\nimport _ \"k8s.io/kubernetes/pkg/api\"\n"
 	wantKeys(t, "upstream", tree(t,

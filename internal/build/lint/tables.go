@@ -64,6 +64,7 @@ func exceptions() map[string]Exceptions {
 		"file size":     {},
 		"function size": {},
 		"imports":       {},
+		"import groups": {},
 		"wings":         {},
 		"upstream":      {},
 		"package doc":   {},

@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/panics"
-
 	"k8s.io/utils/clock"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 

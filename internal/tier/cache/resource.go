@@ -9,10 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/panics"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 

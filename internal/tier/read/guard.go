@@ -3,10 +3,9 @@ package read
 import (
 	"io"
 
-	"github.com/millrace/millrace/internal/account/panics"
-
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/entry"
 )

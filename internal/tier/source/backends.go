@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/tier/lifetime"
-
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
@@ -30,6 +28,7 @@ import (
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/feed/etcdserver"
 	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/lifetime"
 	"github.com/millrace/millrace/internal/tier/scrub"
 	"github.com/millrace/millrace/internal/tier/storage"
 )

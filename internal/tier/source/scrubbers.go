@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace/millrace/internal/tier/lifetime"
-
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/millrace/millrace/internal/tier/lifetime"
 	"github.com/millrace/millrace/internal/tier/scrub"
 	"github.com/millrace/millrace/internal/tier/storage"
 )

@@ -3,11 +3,11 @@ package storage
 import (
 	"context"
 
-	"github.com/millrace/millrace/internal/account/panics"
-
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/apiserver/pkg/storage/value"
+
+	"github.com/millrace/millrace/internal/account/panics"
 )
 
 // This file is the guard at the decoder: a stored object whose decoding or decryption panics

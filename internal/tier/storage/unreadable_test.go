@@ -7,12 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/account/panics"
-
 	"k8s.io/apiserver/pkg/apis/example"
 	apistorage "k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/value"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 

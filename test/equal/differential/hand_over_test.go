@@ -11,11 +11,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/millrace/millrace/test/support/etcdtruth"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
+	"github.com/millrace/millrace/test/support/etcdtruth"
 	"github.com/millrace/millrace/test/support/harness"
 )
 

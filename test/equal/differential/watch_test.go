@@ -13,9 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/test/support/etcdtruth"
-
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
+	"github.com/millrace/millrace/test/support/etcdtruth"
 )
 
 const (

@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/test/support/harness"
 	core "k8s.io/api/core/v1"
 	rbac "k8s.io/api/rbac/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/millrace/millrace/test/support/harness"
 )
 
 const (

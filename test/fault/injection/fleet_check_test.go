@@ -6,9 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/millrace/millrace/test/support/etcdtruth"
-
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
+	"github.com/millrace/millrace/test/support/etcdtruth"
 )
 
 // resourceTruth is what etcd has of a resource, in the form in which informers note it.

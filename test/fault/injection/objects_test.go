@@ -15,11 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/test/support/etcdtruth"
-
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
+	"github.com/millrace/millrace/test/support/etcdtruth"
 	"github.com/millrace/millrace/test/support/harness"
 )
 

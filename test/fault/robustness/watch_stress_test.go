@@ -15,11 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/test/support/etcdtruth"
-
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
+	"github.com/millrace/millrace/test/support/etcdtruth"
 	"github.com/millrace/millrace/test/support/harness"
 )
 

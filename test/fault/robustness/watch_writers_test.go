@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/test/support/etcdtruth"
-
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/millrace/millrace/test/support/etcdtruth"
 )
 
 // stressedKind is a resource that the test writes and watches.

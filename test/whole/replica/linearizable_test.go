@@ -14,14 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/test/support/etcdtruth"
-
 	"github.com/anishathalye/porcupine"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/millrace/millrace/test/support/etcdtruth"
 	"github.com/millrace/millrace/test/support/harness"
 )
 

@@ -13,13 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/test/support/etcdtruth"
-
 	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
+	"github.com/millrace/millrace/test/support/etcdtruth"
 	"github.com/millrace/millrace/test/support/harness"
 )
 
