@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -70,8 +71,10 @@ var (
 type documents struct {
 	pair   *pair
 	client dynamic.Interface
-	// paths are all paths that have ever existed.
+	// paths are all paths that have ever existed. Those of known were there at the first
+	// comparison, and nothing changes their groups.
 	paths []string
+	known map[string]bool
 }
 
 // replica starts a replica in front of the stock server, whose documents are compared with
@@ -100,6 +103,10 @@ var (
 	}
 )
 
+// usualForms is how many forms of plainDiscovery documents are compared in again that nothing
+// has changed since they were compared in all.
+const usualForms = 4
+
 // agree compares all documents in all forms once there are no more writes.
 func (d *documents) agree(t *testing.T, when string) {
 	t.Run(when, func(t *testing.T) {
@@ -122,8 +129,15 @@ func (d *documents) compare(t *testing.T) {
 		if strings.Count(path, "/") < 3 {
 			accepts = slices.Concat(plainDiscovery, aggregatedDiscovery)
 		}
+		isKnown := d.known[path] && os.Getenv(requestsVariable) == ""
+		if isKnown {
+			accepts = plainDiscovery[:usualForms]
+		}
 		for _, accept := range accepts {
 			requests = append(requests, request{path: path, accept: accept})
+		}
+		if isKnown {
+			continue
 		}
 		requests = append(requests, request{path: path, encoding: "gzip"}, request{path: path, agent: "curl/8.0"},
 			request{path: path, query: "pretty=true"}, request{path: path, as: http1}, request{path: path, header: http.Header{"If-None-Match": {`"x"`}}})
@@ -147,6 +161,12 @@ func (d *documents) compare(t *testing.T) {
 	}
 	d.pair.agree(t, requests)
 	d.unordered(t)
+	if d.known == nil {
+		d.known = map[string]bool{}
+		for _, path := range d.paths {
+			d.known[path] = strings.Count(path, "/") > 1
+		}
+	}
 }
 
 // find adds the paths of the current groups. Earlier paths remain. It leaves
