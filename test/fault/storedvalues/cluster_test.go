@@ -201,3 +201,17 @@ func (c *cluster) remove(key string) {
 		c.t.Fatalf("remove %s: %v", key, err)
 	}
 }
+
+// compact has etcd forget replaced values, so that a long run does not fill it.
+func (c *cluster) compact() {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), etcdTimeout)
+	defer cancel()
+	now, err := c.etcd.Get(ctx, "/registry", clientv3.WithCountOnly())
+	if err != nil {
+		c.t.Fatalf("read etcd's revision: %v", err)
+	}
+	if _, err := c.etcd.Compact(ctx, now.Header.Revision); err != nil {
+		c.t.Fatalf("compact etcd: %v", err)
+	}
+}

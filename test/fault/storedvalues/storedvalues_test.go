@@ -45,6 +45,7 @@ func (c *cluster) rounds(atLeast time.Duration) (written int) {
 			c.removeAll(keys)
 			written++
 		}
+		c.compact()
 	}
 	return written
 }
