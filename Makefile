@@ -134,7 +134,7 @@ REQUESTS ?= 30000
 differential: export MILLRACE_REQUESTS := $(REQUESTS)
 differential: export MILLRACE_SEED := $(SEED)
 differential: ## compare REQUESTS random requests, and watches, with the stock read path
-	$(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/(matrix|under|settings|compacted|pages|tokens)|TestDiscoveryAgrees' ./test/equal/differential
+	$(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/(combined|matrix|under|settings|compacted|pages|tokens)|TestDiscoveryAgrees' ./test/equal/differential
 	MILLRACE_REQUESTS=$$(($(REQUESTS) / 4)) $(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/watch' ./test/equal/differential
 
 bin/kube-apiserver bin/kube-scheduler bin/kube-controller-manager: go.mod

@@ -43,7 +43,7 @@ func TestEmulatedVersionAgrees(t *testing.T) {
 	f.now = f.revision()
 	f.agree(t, []request{{path: "/version"}})
 	f.sameJSON(t, "/openapi/v2")
-	f.agree(t, thinned(combined(f.kinds, f.random(t), f.now)))
+	f.agree(t, thinned(combined(f.kinds, f.random(t), f.now, combinations)))
 	f.agree(t, f.generator(t).distinct(scaled(t, emulatedRequests)))
 }
 

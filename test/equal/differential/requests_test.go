@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// perKind is the number of combinations for each way to read each kind. The
-// kinds of everywhere are read in all combinations.
-const perKind = 6
+// combinations is the number of combinations for each way to read each kind, unless
+// requestsVariable scales it. The kinds of everywhere are read in all combinations.
+const combinations = 3
 
 var everywhere = []string{"configmaps", "pods", "services", "widgets"}
 
 // combined returns requests for each kind in each scope, in many combinations.
-func combined(kinds []*kind, random *rand.Rand, now int64) []request {
+func combined(kinds []*kind, random *rand.Rand, now int64, perKind int) []request {
 	rows := allPairs(random)
 	next := 0
 	var all []request
