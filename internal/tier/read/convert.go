@@ -95,6 +95,9 @@ func (p *watchSource) awaitConversion() bool {
 	p.conversion = live
 	go func() {
 		live.err = p.query.route.cfg.Shared.Panics.Guard(panics.Convert, func() error { return c.Convert(p.req.Context(), missing) })
+		if p.req.Context().Err() != nil {
+			live.err = errWatchEnded // its time was over before the webhook had answered
+		}
 		live.done.Store(true)
 		p.wake.notify()
 	}()

@@ -111,9 +111,10 @@ func (w *watcher) run(ctx context.Context) {
 // errStopped ends a watch without an error event.
 var errStopped = fmt.Errorf("watch stopped")
 
-// sendError sends the error that ends the watch.
+// sendError sends the error that ends the watch. A watch whose time is over ends without one,
+// whatever it was waiting for, such as a conversion webhook.
 func (w *watcher) sendError(ctx context.Context, err error) {
-	if err == errStopped {
+	if err == errStopped || ctx.Err() != nil {
 		return
 	}
 	_ = w.send(ctx, errorEvent(err))
