@@ -96,7 +96,9 @@ type testCase struct {
 func cases() []testCase {
 	all := []testCase{
 		{"coverage", func(t *testing.T, f *fixture) { coverage(t, f.kinds) }},
-		{"combined", func(t *testing.T, f *fixture) { f.agree(t, combined(f.kinds, f.random(t), f.now, scaled(t, combinations))) }},
+		{"combined", func(t *testing.T, f *fixture) {
+			f.agree(t, combined(f.kinds, f.random(t), f.now, scaled(t, combinations)))
+		}},
 		{"subresources", func(t *testing.T, f *fixture) { f.agree(t, subresources(f.kinds)) }},
 		{"denied", func(t *testing.T, f *fixture) { f.agree(t, denied(f.kinds)) }},
 		{"missing", func(t *testing.T, f *fixture) { f.agree(t, missing(f.kinds)) }},
