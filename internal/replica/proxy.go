@@ -146,7 +146,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 				"the API server behind this replica does not answer (%v): retry; what the replica holds can be read with resourceVersion=0 while it still knows the rights of the user", err)))
 		},
 	}
-	proxy.ServeHTTP(interimWriter(w, req), req)
+	proxy.ServeHTTP(newFinalWriter(w, req), req)
 }
 
 // rewrite makes the request for the upstream: it differs from the client's in the host,

@@ -1,6 +1,6 @@
-// Package serve wires everything into `millrace serve`. It alone constructs
-// components, divides the machine's memory among them (memory.Shares), and decides
-// in which order they start and stop. A caller makes Options, adds their flags to
+// Package serve wires everything into `millrace serve`, and as yet `millrace replica`. It
+// constructs the sources, has tiermount put the tier together over them, divides the
+// machine's memory (memory.Shares), and decides in which order all start and stop. A caller makes Options, adds their flags to
 // a command, and calls New and Run once.
 //
 // The package is not for a component's own work, which belongs to the component's
