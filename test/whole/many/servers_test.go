@@ -172,12 +172,15 @@ func TestServerBehindAnswersLater(t *testing.T) {
 
 	reads := map[string]func() error{
 		"get": func() error {
-			_, err := b.Get(t.Context(), "one", metav1.GetOptions{ResourceVersion: second.ResourceVersion})
+			one, err := b.Get(t.Context(), "one", metav1.GetOptions{ResourceVersion: second.ResourceVersion})
+			if err == nil && one.Data["value"] == "" {
+				err = errors.New("the object is old")
+			}
 			return err
 		},
 		"list": func() error {
 			list, err := b.List(t.Context(), metav1.ListOptions{ResourceVersion: second.ResourceVersion})
-			if err == nil && list.Items[len(list.Items)-1].ResourceVersion != second.ResourceVersion {
+			if err == nil && list.Items[len(list.Items)-1].Data["value"] == "" {
 				err = errors.New("the list is old")
 			}
 			return err
