@@ -40,6 +40,17 @@ const (
 	probeRetry     = time.Second
 )
 
+// runProbe probes from when the server is ready until the context ends, if that is asked for.
+func (s *Server) runProbe(ctx context.Context, tier *tiermount.ReadTier, server program.Server) {
+	if s.options.WatchProbe == 0 || server.WaitReady(ctx) != nil {
+		return
+	}
+	p := probe{config: server.Loopback(), period: s.options.WatchProbe, accounts: tier.Backends.WatchAccounts}
+	if err := p.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		s.logger.Error("The watch probe ended", "err", err)
+	}
+}
+
 // run probes until the context ends.
 func (p *probe) run(ctx context.Context) error {
 	config := rest.CopyConfig(p.config)

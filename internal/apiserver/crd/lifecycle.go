@@ -82,6 +82,9 @@ func (s *Server) changed(before, after *Definition) {
 	if before == nil {
 		return
 	}
+	if s.cfg.Outdated != nil && (after == nil || !before.servedLike(after)) {
+		s.cfg.Outdated(schema.GroupResource{Group: before.Group, Resource: before.Wanted.Plural})
+	}
 	old, released := s.retireOutdated(before, after)
 	if old != nil {
 		go s.tearDown(old, released)

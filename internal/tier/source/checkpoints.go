@@ -36,11 +36,7 @@ type Checkpoints struct {
 	Interval time.Duration
 	// LeaveOut reports whether a resource is not to be written.
 	LeaveOut func(*cache.Part) bool
-	// Upstream identifies the API server. It is empty with etcd.
-	Upstream string
-	// IsCurrent reports whether the API server is still of the version that upstream names.
-	IsCurrent func() bool
-	Logger    *slog.Logger
+	Logger   *slog.Logger
 	// worthless says that the replica's objects mean nothing any more.
 	worthless atomic.Bool
 
@@ -70,15 +66,15 @@ func (c *Checkpoints) setRevision(name string, revision int64) {
 
 // KeptBackend is what checkpoints need to know of a backend.
 type KeptBackend struct {
-	// Name is the name of its checkpoint, and source says where its objects come from. It
+	// Name is the name of its checkpoint, and Source says where its objects come from. It
 	// is empty before that is known, and when it is not known any more.
 	Name   string
-	source func() string
+	Source func() string
 }
 
 // etcdKept names the checkpoint of an etcd cluster.
 func etcdKept(servers, prefix string, feed *etcdfeed.Feed) KeptBackend {
-	return KeptBackend{Name: etcdName(servers), source: func() string {
+	return KeptBackend{Name: etcdName(servers), Source: func() string {
 		if id := feed.ClusterID(); id != 0 {
 			return etcdSource(id, prefix)
 		}
@@ -103,22 +99,6 @@ func (c *Checkpoints) ofEtcd(servers, prefix string) func(uint64) (etcdfeed.Chec
 	return func(clusterID uint64) (etcdfeed.Checkpoint, error) {
 		return c.Dir.Open(etcdName(servers), etcdSource(clusterID, prefix))
 	}
-}
-
-// ofResource names the checkpoint of a resource of an API server, which is followed at a
-// URL. The second result is an apifeed.Config.Checkpoint, nil if nothing is kept.
-func (c *Checkpoints) ofResource(resource, path string, protobuf bool) (KeptBackend, func() (etcdfeed.Checkpoint, error)) {
-	if c == nil {
-		return KeptBackend{}, nil
-	}
-	source := fmt.Sprintf("API server %s %s protobuf=%v", c.Upstream, path, protobuf)
-	return KeptBackend{Name: resource, source: func() string {
-			if !c.IsCurrent() {
-				return ""
-			}
-			return source
-		}},
-		func() (etcdfeed.Checkpoint, error) { return c.Dir.Open(resource, source) }
 }
 
 // Run writes checkpoints until the context ends, and then once more.
@@ -167,7 +147,7 @@ func (c *Checkpoints) writeAll(ctx context.Context, backends []*Backend, pause f
 }
 
 func (c *Checkpoints) write(ctx context.Context, b *Backend, pause func(context.Context, time.Duration) error) (size int64, err error) {
-	began, source := time.Now(), b.Kept.source()
+	began, source := time.Now(), b.Kept.Source()
 	contents, err := b.Cache.Contents()
 	if source == "" || errors.Is(err, cache.ErrNotReady) || contents.Revision == c.Revision(b.Kept.Name) {
 		return 0, nil

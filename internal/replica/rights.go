@@ -1,4 +1,4 @@
-package serve
+package replica
 
 import (
 	"context"

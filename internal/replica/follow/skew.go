@@ -1,4 +1,4 @@
-package serve
+package follow
 
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
