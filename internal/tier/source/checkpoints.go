@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/checkpoint"
@@ -96,18 +97,18 @@ func etcdSource(clusterID uint64, prefix string) string {
 }
 
 // ofEtcd returns an etcdfeed.FeedConfig.Checkpoint. It is nil if nothing is kept.
-func (c *Checkpoints) ofEtcd(servers, prefix string) func(uint64) (etcdfeed.Checkpoint, error) {
+func (c *Checkpoints) ofEtcd(servers, prefix string) func(uint64) (feed.Checkpoint, error) {
 	if c == nil {
 		return nil
 	}
-	return func(clusterID uint64) (etcdfeed.Checkpoint, error) {
+	return func(clusterID uint64) (feed.Checkpoint, error) {
 		return c.Dir.Open(etcdName(servers), etcdSource(clusterID, prefix))
 	}
 }
 
 // ofResource names the checkpoint of a resource of an API server, which is followed at a
 // URL. The second result is an apifeed.Config.Checkpoint, nil if nothing is kept.
-func (c *Checkpoints) ofResource(resource, path string, protobuf bool) (KeptBackend, func() (etcdfeed.Checkpoint, error)) {
+func (c *Checkpoints) ofResource(resource, path string, protobuf bool) (KeptBackend, func() (feed.Checkpoint, error)) {
 	if c == nil {
 		return KeptBackend{}, nil
 	}
@@ -118,7 +119,7 @@ func (c *Checkpoints) ofResource(resource, path string, protobuf bool) (KeptBack
 			}
 			return source
 		}},
-		func() (etcdfeed.Checkpoint, error) { return c.Dir.Open(resource, source) }
+		func() (feed.Checkpoint, error) { return c.Dir.Open(resource, source) }
 }
 
 // Run writes checkpoints until the context ends, and then once more.
