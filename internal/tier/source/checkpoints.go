@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/checkpoint"
@@ -92,11 +93,11 @@ func etcdSource(clusterID uint64, prefix string) string {
 }
 
 // ofEtcd returns an etcdfeed.FeedConfig.Checkpoint. It is nil if nothing is kept.
-func (c *Checkpoints) ofEtcd(servers, prefix string) func(uint64) (etcdfeed.Checkpoint, error) {
+func (c *Checkpoints) ofEtcd(servers, prefix string) func(uint64) (feed.Checkpoint, error) {
 	if c == nil {
 		return nil
 	}
-	return func(clusterID uint64) (etcdfeed.Checkpoint, error) {
+	return func(clusterID uint64) (feed.Checkpoint, error) {
 		return c.Dir.Open(etcdName(servers), etcdSource(clusterID, prefix))
 	}
 }
