@@ -1,3 +1,13 @@
+// Package replica wires everything into `millrace replica`: reads in front of another API
+// server, the upstream.
+//
+//	request ─► upstream.Stash ─► filters ─► handler ─┬─► read tier ◄── follow ◄─┐
+//	                                right decides    ├─► document               │
+//	                                                 └─► upstream.Proxy ─► upstream
+//
+// The rooms below it say how. This package decides in which order all starts and stops, and has
+// the flags, the report and the kubeconfig of the program. A caller makes Options, adds their
+// flags to a command, and calls New and Run once.
 package replica
 
 import (
@@ -5,8 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
-	"os"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,53 +26,48 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/millrace/millrace/internal/account/usage"
+	"github.com/millrace/millrace/internal/apiserver/crd"
 	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/apiserver/program"
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
+	"github.com/millrace/millrace/internal/replica/follow"
 	"github.com/millrace/millrace/internal/replica/handler"
 	"github.com/millrace/millrace/internal/replica/upstream"
 	"github.com/millrace/millrace/internal/tier/lifetime"
 	"github.com/millrace/millrace/internal/tier/memory"
+	"github.com/millrace/millrace/internal/tier/read"
 	"github.com/millrace/millrace/internal/tier/source"
 )
 
 // Replica is one `millrace replica`.
 type Replica struct {
-	*Server
-	options  *ReplicaOptions
+	options *Options
+	// out receives what is printed for people. Logs go elsewhere.
+	out      io.Writer
+	logger   *slog.Logger
 	upstream *upstream.Upstream
-	// builtIn has, for each built-in resource that has a route, the stored resource and the
-	// version in which it is stored. It is set before anything is served.
-	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
-	// isVerbatim says that built-in resources are answered as the upstream sends them,
-	// because its minor version is another one. verbatim are the versions of which that is
-	// done, by stored resource. Both are set before anything is served.
-	isVerbatim bool
-	verbatim   map[schema.GroupResource]verbatimVersion
-	server     *kube.Replica
-	backends   *source.Backends
-	api        *source.API // nil with etcd
+	// resources are nil with etcd, and etcd is nil without.
+	resources *follow.Resources
+	etcd      *source.Etcd
+	policy    *follow.Policy
+	server    *kube.Replica
 	// runRights must run beside the server. It is set with server.
 	runRights func(context.Context)
 	// budgets bound what clients read. They are nil without a limit.
 	budgets *usage.Budgets
 }
 
-// NewReplica checks the options and makes a replica. out receives what a person is to
-// read. NewReplica starts nothing.
-func NewReplica(o *ReplicaOptions, out io.Writer) (*Replica, error) {
-	o.Options.flags, o.command = o.flags, "replica"
-	if err := o.setDefaults(kube.ReplicaDefaults()); err != nil {
+// New checks the options and makes a replica. out receives what a person is to read. New starts
+// nothing.
+func New(o *Options, out io.Writer) (*Replica, error) {
+	o.SetFlags("replica", o.flags)
+	if err := o.SetDefaults(kube.ReplicaDefaults()); err != nil {
 		return nil, err
 	}
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	r := &Replica{Server: &Server{options: o.Options, out: out, logger: NewLogger(), program: "millrace"}, options: o}
-	r.welcome = func() { r.followCustom(); r.printWelcome() }
-	if len(os.Args) > 0 {
-		r.program = os.Args[0]
-	}
-	return r, nil
+	return &Replica{options: o, out: out, logger: program.NewLogger()}, nil
 }
 
 // Run serves until the context ends and everything that it started has ended.
@@ -79,7 +84,7 @@ func (r *Replica) run(ctx context.Context) error {
 	if err := o.Kube.Apply(); err != nil {
 		return err
 	}
-	if err := o.setShutdownDefaults(); err != nil {
+	if err := o.SetShutdownDefaults(); err != nil {
 		return err
 	}
 	config, err := r.findUpstream()
@@ -87,38 +92,29 @@ func (r *Replica) run(ctx context.Context) error {
 		return err
 	}
 	memory.PaceLoad()
-	shares := o.memoryShares(memory.Available())
-	b := r.newBackends(shares, nil)
-	b.Compact, b.ReadOnly, b.MaxStaleness = 0, true, o.BoundedStaleness
-	r.backends = b
-	release, err := r.openCheckpoints(ctx, b)
+	shares := o.MemoryShares(memory.Available())
+	b := o.NewBackends(shares, r.logger)
+	b.ReadOnly, b.MaxStaleness = true, o.BoundedStaleness
+	release, err := r.openSource(ctx, config, b, shares)
 	if err != nil {
 		return err
 	}
 	defer release()
 	defer b.Close()
-	if !o.usesEtcd() {
-		if r.api, err = r.newAPISource(ctx, config, b); err != nil {
-			return err
-		}
-		b.API = r.api
-	}
-	tier, err := tiermount.New(b, shares, r.watches(), o.newProofs(r.logger))
+	tier, err := tiermount.New(b, shares, r.watches(), o.NewProofs(r.logger))
 	if err != nil {
 		return err
 	}
-	r.chooseMode(tier)
+	r.policy.ChooseMode(tier)
 	r.adviseDelegation(ctx)
 	r.budgets = usage.NewBudgets(usage.BudgetConfig{CPUSeconds: o.BudgetCPUSeconds, Bytes: float64(o.BudgetBytes.Value())})
-	accounts, err := r.newReadAccounts(r.budgets)
-	if err != nil {
+	if tier.ReadAccounts, err = o.NewReadAccounts(r.budgets, r.logger); err != nil {
 		return err
 	}
-	tier.ReadAccounts = accounts
-	tier.Tier.SetAccounts(accounts)
-	defer lifetime.RunUntilStopped(ctx, accounts.Run)()
-	if o.usesEtcd() {
-		if err := r.pingEtcd(ctx, b); err != nil {
+	tier.Tier.SetAccounts(tier.ReadAccounts)
+	defer lifetime.RunUntilStopped(ctx, tier.ReadAccounts.Run)()
+	if r.etcd != nil {
+		if err := r.etcd.Ping(ctx, o.Kube.Etcd().StorageConfig.Transport); err != nil {
 			return err
 		}
 	}
@@ -126,11 +122,14 @@ func (r *Replica) run(ctx context.Context) error {
 		return err
 	}
 	defer lifetime.RunUntilStopped(ctx, r.upstream.Run)()
+	defer lifetime.RunUntilStopped(ctx, r.policy.Run)()
 	defer lifetime.RunUntilStopped(ctx, r.runRights)()
-	return b.RunUntilFailure(ctx, func(ctx context.Context) error { return r.runWithFeeds(ctx, tier, r.server) })
+	return b.RunUntilFailure(ctx, func(ctx context.Context) error {
+		return o.RunWithFeeds(ctx, program.Run{Server: r.server, Tier: tier, Welcome: func() { r.policy.Ready(); r.printWelcome() }})
+	})
 }
 
-// findUpstream reads the kubeconfig, and asks the upstream what it is and serves.
+// findUpstream makes the client of the upstream, and asks it for its version.
 func (r *Replica) findUpstream() (*rest.Config, error) {
 	config, err := r.options.source().Load("replica")
 	if err != nil {
@@ -146,8 +145,32 @@ func (r *Replica) findUpstream() (*rest.Config, error) {
 	return config, nil
 }
 
-// newAPISource makes the source of objects for a replica without etcd.
-func (r *Replica) newAPISource(ctx context.Context, config *rest.Config, b *source.Backends) (*source.API, error) {
+// openSource makes what objects come from, and the policy of what is followed. The caller calls
+// release once nothing uses either.
+func (r *Replica) openSource(ctx context.Context, config *rest.Config, b *source.Backends, shares memory.Shares) (release func(), err error) {
+	o := r.options
+	kept, release, err := r.openCheckpoints(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if o.usesEtcd() {
+		storage := o.Kube.Etcd().StorageConfig
+		r.etcd = source.NewEtcd(b, source.EtcdConfig{
+			Prefix: storage.Prefix, Main: storage.Transport.ServerList, ReplayRevisions: shares.ReplayRevisions, CheckInterval: o.CacheCheckInterval,
+		})
+	} else if r.resources, err = r.newResources(ctx, config, b, kept); err != nil {
+		release()
+		return nil, err
+	}
+	r.policy = follow.NewPolicy(follow.PolicyConfig{
+		Upstream: r.upstream, Resources: r.resources, Follow: o.Follow, Exclude: o.Exclude, Only: o.FollowOnly,
+		OwnVersion: o.Kube.VersionInfo().GitVersion, Logger: r.logger,
+	})
+	return release, nil
+}
+
+// newResources makes the source of resources that are followed by the upstream's API.
+func (r *Replica) newResources(ctx context.Context, config *rest.Config, b *source.Backends, kept *follow.Checkpoints) (*follow.Resources, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
@@ -157,13 +180,27 @@ func (r *Replica) newAPISource(ctx context.Context, config *rest.Config, b *sour
 	if err != nil {
 		return nil, err
 	}
-	made := source.NewAPI(client, address, b)
-	from, err := r.openSibling(ctx)
-	made.SetSibling(from)
-	return made, err
+	sibling, err := r.openSibling(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return follow.New(b, follow.Config{
+		Client: client, Host: address, MaxBytes: r.options.FollowBytes.Value(), DropAfter: r.options.DropUnread,
+		Checkpoints: kept, Sibling: sibling, Logger: r.logger,
+	}), nil
 }
 
-// build makes the server, and gives the tier its routes.
+// watches returns the options of watches. Kubernetes compresses watch-lists since 1.37, so an
+// upstream of another version may not: then watches are compressed only on request.
+func (r *Replica) watches() tiermount.WatchOptions {
+	made := r.options.Watches()
+	if made.Compression == read.CompressWatchLists && r.upstream.Skew() != 0 {
+		made.Compression = read.CompressRequestedWatches
+	}
+	return made
+}
+
+// build makes the server of the replica.
 func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermount.ReadTier) error {
 	counters, err := upstream.NewMetrics(legacyregistry.Register)
 	if err != nil {
@@ -173,14 +210,6 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	if err != nil {
 		return err
 	}
-	custom := tier.CustomResources()
-	custom.Stored = nil // the cache has every key that is read
-	if r.api != nil {
-		custom.Gone = func(gone map[schema.GroupResource]bool) {
-			r.api.Drop(gone)
-			tier.ForgetResources(gone)
-		}
-	}
 	var answers http.Handler
 	kubeconfig, remove, err := r.options.kubeconfigFile()
 	if err != nil {
@@ -189,44 +218,50 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	defer remove()
 	r.options.Kube.UseUpstream(kubeconfig, config)
 	r.server, err = kube.BuildReplica(r.options.Kube, kube.ReplicaConfig{
-		Served: r.upstream.Versions(), Storage: tier.Decorator.Decorate, Stored: tier.Decorator.Store, CustomResources: custom,
+		Served: r.upstream.Versions(), Storage: tier.Decorator.Decorate, Stored: tier.Decorator.Store, CustomResources: r.customResources(tier),
 		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { answers.ServeHTTP(w, req) }),
 		Authenticator: upstream.NewAuthenticator, Outermost: upstream.Stash, Local: isLocal,
 		Front: tier.Front, Protocols: tiermount.UseProtocols, Ready: tier.Ready(), Logger: r.logger, Panics: tier.Backends.Cache.Panics, Failed: tier.Failures.Add,
 	})
 	if err != nil {
-		return r.options.explain(err)
+		return r.options.Explain(err)
 	}
 	documents, err := r.newDocuments(config, counters, tier)
 	if err != nil {
 		return err
 	}
-	r.builtIn = map[schema.GroupVersionResource]schema.GroupVersionResource{}
-	for _, route := range r.server.Routes() {
-		r.builtIn[route.Resource] = route.Stored.WithVersion(route.StorageVersion.Version)
+	if err := r.policy.Use(r.server, tier.Decorator.Store(services).Resource()); err != nil {
+		return err
 	}
-	r.chooseVersions(r.server.Routes())
 	if answers, err = r.newHandler(ctx, tier, handler.Config{
 		Documents: documents, Proxy: proxy, Metrics: counters, UpstreamURL: config.Host, Serializer: scheme.Codecs,
 	}); err != nil {
 		return err
 	}
-	main := strings.Join(r.options.Kube.EtcdServers(), ",")
-	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return tier.Backends.Monitors(main), nil })
+	if r.etcd != nil {
+		etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return r.etcd.Monitors(), nil })
+	}
 	tier.ReplicaReport = r.newReporter(config, tier, counters).report
-	if err := tier.SetRoutes(r.server); err != nil {
+	if err := tier.SetRoutes(r.server); err != nil || r.options.WriteKubeconfig == "" {
 		return err
 	}
-	if r.options.WriteKubeconfig != "" {
-		if err := r.writeKubeconfig(); err != nil {
-			return err
-		}
-	}
-	return r.followFromStart()
+	return r.writeKubeconfig()
 }
 
-// newProxy makes what passes requests on. It fails if the upstream does not trust the
-// certificate that is to name users.
+// customResources configures the server of custom resources.
+func (r *Replica) customResources(tier *tiermount.ReadTier) crd.Config {
+	custom := tier.CustomResources()
+	custom.Stored = nil // the cache has every key that is read
+	if r.resources != nil {
+		custom.Outdated = r.resources.Outdated
+		custom.Gone = func(gone map[schema.GroupResource]bool) {
+			r.resources.Drop(gone)
+			tier.ForgetResources(gone)
+		}
+	}
+	return custom
+}
+
 func (r *Replica) newProxy(ctx context.Context, config *rest.Config, counters *upstream.Metrics) (http.Handler, error) {
 	proxy, err := upstream.NewProxy(upstream.ProxyConfig{
 		Upstream: config, FrontProxyCert: r.options.ProxyClientCert, FrontProxyKey: r.options.ProxyClientKey,
@@ -243,8 +278,7 @@ func (r *Replica) newProxy(ctx context.Context, config *rest.Config, counters *u
 	return proxy, nil
 }
 
-// isLocal reports whether a path belongs to the replica itself. The upstream has most of
-// these paths, too; those of this process are what an operator needs here.
+// isLocal reports whether a path is about the replica itself and not about the upstream.
 func isLocal(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {

@@ -1,12 +1,11 @@
 package serve
 
 import (
-	"crypto/tls"
-	"fmt"
 	"net"
 	"slices"
 	"strconv"
 
+	"github.com/millrace/millrace/internal/apiserver/program"
 	"github.com/millrace/millrace/internal/conn/datadir"
 )
 

@@ -1,22 +1,11 @@
 package serve
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 
-	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
-	"k8s.io/klog/v2"
-
-	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/apiserver/program"
 	"github.com/millrace/millrace/internal/conn/datadir"
-	"github.com/millrace/millrace/internal/tier/source"
 )
 
 // logCredentials logs the changes to the data directory, and its warnings.

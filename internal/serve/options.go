@@ -1,23 +1,14 @@
 package serve
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/api/resource"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"github.com/millrace/millrace/internal/apiserver/kube"
-	"github.com/millrace/millrace/internal/apiserver/tiermount"
+	"github.com/millrace/millrace/internal/apiserver/program"
 	"github.com/millrace/millrace/internal/conn/datadir"
-	"github.com/millrace/millrace/internal/tier/cache"
-	"github.com/millrace/millrace/internal/tier/memory"
-	"github.com/millrace/millrace/internal/tier/read"
-	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
 // ReadPath names the server of reads.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/pflag"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
+	"github.com/millrace/millrace/internal/apiserver/program"
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/serve/peers"
 	"github.com/millrace/millrace/internal/tier/cache"
@@ -29,7 +29,9 @@ const (
 )
 
 // knowsOthers reports whether this server writes a Lease and reads those of others.
-func (s *Server) knowsOthers() bool { return s.options.ServerLeases && s.options.CacheCheckInterval > 0 }
+func (s *Server) knowsOthers() bool {
+	return s.options.ServerLeases && s.options.CacheCheckInterval > 0
+}
 
 // otherServers is what this server has to do with others over the same etcd.
 type otherServers struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/account/slo"
+	"github.com/millrace/millrace/internal/apiserver/program"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/tier/lifetime"
 )
 

@@ -6,21 +6,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"strings"
 
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
-	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/apiserver/program"
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/conn/datadir"
 	"github.com/millrace/millrace/internal/feed/etcdserver"
 	"github.com/millrace/millrace/internal/tier/lifetime"
 	"github.com/millrace/millrace/internal/tier/memory"
 	"github.com/millrace/millrace/internal/tier/source"
-	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // Server is one `millrace serve`.

@@ -1,79 +1,60 @@
 package follow
 
 import (
-	"context"
+	"fmt"
+	"log/slog"
 
-	"github.com/millrace/millrace/internal/conn/datadir"
-	"github.com/millrace/millrace/internal/tier/cache"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/checkpoint"
 	"github.com/millrace/millrace/internal/tier/source"
 )
 
-// openCheckpoints opens the data directory, if there is one, and has the backends keep
-// checkpoints there. The caller calls release once nothing uses them.
-func (r *Replica) openCheckpoints(ctx context.Context, b *source.Backends) (release func(), err error) {
-	o := r.options
-	if o.CheckpointDir == "" {
-		return func() {}, nil
-	}
-	dir, err := datadir.Open(datadir.Config{Path: o.CheckpointDir})
-	if err != nil {
-		return nil, err
-	}
-	release = func() { r.closeOrLog("data directory", dir.Close) }
-	c := &source.Checkpoints{
-		Interval: o.CheckpointInterval, Logger: r.logger,
-		LeaveOut: func(p *cache.Part) bool { return o.excludes(p.GroupResource) },
-	}
-	if c.Dir, err = checkpoint.OpenDir(dir.Paths().Checkpoints); err != nil {
-		release()
-		return nil, err
-	}
-	if !o.usesEtcd() {
-		if c.Upstream, err = r.upstream.Identity(ctx); err != nil {
-			r.logger.Warn("Nothing is kept on disk: let the user of --kubeconfig read that config map", "err", err)
-			return release, nil
-		}
-		version := r.upstream.Version()
-		c.IsCurrent = func() bool { return r.upstream.Version() == version }
-	}
-	b.Checkpoints = c
-	return release, nil
+// secrets are never written: whether the upstream encrypts them at rest does not show in what
+// its API sends.
+var secrets = schema.GroupResource{Resource: "secrets"}
+
+// Checkpoints are the files of what was followed. Nil has none.
+type Checkpoints struct {
+	Dir *checkpoint.Dir
+	// Upstream identifies the API server: its cluster, and the version that it has now.
+	Upstream func() string
+	Logger   *slog.Logger
 }
 
-// kept returns the feeds of an API server of which there are checkpoints. It removes those that
-// may not be kept.
-func (r *Replica) kept() []source.FeedKey {
-	if r.api == nil || r.api.Checkpoints == nil {
+// of names the checkpoint of a resource, which is followed at a path. The second result is an
+// apifeed.Config.Checkpoint, nil if nothing is kept.
+func (c *Checkpoints) of(key Key, path string, protobuf bool) (source.KeptBackend, func() (feed.Checkpoint, error)) {
+	if c == nil || key.GroupResource == secrets {
+		return source.KeptBackend{}, nil
+	}
+	from := func() string { return fmt.Sprintf("API server %s %s protobuf=%v", c.Upstream(), path, protobuf) }
+	return source.KeptBackend{Name: key.String(), Source: from},
+		func() (feed.Checkpoint, error) { return c.Dir.Open(key.String(), from()) }
+}
+
+// remove removes the file of a resource, if there is one.
+func (c *Checkpoints) remove(key Key) {
+	if c == nil {
+		return
+	}
+	if err := c.Dir.Remove(key.String()); err != nil {
+		c.Logger.Error("Could not remove the checkpoint of a resource that is not followed; remove it by hand", "err", err)
+	}
+}
+
+// keys are those of which an earlier run has left files.
+func (c *Checkpoints) keys() (keys []Key) {
+	if c == nil {
 		return nil
 	}
-	dir := r.api.Checkpoints.Dir
-	names, err := dir.Names()
+	names, err := c.Dir.Names()
 	if err != nil {
-		r.logger.Warn("Cannot tell which resources an earlier run has followed", "err", err)
+		c.Logger.Warn("Cannot tell which resources an earlier run has followed", "err", err)
 	}
-	var kept []source.FeedKey
 	for _, name := range names {
-		key := source.ParseFeedKey(name)
-		if !r.options.excludes(key.GroupResource) && (r.isVerbatim || !key.InProtobuf) {
-			kept = append(kept, key)
-		} else if err := dir.Remove(name); err != nil {
-			r.logger.Error("Could not remove the checkpoint of a resource that is not followed; remove it by hand", "err", err)
-		}
+		keys = append(keys, parseKey(name))
 	}
-	return kept
-}
-
-// followKept follows the built-in resources that an earlier run has followed.
-func (r *Replica) followKept() {
-	for _, key := range r.kept() {
-		gvr, served := r.upstream.Preferred(key.GroupResource)
-		_, builtIn := r.builtIn[gvr]
-		switch {
-		case r.isVerbatim:
-			r.followVerbatim(key, true)
-		case served && builtIn:
-			r.followBuiltIn(gvr, true)
-		}
-	}
+	return keys
 }

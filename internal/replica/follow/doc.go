@@ -1,11 +1,11 @@
 // Package follow has the resources that a replica follows by its upstream's API: which, in
 // which version, by which feed, and what becomes of their readers when that ends.
 //
-//	reads ──► Policy ──may it be answered, in which version──► Resources ──► Followed ─► feed
+//	reads ──► Policy ──may it be answered, in which version──► Resources ──► FollowedResource ─► feed
 //	             ▲                                                              │
 //	             └── definitions, APIServices, the upstream's version           └──► cache
 //
-// A Followed is one resource. Everything else (reads, open watches, checkpoints, metrics) is a
+// A FollowedResource is one resource. Everything else (reads, open watches, checkpoints, metrics) is a
 // function of its State:
 //
 //	absent ─► loading ─► following ◄─► doubtful

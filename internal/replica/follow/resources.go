@@ -2,19 +2,20 @@ package follow
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
-	"strings"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/feed/apifeed"
 	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/source"
 	"github.com/millrace/millrace/internal/tier/storage"
 )
 
@@ -30,268 +31,334 @@ const (
 	watchPassOnAfter = 5 * time.Second
 )
 
-// FeedKey names a feed of an API server. inProtobuf tells the feed of objects in protobuf from
-// the one of the same objects in JSON, if both are kept as they are sent. It is not set for
-// objects that are decoded.
-type FeedKey struct {
-	schema.GroupResource
-	InProtobuf bool
-}
+const (
+	// maxDoubt is how long a feed may be broken, while the upstream answers others, before the
+	// resource is given up. Silence must be told from quiet in that time.
+	maxDoubt = 90 * time.Second
+	// retryPeriod is how long reads of a resource that was given up are passed on before it is
+	// tried again.
+	retryPeriod = 5 * time.Minute
+	// silentRetryPeriod is the same for a resource whose feed was broken.
+	silentRetryPeriod = 30 * time.Second
+	// settlePeriod is how long the upstream's servers may take to serve a definition that has
+	// changed, after the replica was told of it.
+	settlePeriod = time.Second
+	// freePeriod is how long objects stay in memory for reads that had begun before the
+	// resource was given up.
+	freePeriod  = 30 * time.Second
+	sweepPeriod = time.Second
+)
 
-// protobufSuffix ends the names of feeds of objects in protobuf.
-const protobufSuffix = "+protobuf"
-
-// String is the name of the feed, in reports and of its checkpoint.
-func (k FeedKey) String() string {
-	if k.InProtobuf {
-		return k.GroupResource.String() + protobufSuffix
-	}
-	return k.GroupResource.String()
-}
-
-// ParseFeedKey is the reverse of String.
-func ParseFeedKey(name string) FeedKey {
-	resource, ok := strings.CutSuffix(name, protobufSuffix)
-	return FeedKey{schema.ParseGroupResource(resource), ok}
-}
-
-// API has the resources that are followed from an API server, each with a cache and
-// a feed of its own: there is no order of events over several resources, so they have no
-// progress in common. A resource is followed from its first read on.
-type API struct {
-	client *http.Client
-	// host is the API server's URL, without a slash at its end.
-	host string
-	// cache configures each cache.
-	cache  cache.Config
-	logger *slog.Logger
-	// maxStaleness is Backend.MaxStaleness of all resources.
-	maxStaleness time.Duration
-	// Checkpoints is nil if nothing is kept on disk.
+// Config of Resources. Client, Host and Logger are needed.
+type Config struct {
+	// Client sends the requests of feeds. Host is the upstream's URL, without a slash at its
+	// end.
+	Client *http.Client
+	Host   string
+	// MaxBytes bounds the objects that are held, as stored, and that are not named by the
+	// operator. 0 is no bound.
+	MaxBytes int64
+	// DropAfter is how long a resource may be unread before its objects go. 0 is for ever.
+	DropAfter time.Duration
+	// Checkpoints are nil if nothing is kept on disk.
 	Checkpoints *Checkpoints
-	// fail is called with an error that leaves the caches without a meaning.
-	fail func(error)
+	// Sibling is where first loads at the start come from; nil if that is the upstream alone.
+	Sibling *Sibling
+	Logger  *slog.Logger
+	// Clock tells when resources are swept. Nil means the real one.
+	Clock clock.WithTicker
+}
 
-	feeds sync.WaitGroup
-	mu    struct {
+// Resources is the source of a replica that follows its upstream's API: resources, each with a
+// cache and a feed of its own. There is no order of events over several resources, so they
+// have no progress in common.
+type Resources struct {
+	cfg Config
+	b   *source.Backends
+
+	// followAgain follows a resource as a read of it would. It is set before Run.
+	followAgain func(Key)
+	feeds       sync.WaitGroup
+	mu          struct {
 		sync.Mutex
-		byResource map[FeedKey]*Backend
-		// stops end the feeds that run.
-		stops map[FeedKey]context.CancelFunc
-		// running is the context of feeds; nil before run.
+		byKey map[Key]*FollowedResource
+		// running is the context of feeds; nil before Run.
 		running context.Context
-		// sibling is where feeds that are made load their objects; nil if that is the API
-		// server alone.
+		// sibling is Config.Sibling until the start is over.
 		sibling *Sibling
 	}
 }
 
-// NewAPI makes a source without resources. host is the server's URL without a slash at its end.
-func NewAPI(client *http.Client, host string, b *Backends) *API {
-	s := &API{
-		client: client, host: host, cache: b.Cache, logger: b.Logger,
-		maxStaleness: b.MaxStaleness, Checkpoints: b.Checkpoints, fail: b.fail,
+var _ source.Source = (*Resources)(nil)
+
+// New makes Resources of which none is followed, and the source of the backends of them.
+func New(b *source.Backends, cfg Config) *Resources {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
 	}
-	s.mu.byResource, s.mu.stops = map[FeedKey]*Backend{}, map[FeedKey]context.CancelFunc{}
+	s := &Resources{cfg: cfg, b: b}
+	s.mu.byKey, s.mu.sibling = map[Key]*FollowedResource{}, cfg.Sibling
+	b.Source = s
 	return s
 }
 
-// ResourceFeed is the feed of a resource. It is empty until the resource is followed.
-type ResourceFeed struct{ atomic.Pointer[apifeed.Feed] }
-
-var ErrNotFollowed = errors.New("the resource is not followed yet")
-
-// Revision implements cache.RevisionSource.
-func (f *ResourceFeed) Revision(ctx context.Context) (int64, error) {
-	if started := f.Load(); started != nil {
-		return started.Revision(ctx)
-	}
-	return 0, ErrNotFollowed
+// Of implements source.Source.
+func (s *Resources) Of(config *storagebackend.ConfigForResource) (*storage.Backend, error) {
+	return s.open(Key{GroupResource: config.GroupResource}), nil
 }
 
-// RequestProgress implements cache.RevisionSource.
-func (f *ResourceFeed) RequestProgress(ctx context.Context) error {
-	if started := f.Load(); started != nil {
-		return started.RequestProgress(ctx)
+// ProtobufBackend is a storage.Decorator.Protobuf.
+func (s *Resources) ProtobufBackend(gr schema.GroupResource) *storage.Backend {
+	if !hasProtobuf(gr) {
+		return nil
 	}
-	return ErrNotFollowed
+	return s.open(Key{gr, true})
 }
 
-// Healthy implements feed.
-func (f *ResourceFeed) Healthy() error {
-	if started := f.Load(); started != nil {
-		return started.Healthy()
-	}
-	return ErrNotFollowed
-}
-
-// BrokenSince implements feed.
-func (f *ResourceFeed) BrokenSince() time.Time {
-	if started := f.Load(); started != nil {
-		return started.BrokenSince()
-	}
-	return time.Time{}
-}
-
-// HeardAt is apifeed.Feed.HeardAt.
-func (f *ResourceFeed) HeardAt() time.Time {
-	if started := f.Load(); started != nil {
-		return started.HeardAt()
-	}
-	return time.Time{}
-}
-
-// open returns the backend of a feed, which it makes on first use.
-func (s *API) open(key FeedKey) *storage.Backend {
+// open returns the backend of a resource, which it makes on first use.
+func (s *Resources) open(key Key) *storage.Backend {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	opened := s.mu.byResource[key]
-	if opened == nil {
-		follows := &ResourceFeed{}
-		opened = &Backend{Feed: follows, Servers: s.host + "/" + key.String(), close: func() {}}
-		opened.Cache, opened.PassOnAfter, opened.WatchPassOnAfter, opened.MaxStaleness = cache.New(s.cache), passOnAfter, watchPassOnAfter, s.maxStaleness
-		opened.Consistent = cache.NewConsistent(opened.Cache, follows)
-		s.mu.byResource[key] = opened
+	f := s.mu.byKey[key]
+	if f == nil {
+		f = &FollowedResource{key: key, backend: source.Backend{Servers: s.cfg.Host + "/" + key.String()}}
+		b := &f.backend
+		b.Feed, b.Cache, b.PassOnAfter, b.WatchPassOnAfter, b.MaxStaleness = f, cache.New(s.b.Cache), passOnAfter, watchPassOnAfter, s.b.MaxStaleness
+		b.Consistent, b.Kept = cache.NewConsistent(b.Cache, f), f.kept
+		s.mu.byKey[key] = f
 	}
-	return &opened.Backend
+	return &f.backend.Backend
 }
 
-// FollowedVersion says how a resource is followed: in which version, and whether as
-// protobuf. If it is optional, the server is ready though the resource was not loaded.
-// verbatim and namespaced are those of apifeed.Config.
-type FollowedVersion struct {
-	schema.GroupVersionResource
-	Protobuf, Optional, Verbatim, Namespaced bool
-}
-
-// Follow follows a resource from now on. It does nothing if the resource is followed
-// already, or has no storage.
-func (s *API) Follow(stored schema.GroupResource, served FollowedVersion) {
+// of returns what is known of a key, nil if it has no backend.
+func (s *Resources) of(key Key) *FollowedResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := FeedKey{stored, served.Verbatim && served.Protobuf}
-	opened := s.mu.byResource[key]
-	if opened == nil {
-		return
-	}
-	follows, _ := opened.Feed.(*ResourceFeed)
-	resources := opened.Cache.Resources()
-	if follows.Load() != nil || len(resources) != 1 {
-		return
-	}
-	root := "/apis/" + served.Group
-	if served.Group == "" {
-		root = "/api"
-	}
-	path := fmt.Sprintf("%s/%s/%s", root, served.Version, served.Resource)
-	kept, checkpoint := s.Checkpoints.ofResource(key.String(), path, served.Protobuf)
-	made := apifeed.New(apifeed.Config{
-		Client: s.client, URL: s.host + path, Protobuf: served.Protobuf, Prefix: resources[0].Prefix(),
-		Verbatim: served.Verbatim, Namespaced: served.Namespaced,
-		Sink: opened.Cache, Checkpoint: checkpoint, Sibling: s.mu.sibling.at(path), Logger: s.logger,
-	})
-	if opened.Kept = kept; served.Optional {
-		opened.tried = made.Tried()
-	}
-	follows.Store(made)
-	if s.mu.running != nil {
-		s.startLocked(key, made)
-	}
+	return s.mu.byKey[key]
 }
 
-// Drop ends the feeds of resources that are gone, and forgets their objects.
-func (s *API) Drop(gone map[schema.GroupResource]bool) {
+// Request says how a resource is to be followed.
+type Request struct {
+	Version
+	// Named says that the operator has named the resource, or the replica itself needs it: it
+	// is never given up for want of readers or of memory, and is followed again after it was
+	// given up for another reason.
+	Named bool
+	// Needed says that the replica itself needs the resource. It is never given up.
+	Needed bool
+	// Custom says that a definition tells what the objects are.
+	Custom bool
+	// Optional says that the replica is ready though the resource could not be loaded.
+	Optional bool
+	// Original says that objects come from the upstream alone, neither from disk nor from
+	// another replica.
+	Original bool
+}
+
+// Follow follows a resource from now on. It returns the version that is followed, and why it
+// is not, "" if it is or will be. The version is empty if there is nothing to follow.
+func (s *Resources) Follow(key Key, r Request) (Version, Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for gr := range gone {
-		key := FeedKey{GroupResource: gr} // definitions do not come in protobuf
-		if stop := s.mu.stops[key]; stop != nil {
-			stop()
+	f := s.mu.byKey[key]
+	if f == nil {
+		return Version{}, ""
+	}
+	now := s.cfg.Clock.Now()
+	f.readAt.Store(now.UnixNano())
+	f.named = f.named || r.Named || r.Needed
+	if started := f.run.Load(); started != nil {
+		return started.version, ""
+	}
+	if why := f.refusal(now); why != "" {
+		return Version{}, why
+	}
+	if len(f.backend.Cache.Resources()) != 1 || now.Before(f.settledAt) {
+		return Version{}, ""
+	}
+	if !f.named && s.isFullLocked() {
+		return Version{}, noMemory
+	}
+	s.startLocked(f, r)
+	return r.Version, ""
+}
+
+// refusal is why a stored resource may not be followed in any form, "" if it may.
+func (s *Resources) refusal(stored schema.GroupResource) Refusal {
+	now := s.cfg.Clock.Now()
+	for _, inProtobuf := range []bool{false, true} {
+		if f := s.of(Key{stored, inProtobuf}); f != nil && f.refusal(now) != "" {
+			return f.refusal(now)
 		}
-		delete(s.mu.stops, key)
-		delete(s.mu.byResource, key)
+	}
+	return ""
+}
+
+// startLocked makes the feed of a resource, and runs it if feeds run.
+func (s *Resources) startLocked(f *FollowedResource, r Request) {
+	path := r.path()
+	passes := &gate{sink: f.backend.Cache, grown: func() { s.loadGrew(f) }}
+	cfg := apifeed.Config{
+		Client: s.cfg.Client, URL: s.cfg.Host + path, Protobuf: r.Protobuf, Prefix: f.backend.Cache.Resources()[0].Prefix(),
+		Verbatim: r.Verbatim, Namespaced: r.Namespaced, Sink: passes, Logger: s.cfg.Logger,
+	}
+	var kept source.KeptBackend
+	if !r.Original {
+		kept, cfg.Checkpoint = s.cfg.Checkpoints.of(f.key, path, r.Protobuf)
+		cfg.Sibling = s.mu.sibling.at(path)
+	}
+	f.refused.Store(nil)
+	f.freeAt, f.again, f.request = time.Time{}, false, r
+	started := &run{version: r.Version, feed: apifeed.New(cfg), gate: passes, kept: kept}
+	f.run.Store(started)
+	if s.mu.running != nil {
+		s.runLocked(started)
 	}
 }
 
-// startLocked starts a feed, unless the source is ending.
-func (s *API) startLocked(key FeedKey, f *apifeed.Feed) {
+// runLocked runs a feed, unless the source is ending.
+func (s *Resources) runLocked(r *run) {
 	if s.mu.running.Err() != nil {
 		return
 	}
 	ctx, stop := context.WithCancel(s.mu.running)
-	s.mu.stops[key] = stop
+	r.stop = stop
 	s.feeds.Go(func() {
 		defer stop()
-		if err := f.Run(ctx); err != nil && ctx.Err() == nil {
-			s.fail(err)
+		if err := r.feed.Run(ctx); err != nil && ctx.Err() == nil {
+			s.b.Fail(err)
 		}
 	})
 }
 
-// run runs the feeds until the context ends.
-func (s *API) run(ctx context.Context) {
+// Drop forgets resources whose definitions are gone, with their caches and checkpoints.
+func (s *Resources) Drop(gone map[schema.GroupResource]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for gr := range gone {
+		key := Key{GroupResource: gr} // custom resources do not come in protobuf
+		if f := s.mu.byKey[key]; f != nil {
+			s.endLocked(f)
+			s.cfg.Checkpoints.remove(key)
+			delete(s.mu.byKey, key)
+		}
+	}
+}
+
+// endLocked ends the feed of a resource. Nothing reaches the cache from it any more. It returns
+// false if there is none.
+func (s *Resources) endLocked(f *FollowedResource) bool {
+	r := f.run.Swap(nil)
+	if r == nil {
+		return false
+	}
+	r.gate.close()
+	if r.stop != nil {
+		r.stop()
+	}
+	return true
+}
+
+// StartIsOver has the feeds that are made from now on load from the upstream alone: the sibling
+// was checked at the start, and definitions may have changed since.
+func (s *Resources) StartIsOver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.sibling = nil
+}
+
+// Run implements source.Source.
+func (s *Resources) Run(ctx context.Context) {
 	s.begin(ctx)
-	<-ctx.Done()
+	s.sweepUntil(ctx)
 	s.Drop(nil) // waits for a follow that has seen the context before its end
 	s.feeds.Wait()
 }
 
-func (s *API) begin(ctx context.Context) {
+func (s *Resources) begin(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.running = ctx
-	for key, b := range s.mu.byResource {
-		if follows, ok := b.Feed.(*ResourceFeed); ok && follows.Load() != nil {
-			s.startLocked(key, follows.Load())
+	for _, f := range s.mu.byKey {
+		if started := f.run.Load(); started != nil {
+			s.runLocked(started)
 		}
 	}
 }
 
-// started returns the backends of the resources that are followed, in no order.
-func (s *API) started() []*Backend {
+// all returns all resources that have a backend, in no order.
+func (s *Resources) all() []*FollowedResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var started []*Backend
-	for _, b := range s.mu.byResource {
-		if follows, ok := b.Feed.(*ResourceFeed); ok && follows.Load() != nil {
-			started = append(started, b)
-		}
-	}
-	return started
+	return slices.Collect(maps.Values(s.mu.byKey))
 }
 
-// depth is how many replicas events come through, this one included.
-func (s *API) depth() int {
+// All implements source.Source.
+func (s *Resources) All() []*source.Backend {
+	var all []*source.Backend
+	for _, f := range s.all() {
+		if f.started() != nil {
+			all = append(all, &f.backend)
+		}
+	}
+	return all
+}
+
+// Depth implements source.Source.
+func (s *Resources) Depth() int {
 	depth := 1
-	for _, b := range s.started() {
-		if follows, ok := b.Feed.(*ResourceFeed); ok {
-			depth = max(depth, follows.Load().Depth())
+	for _, f := range s.all() {
+		if started := f.started(); started != nil {
+			depth = max(depth, started.Depth())
 		}
 	}
 	return depth
 }
 
-// healthy returns an error if no feed follows the API server. A single one may fail for want
-// of a right. Reads of its resource are passed on then, and the others go on.
-func (s *API) healthy() (err error) {
-	for _, b := range s.started() {
-		if err = b.Feed.Healthy(); err == nil {
+// WaitLoaded implements source.Source. A resource that is only followed because an earlier run
+// did may fail, and one that the upstream refuses: its reads are passed on.
+func (s *Resources) WaitLoaded(ctx context.Context) error {
+	for _, f := range s.all() {
+		if started := f.run.Load(); started != nil {
+			if err := f.waitLoaded(ctx, started, f.request.Optional); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Healthy implements source.Source: one feed must follow. A single one may fail for want of a
+// right, and the others go on.
+func (s *Resources) Healthy() (err error) {
+	for _, f := range s.all() {
+		if f.started() == nil {
+			continue
+		}
+		if err = f.Healthy(); err == nil {
 			return nil
 		}
 	}
 	return err
 }
 
-// brokenSince is Backends.BrokenSince.
-func (s *API) brokenSince(stored schema.GroupResource) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Check implements source.Source. Nothing is checked: an API has no digest to compare with.
+func (s *Resources) Check(ctx context.Context) { <-ctx.Done() }
+
+// CheckCaches implements source.Source.
+func (s *Resources) CheckCaches() error { return nil }
+
+// BrokenSince implements source.Source.
+func (s *Resources) BrokenSince(stored schema.GroupResource) time.Time {
 	for _, inProtobuf := range []bool{false, true} {
-		if b := s.mu.byResource[FeedKey{stored, inProtobuf}]; b != nil {
-			if since := b.Feed.BrokenSince(); !since.IsZero() {
+		if f := s.of(Key{stored, inProtobuf}); f != nil {
+			if since := f.BrokenSince(); !since.IsZero() {
 				return since
 			}
 		}
 	}
 	return time.Time{}
 }
+
+// Close implements source.Source.
+func (s *Resources) Close() {}

@@ -5,9 +5,7 @@ import (
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
-	"github.com/millrace/millrace/internal/feed/apifeed"
 	"github.com/millrace/millrace/internal/tier/read"
-	"github.com/millrace/millrace/internal/tier/source"
 	"github.com/millrace/millrace/internal/wire/sentobject"
 )
 
@@ -23,113 +21,101 @@ type verbatimVersion struct {
 	namespaced bool
 }
 
-// chooseMode decides how built-in resources are answered, and tells the tier. An upstream's
+// ChooseMode decides how built-in resources are answered, and tells the tier. An upstream's
 // etcd has no defaults in its objects, and those of another version are not known here. So
 // its API must be the source if its version is another one.
-func (r *Replica) chooseMode(tier *tiermount.ReadTier) {
-	skew := r.upstream.Skew()
-	tier.Skew = &read.Skew{Differs: func() bool { return r.upstream.Skew() != 0 }, WatchLists: r.hasWatchLists}
+func (p *Policy) ChooseMode(tier *tiermount.ReadTier) {
+	skew := p.cfg.Upstream.Skew()
+	tier.Skew = &read.Skew{Differs: func() bool { return p.cfg.Upstream.Skew() != 0 }, WatchLists: p.hasWatchLists}
 	if skew == 0 {
 		return
 	}
-	r.isVerbatim = r.api != nil && -maxSkew <= skew && skew <= maxSkew
-	own, theirs := r.options.Kube.VersionInfo().GitVersion, r.upstream.Version()
-	if !r.isVerbatim {
-		r.logger.Warn("The upstream is of another minor version: reads of built-in resources are passed on to it, and only custom resources are answered here; use a build with the upstream's version, or one at most three minor versions from it without --etcd-servers",
-			"upstream", theirs, "builtIn", own)
+	p.isVerbatim = p.cfg.Resources != nil && -maxSkew <= skew && skew <= maxSkew
+	theirs := p.cfg.Upstream.Version()
+	if !p.isVerbatim {
+		p.cfg.Logger.Warn("The upstream is of another minor version: reads of built-in resources are passed on to it, and only custom resources are answered here; use a build with the upstream's version, or one at most three minor versions from it without --etcd-servers",
+			"upstream", theirs, "builtIn", p.cfg.OwnVersion)
 		return
 	}
-	r.logger.Warn("The upstream is of another minor version: built-in resources are answered as it sends them, and tables and metadata are passed on to it; use a build with the upstream's version for these",
-		"upstream", theirs, "builtIn", own)
-	tier.Decorator.Verbatim, tier.Decorator.Protobuf, tier.Verbatim = true, r.api.ProtobufBackend, r.verbatimOf
+	p.cfg.Logger.Warn("The upstream is of another minor version: built-in resources are answered as it sends them, and tables and metadata are passed on to it; use a build with the upstream's version for these",
+		"upstream", theirs, "builtIn", p.cfg.OwnVersion)
+	tier.Decorator.Verbatim, tier.Decorator.Protobuf, tier.Verbatim = true, p.cfg.Resources.ProtobufBackend, p.verbatimOf
 }
+
+// IsVerbatim reports whether built-in resources are answered as the upstream sends them.
+func (p *Policy) IsVerbatim() bool { return p.isVerbatim }
 
 // chooseVersions chooses the version of each built-in resource that is followed: the one
 // that the upstream prefers if this program knows it, as most clients do, else the one that
 // this program stores.
-func (r *Replica) chooseVersions(routes []kube.Route) {
-	if !r.isVerbatim {
+func (p *Policy) chooseVersions(routes []kube.Route) {
+	if !p.isVerbatim {
 		return
 	}
-	r.verbatim = map[schema.GroupResource]verbatimVersion{}
+	p.verbatim = map[schema.GroupResource]verbatimVersion{}
 	for _, route := range routes {
-		chosen, served := r.upstream.Preferred(route.Stored)
-		if _, known := r.builtIn[chosen]; !served || !known {
-			chosen = r.builtIn[route.Resource]
+		chosen, served := p.cfg.Upstream.Preferred(route.Stored)
+		if _, known := p.builtIn[chosen]; !served || !known {
+			chosen = p.builtIn[route.Resource]
 		}
-		if chosen == route.Resource && r.upstream.Serves(chosen) {
-			r.verbatim[route.Stored] = verbatimVersion{chosen, route.Namespaced}
+		if chosen == route.Resource && p.cfg.Upstream.Serves(chosen) {
+			p.verbatim[route.Stored] = verbatimVersion{chosen, route.Namespaced}
 		}
 	}
 }
 
 // hasWatchLists reports whether the upstream is known to begin watches with all objects: it
 // has done so for definitions, which are always followed.
-func (r *Replica) hasWatchLists() bool {
-	if !r.isVerbatim {
+func (p *Policy) hasWatchLists() bool {
+	if !p.isVerbatim {
 		return false
 	}
-	feed := r.api.FeedOf(definitions)
-	if feed == nil {
-		return false
-	}
-	known := feed.Load().Surroundings()
+	known := p.cfg.Resources.of(Key{GroupResource: definitions}).Surroundings()
 	return known != nil && known.InitialEventsEnd != nil
 }
 
 // verbatimOf is a ReadTier.Verbatim of package tiermount.
-func (r *Replica) verbatimOf(route *kube.Route, format sentobject.Format) *read.Verbatim {
-	if r.verbatim[route.Stored].GroupVersionResource != route.Resource {
+func (p *Policy) verbatimOf(route *kube.Route, format sentobject.Format) *read.Verbatim {
+	if p.verbatim[route.Stored].GroupVersionResource != route.Resource {
 		return nil
 	}
-	key := source.FeedKey{GroupResource: route.Stored, InProtobuf: format == sentobject.Protobuf}
-	feed := r.api.VerbatimFeed(key)
-	if feed == nil {
+	key := Key{GroupResource: route.Stored, InProtobuf: format == sentobject.Protobuf}
+	followed := p.cfg.Resources.of(key)
+	if followed == nil {
 		return nil
 	}
 	return &read.Verbatim{
-		Format: format,
-		Surroundings: func() *apifeed.Surroundings {
-			if started := feed.Load(); started != nil {
-				return started.Surroundings()
-			}
-			return nil
-		},
-		Follow: func() {
-			if feed.Load() == nil {
-				r.followVerbatim(key, false)
-			}
-		},
+		Format: format, Surroundings: followed.Surroundings,
+		Follow: func() { p.followVerbatim(key, Request{Named: p.names(key.GroupResource)}) },
 	}
 }
 
-// followVerbatim follows a resource in one format. It does nothing if the format is not
-// answered as it is sent.
-func (r *Replica) followVerbatim(key source.FeedKey, optional bool) {
-	chosen, ok := r.verbatim[key.GroupResource]
-	if !ok || key.InProtobuf && !source.HasProtobuf(key.GroupResource) {
+// followVerbatim follows a resource in one form. It does nothing if the form is not answered as
+// it is sent.
+func (p *Policy) followVerbatim(key Key, r Request) {
+	chosen, ok := p.verbatim[key.GroupResource]
+	if !ok || key.InProtobuf && !hasProtobuf(key.GroupResource) {
 		return
 	}
-	r.api.Follow(key.GroupResource, source.FollowedVersion{
-		GroupVersionResource: chosen.GroupVersionResource, Verbatim: true, Protobuf: key.InProtobuf, Namespaced: chosen.namespaced, Optional: optional,
-	})
+	r.Version = Version{GroupVersionResource: chosen.GroupVersionResource, Verbatim: true, Protobuf: key.InProtobuf, Namespaced: chosen.namespaced}
+	_, _ = p.cfg.Resources.Follow(key, r) // Follow of a read tells why it is not followed
 }
 
-// answersBuiltIn reports whether built-in resources are answered here. JSON that was read
-// before the upstream's version changed is not what it sends now.
-func (r *Replica) answersBuiltIn() bool {
-	if r.isVerbatim {
-		return !r.upstream.MinorChanged()
+// answersBuiltIn reports whether built-in resources are answered here.
+func (p *Policy) answersBuiltIn() bool {
+	skew := p.cfg.Upstream.Skew()
+	if p.isVerbatim {
+		return -maxSkew <= skew && skew <= maxSkew
 	}
-	return r.upstream.Skew() == 0
+	return skew == 0
 }
 
-// skew is serverreport.ReplicaReport's Skew.
-func (r *Replica) skew() string {
+// Skew is serverreport.ReplicaReport's Skew.
+func (p *Policy) Skew() string {
 	switch {
-	case !r.answersBuiltIn():
+	case !p.answersBuiltIn():
 		return "version skew: built-in resources are passed on"
-	case r.isVerbatim:
+	case p.isVerbatim:
 		return "version skew: served as the upstream sends it"
 	}
 	return ""

@@ -81,8 +81,8 @@ type Backend struct {
 	Scrubber *scrub.Scrubber
 	// Cluster returns the id of the etcd cluster. It is nil for a resource of an API server.
 	Cluster func() string
-	// Kept is set if checkpoints are written.
-	Kept KeptBackend
+	// Kept tells how the backend is kept on disk now.
+	Kept func() KeptBackend
 }
 
 // HeardAt is when a feed of an API server was last told something. It is zero for others.

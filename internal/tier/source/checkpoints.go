@@ -65,7 +65,7 @@ func (c *Checkpoints) setRevision(name string, revision int64) {
 	c.mu.written[name] = revision
 }
 
-// KeptBackend is what checkpoints need to know of a backend.
+// KeptBackend is what checkpoints need to know of a backend. The zero value keeps nothing.
 type KeptBackend struct {
 	// Name is the name of its checkpoint, and Source says where its objects come from. It
 	// is empty before that is known, and when it is not known any more.
@@ -124,7 +124,10 @@ func (c *Checkpoints) end(backends []*Backend) {
 		return
 	}
 	for _, b := range backends {
-		if err := c.Dir.Remove(b.Kept.Name); err != nil {
+		if b.Kept().Source == nil {
+			continue
+		}
+		if err := c.Dir.Remove(b.Kept().Name); err != nil {
 			c.Logger.Error("Could not remove a checkpoint; remove it by hand before the next start", "err", err)
 		}
 	}
@@ -148,19 +151,23 @@ func (c *Checkpoints) writeAll(ctx context.Context, backends []*Backend, pause f
 }
 
 func (c *Checkpoints) write(ctx context.Context, b *Backend, pause func(context.Context, time.Duration) error) (size int64, err error) {
-	began, source := time.Now(), b.Kept.Source()
+	kept := b.Kept()
+	if kept.Source == nil {
+		return 0, nil
+	}
+	began, source := time.Now(), kept.Source()
 	contents, err := b.Cache.Contents()
-	if source == "" || errors.Is(err, cache.ErrNotReady) || contents.Revision == c.Revision(b.Kept.Name) {
+	if source == "" || errors.Is(err, cache.ErrNotReady) || contents.Revision == c.Revision(kept.Name) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
 	order := &checkpoint.Order{Source: source, Contents: contents, LeaveOut: c.LeaveOut, Pause: pause}
-	if size, err = c.Dir.Write(ctx, b.Kept.Name, order); err != nil {
+	if size, err = c.Dir.Write(ctx, kept.Name, order); err != nil {
 		return 0, err
 	}
-	c.setRevision(b.Kept.Name, contents.Revision)
+	c.setRevision(kept.Name, contents.Revision)
 	c.Logger.Debug("Checkpoint is written", "of", b.Servers, "revision", contents.Revision, "bytes", size,
 		"took", time.Since(began).Round(time.Millisecond))
 	return size, nil

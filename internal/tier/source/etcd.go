@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -155,7 +156,8 @@ func (e *Etcd) openLocked(t storagebackend.TransportConfig, servers string) (*cl
 		Checkpoint:       e.b.Checkpoints.ofEtcd(servers, prefix),
 		WatchStreams:     streams,
 	})
-	opened.Kept = etcdKept(servers, prefix, follows)
+	kept := etcdKept(servers, prefix, follows)
+	opened.Kept = func() KeptBackend { return kept }
 	opened.Feed, opened.run, opened.Consistent = follows, follows.Run, cache.NewConsistent(opened.Cache, follows)
 	opened.Cluster = func() string { return fmt.Sprintf("%x", follows.ClusterID()) }
 	var err error
