@@ -18,7 +18,8 @@ import (
 	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
-	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/replica/handler"
+	"github.com/millrace/millrace/internal/replica/upstream"
 	"github.com/millrace/millrace/internal/tier/lifetime"
 	"github.com/millrace/millrace/internal/tier/memory"
 	"github.com/millrace/millrace/internal/tier/source"
@@ -28,7 +29,7 @@ import (
 type Replica struct {
 	*Server
 	options  *ReplicaOptions
-	upstream *replica.Upstream
+	upstream *upstream.Upstream
 	// builtIn has, for each built-in resource that has a route, the stored resource and the
 	// version in which it is stored. It is set before anything is served.
 	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
@@ -136,7 +137,7 @@ func (r *Replica) findUpstream() (*rest.Config, error) {
 		return nil, err
 	}
 	config.QPS = -1
-	if r.upstream, err = replica.NewUpstream(config, r.options.Kube.VersionInfo(), r.logger); err != nil {
+	if r.upstream, err = upstream.New(config, r.options.Kube.VersionInfo(), r.logger); err != nil {
 		return nil, err
 	}
 	if err := r.upstream.Read(); err != nil {
@@ -164,7 +165,7 @@ func (r *Replica) newAPISource(ctx context.Context, config *rest.Config, b *sour
 
 // build makes the server, and gives the tier its routes.
 func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermount.ReadTier) error {
-	counters, err := replica.NewMetrics(legacyregistry.Register)
+	counters, err := upstream.NewMetrics(legacyregistry.Register)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
@@ -180,7 +181,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 			tier.ForgetResources(gone)
 		}
 	}
-	var handler http.Handler
+	var answers http.Handler
 	kubeconfig, remove, err := r.options.kubeconfigFile()
 	if err != nil {
 		return err
@@ -189,8 +190,8 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	r.options.Kube.UseUpstream(kubeconfig, config)
 	r.server, err = kube.BuildReplica(r.options.Kube, kube.ReplicaConfig{
 		Served: r.upstream.Versions(), Storage: tier.Decorator.Decorate, Stored: tier.Decorator.Store, CustomResources: custom,
-		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler.ServeHTTP(w, req) }),
-		Authenticator: replica.NewAuthenticator, Outermost: replica.Stash, Local: isLocal,
+		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { answers.ServeHTTP(w, req) }),
+		Authenticator: upstream.NewAuthenticator, Outermost: upstream.Stash, Local: isLocal,
 		Front: tier.Front, Protocols: tiermount.UseProtocols, Ready: tier.Ready(), Logger: r.logger, Panics: tier.Backends.Cache.Panics, Failed: tier.Failures.Add,
 	})
 	if err != nil {
@@ -205,7 +206,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 		r.builtIn[route.Resource] = route.Stored.WithVersion(route.StorageVersion.Version)
 	}
 	r.chooseVersions(r.server.Routes())
-	if handler, err = r.newHandler(ctx, tier, replica.Config{
+	if answers, err = r.newHandler(ctx, tier, handler.Config{
 		Documents: documents, Proxy: proxy, Metrics: counters, UpstreamURL: config.Host, Serializer: scheme.Codecs,
 	}); err != nil {
 		return err
@@ -226,8 +227,8 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 
 // newProxy makes what passes requests on. It fails if the upstream does not trust the
 // certificate that is to name users.
-func (r *Replica) newProxy(ctx context.Context, config *rest.Config, counters *replica.Metrics) (http.Handler, error) {
-	proxy, err := replica.NewProxy(replica.ProxyConfig{
+func (r *Replica) newProxy(ctx context.Context, config *rest.Config, counters *upstream.Metrics) (http.Handler, error) {
+	proxy, err := upstream.NewProxy(upstream.ProxyConfig{
 		Upstream: config, FrontProxyCert: r.options.ProxyClientCert, FrontProxyKey: r.options.ProxyClientKey,
 		MayImpersonate: r.upstream.MayImpersonate, Serializer: scheme.Codecs, Metrics: counters, Logger: r.logger,
 	})

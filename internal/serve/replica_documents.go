@@ -12,7 +12,8 @@ import (
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
-	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/replica/document"
+	"github.com/millrace/millrace/internal/replica/upstream"
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
@@ -22,14 +23,14 @@ var services = apiregistration.Resource("apiservices")
 
 // newDocuments makes the documents of discovery and OpenAPI, and registers the metric of
 // their size.
-func (r *Replica) newDocuments(config *rest.Config, counters *replica.Metrics, tier *tiermount.ReadTier) (*replica.Documents, error) {
+func (r *Replica) newDocuments(config *rest.Config, counters *upstream.Metrics, tier *tiermount.ReadTier) (*document.Documents, error) {
 	var described []*cache.Resource
 	for _, gr := range []schema.GroupResource{definitions, services} {
 		if stored := tier.Decorator.Store(gr); stored != nil {
 			described = append(described, stored.Resource())
 		}
 	}
-	documents, err := replica.NewDocuments(replica.DocumentsConfig{
+	documents, err := document.New(document.Config{
 		Upstream: config, Metrics: counters,
 		Local: func(gv schema.GroupVersion) bool { return isBuiltIn(gv) || r.server.ServesCustom(gv) },
 		Changes: func() (sum int64) {
@@ -57,7 +58,7 @@ func isBuiltIn(gv schema.GroupVersion) bool {
 // documentsCollector reports the memory of documents at the moment of a scrape.
 type documentsCollector struct {
 	metrics.BaseStableCollector
-	documents *replica.Documents
+	documents *document.Documents
 }
 
 var _ metrics.StableCollector = (*documentsCollector)(nil)

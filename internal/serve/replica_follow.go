@@ -7,7 +7,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/replica/handler"
 	"github.com/millrace/millrace/internal/tier/source"
 )
 
@@ -63,24 +63,24 @@ func (r *Replica) followCustom() {
 	r.api.SetSibling(nil)
 }
 
-// follow is a replica.Config.Follow.
-func (r *Replica) follow(gvr schema.GroupVersionResource) replica.Reason {
+// follow is a handler.Config.Follow.
+func (r *Replica) follow(gvr schema.GroupVersionResource) handler.Reason {
 	if r.options.excludes(gvr.GroupResource()) {
-		return replica.Excluded
+		return handler.Excluded
 	}
 	if _, ok := r.builtIn[gvr]; ok {
 		switch {
 		case !r.answersBuiltIn():
-			return replica.VersionSkew
+			return handler.VersionSkew
 		case !r.upstream.Serves(gvr):
-			return replica.NotServed
+			return handler.NotServed
 		case r.api != nil && !r.followBuiltIn(gvr, false):
-			return replica.OtherVersion
+			return handler.OtherVersion
 		}
 		return ""
 	}
 	if r.server.CustomRoute(gvr) == nil {
-		return replica.NotServed
+		return handler.NotServed
 	}
 	if r.api != nil {
 		if version := r.server.StorageVersion(gvr); version != "" {
@@ -113,7 +113,7 @@ func (r *Replica) followBuiltIn(gvr schema.GroupVersionResource, optional bool) 
 	return isStored || followed == gvr
 }
 
-// cutOffSince is a replica.Config.CutOffSince.
+// cutOffSince is a handler.Config.CutOffSince.
 func (r *Replica) cutOffSince(gvr schema.GroupVersionResource) time.Time {
 	if stored, ok := r.builtIn[gvr]; ok {
 		gvr = stored

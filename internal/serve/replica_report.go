@@ -14,22 +14,22 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
-	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // replicaReporter makes the report of a replica about its upstream.
 type replicaReporter struct {
-	upstream   *replica.Upstream
+	upstream   *upstream.Upstream
 	address    string
 	ownVersion string
 	usesEtcd   bool
 	tier       *tiermount.ReadTier
-	counters   *replica.Metrics
+	counters   *upstream.Metrics
 	// skew is Replica.skew.
 	skew func() string
 }
 
-func (r *Replica) newReporter(config *rest.Config, tier *tiermount.ReadTier, counters *replica.Metrics) *replicaReporter {
+func (r *Replica) newReporter(config *rest.Config, tier *tiermount.ReadTier, counters *upstream.Metrics) *replicaReporter {
 	return &replicaReporter{
 		upstream: r.upstream, address: strings.TrimSuffix(config.Host, "/"), ownVersion: r.options.Kube.VersionInfo().GitVersion,
 		usesEtcd: r.options.usesEtcd(), tier: tier, counters: counters, skew: r.skew,
@@ -41,7 +41,7 @@ func (p *replicaReporter) report() serverreport.ReplicaReport {
 	now := time.Now()
 	made := serverreport.ReplicaReport{
 		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Depth: p.tier.Backends.Depth(), Followed: []serverreport.FollowedResource{},
-		Answered: counts(p.tier.Counters.Answered()), PassedOn: counts(p.counters.PassedOn()), Refused: counts(p.counters.Refused()), Asked: counts(p.counters.UpstreamRequests()),
+		Answered: counts(p.tier.Counters.Answered()), PassedOn: counts(p.counters.PassedOn), Refused: counts(p.counters.Refused), Asked: counts(p.counters.Requests),
 	}
 	if p.usesEtcd {
 		made.Source = "etcd"

@@ -12,7 +12,9 @@ import (
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
-	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/replica/handler"
+	"github.com/millrace/millrace/internal/replica/right"
+	"github.com/millrace/millrace/internal/replica/upstream"
 	"github.com/millrace/millrace/internal/tier/lifetime"
 	"github.com/millrace/millrace/internal/tier/source"
 )
@@ -66,14 +68,14 @@ func (p *rightsProof) run(ctx context.Context) {
 
 // newHandler completes the configuration of what answers requests, and makes it. It sets
 // runRights.
-func (r *Replica) newHandler(ctx context.Context, tier *tiermount.ReadTier, cfg replica.Config) (http.Handler, error) {
+func (r *Replica) newHandler(ctx context.Context, tier *tiermount.ReadTier, cfg handler.Config) (http.Handler, error) {
 	var err error
 	if cfg.Authorizer, r.runRights, err = r.newAuthorizer(ctx, tier, cfg.Metrics); err != nil {
 		return nil, err
 	}
 	cfg.Reads, cfg.Follow, cfg.CutOffSince = tier.Tier.Wrap, r.follow, r.cutOffSince
 	cfg.ReadsOnly, cfg.Budgets = r.options.ReadsOnly, r.budgets
-	return replica.NewHandler(cfg), nil
+	return handler.New(cfg), nil
 }
 
 // adviseDelegation logs what is missing if the replica may not ask the upstream about users
@@ -95,9 +97,9 @@ const adviceTimeout = 10 * time.Second
 
 // newAuthorizer returns what decides about rights, and a function that must run beside the
 // server.
-func (r *Replica) newAuthorizer(ctx context.Context, tier *tiermount.ReadTier, counters *replica.Metrics) (authorizer.UnconditionalAuthorizer, func(context.Context), error) {
+func (r *Replica) newAuthorizer(ctx context.Context, tier *tiermount.ReadTier, counters *upstream.Metrics) (authorizer.UnconditionalAuthorizer, func(context.Context), error) {
 	review, nothing := r.server.Authorizer(), func(context.Context) {}
-	byReview := replica.NewRights(replica.RightsConfig{Review: review, Metrics: counters, Logger: r.logger})
+	byReview := right.New(right.Config{Review: review, Metrics: counters, Logger: r.logger})
 	if !r.options.usesRBAC() || r.isVerbatim {
 		return byReview, nothing, nil
 	}
@@ -113,7 +115,7 @@ func (r *Replica) newAuthorizer(ctx context.Context, tier *tiermount.ReadTier, c
 	if err != nil {
 		return nil, nothing, err
 	}
-	rights := replica.NewRights(replica.RightsConfig{
+	rights := right.New(right.Config{
 		RBAC: kube.NewReplicatedRBAC(tier.Decorator.Store), Review: review, Oracle: oracle,
 		// A newer version of RBAC objects could narrow what this one takes for a right.
 		Current: func() bool { return proof.current() && r.upstream.Skew() == 0 },

@@ -54,7 +54,7 @@ func serverWings() []Wing {
 		{
 			Name: "replica", Sentence: "`millrace replica`: reads in front of another API server.",
 			Imports: []string{"wire", "conn", "account", "feed", "tier", "apiserver"},
-			Order:   []string{"replica"},
+			Order:   []string{"replica/upstream", "replica/right", "replica/document", "replica/handler"},
 		},
 		{
 			Name: "serve", Sentence: "`millrace serve`: a server over etcd.",

@@ -1,4 +1,4 @@
-package replica
+package document
 
 import (
 	"maps"
@@ -56,7 +56,7 @@ func newDocument(answer *http.Response, body []byte) *document {
 }
 
 // variesByKey reports whether an answer depends on no other header than those of a
-// documentKey.
+// key.
 func variesByKey(header http.Header) bool {
 	for _, line := range header["Vary"] {
 		for name := range strings.SplitSeq(line, ",") {

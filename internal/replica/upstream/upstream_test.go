@@ -1,4 +1,4 @@
-package replica_test
+package upstream_test
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // fakeAPI is an API server that answers what a replica asks at its start.
@@ -79,11 +79,11 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-func readUpstream(t *testing.T, f *fakeAPI, own version.Info) *replica.Upstream {
+func readUpstream(t *testing.T, f *fakeAPI, own version.Info) *upstream.Upstream {
 	t.Helper()
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	u, err := replica.NewUpstream(&rest.Config{Host: server.URL}, own, slog.New(slog.DiscardHandler))
+	u, err := upstream.New(&rest.Config{Host: server.URL}, own, slog.New(slog.DiscardHandler))
 	if err == nil {
 		err = u.Read()
 	}

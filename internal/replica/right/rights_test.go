@@ -1,4 +1,4 @@
-package replica_test
+package right_test
 
 import (
 	"context"
@@ -11,7 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/metrics"
 
-	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/replica/right"
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // fakeAuthorizer allows what its set has: the names of users.
@@ -30,19 +31,19 @@ type rightsSetup struct {
 	stale                bool
 }
 
-func (s *rightsSetup) rights(t *testing.T) *replica.Rights {
+func (s *rightsSetup) rights(t *testing.T) *right.Rights {
 	t.Helper()
-	counters, err := replica.NewMetrics(func(metrics.Registerable) error { return nil })
+	counters, err := upstream.NewMetrics(func(metrics.Registerable) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return replica.NewRights(replica.RightsConfig{
+	return right.New(right.Config{
 		RBAC: s.rbac, Review: s.review, Oracle: s.oracle, Current: func() bool { return !s.stale },
 		Metrics: counters, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 
-func may(t *testing.T, r *replica.Rights, name string, groups ...string) bool {
+func may(t *testing.T, r *right.Rights, name string, groups ...string) bool {
 	t.Helper()
 	a := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: name, Groups: groups}, Verb: "get", Resource: "pods", ResourceRequest: true}
 	decision, _, err := r.Authorize(t.Context(), a)

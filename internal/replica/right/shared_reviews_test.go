@@ -1,4 +1,4 @@
-package replica_test
+package right_test
 
 import (
 	"context"
@@ -18,7 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/metrics"
 
-	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/replica/right"
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // slowReview answers after a second, and counts what it is asked.
@@ -37,13 +38,13 @@ func (s *slowReview) Authorize(ctx context.Context, a authorizer.Attributes) (au
 	return authorizer.DecisionAllow, "for " + a.GetUser().GetName(), nil
 }
 
-func newReviewed(t *testing.T, review authorizer.UnconditionalAuthorizer) *replica.Rights {
+func newReviewed(t *testing.T, review authorizer.UnconditionalAuthorizer) *right.Rights {
 	t.Helper()
-	counters, err := replica.NewMetrics(func(metrics.Registerable) error { return nil })
+	counters, err := upstream.NewMetrics(func(metrics.Registerable) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return replica.NewRights(replica.RightsConfig{Review: review, Metrics: counters, Logger: slog.New(slog.DiscardHandler)})
+	return right.New(right.Config{Review: review, Metrics: counters, Logger: slog.New(slog.DiscardHandler)})
 }
 
 func named(name string) authorizer.AttributesRecord {

@@ -1,4 +1,4 @@
-package replica
+package document
 
 import (
 	"bytes"
@@ -43,25 +43,25 @@ const (
 
 // check asks the upstream about a document on behalf of all who wait for it. ctx is that of
 // one of them, whose end does not end the question.
-func (d *Documents) check(ctx context.Context, e *documentEntry) {
+func (d *Documents) check(ctx context.Context, e *entry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
 	defer cancel()
 	answer := checkAnswer{result: checkFailed}
 	defer func() {
-		d.cfg.Metrics.documentChecks.WithLabelValues(string(answer.result)).Inc()
+		d.cfg.Metrics.DocumentChecks.WithLabelValues(string(answer.result)).Inc()
 		d.settle(e, answer)
 	}()
 	answer = d.ask(ctx, e.key, d.documentOf(e))
 }
 
-func (d *Documents) documentOf(e *documentEntry) *document {
+func (d *Documents) documentOf(e *entry) *document {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return e.document
 }
 
 // ask sends a question. known is the document that may be current, or nil.
-func (d *Documents) ask(ctx context.Context, key documentKey, known *document) checkAnswer {
+func (d *Documents) ask(ctx context.Context, key key, known *document) checkAnswer {
 	req, err := d.question(ctx, key, known)
 	if err != nil {
 		return checkAnswer{result: checkRefused}
@@ -96,7 +96,7 @@ func (d *Documents) ask(ctx context.Context, key documentKey, known *document) c
 
 // question makes the request for a document, with the replica's own credentials. Its path is
 // byte for byte the one to which the client was shown to have a right: nothing is cleaned.
-func (d *Documents) question(ctx context.Context, key documentKey, known *document) (*http.Request, error) {
+func (d *Documents) question(ctx context.Context, key key, known *document) (*http.Request, error) {
 	asked, query, _ := strings.Cut(key.target, "?")
 	target := *d.host
 	target.Path, target.RawPath, target.RawQuery = strings.TrimSuffix(d.host.Path, "/")+asked, "", query

@@ -1,4 +1,4 @@
-package replica
+package document
 
 import (
 	"net"
@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// documentKey is all of a request on which the upstream's answer depends, besides time.
-type documentKey struct {
+// key is all of a request on which the upstream's answer depends, besides time.
+type key struct {
 	// target is the path with the query, without the parameter timeout.
 	target string
 	// accept is the header as it came. encoding has the codings that an upstream may use.
@@ -23,9 +23,9 @@ type documentKey struct {
 	address string
 }
 
-// documentRequest is a request for a document.
-type documentRequest struct {
-	documentKey
+// Request is a request for a document.
+type Request struct {
+	key
 	// etag is that of the document which the client has, or "".
 	etag string
 }
@@ -37,8 +37,8 @@ const (
 	maxEncoding = 128
 )
 
-// isDocument reports whether a request is one for discovery or OpenAPI.
-func isDocument(req *http.Request) bool {
+// IsRequest reports whether a request is one for discovery or OpenAPI.
+func IsRequest(req *http.Request) bool {
 	if req.Method != http.MethodGet {
 		return false
 	}
@@ -68,9 +68,9 @@ func groupOf(document string) (schema.GroupVersion, bool) {
 	return schema.GroupVersion{}, false
 }
 
-// parse reads a request for which isDocument holds. It returns false if the answer may
-// depend on more than a documentKey.
-func (d *Documents) parse(req *http.Request) (r documentRequest, ok bool) {
+// Parse reads a request for which IsRequest holds. It returns false if the answer may
+// depend on more than a key.
+func (d *Documents) Parse(req *http.Request) (r Request, ok bool) {
 	if gv, one := groupOf(req.URL.Path); one && gv.Version != "" && !d.cfg.Local(gv) {
 		return r, false
 	}

@@ -1,4 +1,4 @@
-package replica
+package upstream
 
 import (
 	"context"
@@ -28,6 +28,10 @@ func credentialsFrom(ctx context.Context) *credentials {
 	}
 	return &credentials{}
 }
+
+// ActsForOther reports whether a request that Stash has seen asks to be handled as another
+// user's.
+func ActsForOther(ctx context.Context) bool { return credentialsFrom(ctx).impersonation != nil }
 
 const (
 	authorizationHeader = "Authorization"
@@ -62,6 +66,12 @@ func Stash(next http.Handler) http.Handler {
 // which has none.
 type stranger struct{ user.DefaultInfo }
 
+// IsStranger reports whether an Authenticator could not tell who a user is.
+func IsStranger(u user.Info) bool {
+	_, unknown := u.(*stranger)
+	return unknown
+}
+
 // certificateUser is a user whom a client certificate proves, or a trusted front proxy.
 type certificateUser struct{ user.Info }
 
@@ -72,7 +82,8 @@ type authentication struct {
 	upstream authenticator.Request
 }
 
-// NewAuthenticator makes an Authenticator of the one that asks the upstream.
+// NewAuthenticator makes an authenticator that accepts every request, of the one that asks the
+// upstream.
 func NewAuthenticator(upstream authenticator.Request) authenticator.Request {
 	return authentication{upstream}
 }

@@ -1,4 +1,4 @@
-package replica_test
+package handler_test
 
 import (
 	"net/http"

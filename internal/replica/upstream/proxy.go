@@ -1,4 +1,4 @@
-package replica
+package upstream
 
 import (
 	"context"
@@ -93,7 +93,7 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 }
 
 func newTransports(cfg *rest.Config) (t transports, err error) {
-	usual := verbatim(cfg)
+	usual := Uncompressed(cfg)
 	usual.UserAgent = "" // the client names itself
 	upgrade := rest.CopyConfig(usual)
 	upgrade.TLSClientConfig.NextProtos = []string{"http/1.1"}
@@ -106,10 +106,10 @@ func newTransports(cfg *rest.Config) (t transports, err error) {
 	return t, nil
 }
 
-// verbatim returns a configuration whose transport leaves compression to the client of the
+// Uncompressed returns a configuration whose transport leaves compression to the client of the
 // replica. Without protocols, client-go would take Go's default transport for an upstream
 // that needs no other TLS settings, and that one compresses.
-func verbatim(cfg *rest.Config) *rest.Config {
+func Uncompressed(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.DisableCompression = true
 	cfg.TLSClientConfig.NextProtos = []string{"h2", "http/1.1"}
@@ -120,11 +120,11 @@ func verbatim(cfg *rest.Config) *rest.Config {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	via, identity, err := p.identify(req)
 	if err != nil {
-		p.cfg.Metrics.refused.WithLabelValues(certificateRefused).Inc()
+		p.cfg.Metrics.Refused.WithLabelValues(CertificateRefused).Inc()
 		p.fail(w, req, err)
 		return
 	}
-	p.cfg.Metrics.upstream.WithLabelValues(identity).Inc()
+	p.cfg.Metrics.Requests.WithLabelValues(identity).Inc()
 	// The headers are the upstream's, and not those that filters have set already, but for
 	// the one by which a filter ends the connection of a client without credentials.
 	closes, ends := w.Header()["Connection"]
@@ -207,7 +207,7 @@ func (p *Proxy) identify(req *http.Request) (via http.RoundTripper, identity str
 	ctx := req.Context()
 	kept := credentialsFrom(ctx)
 	client, _ := request.UserFrom(ctx)
-	_, unknown := client.(*stranger)
+	unknown := IsStranger(client)
 	switch {
 	case unknown && len(kept.authorization) > 0:
 		return p.strangers, "token", nil
@@ -238,13 +238,17 @@ func (p *Proxy) refusal(req *http.Request, name string, impersonates bool) error
 	return apierrors.NewForbidden(resource, object, fmt.Errorf(advice, name, ", or give the user in its --kubeconfig the right to impersonate users, groups, uids and userextras"))
 }
 
+// CertificateRefused is the label of Metrics.Refused for requests of users whose certificates
+// cannot be handed on.
+const CertificateRefused = "certificate"
+
 // fail answers with an error of the replica's own.
 func (p *Proxy) fail(w http.ResponseWriter, req *http.Request, err error) {
-	respondError(p.cfg.Serializer, w, req, err)
+	RespondError(p.cfg.Serializer, w, req, err)
 }
 
-// respondError answers with an error in the form that the client asks for.
-func respondError(serializer runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, err error) {
+// RespondError answers with an error in the form that the client asks for.
+func RespondError(serializer runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, err error) {
 	gv := schema.GroupVersion{Version: "v1"}
 	if info, ok := request.RequestInfoFrom(req.Context()); ok && info.IsResourceRequest {
 		gv = schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}

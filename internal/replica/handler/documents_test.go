@@ -1,4 +1,4 @@
-package replica_test
+package handler_test
 
 import (
 	"context"
@@ -21,7 +21,9 @@ import (
 	"k8s.io/component-base/metrics"
 	testclock "k8s.io/utils/clock/testing"
 
-	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/replica/document"
+	"github.com/millrace/millrace/internal/replica/handler"
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // describer is an API server with documents. Its fields may change between requests.
@@ -93,7 +95,7 @@ func (u *describer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // documentSetup is a handler with documents of a describer, and a clock that the test sets.
 type documentSetup struct {
 	upstream  *describer
-	documents *replica.Documents
+	documents *document.Documents
 	handler   http.Handler
 	clock     *testclock.FakePassiveClock
 	changes   atomic.Int64
@@ -106,19 +108,19 @@ const later = 3 * time.Second
 func newDocumentSetup(t *testing.T, bytes int64) *documentSetup {
 	t.Helper()
 	s := &documentSetup{upstream: startDescriber(t), clock: testclock.NewFakePassiveClock(time.Unix(1e9, 0))}
-	counters, err := replica.NewMetrics(func(metrics.Registerable) error { return nil })
+	counters, err := upstream.NewMetrics(func(metrics.Registerable) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.documents, err = replica.NewDocuments(replica.DocumentsConfig{
+	s.documents, err = document.New(document.Config{
 		Upstream: &rest.Config{Host: s.upstream.URL}, Metrics: counters, Clock: s.clock, Bytes: bytes,
 		Local: func(schema.GroupVersion) bool { return true }, Changes: s.changes.Load,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := replica.NewHandler(replica.Config{
-		Reads: func(next http.Handler) http.Handler { return next }, Follow: func(schema.GroupVersionResource) replica.Reason { return "" },
+	h := handler.New(handler.Config{
+		Reads: func(next http.Handler) http.Handler { return next }, Follow: func(schema.GroupVersionResource) handler.Reason { return "" },
 		Documents: s.documents, Metrics: counters,
 		Authorizer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 			return authorizer.DecisionAllow, "", nil

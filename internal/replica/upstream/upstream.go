@@ -1,4 +1,4 @@
-package replica
+package upstream
 
 import (
 	"context"
@@ -73,8 +73,8 @@ const (
 	impersonationRetry   = time.Second
 )
 
-// NewUpstream makes an Upstream. It asks nothing before Read.
-func NewUpstream(config *rest.Config, own version.Info, logger *slog.Logger) (*Upstream, error) {
+// New makes an Upstream. It asks nothing before Read.
+func New(config *rest.Config, own version.Info, logger *slog.Logger) (*Upstream, error) {
 	asks, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client of the upstream: %w", err)

@@ -1,4 +1,4 @@
-package replica
+package document
 
 import (
 	"container/list"
@@ -14,10 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
-// DocumentsConfig of Documents. Upstream, Local, Changes and Metrics are needed.
-type DocumentsConfig struct {
+// Config of Documents. Upstream, Local, Changes and Metrics are needed.
+type Config struct {
 	// Upstream is how the replica itself reaches the upstream.
 	Upstream *rest.Config
 	// Local reports whether the upstream itself serves a group version. The documents of
@@ -30,7 +32,7 @@ type DocumentsConfig struct {
 	Bytes int64
 	// Clock measures how old documents are. Nil means the real clock.
 	Clock   clock.PassiveClock
-	Metrics *Metrics
+	Metrics *upstream.Metrics
 }
 
 const (
@@ -63,7 +65,7 @@ const (
 // The goroutine of a request asks, and goes on if its client leaves, because others wait
 // for the answer. Memory is bounded: the documents that were not asked for longest go.
 type Documents struct {
-	cfg    DocumentsConfig
+	cfg    Config
 	client *http.Client
 	host   *url.URL
 	// reading bounds the bytes of answers that are being read.
@@ -71,7 +73,7 @@ type Documents struct {
 
 	mu struct {
 		sync.Mutex
-		byKey map[documentKey]*documentEntry
+		byKey map[key]*entry
 		// recent has the entries, the one that was asked for last at the front.
 		recent list.List
 		bytes  int64
@@ -82,9 +84,9 @@ type Documents struct {
 	}
 }
 
-// documentEntry is what is known about a key. Documents.mu guards it.
-type documentEntry struct {
-	key documentKey
+// entry is what is known about a key. Documents.mu guards it.
+type entry struct {
+	key key
 	// document is nil if it is not known, or must not be kept.
 	document *document
 	// refused says that requests are passed on until the next check.
@@ -95,22 +97,22 @@ type documentEntry struct {
 	// answer.
 	heldUntil time.Time
 	// check is the question that the upstream is being asked, or nil.
-	check   *documentCheck
+	check   *check
 	element *list.Element
 }
 
-func (e *documentEntry) size() int64 {
+func (e *entry) size() int64 {
 	return documentOverhead + int64(len(e.key.target)+len(e.key.accept)+len(e.key.encoding)+len(e.key.address)) + e.document.size()
 }
 
-// documentCheck is a question to the upstream whether a document is current.
-type documentCheck struct {
+// check is a question to the upstream whether a document is current.
+type check struct {
 	began time.Time
 	done  chan struct{}
 }
 
-// NewDocuments makes Documents that know nothing.
-func NewDocuments(cfg DocumentsConfig) (*Documents, error) {
+// New makes Documents that know nothing.
+func New(cfg Config) (*Documents, error) {
 	if cfg.Bytes == 0 {
 		cfg.Bytes = defaultDocumentBytes
 	}
@@ -121,13 +123,13 @@ func NewDocuments(cfg DocumentsConfig) (*Documents, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the upstream's address: %w", err)
 	}
-	client, err := rest.HTTPClientFor(verbatim(cfg.Upstream))
+	client, err := rest.HTTPClientFor(upstream.Uncompressed(cfg.Upstream))
 	if err != nil {
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	d := &Documents{cfg: cfg, client: client, host: host, reading: semaphore.NewWeighted(cfg.Bytes)}
-	d.mu.byKey = map[documentKey]*documentEntry{}
+	d.mu.byKey = map[key]*entry{}
 	return d, nil
 }
 
@@ -138,21 +140,21 @@ func (d *Documents) Bytes() int64 {
 	return d.mu.bytes
 }
 
-// answer answers a request of a user who may read the document. It returns false if the
+// Answer answers a request of a user who may read the document. It returns false if the
 // request must be passed on, and has written nothing then.
-func (d *Documents) answer(ctx context.Context, w http.ResponseWriter, r documentRequest) bool {
+func (d *Documents) Answer(ctx context.Context, w http.ResponseWriter, r Request) bool {
 	doc := d.current(ctx, r)
 	if doc == nil {
 		return false
 	}
 	status := doc.serve(w, doc.matches(r.etag) && doc.notModified != nil)
-	d.cfg.Metrics.documents.WithLabelValues(strconv.Itoa(status)).Inc()
+	d.cfg.Metrics.Documents.WithLabelValues(strconv.Itoa(status)).Inc()
 	return true
 }
 
 // current returns the document for a request. It returns nil if there is none that may be
 // sent.
-func (d *Documents) current(ctx context.Context, r documentRequest) *document {
+func (d *Documents) current(ctx context.Context, r Request) *document {
 	arrived := d.cfg.Clock.Now()
 	for range maxRounds {
 		found, waits, mine := d.look(r, arrived)
@@ -174,7 +176,7 @@ func (d *Documents) current(ctx context.Context, r documentRequest) *document {
 
 // look returns the document, which may be nil, or a question to the upstream for which the
 // request must wait. If the question is the caller's to ask, mine is its entry.
-func (d *Documents) look(r documentRequest, arrived time.Time) (_ *document, waits *documentCheck, mine *documentEntry) {
+func (d *Documents) look(r Request, arrived time.Time) (_ *document, waits *check, mine *entry) {
 	changes := d.cfg.Changes()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -182,7 +184,7 @@ func (d *Documents) look(r documentRequest, arrived time.Time) (_ *document, wai
 	if changes != d.mu.changes {
 		d.mu.changes, d.mu.changedAt = changes, now
 	}
-	e := d.mu.byKey[r.documentKey]
+	e := d.mu.byKey[r.key]
 	if e != nil && e.isCurrent(r, arrived, now.Sub(d.mu.changedAt) < settlePeriod, now) {
 		d.mu.recent.MoveToFront(e.element)
 		return e.document, nil, nil
@@ -194,19 +196,19 @@ func (d *Documents) look(r documentRequest, arrived time.Time) (_ *document, wai
 		return nil, nil, nil
 	}
 	if e == nil {
-		e = &documentEntry{key: r.documentKey}
+		e = &entry{key: r.key}
 		e.element = d.mu.recent.PushFront(e)
 		d.mu.byKey[e.key] = e
 		d.mu.bytes += e.size()
 	}
 	d.mu.checks++
-	e.check = &documentCheck{began: now, done: make(chan struct{})}
+	e.check = &check{began: now, done: make(chan struct{})}
 	return nil, e.check, e
 }
 
 // isCurrent reports whether what is known answers a request. settling says that the
 // upstream may be bringing a change into its documents.
-func (e *documentEntry) isCurrent(r documentRequest, arrived time.Time, settling bool, now time.Time) bool {
+func (e *entry) isCurrent(r Request, arrived time.Time, settling bool, now time.Time) bool {
 	doc := e.document
 	switch {
 	case now.Before(e.heldUntil):
@@ -222,7 +224,7 @@ func (e *documentEntry) isCurrent(r documentRequest, arrived time.Time, settling
 }
 
 // settle notes the answer of the upstream to the question of an entry, and makes room.
-func (d *Documents) settle(e *documentEntry, a checkAnswer) {
+func (d *Documents) settle(e *entry, a checkAnswer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mu.bytes -= e.size()
@@ -238,7 +240,7 @@ func (d *Documents) settle(e *documentEntry, a checkAnswer) {
 	e.check = nil
 	d.mu.recent.MoveToFront(e.element)
 	for at := d.mu.recent.Back(); at != nil && at != e.element && d.mu.bytes > d.cfg.Bytes; {
-		old, _ := at.Value.(*documentEntry)
+		old, _ := at.Value.(*entry)
 		before := at.Prev()
 		if old.check == nil {
 			d.mu.recent.Remove(at)

@@ -1,4 +1,4 @@
-package replica
+package upstream
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func (u *Upstream) identity(ctx context.Context, version string) (string, error)
 // CheckSibling returns an error unless a server says that it is of the upstream's cluster and
 // version, as another replica in front of the upstream does.
 func (u *Upstream) CheckSibling(ctx context.Context, config *rest.Config) error {
-	other, err := NewUpstream(config, u.own, u.logger)
+	other, err := New(config, u.own, u.logger)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package replica
+package handler
 
 import (
 	"context"
@@ -17,6 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/millrace/millrace/internal/account/usage"
+	"github.com/millrace/millrace/internal/replica/document"
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // Config of a Handler. All fields without a comment on their zero value are needed.
@@ -27,7 +29,7 @@ type Config struct {
 	// answered here. It must not block.
 	Follow func(schema.GroupVersionResource) Reason
 	// Documents answer requests for discovery and OpenAPI.
-	Documents *Documents
+	Documents *document.Documents
 	// Authorizer decides as the upstream does: Rights, or what asks the upstream.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Proxy passes requests on.
@@ -41,7 +43,7 @@ type Config struct {
 	// Serializer writes errors.
 	Serializer runtime.NegotiatedSerializer
 	// Metrics count requests.
-	Metrics *Metrics
+	Metrics *upstream.Metrics
 	// CutOffSince returns since when the replica has had no news of a resource, zero if it
 	// follows the resource.
 	CutOffSince func(schema.GroupVersionResource) time.Time
@@ -57,8 +59,8 @@ type Handler struct {
 	reads http.Handler
 }
 
-// NewHandler makes a handler.
-func NewHandler(cfg Config) *Handler { return &Handler{cfg: cfg, reads: cfg.Reads(cfg.Proxy)} }
+// New makes a handler.
+func New(cfg Config) *Handler { return &Handler{cfg: cfg, reads: cfg.Reads(cfg.Proxy)} }
 
 // Reason is why a request is passed on before the read tier sees it. The values are labels
 // of a metric. The tier counts its own reasons. The empty reason means that the tier sees
@@ -96,21 +98,21 @@ const (
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if reason, err := h.refuses(req); err != nil {
-		h.cfg.Metrics.refused.WithLabelValues(reason).Inc()
+		h.cfg.Metrics.Refused.WithLabelValues(reason).Inc()
 		if reason == writeRefused {
 			w.Header().Set("Allow", "GET, HEAD, OPTIONS")
 		}
-		respondError(h.cfg.Serializer, w, req, err)
+		upstream.RespondError(h.cfg.Serializer, w, req, err)
 		return
 	}
 	var why Reason
-	if isDocument(req) {
+	if document.IsRequest(req) {
 		why = h.serveDocument(w, req)
 	} else if why = h.passesOn(req); why == "" {
 		h.serveRead(w, req)
 	}
 	if why != "" {
-		h.cfg.Metrics.passedOn.WithLabelValues(string(why)).Inc()
+		h.cfg.Metrics.PassedOn.WithLabelValues(string(why)).Inc()
 		h.cfg.Proxy.ServeHTTP(w, req)
 	}
 }
@@ -126,14 +128,14 @@ func (h *Handler) serveRead(w http.ResponseWriter, req *http.Request) {
 
 // serveDocument answers a request for discovery or OpenAPI, or returns why it is passed on.
 func (h *Handler) serveDocument(w http.ResponseWriter, req *http.Request) Reason {
-	r, ok := h.cfg.Documents.parse(req)
+	r, ok := h.cfg.Documents.Parse(req)
 	if !ok {
 		return unusualDocument
 	}
 	if why := h.denies(req.Context()); why != "" {
 		return why
 	}
-	if !h.cfg.Documents.answer(req.Context(), w, r) {
+	if !h.cfg.Documents.Answer(req.Context(), w, r) {
 		return noDocument
 	}
 	return ""
@@ -147,8 +149,6 @@ func resourceOf(info *request.RequestInfo) schema.GroupVersionResource {
 const (
 	// writeRefused: --reads-only refuses the request.
 	writeRefused = "write"
-	// certificateRefused: the upstream cannot be told who the user of a certificate is.
-	certificateRefused = "certificate"
 )
 
 // refuses returns the error of a request that neither the tier nor the upstream is to see,
@@ -160,9 +160,8 @@ func (h *Handler) refuses(req *http.Request) (reason string, err error) {
 		return "", nil
 	}
 	client, known := request.UserFrom(ctx)
-	_, unknown := client.(*stranger)
 	if h.cfg.ReadsOnly && mayWrite(req, info) {
-		if !known || unknown {
+		if !known || upstream.IsStranger(client) {
 			return writeRefused, refuseWrite(info, "")
 		}
 		return writeRefused, refuseWrite(info, h.cfg.UpstreamURL)
@@ -202,11 +201,11 @@ func (h *Handler) passesOn(req *http.Request) Reason {
 // denies returns why the user of a request gets no answer here, "" if the upstream has
 // confirmed the right.
 func (h *Handler) denies(ctx context.Context) Reason {
-	if credentialsFrom(ctx).impersonation != nil {
+	if upstream.ActsForOther(ctx) {
 		return actsForOther
 	}
 	client, ok := request.UserFrom(ctx)
-	if _, unknown := client.(*stranger); !ok || unknown {
+	if !ok || upstream.IsStranger(client) {
 		return unknownUser
 	}
 	attributes, err := filters.GetAuthorizerAttributes(ctx)

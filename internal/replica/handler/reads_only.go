@@ -1,4 +1,4 @@
-package replica
+package handler
 
 import (
 	"net/http"

@@ -1,4 +1,4 @@
-package replica
+package right
 
 import (
 	"context"
@@ -9,10 +9,12 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
-// RightsConfig of Rights. All fields without a comment on their zero value are needed.
-type RightsConfig struct {
+// Config of Rights. All fields without a comment on their zero value are needed.
+type Config struct {
 	// RBAC decides by RBAC objects of the upstream that the replica holds. Only its
 	// permissions count. Nil has the upstream asked about all; Oracle and Current have no
 	// meaning then.
@@ -25,7 +27,7 @@ type RightsConfig struct {
 	// RecheckAfter is longer than a change of an RBAC object takes to the replica. Zero
 	// means 10 s.
 	RecheckAfter time.Duration
-	Metrics      *Metrics
+	Metrics      *upstream.Metrics
 	// Logger receives the end of the trust in RBAC. Nil means slog.Default.
 	Logger *slog.Logger
 }
@@ -45,7 +47,7 @@ type RightsConfig struct {
 //
 // A right that was revoked meanwhile is no difference. So both are asked again a few times.
 type Rights struct {
-	cfg RightsConfig
+	cfg Config
 	// sample has a request that RBAC has allowed, for Run.
 	sample chan authorizer.Attributes
 	// refuted says that the upstream refuses what its RBAC objects allow.
@@ -60,8 +62,8 @@ const (
 	defaultRecheckAfter = 10 * time.Second
 )
 
-// NewRights makes Rights. It compares nothing before Run.
-func NewRights(cfg RightsConfig) *Rights {
+// New makes Rights. It compares nothing before Run.
+func New(cfg Config) *Rights {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
@@ -75,14 +77,14 @@ func NewRights(cfg RightsConfig) *Rights {
 // Authorize implements authorizer.UnconditionalAuthorizer.
 func (r *Rights) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if allowed, reason := r.allows(ctx, a); allowed {
-		r.cfg.Metrics.authorized.WithLabelValues("rbac").Inc()
+		r.cfg.Metrics.Authorized.WithLabelValues("rbac").Inc()
 		select {
 		case r.sample <- a:
 		default: // another one is compared
 		}
 		return authorizer.DecisionAllow, reason, nil
 	}
-	r.cfg.Metrics.authorized.WithLabelValues("review").Inc()
+	r.cfg.Metrics.Authorized.WithLabelValues("review").Inc()
 	return r.cfg.Review.Authorize(ctx, a)
 }
 

@@ -1,4 +1,4 @@
-package replica_test
+package handler_test
 
 import (
 	"cmp"
@@ -26,17 +26,19 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/millrace/millrace/internal/account/usage"
-	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/replica/document"
+	"github.com/millrace/millrace/internal/replica/handler"
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // upstream is an API server that writes down the last request that it got.
-type upstream struct {
+type fakeUpstream struct {
 	*httptest.Server
 	last *http.Request
 }
 
-func startUpstream(t *testing.T) *upstream {
-	u := &upstream{}
+func startUpstream(t *testing.T) *fakeUpstream {
+	u := &fakeUpstream{}
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		u.last = req
 		w.Header().Set("Audit-Id", req.Header.Get("Audit-Id"))
@@ -65,7 +67,7 @@ func users(req *http.Request) (*authenticator.Response, bool, error) {
 type setup struct {
 	mayImpersonate bool
 	denies         bool
-	refuses        replica.Reason
+	refuses        handler.Reason
 	cutOffSince    time.Time
 	readsOnly      bool
 	// tls is how the upstream is reached, if by TLS.
@@ -77,34 +79,34 @@ type setup struct {
 
 // handler returns the handler with what stands around it: Stash, authentication and
 // RequestInfo.
-func (s setup) handler(t *testing.T, u *upstream) http.Handler {
+func (s setup) handler(t *testing.T, u *fakeUpstream) http.Handler {
 	t.Helper()
 	if s.register == nil {
 		s.register = func(metrics.Registerable) error { return nil }
 	}
-	counters, err := replica.NewMetrics(s.register)
+	counters, err := upstream.NewMetrics(s.register)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy, err := replica.NewProxy(replica.ProxyConfig{
+	proxy, err := upstream.NewProxy(upstream.ProxyConfig{
 		Upstream:       &rest.Config{Host: u.URL, BearerToken: "replica's own", TLSClientConfig: s.tls},
 		MayImpersonate: func(context.Context) bool { return s.mayImpersonate }, Serializer: scheme.Codecs, Metrics: counters,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	documents, err := replica.NewDocuments(replica.DocumentsConfig{
+	documents, err := document.New(document.Config{
 		Upstream: &rest.Config{Host: u.URL, BearerToken: "replica's own"}, Metrics: counters,
 		Local: func(gv schema.GroupVersion) bool { return gv.Group == "apps" }, Changes: func() int64 { return 0 },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := replica.NewHandler(replica.Config{
+	h := handler.New(handler.Config{
 		Reads: func(http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "tier") })
 		},
-		Follow: func(schema.GroupVersionResource) replica.Reason { return s.refuses },
+		Follow: func(schema.GroupVersionResource) handler.Reason { return s.refuses },
 		Authorizer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 			if s.denies {
 				return authorizer.DecisionNoOpinion, "", nil
@@ -116,8 +118,8 @@ func (s setup) handler(t *testing.T, u *upstream) http.Handler {
 		CutOffSince: func(schema.GroupVersionResource) time.Time { return s.cutOffSince },
 	})
 	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-	authn := replica.NewAuthenticator(authenticator.RequestFunc(users))
-	return replica.Stash(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	authn := upstream.NewAuthenticator(authenticator.RequestFunc(users))
+	return upstream.Stash(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		info, err := resolver.NewRequestInfo(req)
 		if err != nil {
 			t.Fatal(err)
@@ -192,7 +194,7 @@ func TestWhoIsAnswered(t *testing.T) {
 		"no review":           {testRequest: testRequest{"GET", pods, "", bearer("broken")}, want: "upstream"},
 		"nobody":              {testRequest: testRequest{"GET", pods, "", nil}, want: "upstream"},
 		"denied":              {setup: setup{denies: true}, testRequest: testRequest{"GET", pods, "", bearer("tom")}, want: "upstream"},
-		"excluded":            {setup: setup{refuses: replica.Excluded}, testRequest: testRequest{"GET", pods, "", bearer("tom")}, want: "upstream"},
+		"excluded":            {setup: setup{refuses: handler.Excluded}, testRequest: testRequest{"GET", pods, "", bearer("tom")}, want: "upstream"},
 		"impersonation":       {testRequest: testRequest{"GET", pods, "", http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}}, want: "upstream"},
 		"write":               {testRequest: testRequest{"POST", pods, "", bearer("tom")}, want: "upstream"},
 		"log":                 {testRequest: testRequest{"GET", "/api/v1/namespaces/n/pods/p/log", "", bearer("tom")}, want: "upstream"},

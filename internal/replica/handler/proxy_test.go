@@ -1,4 +1,4 @@
-package replica_test
+package handler_test
 
 import (
 	"context"
@@ -27,7 +27,7 @@ import (
 // client asked. Others stay as they are.
 func TestRedirectsStayHere(t *testing.T) {
 	t.Parallel()
-	u := &upstream{}
+	u := &fakeUpstream{}
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Location", req.URL.Query().Get("to"))
 		w.WriteHeader(http.StatusFound)
@@ -53,7 +53,7 @@ func TestRedirectsStayHere(t *testing.T) {
 // may have interim answers, which are passed on.
 func TestInterimAnswers(t *testing.T) {
 	t.Parallel()
-	u := &upstream{}
+	u := &fakeUpstream{}
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
 		w.Header().Set("Link", "</style.css>")
@@ -129,7 +129,7 @@ func TestStrangersEndNoOthersConnection(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	connections := map[string]bool{} // those of tom
-	u := &upstream{}
+	u := &fakeUpstream{}
 	u.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Authorization") != "Bearer tom" {
 			if req.ProtoMajor == 2 {
