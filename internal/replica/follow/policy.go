@@ -33,6 +33,9 @@ type PolicyConfig struct {
 	// that never are. Only says that no others than those of Follow are followed.
 	Follow, Exclude []string
 	Only            bool
+	// Renew has the replica made anew, because the upstream is of another version. It is called
+	// once at most.
+	Renew func(reason error)
 	// OwnVersion is the version of this program, for messages.
 	OwnVersion string
 	Logger     *slog.Logger
@@ -47,12 +50,17 @@ type Policy struct {
 	// builtIn has, for each built-in resource that has a route, the stored resource and the
 	// version in which it is stored.
 	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
-	// isVerbatim says that built-in resources are answered as the upstream sends them,
-	// because its minor version is another one. verbatim are the versions of which that is
-	// done, by stored resource.
-	isVerbatim bool
-	verbatim   map[schema.GroupResource]verbatimVersion
-	servers    otherServers
+	// mode is how built-in resources are answered. verbatimOnes are the versions that are
+	// answered as the upstream sends them, by stored resource, if that is the mode.
+	mode         mode
+	verbatimOnes map[schema.GroupResource]verbatimVersion
+	servers      otherServers
+
+	// The fields below belong to Run's goroutine: the upstream's skew, since when it has been
+	// that one, and whether Renew was called.
+	skew      int
+	skewSince time.Time
+	renewed   bool
 }
 
 // NewPolicy makes a Policy, which answers nothing before Use.
@@ -60,6 +68,7 @@ func NewPolicy(cfg PolicyConfig) *Policy {
 	p := &Policy{cfg: cfg}
 	if cfg.Resources != nil {
 		cfg.Resources.FollowAgainBy(p.followAgain)
+		cfg.Resources.AdmitBy(p.admit)
 	}
 	return p
 }
@@ -106,9 +115,9 @@ func (p *Policy) followKept() {
 		gvr, served := p.cfg.Upstream.Preferred(key.GroupResource)
 		_, builtIn := p.builtIn[gvr]
 		switch {
-		case p.keepsOut(key.GroupResource) || key.InProtobuf && !p.isVerbatim || !served:
+		case p.keepsOut(key.GroupResource) || key.InProtobuf && p.mode != verbatim || !served:
 			p.cfg.Resources.cfg.Checkpoints.remove(key)
-		case p.isVerbatim:
+		case p.mode == verbatim:
 			p.followVerbatim(key, Request{Optional: true})
 		case builtIn:
 			p.followBuiltIn(gvr, Request{Optional: true})
@@ -143,7 +152,7 @@ func (p *Policy) followAgain(key Key) {
 	gvr, served := p.cfg.Upstream.Preferred(key.GroupResource)
 	switch {
 	case p.server == nil || !served:
-	case p.isVerbatim && p.server.CustomRoute(gvr) == nil:
+	case p.mode == verbatim && p.server.CustomRoute(gvr) == nil:
 		p.followVerbatim(key, Request{})
 	default:
 		_ = p.Follow(gvr) // the next read tells why it is not followed
@@ -211,8 +220,8 @@ func (p *Policy) followCustom(gvr schema.GroupVersionResource) handler.Reason {
 func (p *Policy) followBuiltIn(gvr schema.GroupVersionResource, r Request) handler.Reason {
 	followed := p.builtIn[gvr]
 	stored := followed.GroupResource()
-	if p.isVerbatim {
-		if p.verbatim[stored].GroupVersionResource != gvr {
+	if p.mode == verbatim {
+		if p.verbatimOnes[stored].GroupVersionResource != gvr {
 			return handler.OtherVersion
 		}
 		return handler.Reason(p.cfg.Resources.refusal(stored))
@@ -285,13 +294,15 @@ func (p *Policy) CutOffSince(brokenSince func(schema.GroupResource) time.Time) f
 	}
 }
 
-// Run looks out for servers that take group versions over, until the context ends.
+// Run looks out for another version of the upstream, and for servers that take group versions
+// over, until the context ends.
 func (p *Policy) Run(ctx context.Context) {
-	ticker := time.NewTicker(serversPeriod)
+	ticker := time.NewTicker(lookPeriod)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-ticker.C:
+		case now := <-ticker.C:
+			p.lookAtVersion(now)
 			for gv := range p.servers.changed() {
 				p.outdate(gv)
 			}
