@@ -127,7 +127,7 @@ func (r *Replica) run(ctx context.Context) error {
 	defer lifetime.RunUntilStopped(ctx, r.policy.Run)()
 	defer lifetime.RunUntilStopped(ctx, r.runRights)()
 	return r.runUntilRenewed(ctx, b, func(ctx context.Context) error {
-		return o.RunWithFeeds(ctx, program.Run{Server: r.server, Tier: tier, Welcome: func() { r.policy.Ready(); r.printWelcome() }})
+		return o.RunWithFeeds(ctx, program.Run{Server: r.server, Tier: tier, Loaded: r.policy.CheckEtcd, Welcome: func() { r.policy.Ready(); r.printWelcome() }})
 	})
 }
 
@@ -258,7 +258,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	if err != nil {
 		return err
 	}
-	if err := r.policy.Use(r.server, tier.Decorator.Store(services).Resource()); err != nil {
+	if err := r.policy.Use(r.server, tier.Decorator.Store); err != nil {
 		return err
 	}
 	if answers, err = r.newHandler(ctx, tier, handler.Config{

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/replica/handler"
 	"github.com/millrace/millrace/internal/replica/upstream"
-	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 // definitions are the definitions of custom resources, and services the APIServices. A replica
@@ -55,6 +55,7 @@ type Policy struct {
 	mode         mode
 	verbatimOnes map[schema.GroupResource]verbatimVersion
 	servers      otherServers
+	etcd         sameCluster
 
 	// The fields below belong to Run's goroutine: the upstream's skew, since when it has been
 	// that one, and whether Renew was called.
@@ -66,6 +67,7 @@ type Policy struct {
 // NewPolicy makes a Policy, which answers nothing before Use.
 func NewPolicy(cfg PolicyConfig) *Policy {
 	p := &Policy{cfg: cfg}
+	p.etcd = sameCluster{first: cfg.Upstream.First, log: cfg.Logger.Warn}
 	if cfg.Resources != nil {
 		cfg.Resources.FollowAgainBy(p.followAgain)
 		cfg.Resources.AdmitBy(p.admit)
@@ -73,10 +75,10 @@ func NewPolicy(cfg PolicyConfig) *Policy {
 	return p
 }
 
-// Use tells what this program serves, and where APIServices are. It follows what the replica
-// needs, and what is followed from the start.
-func (p *Policy) Use(server *kube.Replica, described *cache.Resource) error {
-	p.server, p.servers.services = server, described
+// Use tells what this program serves, and where built-in resources are. It follows what the
+// replica needs, and what is followed from the start.
+func (p *Policy) Use(server *kube.Replica, stored func(schema.GroupResource) *storage.Store) error {
+	p.server, p.servers.services, p.etcd.stored = server, stored(services).Resource(), stored
 	p.builtIn = map[schema.GroupVersionResource]schema.GroupVersionResource{}
 	for _, route := range server.Routes() {
 		p.builtIn[route.Resource] = route.Stored.WithVersion(route.StorageVersion.Version)
@@ -176,6 +178,8 @@ func (p *Policy) followBuiltInRead(gvr schema.GroupVersionResource) handler.Reas
 		return handler.VersionSkew
 	case !p.cfg.Upstream.Serves(gvr):
 		return handler.NotServed
+	case p.cfg.Resources == nil && !p.etcd.isSame(stored):
+		return handler.OtherEtcd
 	case p.cfg.Resources == nil:
 		return ""
 	case p.keepsOut(stored):
@@ -194,6 +198,8 @@ func (p *Policy) followCustom(gvr schema.GroupVersionResource) handler.Reason {
 		return handler.Excluded
 	case p.server.CustomRoute(gvr) == nil || p.IsHandedOver(gvr.GroupVersion()):
 		return handler.NotServed
+	case p.cfg.Resources == nil && !p.etcd.isSame(definitions):
+		return handler.OtherEtcd
 	case p.cfg.Resources == nil:
 		return ""
 	case p.keepsOut(gr):

@@ -103,7 +103,7 @@ func (u *Upstream) Read() error {
 		return fmt.Errorf("read what the upstream serves: %w", err)
 	}
 	d := &description{
-		version: info.GitVersion, skew: skew(info, &u.own),
+		version: versionText(info), skew: skew(info, &u.own),
 		served: map[schema.GroupVersionResource]bool{}, preferred: map[string][]string{},
 	}
 	for _, group := range groups {
@@ -138,7 +138,7 @@ func (u *Upstream) ReadVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the upstream's version: %w", err)
 	}
-	return info.GitVersion, nil
+	return versionText(info), nil
 }
 
 // unknownSkew is more than any replica stands.
@@ -152,6 +152,14 @@ func skew(a, b *version.Info) int {
 		return unknownSkew
 	}
 	return theirs - own
+}
+
+// versionText names a version, and the one that it emulates if that is another one.
+func versionText(v *version.Info) string {
+	if v.EmulationMinor == "" || v.EmulationMinor == v.Minor {
+		return v.GitVersion
+	}
+	return v.GitVersion + ", as " + v.EmulationMajor + "." + v.EmulationMinor
 }
 
 // effective is the version that a server behaves as: one that emulates another has the fields,
