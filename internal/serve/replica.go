@@ -19,6 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/replica/handler"
+	"github.com/millrace/millrace/internal/replica/right"
 	"github.com/millrace/millrace/internal/replica/upstream"
 	"github.com/millrace/millrace/internal/tier/lifetime"
 	"github.com/millrace/millrace/internal/tier/memory"
@@ -181,6 +182,11 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 			tier.ForgetResources(gone)
 		}
 	}
+	reviews, err := right.NewReviews(right.ReviewConfig{})
+	if err != nil {
+		return err
+	}
+	legacyregistry.CustomMustRegister(reviews.Collector())
 	var answers http.Handler
 	kubeconfig, remove, err := r.options.kubeconfigFile()
 	if err != nil {
@@ -190,8 +196,8 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	r.options.Kube.UseUpstream(kubeconfig, config)
 	r.server, err = kube.BuildReplica(r.options.Kube, kube.ReplicaConfig{
 		Served: r.upstream.Versions(), Storage: tier.Decorator.Decorate, Stored: tier.Decorator.Store, CustomResources: custom,
-		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { answers.ServeHTTP(w, req) }),
-		Authenticator: upstream.NewAuthenticator, Outermost: upstream.Stash, Local: isLocal,
+		Requests: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { answers.ServeHTTP(w, req) }),
+		Reviews:  reviews, Authenticator: upstream.NewAuthenticator, Outermost: upstream.Stash, Local: isLocal,
 		Front: tier.Front, Protocols: tiermount.UseProtocols, Ready: tier.Ready(), Logger: r.logger, Panics: tier.Backends.Cache.Panics, Failed: tier.Failures.Add,
 	})
 	if err != nil {
