@@ -83,24 +83,24 @@ func (u *fakeUpstream) loads() (tokens, rights load) {
 	return u.mu.tokens, u.mu.rights
 }
 
-// reviewed is a fake upstream with the Reviews in front of it.
-type reviewed struct {
+// fleetTest is a fake upstream with the Reviews in front of it.
+type fleetTest struct {
 	*fakeUpstream
 	reviews *right.Reviews
 	tokens  authenticator.Request
 	rights  authorizer.UnconditionalAuthorizer
 }
 
-func newFleetTest(t *testing.T, takes time.Duration, cfg right.ReviewConfig) *reviewed {
+func newFleetTest(t *testing.T, takes time.Duration, cfg right.ReviewConfig) *fleetTest {
 	t.Helper()
 	u := &fakeUpstream{takes: takes}
 	u.mu.ended = map[string]bool{}
 	reviews := newReviews(t, cfg)
-	return &reviewed{u, reviews, reviews.Tokens(u, answersHold), reviews.Rights(u, answersHold, answersHold)}
+	return &fleetTest{u, reviews, reviews.Tokens(u, answersHold), reviews.Rights(u, answersHold, answersHold)}
 }
 
 // isUser reports whether a token from an address is one of a user.
-func (r *reviewed) isUser(t *testing.T, token, address string) bool {
+func (r *fleetTest) isUser(t *testing.T, token, address string) bool {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://replica/", nil)
 	if err != nil {
 		t.Error(err)
@@ -116,7 +116,7 @@ func (r *reviewed) isUser(t *testing.T, token, address string) bool {
 }
 
 // omitted returns how many questions were not asked, by reason.
-func (r *reviewed) omitted(t *testing.T) map[string]float64 {
+func (r *fleetTest) omitted(t *testing.T) map[string]float64 {
 	t.Helper()
 	registry := metrics.NewKubeRegistry()
 	if err := registry.CustomRegister(r.reviews.Collector()); err != nil {

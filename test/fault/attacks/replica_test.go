@@ -107,6 +107,9 @@ const (
 	floodTime = 3 * time.Second
 	// enoughAtReplica is the part of the agents' reads that a replica must answer by itself.
 	enoughAtReplica = 0.95
+	// randomTokenReviews is how many random tokens the upstream may be asked about in floodTime.
+	// The attack sends some three thousand.
+	randomTokenReviews = 150
 )
 
 // TestReplicaEndsBounded runs each attack on a replica for a moment. Honest clients must be
@@ -129,6 +132,9 @@ func TestReplicaEndsBounded(t *testing.T) {
 		}
 		if r.Agents.Failed > 0 || r.AtReplica < enoughAtReplica {
 			t.Errorf("%s: of %d reads of agents %d failed, and the replica answered %.3f: %v", k.name, r.Agents.Reads, r.Agents.Failed, r.AtReplica, r.Agents.Err)
+		}
+		if k.name == "random tokens" && r.Tokens > r.Agents.Reads+randomTokenReviews {
+			t.Errorf("%s: the upstream was asked about %d tokens", k.name, r.Tokens)
 		}
 		if grown := f.replica.usage(t).rss - idle.rss; grown > smokeBound {
 			t.Fatalf("%s: the idle replica uses %d MB more than before the attacks", k.name, grown>>20)

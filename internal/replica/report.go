@@ -1,4 +1,4 @@
-package serve
+package replica
 
 import (
 	"cmp"
@@ -17,27 +17,27 @@ import (
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
-// replicaReporter makes the report of a replica about its upstream.
-type replicaReporter struct {
+// reporter makes the report about the upstream.
+type reporter struct {
 	upstream   *upstream.Upstream
 	address    string
 	ownVersion string
 	usesEtcd   bool
 	tier       *tiermount.ReadTier
 	counters   *upstream.Metrics
-	// skew is Replica.skew.
+	// skew is follow.Policy.Skew.
 	skew func() string
 }
 
-func (r *Replica) newReporter(config *rest.Config, tier *tiermount.ReadTier, counters *upstream.Metrics) *replicaReporter {
-	return &replicaReporter{
+func (r *Replica) newReporter(config *rest.Config, tier *tiermount.ReadTier, counters *upstream.Metrics) *reporter {
+	return &reporter{
 		upstream: r.upstream, address: strings.TrimSuffix(config.Host, "/"), ownVersion: r.options.Kube.VersionInfo().GitVersion,
-		usesEtcd: r.options.usesEtcd(), tier: tier, counters: counters, skew: r.skew,
+		usesEtcd: r.options.usesEtcd(), tier: tier, counters: counters, skew: r.policy.Skew,
 	}
 }
 
 // report implements dashboard.Source's Replica.
-func (p *replicaReporter) report() serverreport.ReplicaReport {
+func (p *reporter) report() serverreport.ReplicaReport {
 	now := time.Now()
 	made := serverreport.ReplicaReport{
 		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Depth: p.tier.Backends.Depth(), Followed: []serverreport.FollowedResource{},

@@ -1,4 +1,4 @@
-package etcdfeed
+package feed
 
 import (
 	"sync/atomic"

@@ -1,4 +1,4 @@
-package source
+package follow
 
 import (
 	"net/http"
@@ -19,12 +19,4 @@ func (s *Sibling) at(path string) *apifeed.Sibling {
 		return nil
 	}
 	return &apifeed.Sibling{Client: s.Client, URL: s.Host + path}
-}
-
-// SetSibling has the feeds that are made from now on load the sibling's objects first. With nil
-// they load from the API server alone.
-func (s *API) SetSibling(from *Sibling) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.sibling = from
 }

@@ -1,4 +1,4 @@
-package serve
+package replica
 
 import (
 	"fmt"
@@ -8,17 +8,18 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/millrace/millrace/internal/apiserver/program"
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
 )
 
 // source names the upstream and the user to be there.
-func (o *ReplicaOptions) source() *kubeconfig.Flags {
+func (o *Options) source() *kubeconfig.Flags {
 	return &kubeconfig.Flags{Kubeconfig: o.Kubeconfig, Context: o.Context}
 }
 
 // kubeconfigFile returns a file whose current context leads to the upstream, for those parts
 // of Kubernetes that read one. The caller calls remove when they have.
-func (o *ReplicaOptions) kubeconfigFile() (name string, remove func(), err error) {
+func (o *Options) kubeconfigFile() (name string, remove func(), err error) {
 	if o.Context == "" {
 		return o.Kubeconfig, func() {}, nil
 	}
@@ -54,7 +55,7 @@ func (r *Replica) writeKubeconfig() error {
 		return fmt.Errorf("read serving certificate: %w", err)
 	}
 	for name := range config.Clusters {
-		config.Clusters[name] = &clientcmdapi.Cluster{Server: r.options.url(), CertificateAuthorityData: authority}
+		config.Clusters[name] = &clientcmdapi.Cluster{Server: r.options.URL(), CertificateAuthorityData: authority}
 	}
 	if err := clientcmd.WriteToFile(*config, r.options.WriteKubeconfig); err != nil {
 		return fmt.Errorf("write --write-kubeconfig: %w", err)
@@ -68,8 +69,8 @@ func (r *Replica) printWelcome() {
 	if r.options.usesEtcd() {
 		source = "etcd"
 	}
-	fmt.Fprintf(r.out, "\nmillrace is ready at %s (replica, follows %s)\n", r.options.url(), source)
+	fmt.Fprintf(r.out, "\nmillrace is ready at %s (replica, follows %s)\n", r.options.URL(), source)
 	if file := r.options.WriteKubeconfig; file != "" {
-		fmt.Fprintf(r.out, "  kubeconfig   %s\n  try          %s kubectl --kubeconfig=%s get pods -A\n\n", file, r.program, file)
+		fmt.Fprintf(r.out, "  kubeconfig   %s\n  try          %s kubectl --kubeconfig=%s get pods -A\n\n", file, program.Name(), file)
 	}
 }

@@ -1,4 +1,4 @@
-package serve
+package replica
 
 import (
 	"fmt"
@@ -17,22 +17,23 @@ import (
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
-// services are the APIServices. A replica with etcd follows them. One without follows them
-// from their first read on, or from the start if --follow names them.
+// services are the APIServices.
 var services = apiregistration.Resource("apiservices")
 
 // newDocuments makes the documents of discovery and OpenAPI, and registers the metric of
 // their size.
 func (r *Replica) newDocuments(config *rest.Config, counters *upstream.Metrics, tier *tiermount.ReadTier) (*document.Documents, error) {
 	var described []*cache.Resource
-	for _, gr := range []schema.GroupResource{definitions, services} {
+	for _, gr := range []schema.GroupResource{apiextensions.Resource("customresourcedefinitions"), services} {
 		if stored := tier.Decorator.Store(gr); stored != nil {
 			described = append(described, stored.Resource())
 		}
 	}
 	documents, err := document.New(document.Config{
 		Upstream: config, Metrics: counters,
-		Local: func(gv schema.GroupVersion) bool { return isBuiltIn(gv) || r.server.ServesCustom(gv) },
+		Local: func(gv schema.GroupVersion) bool {
+			return (isBuiltIn(gv) || r.server.ServesCustom(gv)) && !r.policy.IsHandedOver(gv)
+		},
 		Changes: func() (sum int64) {
 			for _, resource := range described {
 				sum += resource.LastChange()

@@ -1,4 +1,4 @@
-package serve
+package program
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ func TestMemorySharesByFlags(t *testing.T) {
 	o := NewOptions()
 	want := memory.Divide(total)
 	want.WireCache = memory.Divide(memory.Available()).WireCache // the flag's default
-	if got := o.memoryShares(total); got != want {
+	if got := o.MemoryShares(total); got != want {
 		t.Errorf("without flags the shares are\n%+v, want\n%+v", got, want)
 	}
 	if err := o.WireCacheSize.Set("0"); err != nil {
@@ -20,7 +20,7 @@ func TestMemorySharesByFlags(t *testing.T) {
 	}
 	o.CompiledBytes, o.Cache.HistoryBytes = 1000, 2000
 	want.WireCache, want.CompiledSchemas, want.ConvertedObjects, want.History = 0, 1000, 500, 2000
-	if got := o.memoryShares(total); got != want {
+	if got := o.MemoryShares(total); got != want {
 		t.Errorf("with flags the shares are\n%+v, want\n%+v", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package serve
+package replica
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
-	"github.com/millrace/millrace/internal/tier/source"
+	"github.com/millrace/millrace/internal/replica/follow"
 )
 
 // siblingCheckTimeout bounds the questions which cluster another replica is of.
@@ -17,7 +17,7 @@ const siblingCheckTimeout = 10 * time.Second
 
 // openSibling returns the replica that --start-from names. It is nil if that cannot be used,
 // and the log says why: the upstream has everything as well.
-func (r *Replica) openSibling(ctx context.Context) (*source.Sibling, error) {
+func (r *Replica) openSibling(ctx context.Context) (*follow.Sibling, error) {
 	if r.options.StartFrom == "" {
 		return nil, nil
 	}
@@ -41,7 +41,7 @@ func (r *Replica) openSibling(ctx context.Context) (*source.Sibling, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read --start-from: %w", err)
 	}
-	return &source.Sibling{Client: client, Host: address}, nil
+	return &follow.Sibling{Client: client, Host: address}, nil
 }
 
 // baseURL is the URL of a server, without a slash at its end. The address in a kubeconfig may
