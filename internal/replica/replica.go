@@ -32,6 +32,7 @@ import (
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/replica/follow"
 	"github.com/millrace/millrace/internal/replica/handler"
+	"github.com/millrace/millrace/internal/replica/right"
 	"github.com/millrace/millrace/internal/replica/upstream"
 	"github.com/millrace/millrace/internal/tier/lifetime"
 	"github.com/millrace/millrace/internal/tier/memory"
@@ -234,7 +235,12 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	proxy, err := r.newProxy(ctx, config, counters)
+	reviews, err := right.NewReviews(right.ReviewConfig{})
+	if err != nil {
+		return err
+	}
+	legacyregistry.CustomMustRegister(reviews.Collector())
+	proxy, err := r.newProxy(ctx, config, counters, reviews)
 	if err != nil {
 		return err
 	}
@@ -247,8 +253,8 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	r.options.Kube.UseUpstream(kubeconfig, config)
 	r.server, err = kube.BuildReplica(r.options.Kube, kube.ReplicaConfig{
 		Served: r.upstream.Versions(), Storage: tier.Decorator.Decorate, Stored: tier.Decorator.Store, CustomResources: r.customResources(tier),
-		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { answers.ServeHTTP(w, req) }),
-		Authenticator: upstream.NewAuthenticator, Outermost: upstream.Stash, Local: isLocal,
+		Requests: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { answers.ServeHTTP(w, req) }),
+		Reviews:  reviews, Authenticator: upstream.NewAuthenticator, Outermost: upstream.Stash, Local: isLocal,
 		Front: tier.Front, Protocols: tiermount.UseProtocols, Ready: tier.Ready(), Logger: r.logger, Panics: tier.Backends.Cache.Panics, Failed: tier.Failures.Add,
 	})
 	if err != nil {
@@ -290,10 +296,10 @@ func (r *Replica) customResources(tier *tiermount.ReadTier) crd.Config {
 	return custom
 }
 
-func (r *Replica) newProxy(ctx context.Context, config *rest.Config, counters *upstream.Metrics) (http.Handler, error) {
+func (r *Replica) newProxy(ctx context.Context, config *rest.Config, counters *upstream.Metrics, reviews *right.Reviews) (http.Handler, error) {
 	proxy, err := upstream.NewProxy(upstream.ProxyConfig{
 		Upstream: config, FrontProxyCert: r.options.ProxyClientCert, FrontProxyKey: r.options.ProxyClientKey,
-		MayImpersonate: r.upstream.MayImpersonate, Serializer: scheme.Codecs, Metrics: counters, Logger: r.logger,
+		MayImpersonate: r.upstream.MayImpersonate, TokenRefused: reviews.Recheck, Serializer: scheme.Codecs, Metrics: counters, Logger: r.logger,
 	})
 	if err != nil {
 		return nil, err
