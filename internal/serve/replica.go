@@ -28,8 +28,11 @@ import (
 // Replica is one `millrace replica`.
 type Replica struct {
 	*Server
-	options  *ReplicaOptions
+	options *ReplicaOptions
+	// door leads to the upstream, and upstream knows what it is. counters are the metrics of both.
+	door     *upstream.Door
 	upstream *upstream.Upstream
+	counters *upstream.Metrics
 	// builtIn has, for each built-in resource that has a route, the stored resource and the
 	// version in which it is stored. It is set before anything is served.
 	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
@@ -82,15 +85,15 @@ func (r *Replica) run(ctx context.Context) error {
 	if err := o.setShutdownDefaults(); err != nil {
 		return err
 	}
-	config, err := r.findUpstream()
-	if err != nil {
-		return err
-	}
 	memory.PaceLoad()
 	shares := o.memoryShares(memory.Available())
 	b := r.newBackends(shares, nil)
 	b.Compact, b.ReadOnly, b.MaxStaleness = 0, true, o.BoundedStaleness
 	r.backends = b
+	config, err := r.findUpstream()
+	if err != nil {
+		return err
+	}
 	release, err := r.openCheckpoints(ctx, b)
 	if err != nil {
 		return err
@@ -130,20 +133,35 @@ func (r *Replica) run(ctx context.Context) error {
 	return b.RunUntilFailure(ctx, func(ctx context.Context) error { return r.runWithFeeds(ctx, tier, r.server) })
 }
 
-// findUpstream reads the kubeconfig, and asks the upstream what it is and serves.
+// findUpstream reads the kubeconfig, and asks the upstream what it is and serves. It returns the
+// configuration of what the replica asks for itself.
 func (r *Replica) findUpstream() (*rest.Config, error) {
-	config, err := r.options.source().Load("replica")
+	named, err := r.options.source().Load("replica")
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = -1
-	if r.upstream, err = upstream.New(config, r.options.Kube.VersionInfo(), r.logger); err != nil {
+	named.QPS = -1
+	if r.counters, err = upstream.NewMetrics(legacyregistry.Register); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	if r.door, err = upstream.NewDoor(upstream.DoorConfig{
+		Upstream: named, FrontProxyCert: r.options.ProxyClientCert, FrontProxyKey: r.options.ProxyClientKey,
+		MayFollow: r.options.mayCopy, Metrics: r.counters, Logger: r.logger,
+	}); err != nil {
+		return nil, err
+	}
+	if r.upstream, err = upstream.New(upstream.Config{Door: r.door, Own: r.options.Kube.VersionInfo(), Logger: r.logger, Panics: r.backends.Cache.Panics}); err != nil {
 		return nil, err
 	}
 	if err := r.upstream.Read(); err != nil {
-		return nil, fmt.Errorf("%w: check that %s answers, and the user in %s", err, config.Host, r.options.Kubeconfig)
+		return nil, fmt.Errorf("%w: check that %s answers, and the user in %s", err, named.Host, r.options.Kubeconfig)
 	}
-	return config, nil
+	if r.options.ProxyClientCert != "" {
+		if err := r.upstream.FrontProxy().Check(); err != nil {
+			return nil, err
+		}
+	}
+	return r.door.Own(), nil
 }
 
 // newAPISource makes the source of objects for a replica without etcd.
@@ -165,14 +183,6 @@ func (r *Replica) newAPISource(ctx context.Context, config *rest.Config, b *sour
 
 // build makes the server, and gives the tier its routes.
 func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermount.ReadTier) error {
-	counters, err := upstream.NewMetrics(legacyregistry.Register)
-	if err != nil {
-		return fmt.Errorf("register metrics: %w", err)
-	}
-	proxy, err := r.newProxy(ctx, config, counters)
-	if err != nil {
-		return err
-	}
 	custom := tier.CustomResources()
 	custom.Stored = nil // the cache has every key that is read
 	if r.api != nil {
@@ -197,7 +207,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	if err != nil {
 		return r.options.explain(err)
 	}
-	documents, err := r.newDocuments(config, counters, tier)
+	documents, err := r.newDocuments(tier)
 	if err != nil {
 		return err
 	}
@@ -207,13 +217,13 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	}
 	r.chooseVersions(r.server.Routes())
 	if answers, err = r.newHandler(ctx, tier, handler.Config{
-		Documents: documents, Proxy: proxy, Metrics: counters, UpstreamURL: config.Host, Serializer: scheme.Codecs,
+		Documents: documents, Proxy: r.newProxy(), Metrics: r.counters, UpstreamURL: config.Host, Serializer: scheme.Codecs,
 	}); err != nil {
 		return err
 	}
 	main := strings.Join(r.options.Kube.EtcdServers(), ",")
 	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return tier.Backends.Monitors(main), nil })
-	tier.ReplicaReport = r.newReporter(config, tier, counters).report
+	tier.ReplicaReport = r.newReporter(config, tier, r.counters).report
 	if err := tier.SetRoutes(r.server); err != nil {
 		return err
 	}
@@ -225,22 +235,12 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	return r.followFromStart()
 }
 
-// newProxy makes what passes requests on. It fails if the upstream does not trust the
-// certificate that is to name users.
-func (r *Replica) newProxy(ctx context.Context, config *rest.Config, counters *upstream.Metrics) (http.Handler, error) {
-	proxy, err := upstream.NewProxy(upstream.ProxyConfig{
-		Upstream: config, FrontProxyCert: r.options.ProxyClientCert, FrontProxyKey: r.options.ProxyClientKey,
-		MayImpersonate: r.upstream.MayImpersonate, Serializer: scheme.Codecs, Metrics: counters, Logger: r.logger,
+// newProxy makes what passes requests on.
+func (r *Replica) newProxy() http.Handler {
+	return upstream.NewProxy(upstream.ProxyConfig{
+		Door: r.door, MayImpersonate: r.upstream.MayImpersonate, FrontProxy: r.upstream.FrontProxy,
+		Serializer: scheme.Codecs, Metrics: r.counters, Logger: r.logger,
 	})
-	if err != nil {
-		return nil, err
-	}
-	if r.options.ProxyClientCert != "" {
-		if err := r.upstream.CheckFrontProxy(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return proxy, nil
 }
 
 // isLocal reports whether a path belongs to the replica itself. The upstream has most of

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	flowcontrol "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -117,6 +118,11 @@ func (o *ReplicaOptions) validate() error {
 	if (o.ProxyClientCert == "") != (o.ProxyClientKey == "") {
 		return errors.New("one of --proxy-client-cert-file and --proxy-client-key-file is missing: give both")
 	}
+	if o.ProxyClientCert != "" {
+		if err := o.Kube.ValidateFrontProxy(); err != nil {
+			return err
+		}
+	}
 	for _, name := range foreignFlags {
 		if f := o.flags.Lookup(name); f != nil && f.Changed {
 			return fmt.Errorf("--%s has no meaning for a replica: leave it out", name)
@@ -175,4 +181,16 @@ func (o *ReplicaOptions) excludes(gr schema.GroupResource) bool {
 		return true
 	}
 	return !o.usesEtcd() && gr == schema.GroupResource{Resource: "secrets"} && !slices.Contains(o.Follow, gr.String())
+}
+
+// mayCopy reports whether the replica may copy the objects of a resource by the upstream's API.
+// With etcd it copies nothing else than what it needs for itself.
+func (o *ReplicaOptions) mayCopy(gr schema.GroupResource) bool {
+	switch {
+	case gr == definitions, gr.Group == flowcontrol.GroupName:
+		return true
+	case slices.Contains(kube.RBACResources(), gr):
+		return true
+	}
+	return !o.usesEtcd() && !o.excludes(gr)
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
@@ -28,6 +29,8 @@ type Config struct {
 	// means 10 s.
 	RecheckAfter time.Duration
 	Metrics      *upstream.Metrics
+	// Panics counts panics of Review. Nil counts none.
+	Panics *panics.Counter
 	// Logger receives the end of the trust in RBAC. Nil means slog.Default.
 	Logger *slog.Logger
 }
@@ -70,7 +73,7 @@ func New(cfg Config) *Rights {
 	if cfg.RecheckAfter == 0 {
 		cfg.RecheckAfter = defaultRecheckAfter
 	}
-	cfg.Review = &sharedReviews{review: cfg.Review}
+	cfg.Review = &sharedReviews{review: cfg.Review, panics: cfg.Panics}
 	return &Rights{cfg: cfg, sample: make(chan authorizer.Attributes, 1)}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/millrace/millrace/internal/account/panics"
 )
 
 // sharedReviews asks another authorizer, and asks once for all who ask the same at one
@@ -17,6 +19,7 @@ import (
 // answer. Answers are remembered for longer.
 type sharedReviews struct {
 	review authorizer.UnconditionalAuthorizer
+	panics *panics.Counter
 	group  singleflight.Group
 }
 
@@ -33,10 +36,15 @@ func (s *sharedReviews) Authorize(ctx context.Context, a authorizer.Attributes) 
 		return s.review.Authorize(ctx, a)
 	}
 	asked := s.group.DoChan(key, func() (any, error) {
-		// The end of one request does not end the question for the others. The authorizer has
-		// a timeout of its own.
-		decision, reason, err := s.review.Authorize(context.WithoutCancel(ctx), a)
-		return reviewAnswer{decision, reason}, err
+		var answer reviewAnswer
+		// The goroutine is nobody's request, and a panic there would end the process.
+		err := s.panics.Guard(panics.Request, func() (err error) {
+			// The end of one request does not end the question for the others. The authorizer
+			// has a timeout of its own.
+			answer.decision, answer.reason, err = s.review.Authorize(context.WithoutCancel(ctx), a)
+			return err
+		})
+		return answer, err
 	})
 	select {
 	case shared := <-asked:
