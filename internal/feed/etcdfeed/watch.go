@@ -8,6 +8,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/mutation"
 )
 
@@ -18,9 +19,8 @@ const (
 	progressPeriod = time.Second
 	// replayPeriod is the same during a replay. The newest revision at the load may be
 	// that of a key outside the prefix, and only a progress answer then ends the replay.
-	replayPeriod = 20 * time.Millisecond
-	// maxSilence is the time without a response after which the watch is opened anew.
-	maxSilence = 30 * time.Second
+	replayPeriod      = 20 * time.Millisecond
+	defaultMaxSilence = 30 * time.Second
 	// arrivalBuffer is the number of responses that wait here with the time of their
 	// arrival. Further ones wait in etcd's client.
 	arrivalBuffer = 16
@@ -87,7 +87,7 @@ func (f *Feed) followWatch(ctx context.Context) error {
 			}
 			lastResponse = time.Now()
 		case <-ticker.C:
-			if since := time.Since(lastResponse); since > maxSilence {
+			if since := time.Since(lastResponse); since > f.cfg.MaxSilence {
 				return fmt.Errorf("watch %s: silent for %v", f.cfg.Prefix, since.Round(time.Second))
 			}
 			if answersProgress {
@@ -114,11 +114,12 @@ func (f *Feed) apply(ctx context.Context, resp *stampedResponse) {
 	case mutation.After(mutation.FeedFrozen, 60):
 	case len(resp.Events) > 0:
 		f.cfg.Sink.Received(resp.at)
-		f.cfg.Sink.Apply(ctx, resp.Events)
-		f.observeEvents(resp.Events)
+		events := eventObjects(resp.Events)
+		f.cfg.Sink.Apply(ctx, events)
+		f.observeEvents(events)
 		applied := resp.Events[len(resp.Events)-1].Kv.ModRevision
 		f.setState(applied)
-		f.cfg.Account.Advance(applied, len(resp.Events), eventBytes(resp.Events))
+		f.cfg.Account.Advance(applied, len(resp.Events), eventBytes(events))
 	case resp.IsProgressNotify():
 		applied := max(f.applied.Load(), resp.Header.Revision)
 		f.setState(applied)
@@ -128,9 +129,9 @@ func (f *Feed) apply(ctx context.Context, resp *stampedResponse) {
 	}
 }
 
-func eventBytes(events []*clientv3.Event) (bytes int64) {
-	for _, e := range events {
-		bytes += int64(len(e.Kv.Key) + len(e.Kv.Value))
+func eventBytes(events []feed.Object) (bytes int64) {
+	for i := range events {
+		bytes += int64(len(events[i].Key) + len(events[i].Value))
 	}
 	return bytes
 }
