@@ -54,6 +54,8 @@ type Replica struct {
 	server    *kube.Replica
 	// runRights must run beside the server. It is set with server.
 	runRights func(context.Context)
+	// outdated receives why the replica is to be made anew.
+	outdated chan error
 	// budgets bound what clients read. They are nil without a limit.
 	budgets *usage.Budgets
 }
@@ -68,7 +70,7 @@ func New(o *Options, out io.Writer) (*Replica, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Replica{options: o, out: out, logger: program.NewLogger()}, nil
+	return &Replica{options: o, out: out, logger: program.NewLogger(), outdated: make(chan error, 1)}, nil
 }
 
 // Run serves until the context ends and everything that it started has ended.
@@ -125,9 +127,35 @@ func (r *Replica) run(ctx context.Context) error {
 	defer lifetime.RunUntilStopped(ctx, r.upstream.Run)()
 	defer lifetime.RunUntilStopped(ctx, r.policy.Run)()
 	defer lifetime.RunUntilStopped(ctx, r.runRights)()
-	return b.RunUntilFailure(ctx, func(ctx context.Context) error {
-		return o.RunWithFeeds(ctx, program.Run{Server: r.server, Tier: tier, Welcome: func() { r.policy.Ready(); r.printWelcome() }})
+	return r.runUntilRenewed(ctx, b, func(ctx context.Context) error {
+		return o.RunWithFeeds(ctx, program.Run{Server: r.server, Tier: tier, Loaded: r.policy.CheckEtcd, Welcome: func() { r.policy.Ready(); r.printWelcome() }})
 	})
+}
+
+// ErrRenew says that a replica has ended because it is to be made anew. The caller starts the
+// program again: much of Kubernetes' server can be made once in a process.
+var ErrRenew = errors.New("this replica must be started again")
+
+// renew is a follow.PolicyConfig.Renew.
+func (r *Replica) renew(reason error) { r.outdated <- reason }
+
+// runUntilRenewed serves until the context ends, the caches have no meaning any more, or the
+// replica is to be made anew.
+func (r *Replica) runUntilRenewed(ctx context.Context, b *source.Backends, serve func(context.Context) error) error {
+	serving, cancel := context.WithCancelCause(ctx)
+	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
+		select {
+		case reason := <-r.outdated:
+			r.logger.Warn("This replica ends in order and starts again", "reason", reason)
+			cancel(fmt.Errorf("%w: %w", ErrRenew, reason))
+		case <-ctx.Done():
+		}
+	})()
+	err := b.RunUntilFailure(serving, serve)
+	if cause := context.Cause(serving); errors.Is(cause, ErrRenew) && ctx.Err() == nil {
+		return cause
+	}
+	return err
 }
 
 // findUpstream makes the client of the upstream, and asks it for its version.
@@ -165,7 +193,7 @@ func (r *Replica) openSource(ctx context.Context, config *rest.Config, b *source
 	}
 	r.policy = follow.NewPolicy(follow.PolicyConfig{
 		Upstream: r.upstream, Resources: r.resources, Follow: o.Follow, Exclude: o.Exclude, Only: o.FollowOnly,
-		OwnVersion: o.Kube.VersionInfo().GitVersion, Logger: r.logger,
+		Renew: r.renew, OwnVersion: o.Kube.VersionInfo().GitVersion, Logger: r.logger,
 	})
 	return release, nil
 }
@@ -236,7 +264,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	if err != nil {
 		return err
 	}
-	if err := r.policy.Use(r.server, tier.Decorator.Store(services).Resource()); err != nil {
+	if err := r.policy.Use(r.server, tier.Decorator.Store); err != nil {
 		return err
 	}
 	if answers, err = r.newHandler(ctx, tier, handler.Config{
