@@ -110,7 +110,7 @@ func (s setup) handler(t *testing.T, u *fakeUpstream) http.Handler {
 	}
 	proxy := upstream.NewProxy(upstream.ProxyConfig{
 		TokenRefused: s.tokenRefused,
-		Door: door, MayImpersonate: func(context.Context) bool { return s.mayImpersonate }, FrontProxy: func() upstream.FrontProxyHeaders { return s.frontProxy },
+		Door:         door, MayImpersonate: func(context.Context) bool { return s.mayImpersonate }, FrontProxy: func() upstream.FrontProxyHeaders { return s.frontProxy },
 		Serializer: scheme.Codecs, Metrics: counters, Logger: slog.New(slog.DiscardHandler),
 	})
 	documents := document.New(document.Config{
