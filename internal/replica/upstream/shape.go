@@ -98,7 +98,7 @@ func isWord(part string) bool {
 // names an object, and none reads otherwise when it is cleaned or unescaped.
 func IsDocument(path string) bool {
 	parts := strings.Split(path, "/")
-	if parts[0] != "" || len(path) > maxDocumentPath {
+	if len(parts) < 2 || parts[0] != "" || len(path) > maxDocumentPath {
 		return false
 	}
 	parts = parts[1:]
