@@ -125,7 +125,7 @@ func newFuzzedReplica(tb testing.TB, base string) *fuzzedReplica {
 // was shown to have a right to, byte for byte, or names the client.
 func FuzzTargets(f *testing.F) {
 	for _, target := range append(slices.Clone(targets), "/apis", "/api", "/openapi/v3/apis/apps/v1?hash=A", "/openapi/v3/../../api/v1/secrets", "/openapi/v3/%2e%2e/%2e%2e/api/v1/secrets",
-		"/openapi/v3//api/v1", "/apis/..", "/apis/apps%2Fv1/../..", "/version/../api/v1/secrets", "/api/v1/pods", "/api/v1/namespaces/n/pods/p/proxy/../../../secrets", "http://other/api/v1/secrets", "//other/api/v1/secrets", "/api?x\\y", "*", "A:") {
+		"/openapi/v3//api/v1", "/apis/..", "/apis/apps%2Fv1/../..", "/version/../api/v1/secrets", "/api/v1/pods", "/api/v1/namespaces/n/pods/p/proxy/../../../secrets", "http://other/api/v1/secrets", "//other/api/v1/secrets", "/api?x\\y", "*", "A:", "A:A:", "http:..") {
 		for who := range byte(4) {
 			f.Add(who, "GET", target, "Accept", "application/json")
 		}

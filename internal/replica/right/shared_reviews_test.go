@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/metrics"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/replica/right"
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
@@ -157,4 +158,21 @@ func TestDifferentReviewsAreNotShared(t *testing.T) {
 			t.Errorf("%d questions about %d different requests", n, len(changes))
 		}
 	})
+}
+
+// TestReviewThatPanics: the question is nobody's request, and a panic there ends nothing.
+func TestReviewThatPanics(t *testing.T) {
+	t.Parallel()
+	counters, err := upstream.NewMetrics(func(metrics.Registerable) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter := panics.New(slog.New(slog.DiscardHandler))
+	rights := right.New(right.Config{Metrics: counters, Panics: counter, Review: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+		panic("a webhook's")
+	})})
+	decision, _, err := rights.Authorize(t.Context(), named("a"))
+	if counts, _ := counter.Counts(); decision == authorizer.DecisionAllow || err == nil || counts[panics.Request] != 1 {
+		t.Errorf("%v, %v, panics %v", decision, err, counts)
+	}
 }
