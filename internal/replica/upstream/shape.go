@@ -23,6 +23,9 @@ const (
 	publishedShape shape = "published"
 	// collectionShape is LIST or WATCH of all objects of a resource that may be copied.
 	collectionShape shape = "collection"
+	// firstShape is LIST of the name of one object of a resource, by which an etcd is compared
+	// with the upstream.
+	firstShape shape = "first"
 	// noShape is any other request.
 	noShape shape = ""
 )
@@ -39,8 +42,8 @@ var reviews = []string{
 const publishedMaps = "/api/v1/namespaces/" + metav1.NamespaceSystem + "/configmaps"
 
 // shapeOf returns the shape of a request. path is its path below the address of the upstream.
-// mayFollow reports whether the objects of a resource may be copied.
-func shapeOf(method, path string, query url.Values, mayFollow func(schema.GroupResource) bool) shape {
+// accept is its header, and mayFollow reports whether the objects of a resource may be copied.
+func shapeOf(method, path string, query url.Values, accept string, mayFollow func(schema.GroupResource) bool) shape {
 	if method == http.MethodPost {
 		if slices.Contains(reviews, path) {
 			return reviewShape
@@ -60,8 +63,20 @@ func shapeOf(method, path string, query url.Values, mayFollow func(schema.GroupR
 		return publishedShape
 	case isCollection && mayFollow(gvr.GroupResource()):
 		return collectionShape
+	case isCollection && accept == onlyNames && isFirst(query):
+		return firstShape
 	}
 	return noShape
+}
+
+// isFirst reports whether a query is for one object. Kubernetes' client adds its timeout.
+func isFirst(query url.Values) bool {
+	for name := range query {
+		if name != "limit" && name != "timeout" {
+			return false
+		}
+	}
+	return slices.Equal(query["limit"], []string{"1"})
 }
 
 // collectionOf returns the resource whose objects of all namespaces a path names.
