@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Progress is the revision up to which the cache holds all events. It only grows.
+// Progress is the revision up to which the cache holds all events. It only grows, unless a
+// load begins another history.
 type Progress struct {
 	revision atomic.Int64
 	mu       struct {
@@ -56,6 +57,13 @@ func (p *Progress) advance(rv int64) {
 	for _, w := range p.set(rv) {
 		w.reached()
 	}
+}
+
+// restart begins another history, of which nothing is held yet.
+func (p *Progress) restart() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.revision.Store(0)
 }
 
 // set does advance's work under the lock. It returns the waits that are over.
