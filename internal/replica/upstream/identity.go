@@ -11,19 +11,14 @@ import (
 // publishedMap is the config map in which API servers publish whom they trust.
 const publishedMap = "extension-apiserver-authentication"
 
-// Identity names the upstream: its cluster, by the UID of a config map that each cluster
-// has and that the replica may read, and its version, on which the defaults of what it
-// sends depend.
-func (u *Upstream) Identity(ctx context.Context) (string, error) {
-	return u.identity(ctx, u.newest.Load().version)
-}
-
-func (u *Upstream) identity(ctx context.Context, version string) (string, error) {
+// Cluster names the cluster of the upstream, by the UID of a config map that each cluster has
+// and that the replica may read.
+func (u *Upstream) Cluster(ctx context.Context) (string, error) {
 	published, err := u.configMaps.ConfigMaps(metav1.NamespaceSystem).Get(ctx, publishedMap, metav1.GetOptions{})
 	if err != nil {
 		return "", fmt.Errorf("read which cluster the upstream is: %w", err)
 	}
-	return string(published.UID) + " " + version, nil
+	return string(published.UID), nil
 }
 
 // CheckSibling returns an error unless a server says that it is of the upstream's cluster and
@@ -37,13 +32,13 @@ func (u *Upstream) CheckSibling(ctx context.Context, config *rest.Config) error 
 	if err != nil {
 		return err
 	}
-	theirs, err := other.identity(ctx, version)
+	theirs, err := other.Cluster(ctx)
 	if err != nil {
 		return err
 	}
-	own, err := u.Identity(ctx)
-	if err == nil && theirs != own {
-		err = fmt.Errorf("it is of cluster and version %q, and the upstream of %q", theirs, own)
+	own, err := u.Cluster(ctx)
+	if err == nil && (theirs != own || version != u.Version()) {
+		err = fmt.Errorf("it is of cluster %q and version %q, and the upstream of %q and %q", theirs, version, own, u.Version())
 	}
 	return err
 }

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Progress is the revision up to which the cache holds all events. It only grows, unless a
-// load begins another history.
+// Progress is the revision up to which the cache holds all events. It only grows, but for
+// restart.
 type Progress struct {
 	revision atomic.Int64
 	mu       struct {
@@ -59,12 +59,8 @@ func (p *Progress) advance(rv int64) {
 	}
 }
 
-// restart begins another history, of which nothing is held yet.
-func (p *Progress) restart() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.revision.Store(0)
-}
+// restart sets the revision to 0, as before the first load. Waits go on.
+func (p *Progress) restart() { p.set(0) }
 
 // set does advance's work under the lock. It returns the waits that are over.
 func (p *Progress) set(rv int64) []*revisionWait {
