@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // A server whose etcd or watch cache stands still sends bookmarks all the same: they repeat a
@@ -127,5 +129,7 @@ func (f *Feed) retire(ctx context.Context) {
 	if resp, err := r.send(ctx); err == nil {
 		_ = resp.Body.Close()
 	}
-	f.cfg.Client.CloseIdleConnections() // HTTP/1.1 has those alone to go to
+	if transport := f.cfg.Client.Transport; transport != nil {
+		utilnet.CloseIdleConnectionsFor(transport) // HTTP/1.1 has those alone to go to
+	}
 }
