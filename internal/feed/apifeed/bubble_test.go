@@ -99,7 +99,7 @@ func (b *bubble) follow(t *testing.T, change func(*apifeed.Config)) {
 
 // pass lets time go on.
 func (b *bubble) pass(d time.Duration) {
-	time.Sleep(d)
+	<-time.After(d)
 	synctest.Wait()
 }
 

@@ -194,7 +194,7 @@ func TestLoadsAreBounded(t *testing.T) {
 					return false // it is refused
 				}
 				most.Store(max(most.Load(), running.Add(1)))
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				running.Add(-1)
 				return false
 			})
