@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millrace/millrace/internal/feed"
@@ -38,6 +39,7 @@ func (b *bubble) exchange(t *testing.T, by func(*testing.T, *feedtest.APIServer)
 	b.Put(t, "theirs", "x")
 	by(t, b.APIServer)
 	b.cut()
+	synctest.Wait()
 }
 
 // TestDoubt has another server take over the resource. If that is no proof of another history

@@ -121,7 +121,7 @@ type Feed struct {
 	// siblingTried says that no load asks the sibling from now on.
 	siblingTried bool
 	// witness is what the sink got last.
-	witness witness
+	witness feed.Witness
 	// left is the connection of a watch that stood still, which the next one does not use.
 	// conn is that of the watch.
 	left, conn net.Conn

@@ -47,10 +47,10 @@ func (f *Feed) confirm(ctx context.Context) error {
 // definition, a feature gate and an upgrade change what is sent of an object, and neither
 // move it to another revision nor remove it. Without a witness the server has to have
 // reached the revision, which is all.
-func (f *Feed) confirmHistory(ctx context.Context, revision int64, w *witness) error {
+func (f *Feed) confirmHistory(ctx context.Context, revision int64, w *feed.Witness) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
-	known := w.known()
+	known := w.Known()
 	if len(known) == 0 {
 		newest, err := f.Newest(ctx)
 		if err == nil && newest < revision {
@@ -58,8 +58,8 @@ func (f *Feed) confirmHistory(ctx context.Context, revision int64, w *witness) e
 		}
 		return err
 	}
-	for _, o := range known {
-		if err := f.confirmObject(ctx, revision, o); err != nil {
+	for i := range known {
+		if err := f.confirmObject(ctx, revision, &known[i]); err != nil {
 			return err
 		}
 	}
@@ -167,7 +167,7 @@ func (f *Feed) judge(ctx context.Context, err error) error {
 	case wentBack:
 		return fmt.Errorf("%w: %w", feed.ErrWentBack, err)
 	}
-	f.loaded, f.witness = false, witness{}
+	f.loaded, f.witness = false, feed.Witness{}
 	f.applied.Store(0)
 	return err
 }

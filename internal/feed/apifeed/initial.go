@@ -56,7 +56,7 @@ func (f *Feed) addInitial(ctx context.Context, initial *initialEvents, o *object
 	if initial.objects > 0 && bytes.Compare(added.Key, initial.lastKey) <= 0 {
 		return fmt.Errorf("%w: %q behind %q", errNoOrder, added.Key, initial.lastKey)
 	}
-	f.witness.observe(&added)
+	f.witness.Observe(&added)
 	initial.lastKey = added.Key
 	initial.objects++
 	initial.batch = append(initial.batch, added)

@@ -29,7 +29,7 @@ type list struct {
 // loadPages hands all objects to the sink, page by page. All pages are of one revision.
 func (f *Feed) loadPages(ctx context.Context) error {
 	loader, next := f.cfg.Sink.BeginLoad(), ""
-	f.witness = witness{}
+	f.witness = feed.Witness{}
 	for {
 		parameters := url.Values{"limit": {strconv.Itoa(pageObjects)}}
 		if next != "" {
@@ -46,7 +46,7 @@ func (f *Feed) loadPages(ctx context.Context) error {
 		objects := make([]feed.Object, len(page.objects))
 		for i := range page.objects {
 			objects[i] = f.present(&page.objects[i])
-			f.witness.observe(&objects[i])
+			f.witness.Observe(&objects[i])
 		}
 		loader.Add(ctx, objects)
 		if next = page.next; next != "" {

@@ -13,7 +13,7 @@ import (
 // they are used. The error wraps feed.ErrUnusable if they are not, or if the server no longer
 // knows; after others it may be asked again.
 func (f *Feed) confirmKept(ctx context.Context, revision int64, newest *feed.Object) error {
-	w := witnessOf(newest)
+	w := feed.WitnessOf(newest)
 	err := f.confirmHistory(ctx, revision, &w)
 	if errors.Is(err, f.other) || needsLoad(err) {
 		return fmt.Errorf("%w: %w", feed.ErrUnusable, err)
@@ -48,7 +48,7 @@ func (f *Feed) resume(ctx context.Context) error {
 	}
 	f.endLoad(ctx, loader, kept.Revision())
 	f.applied.Store(kept.Revision())
-	f.witness, f.loaded = witnessOf(kept.Witness()), true
+	f.witness, f.loaded = feed.WitnessOf(kept.Witness()), true
 	f.cfg.Logger.Info("Feed has loaded its checkpoint and follows the API server from there on",
 		"url", f.cfg.URL, "revision", kept.Revision(), "took", time.Since(began).Round(time.Millisecond))
 	return nil

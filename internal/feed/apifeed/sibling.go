@@ -11,6 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
+
+	"github.com/millrace/millrace/internal/feed"
 )
 
 // Sibling is another replica in front of the server that a Feed follows. The fields are those
@@ -40,7 +42,7 @@ func (f *Feed) trySibling(ctx context.Context) error {
 		return nil
 	}
 	// Every server that answers has reached revision 0.
-	if err := f.confirmHistory(ctx, 0, &witness{}); err != nil {
+	if err := f.confirmHistory(ctx, 0, &feed.Witness{}); err != nil {
 		return err
 	}
 	err := f.loadSibling(ctx)
@@ -48,7 +50,7 @@ func (f *Feed) trySibling(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if f.siblingTried = true; err != nil {
-		f.witness = witness{}
+		f.witness = feed.Witness{}
 		f.cfg.Logger.Warn("Objects are loaded from the API server, and not from the replica that --start-from names", "url", f.cfg.URL, "reason", err)
 	}
 	return nil
@@ -60,9 +62,9 @@ func (f *Feed) trySibling(ctx context.Context) error {
 func (f *Feed) loadSibling(ctx context.Context) error {
 	began := time.Now()
 	initial := &initialEvents{loader: f.cfg.Sink.BeginLoad()}
-	f.witness = witness{}
+	f.witness = feed.Witness{}
 	revision, err := f.readSibling(ctx, initial)
-	if err != nil || f.witness.newest == nil {
+	if err != nil || !f.witness.HasObject() {
 		return err // without objects a load from the server costs as little
 	}
 	if err := f.confirmHistory(ctx, revision, &f.witness); err != nil {

@@ -71,7 +71,7 @@ func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
 	if initial == nil {
 		f.setFollowing()
 	} else {
-		initial.loader, f.witness = f.cfg.Sink.BeginLoad(), witness{}
+		initial.loader, f.witness = f.cfg.Sink.BeginLoad(), feed.Witness{}
 	}
 	f.setHeard()
 	f.setDepth(resp.Header)
@@ -173,12 +173,12 @@ func (f *Feed) apply(ctx context.Context, event frame) {
 		deleted := f.deletion(o)
 		f.cfg.Sink.Received(time.Now())
 		f.cfg.Sink.Apply(ctx, []feed.Object{deleted})
-		f.witness.observe(&deleted)
+		f.witness.Observe(&deleted)
 	default:
 		put := f.present(o)
 		f.cfg.Sink.Received(time.Now())
 		f.cfg.Sink.Apply(ctx, []feed.Object{put})
-		f.witness.observe(&put)
+		f.witness.Observe(&put)
 	}
 	f.applied.Store(o.revision)
 }

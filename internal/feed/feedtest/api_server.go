@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace/internal/feed"
 )
@@ -34,7 +35,9 @@ type APIOptions struct {
 type APIServer struct {
 	*httptest.Server
 	options APIOptions
-	mu      struct {
+	// followers are waited for by Break.
+	followers []feed.Feed
+	mu        struct {
 		sync.Mutex
 		// log has all changes, and revision is the newest one's, or that of a write elsewhere.
 		log      []Write
@@ -139,10 +142,23 @@ func (s *APIServer) Delete(_ *testing.T, name string) int64 {
 // PutElsewhere implements Source.
 func (s *APIServer) PutElsewhere(*testing.T) int64 { return s.write(nil) }
 
-// Break implements Source.
-func (s *APIServer) Break(*testing.T) {
+// Follows returns a feed for which Break waits: a source comes back so soon only in tests.
+func (s *APIServer) Follows(f feed.Feed) feed.Feed {
+	s.followers = append(s.followers, f)
+	return f
+}
+
+// Break implements Source. It returns when the feeds that followed have noticed.
+func (s *APIServer) Break(t *testing.T) {
+	following := slices.DeleteFunc(slices.Clone(s.followers), func(f feed.Feed) bool { return f.Healthy() != nil })
 	s.setBroken(true)
 	s.Server.CloseClientConnections()
+	for began := time.Now(); slices.ContainsFunc(following, func(f feed.Feed) bool { return f.Healthy() == nil }); {
+		if time.Since(began) > patience {
+			t.Fatal("a feed does not notice that its server is away")
+		}
+		<-time.After(pollPeriod)
+	}
 }
 
 // Mend implements Source.
