@@ -8,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -57,11 +58,17 @@ func users(req *http.Request) (*authenticator.Response, bool, error) {
 	case req.Header.Get("Authorization") == "Bearer tom":
 		req.Header.Del("Authorization")
 		return &authenticator.Response{User: &user.DefaultInfo{Name: "tom"}}, true, nil
+	case strings.HasPrefix(req.Header.Get("Sec-Websocket-Protocol"), "base64url.bearer.authorization.k8s.io.dG9t"):
+		req.Header.Set("Sec-Websocket-Protocol", "v4.channel.k8s.io")
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "tom"}}, true, nil
 	case req.Header.Get("Authorization") == "Bearer broken":
 		return nil, false, errors.New("no review")
 	}
 	return &authenticator.Response{User: &user.DefaultInfo{Name: user.Anonymous}}, true, nil
 }
+
+// ownToken is the replica's own.
+const ownToken = "replica's own"
 
 // setup is a replica's handler in front of an upstream.
 type setup struct {
@@ -75,6 +82,10 @@ type setup struct {
 	budgets *usage.Budgets
 	// tokenRefused is that of the proxy.
 	tokenRefused func(string)
+	// base is the path of the upstream's address.
+	base string
+	// frontProxy is what the upstream publishes.
+	frontProxy upstream.FrontProxyHeaders
 	// register registers metrics. Without it nothing is counted.
 	register func(metrics.Registerable) error
 }
@@ -90,21 +101,21 @@ func (s setup) handler(t *testing.T, u *fakeUpstream) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy, err := upstream.NewProxy(upstream.ProxyConfig{
-		Upstream:       &rest.Config{Host: u.URL, BearerToken: "replica's own", TLSClientConfig: s.tls},
-		MayImpersonate: func(context.Context) bool { return s.mayImpersonate }, Serializer: scheme.Codecs, Metrics: counters,
+	door, err := upstream.NewDoor(upstream.DoorConfig{
+		Upstream: &rest.Config{Host: u.URL + s.base, BearerToken: ownToken, TLSClientConfig: s.tls}, Metrics: counters, Logger: slog.New(slog.DiscardHandler),
+		MayFollow: func(schema.GroupResource) bool { return false },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := upstream.NewProxy(upstream.ProxyConfig{
 		TokenRefused: s.tokenRefused,
+		Door:         door, MayImpersonate: func(context.Context) bool { return s.mayImpersonate }, FrontProxy: func() upstream.FrontProxyHeaders { return s.frontProxy },
+		Serializer: scheme.Codecs, Metrics: counters, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	documents, err := document.New(document.Config{
-		Upstream: &rest.Config{Host: u.URL, BearerToken: "replica's own"}, Metrics: counters,
-		Local: func(gv schema.GroupVersion) bool { return gv.Group == "apps" }, Changes: func() int64 { return 0 },
+	documents := document.New(document.Config{
+		Door: door, Metrics: counters, Local: func(gv schema.GroupVersion) bool { return gv.Group == "apps" }, Changes: func() int64 { return 0 },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	h := handler.New(handler.Config{
 		Reads: func(http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "tier") })
@@ -120,20 +131,27 @@ func (s setup) handler(t *testing.T, u *fakeUpstream) http.Handler {
 		ReadsOnly: s.readsOnly, UpstreamURL: "https://api.example.org", Budgets: s.budgets,
 		CutOffSince: func(schema.GroupVersionResource) time.Time { return s.cutOffSince },
 	})
+	return authenticated(t, h)
+}
+
+// authenticated puts before a handler what stands there in a replica: Stash, authentication and
+// RequestInfo.
+func authenticated(tb testing.TB, h http.Handler) http.Handler {
 	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	authn := upstream.NewAuthenticator(authenticator.RequestFunc(users))
 	return upstream.Stash(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		info, err := resolver.NewRequestInfo(req)
 		if err != nil {
-			t.Fatal(err)
+			http.Error(w, err.Error(), http.StatusBadRequest) // as Kubernetes' filter does
+			return
 		}
 		found, ok, err := authn.AuthenticateRequest(req)
 		if !ok || err != nil {
-			t.Fatalf("authentication refused a request: %v", err)
+			tb.Fatalf("authentication refused a request: %v", err)
 		}
 		req.Header.Del("Authorization") // as Kubernetes' filter does
 		if len(req.Header.Values("Impersonate-User")) > 0 {
-			t.Error("Kubernetes' filters see a header of impersonation")
+			tb.Error("Kubernetes' filters see a header of impersonation")
 		}
 		h.ServeHTTP(w, req.WithContext(request.WithUser(request.WithRequestInfo(req.Context(), info), found.User)))
 	}))
@@ -170,12 +188,17 @@ func (r testRequest) to(h http.Handler) *httptest.ResponseRecorder {
 	for name, values := range r.header {
 		req.Header[name] = values
 	}
-	if r.certificate != "" {
-		req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: r.certificate}}}}
-	}
+	withCertificate(req, r.certificate)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, req)
 	return w
+}
+
+// withCertificate gives a request the certificate of a name, unless that is "".
+func withCertificate(req *http.Request, name string) {
+	if name != "" {
+		req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: name}}}}
+	}
 }
 
 const pods = "/api/v1/pods"
@@ -235,7 +258,9 @@ func TestRefusedIsCountedApart(t *testing.T) {
 	counted := map[string]float64{}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
-			counted[family.GetName()+" "+m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+			if n := m.GetCounter().GetValue(); n > 0 {
+				counted[family.GetName()+" "+m.GetLabel()[0].GetValue()] = n
+			}
 		}
 	}
 	want := map[string]float64{
