@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -23,9 +24,9 @@ const (
 	publishedShape shape = "published"
 	// collectionShape is LIST or WATCH of all objects of a resource that may be copied.
 	collectionShape shape = "collection"
-	// firstShape is LIST of the name of one object of a resource, by which an etcd is compared
-	// with the upstream.
-	firstShape shape = "first"
+	// objectShape is LIST or WATCH of one object of such a resource, by its name in a namespace:
+	// feeds confirm by it that the upstream has the history that they have.
+	objectShape shape = "object"
 	// noShape is any other request.
 	noShape shape = ""
 )
@@ -42,8 +43,8 @@ var reviews = []string{
 const publishedMaps = "/api/v1/namespaces/" + metav1.NamespaceSystem + "/configmaps"
 
 // shapeOf returns the shape of a request. path is its path below the address of the upstream.
-// accept is its header, and mayFollow reports whether the objects of a resource may be copied.
-func shapeOf(method, path string, query url.Values, accept string, mayFollow func(schema.GroupResource) bool) shape {
+// mayFollow reports whether the objects of a resource may be copied.
+func shapeOf(method, path string, query url.Values, mayFollow func(schema.GroupResource) bool) shape {
 	if method == http.MethodPost {
 		if slices.Contains(reviews, path) {
 			return reviewShape
@@ -63,20 +64,35 @@ func shapeOf(method, path string, query url.Values, accept string, mayFollow fun
 		return publishedShape
 	case isCollection && mayFollow(gvr.GroupResource()):
 		return collectionShape
-	case isCollection && accept == onlyNames && isFirst(query):
-		return firstShape
+	}
+	if gvr, ok := inNamespace(path); ok && selectsName(query) && mayFollow(gvr.GroupResource()) {
+		return objectShape
 	}
 	return noShape
 }
 
-// isFirst reports whether a query is for one object. Kubernetes' client adds its timeout.
-func isFirst(query url.Values) bool {
-	for name := range query {
-		if name != "limit" && name != "timeout" {
-			return false
-		}
+// inNamespace returns the resource whose objects of one namespace a path names.
+func inNamespace(path string) (schema.GroupVersionResource, bool) {
+	parts := strings.Split(path, "/")
+	at := len(parts) - 3
+	if at < 3 || parts[at] != "namespaces" || !isWord(parts[at+1]) {
+		return schema.GroupVersionResource{}, false
 	}
-	return slices.Equal(query["limit"], []string{"1"})
+	return collectionOf(strings.Join(append(parts[:at:at], parts[at+2]), "/"))
+}
+
+// selectsName reports whether a query selects the objects of one name, and no others.
+func selectsName(query url.Values) bool {
+	texts := query["fieldSelector"]
+	if len(texts) != 1 {
+		return false
+	}
+	selector, err := fields.ParseSelector(texts[0])
+	if err != nil {
+		return false
+	}
+	_, exact := selector.RequiresExactMatch("metadata.name")
+	return exact && len(selector.Requirements()) == 1
 }
 
 // collectionOf returns the resource whose objects of all namespaces a path names.
