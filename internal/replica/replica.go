@@ -33,6 +33,7 @@ import (
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/replica/follow"
 	"github.com/millrace/millrace/internal/replica/handler"
+	"github.com/millrace/millrace/internal/replica/right"
 	"github.com/millrace/millrace/internal/replica/upstream"
 	"github.com/millrace/millrace/internal/tier/lifetime"
 	"github.com/millrace/millrace/internal/tier/memory"
@@ -59,6 +60,8 @@ type Replica struct {
 	server    *kube.Replica
 	// runRights must run beside the server. It is set with server.
 	runRights func(context.Context)
+	// outdated receives why the replica is to be made anew.
+	outdated chan error
 	// budgets bound what clients read. They are nil without a limit.
 	budgets *usage.Budgets
 }
@@ -73,7 +76,7 @@ func New(o *Options, out io.Writer) (*Replica, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Replica{options: o, out: out, logger: program.NewLogger()}, nil
+	return &Replica{options: o, out: out, logger: program.NewLogger(), outdated: make(chan error, 1)}, nil
 }
 
 // Run serves until the context ends and everything that it started has ended.
@@ -131,9 +134,35 @@ func (r *Replica) run(ctx context.Context) error {
 	defer lifetime.RunUntilStopped(ctx, r.upstream.Run)()
 	defer lifetime.RunUntilStopped(ctx, r.policy.Run)()
 	defer lifetime.RunUntilStopped(ctx, r.runRights)()
-	return b.RunUntilFailure(ctx, func(ctx context.Context) error {
-		return o.RunWithFeeds(ctx, program.Run{Server: r.server, Tier: tier, Welcome: func() { r.policy.Ready(); r.printWelcome() }})
+	return r.runUntilRenewed(ctx, b, func(ctx context.Context) error {
+		return o.RunWithFeeds(ctx, program.Run{Server: r.server, Tier: tier, Loaded: r.policy.CheckEtcd, Welcome: func() { r.policy.Ready(); r.printWelcome() }})
 	})
+}
+
+// ErrRenew says that a replica has ended because it is to be made anew. The caller starts the
+// program again: much of Kubernetes' server can be made once in a process.
+var ErrRenew = errors.New("this replica must be started again")
+
+// renew is a follow.PolicyConfig.Renew.
+func (r *Replica) renew(reason error) { r.outdated <- reason }
+
+// runUntilRenewed serves until the context ends, the caches have no meaning any more, or the
+// replica is to be made anew.
+func (r *Replica) runUntilRenewed(ctx context.Context, b *source.Backends, serve func(context.Context) error) error {
+	serving, cancel := context.WithCancelCause(ctx)
+	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
+		select {
+		case reason := <-r.outdated:
+			r.logger.Warn("This replica ends in order and starts again", "reason", reason)
+			cancel(fmt.Errorf("%w: %w", ErrRenew, reason))
+		case <-ctx.Done():
+		}
+	})()
+	err := b.RunUntilFailure(serving, serve)
+	if cause := context.Cause(serving); errors.Is(cause, ErrRenew) && ctx.Err() == nil {
+		return cause
+	}
+	return err
 }
 
 // findUpstream opens the door to the upstream, and asks what it is and serves. It returns the
@@ -186,7 +215,7 @@ func (r *Replica) openSource(ctx context.Context, config *rest.Config, b *source
 	}
 	r.policy = follow.NewPolicy(follow.PolicyConfig{
 		Upstream: r.upstream, Resources: r.resources, Follow: o.Follow, Exclude: o.Exclude, Only: o.FollowOnly,
-		OwnVersion: o.Kube.VersionInfo().GitVersion, Logger: r.logger,
+		Renew: r.renew, OwnVersion: o.Kube.VersionInfo().GitVersion, Logger: r.logger,
 	})
 	return release, nil
 }
@@ -224,6 +253,11 @@ func (r *Replica) watches() tiermount.WatchOptions {
 
 // build makes the server of the replica.
 func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermount.ReadTier) error {
+	reviews, err := right.NewReviews(right.ReviewConfig{Panics: r.panics})
+	if err != nil {
+		return err
+	}
+	legacyregistry.CustomMustRegister(reviews.Collector())
 	var answers http.Handler
 	kubeconfig, remove, err := r.options.kubeconfigFile()
 	if err != nil {
@@ -233,8 +267,8 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	r.options.Kube.UseUpstream(kubeconfig, config)
 	r.server, err = kube.BuildReplica(r.options.Kube, kube.ReplicaConfig{
 		Served: r.upstream.Versions(), Storage: tier.Decorator.Decorate, Stored: tier.Decorator.Store, CustomResources: r.customResources(tier),
-		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { answers.ServeHTTP(w, req) }),
-		Authenticator: upstream.NewAuthenticator, Outermost: upstream.Stash, Local: isLocal,
+		Requests: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { answers.ServeHTTP(w, req) }),
+		Reviews:  reviews, Authenticator: upstream.NewAuthenticator, Outermost: upstream.Stash, Local: isLocal,
 		Front: tier.Front, Protocols: tiermount.UseProtocols, Ready: tier.Ready(), Logger: r.logger, Panics: tier.Backends.Cache.Panics, Failed: tier.Failures.Add,
 	})
 	if err != nil {
@@ -244,11 +278,11 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	if err != nil {
 		return err
 	}
-	if err := r.policy.Use(r.server, tier.Decorator.Store(services).Resource()); err != nil {
+	if err := r.policy.Use(r.server, tier.Decorator.Store); err != nil {
 		return err
 	}
 	if answers, err = r.newHandler(ctx, tier, handler.Config{
-		Documents: documents, Proxy: r.newProxy(), Metrics: r.counters, UpstreamURL: config.Host, Serializer: scheme.Codecs,
+		Documents: documents, Proxy: r.newProxy(reviews), Metrics: r.counters, UpstreamURL: config.Host, Serializer: scheme.Codecs,
 	}); err != nil {
 		return err
 	}
@@ -277,9 +311,9 @@ func (r *Replica) customResources(tier *tiermount.ReadTier) crd.Config {
 }
 
 // newProxy makes what passes requests on.
-func (r *Replica) newProxy() http.Handler {
+func (r *Replica) newProxy(reviews *right.Reviews) http.Handler {
 	return upstream.NewProxy(upstream.ProxyConfig{
-		Door: r.door, MayImpersonate: r.upstream.MayImpersonate, FrontProxy: r.upstream.FrontProxy,
+		Door: r.door, MayImpersonate: r.upstream.MayImpersonate, FrontProxy: r.upstream.FrontProxy, TokenRefused: reviews.Recheck,
 		Serializer: scheme.Codecs, Metrics: r.counters, Logger: r.logger,
 	})
 }

@@ -50,7 +50,7 @@ const adviceTimeout = 10 * time.Second
 // server.
 func (r *Replica) newAuthorizer(ctx context.Context, tier *tiermount.ReadTier, counters *upstream.Metrics) (authorizer.UnconditionalAuthorizer, func(context.Context), error) {
 	review, nothing := r.server.Authorizer(), func(context.Context) {}
-	byReview := right.New(right.Config{Review: review, Metrics: counters, Panics: r.panics, Logger: r.logger})
+	byReview := right.New(right.Config{Review: review, Metrics: counters, Logger: r.logger})
 	if !r.options.usesRBAC() || r.policy.IsVerbatim() {
 		return byReview, nothing, nil
 	}
@@ -69,7 +69,7 @@ func (r *Replica) newAuthorizer(ctx context.Context, tier *tiermount.ReadTier, c
 		RBAC: kube.NewReplicatedRBAC(tier.Decorator.Store), Review: review, Oracle: oracle,
 		// A newer version of RBAC objects could narrow what this one takes for a right.
 		Current: func() bool { return proof.Current() && r.upstream.Skew() == 0 },
-		Metrics: counters, Panics: r.panics, Logger: r.logger,
+		Metrics: counters, Logger: r.logger,
 	})
 	return rights, func(ctx context.Context) {
 		defer lifetime.RunUntilStopped(ctx, rights.Run)()

@@ -80,6 +80,8 @@ type setup struct {
 	// tls is how the upstream is reached, if by TLS.
 	tls     rest.TLSClientConfig
 	budgets *usage.Budgets
+	// tokenRefused is that of the proxy.
+	tokenRefused func(string)
 	// base is the path of the upstream's address.
 	base string
 	// frontProxy is what the upstream publishes.
@@ -107,7 +109,8 @@ func (s setup) handler(t *testing.T, u *fakeUpstream) http.Handler {
 		t.Fatal(err)
 	}
 	proxy := upstream.NewProxy(upstream.ProxyConfig{
-		Door: door, MayImpersonate: func(context.Context) bool { return s.mayImpersonate }, FrontProxy: func() upstream.FrontProxyHeaders { return s.frontProxy },
+		TokenRefused: s.tokenRefused,
+		Door:         door, MayImpersonate: func(context.Context) bool { return s.mayImpersonate }, FrontProxy: func() upstream.FrontProxyHeaders { return s.frontProxy },
 		Serializer: scheme.Codecs, Metrics: counters, Logger: slog.New(slog.DiscardHandler),
 	})
 	documents := document.New(document.Config{

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
@@ -20,8 +19,8 @@ type Config struct {
 	// permissions count. Nil has the upstream asked about all; Oracle and Current have no
 	// meaning then.
 	RBAC authorizer.UnconditionalAuthorizer
-	// Review asks the upstream, and may remember answers for some seconds. Oracle asks it
-	// and remembers none.
+	// Review asks the upstream, and may remember answers for some seconds, as Reviews.Rights
+	// does. Oracle asks it and remembers none.
 	Review, Oracle authorizer.UnconditionalAuthorizer
 	// Current reports whether the RBAC objects are proven to be as new as documented.
 	Current func() bool
@@ -29,8 +28,6 @@ type Config struct {
 	// means 10 s.
 	RecheckAfter time.Duration
 	Metrics      *upstream.Metrics
-	// Panics counts panics of Review. Nil counts none.
-	Panics *panics.Counter
 	// Logger receives the end of the trust in RBAC. Nil means slog.Default.
 	Logger *slog.Logger
 }
@@ -73,7 +70,6 @@ func New(cfg Config) *Rights {
 	if cfg.RecheckAfter == 0 {
 		cfg.RecheckAfter = defaultRecheckAfter
 	}
-	cfg.Review = &sharedReviews{review: cfg.Review, panics: cfg.Panics}
 	return &Rights{cfg: cfg, sample: make(chan authorizer.Attributes, 1)}
 }
 

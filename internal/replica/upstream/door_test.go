@@ -131,8 +131,14 @@ func TestOwnRequestsAreClosed(t *testing.T) {
 			refused("GET /version", server.URL, http.Header{header: {"root"}})
 		}
 		refused("GET /version", "http://127.0.0.1:1", http.Header{})
+		names := http.Header{"Accept": {"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}}
+		refused("GET /api/v1/secrets", server.URL, names)
+		refused("GET /api/v1/secrets?limit=1", server.URL, http.Header{})
 		if len(arrived) > 0 {
 			t.Errorf("%q arrived", arrived)
+		}
+		if err := send("GET /api/v1/secrets?limit=1", server.URL, names); err != nil {
+			t.Errorf("the name of one object: %v", err)
 		}
 		families, err := registry.Gather()
 		if err != nil {
@@ -145,7 +151,7 @@ func TestOwnRequestsAreClosed(t *testing.T) {
 			for _, m := range family.GetMetric() {
 				want := 0
 				if m.GetLabel()[0].GetValue() == "own" {
-					want = len(foreignRequests) + 5
+					want = len(foreignRequests) + 7
 				}
 				if got := m.GetCounter().GetValue(); got != float64(want) {
 					t.Errorf("%v: %v, want %d", m.GetLabel(), got, want)

@@ -24,6 +24,9 @@ type ProxyConfig struct {
 	// MayImpersonate reports whether the upstream lets the replica act for users. It is
 	// asked for users of certificates if there is no front proxy's certificate.
 	MayImpersonate func(context.Context) bool
+	// TokenRefused is told the Authorization header of a user whom the upstream no longer
+	// knows. It has ended the connection, and would end it again. It may be nil.
+	TokenRefused func(authorization string)
 	// FrontProxy returns by which headers the upstream lets a front proxy name users.
 	FrontProxy func() FrontProxyHeaders
 	// Serializer writes errors.
@@ -73,6 +76,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		Rewrite: p.rewrite, Transport: via, ErrorLog: slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug),
 		ModifyResponse: func(resp *http.Response) error {
 			p.keepHere(resp.Header, req.Host)
+			p.noticeRefusal(req, resp.StatusCode)
 			return nil
 		},
 		ErrorHandler: p.handleError,
@@ -91,6 +95,20 @@ func checkPath(req *http.Request) error {
 		return apierrors.NewBadRequest("the path has an empty part, \".\" or \"..\", and this replica does not name the user of a client certificate for it: send the path without these, or use a bearer token")
 	}
 	return nil
+}
+
+// noticeRefusal tells of a token that the upstream has refused. Programs behind it refuse for
+// reasons of their own.
+func (p *Proxy) noticeRefusal(req *http.Request, status int) {
+	client, _ := request.UserFrom(req.Context())
+	info, ok := request.RequestInfoFrom(req.Context())
+	behind := ok && (info.Subresource == "proxy" || info.Verb == "proxy")
+	if status != http.StatusUnauthorized || behind || p.cfg.TokenRefused == nil || IsStranger(client) || hasCertificate(client) {
+		return
+	}
+	for _, header := range credentialsFrom(req.Context()).authorization {
+		p.cfg.TokenRefused(header)
+	}
 }
 
 // handleError answers a request that the upstream did not. The reason is for the log alone: it

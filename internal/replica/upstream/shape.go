@@ -23,6 +23,8 @@ const (
 	publishedShape shape = "published"
 	// collectionShape is LIST or WATCH of all objects of a resource that may be copied.
 	collectionShape shape = "collection"
+	// firstShape is LIST of the names of one object of a resource.
+	firstShape shape = "first"
 	// noShape is any other request.
 	noShape shape = ""
 )
@@ -38,9 +40,13 @@ var reviews = []string{
 // publishedMaps is the collection that has the published config map.
 const publishedMaps = "/api/v1/namespaces/" + metav1.NamespaceSystem + "/configmaps"
 
+// namesOnly is the media type of a LIST that has no more of objects than their metadata.
+const namesOnly = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+
 // shapeOf returns the shape of a request. path is its path below the address of the upstream.
 // mayFollow reports whether the objects of a resource may be copied.
-func shapeOf(method, path string, query url.Values, mayFollow func(schema.GroupResource) bool) shape {
+func shapeOf(req *http.Request, path string, query url.Values, mayFollow func(schema.GroupResource) bool) shape {
+	method := req.Method
 	if method == http.MethodPost {
 		if slices.Contains(reviews, path) {
 			return reviewShape
@@ -60,6 +66,8 @@ func shapeOf(method, path string, query url.Values, mayFollow func(schema.GroupR
 		return publishedShape
 	case isCollection && mayFollow(gvr.GroupResource()):
 		return collectionShape
+	case isCollection && req.URL.RawQuery == "limit=1" && slices.Equal(req.Header["Accept"], []string{namesOnly}):
+		return firstShape
 	}
 	return noShape
 }

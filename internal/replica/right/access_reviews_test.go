@@ -16,11 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/component-base/metrics"
 
 	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/replica/right"
-	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // slowReview answers after a second, and counts what it is asked.
@@ -39,13 +37,21 @@ func (s *slowReview) Authorize(ctx context.Context, a authorizer.Attributes) (au
 	return authorizer.DecisionAllow, "for " + a.GetUser().GetName(), nil
 }
 
-func newReviewed(t *testing.T, review authorizer.UnconditionalAuthorizer) *right.Rights {
+func newReviews(t *testing.T, cfg right.ReviewConfig) *right.Reviews {
 	t.Helper()
-	counters, err := upstream.NewMetrics(func(metrics.Registerable) error { return nil })
+	reviews, err := right.NewReviews(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return right.New(right.Config{Review: review, Metrics: counters, Logger: slog.New(slog.DiscardHandler)})
+	return reviews
+}
+
+// answersHold is for how long answers hold in tests of a fleet.
+const answersHold = 10 * time.Second
+
+func newReviewed(t *testing.T, review authorizer.UnconditionalAuthorizer) authorizer.UnconditionalAuthorizer {
+	t.Helper()
+	return newReviews(t, right.ReviewConfig{}).Rights(review, answersHold, answersHold)
 }
 
 func named(name string) authorizer.AttributesRecord {
@@ -79,9 +85,15 @@ func TestReviewsAreShared(t *testing.T) {
 		if n := review.asked.Load(); n != 3 {
 			t.Errorf("the upstream was asked %d times about 3 users", n)
 		}
-		ask(1, "a")
-		if n := review.asked.Load(); n != 4 {
-			t.Errorf("asked %d times", n)
+		if ask(1, "a"); review.asked.Load() != 3 {
+			t.Error("an answer is not remembered")
+		}
+		if ask(1, "broken"); review.asked.Load() != 4 {
+			t.Error("an error is remembered")
+		}
+		<-time.After(answersHold + time.Second)
+		if ask(1, "a"); review.asked.Load() != 5 {
+			t.Error("an answer is remembered for too long")
 		}
 	})
 }
@@ -163,14 +175,14 @@ func TestDifferentReviewsAreNotShared(t *testing.T) {
 // TestReviewThatPanics: the question is nobody's request, and a panic there ends nothing.
 func TestReviewThatPanics(t *testing.T) {
 	t.Parallel()
-	counters, err := upstream.NewMetrics(func(metrics.Registerable) error { return nil })
+	counter := panics.New(slog.New(slog.DiscardHandler))
+	reviews, err := right.NewReviews(right.ReviewConfig{Panics: counter})
 	if err != nil {
 		t.Fatal(err)
 	}
-	counter := panics.New(slog.New(slog.DiscardHandler))
-	rights := right.New(right.Config{Metrics: counters, Panics: counter, Review: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	rights := reviews.Rights(authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 		panic("a webhook's")
-	})})
+	}), time.Second, time.Second)
 	decision, _, err := rights.Authorize(t.Context(), named("a"))
 	if counts, _ := counter.Counts(); decision == authorizer.DecisionAllow || err == nil || counts[panics.Request] != 1 {
 		t.Errorf("%v, %v, panics %v", decision, err, counts)
