@@ -17,8 +17,8 @@
 //
 // The replica's own: the last thing before the connection is a guard (Door.isOwn). It lets through
 // a closed list of requests (shapeOf): documents of discovery and OpenAPI, questions about users and
-// rights, one config map, and lists and watches of whole resources that may be copied. No string
-// of a client is in their paths, but for documents. There the path is a Target, which is made of
+// rights, one config map, and lists and watches of resources that may be copied: of all objects, or of
+// one by its name. No string of a client is in their paths, but for documents. There the path is a Target, which is made of
 // words that no server reads otherwise, and the guard compares it with what is about to be sent. The
 // right to it was asked for the same bytes. A fault anywhere else cannot make the replica fetch
 // something else: it costs an answer, a line of the log and a count.

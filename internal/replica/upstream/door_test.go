@@ -60,12 +60,14 @@ var (
 		"POST /apis/authorization.k8s.io/v1/subjectaccessreviews", "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
 		"GET " + published + "/extension-apiserver-authentication", "GET " + published + "?fieldSelector=metadata.name%3Dextension-apiserver-authentication&watch=true",
 		"GET /api/v1/pods", "GET /api/v1/pods?limit=1", "GET /apis/apps/v1/deployments?watch=true", "GET /apis/x-y.example.com/v1alpha1/a-b",
+		"GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3Dp&resourceVersion=7", "GET /apis/apps/v1/namespaces/n/deployments?fieldSelector=metadata.name%3Dp",
 	}
 	foreignRequests = []string{
 		"GET /", "GET /metrics", "GET /healthz", "GET /logs/", "GET /debug/pprof/heap", "GET /.well-known/openid-configuration", "GET /openid/v1/jwks",
-		"GET /api/v1/secrets", "GET /api/v1/namespaces/n/pods", "GET /api/v1/namespaces/n/secrets/s", "GET /api/v1/pods/", "GET /apis/apps/v1/deployments/x", "GET /apis/a/b/c/d/e",
+		"GET /api/v1/secrets", "GET /api/v1/namespaces/n/pods", "GET /api/v1/namespaces/n/secrets?fieldSelector=metadata.name%3Ds", "GET /api/v1/namespaces/n/pods?fieldSelector=spec.nodeName%3Dn", "GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3Da%2Cmetadata.name!%3Db",
+		"GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name!%3Dp", "GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3D", "GET /api/v1/namespaces/n/pods/log?fieldSelector=metadata.name%3Dp", "GET /api/v1/namespaces/n/secrets/s", "GET /api/v1/pods/", "GET /apis/apps/v1/deployments/x", "GET /apis/a/b/c/d/e",
 		"GET /api/v1/nodes/n/proxy/run", "GET /api/v1/namespaces/n/pods/p/log", "GET /api/v1/namespaces/kube-system/pods",
-		"GET " + published, "GET " + published + "/other", "GET " + published + "?fieldSelector=metadata.name%3Dother", "GET " + published + "?fieldSelector=metadata.name%3Dextension-apiserver-authentication&fieldSelector=",
+		"GET " + published, "GET " + published + "/other", "GET " + published + "?fieldSelector=metadata.name%3Dextension-apiserver-authentication&fieldSelector=",
 		"POST /api/v1/namespaces/n/pods", "POST /api/v1/pods", "POST /apis/authorization.k8s.io/v1/namespaces/n/localsubjectaccessreviews", "POST /apis/authorization.k8s.io/v1/subjectaccessreviews/",
 		"POST /version", "PUT /api/v1/pods", "PATCH /apis/apps/v1", "DELETE /api/v1/pods", "HEAD /api/v1/pods", "OPTIONS /version", "CONNECT /version", "get /version",
 		"GET /openapi/v3/../../api/v1/secrets", "GET /openapi/v3/%2e%2e/%2e%2e/api/v1/secrets", "GET //version", "GET /version/", "GET /api//v1", "GET /api/v1/./secrets", "GET /api/v1/%73ecrets",
@@ -134,11 +136,15 @@ func TestOwnRequestsAreClosed(t *testing.T) {
 		names := http.Header{"Accept": {"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}}
 		refused("GET /api/v1/secrets", server.URL, names)
 		refused("GET /api/v1/secrets?limit=1", server.URL, http.Header{})
+		refused("GET /api/v1/secrets?limit=10", server.URL, names)
+		refused("GET /api/v1/secrets?limit=1&watch=true", server.URL, names)
 		if len(arrived) > 0 {
 			t.Errorf("%q arrived", arrived)
 		}
-		if err := send("GET /api/v1/secrets?limit=1", server.URL, names); err != nil {
-			t.Errorf("the name of one object: %v", err)
+		for _, text := range []string{"GET /api/v1/secrets?limit=1", "GET /api/v1/secrets?limit=1&timeout=32s"} {
+			if err := send(text, server.URL, names); err != nil {
+				t.Errorf("the name of one object: %v", err)
+			}
 		}
 		families, err := registry.Gather()
 		if err != nil {
@@ -151,7 +157,7 @@ func TestOwnRequestsAreClosed(t *testing.T) {
 			for _, m := range family.GetMetric() {
 				want := 0
 				if m.GetLabel()[0].GetValue() == "own" {
-					want = len(foreignRequests) + 7
+					want = len(foreignRequests) + 9
 				}
 				if got := m.GetCounter().GetValue(); got != float64(want) {
 					t.Errorf("%v: %v, want %d", m.GetLabel(), got, want)

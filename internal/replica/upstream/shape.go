@@ -23,6 +23,9 @@ const (
 	publishedShape shape = "published"
 	// collectionShape is LIST or WATCH of all objects of a resource that may be copied.
 	collectionShape shape = "collection"
+	// objectShape is LIST or WATCH of one object by its name, or of one that does not exist, in its
+	// namespace: by it a feed confirms a history.
+	objectShape shape = "object"
 	// firstShape is LIST of the names of one object of a resource.
 	firstShape shape = "first"
 	// noShape is any other request.
@@ -56,7 +59,8 @@ func shapeOf(req *http.Request, path string, query url.Values, mayFollow func(sc
 	if method != http.MethodGet {
 		return noShape
 	}
-	gvr, isCollection := collectionOf(path)
+	gvr, namespace, isCollection := collectionOf(path)
+	ofAll := isCollection && namespace == ""
 	switch {
 	case IsDocument(path):
 		return documentShape
@@ -64,27 +68,58 @@ func shapeOf(req *http.Request, path string, query url.Values, mayFollow func(sc
 		return publishedShape
 	case path == publishedMaps && slices.Equal(query["fieldSelector"], []string{"metadata.name=" + publishedMap}):
 		return publishedShape
-	case isCollection && mayFollow(gvr.GroupResource()):
+	case ofAll && mayFollow(gvr.GroupResource()):
 		return collectionShape
-	case isCollection && req.URL.RawQuery == "limit=1" && slices.Equal(req.Header["Accept"], []string{namesOnly}):
+	case isCollection && !ofAll && selectsName(query) && mayFollow(gvr.GroupResource()):
+		return objectShape
+	case ofAll && asksForOne(query) && slices.Equal(req.Header["Accept"], []string{namesOnly}):
 		return firstShape
 	}
 	return noShape
 }
 
-// collectionOf returns the resource whose objects of all namespaces a path names.
-func collectionOf(path string) (schema.GroupVersionResource, bool) {
+// asksForOne reports whether the parameters of a LIST ask for one object. client-go adds a timeout.
+func asksForOne(query url.Values) bool {
+	for name := range query {
+		if name != "limit" && name != "timeout" {
+			return false
+		}
+	}
+	return slices.Equal(query["limit"], []string{"1"})
+}
+
+// selectsName reports whether the parameters of a LIST select one name.
+func selectsName(query url.Values) bool {
+	selected := query["fieldSelector"]
+	if len(selected) != 1 {
+		return false
+	}
+	name, ok := strings.CutPrefix(selected[0], "metadata.name=")
+	return ok && name != "" && !strings.ContainsAny(name, ",=!\\")
+}
+
+// collectionOf returns the resource whose objects a path names, and their namespace, "" for all.
+func collectionOf(path string) (gvr schema.GroupVersionResource, namespace string, ok bool) {
 	parts := strings.Split(path, "/")[1:]
 	if slices.ContainsFunc(parts, func(part string) bool { return !isWord(part) }) {
-		return schema.GroupVersionResource{}, false
+		return gvr, "", false
 	}
 	switch {
-	case len(parts) == 3 && parts[0] == "api":
-		return schema.GroupVersionResource{Version: parts[1], Resource: parts[2]}, true
-	case len(parts) == 4 && parts[0] == "apis":
-		return schema.GroupVersionResource{Group: parts[1], Version: parts[2], Resource: parts[3]}, true
+	case len(parts) > 1 && parts[0] == "api":
+		gvr.Version, parts = parts[1], parts[2:]
+	case len(parts) > 2 && parts[0] == "apis":
+		gvr.Group, gvr.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return gvr, "", false
 	}
-	return schema.GroupVersionResource{}, false
+	if len(parts) == 3 && parts[0] == "namespaces" {
+		namespace, parts = parts[1], parts[2:]
+	}
+	if len(parts) != 1 {
+		return gvr, "", false
+	}
+	gvr.Resource = parts[0]
+	return gvr, namespace, true
 }
 
 // isWord reports whether part of a path can be no other than what it says: it is not empty,
