@@ -84,7 +84,7 @@ func NewDoor(cfg DoorConfig) (*Door, error) {
 		return nil, err
 	}
 	// Over HTTP/1.1 no two requests share a connection.
-	d.strangers = &strangersTransport{next: strangers.upgrade, places: NewLimiter(maxStrangers, strangersEach), wait: cmp.Or(cfg.StrangersWait, strangersWait)}
+	d.strangers = &strangersTransport{next: strangers.upgrade, places: NewLimiter(maxStrangers, strangersEach), waiting: NewLimiter(waitingStrangers, waitingEach), wait: cmp.Or(cfg.StrangersWait, strangersWait)}
 	if d.impersonating, err = newTransports(d.guarded(cfg.Upstream, impersonationIdentity, mayImpersonate)); err != nil {
 		return nil, err
 	}

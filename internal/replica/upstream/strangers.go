@@ -14,6 +14,9 @@ const (
 	// maxStrangers bounds the requests of strangers that the upstream has not answered yet, and
 	// strangersEach those of one address. Each costs the upstream a connection.
 	maxStrangers, strangersEach = 64, 32
+	// waitingStrangers bounds those that wait for their turn, which hold places among the requests in
+	// flight at the replica, and waitingEach those of one address.
+	waitingStrangers, waitingEach = 512, 128
 	// strangersWait is how long such a request waits for its turn, by default.
 	strangersWait = 10 * time.Second
 )
@@ -25,31 +28,23 @@ var errStrangersWait = errors.New("too many requests of unknown users wait for t
 // its place until the upstream has answered well, which shows that it knows the user after all
 // (a token may stand where this replica does not look), or has sent its refusal.
 type strangersTransport struct {
-	next   http.RoundTripper
-	places *Limiter
-	wait   time.Duration
+	next            http.RoundTripper
+	places, waiting *Limiter
+	wait            time.Duration
 }
 
 // RoundTrip implements http.RoundTripper.
 func (s *strangersTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	address, _, err := net.SplitHostPort(req.RemoteAddr)
 	if err != nil {
-		address, err = req.RemoteAddr, nil
+		address = req.RemoteAddr
 	}
-	release, ok := s.places.TryAcquire(address)
-	if !ok {
-		waiting, cancel := context.WithTimeout(req.Context(), s.wait)
-		release, err = s.places.Acquire(waiting, address)
-		cancel()
-	}
+	release, err := s.turn(req.Context(), address)
 	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()
 		}
-		if req.Context().Err() != nil {
-			return nil, req.Context().Err()
-		}
-		return nil, errStrangersWait
+		return nil, err
 	}
 	resp, err := s.next.RoundTrip(req)
 	if err != nil || resp.StatusCode < http.StatusMultipleChoices {
@@ -58,6 +53,24 @@ func (s *strangersTransport) RoundTrip(req *http.Request) (*http.Response, error
 	}
 	resp.Body = &placeBody{ReadCloser: resp.Body, release: sync.OnceFunc(release)}
 	return resp, nil
+}
+
+// turn waits for the turn of a request, and returns what ends it.
+func (s *strangersTransport) turn(ctx context.Context, address string) (end func(), err error) {
+	if end, ok := s.places.TryAcquire(address); ok {
+		return end, nil
+	}
+	leave, ok := s.waiting.TryAcquire(address)
+	if !ok {
+		return nil, errStrangersWait
+	}
+	defer leave()
+	waiting, cancel := context.WithTimeout(ctx, s.wait)
+	defer cancel()
+	if end, err = s.places.Acquire(waiting, address); err != nil && ctx.Err() == nil {
+		err = errStrangersWait
+	}
+	return end, err
 }
 
 // placeBody gives a place back when its answer has ended.
