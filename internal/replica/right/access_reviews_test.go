@@ -176,13 +176,9 @@ func TestDifferentReviewsAreNotShared(t *testing.T) {
 func TestReviewThatPanics(t *testing.T) {
 	t.Parallel()
 	counter := panics.New(slog.New(slog.DiscardHandler))
-	reviews, err := right.NewReviews(right.ReviewConfig{Panics: counter})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rights := reviews.Rights(authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	rights := newReviews(t, right.ReviewConfig{Panics: counter}).Rights(authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 		panic("a webhook's")
-	}), time.Second, time.Second)
+	}), answersHold, answersHold)
 	decision, _, err := rights.Authorize(t.Context(), named("a"))
 	if counts, _ := counter.Counts(); decision == authorizer.DecisionAllow || err == nil || counts[panics.Request] != 1 {
 		t.Errorf("%v, %v, panics %v", decision, err, counts)

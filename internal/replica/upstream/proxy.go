@@ -84,19 +84,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	proxy.ServeHTTP(newFinalWriter(w, req), req)
 }
 
-// checkPath returns the error of a request whose target cannot be passed on as it came, or not
-// for this user: what servers on the way may read as another path goes out with a user's own
-// credentials only.
-func checkPath(req *http.Request) error {
-	if !strings.HasPrefix(req.URL.Path, "/") {
-		return apierrors.NewBadRequest("the target of the request is no path: send one that begins with a slash")
-	}
-	if client, _ := request.UserFrom(req.Context()); hasCertificate(client) && IsUnclean(req.URL.Path) {
-		return apierrors.NewBadRequest("the path has an empty part, \".\" or \"..\", and this replica does not name the user of a client certificate for it: send the path without these, or use a bearer token")
-	}
-	return nil
-}
-
 // noticeRefusal tells of a token that the upstream has refused. Programs behind it refuse for
 // reasons of their own.
 func (p *Proxy) noticeRefusal(req *http.Request, status int) {
@@ -109,6 +96,19 @@ func (p *Proxy) noticeRefusal(req *http.Request, status int) {
 	for _, header := range credentialsFrom(req.Context()).authorization {
 		p.cfg.TokenRefused(header)
 	}
+}
+
+// checkPath returns the error of a request whose target cannot be passed on as it came, or not
+// for this user: what servers on the way may read as another path goes out with a user's own
+// credentials only.
+func checkPath(req *http.Request) error {
+	if !strings.HasPrefix(req.URL.Path, "/") {
+		return apierrors.NewBadRequest("the target of the request is no path: send one that begins with a slash")
+	}
+	if client, _ := request.UserFrom(req.Context()); hasCertificate(client) && IsUnclean(req.URL.Path) {
+		return apierrors.NewBadRequest("the path has an empty part, \".\" or \"..\", and this replica does not name the user of a client certificate for it: send the path without these, or use a bearer token")
+	}
+	return nil
 }
 
 // handleError answers a request that the upstream did not. The reason is for the log alone: it

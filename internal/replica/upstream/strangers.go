@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -15,8 +17,9 @@ const (
 	// strangersEach those of one address. Each costs the upstream a connection.
 	maxStrangers, strangersEach = 64, 32
 	// waitingStrangers bounds those that wait for their turn, which hold places among the requests in
-	// flight at the replica, and waitingEach those of one address.
-	waitingStrangers, waitingEach = 512, 128
+	// flight at the replica. A fleet that begins at once behind one address, and about which the
+	// upstream could not be asked yet, is among them.
+	waitingStrangers = 2048
 	// strangersWait is how long such a request waits for its turn, by default.
 	strangersWait = 10 * time.Second
 )
@@ -28,9 +31,11 @@ var errStrangersWait = errors.New("too many requests of unknown users wait for t
 // its place until the upstream has answered well, which shows that it knows the user after all
 // (a token may stand where this replica does not look), or has sent its refusal.
 type strangersTransport struct {
-	next            http.RoundTripper
-	places, waiting *Limiter
-	wait            time.Duration
+	next   http.RoundTripper
+	places *Limiter
+	// waiting are places to wait for one.
+	waiting *semaphore.Weighted
+	wait    time.Duration
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -60,11 +65,10 @@ func (s *strangersTransport) turn(ctx context.Context, address string) (end func
 	if end, ok := s.places.TryAcquire(address); ok {
 		return end, nil
 	}
-	leave, ok := s.waiting.TryAcquire(address)
-	if !ok {
+	if !s.waiting.TryAcquire(1) {
 		return nil, errStrangersWait
 	}
-	defer leave()
+	defer s.waiting.Release(1)
 	waiting, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
 	if end, err = s.places.Acquire(waiting, address); err != nil && ctx.Err() == nil {
