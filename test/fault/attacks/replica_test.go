@@ -120,7 +120,7 @@ func TestReplicaEndsBounded(t *testing.T) {
 func TestReplicaAttacks(t *testing.T) {
 	text := os.Getenv(replicaDurationVariable)
 	if text == "" {
-		t.Skipf("takes an hour: %s=10s or make attacks-replica runs it", replicaDurationVariable)
+		t.Skipf("takes half an hour: %s=10s or make attacks-replica runs it", replicaDurationVariable)
 	}
 	duration, err := time.ParseDuration(text)
 	if err != nil {
@@ -128,7 +128,7 @@ func TestReplicaAttacks(t *testing.T) {
 	}
 	f := startFront(t)
 	table := &frontTable{duration: duration}
-	for _, a := range tableRows(t, append(attacks(), replicaAttacks()...)) {
+	for _, a := range tableRows(t, append(attacks(), replicaAttacks()...), 50) {
 		l := f.compare(t, a, duration)
 		for turn := 1; turn < maxAttempts && len(l.faults()) > 0; turn++ {
 			if again := f.compare(t, a, duration); len(again.faults()) < len(l.faults()) {
