@@ -1,0 +1,255 @@
+package living
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
+	"github.com/millrace/millrace/test/support/changingupstream"
+)
+
+// grace is how long an answer may still be of a definition that the upstream has left. A
+// replica learns of changes by a watch.
+const grace = 1500 * time.Millisecond
+
+// requestTimeout bounds GET and LIST.
+const requestTimeout = 40 * time.Second
+
+// reader is a client of one front that reads what a script changes.
+type reader struct {
+	*changingupstream.Client
+	script *changingupstream.Script
+	tally  *tally
+	random *rand.Rand
+	// revisions are those of the last list of each resource.
+	revisions map[*changingupstream.Resource]int64
+	watches   *watches
+	// places bounds the open watches.
+	places chan struct{}
+}
+
+func (r *reader) pick(from ...string) string { return from[r.random.IntN(len(from))] }
+
+// run sends requests until the context ends.
+func (r *reader) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		resource := r.script.Resources[r.random.IntN(len(r.script.Resources))]
+		t := target{Resource: resource, version: "v1"}
+		if resource.Definition != nil {
+			t.version = r.pick("v1", "v1", "v2", "v2", "v2", "v3")
+		}
+		if now := resource.Now(); !now.ClusterScoped && r.random.IntN(2) == 0 || resource.Definition == nil {
+			t.namespace = r.pick(r.script.Namespaces...)
+		}
+		switch r.random.IntN(5) {
+		case 0, 1:
+			if t.namespace == "" && !resource.Now().ClusterScoped {
+				t.namespace = r.pick(r.script.Namespaces...)
+			}
+			r.get(ctx, t)
+		case 2, 3:
+			r.list(ctx, t)
+		case 4:
+			r.watch(t)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(r.random.IntN(40)) * time.Millisecond):
+		}
+	}
+}
+
+// target is a collection.
+type target struct {
+	*changingupstream.Resource
+	version, namespace string
+}
+
+func (t target) path() string { return t.Collection(t.version, t.namespace) }
+
+// send sends a request that is answered at once.
+func (r *reader) send(ctx context.Context, path string) *changingupstream.Answer {
+	// The end of the script does not cancel a request: all of them are to be answered.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	a := r.Send(ctx, changingupstream.Get(path))
+	r.tally.add(func(t *tally) {
+		t.mu.requests++
+		if a.PassedOn() {
+			t.mu.passed++
+		} else if a.Status == http.StatusOK {
+			t.mu.here++
+		}
+	})
+	return a
+}
+
+// between returns the generations that an answer may be of.
+func (r *reader) between(t target, sent, came time.Time) []changingupstream.Generation {
+	if t.Definition == nil {
+		return []changingupstream.Generation{{}}
+	}
+	return t.Definition.Between(sent, came, grace)
+}
+
+// serves says whether a version was served in one of some generations, and whether it was not
+// served in one.
+func (t target) serves(among []changingupstream.Generation) (served, absent bool) {
+	for _, g := range among {
+		if t.Definition == nil || g.Serves(t.version, t.namespace != "") {
+			served = true
+		} else {
+			absent = true
+		}
+	}
+	return served, absent
+}
+
+// names are what differs between two errors of one kind.
+var names = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|s\d+\.living\.example\.com|living-\d+-[ab]|[0-9]+|"[a-e]"`)
+
+// refused judges an answer that is no success. found says whether the answer's 404 is right.
+func (r *reader) refused(t target, path string, a *changingupstream.Answer, missing bool) {
+	among := r.between(t, a.Began, a.Ended)
+	_, absent := t.serves(among)
+	if a.Status == http.StatusNotFound && (absent || missing) {
+		return
+	}
+	if a.Err != nil {
+		r.tally.find("request without an answer", "%s: %v", path, a.Err)
+		return
+	}
+	what := fmt.Sprintf("%d %s", a.Status, names.ReplaceAllString(a.Message(), "*"))
+	if len(among) > 1 {
+		what += " (during a change)"
+	}
+	if a.PassedOn() {
+		what += " (passed on)"
+	}
+	r.tally.status(what)
+	if a.Status == http.StatusNotFound {
+		r.tally.find("404 for what is there", "%s, %s: %s; %s", path, times(a), a.Message(), generations(among))
+	}
+}
+
+func times(a *changingupstream.Answer) string {
+	return a.Began.Format("05.000") + " to " + a.Ended.Format("05.000")
+}
+
+func generations(among []changingupstream.Generation) string {
+	text := "generations"
+	for _, g := range among {
+		text += fmt.Sprintf(" %d (gone %v, serves %v)", g.Shape.Generation, g.Gone, g.Served())
+	}
+	return text
+}
+
+// judgeGeneration judges of which state of the definition an answer says to be.
+func (r *reader) judgeGeneration(t target, path string, a *changingupstream.Answer, among []changingupstream.Generation) {
+	served, _ := t.serves(among)
+	if !served {
+		r.tally.find("answer in a version that is not served", "%s, %s, %s", path, times(a), generations(among))
+		return
+	}
+	if t.Definition == nil {
+		return
+	}
+	said := a.Generation()
+	for _, g := range among {
+		if !g.Gone && g.Shape.Generation == said {
+			if !g.Ended.IsZero() {
+				r.tally.add(func(tally *tally) { tally.mu.lag = max(tally.mu.lag, a.Began.Sub(g.Ended)) })
+			}
+			return
+		}
+	}
+	r.tally.find("answer of another state of the definition", "%s, %s: generation %d, %v after its end; %s", path, times(a), said, a.Began.Sub(t.Definition.Ended(said)), generations(among))
+}
+
+// compare compares an object with the upstream's.
+func (r *reader) compare(ctx context.Context, t target, path string, among []changingupstream.Generation, o *changingupstream.Object) {
+	err := r.script.Compare(context.WithoutCancel(ctx), t.Resource, t.version, among, o)
+	switch {
+	case errors.Is(err, changingupstream.ErrUnknown):
+		r.tally.add(func(t *tally) { t.mu.unknown++ })
+		r.tally.status("unknown: " + names.ReplaceAllString(err.Error(), "*"))
+	case err != nil:
+		r.tally.find("another object than the upstream's", "%s: %s/%s at %d: %v; %s", path, o.Namespace, o.Name, o.Revision, err, generations(among))
+	default:
+		r.tally.add(func(t *tally) { t.mu.objects++ })
+	}
+}
+
+// get reads one object.
+func (r *reader) get(ctx context.Context, t target) {
+	name := changingupstream.Objects()[r.random.IntN(len(changingupstream.Objects()))]
+	before := t.Life(t.namespace, name)
+	path, query := t.path()+"/"+name, ""
+	asked := int64(0)
+	switch r.random.IntN(3) {
+	case 0:
+		query = "?resourceVersion=0"
+	case 1:
+		if asked = r.revisions[t.Resource]; asked > 0 {
+			query = fmt.Sprintf("?resourceVersion=%d", asked)
+		}
+	}
+	path += query
+	a := r.send(ctx, path)
+	after := t.Life(t.namespace, name)
+	if a.Status != http.StatusOK {
+		there := query == "" && !before.Deleted && !before.Deleting && before.UID == after.UID && !after.Deleting
+		r.refused(t, path, a, !there)
+		return
+	}
+	among := r.between(t, a.Began, a.Ended)
+	r.judgeGeneration(t, path, a, among)
+	o, err := changingupstream.NewObject(a.Body)
+	if err != nil {
+		r.tally.find("answer that cannot be read", "%s: %v: %.300s", path, err, a.Body)
+		return
+	}
+	if query == "" && (o.UID == before.UID && (before.Deleted || o.Revision < before.Revision)) {
+		r.tally.find("GET that is older than a write before it", "%s, %s: %d of %s, and the last write was at %+v", path, times(a), o.Revision, o.UID, before)
+	}
+	r.compare(ctx, t, path, among, o)
+}
+
+// list reads a collection.
+func (r *reader) list(ctx context.Context, t target) {
+	acknowledged, last := t.Acknowledged(), r.revisions[t.Resource]
+	path := t.path()
+	least, exact, limit := int64(0), int64(0), 0
+	switch r.random.IntN(5) {
+	case 0, 1:
+		path += "?"
+		least = acknowledged
+	case 2:
+		path += "?resourceVersion=0"
+	case 3:
+		path += fmt.Sprintf("?resourceVersion=%d", last)
+		least = last
+	case 4:
+		if last > 0 {
+			path += fmt.Sprintf("?resourceVersionMatch=Exact&resourceVersion=%d", last)
+			exact = last
+		} else {
+			path += "?"
+		}
+	}
+	if r.random.IntN(4) == 0 && exact == 0 {
+		limit = 3
+		path += "&limit=3"
+	}
+	selection := watchcheck.Selection{Namespace: t.namespace}
+	r.selectLabels(&path, &selection)
+	p := &pageOf{path: path, selection: selection, least: least, exact: exact, limit: limit}
+	for page := path; page != ""; {
+		page = r.page(ctx, t, page, p)
+	}
+}
