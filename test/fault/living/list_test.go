@@ -23,6 +23,7 @@ func (r *reader) selectLabels(path *string, selection *watchcheck.Selection) {
 
 // pageOf is a list that is read in pages.
 type pageOf struct {
+	accept    string
 	path      string
 	selection watchcheck.Selection
 	// least is the least revision of the list, and exact the only one. 0 is any.
@@ -35,7 +36,7 @@ type pageOf struct {
 
 // page reads a page of a list, and returns the path of the next one.
 func (r *reader) page(ctx context.Context, t target, path string, p *pageOf) (next string) {
-	a := r.send(ctx, path)
+	a := r.send(ctx, path, p.accept)
 	if a.Status != http.StatusOK {
 		if a.Status == http.StatusGone && (p.exact > 0 || p.revision > 0) {
 			return ""
@@ -45,12 +46,18 @@ func (r *reader) page(ctx context.Context, t target, path string, p *pageOf) (ne
 	}
 	among := r.between(t, a.Began, a.Ended)
 	r.judgeGeneration(t, path, a, among)
-	list, err := changingupstream.NewList(a.Body)
+	list, err := newList(a.Body, p.accept)
+	if err == nil && p.accept == asTable && t.Definition != nil {
+		err = columns(a.Body, among)
+	}
 	if err != nil {
-		r.tally.find("answer that cannot be read", "%s: %v: %.300s", path, err, a.Body)
+		r.tally.find("answer that cannot be read", "%s: %v: %.300s; %s", path, err, a.Body, generations(among))
 		return ""
 	}
 	for _, o := range list.Objects {
+		if p.accept == asMetadata {
+			break // which is compared with etcd alone
+		}
 		r.compare(ctx, t, path, among, o)
 	}
 	switch {
@@ -69,7 +76,7 @@ func (r *reader) page(ctx context.Context, t target, path string, p *pageOf) (ne
 		p.seen[watchcheck.Key{Namespace: o.Namespace, Name: o.Name}] = o.Revision
 	}
 	if list.Continue != "" {
-		return fmt.Sprintf("%s?limit=%d&continue=%s", t.path(), p.limit, url.QueryEscape(list.Continue)) + p.labels()
+		return fmt.Sprintf("%s?includeObject=Object&limit=%d&continue=%s", t.path(), p.limit, url.QueryEscape(list.Continue)) + p.labels()
 	}
 	r.judgeState(ctx, t, p, a)
 	return ""

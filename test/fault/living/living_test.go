@@ -144,6 +144,7 @@ func (w *world) run(t *testing.T, seed uint64) {
 	open.running.Wait()
 	if err != nil {
 		t.Errorf("script %d: %v\n%s", seed, err, s.Story())
+		return
 	}
 	for i, f := range w.fronts[1:] {
 		w.settled(t.Context(), s, f, tallies[i+1])

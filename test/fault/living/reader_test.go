@@ -73,11 +73,11 @@ type target struct {
 func (t target) path() string { return t.Collection(t.version, t.namespace) }
 
 // send sends a request that is answered at once.
-func (r *reader) send(ctx context.Context, path string) *changingupstream.Answer {
+func (r *reader) send(ctx context.Context, path, accept string) *changingupstream.Answer {
 	// The end of the script does not cancel a request: all of them are to be answered.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
-	a := r.Send(ctx, changingupstream.Get(path))
+	a := r.Send(ctx, changingupstream.Call{Method: http.MethodGet, Path: path, Accept: accept})
 	r.tally.add(func(t *tally) {
 		t.mu.requests++
 		if a.PassedOn() {
@@ -144,7 +144,7 @@ func times(a *changingupstream.Answer) string {
 func generations(among []changingupstream.Generation) string {
 	text := "generations"
 	for _, g := range among {
-		text += fmt.Sprintf(" %d (gone %v, serves %v)", g.Shape.Generation, g.Gone, g.Served())
+		text += fmt.Sprintf(" %d (gone %v, serves %v, begun %s, ended %s)", g.Shape.Generation, g.Gone, g.Served(), g.Began.Format("05.000"), g.Ended.Format("05.000"))
 	}
 	return text
 }
@@ -179,7 +179,11 @@ func (r *reader) compare(ctx context.Context, t target, path string, among []cha
 		r.tally.add(func(t *tally) { t.mu.unknown++ })
 		r.tally.status("unknown: " + names.ReplaceAllString(err.Error(), "*"))
 	case err != nil:
-		r.tally.find("another object than the upstream's", "%s: %s/%s at %d: %v; %s", path, o.Namespace, o.Name, o.Revision, err, generations(among))
+		origins := "it is that of no other generation"
+		for _, g := range r.script.Origins(t.Resource, t.version, o) {
+			origins = fmt.Sprintf("it is that of generation %d, which has ended %v ago", g, time.Since(t.Definition.Ended(g)))
+		}
+		r.tally.find("another object than the upstream's", "%s: %s/%s at %d: %v; %s; %s", path, o.Namespace, o.Name, o.Revision, err, generations(among), origins)
 	default:
 		r.tally.add(func(t *tally) { t.mu.objects++ })
 	}
@@ -200,7 +204,8 @@ func (r *reader) get(ctx context.Context, t target) {
 		}
 	}
 	path += query
-	a := r.send(ctx, path)
+	accept := r.form(t)
+	a := r.send(ctx, path, accept)
 	after := t.Life(t.namespace, name)
 	if a.Status != http.StatusOK {
 		there := query == "" && !before.Deleted && !before.Deleting && before.UID == after.UID && !after.Deleting
@@ -209,7 +214,11 @@ func (r *reader) get(ctx context.Context, t target) {
 	}
 	among := r.between(t, a.Began, a.Ended)
 	r.judgeGeneration(t, path, a, among)
-	o, err := changingupstream.NewObject(a.Body)
+	content, err := asJSON(a.Body, accept)
+	var o *changingupstream.Object
+	if err == nil {
+		o, err = changingupstream.NewObject(content)
+	}
 	if err != nil {
 		r.tally.find("answer that cannot be read", "%s: %v: %.300s", path, err, a.Body)
 		return
@@ -246,9 +255,10 @@ func (r *reader) list(ctx context.Context, t target) {
 		limit = 3
 		path += "&limit=3"
 	}
+	path += "&includeObject=Object" // of tables
 	selection := watchcheck.Selection{Namespace: t.namespace}
 	r.selectLabels(&path, &selection)
-	p := &pageOf{path: path, selection: selection, least: least, exact: exact, limit: limit}
+	p := &pageOf{accept: r.listForm(t), path: path, selection: selection, least: least, exact: exact, limit: limit}
 	for page := path; page != ""; {
 		page = r.page(ctx, t, page, p)
 	}

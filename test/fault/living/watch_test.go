@@ -2,7 +2,6 @@ package living
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -46,8 +45,8 @@ func newWatches(stop context.Context) *watches {
 type watching struct {
 	*reader
 	target
-	path  string
-	watch watchcheck.Watch
+	accept, path string
+	watch        watchcheck.Watch
 	// generation is what the answer says of the definition.
 	generation int
 	// reached is the revision of the last event or bookmark behind the initial ones.
@@ -62,7 +61,7 @@ func (r *reader) watch(t target) {
 	default:
 		return
 	}
-	w := &watching{reader: r, target: t, path: t.path() + "?watch=true"}
+	w := &watching{reader: r, target: t, accept: r.form(t), path: t.path() + "?watch=true"}
 	w.watch.Start = watchcheck.Start{Selection: watchcheck.Selection{Namespace: t.namespace}, Initial: true}
 	switch r.random.IntN(5) {
 	case 0:
@@ -94,7 +93,7 @@ func (r *reader) watch(t target) {
 func (w *watching) run() {
 	ctx := w.watches.stop
 	w.opened = time.Now()
-	a, body := w.Open(ctx, changingupstream.Get(w.path))
+	a, body := w.Open(ctx, changingupstream.Call{Method: http.MethodGet, Path: w.path, Accept: w.accept})
 	if body == nil {
 		if ctx.Err() == nil {
 			w.tally.find("request without an answer", "%s: %v", w.path, a.Err)
@@ -134,7 +133,7 @@ func (w *watching) run() {
 
 // read reads the events.
 func (w *watching) read(ctx context.Context, body io.Reader) {
-	frames, err := watchcheck.NewReader(body, "application/json")
+	frames, err := watchcheck.NewReader(body, w.accept)
 	if err != nil {
 		w.tally.find("watch that cannot be read", "%s: %v", w.path, err)
 		return
@@ -142,6 +141,8 @@ func (w *watching) read(ctx context.Context, body io.Reader) {
 	for {
 		raw, f, err := frames.Next()
 		if err != nil {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			w.watch.Ended = errors.Is(err, io.EOF)
 			if !w.watch.Ended && ctx.Err() == nil {
 				w.watch.Err = err
@@ -149,7 +150,9 @@ func (w *watching) read(ctx context.Context, body io.Reader) {
 			}
 			return
 		}
+		w.mu.Lock()
 		w.watch.Frames = append(w.watch.Frames, f)
+		w.mu.Unlock()
 		switch f.Type {
 		case watchcheck.Error:
 			if f.Status.Code != http.StatusGone {
@@ -166,11 +169,11 @@ func (w *watching) read(ctx context.Context, body io.Reader) {
 
 // event compares the object of an event with the upstream's.
 func (w *watching) event(ctx context.Context, raw []byte, f *watchcheck.Frame) {
-	var outer struct{ Object json.RawMessage }
-	if json.Unmarshal(raw, &outer) != nil {
-		return
+	content, err := frameAsJSON(raw, w.accept)
+	var o *changingupstream.Object
+	if err == nil {
+		o, err = changingupstream.NewObject(content)
 	}
-	o, err := changingupstream.NewObject(outer.Object)
 	if err != nil {
 		w.tally.find("event that cannot be read", "%s: %v: %.300s", w.path, err, raw)
 		return
@@ -227,8 +230,12 @@ func (w *watching) behind(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	reached := w.reached.Load()
-	for i := len(truth.Changes) - 1; i >= 0 && truth.Changes[i].Revision > max(reached, w.watch.Revision); i-- {
+	w.mu.Lock()
+	now := watchcheck.Watch{Start: w.watch.Start, Frames: slices.Clip(w.watch.Frames)}
+	w.mu.Unlock()
+	began, _ := now.Began(truth)
+	reached := max(began, w.reached.Load())
+	for i := len(truth.Changes) - 1; i >= 0 && truth.Changes[i].Revision > reached; i-- {
 		c := &truth.Changes[i]
 		if w.watch.Matches(c.Key, c.Before) || w.watch.Matches(c.Key, c.After) {
 			return fmt.Errorf("%s, opened at %s in generation %d, is at %d, and not at %d, %s", w.path, w.opened.Format("05.000"), w.generation, reached, c.Revision, c.Key)

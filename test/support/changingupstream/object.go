@@ -104,7 +104,7 @@ func (l *List) Differs(other *List) error {
 	for _, o := range l.Objects {
 		key := o.Namespace + "/" + o.Name
 		if got, want := o.canonical(true), theirs[key]; got != want {
-			return fmt.Errorf("%s:\n    want %s\n    got  %s", key, want, got)
+			return fmt.Errorf("%s: %s", key, difference(got, want))
 		}
 		delete(theirs, key)
 	}

@@ -172,7 +172,7 @@ func (s Shape) version(name string) map[string]any {
 	if columns != nil {
 		v["additionalPrinterColumns"] = columns
 	}
-	if s.Selectable {
+	if s.Selectable && !s.Wide { // creations are refused if the same fields are in different schemas
 		v["selectableFields"] = []any{map[string]any{"jsonPath": ".spec.color"}}
 	}
 	if s.Warns {

@@ -136,13 +136,35 @@ func (u *Upstream) compare(r *Resource, version string, among []Generation, o *O
 		case want == got:
 			return nil
 		default:
-			missing = fmt.Errorf("%w:\n    want %s\n    got  %s", ErrDiffers, want, got)
+			missing = fmt.Errorf("%w in generation %d: %s", ErrDiffers, g.Shape.Generation, difference(got, want))
 		}
 	}
 	if known == "?" {
 		return ErrUnknown
 	}
 	return missing
+}
+
+// difference describes the first difference of two objects.
+func difference(got, want string) string {
+	const context = 60
+	at := harness.FirstDifference(got, want)
+	around := func(text string) string { return text[max(0, at-context):min(len(text), at+context)] }
+	return fmt.Sprintf("want …%s…, got …%s…", around(want), around(got))
+}
+
+// Origins are the generations in which the upstream has sent an object so.
+func (u *Upstream) Origins(r *Resource, version string, o *Object) (all []int) {
+	if r.Definition == nil {
+		return nil
+	}
+	got := o.canonical(false)
+	for g := range r.Now().Shape.Generation + 1 {
+		if text, ok := u.recorded(version, g, o); ok && text == got {
+			all = append(all, g)
+		}
+	}
+	return all
 }
 
 // ask asks for an object at its revision, and records it.
