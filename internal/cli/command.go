@@ -21,6 +21,7 @@ import (
 	"k8s.io/component-base/version/verflag"
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/apiserver/program"
 	"github.com/millrace/millrace/internal/lab/bench"
 	"github.com/millrace/millrace/internal/lab/fill"
 	"github.com/millrace/millrace/internal/lab/hollow"
@@ -65,7 +66,7 @@ func NewCommand(version string) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
 	})
-	options := serve.NewOptions()
+	options := program.NewOptions()
 	root.AddCommand(
 		newServeCommand(options),
 		newReplicaCommand(options),
@@ -86,7 +87,8 @@ func NewCommand(version string) *cobra.Command {
 	return root
 }
 
-func newServeCommand(options *serve.Options) *cobra.Command {
+func newServeCommand(shared *program.Options) *cobra.Command {
+	options := serve.NewOptions(shared)
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the API server",
@@ -106,7 +108,7 @@ number of servers may. All flags of kube-apiserver are accepted.`,
 				return err
 			}
 			if options.ReadPath == string(serve.ReadPathMillrace) {
-				relaxTimers(options.TimerSlack, serve.NewLogger())
+				relaxTimers(options.TimerSlack, program.NewLogger())
 			}
 			nameProgram("kube-apiserver")
 			return s.Run(genericapiserver.SetupSignalContext())

@@ -6,11 +6,12 @@ import (
 	"k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/term"
 
-	"github.com/millrace/millrace/internal/serve"
+	"github.com/millrace/millrace/internal/apiserver/program"
+	"github.com/millrace/millrace/internal/replica"
 )
 
-func newReplicaCommand(shared *serve.Options) *cobra.Command {
-	options := serve.NewReplicaOptions(shared)
+func newReplicaCommand(shared *program.Options) *cobra.Command {
+	options := replica.NewOptions(shared)
 	cmd := &cobra.Command{
 		Use:   "replica",
 		Short: "Answer the reads of an API server that exists, and pass everything else on to it",
@@ -26,11 +27,11 @@ follows each resource by one watch of the upstream's API, from its first read on
   millrace replica --kubeconfig=admin.conf --etcd-servers=https://10.0.0.2:2379 --etcd-cafile=ca.crt ...`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := serve.NewReplica(options, cmd.OutOrStdout())
+			r, err := replica.New(options, cmd.OutOrStdout())
 			if err != nil {
 				return err
 			}
-			relaxTimers(options.TimerSlack, serve.NewLogger())
+			relaxTimers(options.TimerSlack, program.NewLogger())
 			return r.Run(genericapiserver.SetupSignalContext())
 		},
 	}

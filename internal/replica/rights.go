@@ -2,148 +2,112 @@ package replica
 
 import (
 	"context"
-	"log/slog"
-	"slices"
-	"sync/atomic"
+	"fmt"
+	"net/http"
 	"time"
 
-	"k8s.io/apiserver/pkg/authentication/user"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
+	"github.com/millrace/millrace/internal/replica/handler"
+	"github.com/millrace/millrace/internal/replica/right"
+	"github.com/millrace/millrace/internal/replica/upstream"
+	"github.com/millrace/millrace/internal/tier/lifetime"
 )
 
-// RightsConfig of Rights. All fields without a comment on their zero value are needed.
-type RightsConfig struct {
-	// RBAC decides by RBAC objects of the upstream that the replica holds. Only its
-	// permissions count. Nil has the upstream asked about all; Oracle and Current have no
-	// meaning then.
-	RBAC authorizer.UnconditionalAuthorizer
-	// Review asks the upstream, and may remember answers for some seconds. Oracle asks it
-	// and remembers none.
-	Review, Oracle authorizer.UnconditionalAuthorizer
-	// Current reports whether the RBAC objects are proven to be as new as documented.
-	Current func() bool
-	// RecheckAfter is longer than a change of an RBAC object takes to the replica. Zero
-	// means 10 s.
-	RecheckAfter time.Duration
-	Metrics      *Metrics
-	// Logger receives the end of the trust in RBAC. Nil means slog.Default.
-	Logger *slog.Logger
+// newHandler completes the configuration of what answers requests, and makes it. It sets
+// runRights.
+func (r *Replica) newHandler(ctx context.Context, tier *tiermount.ReadTier, cfg handler.Config) (http.Handler, error) {
+	var err error
+	if cfg.Authorizer, r.runRights, err = r.newAuthorizer(ctx, tier, cfg.Metrics); err != nil {
+		return nil, err
+	}
+	cfg.Reads, cfg.Follow, cfg.CutOffSince = tier.Tier.Wrap, r.policy.Follow, r.policy.CutOffSince(tier.Backends.BrokenSince)
+	cfg.ReadsOnly, cfg.Budgets = r.options.ReadsOnly, r.budgets
+	return handler.New(cfg), nil
 }
 
-// Rights decides who may read by the upstream's RBAC objects, and asks the upstream about
-// whom these do not allow: other authorizers of the upstream may.
-//
-// That is the upstream's decision only if RBAC is one of its authorizers and none before it
-// denies what RBAC allows. The operator vouches for it by a flag, because no request shows
-// it. As a safeguard, Run compares permissions with the upstream's own answers:
-//
-//	           one allowed request a second
-//	trusts ───────────────────────────────────► the upstream refuses it ──refuses it
-//	  ▲  ▲                                          │ again, thrice──► asks about all
-//	  │  └──────────── allows it ───────────────────┤
-//	  └───────────── RBAC no longer allows it ──────┘
-//
-// A right that was revoked meanwhile is no difference. So both are asked again a few times.
-type Rights struct {
-	cfg RightsConfig
-	// sample has a request that RBAC has allowed, for Run.
-	sample chan authorizer.Attributes
-	// refuted says that the upstream refuses what its RBAC objects allow.
-	refuted atomic.Bool
+// adviseDelegation logs what is missing if the replica may not ask the upstream about users
+// and rights. The replica starts all the same: what it passes on is answered.
+func (r *Replica) adviseDelegation(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, adviceTimeout)
+	defer cancel()
+	command, err := r.upstream.AdviseDelegation(ctx)
+	switch {
+	case err != nil:
+		r.logger.Warn("Cannot ask the upstream for the rights of this replica", "err", err)
+	case command != "":
+		r.logger.Warn("This replica may not ask the upstream who its users are and what they may read, so it answers nobody and passes all requests on: run this as an administrator of the cluster", "command", command)
+	}
 }
 
-const (
-	// samplePeriod keeps the comparison from being a load of the upstream.
-	samplePeriod = time.Second
-	// refutations is how often the upstream must refuse what RBAC allows.
-	refutations         = 3
-	defaultRecheckAfter = 10 * time.Second
-)
+// adviceTimeout bounds the questions of adviseDelegation.
+const adviceTimeout = 10 * time.Second
 
-// NewRights makes Rights. It compares nothing before Run.
-func NewRights(cfg RightsConfig) *Rights {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
+// newAuthorizer returns what decides about rights, and a function that must run beside the
+// server.
+func (r *Replica) newAuthorizer(ctx context.Context, tier *tiermount.ReadTier, counters *upstream.Metrics) (authorizer.UnconditionalAuthorizer, func(context.Context), error) {
+	review, nothing := r.server.Authorizer(), func(context.Context) {}
+	byReview := right.New(right.Config{Review: review, Metrics: counters, Logger: r.logger})
+	if !r.options.usesRBAC() || r.policy.IsVerbatim() {
+		return byReview, nothing, nil
 	}
-	if cfg.RecheckAfter == 0 {
-		cfg.RecheckAfter = defaultRecheckAfter
-	}
-	cfg.Review = &sharedReviews{review: cfg.Review}
-	return &Rights{cfg: cfg, sample: make(chan authorizer.Attributes, 1)}
-}
-
-// Authorize implements authorizer.UnconditionalAuthorizer.
-func (r *Rights) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if allowed, reason := r.allows(ctx, a); allowed {
-		r.cfg.Metrics.authorized.WithLabelValues("rbac").Inc()
-		select {
-		case r.sample <- a:
-		default: // another one is compared
-		}
-		return authorizer.DecisionAllow, reason, nil
-	}
-	r.cfg.Metrics.authorized.WithLabelValues("review").Inc()
-	return r.cfg.Review.Authorize(ctx, a)
-}
-
-// allows reports whether RBAC objects allow a request, which must be current. API servers
-// with RBAC let administrators do everything before they look at objects.
-func (r *Rights) allows(ctx context.Context, a authorizer.Attributes) (allowed bool, reason string) {
-	if r.cfg.RBAC == nil || r.refuted.Load() || !r.cfg.Current() {
-		return false, ""
-	}
-	if slices.Contains(a.GetUser().GetGroups(), user.SystemPrivilegedGroup) {
-		return true, ""
-	}
-	decision, reason, _ := r.cfg.RBAC.Authorize(ctx, a)
-	return decision == authorizer.DecisionAllow, reason
-}
-
-// Run compares permissions with the upstream's answers until the context ends.
-func (r *Rights) Run(ctx context.Context) {
-	for !r.refuted.Load() {
-		select {
-		case a := <-r.sample:
-			if r.differs(ctx, a) {
-				r.refuted.Store(true)
-				r.cfg.Logger.Error("The upstream refuses what its RBAC objects allow, so another authorizer comes before RBAC; from now on it is asked about every user: leave RBAC out of --authorization-mode",
-					"user", a.GetUser().GetName(), "verb", a.GetVerb(), "resource", a.GetResource(), "namespace", a.GetNamespace(), "name", a.GetName())
-			}
-		case <-ctx.Done():
-			return
-		}
-		if !sleep(ctx, samplePeriod) {
-			return
+	proof := &right.Proof{Prove: func(ctx context.Context) error { return proveRBAC(ctx, tier) }, Holds: r.options.Kube.RightsTTL()}
+	if r.resources != nil {
+		may, err := r.followRBAC(ctx)
+		if err != nil || !may {
+			return byReview, nothing, err
 		}
 	}
-	<-ctx.Done()
+	oracle, err := r.upstream.Oracle()
+	if err != nil {
+		return nil, nothing, err
+	}
+	rights := right.New(right.Config{
+		RBAC: kube.NewReplicatedRBAC(tier.Decorator.Store), Review: review, Oracle: oracle,
+		// A newer version of RBAC objects could narrow what this one takes for a right.
+		Current: func() bool { return proof.Current() && r.upstream.Skew() == 0 },
+		Metrics: counters, Logger: r.logger,
+	})
+	return rights, func(ctx context.Context) {
+		defer lifetime.RunUntilStopped(ctx, rights.Run)()
+		proof.Run(ctx)
+	}, nil
 }
 
-// differs reports whether the upstream refuses what RBAC allows, however often both are
-// asked.
-func (r *Rights) differs(ctx context.Context, a authorizer.Attributes) bool {
-	for i := range refutations {
-		if i > 0 && !sleep(ctx, r.cfg.RecheckAfter) {
-			return false
+// followRBAC follows the RBAC objects of an upstream's API. It returns false if the replica
+// may not.
+func (r *Replica) followRBAC(ctx context.Context) (bool, error) {
+	for _, gr := range kube.RBACResources() {
+		may, err := r.upstream.MayFollow(ctx, gr)
+		if err != nil {
+			return false, err
 		}
-		if decision, _, err := r.cfg.Oracle.Authorize(ctx, a); err != nil || decision == authorizer.DecisionAllow {
-			return false
-		}
-		if allowed, _ := r.allows(ctx, a); !allowed {
-			return false
+		if !may {
+			r.logger.Warn("This replica may not follow RBAC objects, and asks the upstream about each user and object: let the user of --kubeconfig list and watch them, and start again", "resource", gr.String())
+			return false, nil
 		}
 	}
-	return true
+	for _, gr := range kube.RBACResources() {
+		if !r.policy.FollowNeeded(gr) {
+			return false, fmt.Errorf("the upstream does not serve %s in a version that this program knows: leave RBAC out of --authorization-mode", gr)
+		}
+	}
+	return true, nil
 }
 
-// sleep waits, and returns false if the context ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+// proveRBAC waits until the cache has every change of RBAC objects that the upstream had when
+// the call began.
+func proveRBAC(ctx context.Context, r *tiermount.ReadTier) error {
+	proofs, ctx := errgroup.WithContext(ctx)
+	for _, gr := range kube.RBACResources() {
+		stored := r.Decorator.Store(gr)
+		if stored == nil {
+			return fmt.Errorf("%s are not stored", gr)
+		}
+		proofs.Go(func() error { return stored.WaitConsistent(ctx) })
 	}
+	return proofs.Wait()
 }

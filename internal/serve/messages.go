@@ -1,27 +1,12 @@
 package serve
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 
-	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
-	"k8s.io/klog/v2"
-
-	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/apiserver/program"
 	"github.com/millrace/millrace/internal/conn/datadir"
-	"github.com/millrace/millrace/internal/tier/source"
 )
-
-// NewLogger makes a logger that writes where Kubernetes' own logs go, in their
-// format and as their flags say. Every component of ours gets it by its Config.
-func NewLogger() *slog.Logger { return slog.New(logr.ToSlogHandler(klog.Background())) }
 
 // logCredentials logs the changes to the data directory, and its warnings.
 func (s *Server) logCredentials(report datadir.Report) {
@@ -35,13 +20,13 @@ func (s *Server) logCredentials(report datadir.Report) {
 
 // printWelcome prints the address of a server that is ready, and how to use it.
 func (s *Server) printWelcome() {
-	fmt.Fprintf(s.out, "\nmillrace is ready at %s (read path: %s)\n", s.options.url(), s.options.ReadPath)
+	fmt.Fprintf(s.out, "\nmillrace is ready at %s (read path: %s)\n", s.options.URL(), s.options.ReadPath)
 	if !s.kubeconfigFits {
 		return
 	}
 	kubeconfig := filepath.Join(s.options.DataDir, "admin.kubeconfig")
 	fmt.Fprintf(s.out, "  kubeconfig   %s\n  try          %s kubectl get namespaces\n  or           export KUBECONFIG=%s\n\n",
-		kubeconfig, s.program, absolute(kubeconfig))
+		kubeconfig, program.Name(), absolute(kubeconfig))
 }
 
 // absolute returns the path itself where the working directory is unknown.
@@ -50,36 +35,4 @@ func absolute(path string) string {
 		return abs
 	}
 	return path
-}
-
-// explain adds advice to an error of Kubernetes: which flag to check or what to change.
-func (o *Options) explain(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), "address already in use"):
-		return fmt.Errorf("%w: stop what listens there, or choose another port with --secure-port", err)
-	case errors.Is(err, syscall.EADDRNOTAVAIL) || strings.Contains(err.Error(), "cannot assign requested address"):
-		return fmt.Errorf("%w: give an address of this machine with --bind-address", err)
-	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%w: make the file readable for the user that runs millrace", err)
-	case errors.Is(err, kube.ErrEtcdLost), strings.Contains(err.Error(), context.DeadlineExceeded.Error()):
-		return fmt.Errorf("%w: %s", err, source.CheckEtcdFlags)
-	}
-	if flags := o.flagsNamedIn(err.Error()); len(flags) > 0 {
-		return fmt.Errorf("%w: check %s", err, strings.Join(flags, " and "))
-	}
-	return fmt.Errorf("%w: see millrace %s --help", err, o.command)
-}
-
-// flagsNamedIn returns the flags set by the user whose values occur in an error's
-// text. Short values and those that are no text occur by chance.
-func (o *Options) flagsNamedIn(text string) []string {
-	var flags []string
-	o.flags.Visit(func(f *pflag.Flag) {
-		if value := f.Value.String(); len(value) > 2 && f.Value.Type() == "string" && strings.Contains(text, value) {
-			flags = append(flags, "--"+f.Name)
-		}
-	})
-	return flags
 }

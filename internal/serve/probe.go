@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/account/slo"
+	"github.com/millrace/millrace/internal/apiserver/program"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/tier/lifetime"
 )
 
@@ -39,6 +42,17 @@ const (
 	probeNamespace = metav1.NamespaceSystem
 	probeRetry     = time.Second
 )
+
+// runProbe probes from when the server is ready until the context ends, if that is asked for.
+func (s *Server) runProbe(ctx context.Context, tier *tiermount.ReadTier, server program.Server) {
+	if s.options.WatchProbe == 0 || server.WaitReady(ctx) != nil {
+		return
+	}
+	p := probe{config: server.Loopback(), period: s.options.WatchProbe, accounts: tier.Backends.WatchAccounts}
+	if err := p.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		s.logger.Error("The watch probe ended", "err", err)
+	}
+}
 
 // run probes until the context ends.
 func (p *probe) run(ctx context.Context) error {

@@ -6,21 +6,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"strings"
 
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
-	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/apiserver/program"
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/conn/datadir"
 	"github.com/millrace/millrace/internal/feed/etcdserver"
 	"github.com/millrace/millrace/internal/tier/lifetime"
 	"github.com/millrace/millrace/internal/tier/memory"
 	"github.com/millrace/millrace/internal/tier/source"
-	"github.com/millrace/millrace/internal/wire/encode"
 )
 
 // Server is one `millrace serve`.
@@ -31,31 +27,16 @@ type Server struct {
 	logger *slog.Logger
 	// kubeconfigFits says that the data directory's kubeconfigs open this server.
 	kubeconfigFits bool
-	// program is the name that the process was started by, for advice.
-	program string
-	// welcome prints how to use the server once it is ready.
-	welcome func()
-}
-
-// runnable is a server of package kube: kube.Server or kube.Replica.
-type runnable interface {
-	WaitReady(context.Context) error
-	Run(context.Context) error
-	Loopback() *rest.Config
 }
 
 // New checks the options and makes a server. out receives what a person is to
 // read; logs go to standard error as Kubernetes' flags say. New starts nothing.
 func New(o *Options, out io.Writer) (*Server, error) {
+	o.SetFlags("serve", o.flags)
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, out: out, logger: NewLogger(), program: "millrace"}
-	s.welcome = s.printWelcome
-	if len(os.Args) > 0 {
-		s.program = os.Args[0]
-	}
-	return s, nil
+	return &Server{options: o, out: out, logger: program.NewLogger()}, nil
 }
 
 // Run serves until the context ends and everything that it started has ended.
@@ -73,7 +54,7 @@ func (s *Server) runUntilEnd(ctx context.Context) error {
 	if err := o.Kube.Apply(); err != nil {
 		return err
 	}
-	if err := o.setShutdownDefaults(); err != nil {
+	if err := o.SetShutdownDefaults(); err != nil {
 		return err
 	}
 	standalone := len(o.Kube.EtcdServers()) == 0
@@ -152,22 +133,24 @@ func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*etcdserver.Et
 
 // serve runs Kubernetes' server over an etcd, with the read tier or without it.
 func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
-	if ReadPath(s.options.ReadPath) == ReadPathKubernetes {
-		server, err := kube.Build(ctx, s.options.Kube, kube.Hooks{})
+	o := s.options
+	if ReadPath(o.ReadPath) == ReadPathKubernetes {
+		server, err := kube.Build(ctx, o.Kube, kube.Hooks{})
 		if err != nil {
-			return s.options.explain(err)
+			return o.Explain(err)
 		}
-		return s.run(ctx, server)
+		return o.RunServer(ctx, server, s.printWelcome)
 	}
 	memory.PaceLoad()
-	shares := s.options.memoryShares(memory.Available())
-	b := s.newBackends(shares, embedded)
+	shares := o.MemoryShares(memory.Available())
+	b := o.NewBackends(shares, s.logger)
+	etcd := s.useEtcd(b, shares, embedded)
 	defer b.Close()
-	tier, err := tiermount.New(b, shares, s.options.watches(), s.options.newProofs(s.logger))
+	tier, err := tiermount.New(b, shares, o.Watches(), o.NewProofs(s.logger))
 	if err != nil {
 		return err
 	}
-	accounts, err := s.newReadAccounts(nil)
+	accounts, err := o.NewReadAccounts(nil, s.logger)
 	if err != nil {
 		return err
 	}
@@ -176,70 +159,36 @@ func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 	defer lifetime.RunUntilStopped(ctx, accounts.Run)()
 	// The ping comes before Build, whose errors about an etcd that does not answer are
 	// hard to read.
-	if err := s.pingEtcd(ctx, b); err != nil {
+	if err := etcd.Ping(ctx, o.Kube.Etcd().StorageConfig.Transport); err != nil {
 		return err
 	}
-	server, err := kube.Build(ctx, s.options.Kube, tier.Hooks())
+	server, err := kube.Build(ctx, o.Kube, tier.Hooks())
 	if err != nil {
-		return s.options.explain(err)
+		return o.Explain(err)
 	}
-	main := strings.Join(s.options.Kube.Etcd().StorageConfig.Transport.ServerList, ",")
-	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return b.Monitors(main), nil })
+	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return etcd.Monitors(), nil })
 	if err := tier.SetRoutes(server); err != nil {
 		return err
 	}
-	return b.RunUntilFailure(ctx, func(ctx context.Context) error { return s.runWithFeeds(ctx, tier, server) })
-}
-
-// newBackends makes the backends, of which none is open yet.
-func (s *Server) newBackends(shares memory.Shares, embedded *etcdserver.Etcd) *source.Backends {
-	etcd := s.options.Kube.Etcd()
-	cfg := s.options.Cache
-	cfg.Budget, cfg.HistoryBytes = encode.NewBudget(shares.WireCache), shares.History
-	cfg.HistoryWindow, cfg.Logger, cfg.Panics = s.options.HistoryWindow, s.logger, panics.New(s.logger)
-	return &source.Backends{
-		Prefix: etcd.StorageConfig.Prefix, Compact: etcd.StorageConfig.CompactionInterval,
-		Cache: cfg, Embedded: embedded, ReplayRevisions: shares.ReplayRevisions,
-		CheckInterval: s.options.CacheCheckInterval, WatchAccounts: s.options.newWatchAccounts(s.logger), Logger: s.logger, Failed: make(chan error, 1),
-	}
-}
-
-// pingEtcd opens the main cluster and asks it for its revision.
-func (s *Server) pingEtcd(ctx context.Context, b *source.Backends) error {
-	if _, err := b.Get(s.options.Kube.Etcd().StorageConfig.Transport); err != nil {
-		return err
-	}
-	return b.Ping(ctx)
-}
-
-// runWithFeeds runs the feeds and all that depends on them, then the server. The
-// feeds have loaded before the server starts, and end after it.
-func (s *Server) runWithFeeds(ctx context.Context, tier *tiermount.ReadTier, server runnable) error {
-	b := tier.Backends
-	defer lifetime.RunUntilStopped(ctx, b.Run)()
-	if err := b.WaitLoaded(ctx); err != nil {
-		return fmt.Errorf("load objects: %w", err)
-	}
-	if b.Checkpoints != nil {
-		defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) { b.Checkpoints.Run(ctx, b.All) })()
-	}
-	defer lifetime.RunUntilStopped(ctx, b.Scrub)()
-	defer lifetime.RunUntilStopped(ctx, s.runMeasurements(tier, server))()
-	trimmer := memory.NewTrimmer(memory.TrimmerConfig{
-		Files: mappedFiles(b.Embedded), Expire: b.Expire, Release: tier.ReleaseTransient, Warming: tier.Tier.Warming,
-		CollectorHeadroom: tier.Shares.CollectorHeadroom, Logger: s.logger,
+	return b.RunUntilFailure(ctx, func(ctx context.Context) error {
+		return o.RunWithFeeds(ctx, program.Run{
+			Server: server, Tier: tier, Welcome: s.printWelcome, MappedFiles: mappedFiles(embedded),
+			Beside: func(ctx, serving context.Context) {
+				defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) { s.runProbe(ctx, tier, server) })()
+				s.runOtherServers(ctx, serving, tier, etcd, server)
+				<-ctx.Done()
+			},
+		})
 	})
-	// Without this trim the garbage of the load would stay until long after the
-	// clients are back.
-	trimmer.Trim()
-	defer lifetime.RunUntilStopped(ctx, trimmer.Run)()
-	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
-		if server.WaitReady(ctx) == nil && s.options.EncodeAhead {
-			tier.Tier.Warm(ctx)
-		}
-	})()
-	defer lifetime.RunUntilStopped(ctx, s.runOtherServers(ctx, tier, server))()
-	return s.run(ctx, server)
+}
+
+// useEtcd has the backends follow etcd.
+func (s *Server) useEtcd(b *source.Backends, shares memory.Shares, embedded *etcdserver.Etcd) *source.Etcd {
+	storage := s.options.Kube.Etcd().StorageConfig
+	return source.NewEtcd(b, source.EtcdConfig{
+		Prefix: storage.Prefix, Main: storage.Transport.ServerList, Compact: storage.CompactionInterval, Embedded: embedded,
+		ReplayRevisions: shares.ReplayRevisions, CheckInterval: s.options.CacheCheckInterval,
+	})
 }
 
 // mappedFiles returns the files whose pages are worth giving back.
@@ -248,16 +197,6 @@ func mappedFiles(embedded *etcdserver.Etcd) []string {
 		return nil
 	}
 	return []string{embedded.Database()}
-}
-
-// run runs Kubernetes' server, and prints how to use it once it is ready.
-func (s *Server) run(ctx context.Context, server runnable) error {
-	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
-		if err := server.WaitReady(ctx); err == nil {
-			s.welcome()
-		}
-	})()
-	return s.options.explain(server.Run(ctx))
 }
 
 func (s *Server) closeOrLog(what string, release func() error) {

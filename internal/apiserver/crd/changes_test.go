@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
@@ -31,6 +29,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/utils/clock"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
 )
@@ -110,25 +109,25 @@ func changingDefinition() *apiextensionsv1.CustomResourceDefinition {
 }
 
 // store returns the definition as etcd would send it, with a new revision.
-func (f *changeFixture) store() *mvccpb.KeyValue {
+func (f *changeFixture) store() feed.Object {
 	f.revision++
-	return &mvccpb.KeyValue{
+	return feed.Object{
 		Key:   []byte("/registry/apiextensions.k8s.io/customresourcedefinitions/" + changedName),
-		Value: stored(f.t, f.full, v1beta1.SchemeGroupVersion), ModRevision: f.revision, Version: 1,
+		Value: stored(f.t, f.full, v1beta1.SchemeGroupVersion), Revision: f.revision,
 	}
 }
 
 // load has the cache load the definition anew: its event log is empty then.
 func (f *changeFixture) load() {
 	loader := f.objects.BeginLoad()
-	loader.Add(f.t.Context(), []*mvccpb.KeyValue{f.store()})
+	loader.Add(f.t.Context(), []feed.Object{f.store()})
 	loader.End(f.t.Context(), f.revision)
 }
 
 // change changes the definition in the cache. Its row stays.
 func (f *changeFixture) change(how func(*apiextensionsv1.CustomResourceDefinition)) {
 	how(f.full)
-	f.objects.Apply(f.t.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: f.store()}})
+	f.objects.Apply(f.t.Context(), []feed.Object{f.store()})
 }
 
 func renameShort(full *apiextensionsv1.CustomResourceDefinition) {
@@ -285,7 +284,7 @@ func TestReadsOfChangedDefinition(t *testing.T) {
 	f.follow()
 	f.change(renameShort)
 	f.follow()
-	f.objects.Apply(t.Context(), []*clientv3.Event{{Type: clientv3.EventTypeDelete, Kv: f.store()}})
+	f.objects.Apply(t.Context(), []feed.Object{{Key: f.store().Key, Revision: f.revision, Deleted: true}})
 	f.catalog.setRow(f.catalog.Get(changedName), nil)
 	if _, err := old.schemas(); err != nil {
 		t.Errorf("a request under way lost its schemas: %v", err)

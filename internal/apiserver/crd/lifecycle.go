@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -81,6 +82,9 @@ func (s *Server) retireLocked(current *servedDefinition) {
 func (s *Server) changed(before, after *Definition) {
 	if before == nil {
 		return
+	}
+	if s.cfg.Outdated != nil && (after == nil || !before.servedLike(after)) {
+		s.cfg.Outdated(schema.GroupResource{Group: before.Group, Resource: before.Wanted.Plural})
 	}
 	old, released := s.retireOutdated(before, after)
 	if old != nil {

@@ -56,6 +56,9 @@ type Config struct {
 	// Gone is called with resources some time after their definitions were deleted. It may
 	// be nil.
 	Gone func(map[schema.GroupResource]bool)
+	// Outdated is called with a resource whose definition is served in another way from now
+	// on, or is gone. It must not block. It may be nil.
+	Outdated func(schema.GroupResource)
 	// Stored returns the number of a resource's objects in etcd, without opening its
 	// storage. It may be nil.
 	Stored func(context.Context, *storagebackend.ConfigForResource, string) (int64, error)

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -22,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	api "k8s.io/kubernetes/pkg/apis/core"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
 	"github.com/millrace/millrace/internal/wire/entry"
@@ -54,7 +53,7 @@ func newPodCache(t *testing.T) *podCache {
 }
 
 // podKeyValue is a pod as etcd stores it. The node's name stands for its content.
-func (p *podCache) podKeyValue(key, node string, revision int64) *mvccpb.KeyValue {
+func (p *podCache) podKeyValue(key, node string, revision int64) feed.Object {
 	namespace, name, err := toolscache.SplitMetaNamespaceKey(key)
 	if err != nil {
 		p.Fatal(err)
@@ -67,28 +66,27 @@ func (p *podCache) podKeyValue(key, node string, revision int64) *mvccpb.KeyValu
 	if err != nil {
 		p.Fatal(err)
 	}
-	return &mvccpb.KeyValue{Key: []byte(podPrefix + key), Value: value, ModRevision: revision, Version: 1}
+	return feed.Object{Key: []byte(podPrefix + key), Value: value, Revision: revision}
 }
 
 // load replaces all pods.
-func (p *podCache) load(revision int64, pods ...*mvccpb.KeyValue) {
+func (p *podCache) load(revision int64, pods ...feed.Object) {
 	loader := p.cache.BeginLoad()
 	loader.Add(p.Context(), pods)
 	loader.End(p.Context(), revision)
 }
 
 func (p *podCache) put(key, node string, revision int64) {
-	p.cache.Apply(p.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: p.podKeyValue(key, node, revision)}})
+	p.cache.Apply(p.Context(), []feed.Object{p.podKeyValue(key, node, revision)})
 }
 
 func (p *podCache) damage(key string, revision int64) {
-	kv := &mvccpb.KeyValue{Key: []byte(podPrefix + key), Value: []byte("?"), ModRevision: revision, Version: 2}
-	p.cache.Apply(p.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: kv}})
+	kv := feed.Object{Key: []byte(podPrefix + key), Value: []byte("?"), Revision: revision}
+	p.cache.Apply(p.Context(), []feed.Object{kv})
 }
 
 func (p *podCache) remove(key string, revision int64) {
-	kv := &mvccpb.KeyValue{Key: []byte(podPrefix + key), ModRevision: revision}
-	p.cache.Apply(p.Context(), []*clientv3.Event{{Type: clientv3.EventTypeDelete, Kv: kv}})
+	p.cache.Apply(p.Context(), []feed.Object{{Key: []byte(podPrefix + key), Revision: revision, Deleted: true}})
 }
 
 func (p *podCache) informer() toolscache.SharedIndexInformer {
@@ -234,9 +232,9 @@ func TestHandlersCatchUpAfterLostEvents(t *testing.T) {
 	wantDone(t, registration.HasSyncedChecker())
 	// The handler blocks until the test receives below. By then it has read only the
 	// first two of these events, and the log has dropped the others.
-	p.cache.Apply(t.Context(), []*clientv3.Event{
-		{Type: clientv3.EventTypePut, Kv: p.podKeyValue("a/short", "x", 6)},
-		{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(podPrefix + "a/went"), ModRevision: 7}},
+	p.cache.Apply(t.Context(), []feed.Object{
+		p.podKeyValue("a/short", "x", 6),
+		{Key: []byte(podPrefix + "a/went"), Revision: 7, Deleted: true},
 	})
 	events.want(t, "add a/short@6 on x")
 	p.load(20, p.podKeyValue("a/changes", "y", 11), p.podKeyValue("a/new", "y", 12), p.podKeyValue("a/stays", "x", 3))
@@ -252,7 +250,7 @@ func TestHandlersCatchUpAfterLostEvents(t *testing.T) {
 
 func TestUnreadablePodsDoNotExist(t *testing.T) {
 	p, events := newPodCache(t), make(recordingHandler)
-	p.load(2, p.podKeyValue("a/1", "x", 1), &mvccpb.KeyValue{Key: []byte(podPrefix + "a/2"), Value: []byte("?"), ModRevision: 2, Version: 1})
+	p.load(2, p.podKeyValue("a/1", "x", 1), feed.Object{Key: []byte(podPrefix + "a/2"), Value: []byte("?"), Revision: 2})
 	i := p.informer()
 	handle(t, i, events)
 	runInformer(t, i)
@@ -359,7 +357,7 @@ func TestIndexerEqualsKubernetes(t *testing.T) {
 	}
 	own := i.GetIndexer()
 	stock := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, own.GetIndexers())
-	var stored []*mvccpb.KeyValue
+	var stored []feed.Object
 	for n := range int64(200) {
 		stored = append(stored, p.podKeyValue(fmt.Sprintf("ns%d/pod%03d", n%12, n), "node"+strconv.Itoa(int(n%5)), n+1))
 	}

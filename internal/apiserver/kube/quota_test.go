@@ -5,8 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	api "k8s.io/kubernetes/pkg/apis/core"
 
+	"github.com/millrace/millrace/internal/feed"
 	mrcache "github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
 )
@@ -124,9 +123,9 @@ func TestQuotaAppliesAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Apply(t.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
-		Key: []byte(prefix + "team/q"), Value: value, ModRevision: 2, Version: 1,
-	}}})
+	c.Apply(t.Context(), []feed.Object{{
+		Key: []byte(prefix + "team/q"), Value: value, Revision: 2,
+	}})
 	if !isAsked(t, limits, "team") || isAsked(t, limits, "teams") {
 		t.Error("the quota does not count at once, or elsewhere")
 	}

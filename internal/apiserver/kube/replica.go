@@ -230,17 +230,15 @@ func (r *Replica) CustomRoute(gvr schema.GroupVersionResource) *read.Route {
 	return r.custom.Route(gvr)
 }
 
-// StorageVersion returns the version in which the objects of a custom resource are
-// followed: the stored one if it is served. It is "" if there is no such definition.
-func (r *Replica) StorageVersion(gvr schema.GroupVersionResource) string {
-	row := r.custom.Catalog().Find(gvr.Group, gvr.Resource)
+// CustomVersion returns the version in which the objects of a custom resource are stored, and
+// whether it is served. It is "" if there is no such definition.
+func (r *Replica) CustomVersion(gr schema.GroupResource) (stored string, served bool) {
+	row := r.custom.Catalog().Find(gr.Group, gr.Resource)
 	if row == nil {
-		return ""
+		return "", false
 	}
-	if stored := row.StorageVersion(); row.Served(stored) {
-		return stored
-	}
-	return gvr.Version
+	stored = row.StorageVersion()
+	return stored, row.Served(stored)
 }
 
 // ServesCustom reports whether a group version is served out of definitions.

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,6 +21,7 @@ import (
 	rbacvalidation "k8s.io/kubernetes/pkg/registry/rbac/validation"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
 	"github.com/millrace/millrace/internal/wire/entry"
@@ -72,24 +71,24 @@ func (c *rbacCache) put(gr schema.GroupResource, o object) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	c.apply(clientv3.EventTypePut, &mvccpb.KeyValue{Key: []byte("/registry/" + gr.Resource + "/" + key), Value: value, Version: 1})
+	c.apply(feed.Object{Key: []byte("/registry/" + gr.Resource + "/" + key), Value: value})
 }
 
 // damage makes an object unreadable.
 func (c *rbacCache) damage(gr schema.GroupResource, key string) {
 	delete(c.objects[gr], key)
-	c.apply(clientv3.EventTypePut, &mvccpb.KeyValue{Key: []byte("/registry/" + gr.Resource + "/" + key), Value: []byte("?"), Version: 2})
+	c.apply(feed.Object{Key: []byte("/registry/" + gr.Resource + "/" + key), Value: []byte("?")})
 }
 
 func (c *rbacCache) remove(gr schema.GroupResource, key string) {
 	delete(c.objects[gr], key)
-	c.apply(clientv3.EventTypeDelete, &mvccpb.KeyValue{Key: []byte("/registry/" + gr.Resource + "/" + key)})
+	c.apply(feed.Object{Key: []byte("/registry/" + gr.Resource + "/" + key), Deleted: true})
 }
 
-func (c *rbacCache) apply(kind mvccpb.Event_EventType, kv *mvccpb.KeyValue) {
+func (c *rbacCache) apply(o feed.Object) {
 	c.revision++
-	kv.ModRevision = c.revision
-	c.cache.Apply(c.Context(), []*clientv3.Event{{Type: kind, Kv: kv}})
+	o.Revision = c.revision
+	c.cache.Apply(c.Context(), []feed.Object{o})
 }
 
 // oracle is Kubernetes' authorizer over all objects, without an index.

@@ -70,7 +70,7 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 			gauge(heardDesc, time.Since(at).Seconds(), b.Servers)
 		}
 		if c.backends.Checkpoints != nil {
-			gauge(checkpointDesc, float64(c.backends.Checkpoints.Revision(b.Kept.Name)), b.Servers)
+			gauge(checkpointDesc, float64(c.backends.Checkpoints.Revision(b.Kept().Name)), b.Servers)
 		}
 		for _, r := range b.Cache.Resources() {
 			snapshot, of := r.Snapshot(), sums[r.GroupResource()]

@@ -1,5 +1,5 @@
 // Package apifeed follows one resource of an API server, as etcdfeed.Feed follows etcd: it
-// gives an etcdfeed.Sink the objects at a revision, then each change in order, then progress.
+// gives a feed.Sink the objects at a revision, then each change in order, then progress.
 //
 // The bytes are those that the server sends: protobuf for built-in kinds, JSON for custom
 // resources. An object in either form is also a stored form of it, so the cache takes it

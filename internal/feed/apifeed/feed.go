@@ -11,10 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed"
 )
 
 var (
@@ -41,10 +38,10 @@ type Config struct {
 	// Prefix begins the keys that the sink gets. It ends with a slash.
 	Prefix string
 	// Sink receives objects and events.
-	Sink etcdfeed.Sink
+	Sink feed.Sink
 	// Checkpoint finds what was kept of the resource. The first load takes it if it can be
 	// used. It returns nil if nothing was kept. Nil means that nothing ever is.
-	Checkpoint func() (etcdfeed.Checkpoint, error)
+	Checkpoint func() (feed.Checkpoint, error)
 	// Sibling is another replica in front of the same server. Only the first load takes its
 	// objects, if the server confirms the newest of them. Nil means that there is none.
 	Sibling *Sibling
@@ -69,7 +66,7 @@ type Config struct {
 type Feed struct {
 	cfg    Config
 	codec  codec
-	health etcdfeed.Health
+	health feed.Health
 	// applied is the revision up to which the sink has everything, 0 before the first load.
 	applied atomic.Int64
 	// failed has the error that ends Run.
@@ -106,7 +103,7 @@ type Feed struct {
 	// siblingTried says that no load asks the sibling from now on.
 	siblingTried bool
 	// witness is the newest object that the sink has, nil if it is not known.
-	witness *mvccpb.KeyValue
+	witness *feed.Object
 	// bookmarkRead says that the surroundings have a bookmark as it was sent.
 	bookmarkRead bool
 }
@@ -132,10 +129,10 @@ func New(cfg Config) *Feed {
 }
 
 // Run follows the resource until the context ends, and returns the context's error. After
-// errors it retries for as long as it takes, unless the error is etcdfeed.ErrWentBack. It may
+// errors it retries for as long as it takes, unless the error is feed.ErrWentBack. It may
 // be called once.
 func (f *Feed) Run(ctx context.Context) error {
-	return etcdfeed.RunUntil(ctx, f.failed, &f.health, f.run)
+	return feed.RunUntil(ctx, f.failed, &f.health, f.run)
 }
 
 func (f *Feed) run(ctx context.Context) error {
@@ -156,7 +153,7 @@ func (f *Feed) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if errors.Is(err, etcdfeed.ErrWentBack) {
+		if errors.Is(err, feed.ErrWentBack) {
 			return err
 		}
 		if time.Since(began) > maxBackoff || needsLoad(err) && time.Since(f.loadedAt) > maxBackoff {
@@ -200,7 +197,7 @@ func needsLoad(err error) bool { return errors.Is(err, errExpired) || errors.Is(
 func (f *Feed) follow(ctx context.Context, loaded func()) error {
 	if f.cfg.Checkpoint != nil && !f.checkpointTried {
 		err := f.resume(ctx)
-		if err != nil && !errors.Is(err, etcdfeed.ErrUnusable) {
+		if err != nil && !errors.Is(err, feed.ErrUnusable) {
 			return err
 		}
 		if f.checkpointTried = true; err != nil {
@@ -237,7 +234,7 @@ func (f *Feed) follow(ctx context.Context, loaded func()) error {
 func (f *Feed) setLoaded() { f.loaded, f.loadedAt = true, time.Now() }
 
 // endLoad ends a load of objects whose history the server has. Reads may follow at once.
-func (f *Feed) endLoad(ctx context.Context, loader etcdfeed.Loader, revision int64) {
+func (f *Feed) endLoad(ctx context.Context, loader feed.Loader, revision int64) {
 	f.confirmed.Store(true)
 	loader.End(ctx, revision)
 }
@@ -256,7 +253,7 @@ func (f *Feed) Healthy() error {
 	return fmt.Errorf("feed from %s has not loaded yet", f.cfg.URL)
 }
 
-// BrokenSince returns when the feed ceased to follow, as etcdfeed.Health.BrokenSince does.
+// BrokenSince returns when the feed ceased to follow, as feed.Health.BrokenSince does.
 func (f *Feed) BrokenSince() time.Time { return f.health.BrokenSince() }
 
 // HeardAt is when the watch last told something. It is zero before the first watch.
@@ -307,18 +304,12 @@ func (f *Feed) key(o *object) []byte {
 	return []byte(key + o.name)
 }
 
-// present is the object as a key-value of etcd.
-func (f *Feed) present(o *object) *mvccpb.KeyValue {
-	return &mvccpb.KeyValue{Key: f.key(o), Value: o.value, ModRevision: o.revision, Version: 1}
+// present is the object as the sink gets it.
+func (f *Feed) present(o *object) feed.Object {
+	return feed.Object{Key: f.key(o), Value: o.value, Revision: o.revision}
 }
 
-// put is the event that created or changed an object.
-func (f *Feed) put(o *object) *clientv3.Event {
-	return &clientv3.Event{Type: clientv3.EventTypePut, Kv: f.present(o)}
-}
-
-// deletion is the event that deleted an object. A key-value without a version is a
-// tombstone.
-func (f *Feed) deletion(o *object) *clientv3.Event {
-	return &clientv3.Event{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: f.key(o), ModRevision: o.revision}}
+// deletion is the event that deleted an object.
+func (f *Feed) deletion(o *object) feed.Object {
+	return feed.Object{Key: f.key(o), Revision: o.revision, Deleted: true}
 }

@@ -12,11 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/feed/apifeed"
-	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // recorder is a sink that writes down what it gets, one line each.
@@ -35,13 +32,17 @@ func (r *recorder) note(format string, args ...any) {
 	r.grown <- struct{}{}
 }
 
-func (r *recorder) BeginLoad() etcdfeed.Loader { r.note("begin"); return loader{r} }
-func (r *recorder) Received(time.Time)         {}
-func (r *recorder) Progressed(rv int64)        { r.note("progress %d", rv) }
+func (r *recorder) BeginLoad() feed.Loader { r.note("begin"); return loader{r} }
+func (r *recorder) Received(time.Time)     {}
+func (r *recorder) Progressed(rv int64)    { r.note("progress %d", rv) }
 
-func (r *recorder) Apply(_ context.Context, events []*clientv3.Event) {
+func (r *recorder) Apply(_ context.Context, events []feed.Object) {
 	for _, e := range events {
-		r.note("%s %s %d %d %s", e.Type, e.Kv.Key, e.Kv.ModRevision, e.Kv.Version, e.Kv.Value)
+		verb := "PUT"
+		if e.Deleted {
+			verb = "DELETE"
+		}
+		r.note("%s %s %d %s", verb, e.Key, e.Revision, e.Value)
 	}
 }
 
@@ -49,9 +50,9 @@ type loader struct{ *recorder }
 
 func (l loader) Expect(int64)            {}
 func (l loader) Unchanged(string, int64) {}
-func (l loader) Add(_ context.Context, kvs []*mvccpb.KeyValue) {
+func (l loader) Add(_ context.Context, kvs []feed.Object) {
 	for _, kv := range kvs {
-		l.note("add %s %d %s", kv.Key, kv.ModRevision, kv.Value)
+		l.note("add %s %d %s", kv.Key, kv.Revision, kv.Value)
 	}
 }
 func (l loader) End(_ context.Context, rv int64) { l.note("end %d", rv) }
@@ -195,8 +196,8 @@ func TestWatchList(t *testing.T) {
 		step{path: "/apis/x/v1/widgets", query: []string{"resourceVersion=12", "millraceBookmarkInterval="}, body: event("ADDED", widget("c", 13)), hold: true},
 	)
 	sink.expect(t, "begin", "add /registry/x/widgets/ns/a 4 "+widget("a", 4), "add /registry/x/widgets/ns/b 5 "+widget("b", 5), "end 7",
-		"PUT /registry/x/widgets/ns/a 8 1 "+widget("a", 8), "DELETE /registry/x/widgets/ns/b 9 0 ", "progress 12",
-		"PUT /registry/x/widgets/ns/c 13 1 "+widget("c", 13))
+		"PUT /registry/x/widgets/ns/a 8 "+widget("a", 8), "DELETE /registry/x/widgets/ns/b 9 ", "progress 12",
+		"PUT /registry/x/widgets/ns/c 13 "+widget("c", 13))
 }
 
 // TestPages loads by pages from a server without watch-lists, which refuses the parameter.
@@ -245,7 +246,7 @@ func TestGoneBack(t *testing.T) {
 			step{body: bookmark(7, true) + event("ERROR", expired)},
 			step{body: bookmark(6, true), hold: true},
 		)
-		if err := <-ended; !errors.Is(err, etcdfeed.ErrWentBack) {
+		if err := <-ended; !errors.Is(err, feed.ErrWentBack) {
 			t.Errorf("Run ended with %v", err)
 		}
 	})
@@ -260,10 +261,10 @@ func TestGoneBack(t *testing.T) {
 		if revision, err := f.Revision(t.Context()); revision != 9 || err != nil {
 			t.Errorf("revision %d, %v, want 9", revision, err)
 		}
-		if _, err := f.Revision(t.Context()); !errors.Is(err, etcdfeed.ErrWentBack) {
+		if _, err := f.Revision(t.Context()); !errors.Is(err, feed.ErrWentBack) {
 			t.Errorf("Revision returned %v", err)
 		}
-		if err := <-ended; !errors.Is(err, etcdfeed.ErrWentBack) {
+		if err := <-ended; !errors.Is(err, feed.ErrWentBack) {
 			t.Errorf("Run ended with %v", err)
 		}
 	})
@@ -295,7 +296,7 @@ func TestSameRevision(t *testing.T) {
 		t.Errorf("the server is at %d, which proves what the feed has", revision)
 	}
 	close(release)
-	if err := <-ended; !errors.Is(err, etcdfeed.ErrWentBack) {
+	if err := <-ended; !errors.Is(err, feed.ErrWentBack) {
 		t.Errorf("Run ended with %v", err)
 	}
 }

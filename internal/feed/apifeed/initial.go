@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
-	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed"
 )
 
 // loadBatch is how many objects are handed to the sink at once.
@@ -22,8 +21,8 @@ var errNoOrder = errors.New("the API server's watch-list has no order")
 // initialEvents are the objects with which a watch begins. They go to the sink in batches
 // while they arrive: all of a large resource are not in memory at once.
 type initialEvents struct {
-	loader etcdfeed.Loader
-	batch  []*mvccpb.KeyValue
+	loader feed.Loader
+	batch  []feed.Object
 	// lastKey is the key of the last object, and objects their number.
 	lastKey []byte
 	objects int
@@ -53,17 +52,17 @@ func (f *Feed) collect(ctx context.Context, initial *initialEvents, event frame)
 
 // addInitial hands the sink a batch of objects when it is full.
 func (f *Feed) addInitial(ctx context.Context, initial *initialEvents, o *object) error {
-	kv := f.present(o)
-	if initial.objects > 0 && bytes.Compare(kv.Key, initial.lastKey) <= 0 {
-		return fmt.Errorf("%w: %q behind %q", errNoOrder, kv.Key, initial.lastKey)
+	added := f.present(o)
+	if initial.objects > 0 && bytes.Compare(added.Key, initial.lastKey) <= 0 {
+		return fmt.Errorf("%w: %q behind %q", errNoOrder, added.Key, initial.lastKey)
 	}
-	f.observe(kv)
-	initial.lastKey = kv.Key
+	f.observe(&added)
+	initial.lastKey = added.Key
 	initial.objects++
-	initial.batch = append(initial.batch, kv)
+	initial.batch = append(initial.batch, added)
 	if len(initial.batch) == loadBatch {
 		initial.loader.Add(ctx, initial.batch)
-		initial.batch = make([]*mvccpb.KeyValue, 0, loadBatch)
+		initial.batch = make([]feed.Object, 0, loadBatch)
 	}
 	return nil
 }

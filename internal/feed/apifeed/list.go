@@ -10,8 +10,9 @@ import (
 	"net/url"
 	"strconv"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/millrace/millrace/internal/feed"
 )
 
 const (
@@ -49,12 +50,12 @@ func (f *Feed) loadPages(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read list of %s: %w", f.cfg.URL, err)
 		}
-		kvs := make([]*mvccpb.KeyValue, len(page.objects))
+		objects := make([]feed.Object, len(page.objects))
 		for i := range page.objects {
-			kvs[i] = f.present(&page.objects[i])
-			f.observe(kvs[i])
+			objects[i] = f.present(&page.objects[i])
+			f.observe(&objects[i])
 		}
-		loader.Add(ctx, kvs)
+		loader.Add(ctx, objects)
 		if next = page.next; next != "" {
 			continue
 		}

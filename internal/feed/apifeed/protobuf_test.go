@@ -73,7 +73,7 @@ func TestProtobuf(t *testing.T) {
 			step{body: string(encoded(t, list))},
 			step{query: []string{"resourceVersion=7"}, body: framed(t, "DELETED", pod("a", 8, nil)), hold: true},
 		)
-		sink.expect(t, "begin", add(a), add(b), "end 7", "DELETE /registry/x/widgets/ns/a 8 0 ")
+		sink.expect(t, "begin", add(a), add(b), "end 7", "DELETE /registry/x/widgets/ns/a 8 ")
 	})
 	t.Run("malformed", func(t *testing.T) {
 		t.Parallel()

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-
-	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed"
 )
 
 // confirmTimeout bounds the questions about the server's history.
@@ -28,11 +26,11 @@ func (f *Feed) confirm(ctx context.Context) error {
 }
 
 // confirmHistory checks that the server has, at a revision, the witness as the feed has
-// read it. The error wraps etcdfeed.ErrWentBack if it has another history, errSentOtherwise if it
+// read it. The error wraps feed.ErrWentBack if it has another history, errSentOtherwise if it
 // has the witness at its revision with other bytes, and errExpired if it no longer knows.
 // Other bytes are no other history: a default in a definition, a feature gate and an upgrade
 // change what is sent of an object, and neither move it to another revision nor remove it. A nil witness proves only that the server has reached the revision.
-func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvccpb.KeyValue) error {
+func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *feed.Object) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
 	if witness == nil {
@@ -47,9 +45,9 @@ func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvcc
 	case refusal == nil && then.has(witness):
 		return nil
 	case refusal == nil && then.hasRevisionOf(witness):
-		return fmt.Errorf("%w: %s at revision %d", errSentOtherwise, witness.Key, witness.ModRevision)
+		return fmt.Errorf("%w: %s at revision %d", errSentOtherwise, witness.Key, witness.Revision)
 	case refusal == nil:
-		return fmt.Errorf("%w: at revision %d %s no longer has what %s was at %d", etcdfeed.ErrWentBack, revision, f.cfg.URL, witness.Key, witness.ModRevision)
+		return fmt.Errorf("%w: at revision %d %s no longer has what %s was at %d", feed.ErrWentBack, revision, f.cfg.URL, witness.Key, witness.Revision)
 	}
 	// The server has compacted the revision, or has not reached it, or does not answer.
 	now, err := f.readWitness(ctx, witness, 0)
@@ -66,12 +64,12 @@ func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvcc
 
 // isBehind is the error of a server that has not reached a revision.
 func (f *Feed) isBehind(before, now int64) error {
-	return fmt.Errorf("%w: %s was at revision %d and is at %d", etcdfeed.ErrWentBack, f.cfg.URL, before, now)
+	return fmt.Errorf("%w: %s was at revision %d and is at %d", feed.ErrWentBack, f.cfg.URL, before, now)
 }
 
 // readWitness reads the witness at a revision, or the newest one if that is 0. The list of
 // one object by its name costs the server the look-up of one key.
-func (f *Feed) readWitness(ctx context.Context, witness *mvccpb.KeyValue, revision int64) (list, error) {
+func (f *Feed) readWitness(ctx context.Context, witness *feed.Object, revision int64) (list, error) {
 	collection, name := f.collectionOf(witness.Key)
 	parameters := url.Values{"fieldSelector": {"metadata.name=" + name}}
 	if revision > 0 {
@@ -89,14 +87,14 @@ func (f *Feed) readWitness(ctx context.Context, witness *mvccpb.KeyValue, revisi
 }
 
 // has reports whether the witness is the list's only object.
-func (l *list) has(witness *mvccpb.KeyValue) bool {
+func (l *list) has(witness *feed.Object) bool {
 	return l.hasRevisionOf(witness) && bytes.Equal(l.objects[0].value, witness.Value)
 }
 
 // hasRevisionOf reports whether the list's only object was written at the revision of the
 // witness.
-func (l *list) hasRevisionOf(witness *mvccpb.KeyValue) bool {
-	return len(l.objects) == 1 && l.objects[0].revision == witness.ModRevision
+func (l *list) hasRevisionOf(witness *feed.Object) bool {
+	return len(l.objects) == 1 && l.objects[0].revision == witness.Revision
 }
 
 // collectionOf returns the URL of the collection that has an object, and its name.
@@ -111,9 +109,10 @@ func (f *Feed) collectionOf(key []byte) (collection, name string) {
 }
 
 // observe keeps the newest object as the witness.
-func (f *Feed) observe(kv *mvccpb.KeyValue) {
-	if f.witness == nil || kv.ModRevision > f.witness.ModRevision {
-		f.witness = kv
+func (f *Feed) observe(o *feed.Object) {
+	if f.witness == nil || o.Revision > f.witness.Revision {
+		witness := *o
+		f.witness = &witness
 	}
 }
 
@@ -125,23 +124,23 @@ func (f *Feed) observeDeletion(key []byte) {
 }
 
 // confirmKept checks that objects which did not come from the server are of its history, before
-// they are used. The error wraps etcdfeed.ErrUnusable if they are not, or if the server no longer
+// they are used. The error wraps feed.ErrUnusable if they are not, or if the server no longer
 // knows; after others it may be asked again.
-func (f *Feed) confirmKept(ctx context.Context, revision int64, witness *mvccpb.KeyValue) error {
+func (f *Feed) confirmKept(ctx context.Context, revision int64, witness *feed.Object) error {
 	err := f.confirmHistory(ctx, revision, witness)
-	if errors.Is(err, etcdfeed.ErrWentBack) || needsLoad(err) {
-		return fmt.Errorf("%w: %w", etcdfeed.ErrUnusable, err)
+	if errors.Is(err, feed.ErrWentBack) || needsLoad(err) {
+		return fmt.Errorf("%w: %w", feed.ErrUnusable, err)
 	}
 	return err
 }
 
 // resume loads the checkpoint of the resource, if there is one. The error wraps
-// etcdfeed.ErrUnusable if it cannot be used; after others it may be tried again.
+// feed.ErrUnusable if it cannot be used; after others it may be tried again.
 func (f *Feed) resume(ctx context.Context) error {
 	began := time.Now()
 	kept, err := f.cfg.Checkpoint()
 	if err != nil {
-		return fmt.Errorf("%w: %w", etcdfeed.ErrUnusable, err)
+		return fmt.Errorf("%w: %w", feed.ErrUnusable, err)
 	}
 	if kept == nil {
 		return nil
@@ -158,7 +157,7 @@ func (f *Feed) resume(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("%w: %w", etcdfeed.ErrUnusable, err)
+		return fmt.Errorf("%w: %w", feed.ErrUnusable, err)
 	}
 	f.endLoad(ctx, loader, kept.Revision())
 	f.applied.Store(kept.Revision())

@@ -10,15 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/feed/apifeed"
-	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // keptWidget is a checkpoint in memory, of one object.
 type keptWidget struct {
-	object *mvccpb.KeyValue
+	object *feed.Object
 	damage error
 }
 
@@ -26,11 +24,11 @@ func (k *keptWidget) Revision() int64   { return 7 }
 func (k *keptWidget) Missing() []string { return nil }
 func (k *keptWidget) Close() error      { return nil }
 
-func (k *keptWidget) Witness() *mvccpb.KeyValue { return k.object }
+func (k *keptWidget) Witness() *feed.Object { return k.object }
 
-func (k *keptWidget) Load(ctx context.Context, to etcdfeed.Loader) error {
+func (k *keptWidget) Load(ctx context.Context, to feed.Loader) error {
 	if k.object != nil {
-		to.Add(ctx, []*mvccpb.KeyValue{k.object})
+		to.Add(ctx, []feed.Object{*k.object})
 	}
 	return k.damage
 }
@@ -42,7 +40,7 @@ func resume(t *testing.T, kept *keptWidget, steps ...step) *recorder {
 	sink := newRecorder()
 	f := apifeed.New(apifeed.Config{
 		Client: server.Client(), URL: server.URL + "/apis/x/v1/widgets", Prefix: "/registry/x/widgets/", Sink: sink,
-		Checkpoint: func() (etcdfeed.Checkpoint, error) { return kept, nil },
+		Checkpoint: func() (feed.Checkpoint, error) { return kept, nil },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -58,7 +56,7 @@ func resume(t *testing.T, kept *keptWidget, steps ...step) *recorder {
 const added = "add /registry/x/widgets/ns/a 5 "
 
 func (k *keptWidget) fill() *keptWidget {
-	k.object = &mvccpb.KeyValue{Key: []byte("/registry/x/widgets/ns/a"), Value: []byte(widget("a", 5)), ModRevision: 5, Version: 1}
+	k.object = &feed.Object{Key: []byte("/registry/x/widgets/ns/a"), Value: []byte(widget("a", 5)), Revision: 5}
 	return k
 }
 
@@ -73,7 +71,7 @@ func TestCheckpoint(t *testing.T) {
 	now := func(rv int, objects ...string) step {
 		return step{query: []string{"fieldSelector="}, body: listed(rv, objects...)}
 	}
-	resumed := []string{"begin", added + widget("a", 5), "end 7", "PUT /registry/x/widgets/ns/a 9 1 " + widget("a", 9)}
+	resumed := []string{"begin", added + widget("a", 5), "end 7", "PUT /registry/x/widgets/ns/a 9 " + widget("a", 9)}
 	loaded := []string{"begin", added + widget("a", 5), "end 8"}
 	damaged := append([]string{"begin", added + widget("a", 5)}, loaded...)
 	for name, test := range map[string]struct {
@@ -112,7 +110,7 @@ func TestRestored(t *testing.T) {
 			sink.expect(t, "begin", added+widget("a", 5), "end 7")
 			select {
 			case err := <-ended:
-				if !errors.Is(err, etcdfeed.ErrWentBack) {
+				if !errors.Is(err, feed.ErrWentBack) {
 					t.Errorf("Run ended with %v", err)
 				}
 			case <-time.After(20 * time.Second):
@@ -157,7 +155,7 @@ func TestSentOtherwise(t *testing.T) {
 			if !test.ends {
 				return
 			}
-			if err := <-ended; !errors.Is(err, etcdfeed.ErrWentBack) {
+			if err := <-ended; !errors.Is(err, feed.ErrWentBack) {
 				t.Errorf("Run ended with %v", err)
 			}
 		})

@@ -5,8 +5,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/feed/apifeed"
-	"github.com/millrace/millrace/internal/feed/etcdfeed"
 )
 
 // TestSibling begins with the objects of another replica where the server has their history,
@@ -28,7 +28,7 @@ func TestSibling(t *testing.T) {
 	watch := step{query: []string{"watch=true", "resourceVersion=7"}, body: event("MODIFIED", widget("a", 9)), hold: true}
 	load := step{query: []string{"sendInitialEvents=true"}, body: event("ADDED", widget("a", 5)) + bookmark(8, true), hold: true}
 	now := step{query: []string{"fieldSelector="}, body: listed(6, widget("a", 5))}
-	taken := []string{"begin", added + widget("a", 5), "end 7", "PUT /registry/x/widgets/ns/a 9 1 " + widget("a", 9)}
+	taken := []string{"begin", added + widget("a", 5), "end 7", "PUT /registry/x/widgets/ns/a 9 " + widget("a", 9)}
 	loaded := []string{"begin", "begin", added + widget("a", 5), "end 8"}
 	for name, test := range map[string]struct {
 		replica, server []step
@@ -92,7 +92,7 @@ func TestSiblingBehindCheckpoint(t *testing.T) {
 				Sibling: &apifeed.Sibling{Client: replica.Client(), URL: replica.URL + "/apis/x/v1/widgets"},
 			}
 			if test.kept != nil {
-				config.Checkpoint = func() (etcdfeed.Checkpoint, error) { return test.kept, nil }
+				config.Checkpoint = func() (feed.Checkpoint, error) { return test.kept, nil }
 			}
 			runFeed(t, apifeed.New(config), server)
 			config.Sink.(*recorder).expect(t, "begin", added+widget("a", 5), "end 7", "begin", "add /registry/x/widgets/ns/a 8 "+widget("a", 8), "end 9")

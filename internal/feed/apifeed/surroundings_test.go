@@ -79,7 +79,7 @@ func TestSurroundingsWithoutWatchLists(t *testing.T) {
 		{query: []string{"limit="}, body: listed(7)},
 		{query: []string{"resourceVersion=7"}, body: event("ADDED", widget("a", 8)), hold: true},
 	}}, true)
-	sink.expect(t, "begin", "end 7", "PUT /registry/x/widgets/ns/a 8 1 "+widget("a", 8))
+	sink.expect(t, "begin", "end 7", "PUT /registry/x/widgets/ns/a 8 "+widget("a", 8))
 	if s := f.Surroundings(); s.Bookmark != nil || s.InitialEventsEnd != nil {
 		t.Errorf("bookmarks are %s and %s", s.Bookmark, s.InitialEventsEnd)
 	}

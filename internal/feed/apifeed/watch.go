@@ -10,9 +10,10 @@ import (
 	"strconv"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
+
+	"github.com/millrace/millrace/internal/feed"
 )
 
 const (
@@ -146,15 +147,15 @@ func (f *Feed) apply(ctx context.Context, event frame) {
 		}
 		return
 	case apiwatch.Deleted:
+		deleted := f.deletion(o)
 		f.cfg.Sink.Received(time.Now())
-		e := f.deletion(o)
-		f.cfg.Sink.Apply(ctx, []*clientv3.Event{e})
-		f.observeDeletion(e.Kv.Key)
+		f.cfg.Sink.Apply(ctx, []feed.Object{deleted})
+		f.observeDeletion(deleted.Key)
 	default:
+		put := f.present(o)
 		f.cfg.Sink.Received(time.Now())
-		e := f.put(o)
-		f.cfg.Sink.Apply(ctx, []*clientv3.Event{e})
-		f.observe(e.Kv)
+		f.cfg.Sink.Apply(ctx, []feed.Object{put})
+		f.observe(&put)
 	}
 	f.applied.Store(o.revision)
 }

@@ -6,33 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/millrace/millrace/internal/feed"
 )
 
-// Checkpoint is what a sink held at one revision, kept from an earlier run. A feed loads it
-// in the place of its source's objects, and follows from its revision on.
-type Checkpoint interface {
-	// Revision is that of the objects.
-	Revision() int64
-	// Witness is the newest of the objects, nil if there are none.
-	Witness() *mvccpb.KeyValue
-	// Missing are the beginnings of keys that are not in it.
-	Missing() []string
-	// Load adds the objects to a loader, and does not end the load. An error means that
-	// the loader must not be ended.
-	Load(ctx context.Context, to Loader) error
-	// Close releases the checkpoint.
-	Close() error
-}
-
-// ErrUnusable says that a checkpoint cannot take the place of a load. The error that wraps
-// it says why.
-var ErrUnusable = errors.New("checkpoint cannot be used")
-
 // resume loads the checkpoint of the cluster, and reports whether it did. The error wraps
-// ErrUnusable if the checkpoint cannot be used; after others it may be tried again.
+// feed.ErrUnusable if the checkpoint cannot be used; after others it may be tried again.
 func (f *Feed) resume(ctx context.Context) (resumed bool, err error) {
 	began := time.Now()
 	head, err := f.cfg.Client.Get(ctx, f.cfg.Prefix+"\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly())
@@ -44,7 +25,7 @@ func (f *Feed) resume(ctx context.Context) (resumed bool, err error) {
 	}
 	kept, err := f.cfg.Checkpoint(head.Header.ClusterId)
 	if err != nil {
-		return false, fmt.Errorf("%w: %w", ErrUnusable, err)
+		return false, fmt.Errorf("%w: %w", feed.ErrUnusable, err)
 	}
 	if kept == nil {
 		return false, nil
@@ -72,12 +53,12 @@ func (f *Feed) resume(ctx context.Context) (resumed bool, err error) {
 
 // loadCheckpoint adds the objects of a checkpoint to a loader, and from etcd those that it
 // lacks.
-func (f *Feed) loadCheckpoint(ctx context.Context, kept Checkpoint, loader Loader) error {
+func (f *Feed) loadCheckpoint(ctx context.Context, kept feed.Checkpoint, loader feed.Loader) error {
 	if err := kept.Load(ctx, loader); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("%w: %w", ErrUnusable, err)
+		return fmt.Errorf("%w: %w", feed.ErrUnusable, err)
 	}
 	f.witness = kept.Witness()
 	for _, prefix := range kept.Missing() {
@@ -90,10 +71,10 @@ func (f *Feed) loadCheckpoint(ctx context.Context, kept Checkpoint, loader Loade
 
 // confirmCheckpoint checks that etcd can continue a checkpoint, and returns etcd's newest
 // revision.
-func (f *Feed) confirmCheckpoint(ctx context.Context, kept Checkpoint) (newest int64, err error) {
+func (f *Feed) confirmCheckpoint(ctx context.Context, kept feed.Checkpoint) (newest int64, err error) {
 	newest, err = f.confirmHistory(ctx, kept.Revision(), kept.Witness())
-	if errors.Is(err, ErrWentBack) {
-		return 0, fmt.Errorf("%w: %w", ErrUnusable, err)
+	if errors.Is(err, feed.ErrWentBack) {
+		return 0, fmt.Errorf("%w: %w", feed.ErrUnusable, err)
 	}
 	if err != nil {
 		return 0, unusableIfCompacted(err)
@@ -103,14 +84,14 @@ func (f *Feed) confirmCheckpoint(ctx context.Context, kept Checkpoint) (newest i
 		limit = defaultHistoryRevisions
 	}
 	if behind := newest - kept.Revision(); behind > limit {
-		return 0, fmt.Errorf("%w: it is %d revisions behind etcd, and at most %d are replayed", ErrUnusable, behind, limit)
+		return 0, fmt.Errorf("%w: it is %d revisions behind etcd, and at most %d are replayed", feed.ErrUnusable, behind, limit)
 	}
 	return newest, nil
 }
 
 func unusableIfCompacted(err error) error {
 	if errors.Is(err, rpctypes.ErrCompacted) {
-		return fmt.Errorf("%w: etcd no longer has the changes behind it: %w", ErrUnusable, err)
+		return fmt.Errorf("%w: etcd no longer has the changes behind it: %w", feed.ErrUnusable, err)
 	}
 	return err
 }

@@ -9,42 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/account/slo"
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/mutation"
 )
-
-// Sink receives the objects and events that a feed reads. One goroutine calls its
-// methods.
-type Sink interface {
-	// BeginLoad begins a load, whose objects replace all that the sink holds.
-	BeginLoad() Loader
-	// Received says when the response with the next Apply's events arrived.
-	Received(at time.Time)
-	// Apply takes the events of one watch response, in revision order. All
-	// events of a revision are in one response.
-	Apply(ctx context.Context, events []*clientv3.Event)
-	// Progressed says that all events up to a revision have been applied.
-	Progressed(revision int64)
-}
-
-// Loader receives the objects of one revision.
-type Loader interface {
-	// Expect says, before End, that the load is of an old revision: the events up to
-	// newest follow at once. A sink that serves no reads yet must not begin before these
-	// events are applied.
-	Expect(newest int64)
-	// Unchanged says, before End, that no object below a prefix has changed after a
-	// revision, up to that of the load. It is known of prefixes of a checkpoint.
-	Unchanged(prefix string, since int64)
-	// Add takes a page of objects. Pages and their objects are in key order.
-	Add(ctx context.Context, page []*mvccpb.KeyValue)
-	// End says that the load is complete, and at which revision it is.
-	End(ctx context.Context, revision int64)
-}
 
 // FeedConfig of a Feed.
 type FeedConfig struct {
@@ -53,7 +24,7 @@ type FeedConfig struct {
 	// Prefix begins all keys. It ends with a slash.
 	Prefix string
 	// Sink receives objects and events.
-	Sink Sink
+	Sink feed.Sink
 	// HistoryRevisions is the largest number of revisions between the one that is loaded
 	// and etcd's newest. It bounds the time of a start, and the memory that etcd takes to
 	// send the events between. Zero means 50,000. A negative number loads the newest
@@ -64,7 +35,7 @@ type FeedConfig struct {
 	Stream bool
 	// Checkpoint finds what was kept of a cluster, by its id. The first load takes it if it
 	// can be used. It returns nil if nothing was kept. Nil means that nothing ever is.
-	Checkpoint func(clusterID uint64) (Checkpoint, error)
+	Checkpoint func(clusterID uint64) (feed.Checkpoint, error)
 	// WatchStreams counts the streams of Client. Nil means that they cannot break, as in a
 	// client of an etcd in this process.
 	WatchStreams *WatchStreams
@@ -101,7 +72,7 @@ type FeedConfig struct {
 // history that the sink has, and ends if it has another one.
 type Feed struct {
 	cfg    FeedConfig
-	health Health
+	health feed.Health
 	// applied is the revision up to which the sink has all events. Later loads never go
 	// back behind it. Only Run's goroutine sets it.
 	applied atomic.Int64
@@ -122,7 +93,7 @@ type Feed struct {
 	// checkpointTried says that the checkpoint was loaded or cannot be used.
 	checkpointTried bool
 	// witness is the newest object that the sink has, nil if it is not known.
-	witness *mvccpb.KeyValue
+	witness *feed.Object
 	// confirmedStreams is the number of streams at the last confirmation.
 	confirmedStreams int64
 }
@@ -153,8 +124,8 @@ func NewFeed(cfg FeedConfig) *Feed {
 }
 
 // Run follows etcd until the context ends, and returns the context's error. After errors
-// of etcd it retries for as long as it takes, unless the error is ErrWentBack.
-func (f *Feed) Run(ctx context.Context) error { return RunUntil(ctx, f.failed, &f.health, f.run) }
+// of etcd it retries for as long as it takes, unless the error is feed.ErrWentBack.
+func (f *Feed) Run(ctx context.Context) error { return feed.RunUntil(ctx, f.failed, &f.health, f.run) }
 
 func (f *Feed) run(ctx context.Context) error {
 	// Without the requirement, a watch on a member without a leader would stay silent.
@@ -180,7 +151,7 @@ func (f *Feed) run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		f.cfg.Account.WatchBroke(err)
-		if errors.Is(err, ErrWentBack) {
+		if errors.Is(err, feed.ErrWentBack) {
 			return err
 		}
 		f.health.SetBroken(err)
@@ -238,7 +209,7 @@ func (f *Feed) Healthy() error {
 func (f *Feed) BrokenSince() time.Time { return f.health.BrokenSince() }
 
 // Revision reads the current revision from a quorum. An etcd that is behind the feed, or has
-// another history, ends Run, and the error wraps ErrWentBack.
+// another history, ends Run, and the error wraps feed.ErrWentBack.
 func (f *Feed) Revision(ctx context.Context) (int64, error) {
 	before := f.applied.Load()
 	revision, err := Revision(ctx, f.cfg.Client, f.cfg.Prefix)

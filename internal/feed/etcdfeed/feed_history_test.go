@@ -11,6 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/feed/etcdserver/etcdtest"
 )
@@ -77,8 +78,8 @@ func TestFeedReplaysHistory(t *testing.T) {
 			compact(t, kv, test.compacted)
 		}
 		sink := &mirror{}
-		feed, stop := followWith(t, etcdfeed.FeedConfig{Client: kv, Sink: sink, HistoryRevisions: test.history})
-		eventually(t, test.name+": replayed", func() bool { return feed.Healthy() == nil })
+		f, stop := followWith(t, etcdfeed.FeedConfig{Client: kv, Sink: sink, HistoryRevisions: test.history})
+		eventually(t, test.name+": replayed", func() bool { return f.Healthy() == nil })
 		stop()
 		t.Log(test.name)
 		sink.wantObjects(t, map[string]string{"/registry/a": "2", "/registry/c": "1"})
@@ -126,8 +127,8 @@ type healthWatcher struct {
 	early atomic.Bool
 }
 
-func (h *healthWatcher) Apply(ctx context.Context, events []*clientv3.Event) {
-	if events[0].Kv.ModRevision <= h.until && h.feed.Healthy() == nil {
+func (h *healthWatcher) Apply(ctx context.Context, events []feed.Object) {
+	if events[0].Revision <= h.until && h.feed.Healthy() == nil {
 		h.early.Store(true)
 	}
 	h.mirror.Apply(ctx, events)
@@ -143,12 +144,12 @@ type compactingSink struct {
 	to    []int64
 }
 
-func (c *compactingSink) BeginLoad() etcdfeed.Loader {
+func (c *compactingSink) BeginLoad() feed.Loader {
 	return &compactingLoad{c.mirror.BeginLoad(), c}
 }
 
 type compactingLoad struct {
-	etcdfeed.Loader
+	feed.Loader
 	sink *compactingSink
 }
 
@@ -188,8 +189,8 @@ func TestFeedLosesHistoryWhileLoading(t *testing.T) {
 			put(t, kv, "/registry/a", "1")
 		}
 		sink := &compactingSink{mirror: &mirror{}, t: t, kv: kv, times: times}
-		feed, stop := follow(t, kv, sink)
-		eventually(t, "replayed", func() bool { return feed.Healthy() == nil })
+		f, stop := follow(t, kv, sink)
+		eventually(t, "replayed", func() bool { return f.Healthy() == nil })
 		last := put(t, kv, "/registry/b", "1")
 		eventually(t, "followed", sink.reached(last))
 		stop()
@@ -241,11 +242,11 @@ func TestFeedNeverGoesBack(t *testing.T) {
 	kv := e.Client().Client
 	first := put(t, kv, "/registry/a", "1")
 	sink := &mirror{}
-	feed, stop := follow(t, kv, sink)
+	f, stop := follow(t, kv, sink)
 	eventually(t, "replayed", sink.reached(first))
 	stop()
 	second := put(t, kv, "/registry/a", "2")
-	run(t, feed)
+	run(t, f)
 	eventually(t, "replayed again", sink.reached(second))
 	sink.wantHistory(t, first, second, first, second)
 }
@@ -271,8 +272,8 @@ func TestFeedDoesNotReplayImports(t *testing.T) {
 	}
 	for history, loaded := range map[int64]int64{21: 1, 20: resp.Header.Revision} {
 		sink := &mirror{}
-		feed, stop := followWith(t, etcdfeed.FeedConfig{Client: kv, Sink: sink, HistoryRevisions: history})
-		eventually(t, "loaded", func() bool { return feed.Healthy() == nil })
+		f, stop := followWith(t, etcdfeed.FeedConfig{Client: kv, Sink: sink, HistoryRevisions: history})
+		eventually(t, "loaded", func() bool { return f.Healthy() == nil })
 		stop()
 		sink.wantObjects(t, want)
 		if got := sink.mu.revisions[0]; got != loaded {

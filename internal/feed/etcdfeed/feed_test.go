@@ -15,13 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/feed/etcdserver"
 	"github.com/millrace/millrace/internal/feed/etcdserver/etcdtest"
@@ -41,7 +41,7 @@ type mirror struct {
 	}
 }
 
-func (m *mirror) BeginLoad() etcdfeed.Loader {
+func (m *mirror) BeginLoad() feed.Loader {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.pages = nil
@@ -61,7 +61,7 @@ func (l *mirrorLoad) Expect(newest int64) {
 
 func (l *mirrorLoad) Unchanged(string, int64) {}
 
-func (l *mirrorLoad) Add(_ context.Context, page []*mvccpb.KeyValue) {
+func (l *mirrorLoad) Add(_ context.Context, page []feed.Object) {
 	for _, kv := range page {
 		l.objects[string(kv.Key)] = string(kv.Value)
 	}
@@ -80,17 +80,17 @@ func (l *mirrorLoad) End(_ context.Context, revision int64) {
 
 func (m *mirror) Received(time.Time) {}
 
-func (m *mirror) Apply(_ context.Context, events []*clientv3.Event) {
+func (m *mirror) Apply(_ context.Context, events []feed.Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range events {
-		if e.Type == clientv3.EventTypeDelete {
-			delete(m.mu.objects, string(e.Kv.Key))
+		if e.Deleted {
+			delete(m.mu.objects, string(e.Key))
 		} else {
-			m.mu.objects[string(e.Kv.Key)] = string(e.Kv.Value)
+			m.mu.objects[string(e.Key)] = string(e.Value)
 		}
-		m.mu.applied = append(m.mu.applied, e.Kv.ModRevision)
-		m.mu.progress = e.Kv.ModRevision
+		m.mu.applied = append(m.mu.applied, e.Revision)
+		m.mu.progress = e.Revision
 	}
 }
 
@@ -134,27 +134,27 @@ func eventually(t *testing.T, what string, condition func() bool) {
 }
 
 // follow runs a feed until the test ends or stop is called.
-func follow(t *testing.T, client *clientv3.Client, sink etcdfeed.Sink) (feed *etcdfeed.Feed, stop func()) {
+func follow(t *testing.T, client *clientv3.Client, sink feed.Sink) (f *etcdfeed.Feed, stop func()) {
 	t.Helper()
 	return followWith(t, etcdfeed.FeedConfig{Client: client, Sink: sink})
 }
 
-func followWith(t *testing.T, cfg etcdfeed.FeedConfig) (feed *etcdfeed.Feed, stop func()) {
+func followWith(t *testing.T, cfg etcdfeed.FeedConfig) (f *etcdfeed.Feed, stop func()) {
 	t.Helper()
 	cfg.Prefix, cfg.Logger = "/registry/", slog.New(slog.NewTextHandler(io.Discard, nil))
-	feed = etcdfeed.NewFeed(cfg)
-	if feed.Healthy() == nil {
+	f = etcdfeed.NewFeed(cfg)
+	if f.Healthy() == nil {
 		t.Error("a feed that does not run is healthy")
 	}
-	return feed, run(t, feed)
+	return f, run(t, f)
 }
 
 // run runs a feed until the test ends or stop is called.
-func run(t *testing.T, feed *etcdfeed.Feed) (stop func()) {
+func run(t *testing.T, f *etcdfeed.Feed) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- feed.Run(ctx) }()
+	go func() { ended <- f.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -194,14 +194,14 @@ func TestFeedLoadsPages(t *testing.T) {
 	revision := put(t, e.Client().Client, "/other/a", "outside")
 
 	sink := &mirror{}
-	feed, _ := followWith(t, etcdfeed.FeedConfig{Client: e.Client().Client, Sink: sink, HistoryRevisions: -1})
+	f, _ := followWith(t, etcdfeed.FeedConfig{Client: e.Client().Client, Sink: sink, HistoryRevisions: -1})
 	eventually(t, "load", sink.reached(revision))
 	sink.wantObjects(t, want)
 	if got := sink.mu.pages; len(got) < 2 || got[0] != 200 {
 		t.Errorf("pages have %v objects, want a first of 200 and more", got)
 	}
-	eventually(t, "feed is healthy", func() bool { return feed.Healthy() == nil })
-	if got, err := feed.Revision(t.Context()); err != nil || got != revision {
+	eventually(t, "feed is healthy", func() bool { return f.Healthy() == nil })
+	if got, err := f.Revision(t.Context()); err != nil || got != revision {
 		t.Errorf("Revision() = %d, %v, want %d", got, err, revision)
 	}
 }
@@ -273,7 +273,7 @@ func TestFeedFollows(t *testing.T) {
 	t.Cleanup(e.Close)
 	loaded := put(t, e.Client().Client, "/registry/a", "1")
 	sink := &mirror{}
-	feed, stop := followWith(t, etcdfeed.FeedConfig{Client: e.Client().Client, Sink: sink, HistoryRevisions: -1})
+	f, stop := followWith(t, etcdfeed.FeedConfig{Client: e.Client().Client, Sink: sink, HistoryRevisions: -1})
 	eventually(t, "load", sink.reached(loaded))
 
 	first := put(t, e.Client().Client, "/registry/b", "1")
@@ -292,7 +292,7 @@ func TestFeedFollows(t *testing.T) {
 	// Nothing of the prefix changes: the revision moves when asked for.
 	outside := put(t, e.Client().Client, "/other/c", "2")
 	eventually(t, "progress", func() bool {
-		if err := feed.RequestProgress(t.Context()); err != nil {
+		if err := f.RequestProgress(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return sink.reached(outside)()

@@ -8,6 +8,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/millrace/millrace/internal/feed"
 )
 
 const (
@@ -27,8 +29,8 @@ const (
 
 // page is the objects of one range request, or why it failed.
 type page struct {
-	kvs []*mvccpb.KeyValue
-	err error
+	objects []feed.Object
+	err     error
 }
 
 // load hands all objects to the sink: those of the oldest revision within bounds if
@@ -36,7 +38,7 @@ type page struct {
 func (f *Feed) load(ctx context.Context, history bool) error {
 	if f.cfg.Checkpoint != nil && !f.checkpointTried {
 		resumed, err := f.resume(ctx)
-		if resumed || err != nil && !errors.Is(err, ErrUnusable) {
+		if resumed || err != nil && !errors.Is(err, feed.ErrUnusable) {
 			return err
 		}
 		if f.checkpointTried = true; err != nil {
@@ -79,7 +81,7 @@ func (f *Feed) loadAt(ctx context.Context, revision, newest int64) error {
 
 // loadPages adds the objects below a prefix to a loader. The next pages are read while the
 // loader decodes one.
-func (f *Feed) loadPages(ctx context.Context, loader Loader, r *pageReader, prefix string) error {
+func (f *Feed) loadPages(ctx context.Context, loader feed.Loader, r *pageReader, prefix string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pages := make(chan page, bufferedPages)
@@ -95,8 +97,8 @@ func (f *Feed) loadPages(ctx context.Context, loader Loader, r *pageReader, pref
 		if p.err != nil {
 			return p.err
 		}
-		f.observe(p.kvs)
-		loader.Add(ctx, p.kvs)
+		f.observe(p.objects)
+		loader.Add(ctx, p.objects)
 	}
 	return ctx.Err()
 }
@@ -152,7 +154,7 @@ func (r *pageReader) readRange(ctx context.Context, from, until string) bool {
 			return false
 		}
 		if n := len(resp.Kvs); n > 0 {
-			if !r.send(ctx, page{kvs: resp.Kvs}) {
+			if !r.send(ctx, page{objects: Objects(resp.Kvs)}) {
 				return false
 			}
 			r.pageKeys = keysPerPage(resp.Kvs)

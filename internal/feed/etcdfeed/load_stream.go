@@ -50,7 +50,7 @@ func (r *pageReader) sendChunks(ctx context.Context) error {
 		}
 		// Only the last chunk has a header.
 		complete = chunk.Header != nil
-		if len(chunk.Kvs) > 0 && !r.send(ctx, page{kvs: chunk.Kvs}) {
+		if len(chunk.Kvs) > 0 && !r.send(ctx, page{objects: Objects(chunk.Kvs)}) {
 			return ctx.Err()
 		}
 	}

@@ -179,10 +179,10 @@ func TestFeedStopsStream(t *testing.T) {
 		return ctx.Err()
 	})
 	sink := &mirror{}
-	feed, stop := followWith(t, etcdfeed.FeedConfig{Client: s.client, Sink: sink, Stream: true, HistoryRevisions: -1})
+	f, stop := followWith(t, etcdfeed.FeedConfig{Client: s.client, Sink: sink, Stream: true, HistoryRevisions: -1})
 	<-sending
 	stop()
-	if sink.loads() != 0 || feed.Healthy() == nil {
+	if sink.loads() != 0 || f.Healthy() == nil {
 		t.Error("a load that was stopped is complete")
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/mutation"
 )
 
@@ -114,11 +115,12 @@ func (f *Feed) apply(ctx context.Context, resp *stampedResponse) {
 	case mutation.After(mutation.FeedFrozen, 60):
 	case len(resp.Events) > 0:
 		f.cfg.Sink.Received(resp.at)
-		f.cfg.Sink.Apply(ctx, resp.Events)
-		f.observeEvents(resp.Events)
+		events := eventObjects(resp.Events)
+		f.cfg.Sink.Apply(ctx, events)
+		f.observeEvents(events)
 		applied := resp.Events[len(resp.Events)-1].Kv.ModRevision
 		f.setState(applied)
-		f.cfg.Account.Advance(applied, len(resp.Events), eventBytes(resp.Events))
+		f.cfg.Account.Advance(applied, len(resp.Events), eventBytes(events))
 	case resp.IsProgressNotify():
 		applied := max(f.applied.Load(), resp.Header.Revision)
 		f.setState(applied)
@@ -128,9 +130,9 @@ func (f *Feed) apply(ctx context.Context, resp *stampedResponse) {
 	}
 }
 
-func eventBytes(events []*clientv3.Event) (bytes int64) {
-	for _, e := range events {
-		bytes += int64(len(e.Kv.Key) + len(e.Kv.Value))
+func eventBytes(events []feed.Object) (bytes int64) {
+	for i := range events {
+		bytes += int64(len(events[i].Key) + len(events[i].Value))
 	}
 	return bytes
 }

@@ -14,13 +14,9 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
-)
 
-// ErrWentBack says that the source of a feed is not what it was: its newest revision is
-// older than one that the feed has read, or it has other objects at such a revision. Its
-// etcd was restored from a backup, or another server answers at its address. Nothing that
-// the feed has handed on can be trusted then.
-var ErrWentBack = errors.New("the source of objects has gone back in time, or is another one")
+	"github.com/millrace/millrace/internal/feed"
+)
 
 // confirmTimeout bounds one question about etcd's history.
 const confirmTimeout = 10 * time.Second
@@ -64,38 +60,12 @@ func (s *countedStream) RecvMsg(m any) error {
 	return err
 }
 
-// RunUntil runs a feed until its context ends, or until failed has an error, and then ends
-// the context of run. It returns what run returned, or the error from failed. The feed is broken
-// if that is ErrWentBack.
-func RunUntil(ctx context.Context, failed <-chan error, health *Health, run func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case err := <-failed:
-			cancel(err)
-		case <-ctx.Done():
-		}
-	}()
-	err := run(ctx)
-	cancel(nil)
-	<-ended
-	if cause := context.Cause(ctx); errors.Is(cause, ErrWentBack) {
-		err = cause
-	}
-	if errors.Is(err, ErrWentBack) {
-		health.SetBroken(err)
-	}
-	return err
-}
-
 // confirmHistory asks etcd whether it has, at a revision, the witness as the feed has read
 // it. The witness is the newest object up to that revision: two histories that part before
 // it have different writes at its revision. It returns etcd's newest revision, read from a
-// quorum. The error wraps ErrWentBack if etcd has another history, and is ErrCompacted if
+// quorum. The error wraps feed.ErrWentBack if etcd has another history, and is ErrCompacted if
 // etcd no longer knows. A nil witness proves only that etcd has reached the revision.
-func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvccpb.KeyValue) (newest int64, err error) {
+func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *feed.Object) (newest int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
 	key := f.cfg.Prefix + "\x00"
@@ -104,7 +74,7 @@ func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvcc
 	}
 	resp, err := f.cfg.Client.Get(ctx, key, clientv3.WithRev(revision))
 	if errors.Is(err, rpctypes.ErrFutureRev) {
-		return 0, fmt.Errorf("%w: etcd was at revision %d and has not reached it", ErrWentBack, revision)
+		return 0, fmt.Errorf("%w: etcd was at revision %d and has not reached it", feed.ErrWentBack, revision)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("confirm etcd's history at revision %d: %w", revision, err)
@@ -113,13 +83,13 @@ func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvcc
 		return 0, err
 	}
 	if witness != nil && !isWitness(resp.Kvs, witness) {
-		return 0, fmt.Errorf("%w: at revision %d etcd no longer has what %s was at %d", ErrWentBack, revision, witness.Key, witness.ModRevision)
+		return 0, fmt.Errorf("%w: at revision %d etcd no longer has what %s was at %d", feed.ErrWentBack, revision, witness.Key, witness.Revision)
 	}
 	return resp.Header.Revision, nil
 }
 
-func isWitness(found []*mvccpb.KeyValue, witness *mvccpb.KeyValue) bool {
-	return len(found) == 1 && found[0].ModRevision == witness.ModRevision && bytes.Equal(found[0].Value, witness.Value)
+func isWitness(found []*mvccpb.KeyValue, witness *feed.Object) bool {
+	return len(found) == 1 && found[0].ModRevision == witness.Revision && bytes.Equal(found[0].Value, witness.Value)
 }
 
 // confirm confirms the history that the sink has.
@@ -131,7 +101,7 @@ func (f *Feed) confirm(ctx context.Context) error {
 // sinkState is a revision up to which the sink has all events, and the witness of then.
 type sinkState struct {
 	revision int64
-	witness  *mvccpb.KeyValue
+	witness  *feed.Object
 }
 
 // setState notes what the sink has. Only Run's goroutine calls it.
@@ -153,7 +123,7 @@ func (f *Feed) confirmForReads(ctx context.Context) error {
 		return nil
 	}
 	if _, err := f.confirmHistory(ctx, state.revision, state.witness); err != nil {
-		if errors.Is(err, ErrWentBack) {
+		if errors.Is(err, feed.ErrWentBack) {
 			f.fail(err)
 		}
 		return err
@@ -166,7 +136,7 @@ func (f *Feed) confirmForReads(ctx context.Context) error {
 func (f *Feed) setCluster(header *etcdserverpb.ResponseHeader) error {
 	now := header.GetClusterId()
 	if before := f.cluster.Load(); before != 0 && before != now {
-		return fmt.Errorf("%w: it was etcd cluster %x and is %x", ErrWentBack, before, now)
+		return fmt.Errorf("%w: it was etcd cluster %x and is %x", feed.ErrWentBack, before, now)
 	}
 	f.cluster.Store(now)
 	return nil
@@ -190,30 +160,46 @@ func (f *Feed) suspects(resp *stampedResponse) bool {
 }
 
 // observe keeps the newest object of a load as the witness.
-func (f *Feed) observe(kvs []*mvccpb.KeyValue) {
-	for _, kv := range kvs {
-		if f.witness == nil || kv.ModRevision > f.witness.ModRevision {
-			f.witness = kv
+func (f *Feed) observe(page []feed.Object) {
+	for i := range page {
+		if o := &page[i]; f.witness == nil || o.Revision > f.witness.Revision {
+			f.setWitness(o)
 		}
 	}
 }
 
+// setWitness copies the witness: a reference would hold on to the page that it is in.
+func (f *Feed) setWitness(o *feed.Object) {
+	witness := *o
+	f.witness = &witness
+}
+
 // observeEvents keeps the newest object of some events as the witness. A witness that was
 // deleted proves nothing.
-func (f *Feed) observeEvents(events []*clientv3.Event) {
-	for _, e := range events {
-		switch {
-		case e.Type == clientv3.EventTypePut:
-			f.witness = e.Kv
-		case f.witness != nil && bytes.Equal(f.witness.Key, e.Kv.Key):
+func (f *Feed) observeEvents(events []feed.Object) {
+	var newest *feed.Object
+	for i := range events {
+		switch o := &events[i]; {
+		case !o.Deleted:
+			newest = o
+		case newest != nil && bytes.Equal(newest.Key, o.Key):
+			newest, f.witness = nil, nil
+		case f.witness != nil && bytes.Equal(f.witness.Key, o.Key):
 			f.witness = nil
 		}
+	}
+	switch {
+	case newest == nil:
+	case len(events) == 1:
+		f.witness = newest
+	default:
+		f.setWitness(newest)
 	}
 }
 
 // noteWentBack ends Run, and returns the reason.
 func (f *Feed) noteWentBack(before, now int64) error {
-	err := fmt.Errorf("%w: etcd was at revision %d and is at %d", ErrWentBack, before, now)
+	err := fmt.Errorf("%w: etcd was at revision %d and is at %d", feed.ErrWentBack, before, now)
 	f.fail(err)
 	return err
 }

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/feed/etcdserver/etcdtest"
 )
@@ -22,13 +22,13 @@ import (
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
 // runToEnd runs a feed and returns a channel with what Run returns.
-func runToEnd(t *testing.T, feed *etcdfeed.Feed) <-chan error {
+func runToEnd(t *testing.T, f *etcdfeed.Feed) <-chan error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, done := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(done)
-		ended <- feed.Run(ctx)
+		ended <- f.Run(ctx)
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	return ended
@@ -38,7 +38,7 @@ func wantWentBack(t *testing.T, ended <-chan error) {
 	t.Helper()
 	select {
 	case err := <-ended:
-		if !errors.Is(err, etcdfeed.ErrWentBack) {
+		if !errors.Is(err, feed.ErrWentBack) {
 			t.Errorf("Run() = %v, want ErrWentBack", err)
 		}
 	case <-time.After(time.Minute):
@@ -68,9 +68,9 @@ func TestFeedNoticesRestoredEtcd(t *testing.T) {
 			}
 			last := put(t, e.Client().Client, "/registry/a", "2")
 			sink, w := &mirror{}, newWire(t, e)
-			feed := etcdfeed.NewFeed(etcdfeed.FeedConfig{Client: w.client, Prefix: "/registry/", Sink: sink, Logger: quiet(), WatchStreams: &w.streams})
-			ended := runToEnd(t, feed)
-			eventually(t, "followed", func() bool { return sink.reached(last)() && feed.Healthy() == nil })
+			f := etcdfeed.NewFeed(etcdfeed.FeedConfig{Client: w.client, Prefix: "/registry/", Sink: sink, Logger: quiet(), WatchStreams: &w.streams})
+			ended := runToEnd(t, f)
+			eventually(t, "followed", func() bool { return sink.reached(last)() && f.Healthy() == nil })
 			w.cut()
 			e.Close()
 			if err := errors.Join(os.RemoveAll(cfg.DataDir), os.CopyFS(cfg.DataDir, os.DirFS(backup))); err != nil {
@@ -83,8 +83,8 @@ func TestFeedNoticesRestoredEtcd(t *testing.T) {
 			}
 			w.restore()
 			for began := time.Now(); ; {
-				revision, err := feed.Revision(t.Context())
-				if errors.Is(err, etcdfeed.ErrWentBack) || time.Since(began) > time.Minute {
+				revision, err := f.Revision(t.Context())
+				if errors.Is(err, feed.ErrWentBack) || time.Since(began) > time.Minute {
 					break
 				}
 				if err == nil {
@@ -94,8 +94,8 @@ func TestFeedNoticesRestoredEtcd(t *testing.T) {
 			}
 			wantWentBack(t, ended)
 			sink.wantObjects(t, map[string]string{"/registry/a": "2", "/registry/b": "8"})
-			if sink.loads() != 1 || feed.Healthy() == nil {
-				t.Errorf("%d loads, healthy: %v", sink.loads(), feed.Healthy())
+			if sink.loads() != 1 || f.Healthy() == nil {
+				t.Errorf("%d loads, healthy: %v", sink.loads(), f.Healthy())
 			}
 		})
 	}
@@ -112,11 +112,11 @@ func TestFeedNoticesOlderRevision(t *testing.T) {
 	old := &oldRevisions{KV: e.Client().Client.KV, revision: first - 1}
 	client.KV, client.Watcher = old, e.Client().Client.Watcher
 	sink := &mirror{}
-	feed := etcdfeed.NewFeed(etcdfeed.FeedConfig{Client: client, Prefix: "/registry/", Sink: sink, Logger: quiet()})
-	ended := runToEnd(t, feed)
-	eventually(t, "followed", func() bool { return feed.Healthy() == nil })
+	f := etcdfeed.NewFeed(etcdfeed.FeedConfig{Client: client, Prefix: "/registry/", Sink: sink, Logger: quiet()})
+	ended := runToEnd(t, f)
+	eventually(t, "followed", func() bool { return f.Healthy() == nil })
 	old.on.Store(true)
-	if _, err := feed.Revision(t.Context()); !errors.Is(err, etcdfeed.ErrWentBack) {
+	if _, err := f.Revision(t.Context()); !errors.Is(err, feed.ErrWentBack) {
 		t.Errorf("Revision() = %v, want ErrWentBack", err)
 	}
 	wantWentBack(t, ended)
@@ -141,7 +141,7 @@ func (o *oldRevisions) Get(ctx context.Context, key string, opts ...clientv3.OpO
 type keptObjects struct {
 	revision int64
 	missing  []string
-	objects  []*mvccpb.KeyValue
+	objects  []feed.Object
 	damage   error
 }
 
@@ -149,14 +149,15 @@ func (k *keptObjects) Revision() int64   { return k.revision }
 func (k *keptObjects) Missing() []string { return k.missing }
 func (k *keptObjects) Close() error      { return nil }
 
-func (k *keptObjects) Witness() *mvccpb.KeyValue {
+func (k *keptObjects) Witness() *feed.Object {
 	if len(k.objects) == 0 {
 		return nil
 	}
-	return slices.MaxFunc(k.objects, func(a, b *mvccpb.KeyValue) int { return int(a.ModRevision - b.ModRevision) })
+	newest := slices.MaxFunc(k.objects, func(a, b feed.Object) int { return int(a.Revision - b.Revision) })
+	return &newest
 }
 
-func (k *keptObjects) Load(ctx context.Context, to etcdfeed.Loader) error {
+func (k *keptObjects) Load(ctx context.Context, to feed.Loader) error {
 	to.Add(ctx, k.objects)
 	return k.damage
 }
@@ -176,18 +177,18 @@ func TestFeedResumesFromCheckpoint(t *testing.T) {
 	newest := put(t, kv, "/registry/a", "2")
 	after := []int64{newest - 1, newest}
 	want := map[string]string{"/registry/a": "2", "/registry/b": "1", "/registry/secrets/s": "encrypted later"}
-	object := func(key, value string, revision int64) *mvccpb.KeyValue {
-		return &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), ModRevision: revision, Version: 1}
+	object := func(key, value string, revision int64) feed.Object {
+		return feed.Object{Key: []byte(key), Value: []byte(value), Revision: revision}
 	}
-	sound := keptObjects{revision: b, missing: []string{"/registry/secrets/"}, objects: []*mvccpb.KeyValue{object("/registry/a", "1", a), object("/registry/b", "1", b)}}
-	change := func(by func(*keptObjects)) func() (etcdfeed.Checkpoint, error) {
+	sound := keptObjects{revision: b, missing: []string{"/registry/secrets/"}, objects: []feed.Object{object("/registry/a", "1", a), object("/registry/b", "1", b)}}
+	change := func(by func(*keptObjects)) func() (feed.Checkpoint, error) {
 		changed := sound
 		changed.objects = slices.Clone(sound.objects)
 		by(&changed)
-		return func() (etcdfeed.Checkpoint, error) { return &changed, nil }
+		return func() (feed.Checkpoint, error) { return &changed, nil }
 	}
 	for name, test := range map[string]struct {
-		kept    func() (etcdfeed.Checkpoint, error)
+		kept    func() (feed.Checkpoint, error)
 		resumed bool
 	}{
 		"sound":             {change(func(*keptObjects) {}), true},
@@ -196,14 +197,14 @@ func TestFeedResumesFromCheckpoint(t *testing.T) {
 		"foreign key":       {change(func(k *keptObjects) { k.objects[1] = object("/registry/c", "1", b) }), false},
 		"ahead of etcd":     {change(func(k *keptObjects) { k.revision = newest + 1 }), false},
 		"empty":             {change(func(k *keptObjects) { k.objects = nil }), false},
-		"of another source": {func() (etcdfeed.Checkpoint, error) { return nil, errors.New("other") }, false},
-		"none":              {func() (etcdfeed.Checkpoint, error) { return nil, nil }, false},
+		"of another source": {func() (feed.Checkpoint, error) { return nil, errors.New("other") }, false},
+		"none":              {func() (feed.Checkpoint, error) { return nil, nil }, false},
 	} {
 		counted := &countingKV{KV: kv.KV}
 		client := clientv3.NewCtxClient(t.Context())
 		client.KV, client.Watcher = counted, kv.Watcher
 		sink := &mirror{}
-		_, stop := followWith(t, etcdfeed.FeedConfig{Client: client, Sink: sink, HistoryRevisions: 100, Checkpoint: func(uint64) (etcdfeed.Checkpoint, error) { return test.kept() }})
+		_, stop := followWith(t, etcdfeed.FeedConfig{Client: client, Sink: sink, HistoryRevisions: 100, Checkpoint: func(uint64) (feed.Checkpoint, error) { return test.kept() }})
 		eventually(t, name+": followed", sink.reached(newest))
 		stop()
 		t.Log(name)
@@ -219,7 +220,7 @@ func TestFeedResumesFromCheckpoint(t *testing.T) {
 	}
 	compact(t, kv, newest)
 	sink := &mirror{}
-	_, stop := followWith(t, etcdfeed.FeedConfig{Client: kv, Sink: sink, Checkpoint: func(uint64) (etcdfeed.Checkpoint, error) { return &sound, nil }})
+	_, stop := followWith(t, etcdfeed.FeedConfig{Client: kv, Sink: sink, Checkpoint: func(uint64) (feed.Checkpoint, error) { return &sound, nil }})
 	eventually(t, "loaded anew behind a compaction", sink.reached(newest))
 	stop()
 	sink.wantObjects(t, want)

@@ -6,9 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
@@ -16,31 +14,26 @@ import (
 // This file applies the feed's events. The feed calls Received, Apply and Progressed
 // from one goroutine at a time.
 
-// Received implements etcdfeed.Sink: the events of the next Apply arrived at a time.
+// Received implements feed.Sink: the events of the next Apply arrived at a time.
 func (c *Cache) Received(at time.Time) {
 	c.write.Lock()
 	defer c.write.Unlock()
 	c.write.received = at
 }
 
-// Apply implements etcdfeed.Sink. The events are those of one watch response, in order.
-func (c *Cache) Apply(ctx context.Context, events []*clientv3.Event) {
+// Apply implements feed.Sink. The events are those of one watch response, in order.
+func (c *Cache) Apply(ctx context.Context, events []feed.Object) {
 	c.write.Lock()
 	defer c.write.Unlock()
 	var newest int64
-	if last := len(events) - 1; mutation.Sometimes(mutation.EventLost) && events[last].Kv.Version > 3 {
-		events = events[:last]
-	}
-	kvs := make([]*mvccpb.KeyValue, len(events))
-	for i, e := range events {
-		kvs[i] = e.Kv
-		newest = max(newest, e.Kv.ModRevision)
+	for i := range events {
+		newest = max(newest, events[i].Revision)
 	}
 	if mutation.On(mutation.ProgressEarly) {
 		c.advanceLocked(newest)
 		mutation.Pause(mutation.ProgressEarly)
 	}
-	for r, changes := range c.prepareLocked(ctx, kvs, c.ownerOf) {
+	for r, changes := range c.prepareLocked(ctx, events, c.ownerOf) {
 		var arrival *entry.Arrival
 		if !c.write.received.IsZero() {
 			arrival = &entry.Arrival{Entered: c.write.received}
@@ -51,7 +44,7 @@ func (c *Cache) Apply(ctx context.Context, events []*clientv3.Event) {
 	c.advanceLocked(newest)
 }
 
-// Progressed implements etcdfeed.Sink: all events up to a revision have been applied.
+// Progressed implements feed.Sink: all events up to a revision have been applied.
 func (c *Cache) Progressed(revision int64) {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -72,22 +65,22 @@ func (c *Cache) advanceLocked(revision int64) {
 	c.progress.advance(c.write.applied)
 }
 
-// prepareLocked decrypts and decodes key-values in parallel over all resources. It
+// prepareLocked decrypts and decodes objects in parallel over all resources. It
 // returns the changes by owner, in their order.
-func (c *Cache) prepareLocked(ctx context.Context, kvs []*mvccpb.KeyValue, owner func(string) *Resource) map[*Resource][]change {
-	changes := make([]change, len(kvs))
-	owners := make([]*Resource, len(kvs))
+func (c *Cache) prepareLocked(ctx context.Context, objects []feed.Object, owner func(string) *Resource) map[*Resource][]change {
+	changes := make([]change, len(objects))
+	owners := make([]*Resource, len(objects))
 	prepare := func(i int) {
-		kv := kvs[i]
-		key := string(kv.Key)
+		o := &objects[i]
+		key := string(o.Key)
 		r := owner(key)
 		owners[i] = r
-		changes[i] = change{key: key[len(r.spec.Prefix):], revision: kv.ModRevision}
-		if !isTombstone(kv) {
-			changes[i].entry = r.prepare(ctx, key, kv.Value, kv.ModRevision)
+		changes[i] = change{key: key[len(r.spec.Prefix):], revision: o.Revision}
+		if !o.Deleted {
+			changes[i].entry = r.prepare(ctx, key, o.Value, o.Revision)
 		}
 	}
-	c.parallel(len(kvs), prepare)
+	c.parallel(len(objects), prepare)
 	byOwner := map[*Resource][]change{}
 	for i, r := range owners {
 		byOwner[r] = append(byOwner[r], changes[i])
@@ -105,10 +98,6 @@ func (c *Cache) logUnreadable(r *Resource, e *entry.Entry) {
 	c.cfg.Logger.Error("Stored object cannot be read; reads of its resource go to etcd until it is repaired or deleted",
 		"resource", r.spec.GroupResource.String(), "key", r.spec.Prefix+e.Key, "revision", e.Revision, "err", e.Err)
 }
-
-// isTombstone reports whether a key-value is a deletion: its version is 0 (etcd's
-// kv.proto).
-func isTombstone(kv *mvccpb.KeyValue) bool { return kv.Version == 0 }
 
 // minParallel is the least number of objects for which a goroutine saves more than it
 // costs.

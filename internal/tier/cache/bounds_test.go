@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
@@ -170,7 +170,7 @@ func TestAdoptionWhileEventsExpire(t *testing.T) {
 		c.Register(cache.Spec{Prefix: widgets})
 		load(t, c, 10)
 		c.Apply(t.Context(), apply(put(widgets+"a", "1", 11), put(widgets+"a", "2", 12)))
-		var events []*clientv3.Event
+		var events []feed.Object
 		for revision := int64(13); revision <= last; revision++ {
 			events = append(events, put(pods+"a", "1", revision))
 		}

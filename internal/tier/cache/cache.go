@@ -49,7 +49,7 @@ type Config struct {
 	Workers int
 }
 
-// Cache holds all resources under one etcd prefix. It is an etcdfeed.Sink.
+// Cache holds all resources under one etcd prefix. It is a feed.Sink.
 //
 // All resources share one feed, so that a single revision says how fresh every one of
 // them is. The price is one writer: a batch of events is decoded by several goroutines,

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
@@ -23,7 +21,7 @@ func churnedCache(b *testing.B, events int) (*cache.Cache, *cache.Resource, int6
 	c := newCache(cache.Config{})
 	r := c.Register(cache.Spec{Prefix: "/registry/pods/"})
 	loader := c.BeginLoad()
-	page := make([]*mvccpb.KeyValue, objects)
+	page := make([]feed.Object, objects)
 	for i := range page {
 		page[i] = object(fmt.Sprintf("/registry/pods/ns/pod-%06d", i), "value", int64(i+1))
 	}
@@ -31,7 +29,7 @@ func churnedCache(b *testing.B, events int) (*cache.Cache, *cache.Resource, int6
 	loader.End(b.Context(), objects)
 	for i := range events {
 		key := fmt.Sprintf("/registry/pods/ns/pod-%06d", i*7919%objects)
-		c.Apply(b.Context(), []*clientv3.Event{put(key, "other", int64(objects+i+1))})
+		c.Apply(b.Context(), []feed.Object{put(key, "other", int64(objects+i+1))})
 	}
 	return c, r, objects
 }
@@ -57,7 +55,7 @@ func BenchmarkApply(b *testing.B) {
 	c.Register(cache.Spec{Prefix: "/registry/pods/"})
 	loader := c.BeginLoad()
 	const objects = 100_000
-	page := make([]*mvccpb.KeyValue, objects)
+	page := make([]feed.Object, objects)
 	for i := range page {
 		page[i] = object(fmt.Sprintf("/registry/pods/ns/pod-%06d", i), "value", int64(i+1))
 	}
@@ -67,7 +65,7 @@ func BenchmarkApply(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		revision++
-		c.Apply(b.Context(), []*clientv3.Event{put(fmt.Sprintf("/registry/pods/ns/pod-%06d", revision*7919%objects), "other", revision)})
+		c.Apply(b.Context(), []feed.Object{put(fmt.Sprintf("/registry/pods/ns/pod-%06d", revision*7919%objects), "other", revision)})
 	}
 }
 

@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
@@ -19,9 +18,9 @@ type KeyRange struct{ From, End string }
 type StoredRange struct {
 	KeyRange
 	Revision int64
-	// KVs are in the order of their keys.
-	KVs []*mvccpb.KeyValue
-	// Values says that KVs have values.
+	// Objects are in the order of their keys.
+	Objects []feed.Object
+	// Values says that Objects have values.
 	Values bool
 }
 
@@ -72,26 +71,26 @@ func (c *Cache) Compare(ctx context.Context, r *Resource, stored *StoredRange) (
 	var cached []*entry.Entry
 	then.walkRange(stored.From[len(prefix):], end, func(e *entry.Entry) { cached = append(cached, e) })
 	var found []Difference
-	kvs := stored.KVs
-	for len(cached) > 0 || len(kvs) > 0 {
-		order := compareHeads(prefix, cached, kvs)
+	objects := stored.Objects
+	for len(cached) > 0 || len(objects) > 0 {
+		order := compareHeads(prefix, cached, objects)
 		d := Difference{}
 		if order <= 0 {
 			d.Key, d.Cached = prefix+cached[0].Key, cached[0].Revision
 		}
 		if order >= 0 {
-			d.Key, d.Stored = string(kvs[0].Key), kvs[0].ModRevision
+			d.Key, d.Stored = string(objects[0].Key), objects[0].Revision
 		}
 		switch {
 		case order > 0 && c.ownerOf(d.Key) != r: // the key of a resource with a longer prefix
-		case d.Cached != d.Stored, stored.Values && !r.holdsValue(ctx, cached[0], kvs[0]):
+		case d.Cached != d.Stored, stored.Values && !r.holdsValue(ctx, cached[0], &objects[0]):
 			found = append(found, d)
 		}
 		if order <= 0 {
 			cached = cached[1:]
 		}
 		if order >= 0 {
-			kvs = kvs[1:]
+			objects = objects[1:]
 		}
 	}
 	return found, nil
@@ -99,26 +98,26 @@ func (c *Cache) Compare(ctx context.Context, r *Resource, stored *StoredRange) (
 
 // compareHeads compares the keys at the heads of both lists. An empty list has the largest
 // key.
-func compareHeads(prefix string, cached []*entry.Entry, kvs []*mvccpb.KeyValue) int {
+func compareHeads(prefix string, cached []*entry.Entry, objects []feed.Object) int {
 	switch {
 	case len(cached) == 0:
 		return 1
-	case len(kvs) == 0:
+	case len(objects) == 0:
 		return -1
 	}
-	return cmp.Compare(cached[0].Key, string(kvs[0].Key[len(prefix):]))
+	return cmp.Compare(cached[0].Key, string(objects[0].Key[len(prefix):]))
 }
 
 // holdsValue reports whether an entry has the bytes of a stored object. Objects that cannot
 // be decrypted are left out.
-func (r *Resource) holdsValue(ctx context.Context, e *entry.Entry, kv *mvccpb.KeyValue) bool {
-	value := kv.Value
+func (r *Resource) holdsValue(ctx context.Context, e *entry.Entry, o *feed.Object) bool {
+	value := o.Value
 	if e.Err != nil {
 		return true
 	}
 	if r.spec.Open != nil {
 		var err error
-		if value, err = r.spec.Open(ctx, string(kv.Key), value); err != nil {
+		if value, err = r.spec.Open(ctx, string(o.Key), value); err != nil {
 			return true
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
@@ -24,11 +24,11 @@ func TestDigestFollowsEveryChange(t *testing.T) {
 	c := newCache(cache.Config{HistoryEvents: 1000})
 	c.Register(cache.Spec{Prefix: pods})
 	load(t, c, 10, object(pods+"default/a", "1", 3), object("/registry/other/b", "1", 4))
-	stored := map[string]*mvccpb.KeyValue{pods + "default/a": object(pods+"default/a", "1", 3), "/registry/other/b": object("/registry/other/b", "1", 4)}
+	stored := map[string]feed.Object{pods + "default/a": object(pods+"default/a", "1", 3), "/registry/other/b": object("/registry/other/b", "1", 4)}
 	then := map[int64]cache.Digest{}
 	for revision := int64(11); revision < 300; revision++ {
 		key := fmt.Sprintf("%sdefault/%d", []string{pods, "/registry/other/"}[source.IntN(2)], source.IntN(20))
-		if stored[key] != nil && source.IntN(3) == 0 {
+		if stored[key].Key != nil && source.IntN(3) == 0 {
 			c.Apply(t.Context(), apply(remove(key, revision)))
 			delete(stored, key)
 		} else {
@@ -50,11 +50,11 @@ func TestDigestFollowsEveryChange(t *testing.T) {
 		t.Error("two revisions have the same digest")
 	}
 	loaded := newCache(cache.Config{})
-	var all []*mvccpb.KeyValue
+	var all []feed.Object
 	for _, kv := range stored {
 		all = append(all, kv)
 	}
-	slices.SortFunc(all, func(a, b *mvccpb.KeyValue) int { return slices.Compare(a.Key, b.Key) })
+	slices.SortFunc(all, func(a, b feed.Object) int { return slices.Compare(a.Key, b.Key) })
 	load(t, loaded, 299, all...)
 	for _, registered := range []bool{false, true} {
 		if got, _, err := loaded.Digest(); err != nil || got != then[299] {
@@ -153,10 +153,10 @@ func TestCompare(t *testing.T) {
 		stored cache.StoredRange
 		want   string
 	}{
-		"equal":          {cache.StoredRange{KeyRange: whole, Revision: 11, KVs: kvs(object(pods+"a", "1", 3), object(pods+"b", "1", 4), object(pods+"c", "1", 5), object(pods+"d", "1", 11), inner), Values: true}, "[]"},
-		"equal before":   {cache.StoredRange{KeyRange: whole, Revision: 10, KVs: kvs(object(pods+"a", "1", 3), object(pods+"b", "1", 4), object(pods+"c", "1", 5), inner)}, "[]"},
-		"different":      {cache.StoredRange{KeyRange: whole, Revision: 11, KVs: kvs(object(pods+"b", "1", 9), object(pods+"c", "2", 5), object(pods+"d", "1", 11), object(pods+"e", "1", 7)), Values: true}, "[/registry/pods/a (cache 3, etcd 0) /registry/pods/b (cache 4, etcd 9) /registry/pods/c (cache 5, etcd 5) /registry/pods/e (cache 0, etcd 7)]"},
-		"without values": {cache.StoredRange{KeyRange: whole, Revision: 10, KVs: kvs(object(pods+"a", "", 3), object(pods+"b", "", 4), object(pods+"c", "", 5))}, "[]"},
+		"equal":          {cache.StoredRange{KeyRange: whole, Revision: 11, Objects: kvs(object(pods+"a", "1", 3), object(pods+"b", "1", 4), object(pods+"c", "1", 5), object(pods+"d", "1", 11), inner), Values: true}, "[]"},
+		"equal before":   {cache.StoredRange{KeyRange: whole, Revision: 10, Objects: kvs(object(pods+"a", "1", 3), object(pods+"b", "1", 4), object(pods+"c", "1", 5), inner)}, "[]"},
+		"different":      {cache.StoredRange{KeyRange: whole, Revision: 11, Objects: kvs(object(pods+"b", "1", 9), object(pods+"c", "2", 5), object(pods+"d", "1", 11), object(pods+"e", "1", 7)), Values: true}, "[/registry/pods/a (cache 3, etcd 0) /registry/pods/b (cache 4, etcd 9) /registry/pods/c (cache 5, etcd 5) /registry/pods/e (cache 0, etcd 7)]"},
+		"without values": {cache.StoredRange{KeyRange: whole, Revision: 10, Objects: kvs(object(pods+"a", "", 3), object(pods+"b", "", 4), object(pods+"c", "", 5))}, "[]"},
 		"part":           {cache.StoredRange{KeyRange: cache.KeyRange{From: pods + "b", End: pods + "c"}, Revision: 11}, "[/registry/pods/b (cache 4, etcd 0)]"},
 	} {
 		got, err := c.Compare(t.Context(), r, &test.stored)
@@ -187,7 +187,7 @@ func TestUnclaimedRanges(t *testing.T) {
 	}
 }
 
-func kvs(all ...*mvccpb.KeyValue) []*mvccpb.KeyValue { return all }
+func kvs(all ...feed.Object) []feed.Object { return all }
 
 // TestReload replaces the objects of a resource whose cache has gone wrong, with a write on
 // the way. Watches lose their place, and those that begin now go on.
@@ -245,7 +245,7 @@ func BenchmarkDigestAt(b *testing.B) {
 func BenchmarkCompare(b *testing.B) {
 	c := newCache(cache.Config{})
 	r := c.Register(cache.Spec{Prefix: pods})
-	var all []*mvccpb.KeyValue
+	var all []feed.Object
 	for i := range 2000 {
 		key := fmt.Sprintf("%sns/pod-%06d", pods, i)
 		all = append(all, object(key, strings.Repeat(key+" has text ", 40), int64(i+1)))
@@ -253,7 +253,7 @@ func BenchmarkCompare(b *testing.B) {
 	loader := c.BeginLoad()
 	loader.Add(b.Context(), all)
 	loader.End(b.Context(), 2000)
-	page := cache.StoredRange{KeyRange: cache.KeyRange{From: string(all[500].Key), End: string(all[1000].Key)}, Revision: 2000, KVs: all[500:1000], Values: true}
+	page := cache.StoredRange{KeyRange: cache.KeyRange{From: string(all[500].Key), End: string(all[1000].Key)}, Revision: 2000, Objects: all[500:1000], Values: true}
 	b.ReportAllocs()
 	for b.Loop() {
 		if found, err := c.Compare(b.Context(), r, &page); err != nil || len(found) > 0 {

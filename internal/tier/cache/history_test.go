@@ -9,15 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
 // loadPast loads an old revision; events up to newest follow.
-func loadPast(t *testing.T, c *cache.Cache, revision, newest int64, objects ...*mvccpb.KeyValue) {
+func loadPast(t *testing.T, c *cache.Cache, revision, newest int64, objects ...feed.Object) {
 	t.Helper()
 	loader := c.BeginLoad()
 	loader.Add(t.Context(), objects)
@@ -128,7 +127,7 @@ func TestHistoryIsBoundedByBytes(t *testing.T) {
 	loadPast(t, c, 10, 60)
 	value := strings.Repeat("x", 1000)
 	for first := int64(11); first <= 60; first += 10 {
-		var events []*clientv3.Event
+		var events []feed.Object
 		for revision := first; revision < first+10; revision++ {
 			events = append(events, put(pods+"a", value, revision))
 		}
@@ -151,7 +150,7 @@ func sealed(prefix string) cache.Spec {
 
 const widgets, gadgets = "/registry/example/widgets/", "/registry/example/gadgets/"
 
-func widget(name, value string, revision int64) *clientv3.Event {
+func widget(name, value string, revision int64) feed.Object {
 	return put(widgets+name, widgets+name+"="+value, revision)
 }
 

@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
@@ -27,20 +25,20 @@ func newIndexed(t *testing.T) (*Cache, *Resource) {
 	t.Helper()
 	c := New(Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	r := c.Register(Spec{Prefix: "/p/", Describe: describeValue})
-	var kvs []*mvccpb.KeyValue
+	var kvs []feed.Object
 	for i := range 200 {
-		kvs = append(kvs, &mvccpb.KeyValue{Key: fmt.Appendf(nil, "/p/%03d", i), Value: fmt.Append(nil, i%7), ModRevision: int64(i + 1), Version: 1})
+		kvs = append(kvs, feed.Object{Key: fmt.Appendf(nil, "/p/%03d", i), Value: fmt.Append(nil, i%7), Revision: int64(i + 1)})
 	}
 	loader := c.BeginLoad()
 	loader.Add(t.Context(), kvs)
 	loader.End(t.Context(), 200)
 	r.buildIndex(entry.FieldTerm("value"))
-	c.Apply(t.Context(), []*clientv3.Event{putEvent(201), putEvent(202)})
+	c.Apply(t.Context(), []feed.Object{putEvent(201), putEvent(202)})
 	return c, r
 }
 
-func putEvent(revision int64) *clientv3.Event {
-	return &clientv3.Event{Kv: &mvccpb.KeyValue{Key: []byte("/p/150"), Value: []byte("new"), ModRevision: revision, Version: 1}}
+func putEvent(revision int64) feed.Object {
+	return feed.Object{Key: []byte("/p/150"), Value: []byte("new"), Revision: revision}
 }
 
 // corruptions break one invariant each. The texts are parts of the messages.
@@ -117,7 +115,7 @@ func TestInvariantsFire(t *testing.T) {
 			t.Errorf("Apply panicked with %q", text)
 		}
 	}()
-	c.Apply(t.Context(), []*clientv3.Event{putEvent(203)})
+	c.Apply(t.Context(), []feed.Object{putEvent(203)})
 	t.Error("Apply did not notice that the tree is out of order")
 }
 
@@ -125,7 +123,7 @@ func TestInvariantsFire(t *testing.T) {
 // index must agree with the tree, or must not be there.
 func TestIndexMissesNoChange(t *testing.T) {
 	for name, change := range map[string]func(*Cache, *Resource){
-		"an event": func(c *Cache, _ *Resource) { c.Apply(t.Context(), []*clientv3.Event{putEvent(203)}) },
+		"an event": func(c *Cache, _ *Resource) { c.Apply(t.Context(), []feed.Object{putEvent(203)}) },
 		"an undecodable entry": func(c *Cache, r *Resource) {
 			r.MarkUndecodable(c, r.state.Load().tree.Get("003"), errors.New("damaged"))
 		},

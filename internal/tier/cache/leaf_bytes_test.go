@@ -6,12 +6,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/entry"
@@ -56,7 +55,7 @@ func newLeafBytes(t *testing.T, seed uint64) *leafBytes {
 // load replaces everything by some objects.
 func (f *leafBytes) load(objects int) {
 	f.revision++
-	kvs := make([]*mvccpb.KeyValue, objects)
+	kvs := make([]feed.Object, objects)
 	for i := range kvs {
 		kvs[i] = object(pods+podName(i), "loaded", f.revision)
 	}
@@ -67,7 +66,7 @@ func podName(i int) string { return fmt.Sprintf("a/%03d", i) }
 
 // change puts or deletes objects of 150 names, as one batch.
 func (f *leafBytes) change(changes, deletionPercent int) {
-	events := make([]*clientv3.Event, changes)
+	events := make([]feed.Object, changes)
 	for i := range events {
 		f.revision++
 		key := pods + podName(f.random.IntN(150))

@@ -4,13 +4,11 @@ import (
 	"context"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-
-	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed"
 )
 
 // load collects all objects at one revision, page by page, before they replace the
-// states of all resources at once. It implements etcdfeed.Loader.
+// states of all resources at once. It implements feed.Loader.
 type load struct {
 	cache *Cache
 	began time.Time
@@ -22,15 +20,15 @@ type load struct {
 	unchanged map[string]int64
 }
 
-// BeginLoad implements etcdfeed.Sink. Readers see the old states until End.
-func (c *Cache) BeginLoad() etcdfeed.Loader {
+// BeginLoad implements feed.Sink. Readers see the old states until End.
+func (c *Cache) BeginLoad() feed.Loader {
 	return &load{cache: c, began: c.cfg.Clock.Now(), changes: map[*Resource][]change{}}
 }
 
-// Expect implements etcdfeed.Loader: events up to a revision follow the load.
+// Expect implements feed.Loader: events up to a revision follow the load.
 func (l *load) Expect(newest int64) { l.newest = newest }
 
-// Unchanged implements etcdfeed.Loader: watches can resume from that revision on.
+// Unchanged implements feed.Loader: watches can resume from that revision on.
 func (l *load) Unchanged(prefix string, since int64) {
 	if l.unchanged == nil {
 		l.unchanged = map[string]int64{}
@@ -38,16 +36,16 @@ func (l *load) Unchanged(prefix string, since int64) {
 	l.unchanged[prefix] = since
 }
 
-// Add implements etcdfeed.Loader. The objects are in key order.
-func (l *load) Add(ctx context.Context, kvs []*mvccpb.KeyValue) {
+// Add implements feed.Loader. The objects are in key order.
+func (l *load) Add(ctx context.Context, page []feed.Object) {
 	l.cache.write.Lock()
 	defer l.cache.write.Unlock()
-	for r, changes := range l.cache.prepareLocked(ctx, kvs, l.cache.ownerOf) {
+	for r, changes := range l.cache.prepareLocked(ctx, page, l.cache.ownerOf) {
 		l.changes[r] = append(l.changes[r], changes...)
 	}
 }
 
-// End implements etcdfeed.Loader: it replaces the states of all resources by the loaded
+// End implements feed.Loader: it replaces the states of all resources by the loaded
 // objects.
 func (l *load) End(ctx context.Context, revision int64) {
 	c := l.cache
@@ -78,11 +76,11 @@ func (l *load) changedAt(prefix string, revision int64) int64 {
 func (l *load) rehomeLocked(ctx context.Context) {
 	unclaimed := l.changes[l.cache.unclaimed]
 	delete(l.changes, l.cache.unclaimed)
-	kvs := make([]*mvccpb.KeyValue, len(unclaimed))
+	objects := make([]feed.Object, len(unclaimed))
 	for i, ch := range unclaimed {
-		kvs[i] = unclaimedKV(ch.entry)
+		objects[i] = unclaimedObject(ch.entry)
 	}
-	for r, changes := range l.cache.prepareLocked(ctx, kvs, l.cache.ownerOf) {
+	for r, changes := range l.cache.prepareLocked(ctx, objects, l.cache.ownerOf) {
 		l.changes[r] = append(l.changes[r], changes...)
 	}
 }

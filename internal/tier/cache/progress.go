@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Progress is the revision up to which the cache holds all events. It only grows.
+// Progress is the revision up to which the cache holds all events. It only grows, but for
+// restart.
 type Progress struct {
 	revision atomic.Int64
 	mu       struct {
@@ -57,6 +58,9 @@ func (p *Progress) advance(rv int64) {
 		w.reached()
 	}
 }
+
+// restart sets the revision to 0, as before the first load. Waits go on.
+func (p *Progress) restart() { p.set(0) }
 
 // set does advance's work under the lock. It returns the waits that are over.
 func (p *Progress) set(rv int64) []*revisionWait {

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	"k8s.io/apimachinery/pkg/sharding"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
@@ -15,7 +15,7 @@ import (
 // measures how long the index takes to build.
 func BenchmarkSelect(b *testing.B) {
 	const objects = 100_000
-	kvs := make([]*mvccpb.KeyValue, objects)
+	kvs := make([]feed.Object, objects)
 	for i := range kvs {
 		kvs[i] = object(fmt.Sprintf("%sns/pod-%06d", pods, i),
 			fmt.Sprintf(`{"Labels":{"app":"a%d","slice":"s%d"},"Fields":{"spec.nodeName":"n%d"}}`, i%10, i%500, i%5000), 5)

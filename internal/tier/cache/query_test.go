@@ -12,13 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/sharding"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
@@ -74,7 +73,7 @@ func TestSelectAgreesWithWalking(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	c := newCache(cache.Config{})
 	res := c.Register(cache.Spec{Prefix: pods, Describe: describe})
-	var kvs []*mvccpb.KeyValue
+	var kvs []feed.Object
 	for i := range 4000 {
 		kvs = append(kvs, object(fmt.Sprintf("%sns%d/o%04d", pods, i/1000, i%1000), randomThing(r), 5))
 	}
@@ -84,11 +83,11 @@ func TestSelectAgreesWithWalking(t *testing.T) {
 		key := pods + randomThingKey(r)
 		switch {
 		case revision == 350:
-			c.Apply(t.Context(), []*clientv3.Event{put(key, "unreadable", revision)})
+			c.Apply(t.Context(), []feed.Object{put(key, "unreadable", revision)})
 		case r.IntN(3) == 0:
-			c.Apply(t.Context(), []*clientv3.Event{remove(key, revision)})
+			c.Apply(t.Context(), []feed.Object{remove(key, revision)})
 		default:
-			c.Apply(t.Context(), []*clientv3.Event{put(key, randomThing(r), revision)})
+			c.Apply(t.Context(), []feed.Object{put(key, randomThing(r), revision)})
 		}
 		snapshot := res.Snapshot()
 		if revision > 20 && r.IntN(3) == 0 {
@@ -207,7 +206,7 @@ func TestIndexesComeAndGo(t *testing.T) {
 	var log bytes.Buffer
 	c := newCache(cache.Config{Clock: clock, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	res := c.Register(cache.Spec{Prefix: pods, Describe: describe})
-	var kvs []*mvccpb.KeyValue
+	var kvs []feed.Object
 	for i := range 1000 {
 		kvs = append(kvs, object(fmt.Sprintf("%so%04d", pods, i), fmt.Sprintf(`{"Labels":{"app":"a%d"}}`, i/10), 5))
 	}
@@ -249,7 +248,7 @@ func TestShardIndex(t *testing.T) {
 	const objects = 4000
 	c := newCache(cache.Config{})
 	res := c.Register(cache.Spec{Prefix: pods, Describe: describe})
-	var kvs []*mvccpb.KeyValue
+	var kvs []feed.Object
 	for i := range objects {
 		kvs = append(kvs, object(fmt.Sprintf("%sns%d/o%04d", pods, i%100, i), `{"Labels":{"app":"web"}}`, 5))
 	}

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
@@ -118,16 +117,15 @@ func (c *Cache) adoptLocked(spec Spec) *Resource {
 	}
 	c.unclaimed.applyLocked(c, removals, false, nil)
 	undo(objects, events)
-	before := make([]*mvccpb.KeyValue, 0, len(objects))
+	before := make([]feed.Object, 0, len(objects))
 	for _, key := range slices.Sorted(maps.Keys(objects)) {
-		before = append(before, unclaimedKV(objects[key]))
+		before = append(before, unclaimedObject(objects[key]))
 	}
-	after := make([]*mvccpb.KeyValue, len(events))
+	after := make([]feed.Object, len(events))
 	for i, e := range events {
-		// A key-value without a version is a tombstone.
-		after[i] = &mvccpb.KeyValue{Key: []byte(e.Key()), ModRevision: e.Revision}
+		after[i] = feed.Object{Key: []byte(e.Key()), Revision: e.Revision, Deleted: true}
 		if e.Entry != nil {
-			after[i] = unclaimedKV(e.Entry)
+			after[i] = unclaimedObject(e.Entry)
 		}
 	}
 	owner := func(string) *Resource { return r }
@@ -166,7 +164,7 @@ func (c *Cache) takeEventsLocked(prefix string) (taken []Event, completeAfter in
 	return taken, completeAfter
 }
 
-// unclaimedKV returns an unclaimed object as the feed read it.
-func unclaimedKV(e *entry.Entry) *mvccpb.KeyValue {
-	return &mvccpb.KeyValue{Key: []byte(e.Key), Value: e.Value, ModRevision: e.Revision, Version: 1}
+// unclaimedObject returns an unclaimed object as the feed read it.
+func unclaimedObject(e *entry.Entry) feed.Object {
+	return feed.Object{Key: []byte(e.Key), Value: e.Value, Revision: e.Revision}
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
+	"github.com/millrace/millrace/internal/feed"
 )
 
 // Reload replaces the objects of one resource by those that etcd has, while the feed goes
@@ -26,11 +26,11 @@ func (c *Cache) BeginReload(r *Resource) *Reload {
 
 // Add takes a page of the resource's keys. All pages are of one revision. Keys of other
 // resources are left out.
-func (l *Reload) Add(ctx context.Context, kvs []*mvccpb.KeyValue) {
+func (l *Reload) Add(ctx context.Context, page []feed.Object) {
 	c := l.cache
 	c.write.Lock()
 	defer c.write.Unlock()
-	l.changes = append(l.changes, c.prepareLocked(ctx, kvs, c.ownerOf)[l.resource]...)
+	l.changes = append(l.changes, c.prepareLocked(ctx, page, c.ownerOf)[l.resource]...)
 }
 
 // End publishes the objects, with the events of the log behind the pages' revision. It

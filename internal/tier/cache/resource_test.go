@@ -10,9 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
@@ -47,9 +45,9 @@ func TestRegisterDuringLoad(t *testing.T) {
 	t.Parallel()
 	c := newCache(cache.Config{})
 	loader := c.BeginLoad()
-	loader.Add(t.Context(), []*mvccpb.KeyValue{object(pods+"a", "1", 3)})
+	loader.Add(t.Context(), []feed.Object{object(pods+"a", "1", 3)})
 	r := c.Register(cache.Spec{Prefix: pods})
-	loader.Add(t.Context(), []*mvccpb.KeyValue{object(pods+"b", "1", 4)})
+	loader.Add(t.Context(), []feed.Object{object(pods+"b", "1", 4)})
 	wantValues(t, "before the end", r.Snapshot().Tree, nil)
 	loader.End(t.Context(), 10)
 	wantValues(t, "after the end", r.Snapshot().Tree, map[string]string{"a": "1", "b": "1"})
@@ -104,7 +102,7 @@ func TestLoadIsAtomic(t *testing.T) {
 	const objects = 300
 	c := newCache(cache.Config{})
 	r := c.Register(cache.Spec{Prefix: pods})
-	kvs := make([]*mvccpb.KeyValue, objects)
+	kvs := make([]feed.Object, objects)
 	for i := range kvs {
 		kvs[i] = object(fmt.Sprintf("%s%03d", pods, i), "1", int64(i+1))
 	}
@@ -186,7 +184,7 @@ func TestAtUndoesLaterEvents(t *testing.T) {
 	for revision := int64(11); revision < 400; revision++ {
 		key, value := fmt.Sprintf("k%d", random.IntN(120)), fmt.Sprint(revision)
 		_, exists := now[key]
-		var event *clientv3.Event
+		var event feed.Object
 		if exists && random.IntN(3) == 0 {
 			event = remove(pods+key, revision)
 			delete(now, key)

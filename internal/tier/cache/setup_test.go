@@ -7,9 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
@@ -21,20 +19,20 @@ func newCache(cfg cache.Config) *cache.Cache {
 	return cache.New(cfg)
 }
 
-func object(key, value string, revision int64) *mvccpb.KeyValue {
-	return &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), ModRevision: revision, Version: 1}
+func object(key, value string, revision int64) feed.Object {
+	return feed.Object{Key: []byte(key), Value: []byte(value), Revision: revision}
 }
 
-func put(key, value string, revision int64) *clientv3.Event {
-	return &clientv3.Event{Type: clientv3.EventTypePut, Kv: object(key, value, revision)}
+func put(key, value string, revision int64) feed.Object {
+	return object(key, value, revision)
 }
 
-func remove(key string, revision int64) *clientv3.Event {
-	return &clientv3.Event{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(key), ModRevision: revision}}
+func remove(key string, revision int64) feed.Object {
+	return feed.Object{Key: []byte(key), Revision: revision, Deleted: true}
 }
 
 // load replaces everything in the cache.
-func load(t *testing.T, c *cache.Cache, revision int64, objects ...*mvccpb.KeyValue) {
+func load(t *testing.T, c *cache.Cache, revision int64, objects ...feed.Object) {
 	t.Helper()
 	loader := c.BeginLoad()
 	loader.Add(t.Context(), objects)
@@ -92,4 +90,4 @@ func wantRevisions(t *testing.T, log *cache.Log, since int64, want ...int64) {
 }
 
 // apply makes a watch response of events.
-func apply(events ...*clientv3.Event) []*clientv3.Event { return events }
+func apply(events ...feed.Object) []feed.Object { return events }

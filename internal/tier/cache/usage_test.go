@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
@@ -18,7 +18,7 @@ func TestUsage(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	c := newCache(cache.Config{Clock: now})
 	r := c.Register(cache.Spec{Prefix: "/registry/pods/"})
-	var objects []*mvccpb.KeyValue
+	var objects []feed.Object
 	for i := range 200 {
 		objects = append(objects, object(fmt.Sprintf("/registry/pods/a/%03d", i), strings.Repeat(fmt.Sprintf("value %d ", i), 200), int64(i+1)))
 	}

@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/checkpoint"
 )
@@ -27,7 +26,7 @@ func benchmarkCache(b *testing.B) *cache.Cache {
 	register(c, nil)
 	load := c.BeginLoad()
 	for i := 0; i < benchmarkObjects; i += 250 {
-		var page []*mvccpb.KeyValue
+		var page []feed.Object
 		for j := range 250 {
 			value := fmt.Appendf(nil, "pod %d %x ", i+j, random.Uint64())
 			for n := random.IntN(100); len(value) < benchmarkSize; n++ {

@@ -13,10 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/checkpoint"
 	"github.com/millrace/millrace/internal/wire/entry"
@@ -31,15 +30,15 @@ func holding(t *testing.T, open func(context.Context, string, []byte) ([]byte, e
 	c := cache.New(cache.Config{})
 	register(c, open)
 	load := c.BeginLoad()
-	var kvs []*mvccpb.KeyValue
+	var kvs []feed.Object
 	for i := range 500 {
 		value := fmt.Sprintf("value %d %s", i, strings.Repeat("x", 20_000*(i%2)))
 		kvs = append(kvs, present(fmt.Sprintf("/registry/pods/ns/%03d", i), value, int64(i+1)))
 	}
 	load.Add(t.Context(), append(kvs, present("/registry/unknown/a", "other", 900)))
 	load.End(t.Context(), 990)
-	c.Apply(t.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: present("/registry/pods/ns/deleted", "d", 997)}})
-	c.Apply(t.Context(), []*clientv3.Event{{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte("/registry/pods/ns/deleted"), ModRevision: 998}}})
+	c.Apply(t.Context(), []feed.Object{present("/registry/pods/ns/deleted", "d", 997)})
+	c.Apply(t.Context(), []feed.Object{{Key: []byte("/registry/pods/ns/deleted"), Revision: 998, Deleted: true}})
 	c.Progressed(1000)
 	return c
 }
@@ -54,8 +53,8 @@ func register(c *cache.Cache, open func(context.Context, string, []byte) ([]byte
 	})
 }
 
-func present(key, value string, revision int64) *mvccpb.KeyValue {
-	return &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), ModRevision: revision, Version: 1}
+func present(key, value string, revision int64) feed.Object {
+	return feed.Object{Key: []byte(key), Value: []byte(value), Revision: revision}
 }
 
 // contents returns the objects of a cache as text.
@@ -131,7 +130,7 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := kept.Witness(); kept.Revision() != 1000 || string(w.Key) != "/registry/unknown/a" || w.ModRevision != 900 || string(w.Value) != "other" {
+	if w := kept.Witness(); kept.Revision() != 1000 || string(w.Key) != "/registry/unknown/a" || w.Revision != 900 || string(w.Value) != "other" {
 		t.Errorf("revision %d, witness %v", kept.Revision(), w)
 	}
 	_ = kept.Close()
@@ -143,7 +142,7 @@ func TestRoundTrip(t *testing.T) {
 	if want := contents(t, from); !slices.Equal(contents(t, to), want) || len(want) != 501 {
 		t.Errorf("the loaded cache differs from the one with %d objects", len(want))
 	}
-	to.Apply(t.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: present("/registry/pods/ns/new", "n", 1001)}})
+	to.Apply(t.Context(), []feed.Object{present("/registry/pods/ns/new", "n", 1001)})
 	// The last change of the resource before the checkpoint was at revision 998.
 	for revision, want := range map[int64]error{1000: nil, 998: nil, 997: cache.ErrExpired} {
 		if _, _, err := pods.Log().Since(revision); !errors.Is(err, want) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/conn/datadir"
-	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed"
 )
 
 const (
@@ -35,7 +35,7 @@ func (d *Dir) file(name string) string { return filepath.Join(d.path, name+suffi
 
 // Open opens the checkpoint of a name. It returns nil if there is none. A checkpoint with
 // another source is an error.
-func (d *Dir) Open(name, source string) (etcdfeed.Checkpoint, error) {
+func (d *Dir) Open(name, source string) (feed.Checkpoint, error) {
 	f, err := openFile(d.file(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -1,7 +1,7 @@
 // Package checkpoint keeps on disk what a cache holds, so that the next start needs no
 // load from the source: a feed loads the checkpoint and follows from its revision on.
 //
-//	cache.Contents ──Dir.Write──► file ──Dir.Open──► File ──etcdfeed.Checkpoint──► feed
+//	cache.Contents ──Dir.Write──► file ──Dir.Open──► File ──feed.Checkpoint──► feed
 //
 // The caller writes each checkpoint seldom and in the background, under a name and with a
 // text that says where the objects come from. Only a checkpoint with the same text is

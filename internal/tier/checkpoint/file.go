@@ -14,12 +14,11 @@ import (
 	"os"
 
 	"github.com/klauspost/compress/s2"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/feed"
 )
 
-// File is a checkpoint that is open. It is an etcdfeed.Checkpoint.
+// File is a checkpoint that is open. It is a feed.Checkpoint.
 type File struct {
 	file   *os.File
 	in     io.Reader
@@ -29,7 +28,7 @@ type File struct {
 	plain  []byte
 }
 
-var _ etcdfeed.Checkpoint = (*File)(nil)
+var _ feed.Checkpoint = (*File)(nil)
 
 // openFile opens a checkpoint and reads its header. The digest is checked by Load.
 func openFile(name string) (*File, error) {
@@ -113,34 +112,34 @@ func (f *File) checkEnd() error {
 	return nil
 }
 
-// Revision implements etcdfeed.Checkpoint.
+// Revision implements feed.Checkpoint.
 func (f *File) Revision() int64 { return f.header.Revision }
 
-// Missing implements etcdfeed.Checkpoint.
+// Missing implements feed.Checkpoint.
 func (f *File) Missing() []string { return f.header.Missing }
 
-// Witness implements etcdfeed.Checkpoint.
-func (f *File) Witness() *mvccpb.KeyValue {
+// Witness implements feed.Checkpoint.
+func (f *File) Witness() *feed.Object {
 	w := f.header.Witness
 	if w == nil {
 		return nil
 	}
-	return &mvccpb.KeyValue{Key: w.Key, ModRevision: w.Revision, Value: w.Value, Version: 1}
+	return &feed.Object{Key: w.Key, Revision: w.Revision, Value: w.Value}
 }
 
-// Load implements etcdfeed.Checkpoint. It may be called once. The next block is read while the
+// Load implements feed.Checkpoint. It may be called once. The next block is read while the
 // loader decodes one.
-func (f *File) Load(ctx context.Context, to etcdfeed.Loader) error {
+func (f *File) Load(ctx context.Context, to feed.Loader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	blocks := make(chan []*mvccpb.KeyValue, 1)
+	blocks := make(chan []feed.Object, 1)
 	var failure error
 	go func() {
 		defer close(blocks)
 		failure = f.sendBlocks(ctx, blocks)
 	}()
-	for kvs := range blocks {
-		to.Add(ctx, kvs)
+	for page := range blocks {
+		to.Add(ctx, page)
 	}
 	for prefix, revision := range f.header.ChangedAt {
 		to.Unchanged(prefix, revision)
@@ -149,23 +148,23 @@ func (f *File) Load(ctx context.Context, to etcdfeed.Loader) error {
 }
 
 // sendBlocks sends the objects of each block, until the end or an error.
-func (f *File) sendBlocks(ctx context.Context, blocks chan<- []*mvccpb.KeyValue) error {
+func (f *File) sendBlocks(ctx context.Context, blocks chan<- []feed.Object) error {
 	for {
 		block, err := f.nextBlock()
 		if err != nil || block == nil {
 			return err
 		}
-		kvs, err := readObjects(block, f.header.Revision)
+		page, err := readObjects(block, f.header.Revision)
 		if err != nil {
 			return err
 		}
 		select {
-		case blocks <- kvs:
+		case blocks <- page:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// Close implements etcdfeed.Checkpoint.
+// Close implements feed.Checkpoint.
 func (f *File) Close() error { return f.file.Close() }

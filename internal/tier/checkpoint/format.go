@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
+	"github.com/millrace/millrace/internal/feed"
 )
 
 // The reasons why a file is of no use, for errors.Is.
@@ -60,26 +60,25 @@ func appendObject(block []byte, prefix, key string, revision int64, value []byte
 }
 
 // readObjects copies the objects of a block. None may be newer than a revision.
-func readObjects(block []byte, newest int64) ([]*mvccpb.KeyValue, error) {
-	var kvs []*mvccpb.KeyValue
+func readObjects(block []byte, newest int64) ([]feed.Object, error) {
+	var objects []feed.Object
 	for len(block) > 0 {
-		// The version only says that the object is there.
-		kv := &mvccpb.KeyValue{Version: 1}
+		var o feed.Object
 		var ok bool
-		if kv.Key, block, ok = cutText(block); !ok {
+		if o.Key, block, ok = cutText(block); !ok {
 			return nil, ErrDamaged
 		}
 		revision, n := binary.Uvarint(block)
 		if n <= 0 || revision == 0 || revision > uint64(newest) {
 			return nil, ErrDamaged
 		}
-		kv.ModRevision = int64(revision)
-		if kv.Value, block, ok = cutText(block[n:]); !ok {
+		o.Revision = int64(revision)
+		if o.Value, block, ok = cutText(block[n:]); !ok {
 			return nil, ErrDamaged
 		}
-		kvs = append(kvs, kv)
+		objects = append(objects, o)
 	}
-	return kvs, nil
+	return objects, nil
 }
 
 // cutText copies the first text of a block.

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +27,7 @@ import (
 	"k8s.io/component-base/metrics"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/read"
 	"github.com/millrace/millrace/internal/wire/encode"
@@ -234,7 +234,7 @@ func (s *fakeSource) Decode(e *entry.Entry) (runtime.Object, error) {
 // load puts objects into the cache. Keys are "namespace/name".
 func (env *testTier) load(t testing.TB, keys ...string) {
 	t.Helper()
-	var kvs []*mvccpb.KeyValue
+	var kvs []feed.Object
 	for i, key := range keys {
 		ns, name, _ := strings.Cut(key, "/")
 		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Data: map[string]string{"text": textOf(name)}}
@@ -245,7 +245,7 @@ func (env *testTier) load(t testing.TB, keys ...string) {
 		if name == "broken" {
 			value = []byte{0xff}
 		}
-		kvs = append(kvs, &mvccpb.KeyValue{Key: []byte("/registry/configmaps/" + key), Value: value, ModRevision: int64(i + 1), Version: 1})
+		kvs = append(kvs, feed.Object{Key: []byte("/registry/configmaps/" + key), Value: value, Revision: int64(i + 1)})
 	}
 	loader := env.cache.BeginLoad()
 	loader.Add(t.Context(), kvs)

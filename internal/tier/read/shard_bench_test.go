@@ -6,12 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/millrace/millrace/internal/account/slo"
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/test/support/benchclient"
 )
 
@@ -80,7 +79,7 @@ const eventsPerTurn = 256
 func (env *sharer) deliver(b *testing.B) {
 	before := benchclient.CPU()
 	for range eventsPerTurn / env.burst {
-		events := make([]*clientv3.Event, env.burst)
+		events := make([]feed.Object, env.burst)
 		for i := range events {
 			env.events++
 			obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "one", Name: fmt.Sprint(env.events % 1000)}, Data: map[string]string{"text": strings.Repeat("0123456789", 220)}}
@@ -88,9 +87,9 @@ func (env *sharer) deliver(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			events[i] = &clientv3.Event{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
-				Key: []byte("/registry/configmaps/one/" + obj.Name), Value: stored, ModRevision: int64(cacheRevision + env.events), Version: 1,
-			}}
+			events[i] = feed.Object{
+				Key: []byte("/registry/configmaps/one/" + obj.Name), Value: stored, Revision: int64(cacheRevision + env.events),
+			}
 		}
 		env.cache.Apply(b.Context(), events)
 		if _, err := env.rounds.ReadString('\n'); err != nil {

@@ -10,14 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apiserver/pkg/warning"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/feed/apifeed"
 	"github.com/millrace/millrace/internal/tier/read"
 	"github.com/millrace/millrace/internal/tier/watch"
@@ -44,10 +43,10 @@ const sentHead = `{"kind":"ConfigMap","apiVersion":"v1",`
 // loadSent puts objects into the cache as that server sends them.
 func (env *testTier) loadSent(t testing.TB, keys ...string) {
 	t.Helper()
-	var kvs []*mvccpb.KeyValue
+	var kvs []feed.Object
 	for i, key := range keys {
 		revision := int64(i + 1)
-		kvs = append(kvs, &mvccpb.KeyValue{Key: []byte("/registry/configmaps/" + key), Value: []byte(sentHead + sentConfigMap(key, revision)), ModRevision: revision, Version: 1})
+		kvs = append(kvs, feed.Object{Key: []byte("/registry/configmaps/" + key), Value: []byte(sentHead + sentConfigMap(key, revision)), Revision: revision})
 	}
 	loader := env.cache.BeginLoad()
 	loader.Add(t.Context(), kvs)
@@ -57,9 +56,7 @@ func (env *testTier) loadSent(t testing.TB, keys ...string) {
 // deleteObject applies the deletion of an object to the cache.
 func (env *watchServer) deleteObject(t *testing.T, key string, revision int64) {
 	t.Helper()
-	env.cache.Apply(t.Context(), []*clientv3.Event{{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{
-		Key: []byte("/registry/configmaps/" + key), ModRevision: revision,
-	}}})
+	env.cache.Apply(t.Context(), []feed.Object{{Key: []byte("/registry/configmaps/" + key), Revision: revision, Deleted: true}})
 }
 
 // verbatim makes the route a verbatim one.
@@ -198,7 +195,7 @@ func TestVerbatimProtobuf(t *testing.T) {
 		c.Verbatim = &read.Verbatim{Format: sentobject.Protobuf, Surroundings: func() *apifeed.Surroundings { return known }, Follow: func() { followed++ }}
 	})
 	loader := inProtobuf.cache.BeginLoad()
-	loader.Add(t.Context(), []*mvccpb.KeyValue{{Key: []byte("/registry/configmaps/one/a"), Value: encode(object("a", "7")), ModRevision: 7, Version: 1}})
+	loader.Add(t.Context(), []feed.Object{{Key: []byte("/registry/configmaps/one/a"), Value: encode(object("a", "7")), Revision: 7}})
 	loader.End(t.Context(), cacheRevision)
 	env := newTestTier(t, verbatim(&otherServer), func(c *read.RouteConfig) { c.Verbatim.Protobuf = inProtobuf.route })
 	env.loadSent(t, "one/a")

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -21,6 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/conn/h1"
 	"github.com/millrace/millrace/internal/conn/h2"
 	"github.com/millrace/millrace/internal/conn/pull"
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/read"
 	"github.com/millrace/millrace/internal/tier/watch"
@@ -82,9 +81,9 @@ func (env *watchServer) put(t testing.TB, key, value string, revision int64) {
 // putValue applies the write of an object's stored bytes to the cache.
 func (env *watchServer) putValue(t testing.TB, key string, stored []byte, revision int64) {
 	t.Helper()
-	env.cache.Apply(t.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
-		Key: []byte("/registry/configmaps/" + key), Value: stored, ModRevision: revision, Version: 1,
-	}}})
+	env.cache.Apply(t.Context(), []feed.Object{{
+		Key: []byte("/registry/configmaps/" + key), Value: stored, Revision: revision,
+	}})
 }
 
 // stream is the response to a watch, read line by line.

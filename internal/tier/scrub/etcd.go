@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
@@ -110,7 +111,7 @@ func (s *Scrubber) compare(ctx context.Context, r *cache.Resource, p *page) ([]c
 		return nil, err
 	}
 	s.cfg.Metrics.compared.Add(float64(len(resp.Kvs)))
-	return s.cfg.Cache.Compare(ctx, r, &cache.StoredRange{KeyRange: p.keys, Revision: resp.Header.Revision, KVs: resp.Kvs, Values: p.values})
+	return s.cfg.Cache.Compare(ctx, r, &cache.StoredRange{KeyRange: p.keys, Revision: resp.Header.Revision, Objects: etcdfeed.Objects(resp.Kvs), Values: p.values})
 }
 
 // page is some keys of a resource, as etcd has them at a revision.

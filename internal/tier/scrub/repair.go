@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
@@ -132,7 +133,7 @@ func (s *Scrubber) reload(ctx context.Context, r *cache.Resource) error {
 		if page.revision == 0 {
 			page.revision = resp.Header.Revision
 		}
-		into.Add(ctx, resp.Kvs)
+		into.Add(ctx, etcdfeed.Objects(resp.Kvs))
 		page.from = page.keys.End
 	}
 	if err := s.waitFor(ctx, page.revision); err != nil {

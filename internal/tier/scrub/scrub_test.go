@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics"
 
+	"github.com/millrace/millrace/internal/feed"
+	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/scrub"
 )
@@ -82,11 +84,11 @@ func (e *etcd) Revision(context.Context) (int64, error) {
 // RequestProgress implements cache.RevisionSource.
 func (e *etcd) RequestProgress(context.Context) error { return nil }
 
-func (e *etcd) put(key, value string, revision int64) *mvccpb.KeyValue {
+func (e *etcd) put(key, value string, revision int64) feed.Object {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	kv := &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), ModRevision: revision, Version: 1}
-	sent := &mvccpb.KeyValue{Key: kv.Key, Value: []byte(value), ModRevision: revision, Version: 1}
+	sent := feed.Object{Key: kv.Key, Value: []byte(value), Revision: revision}
 	i, found := slices.BinarySearchFunc(e.mu.kvs, key, func(kv *mvccpb.KeyValue, key string) int { return strings.Compare(string(kv.Key), key) })
 	if found {
 		e.mu.kvs[i] = kv
@@ -119,7 +121,7 @@ func newBench(t *testing.T, alter func([]*mvccpb.KeyValue) []*mvccpb.KeyValue) *
 	loader := b.cache.BeginLoad()
 	for i := range 3000 {
 		key := pods + string([]byte{'a' + byte(i/100%26), 'a' + byte(i/10%10), 'a' + byte(i%10), 'a' + byte(i/2600)})
-		loader.Add(t.Context(), []*mvccpb.KeyValue{b.put(key, "value of "+key, int64(i+1))})
+		loader.Add(t.Context(), []feed.Object{b.put(key, "value of "+key, int64(i+1))})
 	}
 	loader.End(t.Context(), b.mu.revision)
 	counters, err := scrub.NewMetrics(func(r metrics.Registerable) error { return nil })
@@ -204,7 +206,7 @@ func TestLostEvent(t *testing.T) {
 	b.put(pods+"bbba", "new", 4000)
 	b.cache.Progressed(4000)
 	loader := right.BeginLoad()
-	loader.Add(t.Context(), b.mu.kvs)
+	loader.Add(t.Context(), etcdfeed.Objects(b.mu.kvs))
 	loader.End(t.Context(), 4000)
 	theirs, revision, err := right.Digest()
 	if err != nil {
@@ -221,7 +223,7 @@ func TestLostEventOfNoResource(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	gone := b.put("/registry/a/gone", "old", 3500)
-	b.cache.Apply(t.Context(), []*clientv3.Event{{Kv: gone}})
+	b.cache.Apply(t.Context(), []feed.Object{gone})
 	b.mu.kvs = slices.DeleteFunc(b.mu.kvs, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == "/registry/a/gone" })
 	b.put("/registry/zoo/lost", "new", 4000)
 	b.cache.Progressed(4000)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/checkpoint"
@@ -36,11 +37,7 @@ type Checkpoints struct {
 	Interval time.Duration
 	// LeaveOut reports whether a resource is not to be written.
 	LeaveOut func(*cache.Part) bool
-	// Upstream identifies the API server. It is empty with etcd.
-	Upstream string
-	// IsCurrent reports whether the API server is still of the version that upstream names.
-	IsCurrent func() bool
-	Logger    *slog.Logger
+	Logger   *slog.Logger
 	// worthless says that the replica's objects mean nothing any more.
 	worthless atomic.Bool
 
@@ -68,17 +65,17 @@ func (c *Checkpoints) setRevision(name string, revision int64) {
 	c.mu.written[name] = revision
 }
 
-// KeptBackend is what checkpoints need to know of a backend.
+// KeptBackend is what checkpoints need to know of a backend. The zero value keeps nothing.
 type KeptBackend struct {
-	// Name is the name of its checkpoint, and source says where its objects come from. It
+	// Name is the name of its checkpoint, and Source says where its objects come from. It
 	// is empty before that is known, and when it is not known any more.
 	Name   string
-	source func() string
+	Source func() string
 }
 
 // etcdKept names the checkpoint of an etcd cluster.
 func etcdKept(servers, prefix string, feed *etcdfeed.Feed) KeptBackend {
-	return KeptBackend{Name: etcdName(servers), source: func() string {
+	return KeptBackend{Name: etcdName(servers), Source: func() string {
 		if id := feed.ClusterID(); id != 0 {
 			return etcdSource(id, prefix)
 		}
@@ -96,29 +93,13 @@ func etcdSource(clusterID uint64, prefix string) string {
 }
 
 // ofEtcd returns an etcdfeed.FeedConfig.Checkpoint. It is nil if nothing is kept.
-func (c *Checkpoints) ofEtcd(servers, prefix string) func(uint64) (etcdfeed.Checkpoint, error) {
+func (c *Checkpoints) ofEtcd(servers, prefix string) func(uint64) (feed.Checkpoint, error) {
 	if c == nil {
 		return nil
 	}
-	return func(clusterID uint64) (etcdfeed.Checkpoint, error) {
+	return func(clusterID uint64) (feed.Checkpoint, error) {
 		return c.Dir.Open(etcdName(servers), etcdSource(clusterID, prefix))
 	}
-}
-
-// ofResource names the checkpoint of a resource of an API server, which is followed at a
-// URL. The second result is an apifeed.Config.Checkpoint, nil if nothing is kept.
-func (c *Checkpoints) ofResource(resource, path string, protobuf bool) (KeptBackend, func() (etcdfeed.Checkpoint, error)) {
-	if c == nil {
-		return KeptBackend{}, nil
-	}
-	source := fmt.Sprintf("API server %s %s protobuf=%v", c.Upstream, path, protobuf)
-	return KeptBackend{Name: resource, source: func() string {
-			if !c.IsCurrent() {
-				return ""
-			}
-			return source
-		}},
-		func() (etcdfeed.Checkpoint, error) { return c.Dir.Open(resource, source) }
 }
 
 // Run writes checkpoints until the context ends, and then once more.
@@ -143,7 +124,10 @@ func (c *Checkpoints) end(backends []*Backend) {
 		return
 	}
 	for _, b := range backends {
-		if err := c.Dir.Remove(b.Kept.Name); err != nil {
+		if b.Kept().Source == nil {
+			continue
+		}
+		if err := c.Dir.Remove(b.Kept().Name); err != nil {
 			c.Logger.Error("Could not remove a checkpoint; remove it by hand before the next start", "err", err)
 		}
 	}
@@ -167,19 +151,23 @@ func (c *Checkpoints) writeAll(ctx context.Context, backends []*Backend, pause f
 }
 
 func (c *Checkpoints) write(ctx context.Context, b *Backend, pause func(context.Context, time.Duration) error) (size int64, err error) {
-	began, source := time.Now(), b.Kept.source()
+	kept := b.Kept()
+	if kept.Source == nil {
+		return 0, nil
+	}
+	began, source := time.Now(), kept.Source()
 	contents, err := b.Cache.Contents()
-	if source == "" || errors.Is(err, cache.ErrNotReady) || contents.Revision == c.Revision(b.Kept.Name) {
+	if source == "" || errors.Is(err, cache.ErrNotReady) || contents.Revision == c.Revision(kept.Name) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
 	order := &checkpoint.Order{Source: source, Contents: contents, LeaveOut: c.LeaveOut, Pause: pause}
-	if size, err = c.Dir.Write(ctx, b.Kept.Name, order); err != nil {
+	if size, err = c.Dir.Write(ctx, kept.Name, order); err != nil {
 		return 0, err
 	}
-	c.setRevision(b.Kept.Name, contents.Revision)
+	c.setRevision(kept.Name, contents.Revision)
 	c.Logger.Debug("Checkpoint is written", "of", b.Servers, "revision", contents.Revision, "bytes", size,
 		"took", time.Since(began).Round(time.Millisecond))
 	return size, nil

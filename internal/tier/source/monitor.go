@@ -24,12 +24,10 @@ type Monitor struct {
 var _ etcdmetrics.Monitor = Monitor{}
 
 // Monitors returns one for each cluster, in Kubernetes' order: the main cluster
-// first. main are its servers, as in Backend.Servers.
-func (b *Backends) Monitors(main string) []etcdmetrics.Monitor {
-	if b.API != nil {
-		return nil
-	}
-	all := b.All()
+// first.
+func (e *Etcd) Monitors() []etcdmetrics.Monitor {
+	main := strings.Join(e.cfg.Main, ",")
+	all := e.All()
 	slices.SortFunc(all, func(x, y *Backend) int {
 		switch {
 		case x.Servers == y.Servers:

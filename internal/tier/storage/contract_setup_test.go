@@ -31,6 +31,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/utils/clock"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
@@ -220,16 +221,16 @@ func must(t testing.TB, err error) {
 // loadObserver is a sink that reports the end of each load, with the newest revision of
 // the events that follow it at once.
 type loadObserver struct {
-	etcdfeed.Sink
+	feed.Sink
 	ended chan int64
 }
 
-func (l *loadObserver) BeginLoad() etcdfeed.Loader {
+func (l *loadObserver) BeginLoad() feed.Loader {
 	return &reportingLoader{Loader: l.Sink.BeginLoad(), ended: l.ended}
 }
 
 type reportingLoader struct {
-	etcdfeed.Loader
+	feed.Loader
 	newest int64
 	ended  chan int64
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +15,7 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/storage"
 )
@@ -104,7 +104,7 @@ func TestWatchPassOnAfter(t *testing.T) {
 			held, source := cache.New(cache.Config{}), &askedSource{11, make(chan struct{}, 1)}
 			store := storeWithoutEtcd(t, &storage.Backend{Cache: held, Consistent: cache.NewConsistent(held, source), PassOnAfter: 1, WatchPassOnAfter: time.Minute})
 			load := held.BeginLoad()
-			load.Add(t.Context(), []*mvccpb.KeyValue{storedPod(t, "a", c.objectBytes), storedPod(t, "b", c.objectBytes)})
+			load.Add(t.Context(), []feed.Object{storedPod(t, "a", c.objectBytes), storedPod(t, "b", c.objectBytes)})
 			load.End(t.Context(), 10)
 			ended := make(chan error, 1)
 			go func() {
@@ -144,10 +144,10 @@ func storeWithoutEtcd(t *testing.T, backend *storage.Backend) *storage.Store {
 }
 
 // storedPod is what etcd has of a pod of a size.
-func storedPod(t *testing.T, name string, size int) *mvccpb.KeyValue {
+func storedPod(t *testing.T, name string, size int) feed.Object {
 	t.Helper()
 	pod := &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Annotations: map[string]string{"size": strings.Repeat("x", size)}}}
 	value, err := runtime.Encode(podCodec(), pod)
 	must(t, err)
-	return &mvccpb.KeyValue{Key: []byte(pathPrefix + "/pods/ns/" + name), Value: value, ModRevision: 5, CreateRevision: 5, Version: 1}
+	return feed.Object{Key: []byte(pathPrefix + "/pods/ns/" + name), Value: value, Revision: 5}
 }

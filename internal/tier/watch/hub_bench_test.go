@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/sharding"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/watch"
 	"github.com/millrace/millrace/internal/wire/encode"
@@ -43,7 +42,7 @@ func newBench(b *testing.B, n int, filter func(int) watch.Filter) *benchWatches 
 
 // step applies an event, and reads with all cursors that it wakes.
 func (w *benchWatches) step(b *testing.B, key, value string, revision int64) {
-	w.cache.Apply(b.Context(), []*clientv3.Event{{Kv: &mvccpb.KeyValue{Key: []byte(prefix + key), Value: []byte(value), ModRevision: revision, Version: 1}}})
+	w.cache.Apply(b.Context(), []feed.Object{{Key: []byte(prefix + key), Value: []byte(value), Revision: revision}})
 	woken := w.woken
 	w.woken = w.woken[:0:0]
 	for _, c := range woken {

@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/watch"
 )
 
 // TestTransitions follows an object that enters and leaves filters.
 func TestTransitions(t *testing.T) {
-	script := []*clientv3.Event{
+	script := []feed.Object{
 		put("a/x", "app=web/node=n1", 11),
 		put("b/x", "app=web/node=n1", 12),
 		put("a/x", "app=db/node=n1", 13),
@@ -66,7 +65,7 @@ func TestWakes(t *testing.T) {
 		followers[text] = f
 	}
 	for _, c2 := range []struct {
-		event *clientv3.Event
+		event feed.Object
 		wakes []string
 	}{
 		{put("a/x", "app=web/node=n1", 11), []string{"- - -", "a/ - -", "=a/x - -", "- app=web -", "- app_in_(web,db) -", "- - node=n1"}},
@@ -74,17 +73,17 @@ func TestWakes(t *testing.T) {
 		{put("c/x", "", 13), []string{"- - -", "- app!=web -"}},
 		{remove("c/x", 14), []string{"- - -", "- app!=web -"}},
 	} {
-		c.Apply(t.Context(), []*clientv3.Event{c2.event})
+		c.Apply(t.Context(), []feed.Object{c2.event})
 		for text, f := range followers {
 			want := 0
 			if slices.Contains(c2.wakes, text) {
 				want = 1
 			}
 			if f.woken != want {
-				t.Errorf("revision %d woke %q %d times, want %d", c2.event.Kv.ModRevision, text, f.woken, want)
+				t.Errorf("revision %d woke %q %d times, want %d", c2.event.Revision, text, f.woken, want)
 			}
 			if f.woken = 0; len(f.drain()) != want {
-				t.Errorf("revision %d: %q did not read exactly %d events", c2.event.Kv.ModRevision, text, want)
+				t.Errorf("revision %d: %q did not read exactly %d events", c2.event.Revision, text, want)
 			}
 		}
 	}
@@ -94,13 +93,13 @@ func TestWakes(t *testing.T) {
 func TestOneWake(t *testing.T) {
 	c, h := newHub(t, cache.Config{})
 	f := follow(t, h, watch.Filter{}, begin)
-	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 11)})
+	c.Apply(t.Context(), []feed.Object{put("a/x", "", 11)})
 	if f.woken != 0 {
 		t.Error("the cursor was woken before it waited")
 	}
 	f.drain()
 	for revision := int64(12); revision < 15; revision++ {
-		c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", revision)})
+		c.Apply(t.Context(), []feed.Object{put("a/x", "", revision)})
 	}
 	if f.woken != 1 {
 		t.Errorf("woken %d times, want once", f.woken)
@@ -110,7 +109,7 @@ func TestOneWake(t *testing.T) {
 func TestRevisionAhead(t *testing.T) {
 	c, h := newHub(t, cache.Config{})
 	f := follow(t, h, watch.Filter{}, 12)
-	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 11), put("a/y", "", 12), put("a/z", "", 13)})
+	c.Apply(t.Context(), []feed.Object{put("a/x", "", 11), put("a/y", "", 12), put("a/z", "", 13)})
 	if got := f.drain(); !slices.Equal(got, []string{"ADDED a/z 13"}) {
 		t.Errorf("read %v, want the event after revision 12", got)
 	}
@@ -123,7 +122,7 @@ func TestSlowWatchIsLost(t *testing.T) {
 	slow, fast := follow(t, h, watch.Filter{}, begin), follow(t, h, watch.Filter{}, begin)
 	slow.drain()
 	for revision := int64(11); revision < 100; revision++ {
-		c.Apply(t.Context(), []*clientv3.Event{put("a/x", "app=web", revision)})
+		c.Apply(t.Context(), []feed.Object{put("a/x", "app=web", revision)})
 		if got := fast.drain(); len(got) != 1 {
 			t.Fatalf("revision %d: read %v", revision, got)
 		}
@@ -144,7 +143,7 @@ func TestForgottenHistoryEndsWatches(t *testing.T) {
 	c, h := newHub(t, cache.Config{})
 	idle, behind, old := follow(t, h, watch.Filter{}, begin), follow(t, h, filter(t, "a/ - -"), begin), follow(t, h, filter(t, "- app=web -"), begin)
 	idle.drain()
-	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 11)})
+	c.Apply(t.Context(), []feed.Object{put("a/x", "", 11)})
 	idle.drain()
 	idle.woken = 0
 	load(t, c, 20)
@@ -158,7 +157,7 @@ func TestForgottenHistoryEndsWatches(t *testing.T) {
 		f.Close()
 	}
 	anew := follow(t, h, watch.Filter{}, 20)
-	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 21)})
+	c.Apply(t.Context(), []feed.Object{put("a/x", "", 21)})
 	if got := anew.drain(); !slices.Equal(got, []string{"ADDED a/x 21"}) {
 		t.Errorf("a new watch read %v", got)
 	}
@@ -168,7 +167,7 @@ func TestOpaqueEventEndsWatches(t *testing.T) {
 	c, h := newHub(t, cache.Config{})
 	concerned, other := follow(t, h, filter(t, "a/ app=web -"), begin), follow(t, h, filter(t, "b/ - -"), begin)
 	concerned.drain()
-	c.Apply(t.Context(), []*clientv3.Event{put("a/y", "app=web", 11), put("a/x", "broken", 12)})
+	c.Apply(t.Context(), []feed.Object{put("a/y", "app=web", 11), put("a/x", "broken", 12)})
 	if concerned.drain(); !slices.Equal(concerned.seen, []string{"ADDED a/y 11"}) || !errors.Is(concerned.err, watch.ErrOpaque) {
 		t.Errorf("read %v and got %v, want the event before, and ErrOpaque", concerned.seen, concerned.err)
 	}
@@ -219,10 +218,10 @@ func TestRandomScripts(t *testing.T) {
 				after int64
 			}
 			var watches []open
-			var script []*clientv3.Event
+			var script []feed.Object
 			revision := int64(begin)
 			for range 60 {
-				var events []*clientv3.Event
+				var events []feed.Object
 				for range 1 + random.IntN(4) {
 					revision++
 					key := fmt.Sprintf("%c/%d", 'a'+rune(random.IntN(2)), random.IntN(3))
@@ -256,14 +255,14 @@ func TestRandomScripts(t *testing.T) {
 
 // expect returns the changes that a watch should read. It applies the script to a hub of
 // its own, one event at a time.
-func expect(t *testing.T, script []*clientv3.Event, text string, after int64) []string {
+func expect(t *testing.T, script []feed.Object, text string, after int64) []string {
 	t.Helper()
 	c, h := newHub(t, cache.Config{})
 	f := follow(t, h, filter(t, text), begin)
 	var want []string
 	for _, e := range script {
-		c.Apply(t.Context(), []*clientv3.Event{e})
-		if got := f.drain(); e.Kv.ModRevision > after {
+		c.Apply(t.Context(), []feed.Object{e})
+		if got := f.drain(); e.Revision > after {
 			want = append(want, got...)
 		}
 	}

@@ -5,11 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/sharding"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/entry"
@@ -53,8 +52,8 @@ func uidShard(t *testing.T, start, end string) *entry.Shard {
 	return s
 }
 
-func putNode(revision int64) []*clientv3.Event {
-	return []*clientv3.Event{{Kv: &mvccpb.KeyValue{Key: []byte("/p/a/x"), Value: []byte("n1"), ModRevision: revision, Version: 1}}}
+func putNode(revision int64) []feed.Object {
+	return []feed.Object{{Key: []byte("/p/a/x"), Value: []byte("n1"), Revision: revision}}
 }
 
 // all returns the subscription to everything, nodes the one to a node.

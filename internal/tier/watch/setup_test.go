@@ -10,12 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/sharding"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/watch"
 	"github.com/millrace/millrace/internal/wire/encode"
@@ -69,19 +68,19 @@ func describe(e *entry.Entry) error {
 	return nil
 }
 
-func load(t *testing.T, c *cache.Cache, revision int64, objects ...*mvccpb.KeyValue) {
+func load(t *testing.T, c *cache.Cache, revision int64, objects ...feed.Object) {
 	t.Helper()
 	loader := c.BeginLoad()
 	loader.Add(t.Context(), objects)
 	loader.End(t.Context(), revision)
 }
 
-func put(key, value string, revision int64) *clientv3.Event {
-	return &clientv3.Event{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{Key: []byte(prefix + key), Value: []byte(value), ModRevision: revision, Version: 1}}
+func put(key, value string, revision int64) feed.Object {
+	return feed.Object{Key: []byte(prefix + key), Value: []byte(value), Revision: revision}
 }
 
-func remove(key string, revision int64) *clientv3.Event {
-	return &clientv3.Event{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(prefix + key), ModRevision: revision}}
+func remove(key string, revision int64) feed.Object {
+	return feed.Object{Key: []byte(prefix + key), Revision: revision, Deleted: true}
 }
 
 // filter parses "prefix labels fields", each "-" for none, and maybe the ranges of a shard
@@ -164,7 +163,7 @@ func (f *follower) drain() []string {
 
 // checkFollowed applies events, and checks what a watch with a filter reads of them: one that
 // was open before, and one that is opened behind them.
-func checkFollowed(t *testing.T, script []*clientv3.Event, text string, want []string) {
+func checkFollowed(t *testing.T, script []feed.Object, text string, want []string) {
 	t.Helper()
 	for _, step := range []int{1, len(script)} {
 		t.Run(fmt.Sprintf("%s by %d", text, step), func(t *testing.T) {

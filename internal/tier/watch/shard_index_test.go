@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
@@ -16,7 +15,7 @@ import (
 // TestShardTransitions follows objects whose hash changes, as that of an object does that
 // is written anew past the API.
 func TestShardTransitions(t *testing.T) {
-	script := []*clientv3.Event{
+	script := []feed.Object{
 		put("a/x", "app=web#1", 11),
 		put("b/y", "app=web#f", 12),
 		put("a/x", "app=db#7", 13),
@@ -70,12 +69,12 @@ func TestShardsAreThePartsOfTheWhole(t *testing.T) {
 			for revision := int64(begin + 1); revision < begin+250; revision++ {
 				key := fmt.Sprintf("%c/%d", 'a'+rune(random.IntN(2)), random.IntN(40))
 				if random.IntN(4) == 0 {
-					c.Apply(t.Context(), []*clientv3.Event{remove(key, revision)})
+					c.Apply(t.Context(), []feed.Object{remove(key, revision)})
 				} else {
 					if _, ok := digits[key]; !ok {
 						digits[key] = random.IntN(16)
 					}
-					c.Apply(t.Context(), []*clientv3.Event{put(key, fmt.Sprintf("app=%d#%x", random.IntN(3), digits[key]), revision)})
+					c.Apply(t.Context(), []feed.Object{put(key, fmt.Sprintf("app=%d#%x", random.IntN(3), digits[key]), revision)})
 				}
 				whole.drain()
 				own := map[int]bool{}
@@ -135,7 +134,7 @@ func TestShardWakes(t *testing.T) {
 	for range 3 {
 		for digit := range followers {
 			revision++
-			c.Apply(t.Context(), []*clientv3.Event{put(fmt.Sprintf("a/%d", digit), fmt.Sprintf("#%x", digit), revision)})
+			c.Apply(t.Context(), []feed.Object{put(fmt.Sprintf("a/%d", digit), fmt.Sprintf("#%x", digit), revision)})
 			for i, f := range followers {
 				if want := map[bool]int{true: 1}[i == digit]; f.woken != want {
 					t.Errorf("revision %d woke shard %x %d times, want %d", revision, i, f.woken, want)

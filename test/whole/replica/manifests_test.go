@@ -115,7 +115,7 @@ func TestManifestsAreStrict(t *testing.T) {
 // compareRights compares the resources of the role with those of --follow.
 func compareRights(t *testing.T, objects []runtime.Object) {
 	t.Helper()
-	want := append(argumentsOf(t, objects, "--follow"), "customresourcedefinitions.apiextensions.k8s.io")
+	want := append(argumentsOf(t, objects, "--follow"), "customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io")
 	var got []string
 	for _, role := range find[*rbacv1.ClusterRole](objects) {
 		if role.Name != "millrace-replica-follow" {
@@ -159,7 +159,7 @@ func TestManifestsGiveTheRights(t *testing.T) {
 	config.BearerToken = ""
 	config.CertData, config.KeyData = upstream.Config().CertData, upstream.Config().KeyData
 	metrics := must(fetch(t.Context(), config, "/metrics"))(t).body
-	for _, resource := range append(follow, "customresourcedefinitions.apiextensions.k8s.io") {
+	for _, resource := range append(follow, "customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io") {
 		line := fmt.Sprintf("millrace_feed_healthy{etcd=%q} 1", upstream.URL+"/"+resource)
 		if !strings.Contains(metrics, line) {
 			t.Errorf("no line %s in\n%s", line, regexp.MustCompile(`(?m)^millrace_feed_healthy.*$`).FindAllString(metrics, -1))

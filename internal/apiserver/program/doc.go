@@ -1,0 +1,13 @@
+// Package program is what `millrace serve` and `millrace replica` have in common as processes:
+// flags about caches, watches and accounts, the order in which feeds, caches and Kubernetes'
+// server start and stop, and advice in errors.
+//
+// RunWithFeeds starts from top to bottom and stops from bottom to top:
+//
+//	feeds, caches      loaded before requests
+//	checkpoints        if any are kept
+//	checks of caches, accounts of watches
+//	trimmer            gives memory back
+//	Beside             what one of the programs has, and the other has not
+//	Kubernetes' server with the read tier in it
+package program

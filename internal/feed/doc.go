@@ -1,0 +1,49 @@
+// Package feed has the contract between where objects come from and what holds them. A feed
+// reads a source, which is etcd (package etcdfeed) or one resource of an API server (apifeed),
+// and writes to a Sink, which is a cache.
+//
+//	          a checkpoint or another replica, in place of the first load
+//	                                   │
+//	           ┌───────────────────────┴──────────────────────┐
+//	source ───►│ load      all objects, at one revision       │──► Sink.BeginLoad, Loader.Add, End
+//	           │ events    each change behind it once, in     │
+//	           │           the order of the revisions         │──► Sink.Apply
+//	           │ progress  nothing else has changed up to R   │──► Sink.Progressed
+//	           ├──────────────────────────────────────────────┤
+//	readers ──►│ Revision  the newest one, as a proof         │
+//	           │ RequestProgress                              │
+//	           │ Healthy, BrokenSince                         │
+//	           └──────────────────────────────────────────────┘
+//
+// What holds of every feed:
+//
+//   - State. A load is the exact state at the revision of its End. Nothing of a load counts
+//     before End, and one that fails has none. Keys come in ascending order.
+//   - Order. Behind a load at R come the changes after R, each once, none left out and none
+//     in another order. A break of the connection does not show.
+//   - Deletion. It has the object's key and the revision of the deletion, and no value: a sink
+//     knows the version before.
+//   - Progress. Progressed(R) says that the sink has all changes up to R. Applied revisions
+//     never fall.
+//   - Proof. Revision returns a revision that is at or above every write that was acknowledged
+//     before the call, and only while the source is known to have the history that the sink
+//     has. A sink that has reached it is as new as the source was.
+//   - Health. A feed is healthy while it follows: from the moment when the sink is as new as
+//     the source was when the load began. It is not healthy before, and not from a break until
+//     it follows again. BrokenSince tells a break from a feed that never was healthy.
+//   - History. If the source has forgotten the changes behind the sink's revision, there is one
+//     load anew, of that revision or a later one. Its sink tells those who read events.
+//
+// A feed ends for two reasons only. The context has ended, and Run returns its error. Or the
+// source has another history, and Run returns an error that wraps ErrWentBack: what the sink
+// holds means nothing then. All else is retried.
+//
+//	Run ──► load ──► follow ──► context ended: its error
+//	         ▲ │       │ │
+//	         └─┘       │ └────► another history: ErrWentBack
+//	        error      │
+//	         ▲         ├─ broken: follow from the applied revision, without a load
+//	         └─────────┴─ history forgotten
+//
+// The package knows nothing of etcd's client and of HTTP, and reads no objects.
+package feed

@@ -1,0 +1,58 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Feed is what users of a feed may ask of it, whatever its source is. All methods but Run may
+// be called by any goroutine at any time.
+type Feed interface {
+	// Run follows the source until the context ends, and returns the context's error, or
+	// one that wraps ErrWentBack. It retries after all other errors.
+	Run(ctx context.Context) error
+	// Healthy returns nil while the feed follows, and otherwise the reason why it does not.
+	Healthy() error
+	// BrokenSince is Health.BrokenSince.
+	BrokenSince() time.Time
+	// Revision reads the newest revision from the source: every write that was acknowledged
+	// before the call has that revision or a smaller one. It fails while the feed does not
+	// know that the source has the history that the sink has.
+	Revision(ctx context.Context) (int64, error)
+	// RequestProgress asks the source to tell how far it is. The sink's progress follows, or
+	// does not: the caller repeats the request.
+	RequestProgress(ctx context.Context) error
+}
+
+// ErrWentBack says that the source of a feed is not what it was: its newest revision is
+// older than one that the feed has read, or it has other objects at such a revision. Its
+// etcd was restored from a backup, or another server answers at its address. Nothing that
+// the feed has handed on can be trusted then.
+var ErrWentBack = errors.New("the source of objects has gone back in time, or is another one")
+
+// RunUntil runs a feed until its context ends, or until failed has an error, and then ends
+// the context of run. It returns what run returned, or the error from failed. The feed is broken
+// if that is ErrWentBack.
+func RunUntil(ctx context.Context, failed <-chan error, health *Health, run func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case err := <-failed:
+			cancel(err)
+		case <-ctx.Done():
+		}
+	}()
+	err := run(ctx)
+	cancel(nil)
+	<-ended
+	if cause := context.Cause(ctx); errors.Is(cause, ErrWentBack) {
+		err = cause
+	}
+	if errors.Is(err, ErrWentBack) {
+		health.SetBroken(err)
+	}
+	return err
+}

@@ -1,0 +1,55 @@
+package feed
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Health says whether a feed follows its source. One goroutine changes it, and any may ask.
+// The zero value is that of a feed that has not followed yet.
+type Health struct{ state atomic.Pointer[healthState] }
+
+type healthState struct {
+	// err is why the feed does not follow, nil if it does.
+	err error
+	// brokenSince is zero unless the feed has followed before.
+	brokenSince time.Time
+}
+
+// SetFollowing notes that the feed follows.
+func (h *Health) SetFollowing() { h.state.Store(&healthState{}) }
+
+// SetBroken notes why the feed does not follow.
+func (h *Health) SetBroken(err error) {
+	next := &healthState{err: err}
+	if last := h.state.Load(); last != nil && last.err == nil {
+		next.brokenSince = time.Now()
+	} else if last != nil {
+		next.brokenSince = last.brokenSince
+	}
+	h.state.Store(next)
+}
+
+// Following reports whether the feed follows.
+func (h *Health) Following() bool {
+	s := h.state.Load()
+	return s != nil && s.err == nil
+}
+
+// Err returns why the feed does not follow. It is nil if the feed follows, or has not
+// tried yet.
+func (h *Health) Err() error {
+	if s := h.state.Load(); s != nil {
+		return s.err
+	}
+	return nil
+}
+
+// BrokenSince returns when the feed ceased to follow. It is zero while the feed follows, and
+// before it has followed for the first time.
+func (h *Health) BrokenSince() time.Time {
+	if s := h.state.Load(); s != nil {
+		return s.brokenSince
+	}
+	return time.Time{}
+}

@@ -1,0 +1,146 @@
+package document
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// checkResult is what became of a question to the upstream. The values are labels of a
+// metric.
+type checkResult string
+
+const (
+	// checkUnchanged: the upstream has confirmed the document by its ETag.
+	checkUnchanged checkResult = "unchanged"
+	// checkChanged: the upstream has sent a document.
+	checkChanged checkResult = "changed"
+	// checkRefused: the upstream has sent what must not be kept: an error, or too much.
+	checkRefused checkResult = "refused"
+	// checkFailed: the upstream did not answer, or is overloaded.
+	checkFailed checkResult = "failed"
+)
+
+// checkAnswer is the upstream's answer to a question. document is nil if requests must be
+// passed on.
+type checkAnswer struct {
+	document *document
+	result   checkResult
+}
+
+const (
+	// checkTimeout bounds a question. Documents of OpenAPI have tens of megabytes.
+	checkTimeout = 10 * time.Second
+	// readBytes is how much of an answer is read, and admitted, at a time.
+	readBytes = 64 << 10
+	// documentShare is the part of the bound that one document may take.
+	documentShare = 2
+)
+
+// check asks the upstream about a document on behalf of all who wait for it. ctx is that of
+// one of them, whose end does not end the question.
+func (d *Documents) check(ctx context.Context, e *entry) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
+	defer cancel()
+	answer := checkAnswer{result: checkFailed}
+	defer func() {
+		d.cfg.Metrics.DocumentChecks.WithLabelValues(string(answer.result)).Inc()
+		d.settle(e, answer)
+	}()
+	answer = d.ask(ctx, e.key, d.documentOf(e))
+}
+
+func (d *Documents) documentOf(e *entry) *document {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return e.document
+}
+
+// ask sends a question. known is the document that may be current, or nil.
+func (d *Documents) ask(ctx context.Context, key key, known *document) checkAnswer {
+	req, err := d.question(ctx, key, known)
+	if err != nil {
+		return checkAnswer{result: checkRefused}
+	}
+	resp, err := d.client.Do(req)
+	if err != nil {
+		return checkAnswer{result: checkFailed}
+	}
+	defer resp.Body.Close()
+	asked := len(req.Header["If-None-Match"]) > 0
+	switch {
+	case asked && resp.StatusCode == http.StatusNotModified:
+		return checkAnswer{known.confirmed(resp.Header), checkUnchanged}
+	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= http.StatusInternalServerError:
+		return checkAnswer{result: checkFailed}
+	}
+	// A document with a client's address in it has no ETag, and a key with the address.
+	plain := key.target == "/api" && key.address == "" && resp.Header.Get("Etag") == ""
+	made := newDocument(resp, nil)
+	if made == nil || plain {
+		return checkAnswer{result: checkRefused}
+	}
+	made.unconditional = asked && made.matches(known.etag)
+	switch made.body, err = d.read(resp); {
+	case errors.Is(err, errTooLarge):
+		return checkAnswer{result: checkRefused}
+	case err != nil:
+		return checkAnswer{result: checkFailed}
+	}
+	return checkAnswer{made, checkChanged}
+}
+
+// question makes the request for a document, with the replica's own credentials. Its path is
+// byte for byte the one to which the client was shown to have a right: nothing is cleaned.
+func (d *Documents) question(ctx context.Context, key key, known *document) (*http.Request, error) {
+	asked, query, _ := strings.Cut(key.target, "?")
+	target := *d.host
+	target.Path, target.RawPath, target.RawQuery = strings.TrimSuffix(d.host.Path, "/")+asked, "", query
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	set := func(name, value string) {
+		if value != "" {
+			req.Header.Set(name, value)
+		}
+	}
+	set("Accept", key.accept)
+	set("Accept-Encoding", key.encoding)
+	set("X-Forwarded-For", key.address)
+	if key.pretty {
+		set("User-Agent", indentedAgent+" (millrace-replica)")
+	}
+	if known != nil && known.status == http.StatusOK {
+		set("If-None-Match", known.etag)
+	}
+	return req, nil
+}
+
+var errTooLarge = errors.New("the document is too large to keep")
+
+// read reads a body within the bounds.
+func (d *Documents) read(resp *http.Response) ([]byte, error) {
+	largest := d.cfg.Bytes / documentShare
+	if resp.ContentLength > largest {
+		return nil, errTooLarge
+	}
+	var body bytes.Buffer
+	var admitted int64
+	defer func() { d.reading.Release(admitted) }()
+	for {
+		if admitted+readBytes > largest || !d.reading.TryAcquire(readBytes) {
+			return nil, errTooLarge
+		}
+		admitted += readBytes
+		if _, err := io.CopyN(&body, resp.Body, readBytes); errors.Is(err, io.EOF) {
+			return bytes.Clone(body.Bytes()), nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package document
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/millrace/millrace/internal/replica/upstream"
+)
+
+// Config of Documents. Upstream, Local, Changes and Metrics are needed.
+type Config struct {
+	// Upstream is how the replica itself reaches the upstream.
+	Upstream *rest.Config
+	// Local reports whether the upstream itself serves a group version. The documents of
+	// others come from servers behind it, which may tell each user something else.
+	Local func(schema.GroupVersion) bool
+	// Changes returns a number that grows when the replica sees a change of what documents
+	// tell of: of a definition, or of an APIService if it follows these.
+	Changes func() int64
+	// Bytes bounds the documents in memory. 0 means 64 MiB.
+	Bytes int64
+	// Clock measures how old documents are. Nil means the real clock.
+	Clock   clock.PassiveClock
+	Metrics *upstream.Metrics
+}
+
+const (
+	defaultDocumentBytes = 64 << 20
+	// documentPeriod is how long a document that the upstream has confirmed is sent without
+	// asking again. It bounds how late a change is seen of which nothing tells, such as a
+	// change in a server behind the upstream.
+	documentPeriod = 2 * time.Second
+	// settlePeriod is how long after a change each request waits until the upstream has
+	// confirmed the document: the upstream's controllers bring the change into its documents
+	// one after the other, OpenAPI last. One question to the upstream serves all who wait.
+	settlePeriod = 15 * time.Second
+	// maxChecks bounds the questions to the upstream at a time, and the bytes of
+	// the answers that are read.
+	maxChecks = 64
+	// maxRounds bounds how often a request waits. One round tells of the document, and a
+	// second one how the upstream answers a client that has it. The others are for
+	// questions that began too early, and for documents that are dropped meanwhile.
+	maxRounds = 4
+)
+
+// Documents keeps the upstream's discovery and OpenAPI documents, byte for byte, by all
+// headers on which they depend. The caller asks the upstream about a user's right first.
+//
+// The upstream confirms a document each documentPeriod while clients ask for it: by its
+// ETag, or by sending it again. After a change (Config.Changes) it confirms each answer for
+// a while. A question answers all requests that arrived before it began. If the upstream
+// does not answer or is overloaded, documents stay as they are.
+//
+// The goroutine of a request asks, and goes on if its client leaves, because others wait
+// for the answer. Memory is bounded: the documents that were not asked for longest go.
+type Documents struct {
+	cfg    Config
+	client *http.Client
+	host   *url.URL
+	// reading bounds the bytes of answers that are being read.
+	reading *semaphore.Weighted
+
+	mu struct {
+		sync.Mutex
+		byKey map[key]*entry
+		// recent has the entries, the one that was asked for last at the front.
+		recent list.List
+		bytes  int64
+		checks int
+		// changes is the newest Config.Changes, and changedAt when a request first saw it.
+		changes   int64
+		changedAt time.Time
+	}
+}
+
+// entry is what is known about a key. Documents.mu guards it.
+type entry struct {
+	key key
+	// document is nil if it is not known, or must not be kept.
+	document *document
+	// refused says that requests are passed on until the next check.
+	refused bool
+	// confirmedAt is when the question began that led to the document or to the refusal.
+	confirmedAt time.Time
+	// heldUntil is the end of a time in which the upstream is not asked, because it did not
+	// answer.
+	heldUntil time.Time
+	// check is the question that the upstream is being asked, or nil.
+	check   *check
+	element *list.Element
+}
+
+func (e *entry) size() int64 {
+	return documentOverhead + int64(len(e.key.target)+len(e.key.accept)+len(e.key.encoding)+len(e.key.address)) + e.document.size()
+}
+
+// check is a question to the upstream whether a document is current.
+type check struct {
+	began time.Time
+	done  chan struct{}
+}
+
+// New makes Documents that know nothing.
+func New(cfg Config) (*Documents, error) {
+	if cfg.Bytes == 0 {
+		cfg.Bytes = defaultDocumentBytes
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	host, _, err := rest.DefaultServerUrlFor(cfg.Upstream)
+	if err != nil {
+		return nil, fmt.Errorf("read the upstream's address: %w", err)
+	}
+	client, err := rest.HTTPClientFor(upstream.Uncompressed(cfg.Upstream))
+	if err != nil {
+		return nil, fmt.Errorf("make client of the upstream: %w", err)
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	d := &Documents{cfg: cfg, client: client, host: host, reading: semaphore.NewWeighted(cfg.Bytes)}
+	d.mu.byKey = map[key]*entry{}
+	return d, nil
+}
+
+// Bytes is the memory of the documents.
+func (d *Documents) Bytes() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.bytes
+}
+
+// Answer answers a request of a user who may read the document. It returns false if the
+// request must be passed on, and has written nothing then.
+func (d *Documents) Answer(ctx context.Context, w http.ResponseWriter, r Request) bool {
+	doc := d.current(ctx, r)
+	if doc == nil {
+		return false
+	}
+	status := doc.serve(w, doc.matches(r.etag) && doc.notModified != nil)
+	d.cfg.Metrics.Documents.WithLabelValues(strconv.Itoa(status)).Inc()
+	return true
+}
+
+// current returns the document for a request. It returns nil if there is none that may be
+// sent.
+func (d *Documents) current(ctx context.Context, r Request) *document {
+	arrived := d.cfg.Clock.Now()
+	for range maxRounds {
+		found, waits, mine := d.look(r, arrived)
+		switch {
+		case waits == nil:
+			return found
+		case mine != nil:
+			d.check(ctx, mine)
+		default:
+			select {
+			case <-waits.done:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// look returns the document, which may be nil, or a question to the upstream for which the
+// request must wait. If the question is the caller's to ask, mine is its entry.
+func (d *Documents) look(r Request, arrived time.Time) (_ *document, waits *check, mine *entry) {
+	changes := d.cfg.Changes()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.cfg.Clock.Now()
+	if changes != d.mu.changes {
+		d.mu.changes, d.mu.changedAt = changes, now
+	}
+	e := d.mu.byKey[r.key]
+	if e != nil && e.isCurrent(r, arrived, now.Sub(d.mu.changedAt) < settlePeriod, now) {
+		d.mu.recent.MoveToFront(e.element)
+		return e.document, nil, nil
+	}
+	if e != nil && e.check != nil {
+		return nil, e.check, nil
+	}
+	if d.mu.checks >= maxChecks {
+		return nil, nil, nil
+	}
+	if e == nil {
+		e = &entry{key: r.key}
+		e.element = d.mu.recent.PushFront(e)
+		d.mu.byKey[e.key] = e
+		d.mu.bytes += e.size()
+	}
+	d.mu.checks++
+	e.check = &check{began: now, done: make(chan struct{})}
+	return nil, e.check, e
+}
+
+// isCurrent reports whether what is known answers a request. settling says that the
+// upstream may be bringing a change into its documents.
+func (e *entry) isCurrent(r Request, arrived time.Time, settling bool, now time.Time) bool {
+	doc := e.document
+	switch {
+	case now.Before(e.heldUntil):
+		return true
+	case doc == nil && !e.refused:
+		return false
+	case doc != nil && doc.matches(r.etag) && doc.notModified == nil && !doc.unconditional:
+		return false // the upstream was never asked by a client that has the document
+	case settling && !e.refused:
+		return !e.confirmedAt.Before(arrived)
+	}
+	return now.Sub(e.confirmedAt) < documentPeriod
+}
+
+// settle notes the answer of the upstream to the question of an entry, and makes room.
+func (d *Documents) settle(e *entry, a checkAnswer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.bytes -= e.size()
+	switch a.result {
+	case checkFailed:
+		e.heldUntil = d.cfg.Clock.Now().Add(documentPeriod)
+	default:
+		e.document, e.refused, e.confirmedAt, e.heldUntil = a.document, a.document == nil, e.check.began, time.Time{}
+	}
+	d.mu.bytes += e.size()
+	d.mu.checks--
+	close(e.check.done)
+	e.check = nil
+	d.mu.recent.MoveToFront(e.element)
+	for at := d.mu.recent.Back(); at != nil && at != e.element && d.mu.bytes > d.cfg.Bytes; {
+		old, _ := at.Value.(*entry)
+		before := at.Prev()
+		if old.check == nil {
+			d.mu.recent.Remove(at)
+			delete(d.mu.byKey, old.key)
+			d.mu.bytes -= old.size()
+		}
+		at = before
+	}
+}

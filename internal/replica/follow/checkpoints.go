@@ -1,0 +1,60 @@
+package follow
+
+import (
+	"fmt"
+	"log/slog"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/millrace/millrace/internal/feed"
+	"github.com/millrace/millrace/internal/tier/checkpoint"
+	"github.com/millrace/millrace/internal/tier/source"
+)
+
+// secrets are never written: whether the upstream encrypts them at rest does not show in what
+// its API sends.
+var secrets = schema.GroupResource{Resource: "secrets"}
+
+// Checkpoints are the files of what was followed. Nil has none.
+type Checkpoints struct {
+	Dir *checkpoint.Dir
+	// Upstream identifies the API server: its cluster, and the version that it has now.
+	Upstream func() string
+	Logger   *slog.Logger
+}
+
+// of names the checkpoint of a resource, which is followed at a path. The second result is an
+// apifeed.Config.Checkpoint, nil if nothing is kept.
+func (c *Checkpoints) of(key Key, path string, protobuf bool) (source.KeptBackend, func() (feed.Checkpoint, error)) {
+	if c == nil || key.GroupResource == secrets {
+		return source.KeptBackend{}, nil
+	}
+	from := func() string { return fmt.Sprintf("API server %s %s protobuf=%v", c.Upstream(), path, protobuf) }
+	return source.KeptBackend{Name: key.String(), Source: from},
+		func() (feed.Checkpoint, error) { return c.Dir.Open(key.String(), from()) }
+}
+
+// remove removes the file of a resource, if there is one.
+func (c *Checkpoints) remove(key Key) {
+	if c == nil {
+		return
+	}
+	if err := c.Dir.Remove(key.String()); err != nil {
+		c.Logger.Error("Could not remove the checkpoint of a resource that is not followed; remove it by hand", "err", err)
+	}
+}
+
+// keys are those of which an earlier run has left files.
+func (c *Checkpoints) keys() (keys []Key) {
+	if c == nil {
+		return nil
+	}
+	names, err := c.Dir.Names()
+	if err != nil {
+		c.Logger.Warn("Cannot tell which resources an earlier run has followed", "err", err)
+	}
+	for _, name := range names {
+		keys = append(keys, parseKey(name))
+	}
+	return keys
+}

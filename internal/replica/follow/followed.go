@@ -1,0 +1,206 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/internal/feed/apifeed"
+	"github.com/millrace/millrace/internal/tier/source"
+)
+
+// State is what a resource is in. The package comment has the states and what they mean.
+type State string
+
+// The states, as metrics and reports name them.
+const (
+	Absent    State = "absent"
+	Loading   State = "loading"
+	Following State = "following"
+	Doubtful  State = "doubtful"
+	Stale     State = "stale"
+	Refused   State = "refused"
+)
+
+// States are all states.
+func States() []State { return []State{Absent, Loading, Following, Doubtful, Stale, Refused} }
+
+// Refusal is why a resource is not followed, though its reads asked for it.
+type Refusal string
+
+const (
+	// notPermitted: the upstream refuses the feed.
+	notPermitted Refusal = "refused"
+	// silent: the feed was broken for too long while the upstream answered others.
+	silent Refusal = "silent"
+	// noMemory: the objects would take more memory than they may.
+	noMemory Refusal = "memory"
+)
+
+// FollowedResource is one resource of the upstream in one form: its cache, and the feed that fills it
+// while the resource is followed.
+type FollowedResource struct {
+	key     Key
+	backend source.Backend
+	// run is nil while nothing is followed.
+	run atomic.Pointer[run]
+	// readAt is when the last read came, in nanoseconds since 1970.
+	readAt atomic.Int64
+	// refused is why the resource is not followed, nil if nothing keeps it from that.
+	refused atomic.Pointer[refusal]
+
+	// The fields below are guarded by Resources.mu.
+
+	// request is how the resource was last asked for. named says that one of them was Named.
+	request Request
+	named   bool
+	// again says that the resource is to be followed once settledAt is over, read or not.
+	again bool
+	// freeAt is when the objects of a resource that is no longer followed go. Zero is never.
+	freeAt time.Time
+	// settledAt is when the upstream serves a definition that has changed, for all we know.
+	settledAt time.Time
+}
+
+// run is the time in which one feed fills the cache.
+type run struct {
+	version Version
+	feed    *apifeed.Feed
+	gate    *gate
+	kept    source.KeptBackend
+	// stop ends the feed. It is nil before the feed runs.
+	stop context.CancelFunc
+}
+
+type refusal struct {
+	why Refusal
+	// until is when the resource may be followed again.
+	until time.Time
+}
+
+var errNotFollowed = errors.New("the resource is not followed yet")
+
+// started returns the feed, nil if nothing is followed.
+func (f *FollowedResource) started() *apifeed.Feed {
+	if r := f.run.Load(); r != nil {
+		return r.feed
+	}
+	return nil
+}
+
+// kept implements source.Backend's Kept.
+func (f *FollowedResource) kept() source.KeptBackend {
+	if r := f.run.Load(); r != nil {
+		return r.kept
+	}
+	return source.KeptBackend{}
+}
+
+// Revision implements cache.RevisionSource.
+func (f *FollowedResource) Revision(ctx context.Context) (int64, error) {
+	if started := f.started(); started != nil {
+		return started.Revision(ctx)
+	}
+	return 0, errNotFollowed
+}
+
+// RequestProgress implements cache.RevisionSource.
+func (f *FollowedResource) RequestProgress(ctx context.Context) error {
+	if started := f.started(); started != nil {
+		return started.RequestProgress(ctx)
+	}
+	return errNotFollowed
+}
+
+// Healthy implements source.Feed.
+func (f *FollowedResource) Healthy() error {
+	if started := f.started(); started != nil {
+		return started.Healthy()
+	}
+	return errNotFollowed
+}
+
+// BrokenSince implements source.Feed.
+func (f *FollowedResource) BrokenSince() time.Time {
+	if started := f.started(); started != nil {
+		return started.BrokenSince()
+	}
+	return time.Time{}
+}
+
+// HeardAt is when the feed was last told something, zero if it was not yet.
+func (f *FollowedResource) HeardAt() time.Time {
+	if started := f.started(); started != nil {
+		return started.HeardAt()
+	}
+	return time.Time{}
+}
+
+// Surroundings are apifeed.Feed's, nil if nothing is followed. f may be nil.
+func (f *FollowedResource) Surroundings() *apifeed.Surroundings {
+	if f == nil {
+		return nil
+	}
+	if started := f.started(); started != nil {
+		return started.Surroundings()
+	}
+	return nil
+}
+
+// state is the state, given whether the whole upstream is away.
+func (f *FollowedResource) state(away bool, now time.Time) State {
+	switch {
+	case f.refusal(now) != "":
+		return Refused
+	case f.started() == nil:
+		return Absent
+	case f.Healthy() == nil:
+		return Following
+	case f.backend.Cache.Ready() != nil:
+		return Loading
+	case away:
+		return Stale
+	}
+	return Doubtful
+}
+
+// refusal is why the resource may not be followed now, "" if it may.
+func (f *FollowedResource) refusal(now time.Time) Refusal {
+	if r := f.refused.Load(); r != nil && now.Before(r.until) {
+		return r.why
+	}
+	return ""
+}
+
+// bytes are those of the objects that the cache holds or is loading.
+func (f *FollowedResource) bytes() (sum int64) {
+	if r := f.run.Load(); r != nil {
+		sum = r.gate.loading.Load()
+	}
+	for _, r := range f.backend.Cache.Resources() {
+		sum += r.Snapshot().Bytes
+	}
+	return sum
+}
+
+// waitLoaded waits until the cache has loaded, or cannot load and need not.
+func (f *FollowedResource) waitLoaded(ctx context.Context, r *run, optional bool) error {
+	select {
+	case <-r.feed.Tried():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for !optional && f.run.Load() == r && f.backend.Cache.Ready() != nil {
+		select {
+		case <-time.After(loadCheck):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// loadCheck is how often a start looks whether a load that has failed has succeeded since, or
+// was given up.
+const loadCheck = 50 * time.Millisecond

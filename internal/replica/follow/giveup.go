@@ -1,0 +1,163 @@
+package follow
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// This file ends what is followed: because its definition changes, because the upstream refuses
+// it or is silent about it, because nobody reads it, or for want of memory.
+
+// Outdated tells that a resource is served in another way from now on: its definition or who
+// serves it has changed, or it is gone. Reads are passed on until the upstream can be expected to
+// have made the change too. Then the resource is loaded anew, if it is read or named.
+//
+// Watches go on until then. They end as those of the upstream do, about a second later.
+func (s *Resources) Outdated(gr schema.GroupResource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.mu.byKey[Key{GroupResource: gr}]
+	if f == nil {
+		return
+	}
+	f.refused.Store(nil)
+	f.settledAt = s.cfg.Clock.Now().Add(settlePeriod)
+	if s.endLocked(f) {
+		f.again = true
+		f.backend.Cache.Suspend()
+		f.freeAt = f.settledAt.Add(freePeriod)
+	}
+}
+
+// giveUpLocked ends the feed of a resource, and its watches. why is "" if it may be followed
+// again at once.
+func (s *Resources) giveUpLocked(f *FollowedResource, why Refusal, now time.Time) {
+	if !s.endLocked(f) {
+		return
+	}
+	f.backend.Cache.Unload()
+	f.freeAt = now.Add(freePeriod)
+	if why != "" {
+		retry := retryPeriod
+		if why == silent {
+			retry = silentRetryPeriod
+		}
+		f.refused.Store(&refusal{why, now.Add(retry)})
+	}
+	s.cfg.Checkpoints.remove(f.key)
+}
+
+// sweepUntil looks at all resources again and again until the context ends.
+func (s *Resources) sweepUntil(ctx context.Context) {
+	ticker := s.cfg.Clock.NewTicker(sweepPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C():
+			s.sweep()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sweep gives up what is silent or unread, and what there is no memory for. It follows again
+// what was given up for a while.
+func (s *Resources) sweep() {
+	away := s.Healthy() != nil
+	for _, key := range s.sweepOnce(away, s.cfg.Clock.Now()) {
+		s.followAgain(key)
+	}
+}
+
+// sweepOnce does sweep's work under the lock, and returns what is to be followed again. away
+// says that no feed follows.
+func (s *Resources) sweepOnce(away bool, now time.Time) (again []Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	isSilent := func(f *FollowedResource) bool {
+		since := f.BrokenSince()
+		return !away && !since.IsZero() && now.Sub(since) > maxDoubt
+	}
+	// What objects of a definition are is in doubt if the definitions are.
+	described := s.mu.byKey[Key{GroupResource: definitions}]
+	undescribed := described != nil && isSilent(described)
+	for key, f := range s.mu.byKey {
+		if !f.freeAt.IsZero() && now.After(f.freeAt) {
+			f.freeAt = time.Time{}
+			f.backend.Cache.Free()
+		}
+		switch read := time.Unix(0, f.readAt.Load()); {
+		case f.started() == nil:
+			if (f.named || f.again) && f.refusal(now) == "" && !now.Before(f.settledAt) {
+				f.again = false
+				again = append(again, key)
+			}
+		case f.request.Needed:
+		case isSilent(f) || f.request.Custom && undescribed:
+			s.cfg.Logger.Warn("A resource is given up, because its feed is broken while the upstream answers others; its watches end, and its reads are passed on",
+				"resource", key.String(), "err", f.Healthy(), "retryIn", silentRetryPeriod)
+			s.giveUpLocked(f, silent, now)
+		case s.cfg.DropAfter > 0 && !f.named && now.Sub(read) > s.cfg.DropAfter:
+			s.cfg.Logger.Info("A resource is not followed any more, because nobody has read it for long", "resource", key.String(), "since", read)
+			s.giveUpLocked(f, "", now)
+		}
+	}
+	if s.isFullLocked() {
+		s.shrinkLocked(now)
+	}
+	return again
+}
+
+// heldLocked are the bytes of all objects that are held.
+func (s *Resources) heldLocked() (sum int64) {
+	for _, f := range s.mu.byKey {
+		sum += f.bytes()
+	}
+	return sum
+}
+
+func (s *Resources) isFullLocked() bool {
+	return s.cfg.MaxBytes > 0 && s.heldLocked() >= s.cfg.MaxBytes
+}
+
+// loadGrew gives a resource up whose load does not fit into memory.
+func (s *Resources) loadGrew(f *FollowedResource) {
+	if s.cfg.MaxBytes == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !f.named && s.isFullLocked() {
+		s.giveUpForMemoryLocked(f, s.cfg.Clock.Now())
+	}
+}
+
+// shrinkLocked gives up what was not read for longest, until the rest fits into memory.
+func (s *Resources) shrinkLocked(now time.Time) {
+	var droppable []*FollowedResource
+	for _, f := range s.mu.byKey {
+		if !f.named && f.run.Load() != nil {
+			droppable = append(droppable, f)
+		}
+	}
+	slices.SortFunc(droppable, func(a, b *FollowedResource) int { return cmp.Compare(a.readAt.Load(), b.readAt.Load()) })
+	over := s.heldLocked() - s.cfg.MaxBytes
+	for _, f := range droppable {
+		if over < 0 {
+			return
+		}
+		over -= f.bytes()
+		s.giveUpForMemoryLocked(f, now)
+	}
+}
+
+func (s *Resources) giveUpForMemoryLocked(f *FollowedResource, now time.Time) {
+	s.cfg.Logger.Warn("A resource is given up, because the objects that are followed take more memory than they may; its reads are passed on: name what is to be followed with --follow, or raise --follow-bytes",
+		"resource", f.key.String(), "bytes", f.bytes(), "most", s.cfg.MaxBytes)
+	s.giveUpLocked(f, noMemory, now)
+}

@@ -1,0 +1,55 @@
+package follow
+
+import (
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+)
+
+// Key names a feed of an API server. InProtobuf tells the feed of objects in protobuf from
+// the one of the same objects in JSON, if both are kept as they are sent. It is not set for
+// objects that are decoded.
+type Key struct {
+	schema.GroupResource
+	InProtobuf bool
+}
+
+// protobufSuffix ends the names of feeds of objects in protobuf.
+const protobufSuffix = "+protobuf"
+
+// String is the name of the feed, in reports and of its checkpoint.
+func (k Key) String() string {
+	if k.InProtobuf {
+		return k.GroupResource.String() + protobufSuffix
+	}
+	return k.GroupResource.String()
+}
+
+// parseKey is the reverse of String.
+func parseKey(name string) Key {
+	resource, ok := strings.CutSuffix(name, protobufSuffix)
+	return Key{schema.ParseGroupResource(resource), ok}
+}
+
+// hasProtobuf reports whether the kinds of a group are sent in protobuf.
+func hasProtobuf(gr schema.GroupResource) bool {
+	return gr.Group != apiextensions.GroupName && gr.Group != apiregistration.GroupName
+}
+
+// Version says how a resource is followed: in which version, and whether as protobuf.
+// Verbatim and Namespaced are those of apifeed.Config.
+type Version struct {
+	schema.GroupVersionResource
+	Protobuf, Verbatim, Namespaced bool
+}
+
+// path is that of the collection of all objects.
+func (v Version) path() string {
+	root := "/apis/" + v.Group
+	if v.Group == "" {
+		root = "/api"
+	}
+	return root + "/" + v.Version + "/" + v.Resource
+}

@@ -1,0 +1,85 @@
+package follow
+
+import (
+	"encoding/json"
+	"iter"
+	"maps"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/millrace/millrace/internal/tier/cache"
+)
+
+// serversPeriod is how often the replica looks whether APIServices have changed.
+const serversPeriod = 200 * time.Millisecond
+
+// otherServers tells which group versions are answered by servers behind the upstream. An
+// APIService with a service hands its group version over, also one of which there are
+// definitions.
+type otherServers struct {
+	// services are the APIServices that the replica has; nil if it has none.
+	services *cache.Resource
+	// known is nil before the first look.
+	known atomic.Pointer[serverTable]
+}
+
+// serverTable is what APIServices said at a revision. It is immutable.
+type serverTable struct {
+	revision int64
+	// byVersion has the service of each group version that is handed over.
+	byVersion map[schema.GroupVersion]string
+}
+
+// serve reports whether a server behind the upstream answers for a group version.
+func (o *otherServers) serve(gv schema.GroupVersion) bool { return o.table().byVersion[gv] != "" }
+
+// table returns what APIServices say now.
+func (o *otherServers) table() *serverTable {
+	if o.services == nil {
+		return &serverTable{}
+	}
+	last, revision := o.known.Load(), o.services.LastChange()
+	if last != nil && last.revision == revision {
+		return last
+	}
+	snapshot := o.services.Snapshot()
+	made := &serverTable{revision: revision, byVersion: map[schema.GroupVersion]string{}}
+	for e := range snapshot.All("", "") {
+		var service struct {
+			Spec struct {
+				Group   string          `json:"group"`
+				Version string          `json:"version"`
+				Service json.RawMessage `json:"service"`
+			} `json:"spec"`
+		}
+		err := e.Read(func(value []byte) error { return json.Unmarshal(value, &service) })
+		if err == nil && len(service.Spec.Service) > 0 && string(service.Spec.Service) != "null" {
+			made.byVersion[schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}] = string(service.Spec.Service)
+		}
+	}
+	return made
+}
+
+// changed returns the group versions that other servers answer for than at the last call.
+func (o *otherServers) changed() iter.Seq[schema.GroupVersion] {
+	now := o.table()
+	before := o.known.Swap(now)
+	changed := map[schema.GroupVersion]bool{}
+	if before != nil && before != now {
+		for gv := range maps.All(before.byVersion) {
+			changed[gv] = before.byVersion[gv] != now.byVersion[gv]
+		}
+		for gv := range maps.All(now.byVersion) {
+			changed[gv] = before.byVersion[gv] != now.byVersion[gv]
+		}
+	}
+	return func(yield func(schema.GroupVersion) bool) {
+		for gv, did := range changed {
+			if did && !yield(gv) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,315 @@
+package follow
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+
+	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/replica/handler"
+	"github.com/millrace/millrace/internal/replica/upstream"
+	"github.com/millrace/millrace/internal/tier/cache"
+)
+
+// definitions are the definitions of custom resources, and services the APIServices. A replica
+// always follows them, because it needs them to answer for custom resources.
+var (
+	definitions = apiextensions.Resource("customresourcedefinitions")
+	services    = apiregistration.Resource("apiservices")
+)
+
+// PolicyConfig of a Policy.
+type PolicyConfig struct {
+	Upstream *upstream.Upstream
+	// Resources is nil if everything comes from etcd.
+	Resources *Resources
+	// Follow and Exclude name resources: those that are followed from the start, and those
+	// that never are. Only says that no others than those of Follow are followed.
+	Follow, Exclude []string
+	Only            bool
+	// OwnVersion is the version of this program, for messages.
+	OwnVersion string
+	Logger     *slog.Logger
+}
+
+// Policy decides of each read whether it may be answered, and has its resource followed in the
+// right version.
+type Policy struct {
+	cfg PolicyConfig
+	// server and store are set by Use.
+	server *kube.Replica
+	// builtIn has, for each built-in resource that has a route, the stored resource and the
+	// version in which it is stored.
+	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
+	// isVerbatim says that built-in resources are answered as the upstream sends them,
+	// because its minor version is another one. verbatim are the versions of which that is
+	// done, by stored resource.
+	isVerbatim bool
+	verbatim   map[schema.GroupResource]verbatimVersion
+	servers    otherServers
+}
+
+// NewPolicy makes a Policy, which answers nothing before Use.
+func NewPolicy(cfg PolicyConfig) *Policy {
+	p := &Policy{cfg: cfg}
+	if cfg.Resources != nil {
+		cfg.Resources.followAgain = p.followAgain
+	}
+	return p
+}
+
+// Use tells what this program serves, and where APIServices are. It follows what the replica
+// needs, and what is followed from the start.
+func (p *Policy) Use(server *kube.Replica, described *cache.Resource) error {
+	p.server, p.servers.services = server, described
+	p.builtIn = map[schema.GroupVersionResource]schema.GroupVersionResource{}
+	for _, route := range server.Routes() {
+		p.builtIn[route.Resource] = route.Stored.WithVersion(route.StorageVersion.Version)
+	}
+	p.chooseVersions(server.Routes())
+	if p.cfg.Resources == nil {
+		return nil
+	}
+	for _, name := range slices.Concat([]string{definitions.String(), services.String()}, p.cfg.Follow) {
+		gr := schema.ParseGroupResource(name)
+		gvr, served := p.cfg.Upstream.Preferred(gr)
+		if !served {
+			return fmt.Errorf("the upstream does not serve %s: correct --follow", gr)
+		}
+		if _, builtIn := p.builtIn[gvr]; builtIn {
+			p.followNamed(gvr, gr == definitions || gr == services)
+		}
+	}
+	p.followKept()
+	return nil
+}
+
+// followNamed follows a built-in resource in all forms that are answered.
+func (p *Policy) followNamed(gvr schema.GroupVersionResource, needed bool) {
+	r := Request{Named: true, Needed: needed, Original: needed, Optional: needed && gvr.GroupResource() == services}
+	p.followBuiltIn(gvr, r)
+	stored := p.builtIn[gvr].GroupResource()
+	p.followVerbatim(Key{GroupResource: stored}, r)
+	p.followVerbatim(Key{GroupResource: stored, InProtobuf: true}, r)
+}
+
+// followKept follows the built-in resources that an earlier run has followed, and removes the
+// files of those that are not to be.
+func (p *Policy) followKept() {
+	for _, key := range p.cfg.Resources.cfg.Checkpoints.keys() {
+		gvr, served := p.cfg.Upstream.Preferred(key.GroupResource)
+		_, builtIn := p.builtIn[gvr]
+		switch {
+		case p.keepsOut(key.GroupResource) || key.InProtobuf && !p.isVerbatim || !served:
+			p.cfg.Resources.cfg.Checkpoints.remove(key)
+		case p.isVerbatim:
+			p.followVerbatim(key, Request{Optional: true})
+		case builtIn:
+			p.followBuiltIn(gvr, Request{Optional: true})
+		}
+	}
+}
+
+// Ready is called once the replica is ready, when definitions are known: it follows the custom
+// resources that Follow names, or that an earlier run has followed. What is followed later is
+// loaded from the upstream.
+func (p *Policy) Ready() {
+	if p.cfg.Resources == nil {
+		return
+	}
+	for _, key := range p.cfg.Resources.cfg.Checkpoints.keys() {
+		if gvr, served := p.cfg.Upstream.Preferred(key.GroupResource); served {
+			_ = p.Follow(gvr) // the first read tells why it is not followed
+		}
+	}
+	for _, name := range p.cfg.Follow {
+		if gvr, served := p.cfg.Upstream.Preferred(schema.ParseGroupResource(name)); served {
+			if why := p.Follow(gvr); why != "" {
+				p.cfg.Logger.Error("Cannot follow a resource that --follow names", "resource", name, "reason", why)
+			}
+		}
+	}
+	p.cfg.Resources.StartIsOver()
+}
+
+// followAgain is Resources' followAgain.
+func (p *Policy) followAgain(key Key) {
+	gvr, served := p.cfg.Upstream.Preferred(key.GroupResource)
+	switch {
+	case p.server == nil || !served:
+	case p.isVerbatim && p.server.CustomRoute(gvr) == nil:
+		p.followVerbatim(key, Request{})
+	default:
+		_ = p.Follow(gvr) // the next read tells why it is not followed
+	}
+}
+
+// Follow is a handler.Config.Follow.
+func (p *Policy) Follow(gvr schema.GroupVersionResource) handler.Reason {
+	if _, builtIn := p.builtIn[gvr]; builtIn {
+		return p.followBuiltInRead(gvr)
+	}
+	return p.followCustom(gvr)
+}
+
+func (p *Policy) followBuiltInRead(gvr schema.GroupVersionResource) handler.Reason {
+	stored := p.builtIn[gvr].GroupResource()
+	switch {
+	case p.Excludes(stored):
+		return handler.Excluded
+	case !p.answersBuiltIn():
+		return handler.VersionSkew
+	case !p.cfg.Upstream.Serves(gvr):
+		return handler.NotServed
+	case p.cfg.Resources == nil:
+		return ""
+	case p.keepsOut(stored):
+		return handler.NotNamed
+	}
+	return p.followBuiltIn(gvr, Request{Named: p.names(stored)})
+}
+
+// followCustom follows a custom resource in the version in which it is stored, of which all
+// others are made. If that is not served, the version of the first read is followed, and reads
+// of others are passed on.
+func (p *Policy) followCustom(gvr schema.GroupVersionResource) handler.Reason {
+	gr := gvr.GroupResource()
+	switch {
+	case p.Excludes(gr):
+		return handler.Excluded
+	case p.server.CustomRoute(gvr) == nil || p.IsHandedOver(gvr.GroupVersion()):
+		return handler.NotServed
+	case p.cfg.Resources == nil:
+		return ""
+	case p.keepsOut(gr):
+		return handler.NotNamed
+	}
+	stored, served := p.server.CustomVersion(gr)
+	if !served {
+		stored = gvr.Version
+	}
+	followed, why := p.cfg.Resources.Follow(Key{GroupResource: gr}, Request{
+		Version: Version{GroupVersionResource: gr.WithVersion(stored)}, Named: p.names(gr), Custom: true,
+	})
+	if why == "" && !served && followed.Version != "" && followed.Version != gvr.Version {
+		return handler.OtherVersion
+	}
+	return handler.Reason(why)
+}
+
+// followBuiltIn follows a built-in resource in the version in which the upstream stores it:
+// every version can be made of that one. If the upstream does not serve that version, the
+// one that it prefers is followed, and has the fields of no other. It returns why reads of gvr
+// cannot be answered. What is answered as it is sent is followed from the first read in its
+// form on (followVerbatim). Definitions and APIServices are stored as JSON, others as protobuf.
+func (p *Policy) followBuiltIn(gvr schema.GroupVersionResource, r Request) handler.Reason {
+	followed := p.builtIn[gvr]
+	stored := followed.GroupResource()
+	if p.isVerbatim {
+		if p.verbatim[stored].GroupVersionResource != gvr {
+			return handler.OtherVersion
+		}
+		return handler.Reason(p.cfg.Resources.refusal(stored))
+	}
+	isStored := p.cfg.Upstream.Serves(followed)
+	if !isStored {
+		var served bool
+		if followed, served = p.cfg.Upstream.Preferred(stored); !served {
+			return handler.OtherVersion
+		}
+	}
+	r.Version = Version{GroupVersionResource: followed, Protobuf: hasProtobuf(stored)}
+	_, why := p.cfg.Resources.Follow(Key{GroupResource: stored}, r)
+	if why == "" && !isStored && followed != gvr {
+		return handler.OtherVersion
+	}
+	return handler.Reason(why)
+}
+
+// IsHandedOver reports whether a server behind the upstream answers for a group version.
+func (p *Policy) IsHandedOver(gv schema.GroupVersion) bool { return p.servers.serve(gv) }
+
+// FollowNeeded follows a built-in resource that the replica itself needs, out of what the
+// upstream has now alone. It returns false if the upstream serves none that this program knows.
+func (p *Policy) FollowNeeded(gr schema.GroupResource) bool {
+	gvr, served := p.cfg.Upstream.Preferred(gr)
+	if _, builtIn := p.builtIn[gvr]; !served || !builtIn {
+		return false
+	}
+	p.followBuiltIn(gvr, Request{Needed: true, Original: true})
+	return true
+}
+
+// Excludes reports whether reads of a stored resource are always passed on. A replica of an
+// etcd holds secrets anyway. From an API they are copied only for those who ask for it.
+func (p *Policy) Excludes(stored schema.GroupResource) bool {
+	return slices.ContainsFunc(p.cfg.Exclude, func(name string) bool { return p.storedOf(name) == stored }) ||
+		p.cfg.Resources != nil && stored == secrets && !p.names(stored)
+}
+
+// keepsOut reports whether a stored resource is not to be followed by an API.
+func (p *Policy) keepsOut(stored schema.GroupResource) bool {
+	return p.Excludes(stored) || p.cfg.Only && !p.names(stored)
+}
+
+// names reports whether the operator names a stored resource, or the replica needs it.
+func (p *Policy) names(stored schema.GroupResource) bool {
+	return stored == definitions || stored == services ||
+		slices.ContainsFunc(p.cfg.Follow, func(name string) bool { return p.storedOf(name) == stored })
+}
+
+// storedOf returns the resource as which a flag's one is stored: events of both groups are one.
+func (p *Policy) storedOf(name string) schema.GroupResource {
+	gr := schema.ParseGroupResource(name)
+	if gvr, served := p.cfg.Upstream.Preferred(gr); served {
+		if stored, builtIn := p.builtIn[gvr]; builtIn {
+			return stored.GroupResource()
+		}
+	}
+	return gr
+}
+
+// CutOffSince is a handler.Config.CutOffSince, by the backends of all.
+func (p *Policy) CutOffSince(brokenSince func(schema.GroupResource) time.Time) func(schema.GroupVersionResource) time.Time {
+	return func(gvr schema.GroupVersionResource) time.Time {
+		if stored, ok := p.builtIn[gvr]; ok {
+			gvr = stored
+		}
+		return brokenSince(gvr.GroupResource())
+	}
+}
+
+// Run looks out for servers that take group versions over, until the context ends.
+func (p *Policy) Run(ctx context.Context) {
+	ticker := time.NewTicker(serversPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			for gv := range p.servers.changed() {
+				p.outdate(gv)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// outdate loads the custom resources of a group version anew, because another server answers
+// for it.
+func (p *Policy) outdate(gv schema.GroupVersion) {
+	if p.cfg.Resources == nil {
+		return
+	}
+	for _, f := range p.cfg.Resources.all() {
+		if r := f.run.Load(); r != nil && f.key.Group == gv.Group && r.version.Version == gv.Version {
+			p.cfg.Resources.Outdated(f.key.GroupResource)
+		}
+	}
+}

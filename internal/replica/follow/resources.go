@@ -1,0 +1,364 @@
+package follow
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/utils/clock"
+
+	"github.com/millrace/millrace/internal/feed/apifeed"
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/source"
+	"github.com/millrace/millrace/internal/tier/storage"
+)
+
+// passOnAfter is how long a read waits until the cache is proven as new as it asks. A
+// resource that changes often passes the upstream's revision within milliseconds, and a
+// Millrace sends bookmarks each 100 ms. Other reads go to the upstream.
+//
+// A watch that begins with the newest state waits for the bookmark of a second watch
+// (package apifeed): thousands of informers that begin at once would otherwise all go to
+// the upstream, and each list the resource there. A list of several megabytes waits as long.
+const (
+	passOnAfter      = 300 * time.Millisecond
+	watchPassOnAfter = 5 * time.Second
+)
+
+const (
+	// maxDoubt is how long a feed may be broken, while the upstream answers others, before the
+	// resource is given up. Silence must be told from quiet in that time.
+	maxDoubt = 90 * time.Second
+	// retryPeriod is how long reads of a resource that was given up are passed on before it is
+	// tried again.
+	retryPeriod = 5 * time.Minute
+	// silentRetryPeriod is the same for a resource whose feed was broken.
+	silentRetryPeriod = 30 * time.Second
+	// settlePeriod is how long the upstream's servers may take to serve a definition that has
+	// changed, after the replica was told of it.
+	settlePeriod = time.Second
+	// freePeriod is how long objects stay in memory for reads that had begun before the
+	// resource was given up.
+	freePeriod  = 30 * time.Second
+	sweepPeriod = time.Second
+)
+
+// Config of Resources. Client, Host and Logger are needed.
+type Config struct {
+	// Client sends the requests of feeds. Host is the upstream's URL, without a slash at its
+	// end.
+	Client *http.Client
+	Host   string
+	// MaxBytes bounds the objects that are held, as stored, and that are not named by the
+	// operator. 0 is no bound.
+	MaxBytes int64
+	// DropAfter is how long a resource may be unread before its objects go. 0 is for ever.
+	DropAfter time.Duration
+	// Checkpoints are nil if nothing is kept on disk.
+	Checkpoints *Checkpoints
+	// Sibling is where first loads at the start come from; nil if that is the upstream alone.
+	Sibling *Sibling
+	Logger  *slog.Logger
+	// Clock tells when resources are swept. Nil means the real one.
+	Clock clock.WithTicker
+}
+
+// Resources is the source of a replica that follows its upstream's API: resources, each with a
+// cache and a feed of its own. There is no order of events over several resources, so they
+// have no progress in common.
+type Resources struct {
+	cfg Config
+	b   *source.Backends
+
+	// followAgain follows a resource as a read of it would. It is set before Run.
+	followAgain func(Key)
+	feeds       sync.WaitGroup
+	mu          struct {
+		sync.Mutex
+		byKey map[Key]*FollowedResource
+		// running is the context of feeds; nil before Run.
+		running context.Context
+		// sibling is Config.Sibling until the start is over.
+		sibling *Sibling
+	}
+}
+
+var _ source.Source = (*Resources)(nil)
+
+// New makes Resources of which none is followed, and the source of the backends of them.
+func New(b *source.Backends, cfg Config) *Resources {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	s := &Resources{cfg: cfg, b: b}
+	s.mu.byKey, s.mu.sibling = map[Key]*FollowedResource{}, cfg.Sibling
+	b.Source = s
+	return s
+}
+
+// Of implements source.Source.
+func (s *Resources) Of(config *storagebackend.ConfigForResource) (*storage.Backend, error) {
+	return s.open(Key{GroupResource: config.GroupResource}), nil
+}
+
+// ProtobufBackend is a storage.Decorator.Protobuf.
+func (s *Resources) ProtobufBackend(gr schema.GroupResource) *storage.Backend {
+	if !hasProtobuf(gr) {
+		return nil
+	}
+	return s.open(Key{gr, true})
+}
+
+// open returns the backend of a resource, which it makes on first use.
+func (s *Resources) open(key Key) *storage.Backend {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.mu.byKey[key]
+	if f == nil {
+		f = &FollowedResource{key: key, backend: source.Backend{Servers: s.cfg.Host + "/" + key.String()}}
+		b := &f.backend
+		b.Feed, b.Cache, b.PassOnAfter, b.WatchPassOnAfter, b.MaxStaleness = f, cache.New(s.b.Cache), passOnAfter, watchPassOnAfter, s.b.MaxStaleness
+		b.Consistent, b.Kept = cache.NewConsistent(b.Cache, f), f.kept
+		s.mu.byKey[key] = f
+	}
+	return &f.backend.Backend
+}
+
+// of returns what is known of a key, nil if it has no backend.
+func (s *Resources) of(key Key) *FollowedResource {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.byKey[key]
+}
+
+// Request says how a resource is to be followed.
+type Request struct {
+	Version
+	// Named says that the operator has named the resource, or the replica itself needs it: it
+	// is never given up for want of readers or of memory, and is followed again after it was
+	// given up for another reason.
+	Named bool
+	// Needed says that the replica itself needs the resource. It is never given up.
+	Needed bool
+	// Custom says that a definition tells what the objects are.
+	Custom bool
+	// Optional says that the replica is ready though the resource could not be loaded.
+	Optional bool
+	// Original says that objects come from the upstream alone, neither from disk nor from
+	// another replica.
+	Original bool
+}
+
+// Follow follows a resource from now on. It returns the version that is followed, and why it
+// is not, "" if it is or will be. The version is empty if there is nothing to follow.
+func (s *Resources) Follow(key Key, r Request) (Version, Refusal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.mu.byKey[key]
+	if f == nil {
+		return Version{}, ""
+	}
+	now := s.cfg.Clock.Now()
+	f.readAt.Store(now.UnixNano())
+	f.named = f.named || r.Named || r.Needed
+	if started := f.run.Load(); started != nil {
+		return started.version, ""
+	}
+	if why := f.refusal(now); why != "" {
+		return Version{}, why
+	}
+	if len(f.backend.Cache.Resources()) != 1 || now.Before(f.settledAt) {
+		return Version{}, ""
+	}
+	if !f.named && s.isFullLocked() {
+		return Version{}, noMemory
+	}
+	s.startLocked(f, r)
+	return r.Version, ""
+}
+
+// refusal is why a stored resource may not be followed in any form, "" if it may.
+func (s *Resources) refusal(stored schema.GroupResource) Refusal {
+	now := s.cfg.Clock.Now()
+	for _, inProtobuf := range []bool{false, true} {
+		if f := s.of(Key{stored, inProtobuf}); f != nil && f.refusal(now) != "" {
+			return f.refusal(now)
+		}
+	}
+	return ""
+}
+
+// startLocked makes the feed of a resource, and runs it if feeds run.
+func (s *Resources) startLocked(f *FollowedResource, r Request) {
+	path := r.path()
+	passes := &gate{sink: f.backend.Cache, grown: func() { s.loadGrew(f) }}
+	cfg := apifeed.Config{
+		Client: s.cfg.Client, URL: s.cfg.Host + path, Protobuf: r.Protobuf, Prefix: f.backend.Cache.Resources()[0].Prefix(),
+		Verbatim: r.Verbatim, Namespaced: r.Namespaced, Sink: passes, Logger: s.cfg.Logger,
+	}
+	var kept source.KeptBackend
+	if !r.Original {
+		kept, cfg.Checkpoint = s.cfg.Checkpoints.of(f.key, path, r.Protobuf)
+		cfg.Sibling = s.mu.sibling.at(path)
+	}
+	f.refused.Store(nil)
+	f.freeAt, f.again, f.request = time.Time{}, false, r
+	started := &run{version: r.Version, feed: apifeed.New(cfg), gate: passes, kept: kept}
+	f.run.Store(started)
+	if s.mu.running != nil {
+		s.runLocked(started)
+	}
+}
+
+// runLocked runs a feed, unless the source is ending.
+func (s *Resources) runLocked(r *run) {
+	if s.mu.running.Err() != nil {
+		return
+	}
+	ctx, stop := context.WithCancel(s.mu.running)
+	r.stop = stop
+	s.feeds.Go(func() {
+		defer stop()
+		if err := r.feed.Run(ctx); err != nil && ctx.Err() == nil {
+			s.b.Fail(err)
+		}
+	})
+}
+
+// Drop forgets resources whose definitions are gone, with their caches and checkpoints.
+func (s *Resources) Drop(gone map[schema.GroupResource]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for gr := range gone {
+		key := Key{GroupResource: gr} // custom resources do not come in protobuf
+		if f := s.mu.byKey[key]; f != nil {
+			s.endLocked(f)
+			s.cfg.Checkpoints.remove(key)
+			delete(s.mu.byKey, key)
+		}
+	}
+}
+
+// endLocked ends the feed of a resource. Nothing reaches the cache from it any more. It returns
+// false if there is none.
+func (s *Resources) endLocked(f *FollowedResource) bool {
+	r := f.run.Swap(nil)
+	if r == nil {
+		return false
+	}
+	r.gate.close()
+	if r.stop != nil {
+		r.stop()
+	}
+	return true
+}
+
+// StartIsOver has the feeds that are made from now on load from the upstream alone: the sibling
+// was checked at the start, and definitions may have changed since.
+func (s *Resources) StartIsOver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.sibling = nil
+}
+
+// Run implements source.Source.
+func (s *Resources) Run(ctx context.Context) {
+	s.begin(ctx)
+	s.sweepUntil(ctx)
+	s.Drop(nil) // waits for a follow that has seen the context before its end
+	s.feeds.Wait()
+}
+
+func (s *Resources) begin(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.running = ctx
+	for _, f := range s.mu.byKey {
+		if started := f.run.Load(); started != nil {
+			s.runLocked(started)
+		}
+	}
+}
+
+// all returns all resources that have a backend, in no order.
+func (s *Resources) all() []*FollowedResource {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.mu.byKey))
+}
+
+// All implements source.Source.
+func (s *Resources) All() []*source.Backend {
+	var all []*source.Backend
+	for _, f := range s.all() {
+		if f.started() != nil {
+			all = append(all, &f.backend)
+		}
+	}
+	return all
+}
+
+// Depth implements source.Source.
+func (s *Resources) Depth() int {
+	depth := 1
+	for _, f := range s.all() {
+		if started := f.started(); started != nil {
+			depth = max(depth, started.Depth())
+		}
+	}
+	return depth
+}
+
+// WaitLoaded implements source.Source. A resource that is only followed because an earlier run
+// did may fail, and one that the upstream refuses: its reads are passed on.
+func (s *Resources) WaitLoaded(ctx context.Context) error {
+	for _, f := range s.all() {
+		if started := f.run.Load(); started != nil {
+			if err := f.waitLoaded(ctx, started, f.request.Optional); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Healthy implements source.Source: one feed must follow. A single one may fail for want of a
+// right, and the others go on.
+func (s *Resources) Healthy() (err error) {
+	for _, f := range s.all() {
+		if f.started() == nil {
+			continue
+		}
+		if err = f.Healthy(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// Check implements source.Source. Nothing is checked: an API has no digest to compare with.
+func (s *Resources) Check(ctx context.Context) { <-ctx.Done() }
+
+// CheckCaches implements source.Source.
+func (s *Resources) CheckCaches() error { return nil }
+
+// BrokenSince implements source.Source.
+func (s *Resources) BrokenSince(stored schema.GroupResource) time.Time {
+	for _, inProtobuf := range []bool{false, true} {
+		if f := s.of(Key{stored, inProtobuf}); f != nil {
+			if since := f.BrokenSince(); !since.IsZero() {
+				return since
+			}
+		}
+	}
+	return time.Time{}
+}
+
+// Close implements source.Source.
+func (s *Resources) Close() {}

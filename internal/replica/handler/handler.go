@@ -1,0 +1,225 @@
+package handler
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/millrace/millrace/internal/account/usage"
+	"github.com/millrace/millrace/internal/replica/document"
+	"github.com/millrace/millrace/internal/replica/upstream"
+)
+
+// Config of a Handler. All fields without a comment on their zero value are needed.
+type Config struct {
+	// Reads wraps a handler by the read tier, which passes on what it cannot answer.
+	Reads func(next http.Handler) http.Handler
+	// Follow has a resource followed from now on, or returns why its reads cannot be
+	// answered here. It must not block.
+	Follow func(schema.GroupVersionResource) Reason
+	// Documents answer requests for discovery and OpenAPI.
+	Documents *document.Documents
+	// Authorizer decides as the upstream does: Rights, or what asks the upstream.
+	Authorizer authorizer.UnconditionalAuthorizer
+	// Proxy passes requests on.
+	Proxy http.Handler
+	// ReadsOnly refuses requests that might change something.
+	ReadsOnly bool
+	// UpstreamURL is the address to which users are told to write.
+	UpstreamURL string
+	// Budgets bound what clients read. They may be nil.
+	Budgets *usage.Budgets
+	// Serializer writes errors.
+	Serializer runtime.NegotiatedSerializer
+	// Metrics count requests.
+	Metrics *upstream.Metrics
+	// CutOffSince returns since when the replica has had no news of a resource, zero if it
+	// follows the resource.
+	CutOffSince func(schema.GroupVersionResource) time.Time
+}
+
+// cutOffHeader says that an answer is of a replica that is cut off, and since when.
+const cutOffHeader = "X-Millrace-Cut-Off-Since"
+
+// Handler answers requests from the read tier or passes them on. docs/guides/replica.md
+// has the reasons.
+type Handler struct {
+	cfg   Config
+	reads http.Handler
+}
+
+// New makes a handler.
+func New(cfg Config) *Handler { return &Handler{cfg: cfg, reads: cfg.Reads(cfg.Proxy)} }
+
+// Reason is why a request is passed on before the read tier sees it. The values are labels
+// of a metric. The tier counts its own reasons. The empty reason means that the tier sees
+// the request.
+type Reason string
+
+const (
+	// notRead: the request is no GET, LIST or WATCH of a resource, and no GET of a document.
+	notRead Reason = "not-read"
+	// unusualDocument: the answer to a request for discovery or OpenAPI may depend on more
+	// than what Documents know of it.
+	unusualDocument Reason = "document"
+	// noDocument: the upstream has sent no document that may be kept.
+	noDocument Reason = "document-unavailable"
+	// actsForOther: the request asks to be handled as another user's.
+	actsForOther Reason = "impersonation"
+	// unknownUser: the upstream does not know the user, or nobody is named.
+	unknownUser Reason = "user"
+	// notAllowed: the upstream did not confirm the user's right.
+	notAllowed Reason = "denied"
+
+	// NotServed: the upstream does not serve the resource, or this program does not know it.
+	NotServed Reason = "resource"
+	// Excluded: a flag keeps the resource from being followed.
+	Excluded Reason = "excluded"
+	// VersionSkew: the upstream is of another minor version than this program, whose types
+	// could lose a field of a built-in resource or add a default, and objects are not at hand
+	// as the upstream sends them.
+	VersionSkew Reason = "version-skew"
+	// NotNamed: --follow-only has only the resources of --follow followed.
+	NotNamed Reason = "not-named"
+	// OtherVersion: the resource is followed in another version, which need not have all
+	// fields of this one, or which is not what the upstream would send.
+	OtherVersion Reason = "other-version"
+)
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if reason, err := h.refuses(req); err != nil {
+		h.cfg.Metrics.Refused.WithLabelValues(reason).Inc()
+		if reason == writeRefused {
+			w.Header().Set("Allow", "GET, HEAD, OPTIONS")
+		}
+		upstream.RespondError(h.cfg.Serializer, w, req, err)
+		return
+	}
+	var why Reason
+	if document.IsRequest(req) {
+		why = h.serveDocument(w, req)
+	} else if why = h.passesOn(req); why == "" {
+		h.serveRead(w, req)
+	}
+	if why != "" {
+		h.cfg.Metrics.PassedOn.WithLabelValues(string(why)).Inc()
+		h.cfg.Proxy.ServeHTTP(w, req)
+	}
+}
+
+// serveRead has the tier answer a read.
+func (h *Handler) serveRead(w http.ResponseWriter, req *http.Request) {
+	info, _ := request.RequestInfoFrom(req.Context())
+	if since := h.cfg.CutOffSince(resourceOf(info)); !since.IsZero() {
+		w.Header().Set(cutOffHeader, since.UTC().Format(time.RFC3339))
+	}
+	h.reads.ServeHTTP(w, req)
+}
+
+// serveDocument answers a request for discovery or OpenAPI, or returns why it is passed on.
+func (h *Handler) serveDocument(w http.ResponseWriter, req *http.Request) Reason {
+	r, ok := h.cfg.Documents.Parse(req)
+	if !ok {
+		return unusualDocument
+	}
+	if why := h.denies(req.Context()); why != "" {
+		return why
+	}
+	if !h.cfg.Documents.Answer(req.Context(), w, r) {
+		return noDocument
+	}
+	return ""
+}
+
+func resourceOf(info *request.RequestInfo) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+}
+
+// Reasons for which requests are refused here. Others are the names of budgets.
+const (
+	// writeRefused: --reads-only refuses the request.
+	writeRefused = "write"
+)
+
+// refuses returns the error of a request that neither the tier nor the upstream is to see,
+// and the reason for the metric.
+func (h *Handler) refuses(req *http.Request) (reason string, err error) {
+	ctx := req.Context()
+	info, ok := request.RequestInfoFrom(ctx)
+	if !ok {
+		return "", nil
+	}
+	client, known := request.UserFrom(ctx)
+	if h.cfg.ReadsOnly && mayWrite(req, info) {
+		if !known || upstream.IsStranger(client) {
+			return writeRefused, refuseWrite(info, "")
+		}
+		return writeRefused, refuseWrite(info, h.cfg.UpstreamURL)
+	}
+	if h.cfg.Budgets == nil || !known || !info.IsResourceRequest || !isRead(info.Verb) || slices.Contains(client.GetGroups(), user.SystemPrivilegedGroup) {
+		return "", nil
+	}
+	over := h.cfg.Budgets.Check(client.GetName(), req.RemoteAddr)
+	if over.Budget == "" {
+		return "", nil
+	}
+	return over.Budget, overBudget(over)
+}
+
+// overBudget is the error of a client that has used up a budget.
+func overBudget(over usage.Overdraft) error {
+	seconds := int(over.RetryAfter / time.Second)
+	used := map[string]string{"cpu": "CPU time", "bytes": "bytes"}[over.Budget]
+	return apierrors.NewTooManyRequests(fmt.Sprintf(
+		"the reads of this client have used up its budget of %s for a minute: retry after %d s, or watch in place of reading again", used, seconds), seconds)
+}
+
+// passesOn returns why the request is passed on, "" if the tier may answer it. A resource
+// is followed only for users who may read it.
+func (h *Handler) passesOn(req *http.Request) Reason {
+	ctx := req.Context()
+	info, ok := request.RequestInfoFrom(ctx)
+	if !ok || !info.IsResourceRequest || info.Subresource != "" || req.Method != http.MethodGet || !isRead(info.Verb) {
+		return notRead
+	}
+	if why := h.denies(ctx); why != "" {
+		return why
+	}
+	return h.cfg.Follow(resourceOf(info))
+}
+
+// denies returns why the user of a request gets no answer here, "" if the upstream has
+// confirmed the right.
+func (h *Handler) denies(ctx context.Context) Reason {
+	if upstream.ActsForOther(ctx) {
+		return actsForOther
+	}
+	client, ok := request.UserFrom(ctx)
+	if !ok || upstream.IsStranger(client) {
+		return unknownUser
+	}
+	attributes, err := filters.GetAuthorizerAttributes(ctx)
+	if err != nil {
+		return notAllowed
+	}
+	decision, reason, err := h.cfg.Authorizer.Authorize(ctx, attributes)
+	if err != nil || decision != authorizer.DecisionAllow {
+		return notAllowed
+	}
+	audit.AddAuditAnnotations(ctx, "authorization.k8s.io/decision", "allow", "authorization.k8s.io/reason", reason)
+	return ""
+}
+
+func isRead(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }

@@ -1,0 +1,87 @@
+package handler_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/millrace/millrace/internal/account/serverreport"
+	"github.com/millrace/millrace/internal/account/usage"
+)
+
+// TestReadsOnly sends reads, questions and requests that might change something to a
+// replica that answers reads only.
+func TestReadsOnly(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t)
+	h := setup{readsOnly: true}.handler(t, u)
+	token := bearer("tom")
+	const pod = "/api/v1/namespaces/n/pods/p"
+	upgrade := http.Header{"Authorization": token["Authorization"], "Upgrade": {"websocket"}, "Connection": {"Upgrade"}}
+	for _, c := range []struct {
+		testRequest
+		want string
+	}{
+		{testRequest{"GET", pods, "", token}, "tier"}, {testRequest{"GET", pod + "/log", "", token}, "upstream"},
+		{testRequest{"GET", "/apis", "", token}, "upstream"}, {testRequest{"HEAD", pods, "", token}, ""},
+		{testRequest{"POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "", token}, "upstream"},
+		{testRequest{"POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", "", token}, "upstream"},
+		{testRequest{"POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", "", token}, "upstream"},
+		{testRequest{"POST", "/apis/authorization.k8s.io/v1/namespaces/n/localsubjectaccessreviews", "", token}, "upstream"},
+		{testRequest{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", "", token}, "upstream"},
+		{testRequest{"POST", "/apis/authentication.k8s.io/v1/tokenreviews", "", token}, "upstream"},
+		{testRequest{"POST", pods, "", token}, "write"}, {testRequest{"PUT", pod, "", token}, "write"},
+		{testRequest{"PATCH", pod, "", token}, "write"}, {testRequest{"DELETE", pods, "", token}, "write"},
+		{testRequest{"POST", pods + "?dryRun=All", "", token}, "write"}, {testRequest{"POST", pod + "/eviction", "", token}, "write"},
+		{testRequest{"POST", "/api/v1/namespaces/n/serviceaccounts/s/token", "", token}, "write"},
+		{testRequest{"POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews/x", "", token}, "write"},
+		{testRequest{"POST", pod + "/exec", "", token}, "write"}, {testRequest{"GET", pod + "/exec", "", upgrade}, "write"},
+		{testRequest{"GET", pod + "/exec", "", token}, "write"}, {testRequest{"GET", pod + "/attach", "", token}, "write"}, {testRequest{"GET", pod + "/portforward", "", token}, "write"},
+		{testRequest{"GET", "/api/v1/nodes/n/proxy/run", "", token}, "write"}, {testRequest{"GET", "/api/v1/proxy/nodes/n", "", token}, "write"},
+		{testRequest{"GET", "/apis/other.example.org/v1/namespaces/n/machines/m/console", "", upgrade}, "write"},
+		{testRequest{"GET", pod + "/log", "", upgrade}, "upstream"}, {testRequest{"POST", "/logs", "", token}, "write"},
+	} {
+		got := c.to(h)
+		switch body := got.Body.String(); {
+		case c.want != "write":
+			if got.Code != http.StatusOK || !strings.Contains(body, c.want) {
+				t.Errorf("%s %s: %d %s, want an answer of the %s", c.method, c.path, got.Code, body, c.want)
+			}
+		case got.Code != http.StatusMethodNotAllowed || !strings.Contains(body, `"reason":"MethodNotAllowed"`) ||
+			!strings.Contains(body, "https://api.example.org") || got.Header().Get("Allow") == "":
+			t.Errorf("%s %s: %d %s, want 405 with the address to write to", c.method, c.path, got.Code, body)
+		}
+	}
+	if body := (testRequest{"POST", pods, "", nil}).to(h).Body.String(); strings.Contains(body, "api.example.org") || !strings.Contains(body, "kubeconfig") {
+		t.Errorf("a stranger is told: %s", body)
+	}
+}
+
+// TestBudgetIsUsedUp charges a client, and checks which of its requests, and of others, are
+// refused.
+func TestBudgetIsUsedUp(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t)
+	clock := clocktesting.NewFakeClock(time.Now())
+	budgets := usage.NewBudgets(usage.BudgetConfig{Bytes: 600, Clock: clock})
+	accounts := usage.NewAccounts(usage.Config{Budgets: budgets, Clock: clock})
+	h := setup{budgets: budgets}.handler(t, u)
+	accounts.Observe(&usage.Request{Client: serverreport.NewClient("tom", "agent"), Address: "192.0.2.1:99", Cost: serverreport.ListCost{Bytes: 700}})
+
+	got := testRequest{"GET", pods, "", bearer("tom")}.to(h)
+	if got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") != "11" || !strings.Contains(got.Body.String(), "budget of bytes") {
+		t.Errorf("%d, Retry-After %q, %s", got.Code, got.Header().Get("Retry-After"), got.Body)
+	}
+	for _, c := range []testRequest{{"POST", pods, "", bearer("tom")}, {"GET", "/apis", "", bearer("tom")}, {"GET", pods, "carol", nil}} {
+		if got := c.to(h); got.Code == http.StatusTooManyRequests {
+			t.Errorf("%s %s of %q: %d", c.method, c.path, c.certificate, got.Code)
+		}
+	}
+	clock.Step(11 * time.Second)
+	if got := (testRequest{"GET", pods, "", bearer("tom")}).to(h); got.Code != http.StatusOK {
+		t.Errorf("after the time: %d %s", got.Code, got.Body)
+	}
+}

@@ -1,0 +1,186 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/apiserver/program"
+	"github.com/millrace/millrace/internal/replica/right"
+	"github.com/millrace/millrace/internal/tier/memory"
+)
+
+// Options are the options of `millrace replica`. NewOptions makes them; the
+// zero value is not usable.
+type Options struct {
+	// Options are those that a replica has in common with `millrace serve`.
+	*program.Options
+	Kube *kube.ReplicaOptions
+	// Kubeconfig is the file that leads to the upstream, by its context Context. "" is the
+	// current one.
+	Kubeconfig, Context string
+	// WriteKubeconfig is the file for the kubeconfig that leads to the replica; "" for none.
+	WriteKubeconfig string
+	// ProxyClientCert and ProxyClientKey are files of a front proxy's certificate.
+	ProxyClientCert, ProxyClientKey string
+	// Follow and Exclude name resources: those that are followed from the start, and those
+	// that never are.
+	Follow, Exclude []string
+	// CheckpointDir is the data directory of checkpoints, "" for none. CheckpointInterval is
+	// the least time between two.
+	CheckpointDir      string
+	CheckpointInterval time.Duration
+	// StartFrom is the kubeconfig of another replica, whose objects are loaded at the start; ""
+	// for none.
+	StartFrom string
+	// AuthorizationMode is how rights are decided: AuthorizeByReview or AuthorizeByRBAC.
+	AuthorizationMode string
+	// ReadsOnly refuses requests that might change something.
+	ReadsOnly bool
+	// BudgetCPUSeconds and BudgetBytes are what a client may read in a minute; 0 for any.
+	BudgetCPUSeconds float64
+	BudgetBytes      resource.QuantityValue
+	// BoundedStaleness is how old an answer may be that cannot be proven to be new; 0 for
+	// none.
+	BoundedStaleness time.Duration
+
+	// FollowOnly has no other resources followed than those of Follow. FollowBytes bounds the
+	// objects of others, as stored; 0 for any. DropUnread is how long one may be unread before
+	// its objects go; 0 for ever.
+	FollowOnly  bool
+	FollowBytes resource.QuantityValue
+	DropUnread  time.Duration
+
+	// flags are set by AddFlags.
+	flags *pflag.FlagSet
+}
+
+// followedShare is the part of the memory that the objects of resources may take that nobody has
+// named. They take less of it than their size as stored: they are packed.
+const followedShare = 2
+
+const (
+	// AuthorizeByReview asks the upstream about each user and object.
+	AuthorizeByReview = "SubjectAccessReview"
+	// AuthorizeByRBAC looks at the upstream's RBAC objects first.
+	AuthorizeByRBAC = "RBAC,SubjectAccessReview"
+)
+
+// NewOptions makes options with their defaults. Only one of two commands that share
+// options may run in a process.
+func NewOptions(shared *program.Options) *Options {
+	return &Options{
+		Options: shared, Kube: kube.NewReplicaOptions(shared.Kube), CheckpointInterval: time.Minute, AuthorizationMode: AuthorizeByReview,
+		FollowBytes: resource.QuantityValue{Quantity: *resource.NewQuantity(memory.Available()/followedShare, resource.BinarySI)}, DropUnread: 2 * time.Hour,
+	}
+}
+
+// AddFlags adds all flags to those of a command and returns them by section.
+func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
+	var sections cliflag.NamedFlagSets
+	own := sections.FlagSet("millrace")
+	own.StringVar(&o.Kubeconfig, "kubeconfig", "", "Kubeconfig that leads to the upstream, the API server whose reads are answered here. Required. Its user needs the rights that docs/guides/replica.md lists.")
+	own.StringVar(&o.Context, "context", "", "Context of the kubeconfig. The default is its current one.")
+	own.StringVar(&o.WriteKubeconfig, "write-kubeconfig", "", "File to write a kubeconfig to that leads to this replica, with the user of --kubeconfig.")
+	own.StringVar(&o.ProxyClientCert, "proxy-client-cert-file", "", "Certificate with which the upstream trusts a front proxy, to pass on requests of users with client certificates. Without it the replica impersonates them, if it may.")
+	own.StringVar(&o.ProxyClientKey, "proxy-client-key-file", "", "Key of --proxy-client-cert-file.")
+	own.StringSliceVar(&o.Follow, "follow", nil, "Resources to follow from the start, such as pods,deployments.apps. Without --etcd-servers others are followed from their first read on; secrets only if they are named here.")
+	own.StringSliceVar(&o.Exclude, "exclude", nil, "Resources whose reads are always passed on, such as secrets,events.")
+	own.BoolVar(&o.FollowOnly, "follow-only", false, "Follow no other resources than those of --follow. Reads of others are passed on. Not with --etcd-servers.")
+	own.Var(&o.FollowBytes, "follow-bytes", "Most bytes of objects, as stored, that are held of resources which --follow does not name, such as 4Gi. Beyond that, those that were not read for longest are given up, and reads of what does not fit are passed on. The default is half of the memory of the machine or cgroup. 0 is no limit. Not with --etcd-servers.")
+	own.DurationVar(&o.DropUnread, "drop-unread", o.DropUnread, "How long a resource that --follow does not name may be unread before it is not followed any more. 0 is for ever. Not with --etcd-servers.")
+	own.StringVar(&o.CheckpointDir, "data-dir", "", "Directory to keep what the replica holds in, so that a restart loads it from there and only asks the upstream for what came after. Its files hold what etcd holds, without what is encrypted there. Without it nothing is kept.")
+	own.DurationVar(&o.CheckpointInterval, "checkpoint-interval", o.CheckpointInterval, "Least time between two checkpoints in --data-dir. Large ones are written less often: 2Mi a second on the average.")
+	own.StringVar(&o.StartFrom, "start-from", "", "Kubeconfig that leads to another replica in front of the same upstream. At the start, resources of which --data-dir has nothing are loaded there, and the upstream is asked for single objects. What that replica has nothing of, and everything if it cannot be used, is loaded from the upstream. Not with --etcd-servers.")
+	own.StringVar(&o.AuthorizationMode, "authorization-mode", o.AuthorizationMode, "How the right to read is decided: \""+AuthorizeByReview+"\" asks the upstream about each user and object; \""+AuthorizeByRBAC+"\" lets those read whom the upstream's RBAC objects allow, and asks about others. Only for an upstream whose authorizers include RBAC, with none before it that denies what RBAC allows.")
+	own.BoolVar(&o.ReadsOnly, "reads-only", false, "Refuse requests that might change something, with 405 and the address to send them to: writes, and exec, attach, portforward and proxy. Reviews of users and rights are passed on.")
+	own.Float64Var(&o.BudgetCPUSeconds, "budget-cpu-seconds-per-minute", 0, "CPU seconds that the GETs and LISTs of a client, a user at an address, may take in a minute, by an estimate. Then its reads get 429 and a Retry-After; those of system:masters never do. 0 is no limit.")
+	own.Var(&o.BudgetBytes, "budget-bytes-per-minute", "Bytes that a client, a user at an address, may be sent in a minute by GETs, LISTs and the initial events of watches, such as 1Gi. Then its reads get 429 and a Retry-After; those of system:masters never do. 0 is no limit.")
+	own.DurationVar(&o.BoundedStaleness, "bounded-staleness", 0, "How old a GET or LIST without a resource version may be, such as 5s, if the cache cannot be proven to be new within 0.3 s. Such an answer has the header X-Millrace-Stale. 0 answers none.")
+	o.Options.AddFlags(own)
+	kubernetes := o.Kube.Flags()
+	for _, name := range kubernetes.Order {
+		sections.FlagSet(name).AddFlagSet(kubernetes.FlagSet(name))
+	}
+	for _, section := range sections.FlagSets {
+		for _, name := range foreignFlags {
+			_ = section.MarkHidden(name) // only one section has it
+		}
+		fs.AddFlagSet(section)
+	}
+	o.flags = fs
+	return sections
+}
+
+// foreignFlags come with those of other programs and have no meaning here. A replica asks the
+// upstream alone about users and rights.
+var foreignFlags = []string{"authentication-kubeconfig", "authorization-kubeconfig"}
+
+// validate checks our own flags. Kubernetes checks its own.
+func (o *Options) validate() error {
+	if o.Kubeconfig == "" {
+		return errors.New("--kubeconfig is missing: give the kubeconfig that leads to the API server to stand in front of")
+	}
+	if (o.ProxyClientCert == "") != (o.ProxyClientKey == "") {
+		return errors.New("one of --proxy-client-cert-file and --proxy-client-key-file is missing: give both")
+	}
+	for _, name := range foreignFlags {
+		if f := o.flags.Lookup(name); f != nil && f.Changed {
+			return fmt.Errorf("--%s has no meaning for a replica: leave it out", name)
+		}
+	}
+	for _, named := range o.Follow {
+		if slices.Contains(o.Exclude, named) {
+			return fmt.Errorf("%s is in --follow and in --exclude: remove it from one of them", named)
+		}
+	}
+	if err := o.validateRights(); err != nil {
+		return err
+	}
+	if o.StartFrom != "" && o.usesEtcd() {
+		return errors.New("--start-from has no meaning with --etcd-servers, from which everything is loaded: leave it out")
+	}
+	if o.CheckpointInterval <= 0 {
+		return fmt.Errorf("--checkpoint-interval=%v is not positive: give a duration such as 1m", o.CheckpointInterval)
+	}
+	if o.FollowBytes.Sign() < 0 {
+		return fmt.Errorf("--follow-bytes=%s is negative: give 0 for no limit", o.FollowBytes.String())
+	}
+	if o.DropUnread < 0 {
+		return fmt.Errorf("--drop-unread=%v is negative: give 0 for never, or a duration such as 2h", o.DropUnread)
+	}
+	return o.Validate()
+}
+
+// validateRights checks the flags about who may read, and how much.
+func (o *Options) validateRights() error {
+	if o.AuthorizationMode != AuthorizeByReview && !o.usesRBAC() {
+		return fmt.Errorf("--authorization-mode=%s is unknown: give %q or %q", o.AuthorizationMode, AuthorizeByReview, AuthorizeByRBAC)
+	}
+	if ttl := o.Kube.RightsTTL(); o.usesRBAC() && ttl < right.MinTTL {
+		return fmt.Errorf("--authorization-webhook-cache-authorized-ttl=%v is too short to prove how new RBAC objects are: give %v or more, or leave RBAC out of --authorization-mode", ttl, right.MinTTL)
+	}
+	if o.BudgetCPUSeconds < 0 || math.IsNaN(o.BudgetCPUSeconds) {
+		return fmt.Errorf("--budget-cpu-seconds-per-minute=%v is no time: give 0 for no limit, or a number of seconds", o.BudgetCPUSeconds)
+	}
+	if o.BoundedStaleness < 0 {
+		return fmt.Errorf("--bounded-staleness=%v is negative: give 0 for none, or a duration such as 5s", o.BoundedStaleness)
+	}
+	if o.BudgetBytes.Sign() < 0 {
+		return fmt.Errorf("--budget-bytes-per-minute=%s is negative: give 0 for no limit", o.BudgetBytes.String())
+	}
+	return nil
+}
+
+// usesRBAC reports whether RBAC objects decide about rights.
+func (o *Options) usesRBAC() bool { return o.AuthorizationMode == AuthorizeByRBAC }
+
+// usesEtcd reports whether objects come from etcd, and not from the upstream's API.
+func (o *Options) usesEtcd() bool { return len(o.Kube.EtcdServers()) > 0 }

@@ -1,0 +1,289 @@
+// Package replica wires everything into `millrace replica`: reads in front of another API
+// server, the upstream.
+//
+//	request ─► upstream.Stash ─► filters ─► handler ─┬─► read tier ◄── follow ◄─┐
+//	                                right decides    ├─► document               │
+//	                                                 └─► upstream.Proxy ─► upstream
+//
+// The rooms below it say how. This package decides in which order all starts and stops, and has
+// the flags, the report and the kubeconfig of the program. A caller makes Options, adds their
+// flags to a command, and calls New and Run once.
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/millrace/millrace/internal/account/usage"
+	"github.com/millrace/millrace/internal/apiserver/crd"
+	"github.com/millrace/millrace/internal/apiserver/kube"
+	"github.com/millrace/millrace/internal/apiserver/program"
+	"github.com/millrace/millrace/internal/apiserver/tiermount"
+	"github.com/millrace/millrace/internal/replica/follow"
+	"github.com/millrace/millrace/internal/replica/handler"
+	"github.com/millrace/millrace/internal/replica/upstream"
+	"github.com/millrace/millrace/internal/tier/lifetime"
+	"github.com/millrace/millrace/internal/tier/memory"
+	"github.com/millrace/millrace/internal/tier/read"
+	"github.com/millrace/millrace/internal/tier/source"
+)
+
+// Replica is one `millrace replica`.
+type Replica struct {
+	options *Options
+	// out receives what is printed for people. Logs go elsewhere.
+	out      io.Writer
+	logger   *slog.Logger
+	upstream *upstream.Upstream
+	// resources are nil with etcd, and etcd is nil without.
+	resources *follow.Resources
+	etcd      *source.Etcd
+	policy    *follow.Policy
+	server    *kube.Replica
+	// runRights must run beside the server. It is set with server.
+	runRights func(context.Context)
+	// budgets bound what clients read. They are nil without a limit.
+	budgets *usage.Budgets
+}
+
+// New checks the options and makes a replica. out receives what a person is to read. New starts
+// nothing.
+func New(o *Options, out io.Writer) (*Replica, error) {
+	o.SetFlags("replica", o.flags)
+	if err := o.SetDefaults(kube.ReplicaDefaults()); err != nil {
+		return nil, err
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return &Replica{options: o, out: out, logger: program.NewLogger()}, nil
+}
+
+// Run serves until the context ends and everything that it started has ended.
+func (r *Replica) Run(ctx context.Context) error {
+	err := r.run(ctx)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil // it was stopped before it was ready
+	}
+	return err
+}
+
+func (r *Replica) run(ctx context.Context) error {
+	o := r.options
+	if err := o.Kube.Apply(); err != nil {
+		return err
+	}
+	if err := o.SetShutdownDefaults(); err != nil {
+		return err
+	}
+	config, err := r.findUpstream()
+	if err != nil {
+		return err
+	}
+	memory.PaceLoad()
+	shares := o.MemoryShares(memory.Available())
+	b := o.NewBackends(shares, r.logger)
+	b.ReadOnly, b.MaxStaleness = true, o.BoundedStaleness
+	release, err := r.openSource(ctx, config, b, shares)
+	if err != nil {
+		return err
+	}
+	defer release()
+	defer b.Close()
+	tier, err := tiermount.New(b, shares, r.watches(), o.NewProofs(r.logger))
+	if err != nil {
+		return err
+	}
+	r.policy.ChooseMode(tier)
+	r.adviseDelegation(ctx)
+	r.budgets = usage.NewBudgets(usage.BudgetConfig{CPUSeconds: o.BudgetCPUSeconds, Bytes: float64(o.BudgetBytes.Value())})
+	if tier.ReadAccounts, err = o.NewReadAccounts(r.budgets, r.logger); err != nil {
+		return err
+	}
+	tier.Tier.SetAccounts(tier.ReadAccounts)
+	defer lifetime.RunUntilStopped(ctx, tier.ReadAccounts.Run)()
+	if r.etcd != nil {
+		if err := r.etcd.Ping(ctx, o.Kube.Etcd().StorageConfig.Transport); err != nil {
+			return err
+		}
+	}
+	if err := r.build(ctx, config, tier); err != nil {
+		return err
+	}
+	defer lifetime.RunUntilStopped(ctx, r.upstream.Run)()
+	defer lifetime.RunUntilStopped(ctx, r.policy.Run)()
+	defer lifetime.RunUntilStopped(ctx, r.runRights)()
+	return b.RunUntilFailure(ctx, func(ctx context.Context) error {
+		return o.RunWithFeeds(ctx, program.Run{Server: r.server, Tier: tier, Welcome: func() { r.policy.Ready(); r.printWelcome() }})
+	})
+}
+
+// findUpstream makes the client of the upstream, and asks it for its version.
+func (r *Replica) findUpstream() (*rest.Config, error) {
+	config, err := r.options.source().Load("replica")
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	if r.upstream, err = upstream.New(config, r.options.Kube.VersionInfo(), r.logger); err != nil {
+		return nil, err
+	}
+	if err := r.upstream.Read(); err != nil {
+		return nil, fmt.Errorf("%w: check that %s answers, and the user in %s", err, config.Host, r.options.Kubeconfig)
+	}
+	return config, nil
+}
+
+// openSource makes what objects come from, and the policy of what is followed. The caller calls
+// release once nothing uses either.
+func (r *Replica) openSource(ctx context.Context, config *rest.Config, b *source.Backends, shares memory.Shares) (release func(), err error) {
+	o := r.options
+	kept, release, err := r.openCheckpoints(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if o.usesEtcd() {
+		storage := o.Kube.Etcd().StorageConfig
+		r.etcd = source.NewEtcd(b, source.EtcdConfig{
+			Prefix: storage.Prefix, Main: storage.Transport.ServerList, ReplayRevisions: shares.ReplayRevisions, CheckInterval: o.CacheCheckInterval,
+		})
+	} else if r.resources, err = r.newResources(ctx, config, b, kept); err != nil {
+		release()
+		return nil, err
+	}
+	r.policy = follow.NewPolicy(follow.PolicyConfig{
+		Upstream: r.upstream, Resources: r.resources, Follow: o.Follow, Exclude: o.Exclude, Only: o.FollowOnly,
+		OwnVersion: o.Kube.VersionInfo().GitVersion, Logger: r.logger,
+	})
+	return release, nil
+}
+
+// newResources makes the source of resources that are followed by the upstream's API.
+func (r *Replica) newResources(ctx context.Context, config *rest.Config, b *source.Backends, kept *follow.Checkpoints) (*follow.Resources, error) {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client of the upstream: %w", err)
+	}
+	client.Timeout = 0 // watches
+	address, err := baseURL(config)
+	if err != nil {
+		return nil, err
+	}
+	sibling, err := r.openSibling(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return follow.New(b, follow.Config{
+		Client: client, Host: address, MaxBytes: r.options.FollowBytes.Value(), DropAfter: r.options.DropUnread,
+		Checkpoints: kept, Sibling: sibling, Logger: r.logger,
+	}), nil
+}
+
+// watches returns the options of watches. Kubernetes compresses watch-lists since 1.37, so an
+// upstream of another version may not: then watches are compressed only on request.
+func (r *Replica) watches() tiermount.WatchOptions {
+	made := r.options.Watches()
+	if made.Compression == read.CompressWatchLists && r.upstream.Skew() != 0 {
+		made.Compression = read.CompressRequestedWatches
+	}
+	return made
+}
+
+// build makes the server of the replica.
+func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermount.ReadTier) error {
+	counters, err := upstream.NewMetrics(legacyregistry.Register)
+	if err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	proxy, err := r.newProxy(ctx, config, counters)
+	if err != nil {
+		return err
+	}
+	var answers http.Handler
+	kubeconfig, remove, err := r.options.kubeconfigFile()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	r.options.Kube.UseUpstream(kubeconfig, config)
+	r.server, err = kube.BuildReplica(r.options.Kube, kube.ReplicaConfig{
+		Served: r.upstream.Versions(), Storage: tier.Decorator.Decorate, Stored: tier.Decorator.Store, CustomResources: r.customResources(tier),
+		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { answers.ServeHTTP(w, req) }),
+		Authenticator: upstream.NewAuthenticator, Outermost: upstream.Stash, Local: isLocal,
+		Front: tier.Front, Protocols: tiermount.UseProtocols, Ready: tier.Ready(), Logger: r.logger, Panics: tier.Backends.Cache.Panics, Failed: tier.Failures.Add,
+	})
+	if err != nil {
+		return r.options.Explain(err)
+	}
+	documents, err := r.newDocuments(config, counters, tier)
+	if err != nil {
+		return err
+	}
+	if err := r.policy.Use(r.server, tier.Decorator.Store(services).Resource()); err != nil {
+		return err
+	}
+	if answers, err = r.newHandler(ctx, tier, handler.Config{
+		Documents: documents, Proxy: proxy, Metrics: counters, UpstreamURL: config.Host, Serializer: scheme.Codecs,
+	}); err != nil {
+		return err
+	}
+	if r.etcd != nil {
+		etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return r.etcd.Monitors(), nil })
+	}
+	tier.ReplicaReport = r.newReporter(config, tier, counters).report
+	if err := tier.SetRoutes(r.server); err != nil || r.options.WriteKubeconfig == "" {
+		return err
+	}
+	return r.writeKubeconfig()
+}
+
+// customResources configures the server of custom resources.
+func (r *Replica) customResources(tier *tiermount.ReadTier) crd.Config {
+	custom := tier.CustomResources()
+	custom.Stored = nil // the cache has every key that is read
+	if r.resources != nil {
+		custom.Outdated = r.resources.Outdated
+		custom.Gone = func(gone map[schema.GroupResource]bool) {
+			r.resources.Drop(gone)
+			tier.ForgetResources(gone)
+		}
+	}
+	return custom
+}
+
+func (r *Replica) newProxy(ctx context.Context, config *rest.Config, counters *upstream.Metrics) (http.Handler, error) {
+	proxy, err := upstream.NewProxy(upstream.ProxyConfig{
+		Upstream: config, FrontProxyCert: r.options.ProxyClientCert, FrontProxyKey: r.options.ProxyClientKey,
+		MayImpersonate: r.upstream.MayImpersonate, Serializer: scheme.Codecs, Metrics: counters, Logger: r.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.options.ProxyClientCert != "" {
+		if err := r.upstream.CheckFrontProxy(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return proxy, nil
+}
+
+// isLocal reports whether a path is about the replica itself and not about the upstream.
+func isLocal(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch first {
+	case "healthz", "livez", "readyz", "metrics", "debug":
+		return true
+	}
+	return false
+}

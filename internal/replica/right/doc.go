@@ -1,0 +1,3 @@
+// Package right decides who may read at a replica, as the upstream does: by its RBAC objects,
+// or by asking it.
+package right

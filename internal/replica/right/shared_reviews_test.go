@@ -1,0 +1,160 @@
+package right_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/component-base/metrics"
+
+	"github.com/millrace/millrace/internal/replica/right"
+	"github.com/millrace/millrace/internal/replica/upstream"
+)
+
+// slowReview answers after a second, and counts what it is asked.
+type slowReview struct{ asked atomic.Int64 }
+
+func (s *slowReview) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	s.asked.Add(1)
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+		return authorizer.DecisionNoOpinion, "", ctx.Err()
+	}
+	if a.GetUser() == nil || a.GetUser().GetName() == "broken" {
+		return authorizer.DecisionNoOpinion, "", errors.New("the upstream does not answer")
+	}
+	return authorizer.DecisionAllow, "for " + a.GetUser().GetName(), nil
+}
+
+func newReviewed(t *testing.T, review authorizer.UnconditionalAuthorizer) *right.Rights {
+	t.Helper()
+	counters, err := upstream.NewMetrics(func(metrics.Registerable) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return right.New(right.Config{Review: review, Metrics: counters, Logger: slog.New(slog.DiscardHandler)})
+}
+
+func named(name string) authorizer.AttributesRecord {
+	return authorizer.AttributesRecord{User: &user.DefaultInfo{Name: name, Groups: []string{"agents"}}, Verb: "watch", Resource: "pods", ResourceRequest: true}
+}
+
+// TestReviewsAreShared has a fleet ask at once. The upstream is asked once for each user, and
+// again later.
+func TestReviewsAreShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		review := &slowReview{}
+		rights := newReviewed(t, review)
+		ask := func(n int, name string) {
+			var all sync.WaitGroup
+			for range n {
+				all.Go(func() {
+					decision, reason, err := rights.Authorize(t.Context(), named(name))
+					if allowed := name != "broken"; (decision == authorizer.DecisionAllow) != allowed || (err == nil) != allowed || allowed && reason != "for "+name {
+						t.Errorf("%s: %v, %q, %v", name, decision, reason, err)
+					}
+				})
+			}
+			all.Wait()
+		}
+		var all sync.WaitGroup
+		for _, name := range []string{"a", "b", "broken"} {
+			all.Go(func() { ask(100, name) })
+		}
+		all.Wait()
+		if n := review.asked.Load(); n != 3 {
+			t.Errorf("the upstream was asked %d times about 3 users", n)
+		}
+		ask(1, "a")
+		if n := review.asked.Load(); n != 4 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
+// TestReviewOutlivesItsFirstRequest ends the request that has asked: others get its answer.
+func TestReviewOutlivesItsFirstRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rights := newReviewed(t, &slowReview{})
+		first, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { _, _, _ = rights.Authorize(first, named("a")) })
+		synctest.Wait()
+		all.Go(func() {
+			if decision, _, err := rights.Authorize(t.Context(), named("a")); decision != authorizer.DecisionAllow || err != nil {
+				t.Errorf("%v, %v", decision, err)
+			}
+		})
+		synctest.Wait()
+		cancel()
+		all.Wait()
+	})
+}
+
+// TestDifferentReviewsAreNotShared asks at once about requests of which each differs from the
+// first in one word.
+func TestDifferentReviewsAreNotShared(t *testing.T) {
+	t.Parallel()
+	requirement, err := labels.NewRequirement("app", selection.Equals, []string{"x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := []func(*authorizer.AttributesRecord){
+		func(*authorizer.AttributesRecord) {},
+		func(a *authorizer.AttributesRecord) {
+			a.User = &user.DefaultInfo{Name: "b", Groups: []string{"agents"}}
+		},
+		func(a *authorizer.AttributesRecord) {
+			a.User = &user.DefaultInfo{Name: "a", Groups: []string{"others"}}
+		},
+		func(a *authorizer.AttributesRecord) {
+			a.User = &user.DefaultInfo{Name: "a", UID: "7", Groups: []string{"agents"}}
+		},
+		func(a *authorizer.AttributesRecord) {
+			a.User = &user.DefaultInfo{Name: "a", Groups: []string{"agents"}, Extra: map[string][]string{"scopes": {"x"}}}
+		},
+		func(a *authorizer.AttributesRecord) { a.Verb = "list" },
+		func(a *authorizer.AttributesRecord) { a.Namespace = "x" },
+		func(a *authorizer.AttributesRecord) { a.Resource = "nodes" },
+		func(a *authorizer.AttributesRecord) { a.Subresource = "log" },
+		func(a *authorizer.AttributesRecord) { a.Name = "x" },
+		func(a *authorizer.AttributesRecord) { a.APIGroup = "apps" },
+		func(a *authorizer.AttributesRecord) { a.APIVersion = "v1" },
+		func(a *authorizer.AttributesRecord) { a.ResourceRequest, a.Path = false, "/version" },
+		func(a *authorizer.AttributesRecord) {
+			a.FieldSelectorRequirements = fields.Requirements{{Operator: selection.Equals, Field: "metadata.name", Value: "x"}}
+		},
+		func(a *authorizer.AttributesRecord) { a.LabelSelectorRequirements = labels.Requirements{*requirement} },
+		// These two are asked about for each request: what could not be parsed is not compared.
+		func(a *authorizer.AttributesRecord) { a.FieldSelectorParsingErr = errors.New("x") },
+		func(a *authorizer.AttributesRecord) { a.LabelSelectorParsingErr = errors.New("x") },
+	}
+	synctest.Test(t, func(t *testing.T) {
+		review := &slowReview{}
+		rights := newReviewed(t, review)
+		var all sync.WaitGroup
+		for change := range slices.Values(changes) {
+			a := named("a")
+			change(&a)
+			all.Go(func() { _, _, _ = rights.Authorize(t.Context(), a) })
+		}
+		all.Wait()
+		if n := review.asked.Load(); n != int64(len(changes)) {
+			t.Errorf("%d questions about %d different requests", n, len(changes))
+		}
+	})
+}

@@ -1,0 +1,55 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/conn/kubeconfig"
+	"github.com/millrace/millrace/internal/replica/follow"
+)
+
+// siblingCheckTimeout bounds the questions which cluster another replica is of.
+const siblingCheckTimeout = 10 * time.Second
+
+// openSibling returns the replica that --start-from names. It is nil if that cannot be used,
+// and the log says why: the upstream has everything as well.
+func (r *Replica) openSibling(ctx context.Context) (*follow.Sibling, error) {
+	if r.options.StartFrom == "" {
+		return nil, nil
+	}
+	named := &kubeconfig.Flags{Kubeconfig: r.options.StartFrom}
+	config, err := named.Load("replica")
+	if err != nil {
+		return nil, fmt.Errorf("read --start-from: %w", err)
+	}
+	config.QPS = -1
+	checked := rest.CopyConfig(config)
+	checked.Timeout = siblingCheckTimeout
+	if err := r.upstream.CheckSibling(ctx, checked); err != nil {
+		r.logger.Warn("The replica that --start-from names is not used, and objects are loaded from the upstream", "replica", config.Host, "reason", err)
+		return nil, ctx.Err()
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("read --start-from: %w", err)
+	}
+	address, err := baseURL(config)
+	if err != nil {
+		return nil, fmt.Errorf("read --start-from: %w", err)
+	}
+	return &follow.Sibling{Client: client, Host: address}, nil
+}
+
+// baseURL is the URL of a server, without a slash at its end. The address in a kubeconfig may
+// have no scheme.
+func baseURL(config *rest.Config) (string, error) {
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return "", fmt.Errorf("read the server's address %q: %w", config.Host, err)
+	}
+	return strings.TrimSuffix(base.String(), "/"), nil
+}

@@ -1,0 +1,44 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// publishedMap is the config map in which API servers publish whom they trust.
+const publishedMap = "extension-apiserver-authentication"
+
+// Cluster names the cluster of the upstream, by the UID of a config map that each cluster has
+// and that the replica may read.
+func (u *Upstream) Cluster(ctx context.Context) (string, error) {
+	published, err := u.configMaps.ConfigMaps(metav1.NamespaceSystem).Get(ctx, publishedMap, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("read which cluster the upstream is: %w", err)
+	}
+	return string(published.UID), nil
+}
+
+// CheckSibling returns an error unless a server says that it is of the upstream's cluster and
+// version, as another replica in front of the upstream does.
+func (u *Upstream) CheckSibling(ctx context.Context, config *rest.Config) error {
+	other, err := New(config, u.own, u.logger)
+	if err != nil {
+		return err
+	}
+	version, err := other.ReadVersion(ctx)
+	if err != nil {
+		return err
+	}
+	theirs, err := other.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	own, err := u.Cluster(ctx)
+	if err == nil && (theirs != own || version != u.Version()) {
+		err = fmt.Errorf("it is of cluster %q and version %q, and the upstream of %q and %q", theirs, version, own, u.Version())
+	}
+	return err
+}

@@ -1,0 +1,36 @@
+package upstream
+
+import (
+	"net/http"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// finalWriter drops interim answers of an upstream (status 100 to 199, but for 101, which ends
+// the exchange of HTTP). Kubernetes' timeout filter takes the first status that it is given for
+// the answer's, and would send 200 for the real one.
+type finalWriter struct {
+	http.ResponseWriter
+	// passesInterim is set where that filter does not stand. 100 is dropped all the same: the
+	// server that the client talks to sends it when a body is read.
+	passesInterim bool
+}
+
+// newFinalWriter returns the writer for an answer of the upstream. Programs behind it, such as
+// pods, may send interim answers, and no filter stands in their way. An API server has none
+// to send but 100.
+func newFinalWriter(w http.ResponseWriter, req *http.Request) finalWriter {
+	info, ok := request.RequestInfoFrom(req.Context())
+	return finalWriter{w, ok && (info.Subresource == "proxy" || info.Verb == "proxy")}
+}
+
+// Unwrap is for http.ResponseController.
+func (w finalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w finalWriter) WriteHeader(status int) {
+	isInterim := status < http.StatusOK && status != http.StatusSwitchingProtocols
+	if status != http.StatusContinue && (!isInterim || w.passesInterim) {
+		w.ResponseWriter.WriteHeader(status)
+	}
+}

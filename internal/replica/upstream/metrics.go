@@ -1,0 +1,60 @@
+package upstream
+
+import "k8s.io/component-base/metrics"
+
+// Metrics of a replica. They are safe for concurrent use.
+type Metrics struct {
+	// PassedOn counts requests by the reason for which they were passed on, and Refused
+	// those that the replica refused by itself.
+	PassedOn, Refused *metrics.CounterVec
+	// Requests counts those to the upstream by how their user was named.
+	Requests *metrics.CounterVec
+	// Authorized counts reads by what has decided about their right.
+	Authorized *metrics.CounterVec
+	// Documents counts answers of discovery and OpenAPI, and DocumentChecks the questions to
+	// the upstream about them.
+	Documents      *metrics.CounterVec
+	DocumentChecks *metrics.CounterVec
+}
+
+// NewMetrics makes the metrics and registers them.
+func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
+	m := &Metrics{
+		PassedOn: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "passed_on_total",
+			Help:           "Requests that were passed on to the upstream before the read tier looked at them, by reason. millrace_read_passed_on_total has those that the tier passed on.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"reason"}),
+		Requests: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "upstream_requests_total",
+			Help:           "Requests that the upstream was asked to answer, by how their user was named to it: token, front-proxy, impersonation or anonymous.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"identity"}),
+		Documents: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "discovery_requests_total",
+			Help:           "Requests for discovery and OpenAPI that were answered here, by status.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"code"}),
+		DocumentChecks: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "discovery_checks_total",
+			Help:           "Questions to the upstream whether a document of discovery or OpenAPI is current, by result: unchanged, changed or new, refused because it must not be kept, or failed.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"result"}),
+		Authorized: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "authorizations_total",
+			Help:           "Reads whose right was decided, by how: rbac for those that the upstream's RBAC objects allow, review for those about which the upstream was asked, or its last answer was taken.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"by"}),
+		Refused: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "refused_total",
+			Help:           "Requests that the replica refused by itself, by reason: write, for --reads-only; cpu and bytes, for budgets of clients; certificate, for want of a way to name the user of one to the upstream.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"reason"}),
+	}
+	for _, r := range []metrics.Registerable{m.PassedOn, m.Requests, m.Authorized, m.Refused, m.Documents, m.DocumentChecks} {
+		if err := register(r); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}

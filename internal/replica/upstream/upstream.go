@@ -1,0 +1,299 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+// Upstream knows of the upstream what the replica must know before it answers: its
+// version, what it serves, and whether the replica may act for users.
+type Upstream struct {
+	discovery  *discovery.DiscoveryClient
+	rights     authorizationclient.AuthorizationV1Interface
+	users      authenticationclient.AuthenticationV1Interface
+	configMaps corev1client.ConfigMapsGetter
+	own        version.Info
+	logger     *slog.Logger
+	newest     atomic.Pointer[description]
+	// first is the skew at the first Read. changed says that there was another one since.
+	first   int
+	changed atomic.Bool
+
+	impersonation struct {
+		asked singleflight.Group
+		last  atomic.Pointer[impersonationRight]
+	}
+}
+
+// impersonationRight says until when the replica may act for users, or may not.
+type impersonationRight struct {
+	allowed bool
+	until   time.Time
+}
+
+// description is what the upstream is and serves. It is immutable.
+type description struct {
+	version string
+	// skew is how many minor versions the upstream's is newer than this program's. It is
+	// unknownSkew if that cannot be told.
+	skew   int
+	served map[schema.GroupVersionResource]bool
+	// preferred are the versions of each group, the preferred one first.
+	preferred map[string][]string
+}
+
+const (
+	// descriptionPeriod is how old a description may be. After an upgrade of the upstream,
+	// answers may be those of the version before for so long.
+	descriptionPeriod = 30 * time.Second
+	// impersonationPeriod is how long the upstream's answer about impersonation holds. If
+	// there is none in impersonationTimeout, it is asked again after impersonationRetry.
+	impersonationPeriod  = time.Minute
+	impersonationTimeout = 10 * time.Second
+	impersonationRetry   = time.Second
+)
+
+// New makes an Upstream. It asks nothing before Read.
+func New(config *rest.Config, own version.Info, logger *slog.Logger) (*Upstream, error) {
+	asks, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client of the upstream: %w", err)
+	}
+	rights, err := authorizationclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client of the upstream: %w", err)
+	}
+	users, err := authenticationclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client of the upstream: %w", err)
+	}
+	core, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client of the upstream: %w", err)
+	}
+	return &Upstream{discovery: asks, rights: rights, users: users, configMaps: core, own: own, logger: logger}, nil
+}
+
+// Read asks the upstream for its version and what it serves.
+func (u *Upstream) Read() error {
+	info, err := u.discovery.ServerVersion()
+	if err != nil {
+		return fmt.Errorf("read the upstream's version: %w", err)
+	}
+	groups, lists, err := u.discovery.ServerGroupsAndResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return fmt.Errorf("read what the upstream serves: %w", err)
+	}
+	d := &description{
+		version: info.GitVersion, skew: skew(info, &u.own),
+		served: map[schema.GroupVersionResource]bool{}, preferred: map[string][]string{},
+	}
+	for _, group := range groups {
+		versions := []string{group.PreferredVersion.Version}
+		for _, v := range group.Versions {
+			if v.Version != group.PreferredVersion.Version {
+				versions = append(versions, v.Version)
+			}
+		}
+		d.preferred[group.Name] = versions
+	}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, r := range list.APIResources {
+			d.served[gv.WithResource(r.Name)] = true
+		}
+	}
+	before := u.newest.Swap(d)
+	if before == nil {
+		u.first = d.skew
+	}
+	if before == nil || before.version != d.version {
+		u.logger.Info("Read the upstream's version", "version", d.version, "builtIn", u.own.GitVersion)
+	}
+	if d.skew != u.first && !u.changed.Swap(true) {
+		u.logger.Warn("The upstream's minor version has changed, and reads of built-in resources are passed on to it: start this replica again, with the upstream's version if you can",
+			"upstream", d.version, "builtIn", u.own.GitVersion)
+	}
+	return nil
+}
+
+// ReadVersion asks the upstream for its version. The connection is the one of other
+// requests with the same configuration, so the answer is of the server that answers these.
+func (u *Upstream) ReadVersion(ctx context.Context) (string, error) {
+	info, err := u.discovery.ServerVersionWithContext(ctx)
+	if err != nil {
+		return "", fmt.Errorf("read the upstream's version: %w", err)
+	}
+	return info.GitVersion, nil
+}
+
+// unknownSkew is more than any replica stands.
+const unknownSkew = math.MaxInt
+
+// skew is how many minor versions a is newer than b. Some providers add a plus sign.
+func skew(a, b *version.Info) int {
+	theirs, err := strconv.Atoi(strings.TrimSuffix(a.Minor, "+"))
+	own, ownErr := strconv.Atoi(strings.TrimSuffix(b.Minor, "+"))
+	if a.Major != b.Major || err != nil || ownErr != nil {
+		return unknownSkew
+	}
+	return theirs - own
+}
+
+// Run keeps the description current until the context ends. While the upstream does not
+// answer, the old one stays.
+func (u *Upstream) Run(ctx context.Context) {
+	ticker := time.NewTicker(descriptionPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if err := u.Read(); err != nil {
+				u.logger.Warn("Cannot read what the upstream serves; the last answer stays", "err", err)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Version returns the upstream's version.
+func (u *Upstream) Version() string { return u.newest.Load().version }
+
+// Skew returns how many minor versions the upstream's version is newer than this program's,
+// a negative number if it is older, and a huge one if that cannot be told.
+func (u *Upstream) Skew() int { return u.newest.Load().skew }
+
+// MinorChanged reports whether the upstream has had another minor version since the first
+// Read. Objects that were read before need not be what it sends now.
+func (u *Upstream) MinorChanged() bool { return u.changed.Load() }
+
+// Serves reports whether the upstream serves a resource in a version.
+func (u *Upstream) Serves(gvr schema.GroupVersionResource) bool { return u.newest.Load().served[gvr] }
+
+// Versions returns all versions that the upstream serves.
+func (u *Upstream) Versions() []schema.GroupVersion {
+	seen := map[schema.GroupVersion]bool{}
+	for gvr := range u.newest.Load().served {
+		seen[gvr.GroupVersion()] = true
+	}
+	var versions []schema.GroupVersion
+	for gv := range seen {
+		versions = append(versions, gv)
+	}
+	slices.SortFunc(versions, func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) })
+	return versions
+}
+
+// Preferred returns the version in which the upstream prefers to serve a resource. It
+// returns false if it serves none.
+func (u *Upstream) Preferred(gr schema.GroupResource) (schema.GroupVersionResource, bool) {
+	d := u.newest.Load()
+	for _, v := range d.preferred[gr.Group] {
+		if gvr := gr.WithVersion(v); d.served[gvr] {
+			return gvr, true
+		}
+	}
+	return schema.GroupVersionResource{}, false
+}
+
+// MayImpersonate reports whether the upstream lets the replica act for all users and
+// groups. It is a ProxyConfig.MayImpersonate. Callers that come together ask once. A former
+// answer holds until there is another one: the upstream decides about each request anyway.
+func (u *Upstream) MayImpersonate(ctx context.Context) bool {
+	last := u.impersonation.last.Load()
+	if last != nil && time.Now().Before(last.until) {
+		return last.allowed
+	}
+	asked := u.impersonation.asked.DoChan("", func() (any, error) { return u.askImpersonation(last), nil })
+	if last != nil {
+		return last.allowed
+	}
+	select {
+	case result := <-asked:
+		return result.Val.(*impersonationRight).allowed
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// askImpersonation asks the upstream for the right, and notes its answer, or the last one
+// if it has none.
+func (u *Upstream) askImpersonation(last *impersonationRight) *impersonationRight {
+	ctx, cancel := context.WithTimeout(context.Background(), impersonationTimeout)
+	defer cancel()
+	answer := &impersonationRight{}
+	allowed, err := u.reviewImpersonation(ctx)
+	if err != nil {
+		u.logger.Warn("Cannot ask the upstream whether this replica may impersonate users; its last answer stays", "err", err)
+		answer.allowed, answer.until = last != nil && last.allowed, time.Now().Add(impersonationRetry)
+	} else {
+		answer.allowed, answer.until = allowed, time.Now().Add(impersonationPeriod)
+	}
+	u.impersonation.last.Store(answer)
+	return answer
+}
+
+func (u *Upstream) reviewImpersonation(ctx context.Context) (allowed bool, err error) {
+	for _, resource := range []string{"users", "groups"} {
+		review, err := u.rights.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: resource},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return false, err
+		}
+		if !review.Status.Allowed {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// CheckFrontProxy returns an error if the upstream takes users of a front proxy from
+// headers that the Proxy does not know. It would neither set such headers nor remove a
+// client's own.
+func (u *Upstream) CheckFrontProxy(ctx context.Context) error {
+	published, err := u.configMaps.ConfigMaps(metav1.NamespaceSystem).Get(ctx, publishedMap, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read how the upstream trusts front proxies: %w", err)
+	}
+	for _, key := range []string{"requestheader-username-headers", "requestheader-uid-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix"} {
+		var names []string
+		if text := published.Data[key]; text != "" {
+			if err := json.Unmarshal([]byte(text), &names); err != nil {
+				return fmt.Errorf("read %s of the upstream: %w", key, err)
+			}
+		}
+		for _, name := range names {
+			if !strings.HasPrefix(http.CanonicalHeaderKey(name), frontProxyPrefix) {
+				return fmt.Errorf("the upstream takes users of a front proxy from the header %q, and this replica knows only those that begin with %s: leave --proxy-client-cert-file out, so that it impersonates users", name, frontProxyPrefix)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package cache
+
+// This file takes back what was loaded, for a cache whose source is not followed any more or
+// is to be loaded anew.
+
+// Suspend has reads find the cache not loaded, until the next load has ended. Watches go on:
+// they get no events meanwhile, and lose their place when the load ends. Nothing may load or
+// apply meanwhile.
+func (c *Cache) Suspend() {
+	c.write.Lock()
+	defer c.write.Unlock()
+	c.suspendLocked()
+}
+
+func (c *Cache) suspendLocked() {
+	c.loaded.Store(false)
+	c.write.applied = 0
+	c.progress.restart()
+}
+
+// Unload is Suspend, but watches lose their place at once. Objects stay in memory until Free,
+// for reads that have begun.
+func (c *Cache) Unload() {
+	c.write.Lock()
+	defer c.write.Unlock()
+	applied := c.write.applied
+	c.suspendLocked()
+	for _, r := range append(c.Resources(), c.unclaimed) {
+		r.log.reset(applied, 0, func() {})
+	}
+}
+
+// Free drops the objects of a cache that is not loaded. It does nothing to another one. The
+// caller leaves reads that began before Unload the time to look at them.
+func (c *Cache) Free() {
+	c.write.Lock()
+	defer c.write.Unlock()
+	if c.loaded.Load() {
+		return
+	}
+	for _, r := range append(c.Resources(), c.unclaimed) {
+		r.replaceLocked(nil, 0, c.write.applied, 0)
+	}
+}
