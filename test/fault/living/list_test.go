@@ -45,6 +45,9 @@ func (r *reader) page(ctx context.Context, t target, path string, p *pageOf) (ne
 		return ""
 	}
 	among := r.between(t, a.Began, a.Ended)
+	if r.isForeign(t, path, a, among) {
+		return ""
+	}
 	r.judgeGeneration(t, path, a, among)
 	list, err := newList(a.Body, p.accept)
 	if err == nil && p.accept == asTable && t.Definition != nil {

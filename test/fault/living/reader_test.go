@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
@@ -78,12 +79,12 @@ func (r *reader) send(ctx context.Context, path, accept string) *changingupstrea
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	a := r.Send(ctx, changingupstream.Call{Method: http.MethodGet, Path: path, Accept: accept})
-	r.tally.add(func(t *tally) {
-		t.mu.requests++
+	r.tally.add(func(t *tallyCounts) {
+		t.requests++
 		if a.PassedOn() {
-			t.mu.passed++
+			t.passed++
 		} else if a.Status == http.StatusOK {
-			t.mu.here++
+			t.here++
 		}
 	})
 	return a
@@ -95,6 +96,17 @@ func (r *reader) between(t target, sent, came time.Time) []changingupstream.Gene
 		return []changingupstream.Generation{{}}
 	}
 	return t.Definition.Between(sent, came, grace)
+}
+
+// foreign says whether an extension may have been asked in one of some generations, and whether
+// it may have been one that does not answer.
+func (t target) foreign(among []changingupstream.Generation) (foreign, broken bool) {
+	for _, g := range among {
+		if g.Foreign == t.version {
+			foreign, broken = true, broken || g.Broken
+		}
+	}
+	return foreign, broken
 }
 
 // serves says whether a version was served in one of some generations, and whether it was not
@@ -120,6 +132,10 @@ func (r *reader) refused(t target, path string, a *changingupstream.Answer, miss
 	if a.Status == http.StatusNotFound && (absent || missing) {
 		return
 	}
+	// An extension may hang, and has fewer verbs and names.
+	if foreign, broken := t.foreign(among); foreign && (broken || a.Foreign()) {
+		return
+	}
 	if a.Err != nil {
 		r.tally.find("request without an answer", "%s: %v", path, a.Err)
 		return
@@ -138,15 +154,26 @@ func (r *reader) refused(t target, path string, a *changingupstream.Answer, miss
 }
 
 func times(a *changingupstream.Answer) string {
-	return a.Began.Format("05.000") + " to " + a.Ended.Format("05.000")
+	return a.Began.Format("04:05.000") + " to " + a.Ended.Format("04:05.000")
 }
 
 func generations(among []changingupstream.Generation) string {
 	text := "generations"
 	for _, g := range among {
-		text += fmt.Sprintf(" %d (gone %v, serves %v, begun %s, ended %s)", g.Shape.Generation, g.Gone, g.Served(), g.Began.Format("05.000"), g.Ended.Format("05.000"))
+		text += fmt.Sprintf(" %d (gone %v, foreign %q, serves %v, begun %s, ended %s)", g.Shape.Generation, g.Gone, g.Foreign, g.Served(), g.Began.Format("04:05.000"), g.Ended.Format("04:05.000"))
 	}
 	return text
+}
+
+// isForeign says that an extension has answered, and judges whether it might.
+func (r *reader) isForeign(t target, path string, a *changingupstream.Answer, among []changingupstream.Generation) bool {
+	if !a.Foreign() {
+		return false
+	}
+	if foreign, _ := t.foreign(among); !foreign {
+		r.tally.find("answer of an extension that serves the version no more", "%s, %s; %s", path, times(a), generations(among))
+	}
+	return true
 }
 
 // judgeGeneration judges of which state of the definition an answer says to be.
@@ -159,14 +186,21 @@ func (r *reader) judgeGeneration(t target, path string, a *changingupstream.Answ
 	if t.Definition == nil {
 		return
 	}
-	said := a.Generation()
+	said, found := a.Generation(), false
+	lag := time.Duration(math.MaxInt64)
 	for _, g := range among {
-		if !g.Gone && g.Shape.Generation == said {
-			if !g.Ended.IsZero() {
-				r.tally.add(func(tally *tally) { tally.mu.lag = max(tally.mu.lag, a.Began.Sub(g.Ended)) })
-			}
-			return
+		if g.Gone || g.Shape.Generation != said || g.Foreign == t.version {
+			continue
 		}
+		found = true
+		if g.Ended.IsZero() {
+			lag = 0
+		}
+		lag = min(lag, a.Began.Sub(g.Ended))
+	}
+	if found {
+		r.tally.add(func(tally *tallyCounts) { tally.lag = max(tally.lag, lag) })
+		return
 	}
 	r.tally.find("answer of another state of the definition", "%s, %s: generation %d, %v after its end; %s", path, times(a), said, a.Began.Sub(t.Definition.Ended(said)), generations(among))
 }
@@ -176,7 +210,7 @@ func (r *reader) compare(ctx context.Context, t target, path string, among []cha
 	err := r.script.Compare(context.WithoutCancel(ctx), t.Resource, t.version, among, o)
 	switch {
 	case errors.Is(err, changingupstream.ErrUnknown):
-		r.tally.add(func(t *tally) { t.mu.unknown++ })
+		r.tally.add(func(t *tallyCounts) { t.unknown++ })
 		r.tally.status("unknown: " + names.ReplaceAllString(err.Error(), "*"))
 	case err != nil:
 		origins := "it is that of no other generation"
@@ -185,7 +219,7 @@ func (r *reader) compare(ctx context.Context, t target, path string, among []cha
 		}
 		r.tally.find("another object than the upstream's", "%s: %s/%s at %d: %v; %s; %s", path, o.Namespace, o.Name, o.Revision, err, generations(among), origins)
 	default:
-		r.tally.add(func(t *tally) { t.mu.objects++ })
+		r.tally.add(func(t *tallyCounts) { t.objects++ })
 	}
 }
 
@@ -213,6 +247,9 @@ func (r *reader) get(ctx context.Context, t target) {
 		return
 	}
 	among := r.between(t, a.Began, a.Ended)
+	if r.isForeign(t, path, a, among) {
+		return
+	}
 	r.judgeGeneration(t, path, a, among)
 	content, err := asJSON(a.Body, accept)
 	var o *changingupstream.Object

@@ -14,16 +14,20 @@ type tally struct {
 	front string
 	mu    struct {
 		sync.Mutex
-		requests, watches, events, objects int
-		// here counts answers of the replica itself, and passed those of its upstream.
-		here, passed int
-		// unknown counts objects that could not be compared.
-		unknown  int
+		tallyCounts
 		statuses map[string]int
 		findings map[string]*finding
-		// lag is the longest time for which an ended definition was answered by.
-		lag time.Duration
 	}
+}
+
+type tallyCounts struct {
+	requests, watches, events, objects, rights int
+	// here counts answers of the replica itself, and passed those of its upstream.
+	here, passed int
+	// unknown counts objects that could not be compared.
+	unknown int
+	// lag is the longest time for which an ended definition was answered by.
+	lag time.Duration
 }
 
 type finding struct {
@@ -43,7 +47,7 @@ func (t *tally) find(what, format string, args ...any) {
 	defer t.mu.Unlock()
 	f := t.mu.findings[what]
 	if f == nil {
-		f = &finding{first: time.Now().Format("05.000 ") + fmt.Sprintf(format, args...)}
+		f = &finding{first: time.Now().Format("04:05.000 ") + fmt.Sprintf(format, args...)}
 		t.mu.findings[what] = f
 	}
 	f.number++
@@ -56,10 +60,10 @@ func (t *tally) status(what string) {
 	t.mu.statuses[what]++
 }
 
-func (t *tally) add(how func(*tally)) {
+func (t *tally) add(how func(*tallyCounts)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	how(t)
+	how(&t.mu.tallyCounts)
 }
 
 // findings lists what was found.

@@ -46,7 +46,9 @@ type watching struct {
 	*reader
 	target
 	accept, path string
-	watch        watchcheck.Watch
+	// frames guards the frames of the watch while it is open.
+	frames sync.Mutex
+	watch  watchcheck.Watch
 	// generation is what the answer says of the definition.
 	generation int
 	// reached is the revision of the last event or bookmark behind the initial ones.
@@ -111,6 +113,10 @@ func (w *watching) run() {
 	}
 	a.Ended = time.Now()
 	w.generation = a.Generation()
+	if w.isForeign(w.target, w.path, a, w.between(w.target, a.Began, a.Ended)) {
+		_, _ = io.Copy(io.Discard, body) // it ends by itself
+		return
+	}
 	w.judgeGeneration(w.target, w.path, a, w.between(w.target, a.Began, a.Ended))
 	w.watches.mu.Lock()
 	w.watches.mu.open[w] = true
@@ -119,13 +125,13 @@ func (w *watching) run() {
 	w.watches.mu.Lock()
 	delete(w.watches.mu.open, w)
 	w.watches.mu.Unlock()
-	w.tally.add(func(t *tally) {
-		t.mu.watches++
-		t.mu.events += len(w.watch.Frames)
+	w.tally.add(func(t *tallyCounts) {
+		t.watches++
+		t.events += len(w.watch.Frames)
 		if a.PassedOn() {
-			t.mu.passed++
+			t.passed++
 		} else {
-			t.mu.here++
+			t.here++
 		}
 	})
 	w.judge(ctx)
@@ -141,8 +147,8 @@ func (w *watching) read(ctx context.Context, body io.Reader) {
 	for {
 		raw, f, err := frames.Next()
 		if err != nil {
-			w.mu.Lock()
-			defer w.mu.Unlock()
+			w.frames.Lock()
+			defer w.frames.Unlock()
 			w.watch.Ended = errors.Is(err, io.EOF)
 			if !w.watch.Ended && ctx.Err() == nil {
 				w.watch.Err = err
@@ -150,9 +156,9 @@ func (w *watching) read(ctx context.Context, body io.Reader) {
 			}
 			return
 		}
-		w.mu.Lock()
+		w.frames.Lock()
 		w.watch.Frames = append(w.watch.Frames, f)
-		w.mu.Unlock()
+		w.frames.Unlock()
 		switch f.Type {
 		case watchcheck.Error:
 			if f.Status.Code != http.StatusGone {
@@ -191,7 +197,7 @@ func (w *watching) event(ctx context.Context, raw []byte, f *watchcheck.Frame) {
 		sent = w.opened
 	}
 	among := w.between(w.target, sent, f.Received)
-	w.compare(ctx, w.target, fmt.Sprintf("%s, opened at %s in generation %d: %s at %d", w.path, w.opened.Format("05.000"), w.generation, f.Type, f.Revision), among, o)
+	w.compare(ctx, w.target, fmt.Sprintf("%s, opened at %s in generation %d: %s at %d", w.path, w.opened.Format("04:05.000"), w.generation, f.Type, f.Revision), among, o)
 }
 
 // before returns the revision that an object had before it left the selection.
@@ -220,7 +226,7 @@ func (w *watching) judge(ctx context.Context) {
 		return
 	}
 	if err := watchcheck.Validate(truth, &w.watch); err != nil {
-		w.tally.find("watch that breaks a promise", "%s, opened at %s in generation %d, %d frames: %v", w.path, w.opened.Format("05.000"), w.generation, len(w.watch.Frames), err)
+		w.tally.find("watch that breaks a promise", "%s, opened at %s in generation %d, %d frames: %v", w.path, w.opened.Format("04:05.000"), w.generation, len(w.watch.Frames), err)
 	}
 }
 
@@ -230,15 +236,15 @@ func (w *watching) behind(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
+	w.frames.Lock()
 	now := watchcheck.Watch{Start: w.watch.Start, Frames: slices.Clip(w.watch.Frames)}
-	w.mu.Unlock()
+	w.frames.Unlock()
 	began, _ := now.Began(truth)
 	reached := max(began, w.reached.Load())
 	for i := len(truth.Changes) - 1; i >= 0 && truth.Changes[i].Revision > reached; i-- {
 		c := &truth.Changes[i]
 		if w.watch.Matches(c.Key, c.Before) || w.watch.Matches(c.Key, c.After) {
-			return fmt.Errorf("%s, opened at %s in generation %d, is at %d, and not at %d, %s", w.path, w.opened.Format("05.000"), w.generation, reached, c.Revision, c.Key)
+			return fmt.Errorf("%s, opened at %s in generation %d, is at %d, and not at %d, %s", w.path, w.opened.Format("04:05.000"), w.generation, reached, c.Revision, c.Key)
 		}
 	}
 	return nil

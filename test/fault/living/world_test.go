@@ -15,10 +15,11 @@ import (
 // world is an upstream with the replicas in front of it.
 type world struct {
 	*changingupstream.Upstream
-	name     string
-	fronts   []*front
-	builtIns []*changingupstream.Resource
-	customs  map[uint64][]*changingupstream.Resource
+	name      string
+	extension *changingupstream.Extension
+	fronts    []*front
+	builtIns  []*changingupstream.Resource
+	customs   map[uint64][]*changingupstream.Resource
 }
 
 // front is a server that clients read at. The upstream itself is one: what it answers shows
@@ -38,7 +39,7 @@ func newWorld(t *testing.T, name string, seeds []uint64, feeds map[string]bool) 
 	if name == stock {
 		flags = append(flags, "--read-path=kubernetes")
 	}
-	w := &world{name: name, builtIns: changingupstream.BuiltIn(), customs: map[uint64][]*changingupstream.Resource{}}
+	w := &world{name: name, extension: changingupstream.StartExtension(t), builtIns: changingupstream.BuiltIn(), customs: map[uint64][]*changingupstream.Resource{}}
 	hook := changingupstream.StartWebhook(t)
 	all := w.builtIns
 	for _, seed := range seeds {
@@ -52,11 +53,11 @@ func newWorld(t *testing.T, name string, seeds []uint64, feeds map[string]bool) 
 		if !feeds[feed] && !(feed == "api" && feeds["depth-2"]) {
 			continue
 		}
-		var args []string
+		args := []string{"--authorization-webhook-cache-authorized-ttl=" + rightTTL}
 		upstream := w.Server
 		switch feed {
 		case "etcd":
-			args = append(args, w.EtcdServers())
+			args = append(args, w.EtcdServers(), "--authorization-mode=RBAC,SubjectAccessReview")
 		case "depth-2":
 			upstream = near
 		}

@@ -21,6 +21,10 @@ type Generation struct {
 	Shape
 	// Gone says that there is no definition.
 	Gone bool
+	// Foreign is the version that an extension serves, "" for none. Broken says that the
+	// extension does not answer.
+	Foreign string
+	Broken  bool
 	// Began is when the change to it was sent. Ended is when the upstream was seen to answer
 	// by the next one; it is zero before.
 	Began, Ended time.Time
@@ -59,19 +63,23 @@ func (d *Definition) Between(sent, came time.Time, grace time.Duration) []Genera
 func (d *Definition) Ended(generation int) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	var ended time.Time
 	for _, g := range d.mu.generations {
 		if !g.Gone && g.Shape.Generation == generation {
-			return g.Ended
+			ended = g.Ended
 		}
 	}
-	return time.Time{}
+	return ended
 }
 
 // begin notes that the change to a generation is sent now.
-func (d *Definition) begin(s Shape, gone bool) {
+func (d *Definition) begin(s Shape, gone bool) { d.beginAs(Generation{Shape: s, Gone: gone}) }
+
+func (d *Definition) beginAs(next Generation) {
+	next.Began, next.Ended = time.Now(), time.Time{}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.mu.generations = append(d.mu.generations, &Generation{Shape: s, Gone: gone, Began: time.Now()})
+	d.mu.generations = append(d.mu.generations, &next)
 }
 
 // settle notes that the upstream answers by the last generation.

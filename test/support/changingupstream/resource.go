@@ -1,6 +1,7 @@
 package changingupstream
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -48,15 +49,16 @@ func (r *Resource) Now() Generation {
 	return r.Definition.Now()
 }
 
-// served are the versions that the resource has now.
+// served are the versions in which the upstream itself serves the resource now.
 func (r *Resource) served() []string {
 	if r.Definition == nil {
 		return []string{"v1"}
 	}
-	if now := r.Definition.Now(); !now.Gone {
-		return now.Served()
+	now := r.Definition.Now()
+	if now.Gone {
+		return nil
 	}
-	return nil
+	return slices.DeleteFunc(now.Served(), func(version string) bool { return version == now.Foreign })
 }
 
 // isClusterScoped says whether objects have no namespace now.

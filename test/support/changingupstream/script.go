@@ -24,6 +24,10 @@ type Script struct {
 	// Namespaces are those that it has made.
 	Namespaces []string
 
+	// Right is that of an account which has no other one.
+	Right Right
+
+	extension     *Extension
 	random        *rand.Rand
 	steps, writes atomic.Int64
 	mu            struct {
@@ -36,7 +40,7 @@ type Script struct {
 func NewResources(seed uint64, hook *Webhook) []*Resource {
 	var all []*Resource
 	for _, plural := range []string{"minis", "maxis"} {
-		r := newResource(Names{Group: fmt.Sprintf("s%d.living.example.com", seed), Plural: plural, Kind: strings.ToUpper(plural[:1]) + plural[1:len(plural)-1]})
+		r := newResource(Names{Group: fmt.Sprintf("%s.s%d.living.example.com", plural, seed), Plural: plural, Kind: strings.ToUpper(plural[:1]) + plural[1:len(plural)-1]})
 		r.Definition = &Definition{Names: r.Names, hook: hook}
 		all = append(all, r)
 	}
@@ -44,9 +48,9 @@ func NewResources(seed uint64, hook *Webhook) []*Resource {
 }
 
 // NewScript returns a script for an upstream, which knows the resources already.
-func NewScript(u *Upstream, seed uint64, resources ...*Resource) *Script {
+func NewScript(u *Upstream, e *Extension, seed uint64, resources ...*Resource) *Script {
 	return &Script{
-		Upstream: u, Seed: seed, Resources: resources, random: rand.New(rand.NewPCG(seed, 1)),
+		extension: e, Upstream: u, Seed: seed, Resources: resources, random: rand.New(rand.NewPCG(seed, 1)),
 		Namespaces: []string{fmt.Sprintf("living-%d-a", seed), fmt.Sprintf("living-%d-b", seed)},
 	}
 }
@@ -58,7 +62,7 @@ func (s *Script) Counts() (steps, writes int64) { return s.steps.Load(), s.write
 func (s *Script) tell(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.story = append(s.mu.story, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
+	s.mu.story = append(s.mu.story, time.Now().Format("04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
 // Story says what the script has done to definitions and namespaces.
@@ -74,6 +78,12 @@ func (s *Script) Begin(ctx context.Context) error {
 		if err := s.makeNamespace(ctx, ns); err != nil {
 			return err
 		}
+	}
+	if err := s.makeService(ctx); err != nil {
+		return err
+	}
+	if err := s.Right.begin(ctx, s); err != nil {
+		return err
 	}
 	for _, r := range s.Resources {
 		if r.Definition == nil {
@@ -143,16 +153,20 @@ func (s *Script) step(ctx context.Context) error {
 	custom := slices.DeleteFunc(slices.Clone(s.Resources), func(r *Resource) bool { return r.Definition == nil })
 	r := custom[s.random.IntN(len(custom))]
 	switch n := s.random.IntN(100); {
-	case n < 72:
+	case n < 62:
 		next := r.Now().Shape
 		for range 1 + s.random.IntN(2) {
 			next.changeMore(s.random)
 		}
 		return s.update(ctx, r, next)
+	case n < 72:
+		return s.hand(ctx, r)
 	case n < 82:
 		return s.remake(ctx, r)
-	case n < 92:
+	case n < 90:
 		return s.rewrite(ctx, r)
+	case n < 95:
+		return s.Right.turn(ctx, s)
 	}
 	return s.remakeNamespace(ctx, s.Namespaces[s.random.IntN(len(s.Namespaces))])
 }

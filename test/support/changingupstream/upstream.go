@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func New(tb testing.TB, server *harness.Server, resources ...*Resource) *Upstrea
 	u := &Upstream{Server: server}
 	u.mu.record = map[recordKey]string{}
 	var err error
-	if u.Token, err = serviceAccount(tb.Context(), server.Config()); err != nil {
+	if u.Token, err = serviceAccount(tb.Context(), server.Config(), "living", "cluster-admin"); err != nil {
 		tb.Fatalf("make an account: %v", err)
 	}
 	u.Client = NewClient(server, u.Token)
@@ -113,7 +114,7 @@ func (u *Upstream) Compare(ctx context.Context, r *Resource, version string, amo
 	r.turn.RLock()
 	defer r.turn.RUnlock()
 	// A change has perhaps been waited for, which has recorded the object.
-	if err = u.compare(r, version, among, o); errors.Is(err, ErrUnknown) {
+	if err = u.compare(r, version, among, o); errors.Is(err, ErrUnknown) && slices.Contains(r.served(), version) {
 		if asked := u.ask(ctx, r, version, o); asked != nil {
 			return fmt.Errorf("%w: %w", ErrUnknown, asked)
 		}
@@ -180,6 +181,9 @@ func (u *Upstream) ask(ctx context.Context, r *Resource, version string, o *Obje
 	list, err := NewList(a.Body)
 	if err != nil {
 		return err
+	}
+	if a.Foreign() {
+		return errors.New("another server has answered")
 	}
 	u.noteList(r, version, a.Generation(), list)
 	return nil

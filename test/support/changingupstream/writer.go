@@ -38,7 +38,7 @@ func (w *writer) write(ctx context.Context, r *Resource) {
 	r.turn.RLock()
 	defer r.turn.RUnlock()
 	served := r.served()
-	if served == nil {
+	if len(served) == 0 {
 		return
 	}
 	version, namespace := served[w.random.IntN(len(served))], ""
@@ -98,7 +98,7 @@ func (s *Script) recordWrite(ctx context.Context, r *Resource, o *Object) {
 	for _, version := range r.served() {
 		a := s.Send(ctx, Get(r.Collection(version, o.Namespace)+"/"+o.Name))
 		read, err := NewObject(a.Body)
-		if a.Status != http.StatusOK || err != nil {
+		if a.Status != http.StatusOK || err != nil || a.Foreign() {
 			continue
 		}
 		generation := builtIn
