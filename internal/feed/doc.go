@@ -1,6 +1,6 @@
 // Package feed has the contract between where objects come from and what holds them. A feed
 // reads a source, which is etcd (package etcdfeed) or one resource of an API server (apifeed),
-// and writes to a Sink, which is a cache.
+// and writes to a Sink, which is a cache. Package feedtest checks that they keep the contract.
 //
 //	          a checkpoint or another replica, in place of the first load
 //	                                   │
@@ -28,9 +28,9 @@
 //   - Proof. Revision returns a revision that is at or above every write that was acknowledged
 //     before the call, and only while the source is known to have the history that the sink
 //     has. A sink that has reached it is as new as the source was.
-//   - Health. A feed is healthy while it follows: from the moment when the sink is as new as
-//     the source was when the load began. It is not healthy before, and not from a break until
-//     it follows again. BrokenSince tells a break from a feed that never was healthy.
+//   - Health. A feed is healthy while it follows: its watch is open, and the sink has reached
+//     what Expect has told it of. It is not healthy before, and not from a break until it
+//     follows again. BrokenSince tells a break from a feed that never was healthy.
 //   - History. If the source has forgotten the changes behind the sink's revision, there is one
 //     load anew, of that revision or a later one. Its sink tells those who read events.
 //

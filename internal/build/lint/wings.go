@@ -39,7 +39,7 @@ func serverWings() []Wing {
 		{
 			Name: "feed", Sentence: "Where objects come from: etcd, or another API server.",
 			Imports: []string{"mutation", "wire", "account"},
-			Order:   []string{"feed", "feed/etcdserver", "feed/etcdserver/etcdtest", "feed/etcdfeed", "feed/apifeed"},
+			Order:   []string{"feed", "feed/feedtest", "feed/etcdserver", "feed/etcdserver/etcdtest", "feed/etcdfeed", "feed/apifeed"},
 		},
 		{
 			Name: "tier", Sentence: "The read tier: what is held in memory, and GET, LIST and WATCH answered from it.",

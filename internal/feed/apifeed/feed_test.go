@@ -225,17 +225,6 @@ func TestWatchListWithoutOrder(t *testing.T) {
 	sink.expect(t, "begin", "begin", "add /registry/x/widgets/ns/a 4 "+widget("a", 4), "add /registry/x/widgets/ns/b 5 "+widget("b", 5), "end 8", "progress 9")
 }
 
-// TestExpired loads anew when the server no longer has the changes.
-func TestExpired(t *testing.T) {
-	t.Parallel()
-	_, sink, _ := run(t,
-		step{body: event("ADDED", widget("a", 4)) + bookmark(7, true) + event("ERROR", expired)},
-		step{query: []string{"sendInitialEvents=true"}, hold: true, body: event("ADDED", widget("a", 10)) + bookmark(11, true)},
-	)
-	sink.expect(t, "begin", "add /registry/x/widgets/ns/a 4 "+widget("a", 4), "end 7",
-		"begin", "add /registry/x/widgets/ns/a 10 "+widget("a", 10), "end 11")
-}
-
 // TestGoneBack ends when the server's revision is older than one that it has told of: in a
 // load, and in a check of freshness.
 func TestGoneBack(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/feed/apifeed"
@@ -91,34 +90,6 @@ func TestCheckpoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			resume(t, test.kept, test.steps...).expect(t, test.want...)
-		})
-	}
-}
-
-// TestRestored ends when a server that was away has come back with another history.
-func TestRestored(t *testing.T) {
-	t.Parallel()
-	loaded := step{body: event("ADDED", widget("a", 5)) + bookmark(7, true)}
-	for name, steps := range map[string][]step{
-		"older": {loaded, {status: http.StatusGatewayTimeout}, {body: listed(6, widget("a", 5))}},
-		"newer": {loaded, {query: []string{"resourceVersion=7", "resourceVersionMatch=Exact"}, body: listed(7, widget("a", 6))}},
-		"gone":  {loaded, {body: listed(7)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f, sink, ended := run(t, steps...)
-			sink.expect(t, "begin", added+widget("a", 5), "end 7")
-			select {
-			case err := <-ended:
-				if !errors.Is(err, feed.ErrWentBack) {
-					t.Errorf("Run ended with %v", err)
-				}
-			case <-time.After(20 * time.Second):
-				t.Fatal("the feed goes on over another history")
-			}
-			if f.Healthy() == nil || f.BrokenSince().IsZero() {
-				t.Errorf("healthy: %v, broken since %v", f.Healthy(), f.BrokenSince())
-			}
 		})
 	}
 }

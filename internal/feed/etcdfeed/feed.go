@@ -33,6 +33,9 @@ type FeedConfig struct {
 	// Stream says that objects are loaded in one stream, if etcd can send one, and else in
 	// pages.
 	Stream bool
+	// MaxSilence is the time without a response after which the watch is opened anew. Zero
+	// means 30 s.
+	MaxSilence time.Duration
 	// Checkpoint finds what was kept of a cluster, by its id. The first load takes it if it
 	// can be used. It returns nil if nothing was kept. Nil means that nothing ever is.
 	Checkpoint func(clusterID uint64) (feed.Checkpoint, error)
@@ -116,6 +119,9 @@ const (
 func NewFeed(cfg FeedConfig) *Feed {
 	if cfg.HistoryRevisions == 0 {
 		cfg.HistoryRevisions = defaultHistoryRevisions
+	}
+	if cfg.MaxSilence == 0 {
+		cfg.MaxSilence = defaultMaxSilence
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -267,42 +266,6 @@ func TestFeedCounts(t *testing.T) {
 	}
 }
 
-func TestFeedFollows(t *testing.T) {
-	t.Parallel()
-	e := etcdtest.Open(t, etcdtest.Config(t))
-	t.Cleanup(e.Close)
-	loaded := put(t, e.Client().Client, "/registry/a", "1")
-	sink := &mirror{}
-	f, stop := followWith(t, etcdfeed.FeedConfig{Client: e.Client().Client, Sink: sink, HistoryRevisions: -1})
-	eventually(t, "load", sink.reached(loaded))
-
-	first := put(t, e.Client().Client, "/registry/b", "1")
-	put(t, e.Client().Client, "/other/c", "1")
-	second := put(t, e.Client().Client, "/registry/a", "2")
-	resp, err := e.Client().Client.Delete(t.Context(), "/registry/b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "events", sink.reached(resp.Header.Revision))
-	sink.wantObjects(t, map[string]string{"/registry/a": "2"})
-	if want := []int64{first, second, resp.Header.Revision}; !slices.Equal(sink.mu.applied, want) {
-		t.Errorf("events have revisions %v, want %v", sink.mu.applied, want)
-	}
-
-	// Nothing of the prefix changes: the revision moves when asked for.
-	outside := put(t, e.Client().Client, "/other/c", "2")
-	eventually(t, "progress", func() bool {
-		if err := f.RequestProgress(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return sink.reached(outside)()
-	})
-	stop()
-	if got := sink.loads(); got != 1 {
-		t.Errorf("%d loads, want 1", got)
-	}
-}
-
 // wire is a client's connection to etcd's socket that a test can cut, as a network would.
 type wire struct {
 	client  *clientv3.Client
@@ -383,32 +346,4 @@ func TestFeedResumesAfterRestart(t *testing.T) {
 	if got := sink.loads(); got != 1 {
 		t.Errorf("%d loads, want 1: the history was there", got)
 	}
-}
-
-func TestFeedReloadsAfterCompaction(t *testing.T) {
-	t.Parallel()
-	e := etcdtest.Open(t, etcdtest.Config(t))
-	t.Cleanup(e.Close)
-	kv := e.Client().Client
-	put(t, kv, "/registry/b", "1")
-	loaded := put(t, kv, "/registry/a", "1")
-	sink := &mirror{}
-	w := newWire(t, e)
-	follow(t, w.client, sink)
-	eventually(t, "load", sink.reached(loaded))
-
-	w.cut()
-	if _, err := kv.Delete(t.Context(), "/registry/b"); err != nil {
-		t.Fatal(err)
-	}
-	revision := put(t, kv, "/registry/a", "2")
-	if _, err := kv.Compact(t.Context(), revision, clientv3.WithCompactPhysical()); err != nil {
-		t.Fatal(err)
-	}
-	w.restore()
-	eventually(t, "second load", func() bool { return sink.loads() == 2 })
-	sink.wantObjects(t, map[string]string{"/registry/a": "2"})
-	last := put(t, kv, "/registry/c", "1")
-	eventually(t, "event after the load", sink.reached(last))
-	sink.wantObjects(t, map[string]string{"/registry/a": "2", "/registry/c": "1"})
 }

@@ -19,9 +19,8 @@ const (
 	progressPeriod = time.Second
 	// replayPeriod is the same during a replay. The newest revision at the load may be
 	// that of a key outside the prefix, and only a progress answer then ends the replay.
-	replayPeriod = 20 * time.Millisecond
-	// maxSilence is the time without a response after which the watch is opened anew.
-	maxSilence = 30 * time.Second
+	replayPeriod      = 20 * time.Millisecond
+	defaultMaxSilence = 30 * time.Second
 	// arrivalBuffer is the number of responses that wait here with the time of their
 	// arrival. Further ones wait in etcd's client.
 	arrivalBuffer = 16
@@ -88,7 +87,7 @@ func (f *Feed) followWatch(ctx context.Context) error {
 			}
 			lastResponse = time.Now()
 		case <-ticker.C:
-			if since := time.Since(lastResponse); since > maxSilence {
+			if since := time.Since(lastResponse); since > f.cfg.MaxSilence {
 				return fmt.Errorf("watch %s: silent for %v", f.cfg.Prefix, since.Round(time.Second))
 			}
 			if answersProgress {

@@ -3,10 +3,8 @@ package etcdfeed_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -43,61 +41,6 @@ func wantWentBack(t *testing.T, ended <-chan error) {
 		}
 	case <-time.After(time.Minute):
 		t.Error("the feed goes on over an etcd that was restored from a backup")
-	}
-}
-
-// TestFeedNoticesRestoredEtcd restores an etcd from a backup while a feed follows it: with
-// the revision of the backup, with the feed's, and with one that is newer. etcd's client
-// opens the watch again by itself. No revision is read that would prove the feed's state.
-func TestFeedNoticesRestoredEtcd(t *testing.T) {
-	t.Parallel()
-	for name, writes := range map[string]int{"older": 0, "same": 10, "newer": 20} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cfg := etcdtest.Config(t)
-			e := etcdtest.Open(t, cfg)
-			put(t, e.Client().Client, "/registry/a", "1")
-			e.Close()
-			backup := t.TempDir()
-			if err := os.CopyFS(backup, os.DirFS(cfg.DataDir)); err != nil {
-				t.Fatal(err)
-			}
-			e = etcdtest.Open(t, cfg)
-			for i := range 9 {
-				put(t, e.Client().Client, "/registry/b", fmt.Sprint(i))
-			}
-			last := put(t, e.Client().Client, "/registry/a", "2")
-			sink, w := &mirror{}, newWire(t, e)
-			f := etcdfeed.NewFeed(etcdfeed.FeedConfig{Client: w.client, Prefix: "/registry/", Sink: sink, Logger: quiet(), WatchStreams: &w.streams})
-			ended := runToEnd(t, f)
-			eventually(t, "followed", func() bool { return sink.reached(last)() && f.Healthy() == nil })
-			w.cut()
-			e.Close()
-			if err := errors.Join(os.RemoveAll(cfg.DataDir), os.CopyFS(cfg.DataDir, os.DirFS(backup))); err != nil {
-				t.Fatal(err)
-			}
-			e = etcdtest.Open(t, cfg)
-			t.Cleanup(e.Close)
-			for i := range writes {
-				put(t, e.Client().Client, "/registry/c", fmt.Sprint(i))
-			}
-			w.restore()
-			for began := time.Now(); ; {
-				revision, err := f.Revision(t.Context())
-				if errors.Is(err, feed.ErrWentBack) || time.Since(began) > time.Minute {
-					break
-				}
-				if err == nil {
-					t.Errorf("etcd is at %d, which proves what the feed has up to %d", revision, last)
-					break
-				}
-			}
-			wantWentBack(t, ended)
-			sink.wantObjects(t, map[string]string{"/registry/a": "2", "/registry/b": "8"})
-			if sink.loads() != 1 || f.Healthy() == nil {
-				t.Errorf("%d loads, healthy: %v", sink.loads(), f.Healthy())
-			}
-		})
 	}
 }
 

@@ -59,7 +59,7 @@ type Policy struct {
 func NewPolicy(cfg PolicyConfig) *Policy {
 	p := &Policy{cfg: cfg}
 	if cfg.Resources != nil {
-		cfg.Resources.followAgain = p.followAgain
+		cfg.Resources.FollowAgainBy(p.followAgain)
 	}
 	return p
 }
@@ -138,7 +138,7 @@ func (p *Policy) Ready() {
 	p.cfg.Resources.StartIsOver()
 }
 
-// followAgain is Resources' followAgain.
+// followAgain follows a resource that was given up for a while.
 func (p *Policy) followAgain(key Key) {
 	gvr, served := p.cfg.Upstream.Preferred(key.GroupResource)
 	switch {

@@ -76,7 +76,6 @@ type Resources struct {
 	cfg Config
 	b   *source.Backends
 
-	// followAgain follows a resource as a read of it would. It is set before Run.
 	followAgain func(Key)
 	feeds       sync.WaitGroup
 	mu          struct {
@@ -96,7 +95,7 @@ func New(b *source.Backends, cfg Config) *Resources {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	s := &Resources{cfg: cfg, b: b}
+	s := &Resources{cfg: cfg, b: b, followAgain: func(Key) {}}
 	s.mu.byKey, s.mu.sibling = map[Key]*FollowedResource{}, cfg.Sibling
 	b.Source = s
 	return s
@@ -135,6 +134,18 @@ func (s *Resources) of(key Key) *FollowedResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.byKey[key]
+}
+
+// FollowAgainBy has a function follow resources anew that were given up for a while, as a read
+// would. It is called before Run.
+func (s *Resources) FollowAgainBy(follow func(Key)) { s.followAgain = follow }
+
+// State is the state of a resource.
+func (s *Resources) State(key Key) State {
+	if f := s.of(key); f != nil {
+		return f.state(s.Healthy() != nil, s.cfg.Clock.Now())
+	}
+	return Absent
 }
 
 // Request says how a resource is to be followed.

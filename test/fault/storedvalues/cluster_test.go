@@ -186,19 +186,30 @@ func (c *cluster) read(key string) []byte {
 
 func (c *cluster) write(key string, stored []byte) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), etcdTimeout)
-	defer cancel()
-	if _, err := c.etcd.Put(ctx, key, string(stored)); err != nil {
-		c.t.Fatalf("write %s: %v", key, err)
-	}
+	c.change("write "+key, func(ctx context.Context) error {
+		_, err := c.etcd.Put(ctx, key, string(stored))
+		return err
+	})
 }
 
 func (c *cluster) remove(key string) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), etcdTimeout)
-	defer cancel()
-	if _, err := c.etcd.Delete(ctx, key); err != nil {
-		c.t.Fatalf("remove %s: %v", key, err)
+	c.change("remove "+key, func(ctx context.Context) error {
+		_, err := c.etcd.Delete(ctx, key)
+		return err
+	})
+}
+
+// change changes etcd, which a busy machine may keep from answering in time. Both changes may be
+// made twice.
+func (c *cluster) change(what string, request func(context.Context) error) {
+	c.t.Helper()
+	if err := harness.Until(4*etcdTimeout, func() error {
+		ctx, cancel := context.WithTimeout(c.t.Context(), etcdTimeout)
+		defer cancel()
+		return request(ctx)
+	}); err != nil {
+		c.t.Fatalf("%s: %v", what, err)
 	}
 }
 

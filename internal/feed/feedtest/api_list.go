@@ -1,0 +1,65 @@
+package feedtest
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// serveList answers a list: the newest one, or that of an exact revision, whole or in pages.
+func (s *APIServer) serveList(w http.ResponseWriter, query url.Values) {
+	now := s.now()
+	revision, begin := now.revision, 0
+	if text := query.Get("resourceVersion"); text != "" {
+		revision, _ = strconv.ParseInt(text, 10, 64)
+	}
+	if token := query.Get("continue"); token != "" {
+		_, _ = fmt.Sscanf(token, "%d-%d", &revision, &begin)
+	}
+	switch {
+	case revision < now.forgotten:
+		writeStatus(w, http.StatusGone, "Expired")
+		return
+	case revision > now.revision:
+		writeStatus(w, http.StatusGatewayTimeout, "Timeout")
+		return
+	}
+	objects := selected(now.at(revision), query)[begin:]
+	next := ""
+	if limit, err := strconv.Atoi(query.Get("limit")); err == nil && limit < len(objects) {
+		next = fmt.Sprintf(`,"continue":"%d-%d","remainingItemCount":%d`, revision, begin+limit, len(objects)-limit)
+		objects = objects[:limit]
+	}
+	items := make([]string, len(objects))
+	for i, o := range objects {
+		items[i] = s.Value(o)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"kind":"WidgetList","apiVersion":"x/v1","metadata":{"resourceVersion":"%d"%s},"items":[%s]}`, revision, next, strings.Join(items, ","))
+}
+
+// selected returns the objects that a field selector of a name selects.
+func selected(objects []Write, query url.Values) []Write {
+	name, ok := strings.CutPrefix(query.Get("fieldSelector"), "metadata.name=")
+	if !ok {
+		return objects
+	}
+	for i := range objects {
+		if objects[i].Name == name {
+			return objects[i : i+1]
+		}
+	}
+	return nil
+}
+
+func status(code int, reason string) string {
+	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":%q}`, reason, code, reason)
+}
+
+func writeStatus(w http.ResponseWriter, code int, reason string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	fmt.Fprint(w, status(code, reason))
+}

@@ -1,0 +1,171 @@
+package feedtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/feed"
+)
+
+const (
+	// patience bounds each wait. Feeds try again for seconds.
+	patience = time.Minute
+	// pollPeriod is the time between two looks at what does not tell of its changes.
+	pollPeriod = 5 * time.Millisecond
+)
+
+// bench is a source, what was written to it, and a feed that follows it.
+type bench struct {
+	*testing.T
+	source Source
+	feed   feed.Feed
+	sink   *Sink
+	writes []Write
+	// ended gets what Run returns. stop ends the feed, and waits for it.
+	ended chan error
+	stop  func()
+}
+
+// newBench makes a bench whose feed does not run.
+func newBench(t *testing.T, source Source) *bench {
+	b := &bench{T: t, source: source, sink: NewSink(t), ended: make(chan error, 1)}
+	b.feed = source.Feed(t, b.sink)
+	return b
+}
+
+// run runs the feed until the test ends.
+func (b *bench) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := b.feed.Run(ctx)
+		b.sink.end()
+		b.ended <- err
+	}()
+	b.stop = sync.OnceFunc(func() { cancel(); <-done })
+	b.Cleanup(b.stop)
+}
+
+func (b *bench) put(name, text string) int64 {
+	b.Helper()
+	w := Write{Name: name, Text: text}
+	w.Revision = b.source.Put(b.T, name, text)
+	b.writes = append(b.writes, w)
+	return w.Revision
+}
+
+func (b *bench) delete(name string) int64 {
+	b.Helper()
+	w := Write{Name: name, Deleted: true}
+	w.Revision = b.source.Delete(b.T, name)
+	b.writes = append(b.writes, w)
+	return w.Revision
+}
+
+// putSome writes and deletes objects, and returns the last revision.
+func (b *bench) putSome(what string) (last int64) {
+	b.Helper()
+	for i := range 5 {
+		b.put(fmt.Sprintf("%s-%d", what, i), "first")
+	}
+	b.put(what+"-1", "second")
+	b.source.PutElsewhere(b.T)
+	b.delete(what + "-2")
+	b.put(what+"-2", "again")
+	b.delete(what + "-3")
+	return b.put("always", what)
+}
+
+// until waits for a condition that the sink's contents meet.
+func (b *bench) until(what string, condition func(contents) bool) contents {
+	b.Helper()
+	deadline := time.After(patience)
+	for {
+		now, moved := b.sink.now()
+		if condition(now) {
+			return now
+		}
+		select {
+		case <-moved:
+		case err := <-b.ended:
+			b.Fatalf("%s: the feed has ended: %v", what, err)
+		case <-deadline:
+			b.Fatalf("%s: the sink has reached revision %d by loads at %v and %d events; the feed: %v", what, now.applied, now.loads, len(now.events), b.feed.Healthy())
+		}
+	}
+}
+
+// poll waits for a condition of which nothing tells.
+func (b *bench) poll(what string, condition func() bool) {
+	b.Helper()
+	for began := time.Now(); !condition(); time.Sleep(pollPeriod) {
+		if time.Since(began) > patience {
+			b.Fatalf("timed out waiting for: %s; the feed: %v", what, b.feed.Healthy())
+		}
+	}
+}
+
+// reach waits until the sink has everything up to a revision, and until the feed follows.
+func (b *bench) reach(revision int64) contents {
+	b.Helper()
+	now := b.until(fmt.Sprintf("revision %d", revision), func(c contents) bool { return c.applied >= revision })
+	b.poll("healthy", func() bool { return b.feed.Healthy() == nil })
+	b.compare(now)
+	return now
+}
+
+// compare compares the sink's objects with what was written, and the events behind the last
+// load.
+func (b *bench) compare(now contents) {
+	b.Helper()
+	want := map[string]Write{}
+	var behind []Write
+	loaded := now.loads[len(now.loads)-1]
+	for _, w := range b.writes {
+		if w.Revision > now.applied {
+			continue
+		}
+		if want[b.source.Key(w.Name)] = w; w.Deleted {
+			delete(want, b.source.Key(w.Name))
+		}
+		if w.Revision > loaded {
+			behind = append(behind, w)
+		}
+	}
+	for key, w := range want {
+		if o := now.objects[key]; o.Revision != w.Revision || string(o.Value) != b.source.Value(w) {
+			b.Errorf("%s is %q of revision %d, want %q of %d", key, o.Value, o.Revision, b.source.Value(w), w.Revision)
+		}
+	}
+	if len(now.objects) != len(want) {
+		b.Errorf("the sink has %d objects, want %d", len(now.objects), len(want))
+	}
+	if len(now.events) < len(behind) {
+		b.Errorf("the sink got %d events, want %d behind its load", len(now.events), len(behind))
+		return
+	}
+	for i, e := range now.events[len(now.events)-len(behind):] {
+		w := behind[i]
+		if string(e.Key) != b.source.Key(w.Name) || e.Revision != w.Revision || e.Deleted != w.Deleted || !w.Deleted && string(e.Value) != b.source.Value(w) {
+			b.Errorf("event %d is %+v, want %+v", i, e, w)
+		}
+	}
+}
+
+// wantEnd waits for the end of the feed with an error.
+func (b *bench) wantEnd(want error) {
+	b.Helper()
+	select {
+	case err := <-b.ended:
+		if !errors.Is(err, want) {
+			b.Errorf("Run returned %v, want %v", err, want)
+		}
+	case <-time.After(patience):
+		b.Fatalf("the feed does not end; it is %v", b.feed.Healthy())
+	}
+}

@@ -1,0 +1,237 @@
+package feedtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/feed"
+)
+
+// Run runs all cases, each over a source of its own.
+func Run(t *testing.T, open func(t *testing.T) Source) {
+	for name, check := range map[string]func(*bench){
+		"load":        testLoad,
+		"events":      testEvents,
+		"progress":    testProgress,
+		"proof":       testProof,
+		"break":       testBreak,
+		"forgotten":   testForgotten,
+		"health":      testHealth,
+		"context":     testContext,
+		"older":       func(b *bench) { testRestored(b, 0) },
+		"same":        func(b *bench) { testRestored(b, restoredWrites) },
+		"newer":       func(b *bench) { testRestored(b, 3*restoredWrites) },
+		"late reader": testLateReader,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(newBench(t, open(t)))
+		})
+	}
+}
+
+// testLoad has a feed begin where there are objects already, of more than one page.
+func testLoad(b *bench) {
+	for i := range 700 {
+		b.put(fmt.Sprintf("object-%03d", i), "first")
+	}
+	b.putSome("x")
+	b.run()
+	now := b.until("the load", func(c contents) bool { return len(c.loads) > 0 && c.applied >= c.expected })
+	if len(now.loads) != 1 {
+		b.Errorf("loads at %v, want one", now.loads)
+	}
+	b.compare(now)
+}
+
+// testEvents changes objects under a feed, the last one often.
+func testEvents(b *bench) {
+	b.putSome("before")
+	b.run()
+	b.reach(b.put("begin", "x"))
+	b.putSome("after")
+	for i := range 300 {
+		b.put("often", fmt.Sprint(i))
+	}
+	if now := b.reach(b.delete("often")); len(now.loads) != 1 {
+		b.Errorf("loads at %v, want one", now.loads)
+	}
+}
+
+// testProgress moves the source without an event.
+func testProgress(b *bench) {
+	b.run()
+	b.reach(b.put("a", "1"))
+	events := len(b.reach(b.put("a", "2")).events)
+	elsewhere := b.source.PutElsewhere(b.T)
+	b.poll("progress", func() bool {
+		if err := b.feed.RequestProgress(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		now, _ := b.sink.now()
+		return now.applied >= elsewhere
+	})
+	if now := b.reach(elsewhere); len(now.events) != events || len(now.loads) != 1 {
+		b.Errorf("%d events and loads at %v, want %d and one", len(now.events), now.loads, events)
+	}
+}
+
+// testProof asks for the newest revision after each of many writes.
+func testProof(b *bench) {
+	b.run()
+	b.reach(b.put("a", "1"))
+	for i := range 50 {
+		written := b.put("a", fmt.Sprint(i))
+		if i%7 == 0 {
+			written = b.source.PutElsewhere(b.T)
+		}
+		if revision, err := b.feed.Revision(b.Context()); err != nil || revision < written {
+			b.Errorf("the newest revision is %d, %v, and %d was written", revision, err, written)
+		}
+	}
+}
+
+// testBreak breaks the feed twice, without writes meanwhile and with some.
+func testBreak(b *bench) {
+	b.putSome("before")
+	b.run()
+	b.reach(b.put("begin", "x"))
+	b.source.Break(b.T)
+	b.source.Mend(b.T)
+	b.reach(b.put("between", "x"))
+	b.source.Break(b.T)
+	last := b.putSome("missed")
+	b.source.Mend(b.T)
+	b.reach(last)
+	if now := b.reach(b.delete("between")); len(now.loads) != 1 {
+		b.Errorf("loads at %v, want one: the history was there", now.loads)
+	}
+}
+
+// testForgotten has the source forget the changes that a feed has missed.
+func testForgotten(b *bench) {
+	b.putSome("before")
+	b.run()
+	b.reach(b.put("begin", "x"))
+	b.source.Break(b.T)
+	b.delete("before-1")
+	b.putSome("missed")
+	b.source.Forget(b.T)
+	b.source.Mend(b.T)
+	b.until("the second load", func(c contents) bool { return len(c.loads) == 2 })
+	if now := b.reach(b.put("end", "x")); len(now.loads) != 2 {
+		b.Errorf("loads at %v, want two", now.loads)
+	}
+}
+
+// testHealth looks at a feed's health before it runs, while it follows, while it is broken,
+// and behind that.
+func testHealth(b *bench) {
+	if b.feed.Healthy() == nil || !b.feed.BrokenSince().IsZero() {
+		b.Errorf("before Run: healthy %v, broken since %v", b.feed.Healthy(), b.feed.BrokenSince())
+	}
+	b.source.Break(b.T)
+	b.run()
+	first := b.put("a", "1")
+	if b.feed.Healthy() == nil || !b.feed.BrokenSince().IsZero() {
+		b.Errorf("before the load: healthy %v, broken since %v", b.feed.Healthy(), b.feed.BrokenSince())
+	}
+	b.source.Mend(b.T)
+	b.reach(first)
+	if since := b.feed.BrokenSince(); !since.IsZero() {
+		b.Errorf("a feed that follows is broken since %v", since)
+	}
+	began := time.Now()
+	b.source.Break(b.T)
+	b.poll("broken", func() bool { return b.feed.Healthy() != nil })
+	if since := b.feed.BrokenSince(); since.Before(began) || since.After(time.Now()) {
+		b.Errorf("broken since %v, and broke after %v", since, began)
+	}
+	if _, err := b.feed.Revision(shortly(b)); err == nil {
+		b.Error("a source that is away has a newest revision")
+	}
+	b.source.Mend(b.T)
+	b.reach(b.put("a", "2"))
+	if since := b.feed.BrokenSince(); !since.IsZero() {
+		b.Errorf("a feed that follows again is broken since %v", since)
+	}
+}
+
+// shortly returns a context for a question to a source that is away.
+func shortly(b *bench) context.Context {
+	ctx, cancel := context.WithTimeout(b.Context(), time.Second)
+	b.Cleanup(cancel)
+	return ctx
+}
+
+// testContext ends the context of a feed that follows, and of one that finds no source.
+func testContext(b *bench) {
+	b.run()
+	b.reach(b.put("a", "1"))
+	b.stop()
+	b.wantEnd(context.Canceled)
+	b.source.Break(b.T)
+	away := newBench(b.T, b.source)
+	away.run()
+	away.stop()
+	away.wantEnd(context.Canceled)
+}
+
+// restoredWrites is how many writes a backup lacks.
+const restoredWrites = 10
+
+// testRestored exchanges the source for a backup of it, to which there were some writes.
+func testRestored(b *bench, writes int) {
+	b.put("a", "1")
+	b.source.Backup(b.T)
+	for i := range restoredWrites - 1 {
+		b.put("b", fmt.Sprint(i))
+	}
+	last := b.put("a", "2")
+	b.run()
+	before := b.reach(last)
+	b.source.Break(b.T)
+	b.source.Restore(b.T)
+	for i := range writes {
+		b.source.Put(b.T, "c", fmt.Sprint(i))
+	}
+	b.source.Mend(b.T)
+	b.poll("no proof", func() bool {
+		revision, err := b.feed.Revision(shortly(b))
+		if err == nil {
+			b.Fatalf("the source is at %d, which proves what the sink has up to %d", revision, last)
+		}
+		return errors.Is(err, feed.ErrWentBack) || len(b.ended) > 0
+	})
+	b.wantEnd(feed.ErrWentBack)
+	now, _ := b.sink.now()
+	if now.applied != before.applied || len(now.events) != len(before.events) || !slices.Equal(now.loads, before.loads) {
+		b.Errorf("the sink was given another history: loads at %v, %d events, revision %d", now.loads, len(now.events), now.applied)
+	}
+	if !errors.Is(b.feed.Healthy(), feed.ErrWentBack) || b.feed.BrokenSince().IsZero() {
+		b.Errorf("healthy: %v, broken since %v", b.feed.Healthy(), b.feed.BrokenSince())
+	}
+}
+
+// testLateReader has the source forget and write while a second feed loads: each feed has the
+// state of its own revision.
+func testLateReader(b *bench) {
+	b.putSome("before")
+	b.run()
+	b.reach(b.put("begin", "x"))
+	b.source.Forget(b.T)
+	b.putSome("after")
+	late := newBench(b.T, b.source)
+	late.writes = b.writes
+	late.run()
+	last := late.put("end", "x")
+	b.writes = late.writes
+	b.reach(last)
+	if now := late.reach(last); len(now.loads) != 1 {
+		b.Errorf("loads at %v, want one", now.loads)
+	}
+}

@@ -1,0 +1,252 @@
+package follow_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/millrace/millrace/internal/feed/feedtest"
+	"github.com/millrace/millrace/internal/replica/follow"
+	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/source"
+)
+
+// patience bounds what takes milliseconds on an idle machine.
+const patience = 30 * time.Second
+
+// world is an upstream with one custom resource, and Resources that follow it.
+type world struct {
+	*testing.T
+	upstream  *feedtest.APIServer
+	server    *httptest.Server
+	resources *follow.Resources
+	clock     *clocktesting.FakeClock
+	cache     *cache.Cache
+	resource  *cache.Resource
+	key       follow.Key
+}
+
+func newWorld(t *testing.T, cfg follow.Config) *world {
+	w := &world{T: t, upstream: feedtest.NewAPIHandler(feedtest.APIOptions{WatchLists: true}), clock: clocktesting.NewFakeClock(time.Now())}
+	gadgets := feedtest.NewAPIHandler(feedtest.APIOptions{WatchLists: true})
+	w.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		if !strings.HasPrefix(req.URL.Path, otherPath) {
+			w.upstream.ServeHTTP(rw, req)
+			return
+		}
+		other := req.Clone(req.Context())
+		other.URL.Path = feedtest.CollectionPath
+		gadgets.ServeHTTP(rw, other)
+	}))
+	t.Cleanup(w.server.Close)
+	w.key = follow.Key{GroupResource: schema.GroupResource{Group: "x", Resource: "widgets"}}
+	cfg.Client, cfg.Host, cfg.Clock, cfg.Logger = w.server.Client(), w.server.URL, w.clock, slog.New(slog.DiscardHandler)
+	b := &source.Backends{Cache: cache.Config{}, Logger: cfg.Logger, Failed: make(chan error, 1)}
+	w.resources = follow.New(b, cfg)
+	backend, err := w.resources.Of(&storagebackend.ConfigForResource{GroupResource: w.key.GroupResource})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cache = backend.Cache
+	w.resource = w.cache.Register(cache.Spec{Prefix: feedtest.KeyPrefix, GroupResource: w.key.GroupResource})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); w.resources.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		w.server.CloseClientConnections()
+		<-ended
+	})
+	return w
+}
+
+// follow asks for the resource as a read does.
+func (w *world) follow(r follow.Request) follow.Refusal {
+	w.Helper()
+	r.Version = follow.Version{GroupVersionResource: w.key.WithVersion("v1")}
+	_, why := w.resources.Follow(w.key, r)
+	return why
+}
+
+// until waits for a condition, and sweeps meanwhile.
+func (w *world) until(what string, condition func() bool) {
+	w.Helper()
+	for deadline := time.Now().Add(patience); !condition(); {
+		if time.Now().After(deadline) {
+			w.Fatalf("%s: not within %v; the state is %s", what, patience, w.state())
+		}
+		w.clock.Step(10 * time.Millisecond)
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (w *world) state() follow.State { return w.resources.State(w.key) }
+
+func (w *world) untilState(want follow.State) {
+	w.Helper()
+	w.until("state "+string(want), func() bool { return w.state() == want })
+}
+
+// pass lets time pass, second by second, as the sweep needs it.
+func (w *world) pass(d time.Duration) {
+	w.Helper()
+	for ; d > 0; d -= time.Second {
+		w.clock.Step(time.Second)
+	}
+}
+
+// otherPath is that of a second resource.
+const otherPath = "/apis/other/v1/gadgets"
+
+// followOther follows a second resource, which the same server answers.
+func (w *world) followOther() follow.Key {
+	w.Helper()
+	key := follow.Key{GroupResource: schema.GroupResource{Group: "other", Resource: "gadgets"}}
+	backend, err := w.resources.Of(&storagebackend.ConfigForResource{GroupResource: key.GroupResource})
+	if err != nil {
+		w.Fatal(err)
+	}
+	backend.Cache.Register(cache.Spec{Prefix: feedtest.KeyPrefix, GroupResource: key.GroupResource})
+	w.resources.Follow(key, follow.Request{Version: follow.Version{GroupVersionResource: key.WithVersion("v1")}})
+	w.until("the other resource follows", func() bool { return w.resources.State(key) == follow.Following })
+	return key
+}
+
+// loaded follows the resource until the cache has the objects of the upstream.
+func (w *world) loaded(r follow.Request) {
+	w.Helper()
+	if why := w.follow(r); why != "" {
+		w.Fatalf("the resource is not followed: %s", why)
+	}
+	w.untilState(follow.Following)
+}
+
+// lost reports whether a watch from a revision has lost its place.
+func (w *world) lost(revision int64) bool {
+	_, _, err := w.resource.Log().Since(revision)
+	return err != nil
+}
+
+// TestOutdatedIsLoadedAnew changes what objects are, as a definition's change does. Nothing of the
+// former load is answered, and the new one comes once the upstream may be expected to have made
+// the change, without a read.
+func TestOutdatedIsLoadedAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, follow.Config{})
+	w.upstream.Put(t, "a", "one")
+	w.resources.FollowAgainBy(func(key follow.Key) { w.follow(follow.Request{Custom: true}) })
+	w.loaded(follow.Request{Custom: true})
+	var loads atomic.Int64
+	w.upstream.Intercept(func(_ http.ResponseWriter, req *http.Request) bool {
+		if req.URL.Query().Get("sendInitialEvents") == "true" {
+			loads.Add(1)
+		}
+		return false
+	})
+	w.resources.Outdated(w.key.GroupResource)
+	if err := w.cache.Ready(); err == nil {
+		t.Fatal("what was loaded before the change is answered")
+	}
+	if why := w.follow(follow.Request{}); why != "" || w.state() != follow.Absent {
+		t.Fatalf("before the upstream has made the change the resource is %s, %q", w.state(), why)
+	}
+	w.pass(2 * time.Second)
+	w.untilState(follow.Following)
+	if n := loads.Load(); n != 1 {
+		t.Errorf("%d loads after the change, want 1", n)
+	}
+}
+
+// TestSilentResourceIsGivenUp has the feed of one resource fail while another one follows. Within
+// 90 s its watches end, and its reads are passed on. It is followed again when it can be.
+func TestSilentResourceIsGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, follow.Config{})
+	revision := w.upstream.Put(t, "a", "one")
+	w.resources.FollowAgainBy(func(follow.Key) { w.follow(follow.Request{Named: true}) })
+	w.loaded(follow.Request{Named: true})
+	other := w.followOther()
+	w.upstream.Intercept(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
+	w.server.CloseClientConnections()
+	w.untilState(follow.Doubtful)
+	w.until("the other resource follows again", func() bool { return w.resources.State(other) == follow.Following })
+	w.pass(60 * time.Second)
+	if w.lost(revision) {
+		t.Error("watches have ended after less than 90 s")
+	}
+	w.pass(60 * time.Second)
+	w.untilState(follow.Refused)
+	if why := w.follow(follow.Request{}); why == "" {
+		t.Error("a read is answered")
+	}
+	if !w.lost(revision - 1) {
+		t.Error("a watch goes on")
+	}
+	w.upstream.Intercept(nil)
+	w.pass(60 * time.Second)
+	w.untilState(follow.Following)
+}
+
+// TestUnreadResourceGoes leaves resources unread. One that is named stays.
+func TestUnreadResourceGoes(t *testing.T) {
+	t.Parallel()
+	for _, named := range []bool{false, true} {
+		w := newWorld(t, follow.Config{DropAfter: time.Hour})
+		w.upstream.Put(t, "a", "one")
+		w.loaded(follow.Request{Named: named})
+		w.pass(59 * time.Minute)
+		w.follow(follow.Request{})
+		w.pass(59 * time.Minute)
+		if got := w.state(); got != follow.Following {
+			t.Fatalf("a resource that was read 59 min ago is %s", got)
+		}
+		if w.pass(2 * time.Minute); named {
+			w.pass(time.Hour)
+			if got := w.state(); got != follow.Following {
+				t.Errorf("a named resource is %s", got)
+			}
+			continue
+		}
+		w.untilState(follow.Absent)
+		w.until("its objects are gone", func() bool { w.pass(time.Second); return w.resource.Snapshot().Len() == 0 })
+		w.loaded(follow.Request{})
+		if got := w.resource.Snapshot().Len(); got != 1 {
+			t.Errorf("followed again, it has %d objects, want 1", got)
+		}
+	}
+}
+
+// TestMemoryIsBounded follows what does not fit. Its load ends, its reads are passed on, and what
+// is named is not bounded.
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, follow.Config{MaxBytes: 100_000})
+	for i := range 2000 {
+		w.upstream.Put(t, fmt.Sprintf("name-%d", i), strings.Repeat("x", 100))
+	}
+	if why := w.follow(follow.Request{}); why != "" {
+		t.Fatalf("nothing is held, and the resource is refused: %s", why)
+	}
+	w.untilState(follow.Refused)
+	if n := w.resource.Snapshot().Len(); n != 0 {
+		t.Errorf("%d objects are held", n)
+	}
+	if why := w.follow(follow.Request{}); why != "memory" {
+		t.Errorf("the resource is passed on for %q", why)
+	}
+	w.pass(6 * time.Minute)
+	w.loaded(follow.Request{Named: true})
+	if n := w.resource.Snapshot().Len(); n != 2000 {
+		t.Errorf("%d objects of the named resource, want 2000", n)
+	}
+}
