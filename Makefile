@@ -110,7 +110,13 @@ DURATION ?= 30s
 attacks: export MILLRACE_ATTACKS := $(DURATION)
 attacks: export MILLRACE_ATTACKS_TABLE := $(CURDIR)/docs/bench/attacks.md
 attacks: ## run known attacks of DURATION each on this server and on Go's, and write docs/bench/attacks.md
-	$(GO) test -count=1 -v -timeout 8h ./test/fault/attacks
+	$(GO) test -count=1 -v -timeout 8h -run '^TestAttacks$$' ./test/fault/attacks
+
+.PHONY: attacks-replica
+attacks-replica: export MILLRACE_REPLICA_ATTACKS := $(DURATION)
+attacks-replica: export MILLRACE_ATTACKS_TABLE := $(CURDIR)/docs/bench/attacks-replica.md
+attacks-replica: ## run attacks of DURATION each on a replica and on the server behind it, and write docs/bench/attacks-replica.md
+	$(GO) test -count=1 -v -timeout 8h -run '^TestReplicaAttacks$$' ./test/fault/attacks
 
 # What CI runs of these two tests is a minute long.
 .PHONY: definitions

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli/flag"
@@ -32,7 +34,11 @@ follows each resource by one watch of the upstream's API, from its first read on
 				return err
 			}
 			relaxTimers(options.TimerSlack, program.NewLogger())
-			return r.Run(genericapiserver.SetupSignalContext())
+			err = r.Run(genericapiserver.SetupSignalContext())
+			if errors.Is(err, replica.ErrRenew) {
+				return startAgain(err)
+			}
+			return err
 		},
 	}
 	sections := options.AddFlags(cmd.Flags())

@@ -32,6 +32,7 @@ import (
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/replica/follow"
 	"github.com/millrace/millrace/internal/replica/handler"
+	"github.com/millrace/millrace/internal/replica/right"
 	"github.com/millrace/millrace/internal/replica/upstream"
 	"github.com/millrace/millrace/internal/tier/lifetime"
 	"github.com/millrace/millrace/internal/tier/memory"
@@ -53,6 +54,8 @@ type Replica struct {
 	server    *kube.Replica
 	// runRights must run beside the server. It is set with server.
 	runRights func(context.Context)
+	// outdated receives why the replica is to be made anew.
+	outdated chan error
 	// budgets bound what clients read. They are nil without a limit.
 	budgets *usage.Budgets
 }
@@ -67,7 +70,7 @@ func New(o *Options, out io.Writer) (*Replica, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Replica{options: o, out: out, logger: program.NewLogger()}, nil
+	return &Replica{options: o, out: out, logger: program.NewLogger(), outdated: make(chan error, 1)}, nil
 }
 
 // Run serves until the context ends and everything that it started has ended.
@@ -124,9 +127,35 @@ func (r *Replica) run(ctx context.Context) error {
 	defer lifetime.RunUntilStopped(ctx, r.upstream.Run)()
 	defer lifetime.RunUntilStopped(ctx, r.policy.Run)()
 	defer lifetime.RunUntilStopped(ctx, r.runRights)()
-	return b.RunUntilFailure(ctx, func(ctx context.Context) error {
-		return o.RunWithFeeds(ctx, program.Run{Server: r.server, Tier: tier, Welcome: func() { r.policy.Ready(); r.printWelcome() }})
+	return r.runUntilRenewed(ctx, b, func(ctx context.Context) error {
+		return o.RunWithFeeds(ctx, program.Run{Server: r.server, Tier: tier, Loaded: r.policy.CheckEtcd, Welcome: func() { r.policy.Ready(); r.printWelcome() }})
 	})
+}
+
+// ErrRenew says that a replica has ended because it is to be made anew. The caller starts the
+// program again: much of Kubernetes' server can be made once in a process.
+var ErrRenew = errors.New("this replica must be started again")
+
+// renew is a follow.PolicyConfig.Renew.
+func (r *Replica) renew(reason error) { r.outdated <- reason }
+
+// runUntilRenewed serves until the context ends, the caches have no meaning any more, or the
+// replica is to be made anew.
+func (r *Replica) runUntilRenewed(ctx context.Context, b *source.Backends, serve func(context.Context) error) error {
+	serving, cancel := context.WithCancelCause(ctx)
+	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
+		select {
+		case reason := <-r.outdated:
+			r.logger.Warn("This replica ends in order and starts again", "reason", reason)
+			cancel(fmt.Errorf("%w: %w", ErrRenew, reason))
+		case <-ctx.Done():
+		}
+	})()
+	err := b.RunUntilFailure(serving, serve)
+	if cause := context.Cause(serving); errors.Is(cause, ErrRenew) && ctx.Err() == nil {
+		return cause
+	}
+	return err
 }
 
 // findUpstream makes the client of the upstream, and asks it for its version.
@@ -164,7 +193,7 @@ func (r *Replica) openSource(ctx context.Context, config *rest.Config, b *source
 	}
 	r.policy = follow.NewPolicy(follow.PolicyConfig{
 		Upstream: r.upstream, Resources: r.resources, Follow: o.Follow, Exclude: o.Exclude, Only: o.FollowOnly,
-		OwnVersion: o.Kube.VersionInfo().GitVersion, Logger: r.logger,
+		Renew: r.renew, OwnVersion: o.Kube.VersionInfo().GitVersion, Logger: r.logger,
 	})
 	return release, nil
 }
@@ -206,7 +235,12 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	proxy, err := r.newProxy(ctx, config, counters)
+	reviews, err := right.NewReviews(right.ReviewConfig{})
+	if err != nil {
+		return err
+	}
+	legacyregistry.CustomMustRegister(reviews.Collector())
+	proxy, err := r.newProxy(ctx, config, counters, reviews)
 	if err != nil {
 		return err
 	}
@@ -219,8 +253,8 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	r.options.Kube.UseUpstream(kubeconfig, config)
 	r.server, err = kube.BuildReplica(r.options.Kube, kube.ReplicaConfig{
 		Served: r.upstream.Versions(), Storage: tier.Decorator.Decorate, Stored: tier.Decorator.Store, CustomResources: r.customResources(tier),
-		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { answers.ServeHTTP(w, req) }),
-		Authenticator: upstream.NewAuthenticator, Outermost: upstream.Stash, Local: isLocal,
+		Requests: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { answers.ServeHTTP(w, req) }),
+		Reviews:  reviews, Authenticator: upstream.NewAuthenticator, Outermost: upstream.Stash, Local: isLocal,
 		Front: tier.Front, Protocols: tiermount.UseProtocols, Ready: tier.Ready(), Logger: r.logger, Panics: tier.Backends.Cache.Panics, Failed: tier.Failures.Add,
 	})
 	if err != nil {
@@ -230,7 +264,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	if err != nil {
 		return err
 	}
-	if err := r.policy.Use(r.server, tier.Decorator.Store(services).Resource()); err != nil {
+	if err := r.policy.Use(r.server, tier.Decorator.Store); err != nil {
 		return err
 	}
 	if answers, err = r.newHandler(ctx, tier, handler.Config{
@@ -262,10 +296,10 @@ func (r *Replica) customResources(tier *tiermount.ReadTier) crd.Config {
 	return custom
 }
 
-func (r *Replica) newProxy(ctx context.Context, config *rest.Config, counters *upstream.Metrics) (http.Handler, error) {
+func (r *Replica) newProxy(ctx context.Context, config *rest.Config, counters *upstream.Metrics, reviews *right.Reviews) (http.Handler, error) {
 	proxy, err := upstream.NewProxy(upstream.ProxyConfig{
 		Upstream: config, FrontProxyCert: r.options.ProxyClientCert, FrontProxyKey: r.options.ProxyClientKey,
-		MayImpersonate: r.upstream.MayImpersonate, Serializer: scheme.Codecs, Metrics: counters, Logger: r.logger,
+		MayImpersonate: r.upstream.MayImpersonate, TokenRefused: reviews.Recheck, Serializer: scheme.Codecs, Metrics: counters, Logger: r.logger,
 	})
 	if err != nil {
 		return nil, err

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/millrace/millrace/internal/account/ratelimit"
 )
 
 // ShellPrefix is the path of the page.
@@ -20,6 +22,18 @@ var static embed.FS
 // only, and runs no script that a report's text contains.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+const (
+	// shellRate is how many requests a second an address may send for the page's files.
+	// shellBurst is how many it may send at once. A page has some 20 files.
+	shellRate  = 20
+	shellBurst = 100
+	// shellPages is how many requests are those of a browser, which may load the page twice
+	// at once. Beyond, a client has sent more than a browser does.
+	shellPages = 50
+	// shellBuckets is the number of token buckets, which addresses share.
+	shellBuckets = 64
+)
 
 // mediaTypes are by the suffix of a file.
 var mediaTypes = map[string]string{
@@ -45,13 +59,13 @@ func Shell() (func(next http.Handler) http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := newRateLimiter()
+	l := ratelimit.New(ratelimit.Config{Rate: shellRate, Burst: shellBurst, Buckets: shellBuckets})
 	return func(next http.Handler) http.Handler { return shell{files, l, next} }, nil
 }
 
 type shell struct {
 	files   map[string]*file
-	limiter *rateLimiter
+	limiter *ratelimit.Limiter
 	next    http.Handler
 }
 
@@ -64,8 +78,8 @@ func (s shell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		s.next.ServeHTTP(w, req)
 		return
 	}
-	allowed, many := s.limiter.allow(req.RemoteAddr)
-	if many && req.ProtoMajor == 2 {
+	spent, allowed := s.limiter.Take(ratelimit.ClientOf(req.RemoteAddr))
+	if spent > shellPages && req.ProtoMajor == 2 {
 		// The server closes connections of all unauthenticated requests likewise. It must not
 		// close a browser's: requests that are on their way when it says so are sent again on
 		// another connection, and after some of these browsers give up.

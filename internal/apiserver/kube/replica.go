@@ -57,6 +57,9 @@ type ReplicaConfig struct {
 	// Authenticator makes the authenticator of Requests of the one that asks the
 	// upstream. It must accept every request, because Requests decides about them.
 	Authenticator func(authenticator.Request) authenticator.Request
+	// Reviews ask the upstream about users and rights, for Requests and for the replica
+	// itself.
+	Reviews Reviews
 	// Outermost wraps all filters of Requests.
 	Outermost func(http.Handler) http.Handler
 	// Local reports whether a path belongs to the replica itself, such as /readyz.
@@ -87,7 +90,7 @@ type Replica struct {
 // BuildReplica makes a replica from applied options. It serves nothing before Run.
 func BuildReplica(o *ReplicaOptions, cfg ReplicaConfig) (*Replica, error) {
 	config := genericapiserver.NewConfig(legacyscheme.Codecs)
-	if err := o.applyTo(config); err != nil {
+	if err := o.applyTo(config, cfg.Reviews); err != nil {
 		return nil, err
 	}
 	config.LongRunningFunc = filters.BasicLongRunningRequestCheck(

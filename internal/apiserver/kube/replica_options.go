@@ -94,7 +94,7 @@ func (o *ReplicaOptions) ServingCertificate() string {
 }
 
 // applyTo fills in the configuration of a server.
-func (o *ReplicaOptions) applyTo(config *genericapiserver.Config) error {
+func (o *ReplicaOptions) applyTo(config *genericapiserver.Config, reviews Reviews) error {
 	run := o.run
 	if run.SecureServing.BindPort == 0 {
 		return errors.New("--secure-port=0 serves nothing: choose a port")
@@ -124,8 +124,8 @@ func (o *ReplicaOptions) applyTo(config *genericapiserver.Config) error {
 	if err := o.authentication.ApplyTo(&config.Authentication, config.SecureServing, nil); err != nil {
 		return fmt.Errorf("set up authentication by the upstream: %w", err)
 	}
-	if err := o.authorization.ApplyTo(&config.Authorization); err != nil {
-		return fmt.Errorf("set up authorization by the upstream: %w", err)
+	if err := o.useReviews(config, reviews); err != nil {
+		return err
 	}
 	if err := run.Audit.ApplyTo(config); err != nil {
 		return fmt.Errorf("set up audit: %w", err)
@@ -140,9 +140,10 @@ const clientCAMap, clientCAKey = "extension-apiserver-authentication", "client-c
 // useClientCA makes the upstream's authority for client certificates that of the server,
 // which is not ready before it knows it: until then, users with certificates would be
 // strangers. Kubernetes' own options do not wait.
-func (o *ReplicaOptions) useClientCA(config *genericapiserver.Config) error {
-	if o.authentication.ClientCert.ClientCA != "" {
-		return nil // a flag names it
+func (o *ReplicaOptions) useClientCA(config *genericapiserver.Config) (err error) {
+	if o.authentication.ClientCert.ClientCA != "" { // a flag names it
+		o.authentication.ClientCert.CAContentProvider, err = o.authentication.ClientCert.GetClientCAContentProvider()
+		return err
 	}
 	client, err := kubernetes.NewForConfig(o.upstream)
 	if err != nil {
@@ -152,14 +153,14 @@ func (o *ReplicaOptions) useClientCA(config *genericapiserver.Config) error {
 	if err != nil {
 		return fmt.Errorf("read who signs client certificates: %w: let the user of --kubeconfig read that config map, or give --client-ca-file", err)
 	}
-	if published.Data[clientCAKey] == "" {
-		return nil
-	}
 	authority, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", metav1.NamespaceSystem, clientCAMap, clientCAKey, client)
 	if err != nil {
 		return fmt.Errorf("follow who signs client certificates: %w", err)
 	}
 	o.authentication.ClientCert.CAContentProvider = authority
+	if published.Data[clientCAKey] == "" {
+		return nil
+	}
 	config.AddReadyzChecks(healthz.NamedCheck("millrace-client-ca", func(*http.Request) error {
 		if len(authority.CurrentCABundleContent()) == 0 {
 			return errors.New("the authority of client certificates is not read yet")

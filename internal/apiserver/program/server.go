@@ -50,6 +50,8 @@ func (o *Options) NewReadAccounts(budgets *usage.Budgets, logger *slog.Logger) (
 type Run struct {
 	Server Server
 	Tier   *tiermount.ReadTier
+	// Loaded is called once caches are loaded. An error ends the run.
+	Loaded func(context.Context) error
 	// Welcome is called once the server is ready.
 	Welcome func()
 	// Beside runs beside the server until its first context ends. The second one ends before
@@ -66,6 +68,11 @@ func (o *Options) RunWithFeeds(ctx context.Context, r Run) error {
 	defer lifetime.RunUntilStopped(ctx, b.Run)()
 	if err := b.WaitLoaded(ctx); err != nil {
 		return fmt.Errorf("load objects: %w", err)
+	}
+	if r.Loaded != nil {
+		if err := r.Loaded(ctx); err != nil {
+			return err
+		}
 	}
 	if b.Checkpoints != nil {
 		defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) { b.Checkpoints.Run(ctx, b.All) })()

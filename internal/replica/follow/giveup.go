@@ -20,10 +20,23 @@ import (
 func (s *Resources) Outdated(gr schema.GroupResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.mu.byKey[Key{GroupResource: gr}]
-	if f == nil {
-		return
+	if f := s.mu.byKey[Key{GroupResource: gr}]; f != nil {
+		s.outdateLocked(f)
 	}
+}
+
+// outdateBuiltIn is Outdated for all built-in resources that are followed.
+func (s *Resources) outdateBuiltIn() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.mu.byKey {
+		if r := f.run.Load(); r != nil && !f.request.Custom {
+			s.outdateLocked(f)
+		}
+	}
+}
+
+func (s *Resources) outdateLocked(f *FollowedResource) {
 	f.refused.Store(nil)
 	f.settledAt = s.cfg.Clock.Now().Add(settlePeriod)
 	if s.endLocked(f) {

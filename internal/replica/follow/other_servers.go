@@ -12,8 +12,9 @@ import (
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
-// serversPeriod is how often the replica looks whether APIServices have changed.
-const serversPeriod = 200 * time.Millisecond
+// lookPeriod is how often the replica looks whether APIServices or the upstream's version have
+// changed.
+const lookPeriod = 200 * time.Millisecond
 
 // otherServers tells which group versions are answered by servers behind the upstream. An
 // APIService with a service hands its group version over, also one of which there are

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/apiserver/kube"
 	"github.com/millrace/millrace/internal/replica/handler"
 	"github.com/millrace/millrace/internal/replica/upstream"
-	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/storage"
 )
 
 // definitions are the definitions of custom resources, and services the APIServices. A replica
@@ -33,6 +33,9 @@ type PolicyConfig struct {
 	// that never are. Only says that no others than those of Follow are followed.
 	Follow, Exclude []string
 	Only            bool
+	// Renew has the replica made anew, because the upstream is of another version. It is called
+	// once at most.
+	Renew func(reason error)
 	// OwnVersion is the version of this program, for messages.
 	OwnVersion string
 	Logger     *slog.Logger
@@ -47,27 +50,35 @@ type Policy struct {
 	// builtIn has, for each built-in resource that has a route, the stored resource and the
 	// version in which it is stored.
 	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
-	// isVerbatim says that built-in resources are answered as the upstream sends them,
-	// because its minor version is another one. verbatim are the versions of which that is
-	// done, by stored resource.
-	isVerbatim bool
-	verbatim   map[schema.GroupResource]verbatimVersion
-	servers    otherServers
+	// mode is how built-in resources are answered. verbatimOnes are the versions that are
+	// answered as the upstream sends them, by stored resource, if that is the mode.
+	mode         mode
+	verbatimOnes map[schema.GroupResource]verbatimVersion
+	servers      otherServers
+	etcd         sameCluster
+
+	// The fields below belong to Run's goroutine: the upstream's skew, since when it has been
+	// that one, and whether Renew was called.
+	skew      int
+	skewSince time.Time
+	renewed   bool
 }
 
 // NewPolicy makes a Policy, which answers nothing before Use.
 func NewPolicy(cfg PolicyConfig) *Policy {
 	p := &Policy{cfg: cfg}
+	p.etcd = sameCluster{first: cfg.Upstream.First, log: cfg.Logger.Warn}
 	if cfg.Resources != nil {
 		cfg.Resources.FollowAgainBy(p.followAgain)
+		cfg.Resources.AdmitBy(p.admit)
 	}
 	return p
 }
 
-// Use tells what this program serves, and where APIServices are. It follows what the replica
-// needs, and what is followed from the start.
-func (p *Policy) Use(server *kube.Replica, described *cache.Resource) error {
-	p.server, p.servers.services = server, described
+// Use tells what this program serves, and where built-in resources are. It follows what the
+// replica needs, and what is followed from the start.
+func (p *Policy) Use(server *kube.Replica, stored func(schema.GroupResource) *storage.Store) error {
+	p.server, p.servers.services, p.etcd.stored = server, stored(services).Resource(), stored
 	p.builtIn = map[schema.GroupVersionResource]schema.GroupVersionResource{}
 	for _, route := range server.Routes() {
 		p.builtIn[route.Resource] = route.Stored.WithVersion(route.StorageVersion.Version)
@@ -106,9 +117,9 @@ func (p *Policy) followKept() {
 		gvr, served := p.cfg.Upstream.Preferred(key.GroupResource)
 		_, builtIn := p.builtIn[gvr]
 		switch {
-		case p.keepsOut(key.GroupResource) || key.InProtobuf && !p.isVerbatim || !served:
+		case p.keepsOut(key.GroupResource) || key.InProtobuf && p.mode != verbatim || !served:
 			p.cfg.Resources.cfg.Checkpoints.remove(key)
-		case p.isVerbatim:
+		case p.mode == verbatim:
 			p.followVerbatim(key, Request{Optional: true})
 		case builtIn:
 			p.followBuiltIn(gvr, Request{Optional: true})
@@ -143,7 +154,7 @@ func (p *Policy) followAgain(key Key) {
 	gvr, served := p.cfg.Upstream.Preferred(key.GroupResource)
 	switch {
 	case p.server == nil || !served:
-	case p.isVerbatim && p.server.CustomRoute(gvr) == nil:
+	case p.mode == verbatim && p.server.CustomRoute(gvr) == nil:
 		p.followVerbatim(key, Request{})
 	default:
 		_ = p.Follow(gvr) // the next read tells why it is not followed
@@ -167,6 +178,8 @@ func (p *Policy) followBuiltInRead(gvr schema.GroupVersionResource) handler.Reas
 		return handler.VersionSkew
 	case !p.cfg.Upstream.Serves(gvr):
 		return handler.NotServed
+	case p.cfg.Resources == nil && !p.etcd.isSame(stored):
+		return handler.OtherEtcd
 	case p.cfg.Resources == nil:
 		return ""
 	case p.keepsOut(stored):
@@ -185,6 +198,8 @@ func (p *Policy) followCustom(gvr schema.GroupVersionResource) handler.Reason {
 		return handler.Excluded
 	case p.server.CustomRoute(gvr) == nil || p.IsHandedOver(gvr.GroupVersion()):
 		return handler.NotServed
+	case p.cfg.Resources == nil && !p.etcd.isSame(definitions):
+		return handler.OtherEtcd
 	case p.cfg.Resources == nil:
 		return ""
 	case p.keepsOut(gr):
@@ -211,8 +226,8 @@ func (p *Policy) followCustom(gvr schema.GroupVersionResource) handler.Reason {
 func (p *Policy) followBuiltIn(gvr schema.GroupVersionResource, r Request) handler.Reason {
 	followed := p.builtIn[gvr]
 	stored := followed.GroupResource()
-	if p.isVerbatim {
-		if p.verbatim[stored].GroupVersionResource != gvr {
+	if p.mode == verbatim {
+		if p.verbatimOnes[stored].GroupVersionResource != gvr {
 			return handler.OtherVersion
 		}
 		return handler.Reason(p.cfg.Resources.refusal(stored))
@@ -285,13 +300,15 @@ func (p *Policy) CutOffSince(brokenSince func(schema.GroupResource) time.Time) f
 	}
 }
 
-// Run looks out for servers that take group versions over, until the context ends.
+// Run looks out for another version of the upstream, and for servers that take group versions
+// over, until the context ends.
 func (p *Policy) Run(ctx context.Context) {
-	ticker := time.NewTicker(serversPeriod)
+	ticker := time.NewTicker(lookPeriod)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-ticker.C:
+		case now := <-ticker.C:
+			p.lookAtVersion(now)
 			for gv := range p.servers.changed() {
 				p.outdate(gv)
 			}

@@ -77,6 +77,7 @@ type Resources struct {
 	b   *source.Backends
 
 	followAgain func(Key)
+	admission   *admission
 	feeds       sync.WaitGroup
 	mu          struct {
 		sync.Mutex
@@ -96,6 +97,10 @@ func New(b *source.Backends, cfg Config) *Resources {
 		cfg.Clock = clock.RealClock{}
 	}
 	s := &Resources{cfg: cfg, b: b, followAgain: func(Key) {}}
+	client := *cfg.Client
+	s.admission = &admission{admit: func(context.Context) error { return nil }, next: client.Transport}
+	client.Transport = s.admission
+	s.cfg.Client = &client
 	s.mu.byKey, s.mu.sibling = map[Key]*FollowedResource{}, cfg.Sibling
 	b.Source = s
 	return s
@@ -139,6 +144,10 @@ func (s *Resources) of(key Key) *FollowedResource {
 // FollowAgainBy has a function follow resources anew that were given up for a while, as a read
 // would. It is called before Run.
 func (s *Resources) FollowAgainBy(follow func(Key)) { s.followAgain = follow }
+
+// AdmitBy has a function called before each watch of a feed. An error keeps the feed from it. It is
+// called before Run.
+func (s *Resources) AdmitBy(admit func(context.Context) error) { s.admission.admit = admit }
 
 // State is the state of a resource.
 func (s *Resources) State(key Key) State {

@@ -73,6 +73,8 @@ type setup struct {
 	// tls is how the upstream is reached, if by TLS.
 	tls     rest.TLSClientConfig
 	budgets *usage.Budgets
+	// tokenRefused is that of the proxy.
+	tokenRefused func(string)
 	// register registers metrics. Without it nothing is counted.
 	register func(metrics.Registerable) error
 }
@@ -91,6 +93,7 @@ func (s setup) handler(t *testing.T, u *fakeUpstream) http.Handler {
 	proxy, err := upstream.NewProxy(upstream.ProxyConfig{
 		Upstream:       &rest.Config{Host: u.URL, BearerToken: "replica's own", TLSClientConfig: s.tls},
 		MayImpersonate: func(context.Context) bool { return s.mayImpersonate }, Serializer: scheme.Codecs, Metrics: counters,
+		TokenRefused: s.tokenRefused,
 	})
 	if err != nil {
 		t.Fatal(err)

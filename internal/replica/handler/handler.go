@@ -90,6 +90,8 @@ const (
 	// could lose a field of a built-in resource or add a default, and objects are not at hand
 	// as the upstream sends them.
 	VersionSkew Reason = "version-skew"
+	// OtherEtcd: etcd is not known to be where the upstream keeps the resource.
+	OtherEtcd Reason = "other-etcd"
 	// NotNamed: --follow-only has only the resources of --follow followed.
 	NotNamed Reason = "not-named"
 	// OtherVersion: the resource is followed in another version, which need not have all

@@ -11,6 +11,7 @@ import (
 	"net/textproto"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -45,6 +46,39 @@ func TestRedirectsStayHere(t *testing.T) {
 		if got := read.to(h).Header().Get("Location"); got != want {
 			t.Errorf("a redirect to %q leads to %q, want %q", to, got, want)
 		}
+	}
+}
+
+// TestRefusedTokens has the upstream refuse requests. It is told of tokens of users, and not of
+// what programs behind the upstream refuse, nor of strangers.
+func TestRefusedTokens(t *testing.T) {
+	t.Parallel()
+	u := &fakeUpstream{}
+	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		status, err := strconv.Atoi(req.URL.Query().Get("status"))
+		if err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(u.Close)
+	var told []string
+	h := setup{tokenRefused: func(header string) { told = append(told, header) }}.handler(t, u)
+	for _, r := range []testRequest{
+		{method: http.MethodPost, path: "/api/v1/namespaces/n/pods?status=200", header: bearer("tom")},
+		{method: http.MethodPost, path: "/api/v1/namespaces/n/pods?status=403", header: bearer("tom")},
+		{method: http.MethodPost, path: "/api/v1/namespaces/n/pods?status=401", header: bearer("nobody")},
+		{method: http.MethodPost, path: "/api/v1/namespaces/n/pods?status=401"},
+		{method: http.MethodGet, path: "/api/v1/namespaces/n/pods/p/proxy/x?status=401", header: bearer("tom")},
+		{method: http.MethodGet, path: "/api/v1/proxy/namespaces/n/pods/p/x?status=401", header: bearer("tom")},
+	} {
+		r.to(h)
+	}
+	if len(told) > 0 {
+		t.Errorf("refused: %q", told)
+	}
+	if (testRequest{method: http.MethodPost, path: "/api/v1/namespaces/n/pods?status=401", header: bearer("tom")}).to(h); !slices.Equal(told, []string{"Bearer tom"}) {
+		t.Errorf("refused: %q", told)
 	}
 }
 

@@ -19,8 +19,8 @@ type Config struct {
 	// permissions count. Nil has the upstream asked about all; Oracle and Current have no
 	// meaning then.
 	RBAC authorizer.UnconditionalAuthorizer
-	// Review asks the upstream, and may remember answers for some seconds. Oracle asks it
-	// and remembers none.
+	// Review asks the upstream, and may remember answers for some seconds, as Reviews.Rights
+	// does. Oracle asks it and remembers none.
 	Review, Oracle authorizer.UnconditionalAuthorizer
 	// Current reports whether the RBAC objects are proven to be as new as documented.
 	Current func() bool
@@ -70,7 +70,6 @@ func New(cfg Config) *Rights {
 	if cfg.RecheckAfter == 0 {
 		cfg.RecheckAfter = defaultRecheckAfter
 	}
-	cfg.Review = &sharedReviews{review: cfg.Review}
 	return &Rights{cfg: cfg, sample: make(chan authorizer.Attributes, 1)}
 }
 

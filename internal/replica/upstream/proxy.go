@@ -32,6 +32,9 @@ type ProxyConfig struct {
 	// MayImpersonate reports whether the upstream lets the replica act for users. It is
 	// asked for users of certificates if there is no front proxy's certificate.
 	MayImpersonate func(context.Context) bool
+	// TokenRefused is told the Authorization header of a user whom the upstream no longer
+	// knows. It has ended the connection, and would end it again. It may be nil.
+	TokenRefused func(authorization string)
 	// Serializer writes errors.
 	Serializer runtime.NegotiatedSerializer
 	Metrics    *Metrics
@@ -135,6 +138,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		Rewrite: p.rewrite, Transport: via, ErrorLog: slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug),
 		ModifyResponse: func(resp *http.Response) error {
 			p.keepHere(resp.Header, req.Host)
+			p.noticeRefusal(req, resp.StatusCode)
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, req *http.Request, err error) {
@@ -147,6 +151,20 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		},
 	}
 	proxy.ServeHTTP(newFinalWriter(w, req), req)
+}
+
+// noticeRefusal tells of a token that the upstream has refused. Programs behind it refuse for
+// reasons of their own.
+func (p *Proxy) noticeRefusal(req *http.Request, status int) {
+	client, _ := request.UserFrom(req.Context())
+	info, ok := request.RequestInfoFrom(req.Context())
+	behind := ok && (info.Subresource == "proxy" || info.Verb == "proxy")
+	if status != http.StatusUnauthorized || behind || p.cfg.TokenRefused == nil || IsStranger(client) || hasCertificate(client) {
+		return
+	}
+	for _, header := range credentialsFrom(req.Context()).authorization {
+		p.cfg.TokenRefused(header)
+	}
 }
 
 // rewrite makes the request for the upstream: it differs from the client's in the host,

@@ -35,9 +35,7 @@ type Upstream struct {
 	own        version.Info
 	logger     *slog.Logger
 	newest     atomic.Pointer[description]
-	// first is the skew at the first Read. changed says that there was another one since.
-	first   int
-	changed atomic.Bool
+	looks      looks
 
 	impersonation struct {
 		asked singleflight.Group
@@ -105,7 +103,7 @@ func (u *Upstream) Read() error {
 		return fmt.Errorf("read what the upstream serves: %w", err)
 	}
 	d := &description{
-		version: info.GitVersion, skew: skew(info, &u.own),
+		version: versionText(info), skew: skew(info, &u.own),
 		served: map[schema.GroupVersionResource]bool{}, preferred: map[string][]string{},
 	}
 	for _, group := range groups {
@@ -127,15 +125,8 @@ func (u *Upstream) Read() error {
 		}
 	}
 	before := u.newest.Swap(d)
-	if before == nil {
-		u.first = d.skew
-	}
 	if before == nil || before.version != d.version {
 		u.logger.Info("Read the upstream's version", "version", d.version, "builtIn", u.own.GitVersion)
-	}
-	if d.skew != u.first && !u.changed.Swap(true) {
-		u.logger.Warn("The upstream's minor version has changed, and reads of built-in resources are passed on to it: start this replica again, with the upstream's version if you can",
-			"upstream", d.version, "builtIn", u.own.GitVersion)
 	}
 	return nil
 }
@@ -147,20 +138,39 @@ func (u *Upstream) ReadVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the upstream's version: %w", err)
 	}
-	return info.GitVersion, nil
+	return versionText(info), nil
 }
 
 // unknownSkew is more than any replica stands.
 const unknownSkew = math.MaxInt
 
-// skew is how many minor versions a is newer than b. Some providers add a plus sign.
+// skew is how many minor versions a is newer than b.
 func skew(a, b *version.Info) int {
-	theirs, err := strconv.Atoi(strings.TrimSuffix(a.Minor, "+"))
-	own, ownErr := strconv.Atoi(strings.TrimSuffix(b.Minor, "+"))
-	if a.Major != b.Major || err != nil || ownErr != nil {
+	theirMajor, theirs, err := effective(a)
+	ownMajor, own, ownErr := effective(b)
+	if theirMajor != ownMajor || err != nil || ownErr != nil {
 		return unknownSkew
 	}
 	return theirs - own
+}
+
+// versionText names a version, and the one that it emulates if that is another one.
+func versionText(v *version.Info) string {
+	if v.EmulationMinor == "" || v.EmulationMinor == v.Minor {
+		return v.GitVersion
+	}
+	return v.GitVersion + ", as " + v.EmulationMajor + "." + v.EmulationMinor
+}
+
+// effective is the version that a server behaves as: one that emulates another has the fields,
+// defaults and feature gates of that one (KEP-4330). Some providers add a plus sign.
+func effective(v *version.Info) (major string, minor int, err error) {
+	major, text := v.Major, v.Minor
+	if v.EmulationMinor != "" {
+		major, text = v.EmulationMajor, v.EmulationMinor
+	}
+	minor, err = strconv.Atoi(strings.TrimSuffix(text, "+"))
+	return major, minor, err
 }
 
 // Run keeps the description current until the context ends. While the upstream does not
@@ -186,10 +196,6 @@ func (u *Upstream) Version() string { return u.newest.Load().version }
 // Skew returns how many minor versions the upstream's version is newer than this program's,
 // a negative number if it is older, and a huge one if that cannot be told.
 func (u *Upstream) Skew() int { return u.newest.Load().skew }
-
-// MinorChanged reports whether the upstream has had another minor version since the first
-// Read. Objects that were read before need not be what it sends now.
-func (u *Upstream) MinorChanged() bool { return u.changed.Load() }
 
 // Serves reports whether the upstream serves a resource in a version.
 func (u *Upstream) Serves(gvr schema.GroupVersionResource) bool { return u.newest.Load().served[gvr] }

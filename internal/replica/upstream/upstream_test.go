@@ -99,22 +99,23 @@ func TestUpstreamIsDescribed(t *testing.T) {
 	own := version.Info{Major: "1", Minor: "36"}
 	for theirs, skew := range map[version.Info]int{
 		{Major: "1", Minor: "36", GitVersion: "v1.36.9"}: 0, {Major: "1", Minor: "36+", GitVersion: "v1.36.1-eks"}: 0,
+		{Major: "1", Minor: "36", EmulationMajor: "1", EmulationMinor: "35"}: -1, {Major: "1", Minor: "37", EmulationMajor: "1", EmulationMinor: "36"}: 0,
 		{Major: "1", Minor: "35"}: -1, {Major: "1", Minor: "38+"}: 2, {Major: "1", Minor: ""}: math.MaxInt, {Major: "2", Minor: "36"}: math.MaxInt,
 	} {
-		if u := readUpstream(t, &fakeAPI{version: theirs}, own); u.Skew() != skew || u.MinorChanged() {
-			t.Errorf("version %v: skew %d, changed %v, want %d", theirs, u.Skew(), u.MinorChanged(), skew)
+		if u := readUpstream(t, &fakeAPI{version: theirs}, own); u.Skew() != skew {
+			t.Errorf("version %v: skew %d, want %d", theirs, u.Skew(), skew)
 		}
 	}
 	upgraded := &fakeAPI{version: own}
 	changing := readUpstream(t, upgraded, own)
-	for _, minor := range []string{"37", "36"} {
+	for minor, skew := range map[string]int{"37": 1, "36": 0} {
 		upgraded.version.Minor = minor
 		upgraded.version.GitVersion = "v1." + minor
 		if now, err := changing.ReadVersion(t.Context()); now != "v1."+minor || err != nil {
 			t.Errorf("version %q, %v", now, err)
 		}
-		if err := changing.Read(); err != nil || !changing.MinorChanged() {
-			t.Errorf("minor version %s: changed %v, %v", minor, changing.MinorChanged(), err)
+		if err := changing.Read(); err != nil || changing.Skew() != skew {
+			t.Errorf("minor version %s: skew %d, %v", minor, changing.Skew(), err)
 		}
 	}
 	u := readUpstream(t, &fakeAPI{version: own}, own)

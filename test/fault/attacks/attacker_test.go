@@ -27,6 +27,10 @@ type attackerSpec struct {
 	Duration          time.Duration
 }
 
+// attackerAddress is where attackers connect from, because servers may tell clients apart by
+// their addresses.
+const attackerAddress = "127.0.0.2"
+
 // Stats counts what an attacker has done.
 type Stats struct{ Bytes, Requests, Answers, Conns atomic.Int64 }
 
@@ -165,6 +169,9 @@ func startAttacker(t *testing.T, s *server, a *attack, duration time.Duration) (
 	sp := attackerSpec{Attack: a.name, Conns: a.conns, Addr: strings.TrimPrefix(s.URL, "https://"), Path: s.open, Duration: duration}
 	if a.credentials {
 		sp.Path, sp.Token = "/api/v1/namespaces/"+namespace+"/configmaps/object-0", attackerToken
+	}
+	if k := findAttack(a.name); k.path != "" {
+		sp.Path, sp.Token = k.path, k.token
 	}
 	text, err := json.Marshal(sp)
 	if err != nil {

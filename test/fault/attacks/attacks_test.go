@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +23,8 @@ type attackKind struct {
 	// With other attacks, a client with credentials also follows a watch on the
 	// connection. bare attacks come before HTTP, so they never have credentials.
 	requests, bare bool
+	// path and token are those of the attack's requests if it has some of its own.
+	path, token string
 	// run opens a connection and attacks until the connection or the context ends.
 	run func(context.Context, *slot) error
 }
@@ -74,7 +77,7 @@ func attacks() []attackKind {
 }
 
 func findAttack(name string) attackKind {
-	for _, a := range attacks() {
+	for _, a := range slices.Concat(attacks(), replicaAttacks()) {
 		if a.name == name {
 			return a
 		}
@@ -83,15 +86,15 @@ func findAttack(name string) attackKind {
 }
 
 // tableRows are the selected attacks with all their parameters.
-func tableRows(t *testing.T) (all []*attack) {
+func tableRows(t *testing.T, kinds []attackKind) (all []*attack) {
 	t.Helper()
 	only, err := regexp.Compile(os.Getenv(onlyVariable))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range attacks() {
+	for _, k := range kinds {
 		for _, credentials := range []bool{false, true} {
-			if k.bare && credentials {
+			if k.bare && credentials || k.path != "" && credentials != (k.token != "") {
 				continue
 			}
 			for _, conns := range []int{1, 50} {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/test/support/harness"
 )
 
 const (
@@ -27,7 +31,6 @@ const (
 	getPeriod, writePeriod = 20 * time.Millisecond, 100 * time.Millisecond
 	// honestTimeout is when a request counts as failed.
 	honestTimeout = 10 * time.Second
-	pulse         = "pulse"
 )
 
 // honestClient is a client beside the attacker.
@@ -35,6 +38,8 @@ type honestClient struct {
 	*server
 	gets   *http.Client
 	writes typed.ConfigMapInterface
+	// pulse is the name of the object that the client changes.
+	pulse string
 }
 
 // Experience is what the honest client has measured.
@@ -49,12 +54,19 @@ type Experience struct {
 
 func newHonestClient(t *testing.T, s *server) *honestClient {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(s.Config())
+	config := rest.AnonymousClientConfig(s.Config())
+	config.BearerToken, config.QPS = honestToken, -1
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &honestClient{server: s, gets: newClient(t), writes: client.CoreV1().ConfigMaps(namespace)}
-	if _, err := h.writes.Create(t.Context(), &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: pulse}}, meta.CreateOptions{}); err != nil {
+	h := &honestClient{server: s, gets: newClient(t), writes: client.CoreV1().ConfigMaps(namespace), pulse: "pulse-" + strings.ToLower(s.name)}
+	// A server may learn of rights only after they were given.
+	err = harness.Until(honestTimeout, func() error {
+		_, err := h.writes.Create(t.Context(), &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: h.pulse}}, meta.CreateOptions{})
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -120,7 +132,7 @@ func (h *honestClient) getRepeatedly(ctx context.Context) (took []time.Duration,
 func (h *honestClient) get() error {
 	ctx, cancel := context.WithTimeout(context.Background(), honestTimeout)
 	defer cancel()
-	resp, err := h.gets.Do(h.request(ctx, "/"+pulse))
+	resp, err := h.gets.Do(h.request(ctx, "/"+h.pulse))
 	if err != nil {
 		return err
 	}
@@ -141,7 +153,7 @@ func (h *honestClient) write(ctx context.Context) error {
 	for {
 		patch := fmt.Sprintf(`{"data":{"at":"%d"}}`, time.Now().UnixNano())
 		limited, cancel := context.WithTimeout(context.Background(), honestTimeout)
-		_, err := h.writes.Patch(limited, pulse, types.MergePatchType, []byte(patch), meta.PatchOptions{})
+		_, err := h.writes.Patch(limited, h.pulse, types.MergePatchType, []byte(patch), meta.PatchOptions{})
 		cancel()
 		if err != nil {
 			return fmt.Errorf("write: %w", err)
@@ -159,7 +171,7 @@ func (h *honestClient) watch(ctx context.Context, client *http.Client) (lags []t
 	began := time.Now()
 	last := began
 	defer func() { gap = max(gap, time.Since(last)) }()
-	resp, err := client.Do(h.request(ctx, "?watch=1&resourceVersion=0&fieldSelector=metadata.name="+pulse))
+	resp, err := client.Do(h.request(ctx, "?watch=1&resourceVersion=0&fieldSelector=metadata.name="+h.pulse))
 	if err != nil {
 		return nil, 0, fmt.Errorf("watch: %w", err)
 	}

@@ -1,7 +1,8 @@
 // Package attacks runs known attacks on HTTP/2 and TLS servers. `make attacks` compares
 // this server with Go's own, which the stock read path uses; it takes long, and writes
 // docs/bench/attacks.md. `go test` runs each attack for a moment against this server
-// alone.
+// alone. `make attacks-replica` and `go test` do the same with a replica in front of a stock
+// server, and look at what reaches that one.
 //
 // Each attacker is a process of its own, and so is each server. The test's process is an
 // honest client: it reads an object every 20 ms and follows a watch. The attacks must not
@@ -20,6 +21,8 @@ import (
 const (
 	// durationVariable enables the comparison. Its value is the duration of each attack.
 	durationVariable = "MILLRACE_ATTACKS"
+	// replicaDurationVariable is the same for the attacks on a replica.
+	replicaDurationVariable = "MILLRACE_REPLICA_ATTACKS"
 	// onlyVariable is a regular expression that selects attacks by the titles of their lines.
 	onlyVariable = "MILLRACE_ATTACKS_ONLY"
 	// tableVariable is the path of the document whose table is written.
@@ -82,7 +85,7 @@ func TestAttacks(t *testing.T) {
 	}
 	servers := []*honestClient{newHonestClient(t, startOurs(t)), newHonestClient(t, startStock(t))}
 	table := &report{Duration: duration}
-	for _, a := range tableRows(t) {
+	for _, a := range tableRows(t, attacks()) {
 		l := compare(t, servers, a, duration)
 		for turn := 1; turn < maxAttempts && len(l.faults(duration)) > 0; turn++ {
 			if again := compare(t, servers, a, duration); len(again.faults(duration)) < len(l.faults(duration)) {
@@ -96,7 +99,7 @@ func TestAttacks(t *testing.T) {
 		table.lines = append(table.lines, l)
 	}
 	if path := os.Getenv(tableVariable); path != "" {
-		if err := table.write(path); err != nil {
+		if err := writeBehindMarker(path, table.String()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -57,7 +57,7 @@ type peer struct {
 // connect opens a TCP connection that ends with the attack. small asks for a small
 // receive buffer.
 func (s *slot) connect(ctx context.Context, small bool) (*net.TCPConn, error) {
-	var d net.Dialer
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(attackerAddress)}}
 	c, err := d.DialContext(ctx, "tcp", s.Addr)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,9 @@ import (
 
 const (
 	honestToken, attackerToken = "honest", "attacker"
-	namespace                  = "default"
+	// curiousToken is of a user without rights.
+	curiousToken = "curious"
+	namespace    = "default"
 	// objects is the number of objects in a LIST, objectSize the bytes of each.
 	objects, objectSize = 200, 10 << 10
 )
@@ -47,7 +49,10 @@ func startServer(t *testing.T, name, open string, args ...string) *server {
 		t.Skip("memory and CPU of a process are read from /proc")
 	}
 	tokens := filepath.Join(t.TempDir(), "tokens.csv")
-	text := honestToken + ",honest,1\n" + attackerToken + ",attacker,2\n"
+	text := honestToken + ",honest,1\n" + attackerToken + ",attacker,2\n" + curiousToken + ",curious,3\n"
+	for i := range agentTokens {
+		text += agentToken(i) + ",agent,4,agents\n"
+	}
 	if err := os.WriteFile(tokens, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -57,31 +62,34 @@ func startServer(t *testing.T, name, open string, args ...string) *server {
 	return s
 }
 
-// prepare lets the users read ConfigMaps and creates these.
+// prepare lets the users read, and creates what they read.
 func (s *server) prepare(t *testing.T) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(s.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	readers := meta.ObjectMeta{Name: "readers"}
-	_, err = client.RbacV1().ClusterRoles().Create(t.Context(), &rbac.ClusterRole{
-		ObjectMeta: readers,
-		Rules:      []rbac.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}}},
-	}, meta.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
+	subject := func(kind, name string) rbac.Subject {
+		return rbac.Subject{APIGroup: rbac.GroupName, Kind: kind, Name: name}
 	}
-	_, err = client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{
-		ObjectMeta: readers,
-		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: readers.Name},
-		Subjects: []rbac.Subject{
-			{APIGroup: rbac.GroupName, Kind: rbac.UserKind, Name: "honest"}, {APIGroup: rbac.GroupName, Kind: rbac.UserKind, Name: "attacker"},
-		},
-	}, meta.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
+	grant := func(name string, verbs []string, to ...rbac.Subject) {
+		_, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbac.ClusterRole{
+			ObjectMeta: meta.ObjectMeta{Name: name},
+			Rules:      []rbac.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps", "services"}, Verbs: verbs}},
+		}, meta.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{
+			ObjectMeta: meta.ObjectMeta{Name: name}, RoleRef: rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: name}, Subjects: to,
+		}, meta.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
+	honest := subject(rbac.UserKind, "honest")
+	grant("writers", []string{"create", "patch"}, honest)
+	grant("readers", []string{"get", "list", "watch"}, honest, subject(rbac.UserKind, "attacker"), subject(rbac.GroupKind, "agents"))
 	text := strings.Repeat("x", objectSize)
 	for i := range objects {
 		object := &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: fmt.Sprintf("object-%d", i)}, Data: map[string]string{"text": text}}

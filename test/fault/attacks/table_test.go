@@ -30,8 +30,8 @@ const (
 	gapBound = 3 * time.Second
 )
 
-// marker is the line of the document behind which the table is written.
-const marker = "<!-- What follows is written by `make attacks`. -->\n"
+// marker is the line of a document behind which its table is written.
+const marker = "<!-- What follows is written by make. -->\n"
 
 // report is the results of a comparison.
 type report struct {
@@ -103,8 +103,8 @@ func latencyBound(than time.Duration) time.Duration {
 	return time.Duration(noiseRatio*float64(than)) + latencyNoise
 }
 
-// write replaces the part of a document behind its marker with the table.
-func (r *report) write(path string) error {
+// writeBehindMarker replaces the part of a document behind its marker.
+func writeBehindMarker(path, text string) error {
 	document, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read document: %w", err)
@@ -113,7 +113,12 @@ func (r *report) write(path string) error {
 	if i < 0 {
 		return fmt.Errorf("%s has no line %q", path, marker)
 	}
-	b := bytes.NewBuffer(document[:i+len(marker)])
+	return os.WriteFile(path, append(document[:i+len(marker)], text...), 0o644)
+}
+
+// String is the table and the lines that are not right.
+func (r *report) String() string {
+	b := &strings.Builder{}
 	fmt.Fprintf(b, "\n%v each, millrace / Go. %s, %d processors, %s. Memory in MB, CPU in s, latency in ms.\n\n",
 		r.Duration, runtime.Version(), runtime.NumCPU(), processorName())
 	fmt.Fprintln(b, "| attack | connections | credentials | peak above rest | left | CPU | MB sent | requests | connections made | GET p50 | GET p99 | event p99 | longest silence | failed |")
@@ -140,7 +145,7 @@ func (r *report) write(path string) error {
 		}
 	}
 	fmt.Fprintf(b, "\n%d of %d lines are bounded and no worse than Go's.\n\n%s", len(r.lines)-failing, len(r.lines), list.String())
-	return os.WriteFile(path, b.Bytes(), 0o644)
+	return b.String()
 }
 
 // processorName is the model name of the processor.

@@ -15,6 +15,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -27,7 +29,16 @@ import (
 // gets in its place. It may be nil.
 func StartVersionProxy(tb testing.TB, s *Server, minors int, change func(path string, line []byte) []byte) *Server {
 	tb.Helper()
-	p := &versionProxy{tb: tb, target: &url.URL{Scheme: "https", Host: strings.TrimPrefix(s.URL, "https://")}, minors: minors, change: change, transports: map[string]http.RoundTripper{}}
+	proxied, _ := StartChangingVersionProxy(tb, s, minors, change)
+	return proxied
+}
+
+// StartChangingVersionProxy is StartVersionProxy, with a function that changes the number of minor
+// versions and ends all connections, as an upgrade does.
+func StartChangingVersionProxy(tb testing.TB, s *Server, minors int, change func(path string, line []byte) []byte) (proxied *Server, upgrade func(minors int)) {
+	tb.Helper()
+	p := &versionProxy{tb: tb, target: &url.URL{Scheme: "https", Host: strings.TrimPrefix(s.URL, "https://")}, change: change, transports: map[string]http.RoundTripper{}}
+	p.minors.Store(int64(minors))
 	pki := filepath.Join(s.DataDir, "pki")
 	config := s.Config()
 	p.roots = x509.NewCertPool()
@@ -55,9 +66,15 @@ func StartVersionProxy(tb testing.TB, s *Server, minors int, change func(path st
 		Handler:   &httputil.ReverseProxy{Rewrite: p.rewrite, Transport: p, ModifyResponse: p.modify, FlushInterval: -1, ErrorHandler: badGateway},
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
 	}
+	connections := &openConnections{}
+	served.ConnState = connections.note
 	go func() { _ = served.ServeTLS(listener, "", "") }()
 	tb.Cleanup(func() { _ = served.Close() })
-	return &Server{Process: s.Process, URL: "https://" + listener.Addr().String(), DataDir: s.DataDir, args: s.args}
+	proxied = &Server{Process: s.Process, URL: "https://" + listener.Addr().String(), DataDir: s.DataDir, args: s.args}
+	return proxied, func(minors int) {
+		p.minors.Store(int64(minors))
+		connections.close()
+	}
 }
 
 // versionProxy is what StartVersionProxy starts.
@@ -65,7 +82,7 @@ type versionProxy struct {
 	tb     testing.TB
 	target *url.URL
 	roots  *x509.CertPool
-	minors int
+	minors atomic.Int64
 	change func(path string, line []byte) []byte
 	// transports has one for each certificate of a client, and one for clients without.
 	transports map[string]http.RoundTripper
@@ -78,6 +95,37 @@ func (p *versionProxy) addTransport(certificate string, pairs ...tls.Certificate
 	}
 	p.tb.Cleanup(t.CloseIdleConnections)
 	p.transports[certificate] = t
+}
+
+// openConnections are those of a server's clients.
+type openConnections struct {
+	mu struct {
+		sync.Mutex
+		open map[net.Conn]bool
+	}
+}
+
+// note is an http.Server.ConnState.
+func (c *openConnections) note(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		if c.mu.open == nil {
+			c.mu.open = map[net.Conn]bool{}
+		}
+		c.mu.open[conn] = true
+	case http.StateClosed, http.StateHijacked:
+		delete(c.mu.open, conn)
+	}
+}
+
+func (c *openConnections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for conn := range c.mu.open {
+		_ = conn.Close()
+	}
 }
 
 // badGateway answers a request whose client or server is gone.
@@ -115,7 +163,7 @@ func (p *versionProxy) RoundTrip(req *http.Request) (*http.Response, error) {
 func isVersion(req *http.Request) bool { return strings.HasPrefix(req.URL.Path, "/version") }
 
 var (
-	minorField = regexp.MustCompile(`("minor": ?")(\d+)`)
+	minorField = regexp.MustCompile(`("(?:minor|emulationMinor)": ?")(\d+)`)
 	gitField   = regexp.MustCompile(`("gitVersion": ?"v\d+\.)(\d+)`)
 )
 
@@ -147,7 +195,7 @@ func (p *versionProxy) shift(field *regexp.Regexp) func([]byte) []byte {
 	return func(found []byte) []byte {
 		parts := field.FindSubmatch(found)
 		minor, _ := strconv.Atoi(string(parts[2]))
-		return fmt.Appendf(bytes.Clone(parts[1]), "%d", minor+p.minors)
+		return fmt.Appendf(bytes.Clone(parts[1]), "%d", minor+int(p.minors.Load()))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,6 +99,36 @@ func TestCredentialsEnd(t *testing.T) {
 			const certificateTTL = 10 * time.Second // whatever the flags say
 			endsWithin(t, reads, certificateTTL+delay, func() error { return trust(false) })
 		})
+	}
+}
+
+// TestRefusedTokenIsNotBelieved has the upstream refuse a request with a token that a replica
+// would believe for an hour more. Its next read is passed on, and refused.
+func TestRefusedTokenIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	upstream := startUpstream(t)
+	admin := clientset(t, upstream.Config())
+	account(t, admin, "reader", nil, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list"}})
+	replica := harness.StartReplica(t, upstream, "--follow=configmaps", "--authentication-token-webhook-cache-ttl=1h")
+	config := withToken(replica, t, podToken(t, admin, "ends"))
+	reads, client := reader(t, config), must(rest.HTTPClientFor(config))(t)
+	canRead(t, reads)
+	if err := admin.CoreV1().Pods("default").Delete(t.Context(), "ends", *metav1.NewDeleteOptions(0)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the token at the upstream", func() error {
+		resp, err := client.Post(config.Host+"/apis/authentication.k8s.io/v1/selfsubjectreviews", "application/json", strings.NewReader("{}"))
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusUnauthorized {
+			return notYet("status %d", resp.StatusCode)
+		}
+		return nil
+	})
+	if code := reads(); code != http.StatusUnauthorized {
+		t.Errorf("a read with the refused token: %d", code)
 	}
 }
 

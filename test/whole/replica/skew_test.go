@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,6 +79,60 @@ func TestNewerUpstream(t *testing.T) {
 			}
 			return nil
 		})
+	})
+}
+
+// TestUpgradedUpstream upgrades the upstream by a minor version while a watch is open. The watch
+// ends before an event would lack a field of the new version. The replica starts again by itself,
+// and then answers with that field.
+func TestUpgradedUpstream(t *testing.T) {
+	t.Parallel()
+	stock := startUpstream(t)
+	client := clientset(t, stock.Config())
+	must(client.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}))(t)
+	must(client.CoreV1().Pods("default").Create(t.Context(), podOn("before", "node"), metav1.CreateOptions{}))(t)
+	var upgraded atomic.Bool
+	upstream, upgrade := harness.StartChangingVersionProxy(t, stock, 0, func(path string, line []byte) []byte {
+		if !upgraded.Load() {
+			return line
+		}
+		return addFutureField(path, line)
+	})
+	replica := harness.StartReplica(t, upstream, "--follow=pods")
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	defer cancel()
+	watched := openWatch(ctx, t, replica.Config(), "/api/v1/pods?watch=true&resourceVersion=0")
+	if first := watched.next(t); strings.Contains(first, "fieldOfTheFuture") {
+		t.Fatalf("the field is there before the upgrade: %s", first)
+	}
+	upgraded.Store(true)
+	upgrade(1)
+	must(client.CoreV1().Pods("default").Create(ctx, podOn("after", "node"), metav1.CreateOptions{}))(t)
+	for watched.lines.Scan() {
+		if frame := watched.lines.Text(); strings.Contains(frame, `"after"`) && !strings.Contains(frame, "fieldOfTheFuture") {
+			t.Fatalf("an event lost a field: %s", frame)
+		}
+	}
+	eventually(t, "the replica answers with the field", func() error {
+		a, err := fetch(ctx, replica.Config(), "/api/v1/pods?resourceVersion=0")
+		if err != nil {
+			return err
+		}
+		if a.status != http.StatusOK || strings.Count(a.body, "fieldOfTheFuture") != 2 {
+			return notYet("%d %s", a.status, a.body)
+		}
+		made := serverreport.ReplicaReport{}
+		report, err := fetch(ctx, replica.Config(), "/debug/millrace/replica")
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(report.body), &made); err != nil {
+			return fmt.Errorf("%w: %s", err, report.body)
+		}
+		if made.Answered["LIST"] == 0 {
+			return notYet("the report says %q, answered %v, passed on %v", made.Skew, made.Answered, made.PassedOn)
+		}
+		return nil
 	})
 }
 

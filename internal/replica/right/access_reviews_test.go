@@ -3,7 +3,6 @@ package right_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,10 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/component-base/metrics"
 
 	"github.com/millrace/millrace/internal/replica/right"
-	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // slowReview answers after a second, and counts what it is asked.
@@ -38,13 +35,21 @@ func (s *slowReview) Authorize(ctx context.Context, a authorizer.Attributes) (au
 	return authorizer.DecisionAllow, "for " + a.GetUser().GetName(), nil
 }
 
-func newReviewed(t *testing.T, review authorizer.UnconditionalAuthorizer) *right.Rights {
+func newReviews(t *testing.T, cfg right.ReviewConfig) *right.Reviews {
 	t.Helper()
-	counters, err := upstream.NewMetrics(func(metrics.Registerable) error { return nil })
+	reviews, err := right.NewReviews(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return right.New(right.Config{Review: review, Metrics: counters, Logger: slog.New(slog.DiscardHandler)})
+	return reviews
+}
+
+// answersHold is for how long answers hold in tests of a fleet.
+const answersHold = 10 * time.Second
+
+func newReviewed(t *testing.T, review authorizer.UnconditionalAuthorizer) authorizer.UnconditionalAuthorizer {
+	t.Helper()
+	return newReviews(t, right.ReviewConfig{}).Rights(review, answersHold, answersHold)
 }
 
 func named(name string) authorizer.AttributesRecord {
@@ -78,9 +83,15 @@ func TestReviewsAreShared(t *testing.T) {
 		if n := review.asked.Load(); n != 3 {
 			t.Errorf("the upstream was asked %d times about 3 users", n)
 		}
-		ask(1, "a")
-		if n := review.asked.Load(); n != 4 {
-			t.Errorf("asked %d times", n)
+		if ask(1, "a"); review.asked.Load() != 3 {
+			t.Error("an answer is not remembered")
+		}
+		if ask(1, "broken"); review.asked.Load() != 4 {
+			t.Error("an error is remembered")
+		}
+		<-time.After(answersHold + time.Second)
+		if ask(1, "a"); review.asked.Load() != 5 {
+			t.Error("an answer is remembered for too long")
 		}
 	})
 }

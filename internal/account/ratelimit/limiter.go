@@ -1,0 +1,100 @@
+// Package ratelimit bounds how often each of any number of clients may do something, in memory
+// of a fixed size. It is for clients that nobody vouches for: callers name a client by its
+// address (ClientOf).
+//
+// It is not for clients that must not pay for others: see Limiter.
+package ratelimit
+
+import (
+	"hash/maphash"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Config of a Limiter. All fields are needed.
+type Config struct {
+	// Rate is how many tokens a client gets each second, and Burst how many it has at most.
+	Rate, Burst float64
+	// Buckets is the number of token buckets.
+	Buckets int
+}
+
+// Limiter bounds the rate of each client by token buckets. It is safe for concurrent use.
+//
+// Clients are hashed to a fixed number of buckets. So a client with many names costs no
+// memory. The price is that clients in the same bucket share its tokens.
+type Limiter struct {
+	cfg  Config
+	seed maphash.Seed
+	mu   struct {
+		sync.Mutex
+		buckets []bucket
+	}
+}
+
+// bucket is a token bucket. The zero value is full.
+type bucket struct {
+	// spent is the number of missing tokens at the time at. It falls by Config.Rate a
+	// second.
+	spent float64
+	at    time.Time
+}
+
+// New makes a Limiter.
+func New(cfg Config) *Limiter {
+	l := &Limiter{cfg: cfg, seed: maphash.MakeSeed()}
+	l.mu.buckets = make([]bucket, cfg.Buckets)
+	return l
+}
+
+// Take takes a token of a client. It returns false if there is none. spent is how many tokens
+// are missing then.
+func (l *Limiter) Take(client string) (spent float64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.filledLocked(client)
+	if b.spent+1 > l.cfg.Burst {
+		return b.spent, false
+	}
+	b.spent++
+	return b.spent, true
+}
+
+// Return gives a token back that Take has taken.
+func (l *Limiter) Return(client string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.filledLocked(client)
+	b.spent = max(0, b.spent-1)
+}
+
+// filledLocked returns a client's bucket with the tokens that it has now.
+func (l *Limiter) filledLocked(client string) *bucket {
+	b := &l.mu.buckets[maphash.String(l.seed, client)%uint64(len(l.mu.buckets))]
+	now := time.Now()
+	b.spent = max(0, b.spent-l.cfg.Rate*now.Sub(b.at).Seconds())
+	b.at = now
+	return b
+}
+
+// clientBits is how much of an IPv6 address names a client: whoever has one address has all
+// of its network.
+const clientBits = 64
+
+// ClientOf names the client of a remote address, which may have a port.
+func ClientOf(remote string) string {
+	if host, _, err := net.SplitHostPort(remote); err == nil {
+		remote = host
+	}
+	address, err := netip.ParseAddr(remote)
+	if err != nil {
+		return remote
+	}
+	if address = address.Unmap(); address.Is4() {
+		return address.String()
+	}
+	network, _ := address.WithZone("").Prefix(clientBits) // fails for other lengths only
+	return network.String()
+}

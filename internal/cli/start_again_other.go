@@ -1,0 +1,7 @@
+//go:build !unix
+
+package cli
+
+// startAgain returns the reason why the program must be started again: this system cannot replace
+// a process.
+func startAgain(reason error) error { return reason }

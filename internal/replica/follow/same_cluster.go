@@ -1,0 +1,156 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/millrace/millrace/internal/replica/upstream"
+	"github.com/millrace/millrace/internal/tier/storage"
+)
+
+const (
+	// comparisons is how often etcd and the upstream are compared until they differ: objects
+	// change between the two questions.
+	comparisons      = 5
+	comparisonPause  = time.Second
+	comparisonBounds = 30 * time.Second
+	// recompareAfter is how long reads of a resource are passed on after a comparison failed.
+	recompareAfter = 5 * time.Minute
+)
+
+// sameCluster shows that a replica's etcd is its upstream's, for each resource before it is
+// answered: an empty prefix, another cluster or a resource that lives in another etcd would be
+// answered as if it had no objects.
+type sameCluster struct {
+	stored func(schema.GroupResource) *storage.Store
+	first  func(context.Context, schema.GroupResource) (upstream.FirstObject, error)
+	log    func(message string, args ...any)
+
+	mu struct {
+		sync.Mutex
+		// cluster says that the cluster is the same. byResource has the resources that were
+		// compared, or are being.
+		byResource map[schema.GroupResource]*comparison
+	}
+}
+
+// comparison is what is known of a resource.
+type comparison struct {
+	same bool
+	// again is when it is compared again, if it was not the same.
+	again time.Time
+}
+
+// isSame reports whether a resource is known to be the upstream's. If it is not known, it is
+// compared from now on, and reads are passed on meanwhile.
+func (s *sameCluster) isSame(gr schema.GroupResource) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.mu.byResource[gr]
+	if known != nil && (known.same || time.Now().Before(known.again)) {
+		return known.same
+	}
+	if s.mu.byResource == nil {
+		s.mu.byResource = map[schema.GroupResource]*comparison{}
+	}
+	s.mu.byResource[gr] = &comparison{again: time.Now().Add(recompareAfter)}
+	go s.settle(gr)
+	return false
+}
+
+// settle compares a resource and notes the result.
+func (s *sameCluster) settle(gr schema.GroupResource) {
+	ctx, cancel := context.WithTimeout(context.Background(), comparisonBounds)
+	defer cancel()
+	err := s.compare(ctx, gr)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+	case errors.Is(err, upstream.ErrNotPermitted):
+		s.log("Cannot compare etcd with the upstream, whose etcd it is taken for: let the user of --kubeconfig list the resource", "resource", gr.String(), "err", err)
+	default:
+		s.log("etcd is not where the upstream keeps a resource, and its reads are passed on: check --etcd-prefix and --etcd-servers-overrides", "resource", gr.String(), "err", err, "againIn", recompareAfter)
+		return
+	}
+	s.mu.byResource[gr].same = true
+}
+
+// compare returns nil if the cache has an object that the upstream has, at its revision, or if both
+// have none.
+func (s *sameCluster) compare(ctx context.Context, gr schema.GroupResource) error {
+	return repeat(ctx, func() error { return s.compareOnce(ctx, gr) })
+}
+
+// repeat repeats a comparison while it fails.
+func repeat(ctx context.Context, compare func() error) (err error) {
+	for range comparisons {
+		if err = compare(); err == nil || errors.Is(err, upstream.ErrNotPermitted) {
+			return err
+		}
+		select {
+		case <-time.After(comparisonPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+	return err
+}
+
+// CheckEtcd returns an error unless the config map that every cluster has is in etcd as the
+// upstream has it. It is called once caches are loaded. It does nothing without etcd.
+func (p *Policy) CheckEtcd(ctx context.Context) error {
+	if p.cfg.Resources != nil {
+		return nil
+	}
+	err := repeat(ctx, func() error {
+		published, err := p.cfg.Upstream.PublishedObject(ctx)
+		if err != nil {
+			return err
+		}
+		return p.etcd.compareObject(ctx, schema.GroupResource{Resource: "configmaps"}, published)
+	})
+	if err != nil {
+		return fmt.Errorf("etcd is not that of the upstream: %w: check --etcd-servers, --etcd-prefix and --etcd-servers-overrides, which must be the upstream's", err)
+	}
+	return nil
+}
+
+func (s *sameCluster) compareOnce(ctx context.Context, gr schema.GroupResource) error {
+	first, err := s.first(ctx, gr)
+	if err != nil {
+		return err
+	}
+	return s.compareObject(ctx, gr, first)
+}
+
+// compareObject returns nil if the cache has an object of the upstream at its revision, or has none
+// if that is empty.
+func (s *sameCluster) compareObject(ctx context.Context, gr schema.GroupResource, first upstream.FirstObject) error {
+	stored := s.stored(gr)
+	if stored == nil {
+		return fmt.Errorf("%s are not stored", gr)
+	}
+	if err := stored.WaitConsistent(ctx); err != nil {
+		return err
+	}
+	snapshot := stored.Resource().Snapshot()
+	if first.Name == "" {
+		if n := snapshot.Len(); n > 0 {
+			return fmt.Errorf("etcd has %d objects, and the upstream none", n)
+		}
+		return nil
+	}
+	for e := range snapshot.All(first.Key(), "") {
+		if e.Key == first.Key() && e.Revision == first.Revision {
+			return nil
+		}
+		break
+	}
+	return fmt.Errorf("the upstream has %s at revision %d, and etcd has not", first.Key(), first.Revision)
+}

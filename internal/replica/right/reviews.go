@@ -1,0 +1,155 @@
+package right
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/millrace/millrace/internal/account/ratelimit"
+)
+
+// ReviewConfig of Reviews. The zero value is the default.
+type ReviewConfig struct {
+	// InFlight is how many reviews of each of the three classes are with the upstream at
+	// most: tokens that were good lately, other tokens, and twice as many rights. Zero means
+	// 25.
+	InFlight int
+	// Waiting is how many reviews of each class wait for their turn at most. Zero means 8,192.
+	Waiting int
+	// Wait is how long a review waits for its turn. Zero means 10 s.
+	Wait time.Duration
+}
+
+const (
+	defaultInFlight = 25 // 100 of all classes, which is less than an API server lets one connection have
+	defaultWaiting  = 8192
+	defaultWait     = 10 * time.Second
+)
+
+// Reviews asks the upstream who users are and what they may do, for all requests. It shares
+// and remembers answers, and bounds what anybody can have the upstream asked:
+//
+//	token ─► answers ─┬─ it was good lately ──────────────────► turns of users ────┐
+//	         (10 s)   └─ never ─► tokens left for the address ─► turns of addresses ─┼─► upstream
+//	right ─► answers (10 s) ───────────────────────────────────► turns of users ────┘
+//
+// What is not asked is not known: the caller passes the request on, and the upstream decides
+// about it alone. So no request waits without bound, and none gets an answer that it should
+// not. A user whose token was good lately waits for nobody's bad tokens: the turns are apart.
+//
+// Good and bad tokens, and rights given and refused, are remembered apart, so that no number
+// of refusals drops what others need.
+//
+// It is safe for concurrent use.
+type Reviews struct {
+	// secret begins what is hashed, so that nobody can choose the key of an answer.
+	secret [sha256.Size]byte
+	// asked has the questions that are under way.
+	asked  singleflight.Group
+	tokens tokenState
+	rights rightState
+	// omitted counts what was not asked, by kind and reason.
+	omitted map[string]map[Omission]*atomic.Int64
+}
+
+// Omission is why the upstream is not asked about a token or a right. The values are labels of
+// a metric.
+type Omission string
+
+const (
+	// manyBad: the address has sent as many bad tokens as it may.
+	manyBad Omission = "address"
+	// manyBadInTotal: all addresses together have.
+	manyBadInTotal Omission = "total"
+	// noPlace: too many wait for their turn.
+	noPlace Omission = "queue"
+	// tooLate: the turn did not come in time.
+	tooLate Omission = "time"
+)
+
+// The kinds of reviews are labels of metrics.
+const (
+	kindToken = "token"
+	kindRight = "right"
+)
+
+// errNotAsked is the error of a question that was not asked.
+var errNotAsked = errors.New("the upstream was not asked, because it is asked too much: retry")
+
+// NewReviews makes Reviews.
+func NewReviews(cfg ReviewConfig) (*Reviews, error) {
+	if cfg.InFlight == 0 {
+		cfg.InFlight = defaultInFlight
+	}
+	if cfg.Waiting == 0 {
+		cfg.Waiting = defaultWaiting
+	}
+	if cfg.Wait == 0 {
+		cfg.Wait = defaultWait
+	}
+	r := &Reviews{tokens: newTokenState(cfg), rights: newRightState(cfg), omitted: map[string]map[Omission]*atomic.Int64{}}
+	for _, kind := range []string{kindToken, kindRight} {
+		r.omitted[kind] = map[Omission]*atomic.Int64{manyBad: {}, manyBadInTotal: {}, noPlace: {}, tooLate: {}}
+	}
+	if _, err := rand.Read(r.secret[:]); err != nil {
+		return nil, fmt.Errorf("make key of answers: %w", err)
+	}
+	return r, nil
+}
+
+// answerKey is the key of a question and its answer. It has a fixed size, and tells nothing
+// about the token.
+type answerKey [sha256.Size]byte
+
+func (r *Reviews) keyOf(kind, question string) answerKey {
+	h := sha256.New()
+	h.Write(r.secret[:])
+	h.Write([]byte(kind))
+	h.Write([]byte(question))
+	return answerKey(h.Sum(nil))
+}
+
+// share calls a function once for all callers that ask the same at one moment. The end of one
+// caller's context does not end the question for the others.
+//
+// An answer may so be from a question that began before the call, by the time of an answer.
+// Answers are remembered for longer.
+func (r *Reviews) share(ctx context.Context, key answerKey, ask func(context.Context) (any, error)) (any, error) {
+	asked := r.asked.DoChan(string(key[:]), func() (answer any, err error) {
+		// A panic here would end the process, and in the handler of a request it does not.
+		defer func() {
+			if value := recover(); value != nil {
+				err = fmt.Errorf("panic: %v", value)
+			}
+		}()
+		return ask(context.WithoutCancel(ctx))
+	})
+	select {
+	case shared := <-asked:
+		return shared.Val, shared.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// omit counts a question that is not asked.
+func (r *Reviews) omit(kind string, why Omission) error {
+	r.omitted[kind][why].Add(1)
+	return errNotAsked
+}
+
+// badTokenLimits bound how many bad tokens the upstream is asked about for an address, and for
+// all addresses together. Good ones count only while they are looked at, so that a fleet behind
+// one address is not slowed down: the burst is more than is in flight.
+func badTokenLimits(cfg ReviewConfig) (address, total *ratelimit.Limiter) {
+	const perAddress, all, addressBuckets = 5, 50, 4096
+	burst := float64(4 * cfg.InFlight)
+	return ratelimit.New(ratelimit.Config{Rate: perAddress, Burst: burst, Buckets: addressBuckets}),
+		ratelimit.New(ratelimit.Config{Rate: all, Burst: 4 * burst, Buckets: 1})
+}
