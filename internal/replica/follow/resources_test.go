@@ -81,12 +81,16 @@ func (w *world) follow(r follow.Request) follow.Refusal {
 // until waits for a condition, and sweeps meanwhile.
 func (w *world) until(what string, condition func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(patience); !condition(); {
-		if time.Now().After(deadline) {
+	timeout := time.After(patience)
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for !condition() {
+		w.clock.Step(10 * time.Millisecond)
+		select {
+		case <-poll.C:
+		case <-timeout:
 			w.Fatalf("%s: not within %v; the state is %s", what, patience, w.state())
 		}
-		w.clock.Step(10 * time.Millisecond)
-		time.Sleep(time.Millisecond)
 	}
 }
 
