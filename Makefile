@@ -130,6 +130,11 @@ stored-values: DURATION = 20m
 stored-values: ## write odd values into etcd for three times DURATION, beside the stock server
 	MILLRACE_SEED=$(SEED) MILLRACE_VALUES_DURATION=$(DURATION) $(GO) test -count=1 -timeout 24h -v ./test/fault/storedvalues
 
+# SCRIPTS is their number for each upstream, and SEED the seed of the first one. What CI runs is ten.
+.PHONY: living
+living: ## read through replicas of all feeds while the world behind them changes, SCRIPTS times
+	MILLRACE_SEED=$(SEED) MILLRACE_LIVING_SCRIPTS=$(SCRIPTS) $(GO) test -count=1 -timeout 24h -v ./test/fault/living
+
 # The seed of the long comparisons, "new" for a random one. A run prints its seed, and
 # SEED=1234 repeats the run with that seed.
 SEED ?= new

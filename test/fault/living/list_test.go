@@ -37,7 +37,7 @@ type pageOf struct {
 // page reads a page of a list, and returns the path of the next one.
 func (r *reader) page(ctx context.Context, t target, path string, p *pageOf) (next string) {
 	a := r.send(ctx, path, p.accept)
-	if a.Status != http.StatusOK {
+	if a.Status != http.StatusOK || a.Err != nil {
 		if a.Status == http.StatusGone && (p.exact > 0 || p.revision > 0) {
 			return ""
 		}

@@ -89,7 +89,10 @@ func TestLiving(t *testing.T) {
 			for i := range number(t, scriptsVariable, scripts) {
 				seeds = append(seeds, seed+uint64(i))
 			}
-			w := newWorld(t, name, seeds, chosen)
+			w := newWorld(t, name, seeds)
+			server := harness.Start(t, harness.ShortTempDir(t), w.flags()...)
+			w.begin(t, server, server.EtcdClient())
+			w.replicate(t, server, server.EtcdServers(), chosen)
 			queue := make(chan uint64, len(seeds))
 			for _, s := range seeds {
 				queue <- s
@@ -99,19 +102,24 @@ func TestLiving(t *testing.T) {
 			for range together {
 				running.Go(func() {
 					for s := range queue {
-						w.run(t, s)
+						w.run(t, w.script(s))
 					}
 				})
 			}
 			running.Wait()
+			w.floor(t, len(seeds))
 		})
 	}
 }
 
+// script returns the script of a seed.
+func (w *world) script(seed uint64) *changingupstream.Script {
+	return changingupstream.NewScript(w.Upstream, w.extension, seed, slices.Concat(w.customs[seed], w.builtIns)...)
+}
+
 // run runs one script.
-func (w *world) run(t *testing.T, seed uint64) {
-	began := time.Now()
-	s := changingupstream.NewScript(w.Upstream, w.extension, seed, slices.Concat(w.customs[seed], w.builtIns)...)
+func (w *world) run(t *testing.T, s *changingupstream.Script) {
+	began, seed := time.Now(), s.Seed
 	if err := s.Begin(t.Context()); err != nil {
 		t.Errorf("script %d: %v", seed, err)
 		return
@@ -128,7 +136,7 @@ func (w *world) run(t *testing.T, seed uint64) {
 		tallies = append(tallies, tally)
 		for j := range number(t, clientsVariable, 5) {
 			r := &reader{
-				Client: changingupstream.NewClient(f.server, w.Token), script: s, tally: tally, watches: open,
+				Client: changingupstream.NewClient(f.server, w.Token), script: s, front: f, tally: tally, watches: open,
 				random: rand.New(rand.NewPCG(seed, uint64(1000*(i+1)+j))), revisions: map[*changingupstream.Resource]int64{},
 				places: make(chan struct{}, openWatches),
 			}
@@ -141,7 +149,7 @@ func (w *world) run(t *testing.T, seed uint64) {
 	for i, f := range w.fronts {
 		client := changingupstream.NewClient(f.server, s.Right.Token)
 		t.Cleanup(client.Close)
-		clients.Go(func() { seekRights(reading, client, s, tallies[i]) })
+		clients.Go(func() { seekRights(reading, client, s, &seeker{f, tallies[i]}) })
 	}
 	err := s.Run(t.Context(), number(t, stepsVariable, 12))
 	endReading()
@@ -154,10 +162,8 @@ func (w *world) run(t *testing.T, seed uint64) {
 		return
 	}
 	for i, f := range w.fronts {
-		select {
-		case <-f.server.Done():
-			tallies[i].find("process has ended", "%.3000s", f.server.Output())
-		default:
+		if said := f.ended(began); said != "" {
+			tallies[i].find(processEnded, "%s", said)
 		}
 	}
 	for i, f := range w.fronts[1:] {
@@ -199,9 +205,37 @@ func list(ctx context.Context, c *changingupstream.Client, path string) (*changi
 	return changingupstream.NewList(a.Body)
 }
 
+// count adds what was compared at replicas to the world's counts.
+func (w *world) count(tallies []*tally) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, tally := range tallies {
+		if tally.front != control {
+			tally.add(func(t *tallyCounts) {
+				w.mu.compared += t.objects
+				w.mu.here += t.here
+			})
+		}
+	}
+}
+
+// leastCompared and leastHere are the numbers of objects that were compared, and of answers of
+// a replica itself, below which a script and feed prove nothing.
+const leastCompared, leastHere = 100, 30
+
+// floor fails the test if little was compared.
+func (w *world) floor(t *testing.T, scripts int) {
+	n := scripts * (len(w.fronts) - 1)
+	if w.mu.compared < n*leastCompared || w.mu.here < n*leastHere {
+		t.Errorf("%d scripts at %d replicas compared %d objects, and had %d answers of replicas themselves: that proves little",
+			scripts, len(w.fronts)-1, w.mu.compared, w.mu.here)
+	}
+}
+
 // report prints a line for the script, and fails the test if something was found.
 func (w *world) report(t *testing.T, s *changingupstream.Script, tallies []*tally, took time.Duration) {
 	steps, writes := s.Counts()
+	w.count(tallies)
 	var lines, found []string
 	for _, tally := range tallies {
 		lines = append(lines, tally.String())

@@ -18,6 +18,18 @@ import (
 // replica learns of changes by a watch.
 const grace = 1500 * time.Millisecond
 
+// reconnect is how long behind an outage of the upstream a replica may know nothing new: its
+// feeds come back at random times.
+const reconnect = 20 * time.Second
+
+// outageGrace is how long behind an outage requests may fail.
+const outageGrace = 3 * time.Second
+
+// excused says that a request may have failed because of an outage.
+func (r *reader) excused(a *changingupstream.Answer) bool {
+	return r.front.ended(a.Began) != "" || r.script.Outages.During(a.Began, a.Ended, outageGrace)
+}
+
 // requestTimeout bounds GET and LIST.
 const requestTimeout = 40 * time.Second
 
@@ -25,6 +37,7 @@ const requestTimeout = 40 * time.Second
 type reader struct {
 	*changingupstream.Client
 	script *changingupstream.Script
+	front  *front
 	tally  *tally
 	random *rand.Rand
 	// revisions are those of the last list of each resource.
@@ -92,10 +105,14 @@ func (r *reader) send(ctx context.Context, path, accept string) *changingupstrea
 
 // between returns the generations that an answer may be of.
 func (r *reader) between(t target, sent, came time.Time) []changingupstream.Generation {
-	if t.Definition == nil {
-		return []changingupstream.Generation{{}}
+	good := grace
+	if r.script.Outages.During(sent, came, reconnect) {
+		good = reconnect
 	}
-	return t.Definition.Between(sent, came, grace)
+	if t.Definition == nil {
+		return r.script.Eras.Between(sent, came, good)
+	}
+	return t.Definition.Between(sent, came, good)
 }
 
 // foreign says whether an extension may have been asked in one of some generations, and whether
@@ -136,8 +153,11 @@ func (r *reader) refused(t target, path string, a *changingupstream.Answer, miss
 	if foreign, broken := t.foreign(among); foreign && (broken || a.Foreign()) {
 		return
 	}
+	if r.excused(a) {
+		return
+	}
 	if a.Err != nil {
-		r.tally.find("request without an answer", "%s: %v", path, a.Err)
+		r.tally.find(unanswered, "%s: %v", path, a.Err)
 		return
 	}
 	what := fmt.Sprintf("%d %s", a.Status, names.ReplaceAllString(a.Message(), "*"))
@@ -241,7 +261,7 @@ func (r *reader) get(ctx context.Context, t target) {
 	accept := r.form(t)
 	a := r.send(ctx, path, accept)
 	after := t.Life(t.namespace, name)
-	if a.Status != http.StatusOK {
+	if a.Status != http.StatusOK || a.Err != nil {
 		there := query == "" && !before.Deleted && !before.Deleting && before.UID == after.UID && !after.Deleting
 		r.refused(t, path, a, !there)
 		return

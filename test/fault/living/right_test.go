@@ -18,8 +18,15 @@ const (
 	rightPause = 40 * time.Millisecond
 )
 
+// seeker is a client of a front.
+type seeker struct {
+	front *front
+	tally *tally
+}
+
 // seekRights reads with the token of an account whose right comes and goes.
-func seekRights(ctx context.Context, client *changingupstream.Client, s *changingupstream.Script, tally *tally) {
+func seekRights(ctx context.Context, client *changingupstream.Client, s *changingupstream.Script, by *seeker) {
+	tally := by.tally
 	for n := 0; ctx.Err() == nil; n++ {
 		path := "/api/v1/namespaces/" + s.Namespaces[0] + "/configmaps"
 		if n%2 == 0 {
@@ -28,14 +35,19 @@ func seekRights(ctx context.Context, client *changingupstream.Client, s *changin
 		asked, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 		a := client.Send(asked, changingupstream.Get(path))
 		cancel()
-		given, missing := s.Right.Between(a.Began, a.Ended, rightGrace)
+		grace := rightGrace
+		if s.Outages.During(a.Began, a.Ended, reconnect) {
+			grace = reconnect
+		}
+		given, missing := s.Right.Between(a.Began, a.Ended, grace)
 		switch {
 		case a.Status == http.StatusOK && !given:
 			tally.find("answer without the right to it", "%s, %s", path, times(a))
 		case a.Status == http.StatusForbidden && !missing:
 			tally.find("403 in spite of the right", "%s, %s: %s", path, times(a), a.Message())
+		case by.front.ended(a.Began) != "" || s.Outages.During(a.Began, a.Ended, outageGrace):
 		case a.Status != http.StatusOK && a.Status != http.StatusForbidden:
-			tally.find("neither 200 nor 403", "%s, %s: %d %s", path, times(a), a.Status, a.Message())
+			tally.find(undecided, "%s, %s: %d %s", path, times(a), a.Status, a.Message())
 		}
 		tally.add(func(t *tallyCounts) { t.rights++ })
 		select {

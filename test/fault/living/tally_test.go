@@ -30,6 +30,13 @@ type tallyCounts struct {
 	lag time.Duration
 }
 
+// These findings are alike for all kinds of requests.
+const (
+	processEnded = "process has ended"
+	unanswered   = "request without an answer"
+	undecided    = "neither 200 nor 403"
+)
+
 type finding struct {
 	number int
 	first  string
@@ -66,10 +73,14 @@ func (t *tally) add(how func(*tallyCounts)) {
 	how(&t.mu.tallyCounts)
 }
 
-// findings lists what was found.
+// findings lists what was found. What follows from the end of a process is left out.
 func (t *tally) findings() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.mu.findings[processEnded] != nil {
+		delete(t.mu.findings, unanswered)
+		delete(t.mu.findings, undecided)
+	}
 	var all []string
 	for _, what := range slices.Sorted(maps.Keys(t.mu.findings)) {
 		f := t.mu.findings[what]

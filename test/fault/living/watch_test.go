@@ -97,8 +97,8 @@ func (w *watching) run() {
 	w.opened = time.Now()
 	a, body := w.Open(ctx, changingupstream.Call{Method: http.MethodGet, Path: w.path, Accept: w.accept})
 	if body == nil {
-		if ctx.Err() == nil {
-			w.tally.find("request without an answer", "%s: %v", w.path, a.Err)
+		if ctx.Err() == nil && !w.excused(a) {
+			w.tally.find(unanswered, "%s: %v", w.path, a.Err)
 		}
 		return
 	}

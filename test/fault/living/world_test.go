@@ -1,10 +1,15 @@
 package living
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -20,6 +25,11 @@ type world struct {
 	fronts    []*front
 	builtIns  []*changingupstream.Resource
 	customs   map[uint64][]*changingupstream.Resource
+	mu        struct {
+		sync.Mutex
+		// compared counts objects, and here answers of replicas themselves.
+		compared, here int
+	}
 }
 
 // front is a server that clients read at. The upstream itself is one: what it answers shows
@@ -27,37 +37,114 @@ type world struct {
 type front struct {
 	name   string
 	server *harness.Server
+	mu     struct {
+		sync.Mutex
+		ends []end
+	}
+}
+
+// end is an end of the front's process, which nobody has asked for.
+type end struct {
+	at, back time.Time
+	said     string
+}
+
+// keep starts the process again whenever it ends, until the context does.
+func (f *front) keep(ctx context.Context) {
+	for server := f.server; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-server.Done():
+		}
+		ended := end{at: time.Now(), said: lastLine(server.Output())}
+		f.mu.Lock()
+		f.mu.ends = append(f.mu.ends, ended)
+		f.mu.Unlock()
+		if ctx.Err() != nil {
+			return
+		}
+		server = server.Restart()
+		f.mu.Lock()
+		f.mu.ends[len(f.mu.ends)-1].back = time.Now()
+		f.mu.Unlock()
+	}
+}
+
+// ended returns what the process said last that ended at some time of a request, or "".
+func (f *front) ended(since time.Time) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.mu.ends {
+		if e.back.IsZero() || e.back.After(since) {
+			return e.at.Format("04:05.000 ") + e.said
+		}
+	}
+	return ""
+}
+
+// lastLine is the last line of a program's own.
+func lastLine(output string) string {
+	last := ""
+	for line := range strings.Lines(output) {
+		if strings.HasPrefix(line, "millrace: ") || last == "" {
+			last = strings.TrimSpace(line)
+		}
+	}
+	return last
 }
 
 // control is the name of the upstream as a front.
 const control = "upstream"
 
-// newWorld starts a world for the scripts of some seeds.
-func newWorld(t *testing.T, name string, seeds []uint64, feeds map[string]bool) *world {
+// newWorld returns a world for the scripts of some seeds, whose upstream is to be started.
+func newWorld(t *testing.T, name string, seeds []uint64) *world {
 	t.Helper()
-	flags := []string{"--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false"}
-	if name == stock {
-		flags = append(flags, "--read-path=kubernetes")
+	w := &world{
+		name: name, extension: changingupstream.StartExtension(t), builtIns: changingupstream.BuiltIn(),
+		customs: map[uint64][]*changingupstream.Resource{},
 	}
-	w := &world{name: name, extension: changingupstream.StartExtension(t), builtIns: changingupstream.BuiltIn(), customs: map[uint64][]*changingupstream.Resource{}}
 	hook := changingupstream.StartWebhook(t)
-	all := w.builtIns
 	for _, seed := range seeds {
 		w.customs[seed] = changingupstream.NewResources(seed, hook)
-		all = append(all, w.customs[seed]...)
 	}
-	w.Upstream = changingupstream.New(t, harness.Start(t, harness.ShortTempDir(t), flags...), all...)
-	w.add(t, control, w.Server)
+	return w
+}
+
+// flags are those of the world's upstream.
+func (w *world) flags() []string {
+	flags := []string{"--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false"}
+	if w.name == stock {
+		flags = append(flags, "--read-path=kubernetes")
+	}
+	return flags
+}
+
+// begin has the world begin with an upstream that is ready, and a client of its etcd.
+func (w *world) begin(t *testing.T, server *harness.Server, etcd *clientv3.Client) {
+	t.Helper()
+	all := w.builtIns
+	for _, resources := range w.customs {
+		all = append(all, resources...)
+	}
+	w.Upstream = changingupstream.New(t, server, etcd, all...)
+	w.add(t, control, server)
+}
+
+// replicate starts replicas of some feeds in front of a server. etcdServers is the flag for
+// its etcd.
+func (w *world) replicate(t *testing.T, server *harness.Server, etcdServers string, feeds map[string]bool) {
+	t.Helper()
 	var near *harness.Server
-	for _, feed := range feedsOf[name] {
+	for _, feed := range feedsOf[w.name] {
 		if !feeds[feed] && !(feed == "api" && feeds["depth-2"]) {
 			continue
 		}
 		args := []string{"--authorization-webhook-cache-authorized-ttl=" + rightTTL}
-		upstream := w.Server
+		upstream := server
 		switch feed {
 		case "etcd":
-			args = append(args, w.EtcdServers(), "--authorization-mode=RBAC,SubjectAccessReview")
+			args = append(args, etcdServers, "--authorization-mode=RBAC,SubjectAccessReview")
 		case "depth-2":
 			upstream = near
 		}
@@ -70,7 +157,6 @@ func newWorld(t *testing.T, name string, seeds []uint64, feeds map[string]bool) 
 			w.add(t, feed, replica)
 		}
 	}
-	return w
 }
 
 // stock and millrace are the names of worlds by their upstream.
@@ -80,7 +166,13 @@ const stock, millrace = "stock", "millrace"
 var feedsOf = map[string][]string{stock: {"api", "etcd", "depth-2"}, millrace: {"millrace"}}
 
 func (w *world) add(t *testing.T, name string, server *harness.Server) {
-	w.fronts = append(w.fronts, &front{name: name, server: server})
+	f := &front{name: name, server: server}
+	w.fronts = append(w.fronts, f)
+	if name != control {
+		ctx, stop := context.WithCancel(t.Context())
+		t.Cleanup(stop)
+		go f.keep(ctx)
+	}
 }
 
 // kubeconfig writes a kubeconfig for the account at a server.

@@ -30,6 +30,7 @@ func BuiltIn() []*Resource {
 	return []*Resource{
 		newResource(Names{Plural: "configmaps", Kind: "ConfigMap"}),
 		newResource(Names{Group: "rbac.authorization.k8s.io", Plural: "roles", Kind: "Role"}),
+		newResource(Names{Group: "apps", Plural: "statefulsets", Kind: "StatefulSet"}),
 	}
 }
 

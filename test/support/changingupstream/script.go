@@ -24,6 +24,8 @@ type Script struct {
 	// Namespaces are those that it has made.
 	Namespaces []string
 
+	// Disturb is called for some steps, if it is set.
+	Disturb func(ctx context.Context, random *rand.Rand) error
 	// Right is that of an account which has no other one.
 	Right Right
 
@@ -108,6 +110,8 @@ const (
 	initialWrites = 6
 	// takeUpTimeout is how long the upstream may take to answer by a new definition.
 	takeUpTimeout = time.Minute
+	// disturbEach is of how many steps one is a disturbance.
+	disturbEach = 5
 	// poll is how often the upstream is asked meanwhile.
 	poll = 10 * time.Millisecond
 )
@@ -150,6 +154,9 @@ func wait(ctx context.Context, pause time.Duration) error {
 
 // step makes one change.
 func (s *Script) step(ctx context.Context) error {
+	if s.Disturb != nil && s.random.IntN(disturbEach) == 0 {
+		return s.Disturb(ctx, s.random)
+	}
 	custom := slices.DeleteFunc(slices.Clone(s.Resources), func(r *Resource) bool { return r.Definition == nil })
 	r := custom[s.random.IntN(len(custom))]
 	switch n := s.random.IntN(100); {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 	"github.com/millrace/millrace/test/support/etcdtruth"
 	"github.com/millrace/millrace/test/support/harness"
@@ -20,7 +22,12 @@ type Upstream struct {
 	*harness.Server
 	*Client
 	// Token is that of a service account which may do anything.
-	Token    string
+	Token string
+	// Outages are the times in which its requests may fail.
+	Outages Outages
+	// Eras are the generations of built-in resources: a new one begins when the server is
+	// restarted as another version.
+	Eras     Definition
 	follower *etcdtruth.Follower
 	mu       struct {
 		sync.Mutex
@@ -37,14 +44,12 @@ type recordKey struct {
 	revision   int64
 }
 
-// builtIn is the generation of resources without a definition.
-const builtIn = 0
-
-// New returns the upstream for a server that is ready. Scripts will write some resources.
-func New(tb testing.TB, server *harness.Server, resources ...*Resource) *Upstream {
+// New returns the upstream for a server that is ready, and a client of its etcd. Scripts will write some resources.
+func New(tb testing.TB, server *harness.Server, etcd *clientv3.Client, resources ...*Resource) *Upstream {
 	tb.Helper()
 	u := &Upstream{Server: server}
 	u.mu.record = map[recordKey]string{}
+	u.Eras.begin(Shape{}, false)
 	var err error
 	if u.Token, err = serviceAccount(tb.Context(), server.Config(), "living", "cluster-admin"); err != nil {
 		tb.Fatalf("make an account: %v", err)
@@ -54,7 +59,7 @@ func New(tb testing.TB, server *harness.Server, resources ...*Resource) *Upstrea
 	for _, r := range resources {
 		all = append(all, r.truth())
 	}
-	if u.follower, err = etcdtruth.Follow(tb.Context(), server.EtcdClient(), all); err != nil {
+	if u.follower, err = etcdtruth.Follow(tb.Context(), etcd, all); err != nil {
 		tb.Fatalf("follow etcd: %v", err)
 	}
 	return u
@@ -104,9 +109,6 @@ var (
 // Compare returns an error unless an object is what the upstream sends of its revision in a
 // version, in one of some generations of its definition.
 func (u *Upstream) Compare(ctx context.Context, r *Resource, version string, among []Generation, o *Object) error {
-	if r.Definition == nil {
-		among = []Generation{{}}
-	}
 	err := u.compare(r, version, among, o)
 	if !errors.Is(err, ErrUnknown) {
 		return err
@@ -192,7 +194,7 @@ func (u *Upstream) ask(ctx context.Context, r *Resource, version string, o *Obje
 // noteList records the objects of a list.
 func (u *Upstream) noteList(r *Resource, version string, generation int, list *List) {
 	if r.Definition == nil {
-		generation = builtIn
+		generation = u.Eras.Now().Shape.Generation
 	}
 	for _, o := range list.Objects {
 		u.note(r, version, generation, o)

@@ -80,6 +80,14 @@ func (w *writer) body(r *Resource, version, namespace, name string) string {
 	switch {
 	case r.Plural == "configmaps":
 		content["apiVersion"], content["data"] = version, map[string]any{pick("x", "y"): fmt.Sprint(w.random.IntN(1000))}
+	case r.Plural == "statefulsets":
+		content["spec"] = map[string]any{
+			"serviceName": "s", "replicas": w.random.IntN(9), "selector": map[string]any{"matchLabels": map[string]any{"app": "a"}},
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": map[string]any{"app": "a"}},
+				"spec":     map[string]any{"containers": []any{map[string]any{"name": "c", "image": pick("i", "j")}}},
+			},
+		}
 	case r.Plural == "roles":
 		content["rules"] = []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"configmaps"}, "verbs": []any{pick("get", "list", "watch", "update")}}}
 	default:
@@ -101,11 +109,7 @@ func (s *Script) recordWrite(ctx context.Context, r *Resource, o *Object) {
 		if a.Status != http.StatusOK || err != nil || a.Foreign() {
 			continue
 		}
-		generation := builtIn
-		if r.Definition != nil {
-			generation = a.Generation()
-		}
-		s.note(r, version, generation, read)
+		s.noteList(r, version, a.Generation(), &List{Objects: []*Object{read}})
 	}
 }
 
