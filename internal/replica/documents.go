@@ -6,14 +6,12 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
 	"github.com/millrace/millrace/internal/replica/document"
-	"github.com/millrace/millrace/internal/replica/upstream"
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
@@ -22,15 +20,15 @@ var services = apiregistration.Resource("apiservices")
 
 // newDocuments makes the documents of discovery and OpenAPI, and registers the metric of
 // their size.
-func (r *Replica) newDocuments(config *rest.Config, counters *upstream.Metrics, tier *tiermount.ReadTier) (*document.Documents, error) {
+func (r *Replica) newDocuments(tier *tiermount.ReadTier) (*document.Documents, error) {
 	var described []*cache.Resource
 	for _, gr := range []schema.GroupResource{apiextensions.Resource("customresourcedefinitions"), services} {
 		if stored := tier.Decorator.Store(gr); stored != nil {
 			described = append(described, stored.Resource())
 		}
 	}
-	documents, err := document.New(document.Config{
-		Upstream: config, Metrics: counters,
+	documents := document.New(document.Config{
+		Door: r.door, Metrics: r.counters,
 		Local: func(gv schema.GroupVersion) bool {
 			return (isBuiltIn(gv) || r.server.ServesCustom(gv)) && !r.policy.IsHandedOver(gv)
 		},
@@ -41,9 +39,6 @@ func (r *Replica) newDocuments(config *rest.Config, counters *upstream.Metrics, 
 			return sum
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
 	if err := legacyregistry.CustomRegister(&documentsCollector{documents: documents}); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}

@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	flowcontrol "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/millrace/millrace/internal/apiserver/kube"
@@ -131,6 +134,11 @@ func (o *Options) validate() error {
 	if (o.ProxyClientCert == "") != (o.ProxyClientKey == "") {
 		return errors.New("one of --proxy-client-cert-file and --proxy-client-key-file is missing: give both")
 	}
+	if o.ProxyClientCert != "" {
+		if err := o.Kube.ValidateFrontProxy(); err != nil {
+			return err
+		}
+	}
 	for _, name := range foreignFlags {
 		if f := o.flags.Lookup(name); f != nil && f.Changed {
 			return fmt.Errorf("--%s has no meaning for a replica: leave it out", name)
@@ -184,3 +192,16 @@ func (o *Options) usesRBAC() bool { return o.AuthorizationMode == AuthorizeByRBA
 
 // usesEtcd reports whether objects come from etcd, and not from the upstream's API.
 func (o *Options) usesEtcd() bool { return len(o.Kube.EtcdServers()) > 0 }
+
+// mayCopy reports whether the replica may copy the objects of a resource by the upstream's API.
+// With etcd it copies nothing else than what it needs for itself.
+func (o *Options) mayCopy(gr schema.GroupResource) bool {
+	isNeeded := gr.Group == flowcontrol.GroupName || gr.Group == apiextensions.GroupName || gr == services || slices.Contains(kube.RBACResources(), gr)
+	switch {
+	case isNeeded:
+		return true
+	case o.usesEtcd() || slices.Contains(o.Exclude, gr.String()):
+		return false
+	}
+	return gr != schema.GroupResource{Resource: "secrets"} || slices.Contains(o.Follow, gr.String())
+}

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/apiserver/crd"
 	"github.com/millrace/millrace/internal/apiserver/kube"
@@ -44,9 +45,14 @@ import (
 type Replica struct {
 	options *Options
 	// out receives what is printed for people. Logs go elsewhere.
-	out      io.Writer
-	logger   *slog.Logger
+	out    io.Writer
+	logger *slog.Logger
+	// door leads to the upstream, and upstream knows what it is. counters are the metrics of both.
+	door     *upstream.Door
 	upstream *upstream.Upstream
+	counters *upstream.Metrics
+	// panics counts panics of foreign code.
+	panics *panics.Counter
 	// resources are nil with etcd, and etcd is nil without.
 	resources *follow.Resources
 	etcd      *source.Etcd
@@ -90,14 +96,15 @@ func (r *Replica) run(ctx context.Context) error {
 	if err := o.SetShutdownDefaults(); err != nil {
 		return err
 	}
-	config, err := r.findUpstream()
-	if err != nil {
-		return err
-	}
 	memory.PaceLoad()
 	shares := o.MemoryShares(memory.Available())
 	b := o.NewBackends(shares, r.logger)
 	b.ReadOnly, b.MaxStaleness = true, o.BoundedStaleness
+	r.panics = b.Cache.Panics
+	config, err := r.findUpstream()
+	if err != nil {
+		return err
+	}
 	release, err := r.openSource(ctx, config, b, shares)
 	if err != nil {
 		return err
@@ -159,19 +166,35 @@ func (r *Replica) runUntilRenewed(ctx context.Context, b *source.Backends, serve
 }
 
 // findUpstream makes the client of the upstream, and asks it for its version.
+// findUpstream opens the door to the upstream, and asks what it is and serves. It returns the
+// configuration of what the replica asks for itself.
 func (r *Replica) findUpstream() (*rest.Config, error) {
-	config, err := r.options.source().Load("replica")
+	named, err := r.options.source().Load("replica")
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = -1
-	if r.upstream, err = upstream.New(config, r.options.Kube.VersionInfo(), r.logger); err != nil {
+	named.QPS = -1
+	if r.counters, err = upstream.NewMetrics(legacyregistry.Register); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	if r.door, err = upstream.NewDoor(upstream.DoorConfig{
+		Upstream: named, FrontProxyCert: r.options.ProxyClientCert, FrontProxyKey: r.options.ProxyClientKey,
+		MayFollow: r.options.mayCopy, Metrics: r.counters, Logger: r.logger,
+	}); err != nil {
+		return nil, err
+	}
+	if r.upstream, err = upstream.New(upstream.Config{Door: r.door, Own: r.options.Kube.VersionInfo(), Logger: r.logger, Panics: r.panics}); err != nil {
 		return nil, err
 	}
 	if err := r.upstream.Read(); err != nil {
-		return nil, fmt.Errorf("%w: check that %s answers, and the user in %s", err, config.Host, r.options.Kubeconfig)
+		return nil, fmt.Errorf("%w: check that %s answers, and the user in %s", err, named.Host, r.options.Kubeconfig)
 	}
-	return config, nil
+	if r.options.ProxyClientCert != "" {
+		if err := r.upstream.FrontProxy().Check(); err != nil {
+			return nil, err
+		}
+	}
+	return r.door.Own(), nil
 }
 
 // openSource makes what objects come from, and the policy of what is followed. The caller calls
@@ -231,19 +254,11 @@ func (r *Replica) watches() tiermount.WatchOptions {
 
 // build makes the server of the replica.
 func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermount.ReadTier) error {
-	counters, err := upstream.NewMetrics(legacyregistry.Register)
-	if err != nil {
-		return fmt.Errorf("register metrics: %w", err)
-	}
-	reviews, err := right.NewReviews(right.ReviewConfig{})
+	reviews, err := right.NewReviews(right.ReviewConfig{Panics: r.panics})
 	if err != nil {
 		return err
 	}
 	legacyregistry.CustomMustRegister(reviews.Collector())
-	proxy, err := r.newProxy(ctx, config, counters, reviews)
-	if err != nil {
-		return err
-	}
 	var answers http.Handler
 	kubeconfig, remove, err := r.options.kubeconfigFile()
 	if err != nil {
@@ -260,7 +275,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 	if err != nil {
 		return r.options.Explain(err)
 	}
-	documents, err := r.newDocuments(config, counters, tier)
+	documents, err := r.newDocuments(tier)
 	if err != nil {
 		return err
 	}
@@ -268,14 +283,14 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 		return err
 	}
 	if answers, err = r.newHandler(ctx, tier, handler.Config{
-		Documents: documents, Proxy: proxy, Metrics: counters, UpstreamURL: config.Host, Serializer: scheme.Codecs,
+		Documents: documents, Proxy: r.newProxy(reviews), Metrics: r.counters, UpstreamURL: config.Host, Serializer: scheme.Codecs,
 	}); err != nil {
 		return err
 	}
 	if r.etcd != nil {
 		etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return r.etcd.Monitors(), nil })
 	}
-	tier.ReplicaReport = r.newReporter(config, tier, counters).report
+	tier.ReplicaReport = r.newReporter(config, tier, r.counters).report
 	if err := tier.SetRoutes(r.server); err != nil || r.options.WriteKubeconfig == "" {
 		return err
 	}
@@ -296,28 +311,23 @@ func (r *Replica) customResources(tier *tiermount.ReadTier) crd.Config {
 	return custom
 }
 
-func (r *Replica) newProxy(ctx context.Context, config *rest.Config, counters *upstream.Metrics, reviews *right.Reviews) (http.Handler, error) {
-	proxy, err := upstream.NewProxy(upstream.ProxyConfig{
-		Upstream: config, FrontProxyCert: r.options.ProxyClientCert, FrontProxyKey: r.options.ProxyClientKey,
-		MayImpersonate: r.upstream.MayImpersonate, TokenRefused: reviews.Recheck, Serializer: scheme.Codecs, Metrics: counters, Logger: r.logger,
+// newProxy makes what passes requests on.
+func (r *Replica) newProxy(reviews *right.Reviews) http.Handler {
+	return upstream.NewProxy(upstream.ProxyConfig{
+		Door: r.door, MayImpersonate: r.upstream.MayImpersonate, FrontProxy: r.upstream.FrontProxy, TokenRefused: reviews.Recheck,
+		Serializer: scheme.Codecs, Metrics: r.counters, Logger: r.logger,
 	})
-	if err != nil {
-		return nil, err
-	}
-	if r.options.ProxyClientCert != "" {
-		if err := r.upstream.CheckFrontProxy(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return proxy, nil
 }
 
-// isLocal reports whether a path is about the replica itself and not about the upstream.
+// isLocal reports whether a path is about the replica itself and not about the upstream. What no
+// server has is the upstream's to refuse.
 func isLocal(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {
-	case "healthz", "livez", "readyz", "metrics", "debug":
-		return true
+	case "healthz", "livez", "readyz", "metrics":
+		return !upstream.IsUnclean(path) && !strings.HasSuffix(path, "/")
+	case "debug":
+		return !upstream.IsUnclean(path)
 	}
 	return false
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/replica/follow"
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // siblingCheckTimeout bounds the questions which cluster another replica is of.
@@ -27,13 +28,17 @@ func (r *Replica) openSibling(ctx context.Context) (*follow.Sibling, error) {
 		return nil, fmt.Errorf("read --start-from: %w", err)
 	}
 	config.QPS = -1
-	checked := rest.CopyConfig(config)
-	checked.Timeout = siblingCheckTimeout
-	if err := r.upstream.CheckSibling(ctx, checked); err != nil {
+	door, err := upstream.NewDoor(upstream.DoorConfig{Upstream: config, MayFollow: r.options.mayCopy, Metrics: r.counters, Logger: r.logger})
+	if err != nil {
+		return nil, fmt.Errorf("read --start-from: %w", err)
+	}
+	checking, cancel := context.WithTimeout(ctx, siblingCheckTimeout)
+	defer cancel()
+	if err := r.upstream.CheckSibling(checking, door); err != nil {
 		r.logger.Warn("The replica that --start-from names is not used, and objects are loaded from the upstream", "replica", config.Host, "reason", err)
 		return nil, ctx.Err()
 	}
-	client, err := rest.HTTPClientFor(config)
+	client, err := rest.HTTPClientFor(door.Own())
 	if err != nil {
 		return nil, fmt.Errorf("read --start-from: %w", err)
 	}

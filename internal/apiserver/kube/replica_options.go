@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -78,10 +80,31 @@ func (o *ReplicaOptions) Flags() *cliflag.NamedFlagSets {
 }
 
 // UseUpstream has the upstream's API server decide about users and rights. config leads
-// there, as the kubeconfig does.
+// there, as the kubeconfig does. What wraps its transport wraps those of Kubernetes' options, too.
 func (o *ReplicaOptions) UseUpstream(kubeconfig string, config *rest.Config) {
+	o.authentication.WithCustomRoundTripper(config.WrapTransport)
+	o.authorization.WithCustomRoundTripper(config.WrapTransport)
 	o.authentication.RemoteKubeConfigFile, o.authorization.RemoteKubeConfigFile = kubeconfig, kubeconfig
 	o.upstream = config
+}
+
+// ValidateFrontProxy returns an error if flags have users of front proxies in front of this server
+// named by other headers than those that a Proxy takes away from everybody else: it would vouch to
+// the upstream for what a client has written.
+func (o *ReplicaOptions) ValidateFrontProxy() error {
+	if o.authentication.SkipInClusterLookup {
+		return errors.New("--authentication-skip-lookup keeps this replica from knowing by which headers users are named, and --proxy-client-cert-file has it name them: leave one of them out")
+	}
+	headers := o.authentication.RequestHeader
+	if headers.ClientCAFile == "" {
+		return nil
+	}
+	for _, name := range slices.Concat(headers.UsernameHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraHeaderPrefixes) {
+		if !strings.HasPrefix(http.CanonicalHeaderKey(name), "X-Remote-") {
+			return fmt.Errorf("a flag --requestheader-… names the header %q, and with --proxy-client-cert-file only those that begin with X-Remote- are safe: leave it out, or --proxy-client-cert-file", name)
+		}
+	}
+	return nil
 }
 
 // RightsTTL is how long an answer of the upstream about rights holds.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -62,16 +61,13 @@ func (d *Documents) documentOf(e *entry) *document {
 
 // ask sends a question. known is the document that may be current, or nil.
 func (d *Documents) ask(ctx context.Context, key key, known *document) checkAnswer {
-	req, err := d.question(ctx, key, known)
-	if err != nil {
-		return checkAnswer{result: checkRefused}
-	}
-	resp, err := d.client.Do(req)
+	header := question(key, known)
+	resp, err := d.cfg.Door.Document(ctx, key.target, header)
 	if err != nil {
 		return checkAnswer{result: checkFailed}
 	}
 	defer resp.Body.Close()
-	asked := len(req.Header["If-None-Match"]) > 0
+	asked := len(header["If-None-Match"]) > 0
 	switch {
 	case asked && resp.StatusCode == http.StatusNotModified:
 		return checkAnswer{known.confirmed(resp.Header), checkUnchanged}
@@ -79,7 +75,7 @@ func (d *Documents) ask(ctx context.Context, key key, known *document) checkAnsw
 		return checkAnswer{result: checkFailed}
 	}
 	// A document with a client's address in it has no ETag, and a key with the address.
-	plain := key.target == "/api" && key.address == "" && resp.Header.Get("Etag") == ""
+	plain := key.target.Path() == "/api" && key.address == "" && resp.Header.Get("Etag") == ""
 	made := newDocument(resp, nil)
 	if made == nil || plain {
 		return checkAnswer{result: checkRefused}
@@ -94,19 +90,12 @@ func (d *Documents) ask(ctx context.Context, key key, known *document) checkAnsw
 	return checkAnswer{made, checkChanged}
 }
 
-// question makes the request for a document, with the replica's own credentials. Its path is
-// byte for byte the one to which the client was shown to have a right: nothing is cleaned.
-func (d *Documents) question(ctx context.Context, key key, known *document) (*http.Request, error) {
-	asked, query, _ := strings.Cut(key.target, "?")
-	target := *d.host
-	target.Path, target.RawPath, target.RawQuery = strings.TrimSuffix(d.host.Path, "/")+asked, "", query
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
-	if err != nil {
-		return nil, err
-	}
+// question makes the headers of the request for a document.
+func question(key key, known *document) http.Header {
+	header := http.Header{}
 	set := func(name, value string) {
 		if value != "" {
-			req.Header.Set(name, value)
+			header.Set(name, value)
 		}
 	}
 	set("Accept", key.accept)
@@ -118,7 +107,7 @@ func (d *Documents) question(ctx context.Context, key key, known *document) (*ht
 	if known != nil && known.status == http.StatusOK {
 		set("If-None-Match", known.etag)
 	}
-	return req, nil
+	return header
 }
 
 var errTooLarge = errors.New("the document is too large to keep")

@@ -3,25 +3,22 @@ package document
 import (
 	"container/list"
 	"context"
-	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
-// Config of Documents. Upstream, Local, Changes and Metrics are needed.
+// Config of Documents. Door, Local, Changes and Metrics are needed.
 type Config struct {
-	// Upstream is how the replica itself reaches the upstream.
-	Upstream *rest.Config
+	// Door leads to the upstream.
+	Door *upstream.Door
 	// Local reports whether the upstream itself serves a group version. The documents of
 	// others come from servers behind it, which may tell each user something else.
 	Local func(schema.GroupVersion) bool
@@ -45,9 +42,12 @@ const (
 	// confirmed the document: the upstream's controllers bring the change into its documents
 	// one after the other, OpenAPI last. One question to the upstream serves all who wait.
 	settlePeriod = 15 * time.Second
-	// maxChecks bounds the questions to the upstream at a time, and the bytes of
-	// the answers that are read.
-	maxChecks = 64
+	// maxChecks bounds the questions to the upstream at a time, and checksEach those that one
+	// user has begun.
+	maxChecks, checksEach = 64, 32
+	// userShare is the part of the bound on bytes that documents may take for which one user
+	// alone has asked.
+	userShare = 4
 	// maxRounds bounds how often a request waits. One round tells of the document, and a
 	// second one how the upstream answers a client that has it. The others are for
 	// questions that began too early, and for documents that are dropped meanwhile.
@@ -63,13 +63,15 @@ const (
 // does not answer or is overloaded, documents stay as they are.
 //
 // The goroutine of a request asks, and goes on if its client leaves, because others wait
-// for the answer. Memory is bounded: the documents that were not asked for longest go.
+// for the answer. Memory is bounded: the documents that were not asked for longest go. A document
+// that one user alone has asked for counts against the share of that user, whose own go first, so
+// that odd requests of one do not push out what all read.
 type Documents struct {
-	cfg    Config
-	client *http.Client
-	host   *url.URL
+	cfg Config
 	// reading bounds the bytes of answers that are being read.
 	reading *semaphore.Weighted
+	// checks bounds the questions to the upstream.
+	checks *upstream.Limiter
 
 	mu struct {
 		sync.Mutex
@@ -77,7 +79,8 @@ type Documents struct {
 		// recent has the entries, the one that was asked for last at the front.
 		recent list.List
 		bytes  int64
-		checks int
+		// byUser are the bytes of entries by their only user.
+		byUser map[string]int64
 		// changes is the newest Config.Changes, and changedAt when a request first saw it.
 		changes   int64
 		changedAt time.Time
@@ -87,6 +90,8 @@ type Documents struct {
 // entry is what is known about a key. Documents.mu guards it.
 type entry struct {
 	key key
+	// user is the only one who has asked for it, "" if several have.
+	user string
 	// document is nil if it is not known, or must not be kept.
 	document *document
 	// refused says that requests are passed on until the next check.
@@ -102,35 +107,28 @@ type entry struct {
 }
 
 func (e *entry) size() int64 {
-	return documentOverhead + int64(len(e.key.target)+len(e.key.accept)+len(e.key.encoding)+len(e.key.address)) + e.document.size()
+	return documentOverhead + int64(len(e.user)+e.key.target.Len()+len(e.key.accept)+len(e.key.encoding)+len(e.key.address)) + e.document.size()
 }
 
 // check is a question to the upstream whether a document is current.
 type check struct {
 	began time.Time
 	done  chan struct{}
+	// release gives back the place of the user who asks.
+	release func()
 }
 
 // New makes Documents that know nothing.
-func New(cfg Config) (*Documents, error) {
+func New(cfg Config) *Documents {
 	if cfg.Bytes == 0 {
 		cfg.Bytes = defaultDocumentBytes
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	host, _, err := rest.DefaultServerUrlFor(cfg.Upstream)
-	if err != nil {
-		return nil, fmt.Errorf("read the upstream's address: %w", err)
-	}
-	client, err := rest.HTTPClientFor(upstream.Uncompressed(cfg.Upstream))
-	if err != nil {
-		return nil, fmt.Errorf("make client of the upstream: %w", err)
-	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	d := &Documents{cfg: cfg, client: client, host: host, reading: semaphore.NewWeighted(cfg.Bytes)}
-	d.mu.byKey = map[key]*entry{}
-	return d, nil
+	d := &Documents{cfg: cfg, reading: semaphore.NewWeighted(cfg.Bytes), checks: upstream.NewLimiter(maxChecks, checksEach)}
+	d.mu.byKey, d.mu.byUser = map[key]*entry{}, map[string]int64{}
+	return d
 }
 
 // Bytes is the memory of the documents.
@@ -185,6 +183,9 @@ func (d *Documents) look(r Request, arrived time.Time) (_ *document, waits *chec
 		d.mu.changes, d.mu.changedAt = changes, now
 	}
 	e := d.mu.byKey[r.key]
+	if e != nil && e.user != r.user {
+		d.shareLocked(e)
+	}
 	if e != nil && e.isCurrent(r, arrived, now.Sub(d.mu.changedAt) < settlePeriod, now) {
 		d.mu.recent.MoveToFront(e.element)
 		return e.document, nil, nil
@@ -192,17 +193,17 @@ func (d *Documents) look(r Request, arrived time.Time) (_ *document, waits *chec
 	if e != nil && e.check != nil {
 		return nil, e.check, nil
 	}
-	if d.mu.checks >= maxChecks {
+	release, ok := d.checks.TryAcquire(r.user)
+	if !ok {
 		return nil, nil, nil
 	}
 	if e == nil {
-		e = &entry{key: r.key}
+		e = &entry{key: r.key, user: r.user}
 		e.element = d.mu.recent.PushFront(e)
 		d.mu.byKey[e.key] = e
-		d.mu.bytes += e.size()
+		d.countLocked(e, e.size())
 	}
-	d.mu.checks++
-	e.check = &check{began: now, done: make(chan struct{})}
+	e.check = &check{began: now, done: make(chan struct{}), release: release}
 	return nil, e.check, e
 }
 
@@ -227,26 +228,53 @@ func (e *entry) isCurrent(r Request, arrived time.Time, settling bool, now time.
 func (d *Documents) settle(e *entry, a checkAnswer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.mu.bytes -= e.size()
+	d.countLocked(e, -e.size())
 	switch a.result {
 	case checkFailed:
 		e.heldUntil = d.cfg.Clock.Now().Add(documentPeriod)
 	default:
 		e.document, e.refused, e.confirmedAt, e.heldUntil = a.document, a.document == nil, e.check.began, time.Time{}
 	}
-	d.mu.bytes += e.size()
-	d.mu.checks--
+	d.countLocked(e, e.size())
+	e.check.release()
 	close(e.check.done)
 	e.check = nil
 	d.mu.recent.MoveToFront(e.element)
-	for at := d.mu.recent.Back(); at != nil && at != e.element && d.mu.bytes > d.cfg.Bytes; {
+	if e.user != "" {
+		d.dropLocked(e, func(old *entry) bool { return old.user == e.user }, func() bool { return d.mu.byUser[e.user] > d.cfg.Bytes/userShare })
+	}
+	d.dropLocked(e, func(*entry) bool { return true }, func() bool { return d.mu.bytes > d.cfg.Bytes })
+}
+
+// dropLocked drops entries of a kind while there is too much of them, first those that were not
+// asked for longest, and never the newest one.
+func (d *Documents) dropLocked(newest *entry, isKind func(*entry) bool, isTooMuch func() bool) {
+	for at := d.mu.recent.Back(); at != nil && at != newest.element && isTooMuch(); {
 		old, _ := at.Value.(*entry)
 		before := at.Prev()
-		if old.check == nil {
+		if old.check == nil && isKind(old) {
 			d.mu.recent.Remove(at)
 			delete(d.mu.byKey, old.key)
-			d.mu.bytes -= old.size()
+			d.countLocked(old, -old.size())
 		}
 		at = before
 	}
+}
+
+// countLocked adds bytes to those of an entry.
+func (d *Documents) countLocked(e *entry, bytes int64) {
+	d.mu.bytes += bytes
+	if e.user == "" {
+		return
+	}
+	if d.mu.byUser[e.user] += bytes; d.mu.byUser[e.user] == 0 {
+		delete(d.mu.byUser, e.user)
+	}
+}
+
+// shareLocked notes that several users ask for an entry.
+func (d *Documents) shareLocked(e *entry) {
+	d.countLocked(e, -e.size())
+	e.user = ""
+	d.countLocked(e, e.size())
 }

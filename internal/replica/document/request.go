@@ -3,18 +3,16 @@ package document
 import (
 	"net"
 	"net/http"
-	"net/url"
-	"path"
 	"strings"
-	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // key is all of a request on which the upstream's answer depends, besides time.
 type key struct {
-	// target is the path with the query, without the parameter timeout.
-	target string
+	target upstream.Target
 	// accept is the header as it came. encoding has the codings that an upstream may use.
 	accept, encoding string
 	// pretty says that Kubernetes indents JSON for the user agent.
@@ -28,53 +26,37 @@ type Request struct {
 	key
 	// etag is that of the document which the client has, or "".
 	etag string
+	// user is the client's name, whose share the request takes.
+	user string
 }
 
 // The bounds of what clients write into keys.
 const (
-	maxTarget   = 512
 	maxAccept   = 512
 	maxEncoding = 128
 )
 
 // IsRequest reports whether a request is one for discovery or OpenAPI.
 func IsRequest(req *http.Request) bool {
-	if req.Method != http.MethodGet {
-		return false
-	}
-	switch asked := req.URL.Path; {
-	case asked == "/api" || asked == "/apis" || asked == "/version" || asked == "/openapi/v2" || asked == "/openapi/v3":
-		return true
-	case strings.HasPrefix(asked, "/openapi/v3/"):
-		return true
-	default:
-		_, ok := groupOf(asked)
-		return ok
-	}
+	return req.Method == http.MethodGet && upstream.IsDocument(req.URL.Path)
 }
 
-// groupOf returns the group, and the version unless there is none, whose document a path
-// names.
-func groupOf(document string) (schema.GroupVersion, bool) {
-	parts := strings.Split(document, "/")[1:]
-	switch {
-	case len(parts) == 2 && parts[0] == "api" && parts[1] != "":
-		return schema.GroupVersion{Version: parts[1]}, true
-	case len(parts) == 2 && parts[0] == "apis" && parts[1] != "":
-		return schema.GroupVersion{Group: parts[1]}, true
-	case len(parts) == 3 && parts[0] == "apis" && parts[1] != "" && parts[2] != "":
-		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, true
+// isShared reports whether the upstream itself answers for a path, the same to each user. Others
+// come from servers behind it: the group versions that they serve, and whatever else they list
+// below /openapi/v3.
+func (d *Documents) isShared(path string) bool {
+	if described, ok := strings.CutPrefix(path, "/openapi/v3/"); ok {
+		gv, one := upstream.GroupVersionOf("/" + described)
+		return one && gv.Version != "" && d.cfg.Local(gv)
 	}
-	return schema.GroupVersion{}, false
+	gv, one := upstream.GroupVersionOf(path)
+	return !one || gv.Version == "" || d.cfg.Local(gv)
 }
 
 // Parse reads a request for which IsRequest holds. It returns false if the answer may
 // depend on more than a key.
 func (d *Documents) Parse(req *http.Request) (r Request, ok bool) {
-	if gv, one := groupOf(req.URL.Path); one && gv.Version != "" && !d.cfg.Local(gv) {
-		return r, false
-	}
-	if r.target, ok = targetOf(req.URL); !ok {
+	if r.target, ok = upstream.TargetOf(req.URL); !ok || !d.isShared(r.target.Path()) {
 		return r, false
 	}
 	header := req.Header
@@ -97,7 +79,10 @@ func (d *Documents) Parse(req *http.Request) (r Request, ok bool) {
 		return r, false
 	}
 	r.pretty = isIndented(header.Get("User-Agent"))
-	if r.target == "/api" && !strings.Contains(r.accept, "APIGroupDiscoveryList") {
+	if user, known := request.UserFrom(req.Context()); known {
+		r.user = user.GetName()
+	}
+	if r.target.Path() == "/api" && !strings.Contains(r.accept, "APIGroupDiscoveryList") {
 		r.address, ok = addressOf(req)
 	}
 	return r, ok
@@ -109,40 +94,6 @@ func single(header http.Header, name string) (string, bool) {
 		return "", false
 	}
 	return header.Get(name), true
-}
-
-// targetOf returns the path and the query. It returns false for parameters whose meaning
-// for the document is not known. The parameter timeout, which client-go sends, has none.
-// It returns false for a path that names another one when it is cleaned, too: the right to
-// the document is asked for the path as it is, and rules match the beginnings of paths.
-func targetOf(u *url.URL) (string, bool) {
-	if u.EscapedPath() != u.Path || path.Clean(u.Path) != u.Path || len(u.Path)+len(u.RawQuery) > maxTarget {
-		return "", false
-	}
-	if u.RawQuery == "" {
-		return u.Path, true
-	}
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return "", false
-	}
-	for name, values := range query {
-		switch {
-		case len(values) > 1:
-			return "", false
-		case name == "timeout":
-			if limit, err := time.ParseDuration(values[0]); err != nil || limit <= 0 {
-				return "", false
-			}
-			delete(query, name)
-		case name != "hash" && name != "pretty":
-			return "", false
-		}
-	}
-	if len(query) == 0 {
-		return u.Path, true
-	}
-	return u.Path + "?" + query.Encode(), true
 }
 
 // codings returns those codings of Accept-Encoding that an API server may use. It returns

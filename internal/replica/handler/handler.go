@@ -70,6 +70,8 @@ type Reason string
 const (
 	// notRead: the request is no GET, LIST or WATCH of a resource, and no GET of a document.
 	notRead Reason = "not-read"
+	// uncleanPath: the path has a part that is empty, "." or "..".
+	uncleanPath Reason = "path"
 	// unusualDocument: the answer to a request for discovery or OpenAPI may depend on more
 	// than what Documents know of it.
 	unusualDocument Reason = "document"
@@ -117,8 +119,41 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if why != "" {
 		h.cfg.Metrics.PassedOn.WithLabelValues(string(why)).Inc()
-		h.cfg.Proxy.ServeHTTP(w, req)
+		h.passOn(w, req)
 	}
+}
+
+// passOn has the upstream answer a request. Bytes that a read is sent count against its client's
+// budget, as those of the tier do.
+func (h *Handler) passOn(w http.ResponseWriter, req *http.Request) {
+	client, info, charged := h.charged(req.Context())
+	if !charged {
+		h.cfg.Proxy.ServeHTTP(w, req)
+		return
+	}
+	counted := &countedWriter{ResponseWriter: w}
+	defer func() {
+		if info.Verb != "watch" { // events are not charged, and not told from initial ones here
+			h.cfg.Budgets.Charge(client.GetName(), req.RemoteAddr, counted.bytes)
+		}
+	}()
+	h.cfg.Proxy.ServeHTTP(counted, req)
+}
+
+// countedWriter counts the bytes of a body.
+type countedWriter struct {
+	http.ResponseWriter
+	bytes uint64
+}
+
+// Unwrap is for http.ResponseController.
+func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Write implements io.Writer.
+func (w *countedWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += uint64(n)
+	return n, err
 }
 
 // serveRead has the tier answer a read.
@@ -170,7 +205,7 @@ func (h *Handler) refuses(req *http.Request) (reason string, err error) {
 		}
 		return writeRefused, refuseWrite(info, h.cfg.UpstreamURL)
 	}
-	if h.cfg.Budgets == nil || !known || !info.IsResourceRequest || !isRead(info.Verb) || slices.Contains(client.GetGroups(), user.SystemPrivilegedGroup) {
+	if _, _, charged := h.charged(ctx); !charged {
 		return "", nil
 	}
 	over := h.cfg.Budgets.Check(client.GetName(), req.RemoteAddr)
@@ -178,6 +213,16 @@ func (h *Handler) refuses(req *http.Request) (reason string, err error) {
 		return "", nil
 	}
 	return over.Budget, overBudget(over)
+}
+
+// charged reports whether a request counts against the budget of its client: reads of all but
+// administrators do.
+func (h *Handler) charged(ctx context.Context) (client user.Info, info *request.RequestInfo, charged bool) {
+	client, known := request.UserFrom(ctx)
+	info, ok := request.RequestInfoFrom(ctx)
+	charged = h.cfg.Budgets != nil && known && ok && info.IsResourceRequest && isRead(info.Verb) &&
+		!upstream.IsStranger(client) && !slices.Contains(client.GetGroups(), user.SystemPrivilegedGroup)
+	return client, info, charged
 }
 
 // overBudget is the error of a client that has used up a budget.
@@ -195,6 +240,9 @@ func (h *Handler) passesOn(req *http.Request) Reason {
 	info, ok := request.RequestInfoFrom(ctx)
 	if !ok || !info.IsResourceRequest || info.Subresource != "" || req.Method != http.MethodGet || !isRead(info.Verb) {
 		return notRead
+	}
+	if upstream.IsUnclean(req.URL.Path) {
+		return uncleanPath
 	}
 	if why := h.denies(ctx); why != "" {
 		return why

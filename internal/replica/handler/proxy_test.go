@@ -157,6 +157,11 @@ func TestInterimAnswers(t *testing.T) {
 	}
 }
 
+// clientTLS has clients trust an upstream.
+func clientTLS(u *fakeUpstream) rest.TLSClientConfig {
+	return rest.TLSClientConfig{CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: u.Certificate().Raw})}
+}
+
 // TestStrangersEndNoOthersConnection: an API server ends the HTTP/2 connection on which a
 // request without good credentials comes. The users of a replica share one.
 func TestStrangersEndNoOthersConnection(t *testing.T) {
@@ -180,8 +185,7 @@ func TestStrangersEndNoOthersConnection(t *testing.T) {
 	u.EnableHTTP2 = true
 	u.StartTLS()
 	t.Cleanup(u.Close)
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: u.Certificate().Raw})
-	h := setup{tls: rest.TLSClientConfig{CAData: ca}}.handler(t, u)
+	h := setup{tls: clientTLS(u)}.handler(t, u)
 	write := func() {
 		req := httptest.NewRequest(http.MethodPost, pods, strings.NewReader("{}"))
 		req.Header = bearer("tom")

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // questions are the resources whose creation asks something and stores nothing.
@@ -23,8 +25,12 @@ var questions = map[schema.GroupResource]bool{
 var streams = map[string]bool{"attach": true, "exec": true, "portforward": true, "proxy": true}
 
 // mayWrite reports whether a request might change something. A GET can: over an upgraded
-// connection it runs a command, and a proxy sends it to any program.
+// connection it runs a command, and a proxy sends it to any program. What a path means that is not
+// clean is for servers on the way to say.
 func mayWrite(req *http.Request, info *request.RequestInfo) bool {
+	if upstream.IsUnclean(req.URL.Path) {
+		return true
+	}
 	switch req.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		if !info.IsResourceRequest {
@@ -40,12 +46,12 @@ func mayWrite(req *http.Request, info *request.RequestInfo) bool {
 	return true
 }
 
-// refuseWrite is the error of a request that might change something. upstream is the
-// address to write to, "" for users who need not know it.
-func refuseWrite(info *request.RequestInfo, upstream string) error {
+// refuseWrite is the error of a request that might change something. address is the
+// one to write to, "" for users who need not know it.
+func refuseWrite(info *request.RequestInfo, address string) error {
 	where := "send it to the API server itself, with the kubeconfig that leads there"
-	if upstream != "" {
-		where = "send it to the API server at " + upstream + ", with the kubeconfig that leads there"
+	if address != "" {
+		where = "send it to the API server at " + address + ", with the kubeconfig that leads there"
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,

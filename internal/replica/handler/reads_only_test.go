@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
+	"github.com/millrace/millrace/internal/replica/handler"
 )
 
 // TestReadsOnly sends reads, questions and requests that might change something to a
@@ -42,6 +43,8 @@ func TestReadsOnly(t *testing.T) {
 		{testRequest{"GET", pod + "/exec", "", token}, "write"}, {testRequest{"GET", pod + "/attach", "", token}, "write"}, {testRequest{"GET", pod + "/portforward", "", token}, "write"},
 		{testRequest{"GET", "/api/v1/nodes/n/proxy/run", "", token}, "write"}, {testRequest{"GET", "/api/v1/proxy/nodes/n", "", token}, "write"},
 		{testRequest{"GET", "/apis/other.example.org/v1/namespaces/n/machines/m/console", "", upgrade}, "write"},
+		{testRequest{"GET", "/openapi/v3/../.." + pod + "/exec", "", token}, "write"}, {testRequest{"GET", "/apis/%2e%2e" + pod + "/exec", "", upgrade}, "write"},
+		{testRequest{"GET", "/version//x", "", token}, "write"}, {testRequest{"GET", "/version/.", "", token}, "write"}, {testRequest{"GET", "/version/", "", token}, "upstream"},
 		{testRequest{"GET", pod + "/log", "", upgrade}, "upstream"}, {testRequest{"POST", "/logs", "", token}, "write"},
 	} {
 		got := c.to(h)
@@ -83,5 +86,28 @@ func TestBudgetIsUsedUp(t *testing.T) {
 	clock.Step(11 * time.Second)
 	if got := (testRequest{"GET", pods, "", bearer("tom")}).to(h); got.Code != http.StatusOK {
 		t.Errorf("after the time: %d %s", got.Code, got.Body)
+	}
+}
+
+// TestBudgetCoversWhatIsPassedOn: bytes of reads that the upstream answers are charged, those of watches
+// and of others than the client are not.
+func TestBudgetCoversWhatIsPassedOn(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t)
+	budgets := usage.NewBudgets(usage.BudgetConfig{Bytes: 40, Clock: clocktesting.NewFakeClock(time.Now())})
+	h := setup{budgets: budgets, refuses: handler.Excluded}.handler(t, u)
+	for _, c := range []testRequest{{"POST", pods, "", bearer("tom")}, {"GET", pods + "?watch=1", "", bearer("tom")}, {"GET", pods, "", bearer("eve")}, {"GET", "/apis/x/y/z", "", nil}} {
+		for range 10 {
+			if got := c.to(h); got.Code != http.StatusOK {
+				t.Fatalf("%s %s: %d %s", c.method, c.path, got.Code, got.Body)
+			}
+		}
+	}
+	read := testRequest{"GET", "/api/v1/namespaces/n/pods/p/log", "", bearer("tom")}
+	for i := range 5 {
+		got := read.to(h)
+		if over := got.Code == http.StatusTooManyRequests; over != (i >= 3) {
+			t.Errorf("read %d of %q: %d", i, "upstream for tom", got.Code)
+		}
 	}
 }

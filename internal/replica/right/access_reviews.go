@@ -17,6 +17,9 @@ const (
 	refusedRights = 8192
 )
 
+// rightTimeout is how long a question about a right keeps its turn, with all that is tried again.
+const rightTimeout = 10 * time.Second
+
 // rightState is what Reviews know of rights.
 type rightState struct {
 	// given and refused have a reviewAnswer by answerKey.
@@ -104,6 +107,8 @@ func (r *accessReviews) ask(ctx context.Context, a authorizer.Attributes) (revie
 		return reviewAnswer{decision: authorizer.DecisionNoOpinion}, r.omit(kindRight, why)
 	}
 	defer end()
+	ctx, cancel := context.WithTimeout(ctx, rightTimeout)
+	defer cancel()
 	decision, reason, err := r.review.Authorize(ctx, a)
 	return reviewAnswer{decision, reason}, err
 }

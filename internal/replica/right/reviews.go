@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/account/ratelimit"
 )
 
@@ -24,6 +25,8 @@ type ReviewConfig struct {
 	Waiting int
 	// Wait is how long a review waits for its turn. Zero means 10 s.
 	Wait time.Duration
+	// Panics counts panics of questions. Nil counts none.
+	Panics *panics.Counter
 }
 
 const (
@@ -52,6 +55,7 @@ type Reviews struct {
 	secret [sha256.Size]byte
 	// asked has the questions that are under way.
 	asked  singleflight.Group
+	panics *panics.Counter
 	tokens tokenState
 	rights rightState
 	// omitted counts what was not asked, by kind and reason.
@@ -93,7 +97,7 @@ func NewReviews(cfg ReviewConfig) (*Reviews, error) {
 	if cfg.Wait == 0 {
 		cfg.Wait = defaultWait
 	}
-	r := &Reviews{tokens: newTokenState(cfg), rights: newRightState(cfg), omitted: map[string]map[Omission]*atomic.Int64{}}
+	r := &Reviews{panics: cfg.Panics, tokens: newTokenState(cfg), rights: newRightState(cfg), omitted: map[string]map[Omission]*atomic.Int64{}}
 	for _, kind := range []string{kindToken, kindRight} {
 		r.omitted[kind] = map[Omission]*atomic.Int64{manyBad: {}, manyBadInTotal: {}, noPlace: {}, tooLate: {}}
 	}
@@ -122,13 +126,12 @@ func (r *Reviews) keyOf(kind, question string) answerKey {
 // Answers are remembered for longer.
 func (r *Reviews) share(ctx context.Context, key answerKey, ask func(context.Context) (any, error)) (any, error) {
 	asked := r.asked.DoChan(string(key[:]), func() (answer any, err error) {
-		// A panic here would end the process, and in the handler of a request it does not.
-		defer func() {
-			if value := recover(); value != nil {
-				err = fmt.Errorf("panic: %v", value)
-			}
-		}()
-		return ask(context.WithoutCancel(ctx))
+		// The goroutine is nobody's request, and a panic there would end the process.
+		err = r.panics.Guard(panics.Request, func() error {
+			answer, err = ask(context.WithoutCancel(ctx))
+			return err
+		})
+		return answer, err
 	})
 	select {
 	case shared := <-asked:

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"maps"
 	"net/http"
-	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -36,8 +35,8 @@ func ActsForOther(ctx context.Context) bool { return credentialsFrom(ctx).impers
 const (
 	authorizationHeader = "Authorization"
 	impersonationPrefix = "Impersonate-"
-	// frontProxyPrefix begins the headers by which a front proxy names a user.
-	frontProxyPrefix = "X-Remote-"
+	// webSocketHeader may have a bearer token among the protocols that a browser offers.
+	webSocketHeader = "Sec-Websocket-Protocol"
 )
 
 // Stash keeps a request's credentials for the Proxy. Kubernetes' filters remove them, and
@@ -47,7 +46,7 @@ func Stash(next http.Handler) http.Handler {
 		c := &credentials{authorization: req.Header[authorizationHeader]}
 		header := req.Header
 		for name, values := range req.Header {
-			if !strings.HasPrefix(name, impersonationPrefix) {
+			if !isImpersonation(name) {
 				continue
 			}
 			if c.impersonation == nil {
@@ -116,12 +115,14 @@ func (a authentication) authenticate(req *http.Request) *authenticator.Response 
 	return found
 }
 
-// withoutToken returns a request that only a certificate can authenticate. Authenticators
-// remove headers that they understood, and the copy leaves those of the request alone.
+// withoutToken returns a request that only a certificate can authenticate. Kubernetes'
+// authenticators look for tokens in two headers. They remove headers that they understood, and
+// the copy leaves those of the request alone.
 func withoutToken(req *http.Request) *http.Request {
 	stripped := *req
 	stripped.Header = maps.Clone(req.Header)
 	delete(stripped.Header, authorizationHeader)
+	delete(stripped.Header, webSocketHeader)
 	return &stripped
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 )
 
 // publishedMap is the config map in which API servers publish whom they trust.
@@ -22,9 +21,9 @@ func (u *Upstream) Cluster(ctx context.Context) (string, error) {
 }
 
 // CheckSibling returns an error unless a server says that it is of the upstream's cluster and
-// version, as another replica in front of the upstream does.
-func (u *Upstream) CheckSibling(ctx context.Context, config *rest.Config) error {
-	other, err := New(config, u.own, u.logger)
+// version, as another replica in front of the upstream does. sibling leads to that server.
+func (u *Upstream) CheckSibling(ctx context.Context, sibling *Door) error {
+	other, err := New(Config{Door: sibling, Own: u.cfg.Own, Logger: u.cfg.Logger, Panics: u.cfg.Panics})
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,10 @@
 package upstream
 
 import (
+	"bufio"
+	"net"
 	"net/http"
+	"strings"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
@@ -14,23 +17,49 @@ type finalWriter struct {
 	// passesInterim is set where that filter does not stand. 100 is dropped all the same: the
 	// server that the client talks to sends it when a body is read.
 	passesInterim bool
+	// upgraded says that the head of an answer 101 is about to be written.
+	upgraded bool
 }
 
 // newFinalWriter returns the writer for an answer of the upstream. Programs behind it, such as
 // pods, may send interim answers, and no filter stands in their way. An API server has none
 // to send but 100.
-func newFinalWriter(w http.ResponseWriter, req *http.Request) finalWriter {
+func newFinalWriter(w http.ResponseWriter, req *http.Request) *finalWriter {
 	info, ok := request.RequestInfoFrom(req.Context())
-	return finalWriter{w, ok && (info.Subresource == "proxy" || info.Verb == "proxy")}
+	return &finalWriter{ResponseWriter: w, passesInterim: ok && (info.Subresource == "proxy" || info.Verb == "proxy")}
 }
 
 // Unwrap is for http.ResponseController.
-func (w finalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *finalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
-func (w finalWriter) WriteHeader(status int) {
+func (w *finalWriter) WriteHeader(status int) {
 	isInterim := status < http.StatusOK && status != http.StatusSwitchingProtocols
 	if status != http.StatusContinue && (!isInterim || w.passesInterim) {
 		w.ResponseWriter.WriteHeader(status)
 	}
+}
+
+// Hijack implements http.Hijacker.
+func (w *finalWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.upgraded = true
+	return http.NewResponseController(w.ResponseWriter).Hijack()
+}
+
+// Header implements http.ResponseWriter. An API server hands the head of an answer 101 on as the
+// program behind it has written it. Those write the headers of WebSockets as the standard does,
+// and clients may look for that. httputil.ReverseProxy takes the headers from here when it has
+// added all to them.
+func (w *finalWriter) Header() http.Header {
+	header := w.ResponseWriter.Header()
+	if !w.upgraded {
+		return header
+	}
+	for name, values := range header {
+		if rest, ok := strings.CutPrefix(name, "Sec-Websocket-"); ok {
+			delete(header, name)
+			header["Sec-WebSocket-"+rest] = values
+		}
+	}
+	return header
 }

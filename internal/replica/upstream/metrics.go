@@ -9,6 +9,8 @@ type Metrics struct {
 	PassedOn, Refused *metrics.CounterVec
 	// Requests counts those to the upstream by how their user was named.
 	Requests *metrics.CounterVec
+	// Guarded counts requests that a guard of the door did not let through, by identity.
+	Guarded *metrics.CounterVec
 	// Authorized counts reads by what has decided about their right.
 	Authorized *metrics.CounterVec
 	// Documents counts answers of discovery and OpenAPI, and DocumentChecks the questions to
@@ -40,6 +42,11 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			Help:           "Questions to the upstream whether a document of discovery or OpenAPI is current, by result: unchanged, changed or new, refused because it must not be kept, or failed.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"result"}),
+		Guarded: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "guarded_requests_total",
+			Help:           "Requests with credentials of the replica's that its guard did not let through, by identity: own, impersonation or front-proxy. Each is a fault of this program that was kept from mattering.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"identity"}),
 		Authorized: metrics.NewCounterVec(&metrics.CounterOpts{
 			Namespace: "millrace", Subsystem: "replica", Name: "authorizations_total",
 			Help:           "Reads whose right was decided, by how: rbac for those that the upstream's RBAC objects allow, review for those about which the upstream was asked, or its last answer was taken.",
@@ -47,14 +54,17 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		}, []string{"by"}),
 		Refused: metrics.NewCounterVec(&metrics.CounterOpts{
 			Namespace: "millrace", Subsystem: "replica", Name: "refused_total",
-			Help:           "Requests that the replica refused by itself, by reason: write, for --reads-only; cpu and bytes, for budgets of clients; certificate, for want of a way to name the user of one to the upstream.",
+			Help:           "Requests that the replica refused by itself, by reason: write, for --reads-only; cpu and bytes, for budgets of clients; certificate, for want of a way to name the user of one to the upstream; strangers, for those of unknown users that waited too long for the upstream.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"reason"}),
 	}
-	for _, r := range []metrics.Registerable{m.PassedOn, m.Requests, m.Authorized, m.Refused, m.Documents, m.DocumentChecks} {
+	for _, r := range []metrics.Registerable{m.PassedOn, m.Requests, m.Authorized, m.Refused, m.Guarded, m.Documents, m.DocumentChecks} {
 		if err := register(r); err != nil {
 			return nil, err
 		}
+	}
+	for _, identity := range []string{ownIdentity, impersonationIdentity, frontProxyIdentity} {
+		m.Guarded.WithLabelValues(identity) // 0 is news, too
 	}
 	return m, nil
 }

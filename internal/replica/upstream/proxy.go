@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -15,26 +13,22 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 )
 
-// ProxyConfig of a Proxy.
+// ProxyConfig of a Proxy. All fields without a comment on their zero value are needed.
 type ProxyConfig struct {
-	// Upstream is how the replica itself reaches the upstream.
-	Upstream *rest.Config
-	// FrontProxyCert and FrontProxyKey are files of the certificate with which the
-	// upstream trusts a front proxy. Both or neither are set.
-	FrontProxyCert, FrontProxyKey string
+	Door *Door
 	// MayImpersonate reports whether the upstream lets the replica act for users. It is
 	// asked for users of certificates if there is no front proxy's certificate.
 	MayImpersonate func(context.Context) bool
 	// TokenRefused is told the Authorization header of a user whom the upstream no longer
 	// knows. It has ended the connection, and would end it again. It may be nil.
 	TokenRefused func(authorization string)
+	// FrontProxy returns by which headers the upstream lets a front proxy name users.
+	FrontProxy func() FrontProxyHeaders
 	// Serializer writes errors.
 	Serializer runtime.NegotiatedSerializer
 	Metrics    *Metrics
@@ -45,86 +39,26 @@ type ProxyConfig struct {
 // Proxy passes requests on to the upstream, and streams bodies, watches and upgraded
 // connections in both directions. It buffers nothing: who reads slowly is sent slowly.
 //
-// It holds a transport for each way to name a user. The one for users with tokens has no
+// Each way to name a user has a transport of the Door's. The one for users with tokens has no
 // credentials of the replica's, because the upstream would take these for the user's.
 type Proxy struct {
-	cfg      ProxyConfig
-	upstream *url.URL
-	// plain has no credentials, own the replica's, and front the front proxy's. front is
-	// empty without such a certificate.
-	plain, own, front transports
-	// strangers is for requests whose credentials the upstream does not know. It ends the
-	// HTTP/2 connection of each, which would end the requests of users on the same one.
-	strangers http.RoundTripper
-}
-
-// transports are two transports that differ in the protocol: upgrades need HTTP/1.1.
-type transports struct{ usual, upgrade http.RoundTripper }
-
-func (t transports) of(req *http.Request) http.RoundTripper {
-	if req.Header.Get("Upgrade") != "" {
-		return t.upgrade
-	}
-	return t.usual
+	cfg  ProxyConfig
+	door *Door
 }
 
 // NewProxy makes a proxy.
-func NewProxy(cfg ProxyConfig) (*Proxy, error) {
+func NewProxy(cfg ProxyConfig) *Proxy {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	p := &Proxy{cfg: cfg}
-	var err error
-	if p.upstream, _, err = rest.DefaultServerUrlFor(cfg.Upstream); err != nil {
-		return nil, fmt.Errorf("read the upstream's address: %w", err)
-	}
-	nobody := rest.AnonymousClientConfig(cfg.Upstream)
-	if p.plain, err = newTransports(nobody); err != nil {
-		return nil, err
-	}
-	p.strangers = p.plain.upgrade // HTTP/1.1: no two requests share a connection
-	if p.own, err = newTransports(cfg.Upstream); err != nil {
-		return nil, err
-	}
-	if cfg.FrontProxyCert == "" {
-		return p, nil
-	}
-	front := rest.CopyConfig(nobody)
-	front.TLSClientConfig.CertFile, front.TLSClientConfig.KeyFile = cfg.FrontProxyCert, cfg.FrontProxyKey
-	p.front, err = newTransports(front)
-	return p, err
-}
-
-func newTransports(cfg *rest.Config) (t transports, err error) {
-	usual := Uncompressed(cfg)
-	usual.UserAgent = "" // the client names itself
-	upgrade := rest.CopyConfig(usual)
-	upgrade.TLSClientConfig.NextProtos = []string{"http/1.1"}
-	if t.usual, err = rest.TransportFor(usual); err == nil {
-		t.upgrade, err = rest.TransportFor(upgrade)
-	}
-	if err != nil {
-		return t, fmt.Errorf("make transport to the upstream: %w", err)
-	}
-	return t, nil
-}
-
-// Uncompressed returns a configuration whose transport leaves compression to the client of the
-// replica. Without protocols, client-go would take Go's default transport for an upstream
-// that needs no other TLS settings, and that one compresses.
-func Uncompressed(cfg *rest.Config) *rest.Config {
-	cfg = rest.CopyConfig(cfg)
-	cfg.DisableCompression = true
-	cfg.TLSClientConfig.NextProtos = []string{"h2", "http/1.1"}
-	return cfg
+	return &Proxy{cfg: cfg, door: cfg.Door}
 }
 
 // ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	via, identity, err := p.identify(req)
 	if err != nil {
-		p.cfg.Metrics.Refused.WithLabelValues(CertificateRefused).Inc()
-		p.fail(w, req, err)
+		p.refuse(w, req, CertificateRefused, err)
 		return
 	}
 	p.cfg.Metrics.Requests.WithLabelValues(identity).Inc()
@@ -141,14 +75,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			p.noticeRefusal(req, resp.StatusCode)
 			return nil
 		},
-		ErrorHandler: func(w http.ResponseWriter, req *http.Request, err error) {
-			if errors.Is(err, context.Canceled) {
-				panic(http.ErrAbortHandler) // the client went away
-			}
-			p.cfg.Logger.Warn("The upstream did not answer a request that was passed on", "path", req.URL.Path, "err", err)
-			p.fail(w, req, apierrors.NewServiceUnavailable(fmt.Sprintf(
-				"the API server behind this replica does not answer (%v): retry; what the replica holds can be read with resourceVersion=0 while it still knows the rights of the user", err)))
-		},
+		ErrorHandler: p.handleError,
 	}
 	proxy.ServeHTTP(newFinalWriter(w, req), req)
 }
@@ -167,31 +94,25 @@ func (p *Proxy) noticeRefusal(req *http.Request, status int) {
 	}
 }
 
-// rewrite makes the request for the upstream: it differs from the client's in the host,
-// and in the headers that name the user.
-func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
-	pr.SetURL(p.upstream)
-	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
-	header := pr.Out.Header
-	for name := range header {
-		if strings.HasPrefix(name, frontProxyPrefix) {
-			delete(header, name)
-		}
+// handleError answers a request that the upstream did not. The reason is for the log alone: it
+// names addresses.
+func (p *Proxy) handleError(w http.ResponseWriter, req *http.Request, err error) {
+	switch {
+	case errors.Is(err, context.Canceled):
+		panic(http.ErrAbortHandler) // the client went away
+	case errors.Is(err, errStrangersWait):
+		p.refuse(w, req, StrangersRefused, apierrors.NewTooManyRequests("many requests whose users the API server does not know wait for it: retry, with credentials that are valid", 1))
+		return
 	}
-	ctx := pr.In.Context()
-	kept := credentialsFrom(ctx)
-	if client, _ := request.UserFrom(ctx); !hasCertificate(client) && len(kept.authorization) > 0 {
-		header[authorizationHeader] = kept.authorization
-	}
-	maps.Copy(header, kept.impersonation)
-	if id, ok := audit.AuditIDFrom(ctx); ok {
-		header.Set("Audit-ID", string(id))
-	}
-	// The upstream's audit log names the addresses on the way.
-	if address, _, err := net.SplitHostPort(pr.In.RemoteAddr); err == nil {
-		forwarded := append(pr.In.Header["X-Forwarded-For"], address)
-		header["X-Forwarded-For"] = []string{strings.Join(forwarded, ", ")}
-	}
+	p.cfg.Logger.Warn("The upstream did not answer a request that was passed on", "path", req.URL.Path, "err", err)
+	RespondError(p.cfg.Serializer, w, req, apierrors.NewServiceUnavailable(
+		"the API server behind this replica does not answer: retry; what the replica holds can be read with resourceVersion=0 while it still knows the rights of the user"))
+}
+
+// refuse answers with an error of the replica's own, and counts it by its reason.
+func (p *Proxy) refuse(w http.ResponseWriter, req *http.Request, reason string, err error) {
+	p.cfg.Metrics.Refused.WithLabelValues(reason).Inc()
+	RespondError(p.cfg.Serializer, w, req, err)
 }
 
 // keepHere changes a redirect to the upstream's address, so that it leads to the same path of
@@ -199,10 +120,10 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 // the upstream hands on as the host of a request is its own.
 func (p *Proxy) keepHere(header http.Header, host string) {
 	location, err := url.Parse(header.Get("Location"))
-	if err != nil || location.Host == "" || location.Host != p.upstream.Host {
+	if err != nil || location.Host == "" || location.Host != p.door.host.Host {
 		return
 	}
-	path, ok := strings.CutPrefix(location.EscapedPath(), strings.TrimSuffix(p.upstream.EscapedPath(), "/"))
+	path, ok := strings.CutPrefix(location.EscapedPath(), strings.TrimSuffix(p.door.host.EscapedPath(), "/"))
 	if !ok || !strings.HasPrefix(path, "/") {
 		return
 	}
@@ -228,17 +149,19 @@ func (p *Proxy) identify(req *http.Request) (via http.RoundTripper, identity str
 	unknown := IsStranger(client)
 	switch {
 	case unknown && len(kept.authorization) > 0:
-		return p.strangers, "token", nil
+		return p.door.strangers, tokenIdentity, nil
 	case unknown:
-		return p.strangers, "anonymous", nil
+		return p.door.strangers, anonymousIdentity, nil
 	case !hasCertificate(client):
-		return p.plain.of(req), "token", nil
-	case p.front.usual != nil:
-		return transport.NewAuthProxyRoundTripper(client.GetName(), client.GetUID(), client.GetGroups(), client.GetExtra(), p.front.of(req)), "front-proxy", nil
+		return p.door.users.of(req), tokenIdentity, nil
+	case IsUnclean(req.URL.Path):
+		return nil, "", apierrors.NewBadRequest("the path has an empty part, \".\" or \"..\", and this replica does not name the user of a client certificate for it: send the path without these, or use a bearer token")
+	case p.door.front.usual != nil && p.cfg.FrontProxy().Check() == nil:
+		return transport.NewAuthProxyRoundTripper(client.GetName(), client.GetUID(), client.GetGroups(), client.GetExtra(), p.door.front.of(req)), frontProxyIdentity, nil
 	}
 	// The replica's own Impersonate headers take the place in which the client's stand.
 	if kept.impersonation == nil && p.cfg.MayImpersonate(ctx) {
-		return transport.NewImpersonatingRoundTripper(impersonationOf(client), p.own.of(req)), "impersonation", nil
+		return transport.NewImpersonatingRoundTripper(impersonationOf(client), p.door.impersonating.of(req)), impersonationIdentity, nil
 	}
 	return nil, "", p.refusal(req, client.GetName(), kept.impersonation != nil)
 }
@@ -256,14 +179,13 @@ func (p *Proxy) refusal(req *http.Request, name string, impersonates bool) error
 	return apierrors.NewForbidden(resource, object, fmt.Errorf(advice, name, ", or give the user in its --kubeconfig the right to impersonate users, groups, uids and userextras"))
 }
 
-// CertificateRefused is the label of Metrics.Refused for requests of users whose certificates
-// cannot be handed on.
-const CertificateRefused = "certificate"
-
-// fail answers with an error of the replica's own.
-func (p *Proxy) fail(w http.ResponseWriter, req *http.Request, err error) {
-	RespondError(p.cfg.Serializer, w, req, err)
-}
+// Labels of Metrics.Refused.
+const (
+	// CertificateRefused: the user of a client certificate cannot be named to the upstream.
+	CertificateRefused = "certificate"
+	// StrangersRefused: too many requests of unknown users wait for the upstream.
+	StrangersRefused = "strangers"
+)
 
 // RespondError answers with an error in the form that the client asks for.
 func RespondError(serializer runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, err error) {

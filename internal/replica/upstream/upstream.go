@@ -2,11 +2,9 @@ package upstream
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +20,8 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/account/panics"
 )
 
 // Upstream knows of the upstream what the replica must know before it answers: its
@@ -32,10 +31,11 @@ type Upstream struct {
 	rights     authorizationclient.AuthorizationV1Interface
 	users      authenticationclient.AuthenticationV1Interface
 	configMaps corev1client.ConfigMapsGetter
-	own        version.Info
-	logger     *slog.Logger
+	cfg        Config
 	newest     atomic.Pointer[description]
 	looks      looks
+	// frontProxy is what the upstream publishes of front proxies, as far as it was read.
+	frontProxy atomic.Pointer[FrontProxyHeaders]
 
 	impersonation struct {
 		asked singleflight.Group
@@ -71,8 +71,24 @@ const (
 	impersonationRetry   = time.Second
 )
 
+// Config of an Upstream.
+type Config struct {
+	// Door leads to the upstream. It is needed.
+	Door *Door
+	// Own is the version of this program.
+	Own version.Info
+	// Logger receives what changes at the upstream. Nil means slog.Default.
+	Logger *slog.Logger
+	// Panics counts panics of what asks the upstream. Nil counts none.
+	Panics *panics.Counter
+}
+
 // New makes an Upstream. It asks nothing before Read.
-func New(config *rest.Config, own version.Info, logger *slog.Logger) (*Upstream, error) {
+func New(cfg Config) (*Upstream, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	config := cfg.Door.Own()
 	asks, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
@@ -89,7 +105,7 @@ func New(config *rest.Config, own version.Info, logger *slog.Logger) (*Upstream,
 	if err != nil {
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
 	}
-	return &Upstream{discovery: asks, rights: rights, users: users, configMaps: core, own: own, logger: logger}, nil
+	return &Upstream{discovery: asks, rights: rights, users: users, configMaps: core, cfg: cfg}, nil
 }
 
 // Read asks the upstream for its version and what it serves.
@@ -103,7 +119,7 @@ func (u *Upstream) Read() error {
 		return fmt.Errorf("read what the upstream serves: %w", err)
 	}
 	d := &description{
-		version: versionText(info), skew: skew(info, &u.own),
+		version: versionText(info), skew: skew(info, &u.cfg.Own),
 		served: map[schema.GroupVersionResource]bool{}, preferred: map[string][]string{},
 	}
 	for _, group := range groups {
@@ -124,9 +140,10 @@ func (u *Upstream) Read() error {
 			d.served[gv.WithResource(r.Name)] = true
 		}
 	}
+	u.readFrontProxy()
 	before := u.newest.Swap(d)
 	if before == nil || before.version != d.version {
-		u.logger.Info("Read the upstream's version", "version", d.version, "builtIn", u.own.GitVersion)
+		u.cfg.Logger.Info("Read the upstream's version", "version", d.version, "builtIn", u.cfg.Own.GitVersion)
 	}
 	return nil
 }
@@ -182,7 +199,7 @@ func (u *Upstream) Run(ctx context.Context) {
 		select {
 		case <-ticker.C:
 			if err := u.Read(); err != nil {
-				u.logger.Warn("Cannot read what the upstream serves; the last answer stays", "err", err)
+				u.cfg.Logger.Warn("Cannot read what the upstream serves; the last answer stays", "err", err)
 			}
 		case <-ctx.Done():
 			return
@@ -234,13 +251,21 @@ func (u *Upstream) MayImpersonate(ctx context.Context) bool {
 	if last != nil && time.Now().Before(last.until) {
 		return last.allowed
 	}
-	asked := u.impersonation.asked.DoChan("", func() (any, error) { return u.askImpersonation(last), nil })
+	asked := u.impersonation.asked.DoChan("", func() (answer any, err error) {
+		// The goroutine is nobody's request, and a panic there would end the process.
+		err = u.cfg.Panics.Guard(panics.Request, func() error {
+			answer = u.askImpersonation(last)
+			return nil
+		})
+		return answer, err
+	})
 	if last != nil {
 		return last.allowed
 	}
 	select {
 	case result := <-asked:
-		return result.Val.(*impersonationRight).allowed
+		answer, ok := result.Val.(*impersonationRight)
+		return ok && answer.allowed
 	case <-ctx.Done():
 		return false
 	}
@@ -254,7 +279,7 @@ func (u *Upstream) askImpersonation(last *impersonationRight) *impersonationRigh
 	answer := &impersonationRight{}
 	allowed, err := u.reviewImpersonation(ctx)
 	if err != nil {
-		u.logger.Warn("Cannot ask the upstream whether this replica may impersonate users; its last answer stays", "err", err)
+		u.cfg.Logger.Warn("Cannot ask the upstream whether this replica may impersonate users; its last answer stays", "err", err)
 		answer.allowed, answer.until = last != nil && last.allowed, time.Now().Add(impersonationRetry)
 	} else {
 		answer.allowed, answer.until = allowed, time.Now().Add(impersonationPeriod)
@@ -278,28 +303,4 @@ func (u *Upstream) reviewImpersonation(ctx context.Context) (allowed bool, err e
 		}
 	}
 	return true, nil
-}
-
-// CheckFrontProxy returns an error if the upstream takes users of a front proxy from
-// headers that the Proxy does not know. It would neither set such headers nor remove a
-// client's own.
-func (u *Upstream) CheckFrontProxy(ctx context.Context) error {
-	published, err := u.configMaps.ConfigMaps(metav1.NamespaceSystem).Get(ctx, publishedMap, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("read how the upstream trusts front proxies: %w", err)
-	}
-	for _, key := range []string{"requestheader-username-headers", "requestheader-uid-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix"} {
-		var names []string
-		if text := published.Data[key]; text != "" {
-			if err := json.Unmarshal([]byte(text), &names); err != nil {
-				return fmt.Errorf("read %s of the upstream: %w", key, err)
-			}
-		}
-		for _, name := range names {
-			if !strings.HasPrefix(http.CanonicalHeaderKey(name), frontProxyPrefix) {
-				return fmt.Errorf("the upstream takes users of a front proxy from the header %q, and this replica knows only those that begin with %s: leave --proxy-client-cert-file out, so that it impersonates users", name, frontProxyPrefix)
-			}
-		}
-	}
-	return nil
 }

@@ -24,8 +24,10 @@ import (
 
 // fakeAPI is an API server that answers what a replica asks at its start.
 type fakeAPI struct {
-	version   version.Info
+	version version.Info
+	// published is not told if it is hidden.
 	published map[string]string
+	hidden    bool
 	// reviews counts questions about rights, of which the first allowed ones are answered with
 	// yes. They are not answered until silent is closed, unless it is nil.
 	reviews, allowed int
@@ -70,6 +72,10 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			Status:   authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: f.user}},
 		}
 	case "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication":
+		if f.hidden {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
 		answer = corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: f.published}
 	default:
 		w.WriteHeader(http.StatusNotFound)
@@ -83,7 +89,7 @@ func readUpstream(t *testing.T, f *fakeAPI, own version.Info) *upstream.Upstream
 	t.Helper()
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	u, err := upstream.New(&rest.Config{Host: server.URL}, own, slog.New(slog.DiscardHandler))
+	u, err := upstream.New(upstream.Config{Door: newDoor(t, upstream.DoorConfig{Upstream: &rest.Config{Host: server.URL}}), Own: own, Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		err = u.Read()
 	}
@@ -187,26 +193,6 @@ func TestAdviseDelegation(t *testing.T) {
 		u := readUpstream(t, &fakeAPI{allowed: c.allowed, user: c.user}, version.Info{})
 		if got, err := u.AdviseDelegation(t.Context()); got != c.want || err != nil {
 			t.Errorf("%d rights of %q: advice %q, %v, want %q", c.allowed, c.user, got, err, c.want)
-		}
-	}
-}
-
-// TestFrontProxyHeaders refuses an upstream whose headers are not known.
-func TestFrontProxyHeaders(t *testing.T) {
-	t.Parallel()
-	const users, groups = "requestheader-username-headers", "requestheader-group-headers"
-	for _, c := range []struct {
-		published map[string]string
-		ok        bool
-	}{
-		{map[string]string{users: `["X-Remote-User"]`, groups: `["x-remote-group"]`}, true},
-		{map[string]string{users: `["X-Remote-User","X-User"]`}, false},
-		{map[string]string{groups: `["X-Group"]`}, false},
-		{map[string]string{groups: `malformed`}, false},
-	} {
-		u := readUpstream(t, &fakeAPI{published: c.published}, version.Info{})
-		if err := u.CheckFrontProxy(t.Context()); (err == nil) != c.ok {
-			t.Errorf("%v: %v", c.published, err)
 		}
 	}
 }

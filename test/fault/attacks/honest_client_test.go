@@ -172,6 +172,9 @@ func (h *honestClient) watch(ctx context.Context, client *http.Client) (lags []t
 	last := began
 	defer func() { gap = max(gap, time.Since(last)) }()
 	resp, err := client.Do(h.request(ctx, "?watch=1&resourceVersion=0&fieldSelector=metadata.name="+h.pulse))
+	if err != nil && ctx.Err() != nil {
+		return nil, 0, nil // the attack was too short: gap tells
+	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("watch: %w", err)
 	}

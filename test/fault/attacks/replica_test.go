@@ -2,16 +2,11 @@ package attacks
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/test/support/harness"
 )
@@ -70,34 +65,11 @@ type upstreamCounts struct{ tokens, rights, agents float64 }
 
 func (f *front) counts(t *testing.T) upstreamCounts {
 	t.Helper()
-	config := f.direct.Config()
-	client, err := rest.HTTPClientFor(config)
+	all, err := f.direct.metrics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.CloseIdleConnections()
-	resp, err := client.Get(config.Host + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("metrics: %s, %v", resp.Status, err)
-	}
-	sum := func(parts ...string) (n float64) {
-	lines:
-		for line := range strings.Lines(string(b)) {
-			for _, part := range append(parts, "apiserver_request_total{") {
-				if !strings.Contains(line, part) {
-					continue lines
-				}
-			}
-			value, _ := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]), 64)
-			n += value
-		}
-		return n
-	}
+	sum := func(labels ...string) float64 { return sumOfLines(all, append(labels, "apiserver_request_total{")...) }
 	return upstreamCounts{sum(`resource="tokenreviews"`), sum(`resource="subjectaccessreviews"`), sum(`resource="services"`, `verb="GET"`)}
 }
 

@@ -2,9 +2,14 @@ package attacks
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +19,7 @@ import (
 	rbac "k8s.io/api/rbac/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/test/support/harness"
 )
@@ -123,4 +129,39 @@ func (s *server) usage(t testing.TB) usage {
 		return n
 	}
 	return usage{rss: number(21) * int64(os.Getpagesize()), cpu: time.Duration(number(11)+number(12)) * 10 * time.Millisecond}
+}
+
+// metrics reads the server's metrics as the administrator.
+func (s *server) metrics(ctx context.Context) (string, error) {
+	client, err := rest.HTTPClientFor(s.Config())
+	if err != nil {
+		return "", err
+	}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = errors.New(resp.Status)
+	}
+	return string(b), err
+}
+
+// sumOfLines adds up the values of the metrics whose lines have all of some texts.
+func sumOfLines(metrics string, texts ...string) (sum float64) {
+	for line := range strings.Lines(metrics) {
+		if slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+			continue
+		}
+		value, _ := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]), 64)
+		sum += value
+	}
+	return sum
 }

@@ -1,0 +1,89 @@
+package upstream
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// Limiter bounds how much goes on at a time, in all and for each key. Who has used up a share
+// waits for itself, and others take the rest. It is safe for concurrent use.
+type Limiter struct {
+	total *semaphore.Weighted
+	each  int64
+	mu    struct {
+		sync.Mutex
+		shares map[string]*share
+	}
+}
+
+// share is what one key holds, and waits for. It is forgotten when nobody uses it.
+type share struct {
+	places *semaphore.Weighted
+	users  int
+}
+
+// NewLimiter makes a Limiter of so many places in all, and for each key.
+func NewLimiter(total, each int64) *Limiter {
+	l := &Limiter{total: semaphore.NewWeighted(total), each: each}
+	l.mu.shares = map[string]*share{}
+	return l
+}
+
+// Acquire waits for a place, and returns what gives it back, to be called once. It fails with
+// the context's error.
+func (l *Limiter) Acquire(ctx context.Context, key string) (release func(), err error) {
+	s := l.enter(key)
+	if err := s.places.Acquire(ctx, 1); err != nil {
+		l.leave(key, s)
+		return nil, err
+	}
+	if err := l.total.Acquire(ctx, 1); err != nil {
+		s.places.Release(1)
+		l.leave(key, s)
+		return nil, err
+	}
+	return func() { l.release(key, s) }, nil
+}
+
+// TryAcquire is Acquire without waiting.
+func (l *Limiter) TryAcquire(key string) (release func(), ok bool) {
+	s := l.enter(key)
+	if !s.places.TryAcquire(1) {
+		l.leave(key, s)
+		return nil, false
+	}
+	if !l.total.TryAcquire(1) {
+		s.places.Release(1)
+		l.leave(key, s)
+		return nil, false
+	}
+	return func() { l.release(key, s) }, true
+}
+
+func (l *Limiter) release(key string, s *share) {
+	l.total.Release(1)
+	s.places.Release(1)
+	l.leave(key, s)
+}
+
+func (l *Limiter) enter(key string) *share {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.mu.shares[key]
+	if s == nil {
+		s = &share{places: semaphore.NewWeighted(l.each)}
+		l.mu.shares[key] = s
+	}
+	s.users++
+	return s
+}
+
+func (l *Limiter) leave(key string, s *share) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.users--; s.users == 0 {
+		delete(l.mu.shares, key)
+	}
+}
