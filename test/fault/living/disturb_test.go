@@ -18,32 +18,41 @@ import (
 // disturber disturbs an upstream while a script changes its world.
 type disturber struct {
 	*changingupstream.Script
-	server *harness.Server
-	etcd   *clientv3.Client
+	// first is the server as it was started first, and server the one that runs.
+	first, server *harness.Server
+	etcd          *clientv3.Client
 	// older says that the server emulates an older version.
 	older bool
 }
 
+// restart starts the upstream, which has ended.
+func (d *disturber) restart() {
+	var args []string
+	if d.older {
+		args = append(args, "--emulated-version=1.36")
+	}
+	d.server = d.first.RestartWith(args...)
+}
+
 // disturb disturbs once.
 func (d *disturber) disturb(ctx context.Context, random *rand.Rand) error {
-	restart := func(args ...string) func() error {
-		return func() error {
-			d.server = d.server.RestartWith(args...)
-			return nil
-		}
-	}
 	switch random.IntN(5) {
 	case 0:
 		return d.Pause(ctx, "kill the upstream", func() error {
 			d.server.Kill()
-			return restart()()
+			d.restart()
+			return nil
 		})
 	case 1:
 		return d.Pause(ctx, "restart the upstream", func() error {
-			if err := d.server.Terminate(); err != nil {
-				return err
+			d.server.Signal(syscall.SIGTERM)
+			select { // the stock server waits for its clients' watches
+			case <-d.server.Done():
+			case <-time.After(terminateTimeout):
+				d.server.Kill()
 			}
-			return restart()()
+			d.restart()
+			return nil
 		})
 	case 2:
 		length := time.Duration(500+random.IntN(4000)) * time.Millisecond
@@ -55,13 +64,10 @@ func (d *disturber) disturb(ctx context.Context, random *rand.Rand) error {
 		})
 	case 3:
 		d.older = !d.older
-		version := "1.37"
-		if d.older {
-			version = "1.36"
-		}
-		return d.Pause(ctx, "restart the upstream as version "+version, func() error {
+		return d.Pause(ctx, fmt.Sprintf("restart the upstream as an older version: %v", d.older), func() error {
 			d.server.Kill()
-			return restart("--emulated-version=" + version)()
+			d.restart()
+			return nil
 		})
 	}
 	return d.Pause(ctx, "compact etcd", func() error {
@@ -73,6 +79,9 @@ func (d *disturber) disturb(ctx context.Context, random *rand.Rand) error {
 		return err
 	})
 }
+
+// terminateTimeout is how long an upstream may take to end.
+const terminateTimeout = 5 * time.Second
 
 // disturbedVariable is the number of scripts of TestDisturbed.
 const disturbedVariable = "MILLRACE_LIVING_DISTURBED"
@@ -95,7 +104,7 @@ func TestDisturbed(t *testing.T) {
 					w.begin(t, server, etcd.Client())
 					w.replicate(t, server, etcd.EtcdServers(), chosen)
 					s := w.script(seed + uint64(i))
-					d := &disturber{Script: s, server: server, etcd: etcd.Client()}
+					d := &disturber{Script: s, first: server, server: server, etcd: etcd.Client()}
 					s.Disturb = d.disturb
 					w.run(t, s)
 					w.floor(t, 1)

@@ -119,6 +119,10 @@ func (w *world) script(seed uint64) *changingupstream.Script {
 
 // run runs one script.
 func (w *world) run(t *testing.T, s *changingupstream.Script) {
+	w.runSteps(t, s, number(t, stepsVariable, 12))
+}
+
+func (w *world) runSteps(t *testing.T, s *changingupstream.Script, steps int) {
 	began, seed := time.Now(), s.Seed
 	if err := s.Begin(t.Context()); err != nil {
 		t.Errorf("script %d: %v", seed, err)
@@ -151,7 +155,7 @@ func (w *world) run(t *testing.T, s *changingupstream.Script) {
 		t.Cleanup(client.Close)
 		clients.Go(func() { seekRights(reading, client, s, &seeker{f, tallies[i]}) })
 	}
-	err := s.Run(t.Context(), number(t, stepsVariable, 12))
+	err := s.Run(t.Context(), steps)
 	endReading()
 	clients.Wait()
 	open.drain(t.Context())

@@ -41,11 +41,11 @@ func seekRights(ctx context.Context, client *changingupstream.Client, s *changin
 		}
 		given, missing := s.Right.Between(a.Began, a.Ended, grace)
 		switch {
+		case by.front.ended(a.Began) != "" || s.Outages.During(a.Began, a.Ended, outageGrace) && a.Status != http.StatusOK:
 		case a.Status == http.StatusOK && !given:
 			tally.find("answer without the right to it", "%s, %s", path, times(a))
 		case a.Status == http.StatusForbidden && !missing:
 			tally.find("403 in spite of the right", "%s, %s: %s", path, times(a), a.Message())
-		case by.front.ended(a.Began) != "" || s.Outages.During(a.Began, a.Ended, outageGrace):
 		case a.Status != http.StatusOK && a.Status != http.StatusForbidden:
 			tally.find(undecided, "%s, %s: %d %s", path, times(a), a.Status, a.Message())
 		}
