@@ -31,6 +31,9 @@ const (
 	stepsVariable = "MILLRACE_LIVING_STEPS"
 	// storyVariable prints the story of each script.
 	storyVariable = "MILLRACE_LIVING_STORY"
+	// ciSteps and ciClients are the sizes of the short form. The long one has several times more
+	// clients: 50 in all.
+	ciSteps, ciClients = 8, 3
 	// together is how many scripts run at once in each world.
 	together = 3
 	// settleTimeout is how long a replica may take to list what the upstream lists.
@@ -79,7 +82,7 @@ func TestLiving(t *testing.T) {
 	}
 	seed, chosen := harness.Seed(t), feeds(t)
 	t.Logf("repeat with %s=%d", harness.SeedVariable, seed)
-	for name, scripts := range map[string]int{stock: 7, millrace: 3} {
+	for name, scripts := range map[string]int{stock: 6, millrace: 4} {
 		if !slices.ContainsFunc(feedsOf[name], func(feed string) bool { return chosen[feed] }) {
 			continue
 		}
@@ -119,7 +122,7 @@ func (w *world) script(seed uint64) *changingupstream.Script {
 
 // run runs one script.
 func (w *world) run(t *testing.T, s *changingupstream.Script) {
-	w.runSteps(t, s, number(t, stepsVariable, 12))
+	w.runSteps(t, s, number(t, stepsVariable, ciSteps))
 }
 
 func (w *world) runSteps(t *testing.T, s *changingupstream.Script, steps int) {
@@ -138,7 +141,7 @@ func (w *world) runSteps(t *testing.T, s *changingupstream.Script, steps int) {
 	for i, f := range w.fronts {
 		tally := newTally(f.name)
 		tallies = append(tallies, tally)
-		for j := range number(t, clientsVariable, 5) {
+		for j := range number(t, clientsVariable, ciClients) {
 			r := &reader{
 				Client: changingupstream.NewClient(f.server, w.Token), script: s, front: f, tally: tally, watches: open,
 				random: rand.New(rand.NewPCG(seed, uint64(1000*(i+1)+j))), revisions: map[*changingupstream.Resource]int64{},
