@@ -130,11 +130,6 @@ stored-values: DURATION = 20m
 stored-values: ## write odd values into etcd for three times DURATION, beside the stock server
 	MILLRACE_SEED=$(SEED) MILLRACE_VALUES_DURATION=$(DURATION) $(GO) test -count=1 -timeout 24h -v ./test/fault/storedvalues
 
-# SCRIPTS is their number for each upstream, and SEED the seed of the first one. What CI runs is ten.
-.PHONY: living
-living: ## read through replicas of all feeds while the world behind them changes, SCRIPTS times
-	MILLRACE_SEED=$(SEED) MILLRACE_LIVING_SCRIPTS=$(SCRIPTS) $(GO) test -count=1 -timeout 24h -v ./test/fault/living
-
 # The seed of the long comparisons, "new" for a random one. A run prints its seed, and
 # SEED=1234 repeats the run with that seed.
 SEED ?= new
@@ -192,6 +187,19 @@ verify-faults: export MILLRACE_FAULTS_SERVERS := $(SERVERS)
 verify-faults: ## verify servers and replicas at two depths under injected faults, RUNS times
 	$(if $(filter-out own,$(SERVERS)),$(MAKE) $(ORACLE))
 	MILLRACE_KUBE_APISERVER=$(CURDIR)/$(ORACLE) $(ORACLE_TEST) -timeout 12h -v -skip '^TestTree$$' ./test/fault/injection
+
+# SCRIPTS is the number of scripts for each upstream, and SEED the seed of the first one.
+# DISTURBED is how many more there are whose upstream is killed, frozen and restarted. CI runs ten.
+DISTURBED ?= 10
+
+.PHONY: living
+living: export MILLRACE_SEED := $(SEED)
+living: export MILLRACE_LIVING_SCRIPTS := $(SCRIPTS)
+living: export MILLRACE_LIVING_DISTURBED := $(DISTURBED)
+living: export MILLRACE_LIVING_CLIENTS := 12
+living: export MILLRACE_LIVING_STEPS := 20
+living: ## read through replicas of all feeds while the world behind them changes, SCRIPTS times for each upstream
+	$(GO) test -count=1 -timeout 24h -v ./test/fault/living
 
 .PHONY: crds
 crds: export MILLRACE_CRD_SEEDS := $(SEEDS)

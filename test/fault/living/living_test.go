@@ -127,6 +127,7 @@ func (w *world) run(t *testing.T, s *changingupstream.Script) {
 
 func (w *world) runSteps(t *testing.T, s *changingupstream.Script, steps int) {
 	began, seed := time.Now(), s.Seed
+	defer w.hold(seed)()
 	if err := s.Begin(t.Context()); err != nil {
 		t.Errorf("script %d: %v", seed, err)
 		return
@@ -145,7 +146,7 @@ func (w *world) runSteps(t *testing.T, s *changingupstream.Script, steps int) {
 			r := &reader{
 				Client: changingupstream.NewClient(f.server, w.Token), script: s, front: f, tally: tally, watches: open,
 				random: rand.New(rand.NewPCG(seed, uint64(1000*(i+1)+j))), revisions: map[*changingupstream.Resource]int64{},
-				places: make(chan struct{}, openWatches),
+				places: make(chan struct{}, watchesAtOnce),
 			}
 			clients.Go(func() {
 				r.run(reading)
@@ -177,6 +178,23 @@ func (w *world) runSteps(t *testing.T, s *changingupstream.Script, steps int) {
 		w.settled(t.Context(), s, f, tallies[i+1])
 	}
 	w.report(t, s, tallies, time.Since(began))
+}
+
+// hold keeps the history of etcd from here on until the result is called.
+func (w *world) hold(seed uint64) (release func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.holds[seed] = w.Revision()
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.mu.holds, seed)
+		least := w.Revision()
+		for _, revision := range w.mu.holds {
+			least = min(least, revision)
+		}
+		w.Forget(least)
+	}
 }
 
 // settled checks that a replica lists what the upstream lists, once nothing changes.

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// openWatches is how many watches a client has at a time.
-	openWatches = 2
+	// watchesAtOnce is how many watches a client has at a time.
+	watchesAtOnce = 2
 	// eventDelay is how long an event may be on its way, beside the grace.
 	eventDelay = time.Second
 	// silence is how long a watch may be behind without ending.
@@ -31,18 +31,18 @@ type watches struct {
 	stop context.Context
 	mu   struct {
 		sync.Mutex
-		open map[*watching]bool
+		open map[*openWatch]bool
 	}
 }
 
 func newWatches(stop context.Context) *watches {
 	w := &watches{stop: stop}
-	w.mu.open = map[*watching]bool{}
+	w.mu.open = map[*openWatch]bool{}
 	return w
 }
 
-// watching is an open watch.
-type watching struct {
+// openWatch is one of them.
+type openWatch struct {
 	*reader
 	target
 	accept, path string
@@ -63,7 +63,7 @@ func (r *reader) watch(t target) {
 	default:
 		return
 	}
-	w := &watching{reader: r, target: t, accept: r.form(t), path: t.path() + "?watch=true"}
+	w := &openWatch{reader: r, target: t, accept: r.form(t), path: t.path() + "?watch=true"}
 	w.watch.Start = watchcheck.Start{Selection: watchcheck.Selection{Namespace: t.namespace}, Initial: true}
 	switch r.random.IntN(5) {
 	case 0:
@@ -92,7 +92,7 @@ func (r *reader) watch(t target) {
 }
 
 // run reads the watch until it ends.
-func (w *watching) run() {
+func (w *openWatch) run() {
 	ctx := w.watches.stop
 	w.opened = time.Now()
 	a, body := w.Open(ctx, changingupstream.Call{Method: http.MethodGet, Path: w.path, Accept: w.accept})
@@ -138,7 +138,7 @@ func (w *watching) run() {
 }
 
 // read reads the events.
-func (w *watching) read(ctx context.Context, body io.Reader) {
+func (w *openWatch) read(ctx context.Context, body io.Reader) {
 	frames, err := watchcheck.NewReader(body, w.accept)
 	if err != nil {
 		w.tally.find("watch that cannot be read", "%s: %v", w.path, err)
@@ -174,7 +174,7 @@ func (w *watching) read(ctx context.Context, body io.Reader) {
 }
 
 // event compares the object of an event with the upstream's.
-func (w *watching) event(ctx context.Context, raw []byte, f *watchcheck.Frame) {
+func (w *openWatch) event(ctx context.Context, raw []byte, f *watchcheck.Frame) {
 	content, err := frameAsJSON(raw, w.accept)
 	var o *changingupstream.Object
 	if err == nil {
@@ -201,7 +201,7 @@ func (w *watching) event(ctx context.Context, raw []byte, f *watchcheck.Frame) {
 }
 
 // before returns the revision that an object had before it left the selection.
-func (w *watching) before(ctx context.Context, f *watchcheck.Frame) int64 {
+func (w *openWatch) before(ctx context.Context, f *watchcheck.Frame) int64 {
 	truth, err := w.script.Truth(context.WithoutCancel(ctx), w.Resource, f.Revision)
 	if err != nil {
 		return 0
@@ -215,7 +215,7 @@ func (w *watching) before(ctx context.Context, f *watchcheck.Frame) int64 {
 }
 
 // judge compares the watch with etcd's truth.
-func (w *watching) judge(ctx context.Context) {
+func (w *openWatch) judge(ctx context.Context) {
 	last := w.watch.Revision
 	for i := range w.watch.Frames {
 		last = max(last, w.watch.Frames[i].Revision)
@@ -231,7 +231,7 @@ func (w *watching) judge(ctx context.Context) {
 }
 
 // behind returns an error while the watch has not got the last event.
-func (w *watching) behind(ctx context.Context) error {
+func (w *openWatch) behind(ctx context.Context) error {
 	truth, err := w.script.Truth(ctx, w.Resource, w.Acknowledged())
 	if err != nil {
 		return err
@@ -255,12 +255,12 @@ func (w *watches) drain(ctx context.Context) {
 	deadline := time.Now().Add(silence)
 	for {
 		w.mu.Lock()
-		var late []*watching
+		var late []*openWatch
 		for watch := range w.mu.open {
 			late = append(late, watch)
 		}
 		w.mu.Unlock()
-		late = slices.DeleteFunc(late, func(watch *watching) bool { return watch.behind(ctx) == nil })
+		late = slices.DeleteFunc(late, func(watch *openWatch) bool { return watch.behind(ctx) == nil })
 		if len(late) == 0 {
 			return
 		}

@@ -29,6 +29,8 @@ type world struct {
 		sync.Mutex
 		// compared counts objects, and here answers of replicas themselves.
 		compared, here int
+		// holds are the revisions at which scripts began that run.
+		holds map[uint64]int64
 	}
 }
 
@@ -104,6 +106,7 @@ func newWorld(t *testing.T, name string, seeds []uint64) *world {
 		name: name, extension: changingupstream.StartExtension(t), builtIns: changingupstream.BuiltIn(),
 		customs: map[uint64][]*changingupstream.Resource{},
 	}
+	w.mu.holds = map[uint64]int64{}
 	hook := changingupstream.StartWebhook(t)
 	for _, seed := range seeds {
 		w.customs[seed] = changingupstream.NewResources(seed, hook)

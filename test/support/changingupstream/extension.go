@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -41,7 +43,9 @@ func StartExtension(tb testing.TB) *Extension {
 	tb.Helper()
 	e := &Extension{over: make(chan struct{})}
 	e.mu.hanging = map[string]chan struct{}{}
-	e.server = httptest.NewTLSServer(e)
+	e.server = httptest.NewUnstartedServer(e)
+	e.server.Config.ErrorLog = log.New(io.Discard, "", 0) // upstreams do not always trust it
+	e.server.StartTLS()
 	tb.Cleanup(func() {
 		close(e.over)
 		e.server.CloseClientConnections()

@@ -29,7 +29,9 @@ type Upstream struct {
 	// restarted as another version.
 	Eras     Definition
 	follower *etcdtruth.Follower
-	mu       struct {
+	// first is the name of one resource in it.
+	first string
+	mu    struct {
 		sync.Mutex
 		record map[recordKey]string
 		asked  int
@@ -59,6 +61,7 @@ func New(tb testing.TB, server *harness.Server, etcd *clientv3.Client, resources
 	for _, r := range resources {
 		all = append(all, r.truth())
 	}
+	u.first = all[0].Name
 	if u.follower, err = etcdtruth.Follow(tb.Context(), etcd, all); err != nil {
 		tb.Fatalf("follow etcd: %v", err)
 	}
@@ -74,6 +77,15 @@ func (u *Upstream) Truth(ctx context.Context, r *Resource, through int64) (*watc
 	}
 	return u.follower.Truth(r.truthName()), nil
 }
+
+// Revision returns the revision up to which etcd's history is known.
+func (u *Upstream) Revision() int64 {
+	// All resources are followed by one watch.
+	return u.follower.Truth(u.first).Through
+}
+
+// Forget drops the history up to a revision, which keeps comparisons cheap.
+func (u *Upstream) Forget(revision int64) { u.follower.Forget(revision) }
 
 // truthTimeout is how long etcd's own watch may be behind.
 const truthTimeout = 30 * time.Second
