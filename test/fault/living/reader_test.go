@@ -27,7 +27,7 @@ const outageGrace = 3 * time.Second
 
 // excused says that a request may have failed because of an outage.
 func (r *reader) excused(a *changingupstream.Answer) bool {
-	return r.front.ended(a.Began) != "" || r.script.Outages.During(a.Began, a.Ended, outageGrace)
+	return r.front.mayFail(a.Began) || r.script.Outages.During(a.Began, a.Ended, outageGrace)
 }
 
 // requestTimeout bounds GET and LIST.

@@ -39,6 +39,8 @@ type world struct {
 type front struct {
 	name   string
 	server *harness.Server
+	// behind is the front whose end it feels, if there is one.
+	behind *front
 	mu     struct {
 		sync.Mutex
 		ends []end
@@ -75,6 +77,9 @@ func (f *front) keep(ctx context.Context) {
 
 // ended returns what the process said last that ended at some time of a request, or "".
 func (f *front) ended(since time.Time) string {
+	if f == nil {
+		return ""
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range f.mu.ends {
@@ -84,6 +89,10 @@ func (f *front) ended(since time.Time) string {
 	}
 	return ""
 }
+
+// mayFail says whether a request that began at a time met such an end, its own or that of the
+// front behind.
+func (f *front) mayFail(since time.Time) bool { return f.ended(since) != "" || f.behind.ended(since) != "" }
 
 // lastLine is the last line of a program's own.
 func lastLine(output string) string {
@@ -169,7 +178,15 @@ const stock, millrace = "stock", "millrace"
 var feedsOf = map[string][]string{stock: {"api", "etcd", "depth-2"}, millrace: {"millrace"}}
 
 func (w *world) add(t *testing.T, name string, server *harness.Server) {
+	t.Helper()
 	f := &front{name: name, server: server}
+	if name == "depth-2" {
+		for _, other := range w.fronts {
+			if other.name == "api" {
+				f.behind = other
+			}
+		}
+	}
 	w.fronts = append(w.fronts, f)
 	if name != control {
 		ctx, stop := context.WithCancel(t.Context())
