@@ -3,7 +3,6 @@ package replica
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -27,17 +26,7 @@ func (o *Options) kubeconfigFile() (name string, remove func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	dir, err := os.MkdirTemp("", "millrace-replica-") // only this user may enter it
-	if err != nil {
-		return "", nil, fmt.Errorf("make a directory for a kubeconfig: %w", err)
-	}
-	remove = func() { _ = os.RemoveAll(dir) }
-	name = filepath.Join(dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, name); err != nil {
-		remove()
-		return "", nil, fmt.Errorf("write a kubeconfig with one context: %w", err)
-	}
-	return name, remove, nil
+	return kubeconfig.Temporary(config)
 }
 
 // writeKubeconfig writes the kubeconfig that leads to the replica: that of the upstream's

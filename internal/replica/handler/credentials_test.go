@@ -131,20 +131,27 @@ func (s setup) handler(t *testing.T, u *fakeUpstream) http.Handler {
 		ReadsOnly: s.readsOnly, UpstreamURL: "https://api.example.org", Budgets: s.budgets,
 		CutOffSince: func(schema.GroupVersionResource) time.Time { return s.cutOffSince },
 	})
+	return authenticated(t, h)
+}
+
+// authenticated puts before a handler what stands there in a replica: Stash, authentication and
+// RequestInfo.
+func authenticated(tb testing.TB, h http.Handler) http.Handler {
 	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	authn := upstream.NewAuthenticator(authenticator.RequestFunc(users))
 	return upstream.Stash(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		info, err := resolver.NewRequestInfo(req)
 		if err != nil {
-			t.Fatal(err)
+			http.Error(w, err.Error(), http.StatusBadRequest) // as Kubernetes' filter does
+			return
 		}
 		found, ok, err := authn.AuthenticateRequest(req)
 		if !ok || err != nil {
-			t.Fatalf("authentication refused a request: %v", err)
+			tb.Fatalf("authentication refused a request: %v", err)
 		}
 		req.Header.Del("Authorization") // as Kubernetes' filter does
 		if len(req.Header.Values("Impersonate-User")) > 0 {
-			t.Error("Kubernetes' filters see a header of impersonation")
+			tb.Error("Kubernetes' filters see a header of impersonation")
 		}
 		h.ServeHTTP(w, req.WithContext(request.WithUser(request.WithRequestInfo(req.Context(), info), found.User)))
 	}))
@@ -181,12 +188,17 @@ func (r testRequest) to(h http.Handler) *httptest.ResponseRecorder {
 	for name, values := range r.header {
 		req.Header[name] = values
 	}
-	if r.certificate != "" {
-		req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: r.certificate}}}}
-	}
+	withCertificate(req, r.certificate)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, req)
 	return w
+}
+
+// withCertificate gives a request the certificate of a name, unless that is "".
+func withCertificate(req *http.Request, name string) {
+	if name != "" {
+		req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: name}}}}
+	}
 }
 
 const pods = "/api/v1/pods"

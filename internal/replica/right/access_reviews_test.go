@@ -3,6 +3,7 @@ package right_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/replica/right"
 )
 
@@ -168,4 +170,17 @@ func TestDifferentReviewsAreNotShared(t *testing.T) {
 			t.Errorf("%d questions about %d different requests", n, len(changes))
 		}
 	})
+}
+
+// TestReviewThatPanics: the question is nobody's request, and a panic there ends nothing.
+func TestReviewThatPanics(t *testing.T) {
+	t.Parallel()
+	counter := panics.New(slog.New(slog.DiscardHandler))
+	rights := newReviews(t, right.ReviewConfig{Panics: counter}).Rights(authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+		panic("a webhook's")
+	}), answersHold, answersHold)
+	decision, _, err := rights.Authorize(t.Context(), named("a"))
+	if counts, _ := counter.Counts(); decision == authorizer.DecisionAllow || err == nil || counts[panics.Request] != 1 {
+		t.Errorf("%v, %v, panics %v", decision, err, counts)
+	}
 }

@@ -95,11 +95,16 @@ func isImpersonation(name string) bool { return strings.HasPrefix(name, imperson
 // replica's credentials: it names the user whom the upstream is to judge, and everybody on the
 // way reads its path as this replica does.
 func mayImpersonate(req *http.Request) bool {
-	return req.Header.Get(impersonationPrefix+"User") != "" && !IsUnclean(req.URL.Path)
+	return req.Header.Get(impersonationPrefix+"User") != "" && isReadAlike(req.URL)
 }
 
 // mayVouch is mayImpersonate for requests with the certificate of a front proxy. Such a request
 // has no other credentials, which an API server might believe first.
 func mayVouch(req *http.Request) bool {
-	return req.Header.Get(frontProxyPrefix+"User") != "" && len(req.Header[authorizationHeader]) == 0 && !IsUnclean(req.URL.Path)
+	return req.Header.Get(frontProxyPrefix+"User") != "" && len(req.Header[authorizationHeader]) == 0 && isReadAlike(req.URL)
+}
+
+// isReadAlike reports whether everybody on the way reads a target as this replica does.
+func isReadAlike(u *url.URL) bool {
+	return !IsUnclean(u.Path) && (u.Opaque == "" || strings.HasPrefix(u.Opaque, "/") && !strings.HasPrefix(u.Opaque, "//"))
 }

@@ -54,7 +54,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		}, []string{"by"}),
 		Refused: metrics.NewCounterVec(&metrics.CounterOpts{
 			Namespace: "millrace", Subsystem: "replica", Name: "refused_total",
-			Help:           "Requests that the replica refused by itself, by reason: write, for --reads-only; cpu and bytes, for budgets of clients; certificate, for want of a way to name the user of one to the upstream; strangers, for those of unknown users that waited too long for the upstream.",
+			Help:           "Requests that the replica refused by itself, by reason: write, for --reads-only; cpu and bytes, for budgets of clients; certificate, for want of a way to name the user of one to the upstream; path, for those that cannot be passed on as they came, or not for the user of a certificate; strangers, for those of unknown users that waited too long for the upstream.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"reason"}),
 	}

@@ -56,6 +56,10 @@ func NewProxy(cfg ProxyConfig) *Proxy {
 
 // ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if err := checkPath(req); err != nil {
+		p.refuse(w, req, PathRefused, err)
+		return
+	}
 	via, identity, err := p.identify(req)
 	if err != nil {
 		p.refuse(w, req, CertificateRefused, err)
@@ -92,6 +96,19 @@ func (p *Proxy) noticeRefusal(req *http.Request, status int) {
 	for _, header := range credentialsFrom(req.Context()).authorization {
 		p.cfg.TokenRefused(header)
 	}
+}
+
+// checkPath returns the error of a request whose target cannot be passed on as it came, or not
+// for this user: what servers on the way may read as another path goes out with a user's own
+// credentials only.
+func checkPath(req *http.Request) error {
+	if !strings.HasPrefix(req.URL.Path, "/") {
+		return apierrors.NewBadRequest("the target of the request is no path: send one that begins with a slash")
+	}
+	if client, _ := request.UserFrom(req.Context()); hasCertificate(client) && IsUnclean(req.URL.Path) {
+		return apierrors.NewBadRequest("the path has an empty part, \".\" or \"..\", and this replica does not name the user of a client certificate for it: send the path without these, or use a bearer token")
+	}
+	return nil
 }
 
 // handleError answers a request that the upstream did not. The reason is for the log alone: it
@@ -154,8 +171,6 @@ func (p *Proxy) identify(req *http.Request) (via http.RoundTripper, identity str
 		return p.door.strangers, anonymousIdentity, nil
 	case !hasCertificate(client):
 		return p.door.users.of(req), tokenIdentity, nil
-	case IsUnclean(req.URL.Path):
-		return nil, "", apierrors.NewBadRequest("the path has an empty part, \".\" or \"..\", and this replica does not name the user of a client certificate for it: send the path without these, or use a bearer token")
 	case p.door.front.usual != nil && p.cfg.FrontProxy().Check() == nil:
 		return transport.NewAuthProxyRoundTripper(client.GetName(), client.GetUID(), client.GetGroups(), client.GetExtra(), p.door.front.of(req)), frontProxyIdentity, nil
 	}
@@ -183,6 +198,8 @@ func (p *Proxy) refusal(req *http.Request, name string, impersonates bool) error
 const (
 	// CertificateRefused: the user of a client certificate cannot be named to the upstream.
 	CertificateRefused = "certificate"
+	// PathRefused: the path cannot be passed on, or not for the user of a client certificate.
+	PathRefused = "path"
 	// StrangersRefused: too many requests of unknown users wait for the upstream.
 	StrangersRefused = "strangers"
 )

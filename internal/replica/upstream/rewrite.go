@@ -74,10 +74,13 @@ func isHandedOn(req *http.Request) bool {
 // keepTarget gives a URL the path and the query of a request as they came. Go writes some
 // characters of a path in another way than they came.
 func (p *Proxy) keepTarget(out *url.URL, in *http.Request) {
-	out.RawQuery = spaces.Replace(in.URL.RawQuery)
+	out.Opaque, out.RawQuery = "", spaces.Replace(in.URL.RawQuery)
 	came, _, _ := strings.Cut(in.RequestURI, "?")
 	if !strings.HasPrefix(came, "/") || !isVisible(came) {
 		return // the absolute form of HTTP/1.1, or what only HTTP/2 can say
+	}
+	if read, err := url.PathUnescape(came); err != nil || read != in.URL.Path {
+		return // rights were asked for another path
 	}
 	path := strings.TrimSuffix(p.door.host.EscapedPath(), "/") + came
 	if out.EscapedPath() == path {

@@ -98,7 +98,7 @@ func isWord(part string) bool {
 // names an object, and none reads otherwise when it is cleaned or unescaped.
 func IsDocument(path string) bool {
 	parts := strings.Split(path, "/")
-	if parts[0] != "" || len(path) > maxDocumentPath {
+	if len(parts) < 2 || parts[0] != "" || len(path) > maxDocumentPath {
 		return false
 	}
 	parts = parts[1:]
@@ -139,9 +139,13 @@ func GroupVersionOf(path string) (schema.GroupVersion, bool) {
 }
 
 // IsUnclean reports whether a path has a part that is empty, "." or "..", but for a slash at
-// its end. Servers on the way to the API server may read such a path as another one.
+// its end, or begins with none. Servers on the way to the API server may read such a path as another one.
 func IsUnclean(path string) bool {
-	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	below, ok := strings.CutPrefix(path, "/")
+	if !ok {
+		return true
+	}
+	parts := strings.Split(below, "/")
 	for i, part := range parts {
 		if part == "." || part == ".." || part == "" && i < len(parts)-1 {
 			return true
