@@ -140,7 +140,7 @@ func (t target) serves(among []changingupstream.Generation) (served, absent bool
 }
 
 // names are what differs between two errors of one kind.
-var names = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|s\d+\.living\.example\.com|living-\d+-[ab]|[0-9]+|"[a-e]"`)
+var names = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|s\d+\.living\.example\.com|living-\d+-[ab]|[0-9]+|"[a-e](=1)?"`)
 
 // refused judges an answer that is no success. found says whether the answer's 404 is right.
 func (r *reader) refused(t target, path string, a *changingupstream.Answer, missing bool) {
@@ -172,6 +172,9 @@ func (r *reader) refused(t target, path string, a *changingupstream.Answer, miss
 		r.tally.find("404 for what is there", "%s, %s: %s; %s", path, times(a), a.Message(), generations(among))
 	}
 }
+
+// isStale says that a replica calls its answer older than it might be.
+func isStale(a *changingupstream.Answer) bool { return a.Header.Get("X-Millrace-Stale") != "" }
 
 func times(a *changingupstream.Answer) string {
 	return a.Began.Format("04:05.000") + " to " + a.Ended.Format("04:05.000")
@@ -245,7 +248,7 @@ func (r *reader) compare(ctx context.Context, t target, path string, among []cha
 
 // get reads one object.
 func (r *reader) get(ctx context.Context, t target) {
-	name := changingupstream.Objects()[r.random.IntN(len(changingupstream.Objects()))]
+	name := t.Objects()[r.random.IntN(len(t.Objects()))]
 	before := t.Life(t.namespace, name)
 	path, query := t.path()+"/"+name, ""
 	asked := int64(0)
@@ -262,7 +265,7 @@ func (r *reader) get(ctx context.Context, t target) {
 	a := r.send(ctx, path, accept)
 	after := t.Life(t.namespace, name)
 	if a.Status != http.StatusOK || a.Err != nil {
-		there := query == "" && !before.Deleted && !before.Deleting && before.UID == after.UID && !after.Deleting
+		there := query == "" && !isStale(a) && !before.Deleted && !before.Deleting && before.UID == after.UID && !after.Deleting
 		r.refused(t, path, a, !there)
 		return
 	}
@@ -280,7 +283,7 @@ func (r *reader) get(ctx context.Context, t target) {
 		r.tally.find("answer that cannot be read", "%s: %v: %.300s", path, err, a.Body)
 		return
 	}
-	if query == "" && (o.UID == before.UID && (before.Deleted || o.Revision < before.Revision)) {
+	if query == "" && !isStale(a) && (o.UID == before.UID && (before.Deleted || o.Revision < before.Revision)) {
 		r.tally.find("GET that is older than a write before it", "%s, %s: %d of %s, and the last write was at %+v", path, times(a), o.Revision, o.UID, before)
 	}
 	r.compare(ctx, t, path, among, o)

@@ -2,6 +2,7 @@ package living
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -22,10 +23,12 @@ type world struct {
 	*changingupstream.Upstream
 	name      string
 	extension *changingupstream.Extension
-	fronts    []*front
-	builtIns  []*changingupstream.Resource
-	customs   map[uint64][]*changingupstream.Resource
-	mu        struct {
+	// apiFlags are further flags of the replica by the API.
+	apiFlags []string
+	fronts   []*front
+	builtIns []*changingupstream.Resource
+	customs  map[uint64][]*changingupstream.Resource
+	mu       struct {
 		sync.Mutex
 		// compared counts objects, and here answers of replicas themselves.
 		compared, here int
@@ -53,8 +56,9 @@ type end struct {
 	said     string
 }
 
-// keep starts the process again whenever it ends, until the context does.
-func (f *front) keep(ctx context.Context) {
+// keep starts the process again whenever it ends, until the context does. It waits until the
+// upstream of the front is ready.
+func (f *front) keep(ctx context.Context, upstream *harness.Server) {
 	for server := f.server; ; {
 		select {
 		case <-ctx.Done():
@@ -65,7 +69,8 @@ func (f *front) keep(ctx context.Context) {
 		f.mu.Lock()
 		f.mu.ends = append(f.mu.ends, ended)
 		f.mu.Unlock()
-		if ctx.Err() != nil {
+		ready := harness.Until(settleTimeout, func() error { return errors.Join(upstream.Ready(), ctx.Err()) })
+		if ctx.Err() != nil || ready != nil {
 			return
 		}
 		server = server.Restart()
@@ -92,7 +97,9 @@ func (f *front) ended(since time.Time) string {
 
 // mayFail says whether a request that began at a time met such an end, its own or that of the
 // front behind.
-func (f *front) mayFail(since time.Time) bool { return f.ended(since) != "" || f.behind.ended(since) != "" }
+func (f *front) mayFail(since time.Time) bool {
+	return f.ended(since) != "" || f.behind.ended(since) != ""
+}
 
 // lastLine is the last line of a program's own.
 func lastLine(output string) string {
@@ -140,7 +147,7 @@ func (w *world) begin(t *testing.T, server *harness.Server, etcd *clientv3.Clien
 		all = append(all, resources...)
 	}
 	w.Upstream = changingupstream.New(t, server, etcd, all...)
-	w.add(t, control, server)
+	w.add(t, control, server, nil)
 }
 
 // replicate starts replicas of some feeds in front of a server. etcdServers is the flag for
@@ -155,6 +162,8 @@ func (w *world) replicate(t *testing.T, server *harness.Server, etcdServers stri
 		args := []string{"--authorization-webhook-cache-authorized-ttl=" + rightTTL}
 		upstream := server
 		switch feed {
+		case "api":
+			args = append(args, w.apiFlags...)
 		case "etcd":
 			args = append(args, etcdServers, "--authorization-mode=RBAC,SubjectAccessReview")
 		case "depth-2":
@@ -166,7 +175,7 @@ func (w *world) replicate(t *testing.T, server *harness.Server, etcdServers stri
 			near = replica
 		}
 		if feeds[feed] {
-			w.add(t, feed, replica)
+			w.add(t, feed, replica, upstream)
 		}
 	}
 }
@@ -177,7 +186,7 @@ const stock, millrace = "stock", "millrace"
 // feedsOf are the replicas of each world.
 var feedsOf = map[string][]string{stock: {"api", "etcd", "depth-2"}, millrace: {"millrace"}}
 
-func (w *world) add(t *testing.T, name string, server *harness.Server) {
+func (w *world) add(t *testing.T, name string, server, upstream *harness.Server) {
 	t.Helper()
 	f := &front{name: name, server: server}
 	if name == "depth-2" {
@@ -191,7 +200,7 @@ func (w *world) add(t *testing.T, name string, server *harness.Server) {
 	if name != control {
 		ctx, stop := context.WithCancel(t.Context())
 		t.Cleanup(stop)
-		go f.keep(ctx)
+		go f.keep(ctx, upstream)
 	}
 }
 

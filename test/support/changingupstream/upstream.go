@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 	"github.com/millrace/millrace/test/support/etcdtruth"
@@ -187,7 +189,8 @@ func (u *Upstream) ask(ctx context.Context, r *Resource, version string, o *Obje
 	u.mu.Lock()
 	u.mu.asked++
 	u.mu.Unlock()
-	query := fmt.Sprintf("?resourceVersionMatch=Exact&resourceVersion=%d&fieldSelector=metadata.name%%3D%s", o.Revision, o.Name)
+	selector := url.QueryEscape("metadata.name=" + fields.EscapeValue(o.Name))
+	query := fmt.Sprintf("?resourceVersionMatch=Exact&resourceVersion=%d&fieldSelector=%s", o.Revision, selector)
 	a := u.Send(ctx, Get(r.Collection(version, o.Namespace)+query))
 	if a.Err != nil || a.Status != http.StatusOK {
 		return fmt.Errorf("status %d: %s", a.Status, a.Message())

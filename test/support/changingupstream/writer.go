@@ -30,8 +30,13 @@ func (w *writer) run(ctx context.Context, r *Resource) {
 // maxPause is the longest pause behind a write.
 const maxPause = int(80 * time.Millisecond)
 
-// Objects are the names of a resource's objects.
-func Objects() []string { return []string{"a", "b", "c", "d", "e"} }
+// Objects are the names of the resource's objects. Only RBAC allows such a name as the last one.
+func (r *Resource) Objects() []string {
+	if r.Plural == "roles" {
+		return []string{"a", "b", "c", "d", "e=1"}
+	}
+	return []string{"a", "b", "c", "d", "e"}
+}
 
 // write makes one write, and records what is there then.
 func (w *writer) write(ctx context.Context, r *Resource) {
@@ -45,7 +50,7 @@ func (w *writer) write(ctx context.Context, r *Resource) {
 	if !r.isClusterScoped() {
 		namespace = w.Namespaces[w.random.IntN(len(w.Namespaces))]
 	}
-	name := Objects()[w.random.IntN(len(Objects()))]
+	name := r.Objects()[w.random.IntN(len(r.Objects()))]
 	path := r.Collection(version, namespace)
 	w.writes.Add(1)
 	if n := w.random.IntN(10); n == 0 {
