@@ -60,12 +60,16 @@ var (
 		"POST /apis/authorization.k8s.io/v1/subjectaccessreviews", "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
 		"GET " + published + "/extension-apiserver-authentication", "GET " + published + "?fieldSelector=metadata.name%3Dextension-apiserver-authentication&watch=true",
 		"GET /api/v1/pods", "GET /api/v1/pods?limit=1", "GET /apis/apps/v1/deployments?watch=true", "GET /apis/x-y.example.com/v1alpha1/a-b",
+		"GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3Dp&resourceVersion=5&resourceVersionMatch=Exact", "GET /apis/a.b/v1/namespaces/n/things?fieldSelector=metadata.name%3Dx%5C%3Dy&watch=true",
+		"GET " + published + "?fieldSelector=metadata.name%3Dother",
 	}
 	foreignRequests = []string{
 		"GET /", "GET /metrics", "GET /healthz", "GET /logs/", "GET /debug/pprof/heap", "GET /.well-known/openid-configuration", "GET /openid/v1/jwks",
 		"GET /api/v1/secrets", "GET /api/v1/namespaces/n/pods", "GET /api/v1/namespaces/n/secrets/s", "GET /api/v1/pods/", "GET /apis/apps/v1/deployments/x", "GET /apis/a/b/c/d/e",
 		"GET /api/v1/nodes/n/proxy/run", "GET /api/v1/namespaces/n/pods/p/log", "GET /api/v1/namespaces/kube-system/pods",
-		"GET " + published, "GET " + published + "/other", "GET " + published + "?fieldSelector=metadata.name%3Dother", "GET " + published + "?fieldSelector=metadata.name%3Dextension-apiserver-authentication&fieldSelector=",
+		"GET " + published, "GET " + published + "/other", "GET " + published + "?fieldSelector=metadata.name%3Dextension-apiserver-authentication&fieldSelector=",
+		"GET /api/v1/namespaces/n/secrets?fieldSelector=metadata.name%3Ds", "GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%21%3Dp", "GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3Dp%2Cspec.nodeName%3Dn",
+		"GET /api/v1/namespaces/n/pods?fieldSelector=spec.nodeName%3Dn", "GET /api/v1/namespaces/../pods?fieldSelector=metadata.name%3Dp", "GET /api/v1/namespaces/n/pods/log?fieldSelector=metadata.name%3Dp",
 		"POST /api/v1/namespaces/n/pods", "POST /api/v1/pods", "POST /apis/authorization.k8s.io/v1/namespaces/n/localsubjectaccessreviews", "POST /apis/authorization.k8s.io/v1/subjectaccessreviews/",
 		"POST /version", "PUT /api/v1/pods", "PATCH /apis/apps/v1", "DELETE /api/v1/pods", "HEAD /api/v1/pods", "OPTIONS /version", "CONNECT /version", "get /version",
 		"GET /openapi/v3/../../api/v1/secrets", "GET /openapi/v3/%2e%2e/%2e%2e/api/v1/secrets", "GET //version", "GET /version/", "GET /api//v1", "GET /api/v1/./secrets", "GET /api/v1/%73ecrets",

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -23,6 +24,9 @@ const (
 	publishedShape shape = "published"
 	// collectionShape is LIST or WATCH of all objects of a resource that may be copied.
 	collectionShape shape = "collection"
+	// objectShape is LIST or WATCH of one object of such a resource, by its name in a namespace:
+	// feeds confirm by it that the upstream has the history that they have.
+	objectShape shape = "object"
 	// noShape is any other request.
 	noShape shape = ""
 )
@@ -61,7 +65,34 @@ func shapeOf(method, path string, query url.Values, mayFollow func(schema.GroupR
 	case isCollection && mayFollow(gvr.GroupResource()):
 		return collectionShape
 	}
+	if gvr, ok := inNamespace(path); ok && selectsName(query) && mayFollow(gvr.GroupResource()) {
+		return objectShape
+	}
 	return noShape
+}
+
+// inNamespace returns the resource whose objects of one namespace a path names.
+func inNamespace(path string) (schema.GroupVersionResource, bool) {
+	parts := strings.Split(path, "/")
+	at := len(parts) - 3
+	if at < 3 || parts[at] != "namespaces" || !isWord(parts[at+1]) {
+		return schema.GroupVersionResource{}, false
+	}
+	return collectionOf(strings.Join(append(parts[:at:at], parts[at+2]), "/"))
+}
+
+// selectsName reports whether a query selects the objects of one name, and no others.
+func selectsName(query url.Values) bool {
+	texts := query["fieldSelector"]
+	if len(texts) != 1 {
+		return false
+	}
+	selector, err := fields.ParseSelector(texts[0])
+	if err != nil {
+		return false
+	}
+	_, exact := selector.RequiresExactMatch("metadata.name")
+	return exact && len(selector.Requirements()) == 1
 }
 
 // collectionOf returns the resource whose objects of all namespaces a path names.
