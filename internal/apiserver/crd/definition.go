@@ -53,8 +53,9 @@ type Version struct {
 	Status, Scale bool
 	// SelectableFields are JSON paths as in the spec.
 	SelectableFields []string
-	// Content is a hash of this version in the spec, with its schema.
-	Content uint64
+	// Content is a hash of this version in the spec, with its schema. Schema is one of the schema
+	// alone.
+	Content, Schema uint64
 }
 
 // Served reports whether a version is in the spec and served.

@@ -208,6 +208,9 @@ func (i interner) readVersion(r *valueReader, version, spec storedjson.Object) V
 		sum.add([]byte(s.version), value)
 	}
 	v.Content = sum.short()
+	schema := newDigest()
+	schema.add(parts["schema"])
+	v.Schema = schema.short()
 	if parts["subresources"] != nil {
 		subresources := r.object(parts["subresources"])
 		v.Status, v.Scale = subresources.Get("status") != nil, subresources.Get("scale") != nil

@@ -57,7 +57,7 @@ func withoutDigests(d *Definition) *Definition {
 	plain := *d
 	plain.Spec, plain.Versions = 0, slices.Clone(d.Versions)
 	for i := range plain.Versions {
-		plain.Versions[i].Content = 0
+		plain.Versions[i].Content, plain.Versions[i].Schema = 0, 0
 	}
 	return &plain
 }

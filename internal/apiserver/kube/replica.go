@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
@@ -233,15 +234,31 @@ func (r *Replica) CustomRoute(gvr schema.GroupVersionResource) *read.Route {
 	return r.custom.Route(gvr)
 }
 
-// CustomVersion returns the version in which the objects of a custom resource are stored, and
-// whether it is served. It is "" if there is no such definition.
-func (r *Replica) CustomVersion(gr schema.GroupResource) (stored string, served bool) {
+// CustomVersion returns the version of a custom resource that is served and that clients prefer,
+// as discovery tells it. It is "" if there is none.
+func (r *Replica) CustomVersion(gr schema.GroupResource) (preferred string) {
 	row := r.custom.Catalog().Find(gr.Group, gr.Resource)
 	if row == nil {
-		return "", false
+		return ""
 	}
-	stored = row.StorageVersion()
-	return stored, row.Served(stored)
+	for _, v := range row.Versions {
+		if v.Served && (preferred == "" || version.CompareKubeAwareVersionStrings(v.Name, preferred) > 0) {
+			preferred = v.Name
+		}
+	}
+	return preferred
+}
+
+// HaveSameSchema reports whether objects of a custom resource have the same fields and defaults in
+// two versions, between which no webhook converts. API servers prune and default what they send by
+// the version that is asked for, so objects of another one may lack fields.
+func (r *Replica) HaveSameSchema(gr schema.GroupResource, a, b string) bool {
+	row := r.custom.Catalog().Find(gr.Group, gr.Resource)
+	if row == nil || row.Webhook {
+		return false
+	}
+	one, other := row.Version(a), row.Version(b)
+	return one != nil && other != nil && one.Schema == other.Schema
 }
 
 // ServesCustom reports whether a group version is served out of definitions.

@@ -151,13 +151,20 @@ func (p *Policy) Ready() {
 
 // followAgain follows a resource that was given up for a while.
 func (p *Policy) followAgain(key Key) {
+	if p.server == nil {
+		return
+	}
+	if v := p.server.CustomVersion(key.GroupResource); v != "" {
+		_ = p.Follow(key.WithVersion(v)) // the next read tells why it is not followed
+		return
+	}
 	gvr, served := p.cfg.Upstream.Preferred(key.GroupResource)
 	switch {
-	case p.server == nil || !served:
-	case p.mode == verbatim && p.server.CustomRoute(gvr) == nil:
+	case !served:
+	case p.mode == verbatim:
 		p.followVerbatim(key, Request{})
 	default:
-		_ = p.Follow(gvr) // the next read tells why it is not followed
+		_ = p.Follow(gvr)
 	}
 }
 
@@ -188,9 +195,8 @@ func (p *Policy) followBuiltInRead(gvr schema.GroupVersionResource) handler.Reas
 	return p.followBuiltIn(gvr, Request{Named: p.names(stored)})
 }
 
-// followCustom follows a custom resource in the version in which it is stored, of which all
-// others are made. If that is not served, the version of the first read is followed, and reads
-// of others are passed on.
+// followCustom follows a custom resource in the version that clients prefer. Those that have the
+// same schema are made of it, and reads of others are passed on.
 func (p *Policy) followCustom(gvr schema.GroupVersionResource) handler.Reason {
 	gr := gvr.GroupResource()
 	switch {
@@ -205,15 +211,15 @@ func (p *Policy) followCustom(gvr schema.GroupVersionResource) handler.Reason {
 	case p.keepsOut(gr):
 		return handler.NotNamed
 	}
-	stored, served := p.server.CustomVersion(gr)
-	if !served {
-		stored = gvr.Version
-	}
+	preferred := p.server.CustomVersion(gr)
 	followed, why := p.cfg.Resources.Follow(Key{GroupResource: gr}, Request{
-		Version: Version{GroupVersionResource: gr.WithVersion(stored)}, Named: p.names(gr), Custom: true,
+		Version: Version{GroupVersionResource: gr.WithVersion(preferred)}, Named: p.names(gr), Custom: true,
 	})
-	if why == "" && !served && followed.Version != "" && followed.Version != gvr.Version {
+	if why == "" && preferred != gvr.Version && !p.server.HaveSameSchema(gr, preferred, gvr.Version) {
 		return handler.OtherVersion
+	}
+	if why == "" && followed.Version != "" && followed.Version != preferred {
+		return handler.OtherVersion // the definition has just changed
 	}
 	return handler.Reason(why)
 }
