@@ -2,7 +2,10 @@ package upstream_test
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/pem"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,9 +15,11 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/net/http2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -302,4 +307,43 @@ func asStranger(next http.Handler) http.Handler {
 		found, _, _ := nobody.AuthenticateRequest(req)
 		next.ServeHTTP(w, req.WithContext(request.WithUser(req.Context(), found.User)))
 	}))
+}
+
+// TestAnswersAreHeldInBounds: the upstream is told how much of an answer it may send before the client
+// reads.
+func TestAnswersAreHeldInBounds(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(nil)
+	window := make(chan uint32, 1)
+	server.TLS = &tls.Config{NextProtos: []string{"h2"}}
+	server.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": func(_ *http.Server, conn *tls.Conn, _ http.Handler) {
+		defer conn.Close()
+		_, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface)))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		frame, err := http2.NewFramer(conn, conn).ReadFrame()
+		settings, ok := frame.(*http2.SettingsFrame)
+		if err != nil || !ok {
+			t.Errorf("%v, %v", frame, err)
+			return
+		}
+		size, _ := settings.Value(http2.SettingInitialWindowSize)
+		window <- size
+	}}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	counters := newMetrics(t)
+	proxy := upstream.NewProxy(upstream.ProxyConfig{
+		Door:           newDoor(t, upstream.DoorConfig{Upstream: &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, Metrics: counters}),
+		MayImpersonate: func(context.Context) bool { return false }, FrontProxy: func() upstream.FrontProxyHeaders { return upstream.FrontProxyHeaders{} },
+		Serializer: scheme.Codecs, Metrics: counters, Logger: slog.New(slog.DiscardHandler),
+	})
+	req := httptest.NewRequest(http.MethodPost, "/api/v1/pods", nil)
+	proxy.ServeHTTP(httptest.NewRecorder(), req.WithContext(request.WithUser(req.Context(), &user.DefaultInfo{Name: "tom"})))
+	if size := <-window; size == 0 || size > 1<<20 {
+		t.Errorf("the upstream may send %d bytes of an answer that nobody reads", size)
+	}
 }
