@@ -24,7 +24,7 @@
 //   - Deletion. It has the object's key and the revision of the deletion, and no value: a sink
 //     knows the version before.
 //   - Progress. Progressed(R) says that the sink has all changes up to R. Applied revisions
-//     never fall.
+//     never fall, but by a load of another history (ErrDoubt).
 //   - Proof. Revision returns a revision that is at or above every write that was acknowledged
 //     before the call, and only while the source is known to have the history that the sink
 //     has. A sink that has reached it is as new as the source was.
@@ -34,16 +34,17 @@
 //   - History. If the source has forgotten the changes behind the sink's revision, there is one
 //     load anew, of that revision or a later one. Its sink tells those who read events.
 //
-// A feed ends for two reasons only. The context has ended, and Run returns its error. Or the
-// source has another history, and Run returns an error that wraps ErrWentBack: what the sink
-// holds means nothing then. All else is retried.
+// A feed ends for two reasons only. The context has ended, and Run returns its error. Or it is
+// proven that the source has another history, and Run returns an error that wraps ErrWentBack:
+// what the sink holds means nothing then. All else is retried, and Healthy says why: ErrDoubt,
+// ErrRefused, or what the source has said.
 //
 //	Run ──► load ──► follow ──► context ended: its error
 //	         ▲ │       │ │
-//	         └─┘       │ └────► another history: ErrWentBack
+//	         └─┘       │ └────► another history, proven: ErrWentBack
 //	        error      │
-//	         ▲         ├─ broken: follow from the applied revision, without a load
-//	         └─────────┴─ history forgotten
+//	         ▲         ├─ broken, silent, refused: follow from the applied revision
+//	         └─────────┴─ history forgotten, or that of one resource is another: ErrDoubt
 //
 // The package knows nothing of etcd's client and of HTTP, and reads no objects.
 package feed

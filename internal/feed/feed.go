@@ -25,12 +25,6 @@ type Feed interface {
 	RequestProgress(ctx context.Context) error
 }
 
-// ErrWentBack says that the source of a feed is not what it was: its newest revision is
-// older than one that the feed has read, or it has other objects at such a revision. Its
-// etcd was restored from a backup, or another server answers at its address. Nothing that
-// the feed has handed on can be trusted then.
-var ErrWentBack = errors.New("the source of objects has gone back in time, or is another one")
-
 // RunUntil runs a feed until its context ends, or until failed has an error, and then ends
 // the context of run. It returns what run returned, or the error from failed. The feed is broken
 // if that is ErrWentBack.

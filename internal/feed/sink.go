@@ -32,6 +32,8 @@ type Loader interface {
 	// Add takes a page of objects. Pages and their objects are in key order. The slice is
 	// the feed's: a loader does not keep it.
 	Add(ctx context.Context, page []Object)
-	// End says that the load is complete, and at which revision it is.
+	// End says that the load is complete, and at which revision it is. If that is lower than
+	// what was applied, the source has another history: nothing that the sink knows of
+	// revisions holds any longer.
 	End(ctx context.Context, revision int64)
 }

@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,10 +21,6 @@ type codec interface {
 	// it, at the end of the stream.
 	frames(*bufio.Reader) func() (frame, error)
 }
-
-// isEnd reports whether an error is the end of a stream. A stream that the server ends in
-// its time may also end within a frame.
-func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 // jsonCodec reads JSON. A stored object has its version and kind, as an item of a list of
 // custom resources has. Items of other lists get them here.
@@ -63,26 +57,6 @@ func (jsonCodec) list(body []byte) (l list, err error) {
 func withKind(item []byte, apiVersion, kind string) []byte {
 	head := fmt.Sprintf("{%q:%q,%q:%q,", "kind", kind, "apiVersion", apiVersion)
 	return append([]byte(head), bytes.TrimPrefix(item, []byte("{"))...)
-}
-
-// jsonObject reads the metadata of an object.
-func jsonObject(value []byte) (object, error) {
-	var head struct {
-		Kind     string
-		Metadata struct {
-			Name, Namespace, ResourceVersion string
-			Annotations                      map[string]string
-		}
-	}
-	if err := json.Unmarshal(value, &head); err != nil {
-		return object{}, err
-	}
-	m := &head.Metadata
-	revision, err := parseRevision(m.ResourceVersion)
-	return object{
-		namespace: m.Namespace, name: m.Name, revision: revision, value: value, hasKind: head.Kind != "",
-		endsInitial: m.Annotations[metav1.InitialEventsAnnotationKey] == "true",
-	}, err
 }
 
 func (jsonCodec) frames(r *bufio.Reader) func() (frame, error) {

@@ -26,7 +26,7 @@ func (s server) Feed(_ *testing.T, sink feed.Sink) feed.Feed {
 	if s.sibling != nil {
 		config.Sibling = &apifeed.Sibling{Client: s.sibling.Client(), URL: s.sibling.URL + feedtest.CollectionPath}
 	}
-	return apifeed.New(config)
+	return s.Follows(apifeed.New(config))
 }
 
 // TestContract checks feeds of each kind of API server.

@@ -5,21 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/millrace/millrace/internal/feed"
-)
-
-var (
-	// errExpired says that the server no longer has the events behind a revision.
-	errExpired = errors.New("the API server no longer has the changes")
-	// errSentOtherwise says that the server sends an object at the same revision with other
-	// bytes: its version, a feature gate or the schema of the resource has changed.
-	errSentOtherwise = errors.New("the API server sends the same object otherwise")
 )
 
 // Config of a Feed.
@@ -45,6 +37,16 @@ type Config struct {
 	// Sibling is another replica in front of the same server. Only the first load takes its
 	// objects, if the server confirms the newest of them. Nil means that there is none.
 	Sibling *Sibling
+	// Uncompressed asks for answers that are not compressed. It is for secrets: their length
+	// would tell what they have in common with the text of others.
+	Uncompressed bool
+	// Loads has as many places as feeds may load at a time, and is shared by them. Nil means
+	// that the feed waits for none.
+	Loads chan struct{}
+	// WentBack is asked when the server seems to have another history of this resource: is
+	// it another one for all resources? If it is not, the resource is loaded anew. Nil means
+	// that it is. See SharesHistory.
+	WentBack func(context.Context) (bool, error)
 	// Logger receives loads and breaks. Nil means slog.Default.
 	Logger *slog.Logger
 }
@@ -54,23 +56,39 @@ type Config struct {
 // (KEP-3157), or behind a list in pages where the server has no such watches. When it
 // ends, the next one resumes where it ended.
 //
-//	  ┌──────────────── 410, or sent otherwise ──────────────┐
-//	  ▼                                                      │
-//	load ──all objects──► follow ──ended──► follow from the last revision
-//	  ▲  │
-//	  └──┘ error, back off
+//	  ┌───── 410, sent otherwise, or another history of this resource alone ─────┐
+//	  ▼                                                                          │
+//	load ──all objects──► follow ──ended, broken, or stands still──► confirm ────┤
+//	  ▲  │                  ▲                                           │        │
+//	  └──┘ error, back off  └───────── from the applied revision ───────┘        │
+//	                                                                             ▼
+//	                 another history of all resources: feed.ErrWentBack ◄── Config.WentBack
 //
 // A checkpoint or a sibling's objects may take the place of the first load. When a watch has
 // ended before its time, the feed first confirms that the server has the history that the sink
-// has, and ends if it has another one.
+// has. If it has another one, Config.WentBack tells whether that is one of all resources, which
+// ends the feed: the server of one resource may be exchanged, where a definition's group version
+// is given to an aggregated server.
+//
+// A server that refuses the feed alone (Refused) is asked seldom. The feed then is not
+// healthy, and its objects stay as they are.
 type Feed struct {
 	cfg    Config
 	codec  codec
 	health feed.Health
 	// applied is the revision up to which the sink has everything, 0 before the first load.
 	applied atomic.Int64
-	// failed has the error that ends Run.
-	failed chan error
+	// other is the error of a server with another history: feed.ErrDoubt if Config.WentBack
+	// can tell of which resources.
+	other error
+	// attempts are what Run does, one after the other.
+	attempts attempts
+	// retry and hurry end a pause of Run, hurry not before its least time.
+	retry, hurry chan struct{}
+	// refusal is nil unless the server refuses the feed.
+	refusal atomic.Pointer[refusal]
+	// bookmarked says that the server has sent a bookmark, other than at the end of a load.
+	bookmarked atomic.Bool
 	// tried is closed when the first load has succeeded or failed.
 	tried chan struct{}
 	// heardAt is when the watch last told something: that it has begun, an event or a
@@ -88,7 +106,7 @@ type Feed struct {
 
 	// confirmed says that the server has the history that the sink has. Only Run's goroutine
 	// sets it.
-	confirmed atomic.Bool
+	confirmed confirmation
 
 	// Only Run's goroutine uses the fields below.
 
@@ -102,99 +120,77 @@ type Feed struct {
 	checkpointTried bool
 	// siblingTried says that no load asks the sibling from now on.
 	siblingTried bool
-	// witness is the newest object that the sink has, nil if it is not known.
-	witness *feed.Object
+	// witness is what the sink got last.
+	witness feed.Witness
+	// left is the connection of a watch that stood still, which the next one does not use.
+	// conn is that of the watch.
+	left, conn net.Conn
+	// told is the state that the log was told last, nil while the feed follows.
+	told error
 	// bookmarkRead says that the surroundings have a bookmark as it was sent.
 	bookmarkRead bool
 }
-
-// The longest pause bounds how late changes are after the server was away. Feeds wait for
-// random times, so that those of all resources do not come back together.
-const (
-	minBackoff = 500 * time.Millisecond
-	maxBackoff = 10 * time.Second
-)
 
 // New makes a feed. It does nothing before Run.
 func New(cfg Config) *Feed {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	f := &Feed{cfg: cfg, codec: jsonCodec{}, failed: make(chan error, 1), tried: make(chan struct{})}
+	f := &Feed{cfg: cfg, codec: jsonCodec{}, other: feed.ErrDoubt, tried: make(chan struct{}), retry: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 	f.requests.wanted = make(chan struct{}, 1)
+	if cfg.WentBack == nil {
+		f.other = feed.ErrWentBack
+	}
 	if cfg.Protobuf {
 		f.codec = protobufCodec{}
 	}
 	return f
 }
 
-// Run follows the resource until the context ends, and returns the context's error. After
-// errors it retries for as long as it takes, unless the error is feed.ErrWentBack. It may
-// be called once.
-func (f *Feed) Run(ctx context.Context) error {
-	return feed.RunUntil(ctx, f.failed, &f.health, f.run)
-}
-
-func (f *Feed) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var answers sync.WaitGroup
-	defer answers.Wait()
-	defer cancel()
-	answers.Go(func() { f.answerRequests(ctx) })
-	tried := sync.OnceFunc(func() { close(f.tried) })
-	defer tried()
-	for backoff := minBackoff; ; {
-		began := time.Now()
-		err := f.learn(ctx)
-		if err == nil {
-			err = f.follow(ctx, tried)
-		}
-		tried()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if errors.Is(err, feed.ErrWentBack) {
-			return err
-		}
-		if time.Since(began) > maxBackoff || needsLoad(err) && time.Since(f.loadedAt) > maxBackoff {
-			backoff = minBackoff
-		}
-		// A server that ends a watch early may be going, and another one come in its place.
-		f.confirmed.Store(f.confirmed.Load() && err == nil && time.Since(began) > watchTimeout/2)
-		if err != nil {
-			f.noteBreak(err, backoff)
-		} else if time.Since(began) > backoff {
-			continue // the server ended the watch in its time
-		}
-		select {
-		case <-time.After(backoff/2 + rand.N(backoff)):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		backoff = min(2*backoff, maxBackoff)
-	}
-}
-
-// noteBreak notes an error of follow. After most of them the watch is resumed.
-func (f *Feed) noteBreak(err error, retry time.Duration) {
-	f.health.SetBroken(err)
-	f.loaded = f.loaded && !needsLoad(err)
-	message := "Feed from the API server broke and is resumed"
-	switch {
-	case errors.Is(err, errExpired):
-		message = "Feed fell behind the API server and loads anew; clients behind it have to list again"
-	case errors.Is(err, errSentOtherwise):
-		message = "Feed loads anew from the API server, which sends objects otherwise than before; clients behind it have to list again"
-	}
-	f.cfg.Logger.Warn(message, "url", f.cfg.URL, "revision", f.applied.Load(), "err", err, "retryIn", retry)
-}
-
-// needsLoad reports whether the sink needs all objects anew after an error.
-func needsLoad(err error) bool { return errors.Is(err, errExpired) || errors.Is(err, errSentOtherwise) }
-
 // follow loads the resource unless it is loaded, and follows one watch to its end. loaded
 // is called when the sink has all objects.
 func (f *Feed) follow(ctx context.Context, loaded func()) error {
+	if f.loaded {
+		loaded()
+		err := f.confirm(ctx)
+		if err == nil {
+			return f.watch(ctx, nil)
+		}
+		if !errors.Is(err, errUnasked) {
+			return err
+		}
+		f.cfg.Logger.Warn("Feed loads anew from the API server; clients behind it have to list again", "url", f.cfg.URL, "reason", err)
+		f.loaded = false
+	}
+	release, err := f.loadSlot(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := f.resumeKept(ctx); err != nil {
+		return err
+	}
+	if !f.loaded && !f.listsOnly {
+		err := f.watch(ctx, &initialEvents{done: func() { f.setLoaded(); loaded(); release() }})
+		if !errors.Is(err, errNoWatchList) && !errors.Is(err, errNoOrder) {
+			return err
+		}
+		f.cfg.Logger.Info("Feed loads pages", "url", f.cfg.URL, "reason", err)
+		f.listsOnly = true
+	}
+	if !f.loaded {
+		if err := f.loadPages(ctx); err != nil {
+			return err
+		}
+		f.setLoaded()
+	}
+	loaded()
+	release()
+	return f.watch(ctx, nil)
+}
+
+// resumeKept loads a checkpoint or a sibling's objects, once and where there are any.
+func (f *Feed) resumeKept(ctx context.Context) error {
 	if f.cfg.Checkpoint != nil && !f.checkpointTried {
 		err := f.resume(ctx)
 		if err != nil && !errors.Is(err, feed.ErrUnusable) {
@@ -204,30 +200,7 @@ func (f *Feed) follow(ctx context.Context, loaded func()) error {
 			f.cfg.Logger.Warn("Checkpoint is not used, and objects are loaded from the API server", "url", f.cfg.URL, "reason", err)
 		}
 	}
-	if err := f.trySibling(ctx); err != nil {
-		return err
-	}
-	if !f.loaded && f.listsOnly {
-		if err := f.loadPages(ctx); err != nil {
-			return err
-		}
-		f.setLoaded()
-	}
-	if f.loaded {
-		loaded()
-		if err := f.confirm(ctx); err != nil {
-			return err
-		}
-		return f.watch(ctx, nil)
-	}
-	initial := &initialEvents{done: func() { f.setLoaded(); loaded() }}
-	err := f.watch(ctx, initial)
-	if errors.Is(err, errNoWatchList) || errors.Is(err, errNoOrder) {
-		f.cfg.Logger.Info("Feed loads pages", "url", f.cfg.URL, "reason", err)
-		f.listsOnly = true
-		return f.follow(ctx, loaded)
-	}
-	return err
+	return f.trySibling(ctx)
 }
 
 // setLoaded notes that the sink has all objects.
@@ -235,7 +208,7 @@ func (f *Feed) setLoaded() { f.loaded, f.loadedAt = true, time.Now() }
 
 // endLoad ends a load of objects whose history the server has. Reads may follow at once.
 func (f *Feed) endLoad(ctx context.Context, loader feed.Loader, revision int64) {
-	f.confirmed.Store(true)
+	f.confirmed.set(true)
 	loader.End(ctx, revision)
 }
 

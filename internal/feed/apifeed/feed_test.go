@@ -193,6 +193,7 @@ func TestWatchList(t *testing.T) {
 			path: "/apis/x/v1/namespaces/ns/widgets", query: []string{"fieldSelector=metadata.name%3Da", "resourceVersion=12", "resourceVersionMatch=Exact"},
 			body: listed(12, widget("a", 8)),
 		},
+		step{query: []string{"fieldSelector=metadata.name%3Db", "resourceVersion=12", "resourceVersionMatch=Exact"}, body: listed(12)},
 		step{path: "/apis/x/v1/widgets", query: []string{"resourceVersion=12", "millraceBookmarkInterval="}, body: event("ADDED", widget("c", 13)), hold: true},
 	)
 	sink.expect(t, "begin", "add /registry/x/widgets/ns/a 4 "+widget("a", 4), "add /registry/x/widgets/ns/b 5 "+widget("b", 5), "end 7",
@@ -281,7 +282,9 @@ func TestSameRevision(t *testing.T) {
 	ended := runFeed(t, f, server)
 	sink.expect(t, "begin", added+widget("a", 5), "end 7")
 	<-asked
-	if revision, err := f.Revision(t.Context()); err == nil {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if revision, err := f.Revision(ctx); err == nil {
 		t.Errorf("the server is at %d, which proves what the feed has", revision)
 	}
 	close(release)

@@ -45,7 +45,7 @@ func (f *Feed) collect(ctx context.Context, initial *initialEvents, event frame)
 	}
 	initial.loader.Add(ctx, initial.batch)
 	f.endLoad(ctx, initial.loader, revision)
-	f.health.SetFollowing()
+	f.setFollowing()
 	f.cfg.Logger.Info("Feed follows the API server", "url", f.cfg.URL, "revision", revision, "objects", initial.objects)
 	return true, nil
 }
@@ -56,7 +56,7 @@ func (f *Feed) addInitial(ctx context.Context, initial *initialEvents, o *object
 	if initial.objects > 0 && bytes.Compare(added.Key, initial.lastKey) <= 0 {
 		return fmt.Errorf("%w: %q behind %q", errNoOrder, added.Key, initial.lastKey)
 	}
-	f.observe(&added)
+	f.witness.Observe(&added)
 	initial.lastKey = added.Key
 	initial.objects++
 	initial.batch = append(initial.batch, added)

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 
@@ -18,11 +16,6 @@ import (
 const (
 	// pageObjects is how many objects a page of a list has: client-go's default.
 	pageObjects = 500
-	// maxPageBytes bounds an answer that is read as a whole. A page of objects of the
-	// largest size that etcd takes stays below it.
-	maxPageBytes = 1 << 30
-	// maxErrorBytes bounds what is read of an error.
-	maxErrorBytes = 64 << 10
 )
 
 // list is a list's answer.
@@ -36,7 +29,7 @@ type list struct {
 // loadPages hands all objects to the sink, page by page. All pages are of one revision.
 func (f *Feed) loadPages(ctx context.Context) error {
 	loader, next := f.cfg.Sink.BeginLoad(), ""
-	f.witness = nil
+	f.witness = feed.Witness{}
 	for {
 		parameters := url.Values{"limit": {strconv.Itoa(pageObjects)}}
 		if next != "" {
@@ -53,7 +46,7 @@ func (f *Feed) loadPages(ctx context.Context) error {
 		objects := make([]feed.Object, len(page.objects))
 		for i := range page.objects {
 			objects[i] = f.present(&page.objects[i])
-			f.observe(&objects[i])
+			f.witness.Observe(&objects[i])
 		}
 		loader.Add(ctx, objects)
 		if next = page.next; next != "" {
@@ -67,89 +60,45 @@ func (f *Feed) loadPages(ctx context.Context) error {
 	}
 }
 
-// get reads an answer to a GET as a whole.
-func (f *Feed) get(ctx context.Context, collection string, parameters url.Values, accept string) ([]byte, error) {
-	resp, err := f.open(ctx, collection, parameters, accept)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	return io.ReadAll(io.LimitReader(resp.Body, maxPageBytes))
-}
-
-// open sends a GET to the server and returns its answer, whose body the caller closes. An
-// answer that is no success is an error.
-func (f *Feed) open(ctx context.Context, collection string, parameters url.Values, accept string) (*http.Response, error) {
-	return open(ctx, f.cfg.Client, collection, parameters, accept)
-}
-
-// compressWatchHeader asks a Millrace for a compressed watch, also one that begins with no
-// objects. Others compress watch-lists alone. Clients accept gzip by themselves.
-const compressWatchHeader = "X-Millrace-Compress-Watch"
-
-// open sends a GET with a client.
-func open(ctx context.Context, client *http.Client, collection string, parameters url.Values, accept string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, collection+"?"+parameters.Encode(), nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Accept", accept)
-	req.Header.Set(compressWatchHeader, "1")
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode == http.StatusOK {
-		return resp, nil
-	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
-	return nil, statusError(resp.StatusCode, body)
-}
-
-// errRefused says that the server found a request invalid.
-var errRefused = errors.New("request refused")
-
-// statusError is the error of an answer. Errors come as JSON or as text, which is enough
-// for a log.
-func statusError(code int, body []byte) error {
-	switch code {
-	case http.StatusGone:
-		return fmt.Errorf("%w: %.200q", errExpired, body)
-	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return fmt.Errorf("%w: status %d: %.200q", errRefused, code, body)
-	}
-	return fmt.Errorf("status %d: %.200q", code, body)
-}
-
 // revisionAccept asks for no more of an object than its metadata.
 const revisionAccept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 
 // Revision reads the resource's newest revision. Every write that was acknowledged before
 // the call has that revision or a smaller one: a list without a resource version is a
-// consistent read.
+// consistent read. After a break Revision waits until the server's history is confirmed.
 func (f *Feed) Revision(ctx context.Context) (int64, error) {
-	before := f.applied.Load()
-	revision, err := f.newest(ctx)
-	if err == nil && revision < before {
-		err = f.isBehind(before, revision)
+	for {
+		before := f.applied.Load()
+		revision, err := f.Newest(ctx)
+		if err == nil && revision < before {
+			err = f.isBehind(before, revision)
+			f.interrupt(err)
+		}
+		// A restored server may be at the very revision that the sink has.
+		confirmed := f.confirmed.wait()
+		if confirmed == nil || err != nil {
+			return revision, err
+		}
+		if status, _ := f.Refused(); status != 0 {
+			return 0, &feed.Refusal{Status: status}
+		}
 		select {
-		case f.failed <- err:
-		default: // Run has ended, or will
+		case f.hurry <- struct{}{}: // the server answers
+		default:
+		}
+		select {
+		case <-confirmed:
+		case <-ctx.Done():
+			return 0, fmt.Errorf("%w: %w", errUnconfirmed, ctx.Err())
 		}
 	}
-	// A restored server may be at the very revision that the sink has.
-	if err == nil && !f.confirmed.Load() {
-		err = errUnconfirmed
-	}
-	return revision, err
 }
 
 // errUnconfirmed says that the newest revision proves nothing yet.
 var errUnconfirmed = errors.New("the watch broke, and the server's history is not confirmed yet")
 
-// newest reads the newest revision.
-func (f *Feed) newest(ctx context.Context) (int64, error) {
+// Newest reads the newest revision of the resource, and proves nothing of the history.
+func (f *Feed) Newest(ctx context.Context) (int64, error) {
 	page, err := f.firstObject(ctx, 0)
 	if err != nil {
 		return 0, fmt.Errorf("read the revision of %s: %w", f.cfg.URL, err)

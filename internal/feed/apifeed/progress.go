@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net/url"
 	"strconv"
 	"sync"
@@ -100,9 +101,9 @@ func (f *Feed) shortWatch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, shortWatchLimit)
 	defer cancel()
 	last := f.applied.Load()
-	resp, err := f.open(ctx, f.cfg.URL, url.Values{
+	resp, err := f.request(f.cfg.URL, url.Values{
 		"watch": {"true"}, "allowWatchBookmarks": {"true"}, "timeoutSeconds": {shortWatchSeconds}, "resourceVersion": {strconv.FormatInt(last, 10)},
-	}, f.codec.watchMediaType())
+	}, f.codec.watchMediaType()).send(ctx)
 	if err != nil {
 		return err
 	}
@@ -111,13 +112,14 @@ func (f *Feed) shortWatch(ctx context.Context) error {
 	for {
 		event, err := next()
 		switch {
-		case isEnd(err):
+		case errors.Is(err, io.EOF):
 			return errNoBookmark
 		case err != nil:
 			return err
 		case event.kind == apiwatch.Error:
 			return f.watchError(event.status)
 		case event.kind == apiwatch.Bookmark:
+			f.bookmarked.Store(true)
 			f.advance(event.object.revision, last)
 			return nil
 		}

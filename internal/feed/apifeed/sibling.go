@@ -11,6 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
+
+	"github.com/millrace/millrace/internal/feed"
 )
 
 // Sibling is another replica in front of the server that a Feed follows. The fields are those
@@ -40,7 +42,7 @@ func (f *Feed) trySibling(ctx context.Context) error {
 		return nil
 	}
 	// Every server that answers has reached revision 0.
-	if err := f.confirmHistory(ctx, 0, nil); err != nil {
+	if err := f.confirmHistory(ctx, 0, &feed.Witness{}); err != nil {
 		return err
 	}
 	err := f.loadSibling(ctx)
@@ -48,7 +50,7 @@ func (f *Feed) trySibling(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if f.siblingTried = true; err != nil {
-		f.witness = nil
+		f.witness = feed.Witness{}
 		f.cfg.Logger.Warn("Objects are loaded from the API server, and not from the replica that --start-from names", "url", f.cfg.URL, "reason", err)
 	}
 	return nil
@@ -60,12 +62,12 @@ func (f *Feed) trySibling(ctx context.Context) error {
 func (f *Feed) loadSibling(ctx context.Context) error {
 	began := time.Now()
 	initial := &initialEvents{loader: f.cfg.Sink.BeginLoad()}
-	f.witness = nil
+	f.witness = feed.Witness{}
 	revision, err := f.readSibling(ctx, initial)
-	if err != nil || f.witness == nil {
+	if err != nil || !f.witness.HasObject() {
 		return err // without objects a load from the server costs as little
 	}
-	if err := f.confirmHistory(ctx, revision, f.witness); err != nil {
+	if err := f.confirmHistory(ctx, revision, &f.witness); err != nil {
 		return err
 	}
 	if err := f.confirmCount(ctx, revision, initial.objects); err != nil {
@@ -95,22 +97,15 @@ func (f *Feed) confirmCount(ctx context.Context, revision int64, objects int) er
 
 // readSibling reads all objects of a sibling, and returns their revision. At resource version
 // 0 a replica sends what it has, and asks nobody.
-func (f *Feed) readSibling(ctx context.Context, initial *initialEvents) (revision int64, err error) {
+func (f *Feed) readSibling(ctx context.Context, initial *initialEvents) (int64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, siblingTimeout, fmt.Errorf("%s has not sent all objects within %v", f.cfg.Sibling.URL, siblingTimeout))
 	defer cancel()
-	ctx, silent := context.WithCancelCause(ctx)
-	silence := time.AfterFunc(siblingSilence, func() { silent(fmt.Errorf("%s has sent nothing for %v", f.cfg.Sibling.URL, siblingSilence)) })
-	defer silence.Stop()
-	defer func() {
-		if cause := context.Cause(ctx); err != nil && cause != nil {
-			err = cause
-		}
-		silent(nil)
-	}()
-	resp, err := open(ctx, f.cfg.Sibling.Client, f.cfg.Sibling.URL, url.Values{
+	from := &request{client: f.cfg.Sibling.Client, collection: f.cfg.Sibling.URL, accept: f.codec.watchMediaType(), silence: siblingSilence, plain: f.cfg.Uncompressed}
+	from.parameters = url.Values{
 		"watch": {"true"}, "allowWatchBookmarks": {"true"}, "timeoutSeconds": {strconv.Itoa(int(siblingTimeout / time.Second))},
 		"sendInitialEvents": {"true"}, "resourceVersionMatch": {string(metav1.ResourceVersionMatchNotOlderThan)}, "resourceVersion": {"0"},
-	}, f.codec.watchMediaType())
+	}
+	resp, err := from.send(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -121,7 +116,6 @@ func (f *Feed) readSibling(ctx context.Context, initial *initialEvents) (revisio
 		if err != nil {
 			return 0, fmt.Errorf("read watch of %s: %w", f.cfg.Sibling.URL, err)
 		}
-		silence.Reset(siblingSilence)
 		switch {
 		case event.kind == apiwatch.Error:
 			return 0, f.watchError(event.status)

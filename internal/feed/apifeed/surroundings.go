@@ -48,7 +48,7 @@ func (f *Feed) format() sentobject.Format {
 // when another server may answer. Both questions are about an object that does not exist,
 // and cost the server the look-up of one key.
 func (f *Feed) learn(ctx context.Context) error {
-	if !f.cfg.Verbatim || f.confirmed.Load() {
+	if !f.cfg.Verbatim || f.confirmed.is() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
@@ -58,7 +58,7 @@ func (f *Feed) learn(ctx context.Context) error {
 	if f.cfg.Namespaced {
 		collection, _ = f.collectionOf([]byte(f.cfg.Prefix + absent + "/" + absent))
 	}
-	parameters := url.Values{"fieldSelector": {"metadata.name=" + absent}}
+	parameters := url.Values{"fieldSelector": {nameSelector(absent)}}
 	learnt, err := f.readEmptyList(ctx, collection, parameters)
 	if err == nil {
 		learnt.InitialEventsEnd, err = f.readInitialEventsEnd(ctx, collection, parameters)
@@ -73,7 +73,7 @@ func (f *Feed) learn(ctx context.Context) error {
 }
 
 func (f *Feed) readEmptyList(ctx context.Context, collection string, parameters url.Values) (*Surroundings, error) {
-	resp, err := f.open(ctx, collection, parameters, f.codec.mediaType())
+	resp, err := f.request(collection, parameters, f.codec.mediaType()).send(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +99,10 @@ func warnings(resp *http.Response) (texts []string) {
 // readInitialEventsEnd reads the first bookmark of a watch that begins with all objects, of
 // which there are none. It returns nil if the server has no such watches.
 func (f *Feed) readInitialEventsEnd(ctx context.Context, collection string, selected url.Values) ([]byte, error) {
-	parameters := f.watchParameters(true)
+	parameters := f.watchParameters(true, minWatchTime)
 	parameters.Set("fieldSelector", selected.Get("fieldSelector"))
-	resp, err := f.open(ctx, collection, parameters, f.codec.watchMediaType())
-	if errors.Is(err, errRefused) {
+	resp, err := f.request(collection, parameters, f.codec.watchMediaType()).send(ctx)
+	if isInvalid(err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -17,9 +20,13 @@ import (
 )
 
 const (
-	// watchTimeout is how long a watch may take. Then the next one may go to another
-	// server behind the same address.
-	watchTimeout = 10 * time.Minute
+	// minWatchTime is the least time of a watch, and maxWatchTime the longest. Then the next
+	// one may go to another server behind the same address. Times are random, so that the
+	// watches of all resources do not end together.
+	minWatchTime = 450 * time.Second
+	maxWatchTime = 600 * time.Second
+	// endSlack is how long before its time a watch may end.
+	endSlack = 5 * time.Second
 	// maxSilence is the time without an event or bookmark after which a watch is opened
 	// anew. API servers send a bookmark each minute.
 	maxSilence = 3 * time.Minute
@@ -40,30 +47,45 @@ type frame struct {
 	status *metav1.Status
 }
 
-// watch follows one watch to its end. It returns nil if the server ended the watch in its
-// time. With initial the watch begins with all objects, else behind the applied revision.
+// watchAnswer is the answer to a watch, and the connection that it comes by.
+type watchAnswer struct {
+	*http.Response
+	conn net.Conn
+}
+
+// watch follows one watch to its end. It returns nil if the server ended the watch. With
+// initial the watch begins with all objects, else behind the applied revision.
 func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	resp, err := f.open(ctx, f.cfg.URL, f.watchParameters(initial != nil), f.codec.watchMediaType())
-	if initial != nil && errors.Is(err, errRefused) {
+	length := minWatchTime + rand.N(maxWatchTime-minWatchTime)
+	r := f.request(f.cfg.URL, f.watchParameters(initial != nil, length), f.codec.watchMediaType())
+	r.silence = maxSilence
+	began := time.Now()
+	resp, err := f.openWatch(ctx, r)
+	if initial != nil && isInvalid(err) {
 		return fmt.Errorf("%w: %w", errNoWatchList, err)
 	}
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", f.cfg.URL, err)
 	}
 	defer resp.Body.Close()
-	// A watch that is silent for too long is ended by ending its request.
-	silence := time.AfterFunc(maxSilence, cancel)
-	defer silence.Stop()
 	if initial == nil {
-		f.health.SetFollowing()
+		f.setFollowing()
 	} else {
-		initial.loader, f.witness = f.cfg.Sink.BeginLoad(), nil
+		initial.loader, f.witness = f.cfg.Sink.BeginLoad(), feed.Witness{}
 	}
 	f.setHeard()
 	f.setDepth(resp.Header)
-	return f.readFrames(ctx, resp, initial, func() { f.setHeard(); silence.Reset(maxSilence) })
+	err = f.readFrames(ctx, resp.Response, initial)
+	// A server that ends a watch early may be going, and another one come in its place.
+	f.confirmed.set(f.confirmed.is() && err == nil && time.Since(began) > length-endSlack)
+	if stands := context.Cause(ctx); errors.Is(err, errSilent) || errors.Is(stands, errFrozen) {
+		f.left = resp.conn
+	}
+	if errors.Is(err, errSilent) && !f.bookmarked.Load() && f.loaded {
+		f.cfg.Logger.Debug("A watch without bookmarks is silent and opened anew", "url", f.cfg.URL)
+		return nil
+	}
+	return err
 }
 
 // depthHeader is the header in which a replica says at which depth of a tree it is.
@@ -78,10 +100,10 @@ func (f *Feed) setDepth(answer http.Header) {
 	f.depth.Store(int64(min(max(depth, 0), maxDepth) + 1))
 }
 
-func (f *Feed) watchParameters(initial bool) url.Values {
+func (f *Feed) watchParameters(initial bool, length time.Duration) url.Values {
 	parameters := url.Values{
 		"watch": {"true"}, "allowWatchBookmarks": {"true"},
-		"timeoutSeconds":           {strconv.Itoa(int(watchTimeout / time.Second))},
+		"timeoutSeconds":           {strconv.Itoa(int(length / time.Second))},
 		"millraceBookmarkInterval": {bookmarkInterval.String()},
 	}
 	if initial {
@@ -93,12 +115,12 @@ func (f *Feed) watchParameters(initial bool) url.Values {
 	return parameters
 }
 
-// readFrames hands the sink what a watch sends. heard is called for each frame.
-func (f *Feed) readFrames(ctx context.Context, resp *http.Response, initial *initialEvents, heard func()) error {
+// readFrames hands the sink what a watch sends.
+func (f *Feed) readFrames(ctx context.Context, resp *http.Response, initial *initialEvents) error {
 	next := f.codec.frames(bufio.NewReaderSize(resp.Body, readBuffer))
 	for {
 		event, err := next()
-		if isEnd(err) {
+		if errors.Is(err, io.EOF) {
 			if initial != nil {
 				return fmt.Errorf("watch %s: ended before all objects were sent", f.cfg.URL)
 			}
@@ -107,7 +129,7 @@ func (f *Feed) readFrames(ctx context.Context, resp *http.Response, initial *ini
 		if err != nil {
 			return fmt.Errorf("read watch of %s: %w", f.cfg.URL, err)
 		}
-		heard()
+		f.setHeard()
 		if event.kind == apiwatch.Error {
 			return f.watchError(event.status)
 		}
@@ -140,6 +162,7 @@ func (f *Feed) apply(ctx context.Context, event frame) {
 	o := &event.object
 	switch event.kind {
 	case apiwatch.Bookmark:
+		f.bookmarked.Store(true)
 		f.observeBookmark(o)
 		if o.revision > f.applied.Load() {
 			f.applied.Store(o.revision)
@@ -150,12 +173,12 @@ func (f *Feed) apply(ctx context.Context, event frame) {
 		deleted := f.deletion(o)
 		f.cfg.Sink.Received(time.Now())
 		f.cfg.Sink.Apply(ctx, []feed.Object{deleted})
-		f.observeDeletion(deleted.Key)
+		f.witness.Observe(&deleted)
 	default:
 		put := f.present(o)
 		f.cfg.Sink.Received(time.Now())
 		f.cfg.Sink.Apply(ctx, []feed.Object{put})
-		f.observe(&put)
+		f.witness.Observe(&put)
 	}
 	f.applied.Store(o.revision)
 }

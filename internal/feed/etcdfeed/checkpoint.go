@@ -60,7 +60,7 @@ func (f *Feed) loadCheckpoint(ctx context.Context, kept feed.Checkpoint, loader 
 		}
 		return fmt.Errorf("%w: %w", feed.ErrUnusable, err)
 	}
-	f.witness = kept.Witness()
+	f.witness = feed.WitnessOf(kept.Witness())
 	for _, prefix := range kept.Missing() {
 		if err := f.loadPages(ctx, loader, &pageReader{feed: f, revision: kept.Revision()}, prefix); err != nil {
 			return unusableIfCompacted(err)
@@ -72,7 +72,7 @@ func (f *Feed) loadCheckpoint(ctx context.Context, kept feed.Checkpoint, loader 
 // confirmCheckpoint checks that etcd can continue a checkpoint, and returns etcd's newest
 // revision.
 func (f *Feed) confirmCheckpoint(ctx context.Context, kept feed.Checkpoint) (newest int64, err error) {
-	newest, err = f.confirmHistory(ctx, kept.Revision(), kept.Witness())
+	newest, err = f.confirmHistory(ctx, kept.Revision(), feed.WitnessOf(kept.Witness()))
 	if errors.Is(err, feed.ErrWentBack) {
 		return 0, fmt.Errorf("%w: %w", feed.ErrUnusable, err)
 	}

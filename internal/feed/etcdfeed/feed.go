@@ -95,8 +95,8 @@ type Feed struct {
 	newestAtLoad int64
 	// checkpointTried says that the checkpoint was loaded or cannot be used.
 	checkpointTried bool
-	// witness is the newest object that the sink has, nil if it is not known.
-	witness *feed.Object
+	// witness is what the sink got last.
+	witness feed.Witness
 	// confirmedStreams is the number of streams at the last confirmation.
 	confirmedStreams int64
 }
@@ -192,7 +192,7 @@ func (f *Feed) skipGap(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	f.witness = nil
+	f.witness = feed.Witness{}
 	f.setState(newest)
 	return true
 }

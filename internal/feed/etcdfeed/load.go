@@ -70,7 +70,7 @@ func (f *Feed) setLoaded(revision, newest int64) {
 // loadAt hands the objects of one revision to the sink.
 func (f *Feed) loadAt(ctx context.Context, revision, newest int64) error {
 	loader := f.cfg.Sink.BeginLoad()
-	f.witness = nil
+	f.witness = feed.Witness{}
 	if err := f.loadPages(ctx, loader, &pageReader{feed: f, revision: revision, stream: f.cfg.Stream}, f.cfg.Prefix); err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func (f *Feed) apply(ctx context.Context, resp *stampedResponse) {
 		f.cfg.Sink.Received(resp.at)
 		events := eventObjects(resp.Events)
 		f.cfg.Sink.Apply(ctx, events)
-		f.observeEvents(events)
+		f.observe(events)
 		applied := resp.Events[len(resp.Events)-1].Kv.ModRevision
 		f.setState(applied)
 		f.cfg.Account.Advance(applied, len(resp.Events), eventBytes(events))

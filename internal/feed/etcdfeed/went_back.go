@@ -61,35 +61,53 @@ func (s *countedStream) RecvMsg(m any) error {
 }
 
 // confirmHistory asks etcd whether it has, at a revision, the witness as the feed has read
-// it. The witness is the newest object up to that revision: two histories that part before
-// it have different writes at its revision. It returns etcd's newest revision, read from a
-// quorum. The error wraps feed.ErrWentBack if etcd has another history, and is ErrCompacted if
-// etcd no longer knows. A nil witness proves only that etcd has reached the revision.
-func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *feed.Object) (newest int64, err error) {
+// it. The witness is the newest object up to that revision, and the deletion behind it: two
+// histories that part before have different writes there. It returns etcd's newest revision,
+// read from a quorum. The error wraps feed.ErrWentBack if etcd has another history, and is
+// ErrCompacted if etcd no longer knows. Without a witness etcd has to have reached the
+// revision, which is all.
+func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness feed.Witness) (newest int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
-	key := f.cfg.Prefix + "\x00"
-	if witness != nil {
-		key = string(witness.Key)
+	known := witness.Known()
+	if len(known) == 0 {
+		resp, err := f.readAt(ctx, f.cfg.Prefix+"\x00", revision)
+		if err != nil {
+			return 0, err
+		}
+		return resp.Header.Revision, nil
 	}
-	resp, err := f.cfg.Client.Get(ctx, key, clientv3.WithRev(revision))
-	if errors.Is(err, rpctypes.ErrFutureRev) {
-		return 0, fmt.Errorf("%w: etcd was at revision %d and has not reached it", feed.ErrWentBack, revision)
+	for i := range known {
+		o := &known[i]
+		resp, err := f.readAt(ctx, string(o.Key), revision)
+		if err != nil {
+			return 0, err
+		}
+		if !isWitness(resp.Kvs, o) {
+			return 0, fmt.Errorf("%w: at revision %d etcd no longer has what %s was at %d", feed.ErrWentBack, revision, o.Key, o.Revision)
+		}
+		newest = resp.Header.Revision
 	}
-	if err != nil {
-		return 0, fmt.Errorf("confirm etcd's history at revision %d: %w", revision, err)
-	}
-	if err := f.setCluster(resp.Header); err != nil {
-		return 0, err
-	}
-	if witness != nil && !isWitness(resp.Kvs, witness) {
-		return 0, fmt.Errorf("%w: at revision %d etcd no longer has what %s was at %d", feed.ErrWentBack, revision, witness.Key, witness.Revision)
-	}
-	return resp.Header.Revision, nil
+	return newest, nil
 }
 
-func isWitness(found []*mvccpb.KeyValue, witness *feed.Object) bool {
-	return len(found) == 1 && found[0].ModRevision == witness.Revision && bytes.Equal(found[0].Value, witness.Value)
+// readAt reads a key at a revision.
+func (f *Feed) readAt(ctx context.Context, key string, revision int64) (*clientv3.GetResponse, error) {
+	resp, err := f.cfg.Client.Get(ctx, key, clientv3.WithRev(revision))
+	if errors.Is(err, rpctypes.ErrFutureRev) {
+		return nil, fmt.Errorf("%w: etcd was at revision %d and has not reached it", feed.ErrWentBack, revision)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("confirm etcd's history at revision %d: %w", revision, err)
+	}
+	return resp, f.setCluster(resp.Header)
+}
+
+func isWitness(found []*mvccpb.KeyValue, o *feed.Object) bool {
+	if o.Deleted {
+		return len(found) == 0
+	}
+	return len(found) == 1 && found[0].ModRevision == o.Revision && bytes.Equal(found[0].Value, o.Value)
 }
 
 // confirm confirms the history that the sink has.
@@ -101,7 +119,7 @@ func (f *Feed) confirm(ctx context.Context) error {
 // sinkState is a revision up to which the sink has all events, and the witness of then.
 type sinkState struct {
 	revision int64
-	witness  *feed.Object
+	witness  feed.Witness
 }
 
 // setState notes what the sink has. Only Run's goroutine calls it.
@@ -159,41 +177,10 @@ func (f *Feed) suspects(resp *stampedResponse) bool {
 	return reopened || resp.IsProgressNotify() && resp.Header.Revision < f.applied.Load()
 }
 
-// observe keeps the newest object of a load as the witness.
-func (f *Feed) observe(page []feed.Object) {
-	for i := range page {
-		if o := &page[i]; f.witness == nil || o.Revision > f.witness.Revision {
-			f.setWitness(o)
-		}
-	}
-}
-
-// setWitness copies the witness: a reference would hold on to the page that it is in.
-func (f *Feed) setWitness(o *feed.Object) {
-	witness := *o
-	f.witness = &witness
-}
-
-// observeEvents keeps the newest object of some events as the witness. A witness that was
-// deleted proves nothing.
-func (f *Feed) observeEvents(events []feed.Object) {
-	var newest *feed.Object
-	for i := range events {
-		switch o := &events[i]; {
-		case !o.Deleted:
-			newest = o
-		case newest != nil && bytes.Equal(newest.Key, o.Key):
-			newest, f.witness = nil, nil
-		case f.witness != nil && bytes.Equal(f.witness.Key, o.Key):
-			f.witness = nil
-		}
-	}
-	switch {
-	case newest == nil:
-	case len(events) == 1:
-		f.witness = newest
-	default:
-		f.setWitness(newest)
+// observe keeps what was read last as the witness.
+func (f *Feed) observe(objects []feed.Object) {
+	for i := range objects {
+		f.witness.Observe(&objects[i])
 	}
 }
 

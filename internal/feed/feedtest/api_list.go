@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
 )
 
 // serveList answers a list: the newest one, or that of an exact revision, whole or in pages.
@@ -26,7 +29,12 @@ func (s *APIServer) serveList(w http.ResponseWriter, query url.Values) {
 		writeStatus(w, http.StatusGatewayTimeout, "Timeout")
 		return
 	}
-	objects := selected(now.at(revision), query)[begin:]
+	objects, err := selected(now.at(revision), query)
+	if err != nil {
+		writeStatus(w, http.StatusBadRequest, "BadRequest")
+		return
+	}
+	objects = objects[begin:]
 	next := ""
 	if limit, err := strconv.Atoi(query.Get("limit")); err == nil && limit < len(objects) {
 		next = fmt.Sprintf(`,"continue":"%d-%d","remainingItemCount":%d`, revision, begin+limit, len(objects)-limit)
@@ -40,18 +48,13 @@ func (s *APIServer) serveList(w http.ResponseWriter, query url.Values) {
 	fmt.Fprintf(w, `{"kind":"WidgetList","apiVersion":"x/v1","metadata":{"resourceVersion":"%d"%s},"items":[%s]}`, revision, next, strings.Join(items, ","))
 }
 
-// selected returns the objects that a field selector of a name selects.
-func selected(objects []Write, query url.Values) []Write {
-	name, ok := strings.CutPrefix(query.Get("fieldSelector"), "metadata.name=")
-	if !ok {
-		return objects
+// selected returns the objects that a field selector of names selects.
+func selected(objects []Write, query url.Values) ([]Write, error) {
+	selector, err := fields.ParseSelector(query.Get("fieldSelector"))
+	if err != nil {
+		return nil, err
 	}
-	for i := range objects {
-		if objects[i].Name == name {
-			return objects[i : i+1]
-		}
-	}
-	return nil
+	return slices.DeleteFunc(objects, func(w Write) bool { return !selector.Matches(fields.Set{"metadata.name": w.Name}) }), nil
 }
 
 func status(code int, reason string) string {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace/internal/feed"
 )
@@ -34,7 +35,9 @@ type APIOptions struct {
 type APIServer struct {
 	*httptest.Server
 	options APIOptions
-	mu      struct {
+	// followers are waited for by Break.
+	followers []feed.Feed
+	mu        struct {
 		sync.Mutex
 		// log has all changes, and revision is the newest one's, or that of a write elsewhere.
 		log      []Write
@@ -49,6 +52,8 @@ type APIServer struct {
 		siblings []*APIServer
 		// intercept is nil, or answers a request in place of the server and returns true.
 		intercept func(http.ResponseWriter, *http.Request) bool
+		// ends is closed when all watches end, in good order.
+		ends chan struct{}
 		// moved is closed when the revision grows.
 		moved chan struct{}
 	}
@@ -68,7 +73,7 @@ func NewAPIServer(t *testing.T, options APIOptions) *APIServer {
 // NewAPIHandler returns a server that listens nowhere.
 func NewAPIHandler(options APIOptions) *APIServer {
 	s := &APIServer{options: options}
-	s.mu.revision, s.mu.moved = 1, make(chan struct{})
+	s.mu.revision, s.mu.moved, s.mu.ends = 1, make(chan struct{}), make(chan struct{})
 	return s
 }
 
@@ -91,7 +96,16 @@ func (s *APIServer) setHistory(log []Write, revision int64) {
 	s.mu.moved = make(chan struct{})
 }
 
-// Intercept has a function see all requests first. It answers those for which it returns true.
+// EndWatches ends all watches in good order.
+func (s *APIServer) EndWatches() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.mu.ends)
+	s.mu.ends = make(chan struct{})
+}
+
+// Intercept has a function see, or change, all requests first. It answers those for which it
+// returns true.
 func (s *APIServer) Intercept(by func(http.ResponseWriter, *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,10 +142,23 @@ func (s *APIServer) Delete(_ *testing.T, name string) int64 {
 // PutElsewhere implements Source.
 func (s *APIServer) PutElsewhere(*testing.T) int64 { return s.write(nil) }
 
-// Break implements Source.
-func (s *APIServer) Break(*testing.T) {
+// Follows returns a feed for which Break waits: a source comes back so soon only in tests.
+func (s *APIServer) Follows(f feed.Feed) feed.Feed {
+	s.followers = append(s.followers, f)
+	return f
+}
+
+// Break implements Source. It returns when the feeds that followed have noticed.
+func (s *APIServer) Break(t *testing.T) {
+	following := slices.DeleteFunc(slices.Clone(s.followers), func(f feed.Feed) bool { return f.Healthy() != nil })
 	s.setBroken(true)
 	s.Server.CloseClientConnections()
+	for began := time.Now(); slices.ContainsFunc(following, func(f feed.Feed) bool { return f.Healthy() == nil }); {
+		if time.Since(began) > patience {
+			t.Fatal("a feed does not notice that its server is away")
+		}
+		<-time.After(pollPeriod)
+	}
 }
 
 // Mend implements Source.
@@ -176,13 +203,13 @@ func (s *APIServer) Value(w Write) string {
 type snapshot struct {
 	log                 []Write
 	revision, forgotten int64
-	moved               <-chan struct{}
+	moved, ends         <-chan struct{}
 }
 
 func (s *APIServer) now() snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return snapshot{s.mu.log[:len(s.mu.log):len(s.mu.log)], s.mu.revision, s.mu.forgotten, s.mu.moved}
+	return snapshot{s.mu.log[:len(s.mu.log):len(s.mu.log)], s.mu.revision, s.mu.forgotten, s.mu.moved, s.mu.ends}
 }
 
 // at returns the objects of a revision in the order of their keys.
@@ -209,11 +236,14 @@ func (s *APIServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s.mu.Lock()
 	broken, intercept := s.mu.broken, s.mu.intercept
 	s.mu.Unlock()
+	if broken {
+		panic(http.ErrAbortHandler)
+	}
+	if intercept != nil && intercept(w, req) {
+		return
+	}
 	query := req.URL.Query()
 	switch {
-	case broken:
-		panic(http.ErrAbortHandler)
-	case intercept != nil && intercept(w, req):
 	case req.URL.Path != CollectionPath && req.URL.Path != namespacedPath:
 		http.NotFound(w, req)
 	case query.Get("watch") != "":

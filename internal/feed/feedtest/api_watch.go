@@ -23,17 +23,19 @@ const (
 type stream struct {
 	io.Writer
 	flush func()
+	// end ends the answer in good order.
+	end func()
 }
 
 func newStream(w http.ResponseWriter, compress bool) stream {
 	w.Header().Set("Content-Type", "application/json")
 	flush := w.(http.Flusher).Flush
 	if !compress {
-		return stream{w, flush}
+		return stream{w, flush, func() {}}
 	}
 	w.Header().Set("Content-Encoding", "gzip")
 	packed := gzip.NewWriter(w)
-	return stream{packed, func() { _ = packed.Flush(); flush() }}
+	return stream{packed, func() { _ = packed.Flush(); flush() }, func() { _ = packed.Close() }}
 }
 
 func (s stream) send(kind, object string) {
@@ -60,11 +62,13 @@ func (s *APIServer) serveWatch(w http.ResponseWriter, req *http.Request, query u
 	ctx, cancel := context.WithTimeout(req.Context(), time.Duration(seconds)*time.Second)
 	defer cancel()
 	out := newStream(w, s.options.Replica && req.Header.Get("X-Millrace-Compress-Watch") != "" && req.Header.Get("Accept-Encoding") == "gzip")
+	defer out.end()
 	now := s.now()
 	from, _ := strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
 	switch {
 	case initial:
-		for _, o := range selected(now.at(now.revision), query) {
+		objects, _ := selected(now.at(now.revision), query)
+		for _, o := range objects {
 			out.send("ADDED", s.Value(o))
 		}
 		from = now.revision
@@ -83,6 +87,9 @@ func (s *APIServer) bookmarkPeriod(seconds int, query url.Values) time.Duration 
 	if asked, err := time.ParseDuration(query.Get("millraceBookmarkInterval")); err == nil && s.options.Replica {
 		return asked
 	}
+	if query.Get("allowWatchBookmarks") == "" {
+		return 24 * time.Hour
+	}
 	if seconds < int(bookmarkPeriod/time.Second) {
 		return shortBookmark
 	}
@@ -93,6 +100,7 @@ func (s *APIServer) bookmarkPeriod(seconds int, query url.Values) time.Duration 
 func (s *APIServer) follow(ctx context.Context, out stream, sent int64, period time.Duration) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
+	ends := s.now().ends
 	for sentAny := map[string]bool{}; ; {
 		now := s.now()
 		for _, w := range now.log {
@@ -116,6 +124,8 @@ func (s *APIServer) follow(ctx context.Context, out stream, sent int64, period t
 		case <-ticker.C:
 			sent = max(sent, now.revision)
 			out.bookmark(sent, false)
+		case <-ends:
+			return
 		case <-ctx.Done():
 			return
 		}

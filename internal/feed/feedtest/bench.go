@@ -103,7 +103,7 @@ func (b *bench) until(what string, condition func(contents) bool) contents {
 // poll waits for a condition of which nothing tells.
 func (b *bench) poll(what string, condition func() bool) {
 	b.Helper()
-	for began := time.Now(); !condition(); time.Sleep(pollPeriod) {
+	for began := time.Now(); !condition(); <-time.After(pollPeriod) {
 		if time.Since(began) > patience {
 			b.Fatalf("timed out waiting for: %s; the feed: %v", what, b.feed.Healthy())
 		}

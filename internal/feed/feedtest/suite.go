@@ -22,9 +22,11 @@ func Run(t *testing.T, open func(t *testing.T) Source) {
 		"forgotten":   testForgotten,
 		"health":      testHealth,
 		"context":     testContext,
+		"away":        testContextAway,
 		"older":       func(b *bench) { testRestored(b, 0) },
 		"same":        func(b *bench) { testRestored(b, restoredWrites) },
 		"newer":       func(b *bench) { testRestored(b, 3*restoredWrites) },
+		"deleted":     testDeletion,
 		"late reader": testLateReader,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,17 +170,20 @@ func shortly(b *bench) context.Context {
 	return ctx
 }
 
-// testContext ends the context of a feed that follows, and of one that finds no source.
+// testContext ends the context of a feed that follows.
 func testContext(b *bench) {
 	b.run()
 	b.reach(b.put("a", "1"))
 	b.stop()
 	b.wantEnd(context.Canceled)
+}
+
+// testContextAway ends the context of a feed that finds no source.
+func testContextAway(b *bench) {
 	b.source.Break(b.T)
-	away := newBench(b.T, b.source)
-	away.run()
-	away.stop()
-	away.wantEnd(context.Canceled)
+	b.run()
+	b.stop()
+	b.wantEnd(context.Canceled)
 }
 
 // restoredWrites is how many writes a backup lacks.
@@ -215,6 +220,25 @@ func testRestored(b *bench, writes int) {
 	if !errors.Is(b.feed.Healthy(), feed.ErrWentBack) || b.feed.BrokenSince().IsZero() {
 		b.Errorf("healthy: %v, broken since %v", b.feed.Healthy(), b.feed.BrokenSince())
 	}
+}
+
+// testDeletion exchanges the source for a backup of it that lacks the last change, a deletion.
+// Other writes have overtaken it.
+func testDeletion(b *bench) {
+	b.put("a", "1")
+	b.put("b", "1")
+	b.source.Backup(b.T)
+	b.run()
+	b.poll("followed", func() bool { return b.feed.Healthy() == nil })
+	b.delete("b")
+	b.until("the deletion", func(c contents) bool { return len(c.events) > 0 && c.events[len(c.events)-1].Deleted })
+	b.source.Break(b.T)
+	b.source.Restore(b.T)
+	for range restoredWrites {
+		b.source.PutElsewhere(b.T)
+	}
+	b.source.Mend(b.T)
+	b.wantEnd(feed.ErrWentBack)
 }
 
 // testLateReader has the source forget and write while a second feed loads: each feed has the

@@ -24,6 +24,9 @@ func (a *admission) RoundTrip(req *http.Request) (*http.Response, error) {
 	return a.next.RoundTrip(req)
 }
 
+// WrappedRoundTripper implements net.RoundTripperWrapper of k8s.io/apimachinery.
+func (a *admission) WrappedRoundTripper() http.RoundTripper { return a.next }
+
 // admit returns an error if the server that answers now is of a version whose objects cannot be
 // read in the present mode.
 func (p *Policy) admit(ctx context.Context) error {

@@ -12,7 +12,8 @@ import (
 )
 
 // secrets are never written: whether the upstream encrypts them at rest does not show in what
-// its API sends.
+// its API sends. They are followed without compression, because the length of what is sent would
+// tell what they have in common with the text of others.
 var secrets = schema.GroupResource{Resource: "secrets"}
 
 // Checkpoints are the files of what was followed. Nil has none.

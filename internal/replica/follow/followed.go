@@ -191,7 +191,7 @@ func (f *FollowedResource) waitLoaded(ctx context.Context, r *run, optional bool
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	for !optional && f.run.Load() == r && f.backend.Cache.Ready() != nil {
+	for !optional && f.run.Load() == r && f.backend.Cache.Ready() != nil && !isRefused(r.feed) {
 		select {
 		case <-time.After(loadCheck):
 		case <-ctx.Done():
@@ -199,6 +199,12 @@ func (f *FollowedResource) waitLoaded(ctx context.Context, r *run, optional bool
 		}
 	}
 	return nil
+}
+
+// isRefused reports whether the upstream refuses a feed.
+func isRefused(f *apifeed.Feed) bool {
+	status, _ := f.Refused()
+	return status != 0
 }
 
 // loadCheck is how often a start looks whether a load that has failed has succeeded since, or

@@ -113,8 +113,12 @@ func (s *Resources) sweepOnce(away bool, now time.Time) (again []Key) {
 		case f.request.Needed:
 		case isSilent(f) || f.request.Custom && undescribed:
 			s.cfg.Logger.Warn("A resource is given up, because its feed is broken while the upstream answers others; its watches end, and its reads are passed on",
-				"resource", key.String(), "err", f.Healthy(), "retryIn", silentRetryPeriod)
-			s.giveUpLocked(f, silent, now)
+				"resource", key.String(), "err", f.Healthy())
+			why := silent
+			if isRefused(f.started()) {
+				why = notPermitted
+			}
+			s.giveUpLocked(f, why, now)
 		case s.cfg.DropAfter > 0 && !f.named && now.Sub(read) > s.cfg.DropAfter:
 			s.cfg.Logger.Info("A resource is not followed any more, because nobody has read it for long", "resource", key.String(), "since", read)
 			s.giveUpLocked(f, "", now)

@@ -47,6 +47,8 @@ const (
 	// resource was given up.
 	freePeriod  = 30 * time.Second
 	sweepPeriod = time.Second
+	// maxLoads bounds the resources that load at a time, but for those that the replica needs.
+	maxLoads = 8
 )
 
 // Config of Resources. Client, Host and Logger are needed.
@@ -78,8 +80,10 @@ type Resources struct {
 
 	followAgain func(Key)
 	admission   *admission
-	feeds       sync.WaitGroup
-	mu          struct {
+	// loads has a place for each resource that loads.
+	loads chan struct{}
+	feeds sync.WaitGroup
+	mu    struct {
 		sync.Mutex
 		byKey map[Key]*FollowedResource
 		// running is the context of feeds; nil before Run.
@@ -96,7 +100,7 @@ func New(b *source.Backends, cfg Config) *Resources {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	s := &Resources{cfg: cfg, b: b, followAgain: func(Key) {}}
+	s := &Resources{cfg: cfg, b: b, followAgain: func(Key) {}, loads: make(chan struct{}, maxLoads)}
 	client := *cfg.Client
 	s.admission = &admission{admit: func(context.Context) error { return nil }, next: client.Transport}
 	client.Transport = s.admission
@@ -221,15 +225,22 @@ func (s *Resources) startLocked(f *FollowedResource, r Request) {
 	cfg := apifeed.Config{
 		Client: s.cfg.Client, URL: s.cfg.Host + path, Protobuf: r.Protobuf, Prefix: f.backend.Cache.Resources()[0].Prefix(),
 		Verbatim: r.Verbatim, Namespaced: r.Namespaced, Sink: passes, Logger: s.cfg.Logger,
+		Uncompressed: f.key.GroupResource == secrets,
 	}
-	var kept source.KeptBackend
+	if !r.Needed {
+		cfg.Loads = s.loads
+	}
+	started := &run{version: r.Version, gate: passes}
+	if f.key.GroupResource != definitions {
+		cfg.WentBack = func(ctx context.Context) (bool, error) { return s.wentBack(ctx, started.feed) }
+	}
 	if !r.Original {
-		kept, cfg.Checkpoint = s.cfg.Checkpoints.of(f.key, path, r.Protobuf)
+		started.kept, cfg.Checkpoint = s.cfg.Checkpoints.of(f.key, path, r.Protobuf)
 		cfg.Sibling = s.mu.sibling.at(path)
 	}
 	f.refused.Store(nil)
 	f.freeAt, f.again, f.request = time.Time{}, false, r
-	started := &run{version: r.Version, feed: apifeed.New(cfg), gate: passes, kept: kept}
+	started.feed = apifeed.New(cfg)
 	f.run.Store(started)
 	if s.mu.running != nil {
 		s.runLocked(started)

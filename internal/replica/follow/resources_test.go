@@ -29,6 +29,7 @@ type world struct {
 	*testing.T
 	upstream  *feedtest.APIServer
 	server    *httptest.Server
+	backends  *source.Backends
 	resources *follow.Resources
 	clock     *clocktesting.FakeClock
 	cache     *cache.Cache
@@ -51,8 +52,8 @@ func newWorld(t *testing.T, cfg follow.Config) *world {
 	t.Cleanup(w.server.Close)
 	w.key = follow.Key{GroupResource: schema.GroupResource{Group: "x", Resource: "widgets"}}
 	cfg.Client, cfg.Host, cfg.Clock, cfg.Logger = w.server.Client(), w.server.URL, w.clock, slog.New(slog.DiscardHandler)
-	b := &source.Backends{Cache: cache.Config{}, Logger: cfg.Logger, Failed: make(chan error, 1)}
-	w.resources = follow.New(b, cfg)
+	w.backends = &source.Backends{Cache: cache.Config{}, Logger: cfg.Logger, Failed: make(chan error, 1)}
+	w.resources = follow.New(w.backends, cfg)
 	backend, err := w.resources.Of(&storagebackend.ConfigForResource{GroupResource: w.key.GroupResource})
 	if err != nil {
 		t.Fatal(err)

@@ -65,12 +65,13 @@ var (
 		"POST /apis/authorization.k8s.io/v1/subjectaccessreviews", "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
 		"GET " + published + "/extension-apiserver-authentication", "GET " + published + "?fieldSelector=metadata.name%3Dextension-apiserver-authentication&watch=true",
 		"GET /api/v1/pods", "GET /api/v1/pods?limit=1", "GET /apis/apps/v1/deployments?watch=true", "GET /apis/x-y.example.com/v1alpha1/a-b",
-		"GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3Dp&resourceVersion=7", "GET /apis/apps/v1/namespaces/n/deployments?fieldSelector=metadata.name%3Dp",
+		"GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3Dp&resourceVersion=7", "GET /apis/a.b/v1/namespaces/n/things?fieldSelector=metadata.name%3Dx%5C%3Dy&watch=true",
+		"GET " + published + "?fieldSelector=metadata.name%3Dother",
 	}
 	foreignRequests = []string{
 		"GET /", "GET /metrics", "GET /healthz", "GET /logs/", "GET /debug/pprof/heap", "GET /.well-known/openid-configuration", "GET /openid/v1/jwks",
 		"GET /api/v1/secrets", "GET /api/v1/namespaces/n/pods", "GET /api/v1/namespaces/n/secrets?fieldSelector=metadata.name%3Ds", "GET /api/v1/namespaces/n/pods?fieldSelector=spec.nodeName%3Dn", "GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3Da%2Cmetadata.name!%3Db",
-		"GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name!%3Dp", "GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3D", "GET /api/v1/namespaces/n/pods/log?fieldSelector=metadata.name%3Dp", "GET /api/v1/namespaces/n/secrets/s", "GET /api/v1/pods/", "GET /apis/apps/v1/deployments/x", "GET /apis/a/b/c/d/e",
+		"GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name!%3Dp", "GET /api/v1/namespaces/../pods?fieldSelector=metadata.name%3Dp", "GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3Dp%2Cspec.nodeName%3Dn", "GET /api/v1/namespaces/n/pods/log?fieldSelector=metadata.name%3Dp", "GET /api/v1/namespaces/n/secrets/s", "GET /api/v1/pods/", "GET /apis/apps/v1/deployments/x", "GET /apis/a/b/c/d/e",
 		"GET /api/v1/nodes/n/proxy/run", "GET /api/v1/namespaces/n/pods/p/log", "GET /api/v1/namespaces/kube-system/pods",
 		"GET " + published, "GET " + published + "/other", "GET " + published + "?fieldSelector=metadata.name%3Dextension-apiserver-authentication&fieldSelector=",
 		"POST /api/v1/namespaces/n/pods", "POST /api/v1/pods", "POST /apis/authorization.k8s.io/v1/namespaces/n/localsubjectaccessreviews", "POST /apis/authorization.k8s.io/v1/subjectaccessreviews/",

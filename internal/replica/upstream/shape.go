@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -88,14 +89,18 @@ func asksForOne(query url.Values) bool {
 	return slices.Equal(query["limit"], []string{"1"})
 }
 
-// selectsName reports whether the parameters of a LIST select one name.
+// selectsName reports whether a query selects the objects of one name, and no others.
 func selectsName(query url.Values) bool {
-	selected := query["fieldSelector"]
-	if len(selected) != 1 {
+	texts := query["fieldSelector"]
+	if len(texts) != 1 {
 		return false
 	}
-	name, ok := strings.CutPrefix(selected[0], "metadata.name=")
-	return ok && name != "" && !strings.ContainsAny(name, ",=!\\")
+	selector, err := fields.ParseSelector(texts[0])
+	if err != nil {
+		return false
+	}
+	_, exact := selector.RequiresExactMatch("metadata.name")
+	return exact && len(selector.Requirements()) == 1
 }
 
 // collectionOf returns the resource whose objects a path names, and their namespace, "" for all.

@@ -46,12 +46,17 @@ func (l *load) Add(ctx context.Context, page []feed.Object) {
 }
 
 // End implements feed.Loader: it replaces the states of all resources by the loaded
-// objects.
+// objects. A lower revision than before is of another history.
 func (l *load) End(ctx context.Context, revision int64) {
 	c := l.cache
 	c.write.Lock()
 	defer c.write.Unlock()
 	l.rehomeLocked(ctx)
+	if revision < c.write.applied {
+		// Revisions of the old history prove nothing of the states that follow.
+		c.write.applied = 0
+		c.progress.restart()
+	}
 	took := c.cfg.Clock.Since(l.began)
 	for _, r := range append(c.Resources(), c.unclaimed) {
 		r.replaceLocked(l.changes[r], revision, l.changedAt(r.spec.Prefix, revision), took)

@@ -25,7 +25,7 @@ func (s keptSource) Feed(t *testing.T, sink feed.Sink) feed.Feed {
 		t.Fatal(err)
 	}
 	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
-	return apifeed.New(apifeed.Config{
+	return s.Follows(apifeed.New(apifeed.Config{
 		Client: s.Client(), URL: s.URL + feedtest.CollectionPath, Prefix: feedtest.KeyPrefix, Sink: sink, Logger: logger,
 		Checkpoint: func() (feed.Checkpoint, error) {
 			held := cache.New(cache.Config{Logger: logger})
@@ -43,7 +43,7 @@ func (s keptSource) Feed(t *testing.T, sink feed.Sink) feed.Feed {
 			}
 			return dir.Open("widgets", source)
 		},
-	})
+	}))
 }
 
 // TestContract checks feeds whose first load is a checkpoint.

@@ -1,0 +1,135 @@
+package apifeed
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/url"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// A server whose etcd or watch cache stands still sends bookmarks all the same: they repeat a
+// revision. A watch over HTTP/2 then stays where it is for as long as the connection lives,
+// though a balancer has other servers. So while a watch tells no new revision, the feed asks
+// for the newest one. That makes a server whose watch cache is sound tell of it within the
+// minute between its bookmarks. One that does not is left: the watch is opened anew on
+// another connection.
+
+const (
+	// movementPeriod is the time between two looks at whether the watch tells anything new.
+	movementPeriod = 15 * time.Second
+	// questionPeriod is the least time between two questions for the newest revision.
+	questionPeriod = 30 * time.Second
+	// frozenAfter is how long the newest revision may be ahead of the sink's, or unknown.
+	// API servers send a bookmark each minute.
+	frozenAfter = 90 * time.Second
+	// maxFrozenAfter bounds frozenAfter, which doubles each time when another connection has
+	// told nothing new either: an etcd that cannot report progress has no sound watch cache.
+	maxFrozenAfter = 10 * time.Minute
+	// maxRetired bounds how many connections are left for a new one.
+	maxRetired = 8
+	// retireTimeout bounds the last request on a connection.
+	retireTimeout = 5 * time.Second
+)
+
+// errFrozen says that a watch stands still.
+var errFrozen = errors.New("the watch stands still, and the API server is ahead of it or does not say how far it is")
+
+// movement is what is known of whether a watch stands still. One goroutine uses it.
+type movement struct {
+	// applied is the revision at the last look. newest is one that is ahead of it, 0 if
+	// none is known.
+	applied, newest int64
+	// asked is when the newest revision was asked for, and since when it is ahead or unknown;
+	// zero if neither.
+	asked, since time.Time
+	// limit is frozenAfter, or a multiple.
+	limit time.Duration
+}
+
+// watchMovement has a watch that stands still opened anew, until the context ends.
+func (f *Feed) watchMovement(ctx context.Context) {
+	m := movement{limit: frozenAfter}
+	for {
+		select {
+		case <-time.After(movementPeriod/2 + rand.N(movementPeriod)):
+		case <-ctx.Done():
+			return
+		}
+		// A feed whose server sends no bookmarks cannot tell quiet from silence.
+		if !f.health.Following() || !f.bookmarked.Load() {
+			m.since = time.Time{}
+			continue
+		}
+		f.look(ctx, &m)
+		if !m.since.IsZero() && time.Since(m.since) > m.limit {
+			f.interrupt(errFrozen)
+			m.since, m.limit = time.Time{}, min(2*m.limit, maxFrozenAfter)
+		}
+	}
+}
+
+// look compares what the watch has told with the newest revision.
+func (f *Feed) look(ctx context.Context, m *movement) {
+	if applied := f.applied.Load(); applied != m.applied {
+		m.applied, m.since = applied, time.Time{}
+		if applied >= m.newest {
+			m.newest, m.limit = 0, frozenAfter
+		}
+		return
+	}
+	if !m.since.IsZero() && m.newest > 0 || time.Since(m.asked) < questionPeriod {
+		return
+	}
+	m.asked = time.Now()
+	asking, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	newest, err := f.Newest(asking)
+	switch {
+	case err == nil && newest < m.applied:
+		f.interrupt(f.isBehind(m.applied, newest))
+		return
+	case err == nil && newest == m.applied:
+		m.since, m.newest = time.Time{}, 0
+		return
+	case err == nil:
+		m.newest = newest
+	}
+	if m.since.IsZero() {
+		m.since = m.asked
+	}
+}
+
+// openWatch opens a watch, on another connection than one that was left.
+func (f *Feed) openWatch(ctx context.Context, r *request) (body *watchAnswer, err error) {
+	for range maxRetired {
+		resp, err := r.send(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if f.left == nil || r.conn != f.left {
+			f.left = nil
+			return &watchAnswer{resp, r.conn}, nil
+		}
+		_ = resp.Body.Close()
+		f.retire(ctx)
+	}
+	return nil, errFrozen
+}
+
+// retire has the connection that takes the next request serve no other behind it. In a pool of
+// several that need not be the one that is left. Requests under way on it go on.
+func (f *Feed) retire(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, retireTimeout)
+	defer cancel()
+	r := f.request(f.cfg.URL, url.Values{"limit": {"1"}}, revisionAccept)
+	r.last = true
+	if resp, err := r.send(ctx); err == nil {
+		_ = resp.Body.Close()
+	}
+	if transport := f.cfg.Client.Transport; transport != nil {
+		utilnet.CloseIdleConnectionsFor(transport) // HTTP/1.1 has those alone to go to
+	}
+}

@@ -1,0 +1,191 @@
+package apifeed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/millrace/millrace/internal/feed"
+)
+
+// confirmTimeout bounds the questions about the server's history.
+const confirmTimeout = 10 * time.Second
+
+var (
+	// errSentOtherwise says that the server sends an object at the same revision with other
+	// bytes: its version, a feature gate or the schema of the resource has changed.
+	errSentOtherwise = errors.New("the API server sends the same object otherwise")
+	// errUnasked says that the server cannot be asked about the history.
+	errUnasked = errors.New("the API server does not take the question about its history")
+)
+
+// needsLoad reports whether the sink needs all objects anew after an error.
+func needsLoad(err error) bool {
+	return errors.Is(err, errExpired) || errors.Is(err, errSentOtherwise) || errors.Is(err, errUnasked)
+}
+
+// confirm checks after a break that the server has the history that the sink has.
+func (f *Feed) confirm(ctx context.Context) error {
+	if f.confirmed.is() {
+		return nil
+	}
+	err := f.confirmHistory(ctx, f.applied.Load(), &f.witness)
+	f.confirmed.set(err == nil)
+	return err
+}
+
+// confirmHistory checks that the server has, at a revision, the witness as the feed has
+// read it. The error wraps f.other if it has another history, errSentOtherwise if it has the
+// witness at its revision with other bytes, errExpired if it no longer knows, and errUnasked
+// if it does not take the question. Other bytes are no other history: a default in a
+// definition, a feature gate and an upgrade change what is sent of an object, and neither
+// move it to another revision nor remove it. Without a witness the server has to have
+// reached the revision, which is all.
+func (f *Feed) confirmHistory(ctx context.Context, revision int64, w *feed.Witness) error {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	known := w.Known()
+	if len(known) == 0 {
+		newest, err := f.Newest(ctx)
+		if err == nil && newest < revision {
+			err = f.isBehind(revision, newest)
+		}
+		return err
+	}
+	for i := range known {
+		if err := f.confirmObject(ctx, revision, &known[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// confirmObject checks that the server has an object at a revision, or that it does not have
+// one that was deleted.
+func (f *Feed) confirmObject(ctx context.Context, revision int64, o *feed.Object) error {
+	then, refusal := f.readObject(ctx, o, revision)
+	switch {
+	case refusal == nil && then.has(o):
+		return nil
+	case refusal == nil && !o.Deleted && then.hasRevisionOf(o):
+		return fmt.Errorf("%w: %s at revision %d", errSentOtherwise, o.Key, o.Revision)
+	case refusal == nil && o.Deleted:
+		return fmt.Errorf("%w: at revision %d %s has %s, which was deleted at %d", f.other, revision, f.cfg.URL, o.Key, o.Revision)
+	case refusal == nil:
+		return fmt.Errorf("%w: at revision %d %s no longer has what %s was at %d", f.other, revision, f.cfg.URL, o.Key, o.Revision)
+	case isRefusedAlike(refusal):
+		return refusal
+	case errors.Is(refusal, feed.ErrRefused):
+		return fmt.Errorf("%w: %w", errUnasked, refusal)
+	}
+	// The server has compacted the revision, or has not reached it, or does not answer.
+	now, err := f.readObject(ctx, o, 0)
+	switch {
+	case err != nil:
+		return err
+	case now.revision < revision:
+		return f.isBehind(revision, now.revision)
+	case errors.Is(refusal, errExpired) && now.has(o):
+		return nil
+	}
+	return refusal
+}
+
+// isBehind is the error of a server that has not reached a revision.
+func (f *Feed) isBehind(before, now int64) error {
+	return fmt.Errorf("%w: %s was at revision %d and is at %d", f.other, f.cfg.URL, before, now)
+}
+
+// readObject lists an object at a revision, or at the newest one if that is 0. The list of
+// one object by its name costs the server the look-up of one key.
+func (f *Feed) readObject(ctx context.Context, o *feed.Object, revision int64) (list, error) {
+	collection, name := f.collectionOf(o.Key)
+	parameters := url.Values{"fieldSelector": {nameSelector(name)}}
+	if revision > 0 {
+		setExact(parameters, revision)
+	}
+	body, err := f.get(ctx, collection, parameters, f.codec.mediaType())
+	var found list
+	if err == nil {
+		found, err = f.codec.list(body)
+	}
+	if err != nil {
+		return list{}, fmt.Errorf("confirm the history of %s at revision %d: %w", f.cfg.URL, revision, err)
+	}
+	return found, nil
+}
+
+// nameSelector selects an object by its name. Names of some kinds have any characters.
+func nameSelector(name string) string {
+	return fields.OneTermEqualSelector("metadata.name", name).String()
+}
+
+// has reports whether an object is the list's only one as it was read, or whether an object
+// that was deleted is not in the list.
+func (l *list) has(o *feed.Object) bool {
+	if o.Deleted {
+		return len(l.objects) == 0
+	}
+	return l.hasRevisionOf(o) && bytes.Equal(l.objects[0].value, o.Value)
+}
+
+// hasRevisionOf reports whether the list's only object was written at the revision of another
+// one.
+func (l *list) hasRevisionOf(o *feed.Object) bool {
+	return len(l.objects) == 1 && l.objects[0].revision == o.Revision
+}
+
+// collectionOf returns the URL of the collection that has an object, and its name.
+func (f *Feed) collectionOf(key []byte) (collection, name string) {
+	name = strings.TrimPrefix(string(key), f.cfg.Prefix)
+	namespace, inNamespace, ok := strings.Cut(name, "/")
+	if !ok {
+		return f.cfg.URL, name
+	}
+	end := strings.LastIndexByte(f.cfg.URL, '/')
+	return f.cfg.URL[:end] + "/namespaces/" + namespace + f.cfg.URL[end:], inNamespace
+}
+
+// judge asks whether a doubt is the proof of another history. It returns feed.ErrWentBack if
+// it is. If it is not, the sink needs all objects anew, of whatever revision. Other errors
+// stay.
+func (f *Feed) judge(ctx context.Context, err error) error {
+	if !errors.Is(err, feed.ErrDoubt) || errors.Is(err, feed.ErrWentBack) {
+		return err
+	}
+	f.confirmed.set(false)
+	wentBack, unknown := f.cfg.WentBack(ctx)
+	switch {
+	case unknown != nil:
+		return fmt.Errorf("%w; whether its server has another history is not known: %w", err, unknown)
+	case wentBack:
+		return fmt.Errorf("%w: %w", feed.ErrWentBack, err)
+	}
+	f.loaded, f.witness = false, feed.Witness{}
+	f.applied.Store(0)
+	return err
+}
+
+// SharesHistory reports whether the servers of two feeds count the same revisions, those of
+// one etcd: then the newest one of f is between two of of that are read before and behind it.
+// A server that has taken over a resource, or an etcd of its own, counts others.
+func (f *Feed) SharesHistory(ctx context.Context, of *Feed) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	before, err := of.Newest(ctx)
+	if err != nil {
+		return false, err
+	}
+	now, err := f.Newest(ctx)
+	if err != nil {
+		return false, err
+	}
+	after, err := of.Newest(ctx)
+	return before <= now && now <= after, err
+}
