@@ -89,7 +89,7 @@ func asksForOne(query url.Values) bool {
 	return slices.Equal(query["limit"], []string{"1"})
 }
 
-// selectsName reports whether a query selects the objects of one name, and no others.
+// selectsName reports whether the parameters of a LIST or WATCH select one name, and nothing else.
 func selectsName(query url.Values) bool {
 	texts := query["fieldSelector"]
 	if len(texts) != 1 {
@@ -99,8 +99,8 @@ func selectsName(query url.Values) bool {
 	if err != nil {
 		return false
 	}
-	_, exact := selector.RequiresExactMatch("metadata.name")
-	return exact && len(selector.Requirements()) == 1
+	name, exact := selector.RequiresExactMatch("metadata.name")
+	return exact && name != "" && len(selector.Requirements()) == 1
 }
 
 // collectionOf returns the resource whose objects a path names, and their namespace, "" for all.
