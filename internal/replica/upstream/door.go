@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 )
 
@@ -132,6 +133,7 @@ func newTransports(cfg *rest.Config) (t transports, err error) {
 	// client-go shares the connections of configurations with the same TLS settings, unless they
 	// bring a function that dials.
 	usual.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
+	usual.Wrap(boundReceived)
 	upgrade := rest.CopyConfig(usual)
 	upgrade.TLSClientConfig.NextProtos = []string{"http/1.1"}
 	if t.usual, err = rest.TransportFor(usual); err == nil {
@@ -141,6 +143,27 @@ func newTransports(cfg *rest.Config) (t transports, err error) {
 		return t, fmt.Errorf("make transport to the upstream: %w", err)
 	}
 	return t, nil
+}
+
+// receiveBuffer is how much of an answer is held that its client does not read. Go's 4 MiB, for each
+// request in flight, would be more memory than some machines have. It bounds what an answer gets
+// in a round trip to the upstream, too.
+const receiveBuffer = 512 << 10
+
+// boundReceived sets the bound of a transport that nobody uses yet.
+func boundReceived(made http.RoundTripper) http.RoundTripper {
+	for at := made; at != nil; {
+		if t, ok := at.(*http.Transport); ok {
+			t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: receiveBuffer}
+			break
+		}
+		inner, ok := at.(utilnet.RoundTripperWrapper)
+		if !ok {
+			break
+		}
+		at = inner.WrappedRoundTripper()
+	}
+	return made
 }
 
 // dialTimeout is client-go's bound for opening a connection, and its period of keep-alives.
