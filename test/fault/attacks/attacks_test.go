@@ -99,8 +99,11 @@ func tableRows(t *testing.T, kinds []attackKind, connections ...int) (all []*att
 				continue
 			}
 			for i, conns := range connections {
-				if k.name == noAttack && i > 0 {
-					continue
+				if k.name == noAttack {
+					if i > 0 {
+						continue
+					}
+					conns = 1
 				}
 				a := &attack{k.name, conns, credentials}
 				if k.name == noAttack || only.MatchString(a.title()) {
