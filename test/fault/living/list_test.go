@@ -64,7 +64,7 @@ func (r *reader) page(ctx context.Context, t target, path string, p *pageOf) (ne
 		r.compare(ctx, t, path, among, o)
 	}
 	switch {
-	case list.Revision < p.least && !isStale(a):
+	case p.revision == 0 && list.Revision < p.least && !isStale(a):
 		r.tally.find("list that is older than it may be", "%s, %s: at %d, and not %d", path, times(a), list.Revision, p.least)
 	case p.exact > 0 && list.Revision != p.exact:
 		r.tally.find("exact list at another version", "%s: at %d", path, list.Revision)

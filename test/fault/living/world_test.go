@@ -199,8 +199,12 @@ func (w *world) add(t *testing.T, name string, server, upstream *harness.Server)
 	w.fronts = append(w.fronts, f)
 	if name != control {
 		ctx, stop := context.WithCancel(t.Context())
-		t.Cleanup(stop)
-		go f.keep(ctx, upstream)
+		var keeping sync.WaitGroup
+		keeping.Go(func() { f.keep(ctx, upstream) })
+		t.Cleanup(func() {
+			stop()
+			keeping.Wait()
+		})
 	}
 }
 
