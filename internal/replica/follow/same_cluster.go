@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/millrace/millrace/internal/replica/upstream"
@@ -19,6 +22,8 @@ const (
 	comparisons      = 5
 	comparisonPause  = time.Second
 	comparisonBounds = 30 * time.Second
+	// comparisonsAtATime bounds the questions to the upstream at the start.
+	comparisonsAtATime = 8
 	// recompareAfter is how long reads of a resource are passed on after a comparison failed.
 	recompareAfter = 5 * time.Minute
 )
@@ -55,30 +60,59 @@ func (s *sameCluster) isSame(gr schema.GroupResource) bool {
 	if known != nil && (known.same || time.Now().Before(known.again)) {
 		return known.same
 	}
+	s.beginLocked(gr)
+	go s.settle(context.Background(), gr)
+	return false
+}
+
+// beginLocked notes that a resource is being compared.
+func (s *sameCluster) beginLocked(gr schema.GroupResource) {
 	if s.mu.byResource == nil {
 		s.mu.byResource = map[schema.GroupResource]*comparison{}
 	}
 	s.mu.byResource[gr] = &comparison{again: time.Now().Add(recompareAfter)}
-	go s.settle(gr)
-	return false
 }
 
-// settle compares a resource and notes the result.
-func (s *sameCluster) settle(gr schema.GroupResource) {
-	ctx, cancel := context.WithTimeout(context.Background(), comparisonBounds)
+// settle compares a resource and notes the result. It reports whether the upstream permits that.
+func (s *sameCluster) settle(ctx context.Context, gr schema.GroupResource) (permitted bool) {
+	ctx, cancel := context.WithTimeout(ctx, comparisonBounds)
 	defer cancel()
 	err := s.compare(ctx, gr)
+	permitted = !errors.Is(err, upstream.ErrNotPermitted)
+	if err != nil && permitted {
+		s.log("etcd is not where the upstream keeps a resource, and its reads are passed on: check --etcd-prefix and --etcd-servers-overrides", "resource", gr.String(), "err", err, "againIn", recompareAfter)
+		return true
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case err == nil:
-	case errors.Is(err, upstream.ErrNotPermitted):
-		s.log("Cannot compare etcd with the upstream, whose etcd it is taken for: let the user of --kubeconfig list the resource", "resource", gr.String(), "err", err)
-	default:
-		s.log("etcd is not where the upstream keeps a resource, and its reads are passed on: check --etcd-prefix and --etcd-servers-overrides", "resource", gr.String(), "err", err, "againIn", recompareAfter)
-		return
-	}
 	s.mu.byResource[gr].same = true
+	return permitted
+}
+
+// settleAll compares resources, some at a time, before reads come.
+func (s *sameCluster) settleAll(ctx context.Context, all []schema.GroupResource) {
+	var group errgroup.Group
+	group.SetLimit(comparisonsAtATime)
+	var mu sync.Mutex
+	var refused []string
+	for _, gr := range all {
+		s.mu.Lock()
+		s.beginLocked(gr)
+		s.mu.Unlock()
+		group.Go(func() error {
+			if !s.settle(ctx, gr) {
+				mu.Lock()
+				defer mu.Unlock()
+				refused = append(refused, gr.String())
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // nothing fails
+	if len(refused) > 0 {
+		slices.Sort(refused)
+		s.log("Cannot compare these resources in etcd with the upstream, and takes them for its own: let the user of --kubeconfig list them", "resources", refused)
+	}
 }
 
 // compare returns nil if the cache has an object that the upstream has, at its revision, or if both
@@ -118,7 +152,19 @@ func (p *Policy) CheckEtcd(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("etcd is not that of the upstream: %w: check --etcd-servers, --etcd-prefix and --etcd-servers-overrides, which must be the upstream's", err)
 	}
+	p.etcd.settleAll(ctx, p.storedResources())
 	return nil
+}
+
+// storedResources are the built-in resources that are answered.
+func (p *Policy) storedResources() []schema.GroupResource {
+	all := map[schema.GroupResource]bool{}
+	for gvr, stored := range p.builtIn {
+		if p.cfg.Upstream.Serves(gvr) && !p.Excludes(stored.GroupResource()) {
+			all[stored.GroupResource()] = true
+		}
+	}
+	return slices.Collect(maps.Keys(all))
 }
 
 func (s *sameCluster) compareOnce(ctx context.Context, gr schema.GroupResource) error {

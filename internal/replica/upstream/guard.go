@@ -66,7 +66,7 @@ func (d *Door) isOwn(req *http.Request) bool {
 	if target, ok := req.Context().Value(targetKey{}).(Target); ok {
 		return req.Method == http.MethodGet && IsDocument(path) && path == target.path && req.URL.RawQuery == target.query
 	}
-	return shapeOf(req.Method, path, query, d.cfg.MayFollow) != noShape
+	return shapeOf(req.Method, path, query, req.Header.Get("Accept"), d.cfg.MayFollow) != noShape
 }
 
 // pathBelow returns the path of a URL below the upstream's address, as it is sent. It returns
