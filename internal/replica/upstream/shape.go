@@ -24,7 +24,10 @@ const (
 	publishedShape shape = "published"
 	// collectionShape is LIST or WATCH of all objects of a resource that may be copied.
 	collectionShape shape = "collection"
-	// objectShape is LIST or WATCH of one object of such a resource, by its name in a namespace:
+	// firstShape is LIST of the name of one object of a resource, by which an etcd is compared
+	// with the upstream.
+	firstShape shape = "first"
+	// objectShape is LIST or WATCH of one object of a resource that may be copied, by its name in a namespace:
 	// feeds confirm by it that the upstream has the history that they have.
 	objectShape shape = "object"
 	// noShape is any other request.
@@ -43,8 +46,8 @@ var reviews = []string{
 const publishedMaps = "/api/v1/namespaces/" + metav1.NamespaceSystem + "/configmaps"
 
 // shapeOf returns the shape of a request. path is its path below the address of the upstream.
-// mayFollow reports whether the objects of a resource may be copied.
-func shapeOf(method, path string, query url.Values, mayFollow func(schema.GroupResource) bool) shape {
+// accept is its header, and mayFollow reports whether the objects of a resource may be copied.
+func shapeOf(method, path string, query url.Values, accept string, mayFollow func(schema.GroupResource) bool) shape {
 	if method == http.MethodPost {
 		if slices.Contains(reviews, path) {
 			return reviewShape
@@ -64,11 +67,23 @@ func shapeOf(method, path string, query url.Values, mayFollow func(schema.GroupR
 		return publishedShape
 	case isCollection && mayFollow(gvr.GroupResource()):
 		return collectionShape
+	case isCollection && accept == onlyNames && isFirst(query):
+		return firstShape
 	}
 	if gvr, ok := inNamespace(path); ok && selectsName(query) && mayFollow(gvr.GroupResource()) {
 		return objectShape
 	}
 	return noShape
+}
+
+// isFirst reports whether a query is for one object. Kubernetes' client adds its timeout.
+func isFirst(query url.Values) bool {
+	for name := range query {
+		if name != "limit" && name != "timeout" {
+			return false
+		}
+	}
+	return slices.Equal(query["limit"], []string{"1"})
 }
 
 // inNamespace returns the resource whose objects of one namespace a path names.
