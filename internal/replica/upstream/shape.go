@@ -27,8 +27,8 @@ const (
 	// firstShape is LIST of the name of one object of a resource, by which an etcd is compared
 	// with the upstream.
 	firstShape shape = "first"
-	// objectShape is LIST or WATCH of one object of a resource that may be copied, by its name in a namespace:
-	// feeds confirm by it that the upstream has the history that they have.
+	// objectShape is LIST or WATCH of one object of a resource that may be copied, by its name
+	// in a namespace: feeds confirm by it that the upstream has the history that they have.
 	objectShape shape = "object"
 	// noShape is any other request.
 	noShape shape = ""
