@@ -188,6 +188,19 @@ verify-faults: ## verify servers and replicas at two depths under injected fault
 	$(if $(filter-out own,$(SERVERS)),$(MAKE) $(ORACLE))
 	MILLRACE_KUBE_APISERVER=$(CURDIR)/$(ORACLE) $(ORACLE_TEST) -timeout 12h -v -skip '^TestTree$$' ./test/fault/injection
 
+# SCRIPTS is the number of scripts for each upstream, and SEED the seed of the first one.
+# DISTURBED is how many more there are whose upstream is killed, frozen and restarted. CI runs ten.
+DISTURBED ?= 10
+
+.PHONY: living
+living: export MILLRACE_SEED := $(SEED)
+living: export MILLRACE_LIVING_SCRIPTS := $(SCRIPTS)
+living: export MILLRACE_LIVING_DISTURBED := $(DISTURBED)
+living: export MILLRACE_LIVING_CLIENTS := 12
+living: export MILLRACE_LIVING_STEPS := 20
+living: ## read through replicas of all feeds while the world behind them changes, SCRIPTS times for each upstream
+	$(GO) test -count=1 -timeout 24h -v ./test/fault/living
+
 .PHONY: crds
 crds: export MILLRACE_CRD_SEEDS := $(SEEDS)
 crds: export MILLRACE_SEED := $(SEED)

@@ -165,7 +165,6 @@ func (r *Replica) runUntilRenewed(ctx context.Context, b *source.Backends, serve
 	return err
 }
 
-// findUpstream makes the client of the upstream, and asks it for its version.
 // findUpstream opens the door to the upstream, and asks what it is and serves. It returns the
 // configuration of what the replica asks for itself.
 func (r *Replica) findUpstream() (*rest.Config, error) {

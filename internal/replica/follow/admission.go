@@ -2,8 +2,12 @@ package follow
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strconv"
+	"time"
 )
 
 // admission is the transport of feeds. Before each watch it has the upstream's version looked at:
@@ -11,21 +15,47 @@ import (
 // not reach those who read the objects of this one.
 type admission struct {
 	admit func(context.Context) error
-	next  http.RoundTripper
+	// endedEarly is told the path of a watch that the upstream has ended in order long before
+	// its time.
+	endedEarly func(path string)
+	next       http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
 func (a *admission) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Query().Get("watch") == "true" {
-		if err := a.admit(req.Context()); err != nil {
-			return nil, err
-		}
+	query := req.URL.Query()
+	if query.Get("watch") != "true" {
+		return a.next.RoundTrip(req)
 	}
-	return a.next.RoundTrip(req)
+	if err := a.admit(req.Context()); err != nil {
+		return nil, err
+	}
+	resp, err := a.next.RoundTrip(req)
+	if seconds, _ := strconv.Atoi(query.Get("timeoutSeconds")); err == nil && resp.StatusCode == http.StatusOK {
+		early := time.Now().Add(time.Duration(seconds) * time.Second / 2)
+		resp.Body = &watchBody{ReadCloser: resp.Body, ended: func() {
+			if time.Now().Before(early) {
+				a.endedEarly(req.URL.Path)
+			}
+		}}
+	}
+	return resp, err
 }
 
-// WrappedRoundTripper implements net.RoundTripperWrapper of k8s.io/apimachinery.
-func (a *admission) WrappedRoundTripper() http.RoundTripper { return a.next }
+// watchBody tells of its end.
+type watchBody struct {
+	io.ReadCloser
+	ended func()
+}
+
+// Read implements io.Reader.
+func (b *watchBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.ended()
+	}
+	return n, err
+}
 
 // admit returns an error if the server that answers now is of a version whose objects cannot be
 // read in the present mode.

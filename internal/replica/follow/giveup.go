@@ -25,6 +25,20 @@ func (s *Resources) Outdated(gr schema.GroupResource) {
 	}
 }
 
+// endedEarly is told that the upstream has ended a watch in order, long before its time. If that
+// was soon after a change of a definition, the watch and the load before it were of a server that
+// did not serve the definition yet.
+func (s *Resources) endedEarly(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.cfg.Clock.Now()
+	for _, f := range s.mu.byKey {
+		if r := f.run.Load(); r != nil && r.version.path() == path && !f.settledAt.IsZero() && now.Sub(f.settledAt) < unsettledPeriod {
+			s.outdateLocked(f)
+		}
+	}
+}
+
 // outdateBuiltIn is Outdated for all built-in resources that are followed.
 func (s *Resources) outdateBuiltIn() {
 	s.mu.Lock()
@@ -36,6 +50,7 @@ func (s *Resources) outdateBuiltIn() {
 	}
 }
 
+// outdateLocked is Outdated of a resource.
 func (s *Resources) outdateLocked(f *FollowedResource) {
 	f.refused.Store(nil)
 	f.settledAt = s.cfg.Clock.Now().Add(settlePeriod)
@@ -111,6 +126,10 @@ func (s *Resources) sweepOnce(away bool, now time.Time) (again []Key) {
 				again = append(again, key)
 			}
 		case f.request.Needed:
+		case !away && isRefused(f.started()) && f.backend.Cache.Ready() != nil:
+			s.cfg.Logger.Warn("A resource cannot be followed, because the upstream refuses it; its reads are passed on: let the user of --kubeconfig list and watch it, or name it in --exclude",
+				"resource", key.String(), "err", f.Healthy(), "retryIn", retryPeriod)
+			s.giveUpLocked(f, notPermitted, now)
 		case isSilent(f) || f.request.Custom && undescribed:
 			s.cfg.Logger.Warn("A resource is given up, because its feed is broken while the upstream answers others; its watches end, and its reads are passed on",
 				"resource", key.String(), "err", f.Healthy())

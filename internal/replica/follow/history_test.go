@@ -1,7 +1,9 @@
 package follow_test
 
 import (
+	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,9 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/feed/feedtest"
 	"github.com/millrace/millrace/internal/replica/follow"
 	"github.com/millrace/millrace/internal/tier/cache"
+	"github.com/millrace/millrace/internal/tier/source"
 )
 
 // followDefinitions follows definitions, which a server of their own answers.
@@ -104,9 +108,10 @@ func TestRefusedResource(t *testing.T) {
 	w.untilState(follow.Doubtful)
 	w.until("the other resource follows again", func() bool { return w.resources.State(other) == follow.Following })
 	w.until("the upstream's refusal is known", func() bool {
-		w.pass(time.Second)
-		return w.state() == follow.Refused
+		return slices.ContainsFunc(w.resources.All(), func(b *source.Backend) bool { return errors.Is(b.Feed.Healthy(), feed.ErrRefused) })
 	})
+	w.pass(2 * time.Minute)
+	w.untilState(follow.Refused)
 	w.upstream.Intercept(nil)
 	w.pass(2 * time.Minute)
 	if got := w.state(); got != follow.Refused {

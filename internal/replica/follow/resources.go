@@ -43,6 +43,9 @@ const (
 	// settlePeriod is how long the upstream's servers may take to serve a definition that has
 	// changed, after the replica was told of it.
 	settlePeriod = time.Second
+	// unsettledPeriod is how long a server of the upstream may take that is busy. Before it
+	// serves the definition, it ends the watches of the former one.
+	unsettledPeriod = time.Minute
 	// freePeriod is how long objects stay in memory for reads that had begun before the
 	// resource was given up.
 	freePeriod  = 30 * time.Second
@@ -102,7 +105,7 @@ func New(b *source.Backends, cfg Config) *Resources {
 	}
 	s := &Resources{cfg: cfg, b: b, followAgain: func(Key) {}, loads: make(chan struct{}, maxLoads)}
 	client := *cfg.Client
-	s.admission = &admission{admit: func(context.Context) error { return nil }, next: client.Transport}
+	s.admission = &admission{admit: func(context.Context) error { return nil }, endedEarly: s.endedEarly, next: client.Transport}
 	client.Transport = s.admission
 	s.cfg.Client = &client
 	s.mu.byKey, s.mu.sibling = map[Key]*FollowedResource{}, cfg.Sibling

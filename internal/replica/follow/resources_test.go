@@ -172,6 +172,71 @@ func TestOutdatedIsLoadedAnew(t *testing.T) {
 	}
 }
 
+// TestLateServerIsLoadedAgain has the upstream serve a changed definition later than the replica
+// expects. It then ends the watches of the former one, and the replica loads once more.
+func TestLateServerIsLoadedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, follow.Config{})
+	w.upstream.Put(t, "a", "one")
+	w.resources.FollowAgainBy(func(follow.Key) { w.follow(follow.Request{Custom: true}) })
+	w.loaded(follow.Request{Custom: true})
+	ends := make(chan struct{})
+	var loads atomic.Int64
+	w.upstream.Intercept(func(rw http.ResponseWriter, req *http.Request) bool {
+		const ours = "X-Ends-Early"
+		if req.Header.Get(ours) != "" || req.URL.Query().Get("sendInitialEvents") != "true" || loads.Add(1) > 1 {
+			return false
+		}
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		go func() {
+			defer cancel()
+			select {
+			case <-ends:
+			case <-ctx.Done():
+			}
+		}()
+		ending := req.WithContext(ctx)
+		ending.Header.Set(ours, "1")
+		w.upstream.ServeHTTP(rw, ending)
+		return true
+	})
+	w.resources.Outdated(w.key.GroupResource)
+	w.pass(2 * time.Second)
+	w.untilState(follow.Following)
+	close(ends)
+	w.until("the second load", func() bool { return loads.Load() == 2 })
+	w.untilState(follow.Following)
+}
+
+// TestUnservableResource never gets an answer to the first load. Its reads are passed on untouched
+// at once, and the upstream is asked again after some minutes.
+func TestUnservableResource(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, follow.Config{})
+	w.followOther()
+	var asked atomic.Int64
+	w.upstream.Intercept(func(rw http.ResponseWriter, _ *http.Request) bool {
+		asked.Add(1)
+		rw.WriteHeader(http.StatusForbidden)
+		return true
+	})
+	w.follow(follow.Request{})
+	w.untilState(follow.Refused)
+	if why := w.follow(follow.Request{}); why != "refused" {
+		t.Errorf("a read is passed on for %q", why)
+	}
+	before := asked.Load()
+	w.pass(4 * time.Minute)
+	w.follow(follow.Request{})
+	if n := asked.Load() - before; n > 0 {
+		t.Errorf("the upstream was asked %d times within 4 min", n)
+	}
+	w.upstream.Intercept(nil)
+	w.pass(2 * time.Minute)
+	w.loaded(follow.Request{})
+}
+
 // TestSilentResourceIsGivenUp has the feed of one resource fail while another one follows. Within
 // 90 s its watches end, and its reads are passed on. It is followed again when it can be.
 func TestSilentResourceIsGivenUp(t *testing.T) {

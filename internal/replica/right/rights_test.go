@@ -3,6 +3,7 @@ package right_test
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,10 +17,18 @@ import (
 )
 
 // fakeAuthorizer allows what its set has: the names of users.
-type fakeAuthorizer map[string]bool
+type fakeAuthorizer struct{ names sync.Map }
 
-func (f fakeAuthorizer) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if f[a.GetUser().GetName()] {
+func newFakeAuthorizer(names ...string) *fakeAuthorizer {
+	f := &fakeAuthorizer{}
+	for _, name := range names {
+		f.names.Store(name, true)
+	}
+	return f
+}
+
+func (f *fakeAuthorizer) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if _, ok := f.names.Load(a.GetUser().GetName()); ok {
 		return authorizer.DecisionAllow, "", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
@@ -27,7 +36,7 @@ func (f fakeAuthorizer) Authorize(_ context.Context, a authorizer.Attributes) (a
 
 // rightsSetup is what a test of Rights changes.
 type rightsSetup struct {
-	rbac, review, oracle fakeAuthorizer
+	rbac, review, oracle *fakeAuthorizer
 	stale                bool
 }
 
@@ -57,7 +66,7 @@ func may(t *testing.T, r *right.Rights, name string, groups ...string) bool {
 // that are current and that are not.
 func TestRights(t *testing.T) {
 	t.Parallel()
-	s := &rightsSetup{rbac: fakeAuthorizer{"rbac": true}, review: fakeAuthorizer{"node": true}}
+	s := &rightsSetup{rbac: newFakeAuthorizer("rbac"), review: newFakeAuthorizer("node")}
 	r := s.rights(t)
 	for _, c := range []struct {
 		name, group string
@@ -86,7 +95,7 @@ func TestRightsAreRefuted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &rightsSetup{rbac: fakeAuthorizer{"rbac": true, "other": true}, oracle: fakeAuthorizer{}}
+				s := &rightsSetup{rbac: newFakeAuthorizer("rbac", "other"), review: newFakeAuthorizer(), oracle: newFakeAuthorizer()}
 				r := s.rights(t)
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan struct{})
@@ -98,9 +107,9 @@ func TestRightsAreRefuted(t *testing.T) {
 				synctest.Wait()
 				switch {
 				case c.revoked:
-					delete(s.rbac, "rbac")
+					s.rbac.names.Delete("rbac")
 				case c.allowed:
-					s.oracle["rbac"] = true
+					s.oracle.names.Store("rbac", true)
 				}
 				<-time.After(time.Minute)
 				synctest.Wait()

@@ -1,15 +1,39 @@
 // Package upstream is the door to the API server behind a replica: who asks it, with which
-// credentials, and what is known of it.
+// credentials and connections, and what is known of it. Nothing else in a replica connects to it.
 //
-//	client ─► Stash ─► filters ─► … ─► Proxy ─┬─ plain ──────► a user's own token
-//	          keeps      Authenticator        ├─ strangers ──► no credentials, or unknown ones
-//	          credentials                     ├─ front ──────► a front proxy's certificate
-//	                                          └─ own ────────► impersonation
+//	client ─► Stash ─► filters ─► … ─► Proxy ─┬─ users ─────────────────────► a user's own token
+//	          keeps      Authenticator        ├─ strangers ─────────────────► no credentials, or unknown ones
+//	          credentials                     ├─ front ─────────► mayVouch ─► a front proxy's certificate
+//	                                          └─ impersonating ─► mayImper… ─► the replica's, for the user
+//	documents, reviews, feeds, … ─► Own, Document ─────────────────► isOwn ─► the replica's, for itself
 //
-// The Proxy keeps a user's own bearer token. A certificate cannot be handed on, so its
-// user is named to the upstream by a front proxy's headers or by impersonation, whichever
-// the upstream trusts the replica with. Whom the Authenticator cannot tell is a stranger, and
-// shares no connection with users.
+// # Why nothing that a client sends is done with rights that it does not have
 //
-// The caller wires Stash and Authenticator into Kubernetes' filters (kube.ReplicaConfig).
+// A request reaches the upstream in one of five ways, and by transports that share no connection
+// with those of another way.
+//
+// Users and strangers: the transport has no credentials at all. What is sent is what the client has
+// sent, so the upstream decides about exactly that client.
+//
+// The replica's own: the last thing before the connection is a guard (Door.isOwn). It lets through
+// a closed list of requests (shapeOf): documents of discovery and OpenAPI, questions about users and
+// rights, one config map, and lists and watches of resources that may be copied: of all objects, or of
+// one by its name. No string of a client is in their paths, but for documents. There the path is a Target, which is made of
+// words that no server reads otherwise, and the guard compares it with what is about to be sent. The
+// right to it was asked for the same bytes. A fault anywhere else cannot make the replica fetch
+// something else: it costs an answer, a line of the log and a count.
+//
+// Impersonation and the front proxy are the exception: a client's words go out with credentials of the
+// replica's. Their guards (mayImpersonate, mayVouch) see the finished request, and let none through
+// that does not name the user, whose rights the upstream then applies. A server on the way that
+// reads the path in another way, and knows nothing of such headers, would apply the replica's
+// rights. So no path goes this way that is not clean (IsUnclean).
+//
+// Headers by which a client could claim to be somebody are taken away or are the upstream's to judge:
+// those of front proxies are dropped by the names that the upstream publishes, which are read
+// again each half minute, and those of impersonation go out with the client's own token alone, or
+// behind the name of its user. A user counts as one of a certificate only if no token was looked at.
+//
+// The caller makes one Door for each server, wires Stash and NewAuthenticator into Kubernetes'
+// filters (kube.ReplicaConfig), and gives all else that asks the upstream Door.Own.
 package upstream

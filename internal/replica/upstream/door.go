@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
@@ -84,7 +85,7 @@ func NewDoor(cfg DoorConfig) (*Door, error) {
 		return nil, err
 	}
 	// Over HTTP/1.1 no two requests share a connection.
-	d.strangers = &strangersTransport{next: strangers.upgrade, places: NewLimiter(maxStrangers, strangersEach), wait: cmp.Or(cfg.StrangersWait, strangersWait)}
+	d.strangers = &strangersTransport{next: strangers.upgrade, places: NewLimiter(maxStrangers, strangersEach), waiting: semaphore.NewWeighted(waitingStrangers), wait: cmp.Or(cfg.StrangersWait, strangersWait)}
 	if d.impersonating, err = newTransports(d.guarded(cfg.Upstream, impersonationIdentity, mayImpersonate)); err != nil {
 		return nil, err
 	}

@@ -62,10 +62,12 @@ var (
 		"GET /api/v1/pods", "GET /api/v1/pods?limit=1", "GET /apis/apps/v1/deployments?watch=true", "GET /apis/x-y.example.com/v1alpha1/a-b",
 		"GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3Dp&resourceVersion=5&resourceVersionMatch=Exact", "GET /apis/a.b/v1/namespaces/n/things?fieldSelector=metadata.name%3Dx%5C%3Dy&watch=true",
 		"GET " + published + "?fieldSelector=metadata.name%3Dother",
+		"GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3Dp&resourceVersion=7", "GET /apis/apps/v1/namespaces/n/deployments?fieldSelector=metadata.name%3Dp",
 	}
 	foreignRequests = []string{
 		"GET /", "GET /metrics", "GET /healthz", "GET /logs/", "GET /debug/pprof/heap", "GET /.well-known/openid-configuration", "GET /openid/v1/jwks",
-		"GET /api/v1/secrets", "GET /api/v1/namespaces/n/pods", "GET /api/v1/namespaces/n/secrets/s", "GET /api/v1/pods/", "GET /apis/apps/v1/deployments/x", "GET /apis/a/b/c/d/e",
+		"GET /api/v1/secrets", "GET /api/v1/namespaces/n/pods", "GET /api/v1/namespaces/n/secrets?fieldSelector=metadata.name%3Ds", "GET /api/v1/namespaces/n/pods?fieldSelector=spec.nodeName%3Dn", "GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3Da%2Cmetadata.name!%3Db",
+		"GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name!%3Dp", "GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3D", "GET /api/v1/namespaces/n/pods/log?fieldSelector=metadata.name%3Dp", "GET /api/v1/namespaces/n/secrets/s", "GET /api/v1/pods/", "GET /apis/apps/v1/deployments/x", "GET /apis/a/b/c/d/e",
 		"GET /api/v1/nodes/n/proxy/run", "GET /api/v1/namespaces/n/pods/p/log", "GET /api/v1/namespaces/kube-system/pods",
 		"GET " + published, "GET " + published + "/other", "GET " + published + "?fieldSelector=metadata.name%3Dextension-apiserver-authentication&fieldSelector=",
 		"GET /api/v1/namespaces/n/secrets?fieldSelector=metadata.name%3Ds", "GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%21%3Dp", "GET /api/v1/namespaces/n/pods?fieldSelector=metadata.name%3Dp%2Cspec.nodeName%3Dn",
@@ -135,8 +137,18 @@ func TestOwnRequestsAreClosed(t *testing.T) {
 			refused("GET /version", server.URL, http.Header{header: {"root"}})
 		}
 		refused("GET /version", "http://127.0.0.1:1", http.Header{})
+		names := http.Header{"Accept": {"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}}
+		refused("GET /api/v1/secrets", server.URL, names)
+		refused("GET /api/v1/secrets?limit=1", server.URL, http.Header{})
+		refused("GET /api/v1/secrets?limit=10", server.URL, names)
+		refused("GET /api/v1/secrets?limit=1&watch=true", server.URL, names)
 		if len(arrived) > 0 {
 			t.Errorf("%q arrived", arrived)
+		}
+		for _, text := range []string{"GET /api/v1/secrets?limit=1", "GET /api/v1/secrets?limit=1&timeout=32s"} {
+			if err := send(text, server.URL, names); err != nil {
+				t.Errorf("the name of one object: %v", err)
+			}
 		}
 		families, err := registry.Gather()
 		if err != nil {
@@ -149,7 +161,7 @@ func TestOwnRequestsAreClosed(t *testing.T) {
 			for _, m := range family.GetMetric() {
 				want := 0
 				if m.GetLabel()[0].GetValue() == "own" {
-					want = len(foreignRequests) + 5
+					want = len(foreignRequests) + 9
 				}
 				if got := m.GetCounter().GetValue(); got != float64(want) {
 					t.Errorf("%v: %v, want %d", m.GetLabel(), got, want)

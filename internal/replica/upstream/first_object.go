@@ -15,9 +15,6 @@ import (
 // ErrNotPermitted says that the upstream does not let the replica ask something.
 var ErrNotPermitted = errors.New("the upstream does not permit it")
 
-// onlyNames asks for the metadata of objects alone.
-const onlyNames = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-
 // FirstObject names the first object of a resource. It is empty if there is none.
 type FirstObject struct {
 	Namespace, Name string
@@ -60,7 +57,7 @@ func (u *Upstream) First(ctx context.Context, gr schema.GroupResource) (FirstObj
 		path = []string{"api", gvr.Version, gvr.Resource}
 	}
 	body, err := u.discovery.RESTClient().Get().AbsPath(path...).Param("limit", "1").
-		SetHeader("Accept", onlyNames).Do(ctx).Raw()
+		SetHeader("Accept", namesOnly).Do(ctx).Raw()
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 		return FirstObject{}, fmt.Errorf("%w: %w", ErrNotPermitted, err)
 	}

@@ -7,10 +7,15 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // ErrRefused is the error of a request that a guard of the door does not let through.
 var ErrRefused = errors.New("the request is none that this replica may make under this identity")
+
+// FaultMessage is the message in the log for a request that a guard refuses.
+const FaultMessage = "A fault: this replica was about to send a request that it must not make with its own credentials, and did not"
 
 // guard is the last that a request with credentials of the replica's goes through, behind all
 // that could change it. It lets a closed list of requests through. So a fault in front of it
@@ -31,11 +36,14 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 			req.Body.Close()
 		}
 		g.metrics.Guarded.WithLabelValues(g.identity).Inc()
-		g.logger.Error("A fault: this replica was about to send a request that it must not make with its own credentials, and did not", "identity", g.identity, "method", req.Method, "url", req.URL.String())
+		g.logger.Error(FaultMessage, "identity", g.identity, "method", req.Method, "url", req.URL.String())
 		return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, ErrRefused)
 	}
 	return g.next.RoundTrip(req)
 }
+
+// CloseIdleConnections is for callers that want to come to another server.
+func (g *guard) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(g.next) }
 
 // The labels of identities in metrics.
 const (
@@ -66,7 +74,7 @@ func (d *Door) isOwn(req *http.Request) bool {
 	if target, ok := req.Context().Value(targetKey{}).(Target); ok {
 		return req.Method == http.MethodGet && IsDocument(path) && path == target.path && req.URL.RawQuery == target.query
 	}
-	return shapeOf(req.Method, path, query, req.Header.Get("Accept"), d.cfg.MayFollow) != noShape
+	return shapeOf(req, path, query, d.cfg.MayFollow) != noShape
 }
 
 // pathBelow returns the path of a URL below the upstream's address, as it is sent. It returns

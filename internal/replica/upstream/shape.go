@@ -24,12 +24,11 @@ const (
 	publishedShape shape = "published"
 	// collectionShape is LIST or WATCH of all objects of a resource that may be copied.
 	collectionShape shape = "collection"
-	// firstShape is LIST of the name of one object of a resource, by which an etcd is compared
-	// with the upstream.
-	firstShape shape = "first"
-	// objectShape is LIST or WATCH of one object of a resource that may be copied, by its name
-	// in a namespace: feeds confirm by it that the upstream has the history that they have.
+	// objectShape is LIST or WATCH of one object by its name, or of one that does not exist, in its
+	// namespace: by it a feed confirms a history.
 	objectShape shape = "object"
+	// firstShape is LIST of the names of one object of a resource.
+	firstShape shape = "first"
 	// noShape is any other request.
 	noShape shape = ""
 )
@@ -45,9 +44,13 @@ var reviews = []string{
 // publishedMaps is the collection that has the published config map.
 const publishedMaps = "/api/v1/namespaces/" + metav1.NamespaceSystem + "/configmaps"
 
+// namesOnly is the media type of a LIST that has no more of objects than their metadata.
+const namesOnly = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+
 // shapeOf returns the shape of a request. path is its path below the address of the upstream.
-// accept is its header, and mayFollow reports whether the objects of a resource may be copied.
-func shapeOf(method, path string, query url.Values, accept string, mayFollow func(schema.GroupResource) bool) shape {
+// mayFollow reports whether the objects of a resource may be copied.
+func shapeOf(req *http.Request, path string, query url.Values, mayFollow func(schema.GroupResource) bool) shape {
+	method := req.Method
 	if method == http.MethodPost {
 		if slices.Contains(reviews, path) {
 			return reviewShape
@@ -57,7 +60,8 @@ func shapeOf(method, path string, query url.Values, accept string, mayFollow fun
 	if method != http.MethodGet {
 		return noShape
 	}
-	gvr, isCollection := collectionOf(path)
+	gvr, namespace, isCollection := collectionOf(path)
+	ofAll := isCollection && namespace == ""
 	switch {
 	case IsDocument(path):
 		return documentShape
@@ -65,19 +69,18 @@ func shapeOf(method, path string, query url.Values, accept string, mayFollow fun
 		return publishedShape
 	case path == publishedMaps && slices.Equal(query["fieldSelector"], []string{"metadata.name=" + publishedMap}):
 		return publishedShape
-	case isCollection && mayFollow(gvr.GroupResource()):
+	case ofAll && mayFollow(gvr.GroupResource()):
 		return collectionShape
-	case isCollection && accept == onlyNames && isFirst(query):
-		return firstShape
-	}
-	if gvr, ok := inNamespace(path); ok && selectsName(query) && mayFollow(gvr.GroupResource()) {
+	case isCollection && !ofAll && selectsName(query) && mayFollow(gvr.GroupResource()):
 		return objectShape
+	case ofAll && asksForOne(query) && slices.Equal(req.Header["Accept"], []string{namesOnly}):
+		return firstShape
 	}
 	return noShape
 }
 
-// isFirst reports whether a query is for one object. Kubernetes' client adds its timeout.
-func isFirst(query url.Values) bool {
+// asksForOne reports whether the parameters of a LIST ask for one object. client-go adds a timeout.
+func asksForOne(query url.Values) bool {
 	for name := range query {
 		if name != "limit" && name != "timeout" {
 			return false
@@ -86,17 +89,7 @@ func isFirst(query url.Values) bool {
 	return slices.Equal(query["limit"], []string{"1"})
 }
 
-// inNamespace returns the resource whose objects of one namespace a path names.
-func inNamespace(path string) (schema.GroupVersionResource, bool) {
-	parts := strings.Split(path, "/")
-	at := len(parts) - 3
-	if at < 3 || parts[at] != "namespaces" || !isWord(parts[at+1]) {
-		return schema.GroupVersionResource{}, false
-	}
-	return collectionOf(strings.Join(append(parts[:at:at], parts[at+2]), "/"))
-}
-
-// selectsName reports whether a query selects the objects of one name, and no others.
+// selectsName reports whether the parameters of a LIST or WATCH select one name, and nothing else.
 func selectsName(query url.Values) bool {
 	texts := query["fieldSelector"]
 	if len(texts) != 1 {
@@ -106,23 +99,32 @@ func selectsName(query url.Values) bool {
 	if err != nil {
 		return false
 	}
-	_, exact := selector.RequiresExactMatch("metadata.name")
-	return exact && len(selector.Requirements()) == 1
+	name, exact := selector.RequiresExactMatch("metadata.name")
+	return exact && name != "" && len(selector.Requirements()) == 1
 }
 
-// collectionOf returns the resource whose objects of all namespaces a path names.
-func collectionOf(path string) (schema.GroupVersionResource, bool) {
+// collectionOf returns the resource whose objects a path names, and their namespace, "" for all.
+func collectionOf(path string) (gvr schema.GroupVersionResource, namespace string, ok bool) {
 	parts := strings.Split(path, "/")[1:]
 	if slices.ContainsFunc(parts, func(part string) bool { return !isWord(part) }) {
-		return schema.GroupVersionResource{}, false
+		return gvr, "", false
 	}
 	switch {
-	case len(parts) == 3 && parts[0] == "api":
-		return schema.GroupVersionResource{Version: parts[1], Resource: parts[2]}, true
-	case len(parts) == 4 && parts[0] == "apis":
-		return schema.GroupVersionResource{Group: parts[1], Version: parts[2], Resource: parts[3]}, true
+	case len(parts) > 1 && parts[0] == "api":
+		gvr.Version, parts = parts[1], parts[2:]
+	case len(parts) > 2 && parts[0] == "apis":
+		gvr.Group, gvr.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return gvr, "", false
 	}
-	return schema.GroupVersionResource{}, false
+	if len(parts) == 3 && parts[0] == "namespaces" {
+		namespace, parts = parts[1], parts[2:]
+	}
+	if len(parts) != 1 {
+		return gvr, "", false
+	}
+	gvr.Resource = parts[0]
+	return gvr, namespace, true
 }
 
 // isWord reports whether part of a path can be no other than what it says: it is not empty,

@@ -8,12 +8,18 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 const (
 	// maxStrangers bounds the requests of strangers that the upstream has not answered yet, and
 	// strangersEach those of one address. Each costs the upstream a connection.
 	maxStrangers, strangersEach = 64, 32
+	// waitingStrangers bounds those that wait for their turn, which hold places among the requests in
+	// flight at the replica. A fleet that begins at once behind one address, and about which the
+	// upstream could not be asked yet, is among them.
+	waitingStrangers = 2048
 	// strangersWait is how long such a request waits for its turn, by default.
 	strangersWait = 10 * time.Second
 )
@@ -27,29 +33,23 @@ var errStrangersWait = errors.New("too many requests of unknown users wait for t
 type strangersTransport struct {
 	next   http.RoundTripper
 	places *Limiter
-	wait   time.Duration
+	// waiting are places to wait for one.
+	waiting *semaphore.Weighted
+	wait    time.Duration
 }
 
 // RoundTrip implements http.RoundTripper.
 func (s *strangersTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	address, _, err := net.SplitHostPort(req.RemoteAddr)
 	if err != nil {
-		address, err = req.RemoteAddr, nil
+		address = req.RemoteAddr
 	}
-	release, ok := s.places.TryAcquire(address)
-	if !ok {
-		waiting, cancel := context.WithTimeout(req.Context(), s.wait)
-		release, err = s.places.Acquire(waiting, address)
-		cancel()
-	}
+	release, err := s.turn(req.Context(), address)
 	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()
 		}
-		if req.Context().Err() != nil {
-			return nil, req.Context().Err()
-		}
-		return nil, errStrangersWait
+		return nil, err
 	}
 	resp, err := s.next.RoundTrip(req)
 	if err != nil || resp.StatusCode < http.StatusMultipleChoices {
@@ -58,6 +58,23 @@ func (s *strangersTransport) RoundTrip(req *http.Request) (*http.Response, error
 	}
 	resp.Body = &placeBody{ReadCloser: resp.Body, release: sync.OnceFunc(release)}
 	return resp, nil
+}
+
+// turn waits for the turn of a request, and returns what ends it.
+func (s *strangersTransport) turn(ctx context.Context, address string) (end func(), err error) {
+	if end, ok := s.places.TryAcquire(address); ok {
+		return end, nil
+	}
+	if !s.waiting.TryAcquire(1) {
+		return nil, errStrangersWait
+	}
+	defer s.waiting.Release(1)
+	waiting, cancel := context.WithTimeout(ctx, s.wait)
+	defer cancel()
+	if end, err = s.places.Acquire(waiting, address); err != nil && ctx.Err() == nil {
+		err = errStrangersWait
+	}
+	return end, err
 }
 
 // placeBody gives a place back when its answer has ended.

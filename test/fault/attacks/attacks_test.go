@@ -85,8 +85,9 @@ func findAttack(name string) attackKind {
 	panic("no such attack: " + name)
 }
 
-// tableRows are the selected attacks with all their parameters.
-func tableRows(t *testing.T, kinds []attackKind) (all []*attack) {
+// tableRows are the selected attacks with and without credentials, and with each number of
+// connections.
+func tableRows(t *testing.T, kinds []attackKind, connections ...int) (all []*attack) {
 	t.Helper()
 	only, err := regexp.Compile(os.Getenv(onlyVariable))
 	if err != nil {
@@ -97,8 +98,8 @@ func tableRows(t *testing.T, kinds []attackKind) (all []*attack) {
 			if k.bare && credentials || k.path != "" && credentials != (k.token != "") {
 				continue
 			}
-			for _, conns := range []int{1, 50} {
-				if k.name == noAttack && conns > 1 {
+			for i, conns := range connections {
+				if k.name == noAttack && i > 0 {
 					continue
 				}
 				a := &attack{k.name, conns, credentials}

@@ -85,7 +85,7 @@ func TestAttacks(t *testing.T) {
 	}
 	servers := []*honestClient{newHonestClient(t, startOurs(t)), newHonestClient(t, startStock(t))}
 	table := &report{Duration: duration}
-	for _, a := range tableRows(t, attacks()) {
+	for _, a := range tableRows(t, attacks(), 1, 50) {
 		l := compare(t, servers, a, duration)
 		for turn := 1; turn < maxAttempts && len(l.faults(duration)) > 0; turn++ {
 			if again := compare(t, servers, a, duration); len(again.faults(duration)) < len(l.faults(duration)) {

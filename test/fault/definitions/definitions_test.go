@@ -26,6 +26,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/test/support/changingupstream"
 	"github.com/millrace/millrace/test/support/harness"
 )
 
@@ -71,7 +72,7 @@ func TestDefinitionsChange(t *testing.T) {
 	}
 	seed, length := harness.Seed(t), duration(t)
 	t.Logf("repeat with %s=%d %s=%s", harness.SeedVariable, seed, durationVariable, length)
-	webhook := startWebhook(t)
+	webhook := changingupstream.StartWebhook(t)
 	var sides [2]*side
 	for i, path := range []string{"millrace", "kubernetes"} {
 		s := harness.Launch(t, harness.ShortTempDir(t), "--read-path="+path)
@@ -154,7 +155,7 @@ func (s *side) checkAfterwards(t *testing.T) {
 	}
 	for _, d := range s.definitions {
 		if err := s.finish(t.Context(), c, d); err != nil {
-			s.tally.violate("definition is not served after the changes", fmt.Sprintf("%s: %v", d.name(), err))
+			s.tally.violate("definition is not served after the changes", fmt.Sprintf("%s: %v", d.Name(), err))
 		}
 	}
 	if err := harness.Until(settleTimeout, func() error { return s.released(t.Context(), c) }); err != nil {
@@ -170,7 +171,7 @@ func (s *side) finish(ctx context.Context, c *client, d *definition) error {
 	shape, deleted := d.state()
 	if deleted {
 		err := harness.Until(settleTimeout, func() error {
-			a := c.send(ctx, call{method: http.MethodGet, path: d.path()})
+			a := c.send(ctx, call{method: http.MethodGet, path: d.Path()})
 			if a.status != http.StatusNotFound {
 				return fmt.Errorf("the definition does not go: %s", s.describe(ctx, c, d))
 			}
@@ -194,8 +195,8 @@ func (s *side) describe(ctx context.Context, c *client, d *definition) string {
 			Metadata struct{ Name, Namespace, CreationTimestamp, DeletionTimestamp string }
 		}
 	}
-	_ = json.Unmarshal(c.send(ctx, call{method: http.MethodGet, path: d.path()}).body, &read)
-	_ = json.Unmarshal(c.send(ctx, call{method: http.MethodGet, path: "/apis/" + group + "/" + served2 + "/" + d.plural}).body, &read)
+	_ = json.Unmarshal(c.send(ctx, call{method: http.MethodGet, path: d.Path()}).body, &read)
+	_ = json.Unmarshal(c.send(ctx, call{method: http.MethodGet, path: "/apis/" + group + "/" + served2 + "/" + d.Plural}).body, &read)
 	return fmt.Sprintf("%+v", read)
 }
 

@@ -100,7 +100,7 @@ func (m *mirror) run(ctx context.Context) {
 
 func (m *mirror) request(query string) request {
 	return request{verb: "mirror", kind: "json", call: call{
-		method: http.MethodGet, path: "/apis/" + group + "/" + served2 + "/" + m.plural + "?" + query, accept: accepts["json"],
+		method: http.MethodGet, path: "/apis/" + group + "/" + served2 + "/" + m.Plural + "?" + query, accept: accepts["json"],
 	}}
 }
 
@@ -120,7 +120,7 @@ func (m *mirror) check(ctx context.Context) error {
 		m.follow(ctx)
 	}
 	if held, _ := m.read(ctx); m.revision > 0 && !maps.Equal(held, m.held) {
-		return fmt.Errorf("%s: the mirror at %d has %v, and a list has %v", m.plural, m.revision, m.held, held)
+		return fmt.Errorf("%s: the mirror at %d has %v, and a list has %v", m.Plural, m.revision, m.held, held)
 	}
 	return nil
 }

@@ -137,15 +137,15 @@ func (r *requester) next() request {
 	}
 	name := r.pick("a", "b", "c", "d", "absent")
 	base, subresource, _ := strings.Cut(verb, "/")
-	req := request{verb: verb, object: strings.Join([]string{d.plural, namespace, name, subresource}, "/")}
-	req.path = root + "/" + d.plural
+	req := request{verb: verb, object: strings.Join([]string{d.Plural, namespace, name, subresource}, "/")}
+	req.path = root + "/" + d.Plural
 	if subresource != "" {
 		subresource = "/" + subresource
 	}
 	switch base {
 	case "list", "watch", "deletecollection":
 		if namespace != "" && base != "deletecollection" && r.random.IntN(2) == 0 {
-			req.path = "/apis/" + group + "/" + version + "/" + d.plural
+			req.path = "/apis/" + group + "/" + version + "/" + d.Plural
 		}
 		r.collection(&req, base)
 	case "get":
@@ -249,7 +249,7 @@ func (r *requester) text(req *request, base string, o object, color string, repl
 		metadata["resourceVersion"] = version
 	}
 	body := map[string]any{
-		"apiVersion": group + "/" + o.version, "kind": o.kind, "metadata": metadata,
+		"apiVersion": group + "/" + o.version, "kind": o.Kind, "metadata": metadata,
 		"spec": map[string]any{"color": color, "replicas": replicas, "selector": "a=b"}, "status": map[string]any{"replicas": replicas, "phase": "on"},
 	}
 	if req.kind == "json" && r.random.IntN(4) == 0 {

@@ -21,11 +21,13 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace/internal/cli"
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // roleVariable makes the test binary run the command line.
@@ -114,6 +116,9 @@ func startProgram(tb testing.TB, program string, env, args []string) *Process {
 	}()
 	tb.Cleanup(func() {
 		p.Kill()
+		if strings.Contains(p.Output(), upstream.FaultMessage) {
+			tb.Errorf("%v was kept from a request that it must not make", args)
+		}
 		if tb.Failed() {
 			tb.Logf("last output of %v:\n%s", args, summarize(p.Output()))
 		}

@@ -1,4 +1,4 @@
-package definitions
+package changingupstream
 
 import (
 	"encoding/base64"
@@ -9,21 +9,23 @@ import (
 	"testing"
 )
 
+// These are the paths of a Webhook, and values of Shape.Conversion.
 const (
-	workingConversion = "/convert"
-	failingConversion = "/fail"
+	WorkingConversion = "/convert"
+	FailingConversion = "/fail"
 )
 
-// webhook is a conversion webhook. It changes the version of objects alone, or fails, as its
+// Webhook is a conversion webhook. It changes the version of objects alone, or fails, as its
 // path says.
-type webhook struct{ url, ca string }
+type Webhook struct{ url, ca string }
 
-func startWebhook(t *testing.T) *webhook {
-	t.Helper()
+// StartWebhook starts a webhook in this process.
+func StartWebhook(tb testing.TB) *Webhook {
+	tb.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(convert))
-	t.Cleanup(server.Close)
+	tb.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	return &webhook{url: server.URL, ca: base64.StdEncoding.EncodeToString(ca)}
+	return &Webhook{url: server.URL, ca: base64.StdEncoding.EncodeToString(ca)}
 }
 
 func convert(w http.ResponseWriter, req *http.Request) {
@@ -36,7 +38,7 @@ func convert(w http.ResponseWriter, req *http.Request) {
 			Objects           []map[string]any `json:"objects"`
 		} `json:"request"`
 	}
-	if req.URL.Path == failingConversion || json.NewDecoder(req.Body).Decode(&review) != nil {
+	if req.URL.Path == FailingConversion || json.NewDecoder(req.Body).Decode(&review) != nil {
 		http.Error(w, "out of order", http.StatusInternalServerError)
 		return
 	}

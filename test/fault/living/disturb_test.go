@@ -1,0 +1,117 @@
+package living
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/millrace/millrace/test/support/changingupstream"
+	"github.com/millrace/millrace/test/support/harness"
+)
+
+// disturber disturbs an upstream while a script changes its world.
+type disturber struct {
+	*changingupstream.Script
+	// first is the server as it was started first, and server the one that runs.
+	first, server *harness.Server
+	etcd          *clientv3.Client
+	// older says that the server emulates an older version.
+	older bool
+}
+
+// restart starts the upstream, which has ended.
+func (d *disturber) restart() {
+	var args []string
+	if d.older {
+		args = append(args, "--emulated-version=1.36")
+	}
+	d.server = d.first.RestartWith(args...)
+}
+
+// disturb disturbs once.
+func (d *disturber) disturb(ctx context.Context, random *rand.Rand) error {
+	switch random.IntN(5) {
+	case 0:
+		return d.Pause(ctx, "kill the upstream", func() error {
+			d.server.Kill()
+			d.restart()
+			return nil
+		})
+	case 1:
+		return d.Pause(ctx, "restart the upstream", func() error {
+			d.server.Signal(syscall.SIGTERM)
+			select { // the stock server waits for its clients' watches
+			case <-d.server.Done():
+			case <-time.After(terminateTimeout):
+				d.server.Kill()
+			}
+			d.restart()
+			return nil
+		})
+	case 2:
+		length := time.Duration(500+random.IntN(4000)) * time.Millisecond
+		return d.Pause(ctx, fmt.Sprintf("freeze the upstream for %v", length), func() error {
+			d.server.Signal(syscall.SIGSTOP)
+			<-time.After(length)
+			d.server.Signal(syscall.SIGCONT)
+			return nil
+		})
+	case 3:
+		d.older = !d.older
+		return d.Pause(ctx, fmt.Sprintf("restart the upstream as an older version: %v", d.older), func() error {
+			d.server.Kill()
+			d.restart()
+			return nil
+		})
+	}
+	return d.Pause(ctx, "compact etcd", func() error {
+		now, err := d.etcd.Get(ctx, "/", clientv3.WithCountOnly())
+		if err != nil {
+			return err
+		}
+		_, err = d.etcd.Compact(ctx, now.Header.Revision)
+		return err
+	})
+}
+
+// terminateTimeout is how long an upstream may take to end.
+const terminateTimeout = 5 * time.Second
+
+// disturbedVariable is the number of scripts of TestDisturbed.
+const disturbedVariable = "MILLRACE_LIVING_DISTURBED"
+
+// TestDisturbed runs scripts, one after the other, whose upstream is killed, restarted, also as
+// another version, and frozen, and its etcd compacted.
+func TestDisturbed(t *testing.T) {
+	if os.Getenv(disturbedVariable) == "" {
+		t.Skipf("takes a minute for a script: %s=10 or make living runs it", disturbedVariable)
+	}
+	seed, chosen := harness.Seed(t), feeds(t)
+	t.Logf("repeat with %s=%d", harness.SeedVariable, seed)
+	for name := range feedsOf {
+		t.Run(name, func(t *testing.T) {
+			for i := range number(t, disturbedVariable, 1) {
+				t.Run(fmt.Sprint(seed+uint64(i)), func(t *testing.T) {
+					w := newWorld(t, name, []uint64{seed + uint64(i)})
+					// Its answers may be stale if it says so. Those of the one behind may not.
+					w.apiFlags = []string{"--bounded-staleness=2s"}
+					etcd := harness.StartEtcd(t)
+					server := harness.Start(t, harness.ShortTempDir(t), append(w.flags(), etcd.EtcdServers())...)
+					w.begin(t, server, etcd.Client())
+					w.replicate(t, server, etcd.EtcdServers(), chosen)
+					s := w.script(seed + uint64(i))
+					d := &disturber{Script: s, first: server, server: server, etcd: etcd.Client()}
+					s.Disturb = d.disturb
+					w.run(t, s)
+					w.floor(t, 1)
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,45 @@
+package changingupstream
+
+import (
+	"context"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// serviceAccount makes an account, and returns a token for it. It may do anything if role is
+// cluster-admin, and nothing without a role.
+func serviceAccount(ctx context.Context, config *rest.Config, name, role string) (token string, err error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return "", err
+	}
+	accounts := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault)
+	if _, err = accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		return "", err
+	}
+	if role != "" {
+		if _, err = client.RbacV1().ClusterRoleBindings().Create(ctx, binding(name, role), metav1.CreateOptions{}); err != nil {
+			return "", err
+		}
+	}
+	made, err := accounts.CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	return made.Status.Token, nil
+}
+
+// binding gives a role to an account of the same name.
+func binding(name, role string) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: metav1.NamespaceDefault}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+	}
+}

@@ -1,0 +1,94 @@
+package changingupstream
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Definition is a CustomResourceDefinition that a script changes.
+type Definition struct {
+	Names
+	hook *Webhook
+	mu   struct {
+		sync.Mutex
+		generations []*Generation
+	}
+}
+
+// Generation is a state of a definition.
+type Generation struct {
+	Shape
+	// Gone says that there is no definition.
+	Gone bool
+	// Foreign is the version that an extension serves, "" for none. Broken says that the
+	// extension does not answer.
+	Foreign string
+	Broken  bool
+	// Began is when the change to it was sent. Ended is when the upstream was seen to answer
+	// by the next one; it is zero before.
+	Began, Ended time.Time
+}
+
+// Serves says whether a version is served in a scope: in all namespaces or in one.
+func (g *Generation) Serves(version string, inNamespace bool) bool {
+	return !g.Gone && slices.Contains(g.Served(), version) && !(inNamespace && g.ClusterScoped)
+}
+
+// Now returns the generation that was begun last.
+func (d *Definition) Now() Generation {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.mu.generations) == 0 {
+		return Generation{Gone: true}
+	}
+	return *d.mu.generations[len(d.mu.generations)-1]
+}
+
+// Between returns the generations that an answer may be of whose request was sent at a time
+// and that came at another one. An old generation is good for a grace behind its end.
+func (d *Definition) Between(sent, came time.Time, grace time.Duration) []Generation {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []Generation
+	for _, g := range d.mu.generations {
+		if !g.Began.After(came) && (g.Ended.IsZero() || !g.Ended.Add(grace).Before(sent)) {
+			all = append(all, *g)
+		}
+	}
+	return all
+}
+
+// Ended returns when a generation has ended, and zero if it has not.
+func (d *Definition) Ended(generation int) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var ended time.Time
+	for _, g := range d.mu.generations {
+		if !g.Gone && g.Shape.Generation == generation {
+			ended = g.Ended
+		}
+	}
+	return ended
+}
+
+// begin notes that the change to a generation is sent now.
+func (d *Definition) begin(s Shape, gone bool) { d.beginAs(Generation{Shape: s, Gone: gone}) }
+
+func (d *Definition) beginAs(next Generation) {
+	next.Began, next.Ended = time.Now(), time.Time{}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.generations = append(d.mu.generations, &next)
+}
+
+// settle notes that the upstream answers by the last generation.
+func (d *Definition) settle() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, g := range d.mu.generations[:len(d.mu.generations)-1] {
+		if g.Ended.IsZero() {
+			g.Ended = time.Now()
+		}
+	}
+}

@@ -1,0 +1,345 @@
+package changingupstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Script changes some definitions at an upstream, and writes objects. Its seed decides what
+// it does in which order, but not when.
+type Script struct {
+	*Upstream
+	Seed uint64
+	// Resources are what it writes: custom ones first, then those that are built in.
+	Resources []*Resource
+	// Namespaces are those that it has made.
+	Namespaces []string
+
+	// Disturb is called for some steps, if it is set.
+	Disturb func(ctx context.Context, random *rand.Rand) error
+	// Right is that of an account which has no other one.
+	Right Right
+
+	extension     *Extension
+	random        *rand.Rand
+	steps, writes atomic.Int64
+	mu            struct {
+		sync.Mutex
+		story []string
+	}
+}
+
+// NewResources returns the custom resources of a script. The names depend on the seed.
+func NewResources(seed uint64, hook *Webhook) []*Resource {
+	var all []*Resource
+	for _, plural := range []string{"minis", "maxis"} {
+		r := newResource(Names{Group: fmt.Sprintf("%s.s%d.living.example.com", plural, seed), Plural: plural, Kind: strings.ToUpper(plural[:1]) + plural[1:len(plural)-1]})
+		r.Definition = &Definition{Names: r.Names, hook: hook}
+		all = append(all, r)
+	}
+	return all
+}
+
+// NewScript returns a script for an upstream, which knows the resources already.
+func NewScript(u *Upstream, e *Extension, seed uint64, resources ...*Resource) *Script {
+	return &Script{
+		extension: e, Upstream: u, Seed: seed, Resources: resources, random: rand.New(rand.NewPCG(seed, 1)),
+		Namespaces: []string{fmt.Sprintf("living-%d-a", seed), fmt.Sprintf("living-%d-b", seed)},
+	}
+}
+
+// Counts says how many steps and writes there were.
+func (s *Script) Counts() (steps, writes int64) { return s.steps.Load(), s.writes.Load() }
+
+// tell adds a line to the story.
+func (s *Script) tell(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.story = append(s.mu.story, time.Now().Format("04:05.000 ")+fmt.Sprintf(format, args...))
+}
+
+// Story says what the script has done to definitions and namespaces.
+func (s *Script) Story() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.mu.story, "\n")
+}
+
+// Begin makes the namespaces and definitions, and some objects.
+func (s *Script) Begin(ctx context.Context) error {
+	for _, ns := range s.Namespaces {
+		if err := s.makeNamespace(ctx, ns); err != nil {
+			return err
+		}
+	}
+	if err := s.makeService(ctx); err != nil {
+		return err
+	}
+	if err := s.Right.begin(ctx, s); err != nil {
+		return err
+	}
+	for _, r := range s.Resources {
+		if r.Definition == nil {
+			continue
+		}
+		shape := Shape{Served1: true, Storage1: s.random.IntN(2) == 0, Status: true, Warns: true, Wide: s.random.IntN(2) == 0}
+		if err := s.create(ctx, r, shape); err != nil {
+			return err
+		}
+	}
+	w := s.newWriter(0)
+	for _, r := range s.Resources {
+		for range initialWrites {
+			w.write(ctx, r)
+		}
+	}
+	return nil
+}
+
+const (
+	// initialWrites is how many writes to each resource come before the first change.
+	initialWrites = 6
+	// takeUpTimeout is how long the upstream may take to answer by a new definition.
+	takeUpTimeout = time.Minute
+	// disturbEach is of how many steps one is a disturbance.
+	disturbEach = 5
+	// poll is how often the upstream is asked meanwhile.
+	poll = 10 * time.Millisecond
+)
+
+// Run makes so many changes while objects are written.
+func (s *Script) Run(ctx context.Context, steps int) error {
+	ctx, stop := context.WithCancel(ctx)
+	var writing sync.WaitGroup
+	for i, r := range s.Resources {
+		w := s.newWriter(uint64(100 + i))
+		writing.Go(func() { w.run(ctx, r) })
+	}
+	defer writing.Wait()
+	defer stop()
+	for range steps {
+		if err := s.step(ctx); err != nil {
+			return fmt.Errorf("change the world: %w", err)
+		}
+		s.steps.Add(1)
+		pause := time.Duration(s.random.IntN(60)) * time.Millisecond
+		if s.random.IntN(6) == 0 { // watches of a former state end, and caches become quiet
+			pause = 1300 * time.Millisecond
+		}
+		if err := wait(ctx, pause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait waits, unless the context ends before.
+func wait(ctx context.Context, pause time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(pause):
+		return nil
+	}
+}
+
+// step makes one change.
+func (s *Script) step(ctx context.Context) error {
+	if s.Disturb != nil && s.random.IntN(disturbEach) == 0 {
+		return s.Disturb(ctx, s.random)
+	}
+	custom := slices.DeleteFunc(slices.Clone(s.Resources), func(r *Resource) bool { return r.Definition == nil })
+	r := custom[s.random.IntN(len(custom))]
+	switch n := s.random.IntN(100); {
+	case n < 62:
+		next := r.Now().Shape
+		for range 1 + s.random.IntN(2) {
+			next.changeMore(s.random)
+		}
+		return s.update(ctx, r, next)
+	case n < 72:
+		return s.hand(ctx, r)
+	case n < 82:
+		return s.remake(ctx, r)
+	case n < 90:
+		return s.rewrite(ctx, r)
+	case n < 95:
+		return s.Right.turn(ctx, s)
+	}
+	return s.remakeNamespace(ctx, s.Namespaces[s.random.IntN(len(s.Namespaces))])
+}
+
+// changeMore changes one property, more often one that objects show.
+func (s *Shape) changeMore(random *rand.Rand) {
+	switch random.IntN(14) {
+	case 12, 13:
+		s.Served1 = !s.Served1
+	case 0, 1:
+		s.Wide = !s.Wide
+	case 2, 3:
+		s.DefaultValue = []string{"", "yellow", "black"}[random.IntN(3)]
+	case 4:
+		s.Unpruned = !s.Unpruned
+	case 5, 6:
+		s.Storage1 = !s.Storage1
+	case 7:
+		s.Conversion = []string{"", WorkingConversion}[random.IntN(2)]
+	default:
+		s.Change(random, false)
+	}
+}
+
+// create makes a definition that is not there.
+func (s *Script) create(ctx context.Context, r *Resource, next Shape) error {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	return s.createLocked(ctx, r, next)
+}
+
+func (s *Script) createLocked(ctx context.Context, r *Resource, next Shape) error {
+	s.tell("create %s: %v", r.Name(), next)
+	r.Definition.begin(next, false)
+	call := Call{Method: http.MethodPost, Path: DefinitionsPath, Content: "application/json", Body: r.Object(next, "", r.Definition.hook)}
+	if a := s.Send(ctx, call); a.Status != http.StatusCreated {
+		return fmt.Errorf("create %s: status %d: %s", r.Name(), a.Status, a.Message())
+	}
+	return s.settle(ctx, r, next)
+}
+
+// update changes a definition.
+func (s *Script) update(ctx context.Context, r *Resource, next Shape) error {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	next.Generation++
+	s.tell("update %s: %v", r.Name(), next)
+	r.Definition.begin(next, false)
+	for {
+		a := s.Send(ctx, Get(r.Path()))
+		var read struct {
+			Metadata struct{ ResourceVersion string }
+		}
+		if err := json.Unmarshal(a.Body, &read); err != nil {
+			return fmt.Errorf("read %s: %w: %w", r.Name(), a.Err, err)
+		}
+		a = s.Send(ctx, Call{
+			Method: http.MethodPut, Path: r.Path(), Content: "application/json",
+			Body: r.Object(next, read.Metadata.ResourceVersion, r.Definition.hook),
+		})
+		switch a.Status {
+		case http.StatusConflict: // its status was written
+			continue
+		case http.StatusOK:
+			return s.settle(ctx, r, next)
+		}
+		return fmt.Errorf("update %s: status %d: %s", r.Name(), a.Status, a.Message())
+	}
+}
+
+// settle waits until the upstream answers by a new shape, and records all objects in it.
+func (s *Script) settle(ctx context.Context, r *Resource, next Shape) error {
+	ctx, cancel := context.WithTimeout(ctx, takeUpTimeout)
+	defer cancel()
+	for _, version := range next.Served() {
+		for {
+			a := s.Send(ctx, Get(r.Collection(version, "")))
+			if a.Status == http.StatusOK && a.Generation() == next.Generation {
+				list, err := NewList(a.Body)
+				if err != nil {
+					return err
+				}
+				s.noteList(r, version, next.Generation, list)
+				break
+			}
+			if err := wait(ctx, poll); err != nil {
+				return fmt.Errorf("%s in %s is not at generation %d: status %d of %d: %s", r.Name(), version, next.Generation, a.Status, a.Generation(), a.Message())
+			}
+		}
+	}
+	r.Definition.settle()
+	s.tell("settled %s: %d", r.Name(), next.Generation)
+	return nil
+}
+
+// remake deletes a definition with its objects, and makes it again.
+func (s *Script) remake(ctx context.Context, r *Resource) error {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	next := r.Now().Shape
+	s.tell("delete %s", r.Name())
+	r.deletes("", "")
+	r.Definition.begin(next, true)
+	for {
+		a := s.Send(ctx, Call{Method: http.MethodDelete, Path: r.Path()})
+		if a.Status == http.StatusNotFound {
+			break
+		}
+		if err := wait(ctx, poll); err != nil {
+			return fmt.Errorf("delete %s: status %d: %s: %w", r.Name(), a.Status, a.Message(), err)
+		}
+	}
+	r.deleted("", "")
+	if err := s.gone(ctx, r, next); err != nil {
+		return err
+	}
+	next.Generation++
+	if s.random.IntN(2) == 0 {
+		next.ClusterScoped = !next.ClusterScoped
+	}
+	next.changeMore(s.random)
+	return s.createLocked(ctx, r, next)
+}
+
+// gone waits until the upstream does not serve a definition that was deleted.
+func (s *Script) gone(ctx context.Context, r *Resource, before Shape) error {
+	ctx, cancel := context.WithTimeout(ctx, takeUpTimeout)
+	defer cancel()
+	for _, version := range before.Served() {
+		for {
+			a := s.Send(ctx, Get(r.Collection(version, "")))
+			if a.Status == http.StatusNotFound {
+				break
+			}
+			if err := wait(ctx, poll); err != nil {
+				return fmt.Errorf("%s is still served: status %d", r.Name(), a.Status)
+			}
+		}
+	}
+	r.Definition.settle()
+	s.tell("gone %s", r.Name())
+	return nil
+}
+
+// rewrite writes all objects of a resource as they are, as a storage migration does.
+func (s *Script) rewrite(ctx context.Context, r *Resource) error {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	s.tell("rewrite the objects of %s", r.Name())
+	a := s.Send(ctx, Get(r.Collection("v2", "")))
+	var list struct {
+		Items []struct {
+			Metadata struct{ Namespace, Name string }
+		}
+	}
+	if err := json.Unmarshal(a.Body, &list); err != nil || a.Status != http.StatusOK {
+		return fmt.Errorf("list %s: status %d: %w", r.Name(), a.Status, errors.Join(a.Err, err))
+	}
+	for _, item := range list.Items {
+		path := r.Collection("v2", item.Metadata.Namespace) + "/" + item.Metadata.Name
+		object := s.Send(ctx, Get(path))
+		a := s.Send(ctx, Call{Method: http.MethodPut, Path: path, Content: "application/json", Body: string(object.Body)})
+		if o, err := NewObject(a.Body); err == nil && a.Status == http.StatusOK {
+			r.wrote(o)
+			s.recordWrite(ctx, r, o)
+		}
+	}
+	return nil
+}
