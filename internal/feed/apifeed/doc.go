@@ -1,5 +1,5 @@
-// Package apifeed follows one resource of an API server, as etcdfeed.Feed follows etcd: it
-// gives a feed.Sink the objects at a revision, then each change in order, then progress.
+// Package apifeed follows one resource of an API server and keeps the contract of package feed:
+// a feed.Sink gets the objects at a revision, then each change in order, then progress.
 //
 // The bytes are those that the server sends: protobuf for built-in kinds, JSON for custom
 // resources. An object in either form is also a stored form of it, so the cache takes it
@@ -7,6 +7,8 @@
 // server's and never made up.
 //
 // The caller makes a Feed for each resource and runs it until its context ends. Run also
-// ends when the server has gone back in time, because nothing that was read before can be
-// trusted then. The package decodes no objects: it reads names and versions out of bytes.
+// ends when it is proven that the server has gone back in time, because nothing that was read
+// before can be trusted then. Config.WentBack is the proof. A feed that is refused, silent or
+// in doubt goes on: the caller decides by Healthy, BrokenSince and Refused what becomes of its
+// readers. The package decodes no objects: it reads names and versions out of bytes.
 package apifeed

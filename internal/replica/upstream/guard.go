@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // ErrRefused is the error of a request that a guard of the door does not let through.
@@ -39,6 +41,9 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return g.next.RoundTrip(req)
 }
+
+// CloseIdleConnections is for callers that want to come to another server.
+func (g *guard) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(g.next) }
 
 // The labels of identities in metrics.
 const (
