@@ -77,6 +77,7 @@ const (
 	leftOutRefused = "refused: its client had no right to it, or came too often"
 	leftOutOther   = "not a read of a resource, discovery or a document"
 	leftOutLong    = "URI of more than 16 KiB"
+	leftOutPath    = "path that may lead elsewhere than it reads"
 )
 
 // planner makes a plan of events.
@@ -199,11 +200,28 @@ func (p *planner) leaveOut(e *auditlog.Event) string {
 		return leftOutLong
 	case len(r.Resource) == 0 && !isDocument(e.URI):
 		return leftOutOther
+	case leadsElsewhere(e.URI, &r):
+		return leftOutPath
 	}
 	if _, err := url.ParseRequestURI(string(e.URI)); err != nil {
 		return leftOutOther
 	}
 	return ""
+}
+
+// versionName is what versions of groups are called.
+var versionName = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
+
+// leadsElsewhere reports whether a path may be taken for another one than it reads: who could send
+// requests to the logged server has chosen it. Slashes and dots may be escaped once or more.
+func leadsElsewhere(uri []byte, r *auditlog.Request) bool {
+	path, _, _ := bytes.Cut(bytes.ToLower(uri), []byte{'?'})
+	for _, odd := range []string{"%2f", "%2e", "%5c", "%25", "/../", "/./", "//"} {
+		if bytes.Contains(path, []byte(odd)) {
+			return true
+		}
+	}
+	return len(r.Resource) > 0 && !versionName.Match(r.Version)
 }
 
 // isDocument reports whether a path is one of discovery, of the OpenAPI or the version.

@@ -90,6 +90,8 @@ func leaveOutWrite(e *auditlog.Event) string {
 		return leftOutResource
 	case len(e.URI) > maxURI:
 		return leftOutLong
+	case leadsElsewhere(e.URI, &r):
+		return leftOutPath
 	case verb != "create" && len(r.Name) == 0:
 		return leftOutOther
 	}
