@@ -17,7 +17,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
@@ -60,6 +63,8 @@ type Replica struct {
 	server    *kube.Replica
 	// runRights must run beside the server. It is set with server.
 	runRights func(context.Context)
+	// ready is set once the replica is ready.
+	ready atomic.Bool
 	// outdated receives why the replica is to be made anew.
 	outdated chan error
 	// budgets bound what clients read. They are nil without a limit.
@@ -101,7 +106,7 @@ func (r *Replica) run(ctx context.Context) error {
 	b := o.NewBackends(shares, r.logger)
 	b.ReadOnly, b.MaxStaleness = true, o.BoundedStaleness
 	r.panics = b.Cache.Panics
-	config, err := r.findUpstream()
+	config, err := r.findUpstream(ctx)
 	if err != nil {
 		return err
 	}
@@ -135,7 +140,7 @@ func (r *Replica) run(ctx context.Context) error {
 	defer lifetime.RunUntilStopped(ctx, r.policy.Run)()
 	defer lifetime.RunUntilStopped(ctx, r.runRights)()
 	return r.runUntilRenewed(ctx, b, func(ctx context.Context) error {
-		return o.RunWithFeeds(ctx, program.Run{Server: r.server, Tier: tier, Loaded: r.policy.CheckEtcd, Welcome: func() { r.policy.Ready(); r.printWelcome() }})
+		return o.RunWithFeeds(ctx, program.Run{Server: r.server, Tier: tier, Loaded: r.policy.CheckEtcd, Welcome: func() { r.ready.Store(true); r.policy.Ready(); r.printWelcome() }})
 	})
 }
 
@@ -143,8 +148,16 @@ func (r *Replica) run(ctx context.Context) error {
 // program again: much of Kubernetes' server can be made once in a process.
 var ErrRenew = errors.New("this replica must be started again")
 
+// followedVariable has what a replica has followed before it was started again.
+const followedVariable = "MILLRACE_REPLICA_FOLLOWED"
+
 // renew is a follow.PolicyConfig.Renew.
-func (r *Replica) renew(reason error) { r.outdated <- reason }
+func (r *Replica) renew(reason error) {
+	if err := os.Setenv(followedVariable, strings.Join(r.policy.Followed(), ",")); err != nil {
+		r.logger.Warn("What is followed now is followed again when it is read", "err", err)
+	}
+	r.outdated <- reason
+}
 
 // runUntilRenewed serves until the context ends, the caches have no meaning any more, or the
 // replica is to be made anew.
@@ -167,7 +180,7 @@ func (r *Replica) runUntilRenewed(ctx context.Context, b *source.Backends, serve
 
 // findUpstream opens the door to the upstream, and asks what it is and serves. It returns the
 // configuration of what the replica asks for itself.
-func (r *Replica) findUpstream() (*rest.Config, error) {
+func (r *Replica) findUpstream(ctx context.Context) (*rest.Config, error) {
 	named, err := r.options.source().Load("replica")
 	if err != nil {
 		return nil, err
@@ -185,7 +198,7 @@ func (r *Replica) findUpstream() (*rest.Config, error) {
 	if r.upstream, err = upstream.New(upstream.Config{Door: r.door, Own: r.options.Kube.VersionInfo(), Logger: r.logger, Panics: r.panics}); err != nil {
 		return nil, err
 	}
-	if err := r.upstream.Read(); err != nil {
+	if err := r.readUpstream(ctx); err != nil {
 		return nil, fmt.Errorf("%w: check that %s answers, and the user in %s", err, named.Host, r.options.Kubeconfig)
 	}
 	if r.options.ProxyClientCert != "" {
@@ -194,6 +207,30 @@ func (r *Replica) findUpstream() (*rest.Config, error) {
 		}
 	}
 	return r.door.Own(), nil
+}
+
+// retryPause is the time between two attempts of readUpstream.
+const retryPause = time.Second
+
+// readUpstream asks the upstream what it is and serves. A replica that starts again by itself waits
+// for an answer: the upstream is being upgraded, and nobody looks on.
+func (r *Replica) readUpstream(ctx context.Context) error {
+	_, again := os.LookupEnv(followedVariable)
+	for {
+		err := r.upstream.Read()
+		if err == nil && again {
+			_, err = r.upstream.Cluster(ctx) // which only a server answers that is ready
+		}
+		if err == nil || !again {
+			return err
+		}
+		r.logger.Warn("The upstream does not answer yet, for which this replica has started again", "err", err)
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // openSource makes what objects come from, and the policy of what is followed. The caller calls
@@ -215,7 +252,7 @@ func (r *Replica) openSource(ctx context.Context, config *rest.Config, b *source
 	}
 	r.policy = follow.NewPolicy(follow.PolicyConfig{
 		Upstream: r.upstream, Resources: r.resources, Follow: o.Follow, Exclude: o.Exclude, Only: o.FollowOnly,
-		Renew: r.renew, OwnVersion: o.Kube.VersionInfo().GitVersion, Logger: r.logger,
+		Renew: r.renew, Again: strings.Split(os.Getenv(followedVariable), ","), OwnVersion: o.Kube.VersionInfo().GitVersion, Logger: r.logger,
 	})
 	return release, nil
 }

@@ -36,6 +36,8 @@ type PolicyConfig struct {
 	// Renew has the replica made anew, because the upstream is of another version. It is called
 	// once at most.
 	Renew func(reason error)
+	// Again are the keys that the replica has followed before it was made anew.
+	Again []string
 	// OwnVersion is the version of this program, for messages.
 	OwnVersion string
 	Logger     *slog.Logger
@@ -98,6 +100,7 @@ func (p *Policy) Use(server *kube.Replica, stored func(schema.GroupResource) *st
 		}
 	}
 	p.followKept()
+	p.followAsBefore()
 	return nil
 }
 
@@ -125,6 +128,36 @@ func (p *Policy) followKept() {
 			p.followBuiltIn(gvr, Request{Optional: true})
 		}
 	}
+}
+
+// followAsBefore follows what was followed before the replica was made anew, so that its clients
+// find it loaded. What was decoded may be read in either form now.
+func (p *Policy) followAsBefore() {
+	for _, name := range p.cfg.Again {
+		key := parseKey(name)
+		gvr, served := p.cfg.Upstream.Preferred(key.GroupResource)
+		if _, builtIn := p.builtIn[gvr]; !served || !builtIn || p.keepsOut(key.GroupResource) {
+			continue // the first read of a custom resource follows it
+		}
+		p.followBuiltIn(gvr, Request{Optional: true})
+		for _, inProtobuf := range []bool{key.InProtobuf, true} {
+			p.followVerbatim(Key{key.GroupResource, inProtobuf}, Request{Optional: true})
+		}
+	}
+}
+
+// Followed are the keys of what is followed now.
+func (p *Policy) Followed() (names []string) {
+	if p.cfg.Resources == nil {
+		return nil
+	}
+	for _, f := range p.cfg.Resources.all() {
+		if f.started() != nil {
+			names = append(names, f.key.String())
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Ready is called once the replica is ready, when definitions are known: it follows the custom
@@ -181,6 +214,8 @@ func (p *Policy) followBuiltInRead(gvr schema.GroupVersionResource) handler.Reas
 	switch {
 	case p.Excludes(stored):
 		return handler.Excluded
+	case p.mode == decoded && p.cfg.Upstream.Skew() != 0:
+		return handler.StartsAgain
 	case !p.answersBuiltIn():
 		return handler.VersionSkew
 	case !p.cfg.Upstream.Serves(gvr):

@@ -25,6 +25,9 @@ import (
 type Config struct {
 	// Reads wraps a handler by the read tier, which passes on what it cannot answer.
 	Reads func(next http.Handler) http.Handler
+	// Ready reports whether the replica is ready. Before that, users whom it does not know are
+	// told to come again. Nil means that it is.
+	Ready func() bool
 	// Follow has a resource followed from now on, or returns why its reads cannot be
 	// answered here. It must not block.
 	Follow func(schema.GroupVersionResource) Reason
@@ -92,6 +95,9 @@ const (
 	// could lose a field of a built-in resource or add a default, and objects are not at hand
 	// as the upstream sends them.
 	VersionSkew Reason = "version-skew"
+	// StartsAgain: the replica is starting, or about to for another version of the upstream. The
+	// request is not passed on: a fleet would come to the upstream at once, while it is upgraded.
+	StartsAgain Reason = "starts-again"
 	// OtherEtcd: etcd is not known to be where the upstream keeps the resource.
 	OtherEtcd Reason = "other-etcd"
 	// NotNamed: --follow-only has only the resources of --follow followed.
@@ -116,6 +122,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		why = h.serveDocument(w, req)
 	} else if why = h.passesOn(req); why == "" {
 		h.serveRead(w, req)
+	}
+	if why == unknownUser && h.cfg.Ready != nil && !h.cfg.Ready() {
+		why = StartsAgain // who signs client certificates is not known yet
+	}
+	if why == StartsAgain {
+		h.cfg.Metrics.Refused.WithLabelValues(string(why)).Inc()
+		upstream.RespondError(h.cfg.Serializer, w, req, apierrors.NewTooManyRequests("this replica is starting, or about to start again because the API server behind it has another version: retry", 1))
+		return
 	}
 	if why != "" {
 		h.cfg.Metrics.PassedOn.WithLabelValues(string(why)).Inc()

@@ -42,6 +42,17 @@ func (l *auditLog) position(t *testing.T) int {
 	return len(must(os.ReadFile(l.file))(t))
 }
 
+// count returns how many lines behind a position are wanted.
+func (l *auditLog) count(t *testing.T, position int, want func(line string) bool) (n int) {
+	t.Helper()
+	for line := range strings.Lines(string(must(os.ReadFile(l.file))(t)[position:])) {
+		if want(line) {
+			n++
+		}
+	}
+	return n
+}
+
 // feeds returns the requests of replicas for a resource behind a position of the log.
 func (l *auditLog) feeds(t *testing.T, resource string, position int) (all feedRequests) {
 	t.Helper()
