@@ -272,10 +272,14 @@ func (r *Replica) newResources(ctx context.Context, config *rest.Config, b *sour
 	if err != nil {
 		return nil, err
 	}
-	return follow.New(b, follow.Config{
+	made := follow.New(b, follow.Config{
 		Client: client, Host: address, MaxBytes: r.options.FollowBytes.Value(), DropAfter: r.options.DropUnread,
 		Checkpoints: kept, Sibling: sibling, Logger: r.logger,
-	}), nil
+	})
+	if err := legacyregistry.CustomRegister(made.Collector()); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return made, nil
 }
 
 // watches returns the options of watches. Kubernetes compresses watch-lists since 1.37, so an

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/component-base/metrics"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/millrace/millrace/internal/feed/feedtest"
@@ -318,5 +319,38 @@ func TestMemoryIsBounded(t *testing.T) {
 	w.loaded(follow.Request{Named: true})
 	if n := w.resource.Snapshot().Len(); n != 2000 {
 		t.Errorf("%d objects of the named resource, want 2000", n)
+	}
+}
+
+// TestStatesAreReported reads the metrics of a resource that is followed, and then refused.
+func TestStatesAreReported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, follow.Config{MaxBytes: 1 << 20})
+	w.upstream.Put(t, "a", "one")
+	registry := metrics.NewKubeRegistry()
+	registry.CustomMustRegister(w.resources.Collector())
+	value := func(family, label string) float64 {
+		t.Helper()
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if f.GetName() == family && (label == "" || m.GetLabel()[0].GetValue() == label) {
+					return m.GetGauge().GetValue()
+				}
+			}
+		}
+		t.Fatalf("no %s of %q", family, label)
+		return 0
+	}
+	const resources, bytes = "millrace_replica_followed_resources", "millrace_replica_followed_bytes"
+	if n := value(resources, "absent"); n != 1 || value(bytes, "") != 0 {
+		t.Errorf("%v are absent, with %v bytes", n, value(bytes, ""))
+	}
+	w.loaded(follow.Request{})
+	if n := value(resources, "following"); n != 1 || value(bytes, "") == 0 || value("millrace_replica_followed_limit_bytes", "") != 1<<20 {
+		t.Errorf("%v are followed, with %v bytes", n, value(bytes, ""))
 	}
 }
