@@ -52,10 +52,10 @@ type Policy struct {
 	// builtIn has, for each built-in resource that has a route, the stored resource and the
 	// version in which it is stored.
 	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
-	// mode is how built-in resources are answered. verbatimOnes are the versions that are
+	// mode is how built-in resources are answered. verbatimVersions are the versions that are
 	// answered as the upstream sends them, by stored resource, if that is the mode.
 	mode         mode
-	verbatimOnes map[schema.GroupResource]verbatimVersion
+	verbatimVersions map[schema.GroupResource]verbatimVersion
 	servers      otherServers
 	etcd         sameCluster
 
@@ -268,7 +268,7 @@ func (p *Policy) followBuiltIn(gvr schema.GroupVersionResource, r Request) handl
 	followed := p.builtIn[gvr]
 	stored := followed.GroupResource()
 	if p.mode == verbatim {
-		if p.verbatimOnes[stored].GroupVersionResource != gvr {
+		if p.verbatimVersions[stored].GroupVersionResource != gvr {
 			return handler.OtherVersion
 		}
 		return handler.Reason(p.cfg.Resources.refusal(stored))

@@ -22,14 +22,14 @@ func (p *Policy) chooseVersions(routes []kube.Route) {
 	if p.mode != verbatim {
 		return
 	}
-	p.verbatimOnes = map[schema.GroupResource]verbatimVersion{}
+	p.verbatimVersions = map[schema.GroupResource]verbatimVersion{}
 	for _, route := range routes {
 		chosen, served := p.cfg.Upstream.Preferred(route.Stored)
 		if _, known := p.builtIn[chosen]; !served || !known {
 			chosen = p.builtIn[route.Resource]
 		}
 		if chosen == route.Resource && p.cfg.Upstream.Serves(chosen) {
-			p.verbatimOnes[route.Stored] = verbatimVersion{chosen, route.Namespaced}
+			p.verbatimVersions[route.Stored] = verbatimVersion{chosen, route.Namespaced}
 		}
 	}
 }
@@ -46,7 +46,7 @@ func (p *Policy) hasWatchLists() bool {
 
 // verbatimOf is a ReadTier.Verbatim of package tiermount.
 func (p *Policy) verbatimOf(route *kube.Route, format sentobject.Format) *read.Verbatim {
-	if p.verbatimOnes[route.Stored].GroupVersionResource != route.Resource {
+	if p.verbatimVersions[route.Stored].GroupVersionResource != route.Resource {
 		return nil
 	}
 	key := Key{GroupResource: route.Stored, InProtobuf: format == sentobject.Protobuf}
@@ -63,7 +63,7 @@ func (p *Policy) verbatimOf(route *kube.Route, format sentobject.Format) *read.V
 // followVerbatim follows a resource in one form. It does nothing if the form is not answered as
 // it is sent.
 func (p *Policy) followVerbatim(key Key, r Request) {
-	chosen, ok := p.verbatimOnes[key.GroupResource]
+	chosen, ok := p.verbatimVersions[key.GroupResource]
 	if !ok || key.InProtobuf && !hasProtobuf(key.GroupResource) {
 		return
 	}
