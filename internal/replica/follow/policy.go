@@ -54,10 +54,10 @@ type Policy struct {
 	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
 	// mode is how built-in resources are answered. verbatimVersions are the versions that are
 	// answered as the upstream sends them, by stored resource, if that is the mode.
-	mode         mode
+	mode             mode
 	verbatimVersions map[schema.GroupResource]verbatimVersion
-	servers      otherServers
-	etcd         sameCluster
+	servers          otherServers
+	etcd             sameCluster
 
 	// The fields below belong to Run's goroutine: the upstream's skew, since when it has been
 	// that one, and whether Renew was called.
