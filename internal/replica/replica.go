@@ -151,6 +151,12 @@ var ErrRenew = errors.New("this replica must be started again")
 // followedVariable has what a replica has followed before it was started again.
 const followedVariable = "MILLRACE_REPLICA_FOLLOWED"
 
+// startsAgain reports whether the replica was started again by itself.
+func startsAgain() bool {
+	_, again := os.LookupEnv(followedVariable)
+	return again
+}
+
 // renew is a follow.PolicyConfig.Renew.
 func (r *Replica) renew(reason error) {
 	if err := os.Setenv(followedVariable, strings.Join(r.policy.Followed(), ",")); err != nil {
@@ -215,7 +221,7 @@ const retryPause = time.Second
 // readUpstream asks the upstream what it is and serves. A replica that starts again by itself waits
 // for an answer: the upstream is being upgraded, and nobody looks on.
 func (r *Replica) readUpstream(ctx context.Context) error {
-	_, again := os.LookupEnv(followedVariable)
+	again := startsAgain()
 	for {
 		err := r.upstream.Read()
 		if err == nil && again {

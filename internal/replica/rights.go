@@ -25,7 +25,9 @@ func (r *Replica) newHandler(ctx context.Context, tier *tiermount.ReadTier, cfg 
 		return nil, err
 	}
 	cfg.Reads, cfg.Follow, cfg.CutOffSince = tier.Tier.Wrap, r.policy.Follow, r.policy.CutOffSince(tier.Backends.BrokenSince)
-	cfg.Ready = r.ready.Load
+	if startsAgain() {
+		cfg.Ready = r.ready.Load
+	}
 	cfg.ReadsOnly, cfg.Budgets = r.options.ReadsOnly, r.budgets
 	return handler.New(cfg), nil
 }

@@ -79,7 +79,7 @@ func TestTargetsEndNoRequestLine(t *testing.T) {
 func TestUncleanPathsNeedNoVouching(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{
-		"/../../v3/tokens", "/a/..", "/a/./b", "/a//b", "//a", "/a/%2e%2e/b", "/a%2f..%2fb", "/.", "/api/v1/namespaces/n/pods/p/proxy/../../secrets", "/openapi/v3/../../api/v1/secrets",
+		"/../../v3/tokens", "/a/..", "/a/./b", "/a/%2e%2e/b", "/a%2f..%2fb", "/.", "/api/v1/namespaces/n/pods/p/proxy/../../secrets", "/openapi/v3/../../api/v1/secrets",
 	} {
 		u := startUpstream(t)
 		h := setup{mayImpersonate: true}.handler(t, u)
@@ -92,7 +92,7 @@ func TestUncleanPathsNeedNoVouching(t *testing.T) {
 		}
 	}
 	u := startUpstream(t)
-	for _, path := range []string{"/", "/a/", "/a/...", "/a/.b", "/a%20b/..c/"} {
+	for _, path := range []string{"/", "/a/", "/a//b", "//a", "/a/...", "/a/.b", "/a%20b/..c/"} {
 		if got := (testRequest{"POST", path, "carol", nil}).to(setup{mayImpersonate: true}.handler(t, u)); got.Code != http.StatusOK {
 			t.Errorf("%s: %d %s", path, got.Code, got.Body)
 		}

@@ -25,8 +25,8 @@ import (
 type Config struct {
 	// Reads wraps a handler by the read tier, which passes on what it cannot answer.
 	Reads func(next http.Handler) http.Handler
-	// Ready reports whether the replica is ready. Before that, users whom it does not know are
-	// told to come again. Nil means that it is.
+	// Ready reports whether a replica that has started again by itself is ready. Before that, users
+	// whom it does not know are told to come again. Nil is for others.
 	Ready func() bool
 	// Follow has a resource followed from now on, or returns why its reads cannot be
 	// answered here. It must not block.

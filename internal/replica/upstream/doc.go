@@ -27,7 +27,7 @@
 // replica's. Their guards (mayImpersonate, mayVouch) see the finished request, and let none through
 // that does not name the user, whose rights the upstream then applies. A server on the way that
 // reads the path in another way, and knows nothing of such headers, would apply the replica's
-// rights. So no path goes this way that is not clean (IsUnclean).
+// rights. So no path goes this way that has a part "." or "..".
 //
 // Headers by which a client could claim to be somebody are taken away or are the upstream's to judge:
 // those of front proxies are dropped by the names that the upstream publishes, which are read

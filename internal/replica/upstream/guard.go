@@ -114,5 +114,5 @@ func mayVouch(req *http.Request) bool {
 
 // isReadAlike reports whether everybody on the way reads a target as this replica does.
 func isReadAlike(u *url.URL) bool {
-	return !IsUnclean(u.Path) && (u.Opaque == "" || strings.HasPrefix(u.Opaque, "/") && !strings.HasPrefix(u.Opaque, "//"))
+	return !leadsElsewhere(u.Path) && (u.Opaque == "" || strings.HasPrefix(u.Opaque, "/") && !strings.HasPrefix(u.Opaque, "//"))
 }

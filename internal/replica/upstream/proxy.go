@@ -105,8 +105,8 @@ func checkPath(req *http.Request) error {
 	if !strings.HasPrefix(req.URL.Path, "/") {
 		return apierrors.NewBadRequest("the target of the request is no path: send one that begins with a slash")
 	}
-	if client, _ := request.UserFrom(req.Context()); hasCertificate(client) && IsUnclean(req.URL.Path) {
-		return apierrors.NewBadRequest("the path has an empty part, \".\" or \"..\", and this replica does not name the user of a client certificate for it: send the path without these, or use a bearer token")
+	if client, _ := request.UserFrom(req.Context()); hasCertificate(client) && leadsElsewhere(req.URL.Path) {
+		return apierrors.NewBadRequest("the path has a part \".\" or \"..\", and this replica does not name the user of a client certificate for it: send the path without these, or use a bearer token")
 	}
 	return nil
 }

@@ -186,6 +186,13 @@ func GroupVersionOf(path string) (schema.GroupVersion, bool) {
 	return schema.GroupVersion{}, false
 }
 
+// leadsElsewhere reports whether a path has a part "." or "..", or does not begin with a slash. A
+// server on the way that cleans paths may send it to another cluster or another server. One with an
+// empty part stays where it is.
+func leadsElsewhere(path string) bool {
+	return !strings.HasPrefix(path, "/") || slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return part == "." || part == ".." })
+}
+
 // IsUnclean reports whether a path has a part that is empty, "." or "..", but for a slash at
 // its end, or begins with none. Servers on the way to the API server may read such a path as another one.
 func IsUnclean(path string) bool {

@@ -3,6 +3,7 @@ package differential
 import (
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,7 +86,7 @@ func (p *pair) replicaAgrees(t *testing.T, gen *requestGenerator, load replicaLo
 	part("random", func(t *testing.T) { p.agree(t, gen.distinct(load.requests)) })
 	// Of another minor version, a replica may answer nothing else.
 	part("custom", func(t *testing.T) { p.agree(t, gen.onlyCustom().distinct(load.requests/customShare)) })
-	part("paths", func(t *testing.T) { p.agree(t, paths()) })
+	part("paths", func(t *testing.T) { p.agree(t, withoutDots(paths())) })
 	part("missing", func(t *testing.T) { p.agree(t, missing(gen.kinds)) })
 	part("denied", func(t *testing.T) { p.agree(t, denied(gen.kinds)) })
 	part("pages", func(t *testing.T) { p.pages(t) })
@@ -147,4 +148,12 @@ func (p *pair) plainUnderSkew(t *testing.T, kinds []*kind) {
 	if answered < len(requests)/2 {
 		t.Errorf("%d of %d requests are answered, counted %v", answered, len(requests), after)
 	}
+}
+
+// withoutDots leaves out paths with a part "." or "..", for which a replica does not vouch: users of
+// certificates get 400.
+func withoutDots(all []request) []request {
+	return slices.DeleteFunc(all, func(r request) bool {
+		return strings.Contains(r.path+"/", "/./") || strings.Contains(r.path+"/", "/../")
+	})
 }

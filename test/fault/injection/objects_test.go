@@ -47,7 +47,7 @@ func watchedResources() []watchedResource {
 		{"services", core, "Service", "/registry/services/specs/", false, `"spec":{"ports":[{"port":80}]},`},
 		{"endpointslices.discovery.k8s.io", "/apis/discovery.k8s.io/v1", "EndpointSlice", "/registry/endpointslices/", false, `"addressType":"IPv4","endpoints":[],`},
 		{"configmaps", core, "ConfigMap", "/registry/configmaps/", false, `"data":{"mode":"fleet"},`},
-		{"secrets", core, "Secret", "/registry/secrets/", false, `"stringData":{"token":"fleet"},`},
+		{"serviceaccounts", core, "ServiceAccount", "/registry/serviceaccounts/", false, ""}, // secrets have no checkpoints
 		{"deployments.apps", apps, "Deployment", "/registry/deployments/", false, workload},
 		{"replicasets.apps", apps, "ReplicaSet", "/registry/replicasets/", false, workload},
 		{"daemonsets.apps", apps, "DaemonSet", "/registry/daemonsets/", false, workload},

@@ -124,7 +124,7 @@ func TestProgramsGetRequestsAsTheyCame(t *testing.T) {
 	for who, add := range map[string]string{"token": "Authorization: Bearer " + token + "\n", "certificate": ""} {
 		for name, head := range heads {
 			for _, path := range paths {
-				if who == "certificate" && strings.Contains(path, "//") {
+				if who == "certificate" && strings.Contains(path, "/./") {
 					continue // refused: see TestOddPaths
 				}
 				text := fmt.Sprintf("GET /api/v1/namespaces/default/pods/echo:%d/proxy%s HTTP/1.1\nHost: example.org\n%s%s", pod.Port, path, add, head)
