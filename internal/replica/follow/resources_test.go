@@ -255,8 +255,10 @@ func TestSilentResourceIsGivenUp(t *testing.T) {
 	if w.lost(revision) {
 		t.Error("watches have ended after less than 90 s")
 	}
-	w.pass(60 * time.Second)
-	w.untilState(follow.Refused)
+	w.until("the resource is given up", func() bool {
+		w.pass(time.Second)
+		return w.state() == follow.Refused
+	})
 	if why := w.follow(follow.Request{}); why == "" {
 		t.Error("a read is answered")
 	}
