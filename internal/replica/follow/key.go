@@ -6,6 +6,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // Key names a feed of an API server. InProtobuf tells the feed of objects in protobuf from
@@ -46,10 +48,4 @@ type Version struct {
 }
 
 // path is that of the collection of all objects.
-func (v Version) path() string {
-	root := "/apis/" + v.Group
-	if v.Group == "" {
-		root = "/api"
-	}
-	return root + "/" + v.Version + "/" + v.Resource
-}
+func (v Version) path() string { return upstream.CollectionPath(v.GroupVersionResource) }

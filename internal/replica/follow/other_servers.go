@@ -2,8 +2,6 @@ package follow
 
 import (
 	"encoding/json"
-	"iter"
-	"maps"
 	"sync/atomic"
 	"time"
 
@@ -22,8 +20,10 @@ const lookPeriod = 200 * time.Millisecond
 type otherServers struct {
 	// services are the APIServices that the replica has; nil if it has none.
 	services *cache.Resource
-	// known is nil before the first look.
-	known atomic.Pointer[serverTable]
+	// newest is what they said at the last look; nil before the first one.
+	newest atomic.Pointer[serverTable]
+	// compared is what they said at the last call of changed, which alone uses it.
+	compared *serverTable
 }
 
 // serverTable is what APIServices said at a revision. It is immutable.
@@ -41,7 +41,7 @@ func (o *otherServers) table() *serverTable {
 	if o.services == nil {
 		return &serverTable{}
 	}
-	last, revision := o.known.Load(), o.services.LastChange()
+	last, revision := o.newest.Load(), o.services.LastChange()
 	if last != nil && last.revision == revision {
 		return last
 	}
@@ -60,27 +60,25 @@ func (o *otherServers) table() *serverTable {
 			made.byVersion[schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}] = string(service.Spec.Service)
 		}
 	}
+	o.newest.Store(made)
 	return made
 }
 
 // changed returns the group versions that other servers answer for than at the last call.
-func (o *otherServers) changed() iter.Seq[schema.GroupVersion] {
-	now := o.table()
-	before := o.known.Swap(now)
-	changed := map[schema.GroupVersion]bool{}
-	if before != nil && before != now {
-		for gv := range maps.All(before.byVersion) {
-			changed[gv] = before.byVersion[gv] != now.byVersion[gv]
-		}
-		for gv := range maps.All(now.byVersion) {
-			changed[gv] = before.byVersion[gv] != now.byVersion[gv]
+func (o *otherServers) changed() (all []schema.GroupVersion) {
+	before, now := o.compared, o.table()
+	if o.compared = now; before == nil || before == now {
+		return nil
+	}
+	for gv, service := range before.byVersion {
+		if now.byVersion[gv] != service {
+			all = append(all, gv)
 		}
 	}
-	return func(yield func(schema.GroupVersion) bool) {
-		for gv, did := range changed {
-			if did && !yield(gv) {
-				return
-			}
+	for gv := range now.byVersion {
+		if before.byVersion[gv] == "" {
+			all = append(all, gv)
 		}
 	}
+	return all
 }

@@ -350,7 +350,7 @@ func (p *Policy) Run(ctx context.Context) {
 		select {
 		case now := <-ticker.C:
 			p.lookAtVersion(now)
-			for gv := range p.servers.changed() {
+			for _, gv := range p.servers.changed() {
 				p.outdate(gv)
 			}
 		case <-ctx.Done():

@@ -52,11 +52,7 @@ func (u *Upstream) First(ctx context.Context, gr schema.GroupResource) (FirstObj
 	if !served {
 		return FirstObject{}, fmt.Errorf("the upstream does not serve %s", gr)
 	}
-	path := []string{"apis", gvr.Group, gvr.Version, gvr.Resource}
-	if gvr.Group == "" {
-		path = []string{"api", gvr.Version, gvr.Resource}
-	}
-	body, err := u.discovery.RESTClient().Get().AbsPath(path...).Param("limit", "1").
+	body, err := u.discovery.RESTClient().Get().AbsPath(CollectionPath(gvr)).Param("limit", "1").
 		SetHeader("Accept", namesOnly).Do(ctx).Raw()
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 		return FirstObject{}, fmt.Errorf("%w: %w", ErrNotPermitted, err)

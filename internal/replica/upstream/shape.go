@@ -103,6 +103,15 @@ func selectsName(query url.Values) bool {
 	return exact && name != "" && len(selector.Requirements()) == 1
 }
 
+// CollectionPath is the path of all objects of a resource.
+func CollectionPath(gvr schema.GroupVersionResource) string {
+	root := "/apis/" + gvr.Group
+	if gvr.Group == "" {
+		root = "/api"
+	}
+	return root + "/" + gvr.Version + "/" + gvr.Resource
+}
+
 // collectionOf returns the resource whose objects a path names, and their namespace, "" for all.
 func collectionOf(path string) (gvr schema.GroupVersionResource, namespace string, ok bool) {
 	parts := strings.Split(path, "/")[1:]

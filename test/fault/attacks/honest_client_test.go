@@ -132,7 +132,12 @@ func (h *honestClient) getRepeatedly(ctx context.Context) (took []time.Duration,
 func (h *honestClient) get() error {
 	ctx, cancel := context.WithTimeout(context.Background(), honestTimeout)
 	defer cancel()
-	resp, err := h.gets.Do(h.request(ctx, "/"+h.pulse))
+	return readAll(h.gets, h.request(ctx, "/"+h.pulse))
+}
+
+// readAll sends a request, and reads an answer that must be 200 to its end.
+func readAll(client *http.Client, req *http.Request) error {
+	resp, err := client.Do(req)
 	if err != nil {
 		return err
 	}
