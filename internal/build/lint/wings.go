@@ -44,7 +44,7 @@ func serverWings() []Wing {
 		{
 			Name: "tier", Sentence: "The read tier: what is held in memory, and GET, LIST and WATCH answered from it.",
 			Imports: []string{"mutation", "wire", "conn", "account", "feed"},
-			Order:   []string{"tier/lifetime", "tier/memory", "tier/cache", "tier/checkpoint", "tier/scrub", "tier/watch", "tier/read", "tier/storage", "tier/source"},
+			Order:   []string{"tier/lifetime", "tier/rounds", "tier/memory", "tier/cache", "tier/checkpoint", "tier/scrub", "tier/watch", "tier/read", "tier/storage", "tier/source"},
 		},
 		{
 			Name: "apiserver", Sentence: "Kubernetes' API server in this process, and what stands in the place of its parts.",

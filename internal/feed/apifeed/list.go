@@ -1,6 +1,7 @@
 package apifeed
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/millrace/millrace/internal/feed"
 )
@@ -66,10 +68,31 @@ const revisionAccept = "application/json;as=PartialObjectMetadataList;v=v1;g=met
 // Revision reads the resource's newest revision. Every write that was acknowledged before
 // the call has that revision or a smaller one: a list without a resource version is a
 // consistent read. After a break Revision waits until the server's history is confirmed.
-func (f *Feed) Revision(ctx context.Context) (int64, error) {
+func (f *Feed) Revision(ctx context.Context) (int64, error) { return f.readConfirmed(ctx, f.Newest) }
+
+// Contents implements cache.ContentsSource.
+func (f *Feed) Contents(ctx context.Context) (objects []feed.Object, revision int64, err error) {
+	revision, err = f.readConfirmed(ctx, func(ctx context.Context) (int64, error) {
+		all, err := f.keys(ctx)
+		objects = make([]feed.Object, len(all.objects))
+		for i := range all.objects {
+			objects[i] = feed.Object{Key: f.key(&all.objects[i]), Revision: all.objects[i].revision}
+		}
+		return all.revision, err
+	})
+	return objects, revision, err
+}
+
+// Contradict implements cache.ContentsSource. The feed loads anew, or ends if the server is not
+// the one that it was for all resources.
+func (f *Feed) Contradict(reason error) { f.interrupt(fmt.Errorf("%w: %w", f.other, reason)) }
+
+// readConfirmed reads something of the newest revision until the server's history is known to
+// be the sink's. It returns that revision.
+func (f *Feed) readConfirmed(ctx context.Context, read func(context.Context) (int64, error)) (int64, error) {
 	for {
 		before := f.applied.Load()
-		revision, err := f.Newest(ctx)
+		revision, err := read(ctx)
 		if err == nil && revision < before {
 			err = f.isBehind(before, revision)
 			f.interrupt(err)
@@ -96,6 +119,22 @@ func (f *Feed) Revision(ctx context.Context) (int64, error) {
 
 // errUnconfirmed says that the newest revision proves nothing yet.
 var errUnconfirmed = errors.New("the watch broke, and the server's history is not confirmed yet")
+
+// keysAccept asks for no more of objects than their metadata.
+const keysAccept = runtime.ContentTypeProtobuf + ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io," + revisionAccept
+
+// keys reads the names of all objects.
+func (f *Feed) keys(ctx context.Context) (list, error) {
+	body, err := f.get(ctx, f.cfg.URL, url.Values{}, keysAccept)
+	if err != nil {
+		return list{}, fmt.Errorf("read the keys of %s: %w", f.cfg.URL, err)
+	}
+	var reads codec = jsonCodec{}
+	if bytes.HasPrefix(body, magic) {
+		reads = protobufCodec{}
+	}
+	return reads.list(body)
+}
 
 // Newest reads the newest revision of the resource, and proves nothing of the history.
 func (f *Feed) Newest(ctx context.Context) (int64, error) {

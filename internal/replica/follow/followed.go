@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/feed/apifeed"
 	"github.com/millrace/millrace/internal/tier/source"
 )
@@ -111,6 +112,21 @@ func (f *FollowedResource) RequestProgress(ctx context.Context) error {
 		return started.RequestProgress(ctx)
 	}
 	return errNotFollowed
+}
+
+// Contents implements cache.ContentsSource.
+func (f *FollowedResource) Contents(ctx context.Context) ([]feed.Object, int64, error) {
+	if started := f.started(); started != nil {
+		return started.Contents(ctx)
+	}
+	return nil, 0, errNotFollowed
+}
+
+// Contradict implements cache.ContentsSource.
+func (f *FollowedResource) Contradict(reason error) {
+	if started := f.started(); started != nil {
+		started.Contradict(reason)
+	}
 }
 
 // Healthy implements source.Feed.

@@ -136,6 +136,7 @@ func (s *Resources) open(key Key) *storage.Backend {
 		b := &f.backend
 		b.Feed, b.Cache, b.PassOnAfter, b.WatchPassOnAfter, b.MaxStaleness = f, cache.New(s.b.Cache), passOnAfter, watchPassOnAfter, s.b.MaxStaleness
 		b.Consistent, b.Kept = cache.NewConsistent(b.Cache, f), f.kept
+		b.Prover = cache.NewProver(b.Cache, b.Consistent, f)
 		s.mu.byKey[key] = f
 	}
 	return &f.backend.Backend

@@ -22,6 +22,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/millrace/millrace/internal/account/panics"
+	"github.com/millrace/millrace/internal/tier/rounds"
 )
 
 // Upstream knows of the upstream what the replica must know before it answers: its
@@ -33,7 +34,8 @@ type Upstream struct {
 	configMaps corev1client.ConfigMapsGetter
 	cfg        Config
 	newest     atomic.Pointer[description]
-	looks      looks
+	// version is the question of LookAtVersion.
+	version *rounds.Question[string]
 	// frontProxy is what the upstream publishes of front proxies, as far as it was read.
 	frontProxy atomic.Pointer[FrontProxyHeaders]
 
@@ -105,7 +107,9 @@ func New(cfg Config) (*Upstream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
 	}
-	return &Upstream{discovery: asks, rights: rights, users: users, configMaps: core, cfg: cfg}, nil
+	u := &Upstream{discovery: asks, rights: rights, users: users, configMaps: core, cfg: cfg}
+	u.version = rounds.New(rounds.Config[string]{Ask: u.lookNow, Timeout: lookTimeout})
+	return u, nil
 }
 
 // Read asks the upstream for its version and what it serves.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/mutation"
+	"github.com/millrace/millrace/internal/tier/rounds"
 )
 
 // RevisionSource says how far etcd is.
@@ -29,26 +30,15 @@ type Consistent struct {
 	source   RevisionSource
 	timeout  time.Duration
 	proofs   proofs
+	// newest is the revision read that waiting reads share.
+	newest *rounds.Question[int64]
 
 	mu struct {
 		sync.Mutex
-		// running says that a revision read is under way.
-		running bool
-		// next is the round of the reads that came too late for the running one. Nil
-		// without such reads.
-		next *round
 		// nudging says that the timer runs which asks etcd for progress while functions of
 		// Notify wait.
 		nudging bool
 	}
-}
-
-// round is one revision read, shared by all its waiters. revision and err may be read
-// once done is closed.
-type round struct {
-	done     chan struct{}
-	revision int64
-	err      error
 }
 
 const (
@@ -62,7 +52,9 @@ const (
 
 // NewConsistent makes a Consistent of a cache and the source that its feed follows.
 func NewConsistent(c *Cache, source RevisionSource) *Consistent {
-	return &Consistent{progress: c.Progress(), source: source, timeout: consistentTimeout}
+	made := &Consistent{progress: c.Progress(), source: source, timeout: consistentTimeout}
+	made.newest = rounds.New(rounds.Config[int64]{Ask: made.readRevision, Timeout: consistentTimeout})
+	return made
 }
 
 // Wait returns once the cache holds every write that was acknowledged before the call. It
@@ -73,7 +65,7 @@ func (c *Consistent) Wait(ctx context.Context) (int64, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	revision, err := c.revision(ctx)
+	revision, err := c.newest.Answer(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -85,57 +77,26 @@ func (c *Consistent) Wait(ctx context.Context) (int64, error) {
 func (c *Consistent) Revision(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	return c.revision(ctx)
+	return c.newest.Answer(ctx)
 }
 
-func (c *Consistent) revision(ctx context.Context) (int64, error) {
-	r := c.join()
-	select {
-	case <-r.done:
-		return r.revision, r.err
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-}
-
-// join returns a round whose revision read had not begun before the call.
-func (c *Consistent) join() *round {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.mu.next == nil {
-		c.mu.next = &round{done: make(chan struct{})}
-	}
-	r := c.mu.next
-	if !c.mu.running {
-		c.mu.running, c.mu.next = true, nil
-		go c.run(r)
-	}
-	return r
-}
-
-// run does one round, and starts the next one if it has waiters.
-func (c *Consistent) run(r *round) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
-	defer cancel()
+// readRevision does one revision read, and has the feed catch up with it.
+func (c *Consistent) readRevision(ctx context.Context) (int64, error) {
 	began := time.Now()
-	if r.revision, r.err = c.source.Revision(ctx); r.err == nil {
-		c.proofs.add(check{began, r.revision}, c.progress.Revision())
+	revision, err := c.source.Revision(ctx)
+	if err == nil {
+		c.proofs.add(check{began, revision}, c.progress.Revision())
+		if c.progress.Revision() < revision {
+			go c.catchUp(revision)
+		}
 	}
-	close(r.done)
-	c.mu.Lock()
-	next := c.mu.next
-	c.mu.running, c.mu.next = next != nil, nil
-	c.mu.Unlock()
-	if next != nil {
-		go c.run(next)
-	}
-	if r.err == nil {
-		c.catchUp(ctx, r.revision)
-	}
+	return revision, err
 }
 
 // catchUp requests progress notifications until the feed has passed a revision.
-func (c *Consistent) catchUp(ctx context.Context, revision int64) {
+func (c *Consistent) catchUp(revision int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	defer cancel()
 	ticker := time.NewTicker(nudgePeriod)
 	defer ticker.Stop()
 	for {
@@ -165,7 +126,7 @@ func (c *Consistent) catchUp(ctx context.Context, revision int64) {
 func (c *Consistent) Notify(revision int64, reached func()) (cancel func()) {
 	cancel = c.progress.notify(revision, reached)
 	if c.progress.Revision() < revision {
-		c.join()
+		c.newest.Join()
 		c.startNudging()
 	}
 	return cancel

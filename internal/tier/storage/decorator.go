@@ -36,6 +36,8 @@ type Backend struct {
 	Client     *kubernetes.Client
 	Cache      *cache.Cache
 	Consistent *cache.Consistent
+	// Prover is Config.Prover.
+	Prover *cache.Prover
 	// Compactor knows the oldest revision that etcd holds. Nil means that the revision
 	// is unknown.
 	Compactor etcd3.Compactor
@@ -110,7 +112,7 @@ func (d *Decorator) Decorate(
 		return nil, nil, fmt.Errorf("open storage of %s: %w", config.GroupResource, err)
 	}
 	cfg := Config{
-		Etcd: etcd, Open: open, Suggestions: suggestions, Cache: backend.Cache, Consistent: backend.Consistent,
+		Etcd: etcd, Open: open, Suggestions: suggestions, Cache: backend.Cache, Consistent: backend.Consistent, Prover: backend.Prover,
 		Codec: config.Codec, ResourcePrefix: resourcePrefix, PathPrefix: config.Prefix,
 		New: newFunc, NewList: newListFunc, Attributes: attributes,
 		IndexedFields: indexedFields(indexers),

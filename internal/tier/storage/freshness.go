@@ -26,23 +26,32 @@ const (
 )
 
 // waitFor waits until the cache is as fresh as a request's resource version asks: ""
-// means every write acknowledged so far, "0" any state, and N at least revision N.
-// passOnAfter takes the place of Config.PassOnAfter for the first of these.
-func (s *Store) waitFor(ctx context.Context, resourceVersion string, passOnAfter time.Duration) error {
+// means every write acknowledged so far, "0" any state, and N at least revision N. If it
+// returns a state, then only that one is known to be as fresh.
+func (s *Store) waitFor(ctx context.Context, resourceVersion string, r read) (*cache.Snapshot, error) {
 	if resourceVersion == "" {
-		return s.waitConsistent(ctx, passOnAfter)
+		return s.waitConsistent(ctx, r)
 	}
 	rv, err := s.versioner.ParseResourceVersion(resourceVersion)
 	if err != nil && s.cfg.LikeEtcd {
-		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.cfg.LikeEtcd {
-		return s.waitLikeEtcd(ctx, rv)
+		return nil, s.waitLikeEtcd(ctx, rv)
 	}
-	return s.waitAtLeast(ctx, rv)
+	return nil, s.waitAtLeast(ctx, rv)
+}
+
+// read is what the wait of a read depends on.
+type read struct {
+	// examined is the number of objects that it would have another server examine.
+	examined int
+	// patient says that it waits for a proof as long as a watch does, because another server
+	// would have much to do.
+	patient bool
 }
 
 // hasRevision reports whether the cache has reached a revision. Clients may name
@@ -57,7 +66,7 @@ func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
 	if s.hasRevision(rv) {
 		return s.waitLoaded(ctx)
 	}
-	if err := s.waitConsistent(ctx, s.cfg.PassOnAfter); err != nil {
+	if err := s.waitProven(ctx, s.cfg.PassOnAfter); err != nil {
 		return err
 	}
 	if !s.hasRevision(rv) {
@@ -66,34 +75,43 @@ func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
 	return nil
 }
 
-// waitConsistent waits until the cache holds every write acknowledged so far. A read that
-// may be answered with a stale state waits a short time for that.
-func (s *Store) waitConsistent(ctx context.Context, passOnAfter time.Duration) error {
-	if stale := cache.StalenessFrom(ctx); stale != nil && s.cfg.MaxStaleness > 0 {
-		return s.waitBounded(ctx, stale)
+// waitConsistent waits until the cache holds every write acknowledged so far, or returns a
+// state that does. A read that may be answered with a stale state waits a short time for that.
+func (s *Store) waitConsistent(ctx context.Context, r read) (*cache.Snapshot, error) {
+	stale := cache.StalenessFrom(ctx)
+	switch {
+	case stale != nil && s.cfg.MaxStaleness > 0:
+		return nil, s.waitBounded(ctx, stale)
+	case r.patient:
+		return nil, s.waitProven(ctx, s.cfg.WatchPassOnAfter)
+	case s.cfg.Prover == nil:
+		return nil, s.waitProven(ctx, s.cfg.PassOnAfter)
 	}
-	return s.waitProven(ctx, passOnAfter)
+	began := time.Now()
+	state, err := s.cfg.Prover.Prove(ctx, s.cfg.Resource, r.examined)
+	s.recordConsistentRead(began, err)
+	return state, err
 }
 
 // largeList is the size from which a LIST waits for a proof as long as a watch does. A stock
 // server needs some 30 ms of CPU for as many bytes of objects.
 const largeList = 4 << 20
 
-// listPassOnAfter returns how long a list waits for a proof. The objects are those that its
-// scope has now, on average as large as all of the resource.
-func (s *Store) listPassOnAfter(l *listRequest) time.Duration {
+// readOf tells of a list what its wait depends on. The objects are those that its scope has
+// now, on average as large as all of the resource.
+func (s *Store) readOf(l *listRequest) read {
 	snapshot := s.cfg.Resource.Snapshot()
-	if s.cfg.WatchPassOnAfter == 0 || snapshot.Len() == 0 || l.query.Selects() || !l.selection.whole {
-		return s.cfg.PassOnAfter
+	if snapshot.Len() == 0 {
+		return read{}
 	}
-	objects := snapshot.Total(&l.query)
+	r := read{examined: snapshot.Total(&l.query)}
+	objects := r.examined
 	if l.query.Limit > 0 {
 		objects = min(objects, l.query.Limit)
 	}
-	if snapshot.Bytes/int64(snapshot.Len())*int64(objects) < largeList {
-		return s.cfg.PassOnAfter
-	}
-	return s.cfg.WatchPassOnAfter
+	isLarge := snapshot.Bytes/int64(snapshot.Len())*int64(objects) >= largeList
+	r.patient = isLarge && s.cfg.WatchPassOnAfter > 0 && !l.query.Selects() && l.selection.whole
+	return r
 }
 
 // staleAfter is how long a read that may be answered with a stale state waits for a proof
@@ -158,7 +176,11 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 		return nil
 	}
 	if s.cfg.PassOnAfter > 0 {
-		ctx, cancel := context.WithTimeout(ctx, s.cfg.PassOnAfter)
+		patience := s.cfg.PassOnAfter
+		if s.cfg.Prover != nil {
+			patience = s.cfg.Prover.Patience(patience)
+		}
+		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		if s.cfg.Cache.Progress().Wait(ctx, int64(min(rv, math.MaxInt64))) != nil {
 			return fmt.Errorf("%w: revision %d is not reached", cache.ErrUnproven, rv)

@@ -51,10 +51,11 @@ func (s *Store) Find(ctx context.Context, key, resourceVersion string) (encode.E
 	if !ok {
 		return encode.EntryRun{}, fmt.Errorf("get %s: %w", key, cache.ErrExpired)
 	}
-	if err := s.waitFor(ctx, resourceVersion, s.cfg.PassOnAfter); err != nil {
+	proven, err := s.waitFor(ctx, resourceVersion, read{examined: 1})
+	if err != nil {
 		return encode.EntryRun{}, err
 	}
-	run, ok := s.cfg.Resource.Snapshot().Find(sc.key)
+	run, ok := s.newest(proven).Find(sc.key)
 	if !ok {
 		return encode.EntryRun{}, storage.NewKeyNotFoundError(sc.etcdKey, 0)
 	}

@@ -111,7 +111,8 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 		l.query.Within = s.indexedPart(opts.Predicate.Field)
 	}
 	began := time.Now()
-	if err := s.waitForList(ctx, exact, &l, opts); err != nil {
+	proven, err := s.waitForList(ctx, exact, &l, opts)
+	if err != nil {
 		return l, err
 	}
 	l.waited = time.Since(began)
@@ -119,7 +120,7 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 	if mutation.On(mutation.PageAtNewest) && isPage || mutation.On(mutation.ExactAtNewest) && !isPage {
 		exact = 0
 	}
-	l.snapshot, err = s.snapshot(exact)
+	l.snapshot, err = s.snapshot(exact, proven)
 	return l, err
 }
 
@@ -146,32 +147,40 @@ func (s *Store) token(l listRequest, p page, opts storage.ListOptions) (string, 
 
 // waitForList waits for the state that a list asks for: that of an exact revision, or
 // one that is fresh enough if exact is 0. It returns cache.ErrExpired if only etcd may
-// have the state.
+// have the state. If it returns a state, then only that one is known to be fresh enough.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.GetList; compare at each upgrade.
-func (s *Store) waitForList(ctx context.Context, exact int64, l *listRequest, opts storage.ListOptions) error {
+func (s *Store) waitForList(ctx context.Context, exact int64, l *listRequest, opts storage.ListOptions) (*cache.Snapshot, error) {
 	if exact != 0 {
 		// A number beyond etcd's range is below 0 here, and as unsigned it is too large.
 		if (s.cfg.LikeEtcd || !opts.Recursive) && !s.hasRevision(uint64(exact)) {
 			// It is etcd's to refuse, which it does at once.
-			return cache.ErrExpired
+			return nil, cache.ErrExpired
 		}
-		return s.waitAtLeast(ctx, uint64(exact))
+		return nil, s.waitAtLeast(ctx, uint64(exact))
 	}
 	resourceVersion := opts.ResourceVersion
 	if opts.Recursive && opts.Predicate.Continue != "" {
 		// The token of a list whose revision was compacted continues in the newest state.
 		resourceVersion = ""
 	}
-	return s.waitFor(ctx, resourceVersion, s.listPassOnAfter(l))
+	return s.waitFor(ctx, resourceVersion, s.readOf(l))
+}
+
+// newest returns a state that was proven, or the newest one if that is nil.
+func (s *Store) newest(proven *cache.Snapshot) cache.Snapshot {
+	if proven != nil {
+		return *proven
+	}
+	return s.cfg.Resource.Snapshot()
 }
 
 // snapshot returns the state that waitForList waited for, or cache.ErrExpired.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.waitAndListExactRV; compare at each upgrade.
-func (s *Store) snapshot(exact int64) (cache.Snapshot, error) {
+func (s *Store) snapshot(exact int64, proven *cache.Snapshot) (cache.Snapshot, error) {
 	if exact == 0 {
-		return s.cfg.Resource.Snapshot(), nil
+		return s.newest(proven), nil
 	}
 	if exact < s.cfg.Etcd.CompactRevision() {
 		// The list is expired even if the cache still has the events, as clients expect.

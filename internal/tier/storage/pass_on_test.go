@@ -151,3 +151,63 @@ func storedPod(t *testing.T, name string, size int) feed.Object {
 	must(t, err)
 	return feed.Object{Key: []byte(pathPrefix + "/pods/ns/" + name), Value: value, Revision: 5}
 }
+
+// provingSource is a source that is ahead of its cache, and makes no progress known.
+type provingSource struct {
+	slowSource
+	objects []feed.Object
+	t       *testing.T
+}
+
+func (s *provingSource) Contents(context.Context) ([]feed.Object, int64, error) {
+	return s.objects, int64(s.slowSource), nil
+}
+
+func (s *provingSource) Contradict(err error) { s.t.Error(err) }
+
+// TestProvenState has many reads of a store whose source tells of no progress. They are answered
+// with the state that the source was seen to have, at the revision at which it has it.
+func TestProvenState(t *testing.T) {
+	t.Parallel()
+	source := &provingSource{slowSource: 20, objects: []feed.Object{storedPod(t, "a", 1), storedPod(t, "b", 1)}, t: t}
+	held := cache.New(cache.Config{})
+	consistent := cache.NewConsistent(held, source)
+	store := storeWithoutEtcd(t, &storage.Backend{Cache: held, Consistent: consistent, Prover: cache.NewProver(held, consistent, source), PassOnAfter: time.Minute})
+	load := held.BeginLoad()
+	load.Add(t.Context(), source.objects)
+	load.End(t.Context(), 10)
+	all := apistorage.ListOptions{Predicate: apistorage.Everything, Recursive: true}
+	deadline := time.Now().Add(30 * time.Second)
+	for name, read := range map[string]func() error{
+		"list": func() error {
+			page, err := store.Select(t.Context(), "/pods", all)
+			if err == nil && (page.Revision != 20 || page.Count != 2) {
+				t.Errorf("a list is of revision %d with %d objects, want 20 and 2", page.Revision, page.Count)
+			}
+			return err
+		},
+		"get": func() error {
+			found, err := store.Find(t.Context(), "/pods/ns/a", "")
+			if err == nil && found.Entries[found.From].Revision != 5 {
+				t.Errorf("got the object at revision %d, want 5", found.Entries[found.From].Revision)
+			}
+			return err
+		},
+		"get of none": func() error {
+			_, err := store.Find(t.Context(), "/pods/ns/c", "")
+			if apistorage.IsNotFound(err) {
+				return nil
+			}
+			return err
+		},
+	} {
+		for err := read(); err != nil; err = read() {
+			if !errors.Is(err, cache.ErrUnproven) || time.Now().After(deadline) {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	if got := held.Progress().Revision(); got != 10 {
+		t.Errorf("the cache has reached revision %d, want 10", got)
+	}
+}

@@ -30,6 +30,8 @@ type Config struct {
 	Cache      *cache.Cache
 	Resource   *cache.Resource
 	Consistent *cache.Consistent
+	// Prover proves reads whose wait PassOnAfter bounds. Nil means that Consistent does.
+	Prover *cache.Prover
 	// Codec decodes stored bytes to the version that the storage works with.
 	Codec runtime.Codec
 	// ResourcePrefix begins the resource's keys as callers give them: "/pods".

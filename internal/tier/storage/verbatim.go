@@ -76,7 +76,7 @@ func (d *Decorator) decorateVerbatim(cfg Config, gr schema.GroupResource, transf
 	d.addStore(gr, s)
 	release := s.release
 	if backend := d.Protobuf(gr); backend != nil {
-		cfg.Cache, cfg.Consistent = backend.Cache, backend.Consistent
+		cfg.Cache, cfg.Consistent, cfg.Prover = backend.Cache, backend.Consistent, backend.Prover
 		cfg.Verbatim = &Verbatim{Format: sentobject.Protobuf}
 		// A scanner refuses objects that decoding would change, and here nothing is decoded. So
 		// kinds without such fields have none.

@@ -1,0 +1,55 @@
+package cache
+
+import (
+	"sync"
+	"time"
+)
+
+// forecast says whether progress is likely to pass the source's newest revision soon, as it did
+// the last times. The zero value is hopeful.
+type forecast struct {
+	mu struct {
+		sync.Mutex
+		// far is the share of the last times in which it did not: half of it is that of the
+		// last one.
+		far float64
+		// asked is when that was looked into last, and pause how long it is not to be again.
+		asked time.Time
+		pause time.Duration
+	}
+}
+
+const (
+	minProbePause = time.Second
+	maxProbePause = 16 * time.Second
+)
+
+// isNear reports whether a read should wait.
+func (f *forecast) isNear() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.far <= 0.5
+}
+
+// isDue reports whether it is time to look whether progress has become faster.
+func (f *forecast) isDue(now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	due := now.Sub(f.mu.asked) > f.mu.pause
+	if due {
+		f.mu.asked = now
+	}
+	return due
+}
+
+// note notes whether progress came soon.
+func (f *forecast) note(soon bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.far /= 2; soon {
+		f.mu.pause = 0
+		return
+	}
+	f.mu.far += 0.5
+	f.mu.pause = min(max(2*f.mu.pause, minProbePause), maxProbePause)
+}

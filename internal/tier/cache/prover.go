@@ -1,0 +1,201 @@
+package cache
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/feed"
+	"github.com/millrace/millrace/internal/tier/rounds"
+)
+
+// ContentsSource is the source of one resource that can be read as a whole.
+type ContentsSource interface {
+	RevisionSource
+	// Contents reads the keys of all objects with the revisions of these, and no values, at
+	// the source's newest revision. What holds of Revision holds of that one.
+	Contents(context.Context) (objects []feed.Object, revision int64, err error)
+	// Contradict tells that the cache has other objects at a revision than the source.
+	Contradict(error)
+}
+
+// Prover proves that the cache of one resource is as new as a read without a resource version
+// asks. It is for sources that tell of their progress seldom, as API servers do. A read for
+// which no proof is at hand is left to another server at once: ErrUnproven.
+//
+//	read ──► progress passes the newest revision in time, mostly ──► one question, then a short wait
+//	     ──► many reads of few objects ──► Contents, once for all that came before, and compared
+//	     ──► otherwise ──► ErrUnproven
+//
+// A state that is equal to Contents is not the cache's state at that revision: an object may
+// have been made and deleted before, of which the cache will still be told. So the read is
+// answered with that very state, and Progress stays where it is.
+type Prover struct {
+	cache      *Cache
+	consistent *Consistent
+	source     ContentsSource
+	forecast   forecast
+	demand     demand
+	contents   *rounds.Question[*Snapshot]
+}
+
+const (
+	// askTimeout bounds the question for the newest revision. nearProof is how long a read
+	// waits for progress behind its answer.
+	askTimeout = 300 * time.Millisecond
+	nearProof  = 20 * time.Millisecond
+	// contentsTimeout bounds a reading of all keys. Reads that wait for it would have been
+	// answered by then.
+	contentsTimeout = 2 * time.Second
+	// contentsPatience is how long the cache may take to get what the source has said to have.
+	contentsPatience = 100 * time.Millisecond
+	// maxContents bounds the objects, in bytes, that are read as a whole.
+	maxContents = 4 << 20
+)
+
+// NewProver makes a Prover of a cache that has one resource.
+func NewProver(c *Cache, consistent *Consistent, source ContentsSource) *Prover {
+	p := &Prover{cache: c, consistent: consistent, source: source}
+	p.contents = rounds.New(rounds.Config[*Snapshot]{
+		Ask: p.readContents, Timeout: contentsTimeout, Gather: func() time.Duration { return p.demand.window(time.Now()) },
+	})
+	return p
+}
+
+// Prove returns once it is proven that the cache has every write that was acknowledged before the
+// call. If it returns a state, then only that state is proven. examined is the number of objects
+// that the read would have the source examine. The error wraps ErrUnproven or ErrNotReady unless it is
+// the context's.
+func (p *Prover) Prove(ctx context.Context, r *Resource, examined int) (*Snapshot, error) {
+	if err := p.cache.Ready(); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	gathered := p.demand.add(now, requestWeight+examined)
+	switch {
+	case p.forecast.isNear():
+		if err := p.waitNear(ctx); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUnproven, err)
+		}
+		return nil, nil
+	case gathered > float64(requestWeight+r.Snapshot().Len()) && r.Snapshot().Bytes < maxContents:
+		state, err := p.contents.Answer(ctx)
+		if err == nil && state == nil {
+			err = errNoProgress
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUnproven, err)
+		}
+		return state, nil
+	case p.forecast.isDue(now):
+		go p.probe()
+	}
+	return nil, fmt.Errorf("%w: %w", ErrUnproven, errNoProgress)
+}
+
+// Patience is how long a read waits for a revision that it names: most, or less if no progress is
+// likely to come.
+func (p *Prover) Patience(most time.Duration) time.Duration {
+	if p.forecast.isNear() {
+		return most
+	}
+	return min(most, nearProof)
+}
+
+// errNoProgress says why a read is not proven.
+var errNoProgress = errors.New("the source does not tell of its progress in time")
+
+// waitNear waits until the cache has passed the source's newest revision.
+func (p *Prover) waitNear(ctx context.Context) error {
+	asked, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	revision, err := p.consistent.Revision(asked)
+	if err == nil {
+		err = p.reach(ctx, revision)
+	}
+	if ctx.Err() == nil {
+		p.forecast.note(err == nil)
+	}
+	return err
+}
+
+// reach waits for nearProof until the cache has reached a revision.
+func (p *Prover) reach(ctx context.Context, revision int64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, nearProof, errNoProgress)
+	defer cancel()
+	if p.cache.Progress().Wait(ctx, revision) != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// probe finds out whether a proof is near again. No read waits for it. Consistent has the source
+// tell of its progress, so that the next one finds the cache up to date if nothing is written.
+func (p *Prover) probe() {
+	ctx, cancel := context.WithTimeout(context.Background(), consistentTimeout)
+	defer cancel()
+	_ = p.waitNear(ctx)
+}
+
+// readContents reads all keys, and returns the state of the cache that is equal to what the source
+// has. It returns nil if there is none.
+func (p *Prover) readContents(ctx context.Context) (*Snapshot, error) {
+	objects, revision, err := p.source.Contents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(objects, func(a, b feed.Object) int { return cmp.Compare(string(a.Key), string(b.Key)) })
+	ctx, cancel := context.WithTimeout(ctx, contentsPatience)
+	defer cancel()
+	for {
+		reached, moved := p.cache.Progress().Watch()
+		resources := p.cache.Resources()
+		if len(resources) != 1 || p.cache.Ready() != nil {
+			return nil, ErrNotReady
+		}
+		r := resources[0]
+		if reached >= revision {
+			return p.compareAt(r, revision, objects), nil
+		}
+		if state := r.Snapshot(); r.isState(&state, objects) {
+			state.Revision = max(state.Revision, revision)
+			return &state, nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
+}
+
+// compareAt returns the newest state of a cache that has passed the revision at which the source had
+// objects. It returns nil, and tells the source, if the cache had others then.
+func (p *Prover) compareAt(r *Resource, revision int64, objects []feed.Object) *Snapshot {
+	now := r.Snapshot()
+	if then, err := p.cache.at(r, revision); err == nil && !r.isState(&then, objects) {
+		p.source.Contradict(fmt.Errorf("the cache has other objects of %s at revision %d than its source", r.GroupResource(), revision))
+		return nil
+	}
+	return &now
+}
+
+// isState reports whether a state has the objects of some keys, at their revisions, and no
+// others. The keys are in their order.
+func (r *Resource) isState(s *Snapshot, objects []feed.Object) bool {
+	if s.Len() != len(objects) {
+		return false
+	}
+	prefix := len(r.spec.Prefix)
+	for e := range s.All("", "") {
+		o := &objects[0]
+		if e.Revision != o.Revision || e.Key != string(o.Key[prefix:]) {
+			return false
+		}
+		objects = objects[1:]
+	}
+	return true
+}

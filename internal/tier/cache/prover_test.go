@@ -1,0 +1,260 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace/millrace/internal/feed"
+	"github.com/millrace/millrace/internal/tier/cache"
+)
+
+// quietSource is a source that tells of no progress by itself.
+type quietSource struct {
+	mu sync.Mutex
+	// revision is the newest one, and objects are those at it.
+	revision int64
+	objects  []feed.Object
+	// asked and read count the questions for the revision and for the contents.
+	asked, read  int
+	contradicted error
+	// answering is called before the contents are answered.
+	answering func()
+}
+
+func (s *quietSource) Revision(context.Context) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	return s.revision, nil
+}
+
+func (s *quietSource) RequestProgress(context.Context) error { return nil }
+
+func (s *quietSource) Contents(context.Context) ([]feed.Object, int64, error) {
+	s.mu.Lock()
+	s.read++
+	objects, revision, answering := append([]feed.Object(nil), s.objects...), s.revision, s.answering
+	s.mu.Unlock()
+	if answering != nil {
+		answering()
+	}
+	return objects, revision, nil
+}
+
+func (s *quietSource) Contradict(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.contradicted = err
+}
+
+// set changes the source, as a write elsewhere does.
+func (s *quietSource) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// provedCache is a cache of one resource at revision 10 and its Prover.
+type provedCache struct {
+	*cache.Cache
+	*cache.Prover
+	source   *quietSource
+	resource *cache.Resource
+}
+
+const provedObjects = 100
+
+// inQuiet runs a test with a source that is at a revision and has what the cache has.
+func inQuiet(t *testing.T, revision int64, test func(*testing.T, *provedCache)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(cache.Config{})
+		p := &provedCache{Cache: c, source: &quietSource{revision: revision}, resource: c.Register(cache.Spec{Prefix: "/things/"})}
+		for i := range provedObjects {
+			p.source.objects = append(p.source.objects, object(fmt.Sprintf("/things/%03d", i), "x", 5))
+		}
+		load(t, c, 10, p.source.objects...)
+		p.Prover = cache.NewProver(c, cache.NewConsistent(c, p.source), p.source)
+		test(t, p)
+		<-time.After(10 * time.Second) // requests for progress go on for as long
+	})
+}
+
+// prove proves a read of one object.
+func (p *provedCache) prove(t *testing.T) (*cache.Snapshot, error) {
+	return p.Prove(t.Context(), p.resource, 1)
+}
+
+// giveUpHope has the prover learn that no progress comes.
+func (p *provedCache) giveUpHope(t *testing.T) {
+	for range 3 {
+		if _, err := p.prove(t); !errors.Is(err, cache.ErrUnproven) {
+			t.Fatalf("a read behind its source: %v, want %v", err, cache.ErrUnproven)
+		}
+	}
+}
+
+// crowd has many reads come, each a millisecond behind the one before, and calls one for each
+// that comes once the crowd has become large.
+func (p *provedCache) crowd(t *testing.T, one func()) {
+	var reads sync.WaitGroup
+	for i := range 3000 {
+		<-time.After(time.Millisecond)
+		reads.Go(func() {
+			if i < 1000 {
+				_, _ = p.prove(t)
+			} else {
+				one()
+			}
+		})
+	}
+	reads.Wait()
+}
+
+func TestProofAtHand(t *testing.T) {
+	inQuiet(t, 10, func(t *testing.T, p *provedCache) {
+		for range 100 {
+			if state, err := p.prove(t); state != nil || err != nil {
+				t.Fatalf("a read at its source's revision: %v, %v, want the cache's state", state, err)
+			}
+		}
+	})
+}
+
+// TestNoWaitInVain: once no proof has come in time, reads are left to others at once, and the
+// source is asked seldom whether that has changed. When it has, reads are answered again.
+func TestNoWaitInVain(t *testing.T) {
+	inQuiet(t, 11, func(t *testing.T, p *provedCache) {
+		p.giveUpHope(t)
+		p.source.asked = 0
+		began := time.Now()
+		for range 600 {
+			asked := time.Now()
+			if _, err := p.prove(t); !errors.Is(err, cache.ErrUnproven) || !time.Now().Equal(asked) {
+				t.Fatalf("a read has waited %v and got %v", time.Since(asked), err)
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+		if p.source.asked > 8 {
+			t.Errorf("the source was asked %d times in %v", p.source.asked, time.Since(began))
+		}
+		p.Progressed(11)
+		for range 600 {
+			if _, err := p.prove(t); err == nil {
+				return
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+		t.Error("no read is answered, though the cache is at the source's revision")
+	})
+}
+
+// TestCrowdIsProvenAtOnce: many reads of a few objects are answered by few readings of the keys,
+// each by one that began after it.
+func TestCrowdIsProvenAtOnce(t *testing.T) {
+	inQuiet(t, 11, func(t *testing.T, p *provedCache) {
+		p.giveUpHope(t)
+		p.source.answering = func() { <-time.After(3 * time.Millisecond) }
+		p.crowd(t, func() {
+			var came int64
+			p.source.set(func() { p.source.revision++; came = p.source.revision })
+			state, err := p.prove(t)
+			switch {
+			case err != nil || state == nil:
+				t.Errorf("a read of the crowd: %v, %v", state, err)
+			case state.Revision < came || state.Len() != provedObjects:
+				t.Errorf("a read at revision %d got a state of %d with %d objects", came, state.Revision, state.Len())
+			}
+		})
+		if p.source.read > 60 {
+			t.Errorf("the keys were read %d times in 2 s for 1,000 reads a second", p.source.read)
+		}
+		if p.Progress().Revision() != 10 {
+			t.Errorf("the cache says to have reached revision %d, of which nobody told it", p.Progress().Revision())
+		}
+	})
+}
+
+// TestOnlyTheComparedStateIsProven: an object that was made and deleted is in no reading of the
+// keys. The cache is told of it later, and a read must not find it there.
+func TestOnlyTheComparedStateIsProven(t *testing.T) {
+	inQuiet(t, 13, func(t *testing.T, p *provedCache) {
+		p.giveUpHope(t)
+		p.crowd(t, func() {
+			state, err := p.prove(t)
+			if err != nil || state == nil {
+				t.Errorf("a read: %v, %v", state, err)
+				return
+			}
+			if state.Get("gone") != nil {
+				t.Error("a read found an object that was deleted before")
+			}
+			p.Apply(t.Context(), apply(put("/things/gone", "x", 12)))
+			if state.Get("gone") != nil || p.resource.Snapshot().Get("gone") == nil {
+				t.Error("the proven state has changed, or the cache has not")
+			}
+			p.Apply(t.Context(), apply(remove("/things/gone", 13)))
+		})
+	})
+}
+
+// TestContentsThatDiffer: the cache has to get what the source says to have.
+func TestContentsThatDiffer(t *testing.T) {
+	newer := object("/things/new", "x", 12)
+	inQuiet(t, 12, func(t *testing.T, p *provedCache) {
+		p.giveUpHope(t)
+		p.source.objects = append(p.source.objects, newer)
+		var proven, unproven int
+		var mu sync.Mutex
+		p.crowd(t, func() {
+			state, err := p.prove(t)
+			mu.Lock()
+			defer mu.Unlock()
+			if errors.Is(err, cache.ErrUnproven) {
+				unproven++
+				if unproven == 500 {
+					p.Apply(t.Context(), apply(newer))
+				}
+				return
+			}
+			if proven++; err != nil || unproven < 500 || state == nil || state.Get("new") == nil {
+				t.Errorf("after %d reads without proof: %v, %v", unproven, state, err)
+			}
+		})
+		if proven == 0 || unproven < 500 {
+			t.Errorf("%d reads were proven and %d not", proven, unproven)
+		}
+	})
+}
+
+// TestContradiction: a cache that has passed the source's revision with other objects is wrong.
+func TestContradiction(t *testing.T) {
+	inQuiet(t, 12, func(t *testing.T, p *provedCache) {
+		p.giveUpHope(t)
+		p.source.objects[0].Revision = 6
+		p.source.answering = func() { p.Progressed(12) }
+		p.crowd(t, func() {
+			if state, err := p.prove(t); p.source.contradicted == nil && err == nil {
+				t.Errorf("a read of a wrong cache is proven: %v", state)
+			}
+		})
+		if p.source.contradicted == nil {
+			t.Error("the source was not told")
+		}
+	})
+}
+
+func TestNothingIsProvenBeforeTheLoad(t *testing.T) {
+	c := newCache(cache.Config{})
+	source := &quietSource{}
+	p := cache.NewProver(c, cache.NewConsistent(c, source), source)
+	if _, err := p.Prove(t.Context(), c.Register(cache.Spec{Prefix: "/things/"}), 1); !errors.Is(err, cache.ErrNotReady) {
+		t.Errorf("got %v, want %v", err, cache.ErrNotReady)
+	}
+}

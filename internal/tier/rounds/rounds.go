@@ -1,0 +1,124 @@
+// Package rounds shares questions: one answers all who came before it was asked.
+//
+// Who comes while a question is under way cannot take its answer: what the answer is about may
+// have changed since it was asked. So two questions are enough at any load, one under way and
+// one that gathers, and nobody waits for more than two.
+//
+//	caller ──► the round that gathers ──► asked ──► answered
+//	               ▲                       │
+//	               └── later callers ◄─────┘
+package rounds
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Config of a Question. Only Ask is needed.
+type Config[T any] struct {
+	// Ask asks the question. Its context ends after Timeout, and not with that of any caller.
+	Ask func(context.Context) (T, error)
+	// Timeout bounds a question. Zero means that Ask bounds it itself.
+	Timeout time.Duration
+	// Gather returns for how long a round gathers callers before it is asked, beyond the time
+	// that the one before takes. Nil means not at all.
+	Gather func() time.Duration
+}
+
+// Question is asked for all who want its answer, one at a time. It is safe for concurrent use.
+type Question[T any] struct {
+	cfg Config[T]
+	mu  struct {
+		sync.Mutex
+		// running says that a goroutine asks. gathering is the round that it asks next, nil
+		// if nobody has come for it.
+		running   bool
+		gathering *Round[T]
+	}
+}
+
+// Round is one question. Its answer may be read once it is done.
+type Round[T any] struct {
+	done   chan struct{}
+	answer T
+	err    error
+}
+
+// New makes a question, which is not asked before Join.
+func New[T any](cfg Config[T]) *Question[T] { return &Question[T]{cfg: cfg} }
+
+// Join returns a round that was not asked before the call.
+func (q *Question[T]) Join() *Round[T] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.mu.gathering == nil {
+		q.mu.gathering = &Round[T]{done: make(chan struct{})}
+	}
+	r := q.mu.gathering
+	if q.mu.running {
+		return r
+	}
+	if q.mu.running = true; q.cfg.Gather != nil {
+		go q.run(nil)
+	} else {
+		q.mu.gathering = nil
+		go q.run(r)
+	}
+	return r
+}
+
+// Answer joins a round, and returns its answer, or the context's error.
+func (q *Question[T]) Answer(ctx context.Context) (T, error) { return q.Join().Answer(ctx) }
+
+// Answer waits for the answer of a round.
+func (r *Round[T]) Answer(ctx context.Context) (answer T, err error) {
+	select {
+	case <-r.done:
+		return r.answer, r.err
+	case <-ctx.Done():
+		return answer, ctx.Err()
+	}
+}
+
+// run asks until nobody wants to know. The first round is that which gathers if it is nil.
+func (q *Question[T]) run(r *Round[T]) {
+	for more := true; more; more = q.goOn() {
+		if r == nil {
+			r = q.gather()
+		}
+		r.answer, r.err = q.ask()
+		close(r.done)
+		r = nil
+	}
+}
+
+// gather returns the next round once it has gathered, and closes it to further callers.
+func (q *Question[T]) gather() *Round[T] {
+	if q.cfg.Gather != nil {
+		time.Sleep(q.cfg.Gather())
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r := q.mu.gathering
+	q.mu.gathering = nil
+	return r
+}
+
+// goOn reports whether somebody has come since.
+func (q *Question[T]) goOn() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.mu.running = q.mu.gathering != nil
+	return q.mu.running
+}
+
+func (q *Question[T]) ask() (T, error) {
+	ctx := context.Background()
+	if q.cfg.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, q.cfg.Timeout)
+		defer cancel()
+	}
+	return q.cfg.Ask(ctx)
+}
