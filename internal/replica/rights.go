@@ -25,6 +25,7 @@ func (r *Replica) newHandler(ctx context.Context, tier *tiermount.ReadTier, cfg 
 		return nil, err
 	}
 	cfg.Reads, cfg.Follow, cfg.CutOffSince = tier.Tier.Wrap, r.policy.Follow, r.policy.CutOffSince(tier.Backends.BrokenSince)
+	cfg.MayShare = r.policy.MayShare
 	if startsAgain() {
 		cfg.Ready = r.ready.Load
 	}

@@ -54,7 +54,7 @@ func serverWings() []Wing {
 		{
 			Name: "replica", Sentence: "`millrace replica`: reads in front of another API server.",
 			Imports: []string{"wire", "conn", "account", "feed", "tier", "apiserver"},
-			Order:   []string{"replica/upstream", "replica/right", "replica/document", "replica/handler", "replica/follow", "replica"},
+			Order:   []string{"replica/upstream", "replica/right", "replica/document", "replica/share", "replica/handler", "replica/follow", "replica"},
 		},
 		{
 			Name: "serve", Sentence: "`millrace serve`: a server over etcd.",

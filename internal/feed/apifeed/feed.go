@@ -97,6 +97,8 @@ type Feed struct {
 	// depth is how many replicas events have come through at this side of the watch, 0 before
 	// the first one.
 	depth atomic.Int64
+	// interval is ProgressWithin.
+	interval atomic.Int64
 	// surroundings is nil before learn.
 	surroundings atomic.Pointer[Surroundings]
 	// requests are those for progress. applying is held while the sink gets an event or a

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apiwatch "k8s.io/apimachinery/pkg/watch"
@@ -17,6 +18,9 @@ import (
 // and two seconds before the time of a watch is over. So a second watch of three seconds,
 // which begins behind the applied revision, has a bookmark after a second or two. What the
 // second watch sends before its bookmark is all that has changed up to there.
+//
+// A Millrace sends a bookmark as soon as it has reached a revision that the watch names. There a
+// second watch takes a round trip.
 
 const (
 	// shortWatchSeconds is the time of a second watch, and shortWatchLimit that of its
@@ -37,6 +41,8 @@ const (
 type progressRequests struct {
 	// wanted has a place for one second watch.
 	wanted chan struct{}
+	// newest is the revision that was last read.
+	newest atomic.Int64
 	mu     struct {
 		sync.Mutex
 		// applied is the revision at since, and last the time of the last request.
@@ -45,15 +51,15 @@ type progressRequests struct {
 	}
 }
 
-// add notes a request while a revision is applied, and asks for a second watch if it is
-// time for one.
-func (p *progressRequests) add(now time.Time, applied int64) {
+// add notes a request while a revision is applied, and asks for a second watch if requests have
+// gone on for some time.
+func (p *progressRequests) add(now time.Time, applied int64, after time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if applied != p.mu.applied || now.Sub(p.mu.last) > requestGap {
 		p.mu.applied, p.mu.since = applied, now
 	}
-	if p.mu.last = now; now.Sub(p.mu.since) < quietAfter {
+	if p.mu.last = now; now.Sub(p.mu.since) < after {
 		return
 	}
 	select {
@@ -65,7 +71,11 @@ func (p *progressRequests) add(now time.Time, applied int64) {
 // RequestProgress implements cache.RevisionSource, whose callers repeat it. It does not
 // wait for the progress.
 func (f *Feed) RequestProgress(context.Context) error {
-	f.requests.add(time.Now(), f.applied.Load())
+	after := quietAfter
+	if f.ProgressWithin() > 0 {
+		after = 0
+	}
+	f.requests.add(time.Now(), f.applied.Load(), after)
 	return nil
 }
 
@@ -101,9 +111,13 @@ func (f *Feed) shortWatch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, shortWatchLimit)
 	defer cancel()
 	last := f.applied.Load()
-	resp, err := f.request(f.cfg.URL, url.Values{
+	parameters := url.Values{
 		"watch": {"true"}, "allowWatchBookmarks": {"true"}, "timeoutSeconds": {shortWatchSeconds}, "resourceVersion": {strconv.FormatInt(last, 10)},
-	}, f.codec.watchMediaType()).send(ctx)
+	}
+	if newest := f.requests.newest.Load(); f.ProgressWithin() > 0 && newest > last {
+		parameters.Set("millraceBookmarkAtRevision", strconv.FormatInt(newest, 10))
+	}
+	resp, err := f.request(f.cfg.URL, parameters, f.codec.watchMediaType()).send(ctx)
 	if err != nil {
 		return err
 	}

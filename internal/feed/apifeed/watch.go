@@ -75,6 +75,7 @@ func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
 	}
 	f.setHeard()
 	f.setDepth(resp.Header)
+	f.setInterval(resp.Header)
 	err = f.readFrames(ctx, resp.Response, initial)
 	// A server that ends a watch early may be going, and another one come in its place.
 	f.confirmed.set(f.confirmed.is() && err == nil && time.Since(began) > length-endSlack)
@@ -99,6 +100,18 @@ func (f *Feed) setDepth(answer http.Header) {
 	depth, _ := strconv.Atoi(answer.Get(depthHeader))
 	f.depth.Store(int64(min(max(depth, 0), maxDepth) + 1))
 }
+
+// intervalHeader is the header in which a Millrace says how often it sends bookmarks.
+const intervalHeader = "X-Millrace-Bookmark-Interval"
+
+func (f *Feed) setInterval(answer http.Header) {
+	interval, _ := time.ParseDuration(answer.Get(intervalHeader))
+	f.interval.Store(int64(min(max(interval, 0), time.Minute)))
+}
+
+// ProgressWithin is how long the server takes at most to tell of its progress, 0 if it does not
+// say.
+func (f *Feed) ProgressWithin() time.Duration { return time.Duration(f.interval.Load()) }
 
 func (f *Feed) watchParameters(initial bool, length time.Duration) url.Values {
 	parameters := url.Values{

@@ -122,6 +122,14 @@ func (f *FollowedResource) Contents(ctx context.Context) ([]feed.Object, int64, 
 	return nil, 0, errNotFollowed
 }
 
+// ProgressWithin implements cache.ContentsSource.
+func (f *FollowedResource) ProgressWithin() time.Duration {
+	if started := f.started(); started != nil {
+		return started.ProgressWithin()
+	}
+	return 0
+}
+
 // Contradict implements cache.ContentsSource.
 func (f *FollowedResource) Contradict(reason error) {
 	if started := f.started(); started != nil {

@@ -288,6 +288,23 @@ func (p *Policy) followBuiltIn(gvr schema.GroupVersionResource, r Request) handl
 	return handler.Reason(why)
 }
 
+// maxShared is the size of the objects of a resource, as stored, up to which lists of them are
+// held for several clients.
+const maxShared = 8 << 20
+
+// MayShare is a handler.Config.MayShare. The size of what is not loaded yet is not known.
+func (p *Policy) MayShare(gvr schema.GroupVersionResource) bool {
+	if stored, ok := p.builtIn[gvr]; ok {
+		gvr = stored
+	}
+	if p.cfg.Resources == nil {
+		store := p.etcd.stored(gvr.GroupResource())
+		return store != nil && store.Resource().Snapshot().Bytes < maxShared
+	}
+	f := p.cfg.Resources.of(Key{GroupResource: gvr.GroupResource()})
+	return f != nil && f.backend.Cache.Ready() == nil && f.bytes() < maxShared
+}
+
 // IsHandedOver reports whether a server behind the upstream answers for a group version.
 func (p *Policy) IsHandedOver(gv schema.GroupVersion) bool { return p.servers.serve(gv) }
 

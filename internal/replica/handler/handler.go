@@ -18,6 +18,7 @@ import (
 
 	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/replica/document"
+	"github.com/millrace/millrace/internal/replica/share"
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
@@ -31,6 +32,9 @@ type Config struct {
 	// Follow has a resource followed from now on, or returns why its reads cannot be
 	// answered here. It must not block.
 	Follow func(schema.GroupVersionResource) Reason
+	// MayShare reports whether lists of a resource are short enough to be held for several
+	// clients who ask at once. Nil means that all are.
+	MayShare func(schema.GroupVersionResource) bool
 	// Documents answer requests for discovery and OpenAPI.
 	Documents *document.Documents
 	// Authorizer decides as the upstream does: Rights, or what asks the upstream.
@@ -63,7 +67,13 @@ type Handler struct {
 }
 
 // New makes a handler.
-func New(cfg Config) *Handler { return &Handler{cfg: cfg, reads: cfg.Reads(cfg.Proxy)} }
+func New(cfg Config) *Handler {
+	shared := share.New(share.Config{Next: cfg.Proxy, Shared: cfg.Metrics.Shared, MayShare: func(req *http.Request) bool {
+		info, _ := request.RequestInfoFrom(req.Context())
+		return info.Verb == "get" || cfg.MayShare == nil || cfg.MayShare(resourceOf(info))
+	}})
+	return &Handler{cfg: cfg, reads: cfg.Reads(shared)}
+}
 
 // Reason is why a request is passed on before the read tier sees it. The values are labels
 // of a metric. The tier counts its own reasons. The empty reason means that the tier sees

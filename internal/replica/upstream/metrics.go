@@ -7,6 +7,8 @@ type Metrics struct {
 	// PassedOn counts requests by the reason for which they were passed on, and Refused
 	// those that the replica refused by itself.
 	PassedOn, Refused *metrics.CounterVec
+	// Shared counts reads that were answered with what the upstream was asked for another one.
+	Shared *metrics.Counter
 	// Requests counts those to the upstream by how their user was named.
 	Requests *metrics.CounterVec
 	// Guarded counts requests that a guard of the door did not let through, by identity.
@@ -27,6 +29,11 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			Help:           "Requests that were passed on to the upstream before the read tier looked at them, by reason. millrace_read_passed_on_total has those that the tier passed on.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"reason"}),
+		Shared: metrics.NewCounter(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "shared_reads_total",
+			Help:           "Reads that were passed on and answered with the answer to the same request of another client, which came before the upstream was asked.",
+			StabilityLevel: metrics.ALPHA,
+		}),
 		Requests: metrics.NewCounterVec(&metrics.CounterOpts{
 			Namespace: "millrace", Subsystem: "replica", Name: "upstream_requests_total",
 			Help:           "Requests that the upstream was asked to answer, by how their user was named to it: token, front-proxy, impersonation or anonymous.",
@@ -58,7 +65,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"reason"}),
 	}
-	for _, r := range []metrics.Registerable{m.PassedOn, m.Requests, m.Authorized, m.Refused, m.Guarded, m.Documents, m.DocumentChecks} {
+	for _, r := range []metrics.Registerable{m.PassedOn, m.Shared, m.Requests, m.Authorized, m.Refused, m.Guarded, m.Documents, m.DocumentChecks} {
 		if err := register(r); err != nil {
 			return nil, err
 		}

@@ -18,6 +18,9 @@ type ContentsSource interface {
 	// Contents reads the keys of all objects with the revisions of these, and no values, at
 	// the source's newest revision. What holds of Revision holds of that one.
 	Contents(context.Context) (objects []feed.Object, revision int64, err error)
+	// ProgressWithin is how long the source takes at most to tell of its progress, 0 if that
+	// is not known.
+	ProgressWithin() time.Duration
 	// Contradict tells that the cache has other objects at a revision than the source.
 	Contradict(error)
 }
@@ -44,7 +47,7 @@ type Prover struct {
 
 const (
 	// askTimeout bounds the question for the newest revision. nearProof is how long a read
-	// waits for progress behind its answer.
+	// waits for progress behind its answer, if the source does not say when that comes.
 	askTimeout = 300 * time.Millisecond
 	nearProof  = 20 * time.Millisecond
 	// contentsTimeout bounds a reading of all keys. Reads that wait for it would have been
@@ -122,9 +125,9 @@ func (p *Prover) waitNear(ctx context.Context) error {
 	return err
 }
 
-// reach waits for nearProof until the cache has reached a revision.
+// reach waits for a short time until the cache has reached a revision.
 func (p *Prover) reach(ctx context.Context, revision int64) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, nearProof, errNoProgress)
+	ctx, cancel := context.WithTimeoutCause(ctx, nearProof+p.source.ProgressWithin(), errNoProgress)
 	defer cancel()
 	if p.cache.Progress().Wait(ctx, revision) != nil {
 		return context.Cause(ctx)

@@ -35,6 +35,8 @@ func (s *quietSource) Revision(context.Context) (int64, error) {
 
 func (s *quietSource) RequestProgress(context.Context) error { return nil }
 
+func (s *quietSource) ProgressWithin() time.Duration { return 0 }
+
 func (s *quietSource) Contents(context.Context) ([]feed.Object, int64, error) {
 	s.mu.Lock()
 	s.read++

@@ -159,6 +159,8 @@ type provingSource struct {
 	t       *testing.T
 }
 
+func (s *provingSource) ProgressWithin() time.Duration { return 0 }
+
 func (s *provingSource) Contents(context.Context) ([]feed.Object, int64, error) {
 	return s.objects, int64(s.slowSource), nil
 }

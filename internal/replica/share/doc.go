@@ -1,0 +1,23 @@
+// Package share has reads that are passed on together ask the upstream once.
+//
+// An answer of the upstream whose question began after a client's request arrived is right for
+// that client too. So while one request for a URL is under way, those that come gather, and the
+// next one is asked for all of them. Two questions are enough at any load, one under way and one
+// that gathers.
+//
+//	client ──► nothing under way for the URL ──────────────► asked, streamed as it comes
+//	       ──► gathers until that is over ──► alone ───────► asked, streamed as it comes
+//	                                      └─► with others ─► one is asked for all, each is sent it as it comes
+//
+// Who may share. Each client's own right was decided before, as for answers of the read tier, and
+// the question goes out in the name of one of them. So no answer is given away that its reader
+// could not have asked for, and nothing is asked with more rights than its client has. Answers
+// other than 200 and 404 may be for the one user alone: then each of the others asks for itself.
+//
+// What may be shared. GET and LIST of resources that the tier may answer, whose answers depend on
+// what Key has and on nothing else of the request. A request with a header that is not known is
+// never shared.
+//
+// What is shared is held in memory until the slowest of its readers has it. Holds bounds that; an
+// answer that would go beyond is asked for by each who has not begun to read it.
+package share

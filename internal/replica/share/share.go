@@ -1,0 +1,158 @@
+package share
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"k8s.io/component-base/metrics"
+)
+
+// Config of Reads. All fields are needed.
+type Config struct {
+	// Next asks the upstream.
+	Next http.Handler
+	// MayShare reports whether the answer to a request is small enough to be held.
+	MayShare func(*http.Request) bool
+	// Shared counts requests that were answered with the answer to another one.
+	Shared *metrics.Counter
+}
+
+// Reads is a handler that passes requests on, each alone or together with others. It is safe
+// for concurrent use.
+type Reads struct {
+	cfg  Config
+	held holds
+	mu   struct {
+		sync.Mutex
+		// byKey has what is under way, and who gathers behind it.
+		byKey map[string]*line
+	}
+}
+
+// line is the rounds of one key.
+type line struct{ running, gathering *round }
+
+// round is the requests that are answered by one question.
+type round struct {
+	// begun is closed when no more join.
+	begun chan struct{}
+	// readers is the number of those who have joined and not left. Reads.mu guards it until
+	// begun is closed.
+	readers int
+	ask     sync.Once
+	answer  *answer
+}
+
+// New makes a Reads.
+func New(cfg Config) *Reads {
+	s := &Reads{cfg: cfg}
+	s.mu.byKey = map[string]*line{}
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Reads) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	key, ok := keyOf(req)
+	if !ok || !s.cfg.MayShare(req) {
+		s.cfg.Next.ServeHTTP(w, req)
+		return
+	}
+	r := s.join(key)
+	select {
+	case <-r.begun:
+	case <-req.Context().Done():
+		if s.leave(key, r) {
+			return
+		}
+	}
+	if r.answer == nil {
+		defer s.finish(key)
+		s.cfg.Next.ServeHTTP(w, req)
+		return
+	}
+	asks := false
+	r.ask.Do(func() {
+		asks = true
+		go s.askFor(key, r.answer, req)
+	})
+	how := r.answer.send(req.Context(), w, asks)
+	if value := r.answer.panicked(); asks && value != nil && value != http.ErrAbortHandler {
+		panic(value)
+	}
+	switch how {
+	case sent:
+		if !asks {
+			s.cfg.Shared.Inc()
+		}
+	case unfit:
+		s.cfg.Next.ServeHTTP(w, req)
+	case cut:
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// join joins the round of a key that has not begun, which begins at once if none is under way.
+func (s *Reads) join(key string) *round {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.mu.byKey[key]
+	if l == nil {
+		l = &line{}
+		s.mu.byKey[key] = l
+	}
+	if l.gathering == nil {
+		l.gathering = &round{begun: make(chan struct{})}
+	}
+	r := l.gathering
+	r.readers++
+	if l.running == nil {
+		l.next(s)
+	}
+	return r
+}
+
+// next begins the round that has gathered.
+func (l *line) next(s *Reads) {
+	l.running, l.gathering = l.gathering, nil
+	if l.running.readers > 1 {
+		l.running.answer = newAnswer(&s.held, l.running.readers)
+	}
+	close(l.running.begun)
+}
+
+// finish ends the round under way, and begins the next one if anybody has come.
+func (s *Reads) finish(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.mu.byKey[key]
+	if l.gathering == nil || l.gathering.readers == 0 {
+		delete(s.mu.byKey, key)
+		return
+	}
+	l.next(s)
+}
+
+// leave takes a reader out of a round. It returns false if the round has begun.
+func (s *Reads) leave(key string, r *round) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-r.begun:
+		return false
+	default:
+		r.readers--
+		return true
+	}
+}
+
+// askFor asks the question of one request for all readers of an answer. It goes on until the last of
+// them has left.
+func (s *Reads) askFor(key string, a *answer, req *http.Request) {
+	defer s.finish(key)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))
+	defer cancel()
+	defer context.AfterFunc(a.unread, cancel)()
+	defer func() { a.end(recover()) }() // what asks panics when an answer is cut short
+	s.cfg.Next.ServeHTTP(a, req.WithContext(ctx))
+}
