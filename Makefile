@@ -201,6 +201,12 @@ living: export MILLRACE_LIVING_STEPS := 20
 living: ## read through replicas of all feeds while the world behind them changes, SCRIPTS times for each upstream
 	$(GO) test -count=1 -timeout 24h -v ./test/fault/living
 
+# For each fault a test binary is built that has it.
+.PHONY: living-planted
+living-planted: export MILLRACE_LIVING_PLANTED := 1
+living-planted: ## plant faults that the replica has had, and check that living or another test finds each; 40 minutes
+	$(GO) test -count=1 -timeout 4h -v -run '^TestPlanted$$' ./test/fault/living/planted
+
 .PHONY: crds
 crds: export MILLRACE_CRD_SEEDS := $(SEEDS)
 crds: export MILLRACE_SEED := $(SEED)

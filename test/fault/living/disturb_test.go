@@ -3,8 +3,11 @@ package living
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -34,42 +37,72 @@ func (d *disturber) restart() {
 	d.server = d.first.RestartWith(args...)
 }
 
-// disturb disturbs once.
-func (d *disturber) disturb(ctx context.Context, random *rand.Rand) error {
-	switch random.IntN(5) {
-	case 0:
-		return d.Pause(ctx, "kill the upstream", func() error {
-			d.server.Kill()
-			d.restart()
-			return nil
-		})
-	case 1:
-		return d.Pause(ctx, "restart the upstream", func() error {
-			d.server.Signal(syscall.SIGTERM)
-			select { // the stock server waits for its clients' watches
-			case <-d.server.Done():
-			case <-time.After(terminateTimeout):
-				d.server.Kill()
-			}
-			d.restart()
-			return nil
-		})
-	case 2:
-		length := time.Duration(500+random.IntN(4000)) * time.Millisecond
-		return d.Pause(ctx, fmt.Sprintf("freeze the upstream for %v", length), func() error {
-			d.server.Signal(syscall.SIGSTOP)
-			<-time.After(length)
-			d.server.Signal(syscall.SIGCONT)
-			return nil
-		})
-	case 3:
-		d.older = !d.older
-		return d.Pause(ctx, fmt.Sprintf("restart the upstream as an older version: %v", d.older), func() error {
-			d.server.Kill()
-			d.restart()
-			return nil
-		})
+// disturbances are all kinds, by their names.
+func (d *disturber) disturbances() map[string]func(context.Context, *rand.Rand) error {
+	return map[string]func(context.Context, *rand.Rand) error{
+		"kill": d.kill, "restart": d.terminate, "freeze": d.freeze, "version": d.changeVersion, "compact": d.compact,
 	}
+}
+
+// disturbBy returns what disturbs in one way of some, "" for all, as a Script's Disturb.
+func (d *disturber) disturbBy(t *testing.T, given string) func(context.Context, *rand.Rand) error {
+	t.Helper()
+	all := d.disturbances()
+	kinds := slices.Sorted(maps.Keys(all))
+	if given != "" {
+		kinds = strings.Split(given, ",")
+	}
+	for _, kind := range kinds {
+		if all[kind] == nil {
+			t.Fatalf("%s: there is no disturbance %q, but %v", disturbancesVariable, kind, slices.Sorted(maps.Keys(all)))
+		}
+	}
+	return func(ctx context.Context, random *rand.Rand) error {
+		return all[kinds[random.IntN(len(kinds))]](ctx, random)
+	}
+}
+
+func (d *disturber) kill(ctx context.Context, _ *rand.Rand) error {
+	return d.Pause(ctx, "kill the upstream", func() error {
+		d.server.Kill()
+		d.restart()
+		return nil
+	})
+}
+
+func (d *disturber) terminate(ctx context.Context, _ *rand.Rand) error {
+	return d.Pause(ctx, "restart the upstream", func() error {
+		d.server.Signal(syscall.SIGTERM)
+		select { // the stock server waits for its clients' watches
+		case <-d.server.Done():
+		case <-time.After(terminateTimeout):
+			d.server.Kill()
+		}
+		d.restart()
+		return nil
+	})
+}
+
+func (d *disturber) freeze(ctx context.Context, random *rand.Rand) error {
+	length := time.Duration(500+random.IntN(4000)) * time.Millisecond
+	return d.Pause(ctx, fmt.Sprintf("freeze the upstream for %v", length), func() error {
+		d.server.Signal(syscall.SIGSTOP)
+		<-time.After(length)
+		d.server.Signal(syscall.SIGCONT)
+		return nil
+	})
+}
+
+func (d *disturber) changeVersion(ctx context.Context, _ *rand.Rand) error {
+	d.older = !d.older
+	return d.Pause(ctx, fmt.Sprintf("restart the upstream as an older version: %v", d.older), func() error {
+		d.server.Kill()
+		d.restart()
+		return nil
+	})
+}
+
+func (d *disturber) compact(ctx context.Context, _ *rand.Rand) error {
 	return d.Pause(ctx, "compact etcd", func() error {
 		now, err := d.etcd.Get(ctx, "/", clientv3.WithCountOnly())
 		if err != nil {
@@ -83,8 +116,12 @@ func (d *disturber) disturb(ctx context.Context, random *rand.Rand) error {
 // terminateTimeout is how long an upstream may take to end.
 const terminateTimeout = 5 * time.Second
 
-// disturbedVariable is the number of scripts of TestDisturbed.
-const disturbedVariable = "MILLRACE_LIVING_DISTURBED"
+const (
+	// disturbedVariable is the number of scripts of TestDisturbed.
+	disturbedVariable = "MILLRACE_LIVING_DISTURBED"
+	// disturbancesVariable names the kinds of disturbances, separated by commas.
+	disturbancesVariable = "MILLRACE_LIVING_DISTURBANCES"
+)
 
 // TestDisturbed runs scripts, one after the other, whose upstream is killed, restarted, also as
 // another version, and frozen, and its etcd compacted.
@@ -94,7 +131,10 @@ func TestDisturbed(t *testing.T) {
 	}
 	seed, chosen := harness.Seed(t), feeds(t)
 	t.Logf("repeat with %s=%d", harness.SeedVariable, seed)
-	for name := range feedsOf {
+	for name, of := range feedsOf {
+		if !slices.ContainsFunc(of, func(feed string) bool { return chosen[feed] }) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			for i := range number(t, disturbedVariable, 1) {
 				t.Run(fmt.Sprint(seed+uint64(i)), func(t *testing.T) {
@@ -107,7 +147,7 @@ func TestDisturbed(t *testing.T) {
 					w.replicate(t, server, etcd.EtcdServers(), chosen)
 					s := w.script(seed + uint64(i))
 					d := &disturber{Script: s, first: server, server: server, etcd: etcd.Client()}
-					s.Disturb = d.disturb
+					s.Disturb = d.disturbBy(t, os.Getenv(disturbancesVariable))
 					w.run(t, s)
 					w.floor(t, 1)
 				})

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"regexp"
+	"syscall"
 	"time"
 
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
@@ -22,12 +23,26 @@ const grace = 1500 * time.Millisecond
 // feeds come back at random times.
 const reconnect = 20 * time.Second
 
-// outageGrace is how long behind an outage requests may fail.
-const outageGrace = 3 * time.Second
+const (
+	// outageGrace is how long behind an outage requests may fail.
+	outageGrace = 3 * time.Second
+	// startGrace is how long behind an outage nobody may listen: a replica starts again when its
+	// upstream has become another version.
+	startGrace = 15 * time.Second
+)
 
 // excused says that a request may have failed because of an outage.
 func (r *reader) excused(a *changingupstream.Answer) bool {
-	return r.front.mayFail(a.Began) || r.script.Outages.During(a.Began, a.Ended, outageGrace)
+	return r.front.excuses(a, &r.script.Outages)
+}
+
+// excuses says that a request to the front may have failed because of outages.
+func (f *front) excuses(a *changingupstream.Answer, outages *changingupstream.Outages) bool {
+	grace := outageGrace
+	if errors.Is(a.Err, syscall.ECONNREFUSED) {
+		grace = startGrace
+	}
+	return f.mayFail(a.Began) || outages.During(a.Began, a.Ended, grace)
 }
 
 // requestTimeout bounds GET and LIST.
@@ -52,7 +67,7 @@ func (r *reader) pick(from ...string) string { return from[r.random.IntN(len(fro
 // run sends requests until the context ends.
 func (r *reader) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		resource := r.script.Resources[r.random.IntN(len(r.script.Resources))]
+		resource := r.script.Pick(r.random)
 		t := target{Resource: resource, version: "v1"}
 		if resource.Definition != nil {
 			t.version = r.pick("v1", "v1", "v2", "v2", "v2", "v3")

@@ -41,7 +41,7 @@ func seekRights(ctx context.Context, client *changingupstream.Client, s *changin
 		}
 		given, missing := s.Right.Between(a.Began, a.Ended, grace)
 		switch {
-		case by.front.mayFail(a.Began) || s.Outages.During(a.Began, a.Ended, outageGrace) && a.Status != http.StatusOK:
+		case by.front.mayFail(a.Began) || a.Status != http.StatusOK && by.front.excuses(a, &s.Outages):
 		case a.Status == http.StatusOK && !given:
 			tally.find("answer without the right to it", "%s, %s", path, times(a))
 		case a.Status == http.StatusForbidden && !missing:

@@ -28,6 +28,9 @@ type Generation struct {
 	// Began is when the change to it was sent. Ended is when the upstream was seen to answer
 	// by the next one; it is zero before.
 	Began, Ended time.Time
+	// Last is the highest revision that the upstream may have answered by the generation, once
+	// that is known, and 0 before. Objects that were written later were never sent so.
+	Last int64
 }
 
 // Serves says whether a version is served in a scope: in all namespaces or in one.
@@ -76,19 +79,20 @@ func (d *Definition) Ended(generation int) time.Time {
 func (d *Definition) begin(s Shape, gone bool) { d.beginAs(Generation{Shape: s, Gone: gone}) }
 
 func (d *Definition) beginAs(next Generation) {
-	next.Began, next.Ended = time.Now(), time.Time{}
+	next.Began, next.Ended, next.Last = time.Now(), time.Time{}, 0
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mu.generations = append(d.mu.generations, &next)
 }
 
-// settle notes that the upstream answers by the last generation.
-func (d *Definition) settle() {
+// settle notes that the upstream answers by the last generation. revision is one that it has told
+// of since, while nobody wrote, or 0.
+func (d *Definition) settle(revision int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, g := range d.mu.generations[:len(d.mu.generations)-1] {
 		if g.Ended.IsZero() {
-			g.Ended = time.Now()
+			g.Ended, g.Last = time.Now(), revision
 		}
 	}
 }

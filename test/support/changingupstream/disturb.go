@@ -57,20 +57,24 @@ func (s *Script) Pause(ctx context.Context, what string, disturb func() error) e
 	if err := disturb(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
+	var last int64
 	for _, r := range s.Resources {
 		for _, version := range r.served() {
-			if err := s.answers(ctx, r, version); err != nil {
+			revision, err := s.answers(ctx, r, version)
+			if err != nil {
 				return fmt.Errorf("%s: %w", what, err)
 			}
+			last = max(last, revision)
 		}
 	}
-	s.Eras.settle()
+	s.Eras.settle(last)
 	s.tell("over: %s", what)
 	return nil
 }
 
-// answers waits until the upstream lists a resource, and records what it lists.
-func (s *Script) answers(ctx context.Context, r *Resource, version string) error {
+// answers waits until the upstream lists a resource, and records what it lists. It returns the
+// revision of the list.
+func (s *Script) answers(ctx context.Context, r *Resource, version string) (revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, takeUpTimeout)
 	defer cancel()
 	for {
@@ -79,10 +83,10 @@ func (s *Script) answers(ctx context.Context, r *Resource, version string) error
 		cancel()
 		if list, err := NewList(a.Body); err == nil && a.Status == http.StatusOK {
 			s.noteList(r, version, a.Generation(), list)
-			return nil
+			return list.Revision, nil
 		}
 		if err := wait(ctx, poll); err != nil {
-			return fmt.Errorf("list %s: status %d: %s", r.Name(), a.Status, a.Message())
+			return 0, fmt.Errorf("list %s: status %d: %s", r.Name(), a.Status, a.Message())
 		}
 	}
 }

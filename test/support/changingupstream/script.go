@@ -26,6 +26,8 @@ type Script struct {
 
 	// Disturb is called for some steps, if it is set.
 	Disturb func(ctx context.Context, random *rand.Rand) error
+	// Unchanged has the script change nothing but objects: its steps are pauses.
+	Unchanged bool
 	// Right is that of an account which has no other one.
 	Right Right
 
@@ -55,6 +57,20 @@ func NewScript(u *Upstream, e *Extension, seed uint64, resources ...*Resource) *
 		extension: e, Upstream: u, Seed: seed, Resources: resources, random: rand.New(rand.NewPCG(seed, 1)),
 		Namespaces: []string{fmt.Sprintf("living-%d-a", seed), fmt.Sprintf("living-%d-b", seed)},
 	}
+}
+
+// Pick picks a resource, more often a custom one.
+func (s *Script) Pick(random *rand.Rand) *Resource {
+	if r := s.Resources[random.IntN(len(s.Resources))]; r.Definition != nil || random.IntN(2) == 0 {
+		return r
+	}
+	custom := s.custom()
+	return custom[random.IntN(len(custom))]
+}
+
+// custom are the custom resources.
+func (s *Script) custom() []*Resource {
+	return slices.DeleteFunc(slices.Clone(s.Resources), func(r *Resource) bool { return r.Definition == nil })
 }
 
 // Counts says how many steps and writes there were.
@@ -91,7 +107,7 @@ func (s *Script) Begin(ctx context.Context) error {
 		if r.Definition == nil {
 			continue
 		}
-		shape := Shape{Served1: true, Storage1: s.random.IntN(2) == 0, Status: true, Warns: true, Wide: s.random.IntN(2) == 0}
+		shape := Shape{Served1: true, Storage1: s.random.IntN(2) == 0, Status: true, Warns: true, Wide: s.random.IntN(4) > 0}
 		if err := s.create(ctx, r, shape); err != nil {
 			return err
 		}
@@ -110,6 +126,8 @@ const (
 	initialWrites = 6
 	// takeUpTimeout is how long the upstream may take to answer by a new definition.
 	takeUpTimeout = time.Minute
+	// calm is longer than a replica passes reads on behind a change.
+	calm = 2 * time.Second
 	// disturbEach is of how many steps one is a disturbance.
 	disturbEach = 5
 	// poll is how often the upstream is asked meanwhile.
@@ -132,8 +150,8 @@ func (s *Script) Run(ctx context.Context, steps int) error {
 		}
 		s.steps.Add(1)
 		pause := time.Duration(s.random.IntN(60)) * time.Millisecond
-		if s.random.IntN(6) == 0 { // watches of a former state end, and caches become quiet
-			pause = 1300 * time.Millisecond
+		if s.random.IntN(4) == 0 { // watches of a former state end, and replicas answer by themselves
+			pause = calm
 		}
 		if err := wait(ctx, pause); err != nil {
 			return err
@@ -157,7 +175,10 @@ func (s *Script) step(ctx context.Context) error {
 	if s.Disturb != nil && s.random.IntN(disturbEach) == 0 {
 		return s.Disturb(ctx, s.random)
 	}
-	custom := slices.DeleteFunc(slices.Clone(s.Resources), func(r *Resource) bool { return r.Definition == nil })
+	if s.Unchanged {
+		return wait(ctx, calm)
+	}
+	custom := s.custom()
 	r := custom[s.random.IntN(len(custom))]
 	switch n := s.random.IntN(100); {
 	case n < 62:
@@ -182,7 +203,7 @@ func (s *Script) step(ctx context.Context) error {
 func (s *Shape) changeMore(random *rand.Rand) {
 	switch random.IntN(14) {
 	case 12, 13:
-		s.Served1 = !s.Served1
+		s.Served1 = !s.Served1 || random.IntN(2) == 0
 	case 0, 1:
 		s.Wide = !s.Wide
 	case 2, 3:
@@ -248,6 +269,7 @@ func (s *Script) update(ctx context.Context, r *Resource, next Shape) error {
 func (s *Script) settle(ctx context.Context, r *Resource, next Shape) error {
 	ctx, cancel := context.WithTimeout(ctx, takeUpTimeout)
 	defer cancel()
+	var revision int64
 	for _, version := range next.Served() {
 		for {
 			a := s.Send(ctx, Get(r.Collection(version, "")))
@@ -257,6 +279,7 @@ func (s *Script) settle(ctx context.Context, r *Resource, next Shape) error {
 					return err
 				}
 				s.noteList(r, version, next.Generation, list)
+				revision = list.Revision
 				break
 			}
 			if err := wait(ctx, poll); err != nil {
@@ -264,7 +287,7 @@ func (s *Script) settle(ctx context.Context, r *Resource, next Shape) error {
 			}
 		}
 	}
-	r.Definition.settle()
+	r.Definition.settle(revision)
 	s.tell("settled %s: %d", r.Name(), next.Generation)
 	return nil
 }
@@ -313,7 +336,7 @@ func (s *Script) gone(ctx context.Context, r *Resource, before Shape) error {
 			}
 		}
 	}
-	r.Definition.settle()
+	r.Definition.settle(0)
 	s.tell("gone %s", r.Name())
 	return nil
 }

@@ -38,8 +38,9 @@ type Shape struct {
 	Generation    int
 	// DefaultValue is another default than green.
 	DefaultValue string
-	// Wide gives a field to v2 and v3 that v1 does not have, and Unpruned has unknown fields
-	// stay in all versions.
+	// Wide gives a field to v1 that the others do not have, and one to these that v1 does not
+	// have: whichever version is stored, one of both shows. Unpruned has unknown fields stay in
+	// all versions.
 	Wide, Unpruned bool
 	// Warns has every answer of every version say the generation in a warning.
 	Warns bool
@@ -194,7 +195,9 @@ func (s Shape) spec(version string) map[string]any {
 		"color": color, "replicas": map[string]any{"type": "integer"}, "selector": map[string]any{"type": "string"},
 		fmt.Sprintf("extra%d", s.Schema): map[string]any{"type": "string"},
 	}
-	if s.Wide && version != "v1" {
+	if s.Wide && version == "v1" {
+		fields["narrow"] = map[string]any{"type": "string"}
+	} else if s.Wide {
 		fields["wide"] = map[string]any{"type": "string"}
 	}
 	inside := map[string]any{"type": "object", "properties": fields}

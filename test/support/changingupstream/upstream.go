@@ -148,6 +148,7 @@ func (u *Upstream) compare(r *Resource, version string, among []Generation, o *O
 		}
 		want, ok := u.recorded(version, g.Shape.Generation, o)
 		switch {
+		case !ok && g.Last > 0 && o.Revision > g.Last:
 		case !ok:
 			known = "?"
 		case want == got:

@@ -96,7 +96,7 @@ func (w *writer) body(r *Resource, version, namespace, name string) string {
 	case r.Plural == "roles":
 		content["rules"] = []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"configmaps"}, "verbs": []any{pick("get", "list", "watch", "update")}}}
 	default:
-		spec := map[string]any{"replicas": w.random.IntN(90), "extra" + fmt.Sprint(w.random.IntN(5)): "e", "wide": pick("w1", "w2")}
+		spec := map[string]any{"replicas": w.random.IntN(90), "extra" + fmt.Sprint(w.random.IntN(5)): "e", "wide": pick("w1", "w2"), "narrow": pick("n1", "n2")}
 		if w.random.IntN(2) == 0 {
 			spec["color"] = pick("red", "blue")
 		}

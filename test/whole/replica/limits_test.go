@@ -280,3 +280,17 @@ func TestStaleReads(t *testing.T) {
 		t.Errorf("stale answers ended after %v", took)
 	}
 }
+
+// TestExcludedInBothGroups excludes events of the core group. Those of events.k8s.io are the same
+// objects, and are passed on too.
+func TestExcludedInBothGroups(t *testing.T) {
+	t.Parallel()
+	replica := harness.StartReplica(t, startUpstream(t), "--exclude=events")
+	passedOn := func() int { return counter(t, replica, `millrace_replica_passed_on_total{reason="excluded"}`) }
+	for _, path := range []string{"/api/v1/events", "/apis/events.k8s.io/v1/events"} {
+		before := passedOn()
+		if a := must(fetch(t.Context(), replica.Config(), path+"?resourceVersion=0"))(t); a.status != http.StatusOK || passedOn() != before+1 {
+			t.Errorf("%s: status %d, %v requests were passed on as excluded, and then %v", path, a.status, before, passedOn())
+		}
+	}
+}
