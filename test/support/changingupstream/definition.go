@@ -85,9 +85,12 @@ func (d *Definition) beginAs(next Generation) {
 	d.mu.generations = append(d.mu.generations, &next)
 }
 
-// settle notes that the upstream answers by the last generation. revision is one that it has told
-// of since, while nobody wrote, or 0.
-func (d *Definition) settle(revision int64) {
+// settle notes that the upstream answers by the last generation.
+func (d *Definition) settle() { d.settleAt(0) }
+
+// settleAt is settle of an upstream that has started anew: nothing that is written behind a revision
+// is answered by a former generation. Watches of a definition outlive its change.
+func (d *Definition) settleAt(revision int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, g := range d.mu.generations[:len(d.mu.generations)-1] {

@@ -67,7 +67,7 @@ func (s *Script) Pause(ctx context.Context, what string, disturb func() error) e
 			last = max(last, revision)
 		}
 	}
-	s.Eras.settle(last)
+	s.Eras.settleAt(last)
 	s.tell("over: %s", what)
 	return nil
 }

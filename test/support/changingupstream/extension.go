@@ -195,7 +195,7 @@ func (s *Script) handOver(ctx context.Context, r *Resource, version string, stat
 			return fmt.Errorf("%s in %s is not handed over: status %d: %s", r.Name(), version, a.Status, a.Message())
 		}
 	}
-	r.Definition.settle(0)
+	r.Definition.settle()
 	s.tell("handed over %s", r.Name())
 	return nil
 }

@@ -269,7 +269,6 @@ func (s *Script) update(ctx context.Context, r *Resource, next Shape) error {
 func (s *Script) settle(ctx context.Context, r *Resource, next Shape) error {
 	ctx, cancel := context.WithTimeout(ctx, takeUpTimeout)
 	defer cancel()
-	var revision int64
 	for _, version := range next.Served() {
 		for {
 			a := s.Send(ctx, Get(r.Collection(version, "")))
@@ -279,7 +278,6 @@ func (s *Script) settle(ctx context.Context, r *Resource, next Shape) error {
 					return err
 				}
 				s.noteList(r, version, next.Generation, list)
-				revision = list.Revision
 				break
 			}
 			if err := wait(ctx, poll); err != nil {
@@ -287,7 +285,7 @@ func (s *Script) settle(ctx context.Context, r *Resource, next Shape) error {
 			}
 		}
 	}
-	r.Definition.settle(revision)
+	r.Definition.settle()
 	s.tell("settled %s: %d", r.Name(), next.Generation)
 	return nil
 }
@@ -336,7 +334,7 @@ func (s *Script) gone(ctx context.Context, r *Resource, before Shape) error {
 			}
 		}
 	}
-	r.Definition.settle(0)
+	r.Definition.settle()
 	s.tell("gone %s", r.Name())
 	return nil
 }

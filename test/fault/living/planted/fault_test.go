@@ -81,14 +81,6 @@ var seen = []row{
 		},
 	}, disturbed("api", "version"), otherObject},
 	{plantedfault.Fault{
-		Name:   "other-minor-unnoticed",
-		Breaks: "open watches of decoded objects go on when the upstream becomes another minor version",
-		Edits: []plantedfault.Edit{
-			{File: admissionFile, Old: "p.mode == decoded && skew != 0", New: "p.mode == passing && skew != 0"},
-			{File: modeFile, Old: "	if p.mode == decoded || wanted < p.mode &&", New: "	if wanted < p.mode &&"},
-		},
-	}, disturbed("api", "version"), otherObject},
-	{plantedfault.Fault{
 		Name:   "standing-still-unnoticed",
 		Breaks: "a watch whose server stands still, and sends bookmarks, is believed",
 		Edits:  []plantedfault.Edit{{File: runFile, Old: "\tothers.Go(func() { f.watchMovement(ctx) })\n"}},
@@ -105,6 +97,14 @@ var seen = []row{
 
 // unseen are those that clients of a changing upstream do not see.
 var unseen = []row{
+	{plantedfault.Fault{
+		Name:   "other-minor-unnoticed",
+		Breaks: "open watches of decoded objects go on when the upstream becomes another minor version",
+		Edits: []plantedfault.Edit{
+			{File: admissionFile, Old: "p.mode == decoded && skew != 0", New: "p.mode == passing && skew != 0"},
+			{File: modeFile, Old: "	if p.mode == decoded || wanted < p.mode &&", New: "	if wanted < p.mode &&"},
+		},
+	}, inPackage("test/whole/replica", "TestUpgradedUpstream"), "--- FAIL: "},
 	{plantedfault.Fault{
 		Name:   "stale-is-proof",
 		Breaks: "an answer of bounded staleness proves the freshness of the replica behind",
@@ -160,6 +160,9 @@ var unseen = []row{
 	{plantedfault.Fault{
 		Name:   "events-of-one-group",
 		Breaks: "what is excluded in one group is followed and answered in another one that has the same objects",
-		Edits:  []plantedfault.Edit{{File: policyFile, Old: "\t\tif stored, builtIn := p.builtIn[gvr]; builtIn {\n\t\t\treturn stored.GroupResource()\n\t\t}\n", New: "\t\t_ = gvr\n"}},
+		Edits: []plantedfault.Edit{
+			{File: policyFile, Old: "\tcase p.Excludes(stored):\n", New: "\tcase p.Excludes(gvr.GroupResource()):\n"},
+			{File: policyFile, Old: "\tcase p.keepsOut(stored):\n", New: "\tcase p.keepsOut(gvr.GroupResource()):\n"},
+		},
 	}, inPackage("test/whole/replica", "TestExcludedInBothGroups"), "--- FAIL: "},
 }
