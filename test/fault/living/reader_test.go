@@ -26,9 +26,11 @@ const reconnect = 20 * time.Second
 const (
 	// outageGrace is how long behind an outage requests may fail.
 	outageGrace = 3 * time.Second
-	// startGrace is how long behind an outage nobody may listen: a replica starts again when its
-	// upstream has become another version.
+	// startGrace is how long behind an outage nobody may listen, at a replica or at the one behind
+	// it: a replica starts again when its upstream has become another version.
 	startGrace = 15 * time.Second
+	// versionGrace is how long a replica by etcd may not know of another version: it asks each 30 s.
+	versionGrace = 35 * time.Second
 )
 
 // excused says that a request may have failed because of an outage.
@@ -39,7 +41,7 @@ func (r *reader) excused(a *changingupstream.Answer) bool {
 // excuses says that a request to the front may have failed because of outages.
 func (f *front) excuses(a *changingupstream.Answer, outages *changingupstream.Outages) bool {
 	grace := outageGrace
-	if errors.Is(a.Err, syscall.ECONNREFUSED) {
+	if errors.Is(a.Err, syscall.ECONNREFUSED) || f.name == "depth-2" {
 		grace = startGrace
 	}
 	return f.mayFail(a.Began) || outages.During(a.Began, a.Ended, grace)
@@ -123,6 +125,13 @@ func (r *reader) between(t target, sent, came time.Time) []changingupstream.Gene
 	good := grace
 	if r.script.Outages.During(sent, came, reconnect) {
 		good = reconnect
+	}
+	if t.Definition == nil && r.front.name == "etcd" {
+		among := r.script.Eras.Between(sent, came, versionGrace)
+		for i := range among {
+			among[i].Last = 0
+		}
+		return among
 	}
 	if t.Definition == nil {
 		return r.script.Eras.Between(sent, came, good)

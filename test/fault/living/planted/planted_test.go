@@ -1,7 +1,7 @@
 // Package planted plants faults that the replica once had, one at a time, and checks that a test
-// finds each of them, and that the same test finds nothing where no fault is planted. Most are found
-// by package living, in runs that are as short as possible. The others cannot be seen by clients of a
-// changing upstream, or only after longer than a run lasts, and have tests of their own.
+// finds each of them, and that the same test finds nothing where no fault is planted. Those that
+// clients of a changing upstream see within minutes are found by package living. The others have
+// tests of their own.
 //
 // CI checks that each fault still applies to the sources. `make living-planted` does the rest.
 package planted
@@ -75,7 +75,7 @@ func TestFaultsApply(t *testing.T) {
 // TestPlanted plants each fault. It is not parallel: each run needs the machine.
 func TestPlanted(t *testing.T) {
 	if os.Getenv(plantedVariable) == "" {
-		t.Skipf("takes an hour: %s=1 or make living-planted runs it", plantedVariable)
+		t.Skipf("takes 40 minutes: %s=1 or make living-planted runs it", plantedVariable)
 	}
 	whole := map[finder]bool{}
 	for _, r := range rows() {
