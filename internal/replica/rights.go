@@ -24,7 +24,7 @@ func (r *Replica) newHandler(ctx context.Context, tier *tiermount.ReadTier, cfg 
 	if cfg.Authorizer, r.runRights, err = r.newAuthorizer(ctx, tier, cfg.Metrics); err != nil {
 		return nil, err
 	}
-	cfg.Reads, cfg.Follow, cfg.CutOffSince = tier.Tier.Wrap, r.policy.Follow, r.policy.CutOffSince(tier.Backends.BrokenSince)
+	cfg.Reads, cfg.Follow, cfg.CutOffSince = tier.Tier.Wrap, r.policy.Read, r.policy.CutOffSince(tier.Backends.BrokenSince)
 	cfg.MayShare = r.policy.MayShare
 	if startsAgain() {
 		cfg.Ready = r.ready.Load

@@ -48,6 +48,8 @@ type FollowedResource struct {
 	run atomic.Pointer[run]
 	// readAt is when the last read came, in nanoseconds since 1970.
 	readAt atomic.Int64
+	// readInJSON and readInProtobuf are the forms in which it was read.
+	readInJSON, readInProtobuf atomic.Bool
 	// refused is why the resource is not followed, nil if nothing keeps it from that.
 	refused atomic.Pointer[refusal]
 
@@ -88,6 +90,17 @@ func (f *FollowedResource) started() *apifeed.Feed {
 		return r.feed
 	}
 	return nil
+}
+
+// noteRead notes the form of a read. f may be nil.
+func (f *FollowedResource) noteRead(protobuf bool) {
+	switch {
+	case f == nil:
+	case protobuf:
+		f.readInProtobuf.Store(true)
+	default:
+		f.readInJSON.Store(true)
+	}
 }
 
 // kept implements source.Backend's Kept.

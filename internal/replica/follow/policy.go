@@ -130,8 +130,8 @@ func (p *Policy) followKept() {
 	}
 }
 
-// followAsBefore follows what was followed before the replica was made anew, so that its clients
-// find it loaded. What was decoded may be read in either form now.
+// followAsBefore follows what was read before the replica was made anew, so that its clients
+// find it loaded.
 func (p *Policy) followAsBefore() {
 	for _, name := range p.cfg.Again {
 		key := parseKey(name)
@@ -140,24 +140,29 @@ func (p *Policy) followAsBefore() {
 			continue // the first read of a custom resource follows it
 		}
 		p.followBuiltIn(gvr, Request{Optional: true})
-		for _, inProtobuf := range []bool{key.InProtobuf, true} {
-			p.followVerbatim(Key{key.GroupResource, inProtobuf}, Request{Optional: true})
-		}
+		p.followVerbatim(key, Request{Optional: true})
 	}
 }
 
-// Followed are the keys of what is followed now.
+// Followed are the keys of what is followed now, in the forms that clients read: what is decoded
+// is followed in one form for both.
 func (p *Policy) Followed() (names []string) {
 	if p.cfg.Resources == nil {
 		return nil
 	}
 	for _, f := range p.cfg.Resources.all() {
-		if f.started() != nil {
+		if f.started() == nil {
+			continue
+		}
+		if f.key.InProtobuf || f.readInJSON.Load() {
 			names = append(names, f.key.String())
+		}
+		if f.readInProtobuf.Load() {
+			names = append(names, Key{f.key.GroupResource, true}.String())
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // Ready is called once the replica is ready, when definitions are known: it follows the custom
@@ -201,7 +206,15 @@ func (p *Policy) followAgain(key Key) {
 	}
 }
 
-// Follow is a handler.Config.Follow.
+// Read is a handler.Config.Follow.
+func (p *Policy) Read(gvr schema.GroupVersionResource, protobuf bool) handler.Reason {
+	if stored, builtIn := p.builtIn[gvr]; builtIn && p.cfg.Resources != nil {
+		p.cfg.Resources.of(Key{GroupResource: stored.GroupResource()}).noteRead(protobuf)
+	}
+	return p.Follow(gvr)
+}
+
+// Follow follows a resource, or returns why its reads cannot be answered.
 func (p *Policy) Follow(gvr schema.GroupVersionResource) handler.Reason {
 	if _, builtIn := p.builtIn[gvr]; builtIn {
 		return p.followBuiltInRead(gvr)

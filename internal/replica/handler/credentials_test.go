@@ -120,7 +120,7 @@ func (s setup) handler(t *testing.T, u *fakeUpstream) http.Handler {
 		Reads: func(http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "tier") })
 		},
-		Follow: func(schema.GroupVersionResource) handler.Reason { return s.refuses },
+		Follow: func(schema.GroupVersionResource, bool) handler.Reason { return s.refuses },
 		Authorizer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 			if s.denies {
 				return authorizer.DecisionNoOpinion, "", nil

@@ -132,7 +132,7 @@ func newDocumentSetup(t *testing.T, bytes int64) *documentSetup {
 		Local: func(gv schema.GroupVersion) bool { return gv.Group != "metrics.k8s.io" }, Changes: s.changes.Load,
 	})
 	h := handler.New(handler.Config{
-		Reads: func(next http.Handler) http.Handler { return next }, Follow: func(schema.GroupVersionResource) handler.Reason { return "" },
+		Reads: func(next http.Handler) http.Handler { return next }, Follow: func(schema.GroupVersionResource, bool) handler.Reason { return "" },
 		Documents: s.documents, Metrics: counters,
 		Authorizer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 			return authorizer.DecisionAllow, "", nil

@@ -110,7 +110,7 @@ func newFuzzedReplica(tb testing.TB, base string) *fuzzedReplica {
 	})
 	h := handler.New(handler.Config{
 		Reads:      func(next http.Handler) http.Handler { return next },
-		Follow:     func(schema.GroupVersionResource) handler.Reason { return "" },
+		Follow:     func(schema.GroupVersionResource, bool) handler.Reason { return "" },
 		Authorizer: authorizer.AuthorizerFunc(f.authorizes),
 		Documents:  document.New(document.Config{Door: door, Metrics: counters, Local: func(schema.GroupVersion) bool { return true }, Changes: func() int64 { return 0 }, Bytes: 1 << 20}),
 		Proxy:      proxy, Metrics: counters, Serializer: scheme.Codecs,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,8 +31,8 @@ type Config struct {
 	// whom it does not know are told to come again. Nil is for others.
 	Ready func() bool
 	// Follow has a resource followed from now on, or returns why its reads cannot be
-	// answered here. It must not block.
-	Follow func(schema.GroupVersionResource) Reason
+	// answered here. protobuf says that the client prefers it. It must not block.
+	Follow func(gvr schema.GroupVersionResource, protobuf bool) Reason
 	// MayShare reports whether lists of a resource are short enough to be held for several
 	// clients who ask at once. Nil means that all are.
 	MayShare func(schema.GroupVersionResource) bool
@@ -271,7 +272,7 @@ func (h *Handler) passesOn(req *http.Request) Reason {
 	if why := h.denies(ctx); why != "" {
 		return why
 	}
-	return h.cfg.Follow(resourceOf(info))
+	return h.cfg.Follow(resourceOf(info), strings.HasPrefix(req.Header.Get("Accept"), runtime.ContentTypeProtobuf))
 }
 
 // denies returns why the user of a request gets no answer here, "" if the upstream has
