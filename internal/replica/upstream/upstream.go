@@ -63,9 +63,11 @@ type description struct {
 }
 
 const (
-	// descriptionPeriod is how old a description may be. After an upgrade of the upstream,
-	// answers may be those of the version before for so long.
+	// descriptionPeriod is how old a description may be, but for the version, which is
+	// versionPeriod old at most. After an upgrade of the upstream, a replica whose objects come
+	// from etcd may answer as the version before for so long.
 	descriptionPeriod = 30 * time.Second
+	versionPeriod     = 2 * time.Second
 	// impersonationPeriod is how long the upstream's answer about impersonation holds. If
 	// there is none in impersonationTimeout, it is asked again after impersonationRetry.
 	impersonationPeriod  = time.Minute
@@ -197,11 +199,14 @@ func effective(v *version.Info) (major string, minor int, err error) {
 // Run keeps the description current until the context ends. While the upstream does not
 // answer, the old one stays.
 func (u *Upstream) Run(ctx context.Context) {
-	ticker := time.NewTicker(descriptionPeriod)
-	defer ticker.Stop()
+	all, version := time.NewTicker(descriptionPeriod), time.NewTicker(versionPeriod)
+	defer all.Stop()
+	defer version.Stop()
 	for {
 		select {
-		case <-ticker.C:
+		case <-version.C:
+			_ = u.LookAtVersion(ctx) // the next look may succeed
+		case <-all.C:
 			if err := u.Read(); err != nil {
 				u.cfg.Logger.Warn("Cannot read what the upstream serves; the last answer stays", "err", err)
 			}

@@ -29,8 +29,8 @@ const (
 	// startGrace is how long behind an outage nobody may listen, at a replica or at the one behind
 	// it: a replica starts again when its upstream has become another version.
 	startGrace = 15 * time.Second
-	// versionGrace is how long a replica by etcd may not know of another version: it asks each 30 s.
-	versionGrace = 35 * time.Second
+	// versionGrace is how long a replica by etcd may not know of another version: it asks each 2 s.
+	versionGrace = 5 * time.Second
 )
 
 // excused says that a request may have failed because of an outage.
