@@ -84,13 +84,23 @@ func New(o *Options, out io.Writer) (*Replica, error) {
 	return &Replica{options: o, out: out, logger: program.NewLogger(), outdated: make(chan error, 1)}, nil
 }
 
-// Run serves until the context ends and everything that it started has ended.
+// Run serves until the context ends and everything that it started has ended. A replica that has
+// started again by itself returns ErrRenew while it cannot: the upstream is being upgraded.
 func (r *Replica) Run(ctx context.Context) error {
 	err := r.run(ctx)
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return nil // it was stopped before it was ready
+	case err == nil || !startsAgain() || r.ready.Load() || errors.Is(err, ErrRenew):
+		return err
 	}
-	return err
+	r.logger.Warn("This replica could not start for an upstream that is being upgraded, and tries again", "err", err)
+	select {
+	case <-time.After(retryPause):
+		return fmt.Errorf("%w: %w", ErrRenew, err)
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 func (r *Replica) run(ctx context.Context) error {

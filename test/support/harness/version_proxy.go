@@ -29,13 +29,27 @@ import (
 // gets in its place. It may be nil.
 func StartVersionProxy(tb testing.TB, s *Server, minors int, change func(path string, line []byte) []byte) *Server {
 	tb.Helper()
-	proxied, _ := StartChangingVersionProxy(tb, s, minors, change)
-	return proxied
+	return StartChangingVersionProxy(tb, s, minors, change).Server
 }
 
-// StartChangingVersionProxy is StartVersionProxy, with a function that changes the number of minor
-// versions and ends all connections, as an upgrade does.
-func StartChangingVersionProxy(tb testing.TB, s *Server, minors int, change func(path string, line []byte) []byte) (proxied *Server, upgrade func(minors int)) {
+// UpgradedServer is a server whose version changes.
+type UpgradedServer struct {
+	*Server
+	proxy       *versionProxy
+	connections *openConnections
+}
+
+// Upgrade changes the number of minor versions and ends all connections, as an upgrade does.
+func (u *UpgradedServer) Upgrade(minors int) {
+	u.proxy.minors.Store(int64(minors))
+	u.connections.close()
+}
+
+// RefuseBy has requests answered with 403 for whose paths a function returns true.
+func (u *UpgradedServer) RefuseBy(refuses func(path string) bool) { u.proxy.refuses.Store(&refuses) }
+
+// StartChangingVersionProxy is StartVersionProxy of a version that changes.
+func StartChangingVersionProxy(tb testing.TB, s *Server, minors int, change func(path string, line []byte) []byte) *UpgradedServer {
 	tb.Helper()
 	p := &versionProxy{tb: tb, target: &url.URL{Scheme: "https", Host: strings.TrimPrefix(s.URL, "https://")}, change: change, transports: map[string]http.RoundTripper{}}
 	p.minors.Store(int64(minors))
@@ -70,11 +84,8 @@ func StartChangingVersionProxy(tb testing.TB, s *Server, minors int, change func
 	served.ConnState = connections.note
 	go func() { _ = served.ServeTLS(listener, "", "") }()
 	tb.Cleanup(func() { _ = served.Close() })
-	proxied = &Server{Process: s.Process, URL: "https://" + listener.Addr().String(), DataDir: s.DataDir, args: s.args}
-	return proxied, func(minors int) {
-		p.minors.Store(int64(minors))
-		connections.close()
-	}
+	proxied := &Server{Process: s.Process, URL: "https://" + listener.Addr().String(), DataDir: s.DataDir, args: s.args}
+	return &UpgradedServer{Server: proxied, proxy: p, connections: connections}
 }
 
 // versionProxy is what StartVersionProxy starts.
@@ -84,6 +95,8 @@ type versionProxy struct {
 	roots  *x509.CertPool
 	minors atomic.Int64
 	change func(path string, line []byte) []byte
+	// refuses is UpgradedServer.RefuseBy's.
+	refuses atomic.Pointer[func(path string) bool]
 	// transports has one for each certificate of a client, and one for clients without.
 	transports map[string]http.RoundTripper
 }
@@ -149,6 +162,9 @@ func (p *versionProxy) rewrite(r *httputil.ProxyRequest) {
 
 // RoundTrip implements http.RoundTripper.
 func (p *versionProxy) RoundTrip(req *http.Request) (*http.Response, error) {
+	if refuses := p.refuses.Load(); refuses != nil && (*refuses)(req.URL.Path) {
+		return &http.Response{Request: req, StatusCode: http.StatusForbidden, Body: http.NoBody, Header: http.Header{}, ProtoMajor: 1, ProtoMinor: 1}, nil
+	}
 	certificate := ""
 	if chain := req.TLS.PeerCertificates; len(chain) > 0 {
 		certificate = string(chain[0].Raw)

@@ -44,13 +44,13 @@ func TestUpgradeUnderInformers(t *testing.T) {
 		must(client.CoreV1().Pods("default").Create(t.Context(), podOn(name, "node"), metav1.CreateOptions{}))(t)
 	}
 	var upgraded atomic.Bool
-	upstream, upgrade := harness.StartChangingVersionProxy(t, stock, 0, func(path string, line []byte) []byte {
+	upstream := harness.StartChangingVersionProxy(t, stock, 0, func(path string, line []byte) []byte {
 		if !upgraded.Load() {
 			return line
 		}
 		return addFutureField(path, line)
 	})
-	replica := harness.StartReplica(t, upstream)
+	replica := harness.StartReplica(t, upstream.Server)
 	stores := startInformers(t, replica.Config(), informers)
 	have := func(changed bool) func() error {
 		return func() error {
@@ -67,7 +67,7 @@ func TestUpgradeUnderInformers(t *testing.T) {
 	eventually(t, "informers have all pods", have(false))
 	position := log.position(t)
 	upgraded.Store(true)
-	upgrade(1)
+	upstream.Upgrade(1)
 	for _, name := range names {
 		must(client.CoreV1().Pods("default").Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"labels":{"changed":"yes"}}}`), metav1.PatchOptions{}))(t)
 	}
