@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -171,12 +170,13 @@ func (m *measurement) open(ctx context.Context) (f *fleet, err error) {
 	m.progress.Step("opening %d informers on %d connections", m.result.Informers, clients)
 	opening := &openCost{}
 	opening.costs, err = m.servers.costsOf(func() error {
-		return m.whileWriting(ctx, &opening.Writes, func() error {
+		opening.Writes, err = m.writer.EmitDuring(ctx, m.opts.plan.Rate, func() error {
 			start := time.Now()
 			f, err = openFleet(ctx, m.servers.targets(), clients, m.opts.plan.Timeout)
 			opening.Seconds = time.Since(start).Seconds()
 			return err
 		})
+		return err
 	})
 	if err != nil {
 		return f, err
@@ -205,30 +205,6 @@ func (m *measurement) scrapeAll(ctx context.Context) (counts, error) {
 		c.passedOn += of.passedOn
 	}
 	return c, nil
-}
-
-// whileWriting runs do while writes are made, and adds their number.
-func (m *measurement) whileWriting(ctx context.Context, made *int, do func() error) error {
-	const part = 500 * time.Millisecond
-	done, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		for {
-			if err := m.emit(ctx, part); err != nil {
-				ended <- err
-				return
-			}
-			*made += m.opts.plan.writesIn(part)
-			select {
-			case <-done:
-				ended <- nil
-				return
-			default:
-			}
-		}
-	}()
-	err := do()
-	close(done)
-	return errors.Join(err, <-ended)
 }
 
 // arrivalTimeout is how long the last events may take.

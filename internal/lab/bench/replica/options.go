@@ -24,7 +24,7 @@ type plan struct {
 }
 
 // writesIn is how many writes there are within d.
-func (p plan) writesIn(d time.Duration) int { return max(1, int(p.Rate*d.Seconds()+0.5)) }
+func (p plan) writesIn(d time.Duration) int { return testbed.EventsIn(d, p.Rate) }
 
 // options are the flags of "bench replica" and "bench tree".
 type options struct {

@@ -67,16 +67,8 @@ const account = "default"
 // createObjects creates what is watched. Pods need a service account, which a controller
 // makes in a cluster.
 func (w *writes) createObjects(ctx context.Context, writer *testbed.Writer) error {
-	for uri, body := range map[string]string{
-		"/api/v1/namespaces/" + namespace + "/serviceaccounts": `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"` + account + `"}}`,
-		"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings": `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"millrace-bench"},
-			"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},
-			"subjects":[{"kind":"ServiceAccount","namespace":"` + namespace + `","name":"` + account + `"}]}`,
-	} {
-		creation := testbed.Change{Method: http.MethodPost, URI: uri, ContentType: testbed.AcceptJSON, Body: []byte(body)}
-		if err := writer.Target.Write(ctx, writer.Conns[0], creation, http.StatusCreated, http.StatusConflict); err != nil {
-			return err
-		}
+	if err := writer.CreateAdministrator(ctx, namespace, account); err != nil {
+		return err
 	}
 	return writer.Each(ctx, testbed.Turns(len(w.resources)*w.objects), func(ctx context.Context, c *testbed.Conn, i int) error {
 		creation := w.resources[i%len(w.resources)].creation(i/len(w.resources), time.Now())

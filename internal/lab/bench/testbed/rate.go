@@ -25,3 +25,6 @@ func AtRate(ctx context.Context, n int, rate float64, begin func(int) error) err
 func DueAfter(i int, rate float64) time.Duration {
 	return time.Duration(float64(i) / rate * float64(time.Second))
 }
+
+// EventsIn is how many events there are within d, one at least.
+func EventsIn(d time.Duration, rate float64) int { return max(1, int(rate*d.Seconds()+0.5)) }

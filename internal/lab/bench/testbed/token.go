@@ -11,6 +11,22 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
+// CreateAdministrator creates a service account that has all rights, unless it exists.
+func (w *Writer) CreateAdministrator(ctx context.Context, namespace, account string) error {
+	for uri, body := range map[string]string{
+		"/api/v1/namespaces/" + namespace + "/serviceaccounts": `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"` + account + `"}}`,
+		"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings": `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"millrace-bench"},
+			"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},
+			"subjects":[{"kind":"ServiceAccount","namespace":"` + namespace + `","name":"` + account + `"}]}`,
+	} {
+		creation := Change{Method: http.MethodPost, URI: uri, ContentType: AcceptJSON, Body: []byte(body)}
+		if err := w.Target.Write(ctx, w.Conns[0], creation, http.StatusCreated, http.StatusConflict); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // UseToken has clients of the server sign in with a token of a service account instead of a
 // certificate, which a replica can hand on only once. The account must have all rights. The
 // kubeconfig is written to file.

@@ -3,6 +3,7 @@ package testbed
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -71,6 +72,36 @@ func (w *Writer) Emit(ctx context.Context, events int, rate float64) error {
 	}, func(ctx context.Context, c *Conn, i int) error {
 		return w.Target.Write(ctx, c, w.Change(i, time.Now()), http.StatusOK)
 	})
+}
+
+// EmitDuring sends writes at a rate until do has ended, and returns their number. At rate 0
+// there are none.
+func (w *Writer) EmitDuring(ctx context.Context, rate float64, do func() error) (made int, err error) {
+	if rate == 0 {
+		return 0, do()
+	}
+	const part = 500 * time.Millisecond
+	n := EventsIn(part, rate)
+	done, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			if err := w.Emit(ctx, n, rate); err != nil {
+				ended <- err
+				return
+			}
+			made += n
+			select {
+			case <-done:
+				ended <- nil
+				return
+			default:
+			}
+		}
+	}()
+	err = do()
+	close(done)
+	err = errors.Join(err, <-ended)
+	return made, err
 }
 
 // Turns returns a feed for Each that offers n turns as fast as they are taken.
