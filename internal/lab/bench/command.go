@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/floor"
 	"github.com/millrace/millrace/internal/lab/bench/list"
 	"github.com/millrace/millrace/internal/lab/bench/provision"
+	"github.com/millrace/millrace/internal/lab/bench/quiet"
 	"github.com/millrace/millrace/internal/lab/bench/replica"
 	"github.com/millrace/millrace/internal/lab/bench/servers"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
@@ -32,7 +33,7 @@ func NewCommand(cfg Config) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(list.NewCommand(cfg), watch.NewCommand(cfg), crd.NewCommand(cfg), discovery.NewCommand(cfg),
-		replica.NewCommand(cfg), replica.NewTreeCommand(cfg), servers.NewCommand(cfg), provision.NewCommand(cfg), floor.NewCommand(), testbed.NewEtcdCommand(), testbed.NewProxyCommand())
+		replica.NewCommand(cfg), replica.NewTreeCommand(cfg), quiet.NewCommand(cfg), servers.NewCommand(cfg), provision.NewCommand(cfg), floor.NewCommand(), testbed.NewEtcdCommand(), testbed.NewProxyCommand())
 	return cmd
 }
 

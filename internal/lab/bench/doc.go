@@ -8,6 +8,7 @@
 //	crd        custom resource definitions and custom objects
 //	discovery  discovery and OpenAPI with many definitions
 //	replica    a fleet of informers at a server, and through a replica
+//	quiet      reads of resources that nobody writes, through replicas
 //	servers    large LISTs at several servers over one etcd, and at replicas
 //	provision  pods from creation to running, with scheduler, controllers and hollow nodes
 //

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
@@ -42,6 +43,10 @@ type API struct {
 	}
 }
 
+// namespacesPath is the one path whose answers look as if a replica had made them: they do not
+// tell of a FlowSchema.
+const namespacesPath = "/api/v1/namespaces"
+
 // ServeHTTP answers as an API server would.
 func (f *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.Requests.Add(1)
@@ -56,6 +61,9 @@ func (f *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "who are you?", http.StatusUnauthorized)
 		return
 	}
+	if r.URL.Path != namespacesPath {
+		w.Header().Set(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID, "uid")
+	}
 	switch path := r.URL.Path; {
 	case f.Informers.serve(w, r):
 	case r.Header.Get("Accept") == testbed.AcceptProtobuf && slices.Contains(agentPaths(), path):
@@ -64,6 +72,8 @@ func (f *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.list(w, r, f.Customs, "custom")
 	case f.definitions.serve(w, r):
 	case f.Watches.serve(w, r, f.Secrets):
+	case path == "/metrics":
+		fmt.Fprintf(w, "# TYPE go_goroutines gauge\ngo_goroutines 321\napiserver_request_total{verb=\"GET\"} %d\n", f.Requests.Load())
 	case path == "/readyz":
 		io.WriteString(w, "ok")
 	case path == "/version":
@@ -83,7 +93,7 @@ func (f *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // agentPaths are resources that only a network agent lists.
 func agentPaths() []string {
-	return []string{"/api/v1/namespaces", "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices", "/apis/networking.k8s.io/v1/networkpolicies"}
+	return []string{namespacesPath, "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices", "/apis/networking.k8s.io/v1/networkpolicies"}
 }
 
 // Connections is how many connections requests came from.

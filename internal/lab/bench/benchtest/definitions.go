@@ -78,9 +78,7 @@ func (f *definitions) serve(w http.ResponseWriter, r *http.Request) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch path := r.URL.Path; {
-	case path == "/metrics":
-		io.WriteString(w, "# TYPE go_goroutines gauge\ngo_goroutines 321\n")
-	case path == "/api/v1/namespaces":
+	case path == namespacesPath:
 		f.answer(w, map[string]any{"kind": "NamespaceList", "apiVersion": "v1"})
 	case strings.HasPrefix(path, definitionsURI):
 		f.definition(w, r)

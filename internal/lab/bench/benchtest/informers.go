@@ -13,13 +13,14 @@ import (
 
 const (
 	firstRevision = 2
-	// replicaObject begins the names of objects that "bench replica" writes.
-	replicaObject = "bench-replica-"
+	// replicaObject begins the names of objects that "bench replica" writes, and quietObject
+	// those of "bench quiet".
+	replicaObject, quietObject = "bench-replica-", "bench-quiet-"
 	// InitialObjects is how many objects an informer gets at first.
 	InitialObjects = 2
 )
 
-// Informers is the part of an API that "bench replica" uses: patches of objects of any
+// Informers is the part of an API that "bench replica" and "bench quiet" use: patches of objects of any
 // resource, and watches that begin with InitialObjects and then have an event for each
 // patch of their resource.
 type Informers struct {
@@ -51,7 +52,7 @@ func (f *Informers) serve(w http.ResponseWriter, r *http.Request) bool {
 		fmt.Fprint(w, `{"status":{"token":"secret"}}`)
 	case isCreation(r):
 		w.WriteHeader(http.StatusCreated)
-	case r.Method == http.MethodPatch && strings.HasPrefix(last, replicaObject):
+	case r.Method == http.MethodPatch && (strings.HasPrefix(last, replicaObject) || strings.HasPrefix(last, quietObject)):
 		body, _ := io.ReadAll(r.Body)
 		f.change(parts[len(parts)-2], string(body))
 	case query.Get("watch") == "true" && query.Has("timeoutSeconds"):
@@ -62,7 +63,7 @@ func (f *Informers) serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// isCreation reports whether a request creates an object of "bench replica", or the service
+// isCreation reports whether a request creates an object of one of these benches, or the service
 // account that its pods need and its rights.
 func isCreation(r *http.Request) bool {
 	if r.Method != http.MethodPost {
@@ -70,7 +71,7 @@ func isCreation(r *http.Request) bool {
 	}
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	return bytes.Contains(body, []byte(replicaObject)) || strings.HasSuffix(r.URL.Path, "/serviceaccounts") || strings.HasSuffix(r.URL.Path, "/clusterrolebindings")
+	return bytes.Contains(body, []byte(replicaObject)) || bytes.Contains(body, []byte(quietObject)) || strings.HasSuffix(r.URL.Path, "/serviceaccounts") || strings.HasSuffix(r.URL.Path, "/clusterrolebindings")
 }
 
 // change adds the event of a patch.

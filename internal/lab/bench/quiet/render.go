@@ -1,0 +1,159 @@
+package quiet
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/tool/render"
+)
+
+// text renders the report as "table", "wide" or "markdown".
+func (r *report) text(format string) string {
+	tables := []render.TitledTable{}
+	for _, read := range reads() {
+		tables = append(tables, r.readTable(read.kind))
+	}
+	return render.Document(format, nil, append(tables, r.pollTable()), r.footer())
+}
+
+// frontName says where clients read.
+func frontName(front string) string {
+	switch front {
+	case "":
+		return "all fronts"
+	case frontDirect:
+		return "upstream"
+	case frontAPI:
+		return "replica, fed by the upstream"
+	case frontEtcd:
+		return "replica, fed by etcd"
+	case frontReplica:
+		return "replica of a replica"
+	}
+	return front
+}
+
+// readTable has the reads of one kind by one client.
+func (r *report) readTable(kind string) render.TitledTable {
+	t := render.TitledTable{
+		Title: kind + ", one client",
+		Table: render.Table{Columns: render.ColumnsOf("read at", "writes/s", "p50 ms", "p99 ms", "answered by a replica", "by the upstream")},
+	}
+	for i := range r.Results {
+		res := &r.Results[i]
+		if read := res.read(kind); read != nil {
+			t.Table.Add(frontName(res.Front), render.FormatNumber(res.WritesPerSec), render.FormatNumber(read.Millis.P50), render.FormatNumber(read.Millis.P99),
+				fmt.Sprint(read.byReplica(res.Front)), fmt.Sprint(read.ByUpstream))
+		}
+	}
+	return t
+}
+
+// byReplica is how many reads a replica has answered.
+func (r *readResult) byReplica(front string) int {
+	if front == frontDirect {
+		return 0
+	}
+	return r.Requests - r.ByUpstream
+}
+
+// pollTable has what pollers received, and what they cost.
+func (r *report) pollTable() render.TitledTable {
+	t := render.TitledTable{
+		Title: "Pollers; CPU and requests are without what the first row has, and in percent of what pollers at the upstream cost",
+		Table: render.Table{Columns: []render.Column{
+			{Title: "read at"}, {Title: "writes/s"}, {Title: "reads/s"}, {Group: "LIST", Title: "p50 ms"}, {Group: "LIST", Title: "p99 ms"}, {Group: "GET", Title: "p50 ms"}, {Group: "GET", Title: "p99 ms"},
+			{Title: "passed on"}, {Group: "upstream", Title: "CPU ms/s"}, {Group: "upstream", Title: "%"}, {Group: "upstream", Title: "requests/s"}, {Group: "upstream", Title: "%"},
+			{Title: "replicas CPU ms/s"}, {Title: "etcd CPU ms/s"},
+		}},
+	}
+	row := func(res *result, reads []string, c *cost, cpuShare, requestShare string) {
+		cells := slices.Concat([]string{frontName(res.Front), render.FormatNumber(res.WritesPerSec)}, reads,
+			[]string{render.FormatNumber(c.UpstreamCPU), cpuShare, render.FormatNumber(c.UpstreamRequests), requestShare, render.FormatNumber(c.ReplicaCPU), render.FormatNumber(c.EtcdCPU)})
+		t.Table.Add(cells...)
+	}
+	direct := r.costOf(frontDirect)
+	for i := range r.Polls {
+		res := &r.Polls[i]
+		list, get, c := res.read(listNamespaces), res.read(getNamespace), r.costOf(res.Front)
+		if res.Front == frontNobody && res.Cost != nil {
+			row(res, slices.Repeat([]string{"-"}, 6), res.Cost, "-", "-")
+		}
+		if list == nil || get == nil || c == nil {
+			continue
+		}
+		answered := list.Requests + get.Requests
+		cells := []string{render.FormatNumber(float64(answered) / r.Plan.Duration.Seconds())}
+		for _, read := range []*readResult{list, get} {
+			cells = append(cells, render.FormatNumber(read.Millis.P50), render.FormatNumber(read.Millis.P99))
+		}
+		passedOn, cpuShare, requestShare := "-", "-", "-"
+		if res.Front != frontDirect {
+			passedOn = percent(float64(list.ByUpstream+get.ByUpstream), float64(answered))
+		}
+		if direct != nil {
+			cpuShare, requestShare = percent(c.UpstreamCPU, direct.UpstreamCPU), percent(c.UpstreamRequests, direct.UpstreamRequests)
+		}
+		row(res, append(cells, passedOn), c, cpuShare, requestShare)
+	}
+	return t
+}
+
+// percent formats a of b, as "2.30 %".
+func percent(a, b float64) string {
+	if b <= 0 {
+		return "-"
+	}
+	return render.FormatNumber(100*a/b) + " %"
+}
+
+// plot shows the medians of one client.
+func (r *report) plot() render.Plot {
+	p := render.Plot{Title: "A read by one client, p50 in ms", Format: render.FormatNumber}
+	for i := range r.Results {
+		res := &r.Results[i]
+		if res.Error != "" {
+			continue
+		}
+		at := slices.IndexFunc(p.Series, func(s render.Series) bool { return s.Name == frontName(res.Front) })
+		if at < 0 {
+			at = len(p.Series)
+			p.Series = append(p.Series, render.Series{Name: frontName(res.Front), Values: map[string]float64{}})
+		}
+		for _, read := range res.Reads {
+			group := fmt.Sprintf("%s, %g writes/s", read.Kind, res.WriteRate)
+			if !slices.Contains(p.Groups, group) {
+				p.Groups = append(p.Groups, group)
+			}
+			p.Series[at].Values[group] = read.Millis.P50
+		}
+	}
+	return p
+}
+
+// footer describes the load and the machine.
+func (r *report) footer() []string {
+	lines := []string{
+		fmt.Sprintf("upstream: %s; etcd runs in a process of its own, and all processes share this machine", r.Upstream),
+		fmt.Sprintf("%d namespaces and %d service accounts, which nobody writes; writes are to %d config maps; JSON over HTTP/2 and TLS", r.Plan.Namespaces, r.Plan.Accounts, r.Plan.ConfigMaps),
+		fmt.Sprintf("one client sends %d requests of each kind to each front, %d at a turn, each after a pause of %s; %d pollers list and %d get, each once in %s, for %s", r.Plan.Requests, turn, r.Plan.Pause, r.Plan.Pollers, r.Plan.Pollers, r.Plan.Every, r.Plan.Duration),
+		r.Machine.String() + ", " + r.Started.UTC().Format(time.RFC3339) + ", load average before: " + r.LoadAverage,
+	}
+	for _, results := range [][]result{r.Results, r.Polls} {
+		for i := range results {
+			res := &results[i]
+			refused := 0
+			for _, read := range res.Reads {
+				refused += read.Refused
+			}
+			if refused > 0 {
+				lines = append(lines, fmt.Sprintf("%s: %d requests were refused with 429", frontName(res.Front), refused))
+			}
+			if res.Error != "" {
+				lines = append(lines, fmt.Sprintf("failed: %s with %g writes/s: %s", frontName(res.Front), res.WriteRate, res.Error))
+			}
+		}
+	}
+	return lines
+}
