@@ -155,7 +155,8 @@ func (b *bench) costOf(ctx context.Context, period pollPeriod) (c cost, err erro
 }
 
 func (b *bench) sample(ctx context.Context) (s sample, err error) {
-	metrics, err := b.fronts[0].server.Target.Metrics(ctx)
+	// The writer's user is never refused, as that of the pollers may be.
+	metrics, err := b.writer.Target.Metrics(ctx)
 	if err != nil {
 		return s, err
 	}

@@ -63,7 +63,7 @@ func (r *report) pollTable() render.TitledTable {
 	t := render.TitledTable{
 		Title: "Pollers; CPU and requests are without what the first row has, and in percent of what pollers at the upstream cost",
 		Table: render.Table{Columns: []render.Column{
-			{Title: "read at"}, {Title: "writes/s"}, {Title: "reads/s"}, {Group: "LIST", Title: "p50 ms"}, {Group: "LIST", Title: "p99 ms"}, {Group: "GET", Title: "p50 ms"}, {Group: "GET", Title: "p99 ms"},
+			{Title: "read at"}, {Title: "writes/s"}, {Title: "reads/s"}, {Title: "refused"}, {Group: "LIST", Title: "p50 ms"}, {Group: "LIST", Title: "p99 ms"}, {Group: "GET", Title: "p50 ms"}, {Group: "GET", Title: "p99 ms"},
 			{Title: "passed on"}, {Group: "upstream", Title: "CPU ms/s"}, {Group: "upstream", Title: "%"}, {Group: "upstream", Title: "requests/s"}, {Group: "upstream", Title: "%"},
 			{Title: "replicas CPU ms/s"}, {Title: "etcd CPU ms/s"},
 		}},
@@ -78,13 +78,13 @@ func (r *report) pollTable() render.TitledTable {
 		res := &r.Polls[i]
 		list, get, c := res.read(listNamespaces), res.read(getNamespace), r.costOf(res.Front)
 		if res.Front == frontNobody && res.Cost != nil {
-			row(res, slices.Repeat([]string{"-"}, 6), res.Cost, "-", "-")
+			row(res, slices.Repeat([]string{"-"}, 7), res.Cost, "-", "-")
 		}
 		if list == nil || get == nil || c == nil {
 			continue
 		}
-		answered := list.Requests + get.Requests
-		cells := []string{render.FormatNumber(float64(answered) / r.Plan.Duration.Seconds())}
+		answered, refused := list.Requests+get.Requests, list.Refused+get.Refused
+		cells := []string{render.FormatNumber(float64(answered) / r.Plan.Duration.Seconds()), percent(float64(refused), float64(answered+refused))}
 		for _, read := range []*readResult{list, get} {
 			cells = append(cells, render.FormatNumber(read.Millis.P50), render.FormatNumber(read.Millis.P99))
 		}
@@ -143,13 +143,6 @@ func (r *report) footer() []string {
 	for _, results := range [][]result{r.Results, r.Polls} {
 		for i := range results {
 			res := &results[i]
-			refused := 0
-			for _, read := range res.Reads {
-				refused += read.Refused
-			}
-			if refused > 0 {
-				lines = append(lines, fmt.Sprintf("%s: %d requests were refused with 429", frontName(res.Front), refused))
-			}
 			if res.Error != "" {
 				lines = append(lines, fmt.Sprintf("failed: %s with %g writes/s: %s", frontName(res.Front), res.WriteRate, res.Error))
 			}
