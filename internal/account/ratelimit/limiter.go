@@ -62,6 +62,13 @@ func (l *Limiter) Take(client string) (spent float64, ok bool) {
 	return b.spent, true
 }
 
+// Has reports whether Take would take a token of a client.
+func (l *Limiter) Has(client string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.filledLocked(client).spent+1 <= l.cfg.Burst
+}
+
 // Return gives a token back that Take has taken.
 func (l *Limiter) Return(client string) {
 	l.mu.Lock()

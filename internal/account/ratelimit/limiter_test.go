@@ -25,10 +25,16 @@ func TestLimiter(t *testing.T) {
 		if n := take(); n != 30 {
 			t.Errorf("%d tokens at once", n)
 		}
+		if l.Has("a") {
+			t.Error("there is a token behind the last")
+		}
 		if spent, ok := l.Take("a"); ok || spent != 30 {
 			t.Errorf("%v tokens are spent, and another one: %v", spent, ok)
 		}
 		l.Return("a")
+		if !l.Has("a") || !l.Has("a") {
+			t.Error("there is no token, though one was given back")
+		}
 		if n := take(); n != 1 {
 			t.Errorf("%d tokens after one was given back", n)
 		}

@@ -145,11 +145,13 @@ func (t *tokens) ask(ctx context.Context, key answerKey, token string) (*authent
 // exhausted returns why no token of an address may take a place to wait. Its own charge comes
 // with its turn.
 func (s *tokenState) exhausted(address string) Omission {
-	why := s.charge(address)
-	if why == "" {
-		s.refund(address)
+	switch {
+	case !s.ofAddress.Has(address):
+		return manyBad
+	case !s.ofAll.Has(""):
+		return manyBadInTotal
 	}
-	return why
+	return ""
 }
 
 // charge counts a token as bad, until it is shown not to be. It returns why there may be no
