@@ -54,11 +54,18 @@ func (s *quietSource) Contradict(err error) {
 	s.contradicted = err
 }
 
-// set changes the source, as a write elsewhere does.
+// set changes the source, as a write elsewhere does, or looks at it.
 func (s *quietSource) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change()
+}
+
+// counts returns how often the source was asked and read, and what it was told.
+func (s *quietSource) counts() (asked, read int, contradicted error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked, s.read, s.contradicted
 }
 
 // provedCache is a cache of one resource at revision 10 and its Prover.
@@ -134,7 +141,7 @@ func TestProofAtHand(t *testing.T) {
 func TestNoWaitInVain(t *testing.T) {
 	inQuiet(t, 11, func(t *testing.T, p *provedCache) {
 		p.giveUpHope(t)
-		p.source.asked = 0
+		p.source.set(func() { p.source.asked = 0 })
 		began := time.Now()
 		for range 600 {
 			asked := time.Now()
@@ -143,8 +150,8 @@ func TestNoWaitInVain(t *testing.T) {
 			}
 			<-time.After(100 * time.Millisecond)
 		}
-		if p.source.asked > 8 {
-			t.Errorf("the source was asked %d times in %v", p.source.asked, time.Since(began))
+		if asked, _, _ := p.source.counts(); asked > 8 {
+			t.Errorf("the source was asked %d times in %v", asked, time.Since(began))
 		}
 		p.Progressed(11)
 		for range 600 {
@@ -162,7 +169,7 @@ func TestNoWaitInVain(t *testing.T) {
 func TestCrowdIsProvenAtOnce(t *testing.T) {
 	inQuiet(t, 11, func(t *testing.T, p *provedCache) {
 		p.giveUpHope(t)
-		p.source.answering = func() { <-time.After(3 * time.Millisecond) }
+		p.source.set(func() { p.source.answering = func() { <-time.After(3 * time.Millisecond) } })
 		p.crowd(t, func() {
 			var came int64
 			p.source.set(func() { p.source.revision++; came = p.source.revision })
@@ -174,8 +181,8 @@ func TestCrowdIsProvenAtOnce(t *testing.T) {
 				t.Errorf("a read at revision %d got a state of %d with %d objects", came, state.Revision, state.Len())
 			}
 		})
-		if p.source.read > 60 {
-			t.Errorf("the keys were read %d times in 2 s for 1,000 reads a second", p.source.read)
+		if _, read, _ := p.source.counts(); read > 60 {
+			t.Errorf("the keys were read %d times in 2 s for 1,000 reads a second", read)
 		}
 		if p.Progress().Revision() != 10 {
 			t.Errorf("the cache says to have reached revision %d, of which nobody told it", p.Progress().Revision())
@@ -215,7 +222,7 @@ func TestContentsThatDiffer(t *testing.T) {
 	newer := object("/things/new", "x", 12)
 	inQuiet(t, 12, func(t *testing.T, p *provedCache) {
 		p.giveUpHope(t)
-		p.source.objects = append(p.source.objects, newer)
+		p.source.set(func() { p.source.objects = append(p.source.objects, newer) })
 		var proven, unproven int
 		var mu sync.Mutex
 		p.crowd(t, func() {
@@ -243,14 +250,17 @@ func TestContentsThatDiffer(t *testing.T) {
 func TestContradiction(t *testing.T) {
 	inQuiet(t, 12, func(t *testing.T, p *provedCache) {
 		p.giveUpHope(t)
-		p.source.objects[0].Revision = 6
-		p.source.answering = func() { p.Progressed(12) }
+		p.source.set(func() {
+			p.source.objects[0].Revision = 6
+			p.source.answering = func() { p.Progressed(12) }
+		})
 		p.crowd(t, func() {
-			if state, err := p.prove(t); p.source.contradicted == nil && err == nil {
+			state, err := p.prove(t)
+			if _, _, contradicted := p.source.counts(); contradicted == nil && err == nil {
 				t.Errorf("a read of a wrong cache is proven: %v", state)
 			}
 		})
-		if p.source.contradicted == nil {
+		if _, _, contradicted := p.source.counts(); contradicted == nil {
 			t.Error("the source was not told")
 		}
 	})
