@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // checkResult is what became of a question to the upstream. The values are labels of a
@@ -102,7 +104,7 @@ func question(key key, known *document) http.Header {
 	set("Accept-Encoding", key.encoding)
 	set("X-Forwarded-For", key.address)
 	if key.pretty {
-		set("User-Agent", indentedAgent+" (millrace-replica)")
+		set("User-Agent", upstream.IndentedAgent+" (millrace-replica)")
 	}
 	if known != nil && known.status == http.StatusOK {
 		set("If-None-Match", known.etag)

@@ -78,7 +78,7 @@ func (d *Documents) Parse(req *http.Request) (r Request, ok bool) {
 	if r.etag, ok = conditionOf(header); !ok {
 		return r, false
 	}
-	r.pretty = isIndented(header.Get("User-Agent"))
+	r.pretty = upstream.IsIndented(header.Get("User-Agent"))
 	if user, known := request.UserFrom(req.Context()); known {
 		r.user = user.GetName()
 	}
@@ -128,15 +128,6 @@ func conditionOf(header http.Header) (string, bool) {
 	}
 	inner := strings.TrimSuffix(strings.TrimPrefix(tag, `"`), `"`)
 	return tag, tag == `"`+inner+`"` && !strings.ContainsAny(inner, `",`)
-}
-
-// indentedAgent begins a user agent for which Kubernetes indents JSON.
-//
-// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/negotiation.isPrettyPrint; compare at each upgrade.
-const indentedAgent = "curl"
-
-func isIndented(agent string) bool {
-	return strings.HasPrefix(agent, indentedAgent) || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
 }
 
 // addressOf returns the address that the Proxy would name to the upstream. It returns false

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
 // harmless are the headers that do not change the answer to a read, besides those in its key.
@@ -30,10 +32,12 @@ func keyOf(req *http.Request) (key string, ok bool) {
 		}
 	}
 	var text strings.Builder
-	for _, part := range []string{req.RequestURI, indentation(req.UserAgent())} {
-		text.WriteString(part)
-		text.WriteByte(0)
+	text.WriteString(req.RequestURI)
+	text.WriteByte(0)
+	if upstream.IsIndented(req.UserAgent()) {
+		text.WriteByte(1)
 	}
+	text.WriteByte(0)
 	for _, name := range []string{"Accept", "Accept-Encoding"} {
 		for _, value := range req.Header[name] {
 			text.WriteString(value)
@@ -42,17 +46,4 @@ func keyOf(req *http.Request) (key string, ok bool) {
 		text.WriteByte(0)
 	}
 	return text.String(), true
-}
-
-// indentation tells apart the clients for whom Kubernetes indents JSON, as those that a person
-// reads with.
-//
-// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/negotiation.isPrettyPrint; compare at each upgrade.
-func indentation(agent string) string {
-	for _, prefix := range []string{"curl", "Wget", "Mozilla/5.0"} {
-		if strings.HasPrefix(agent, prefix) {
-			return "indented"
-		}
-	}
-	return ""
 }

@@ -160,24 +160,30 @@ func TestThoseBehindShare(t *testing.T) {
 	})
 }
 
+// answerInHalves has two readers share an answer, of which they have the first half. goOn has the
+// rest come by a function.
+func (b *bench) answerInHalves(rest func(http.ResponseWriter)) (readers []*client, goOn func()) {
+	_, readers = b.crowd(2)
+	b.answer(says("old"))
+	ended := make(chan struct{})
+	b.answer(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "begin ")
+		<-ended
+		rest(w)
+	})
+	return readers, func() { close(ended); synctest.Wait() }
+}
+
 // TestAnswersAreStreamed: readers have the beginning before the end is there.
 func TestAnswersAreStreamed(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		_, behind := b.crowd(2)
-		b.answer(says("old"))
-		goOn := make(chan struct{})
-		b.answer(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, "begin ")
-			<-goOn
-			fmt.Fprint(w, "end")
-		})
+		behind, goOn := b.answerInHalves(func(w http.ResponseWriter) { fmt.Fprint(w, "end") })
 		for _, c := range behind {
 			if got := c.Body.String(); got != "begin " || !c.Flushed {
 				t.Errorf("a reader has %q, flushed %v, while the answer is under way", got, c.Flushed)
 			}
 		}
-		close(goOn)
-		synctest.Wait()
+		goOn()
 		for _, c := range behind {
 			b.wantBody(c, "begin end")
 		}
@@ -273,16 +279,8 @@ func TestReadersLeave(t *testing.T) {
 // TestCutAnswers: an answer that is cut short is cut for those who have begun to read it.
 func TestCutAnswers(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		_, behind := b.crowd(2)
-		b.answer(says("old"))
-		goOn := make(chan struct{})
-		b.answer(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, "begin ")
-			<-goOn
-			panic(http.ErrAbortHandler)
-		})
-		close(goOn)
-		synctest.Wait()
+		behind, goOn := b.answerInHalves(func(http.ResponseWriter) { panic(http.ErrAbortHandler) })
+		goOn()
 		for _, c := range behind {
 			if <-c.done; !c.cut {
 				t.Errorf("a reader of an answer that was cut short has %q as a whole", c.Body)

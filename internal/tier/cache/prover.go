@@ -84,7 +84,7 @@ func (p *Prover) Prove(ctx context.Context, r *Resource, examined int) (*Snapsho
 			return nil, fmt.Errorf("%w: %w", ErrUnproven, err)
 		}
 		return nil, nil
-	case gathered > float64(requestWeight+r.Snapshot().Len()) && r.Snapshot().Bytes < maxContents:
+	case r.Snapshot().isWorthReading(gathered):
 		state, err := p.contents.Answer(ctx)
 		if err == nil && state == nil {
 			err = errNoProgress
@@ -97,6 +97,11 @@ func (p *Prover) Prove(ctx context.Context, r *Resource, examined int) (*Snapsho
 		go p.probe()
 	}
 	return nil, fmt.Errorf("%w: %w", ErrUnproven, errNoProgress)
+}
+
+// isWorthReading reports whether reading all keys of a state costs a source less than reads of a weight.
+func (s Snapshot) isWorthReading(gathered float64) bool {
+	return gathered > float64(requestWeight+s.Len()) && s.Bytes < maxContents
 }
 
 // Patience is how long a read waits for a revision that it names: most, or less if no progress is

@@ -136,15 +136,22 @@ func trouble(s *changingupstream.Script, begin func()) {
 	}
 }
 
-// TestFrozenServer freezes the one of two servers behind a balancer that the replicas have
-// connections to, for good. Within the time that is allowed, all watches have what is written at
-// the other one, or end.
-func TestFrozenServer(t *testing.T) {
+// longSeed returns the seed of a test that takes minutes. It skips the test unless it is asked for.
+func longSeed(t *testing.T) uint64 {
+	t.Helper()
 	if os.Getenv(disturbedVariable) == "" {
 		t.Skipf("takes minutes: %s=1 or make living runs it", disturbedVariable)
 	}
 	seed := harness.Seed(t)
 	t.Logf("repeat with %s=%d", harness.SeedVariable, seed)
+	return seed
+}
+
+// TestFrozenServer freezes the one of two servers behind a balancer that the replicas have
+// connections to, for good. Within the time that is allowed, all watches have what is written at
+// the other one, or end.
+func TestFrozenServer(t *testing.T) {
+	seed := longSeed(t)
 	w := newWorld(t, stock, []uint64{seed})
 	etcd := harness.StartEtcd(t)
 	servers := w.startPair(t, etcd, etcd.EtcdServers())
@@ -166,11 +173,7 @@ func TestFrozenServer(t *testing.T) {
 // bookmarks: its etcd tells it of nothing any more. Only the connections of the replica itself stay
 // with it. Nothing but objects is changed, because such a server has old definitions and rights, too.
 func TestStillServer(t *testing.T) {
-	if os.Getenv(disturbedVariable) == "" {
-		t.Skipf("takes minutes: %s=1 or make living runs it", disturbedVariable)
-	}
-	seed := harness.Seed(t)
-	t.Logf("repeat with %s=%d", harness.SeedVariable, seed)
+	seed := longSeed(t)
 	w := newWorld(t, stock, []uint64{seed})
 	etcd := harness.StartEtcd(t)
 	proxy := harness.StartEtcdProxy(t, etcd)
