@@ -104,6 +104,16 @@ programs: export MILLRACE_HELM := $(CURDIR)/bin/helm
 programs: bin/helm ## run kubectl, helm, an operator, controllers and the scheduler through replicas
 	$(GO) test -count=1 -v -timeout 40m ./test/equal/programs
 
+bin/conformance-suite: test/equal/conformance/suite/go.mod test/equal/conformance/suite/suite_test.go
+	cd $(<D) && $(GO) test -c -ldflags "$(KUBE_LDFLAGS)" -o $(CURDIR)/$@ .
+
+# The time is that of waiting: tests of the API machinery run one after the other.
+.PHONY: conformance
+conformance: export MILLRACE_CONFORMANCE_SUITE := $(CURDIR)/bin/conformance-suite
+conformance: export MILLRACE_KUBE_APISERVER := $(CURDIR)/bin/kube-apiserver
+conformance: bin/conformance-suite bin/kube-apiserver ## run Kubernetes' conformance tests at a kube-apiserver, at this server and through a replica
+	$(ORACLE_TEST) -timeout 4h -v ./test/equal/conformance
+
 DURATION ?= 30s
 
 .PHONY: attacks

@@ -22,7 +22,9 @@ const (
 
 // upstreamUsers returns the folders whose packages may import Kubernetes' module: the one
 // that builds its server, and tests that compare with its decoders.
-func upstreamUsers() []string { return []string{"internal/apiserver/kube", "test/equal/transcode"} }
+func upstreamUsers() []string {
+	return []string{"internal/apiserver/kube", "test/equal/transcode", "test/equal/conformance/suite"}
+}
 
 // bannedPaths returns the beginnings of absolute paths that exist on one machine only.
 // They are written in two parts, so that the rule does not find them here.

@@ -25,7 +25,7 @@ func serverWings() []Wing {
 		{
 			Name: "wire", Sentence: "An object as bytes: stored, sent, encoded, compressed, as a table row.",
 			Imports: []string{"mutation"},
-			Order:   []string{"wire/storedjson", "wire/sentobject", "wire/deflate", "wire/entry", "wire/tablerow", "wire/transcode", "wire/encode"},
+			Order:   []string{"wire/storedjson", "wire/sentobject", "wire/watchevent", "wire/deflate", "wire/entry", "wire/tablerow", "wire/transcode", "wire/encode"},
 		},
 		{
 			Name: "conn", Sentence: "Connections at both ends, and the credentials for them. Knows nothing of objects.",

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -335,9 +334,7 @@ func (n *conn) takeHeaders(f *http2.MetaHeadersFrame) {
 		for _, field := range f.RegularFields() {
 			switch field.Name {
 			case "content-type":
-				if strings.HasPrefix(field.Value, "application/vnd.kubernetes.protobuf") {
-					h.Form = Protobuf
-				}
+				h.ContentType = field.Value
 			case "content-encoding":
 				h.Gzip = field.Value == "gzip"
 			case "retry-after":

@@ -1,7 +1,6 @@
 // Package watchclient is an HTTP/2 client for very many watches. One goroutine reads each
 // connection and calls the handlers of its streams, so that a watch costs a few hundred
-// bytes and no goroutine. It also finds the type and the resource version of an event
-// without decoding it.
+// bytes and no goroutine. Package watchevent reads what the server sends.
 //
 //	Server ── NewClient ──▶ Client ── Start ──▶ Stream ──▶ Handler
 //	                           │

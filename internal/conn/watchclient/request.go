@@ -45,10 +45,10 @@ type Handler interface {
 
 // Header is the beginning of an answer.
 type Header struct {
-	Status     int
-	Form       Form
-	Gzip       bool
-	RetryAfter time.Duration
+	Status      int
+	ContentType string
+	Gzip        bool
+	RetryAfter  time.Duration
 }
 
 // fields returns the header fields of a request.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/tool/agentprofile"
+	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
 // Of the body of a LIST, the first and the last bytes are kept: they have its revision.
@@ -42,7 +43,7 @@ type exchange struct {
 	relist *time.Timer
 	// head and tail are the first and the last bytes of a body that is no watch's.
 	head, tail []byte
-	events     watchclient.EventReader
+	events     watchevent.Reader
 	synced     bool  // the initial events are over
 	broken     error // why the watch cannot go on
 	gone       bool  // because its revision is too old
@@ -56,7 +57,7 @@ func (x *exchange) Header(h watchclient.Header) {
 	if r.mu.current != x {
 		return
 	}
-	x.header, x.events.Form = h, h.Form
+	x.header, x.events.Form = h, watchevent.FormOf(h.ContentType)
 	if !x.isWatch || h.Status != http.StatusOK {
 		return
 	}
@@ -125,18 +126,18 @@ func (x *exchange) keep(p []byte) {
 }
 
 // takeEvent takes an event of a watch. The reflector's lock is held.
-func (x *exchange) takeEvent(e *watchclient.Event) {
+func (x *exchange) takeEvent(e *watchevent.Event) {
 	r := x.reflector
 	x.counter.events.Add(1)
 	if x.broken != nil {
 		return
 	}
-	if e.Type == watchclient.Error {
+	if e.Type == watchevent.Error {
 		x.takeError(e)
 		return
 	}
-	if r.sink != nil && e.Type != watchclient.Bookmark {
-		r.sink.pod(e.Type, e.Object, x.header.Form)
+	if r.sink != nil && e.Type != watchevent.Bookmark {
+		r.sink.pod(e.Type, e.Object, x.events.Form)
 	}
 	if x.initial && !x.synced {
 		if !e.EndsInitial() {
@@ -152,10 +153,10 @@ func (x *exchange) takeEvent(e *watchclient.Event) {
 	}
 }
 
-func (x *exchange) takeError(e *watchclient.Event) {
+func (x *exchange) takeError(e *watchevent.Event) {
 	var status metav1.Status
 	var err error
-	if x.header.Form == watchclient.Protobuf {
+	if x.events.Form == watchevent.Protobuf {
 		err = status.Unmarshal(e.Object)
 	} else {
 		err = json.Unmarshal(e.Object, &status)
@@ -202,7 +203,7 @@ func (r *reflector) refusedLocked(x *exchange) {
 		r.instance.fleet.noteUnserved(r.plan.Resource)
 		return
 	}
-	x.counter.failed(fmt.Sprintf("%d %s", status, statusMessage(x.head, x.header.Form)))
+	x.counter.failed(fmt.Sprintf("%d %s", status, statusMessage(x.head, x.events.Form)))
 	switch {
 	case status == http.StatusGone:
 		r.mu.revision = r.mu.revision[:0]
@@ -213,9 +214,9 @@ func (r *reflector) refusedLocked(x *exchange) {
 }
 
 // statusMessage returns the message of a Status in a body.
-func statusMessage(body []byte, form watchclient.Form) string {
-	if form == watchclient.Protobuf {
-		return string(watchclient.Field(watchclient.Unwrap(body), 3))
+func statusMessage(body []byte, form watchevent.Form) string {
+	if form == watchevent.Protobuf {
+		return string(watchevent.Field(watchevent.Unwrap(body), 3))
 	}
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Message != "" {
@@ -259,7 +260,7 @@ func (r *reflector) listDoneLocked(x *exchange) {
 	if x.header.Gzip {
 		head, tail = gunzip(head), nil
 	}
-	revision, token := watchclient.ListPosition(x.header.Form, head, tail)
+	revision, token := watchevent.ListPosition(x.events.Form, head, tail)
 	if r.sink != nil {
 		x.takePods()
 	}
@@ -291,8 +292,8 @@ func (r *reflector) listDoneLocked(x *exchange) {
 func (x *exchange) takePods() {
 	var list corev1.PodList
 	var err error
-	if x.header.Form == watchclient.Protobuf {
-		err = list.Unmarshal(watchclient.Unwrap(x.head))
+	if x.events.Form == watchevent.Protobuf {
+		err = list.Unmarshal(watchevent.Unwrap(x.head))
 	} else {
 		err = json.Unmarshal(x.head, &list)
 	}
@@ -302,7 +303,7 @@ func (x *exchange) takePods() {
 	}
 	for i := range list.Items {
 		if object, err := list.Items[i].Marshal(); err == nil {
-			x.reflector.sink.pod(watchclient.Added, object, watchclient.Protobuf)
+			x.reflector.sink.pod(watchevent.Added, object, watchevent.Protobuf)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/tool/agentprofile"
+	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
 // agentPlan is an agent of a profile, with the counters of all its instances.
@@ -161,9 +162,9 @@ func expected(r *watchclient.Request, status int) bool {
 
 // answerMessage returns what an answer says about an error.
 func answerMessage(a *watchclient.Answer) string {
-	form := watchclient.JSON
-	if watchclient.Unwrap(a.Body) != nil {
-		form = watchclient.Protobuf
+	form := watchevent.JSON
+	if watchevent.Unwrap(a.Body) != nil {
+		form = watchevent.Protobuf
 	}
 	return statusMessage(a.Body, form)
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/millrace/millrace/internal/conn/watchclient"
+	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
 const (
@@ -57,7 +58,7 @@ func (n *node) ensureLease(ctx context.Context) bool {
 
 // takeLease remembers the revision of the lease in an answer.
 func (n *node) takeLease(answer *watchclient.Answer) bool {
-	revision := watchclient.Field(watchclient.Field(watchclient.Unwrap(answer.Body), 1), 6)
+	revision := watchevent.Field(watchevent.Field(watchevent.Unwrap(answer.Body), 1), 6)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.mu.lease = string(revision)

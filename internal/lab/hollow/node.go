@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/tool/agentprofile"
+	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
 // The times of a kubelet.
@@ -219,7 +220,7 @@ func (n *node) register(ctx context.Context) bool {
 		}
 	}
 	var made corev1.Node
-	if err := made.Unmarshal(watchclient.Unwrap(answer.Body)); err != nil {
+	if err := made.Unmarshal(watchevent.Unwrap(answer.Body)); err != nil {
 		n.fleet.writes.register.failed("a node that cannot be read")
 		return false
 	}

@@ -5,8 +5,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/tool/agentprofile"
+	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
 // Observer is told what a run sees, for programs that measure with hollow nodes. Its methods
@@ -29,9 +29,9 @@ type Observer interface {
 
 // PodEvent is an event of a watcher of all pods. Its bytes are valid during the call.
 type PodEvent struct {
-	Kind   string // as watchclient.Event.Type
+	Kind   string // as watchevent.Event.Type
 	Object []byte
-	Form   watchclient.Form
+	Form   watchevent.Form
 	// Initial says that the pod is part of a list, and is no news.
 	Initial bool
 	At      time.Time
@@ -55,7 +55,7 @@ type podWatcher struct {
 
 func (w *podWatcher) restart() { w.initial = true }
 
-func (w *podWatcher) pod(kind string, object []byte, form watchclient.Form) {
+func (w *podWatcher) pod(kind string, object []byte, form watchevent.Form) {
 	w.observer.Watched(w.number, PodEvent{Kind: kind, Object: object, Form: form, Initial: w.initial, At: time.Now()})
 }
 

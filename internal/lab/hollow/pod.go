@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/millrace/millrace/internal/conn/watchclient"
+	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
 // pod is a pod of a node, with what is needed of it to report its status. It is guarded by
@@ -74,10 +74,10 @@ func (n *node) synced() {
 }
 
 // pod implements podSink.
-func (n *node) pod(kind string, object []byte, form watchclient.Form) {
+func (n *node) pod(kind string, object []byte, form watchevent.Form) {
 	var seen corev1.Pod
 	var err error
-	if form == watchclient.Protobuf {
+	if form == watchevent.Protobuf {
 		err = seen.Unmarshal(object)
 	} else {
 		err = json.Unmarshal(object, &seen)
@@ -92,7 +92,7 @@ func (n *node) pod(kind string, object []byte, form watchclient.Form) {
 		return
 	}
 	known := n.mu.pods[seen.UID]
-	if kind == watchclient.Deleted {
+	if kind == watchevent.Deleted {
 		if known != nil {
 			n.forgetLocked(known)
 		}

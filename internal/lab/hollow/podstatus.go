@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/millrace/millrace/internal/conn/watchclient"
+	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
 func podPath(p *pod) string { return fmt.Sprintf("/api/v1/namespaces/%s/pods/%s", p.namespace, p.name) }
@@ -21,7 +22,7 @@ func (n *node) reportPod(p *pod, status *corev1.PodStatus) bool {
 	switch {
 	case err != nil:
 		return false
-	case answer.Status == 404 || answer.OK() && string(watchclient.Field(watchclient.Field(watchclient.Unwrap(answer.Body), 1), 5)) != string(p.uid):
+	case answer.Status == 404 || answer.OK() && string(watchevent.Field(watchevent.Field(watchevent.Unwrap(answer.Body), 1), 5)) != string(p.uid):
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.mu.pods[p.uid] == p {
@@ -40,7 +41,7 @@ func (n *node) reportPod(p *pod, status *corev1.PodStatus) bool {
 		Method: "PATCH", URI: podPath(p) + "/status", Accept: acceptProtobuf, Type: typeStrategicPatch, Body: body,
 	})
 	if o := n.fleet.cfg.Observer; o != nil && err == nil && answer.OK() {
-		o.Reported(watchclient.Revision(watchclient.Unwrap(answer.Body), watchclient.Protobuf), time.Now())
+		o.Reported(watchevent.Revision(watchevent.Unwrap(answer.Body), watchevent.Protobuf), time.Now())
 	}
 	return err == nil && (answer.OK() || answer.Status == 404)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/tool/agentprofile"
+	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
 // readPlan is one read of an agent, with the counters of all instances.
@@ -31,7 +32,7 @@ func newReadPlan(s *counters, agent string, r *agentprofile.Read) *readPlan {
 type podSink interface {
 	// restart says that all pods come again.
 	restart()
-	pod(kind string, object []byte, form watchclient.Form)
+	pod(kind string, object []byte, form watchevent.Form)
 	// synced says that all pods have come.
 	synced()
 }

@@ -16,12 +16,13 @@ import (
 
 // Metrics of the read tier. They are safe for concurrent use.
 type Metrics struct {
-	answered *metrics.CounterVec
-	passedOn *metrics.CounterVec
-	lists    *metrics.CounterVec
-	stalled  *metrics.Counter
-	expired  *metrics.Counter
-	aborted  *metrics.CounterVec
+	answered  *metrics.CounterVec
+	passedOn  *metrics.CounterVec
+	lists     *metrics.CounterVec
+	stalled   *metrics.Counter
+	expired   *metrics.Counter
+	takenOver *metrics.Counter
+	aborted   *metrics.CounterVec
 	// bookmarks counts requested bookmarks. The two below are its children, because a
 	// look-up by label costs as much as the bookmark.
 	bookmarks                            *metrics.CounterVec
@@ -56,6 +57,11 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			Help:           "LIST and WATCH answers that had begun and were cut short because an encoder failed, by verb.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"verb"}),
+		takenOver: metrics.NewCounter(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "watch", Name: "taken_over_total",
+			Help:           "Watches that were passed on at first, and then sent from here in the same response.",
+			StabilityLevel: metrics.ALPHA,
+		}),
 		expired: metrics.NewCounter(&metrics.CounterOpts{
 			Namespace: "millrace", Subsystem: "watch", Name: "expired_total",
 			Help:           "Watches that were told to list again because the changes behind their place were gone: the client was too slow, or the feed was broken.",
@@ -67,7 +73,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"reason"}),
 	}
-	for _, r := range []metrics.Registerable{m.answered, m.passedOn, m.lists, m.stalled, m.expired, m.aborted, m.bookmarks} {
+	for _, r := range []metrics.Registerable{m.answered, m.passedOn, m.lists, m.stalled, m.takenOver, m.expired, m.aborted, m.bookmarks} {
 		if err := register(r); err != nil {
 			return nil, err
 		}

@@ -2,10 +2,6 @@ package read
 
 import (
 	"errors"
-	"math/rand/v2"
-	"net/http"
-	"net/url"
-	"strconv"
 
 	"github.com/millrace/millrace/internal/tier/cache"
 )
@@ -73,9 +69,12 @@ const (
 
 // passReasonOf returns the reason for an error of Objects that another server may not
 // have. It returns "" for errors that are answers. Under version skew none is: the other
-// server may use other words.
+// server may use other words. While a read waited, its definition may have changed: what was
+// found then may be newer than the definition, and is left to the next one.
 func (q *query) passReasonOf(err error) passReason {
 	switch {
+	case q.route.isRetired():
+		return passedResource
 	case errors.Is(err, cache.ErrExpired):
 		return passedHistory
 	case errors.Is(err, cache.ErrNotReady):
@@ -86,25 +85,4 @@ func (q *query) passReasonOf(err error) passReason {
 		return passedSkewError
 	}
 	return ""
-}
-
-// shortWatchSeconds is the shortest time of a watch that another server answers only for
-// now. The longest is twice as long.
-const shortWatchSeconds = 30
-
-// shortWatch returns a request for a watch that ends soon. Its client then resumes with the
-// revision that it has reached, and that watch can be answered here.
-func shortWatch(req *http.Request) *http.Request {
-	const name = "timeoutSeconds"
-	parameters := req.URL.Query()
-	short := shortWatchSeconds + rand.IntN(shortWatchSeconds)
-	if given, err := strconv.Atoi(parameters.Get(name)); err == nil && given > 0 && given <= short {
-		return req
-	}
-	parameters.Set(name, strconv.Itoa(short))
-	shortened := req.WithContext(req.Context())
-	shortened.URL = &url.URL{}
-	*shortened.URL = *req.URL
-	shortened.URL.RawQuery = parameters.Encode()
-	return shortened
 }

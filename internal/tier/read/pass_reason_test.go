@@ -3,7 +3,6 @@ package read_test
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"testing"
 
 	"k8s.io/apiserver/pkg/storage"
@@ -32,51 +31,61 @@ func (s failingSource) Begin(context.Context, string, storage.ListOptions) (cach
 	return cache.StartPoint{}, s.err
 }
 
-// TestReasonsOfObjects reads what only another server may have. A watch is passed on for
-// a short time if it could be answered here later.
+// TestReasonsOfObjects reads what only another server may have.
 func TestReasonsOfObjects(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		err    error
-		reason string
-		short  bool
-	}{
-		{cache.ErrExpired, "history", false},
-		{cache.ErrNotReady, "loading", true},
-		{cache.ErrUnproven, "unproven", true},
-	} {
-		t.Run(c.reason, func(t *testing.T) {
+	for reason, err := range map[string]error{"history": cache.ErrExpired, "loading": cache.ErrNotReady, "unproven": cache.ErrUnproven} {
+		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
 			env := newTestTier(t, func(cfg *read.RouteConfig) {
-				cfg.Objects, cfg.Watches, cfg.Hub = failingSource{cfg.Objects, c.err}, true, watch.NewHub(cfg.Objects.Resource())
+				cfg.Objects, cfg.Watches, cfg.Hub = failingSource{cfg.Objects, err}, true, watch.NewHub(cfg.Objects.Resource())
 			})
-			var last *http.Request
-			env.handler = env.tier.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { last = req }))
-			seconds := func(query string) int {
-				last = nil
-				env.send(t, http.MethodGet, listPath+query, nil)
-				if last == nil {
-					t.Fatalf("%s was not passed on", query)
-				}
-				n, _ := strconv.Atoi(last.URL.Query().Get("timeoutSeconds"))
-				return n
-			}
-			env.send(t, http.MethodGet, objectPath, nil)
-			if n := seconds("?limit=5"); n != 0 || last.URL.RawQuery != "limit=5" {
-				t.Errorf("a list became %s", last.URL.RawQuery)
-			}
-			for query, most := range map[string]int{"?watch=1": 60, "?watch=1&timeoutSeconds=600&labelSelector=a%3Db": 60, "?watch=1&timeoutSeconds=5": 5} {
-				n := seconds(query)
-				if short := n > 0 && n <= most; short != c.short && query != "?watch=1&timeoutSeconds=5" {
-					t.Errorf("%s takes %d s at the other server", query, n)
-				}
-				if want := map[bool]string{true: "a=b", false: ""}[len(query) > 30]; last.URL.Query().Get("labelSelector") != want {
-					t.Errorf("%s became %s", query, last.URL.RawQuery)
+			for _, target := range []string{objectPath, listPath + "?limit=5", listPath + "?watch=1"} {
+				if got := env.send(t, http.MethodGet, target, nil).Code; got != passedOnStatus {
+					t.Errorf("%s: status %d", target, got)
 				}
 			}
-			if got := env.reasons(t)[c.reason]; got != 5 {
-				t.Errorf("%v requests were passed on with the reason, want 5", got)
+			if got := env.reasons(t)[reason]; got != 3 {
+				t.Errorf("%v requests were passed on with the reason, want 3", got)
 			}
 		})
+	}
+}
+
+// changingSource has the definition change while it finds objects.
+type changingSource struct {
+	read.Objects
+	changed *bool
+}
+
+func (s changingSource) Find(ctx context.Context, key, resourceVersion string) (encode.EntryRun, error) {
+	*s.changed = true
+	return s.Objects.Find(ctx, key, resourceVersion)
+}
+
+func (s changingSource) Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error) {
+	*s.changed = true
+	return s.Objects.Select(ctx, key, opts)
+}
+
+func (s changingSource) Begin(ctx context.Context, key string, opts storage.ListOptions) (cache.StartPoint, error) {
+	*s.changed = true
+	return s.Objects.Begin(ctx, key, opts)
+}
+
+// TestDefinitionChangesDuringRead reads what may be newer than the definition that the read
+// began with.
+func TestDefinitionChangesDuringRead(t *testing.T) {
+	t.Parallel()
+	for _, target := range []string{objectPath, listPath, listPath + "?watch=1"} {
+		changed := false
+		env := newTestTier(t, func(cfg *read.RouteConfig) {
+			cfg.Objects, cfg.Watches, cfg.Hub = changingSource{cfg.Objects, &changed}, true, watch.NewHub(cfg.Objects.Resource())
+			cfg.Custom = &read.Custom{Standard: cfg.Serializer.SupportedMediaTypes(), Begin: func() (func(), bool) { return func() {}, !changed }}
+		})
+		env.load(t, "one/a")
+		if got := env.send(t, http.MethodGet, target, nil).Code; got != passedOnStatus || !changed || env.reasons(t)["resource"] != 1 {
+			t.Errorf("%s: status %d, reasons %v", target, got, env.reasons(t))
+		}
 	}
 }

@@ -193,6 +193,19 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 	return r, nil
 }
 
+// isRetired reports whether the definition of a custom resource is no longer the one that the
+// route was made for.
+func (r *Route) isRetired() bool {
+	if r.cfg.Custom == nil {
+		return false
+	}
+	end, ok := r.cfg.Custom.Begin()
+	if ok {
+		end()
+	}
+	return !ok
+}
+
 var usualForms = []formKey{{mediaType: runtime.ContentTypeProtobuf}, {mediaType: runtime.ContentTypeJSON}}
 
 // End ends all watches on the route, and those that begin later at once.

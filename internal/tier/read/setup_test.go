@@ -69,6 +69,7 @@ type testTier struct {
 	// logged has the tier's log lines. clock is the tier's clock.
 	logged  bytes.Buffer
 	clock   *clocktesting.FakePassiveClock
+	config  read.Config
 	tier    *read.Tier
 	route   *read.Route
 	handler http.Handler
@@ -114,11 +115,23 @@ func newTestTier(t testing.TB, changes ...configChange) *testTier {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := read.NewTier(read.Config{Metrics: counters, Logger: slog.New(slog.NewTextHandler(&env.logged, nil)), Clock: env.clock, DrainTime: time.Second})
-	served.SetRoutes([]*read.Route{route})
-	env.tier, env.route = served, route
-	env.handler = served.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(passedOnStatus) }))
+	env.config = read.Config{Metrics: counters, Logger: slog.New(slog.NewTextHandler(&env.logged, nil)), Clock: env.clock, DrainTime: time.Second}
+	env.route = route
+	env.serveBefore(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(passedOnStatus) }))
 	return env
+}
+
+// serveBefore makes the tier, which passes requests on to a handler.
+func (env *testTier) serveBefore(next http.Handler) {
+	env.tier = read.NewTier(env.config)
+	env.tier.SetRoutes([]*read.Route{env.route})
+	env.handler = env.tier.Wrap(next)
+}
+
+// serveBeforeOther makes the tier of a replica, in front of another server.
+func (env *testTier) serveBeforeOther(other http.Handler) {
+	env.config.PassedOnElsewhere = true
+	env.serveBefore(other)
 }
 
 // fakeSource finds config maps as Kubernetes' storage would, but for its errors.

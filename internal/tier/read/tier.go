@@ -41,6 +41,8 @@ type Tier struct {
 	// shutdown starts, once, the goroutine that drains all watches at the server's shutdown.
 	shutdown sync.Once
 	watches  watchSet
+	// historyWatches counts the watches that are passed on for want of events in the cache.
+	historyWatches atomic.Int64
 	// drainTime is Config.DrainTime.
 	drainTime time.Duration
 	// bookmarks is the timer of the bookmarks that clients ask for at an interval.
@@ -60,7 +62,8 @@ type Config struct {
 	// Clock bounds how often a failure is logged. Nil means the real one.
 	Clock clock.PassiveClock
 	// PassedOnElsewhere says that another process answers what is passed on. Accounts then
-	// know no CPU of such requests, because their time is spent waiting.
+	// know no CPU of such requests, because their time is spent waiting. Watches that are
+	// passed on are taken over when the cache has come as far.
 	PassedOnElsewhere bool
 	// DrainTime bounds the time over which the ends of watches are spread at a shutdown.
 	// Zero ends all at once.
@@ -135,8 +138,11 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 			return
 		}
 		t.metrics.passedOn.WithLabelValues(string(reason)).Inc()
-		if q != nil && q.isWatch && (reason == passedLoading || reason == passedUnproven || reason == passedSkewBookmark) {
-			req = shortWatch(req)
+		if q != nil && q.isWatch && t.passedOnElsewhere && takenOverLater[reason] {
+			if rest := q.passOnWatch(w, req, next, reason); rest != nil {
+				rest.serve()
+			}
+			return
 		}
 		t.passOn(w, req, next, passOnCause{reason: reason, startedAt: began, relist: q != nil && q.isFullRelist()})
 	})

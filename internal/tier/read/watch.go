@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/apiserver/pkg/server/routine"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"github.com/millrace/millrace/internal/account/slo"
@@ -57,31 +58,44 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	s.setWake()
 	s.requested = newRequestedBookmarks(&q.bookmarks, s.puller, req.RemoteAddr)
 	if err == nil {
-		filter := watch.Filter{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Shard: q.shard}
-		if source.Resource().Snapshot().Opaque > 0 || !s.findInitial(&filter) {
-			return passedOpaque
-		}
-		if s.initial != nil && q.convert(req, s.initial.Runs) != nil {
-			return passedConversion
-		}
-		wake := s.wake.notify
-		if s.requested != nil {
-			wake = s.requested.wakeCursor
-		}
-		s.cursor, s.err = q.route.cfg.Hub.Open(filter, begin.After, wake)
-		switch {
-		case errors.Is(s.err, watch.ErrOpaque):
-			return passedOpaque
-		case s.err != nil && q.route.isSkewed():
-			return passedSkewError
-		case errors.Is(s.err, cache.ErrExpired):
-			s.err = source.Expired(begin.After)
-		case s.err == nil:
-			s.openAccount(&filter)
+		if reason := s.openCursor(&opts.Predicate); reason != "" {
+			return reason
 		}
 	}
 	s.w, s.endObservation = q.observe(w, req, "WATCH")
 	q.session = s
+	return ""
+}
+
+// openCursor finds the initial events and opens the cursor and the account, or returns why
+// Kubernetes must answer. An error that is an answer is in s.err then.
+func (s *watchSession) openCursor(selected *storage.SelectionPredicate) passReason {
+	q := s.query
+	source, begin := q.route.cfg.Objects, s.startPoint
+	filter := watch.Filter{Scope: begin.Scope, Labels: selected.Label, Fields: selected.Field, Shard: q.shard}
+	if source.Resource().Snapshot().Opaque > 0 || !s.findInitial(&filter) {
+		return passedOpaque
+	}
+	if s.initial != nil && q.convert(s.req, s.initial.Runs) != nil {
+		return passedConversion
+	}
+	wake := s.wake.notify
+	if s.requested != nil {
+		wake = s.requested.wakeCursor
+	}
+	s.cursor, s.err = q.route.cfg.Hub.Open(filter, begin.After, wake)
+	switch {
+	case errors.Is(s.err, watch.ErrOpaque):
+		return passedOpaque
+	case errors.Is(s.err, cache.ErrExpired) && q.tier.mayPassHistory():
+		return passedHistory
+	case s.err != nil && q.route.isSkewed():
+		return passedSkewError
+	case errors.Is(s.err, cache.ErrExpired):
+		s.err = source.Expired(begin.After)
+	case s.err == nil:
+		s.openAccount(&filter)
+	}
 	return ""
 }
 

@@ -40,7 +40,7 @@ type side struct {
 func newCluster(t *testing.T, feed string) *cluster {
 	t.Helper()
 	c := &cluster{upstream: startUpstream(t), bin: t.TempDir()}
-	c.installKubectl(t)
+	harness.InstallKubectl(t, c.bin, os.Getenv(kubectlVariable))
 	pki := filepath.Join(c.upstream.DataDir, "pki")
 	c.sides = []*side{
 		{Server: c.upstream, name: "lane-a", what: "straight"},
@@ -54,12 +54,7 @@ func newCluster(t *testing.T, feed string) *cluster {
 	if feed == "api" {
 		tier = c.sides[2]
 	}
-	for _, component := range []string{"controller-manager", "scheduler"} {
-		kubeconfig := c.kubeconfigFor(t, tier.Server, component)
-		harness.Command(t, component, "--data-dir="+c.upstream.DataDir, fmt.Sprintf("--secure-port=%d", harness.FreePort(t)),
-			"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
-			"--kube-api-qps=300", "--kube-api-burst=500")
-	}
+	harness.StartControlPlane(t, c.upstream, tier.Server)
 	c.kubelet = startKubelet(t)
 	c.kubelet.run(t, clientset(t, tier.Config()), c.nodes())
 	for _, s := range c.sides {
@@ -78,21 +73,6 @@ func startUpstream(t *testing.T) *harness.Server {
 		return harness.StartUpstream(t, program, first, "--endpoint-reconciler-type=none", "--advertise-address=127.0.0.1")
 	}
 	return first
-}
-
-// kubeconfigFor writes the kubeconfig of a component that leads to a replica.
-func (c *cluster) kubeconfigFor(t *testing.T, to *harness.Server, component string) string {
-	t.Helper()
-	user := must(clientcmd.LoadFromFile(filepath.Join(c.upstream.DataDir, component+".kubeconfig")))(t)
-	way := must(clientcmd.LoadFromFile(to.Kubeconfig()))(t)
-	for _, to := range way.Clusters {
-		for _, cluster := range user.Clusters {
-			cluster.Server, cluster.CertificateAuthority, cluster.CertificateAuthorityData = to.Server, "", to.CertificateAuthorityData
-		}
-	}
-	file := filepath.Join(t.TempDir(), component+".kubeconfig")
-	check(t, clientcmd.WriteToFile(*user, file))
-	return file
 }
 
 // nodes names two nodes for each side.

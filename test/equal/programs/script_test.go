@@ -15,25 +15,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/millrace/millrace/test/support/harness"
 )
 
 // result is what a piece of shell printed, and its exit status.
 type result struct {
 	stdout, stderr string
 	status         int
-}
-
-// installKubectl makes a directory with a program kubectl, for shells.
-func (c *cluster) installKubectl(t *testing.T) {
-	t.Helper()
-	call := "exec env " + harness.AsProgram + " " + must(os.Executable())(t) + " kubectl"
-	if program := os.Getenv(kubectlVariable); program != "" {
-		call = "exec " + program
-	}
-	file := filepath.Join(c.bin, "kubectl")
-	check(t, os.WriteFile(file, []byte("#!/bin/sh\n"+call+` "$@"`+"\n"), 0o700))
 }
 
 // command makes a command that runs in the side's directory, with its kubeconfig. All that

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
+	"github.com/millrace/millrace/internal/wire/watchevent"
 	"github.com/millrace/millrace/test/support/harness"
 )
 
@@ -198,7 +199,7 @@ type informer struct {
 		status    int
 		// failed says that the watch has ended with an error, and expired that it was 410.
 		failed, expired bool
-		reader          watchclient.EventReader
+		reader          watchevent.Reader
 	}
 }
 
@@ -220,7 +221,7 @@ func newStretch() *stretch { return &stretch{objects: map[watchcheck.Key]int64{}
 // seenEvent is the revision of an event, and its type in the last two bits.
 type seenEvent int64
 
-var eventTypes = []string{watchclient.Added, watchclient.Modified, watchclient.Deleted}
+var eventTypes = []string{watchevent.Added, watchevent.Modified, watchevent.Deleted}
 
 func newSeenEvent(revision int64, kind string) seenEvent {
 	return seenEvent(revision<<2 | int64(slices.Index(eventTypes, kind)))
@@ -257,7 +258,7 @@ func (n *informer) begin() {
 func (n *informer) Header(h watchclient.Header) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.mu.status, n.mu.reader = h.Status, watchclient.EventReader{Form: h.Form}
+	n.mu.status, n.mu.reader = h.Status, watchevent.Reader{Form: watchevent.FormOf(h.ContentType)}
 }
 
 // Data implements watchclient.Handler.
@@ -268,7 +269,7 @@ func (n *informer) Data(p []byte) {
 		return
 	}
 	now := n.mu.stretches[len(n.mu.stretches)-1]
-	if err := n.mu.reader.Feed(p, func(e *watchclient.Event) { n.takeLocked(now, e) }); err != nil {
+	if err := n.mu.reader.Feed(p, func(e *watchevent.Event) { n.takeLocked(now, e) }); err != nil {
 		now.fault("%v", err)
 	}
 }
@@ -297,11 +298,11 @@ func (n *informer) End(err error) {
 }
 
 // takeLocked takes an event or bookmark.
-func (n *informer) takeLocked(now *stretch, e *watchclient.Event) {
-	if e.Type == watchclient.Error {
-		reason := string(watchclient.Text(watchclient.Member(e.Object, "reason")))
-		if n.mu.reader.Form == watchclient.Protobuf {
-			reason = string(watchclient.Field(e.Object, 4))
+func (n *informer) takeLocked(now *stretch, e *watchevent.Event) {
+	if e.Type == watchevent.Error {
+		reason := string(watchevent.Text(watchevent.Member(e.Object, "reason")))
+		if n.mu.reader.Form == watchevent.Protobuf {
+			reason = string(watchevent.Field(e.Object, 4))
 		}
 		n.mu.failed, n.mu.expired = true, reason == "Expired" || reason == "Gone"
 		return
@@ -311,12 +312,12 @@ func (n *informer) takeLocked(now *stretch, e *watchclient.Event) {
 	case err != nil:
 		now.fault("%s without a revision: %v", e.Type, err)
 		return
-	case e.Type == watchclient.Bookmark && now.began == 0:
+	case e.Type == watchevent.Bookmark && now.began == 0:
 		if e.EndsInitial() {
 			now.began = revision
 			n.synced.Add(1)
 		}
-	case e.Type == watchclient.Bookmark:
+	case e.Type == watchevent.Bookmark:
 		if revision < now.last {
 			now.fault("a bookmark of %d behind %d", revision, now.last)
 		}
@@ -333,10 +334,10 @@ func (n *informer) takeLocked(now *stretch, e *watchclient.Event) {
 
 // take takes an event behind the beginning.
 func (s *stretch) take(kind string, key watchcheck.Key, revision int64) {
-	if _, there := s.objects[key]; there == (kind == watchclient.Added) || revision <= s.last {
+	if _, there := s.objects[key]; there == (kind == watchevent.Added) || revision <= s.last {
 		s.fault("%s %s %d behind %d, and the object was there: %v", kind, key, revision, s.last, there)
 	}
-	if s.events = append(s.events, newSeenEvent(revision, kind)); kind == watchclient.Deleted {
+	if s.events = append(s.events, newSeenEvent(revision, kind)); kind == watchevent.Deleted {
 		delete(s.objects, key)
 	} else {
 		s.objects[key] = revision
@@ -353,14 +354,14 @@ func (s *stretch) fault(format string, args ...any) {
 }
 
 // key is the name of an event's object.
-func (n *informer) key(e *watchclient.Event) watchcheck.Key {
+func (n *informer) key(e *watchevent.Event) watchcheck.Key {
 	var namespace, name []byte
-	if n.mu.reader.Form == watchclient.Protobuf {
-		meta := watchclient.Field(e.Object, 1)
-		name, namespace = watchclient.Field(meta, 1), watchclient.Field(meta, 3)
+	if n.mu.reader.Form == watchevent.Protobuf {
+		meta := watchevent.Field(e.Object, 1)
+		name, namespace = watchevent.Field(meta, 1), watchevent.Field(meta, 3)
 	} else {
-		meta := watchclient.Member(e.Object, "metadata")
-		name, namespace = watchclient.Text(watchclient.Member(meta, "name")), watchclient.Text(watchclient.Member(meta, "namespace"))
+		meta := watchevent.Member(e.Object, "metadata")
+		name, namespace = watchevent.Text(watchevent.Member(meta, "name")), watchevent.Text(watchevent.Member(meta, "namespace"))
 	}
 	key := watchcheck.Key{Namespace: string(namespace), Name: string(name)}
 	shared, _ := n.keys.LoadOrStore(key, key)

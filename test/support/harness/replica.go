@@ -14,7 +14,7 @@ func StartReplica(tb testing.TB, upstream *Server, args ...string) *Server {
 	tb.Helper()
 	dir, port := ShortTempDir(tb), FreePort(tb)
 	all := []string{
-		"replica", fmt.Sprintf("--secure-port=%d", port), "--kubeconfig=" + kubeconfigFor(tb, upstream, dir),
+		"replica", fmt.Sprintf("--secure-port=%d", port), "--kubeconfig=" + KubeconfigFor(tb, upstream, dir),
 		"--write-kubeconfig=" + filepath.Join(dir, "admin.kubeconfig"), "--cert-dir=" + filepath.Join(dir, "certificates"),
 	}
 	r := launchReplica(tb, port, dir, append(all, args...))
@@ -30,9 +30,9 @@ func launchReplica(tb testing.TB, port int, dir string, args []string) *Server {
 	}
 }
 
-// kubeconfigFor writes the administrator's kubeconfig for a server, which need not be the one
+// KubeconfigFor writes the administrator's kubeconfig for a server, which need not be the one
 // that made the credentials, and returns its name.
-func kubeconfigFor(tb testing.TB, s *Server, dir string) string {
+func KubeconfigFor(tb testing.TB, s *Server, dir string) string {
 	tb.Helper()
 	config, err := clientcmd.LoadFromFile(s.Kubeconfig())
 	if err != nil {

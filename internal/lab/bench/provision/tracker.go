@@ -15,8 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/lab/hollow"
+	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
 // tracker notes when each pod takes its steps, and when each watcher gets each event. It
@@ -111,7 +111,7 @@ func (t *tracker) logLocked(uid types.UID) *podLog {
 
 // Watched implements hollow.Observer.
 func (t *tracker) Watched(watcher int, e hollow.PodEvent) {
-	revision, err := strconv.ParseInt(string(watchclient.Revision(e.Object, e.Form)), 10, 64)
+	revision, err := strconv.ParseInt(string(watchevent.Revision(e.Object, e.Form)), 10, 64)
 	if err != nil {
 		return
 	}
@@ -124,7 +124,7 @@ func (t *tracker) Watched(watcher int, e hollow.PodEvent) {
 			log.leftOut++
 		}
 	}
-	if watcher == 0 && e.Kind != watchclient.Deleted {
+	if watcher == 0 && e.Kind != watchevent.Deleted {
 		t.see(&e, revision)
 	}
 	if revision > log.last.Load() {
@@ -136,7 +136,7 @@ func (t *tracker) Watched(watcher int, e hollow.PodEvent) {
 func (t *tracker) see(e *hollow.PodEvent, revision int64) {
 	var pod corev1.Pod
 	var err error
-	if e.Form == watchclient.Protobuf {
+	if e.Form == watchevent.Protobuf {
 		err = pod.Unmarshal(e.Object)
 	} else {
 		err = json.Unmarshal(e.Object, &pod)
@@ -302,9 +302,9 @@ func encodeLabel(name string) encodedLabel {
 }
 
 // in reports whether an object has the label.
-func (l *encodedLabel) in(object []byte, form watchclient.Form) bool {
-	if form == watchclient.Protobuf {
-		return bytes.Contains(watchclient.Field(object, 1), l.protobuf)
+func (l *encodedLabel) in(object []byte, form watchevent.Form) bool {
+	if form == watchevent.Protobuf {
+		return bytes.Contains(watchevent.Field(object, 1), l.protobuf)
 	}
-	return bytes.Contains(watchclient.Member(watchclient.Member(object, "metadata"), "labels"), l.json)
+	return bytes.Contains(watchevent.Member(watchevent.Member(object, "metadata"), "labels"), l.json)
 }

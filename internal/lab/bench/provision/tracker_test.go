@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/lab/hollow"
+	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
 // start is when a test's pods are created.
@@ -21,7 +21,7 @@ var start = time.Unix(1_700_000_000, 0)
 func after(d time.Duration) time.Time { return start.Add(d) }
 
 // event is that of a pod at a revision, in protobuf or as JSON.
-func event(t *testing.T, uid string, revision int, node string, ready bool, form watchclient.Form) hollow.PodEvent {
+func event(t *testing.T, uid string, revision int, node string, ready bool, form watchevent.Form) hollow.PodEvent {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), ResourceVersion: strconv.Itoa(revision), Labels: map[string]string{hollow.Label: "x"}}}
 	pod.Spec.NodeName = node
@@ -29,13 +29,13 @@ func event(t *testing.T, uid string, revision int, node string, ready bool, form
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	}
 	object, err := pod.Marshal()
-	if form == watchclient.JSON {
+	if form == watchevent.JSON {
 		object, err = json.Marshal(pod)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return hollow.PodEvent{Kind: watchclient.Modified, Object: object, Form: form}
+	return hollow.PodEvent{Kind: watchevent.Modified, Object: object, Form: form}
 }
 
 // first has the first pod run, of which nothing is measured.
@@ -47,7 +47,7 @@ func first(t *testing.T, tracked *tracker) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tracked.Watched(0, hollow.PodEvent{Kind: watchclient.Modified, Object: object, Form: watchclient.Protobuf, At: start})
+	tracked.Watched(0, hollow.PodEvent{Kind: watchevent.Modified, Object: object, Form: watchevent.Protobuf, At: start})
 	if !tracked.firstRuns.Load() {
 		t.Error("the first pod does not run")
 	}
@@ -56,7 +56,7 @@ func first(t *testing.T, tracked *tracker) {
 
 // run gives two watchers the three events of a pod: each 10 ms behind its write at the first
 // watcher, and 30 ms at the second one.
-func run(t *testing.T, tracked *tracker, form watchclient.Form) {
+func run(t *testing.T, tracked *tracker, form watchevent.Form) {
 	t.Helper()
 	for i, e := range []hollow.PodEvent{
 		event(t, "a", 11, "", false, form), event(t, "a", 12, "n", false, form), event(t, "a", 13, "n", true, form),
@@ -78,7 +78,7 @@ func run(t *testing.T, tracked *tracker, form watchclient.Form) {
 
 // TestTracker checks the times of steps, with the times of writes from etcd.
 func TestTracker(t *testing.T) {
-	for _, form := range []watchclient.Form{watchclient.Protobuf, watchclient.JSON} {
+	for _, form := range []watchevent.Form{watchevent.Protobuf, watchevent.JSON} {
 		c := newClock(true)
 		for i := range 3 {
 			c.set(int64(11+i), after(time.Duration(i)*time.Second))
@@ -109,7 +109,7 @@ func TestTrackerWithoutEtcd(t *testing.T) {
 	tracked := newTracker("x", 1, 2, c)
 	first(t, tracked)
 	tracked.Reported([]byte("13"), after(2*time.Second+15*time.Millisecond)) // after the first watcher knows
-	run(t, tracked, watchclient.Protobuf)
+	run(t, tracked, watchevent.Protobuf)
 	samples := tracked.samples()
 	if got := samples[stepProvision]; !slices.Equal(got, []time.Duration{2 * time.Second}) {
 		t.Errorf("provision: got %v", got)
@@ -124,7 +124,7 @@ func TestTrackerAwaitsClock(t *testing.T) {
 	c := newClock(true)
 	tracked := newTracker("x", 1, 1, c)
 	first(t, tracked)
-	e := event(t, "a", 13, "n", true, watchclient.Protobuf)
+	e := event(t, "a", 13, "n", true, watchevent.Protobuf)
 	e.At = start
 	tracked.Watched(0, e)
 	if tracked.done() {
@@ -142,7 +142,7 @@ func TestTrackerIgnores(t *testing.T) {
 	c.set(11, start)
 	tracked := newTracker("other", 1, 1, c)
 	tracked.measuring.Store(true)
-	e := event(t, "a", 11, "n", true, watchclient.Protobuf)
+	e := event(t, "a", 11, "n", true, watchevent.Protobuf)
 	e.Initial = true
 	tracked.Watched(0, e)
 	tracked.Adopted("b", start)
@@ -159,7 +159,7 @@ func TestTrackerIgnores(t *testing.T) {
 // TestTrackerIsBounded checks that a busy cluster does not fill the memory: pods of others are
 // not noted, and of the run's no more than the bound.
 func TestTrackerIsBounded(t *testing.T) {
-	for _, form := range []watchclient.Form{watchclient.Protobuf, watchclient.JSON} {
+	for _, form := range []watchevent.Form{watchevent.Protobuf, watchevent.JSON} {
 		for name, want := range map[string][2]int{"x": {3, 1}, "other": {}, "": {}} {
 			tracked := newTracker(name, 1, 1, newClock(true))
 			tracked.most = 2

@@ -1,4 +1,4 @@
-package watchclient_test
+package watchevent_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/millrace/millrace/internal/conn/watchclient"
+	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
 // envelope encodes an object as Kubernetes does.
@@ -34,13 +34,13 @@ func testPod(i int) *corev1.Pod {
 }
 
 // streams returns the same events in both forms.
-func streams(t *testing.T) map[watchclient.Form][]byte {
+func streams(t *testing.T) map[watchevent.Form][]byte {
 	t.Helper()
 	var asJSON, asProtobuf []byte
-	kinds := []string{watchclient.Added, watchclient.Modified, watchclient.Deleted, watchclient.Bookmark}
+	kinds := []string{watchevent.Added, watchevent.Modified, watchevent.Deleted, watchevent.Bookmark}
 	for i, kind := range kinds {
 		pod := testPod(i)
-		if kind == watchclient.Bookmark {
+		if kind == watchevent.Bookmark {
 			pod.Annotations = map[string]string{"k8s.io/initial-events-end": "true"}
 		}
 		text, err := json.Marshal(pod)
@@ -58,7 +58,7 @@ func streams(t *testing.T) map[watchclient.Form][]byte {
 		}
 		asProtobuf = append(binary.BigEndian.AppendUint32(asProtobuf, uint32(len(raw))), raw...)
 	}
-	return map[watchclient.Form][]byte{watchclient.JSON: asJSON, watchclient.Protobuf: asProtobuf}
+	return map[watchevent.Form][]byte{watchevent.JSON: asJSON, watchevent.Protobuf: asProtobuf}
 }
 
 // Events are found however their bytes arrive.
@@ -67,13 +67,13 @@ func TestEventsInPieces(t *testing.T) {
 	for form, stream := range streams(t) {
 		for _, size := range []int{1, 2, 3, 7, 100, 1000, len(stream)} {
 			var got []string
-			reader := watchclient.EventReader{Form: form}
+			reader := watchevent.Reader{Form: form}
 			for rest := stream; len(rest) > 0; {
 				piece := bytes.Clone(rest[:min(size, len(rest))])
 				rest = rest[len(piece):]
-				err := reader.Feed(piece, func(e *watchclient.Event) {
+				err := reader.Feed(piece, func(e *watchevent.Event) {
 					got = append(got, fmt.Sprintf("%s %s %v", e.Type, e.Revision, e.EndsInitial()))
-					if form == watchclient.Protobuf {
+					if form == watchevent.Protobuf {
 						var pod corev1.Pod
 						if err := pod.Unmarshal(e.Object); err != nil || pod.ResourceVersion != string(e.Revision) {
 							t.Errorf("decode object: %v, revision %s", err, pod.ResourceVersion)
@@ -94,8 +94,8 @@ func TestEventsInPieces(t *testing.T) {
 
 func TestBrokenEvents(t *testing.T) {
 	for _, text := range []string{"{}\n", "x\n", `{"type":"STRANGE"}` + "\n"} {
-		reader := watchclient.EventReader{}
-		if err := reader.Feed([]byte(text), func(*watchclient.Event) {}); err == nil {
+		reader := watchevent.Reader{}
+		if err := reader.Feed([]byte(text), func(*watchevent.Event) {}); err == nil {
 			t.Errorf("%q is taken to be an event", text)
 		}
 	}
@@ -113,11 +113,11 @@ func TestListPosition(t *testing.T) {
 	}
 	protobuf := envelope(t, raw)
 	for name, c := range map[string]struct {
-		form watchclient.Form
+		form watchevent.Form
 		body []byte
-	}{"built-in": {watchclient.JSON, []byte(builtIn)}, "custom": {watchclient.JSON, []byte(custom)}, "protobuf": {watchclient.Protobuf, protobuf}} {
+	}{"built-in": {watchevent.JSON, []byte(builtIn)}, "custom": {watchevent.JSON, []byte(custom)}, "protobuf": {watchevent.Protobuf, protobuf}} {
 		head, tail := c.body[:min(200, len(c.body))], c.body[max(0, len(c.body)-150):]
-		if revision, token := watchclient.ListPosition(c.form, head, tail); revision != "7" || token != "abc" {
+		if revision, token := watchevent.ListPosition(c.form, head, tail); revision != "7" || token != "abc" {
 			t.Errorf("%s: revision %q, continue %q", name, revision, token)
 		}
 	}
@@ -127,14 +127,14 @@ func TestListPosition(t *testing.T) {
 func TestMemberOfCutText(t *testing.T) {
 	const text = `{"a": "x\"y", "b": [1, {"c": "}"}], "d": {"e": "f"}, "g": -1.5, "h": "i"}`
 	for end := range len(text) - 1 {
-		if value := watchclient.Text(watchclient.Member([]byte(text[:end]), "h")); value != nil {
+		if value := watchevent.Text(watchevent.Member([]byte(text[:end]), "h")); value != nil {
 			t.Errorf("cut at %d: h is %s", end, value)
 		}
 	}
-	if value := watchclient.Text(watchclient.Member([]byte(text), "h")); string(value) != "i" {
+	if value := watchevent.Text(watchevent.Member([]byte(text), "h")); string(value) != "i" {
 		t.Errorf("h is %q", value)
 	}
-	if value := watchclient.Text(watchclient.Member(watchclient.Member([]byte(text), "d"), "e")); string(value) != "f" {
+	if value := watchevent.Text(watchevent.Member(watchevent.Member([]byte(text), "d"), "e")); string(value) != "f" {
 		t.Errorf("d.e is %q", value)
 	}
 }

@@ -1,10 +1,11 @@
-package watchclient
+package watchevent
 
 import (
 	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Form is an encoding of answers.
@@ -14,6 +15,14 @@ const (
 	JSON Form = iota
 	Protobuf
 )
+
+// FormOf returns the form of a media type. What is not protobuf is taken for JSON.
+func FormOf(contentType string) Form {
+	if strings.HasPrefix(contentType, "application/vnd.kubernetes.protobuf") {
+		return Protobuf
+	}
+	return JSON
+}
 
 // Values of Event.Type.
 const (
@@ -31,6 +40,8 @@ type Event struct {
 	Object []byte
 	// Revision is the object's resource version.
 	Revision []byte
+	// Frame is the event as it was sent, with what ends it or is in front of it.
+	Frame []byte
 }
 
 // EndsInitial reports whether an event is the bookmark behind the initial events.
@@ -42,18 +53,18 @@ func (e *Event) EndsInitial() bool {
 // etcd, and several times that as JSON.
 const maxEvent = 16 << 20
 
-// keptCarry is how many bytes an EventReader keeps for its next event.
+// keptCarry is how many bytes an Reader keeps for its next event.
 const keptCarry = 4 << 10
 
-// EventReader finds the events in the body of a watch. The zero value reads JSON.
-type EventReader struct {
+// Reader finds the events in the body of a watch. The zero value reads JSON.
+type Reader struct {
 	Form Form
 	// carry is the beginning of an event whose end has not come.
 	carry []byte
 }
 
 // Feed takes the next bytes of a body, and calls visit for each event that ends in them.
-func (r *EventReader) Feed(p []byte, visit func(*Event)) error {
+func (r *Reader) Feed(p []byte, visit func(*Event)) error {
 	carried := len(r.carry) > 0
 	if carried {
 		r.carry = append(r.carry, p...)
@@ -64,7 +75,7 @@ func (r *EventReader) Feed(p []byte, visit func(*Event)) error {
 		if end < 0 {
 			break
 		}
-		if err := r.visit(p[start:end], visit); err != nil {
+		if err := r.visit(p[:end], start, visit); err != nil {
 			return err
 		}
 		p = p[end:]
@@ -85,7 +96,7 @@ func (r *EventReader) Feed(p []byte, visit func(*Event)) error {
 
 // bounds returns where the first event in b lies. end is -1 if it is not whole. A JSON
 // event ends with a line feed, and a protobuf one has its length in front.
-func (r *EventReader) bounds(b []byte) (start, end int) {
+func (r *Reader) bounds(b []byte) (start, end int) {
 	if r.Form == JSON {
 		if at := bytes.IndexByte(b, '\n'); at >= 0 {
 			return 0, at + 1
@@ -104,8 +115,10 @@ func (r *EventReader) bounds(b []byte) (start, end int) {
 
 var errEvent = errors.New("an event has no type")
 
-func (r *EventReader) visit(frame []byte, visit func(*Event)) error {
-	var e Event
+// visit reads the event in a frame, which begins at start.
+func (r *Reader) visit(frame []byte, start int, visit func(*Event)) error {
+	e := Event{Frame: frame}
+	frame = frame[start:]
 	var kind []byte
 	if r.Form == JSON {
 		if len(bytes.TrimSpace(frame)) == 0 {

@@ -1,4 +1,4 @@
-package watchclient
+package watchevent
 
 import (
 	"bytes"

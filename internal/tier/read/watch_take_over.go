@@ -1,0 +1,279 @@
+package read
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+
+	"github.com/millrace/millrace/internal/wire/watchevent"
+)
+
+const (
+	// takeOverPause is the time between two looks whether a watch can be taken over that is sent
+	// no event meanwhile.
+	takeOverPause = 250 * time.Millisecond
+	// maxHistoryWatches bounds the watches that the other server is asked for because the cache
+	// lacks their events. Those beyond get 410: after a reload of the cache, all would come.
+	maxHistoryWatches = 128
+)
+
+// takenOverLater says for which reasons a watch is passed on that may be answered here a
+// moment later.
+var takenOverLater = map[passReason]bool{passedLoading: true, passedUnproven: true, passedHistory: true, passedSkewBookmark: true}
+
+// mayPassHistory reports whether the other server is to say whether it has the events of a
+// watch that the cache lacks.
+func (t *Tier) mayPassHistory() bool {
+	return t.passedOnElsewhere && t.historyWatches.Load() < maxHistoryWatches
+}
+
+// passOnWatch has next answer a watch until the cache has the revision which the client has
+// reached. It returns the session of the rest of the watch, nil if next has sent all of it.
+func (q *query) passOnWatch(w http.ResponseWriter, req *http.Request, next http.Handler, reason passReason) (rest *watchSession) {
+	if reason == passedHistory {
+		q.tier.historyWatches.Add(1)
+		defer q.tier.historyWatches.Add(-1)
+	}
+	ctx, stop := context.WithCancel(req.Context())
+	defer stop()
+	p := &passedWatch{ResponseWriter: w, query: q, req: req, began: time.Now(), stop: stop}
+	p.mu.position = q.firstPosition()
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		defer stop()
+		defer func() { p.panicked = recover() }()
+		p.look(ctx)
+	})
+	defer func() {
+		value := recover() // a proxy panics when the body cannot be copied to its end
+		stop()
+		looking.Wait()
+		rest = p.mu.rest
+		switch {
+		case p.panicked != nil:
+			panic(p.panicked) // as if the request's goroutine had looked
+		case value != nil && !p.mu.left:
+			panic(value)
+		}
+	}()
+	next.ServeHTTP(p, p.asked(ctx))
+	return nil
+}
+
+// firstPosition is the revision behind which the watch's events begin, 0 if it begins with
+// the objects of an unknown one.
+func (q *query) firstPosition() int64 {
+	if o := &q.options; o.SendInitialEvents != nil && *o.SendInitialEvents {
+		return 0
+	}
+	revision, _ := strconv.ParseInt(q.options.ResourceVersion, 10, 64)
+	return revision
+}
+
+// passedWatch is the answer of another server to a WATCH, on its way to the client. It knows
+// up to which revision the client has everything. As soon as the cache has that revision, a
+// session is opened that sends what follows, and the other server is left: no event is sent
+// twice, and none is missed.
+//
+// Two goroutines use it: the request's, which writes events, and look's.
+type passedWatch struct {
+	http.ResponseWriter
+	query *query
+	req   *http.Request
+	began time.Time
+	// stop ends the request to the other server.
+	stop context.CancelFunc
+	// panicked is the panic of look, nil for none. It is read once look has ended.
+	panicked any
+
+	mu struct {
+		sync.Mutex
+		// read says that the events are in the form that the tier would send, and are read.
+		read   bool
+		events watchevent.Reader
+		// position is a revision up to which the client has all events, 0 if none is known.
+		position int64
+		// sent says that the client has got an event.
+		sent bool
+		// left says that nothing more of the other server's is sent. rest sends the rest; it is
+		// nil if the watch ends here.
+		left bool
+		rest *watchSession
+	}
+}
+
+// asked is the request to the other server. It asks for bookmarks, which say how far the
+// client is, and for events that can be read.
+func (p *passedWatch) asked(ctx context.Context) *http.Request {
+	parameters := p.req.URL.Query()
+	parameters.Set("allowWatchBookmarks", "true")
+	asked := withParameters(p.req.WithContext(ctx), parameters)
+	asked.Header = p.req.Header.Clone()
+	asked.Header.Del("Accept-Encoding")
+	return asked
+}
+
+// withParameters returns a copy of a request with other parameters.
+func withParameters(req *http.Request, parameters url.Values) *http.Request {
+	changed := req.WithContext(req.Context())
+	changed.URL = new(url.URL)
+	*changed.URL = *req.URL
+	changed.URL.RawQuery = parameters.Encode()
+	return changed
+}
+
+// Unwrap is for http.ResponseController.
+func (p *passedWatch) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (p *passedWatch) WriteHeader(status int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	header := p.Header()
+	if contentType := header.Get("Content-Type"); status == http.StatusOK && contentType == p.query.form.MediaType() && header.Get("Content-Encoding") == "" {
+		p.mu.read, p.mu.events.Form = true, watchevent.FormOf(contentType)
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// errLeft ends the copying of a body whose rest is sent from here.
+var errLeft = errors.New("the rest of the watch is sent by the tier")
+
+// Write implements http.ResponseWriter. Events are sent when they are whole.
+func (p *passedWatch) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.mu.left:
+		return 0, errLeft
+	case !p.mu.read:
+		return p.ResponseWriter.Write(b)
+	}
+	var broken error
+	err := p.mu.events.Feed(b, func(e *watchevent.Event) {
+		if broken == nil {
+			broken = p.sendLocked(e)
+		}
+	})
+	if err := errors.Join(err, broken); err != nil {
+		return 0, err
+	}
+	p.takeOverLocked()
+	return len(b), nil
+}
+
+// sendLocked sends an event, unless it is a bookmark that the client did not ask for, and notes
+// how far the client is. Before the first event of another type, or a bookmark, ADDED may be
+// of an object with which the watch begins: these come in the order of their names.
+func (p *passedWatch) sendLocked(e *watchevent.Event) error {
+	isBookmark := e.Type == watchevent.Bookmark
+	if !isBookmark || p.query.options.AllowWatchBookmarks {
+		if _, err := p.ResponseWriter.Write(e.Frame); err != nil {
+			return err
+		}
+		p.mu.sent = true
+	}
+	if e.Type == watchevent.Error {
+		p.mu.read = false // nothing follows that could be taken over
+		return nil
+	}
+	if p.mu.position > 0 || e.Type != string(apiwatch.Added) {
+		if revision, err := strconv.ParseInt(string(e.Revision), 10, 64); err == nil {
+			p.mu.position = max(p.mu.position, revision)
+		}
+	}
+	return nil
+}
+
+// look takes the watch over when the cache has come as far as a client that is sent no event.
+func (p *passedWatch) look(ctx context.Context) {
+	ticker := time.NewTicker(takeOverPause)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			p.takeOver()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *passedWatch) takeOver() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.takeOverLocked()
+}
+
+// takeOverLocked opens a session that sends what follows, if the tier can, and leaves the other
+// server.
+func (p *passedWatch) takeOverLocked() {
+	if !p.mu.read || p.mu.left || p.mu.position == 0 {
+		return
+	}
+	t, gvr := p.query.tier, p.query.route.cfg.Resource
+	if route := t.route(gvr); route == nil || route.cfg.Objects.Progress().Revision() < p.mu.position {
+		return
+	}
+	req := p.resumed()
+	q, reason := t.parse(req)
+	if reason != "" {
+		return
+	}
+	if p.mu.sent {
+		q.firstForm = nil
+	}
+	if q.answerCounted(begunResponse{p.ResponseWriter, http.Header{}}, req) != "" || q.session == nil {
+		return
+	}
+	if q.session.err != nil {
+		q.session.close()
+		return
+	}
+	if p.mu.left = true; q.bookmarks.isZero() {
+		p.mu.rest = q.session
+		t.metrics.takenOver.Inc()
+	} else {
+		q.session.close() // the answer's headers would have to be ours: the client resumes
+	}
+	p.stop()
+}
+
+// resumed is the request by which the client would continue the watch, without a coding: the
+// answer has none.
+func (p *passedWatch) resumed() *http.Request {
+	parameters := p.req.URL.Query()
+	parameters.Set("resourceVersion", strconv.FormatInt(p.mu.position, 10))
+	parameters.Del("resourceVersionMatch")
+	parameters.Del("sendInitialEvents")
+	if t := p.query.options.TimeoutSeconds; t != nil && *t > 0 {
+		left := time.Duration(*t)*time.Second - time.Since(p.began)
+		parameters.Set("timeoutSeconds", strconv.Itoa(max(1, int(math.Ceil(left.Seconds())))))
+	}
+	resumed := withParameters(p.req, parameters)
+	resumed.Header = p.req.Header.Clone()
+	resumed.Header.Del("Accept-Encoding")
+	return resumed
+}
+
+// begunResponse is a response whose headers are sent.
+type begunResponse struct {
+	http.ResponseWriter
+	header http.Header
+}
+
+// Header implements http.ResponseWriter.
+func (r begunResponse) Header() http.Header { return r.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (begunResponse) WriteHeader(int) {}
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (r begunResponse) Unwrap() http.ResponseWriter { return r.ResponseWriter }
