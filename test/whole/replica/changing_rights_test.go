@@ -158,7 +158,9 @@ func randomRead(r *rand.Rand) guardedRead {
 
 // coveredBy reports whether a grant gives the right to the read.
 func (a *guardedRead) coveredBy(g *grant) bool {
-	has := func(list []string, word string) bool { return strings.Contains(" "+strings.Join(list, " ")+" ", " "+word+" ") }
+	has := func(list []string, word string) bool {
+		return strings.Contains(" "+strings.Join(list, " ")+" ", " "+word+" ")
+	}
 	return has(g.rule.Verbs, a.verb) && has(g.rule.Resources, a.resource) && (g.namespace == "" || g.namespace == a.namespace) &&
 		(len(g.rule.ResourceNames) == 0 || a.name != "" && has(g.rule.ResourceNames, a.name))
 }

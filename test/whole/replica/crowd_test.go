@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -77,7 +78,7 @@ func unlimited(config *rest.Config) *rest.Config {
 // writeElsewhere moves the newest revision until its context ends.
 func writeElsewhere(ctx context.Context, t *testing.T, client kubernetes.Interface) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "busy"}}
-	if _, err := client.CoreV1().Secrets("default").Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Secrets("default").Create(ctx, secret, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Error(err)
 		return
 	}

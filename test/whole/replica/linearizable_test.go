@@ -38,13 +38,17 @@ const (
 	abandonedWrites = 40
 	shortTimeout    = 3 * time.Millisecond
 	checkTimeout    = time.Minute
+	// calmPause is the time between two writes of a client in a calm round.
+	calmPause = 100 * time.Millisecond
 )
 
 // TestReadsAreLinearizable reads without a resource version through two replicas while
 // objects are written at their upstream, and checks with a model of registers that all
 // operations can be put into one order that agrees with their times. The replicas are
-// paused now and then, so that their caches lag. Beside them run readers who carry a
-// version; see versionedReaders.
+// paused now and then, so that their caches lag. In the long form, the upstream is too, and
+// replicas are killed. Every second round is calm: these objects are seldom written and others all the time, so that
+// most reads are passed on together. Beside them run readers who carry a version; see
+// versionedReaders.
 func TestReadsAreLinearizable(t *testing.T) {
 	t.Parallel()
 	stock := startUpstream(t)
@@ -63,27 +67,30 @@ func TestReadsAreLinearizable(t *testing.T) {
 type trial struct {
 	t         *testing.T
 	upstream  kubernetes.Interface
+	server    *harness.Server
 	processes []*harness.Server
 	replicas  []kubernetes.Interface
-	truth     *etcdtruth.Follower
-	began     time.Time
+	// before is how many reads were answered by replicas that were killed.
+	before int
+	truth  *etcdtruth.Follower
+	began  time.Time
 }
 
 // linearizable runs rounds against two replicas that follow an upstream by some flags.
 func linearizable(t *testing.T, upstream *harness.Server, first, second []string) {
-	trial := &trial{t: t, upstream: clientset(t, upstream.Config()), began: time.Now()}
+	trial := &trial{t: t, server: upstream, upstream: clientset(t, unlimited(upstream.Config())), began: time.Now()}
 	for _, flags := range [][]string{first, second} {
 		replica := harness.StartReplica(t, upstream, flags...)
 		trial.processes = append(trial.processes, replica)
 		trial.replicas = append(trial.replicas, clientset(t, replica.Config()))
 	}
 	trial.truth = must(etcdtruth.Follow(t.Context(), upstream.EtcdClient(), []etcdtruth.Resource{{Name: "configmaps", Prefix: "/registry/configmaps/"}}))(t)
-	count := 1
+	count := 2
 	if wantsRobustness() {
 		count = longRounds
 	}
 	for i := range count {
-		trial.round(strings.ReplaceAll(strings.ToLower(filepath.Base(t.Name())), "_", "-") + fmt.Sprint("-", i))
+		trial.round(strings.ReplaceAll(strings.ToLower(filepath.Base(t.Name())), "_", "-")+fmt.Sprint("-", i), i%2 == 1)
 	}
 }
 
@@ -91,7 +98,9 @@ func linearizable(t *testing.T, upstream *harness.Server, first, second []string
 type round struct {
 	*trial
 	keys []string
-	mu   struct {
+	// writePause is the time between two writes of a client.
+	writePause time.Duration
+	mu         struct {
 		sync.Mutex
 		operations []porcupine.Operation
 		unanswered int
@@ -103,8 +112,8 @@ type round struct {
 }
 
 // round runs all clients for a while, and checks what they saw.
-func (tr *trial) round(prefix string) {
-	r := &round{trial: tr}
+func (tr *trial) round(prefix string, calm bool) {
+	r := &round{trial: tr, writePause: 2 * time.Millisecond}
 	for i := range keysOfRound {
 		r.keys = append(r.keys, fmt.Sprintf("%s-%d", prefix, i))
 	}
@@ -112,6 +121,10 @@ func (tr *trial) round(prefix string) {
 	ctx, cancel := context.WithCancel(tr.t.Context())
 	defer cancel()
 	var clients sync.WaitGroup
+	if calm {
+		r.writePause = calmPause
+		clients.Go(func() { writeElsewhere(ctx, tr.t, tr.upstream) })
+	}
 	next := 0
 	start := func(run func(context.Context, int)) {
 		id := next
@@ -128,7 +141,7 @@ func (tr *trial) round(prefix string) {
 		start(func(ctx context.Context, id int) { r.list(ctx, id, replica) })
 	}
 	r.versionedReaders(start)
-	clients.Go(func() { r.pause(ctx) })
+	clients.Go(func() { r.disturb(ctx) })
 	pauseFor(ctx, roundTime)
 	eventually(tr.t, "a history that tells something", r.tells)
 	cancel()
@@ -137,11 +150,17 @@ func (tr *trial) round(prefix string) {
 }
 
 // answered returns how many reads the replicas have answered themselves.
-func (tr *trial) answered() (n int) {
+func (tr *trial) answered() int {
+	n := tr.before
 	for _, process := range tr.processes {
-		for _, verb := range []string{"GET", "LIST"} {
-			n += counter(tr.t, process, fmt.Sprintf("millrace_read_requests_total{verb=%q}", verb))
-		}
+		n += answeredBy(tr.t, process)
+	}
+	return n
+}
+
+func answeredBy(t *testing.T, replica *harness.Server) (n int) {
+	for _, verb := range []string{"GET", "LIST"} {
+		n += counter(t, replica, fmt.Sprintf("millrace_read_requests_total{verb=%q}", verb))
 	}
 	return n
 }
@@ -159,14 +178,24 @@ func (r *round) tells() error {
 // now is the time of an operation.
 func (tr *trial) now() int64 { return time.Since(tr.began).Nanoseconds() }
 
-// pause stops one replica after the other for a moment.
-func (r *round) pause(ctx context.Context) {
+// disturb stops one replica after the other for a moment. In the long form it also stops the
+// upstream, and kills replicas.
+func (r *round) disturb(ctx context.Context) {
 	for i := 0; ; i++ {
 		pauseFor(ctx, 150*time.Millisecond)
 		if ctx.Err() != nil {
 			return
 		}
 		process := r.processes[i%len(r.processes)]
+		switch {
+		case wantsRobustness() && i%8 == 3:
+			process = r.server
+		case wantsRobustness() && i%8 == 6:
+			r.before += answeredBy(r.t, process)
+			process.Kill()
+			r.processes[i%len(r.processes)] = process.Restart()
+			continue
+		}
 		process.Signal(syscall.SIGSTOP)
 		pauseFor(ctx, 150*time.Millisecond)
 		process.Signal(syscall.SIGCONT)
@@ -224,7 +253,7 @@ func (r *round) write(ctx context.Context, id int) {
 		if err == nil && written != nil {
 			r.wrote(written.ResourceVersion)
 		}
-		pauseFor(ctx, 2*time.Millisecond)
+		pauseFor(ctx, r.writePause)
 	}
 }
 
