@@ -107,7 +107,7 @@ programs: bin/helm ## run kubectl, helm, an operator, controllers and the schedu
 bin/conformance-suite: test/equal/conformance/suite/go.mod test/equal/conformance/suite/suite_test.go
 	cd $(<D) && $(GO) test -c -ldflags "$(KUBE_LDFLAGS)" -o $(CURDIR)/$@ .
 
-# The time is that of waiting: tests of the API machinery run one after the other.
+# Most of the time is that of waiting: the tests run one after the other, each way beside the others.
 .PHONY: conformance
 conformance: export MILLRACE_CONFORMANCE_SUITE := $(CURDIR)/bin/conformance-suite
 conformance: export MILLRACE_KUBE_APISERVER := $(CURDIR)/bin/kube-apiserver

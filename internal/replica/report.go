@@ -41,6 +41,7 @@ func (p *reporter) report() serverreport.ReplicaReport {
 	now := time.Now()
 	made := serverreport.ReplicaReport{
 		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Depth: p.tier.Backends.Depth(), Followed: []serverreport.FollowedResource{},
+		Reads:    p.tier.ReadAccounts.ByResource(),
 		Answered: counts(p.tier.Counters.Answered()), PassedOn: counts(p.counters.PassedOn), Refused: counts(p.counters.Refused), Asked: counts(p.counters.Requests),
 	}
 	if p.usesEtcd {

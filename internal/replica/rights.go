@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/replica/right"
 	"github.com/millrace/millrace/internal/replica/upstream"
 	"github.com/millrace/millrace/internal/tier/lifetime"
+	"github.com/millrace/millrace/internal/tier/read"
 )
 
 // newHandler completes the configuration of what answers requests, and makes it. It sets
@@ -25,7 +26,11 @@ func (r *Replica) newHandler(ctx context.Context, tier *tiermount.ReadTier, cfg 
 		return nil, err
 	}
 	cfg.Reads, cfg.Follow, cfg.CutOffSince = tier.Tier.Wrap, r.policy.Read, r.policy.CutOffSince(tier.Backends.BrokenSince)
-	cfg.MayShare = r.policy.MayShare
+	cfg.MayShare, cfg.PassOn = r.policy.MayShare, tier.Tier.PassOn
+	cfg.Shared = func(req *http.Request) {
+		cfg.Metrics.Shared.Inc()
+		read.NoteShared(req)
+	}
 	if startsAgain() {
 		cfg.Ready = r.ready.Load
 	}

@@ -53,6 +53,10 @@ type TranscodingDifference struct {
 // ListCost is the cost of requests.
 type ListCost struct {
 	Requests uint64 `json:"requests"`
+	// PassedOn of the requests were passed on, and Shared were given the answer to another one
+	// that was passed on.
+	PassedOn uint64 `json:"passedOn,omitempty"`
+	Shared   uint64 `json:"shared,omitempty"`
 	Objects  uint64 `json:"objects"`
 	// Scanned is how many objects were examined to find Objects.
 	Scanned uint64 `json:"scanned"`
@@ -68,6 +72,8 @@ type ListCost struct {
 // Add adds the cost of other requests.
 func (c *ListCost) Add(d *ListCost) {
 	c.Requests += d.Requests
+	c.PassedOn += d.PassedOn
+	c.Shared += d.Shared
 	c.Objects += d.Objects
 	c.Scanned += d.Scanned
 	c.ScannedBytes += d.ScannedBytes

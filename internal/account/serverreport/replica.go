@@ -21,6 +21,8 @@ type ReplicaReport struct {
 	// Followed has a row for each resource that is followed, or for each etcd cluster. Those
 	// that do not follow come first.
 	Followed []FollowedResource `json:"followed"`
+	// Reads has a row for each resource: how GETs and LISTs of the last ten minutes were answered.
+	Reads []ResourceReads `json:"reads"`
 	// Answered counts the reads that were answered here, by verb.
 	Answered map[string]uint64 `json:"answered"`
 	// PassedOn counts the requests that were to be passed on, by reason.
@@ -32,6 +34,16 @@ type ReplicaReport struct {
 	Asked map[string]uint64 `json:"asked"`
 	// Spared is the work that the upstream was spared.
 	Spared SparedWork `json:"spared"`
+}
+
+// ResourceReads is how many GETs and LISTs of a resource there were. Of these, the upstream
+// answered PassedOn, and Shared were given the answer to one of these. All others were answered
+// out of the cache.
+type ResourceReads struct {
+	Resource string `json:"resource"`
+	Requests uint64 `json:"requests"`
+	Shared   uint64 `json:"shared"`
+	PassedOn uint64 `json:"passedOn"`
 }
 
 // SparedWork is what was answered here and would have been the upstream's work. The

@@ -23,9 +23,9 @@ type Shape struct {
 	// Encoding is as in "json", "protobuf gzip", "table", "metadata".
 	Encoding string `json:"encoding"`
 	// Path is how the cache found objects: "key", "range", "index" or "scan". It is
-	// PathFailed or PathPassedOn for requests without such a path.
+	// PathFailed, PathPassedOn or PathShared for requests without such a path.
 	Path string `json:"path"`
-	// Reason is why the request was passed on, "" if it was not.
+	// Reason is why the request was passed on, alone or with another one, "" if it was not.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -33,6 +33,9 @@ type Shape struct {
 const (
 	// PathPassedOn is for requests that Kubernetes' handlers answered.
 	PathPassedOn = "passed on"
+	// PathShared is for requests that a replica passed on together with another one, whose
+	// answer they were given.
+	PathShared = "shared"
 	// PathFailed is for LISTs that ended with an error before objects were found.
 	PathFailed = "failed"
 )

@@ -114,6 +114,12 @@ func (a *Accounts) Observe(r *Request) {
 	now := a.cfg.Clock.Now()
 	c := charge{cost: r.Cost, minute: minuteOf(now), host: maphash.String(a.seed, host(r.Address))}
 	c.cost.Requests = 1
+	switch r.Shape.Path {
+	case serverreport.PathPassedOn:
+		c.cost.PassedOn = 1
+	case serverreport.PathShared:
+		c.cost.Shared = 1
+	}
 	c.cost.CPU = a.scale.apply(now, r.Cost.CPU)
 	a.cfg.Budgets.charge(r.Client.User, r.Address, &c.cost)
 	clientHash, clients := a.clients.find(r.Client)
@@ -205,6 +211,28 @@ func (a *Accounts) Report() serverreport.ListsReport {
 		r.Clients = append(r.Clients, row)
 	}
 	return r
+}
+
+// ByResource returns how the requests of the last ten minutes were answered, the resources with
+// most requests first.
+func (a *Accounts) ByResource() []serverreport.ResourceReads {
+	shapes, _ := a.shapes.summaries(minuteOf(a.cfg.Clock.Now()))
+	costs := map[string]*serverreport.ListCost{}
+	for i := range shapes {
+		name := shapes[i].key.Resource
+		if costs[name] == nil {
+			costs[name] = &serverreport.ListCost{}
+		}
+		costs[name].Add(&shapes[i].cost)
+	}
+	rows := make([]serverreport.ResourceReads, 0, len(costs))
+	for name, c := range costs {
+		rows = append(rows, serverreport.ResourceReads{Resource: name, Requests: c.Requests, Shared: c.Shared, PassedOn: c.PassedOn})
+	}
+	slices.SortFunc(rows, func(a, b serverreport.ResourceReads) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Resource, b.Resource))
+	})
+	return rows[:min(len(rows), maxReported)]
 }
 
 // mostExpensive returns the keys with most CPU, in descending order. It sorts all.

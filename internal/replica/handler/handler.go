@@ -27,6 +27,11 @@ import (
 type Config struct {
 	// Reads wraps a handler by the read tier, which passes on what it cannot answer.
 	Reads func(next http.Handler) http.Handler
+	// PassOn has next answer a request that the read tier does not see, and adds it to the
+	// accounts. Nil keeps none.
+	PassOn func(w http.ResponseWriter, req *http.Request, next http.Handler, reason string)
+	// Shared is called with each read that was answered with the answer to another one. It may be nil.
+	Shared func(*http.Request)
 	// Ready reports whether a replica that has started again by itself is ready. Before that, users
 	// whom it does not know are told to come again. Nil is for others.
 	Ready func() bool
@@ -69,7 +74,13 @@ type Handler struct {
 
 // New makes a handler.
 func New(cfg Config) *Handler {
-	shared := share.New(share.Config{Next: cfg.Proxy, Shared: cfg.Metrics.Shared, MayShare: func(req *http.Request) bool {
+	if cfg.PassOn == nil {
+		cfg.PassOn = func(w http.ResponseWriter, req *http.Request, next http.Handler, _ string) { next.ServeHTTP(w, req) }
+	}
+	if cfg.Shared == nil {
+		cfg.Shared = func(*http.Request) {}
+	}
+	shared := share.New(share.Config{Next: cfg.Proxy, Shared: cfg.Shared, MayShare: func(req *http.Request) bool {
 		info, _ := request.RequestInfoFrom(req.Context())
 		return info.Verb == "get" || cfg.MayShare == nil || cfg.MayShare(resourceOf(info))
 	}})
@@ -144,16 +155,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if why != "" {
 		h.cfg.Metrics.PassedOn.WithLabelValues(string(why)).Inc()
-		h.passOn(w, req)
+		h.passOn(w, req, why)
 	}
 }
 
 // passOn has the upstream answer a request. Bytes that a read is sent count against its client's
 // budget, as those of the tier do.
-func (h *Handler) passOn(w http.ResponseWriter, req *http.Request) {
+func (h *Handler) passOn(w http.ResponseWriter, req *http.Request, why Reason) {
 	client, info, charged := h.charged(req.Context())
 	if !charged {
-		h.cfg.Proxy.ServeHTTP(w, req)
+		h.cfg.PassOn(w, req, h.cfg.Proxy, string(why))
 		return
 	}
 	counted := &countedWriter{ResponseWriter: w}
@@ -162,7 +173,7 @@ func (h *Handler) passOn(w http.ResponseWriter, req *http.Request) {
 			h.cfg.Budgets.Charge(client.GetName(), req.RemoteAddr, counted.bytes)
 		}
 	}()
-	h.cfg.Proxy.ServeHTTP(counted, req)
+	h.cfg.PassOn(counted, req, h.cfg.Proxy, string(why))
 }
 
 // countedWriter counts the bytes of a body.

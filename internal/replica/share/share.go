@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 	"sync"
-
-	"k8s.io/component-base/metrics"
 )
 
 // Config of Reads. All fields are needed.
@@ -14,8 +12,8 @@ type Config struct {
 	Next http.Handler
 	// MayShare reports whether the answer to a request is small enough to be held.
 	MayShare func(*http.Request) bool
-	// Shared counts requests that were answered with the answer to another one.
-	Shared *metrics.Counter
+	// Shared is called with each request that was answered with the answer to another one.
+	Shared func(*http.Request)
 }
 
 // Reads is a handler that passes requests on, each alone or together with others. It is safe
@@ -83,7 +81,7 @@ func (s *Reads) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch how {
 	case sent:
 		if !asks {
-			s.cfg.Shared.Inc()
+			s.cfg.Shared(req)
 		}
 	case unfit:
 		s.cfg.Next.ServeHTTP(w, req)

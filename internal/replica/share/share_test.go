@@ -7,11 +7,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/component-base/metrics"
 
 	"github.com/millrace/millrace/internal/replica/share"
 )
@@ -41,6 +41,8 @@ type bench struct {
 	*server
 	t     *testing.T
 	reads *share.Reads
+	// shared counts the requests that were answered with the answer to another one.
+	shared atomic.Int64
 }
 
 func inBubble(t *testing.T, test func(*bench)) {
@@ -49,7 +51,7 @@ func inBubble(t *testing.T, test func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{server: &server{answers: make(chan func(http.ResponseWriter, *http.Request))}, t: t}
 		b.reads = share.New(share.Config{
-			Next: b.server, MayShare: func(*http.Request) bool { return true }, Shared: metrics.NewCounter(&metrics.CounterOpts{Name: "shared"}),
+			Next: b.server, MayShare: func(*http.Request) bool { return true }, Shared: func(*http.Request) { b.shared.Add(1) },
 		})
 		test(b)
 	})
@@ -230,6 +232,10 @@ func TestNotFoundIsShared(t *testing.T) {
 		b.wantQuestions(2)
 		for _, c := range behind {
 			b.wantBody(c, "none")
+		}
+		// One of the three has asked for all.
+		if n := b.shared.Load(); n != 2 {
+			t.Errorf("%d requests shared an answer, want 2", n)
 		}
 	})
 }

@@ -1,10 +1,12 @@
 package read
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -177,6 +179,28 @@ func mediaName(mediaType string) string {
 	return "other"
 }
 
+// PassOn has next answer a request for a reason other than the tier's, and adds it to the accounts
+// if it is a read.
+func (t *Tier) PassOn(w http.ResponseWriter, req *http.Request, next http.Handler, reason string) {
+	if info, ok := request.RequestInfoFrom(req.Context()); !ok || !info.IsResourceRequest || !verbs[info.Verb] {
+		next.ServeHTTP(w, req)
+		return
+	}
+	t.passOn(w, req, next, passOnCause{reason: passReason(reason), startedAt: time.Now()})
+}
+
+// sharedKey is the key of a context's *atomic.Bool, which says that the request was answered with
+// the answer to another one.
+type sharedKey struct{}
+
+// NoteShared notes for the accounts that a request that was passed on is answered with the answer
+// to another one.
+func NoteShared(req *http.Request) {
+	if shared, ok := req.Context().Value(sharedKey{}).(*atomic.Bool); ok {
+		shared.Store(true)
+	}
+}
+
 // passOn lets next answer, and adds the request to the accounts.
 func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handler, p passOnCause) {
 	info, ok := request.RequestInfoFrom(req.Context())
@@ -184,6 +208,8 @@ func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handle
 		next.ServeHTTP(w, req)
 		return
 	}
+	shared := new(atomic.Bool)
+	req = req.WithContext(context.WithValue(req.Context(), sharedKey{}, shared))
 	m := &writeMeter{ResponseWriter: w}
 	defer func() {
 		r := usage.Request{
@@ -192,6 +218,9 @@ func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handle
 			Shape: passedOnShape(req, info, w.Header()),
 		}
 		r.Shape.Reason = string(p.reason)
+		if shared.Load() {
+			r.Shape.Path = serverreport.PathShared
+		}
 		a := account{startedAt: p.startedAt, idle: m.writing}
 		if t.passedOnElsewhere {
 			a.addIdle(a.startedAt)

@@ -139,6 +139,42 @@ func TestPassedOnElsewhere(t *testing.T) {
 	}
 }
 
+// TestOutcomes has requests passed on alone, with another one, and before the tier sees them.
+func TestOutcomes(t *testing.T) {
+	env, lists := newCountedTier(t, usage.Config{}, "one/a")
+	answer := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("Shared") != "" {
+			read.NoteShared(req)
+		}
+		_, _ = io.WriteString(w, "answer")
+	})
+	tier := env.tier
+	env.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("Excluded") != "" {
+			tier.PassOn(w, req, answer, "excluded")
+			return
+		}
+		tier.Wrap(answer).ServeHTTP(w, req)
+	})
+	yaml := []string{"application/yaml"}
+	env.send(t, http.MethodGet, listPath, nil)
+	env.send(t, http.MethodGet, listPath, http.Header{"Accept": yaml})
+	env.send(t, http.MethodGet, listPath, http.Header{"Accept": yaml, "Shared": {"1"}})
+	env.send(t, http.MethodGet, listPath, http.Header{"Excluded": {"1"}})
+	env.send(t, http.MethodPost, listPath, http.Header{"Excluded": {"1"}})
+	var found []string
+	for _, s := range lists.Report().Shapes {
+		found = append(found, fmt.Sprintf("%s %s %d", s.Path, s.Reason, s.Requests))
+	}
+	slices.Sort(found)
+	if want := []string{"passed on accept 1", "passed on excluded 1", "range  1", "shared accept 1"}; !slices.Equal(found, want) {
+		t.Errorf("got %q, want %q", found, want)
+	}
+	if got, want := lists.ByResource(), (serverreport.ResourceReads{Resource: "configmaps", Requests: 4, Shared: 1, PassedOn: 2}); len(got) != 1 || got[0] != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 // TestNotAccounted sends requests that are neither a GET nor a LIST of objects.
 func TestNotAccounted(t *testing.T) {
 	env, lists := newCountedTier(t, usage.Config{}, "one/a")

@@ -64,11 +64,16 @@ func drawAdvice(p *page, subject string, advice []string) {
 }
 
 func costColumns() []column {
-	return []column{{head: "CPU", right: true}, {head: "REQUESTS", right: true}, {head: "OBJECTS", right: true}, {head: "SCANNED", right: true}, {head: "BYTES", right: true}, {head: "MEAN", right: true}}
+	return []column{{head: "CPU", right: true}, {head: "REQUESTS", right: true}, {head: "PASSED ON", right: true}, {head: "OBJECTS", right: true}, {head: "SCANNED", right: true}, {head: "BYTES", right: true}, {head: "MEAN", right: true}}
 }
 
 func costCells(c *serverreport.ListCost) []cell {
-	return []cell{text(display.Seconds(c.CPU)), text(display.Count(c.Requests)), text(display.Count(c.Objects)), text(display.Count(c.Scanned)), text(display.Size(c.Bytes)), text(display.Seconds(c.Seconds / max(1, float64(c.Requests))))}
+	return []cell{text(display.Seconds(c.CPU)), text(display.Count(c.Requests)), text(passedOnPart(c.PassedOn, c.Requests)), text(display.Count(c.Objects)), text(display.Count(c.Scanned)), text(display.Size(c.Bytes)), text(display.Seconds(c.Seconds / max(1, float64(c.Requests))))}
+}
+
+// passedOnPart is the part of some requests that were passed on.
+func passedOnPart(passedOn, requests uint64) string {
+	return display.Percent(float64(passedOn) / max(1, float64(requests)))
 }
 
 func drawShapes(p *page, shapes []serverreport.ListShape) {

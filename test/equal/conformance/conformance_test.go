@@ -48,8 +48,7 @@ func TestConformance(t *testing.T) {
 	if os.Getenv(suiteVariable) == "" || harness.Upstream() == "" {
 		t.Skipf("make conformance runs it: %s and a kube-apiserver are not given", suiteVariable)
 	}
-	var ways []*way
-	for _, w := range []*way{
+	ways := []*way{
 		{name: "kube-apiserver", start: func(t *testing.T) (server, through *harness.Server) {
 			server = startKubeAPIServer(t)
 			return server, server
@@ -62,11 +61,16 @@ func TestConformance(t *testing.T) {
 			server = startKubeAPIServer(t)
 			return server, harness.StartReplica(t, server)
 		}},
-	} {
-		if t.Run(w.name, w.run); w.took > 0 { // -run may leave ways out
-			ways = append(ways, w)
-		}
 	}
+	t.Run("ways", func(t *testing.T) { // all at once, so that their times can be compared
+		for _, w := range ways {
+			t.Run(w.name, func(t *testing.T) {
+				t.Parallel()
+				w.run(t)
+			})
+		}
+	})
+	ways = slices.DeleteFunc(ways, func(w *way) bool { return w.took == 0 }) // -run may leave some out
 	compare(t, ways)
 }
 

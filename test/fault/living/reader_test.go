@@ -139,6 +139,14 @@ func (r *reader) between(t target, sent, came time.Time) []changingupstream.Gene
 	return t.Definition.Between(sent, came, good)
 }
 
+// betweenEvents returns the generations that an event may be of.
+func (r *reader) betweenEvents(t target, sent, came time.Time) []changingupstream.Generation {
+	if t.Definition == nil || r.script.Outages.During(sent, came, reconnect) {
+		return r.between(t, sent, came)
+	}
+	return t.Definition.BetweenEvents(sent, came, grace)
+}
+
 // foreign says whether an extension may have been asked in one of some generations, and whether
 // it may have been one that does not answer.
 func (t target) foreign(among []changingupstream.Generation) (foreign, broken bool) {

@@ -196,7 +196,7 @@ func (w *openWatch) event(ctx context.Context, raw []byte, f *watchcheck.Frame) 
 	if sent.Before(w.opened) {
 		sent = w.opened
 	}
-	among := w.between(w.target, sent, f.Received)
+	among := w.betweenEvents(w.target, sent, f.Received)
 	w.compare(ctx, w.target, fmt.Sprintf("%s, opened at %s in generation %d: %s at %d", w.path, w.opened.Format("04:05.000"), w.generation, f.Type, f.Revision), among, o)
 }
 

@@ -28,6 +28,11 @@ type Generation struct {
 	// Began is when the change to it was sent. Ended is when the upstream was seen to answer
 	// by the next one; it is zero before.
 	Began, Ended time.Time
+	// Watched says that a watch was opened at the upstream in this state, and Outlived when the
+	// upstream has ended it, zero before. A busy server sends events by a state for seconds after
+	// it answers requests by the next one: to clients, and to the feeds of replicas.
+	Watched  bool
+	Outlived time.Time
 	// Last is the highest revision that the upstream may have answered by the generation, once
 	// that is known, and 0 before. Objects that were written later were never sent so.
 	Last int64
@@ -60,6 +65,37 @@ func (d *Definition) Between(sent, came time.Time, grace time.Duration) []Genera
 		}
 	}
 	return all
+}
+
+// BetweenEvents returns the generations that an event may be of, as Between does for an answer.
+func (d *Definition) BetweenEvents(sent, came time.Time, grace time.Duration) []Generation {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []Generation
+	for _, g := range d.mu.generations {
+		ended := g.Ended
+		if g.Outlived.After(ended) {
+			ended = g.Outlived
+		}
+		lasts := ended.IsZero() || g.Watched && g.Outlived.IsZero() || !ended.Add(grace).Before(sent)
+		if !g.Began.After(came) && lasts {
+			all = append(all, *g)
+		}
+	}
+	return all
+}
+
+// watch notes that a watch of the present state was opened. The caller calls ended at its end.
+func (d *Definition) watch() (ended func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g := d.mu.generations[len(d.mu.generations)-1]
+	g.Watched = true
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		g.Outlived = time.Now()
+	}
 }
 
 // Ended returns when a generation has ended, and zero if it has not.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -267,6 +268,7 @@ func (s *Script) update(ctx context.Context, r *Resource, next Shape) error {
 
 // settle waits until the upstream answers by a new shape, and records all objects in it.
 func (s *Script) settle(ctx context.Context, r *Resource, next Shape) error {
+	defer s.watchState(ctx, r)
 	ctx, cancel := context.WithTimeout(ctx, takeUpTimeout)
 	defer cancel()
 	for _, version := range next.Served() {
@@ -288,6 +290,29 @@ func (s *Script) settle(ctx context.Context, r *Resource, next Shape) error {
 	r.Definition.settle()
 	s.tell("settled %s: %d", r.Name(), next.Generation)
 	return nil
+}
+
+// watchState watches a resource as its definition is now, until the upstream ends the watch
+// because the definition has changed.
+func (s *Script) watchState(ctx context.Context, r *Resource) {
+	served := r.served()
+	if len(served) == 0 {
+		return
+	}
+	a, body := s.Open(ctx, Get(r.Collection(served[0], "")+"?watch=true&timeoutSeconds=3600"))
+	if body == nil {
+		return
+	}
+	if a.Status != http.StatusOK {
+		_ = body.Close()
+		return
+	}
+	ended := r.Definition.watch()
+	go func() {
+		defer ended()
+		defer body.Close()
+		_, _ = io.Copy(io.Discard, body)
+	}()
 }
 
 // remake deletes a definition with its objects, and makes it again.

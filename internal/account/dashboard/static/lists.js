@@ -13,6 +13,7 @@ const keyOf = (s) => JSON.stringify([s.verb, s.resource, s.version, s.scope, s.s
 const cost = [
   { id: "cpu", head: "CPU", num: true, value: (s) => s.cpu, show: (s) => f.seconds(s.cpu) },
   { id: "requests", head: "Requests", num: true, value: (s) => s.requests, show: (s) => f.count(s.requests) },
+  { id: "passed", head: "Passed on", num: true, value: (s) => (s.passedOn ?? 0) / s.requests, show: (s) => f.percent((s.passedOn ?? 0) / s.requests), help: "Requests that the upstream, or Kubernetes' handlers, answered" },
   { id: "objects", head: "Objects", num: true, value: (s) => s.objects, show: (s) => f.count(s.objects) },
   { id: "scanned", head: "Scanned", num: true, value: (s) => s.scanned, show: (s) => f.count(s.scanned), help: "Objects that were looked at to find those" },
   { id: "bytes", head: "Returned", num: true, value: (s) => s.bytes, show: (s) => f.bytes(s.bytes) },

@@ -38,8 +38,20 @@ export function replica() {
       { id: "heard", head: "Heard", num: true, value: (x) => x.heard, show: (x) => (x.heard ? `${f.seconds(x.heard)} ago` : "–") },
     ],
   });
+  const reads = new Table({
+    label: "GETs and LISTs, by resource", key: (x) => x.resource, empty: "No GET or LIST in the last ten minutes.", rows: 8,
+    columns: [
+      { id: "resource", head: "Resource", value: (x) => x.resource, show: (x) => x.resource },
+      { id: "requests", head: "Requests", num: true, value: (x) => x.requests, show: (x) => f.count(x.requests) },
+      { id: "cache", head: "Cache", num: true, value: (x) => x.requests - x.shared - x.passedOn, show: (x) => f.count(x.requests - x.shared - x.passedOn) },
+      { id: "shared", head: "Shared", num: true, value: (x) => x.shared, show: (x) => f.count(x.shared), help: "Answered with the upstream's answer to another client" },
+      { id: "passed", head: "Passed on", num: true, value: (x) => x.passedOn, show: (x) => f.count(x.passedOn) },
+      { id: "part", head: "Of all", num: true, value: (x) => x.passedOn / x.requests, show: (x) => f.percent(x.passedOn / x.requests), help: "Passed on" },
+    ],
+  });
   const root = panel("replica", "Upstream", "What this replica holds of it, and what it is spared.", row,
-    followed.root, el("div", { class: "columns" }, part("Passed on", "by reason", passed.root), part("Upstream asked", "for clients", asked.root), part("Refused here", "by reason", refused.root)));
+    followed.root, part("GETs and LISTs", "by resource, in the last ten minutes", reads.root),
+    el("div", { class: "columns" }, part("Passed on", "by reason", passed.root), part("Upstream asked", "for clients", asked.root), part("Refused here", "by reason", refused.root)));
   let feeds = 0;
   return {
     root,
@@ -52,6 +64,7 @@ export function replica() {
       set("passed", f.count(sum(r.asked)), `${f.count(sum(r.passedOn))} for a reason below`);
       set("bytes", f.bytes(r.spared.requestBytes + r.spared.eventBytes), `${f.bytes(r.spared.eventBytes)} to watches`);
       set("spared", f.seconds(r.spared.cpu), "estimated");
+      reads.update(r.reads);
       passed.update(rows(r.passedOn));
       asked.update(rows(r.asked));
       refused.update(rows(r.refused));
