@@ -39,7 +39,7 @@ const (
 
 	defaultFocus = `\[sig-api-machinery\].*\[Conformance\]`
 	// needsContainers matches the tests whose pods have to do something.
-	needsContainers = `[Ww]ebhook|Aggregator`
+	needsContainers = `[Ww]ebhook|Aggregator|CustomResourceFieldSelectors`
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }
@@ -152,7 +152,10 @@ func focus() string {
 	return defaultFocus
 }
 
-// compare prints how the tests ended on each way, and fails for those that passed on the
+// noticeable is the difference of times that compare prints.
+const noticeable = 10 * time.Second
+
+// compare prints how the tests ended on each way, and how long they took, and fails for those that passed on the
 // first way and not on another.
 func compare(t *testing.T, ways []*way) {
 	t.Helper()
@@ -177,6 +180,9 @@ func compare(t *testing.T, ways []*way) {
 	straight := ways[0]
 	for _, w := range ways[1:] {
 		for _, name := range slices.Sorted(maps.Keys(straight.specs)) {
+			if longer := w.specs[name].RunTime - straight.specs[name].RunTime; longer > noticeable {
+				t.Logf("%s takes %v longer than straight: %s", w.name, longer.Round(time.Second), name)
+			}
 			if straight.specs[name].State == passed && w.specs[name].State != passed {
 				t.Errorf("%s: passed at %s, and %q at %s", name, straight.name, w.specs[name].State, w.name)
 			}
