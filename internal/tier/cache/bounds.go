@@ -116,6 +116,7 @@ func (l *Log) expire() int64 {
 // Expire drops events that are out of bounds in all logs and returns their bytes. A log
 // also drops events when new ones come; Expire is for resources that have become quiet.
 func (c *Cache) Expire() (bytes int64) {
+	c.aged.note(c.cfg.Clock.Now(), c.progress.Revision(), c.cfg.HistoryWindow)
 	c.write.Lock()
 	logs := []*Log{c.unclaimed.log}
 	c.write.Unlock()

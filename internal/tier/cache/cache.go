@@ -67,6 +67,7 @@ type Cache struct {
 	cfg      Config
 	bounds   *bounds
 	progress Progress
+	aged     agedRevisions
 	loaded   atomic.Bool
 	// unclaimed holds the keys of no registered resource, under their whole names. Its
 	// log is replaced under write.

@@ -177,7 +177,7 @@ func indexedFields(indexers *toolscache.Indexers) []string {
 func newEtcd(b *Backend, config *storagebackend.ConfigForResource, resourcePrefix string, transformer value.Transformer,
 	newFunc, newListFunc func() runtime.Object) (storage.Interface, error) {
 	if b.Client == nil {
-		return noEtcd{}, nil
+		return noEtcd{b.Cache}, nil
 	}
 	versioner := storage.APIObjectVersioner{}
 	var decoder etcd3.Decoder = guardedDecoder{etcd3.NewDefaultDecoder(config.Codec, versioner), b.Cache.Panics}

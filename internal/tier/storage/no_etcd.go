@@ -7,11 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/millrace/millrace/internal/tier/cache"
 )
 
 // noEtcd stands in the place of Kubernetes' store where there is no etcd. Nothing is
 // written through it, and what the cache cannot answer is an error.
-type noEtcd struct{}
+type noEtcd struct{ cache *cache.Cache }
 
 var _ storage.Interface = noEtcd{}
 
@@ -55,5 +57,6 @@ func (noEtcd) GetCurrentResourceVersion(context.Context) (uint64, error) { retur
 
 func (noEtcd) EnableResourceSizeEstimation(storage.KeysFunc) error { return nil }
 
-// CompactRevision implements storage.Interface. Nothing is known of a compaction.
-func (noEtcd) CompactRevision() int64 { return 0 }
+// CompactRevision implements storage.Interface. Nothing is known of etcd's compaction: what is
+// older than the history is left to the upstream, which knows.
+func (e noEtcd) CompactRevision() int64 { return e.cache.AgedRevision() }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 	apistorage "k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
@@ -76,6 +77,37 @@ func TestPassOnAfter(t *testing.T) {
 	}
 	if err := decorated.Create(t.Context(), "/pods/a", newPod(), newPod(), 0); err == nil {
 		t.Error("a pod was created without etcd")
+	}
+}
+
+// TestTokensExpireWithoutEtcd continues a list of a quiet resource: what is older than the history
+// window is left to the upstream, which may have compacted it.
+func TestTokensExpireWithoutEtcd(t *testing.T) {
+	t.Parallel()
+	const window = time.Minute
+	source, now := slowSource(20), clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	held := cache.New(cache.Config{Clock: now, HistoryWindow: window})
+	decorated := storeWithoutEtcd(t, &storage.Backend{Cache: held, Consistent: cache.NewConsistent(held, &source), PassOnAfter: time.Minute})
+	held.BeginLoad().End(t.Context(), 10)
+	held.Progressed(20)
+	reads := func(version string) error {
+		_, err := decorated.Select(t.Context(), "/pods", apistorage.ListOptions{
+			ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchExact, Predicate: apistorage.Everything, Recursive: true,
+		})
+		return err
+	}
+	for age := time.Duration(0); age < window; age += window / 4 {
+		held.Expire()
+		if err := reads("10"); err != nil {
+			t.Errorf("revision 10 after %v: %v", age, err)
+		}
+		now.SetTime(now.Now().Add(window / 4))
+	}
+	held.Expire()
+	for version, want := range map[string]error{"10": cache.ErrExpired, "20": nil} {
+		if err := reads(version); !errors.Is(err, want) {
+			t.Errorf("revision %s after %v: %v, want %v", version, window, err, want)
+		}
 	}
 }
 
