@@ -114,15 +114,14 @@ type passedWatch struct {
 func (p *passedWatch) asked(ctx context.Context) *http.Request {
 	parameters := p.req.URL.Query()
 	parameters.Set("allowWatchBookmarks", "true")
-	asked := withParameters(p.req.WithContext(ctx), parameters)
-	asked.Header = p.req.Header.Clone()
-	asked.Header.Del("Accept-Encoding")
-	return asked
+	return uncoded(ctx, p.req, parameters)
 }
 
-// withParameters returns a copy of a request with other parameters.
-func withParameters(req *http.Request, parameters url.Values) *http.Request {
-	changed := req.WithContext(req.Context())
+// uncoded returns a copy of a request with other parameters, whose answer has no coding.
+func uncoded(ctx context.Context, req *http.Request, parameters url.Values) *http.Request {
+	changed := req.WithContext(ctx)
+	changed.Header = req.Header.Clone()
+	changed.Header.Del("Accept-Encoding")
 	changed.URL = new(url.URL)
 	*changed.URL = *req.URL
 	changed.URL.RawQuery = parameters.Encode()
@@ -246,8 +245,7 @@ func (p *passedWatch) takeOverLocked() {
 	p.stop()
 }
 
-// resumed is the request by which the client would continue the watch, without a coding: the
-// answer has none.
+// resumed is the request by which the client would continue the watch.
 func (p *passedWatch) resumed() *http.Request {
 	parameters := p.req.URL.Query()
 	parameters.Set("resourceVersion", strconv.FormatInt(p.mu.position, 10))
@@ -257,10 +255,7 @@ func (p *passedWatch) resumed() *http.Request {
 		left := time.Duration(*t)*time.Second - time.Since(p.began)
 		parameters.Set("timeoutSeconds", strconv.Itoa(max(1, int(math.Ceil(left.Seconds())))))
 	}
-	resumed := withParameters(p.req, parameters)
-	resumed.Header = p.req.Header.Clone()
-	resumed.Header.Del("Accept-Encoding")
-	return resumed
+	return uncoded(p.req.Context(), p.req, parameters)
 }
 
 // begunResponse is a response whose headers are sent.

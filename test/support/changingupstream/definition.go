@@ -56,29 +56,34 @@ func (d *Definition) Now() Generation {
 // Between returns the generations that an answer may be of whose request was sent at a time
 // and that came at another one. An old generation is good for a grace behind its end.
 func (d *Definition) Between(sent, came time.Time, grace time.Duration) []Generation {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var all []Generation
-	for _, g := range d.mu.generations {
-		if !g.Began.After(came) && (g.Ended.IsZero() || !g.Ended.Add(grace).Before(sent)) {
-			all = append(all, *g)
-		}
-	}
-	return all
+	return d.where(sent, came, grace, func(g *Generation) time.Time { return g.Ended })
 }
 
 // BetweenEvents returns the generations that an event may be of, as Between does for an answer.
 func (d *Definition) BetweenEvents(sent, came time.Time, grace time.Duration) []Generation {
+	return d.where(sent, came, grace, (*Generation).eventsEnded)
+}
+
+// eventsEnded returns when the upstream has sent the last event by the generation, and zero if it
+// may send more. A watch may also have ended with the upstream, before its generation.
+func (g *Generation) eventsEnded() time.Time {
+	switch {
+	case g.Ended.IsZero() || g.Watched && g.Outlived.IsZero():
+		return time.Time{}
+	case g.Outlived.After(g.Ended):
+		return g.Outlived
+	}
+	return g.Ended
+}
+
+// where returns the generations that had begun when something came, and that had not ended a grace
+// before it was sent. ended returns zero for those that have not ended.
+func (d *Definition) where(sent, came time.Time, grace time.Duration, ended func(*Generation) time.Time) []Generation {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var all []Generation
 	for _, g := range d.mu.generations {
-		ended := g.Ended
-		if g.Outlived.After(ended) {
-			ended = g.Outlived
-		}
-		lasts := ended.IsZero() || g.Watched && g.Outlived.IsZero() || !ended.Add(grace).Before(sent)
-		if !g.Began.After(came) && lasts {
+		if end := ended(g); !g.Began.After(came) && (end.IsZero() || !end.Add(grace).Before(sent)) {
 			all = append(all, *g)
 		}
 	}
