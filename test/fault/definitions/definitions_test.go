@@ -37,8 +37,10 @@ const (
 	durationVariable = "MILLRACE_CHANGES_DURATION"
 	// defaultDuration leaves room for the start of two servers in a minute.
 	defaultDuration = 35 * time.Second
-	// settleTimeout bounds the wait for requests and definitions at the end.
-	settleTimeout = 45 * time.Second
+	// settleTimeout bounds the wait for requests and definitions at the end. The controller that
+	// deletes a definition's objects waits for a minute before it deletes those that were
+	// created meanwhile.
+	settleTimeout = 100 * time.Second
 )
 
 // side is one of the two servers, with what its clients have seen.
@@ -87,10 +89,10 @@ func TestDefinitionsChange(t *testing.T) {
 		t.Logf("%s: %s", s.name, s.tally.summary())
 	}
 	ours, theirs := sides[0].tally, sides[1].tally
-	t.Logf("requests, ours and theirs:\n%s", table(ours, theirs))
 	if findings := compare(ours, theirs); len(findings) > 0 {
 		t.Errorf("%d kinds of findings:\n%s", len(findings), strings.Join(findings, "\n"))
 	}
+	t.Logf("requests, ours and theirs:\n%s", table(ours, theirs))
 	t.Logf("errors of ours:\n%s\nerrors of theirs:\n%s", ours.listMessages(), theirs.listMessages())
 	if findings := theirs.violations(); len(findings) > 0 {
 		t.Logf("of the stock server alone, which is no failure:\n%s", strings.Join(findings, "\n"))
