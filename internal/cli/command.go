@@ -132,19 +132,17 @@ func newVersionCommand(version string) *cobra.Command {
 	}
 }
 
-// Main runs the command line of this process and returns its exit code: 1 for an error,
-// and 2 for a condition of analyze that is not met, or violations that verify has found.
+// Main runs the command line of this process and returns its exit code: 1 for an error, 2 for a
+// condition of analyze that is not met, or violations that verify has found, and 3 for an audit
+// log that was read in part.
 func Main(version string) int {
 	err := NewCommand(version).Execute()
 	if err == nil {
 		return 0
 	}
 	fmt.Fprintln(os.Stderr, "millrace:", err)
-	if condition := (*analyze.ConditionError)(nil); errors.As(err, &condition) {
-		return condition.ExitCode()
-	}
-	if violations := (*verify.ViolationsError)(nil); errors.As(err, &violations) {
-		return violations.ExitCode()
+	if own := (interface{ ExitCode() int })(nil); errors.As(err, &own) {
+		return own.ExitCode()
 	}
 	return 1
 }

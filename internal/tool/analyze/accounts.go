@@ -41,7 +41,7 @@ func (f *flags) readAccounts(stdin io.Reader) (*Report, error) {
 		return nil, fmt.Errorf("read accounts %s: it is not what millrace top lists -o json printed", f.accounts)
 	}
 	r := &Report{From: l.Time.Add(-accountsSeconds * time.Second), To: l.Time, Seconds: accountsSeconds}
-	r.Run = Run{Options: f.Options, Started: time.Now().UTC().Truncate(time.Second), Machine: price.Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}}
+	r.Run = Run{Options: f.Options, Machine: price.Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}}
 	r.fillAccounts(&l)
 	return r, nil
 }

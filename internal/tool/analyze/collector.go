@@ -1,9 +1,10 @@
 package analyze
 
 import (
-	"hash/maphash"
 	"slices"
 	"strings"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/millrace/millrace/internal/account/distinct"
 	"github.com/millrace/millrace/internal/account/serverreport"
@@ -30,16 +31,19 @@ type collector struct {
 	cells     *boundedTable[cellKey, cell]
 	clients   *boundedTable[serverreport.Client, client]
 	resources *boundedTable[string, resourceCounts]
-	// starts is when an instance of a client began to list, by hash.
-	starts map[uint64]startTimes
+	// starts is when an instance of a client began to list, by hash. started are their hashes in
+	// the order in which they came, from the oldest one on at oldest.
+	starts  map[uint64]startTimes
+	started []uint64
+	oldest  int
 	// dropped is the sum of cells that were dropped.
 	dropped  cell
 	timeline timeline
 	// first and last are the times of the first and the last event, in microseconds.
 	first, last int64
-	events      uint64
+	// events are those that were counted, others those of other stages.
+	events, others uint64
 
-	seed    maphash.Seed
 	shaper  auditlog.Shaper
 	scratch []byte
 }
@@ -56,11 +60,11 @@ type cellKey struct {
 type cell struct {
 	requests, errors        uint64
 	gone, throttled, failed uint64
-	// started and ended are watches, watched is how long those lasted that ended.
+	// started and ended are watches.
 	started, ended uint64
-	watched        float64
-	// seconds is the sum of durations.
-	seconds float64
+	// lasted is the sum of durations of requests, watched that of watches that ended, both in
+	// microseconds. Their sums do not depend on the order.
+	lasted, watched int64
 	// answerBytes is the size of answeredRequests answers that the log holds.
 	answerBytes, answered uint64
 	// atStart are requests that belong to starts of instances.
@@ -89,7 +93,7 @@ type resourceCounts struct {
 type startTimes struct{ began, listed int64 }
 
 func newCollector() *collector {
-	c := &collector{starts: map[uint64]startTimes{}, seed: maphash.MakeSeed()}
+	c := &collector{starts: map[uint64]startTimes{}}
 	c.cells = newBoundedTable(maxCells, (*cell).weight, func(_ cellKey, dropped *cell) { c.dropped.merge(dropped) })
 	c.clients = newBoundedTable(maxClients, func(v *client) float64 { return float64(v.requests) }, func(serverreport.Client, *client) {})
 	c.resources = newBoundedTable(maxResources, func(v *resourceCounts) float64 { return float64(v.names.Count()) }, func(string, *resourceCounts) {})
@@ -98,14 +102,18 @@ func newCollector() *collector {
 
 // weight ranks cells without knowing sizes. Rare requests of many objects must outlive
 // frequent ones of one object.
-func (c *cell) weight() float64 { return float64(c.requests) + float64(c.started) + 1000*c.seconds }
+func (c *cell) weight() float64 { return float64(c.requests) + float64(c.started) + 1000*c.seconds() }
+
+func (c *cell) seconds() float64 { return float64(c.lasted) / 1e6 }
+
+func (c *cell) watchedSeconds() float64 { return float64(c.watched) / 1e6 }
 
 func (c *cell) merge(d *cell) {
 	c.requests += d.requests
 	c.errors += d.errors
 	c.started += d.started
 	c.ended += d.ended
-	c.seconds += d.seconds
+	c.lasted += d.lasted
 }
 
 // observe counts an event, which must have a time.
@@ -113,6 +121,7 @@ func (c *collector) observe(e *auditlog.Event) {
 	stage := string(e.Stage)
 	started := stage == auditlog.StageStarted
 	if !started && stage != auditlog.StageComplete && stage != auditlog.StagePanic || started && string(e.Verb) != "watch" {
+		c.others++
 		return
 	}
 	r := auditlog.ParseURI(e.URI)
@@ -144,9 +153,9 @@ func (c *collector) observe(e *auditlog.Event) {
 
 // add counts one event in the cell.
 func (c *cell) add(e *auditlog.Event, started bool) {
-	seconds := 0.0
-	if e.Staged > e.Received && e.Received > 0 {
-		seconds = float64(e.Staged-e.Received) / 1e6
+	lasted := int64(0)
+	if e.Received > 0 {
+		lasted = max(0, e.Staged-e.Received)
 	}
 	if started {
 		c.started++
@@ -154,10 +163,10 @@ func (c *cell) add(e *auditlog.Event, started bool) {
 	}
 	if string(e.Verb) == "watch" {
 		c.ended++
-		c.watched += seconds
+		c.watched += lasted
 	} else {
 		c.requests++
-		c.seconds += seconds
+		c.lasted += lasted
 	}
 	switch {
 	case e.Code == 410:
@@ -195,7 +204,7 @@ func (c *collector) key(e *auditlog.Event, r *auditlog.Request) cellKey {
 // instance returns a hash of the client and its instance.
 func (c *collector) instance(e *auditlog.Event, who serverreport.Client) uint64 {
 	c.scratch = auditlog.AppendInstance(c.scratch[:0], e, who)
-	return maphash.Bytes(c.seed, c.scratch)
+	return xxhash.Sum64(c.scratch)
 }
 
 // beginsAnew reports whether a request reads a collection from its beginning.
@@ -212,17 +221,25 @@ func (c *collector) inStart(instance uint64, now int64, anew bool, who *client) 
 			times.began = now
 			who.starts++
 		}
-		if !known && len(c.starts) >= maxInstances {
-			for other := range c.starts { // any one
-				delete(c.starts, other)
-				break
-			}
+		if !known {
+			c.addStarted(instance)
 		}
 		times.listed = max(times.listed, now)
 		c.starts[instance] = times
 		known = true
 	}
 	return known && now-times.began <= startWindow
+}
+
+// addStarted makes room for an instance in place of the one that came first.
+func (c *collector) addStarted(instance uint64) {
+	if len(c.started) < maxInstances {
+		c.started = append(c.started, instance)
+		return
+	}
+	delete(c.starts, c.started[c.oldest])
+	c.started[c.oldest] = instance
+	c.oldest = (c.oldest + 1) % maxInstances
 }
 
 // addNames counts what a log tells about objects.
@@ -237,11 +254,11 @@ func (c *collector) addNames(e *auditlog.Event, r *auditlog.Request, s *serverre
 		counts.writes++
 	}
 	if len(r.Namespace) > 0 {
-		counts.namespaces.Add(maphash.Bytes(c.seed, r.Namespace))
+		counts.namespaces.Add(xxhash.Sum64(r.Namespace))
 	}
 	if len(r.Name) > 0 {
 		c.scratch = append(append(append(c.scratch[:0], auditlog.Clip(r.Namespace)...), '/'), auditlog.Clip(r.Name)...)
-		counts.names.Add(maphash.Bytes(c.seed, c.scratch))
+		counts.names.Add(xxhash.Sum64(c.scratch))
 	}
 }
 

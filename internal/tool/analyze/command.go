@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/interrupt"
 	"github.com/millrace/millrace/internal/tool/render"
@@ -18,9 +19,12 @@ import (
 
 const longHelp = `Tell from audit logs which client costs an API server what, and what would cost less.
 
-It reads events of audit.k8s.io/v1: files, compressed with gzip or not, directories
-of rotated logs, or the standard input (-). The log may be of kube-apiserver or of
-Millrace, at the level Metadata; at RequestResponse sizes are those of the answers.
+It reads events of audit.k8s.io: files, compressed with gzip, zstd or not, directories
+of rotated logs, or the standard input (-). They may be of kube-apiserver or of
+Millrace, as these wrote them, or wrapped by the log service of a cloud, a container's
+log or a program that ships logs: that is found by looking. The level Metadata is
+enough; at RequestResponse sizes are those of the answers. The exit code is 3 if
+events could not be read.
 
 A log has no counts and sizes of objects: millrace analyze profile measures a
 cluster, and --profile takes that. CPU comes from a price list that is measured by
@@ -36,6 +40,7 @@ func NewCommand(version string) *cobra.Command {
 		Example: `  millrace analyze /var/log/kubernetes/audit
   millrace analyze audit.log.gz --profile=cluster.json --report=report.html
   kubectl exec -n kube-system kube-apiserver-1 -- cat /var/log/audit.log | millrace analyze -
+  aws logs filter-log-events --log-group-name /aws/eks/NAME/cluster --log-stream-name-prefix kube-apiserver-audit | millrace analyze -
   millrace analyze audit.log --fail-on='list-cpu>0.5'
   millrace top lists -o json | millrace analyze --accounts=-`,
 		Args: logArguments(f),
@@ -134,7 +139,19 @@ func (f *flags) execute(cmd *cobra.Command, paths []string, version string, text
 			return err
 		}
 	}
-	return r.check(f.conditions)
+	if err := r.check(f.conditions); err != nil {
+		return err
+	}
+	return r.checkLost()
+}
+
+// checkLost returns an error if events of the logs are not in the report.
+func (r *Report) checkLost() error {
+	lost := int64(0)
+	for i := range r.Run.Inputs {
+		lost += r.Run.Inputs[i].Lost()
+	}
+	return auditlog.CheckLost(lost)
 }
 
 func (f *flags) report(ctx context.Context, cmd *cobra.Command, paths []string, version string) (*Report, error) {
@@ -173,6 +190,10 @@ func (r *Run) line() string {
 	if len(r.Inputs) == 0 {
 		return fmt.Sprintf("Millrace %s, %s. -o json has all parameters.", r.Millrace, r.Machine.Go)
 	}
-	return fmt.Sprintf("Millrace %s, %d cores, %s: %d events, %s in %s (%s/s). Prices of %s. As Kubernetes %s answers. -o json has all parameters.",
-		r.Millrace, r.Machine.Cores, r.Machine.Go, events, display.Size(bytes), display.Seconds(r.Elapsed), display.Size(float64(bytes)/max(r.Elapsed, 1e-3)), r.PricesOf.CPU, r.Options.ServerVersion)
+	read := display.Size(bytes)
+	if r.Elapsed > 0 {
+		read += fmt.Sprintf(" in %s (%s/s)", display.Seconds(r.Elapsed), display.Size(float64(bytes)/r.Elapsed))
+	}
+	return fmt.Sprintf("Millrace %s, %d cores, %s: %s, %s. Prices of %s. As Kubernetes %s answers. -o json has all parameters.",
+		r.Millrace, r.Machine.Cores, r.Machine.Go, display.Plural(int(events), "event"), read, r.PricesOf.CPU, r.Options.ServerVersion)
 }

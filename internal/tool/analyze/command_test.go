@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -147,13 +148,66 @@ func TestBadInput(t *testing.T) {
 	whole := string(smallLog())
 	cut := write("cut.log", whole[:len(whole)-40])
 	out, _, err := execute(t, cut)
-	if err != nil || strings.Count(out, "no whole event") != 1 {
+	if lost := (*auditlog.LostError)(nil); !errors.As(err, &lost) || lost.ExitCode() != 3 || strings.Count(out, "lost: 1 record of") != 1 {
 		t.Errorf("cut off: %v in\n%s", err, out)
+	}
+	for name, want := range map[string]string{
+		"hello\nworld\n": `2 records of 10B: text (the first is line 1). It begins with "hello".`,
+		"":               "it is empty",
+		strings.ReplaceAll(whole, "ResponseComplete", "RequestReceived"): "183 events of other stages",
+		strings.NewReplacer("Timestamp", "X").Replace(whole):             "183 records of",
+	} {
+		if out, _, err := execute(t, write("useless.log", name)); err == nil || !strings.Contains(err.Error(), want) || out != "" {
+			t.Errorf("%.40s: got %v, want %s", name, err, want)
+		}
 	}
 	for _, args := range [][]string{{write("other.log", "hello\nworld\n")}, {write("empty.log", "")}, {filepath.Join(dir, "none")}, {}, {cut, "--profile=" + cut}, {cut, "--prices=" + cut}, {cut, "--server-version=2"}, {cut, "--report=" + dir + "/none/r.html"}, {"--from=" + cut}, {cut, "--from=" + cut}, {cut, "--accounts=" + cut}, {"--from=" + cut, "--accounts=" + cut}} {
 		if out, _, err := execute(t, args...); err == nil || strings.Contains(err.Error(), "\n") || len(err.Error()) > 300 || out != "" {
 			t.Errorf("%v: %v and %q, want one clear line", args, err, out)
 		}
+	}
+}
+
+// TestSameReport makes a report of the same events again and again, in other orders of files
+// and in a list. It is the same but for what it says of the inputs.
+func TestSameReport(t *testing.T) {
+	w := newLog()
+	for i := range 40 {
+		who := daemon(fmt.Sprintf("agent-%d", i%9), i)
+		w.informer(who, "/api/v1/pods", "", time.Duration(i)*time.Minute/2)
+		w.every(time.Minute, func(at time.Duration) {
+			w.add(who, "list", fmt.Sprintf("/api/v1/namespaces/n%d/configmaps", i), at, 13*time.Millisecond, 200)
+			w.add(who, "get", fmt.Sprintf("/api/v1/namespaces/n%d/pods/p%d", i, int(at.Minutes())), at, 7*time.Millisecond, 200)
+		})
+	}
+	text := w.bytes()
+	half := bytes.LastIndexByte(text[:len(text)/2], '\n') + 1
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a.log"), filepath.Join(dir, "b.log")
+	if err := errors.Join(os.WriteFile(a, text[:half], 0o600), os.WriteFile(b, text[half:], 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(dir, "list.json")
+	wrapped := `{"kind":"EventList","items":[` + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", ",") + `]}`
+	if err := os.WriteFile(list, []byte(wrapped), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reports := map[string]int{}
+	for i := range 10 {
+		out, _, err := execute(t, append([][]string{{a, b}, {b, a}, {list}}[i%3], "-o", "json")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := map[string]any{}
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err)
+		}
+		delete(r, "run")
+		delete(r, "notes")
+		reports[fmt.Sprint(r)]++
+	}
+	if len(reports) != 1 {
+		t.Errorf("ten reports of one log are %d different ones: %d", len(reports), slices.Collect(maps.Values(reports)))
 	}
 }
 

@@ -335,7 +335,7 @@ func (l *ledger) shortWatches(r *row) *Finding {
 	return &Finding{
 		Kind: kindShortWatches, Cost: r.Cost, SavedCPU: begin.CPU * spared, SavedBytes: float64(begin.Bytes) * spared,
 		Instead:  watchExample(r.Shape) + fmt.Sprintf("&timeoutSeconds=%d", lastingWatch),
-		watches:  watchSums{began: r.Requests, ended: r.cell.ended, seconds: r.cell.watched, beginCPU: begin.CPU},
+		watches:  watchSums{began: r.Requests, ended: r.cell.ended, seconds: r.cell.watchedSeconds(), beginCPU: begin.CPU},
 		Sentence: fmt.Sprintf("%s ends its watches of %s after %s on average, and begins new ones.", r.subject(), r.what(), display.Seconds(r.MeanSeconds)),
 		Setting:  "Leave timeoutSeconds out, or set 300 to 600, and begin the next watch with the resourceVersion of the last event or bookmark. Let no timeout of the HTTP client and no idle timeout of a proxy be shorter than the minute between bookmarks.",
 	}

@@ -197,7 +197,7 @@ func (m *model) cost(s *serverreport.Shape, initial bool, v *cell) Cost {
 	if s.Verb == "watch" {
 		requests = max(v.started, v.ended)
 	}
-	c := Cost{ListCost: serverreport.ListCost{Requests: requests, Seconds: v.seconds}, Errors: v.errors}
+	c := Cost{ListCost: serverreport.ListCost{Requests: requests, Seconds: v.seconds()}, Errors: v.errors}
 	if !slices.Contains(readVerbs, s.Verb) || s.Version == "" || strings.Contains(s.Resource, "/") {
 		return c
 	}
@@ -262,7 +262,7 @@ func (m *model) one(s *serverreport.Shape, initial bool) oneRequest {
 // to be the last one of its instance, and the instance to begin its watches at even
 // distances: a sole watch was then open for the whole period.
 func (v *cell) openShare(period, instances float64) float64 {
-	open := v.watched
+	open := v.watchedSeconds()
 	if v.started > v.ended {
 		open += float64(v.started-v.ended) * period * instances / float64(v.started)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/price"
 )
@@ -24,6 +25,8 @@ type Options struct {
 	// Profile and Prices are files. Without Prices the list in the binary is used.
 	Profile string `json:"profile,omitempty"`
 	Prices  string `json:"prices,omitempty"`
+	// LogForm is how logs wrap events.
+	LogForm auditlog.Form `json:"logForm,omitempty"`
 	// Forms are the forms that programs ask for, where the program's name does not tell.
 	Forms map[string]string `json:"forms,omitempty"`
 	// HashNames replaces names by hashes with Salt.
@@ -54,6 +57,7 @@ func (f *flags) add(set *pflag.FlagSet) {
 	set.Float64Var(&f.MaxCPU, "max-cpu", 1, "processors that starts of a fleet may use, for how far to spread them")
 	set.StringVar(&f.Profile, "profile", "", "the cluster in numbers, as millrace analyze profile printed it")
 	set.StringVar(&f.Prices, "prices", "", "price list, as millrace analyze prices printed it (default that in the binary)")
+	auditlog.AddFormFlag(set, &f.LogForm)
 	set.StringToStringVar(&f.Forms, "form", nil, "form that a program asks for, as in my-agent=protobuf; may be repeated")
 	set.BoolVar(&f.HashNames, "hash-names", false, "replace names of users, programs, namespaces, labels and custom resources by hashes")
 	set.StringVar(&f.Salt, "salt", "", "salt of these hashes, to get the same again (default a random one)")
@@ -98,6 +102,9 @@ func (o *Options) validate() error {
 		return fmt.Errorf("--server-version=%s: choose a version as in 1.37", o.ServerVersion)
 	}
 	o.minor = n
+	if err := auditlog.CheckForm(o.LogForm); err != nil {
+		return err
+	}
 	if !(o.Cores > 0) || !(o.MaxCPU > 0) {
 		return errors.New("--cores and --max-cpu: choose numbers above 0")
 	}

@@ -30,7 +30,6 @@ type Report struct {
 // Run says how the report was made. The same arguments with the same files make it again.
 type Run struct {
 	Millrace  string        `json:"millrace"`
-	Started   time.Time     `json:"started"`
 	Arguments []string      `json:"arguments"`
 	Machine   price.Machine `json:"machine"`
 	Options   Options       `json:"options"`
@@ -38,8 +37,9 @@ type Run struct {
 	// PricesOf is the machine of the price list, PriceSources are the reports behind it.
 	PricesOf     price.Machine `json:"pricesOf"`
 	PriceSources []string      `json:"priceSources"`
-	// Elapsed is how long reading took, in seconds.
-	Elapsed float64 `json:"elapsed"`
+	// Elapsed is how long reading took, in seconds. It is told, and kept in no file: the same
+	// logs have the same report.
+	Elapsed float64 `json:"-"`
 }
 
 // Cost is what requests cost. CPU is the stock server's, an estimate.
@@ -178,5 +178,5 @@ func (q *Request) example() string {
 
 // compareClients orders by CPU, the most expensive first.
 func compareClients(a, b ClientCost) int {
-	return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name(), b.Name()))
+	return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name(), b.Name()), cmp.Compare(a.UserAgent, b.UserAgent))
 }

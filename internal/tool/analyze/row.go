@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/millrace/millrace/internal/account/serverreport"
@@ -19,10 +20,30 @@ type row struct {
 	period float64
 }
 
+// compareCells orders cells by all that they differ in.
+func compareCells(a, b cellKey) int {
+	x, y := &a.shape, &b.shape
+	return cmp.Or(
+		cmp.Compare(a.client.User, b.client.User), cmp.Compare(a.client.UserAgent, b.client.UserAgent),
+		cmp.Compare(x.Resource, y.Resource), cmp.Compare(x.Version, y.Version), cmp.Compare(x.Verb, y.Verb), cmp.Compare(x.Scope, y.Scope),
+		cmp.Compare(x.Selectors, y.Selectors), cmp.Compare(x.Revision, y.Revision), cmp.Compare(x.Limit, y.Limit),
+		compareBools(a.bookmarks, b.bookmarks), compareBools(a.initialEvents, b.initialEvents),
+	)
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
 // resourceUse is what one client does with one resource.
 type resourceUse struct {
 	watches, gone uint64
-	watched       float64
 	ended         uint64
 	// lists are those that read a collection from its beginning.
 	lists []*row
@@ -53,7 +74,9 @@ type clientUse struct {
 
 func newLedger(c *collector, m *model) *ledger {
 	l := &ledger{clients: map[serverreport.Client]*clientUse{}, model: m, period: m.cluster.period}
-	for key, v := range c.cells.rows {
+	// Sums of floating-point numbers depend on the order of their parts.
+	for _, key := range slices.SortedFunc(maps.Keys(c.cells.rows), compareCells) {
+		v := c.cells.rows[key]
 		who := l.client(key.client, c)
 		who.note(&key, v)
 		r := l.newRow(key, v)
@@ -66,7 +89,7 @@ func newLedger(c *collector, m *model) *ledger {
 		l.total.add(&r.Cost)
 		l.rows = append(l.rows, r)
 	}
-	slices.SortFunc(l.rows, func(a, b *row) int {
+	slices.SortStableFunc(l.rows, func(a, b *row) int {
 		return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.example(), b.example()), cmp.Compare(a.Name(), b.Name()))
 	})
 	return l
@@ -107,7 +130,6 @@ func (u *resourceUse) note(key *cellKey, v *cell) {
 	if key.shape.Verb == "watch" {
 		u.watches += max(v.started, v.ended)
 		u.ended += v.ended
-		u.watched += v.watched
 		u.gone += v.gone
 	}
 }
@@ -123,7 +145,7 @@ func (l *ledger) newRow(key cellKey, v *cell) *row {
 	}
 	r.Source = m.source(&s)
 	if v.ended > 0 {
-		r.MeanSeconds = v.watched / float64(v.ended)
+		r.MeanSeconds = v.watchedSeconds() / float64(v.ended)
 	}
 	r.Shape = s
 	return r

@@ -3,18 +3,15 @@ package analyze
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
-	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/interrupt"
 	"github.com/millrace/millrace/internal/tool/price"
 )
@@ -23,11 +20,6 @@ import (
 type InputCounts struct {
 	auditlog.Input
 	auditlog.Counts
-	Events uint64 `json:"events"`
-	// Malformed lines are no JSON objects, are cut off, or have an event without a time.
-	// FirstMalformed is the number of the first one.
-	Malformed      int64 `json:"malformed,omitempty"`
-	FirstMalformed int64 `json:"firstMalformed,omitempty"`
 }
 
 // maxInputs bounds the inputs in a report.
@@ -57,28 +49,30 @@ func (a *analysis) run(ctx context.Context, paths []string) (*Report, error) {
 	for _, in := range inputs {
 		a.progress.total += in.Size
 	}
-	for _, in := range inputs {
-		counts, err := a.read(ctx, in, c)
-		if err != nil {
-			return nil, err
-		}
-		r.Run.Inputs = append(r.Run.Inputs, counts)
+	all, err := a.read(ctx, inputs, c)
+	if err != nil {
+		return nil, err
 	}
-	a.progress.line.End()
+	for i := range inputs {
+		r.Run.Inputs = append(r.Run.Inputs, InputCounts{inputs[i], all[i]})
+	}
 	if c.events == 0 {
-		return nil, fmt.Errorf("no audit events in %s: give logs that kube-apiserver wrote with --audit-log-path (audit.k8s.io/v1, a JSON event on each line)", strings.Join(paths, ", "))
+		return nil, auditlog.NoEvents(inputs, all, c.others)
 	}
 	if a.options.HashNames {
 		a.hashNames(c, cluster, prices, r)
 	}
 	for i := range r.Run.Inputs {
-		r.noteInput(&r.Run.Inputs[i])
+		in := &r.Run.Inputs[i]
+		if a.options.HashNames {
+			in.Counts.ForgetText()
+		}
+		r.Notes = append(r.Notes, in.Notes(in.Name)...)
 	}
 	r.fill(c, &model{options: a.options, prices: prices, cluster: newCluster(cluster, c)})
 	r.Run.Options, r.Run.Elapsed = *a.options, time.Since(a.started).Seconds()
 	r.Run.PricesOf, r.Run.PriceSources = prices.Machine, prices.Sources
 	r.Run.Machine = price.Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}
-	r.Run.Started = a.started.UTC().Truncate(time.Second)
 	r.noteProfile(cluster, a.options.HashNames)
 	return r, nil
 }
@@ -120,48 +114,18 @@ func (a *analysis) hashNames(c *collector, cluster *clusterprofile.Profile, pric
 	}
 }
 
-// read reads one input.
-func (a *analysis) read(ctx context.Context, in auditlog.Input, c *collector) (InputCounts, error) {
-	counts := InputCounts{Input: in}
-	var scanner auditlog.Scanner
-	before, line, whole := c.events, int64(0), true
-	observe := func(e *auditlog.Event) {
-		if e.Time() == 0 {
-			whole = false
-			return
+// read reads all inputs.
+func (a *analysis) read(ctx context.Context, inputs []auditlog.Input, c *collector) ([]auditlog.Counts, error) {
+	defer a.progress.line.End()
+	all := make([]auditlog.Counts, len(inputs))
+	for i, in := range inputs {
+		var err error
+		if all[i], err = in.Read(ctx, a.stdin, auditlog.Options{Form: a.options.LogForm}, c.observe, a.progress.set); err != nil {
+			return nil, interrupt.Explain(ctx, err)
 		}
-		c.observe(e)
+		a.progress.next(in.Size)
 	}
-	var err error
-	counts.Counts, err = in.Read(ctx, a.stdin, func(text []byte) {
-		line++
-		whole = true
-		if err := scanner.Scan(text, observe); err != nil || !whole {
-			if counts.Malformed++; counts.Malformed == 1 {
-				counts.FirstMalformed = line
-			}
-		}
-	}, a.progress.set)
-	a.progress.next(in.Size)
-	counts.Events = c.events - before
-	if errors.Is(err, context.Canceled) {
-		return counts, interrupt.Explain(ctx, err)
-	}
-	return counts, err
-}
-
-// noteInput notes what could not be read.
-func (r *Report) noteInput(in *InputCounts) {
-	name := display.Clean(in.Name)
-	if in.CutOff {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s is cut off: what comes before its end is counted.", name))
-	}
-	if in.Malformed > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s: %d of %d lines are no whole event (the first is line %d) and are left out.", name, in.Malformed, in.Lines, in.FirstMalformed))
-	}
-	if in.LongLines > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s: %d lines are longer than 16 MiB and are left out.", name, in.LongLines))
-	}
+	return all, nil
 }
 
 // fill computes the report of what was collected.
@@ -171,7 +135,7 @@ func (r *Report) fill(c *collector, m *model) {
 	if c.first > 0 {
 		r.From, r.To = time.UnixMicro(c.first).UTC(), time.UnixMicro(c.last).UTC()
 	}
-	r.Rest.Requests, r.Rest.Errors, r.Rest.Seconds = c.dropped.requests+c.dropped.started, c.dropped.errors, c.dropped.seconds
+	r.Rest.Requests, r.Rest.Errors, r.Rest.Seconds = c.dropped.requests+c.dropped.started, c.dropped.errors, c.dropped.seconds()
 	r.Total = l.total
 	r.Total.add(&r.Rest)
 	for who, use := range l.clients {

@@ -3,7 +3,7 @@ package auditlog
 import "time"
 
 // Event has the fields of an audit event that tell who asked for what. Its bytes are valid
-// until the scanner reads the next event.
+// until the next one is read.
 type Event struct {
 	// AuditID is one of a request: the same at all stages.
 	AuditID          []byte
@@ -41,61 +41,93 @@ const (
 	StagePanic    = "Panic"
 )
 
-// Scanner takes events out of lines. The zero value is ready.
-type Scanner struct {
-	// KeepGroups sets Event.Groups.
-	KeepGroups bool
+// scanner takes an event, or what may have events in it, out of one JSON object.
+type scanner struct {
+	// keepGroups sets Event.Groups.
+	keepGroups bool
+	// wrappings are the fields that may have events, and whether they are lists.
+	wrappings map[string]bool
 
 	lexer lexer
 	event Event
 	// impersonated says that the user is the impersonated one.
 	impersonated bool
+	// time is the only one that events of audit.k8s.io/v1beta1 had at first.
+	time int64
+	// list is the name of the list in which the scanner has stopped, if there is one.
+	list string
+	// payloads may have events. piece says that the record has a name of a stream, as Docker's
+	// have: its text may be a piece of a line.
+	payloads []payload
+	piece    bool
 }
 
-// Scan calls emit for the event of a line, or for each event of an EventList. It returns an
-// error for a line that is no JSON object, or is cut off.
-func (s *Scanner) Scan(line []byte, emit func(*Event)) error {
-	s.lexer = lexer{data: line, text: s.lexer.text[:0]}
-	s.scanObject(emit, true)
-	if s.lexer.bad || s.lexer.peek() != 0 {
-		return errMalformed
-	}
-	return nil
+// payload is a field of a record that may have events.
+type payload struct {
+	key  string
+	data []byte
+	// text says that data is the text of a string.
+	text bool
 }
 
-// scanObject consumes an event, or a list of events at the top.
-func (s *Scanner) scanObject(emit func(*Event), top bool) {
+// scan consumes an object, up to the beginning of a list of records if it has one. It
+// returns the length of what it consumed. If short, the object does not end in data.
+func (s *scanner) scan(data []byte) (n int, short, ok bool) {
+	s.lexer = lexer{data: data, text: s.lexer.text[:0]}
+	s.event, s.impersonated, s.time = Event{Groups: s.event.Groups[:0]}, false, 0
+	s.list, s.payloads, s.piece = "", s.payloads[:0], false
 	l := &s.lexer
-	s.event, s.impersonated = Event{Groups: s.event.Groups[:0]}, false
 	if !l.begin('{') {
 		l.fail()
-		return
 	}
-	isList := false
 	for first := true; l.more('}', first); first = false {
-		name := l.key()
-		if top && string(name) == "items" && l.peek() == '[' {
-			isList = true
-			s.scanItems(emit)
-			continue
+		if s.member(); s.list != "" {
+			break
 		}
-		s.scanField(name)
 	}
-	if !l.bad && !isList && len(s.event.Stage) > 0 {
-		emit(&s.event)
+	if s.event.Received == 0 && s.event.Staged == 0 {
+		s.event.Received = s.time
+	}
+	return l.pos, l.short, !l.bad
+}
+
+// scanTail consumes a member of an object behind a list of records, or the object's end.
+func (s *scanner) scanTail(data []byte) (n int, ended, short, ok bool) {
+	s.lexer, s.list = lexer{data: data, text: s.lexer.text[:0]}, ""
+	if ended = !s.lexer.more('}', false); !ended {
+		s.member()
+	}
+	return s.lexer.pos, ended, s.lexer.short, !s.lexer.bad
+}
+
+// member consumes a member of a record, or the beginning of a list of records.
+func (s *scanner) member() {
+	l := &s.lexer
+	name := l.key()
+	list, wraps := s.wrappings[string(name)]
+	switch c := l.peek(); {
+	case wraps && list && c == '[':
+		s.list = string(name)
+		l.pos++
+	case wraps && !list && (c == '{' || c == '"'):
+		s.addPayload(string(name), c == '"')
+	default:
+		s.scanField(name)
 	}
 }
 
-func (s *Scanner) scanItems(emit func(*Event)) {
-	l := &s.lexer
-	l.begin('[')
-	for first := true; l.more(']', first); first = false {
-		s.scanObject(emit, false)
+func (s *scanner) addPayload(key string, text bool) {
+	l, start := &s.lexer, s.lexer.pos
+	if text {
+		s.payloads = append(s.payloads, payload{key, l.string(), true})
+		return
 	}
+	l.skip()
+	s.payloads = append(s.payloads, payload{key: key, data: l.data[start:l.pos]})
 }
 
 // scanField consumes the value of a field of an event.
-func (s *Scanner) scanField(name []byte) {
+func (s *scanner) scanField(name []byte) {
 	l, e := &s.lexer, &s.event
 	switch string(name) {
 	case "auditID":
@@ -128,13 +160,18 @@ func (s *Scanner) scanField(name []byte) {
 		s.scanTime(&e.Received)
 	case "stageTimestamp":
 		s.scanTime(&e.Staged)
+	case "timestamp":
+		s.scanTime(&s.time)
+	case "stream":
+		s.piece = true
+		l.skip()
 	default:
 		l.skip()
 	}
 }
 
 // text consumes a string. It skips another value.
-func (s *Scanner) text(into *[]byte) {
+func (s *scanner) text(into *[]byte) {
 	if s.lexer.peek() == '"' {
 		*into = s.lexer.string()
 		return
@@ -143,7 +180,7 @@ func (s *Scanner) text(into *[]byte) {
 }
 
 // scanUser consumes a user, and keeps it if wanted.
-func (s *Scanner) scanUser(wanted bool) {
+func (s *scanner) scanUser(wanted bool) {
 	l := &s.lexer
 	if !wanted || !l.begin('{') {
 		l.skip()
@@ -163,9 +200,9 @@ func (s *Scanner) scanUser(wanted bool) {
 	}
 }
 
-func (s *Scanner) scanGroups() {
+func (s *scanner) scanGroups() {
 	l := &s.lexer
-	if !s.KeepGroups || !l.begin('[') {
+	if !s.keepGroups || !l.begin('[') {
 		l.skip()
 		return
 	}
@@ -176,7 +213,7 @@ func (s *Scanner) scanGroups() {
 	}
 }
 
-func (s *Scanner) scanExtra() {
+func (s *scanner) scanExtra() {
 	l := &s.lexer
 	if !l.begin('{') {
 		l.skip()
@@ -195,7 +232,7 @@ func (s *Scanner) scanExtra() {
 }
 
 // scanLast consumes an array, and keeps its last string.
-func (s *Scanner) scanLast(into *[]byte) {
+func (s *scanner) scanLast(into *[]byte) {
 	l := &s.lexer
 	if !l.begin('[') {
 		l.skip()
@@ -206,7 +243,7 @@ func (s *Scanner) scanLast(into *[]byte) {
 	}
 }
 
-func (s *Scanner) scanStatus() {
+func (s *scanner) scanStatus() {
 	l := &s.lexer
 	if !l.begin('{') {
 		l.skip()
@@ -221,7 +258,7 @@ func (s *Scanner) scanStatus() {
 	}
 }
 
-func (s *Scanner) scanTime(into *int64) {
+func (s *scanner) scanTime(into *int64) {
 	var text []byte
 	s.text(&text)
 	if n, ok := parseMicros(text); ok {

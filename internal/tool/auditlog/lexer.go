@@ -13,12 +13,16 @@ var errMalformed = errors.New("malformed JSON")
 // lexer walks over JSON. Its methods consume one thing each. After an error they consume
 // nothing more, and return zero values.
 //
-// It is written for speed: strings are searched for their closing quote, and values that
-// nobody wants are not looked into. So it accepts more than JSON.
+// It is written for speed: strings are searched for their closing quote, and numbers and
+// words are not looked at. So it accepts more than JSON. It refuses what holds for text of
+// several lines: a line's end in a string, and things that are not separated.
 type lexer struct {
 	data []byte
 	pos  int
 	bad  bool
+	// short says that what is bad is the end of the data: with more of it, it may be good.
+	short bool
+	depth int
 	// text has the strings that contained escapes. It belongs to the lexer, and the next
 	// line overwrites it.
 	text []byte
@@ -37,7 +41,10 @@ func (l *lexer) peek() byte {
 	return 0
 }
 
-func (l *lexer) fail() { l.bad, l.pos = true, len(l.data) }
+func (l *lexer) fail() {
+	l.short = l.short || !l.bad && l.pos >= len(l.data)
+	l.bad, l.pos = true, len(l.data)
+}
 
 // take consumes a byte, which must be c.
 func (l *lexer) take(c byte) {
@@ -77,9 +84,9 @@ func (l *lexer) more(last byte, first bool) bool {
 	return false
 }
 
-// key consumes the name of a member and its colon.
+// key consumes the name of a member and its colon. It returns the name as it is written.
 func (l *lexer) key() []byte {
-	name := l.string()
+	name, _ := l.rawString()
 	l.take(':')
 	return name
 }
@@ -105,6 +112,9 @@ func (l *lexer) rawString() (raw []byte, escaped bool) {
 	for at := start; ; {
 		i := bytes.IndexByte(l.data[at:], '"')
 		if i < 0 {
+			if bytes.IndexByte(l.data[start:], '\n') < 0 {
+				l.pos = len(l.data)
+			}
 			l.fail()
 			return nil, false
 		}
@@ -113,8 +123,12 @@ func (l *lexer) rawString() (raw []byte, escaped bool) {
 			at = end + 1
 			continue
 		}
-		l.pos = end + 1
 		raw = l.data[start:end]
+		if bytes.IndexByte(raw, '\n') >= 0 {
+			l.fail()
+			return nil, false
+		}
+		l.pos = end + 1
 		return raw, bytes.IndexByte(raw, '\\') >= 0
 	}
 }
@@ -215,25 +229,28 @@ func (l *lexer) skip() int {
 
 var endsScalar = [256]bool{',': true, '}': true, ']': true, ' ': true, '\t': true, '\n': true, '\r': true}
 
-// skipNested consumes an object or array. Kinds of brackets are not compared.
+// maxDepth bounds how deep values are nested.
+const maxDepth = 1000
+
+// skipNested consumes an object or array.
 func (l *lexer) skipNested() {
-	depth := 0
-	for l.pos < len(l.data) {
-		switch l.data[l.pos] {
-		case '"':
-			l.rawString()
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				l.pos++
-				return
-			}
-		}
-		l.pos++
+	if l.depth++; l.depth > maxDepth {
+		l.fail()
+		return
 	}
-	l.fail()
+	object := l.begin('{')
+	last := byte('}')
+	if !object {
+		l.begin('[')
+		last = ']'
+	}
+	for first := true; l.more(last, first); first = false {
+		if object {
+			l.key()
+		}
+		l.skip()
+	}
+	l.depth--
 }
 
 // number consumes a number, and returns 0 for one that is no integer.

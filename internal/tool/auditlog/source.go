@@ -3,6 +3,7 @@ package auditlog
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,17 +15,13 @@ import (
 	"syscall"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
 // Stdin is the name of the input that is the standard input.
 const Stdin = "-"
-
-const (
-	// firstBuffer is the buffer for lines. maxLine bounds it: longer lines, which have
-	// objects of many megabytes, are left out.
-	firstBuffer = 1 << 20
-	maxLine     = 16 << 20
-)
 
 // Input is one file, or the standard input.
 type Input struct {
@@ -33,19 +30,9 @@ type Input struct {
 	Size int64 `json:"size,omitempty"`
 }
 
-// Counts say what was read of an input.
-type Counts struct {
-	// Bytes are those of the lines, uncompressed.
-	Bytes int64 `json:"bytes"`
-	Lines int64 `json:"lines"`
-	// LongLines were longer than 16 MiB, and were left out.
-	LongLines int64 `json:"longLines,omitempty"`
-	// CutOff says that the file ends in the middle of its compressed data.
-	CutOff bool `json:"cutOff,omitempty"`
-}
-
 // Expand returns the inputs that paths stand for: files, directories with all files below
-// them in the order of their names, and Stdin. That order is the order of rotated logs.
+// them, and Stdin. They are in the order of their names, which is the order of rotated logs,
+// whatever the order of paths is; Stdin is the first.
 //
 // Links to files are followed, and a path may itself be a link to a directory. In
 // directories, links to nothing and what is no regular file are left out.
@@ -73,7 +60,18 @@ func Expand(paths []string) ([]Input, error) {
 		}
 		all = append(all, files...)
 	}
+	slices.SortStableFunc(all, func(a, b Input) int {
+		return cmp.Or(cmp.Compare(stdinFirst(a), stdinFirst(b)), cmp.Compare(a.Name, b.Name))
+	})
 	return all, nil
+}
+
+// stdinFirst puts Stdin before all files.
+func stdinFirst(in Input) int {
+	if in.Name == Stdin {
+		return 0
+	}
+	return 1
 }
 
 // expandDirectory returns the files of a directory. Their names begin with path, also if
@@ -101,10 +99,20 @@ func expandDirectory(path string) (files []Input, err error) {
 	return files, err
 }
 
-// Read calls each for every line of an input, without its end. The line is valid until each
-// returns. Compressed input is recognized by its first bytes. read is called with the number
+// Options say how logs are read.
+type Options struct {
+	// Form is "" for FormAny.
+	Form Form
+	// KeepGroups sets Event.Groups.
+	KeepGroups bool
+}
+
+// Read calls each for every event of an input that has a time. Compressed input and the
+// coding of its characters are recognized by the first bytes. read is called with the number
 // of bytes of the file that were read so far, about once a megabyte.
-func (in Input) Read(ctx context.Context, stdin io.Reader, each func(line []byte), read func(int64)) (Counts, error) {
+//
+// What cannot be read is in the counts. The error is one of the file.
+func (in Input) Read(ctx context.Context, stdin io.Reader, o Options, each func(*Event), read func(int64)) (Counts, error) {
 	var file io.Reader = &pendingReader{ctx: ctx, reader: stdin}
 	if in.Name != Stdin {
 		f, err := os.Open(in.Name)
@@ -114,24 +122,68 @@ func (in Input) Read(ctx context.Context, stdin io.Reader, each func(line []byte
 		defer f.Close()
 		file = f
 	}
-	source := &countingReader{ctx: ctx, reader: file, read: read}
+	text, closeText, err := unpack(&countingReader{ctx: ctx, reader: file, read: read})
+	if err != nil {
+		return Counts{}, fmt.Errorf("read log %s: %w", in.Name, err)
+	}
+	defer closeText()
+	r := newReader(text, o, each)
+	r.readAll()
+	if r.err != nil {
+		return r.counts, fmt.Errorf("read log %s after %d lines: %w", in.Name, r.counts.Lines, r.err)
+	}
+	return r.counts, nil
+}
+
+// unpack undoes compression, and makes UTF-8 of text that begins with a byte order mark.
+func unpack(source io.Reader) (text io.Reader, closeText func(), err error) {
+	text, closeText = source, func() {}
 	buffered := bufio.NewReaderSize(source, 256<<10)
-	var text io.Reader = buffered
-	if head, _ := buffered.Peek(2); bytes.Equal(head, []byte{0x1f, 0x8b}) {
-		unpacked, err := gzip.NewReader(buffered)
-		if err != nil {
-			return Counts{}, fmt.Errorf("read log %s: %w", in.Name, err)
-		}
-		text = unpacked
+	head, err := buffered.Peek(4)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, err
 	}
-	c, err := readLines(text, each)
 	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		c.CutOff, err = true, nil
-	case err != nil:
-		err = fmt.Errorf("read log %s after %d lines: %w", in.Name, c.Lines, err)
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		if text, err = gzip.NewReader(buffered); err != nil {
+			return nil, nil, err
+		}
+	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		unpacked, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return nil, nil, err
+		}
+		text, closeText = unpacked, unpacked.Close
+	default:
+		return withoutMark(buffered), closeText, nil
 	}
-	return c, err
+	return withoutMark(bufio.NewReaderSize(packedReader{text}, 256<<10)), closeText, nil
+}
+
+// withoutMark reads text as its byte order mark says, which is left out.
+func withoutMark(text *bufio.Reader) io.Reader {
+	head, _ := text.Peek(3)
+	for _, mark := range []string{"\ufeff", "\xff\xfe", "\xfe\xff"} {
+		if bytes.HasPrefix(head, []byte(mark)) {
+			return transform.NewReader(text, unicode.BOMOverride(transform.Nop))
+		}
+	}
+	return text
+}
+
+// errPacked is the end of compressed data that cannot be read further.
+var errPacked = errors.New("compressed data is cut off or broken")
+
+// packedReader has errPacked in place of any error of compressed data.
+type packedReader struct{ io.Reader }
+
+// Read implements io.Reader.
+func (r packedReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, context.Canceled) {
+		err = errPacked
+	}
+	return n, err
 }
 
 // pendingReader ends when its context does, also while a read waits for more, as at a pipe or
@@ -185,55 +237,4 @@ func (r *countingReader) Read(b []byte) (int, error) {
 		r.read(r.count)
 	}
 	return n, err
-}
-
-// readLines splits text into lines. It holds one buffer, which grows up to maxLine.
-func readLines(text io.Reader, each func(line []byte)) (c Counts, err error) {
-	buffer := make([]byte, firstBuffer)
-	filled, tooLong := 0, false
-	for {
-		n, err := text.Read(buffer[filled:])
-		c.Bytes += int64(n)
-		// Only the new bytes can hold the end of the first line.
-		start, search := 0, filled
-		filled += n
-		for {
-			i := bytes.IndexByte(buffer[search:filled], '\n')
-			if i < 0 {
-				break
-			}
-			c.line(buffer[start:search+i], tooLong, each)
-			start, tooLong = search+i+1, false
-			search = start
-		}
-		filled = copy(buffer, buffer[start:filled])
-		if err != nil {
-			if filled > 0 {
-				c.line(buffer[:filled], tooLong, each)
-			}
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return c, err
-		}
-		switch {
-		case filled < len(buffer):
-		case len(buffer) < maxLine:
-			buffer = slices.Grow(buffer, len(buffer))[:2*len(buffer)]
-		default:
-			filled, tooLong = 0, true
-		}
-	}
-}
-
-// line counts a line and gives it to each. Empty ones are left out.
-func (c *Counts) line(line []byte, tooLong bool, each func([]byte)) {
-	line = bytes.TrimSuffix(line, []byte{'\r'})
-	switch {
-	case tooLong:
-		c.LongLines++
-	case len(line) > 0:
-		c.Lines++
-		each(line)
-	}
 }

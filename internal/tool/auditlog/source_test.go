@@ -6,21 +6,45 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 )
 
-func readAll(t *testing.T, in Input, stdin string) ([]string, Counts) {
+// readEvents reads the events of a text. They are copies.
+func readEvents(t *testing.T, text string, o Options) ([]Event, Counts) {
 	t.Helper()
-	var lines []string
-	counts, err := in.Read(context.Background(), strings.NewReader(stdin), func(line []byte) { lines = append(lines, string(line)) }, func(int64) {})
+	return readInput(t, Input{Name: Stdin}, text, o)
+}
+
+func readInput(t *testing.T, in Input, stdin string, o Options) (events []Event, counts Counts) {
+	t.Helper()
+	counts, err := in.Read(context.Background(), strings.NewReader(stdin), o, func(e *Event) {
+		c := *e
+		c.AuditID, c.URI, c.Verb = bytes.Clone(e.AuditID), bytes.Clone(e.URI), bytes.Clone(e.Verb)
+		events = append(events, c)
+	}, func(int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lines, counts
+	return events, counts
+}
+
+// event is an event with an ID.
+func event(id string) string {
+	return strings.Replace(sampleLine, "5c1a1c5e-1c9b-4d0a-9d51-0a6d1ec4f0a7", id, 1)
+}
+
+func ids(events []Event) string {
+	var all []string
+	for i := range events {
+		all = append(all, string(events[i].AuditID))
+	}
+	return strings.Join(all, " ")
 }
 
 func compress(t *testing.T, text string) []byte {
@@ -43,30 +67,44 @@ func write(t *testing.T, name string, data []byte) {
 	}
 }
 
-func TestReadLinesOfAnyLength(t *testing.T) {
-	long, tooLong := strings.Repeat("x", 3<<20), strings.Repeat("y", maxLine+5)
-	lines, counts := readAll(t, Input{Name: Stdin}, "a\r\n\n"+long+"\n"+tooLong+"\nb")
-	if len(lines) != 3 || lines[0] != "a" || lines[1] != long || lines[2] != "b" || counts.LongLines != 1 || counts.Lines != 3 {
-		t.Fatalf("got %d lines, %+v", len(lines), counts)
+func TestRecordsOfAnyLength(t *testing.T) {
+	object := func(size int) string {
+		return strings.Replace(sampleLine, `"annotations"`, `"responseObject":{"x":"`+strings.Repeat("x", size)+`"},"annotations"`, 1)
+	}
+	events, counts := readEvents(t, event("a")+"\r\n\n"+object(3<<20)+"\n"+object(maxRecord)+"\n"+event("b"), Options{})
+	if len(events) != 3 || ids(events[2:]) != "b" || counts.Lost() != 1 || counts.Rest[0].Why != whyTooLong || counts.Rest[0].FirstLine != 4 || counts.Lines != 5 {
+		t.Fatalf("got %d events, %+v", len(events), counts)
+	}
+	list := `{"kind":"EventList","items":[` + strings.Repeat(object(1000)+",", maxRecord/1000+10) + event("last") + `],"metadata":{}}`
+	events, counts = readEvents(t, list+list, Options{})
+	if len(events) != 2*(maxRecord/1000+11) || counts.Rest != nil {
+		t.Fatalf("got %d events, %+v", len(events), counts)
 	}
 }
 
 func TestRotatedLogsAreReadInOrder(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "audit.log"), []byte("3\n"))
-	write(t, filepath.Join(dir, "audit-2026-11-25T10-00-00.000.log.gz"), compress(t, "1\n"))
-	write(t, filepath.Join(dir, "audit-2026-11-26T10-00-00.000.log"), []byte("2"))
-	inputs, err := Expand([]string{dir})
+	write(t, filepath.Join(dir, "audit.log"), []byte(event("3")+"\n"))
+	write(t, filepath.Join(dir, "audit-2026-11-25T10-00-00.000.log.gz"), compress(t, event("1")+"\n"))
+	write(t, filepath.Join(dir, "audit-2026-11-26T10-00-00.000.log"), []byte(event("2")))
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []string
-	for _, in := range inputs {
-		lines, _ := readAll(t, in, "")
-		all = append(all, lines...)
-	}
-	if got := strings.Join(all, ""); got != "123" {
-		t.Fatalf("got %s", got)
+	slices.Reverse(files)
+	for _, paths := range [][]string{{dir}, files} {
+		inputs, err := Expand(paths)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []Event
+		for _, in := range inputs {
+			events, _ := readInput(t, in, "", Options{})
+			all = append(all, events...)
+		}
+		if got := ids(all); got != "1 2 3" {
+			t.Fatalf("got %s", got)
+		}
 	}
 }
 
@@ -98,13 +136,32 @@ func TestLinksAmongLogs(t *testing.T) {
 	}
 }
 
-func TestCutOffGzip(t *testing.T) {
-	data := compress(t, strings.Repeat("some line that is long enough\n", 10000))
-	name := filepath.Join(t.TempDir(), "a.gz")
-	write(t, name, data[:len(data)-len(data)/3])
-	lines, counts := readAll(t, Input{Name: name}, "")
-	if !counts.CutOff || len(lines) == 0 {
-		t.Fatalf("got %d lines, %+v", len(lines), counts)
+// TestPackedData reads compressed data: whole, of several parts, cut off, and with something
+// behind it.
+func TestPackedData(t *testing.T) {
+	text := strings.Repeat(event("a")+"\n", 1000)
+	packed := compress(t, text)
+	encoder, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		data  []byte
+		whole bool
+		want  int
+	}{
+		"gzip":           {packed, true, 1000},
+		"two parts":      {append(slices.Clone(packed), packed...), true, 2000},
+		"zstd":           {encoder.EncodeAll([]byte(text), nil), true, 1000},
+		"cut off":        {packed[:len(packed)-len(packed)/3], false, 100},
+		"more behind it": {append(slices.Clone(packed), "garbage that is long enough"...), false, 1000},
+	} {
+		file := filepath.Join(t.TempDir(), "log")
+		write(t, file, c.data)
+		events, counts := readInput(t, Input{Name: file}, "", Options{})
+		if whole := counts.Lost() == 0; whole != c.whole || len(events) < c.want || whole && len(events) != c.want {
+			t.Errorf("%s: got %d events, %+v", name, len(events), counts)
+		}
 	}
 }
 

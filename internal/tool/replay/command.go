@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
+	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/interrupt"
 	"github.com/millrace/millrace/internal/tool/price"
@@ -35,6 +36,8 @@ type Options struct {
 	MaxInFlight int `json:"maxInFlight"`
 	// Writes is WritesNone or WritesOwnNamespaces.
 	Writes string `json:"writes,omitempty"`
+	// LogForm is how logs wrap events.
+	LogForm auditlog.Form `json:"logForm,omitempty"`
 	// Forms are the forms that programs ask for, where the program's name does not tell.
 	Forms map[string]string `json:"forms,omitempty"`
 }
@@ -101,6 +104,7 @@ func NewCommand(version string) *cobra.Command {
 	set.BoolVar(&f.remove, "delete", false, "remove the namespaces that replays with writes have made, and send nothing")
 	set.IntVar(&f.Connections, "connections", 100, "connections that the log's instances share")
 	set.IntVar(&f.MaxInFlight, "max-in-flight", 1000, "requests besides watches that wait for answers at once; others are sent later")
+	auditlog.AddFormFlag(set, &f.LogForm)
 	set.StringToStringVar(&f.Forms, "form", nil, "form that a program asks for, as in my-agent=protobuf; may be repeated")
 	set.StringVarP(&f.output, "output", "o", "table", "one of "+strings.Join(formats, ", "))
 	set.StringVar(&f.page, "report", "", "write the report to this file, too, as one HTML page")
@@ -117,6 +121,8 @@ func (f *flags) validate() error {
 		return fmt.Errorf("-o %s: choose one of %s", f.output, strings.Join(formats, ", "))
 	case f.Writes != WritesNone && f.Writes != WritesOwnNamespaces:
 		return fmt.Errorf("--writes=%s: choose %s or %s", f.Writes, WritesNone, WritesOwnNamespaces)
+	case auditlog.CheckForm(f.LogForm) != nil:
+		return auditlog.CheckForm(f.LogForm)
 	case !(f.Speed > 0):
 		return errors.New("--speed: choose a number above 0")
 	case f.Duration < 0:
@@ -168,7 +174,7 @@ func (f *flags) execute(ctx context.Context, cmd *cobra.Command, paths []string,
 		failed = errors.Join(failed, r.WritePage(f.page))
 	}
 	err := render.WriteReport(cmd.OutOrStdout(), f.output, r, func(format string) string { return r.text(format, f.top) })
-	return errors.Join(failed, err)
+	return cmp.Or(errors.Join(failed, err), auditlog.CheckLost(r.Log.Lost))
 }
 
 // removeAll removes what replays have made at all servers.

@@ -15,7 +15,7 @@ func TestPage(t *testing.T) {
 	cpu := 12.0
 	agent, hostile := serverreport.Client{User: "u", UserAgent: "agent"}, serverreport.Client{User: "u", UserAgent: "<script>alert(1)</script>"}
 	lister := serverreport.Client{User: "u", UserAgent: "lister"}
-	r := &Report{Log: LogSummary{Requests: 10, CutOff: []string{"audit.log.gz"}}, Options: Options{Speed: 2}, Servers: []ServerOutcome{
+	r := &Report{Log: LogSummary{Requests: 10, Notes: []string{"audit.log.gz: lost: 1 record"}}, Options: Options{Speed: 2}, Servers: []ServerOutcome{
 		{Address: "https://a", CPUSeconds: &cpu, Clients: []ClientOutcome{
 			{Client: agent, Requests: 7, Bytes: 4000, ListMillis: &render.Latencies{P50: 1, P99: 40}}, {Client: hostile, Requests: 1, Bytes: 10},
 			{Client: lister, Requests: 1, ListMillis: &render.Latencies{P50: 1, P99: 2}},
@@ -31,7 +31,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"2 times as fast", "12s", "not told", `aria-label="agent (u) at https://a: 40ms"`, `class="s1" width="250"`, "LISTs by client", `aria-label="lister (u) at https://b: -"`, `<th colspan="8">https://b</th>`, "audit.log.gz is cut off",
+		"2 times as fast", "12s", "not told", `aria-label="agent (u) at https://a: 40ms"`, `class="s1" width="250"`, "LISTs by client", `aria-label="lister (u) at https://b: -"`, `<th colspan="8">https://b</th>`, "audit.log.gz: lost",
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q", want)

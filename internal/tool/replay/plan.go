@@ -5,13 +5,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"maps"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/auditlog"
@@ -30,8 +31,9 @@ type plan struct {
 	// the time from then to the last event.
 	first, length int64
 	leftOut       map[string]int
-	malformed     int64
-	cutOff        []string // compressed logs that end in the middle of their data
+	// notes say what of the logs is no event, lost how many records could not be read.
+	notes []string
+	lost  int64
 }
 
 // request is one request of a log.
@@ -93,10 +95,11 @@ type planner struct {
 	instanceNumbers   map[string]uint32
 	// open are watches whose end was not read yet, by their audit ID.
 	open    map[uint64]int
-	seed    maphash.Seed
 	scratch []byte
 	last    int64
 	full    bool
+	// others are events of other stages.
+	others uint64
 }
 
 type targetKey struct{ verb, path, query, revision string }
@@ -105,7 +108,7 @@ func newPlanner() *planner {
 	return &planner{
 		plan:          plan{leftOut: map[string]int{}},
 		targetNumbers: map[targetKey]uint32{}, collectionNumbers: map[string]uint32{}, instanceNumbers: map[string]uint32{},
-		open: map[uint64]int{}, seed: maphash.MakeSeed(),
+		open: map[uint64]int{},
 	}
 }
 
@@ -118,19 +121,16 @@ func readPlan(ctx context.Context, paths []string, stdin io.Reader, o *Options, 
 	}
 	p := newPlanner()
 	p.writes = o.Writes == WritesOwnNamespaces
-	scanner := auditlog.Scanner{KeepGroups: true}
-	for _, in := range inputs {
-		counts, err := in.Read(ctx, stdin, func(line []byte) {
-			if scanner.Scan(line, p.observe) != nil {
-				p.malformed++
-			}
-		}, progress)
-		if err != nil {
+	all := make([]auditlog.Counts, len(inputs))
+	for i, in := range inputs {
+		if all[i], err = in.Read(ctx, stdin, auditlog.Options{Form: o.LogForm, KeepGroups: true}, p.observe, progress); err != nil {
 			return nil, interrupt.Explain(ctx, err)
 		}
-		if counts.CutOff {
-			p.cutOff = append(p.cutOff, in.Name)
-		}
+		p.notes = append(p.notes, all[i].Notes(in.Name)...)
+		p.lost += all[i].Lost()
+	}
+	if p.last == 0 {
+		return nil, auditlog.NoEvents(inputs, all, p.others)
 	}
 	if p.full {
 		return nil, fmt.Errorf("the log has more than %d requests: give a part of it", maxRequests)
@@ -143,11 +143,12 @@ func (p *planner) observe(e *auditlog.Event) {
 	stage := string(e.Stage)
 	started := stage == auditlog.StageStarted
 	watch := string(e.Verb) == "watch"
-	if !started && stage != auditlog.StageComplete && stage != auditlog.StagePanic || started && !watch || e.Time() == 0 {
+	if !started && stage != auditlog.StageComplete && stage != auditlog.StagePanic || started && !watch {
+		p.others++
 		return
 	}
 	p.last = max(p.last, e.Time())
-	id := maphash.Bytes(p.seed, e.AuditID)
+	id := xxhash.Sum64(e.AuditID)
 	if watch && !started {
 		if i, ok := p.open[id]; ok {
 			p.requests[i].lasts = max(0, e.Time()-p.requests[i].at)
@@ -314,7 +315,7 @@ func (p *planner) finish(paths []string) (*plan, error) {
 		for _, reason := range slices.Sorted(maps.Keys(p.leftOut)) {
 			left += fmt.Sprintf("; %d left out (%s)", p.leftOut[reason], reason)
 		}
-		return nil, fmt.Errorf("no requests to send in %s%s: give logs that kube-apiserver wrote with --audit-log-path (audit.k8s.io/v1, a JSON event on each line)", strings.Join(paths, ", "), left)
+		return nil, fmt.Errorf("no requests to send in %s%s", strings.Join(paths, ", "), left)
 	}
 	slices.SortStableFunc(p.requests, func(a, b request) int { return cmp.Compare(a.at, b.at) })
 	p.first = p.requests[0].at

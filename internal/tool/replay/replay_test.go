@@ -198,7 +198,7 @@ func TestReplaySendsWhatAClientWould(t *testing.T) {
 
 func checkReport(t *testing.T, r *Report) {
 	t.Helper()
-	if r.Log.Requests != 9 || r.Log.Malformed != 1 || r.Log.LeftOut[leftOutWrite] != 1 || r.Log.LeftOut[leftOutRefused] != 1 || r.Log.LeftOut[leftOutStream] != 1 {
+	if r.Log.Requests != 9 || len(r.Log.Notes) != 1 || r.Log.Lost != 0 || r.Log.LeftOut[leftOutWrite] != 1 || r.Log.LeftOut[leftOutRefused] != 1 || r.Log.LeftOut[leftOutStream] != 1 {
 		t.Errorf("the log: %+v", r.Log)
 	}
 	s := r.Servers[0]
@@ -273,7 +273,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		want string
 	}{
 		{nil, "", "name a log"},
-		{[]string{"-"}, "", "--audit-log-path"},
+		{[]string{"-"}, "", "it is empty"},
 		{[]string{"-", "--speed=0"}, informerLog(), "--speed"},
 		{[]string{"-", "--kubeconfig=/nowhere"}, informerLog(), "/nowhere"},
 		{[]string{"-", "--form=x=xml"}, informerLog(), "protobuf"},

@@ -34,11 +34,11 @@ type LogSummary struct {
 	Seconds   float64   `json:"seconds"`
 	Requests  int       `json:"requests"`
 	Instances int       `json:"instances"`
-	// LeftOut counts requests that are not sent, by reason. Malformed lines are no event.
-	LeftOut   map[string]int `json:"leftOut,omitempty"`
-	Malformed int64          `json:"malformed,omitempty"`
-	// CutOff are compressed logs that end in the middle of their data.
-	CutOff []string `json:"cutOff,omitempty"`
+	// LeftOut counts requests that are not sent, by reason.
+	LeftOut map[string]int `json:"leftOut,omitempty"`
+	// Notes say what of the log is no event. Lost records are events that could not be read.
+	Notes []string `json:"notes,omitempty"`
+	Lost  int64    `json:"lost,omitempty"`
 }
 
 // ServerOutcome is what became of the requests at one server.
@@ -225,12 +225,7 @@ func (r *Report) notes() (notes []string) {
 	for _, reason := range slices.Sorted(maps.Keys(r.Log.LeftOut)) {
 		notes = append(notes, fmt.Sprintf("%s requests of the log were left out: %s.", display.Count(r.Log.LeftOut[reason]), reason))
 	}
-	if r.Log.Malformed > 0 {
-		notes = append(notes, fmt.Sprintf("%d lines of the log are no event.", r.Log.Malformed))
-	}
-	for _, name := range r.Log.CutOff {
-		notes = append(notes, display.Clean(name)+" is cut off: what comes before its end was sent.")
-	}
+	notes = append(notes, r.Log.Notes...)
 	for i := range r.Servers {
 		s := &r.Servers[i]
 		if s.Late != nil && s.Late.P99 > 1000 {

@@ -21,7 +21,7 @@ func (r *Report) replay(ctx context.Context, paths []string, stdin io.Reader, se
 	}
 	r.Log = LogSummary{
 		Paths: paths, From: time.UnixMicro(p.first).UTC(), Seconds: float64(p.length) / 1e6, Requests: len(p.requests), Instances: len(p.instances),
-		LeftOut: p.leftOut, Malformed: p.malformed, CutOff: p.cutOff,
+		LeftOut: p.leftOut, Notes: p.notes, Lost: p.lost,
 	}
 	for _, s := range servers {
 		if err := r.playTo(ctx, s, p, progress); err != nil {

@@ -1,0 +1,170 @@
+package auditlog
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/tool/display"
+)
+
+// Counts say what was read of an input. All its bytes are of events, or counted in Rest.
+type Counts struct {
+	// Bytes are those of the text, uncompressed.
+	Bytes int64 `json:"bytes"`
+	Lines int64 `json:"lines"`
+	// Events are those that were given to the caller.
+	Events uint64 `json:"events"`
+	// Wrapped are those of them that were in something else, by where, as in
+	// "records[].properties.log". TEXT is text before them on a line.
+	Wrapped map[string]uint64 `json:"wrapped,omitempty"`
+	// Rest is what is none of these events.
+	Rest []Rest `json:"rest,omitempty"`
+}
+
+// Rest are records of an input that are no events, for one reason.
+type Rest struct {
+	Why string `json:"why"`
+	// Lost says that they are events, or parts of some, that could not be read.
+	Lost    bool  `json:"lost,omitempty"`
+	Records int64 `json:"records"`
+	Bytes   int64 `json:"bytes"`
+	// FirstLine is the number of the line on which the first begins, and Begins are its first
+	// characters.
+	FirstLine int64  `json:"firstLine"`
+	Begins    string `json:"begins,omitempty"`
+}
+
+// Reasons of Rest. Those of lost events come first.
+const (
+	whyCutOff      = "cut off or no JSON"
+	whyTooLong     = "longer than 16 MiB"
+	whyNoTime      = "events without a time"
+	whyPart        = "parts of events"
+	whyListCutOff  = "list that does not end"
+	whyInsideOf    = "wrapped events that are cut off or no JSON"
+	whyPacked      = "compressed data that is cut off or broken"
+	whyOtherObject = "JSON of another kind"
+	whyText        = "text"
+)
+
+// lostReasons are those of events that are lost.
+var lostReasons = []string{whyCutOff, whyTooLong, whyNoTime, whyPart, whyListCutOff, whyInsideOf, whyPacked}
+
+// add counts records that are no events.
+func (c *Counts) add(why string, bytes, line int64, begins []byte) {
+	i := slices.IndexFunc(c.Rest, func(r Rest) bool { return r.Why == why })
+	if i < 0 {
+		i = len(c.Rest)
+		c.Rest = append(c.Rest, Rest{Why: why, Lost: slices.Contains(lostReasons, why), FirstLine: line, Begins: beginning(begins)})
+	}
+	c.Rest[i].Records++
+	c.Rest[i].Bytes += bytes
+}
+
+// maxBegins bounds what is shown of a record.
+const maxBegins = 60
+
+func beginning(b []byte) string {
+	return display.Clean(strings.ToValidUTF8(string(b[:min(len(b), maxBegins)]), ""))
+}
+
+// Lost is how many records are events that could not be read, or parts of some.
+func (c *Counts) Lost() (n int64) {
+	for _, r := range c.Rest {
+		if r.Lost {
+			n += r.Records
+		}
+	}
+	return n
+}
+
+// Notes say what is no event, and where events were found.
+func (c *Counts) Notes(name string) (notes []string) {
+	name = display.Clean(name)
+	for _, r := range c.Rest {
+		what := "no events, and left out"
+		if r.Lost {
+			what = "lost"
+		}
+		notes = append(notes, fmt.Sprintf("%s: %s: %s", name, what, r.text()))
+	}
+	for _, where := range slices.Sorted(maps.Keys(c.Wrapped)) {
+		note := fmt.Sprintf("%s: %s found in %s.", name, display.Plural(int(c.Wrapped[where]), "event"), where)
+		if strings.HasSuffix(where, googlePayload) {
+			note += " Google's form tells neither the parameters of requests (versions, limits, selectors) nor how long they took: reads are counted as those without parameters."
+		}
+		notes = append(notes, note)
+	}
+	return notes
+}
+
+func (r *Rest) text() string {
+	text := fmt.Sprintf("%s of %s: %s (the first is line %d)", display.Plural(int(r.Records), "record"), display.Size(r.Bytes), r.Why, r.FirstLine)
+	return text + "."
+}
+
+// NoEvents is the error for inputs without an event that is of use. It says why, and what to
+// do. seen is how many events there were that are of no use.
+func NoEvents(inputs []Input, counts []Counts, seen uint64) error {
+	var names []string
+	for _, in := range inputs {
+		if in.Name == Stdin {
+			in.Name = "the standard input"
+		}
+		names = append(names, display.Clean(in.Name))
+	}
+	if len(names) > 3 {
+		names = append(names[:3], fmt.Sprintf("%d more", len(names)-3))
+	}
+	where, bytes := strings.Join(names, ", "), int64(0)
+	for i := range counts {
+		bytes += counts[i].Bytes
+	}
+	switch {
+	case seen > 0:
+		return fmt.Errorf("no request in %s has an end: %s of other stages. Let the policy log the stage ResponseComplete", where, display.Plural(int(seen), "event"))
+	case bytes == 0:
+		return fmt.Errorf("no audit events in %s: it is empty", where)
+	}
+	worst := &Rest{}
+	for i := range counts {
+		for j := range counts[i].Rest {
+			if r := &counts[i].Rest[j]; worst.Records == 0 || r.Lost && !worst.Lost {
+				worst = r
+			}
+		}
+	}
+	text := fmt.Sprintf("no audit events in %s: %s", where, worst.text())
+	if worst.Begins != "" {
+		text += fmt.Sprintf(" It begins with %q.", worst.Begins)
+	}
+	return fmt.Errorf("%s Give events of audit.k8s.io, as kube-apiserver writes them or a cloud's log service exports them", text)
+}
+
+// ForgetText removes what is shown of records. It may have names.
+func (c *Counts) ForgetText() {
+	for i := range c.Rest {
+		c.Rest[i].Begins = ""
+	}
+}
+
+// LostError says that events of a log could not be read.
+type LostError struct{ records int64 }
+
+// Error implements error.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("the log is read in part: %s of it could not be read, as noted", display.Plural(int(e.records), "record"))
+}
+
+// ExitCode is that of a command which ends with this error.
+func (e *LostError) ExitCode() int { return 3 }
+
+// CheckLost returns a LostError if records were lost.
+func CheckLost(records int64) error {
+	if records == 0 {
+		return nil
+	}
+	return &LostError{records}
+}
