@@ -54,6 +54,8 @@ func (s *stormDetector) report(now time.Time) (all []serverreport.Storm, paced u
 		return cmp.Or(b.Began.Compare(a.Began), cmp.Compare(a.UserAgent, b.UserAgent), cmp.Compare(a.Resource, b.Resource))
 	})
 	for i := range all {
+		// The clients are an estimate. Each has sent a request.
+		all[i].Clients = min(all[i].Clients, int(all[i].Requests))
 		all[i].Advice = adviseStorm(&all[i], now, s.cfg.Pace)
 	}
 	return all, s.mu.paced

@@ -27,8 +27,8 @@ type Flags struct {
 	// DataDir is the directory of a millrace serve whose administrator to be. It goes before
 	// the user's own kubeconfig.
 	DataDir string
-	// Deliberate says that the command loads a server so heavily that nobody should reach
-	// their cluster with it by accident: ~/.kube/config is not used unless it is named.
+	// Deliberate says that the command loads a server so heavily, or writes to it, that nobody should
+	// reach their cluster with it by accident: ~/.kube/config is not used unless it is named.
 	Deliberate bool
 }
 
@@ -58,13 +58,16 @@ func (f *Flags) Given() bool { return f.Kubeconfig != "" || f.DataDir != "" }
 
 func (f *Flags) defaults() string {
 	if f.Deliberate {
-		return "default $KUBECONFIG, else that of the millrace serve in " + datadir.DefaultPath
+		return DeliberateDefaults
 	}
 	return Defaults
 }
 
-// Defaults says in a flag's help which kubeconfig is used if none is given.
-const Defaults = "default as kubectl's, else that of the millrace serve in " + datadir.DefaultPath
+// Defaults and DeliberateDefaults say in a flag's help which kubeconfig is used if none is given.
+const (
+	Defaults           = "default as kubectl's, else that of the millrace serve in " + datadir.DefaultPath
+	DeliberateDefaults = "default $KUBECONFIG, else that of the millrace serve in " + datadir.DefaultPath
+)
 
 // Load reads the configuration of the server. agent names the command in the user agent. The
 // caller may change the result.

@@ -144,23 +144,63 @@ func TestDoubtOfReader(t *testing.T) {
 	})
 }
 
-// TestSharesHistory compares feeds of one store, and of two.
-func TestSharesHistory(t *testing.T) {
+// TestWentBackWith has another server answer for a resource, which raises a doubt. It is the proof
+// of another history if that server answers for the other resource as well, and goes on to
+// contradict: it may have given the resource back, or answer no more.
+func TestWentBackWith(t *testing.T) {
 	t.Parallel()
-	one, two := feedtest.NewAPIServer(t, feedtest.APIOptions{}), feedtest.NewAPIServer(t, feedtest.APIOptions{})
-	feedOf := func(s *feedtest.APIServer) *apifeed.Feed {
-		return apifeed.New(apifeed.Config{Client: s.Client(), URL: s.URL + feedtest.CollectionPath, Prefix: feedtest.KeyPrefix})
-	}
-	one.Put(t, "a", "1")
-	for _, other := range []*feedtest.APIServer{one, two} {
-		shares, err := feedOf(other).SharesHistory(t.Context(), feedOf(one))
-		if err != nil || shares != (other == one) {
-			t.Errorf("shares: %v, %v", shares, err)
-		}
-	}
-	two.Break(t)
-	if shares, err := feedOf(two).SharesHistory(t.Context(), feedOf(one)); err == nil || shares {
-		t.Errorf("shares: %v, %v", shares, err)
+	for name, c := range map[string]struct {
+		both, givenBack, broken bool
+	}{
+		"all resources": {both: true}, "one resource": {}, "one resource that is given back": {givenBack: true}, "no answer": {both: true, broken: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, feedtest.APIOptions{WatchLists: true}, func(t *testing.T, b *bubble) {
+				ours, theirs := feedtest.NewAPIHandler(feedtest.APIOptions{WatchLists: true}), feedtest.NewAPIHandler(feedtest.APIOptions{WatchLists: true})
+				for _, s := range []*feedtest.APIServer{b.APIServer, ours} {
+					for range 10 {
+						s.Put(t, "a", "1")
+					}
+				}
+				const otherPath = "/apis/other/v1/gadgets"
+				other := apifeed.New(apifeed.Config{Client: b.client, URL: "http://server" + otherPath, Prefix: feedtest.KeyPrefix})
+				var asked, gone, taken atomic.Bool
+				var wentBack bool
+				var failure error
+				b.follow(t, func(config *apifeed.Config) {
+					config.WentBack = func(ctx context.Context) (bool, error) {
+						taken.Store(!c.givenBack)
+						gone.Store(c.broken)
+						wentBack, failure = b.feed.WentBackWith(ctx, other)
+						gone.Store(false)
+						asked.Store(true)
+						return false, nil
+					}
+				})
+				b.sink.AllowHistory()
+				b.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
+					ofOther := strings.HasPrefix(req.URL.Path, otherPath)
+					req = req.Clone(req.Context())
+					req.URL.Path = feedtest.CollectionPath
+					switch {
+					case gone.Load():
+						w.WriteHeader(http.StatusServiceUnavailable)
+					case taken.Load() && (!ofOther || c.both):
+						theirs.ServeHTTP(w, req)
+					default:
+						ours.ServeHTTP(w, req)
+					}
+					return true
+				})
+				taken.Store(true)
+				b.cut()
+				b.pass(time.Minute)
+				if want := c.both && !c.broken; !asked.Load() || wentBack != want || (failure != nil) != c.broken {
+					t.Errorf("asked: %v, went back: %v, %v", asked.Load(), wentBack, failure)
+				}
+			})
+		})
 	}
 }
 

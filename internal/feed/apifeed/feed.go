@@ -45,7 +45,7 @@ type Config struct {
 	Loads chan struct{}
 	// WentBack is asked when the server seems to have another history of this resource: is
 	// it another one for all resources? If it is not, the resource is loaded anew. Nil means
-	// that it is. See SharesHistory.
+	// that it is. See WentBackWith.
 	WentBack func(context.Context) (bool, error)
 	// Logger receives loads and breaks. Nil means slog.Default.
 	Logger *slog.Logger

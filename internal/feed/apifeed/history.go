@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -172,20 +173,32 @@ func (f *Feed) judge(ctx context.Context, err error) error {
 	return err
 }
 
-// SharesHistory reports whether the servers of two feeds count the same revisions, those of
-// one etcd: then the newest one of f is between two of of that are read before and behind it.
-// A server that has taken over a resource, or an etcd of its own, counts others.
-func (f *Feed) SharesHistory(ctx context.Context, of *Feed) (bool, error) {
+// WentBackWith reports whether the server of f, which seems to have another history than f has,
+// counts the revisions that the server of another feed counts, those of one etcd. Then the newest
+// one of f is between two of the other's that are read before and behind it.
+//
+// A server that has taken over the resource, or an etcd of its own, counts others. It may have
+// given the resource back since the doubt. So the history is doubted once more, between two
+// questions for the newest revision: no doubt, or a reason to load anew, proves nothing.
+//
+// Run's goroutine calls it, in Config.WentBack.
+func (f *Feed) WentBackWith(ctx context.Context, other *Feed) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
-	before, err := of.Newest(ctx)
-	if err != nil {
-		return false, err
+	var newest [4]int64
+	for i, from := range []*Feed{other, f, f, other} {
+		if i == 2 {
+			if err := f.confirmHistory(ctx, f.applied.Load(), &f.witness); !errors.Is(err, f.other) {
+				if needsLoad(err) {
+					err = nil
+				}
+				return false, err
+			}
+		}
+		var err error
+		if newest[i], err = from.Newest(ctx); err != nil {
+			return false, err
+		}
 	}
-	now, err := f.Newest(ctx)
-	if err != nil {
-		return false, err
-	}
-	after, err := of.Newest(ctx)
-	return before <= now && now <= after, err
+	return slices.IsSorted(newest[:]), nil
 }

@@ -97,7 +97,9 @@ func (f *Feed) readConfirmed(ctx context.Context, read func(context.Context) (in
 			err = f.isBehind(before, revision)
 			f.interrupt(err)
 		}
-		f.requests.newest.Store(revision)
+		if err == nil {
+			f.requests.newest.Store(revision)
+		}
 		// A restored server may be at the very revision that the sink has.
 		confirmed := f.confirmed.wait()
 		if confirmed == nil || err != nil {

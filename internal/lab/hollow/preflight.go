@@ -2,6 +2,7 @@ package hollow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -74,6 +75,26 @@ func preflight(ctx context.Context, admin kubernetes.Interface, cfg *Config) err
 		case !answer.Status.Allowed:
 			return fmt.Errorf("the user of the kubeconfig may not %s: give a kubeconfig with an administrator's rights", r)
 		}
+	}
+	if cfg.Impersonate && !cfg.Delete {
+		return preflightNode(ctx, admin)
+	}
+	return nil
+}
+
+// preflightNode checks that kubelets may do what nodes may: an authorizer of nodes lets them,
+// or a binding. The node's name is of none.
+func preflightNode(ctx context.Context, admin kubernetes.Interface) error {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "system:node:millrace-hollow", Groups: []string{"system:nodes", "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Resource: "nodes"},
+	}}
+	answer, err := admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask for the rights of nodes: %w", err)
+	case !answer.Status.Allowed:
+		return errors.New("users of nodes may not create nodes: give the server --authorization-mode=Node,RBAC, or bind the group system:nodes to the ClusterRole system:node; or leave out --impersonate")
 	}
 	return nil
 }

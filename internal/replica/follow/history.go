@@ -15,5 +15,5 @@ func (s *Resources) wentBack(ctx context.Context, f *apifeed.Feed) (bool, error)
 	if described == nil || described.started() == nil {
 		return true, nil // there is nothing to compare with
 	}
-	return f.SharesHistory(ctx, described.started())
+	return f.WentBackWith(ctx, described.started())
 }

@@ -111,10 +111,10 @@ func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (
 		received = time.Now()
 	}
 	delegate := &endpointmetrics.ResponseWriterDelegator{ResponseWriter: w}
+	q.metrics.answered.WithLabelValues(verb).Inc() // a watch counts while it is open
 	return responsewriter.WrapForHTTP1Or2(delegate), func(written int64) {
 		cfg := &q.route.cfg
 		size := delegate.ContentLength() + int(written)
-		q.metrics.answered.WithLabelValues(verb).Inc()
 		endpointmetrics.MonitorRequest(req, q.installedVerb(verb), cfg.Resource.Group, cfg.Resource.Version, cfg.Resource.Resource, "",
 			q.metricScope(req), endpointmetrics.APIServerComponent, cfg.Warning != "", cfg.RemovedRelease,
 			delegate.Status(), size, time.Since(received))

@@ -88,6 +88,31 @@ func TestHashedNames(t *testing.T) {
 	}
 }
 
+// TestHashedNamesOfPrograms has programs whose names tell what runs in the cluster. Their form
+// is still known.
+func TestHashedNamesOfPrograms(t *testing.T) {
+	w := newLog()
+	for i, program := range []string{"cilium-agent", "kubelet", "curl"} {
+		w.every(time.Minute, func(at time.Duration) {
+			who := agent{"system:serviceaccount:kube-system:" + program, program + "/v1", fmt.Sprintf("10.0.0.%d", i), ""}
+			w.add(who, "list", "/api/v1/pods?resourceVersion=0", at, time.Second, 200)
+		})
+	}
+	plain, hashed := analyzed(t, w.bytes()), analyzed(t, w.bytes(), "--hash-names")
+	if plain.Total.CPU != hashed.Total.CPU {
+		t.Errorf("with hashes the CPU is %v, without %v", hashed.Total.CPU, plain.Total.CPU)
+	}
+	for i := range hashed.Clients {
+		c := &hashed.Clients[i]
+		if !strings.HasPrefix(c.User, "user-") || strings.Contains(c.UserAgent, "cilium") {
+			t.Errorf("got %s of %s", c.UserAgent, c.User)
+		}
+	}
+	if !slices.ContainsFunc(hashed.Clients, func(c ClientCost) bool { return c.UserAgent == "kubelet" }) {
+		t.Error("the kubelet is hashed")
+	}
+}
+
 // TestHashedNamesOutsideOfRequests has the names in paths of discovery, of files, and in what
 // the price list was made of.
 func TestHashedNamesOutsideOfRequests(t *testing.T) {

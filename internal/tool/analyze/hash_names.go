@@ -16,7 +16,8 @@ const hashedUserPrefix = "user-"
 // nameHasher replaces names that the owner of a cluster may want to keep by a hash with a
 // salt. Equal names get equal hashes with the same salt.
 //
-// Users and programs of Kubernetes itself keep their names, and so do its resources.
+// Users and programs of Kubernetes itself keep their names, and so do its resources. Service
+// accounts do not, in whatever namespace.
 type nameHasher struct{ salt string }
 
 func (h nameHasher) hash(prefix, name string) string {
@@ -28,14 +29,26 @@ func (h nameHasher) hash(prefix, name string) string {
 }
 
 func (h nameHasher) client(c serverreport.Client) serverreport.Client {
-	account := strings.HasPrefix(c.User, serviceAccountPrefix)
-	if account && !strings.HasPrefix(c.User, serviceAccountPrefix+"kube-system:") || !strings.HasPrefix(c.User, "system:") {
+	if !isComponent(c.User) {
 		c.User = h.hash(hashedUserPrefix, c.User)
 	}
-	if !useragent.Known(c.UserAgent) {
+	if useragent.Telling(c.UserAgent) {
 		c.UserAgent = h.hash("agent-", c.UserAgent)
 	}
 	return c
+}
+
+// forms returns the forms of programs by their hashed names: those that were given, and those
+// that their names tell.
+func (h nameHasher) forms(c *collector, given map[string]string) map[string]string {
+	forms := map[string]string{}
+	for key := range c.cells.rows {
+		program := key.client.UserAgent
+		if form, sure := useragent.Form(program, key.shape.Verb, "pods", given); sure && (useragent.Telling(program) || given[program] != "") {
+			forms[h.client(key.client).UserAgent] = form
+		}
+	}
+	return forms
 }
 
 // resource hashes the names of custom resources. Their subresources stay, as they are

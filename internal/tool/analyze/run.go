@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
 	"github.com/millrace/millrace/internal/tool/interrupt"
@@ -96,13 +95,10 @@ func (a *analysis) hashNames(c *collector, cluster *clusterprofile.Profile, pric
 		a.options.Salt = rand.Text()
 	}
 	h := nameHasher{a.options.Salt}
+	forms := h.forms(c, a.options.Forms)
 	h.collector(c)
 	if cluster != nil {
 		h.profile(cluster)
-	}
-	forms := map[string]string{}
-	for program, form := range a.options.Forms {
-		forms[h.client(serverreport.Client{UserAgent: program}).UserAgent] = form
 	}
 	a.options.Forms = forms
 	if a.options.Prices != "" {

@@ -27,9 +27,13 @@ var (
 // Kubectl asks for tables.
 const Kubectl = "kubectl"
 
-// Known reports whether a program's form is known by its name.
-func Known(name string) bool {
-	return name == Kubectl || slices.Contains(protobufPrograms, name) || slices.Contains(jsonPrograms, name)
+// kubernetesPrograms are those of Kubernetes' own releases.
+var kubernetesPrograms = []string{Kubectl, "kubeadm", "kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kube-apiserver", "cloud-controller-manager", "e2e.test"}
+
+// Telling reports whether a name tells what runs in a cluster: it is none of Kubernetes' own
+// programs, of Millrace's replicas, or of libraries and tools that anybody may use.
+func Telling(name string) bool {
+	return !slices.Contains(kubernetesPrograms, name) && name != Replica && !slices.Contains(jsonPrograms, name)
 }
 
 // Form returns the form in which a program asks for a resource: price.JSON, price.Protobuf

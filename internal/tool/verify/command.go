@@ -22,7 +22,8 @@ while it is read and written: order and completeness of watches, consistency of
 reads, exact reads, pages, and that no acknowledged write is lost.
 
 Any API server may be verified, and several at once that belong to one cluster:
-its servers, or replicas in front of it. Only a namespace and a definition of
+its servers, or replicas in front of it. ~/.kube/config is not used unless it is named,
+since the load is written too. Only a namespace and a definition of
 its own are written to, and removed in the end; --delete removes those of a run that
 was killed.
 
@@ -33,9 +34,9 @@ something went wrong. An interrupt ends the run early, and reports what there is
 const examples = `  millrace verify --kubeconfig ~/.kube/config
   millrace verify --kubeconfig admin.kubeconfig --server https://10.0.0.1:6443 --server https://10.0.0.2:6443
   millrace verify --kubeconfig ~/.kube/config --kubeconfig replica.kubeconfig
-  millrace verify --duration 5m --rate 500 -o json > report.json
-  millrace verify --report report.html
-  millrace verify --delete`
+  millrace verify --kubeconfig ~/.kube/config --duration 5m --rate 500 -o json > report.json
+  millrace verify --kubeconfig ~/.kube/config --report report.html
+  millrace verify --kubeconfig ~/.kube/config --delete`
 
 // Streams are the outputs of the command.
 type Streams struct{ Out, Err io.Writer }
@@ -61,7 +62,7 @@ func NewCommand(version string, streams Streams) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&o.kubeconfigs, "kubeconfig", nil, "kubeconfig of an API server ("+kubeconfig.Defaults+"); may be repeated for servers of one cluster")
+	flags.StringArrayVar(&o.kubeconfigs, "kubeconfig", nil, "kubeconfig of an API server ("+kubeconfig.DeliberateDefaults+"); may be repeated for servers of one cluster")
 	kubeconfig.AddContext(flags, &o.context)
 	flags.StringArrayVar(&o.addresses, "server", nil, "verify this address with the kubeconfig's user and authority; may be repeated (default the kubeconfig's server)")
 	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long to write, read and watch")
@@ -172,7 +173,7 @@ func (o *options) servers() (all []*rest.Config, err error) {
 	}
 	for _, file := range files {
 		for _, address := range addresses {
-			named := kubeconfig.Flags{Kubeconfig: file, Context: o.context, Server: address}
+			named := kubeconfig.Flags{Kubeconfig: file, Context: o.context, Server: address, Deliberate: true}
 			config, err := named.Load("verify")
 			if err != nil {
 				return nil, err

@@ -3,6 +3,7 @@ package verify_test
 import (
 	"bytes"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,6 +42,31 @@ func TestContext(t *testing.T) {
 	}
 	if _, err := run("--context=missing"); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("a context that is missing: %v", err)
+	}
+}
+
+// TestOwnKubeconfigIsNotUsed has a kubeconfig at home. A run writes, so it must be named.
+func TestOwnKubeconfigIsNotUsed(t *testing.T) {
+	api := newFakeAPI(t, "")
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("KUBECONFIG", "")
+	if err := os.Rename(kubeconfigOf(t, api.Host), filepath.Join(home, "named")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(home, ".kube"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(filepath.Join(home, "named"), filepath.Join(home, ".kube", "config")); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{nil, {"--delete"}} {
+		cmd := verify.NewCommand("test", verify.Streams{Out: io.Discard, Err: io.Discard})
+		cmd.SetArgs(append(args, "--duration=100ms"))
+		cmd.SilenceErrors = true
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "kubeconfig") {
+			t.Errorf("%v: got %v", args, err)
+		}
 	}
 }
 
