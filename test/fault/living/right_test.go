@@ -46,6 +46,7 @@ func seekRights(ctx context.Context, client *changingupstream.Client, s *changin
 			tally.find("answer without the right to it", "%s, %s", path, times(a))
 		case a.Status == http.StatusForbidden && !missing:
 			tally.find("403 in spite of the right", "%s, %s: %s", path, times(a), a.Message())
+		case a.Status == http.StatusServiceUnavailable && a.Message() == "apiserver is shutting down": // and whether it may is judged elsewhere
 		case a.Status == http.StatusTooManyRequests: // a busy machine: priority and fairness gave up
 		case a.Status != http.StatusOK && a.Status != http.StatusForbidden:
 			tally.find(undecided, "%s, %s: %d %s", path, times(a), a.Status, a.Message())

@@ -149,8 +149,11 @@ func (w *openWatch) read(ctx context.Context, body io.Reader) {
 		if err != nil {
 			w.frames.Lock()
 			defer w.frames.Unlock()
-			w.watch.Ended = errors.Is(err, io.EOF)
-			if !w.watch.Ended && ctx.Err() == nil {
+			ended := errors.Is(err, io.EOF)
+			// A server that ends closes its watches wherever they are.
+			now := time.Now()
+			w.watch.Ended = ended && !w.script.Outages.During(now, now, terminateTimeout)
+			if !ended && ctx.Err() == nil {
 				w.watch.Err = err
 				w.tally.status(fmt.Sprintf("watch broke: %s", names.ReplaceAllString(err.Error(), "*")))
 			}
