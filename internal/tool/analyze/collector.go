@@ -44,6 +44,11 @@ type collector struct {
 	// events are those that were counted, others those of other stages.
 	events, others uint64
 
+	// forecasts sum what would become of reads behind a replica. questions are what it would
+	// ask for them.
+	forecasts Forecast
+	questions questions
+
 	shaper  auditlog.Shaper
 	scratch []byte
 }
@@ -92,8 +97,11 @@ type resourceCounts struct {
 // startTimes are in microseconds: when the last start began, and when the last LIST was.
 type startTimes struct{ began, listed int64 }
 
+// hashOf is a hash of a name or of several. It is the same in each run.
+func hashOf(name []byte) uint64 { return xxhash.Sum64(name) }
+
 func newCollector() *collector {
-	c := &collector{starts: map[uint64]startTimes{}}
+	c := &collector{starts: map[uint64]startTimes{}, questions: questions{}}
 	c.cells = newBoundedTable(maxCells, (*cell).weight, func(_ cellKey, dropped *cell) { c.dropped.merge(dropped) })
 	c.clients = newBoundedTable(maxClients, func(v *client) float64 { return float64(v.requests) }, func(serverreport.Client, *client) {})
 	c.resources = newBoundedTable(maxResources, func(v *resourceCounts) float64 { return float64(v.names.Count()) }, func(string, *resourceCounts) {})
@@ -143,6 +151,8 @@ func (c *collector) observe(e *auditlog.Event) {
 	v.add(e, started)
 	counted := started || key.shape.Verb != "watch"
 	if counted {
+		forecast := c.forecast(e, &key.shape)
+		c.forecasts.add(&forecast)
 		c.timeline.add(now, key.shape.Verb)
 		if c.inStart(instance, now, beginsAnew(&key), who) {
 			v.atStart++
@@ -204,7 +214,7 @@ func (c *collector) key(e *auditlog.Event, r *auditlog.Request) cellKey {
 // instance returns a hash of the client and its instance.
 func (c *collector) instance(e *auditlog.Event, who serverreport.Client) uint64 {
 	c.scratch = auditlog.AppendInstance(c.scratch[:0], e, who)
-	return xxhash.Sum64(c.scratch)
+	return hashOf(c.scratch)
 }
 
 // beginsAnew reports whether a request reads a collection from its beginning.
@@ -254,11 +264,11 @@ func (c *collector) addNames(e *auditlog.Event, r *auditlog.Request, s *serverre
 		counts.writes++
 	}
 	if len(r.Namespace) > 0 {
-		counts.namespaces.Add(xxhash.Sum64(r.Namespace))
+		counts.namespaces.Add(hashOf(r.Namespace))
 	}
 	if len(r.Name) > 0 {
 		c.scratch = append(append(append(c.scratch[:0], auditlog.Clip(r.Namespace)...), '/'), auditlog.Clip(r.Name)...)
-		counts.names.Add(xxhash.Sum64(c.scratch))
+		counts.names.Add(hashOf(c.scratch))
 	}
 }
 

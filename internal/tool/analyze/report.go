@@ -18,7 +18,9 @@ type Report struct {
 	Seconds float64   `json:"seconds"`
 	Total   Cost      `json:"total"`
 	// Rest is the part of Total of clients and shapes that were too small to be kept.
-	Rest     Cost         `json:"rest"`
+	Rest Cost `json:"rest"`
+	// Replica is what would become of the reads behind one, nil if that is not known.
+	Replica  *Forecast    `json:"replica,omitempty"`
 	Findings []Finding    `json:"findings"`
 	Clients  []ClientCost `json:"clients"`
 	Shapes   []ShapeCost  `json:"shapes"`

@@ -142,6 +142,7 @@ func (r *Report) fill(c *collector, m *model) {
 		r.Shapes = append(r.Shapes, row.ShapeCost)
 	}
 	r.Findings, r.Starts = l.findings(), l.startsOf()
+	r.Replica = &c.forecasts
 	r.Timeline = c.timeline.report()
 	if len(r.Run.Inputs) > maxInputs {
 		r.Notes = append(r.Notes, fmt.Sprintf("Of %d inputs the first %d are named.", len(r.Run.Inputs), maxInputs))

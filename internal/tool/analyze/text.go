@@ -39,7 +39,10 @@ func (r *Report) writeHead(b *strings.Builder) {
 	fmt.Fprintf(b, "Reads cost the API server an estimated %s of CPU (%.2f processors): %s objects (%s) looked at, %s (%s) sent\n",
 		display.Seconds(t.CPU), t.CPU/r.Seconds, display.Count(t.Scanned), display.Size(t.ScannedBytes), display.Count(t.Objects), display.Size(t.Bytes))
 	if t.CPU > 0 && r.savedCPU() > 0 {
-		fmt.Fprintf(b, "The findings below would save %s of it. A replica in front would take all reads, for %s of its own\n", display.Percent(r.savedCPU()*r.Seconds/t.CPU), display.Seconds(t.TierCPU))
+		fmt.Fprintf(b, "The findings below would save %s of it. Millrace would need %s for all reads\n", display.Percent(r.savedCPU()*r.Seconds/t.CPU), display.Seconds(t.TierCPU))
+	}
+	if r.Replica != nil && r.Replica.Reads > 0 {
+		fmt.Fprintf(b, "%s\n", r.Replica.text())
 	}
 	b.WriteString("\n")
 }
