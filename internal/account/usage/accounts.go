@@ -18,8 +18,8 @@ type Config struct {
 	// Pace is the percentage of a client group that may relist within a minute during
 	// a storm. Zero paces no client.
 	Pace float64
-	// ProcessCPU returns the CPU time that this process has used so far. Estimates of
-	// requests' CPU are scaled down to it. Nil leaves them unscaled.
+	// ProcessCPU returns the CPU time that this process has used so far. Requests share
+	// what was used while they ran, up to their estimates. Nil leaves these as they are.
 	ProcessCPU func() time.Duration
 	// Budgets are charged with the cost of each request. They may be nil.
 	Budgets *Budgets
@@ -75,7 +75,7 @@ func NewAccounts(cfg Config) *Accounts {
 		shapes:  newHeavyHitters[serverreport.Shape, serverreport.Client](shapeCapacity, serverreport.Shape.Clone),
 	}
 	a.passedOn.logger = cfg.Logger
-	a.scale.processCPU = cfg.ProcessCPU
+	a.scale.init(cfg.ProcessCPU, a.began)
 	a.storms.init(&a.cfg)
 	return a
 }
@@ -108,6 +108,10 @@ type charge struct {
 // lets requests that cost nothing be ranked by their number.
 func (c *charge) weight() float64 { return c.cost.CPU + 1e-9*float64(c.cost.Bytes) + 1e-6 }
 
+// Begin notes that a request begins at a time. If it is followed by Observe, the request
+// has no part in the CPU that this process used before.
+func (a *Accounts) Begin(now time.Time) { a.scale.begin(now) }
+
 // Observe adds a request. It truncates long words of r.Shape in place, and keeps no
 // reference to memory of r.
 func (a *Accounts) Observe(r *Request) {
@@ -120,7 +124,7 @@ func (a *Accounts) Observe(r *Request) {
 	case serverreport.PathShared:
 		c.cost.Shared = 1
 	}
-	c.cost.CPU = a.scale.apply(now, r.Cost.CPU)
+	c.cost.CPU = a.scale.apply(now, r.Cost.CPU, r.Cost.Seconds)
 	a.cfg.Budgets.charge(r.Client.User, r.Address, &c.cost)
 	clientHash, clients := a.clients.find(r.Client)
 	r.Shape.Truncate()

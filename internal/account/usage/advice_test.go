@@ -111,24 +111,6 @@ func TestGroupsDoNotPoll(t *testing.T) {
 	}
 }
 
-// TestEstimatesAreScaled estimates four seconds of CPU each second, in a process that
-// uses one.
-func TestEstimatesAreScaled(t *testing.T) {
-	used := time.Hour
-	accounts, clock := newAccounts(usage.Config{ProcessCPU: func() time.Duration { return used }})
-	for range 50 {
-		for range 8 {
-			r := podList("alice") // half a second
-			accounts.Observe(&r)
-		}
-		clock.Step(time.Second)
-		used += time.Second
-	}
-	if r := accounts.Report(); r.Total.CPU < 50 || r.Total.CPU > 60 || r.Total.Requests != 400 {
-		t.Errorf("%+v", r.Total)
-	}
-}
-
 // TestLargeListsPassedOnAreLogged checks that one of five is logged.
 func TestLargeListsPassedOnAreLogged(t *testing.T) {
 	var log bytes.Buffer

@@ -1,68 +1,142 @@
 package usage
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// cpuScale scales estimates of requests' CPU time, so that their sum is not more than
-// the process used.
+// cpuScale reduces estimates of requests' CPU time, so that their sum is not more than the
+// process used.
 //
-// Go does not report the CPU time of a goroutine. So a request's CPU is taken to be
-// the time in which it did not knowingly wait. On a busy machine that is too much: the
-// request also waits for a processor, and for other requests that encode the same
-// objects. Each second the factor is set to
+// Go does not report the CPU time of a goroutine. A clock of the thread would count other
+// goroutines that ran on it, and miss what the request did on other threads; to lock each
+// request to a thread would cost a switch of threads at each wait. So a request's CPU is
+// taken to be the time in which it did not knowingly wait. On a busy machine that is too
+// much: the request also waits for a processor, and for other requests that encode the
+// same objects. And a wait may be unknown.
 //
-//	CPU of the process / sum of the estimates
-//
-// of the second before, and to 1 at most.
+// So the process' CPU of the last minute is kept by seconds, and a request gets its CPU out
+// of the seconds of its life: what the process used in a second is given away once. If the
+// estimates of the last seconds are more than the process used in them, a request gets the
+// same part of its estimate. Else short requests would leave nothing to long ones, which
+// end after them.
 type cpuScale struct {
 	// processCPU returns the CPU time that the process has used. Nil scales nothing.
 	processCPU func() time.Duration
-	// estimated is the sum of the estimates since the last update, in nanoseconds.
-	estimated atomic.Int64
-	// factor holds the bits of a float64. Zero stands for 1.
-	factor atomic.Uint64
-	// due is the time of the next update, in Unix nanoseconds. Zero means that there
-	// was none.
-	due atomic.Int64
+	// second is that of the last reading, for callers without the lock.
+	second atomic.Int64
 
 	mu struct {
 		sync.Mutex
-		// lastCPU is the result of processCPU at the last update.
-		lastCPU time.Duration
+		// seconds is a ring: second n of Unix time is at n % scaleSeconds.
+		seconds [scaleSeconds]scaleSecond
+		// newest is the second of the last reading, readAt its time, cpu its result.
+		newest int64
+		readAt time.Time
+		cpu    time.Duration
 	}
 }
 
-const scalePeriod = time.Second
-
-// apply scales an estimate, in seconds. One of its callers updates the factor when
-// that is due.
-func (s *cpuScale) apply(now time.Time, cpu float64) float64 {
-	if s.processCPU == nil {
-		return cpu
-	}
-	s.estimated.Add(int64(cpu * 1e9))
-	if due := s.due.Load(); now.UnixNano() >= due && s.due.CompareAndSwap(due, now.Add(scalePeriod).UnixNano()) {
-		s.updateFactor(due == 0)
-	}
-	if bits := s.factor.Load(); bits != 0 {
-		cpu *= math.Float64frombits(bits)
-	}
-	return cpu
+// scaleSecond is a second of the process.
+type scaleSecond struct {
+	// used is the process' CPU. charged is how much of it was given to requests.
+	used, charged time.Duration
+	// estimated is the sum of the estimates of requests that have ended, each spread over
+	// the seconds of its life.
+	estimated time.Duration
 }
 
-// updateFactor sets the factor. The first call only notes the process' CPU.
-func (s *cpuScale) updateFactor(first bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	cpu := s.processCPU()
-	estimated, used := s.estimated.Swap(0), int64(cpu-s.mu.lastCPU)
-	s.mu.lastCPU = cpu
-	if first || estimated <= 0 {
+const (
+	scaleSeconds = 60
+	// shareSeconds are the last seconds whose estimates are compared with the process.
+	shareSeconds = 10
+	// minReadPeriod bounds how often the process' CPU is read, which takes a microsecond.
+	minReadPeriod = time.Millisecond
+)
+
+func (s *cpuScale) init(processCPU func() time.Duration, now time.Time) {
+	if s.processCPU = processCPU; processCPU != nil {
+		s.mu.cpu, s.mu.newest, s.mu.readAt = processCPU(), now.Unix(), now
+	}
+}
+
+// begin notes that a request begins: CPU that was used before is not the request's.
+func (s *cpuScale) begin(now time.Time) {
+	if s.processCPU == nil || now.Unix() <= s.second.Load() {
 		return
 	}
-	s.factor.Store(math.Float64bits(max(0, min(1, float64(used)/float64(estimated)))))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.readLocked(now)
+}
+
+// apply scales an estimate of a request that has ended after so many seconds.
+func (s *cpuScale) apply(now time.Time, cpu, seconds float64) float64 {
+	if s.processCPU == nil || cpu <= 0 {
+		return cpu
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Unix() > s.mu.newest {
+		s.readLocked(now)
+	}
+	estimate := toDuration(cpu)
+	began := min(s.mu.newest, max(now.Add(-toDuration(seconds)).Unix(), s.mu.newest-scaleSeconds+1))
+	s.spreadLocked(began, func(of *scaleSecond, n int64) { of.estimated += estimate / time.Duration(n) })
+	charged := s.chargeLocked(began, estimate, 0)
+	if charged < estimate && now.Sub(s.mu.readAt) >= minReadPeriod {
+		s.readLocked(now)
+		charged = s.chargeLocked(began, estimate, charged)
+	}
+	return charged.Seconds()
+}
+
+func toDuration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
+// chargeLocked gives a request CPU of the seconds from began on. It has been given
+// some already. It returns what the request has then.
+func (s *cpuScale) chargeLocked(began int64, estimate, charged time.Duration) time.Duration {
+	var used, estimated time.Duration
+	for second := min(began, s.mu.newest-shareSeconds+1); second <= s.mu.newest; second++ {
+		of := &s.mu.seconds[second%scaleSeconds]
+		used += of.used
+		estimated += of.estimated
+	}
+	share := estimate
+	if used < estimated {
+		share = time.Duration(float64(estimate) * float64(used) / float64(estimated))
+	}
+	// Only long requests have the oldest seconds.
+	for second := began; second <= s.mu.newest && charged < share; second++ {
+		of := &s.mu.seconds[second%scaleSeconds]
+		part := min(share-charged, of.used-of.charged)
+		of.charged += part
+		charged += part
+	}
+	return charged
+}
+
+// readLocked reads the process' CPU. What was used since the last reading is spread from
+// the second of that reading to the one before now.
+func (s *cpuScale) readLocked(now time.Time) {
+	before, second := s.mu.newest, max(s.mu.newest, now.Unix())
+	for n := max(before, second-scaleSeconds) + 1; n <= second; n++ {
+		s.mu.seconds[n%scaleSeconds] = scaleSecond{}
+	}
+	s.mu.newest, s.mu.readAt = second, now
+	s.second.Store(second)
+	cpu := s.processCPU()
+	used := cpu - s.mu.cpu
+	s.mu.cpu = cpu
+	s.spreadLocked(before, func(of *scaleSecond, n int64) { of.used += used / time.Duration(n) })
+}
+
+// spreadLocked calls add for the seconds from one to the newest, without that unless it is
+// the only one. n is their number, also of those that the ring no longer has.
+func (s *cpuScale) spreadLocked(from int64, add func(of *scaleSecond, n int64)) {
+	n := max(1, s.mu.newest-from)
+	for second := max(from, s.mu.newest-scaleSeconds+1); second < from+n; second++ {
+		add(&s.mu.seconds[second%scaleSeconds], n)
+	}
 }

@@ -2,8 +2,9 @@
 // shapes, and at what cost. It gives advice on requests that could be cheaper, and
 // detects and paces storms of relists.
 //
-// The caller gives each request to Accounts.Observe when it has ended, and each LIST
-// and WATCH to Accounts.Relist before it begins.
+// The caller announces each request with Accounts.Begin, gives it to Accounts.Observe when
+// it has ended, and each LIST and WATCH to Accounts.Relist before it begins. What waits for
+// a request's sake says so with AddWait.
 //
 //	Observe ─► by client, by shape (heavyHitters) ─► Report, with advice
 //	        └► series by resource ─────────────────► Collector

@@ -3,7 +3,6 @@ package cache
 import (
 	"iter"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -165,8 +164,6 @@ type Page struct {
 	Continue string
 	// Remaining is the number of entries behind the page. Nil means unknown or none.
 	Remaining *int64
-	// Waited is how long the request waited until the cache was fresh enough.
-	Waited time.Duration
 }
 
 // More reports whether the query's scope, within Within, has entries behind a key. The

@@ -31,9 +31,8 @@ func (t *Tier) SetAccounts(lists *usage.Accounts) { t.lists = lists }
 // request, without the time that it waited.
 type account struct {
 	startedAt time.Time
-	// idle is how long the request waited for etcd's revision, for a webhook, and for the
-	// client to take bytes.
-	idle time.Duration
+	// waits are for etcd, for a webhook, for memory, and for the client to take bytes.
+	waits usage.WaitClock
 	// path is how objects were found, "" before that.
 	path             cache.Path
 	objects, scanned int
@@ -41,22 +40,30 @@ type account struct {
 	compressed encode.Encoding
 }
 
-// addIdle notes that the request has waited since a time.
-func (a *account) addIdle(since time.Time) { a.idle += time.Since(since) }
+// begin returns the time at which a request begins, and notes it for the accounts.
+func (t *Tier) begin() time.Time {
+	now := time.Now()
+	if t.lists != nil {
+		t.lists.Begin(now)
+	}
+	return now
+}
 
 // setPage notes how the objects of a list were found.
 func (a *account) setPage(page *cache.Page) {
 	a.path, a.objects, a.scanned = page.Plan.Path, page.Count, page.Examined
-	a.idle += page.Waited
 }
 
 // cost is the cost of a request that ends now with an answer of so many bytes.
 func (a *account) cost(bytes int) serverreport.ListCost {
-	wall := time.Since(a.startedAt)
-	return serverreport.ListCost{
-		Objects: uint64(a.objects), Scanned: uint64(a.scanned), Bytes: uint64(bytes),
-		CPU: max(0, wall-a.idle).Seconds(), Seconds: wall.Seconds(),
-	}
+	c := costOf(time.Since(a.startedAt), a.waits.Waited(), bytes)
+	c.Objects, c.Scanned = uint64(a.objects), uint64(a.scanned)
+	return c
+}
+
+// costOf is the cost of a request that took a time, of which it waited a part.
+func costOf(took, waited time.Duration, bytes int) serverreport.ListCost {
+	return serverreport.ListCost{Bytes: uint64(bytes), CPU: max(0, took-waited).Seconds(), Seconds: took.Seconds()}
 }
 
 // charge adds a request that the tier has answered to the accounts. bytes is the size of
@@ -186,7 +193,7 @@ func (t *Tier) PassOn(w http.ResponseWriter, req *http.Request, next http.Handle
 		next.ServeHTTP(w, req)
 		return
 	}
-	t.passOn(w, req, next, passOnCause{reason: passReason(reason), startedAt: time.Now()})
+	t.passOn(w, req, next, passOnCause{reason: passReason(reason), startedAt: t.begin(), waits: new(usage.WaitClock)})
 }
 
 // sharedKey is the key of a context's *atomic.Bool, which says that the request was answered with
@@ -209,8 +216,9 @@ func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handle
 		return
 	}
 	shared := new(atomic.Bool)
-	req = req.WithContext(context.WithValue(req.Context(), sharedKey{}, shared))
-	m := &writeMeter{ResponseWriter: w}
+	req = req.WithContext(p.waits.WithContext(context.WithValue(req.Context(), sharedKey{}, shared)))
+	m := &writeMeter{ResponseWriter: w, waits: p.waits}
+	inEtcd := etcdLatency(req)
 	defer func() {
 		r := usage.Request{
 			Client: clientOf(req), Address: req.RemoteAddr, Relist: p.relist,
@@ -221,20 +229,30 @@ func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handle
 		if shared.Load() {
 			r.Shape.Path = serverreport.PathShared
 		}
-		a := account{startedAt: p.startedAt, idle: m.writing}
-		if t.passedOnElsewhere {
-			a.addIdle(a.startedAt)
+		took := time.Since(p.startedAt)
+		waited := p.waits.Waited() + etcdLatency(req) - inEtcd
+		if t.passedOnElsewhere || !r.Known {
+			waited = took // another server answers
 		}
-		r.Cost = a.cost(int(m.bytes))
+		r.Cost = costOf(took, waited, int(m.bytes))
 		t.lists.Observe(&r)
 	}()
 	next.ServeHTTP(responsewriter.WrapForHTTP1Or2(m), req)
 }
 
-// passOnCause says why a request is passed on, and when it arrived.
+// etcdLatency is how long a request has waited for etcd's client so far.
+func etcdLatency(req *http.Request) time.Duration {
+	if trackers, ok := request.LatencyTrackersFrom(req.Context()); ok {
+		return trackers.StorageTracker.GetLatency()
+	}
+	return 0
+}
+
+// passOnCause says why a request is passed on, when it arrived, and how long it has waited.
 type passOnCause struct {
 	reason    passReason
 	startedAt time.Time
+	waits     *usage.WaitClock
 	// relist says that the request reads all of a resource anew.
 	relist bool
 }
@@ -276,11 +294,11 @@ func passedOnShape(req *http.Request, info *request.RequestInfo, answer http.Hea
 	return s
 }
 
-// writeMeter counts the bytes of an answer, and the time that its writes take.
+// writeMeter counts the bytes of an answer, and notes that its writes wait.
 type writeMeter struct {
 	http.ResponseWriter
-	bytes   int64
-	writing time.Duration
+	waits *usage.WaitClock
+	bytes int64
 }
 
 // Unwrap implements responsewriter.UserProvidedDecorator.
@@ -290,7 +308,7 @@ func (m *writeMeter) Unwrap() http.ResponseWriter { return m.ResponseWriter }
 func (m *writeMeter) Write(b []byte) (int, error) {
 	began := time.Now()
 	n, err := m.ResponseWriter.Write(b)
-	m.writing += time.Since(began)
+	m.waits.Add(began)
 	m.bytes += int64(n)
 	return n, err
 }

@@ -299,18 +299,44 @@ func (s *slowWriter) Write(b []byte) (int, error) {
 
 // TestWaitingIsNoCPU checks that the time that requests wait does not count as CPU time.
 func TestWaitingIsNoCPU(t *testing.T) {
-	for _, target := range []string{listPath, objectPath, listPath + "?limit=x"} {
+	for _, c := range []struct {
+		target string
+		// fails says that etcd does not answer.
+		fails bool
+	}{{target: listPath}, {target: objectPath}, {target: listPath + "?limit=x"}, {listPath, true}, {objectPath, true}} {
 		env, lists := newCountedTier(t, usage.Config{}, "one/a")
 		env.etcd.pause = slowPause
+		if c.fails {
+			env.etcd.err = context.DeadlineExceeded
+		}
 		inner := env.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("passed on")) }))
 		env.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { inner.ServeHTTP(&slowWriter{w}, req) })
-		env.send(t, http.MethodGet, target, nil)
+		env.send(t, http.MethodGet, c.target, nil)
 		got := onlyShape(t, lists)
 		waits := 2.0 // for etcd and the client
 		if got.Reason != "" {
 			waits = 1
 		}
 		if got.Seconds < waits*slowPause.Seconds() || got.CPU > slowPause.Seconds()/2 {
+			t.Errorf("%+v: %+v", c, got.ListCost)
+		}
+	}
+}
+
+// TestWaitingBehindTheTier passes reads on to a handler that waits for the cache, and to
+// another server.
+func TestWaitingBehindTheTier(t *testing.T) {
+	for _, target := range []string{listPath + "?limit=x", "/apis/elsewhere.io/v1/things"} {
+		env, lists := newCountedTier(t, usage.Config{}, "one/a")
+		env.handler = env.tier.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+			began := time.Now()
+			<-time.After(slowPause)
+			if target == listPath+"?limit=x" {
+				usage.AddWait(req.Context(), began)
+			}
+		}))
+		env.send(t, http.MethodGet, target, nil)
+		if got := onlyShape(t, lists); got.Seconds < slowPause.Seconds() || got.CPU > slowPause.Seconds()/2 {
 			t.Errorf("%s: %+v", target, got.ListCost)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/tier/cache"
@@ -26,7 +25,7 @@ type Converter interface {
 // convert has a webhook convert the entries of runs that are not encoded yet. It runs
 // before the first byte of an answer, because an error must still be answered. It holds
 // no lock, because other requests for the same groups have deadlines of their own.
-func (q *query) convert(req *http.Request, runs iter.Seq[encode.EntryRun]) error {
+func (q *query) convert(ctx context.Context, runs iter.Seq[encode.EntryRun]) error {
 	c := q.route.cfg.Converter
 	if c == nil {
 		return nil
@@ -38,10 +37,7 @@ func (q *query) convert(req *http.Request, runs iter.Seq[encode.EntryRun]) error
 	if len(missing) == 0 {
 		return nil
 	}
-	began := time.Now()
-	err := c.Convert(req.Context(), missing)
-	q.account.addIdle(began)
-	return err
+	return c.Convert(ctx, missing)
 }
 
 // convertInitial has a webhook convert the first objects of a watch that is passed on. The

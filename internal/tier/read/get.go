@@ -12,10 +12,9 @@ import (
 
 // get answers a GET by name.
 func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
-	began := time.Now()
-	ctx, stale := q.staleness(req.Context(), q.resourceVersion)
-	run, err := q.route.cfg.Objects.Find(ctx, q.route.key(q.namespace, q.name), q.resourceVersion)
-	q.account.addIdle(began) // Find takes its time with waiting for etcd.
+	ctx := q.account.waits.WithContext(req.Context())
+	fresh, stale := q.staleness(ctx, q.resourceVersion)
+	run, err := q.route.cfg.Objects.Find(fresh, q.route.key(q.namespace, q.name), q.resourceVersion)
 	q.account.path, q.account.scanned = cache.PathKey, 1
 	if reason := q.passReasonOf(err); reason != "" {
 		return reason
@@ -28,7 +27,7 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	if run.Entries[run.From].Opaque() {
 		return passedOpaque
 	}
-	if err := q.convert(req, func(yield func(encode.EntryRun) bool) { yield(run) }); err != nil {
+	if err := q.convert(ctx, func(yield func(encode.EntryRun) bool) { yield(run) }); err != nil {
 		if req.Context().Err() == nil {
 			return passedConversion
 		}
@@ -49,9 +48,9 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	defer observed(0)
 	q.writeHeaders(w, req, encoding)
 	// An error means that the client went away.
-	began = time.Now()
+	began := time.Now()
 	_, _ = w.Write(body)
-	q.account.addIdle(began)
+	q.account.waits.Add(began)
 	return ""
 }
 
@@ -83,5 +82,5 @@ func (q *query) answerError(w http.ResponseWriter, req *http.Request, err error)
 	defer observed(0)
 	q.warn(req)
 	cfg := &q.route.cfg
-	writeError(err, cfg, w, req)
+	writeError(err, cfg, &writeMeter{ResponseWriter: w, waits: &q.account.waits}, req)
 }

@@ -20,8 +20,9 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	if !q.route.cfg.Objects.CoversPredicate(&opts.Predicate) {
 		return passedSelector
 	}
-	ctx, stale := q.staleness(req.Context(), opts.ResourceVersion+opts.Predicate.Continue)
-	page, err := q.route.cfg.Objects.Select(ctx, key, opts)
+	ctx := q.account.waits.WithContext(req.Context())
+	fresh, stale := q.staleness(ctx, opts.ResourceVersion+opts.Predicate.Continue)
+	page, err := q.route.cfg.Objects.Select(fresh, key, opts)
 	if reason := q.passReasonOf(err); reason != "" {
 		return reason
 	}
@@ -36,13 +37,13 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	if reason := q.skewedList(&page, &opts); reason != "" {
 		return reason
 	}
-	if err := q.convert(req, page.Runs); err != nil {
+	if err := q.convert(ctx, page.Runs); err != nil {
 		q.answerError(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
 		return ""
 	}
 	q.account.setPage(&page)
 	list := &encode.List{
-		Form:  q.form,
+		Form: q.form, Waited: q.account.waits.Add,
 		Meta:  encode.Meta{ResourceVersion: page.Revision, Continue: page.Continue, Remaining: page.Remaining, Shard: q.shard.String()},
 		Runs:  page.Runs,
 		Empty: page.Count == 0,

@@ -93,7 +93,7 @@ func (p *pacedWriter) Write(b []byte) (n int, err error) {
 		var m int
 		began := time.Now()
 		m, err = p.w.Write(part)
-		p.query.account.addIdle(began)
+		p.query.account.waits.Add(began)
 		n += m
 		p.written += m
 	}

@@ -27,6 +27,7 @@ import (
 	"k8s.io/component-base/metrics"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/feed"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/read"
@@ -185,6 +186,7 @@ func (s *fakeSource) Ahead(_ context.Context, _ int64, named string) error {
 
 func (s *fakeSource) fresh(ctx context.Context, resourceVersion string) error {
 	if resourceVersion == "" {
+		defer usage.AddWait(ctx, time.Now())
 		if _, err := s.consistent.Wait(ctx); err != nil {
 			if stale := cache.StalenessFrom(ctx); stale != nil {
 				stale.Age = 2100 * time.Millisecond
@@ -215,11 +217,9 @@ func (s *fakeSource) Find(ctx context.Context, key, resourceVersion string) (enc
 }
 
 func (s *fakeSource) Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error) {
-	began := time.Now()
 	if err := s.fresh(ctx, opts.ResourceVersion); err != nil {
 		return cache.Page{}, err
 	}
-	waited := time.Since(began)
 	shard, err := entry.NewShard(opts.Predicate.ShardSelector)
 	if err != nil {
 		return cache.Page{}, err
@@ -232,7 +232,7 @@ func (s *fakeSource) Select(ctx context.Context, key string, opts storage.ListOp
 		q.Prefix += "/"
 	}
 	snapshot := s.tier.resource.Snapshot()
-	return cache.Page{Result: snapshot.Select(q), Revision: snapshot.Revision, Waited: waited}, nil
+	return cache.Page{Result: snapshot.Select(q), Revision: snapshot.Revision}, nil
 }
 
 func (s *fakeSource) Decode(e *entry.Entry) (runtime.Object, error) {

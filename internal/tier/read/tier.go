@@ -112,7 +112,7 @@ func (t *Tier) route(gvr schema.GroupVersionResource) *Route {
 // Wrap returns a handler that answers reads, and passes all other requests on to next.
 func (t *Tier) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		began := time.Now()
+		began := t.begin()
 		q, reason := t.parse(req)
 		if q != nil {
 			q.account.startedAt = began
@@ -144,7 +144,11 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 			}
 			return
 		}
-		t.passOn(w, req, next, passOnCause{reason: reason, startedAt: began, relist: q != nil && q.isFullRelist()})
+		cause := passOnCause{reason: reason, startedAt: began, waits: new(usage.WaitClock)}
+		if q != nil {
+			cause.waits, cause.relist = &q.account.waits, q.isFullRelist()
+		}
+		t.passOn(w, req, next, cause)
 	})
 }
 

@@ -76,7 +76,7 @@ func (s *watchSession) openCursor(selected *storage.SelectionPredicate) passReas
 	if source.Resource().Snapshot().Opaque > 0 || !s.findInitial(&filter) {
 		return passedOpaque
 	}
-	if s.initial != nil && q.convert(s.req, s.initial.Runs) != nil {
+	if s.initial != nil && q.convert(s.req.Context(), s.initial.Runs) != nil {
 		return passedConversion
 	}
 	wake := s.wake.notify

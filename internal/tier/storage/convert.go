@@ -3,9 +3,11 @@ package storage
 import (
 	"context"
 	"iter"
+	"time"
 
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/entry"
@@ -27,7 +29,9 @@ func (s *Store) Convert(ctx context.Context, entries []*entry.Entry) error {
 	if s.converter == nil {
 		return nil
 	}
+	began := time.Now()
 	err := s.converter.Convert(ctx, entries)
+	usage.AddWait(ctx, began)
 	if err != nil && ctx.Err() != nil {
 		return storage.NewTimeoutError(s.cfg.Resource.Prefix(), "request did not complete within requested timeout")
 	}

@@ -3,10 +3,12 @@ package storage
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/entry"
@@ -51,7 +53,9 @@ func (s *Store) Find(ctx context.Context, key, resourceVersion string) (encode.E
 	if !ok {
 		return encode.EntryRun{}, fmt.Errorf("get %s: %w", key, cache.ErrExpired)
 	}
+	began := time.Now()
 	proven, err := s.waitFor(ctx, resourceVersion, read{examined: 1})
+	usage.AddWait(ctx, began)
 	if err != nil {
 		return encode.EntryRun{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/entry"
@@ -60,7 +61,7 @@ func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions
 		return cache.Page{}, err
 	}
 	found := l.snapshot.Select(&l.query)
-	result := cache.Page{Result: found, Revision: mutation.Add(mutation.ListAhead, l.snapshot.Revision, 2), Waited: l.waited}
+	result := cache.Page{Result: found, Revision: mutation.Add(mutation.ListAhead, l.snapshot.Revision, 2)}
 	if !found.Opaque {
 		last := page{last: found.Last, total: mutation.Add(mutation.RemainingWrong, int64(found.Total), 1), more: found.More}
 		result.Continue, result.Remaining, err = s.token(l, last, opts)
@@ -75,8 +76,6 @@ type listRequest struct {
 	// snapshot is as fresh as the list asks.
 	snapshot cache.Snapshot
 	query    cache.Query
-	// waited is how long the list waited for the snapshot.
-	waited time.Duration
 }
 
 // locate translates a list, and waits for a snapshot that is as fresh as it asks. It
@@ -112,10 +111,10 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 	}
 	began := time.Now()
 	proven, err := s.waitForList(ctx, exact, &l, opts)
+	usage.AddWait(ctx, began)
 	if err != nil {
 		return l, err
 	}
-	l.waited = time.Since(began)
 	isPage := opts.Predicate.Continue != ""
 	if mutation.On(mutation.PageAtNewest) && isPage || mutation.On(mutation.ExactAtNewest) && !isPage {
 		exact = 0

@@ -96,6 +96,14 @@ func (a *segmentAdmission) acquire(c *cell, bytes int64) *admissionTicket {
 	}
 }
 
+// acquireTimed is acquire. It calls waited, if that is not nil, with the beginning.
+func (a *segmentAdmission) acquireTimed(c *cell, bytes int64, waited func(since time.Time)) *admissionTicket {
+	if waited != nil {
+		defer waited(time.Now())
+	}
+	return a.acquire(c, bytes)
+}
+
 // recheck admits segments for which the passage of time has made room.
 func (a *segmentAdmission) recheck() {
 	a.mu.Lock()

@@ -2,6 +2,7 @@ package encode
 
 import (
 	"slices"
+	"time"
 	"weak"
 
 	"github.com/millrace/millrace/internal/wire/entry"
@@ -90,13 +91,13 @@ func (f *Form) compressedSegment(m *Memo, entries []*entry.Entry, encoding Encod
 
 // borrowCompressed is borrow for compressed segments. While a large segment is compressed
 // its plain bytes are in memory too, so admission counts those.
-func (f *Form) borrowCompressed(m *Memo, entries []*entry.Entry, encoding Encoding, use func(*segment) error) error {
-	own, _, _ := m.slotOf(f, entries)
+func (f *Form) borrowCompressed(run EntryRun, encoding Encoding, waited func(since time.Time), use func(*segment) error) error {
+	own, _, _ := run.Memo.slotOf(f, run.Entries)
 	c := codingOf(encoding).cell(own)
 	if b := f.cfg.Budget; b != nil && c.segment.Load() == nil && own.large() {
-		defer b.admission.release(b.admission.acquire(c, own.estimatedSize()))
+		defer b.admission.release(b.admission.acquireTimed(c, own.estimatedSize(), waited))
 	}
-	seg, err := f.compressedSegment(m, entries, encoding)
+	seg, err := f.compressedSegment(run.Memo, run.Entries, encoding)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package encode
 
 import (
+	"time"
 	"weak"
 
 	"github.com/millrace/millrace/internal/wire/entry"
@@ -26,10 +27,11 @@ func (f *Form) plainSegment(m *Memo, entries []*entry.Entry) (*segment, error) {
 }
 
 // borrow calls use with the plain segment of a group, which is valid until use returns.
-// It may wait for the admission of a large segment. If the segment is kept compressed
-// because the budget is tight, it is decompressed into a pooled buffer for this call
-// alone: that costs CPU and no memory that lasts.
-func (f *Form) borrow(m *Memo, entries []*entry.Entry, use func(*segment) error) error {
+// It may wait for the admission of a large segment, and then calls waited, which may be
+// nil. If the segment is kept compressed because the budget is tight, it is decompressed
+// into a pooled buffer for this call alone: that costs CPU and no memory that lasts.
+func (f *Form) borrow(run EntryRun, waited func(since time.Time), use func(*segment) error) error {
+	m, entries := run.Memo, run.Entries
 	own, _, _ := m.slotOf(f, entries)
 	if own.plain.load() == nil {
 		if z := own.zstd.load(); z != nil && f.cfg.Budget.tight(z.size) {
@@ -37,7 +39,7 @@ func (f *Form) borrow(m *Memo, entries []*entry.Entry, use func(*segment) error)
 		}
 	}
 	if b := f.cfg.Budget; b != nil && own.large() {
-		defer b.admission.release(b.admission.acquire(&own.plain, own.estimatedSize()))
+		defer b.admission.release(b.admission.acquireTimed(&own.plain, own.estimatedSize(), waited))
 	}
 	passed, err := f.pass(m, entries)
 	if err != nil {

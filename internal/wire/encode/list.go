@@ -54,6 +54,8 @@ type List struct {
 	Empty bool
 	// Now is the time from which ages in tables are counted.
 	Now time.Time
+	// Waited is called after each wait for memory, with its beginning. It may be nil.
+	Waited func(since time.Time)
 }
 
 // LongerThan reports whether the whole answer, uncompressed, has more than n bytes. It
@@ -138,7 +140,7 @@ func (l *List) eachPart(run EntryRun, use func([]byte) error) error {
 		return use(run.passed.segment.items(run.From, run.To, len(separator)))
 	}
 	if run.coversMost() {
-		return f.borrow(run.Memo, run.Entries, func(w *segment) error {
+		return f.borrow(run, l.Waited, func(w *segment) error {
 			if w.rows != nil {
 				return l.renderRows(w.rows[run.From:run.To], use)
 			}
@@ -234,7 +236,7 @@ func (l *List) writeRun(out *output, run EntryRun) error {
 	if !l.compresses(out.encoding, run) {
 		return l.eachPart(run, out.plain)
 	}
-	return l.Form.borrowCompressed(run.Memo, run.Entries, out.encoding, out.compressed)
+	return l.Form.borrowCompressed(run, out.encoding, l.Waited, out.compressed)
 }
 
 // compresses reports whether a run is sent as a shared compressed segment. Rows change

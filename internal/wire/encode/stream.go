@@ -104,14 +104,14 @@ func (s *Stream) run(out *output, run EntryRun) error {
 	}
 	switch {
 	case s.Encoding == Gzip && run.isWhole():
-		return s.Form.borrowCompressed(run.Memo, run.Entries, s.Encoding, func(w *segment) error {
+		return s.Form.borrowCompressed(run, s.Encoding, nil, func(w *segment) error {
 			for _, size := range w.sizes {
 				s.Observe(int(size))
 			}
 			return out.compressed(w)
 		})
 	case run.coversMost():
-		return s.Form.borrow(run.Memo, run.Entries, func(w *segment) error {
+		return s.Form.borrow(run, nil, func(w *segment) error {
 			for _, size := range w.itemSizes()[run.From:run.To] {
 				s.Observe(int(size))
 			}
