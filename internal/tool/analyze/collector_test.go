@@ -129,3 +129,28 @@ func TestEventsWithOneTimeAreCounted(t *testing.T) {
 		t.Errorf("%d requests, want %d", got, want)
 	}
 }
+
+// TestForecast has reads of every kind. Of those without a version, the ones that come while
+// another one of their URL is under way are two questions, however many there are.
+func TestForecast(t *testing.T) {
+	w := newLog()
+	who := daemon("reader", 1)
+	for i := range 5 {
+		w.add(who, "get", "/api/v1/namespaces/a/pods/p", time.Minute+time.Duration(i)*10*time.Millisecond, time.Second, 200)
+	}
+	w.add(who, "get", "/api/v1/namespaces/a/pods/p", 2*time.Minute, time.Second, 200)
+	w.add(who, "get", "/api/v1/namespaces/a/pods/q", time.Minute, time.Second, 200)
+	w.add(who, "list", "/api/v1/pods?resourceVersion=0", time.Minute, time.Second, 200)
+	w.add(who, "watch", "/api/v1/pods?watch=true&resourceVersion=5", time.Minute, time.Second, 200)
+	w.add(who, "get", "/apis/apps/v1", time.Minute, time.Second, 200)
+	w.add(who, "get", "/healthz", time.Minute, time.Second, 200)
+	w.add(who, "get", "/api/v1/namespaces/a/pods/p/log", time.Minute, time.Second, 200)
+	w.add(who, "create", "/api/v1/namespaces/a/pods", time.Minute, time.Second, 201)
+	r := analyzed(t, w.bytes())
+	if want := (Forecast{Reads: 11, Answered: 3, Shared: 3, Unproven: 4, PassedOn: 1}); *r.Replica != want {
+		t.Errorf("got %+v, want %+v", *r.Replica, want)
+	}
+	if text := r.text("table", 5); !strings.Contains(text, "about 27% of the reads would be answered there and 27% shared; behind one that follows etcd, 91%") {
+		t.Errorf("got %s", text)
+	}
+}

@@ -30,8 +30,8 @@ func (f *Forecast) add(g *Forecast) {
 	f.Unproven, f.PassedOn = f.Unproven+g.Unproven, f.PassedOn+g.PassedOn
 }
 
-// text says what becomes of the reads, "" if there are none.
-func (f *Forecast) text() string {
+// Text says what becomes of the reads, "" if there are none.
+func (f *Forecast) Text() string {
 	if f.Reads == 0 {
 		return ""
 	}

@@ -42,7 +42,7 @@ func (r *Report) writeHead(b *strings.Builder) {
 		fmt.Fprintf(b, "The findings below would save %s of it. Millrace would need %s for all reads\n", display.Percent(r.savedCPU()*r.Seconds/t.CPU), display.Seconds(t.TierCPU))
 	}
 	if r.Replica != nil && r.Replica.Reads > 0 {
-		fmt.Fprintf(b, "%s\n", r.Replica.text())
+		fmt.Fprintf(b, "%s\n", r.Replica.Text())
 	}
 	b.WriteString("\n")
 }
