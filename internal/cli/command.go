@@ -8,7 +8,11 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	_ "time/tzdata" // cron schedules name time zones
 
@@ -95,7 +99,8 @@ func newServeCommand(shared *program.Options) *cobra.Command {
 		Long: `Run the API server.
 
 With no flag it starts an embedded etcd and makes all certificates, keys and
-kubeconfigs in --data-dir. With --etcd-servers it serves out of that etcd; any
+kubeconfigs in --data-dir. At a terminal, the log goes to a file there, unless
+-v is given. With --etcd-servers it serves out of that etcd; any
 number of servers may. All flags of kube-apiserver are accepted.`,
 		Example: `  millrace serve
   millrace serve --secure-port=7443 --data-dir=/var/lib/millrace
@@ -109,6 +114,12 @@ number of servers may. All flags of kube-apiserver are accepted.`,
 			}
 			if options.ReadPath == string(serve.ReadPathMillrace) {
 				relaxTimers(options.TimerSlack, program.NewLogger())
+			}
+			// What has an etcd already is run by something that keeps its log.
+			if len(options.Kube.EtcdServers()) == 0 {
+				if options.LogFile, err = logToFile(cmd, options.DataDir); err != nil {
+					return err
+				}
 			}
 			nameProgram("kube-apiserver")
 			return s.Run(genericapiserver.SetupSignalContext())
@@ -132,15 +143,42 @@ func newVersionCommand(version string) *cobra.Command {
 	}
 }
 
+// errorOutput is where errors of commands are printed.
+var errorOutput io.Writer = os.Stderr
+
+// kubernetesNames are the commands that a link to this program is, by the name of the link: that
+// of a program of Kubernetes. Tools that start such programs then need no other flags.
+var kubernetesNames = map[string]string{
+	"kube-apiserver": "serve", "kubectl": "kubectl", "kube-controller-manager": "controller-manager", "kube-scheduler": "scheduler",
+}
+
+// argumentsOf returns the arguments of a program with the command that its name stands for, or
+// that --version alone does.
+func argumentsOf(args []string) []string {
+	if len(args) == 0 {
+		return nil
+	}
+	command, ok := kubernetesNames[strings.TrimSuffix(filepath.Base(args[0]), ".exe")]
+	switch {
+	case ok:
+		return append([]string{command}, args[1:]...)
+	case slices.Equal(args[1:], []string{"--version"}):
+		return []string{"version"}
+	}
+	return args[1:]
+}
+
 // Main runs the command line of this process and returns its exit code: 1 for an error, 2 for a
 // condition of analyze that is not met, or violations that verify has found, and 3 for an audit
 // log that was read in part.
 func Main(version string) int {
-	err := NewCommand(version).Execute()
+	root := NewCommand(version)
+	root.SetArgs(argumentsOf(os.Args))
+	err := root.Execute()
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(os.Stderr, "millrace:", err)
+	fmt.Fprintln(errorOutput, "millrace:", err)
 	if own := (interface{ ExitCode() int })(nil); errors.As(err, &own) {
 		return own.ExitCode()
 	}

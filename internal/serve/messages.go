@@ -8,13 +8,23 @@ import (
 	"github.com/millrace/millrace/internal/conn/datadir"
 )
 
-// logCredentials logs the changes to the data directory, and its warnings.
+// logCredentials logs the changes to the data directory, and its warnings. Where the log goes to
+// a file, warnings are printed as well.
 func (s *Server) logCredentials(report datadir.Report) {
 	for _, c := range report.Written {
 		s.logger.Info("Wrote credential", "file", c.File, "reason", c.Reason)
 	}
 	for _, w := range report.Warnings {
-		s.logger.Warn(w)
+		if s.logger.Warn(w); s.options.LogFile != "" {
+			fmt.Fprintf(s.out, "Warning: %s\n", w)
+		}
+	}
+}
+
+// printStart says where the log is, until the server is ready.
+func (s *Server) printStart() {
+	if s.options.LogFile != "" {
+		fmt.Fprintf(s.out, "millrace starts; the log is %s\n", s.options.LogFile)
 	}
 }
 
@@ -25,8 +35,12 @@ func (s *Server) printWelcome() {
 		return
 	}
 	kubeconfig := filepath.Join(s.options.DataDir, "admin.kubeconfig")
-	fmt.Fprintf(s.out, "  kubeconfig   %s\n  try          %s kubectl get namespaces\n  or           export KUBECONFIG=%s\n\n",
+	fmt.Fprintf(s.out, "  kubeconfig   %s\n  try          %s kubectl get namespaces\n  or           export KUBECONFIG=%s\n",
 		kubeconfig, program.Name(), absolute(kubeconfig))
+	if ReadPath(s.options.ReadPath) == ReadPathMillrace {
+		fmt.Fprintf(s.out, "  page         %s kubectl proxy, then http://127.0.0.1:8001/millrace/\n", program.Name())
+	}
+	fmt.Fprintln(s.out)
 }
 
 // absolute returns the path itself where the working directory is unknown.

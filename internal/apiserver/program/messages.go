@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -21,12 +23,16 @@ import (
 // format and as their flags say. Every component of ours gets it by its Config.
 func NewLogger() *slog.Logger { return slog.New(logr.ToSlogHandler(klog.Background())) }
 
-// Name is the name that the process was started by, for advice.
+// startedAs is the first argument, which commands of Kubernetes change.
+var startedAs = slices.Concat(os.Args, []string{"millrace"})[0]
+
+// Name is the name that the process was started by, for advice. A link that is named as a
+// program of Kubernetes has other commands, so it is millrace then.
 func Name() string {
-	if len(os.Args) == 0 {
+	if filepath.Base(startedAs) == "kube-apiserver" {
 		return "millrace"
 	}
-	return os.Args[0]
+	return startedAs
 }
 
 // Explain adds advice to an error of Kubernetes: which flag to check or what to change.
