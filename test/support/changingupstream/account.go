@@ -2,6 +2,7 @@ package changingupstream
 
 import (
 	"context"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -27,12 +28,17 @@ func serviceAccount(ctx context.Context, config *rest.Config, name, role string)
 			return "", err
 		}
 	}
-	made, err := accounts.CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	seconds := int64(tokenLife / time.Second)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	made, err := accounts.CreateToken(ctx, name, request, metav1.CreateOptions{})
 	if err != nil {
 		return "", err
 	}
 	return made.Status.Token, nil
 }
+
+// tokenLife is longer than any run of scripts.
+const tokenLife = 24 * time.Hour
 
 // binding gives a role to an account of the same name.
 func binding(name, role string) *rbacv1.ClusterRoleBinding {
