@@ -129,7 +129,7 @@ def many(count, run):
             raise AssertionError(f"number {n + 1} of {count} failed: {type(e).__name__}: {e}") from e
 
 
-def at_once(count, run, patience=PATIENCE):
+def at_once(count, run, patience=3 * PATIENCE):
     """Call run(0) to run(count-1) in parallel. Each may take patience seconds."""
     with concurrent.futures.ThreadPoolExecutor(count) as pool:
         futures = [pool.submit(run, n) for n in range(count)]
