@@ -64,7 +64,8 @@ bin/node/installed: test/equal/clients/package.json
 	cd bin/node && npm install --silent --ignore-scripts --no-audit --no-fund && touch installed || \
 		echo "test/equal/clients skips Kubernetes' client for Node"
 
-# Tests with servers mostly wait for them. Five packages at a time keep two processors busy.
+# Tests with servers mostly wait for them. Four packages at a time keep two processors busy; five starve
+# each other.
 .PHONY: test
 test: modules clients ## check go.mod, vet, then run the tests
 	$(GO) mod tidy -diff
