@@ -140,7 +140,7 @@ func NoEvents(inputs []Input, counts []Counts, seen uint64) error {
 	if worst.Begins != "" {
 		text += fmt.Sprintf(" It begins with %q.", worst.Begins)
 	}
-	return fmt.Errorf("%s Give events of audit.k8s.io, as kube-apiserver writes them or a cloud's log service exports them", text)
+	return fmt.Errorf("%s Give events of audit.k8s.io, as kube-apiserver writes them to --audit-log-path or a cloud's log service exports them", text)
 }
 
 // ForgetText removes what is shown of records. It may have names.

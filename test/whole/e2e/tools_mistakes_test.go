@@ -81,8 +81,8 @@ func TestToolsExplainMistakes(t *testing.T) {
 	for _, args := range []string{"analyze HALF", "analyze GZIP", "replay HALF --kubeconfig=OK --duration=100ms", "replay GZIP --kubeconfig=OK --duration=100ms"} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
-			if out, code := harness.Run(t, expand(args, files)...); code != 0 || !strings.Contains(out, "is cut off") && !strings.Contains(out, "no event") && !strings.Contains(out, "no whole event") {
-				t.Errorf("code %d, and nothing of the log's end: %s", code, out)
+			if out, code := harness.Run(t, expand(args, files)...); code != 3 || !strings.Contains(out, ": lost: ") {
+				t.Errorf("code %d, want 3, or nothing of the log's end: %s", code, out)
 			}
 		})
 	}
