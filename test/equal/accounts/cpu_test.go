@@ -125,20 +125,9 @@ func (c *cpuTest) fill() {
 	for i := range 60 {
 		put(fmt.Sprint("secrets/large-", i), `"apiVersion":"v1","kind":"Secret"`, 1, fmt.Sprintf(`"data":{"a":%q}`, large))
 	}
-	err = harness.Until(time.Minute, func() error {
-		resp, err := c.begin(context.Background(), "/apis/accounts.example/v1/converted", "application/json")
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return harness.ErrNotYet
-		}
-		return nil
+	waitServed(c.t, func() (*http.Response, error) {
+		return c.begin(context.Background(), "/apis/accounts.example/v1/converted", "application/json")
 	})
-	if err != nil {
-		c.t.Fatal("wait for custom resource: ", err)
-	}
 }
 
 // cpuTime is CPU time in seconds: of all requests by the report of lists and by the metrics,

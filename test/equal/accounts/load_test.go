@@ -162,13 +162,22 @@ func (l *load) learn(r *request, resp *http.Response, body []byte) {
 // prepare creates a custom resource and waits until it is served.
 func (l *load) prepare() {
 	l.send(request{method: "POST", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body: definition})
-	err := harness.Until(time.Minute, func() error {
+	waitServed(l.t, func() (*http.Response, error) {
 		req, err := http.NewRequest(http.MethodGet, l.s.URL+widgets, nil)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		req.Header.Set("Authorization", "Bearer "+scraperToken)
-		resp, err := l.user.Do(req)
+		return l.user.Do(req)
+	})
+	l.compact()
+}
+
+// waitServed asks for a custom resource until it is served.
+func waitServed(t *testing.T, ask func() (*http.Response, error)) {
+	t.Helper()
+	err := harness.Until(time.Minute, func() error {
+		resp, err := ask()
 		if err != nil {
 			return err
 		}
@@ -179,9 +188,8 @@ func (l *load) prepare() {
 		return nil
 	})
 	if err != nil {
-		l.t.Errorf("wait for custom resource: %v", err)
+		t.Fatal("wait for custom resource: ", err)
 	}
-	l.compact()
 }
 
 // compact makes etcd drop the first revisions.
