@@ -173,7 +173,7 @@ func (l *load) prepare() {
 	l.compact()
 }
 
-// waitServed asks for a custom resource until it is served.
+// waitServed asks for a custom resource until it is served. Any goroutine may call it.
 func waitServed(t *testing.T, ask func() (*http.Response, error)) {
 	t.Helper()
 	err := harness.Until(time.Minute, func() error {
@@ -188,7 +188,7 @@ func waitServed(t *testing.T, ask func() (*http.Response, error)) {
 		return nil
 	})
 	if err != nil {
-		t.Fatal("wait for custom resource: ", err)
+		t.Errorf("wait for custom resource: %v", err)
 	}
 }
 
