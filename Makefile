@@ -3,7 +3,7 @@
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO      ?= go
-BIN     := bin/millrace
+BIN     := bin
 
 # Arguments for `make run` and `make bench`, such as ARGS="--data-dir=data".
 ARGS ?=
@@ -27,8 +27,8 @@ ORACLE_TEST = $(GO) test -ldflags "$(KUBE_LDFLAGS)" -count=1
 .DEFAULT_GOAL := build
 
 .PHONY: build
-build: ## build ./bin/millrace
-	$(BUILD) -o $(BIN) ./cmd/millrace
+build: ## build bin/millrace, bin/millrace-tools and bin/millrace-lab
+	$(BUILD) -o $(BIN)/ ./cmd/...
 
 # The image's architecture, and the certificates that webhooks are verified by in it.
 ARCH  ?= $(shell $(GO) env GOARCH)
@@ -42,8 +42,9 @@ image: ## make a container image, bin/millrace-ARCH.tar
 	$(GO) run ./internal/build/image/cmd -program bin/linux-$(ARCH)/millrace -arch $(ARCH) -version "$(VERSION)" -roots $(ROOTS) -out bin/millrace-$(ARCH).tar
 
 .PHONY: run
-run: build ## build, then serve alone out of ./millrace-data
-	./$(BIN) serve $(ARGS)
+run: ## build bin/millrace, then serve alone out of ./millrace-data
+	$(BUILD) -o $(BIN)/ ./cmd/millrace
+	./$(BIN)/millrace serve $(ARGS)
 
 .PHONY: modules
 modules: ## fetch the modules that test/equal/crds and test/whole/monitoring read; missing ones are skipped
@@ -248,10 +249,10 @@ upstream-accept: ## note that our functions follow their counterparts in the ver
 
 .PHONY: bench
 bench: build ## measure LIST, beside the stock read path
-	./$(BIN) bench list --compare $(ARGS)
+	./$(BIN)/millrace-lab bench list --compare $(ARGS)
 
 .PHONY: scale
-scale: ## compute the prices of millrace model, and docs/scale.md, anew from docs/bench
+scale: ## compute the prices of millrace-tools model, and docs/scale.md, anew from docs/bench
 	$(GO) test -count=1 ./internal/tool/model -run TestConstants -update
 	$(GO) test -count=1 ./internal/tool/model -run TestScale -update
 	$(GO) test -count=1 ./internal/tool/model

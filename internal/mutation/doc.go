@@ -1,5 +1,5 @@
 // Package mutation breaks the server on purpose, in one of the ways of Table, so that a test
-// can say whether `millrace verify` finds it.
+// can say whether `millrace-tools verify` finds it.
 //
 // Only a build with the tag mutations can be broken, by the environment variable
 // MILLRACE_MUTATION, and from the signal SIGUSR1 on. In every other build the functions of

@@ -44,7 +44,7 @@ type Row struct {
 	Name string
 	// Breaks says what the server does wrong.
 	Breaks string
-	// Promise is the promise of `millrace verify` whose check must find it, and Guarantee
+	// Promise is the promise of `millrace-tools verify` whose check must find it, and Guarantee
 	// begins the summary of such a violation: a watch is checked for several guarantees. ""
 	// stands for any.
 	Promise, Guarantee string

@@ -60,6 +60,7 @@ func (r *Replica) printWelcome() {
 	}
 	fmt.Fprintf(r.out, "\nmillrace is ready at %s (replica, follows %s)\n", r.options.URL(), source)
 	if file := r.options.WriteKubeconfig; file != "" {
-		fmt.Fprintf(r.out, "  kubeconfig   %s\n  try          %s kubectl --kubeconfig=%s get pods -A\n\n", file, program.Name(), file)
+		kubectl := program.Name() + " kubectl --kubeconfig=" + file
+		fmt.Fprintf(r.out, "  kubeconfig   %s\n  try          %s get pods -A\n  page         %s proxy, then http://127.0.0.1:8001/millrace/\n\n", file, kubectl, kubectl)
 	}
 }

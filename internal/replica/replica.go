@@ -105,6 +105,7 @@ func (r *Replica) Run(ctx context.Context) error {
 
 func (r *Replica) run(ctx context.Context) error {
 	o := r.options
+	o.PrintStart(r.out)
 	if err := o.Kube.Apply(); err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (r *Replica) adviseDelegation(ctx context.Context) {
 	case err != nil:
 		r.logger.Warn("Cannot ask the upstream for the rights of this replica", "err", err)
 	case command != "":
-		r.logger.Warn("This replica may not ask the upstream who its users are and what they may read, so it answers nobody and passes all requests on: run this as an administrator of the cluster", "command", command)
+		r.options.Warn(r.out, r.logger, "this replica may not ask the upstream who its users are and what they may read, so it answers nobody and passes all requests on. As an administrator of the cluster run: "+command)
 	}
 }
 
@@ -95,7 +95,7 @@ func (r *Replica) followRBAC(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		if !may {
-			r.logger.Warn("This replica may not follow RBAC objects, and asks the upstream about each user and object: let the user of --kubeconfig list and watch them, and start again", "resource", gr.String())
+			r.options.Warn(r.out, r.logger, fmt.Sprintf("this replica may not follow RBAC objects (%s), and asks the upstream about each user and object: let the user of --kubeconfig list and watch them, and start again", gr))
 			return false, nil
 		}
 	}

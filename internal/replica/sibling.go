@@ -35,7 +35,7 @@ func (r *Replica) openSibling(ctx context.Context) (*follow.Sibling, error) {
 	checking, cancel := context.WithTimeout(ctx, siblingCheckTimeout)
 	defer cancel()
 	if err := r.upstream.CheckSibling(checking, door); err != nil {
-		r.logger.Warn("The replica that --start-from names is not used, and objects are loaded from the upstream", "replica", config.Host, "reason", err)
+		r.options.Warn(r.out, r.logger, fmt.Sprintf("the replica %s that --start-from names is not used, and objects are loaded from the upstream: %v", config.Host, err))
 		return nil, ctx.Err()
 	}
 	client, err := rest.HTTPClientFor(door.Own())

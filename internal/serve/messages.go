@@ -8,23 +8,13 @@ import (
 	"github.com/millrace/millrace/internal/conn/datadir"
 )
 
-// logCredentials logs the changes to the data directory, and its warnings. Where the log goes to
-// a file, warnings are printed as well.
+// logCredentials logs the changes to the data directory, and its warnings.
 func (s *Server) logCredentials(report datadir.Report) {
 	for _, c := range report.Written {
 		s.logger.Info("Wrote credential", "file", c.File, "reason", c.Reason)
 	}
 	for _, w := range report.Warnings {
-		if s.logger.Warn(w); s.options.LogFile != "" {
-			fmt.Fprintf(s.out, "Warning: %s\n", w)
-		}
-	}
-}
-
-// printStart says where the log is, until the server is ready.
-func (s *Server) printStart() {
-	if s.options.LogFile != "" {
-		fmt.Fprintf(s.out, "millrace starts; the log is %s\n", s.options.LogFile)
+		s.options.Warn(s.out, s.logger, w)
 	}
 }
 

@@ -38,9 +38,6 @@ type Options struct {
 	// is any number.
 	RebalanceAbove int
 
-	// LogFile is where the log goes, "" if that is standard error as it was.
-	LogFile string
-
 	// flags are set by AddFlags.
 	flags *pflag.FlagSet
 }

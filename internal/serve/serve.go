@@ -57,7 +57,7 @@ func (s *Server) runUntilEnd(ctx context.Context) error {
 	if err := o.SetShutdownDefaults(); err != nil {
 		return err
 	}
-	s.printStart()
+	s.options.PrintStart(s.out)
 	standalone := len(o.Kube.EtcdServers()) == 0
 	if standalone {
 		if err := o.setStandaloneDefaults(); err != nil {

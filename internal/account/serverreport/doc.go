@@ -1,5 +1,5 @@
 // Package serverreport has the types of the reports that the server gives: the JSON of
-// /debug/millrace/, which the dashboard and `millrace top` show.
+// /debug/millrace/, which the dashboard and `millrace-tools top` show.
 //
 // Package slo fills the reports on watches and feeds, package usage those on GETs and
 // LISTs, packages crd and server the others. A program that reads reports needs this

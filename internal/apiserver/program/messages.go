@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -33,6 +34,21 @@ func Name() string {
 		return "millrace"
 	}
 	return startedAs
+}
+
+// PrintStart says where the log is, until the server is ready.
+func (o *Options) PrintStart(out io.Writer) {
+	if o.LogFile != "" {
+		fmt.Fprintf(out, "millrace starts; the log is %s\n", o.LogFile)
+	}
+}
+
+// Warn logs what the user can change. Where the log goes to a file, it is printed as well.
+func (o *Options) Warn(out io.Writer, logger *slog.Logger, message string) {
+	logger.Warn(message)
+	if o.LogFile != "" {
+		fmt.Fprintf(out, "Warning: %s\n", message)
+	}
 }
 
 // Explain adds advice to an error of Kubernetes: which flag to check or what to change.

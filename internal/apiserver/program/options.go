@@ -47,6 +47,8 @@ type Options struct {
 	// TimerSlack is how late the kernel may wake the process for a timer. It concerns
 	// the whole process, so the caller sets it before Run. 0 leaves it as it is.
 	TimerSlack time.Duration
+	// LogFile is where the log goes, "" if that is standard error as it was.
+	LogFile string
 	// Cache and CompiledBytes are changed only by tests. They alter costs and no
 	// answer.
 	Cache cache.Config

@@ -8,8 +8,7 @@ import (
 
 // house is a table of wings that can be looked up by package.
 type house struct {
-	wings     []Wing
-	wrongWays []WrongWay
+	wings []Wing
 	// places has each package by its path below internal.
 	places map[string]place
 }
@@ -17,8 +16,8 @@ type house struct {
 // place is where a package stands: the index of its wing, and its own within the wing.
 type place struct{ wing, rank int }
 
-func newHouse(wings []Wing, wrongWays []WrongWay) *house {
-	h := &house{wings: wings, wrongWays: wrongWays, places: map[string]place{}}
+func newHouse(wings []Wing) *house {
+	h := &house{wings: wings, places: map[string]place{}}
 	for i, wing := range wings {
 		for rank, name := range wing.Order {
 			h.places[name] = place{i, rank}
@@ -33,7 +32,7 @@ func newHouse(wings []Wing, wrongWays []WrongWay) *house {
 // packages nested in it: a fake stands below the package whose interface it has.
 func imports(t *Tree, h *house) []Finding {
 	var found []Finding
-	unplaced, used := make(map[string]bool), make(map[WrongWay]bool)
+	unplaced := make(map[string]bool)
 	for _, file := range t.Go {
 		from := internalPackage(file.Dir())
 		if from == "" {
@@ -52,20 +51,9 @@ func imports(t *Tree, h *house) []Finding {
 			if !own || to == "" || to == from || isExternalTest(file) && within(to, from) {
 				continue
 			}
-			reason := h.forbidden(from, to)
-			if reason == "" {
-				continue
+			if reason := h.forbidden(from, to); reason != "" {
+				found = append(found, Finding{Key: file.Name, Text: fmt.Sprintf("imports internal/%s: %s", to, reason)})
 			}
-			if at := slices.IndexFunc(h.wrongWays, func(w WrongWay) bool { return w.From == from && w.To == to }); at >= 0 {
-				used[h.wrongWays[at]] = true
-				continue
-			}
-			found = append(found, Finding{Key: file.Name, Text: fmt.Sprintf("imports internal/%s: %s", to, reason)})
-		}
-	}
-	for _, way := range h.wrongWays {
-		if !used[way] {
-			found = append(found, Finding{Key: "internal/" + way.From, Text: fmt.Sprintf("does not import internal/%s any more: remove that from %s", way.To, wingsFile)})
 		}
 	}
 	return found

@@ -22,9 +22,9 @@ func Rules() []Rule {
 	return []Rule{
 		{"file size", fileSize},
 		{"function size", functionSize},
-		{"imports", func(t *Tree) []Finding { return imports(t, newHouse(wings(), wrongWays())) }},
+		{"imports", func(t *Tree) []Finding { return imports(t, newHouse(wings())) }},
 		{"import groups", importGroups},
-		{"wings", func(t *Tree) []Finding { return wingTable(t, newHouse(wings(), wrongWays())) }},
+		{"wings", func(t *Tree) []Finding { return wingTable(t, newHouse(wings())) }},
 		{"upstream", upstreamImports},
 		{"package doc", packageDoc},
 		{"type names", typeNames},

@@ -74,12 +74,12 @@ func TestFunctionSize(t *testing.T) {
 }
 
 // smallHouse has three wings: the tier may import wire, and lab neither.
-func smallHouse(wrongWays ...WrongWay) *house {
+func smallHouse() *house {
 	return newHouse([]Wing{
 		{Name: "wire", Sentence: "Bytes.", Order: []string{"wire/entry", "wire/encode"}},
 		{Name: "tier", Sentence: "Reads.", Imports: []string{"wire"}, Order: []string{"tier/cache", "tier/cache/index", "tier/read"}},
 		{Name: "lab", Sentence: "Loads.", Order: []string{"lab/testbed", "lab/bench", "lab/bench/fake"}},
-	}, wrongWays)
+	})
 }
 
 // importing returns the text of a file that imports packages below internal.
@@ -116,23 +116,6 @@ func TestImports(t *testing.T) {
 		"internal/tier/read/apart.go", "internal/lab/bench/apart_test.go", "internal/lab/bench/inner_test.go", "internal/lab/bench/deep", "internal/strange")
 }
 
-// TestWrongWays checks that an import which is allowed by name is allowed for that package
-// alone, and only while it is there.
-func TestWrongWays(t *testing.T) {
-	files := tree(t,
-		"internal/tier/read/a.go", importing("lab/testbed"),
-		"internal/tier/read/b.go", importing("lab/testbed", "lab/bench"),
-		"internal/tier/cache/c.go", importing("lab/testbed"),
-	)
-	found := imports(files, smallHouse(WrongWay{From: "tier/read", To: "lab/testbed"}, WrongWay{From: "wire/entry", To: "lab/testbed"}))
-	wantFound(t, found, "internal/tier/read/b.go", "internal/tier/cache/c.go", "internal/wire/entry")
-	for _, way := range wrongWays() {
-		if way.Reason == "" || way.Until == "" {
-			t.Errorf("the import of %s by %s has no reason, or nothing that ends it", way.To, way.From)
-		}
-	}
-}
-
 func TestWingTable(t *testing.T) {
 	files := tree(t,
 		overviewFile, "**wire**: Bytes. **tier**: Reads.",
@@ -144,7 +127,7 @@ func TestWingTable(t *testing.T) {
 		{Name: "wire", Sentence: "Bytes.", Imports: []string{"tier"}, Order: []string{"wire/entry", "wire/encode"}},
 		{Name: "tier", Sentence: "Reads.", Imports: []string{"wire"}, Order: []string{"tier/read"}},
 		{Name: "lab", Sentence: "Loads."},
-	}, nil)
+	})
 	wantFound(t, wingTable(files, table), "internal/wire/encode", "wire", overviewFile)
 }
 

@@ -85,31 +85,12 @@ func toolWings() []Wing {
 		},
 		{
 			Name: "cli", Sentence: "The command line: the only place where all wings meet.",
-			Imports: []string{"conn", "apiserver", "replica", "serve", "tool", "lab"},
-			Order:   []string{"cli"},
+			Imports: []string{"conn", "feed", "apiserver", "replica", "serve", "tool", "lab"},
+			Order:   []string{"cli", "cli/tools", "cli/lab", "cli/server"},
 		},
 		{
 			Name: "build", Sentence: "Checks and tools of the source. No program links it.",
 			Order: []string{"build/lint", "build/image", "build/image/cmd", "build/counterpart", "build/counterpart/cmd"},
-		},
-	}
-}
-
-// WrongWay is an import that the table of wings does not allow, and that stays for now.
-type WrongWay struct {
-	// From and To are paths of packages below internal.
-	From, To string
-	// Reason says why it is there, and Until what will end it.
-	Reason, Until string
-}
-
-// wrongWays returns all of them. One that no file needs is a finding.
-func wrongWays() []WrongWay {
-	return []WrongWay{
-		{
-			From: "lab/bench/testbed", To: "feed/etcdserver",
-			Reason: "benchmarks start an embedded etcd in their own process",
-			Until:  "the program has a command that serves an etcd alone",
 		},
 	}
 }

@@ -18,12 +18,9 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/watch"
 )
 
-// Config is what the embedding program decides about the bench commands.
-type Config = testbed.Program
-
-// NewCommand returns the "bench" command with its subcommands. It expects to
-// be mounted directly below the root of Config.Executable.
-func NewCommand(cfg Config) *cobra.Command {
+// NewCommand returns the "bench" command with its subcommands. It expects to be mounted
+// directly below the root of this program.
+func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "bench",
 		Short:         "Measure what reads and custom resources cost a server",
@@ -32,8 +29,8 @@ func NewCommand(cfg Config) *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(list.NewCommand(cfg), watch.NewCommand(cfg), crd.NewCommand(cfg), discovery.NewCommand(cfg),
-		replica.NewCommand(cfg), replica.NewTreeCommand(cfg), quiet.NewCommand(cfg), servers.NewCommand(cfg), provision.NewCommand(cfg), floor.NewCommand(), testbed.NewEtcdCommand(), testbed.NewProxyCommand())
+	cmd.AddCommand(list.NewCommand(), watch.NewCommand(), crd.NewCommand(), discovery.NewCommand(),
+		replica.NewCommand(), replica.NewTreeCommand(), quiet.NewCommand(), servers.NewCommand(), provision.NewCommand(), floor.NewCommand(), testbed.NewProxyCommand())
 	return cmd
 }
 

@@ -15,7 +15,7 @@ import (
 // comparisons only.
 func TestSubcommands(t *testing.T) {
 	var visible, hidden []string
-	for _, cmd := range NewCommand(Config{}).Commands() {
+	for _, cmd := range NewCommand().Commands() {
 		if cmd.Hidden {
 			hidden = append(hidden, cmd.Name())
 		} else {
@@ -27,7 +27,7 @@ func TestSubcommands(t *testing.T) {
 	if want := []string{"crd", "discovery", "list", "provision", "quiet", "replica", "servers", "tree", "watch"}; !slices.Equal(visible, want) {
 		t.Errorf("visible subcommands are %q, want %q", visible, want)
 	}
-	if want := []string{"etcd", "floor-server", "proxy"}; !slices.Equal(hidden, want) {
+	if want := []string{"floor-server", "proxy"}; !slices.Equal(hidden, want) {
 		t.Errorf("hidden subcommands are %q, want %q", hidden, want)
 	}
 }
@@ -35,7 +35,7 @@ func TestSubcommands(t *testing.T) {
 // TestAt has --at at the benches that can measure a server that exists, and at no other.
 func TestAt(t *testing.T) {
 	var with []string
-	for _, cmd := range NewCommand(Config{}).Commands() {
+	for _, cmd := range NewCommand().Commands() {
 		at, context := cmd.Flags().Lookup("at"), cmd.Flags().Lookup("at-context")
 		if (at == nil) != (context == nil) {
 			t.Errorf("%s has only one of --at and --at-context", cmd.Name())
@@ -58,7 +58,7 @@ func TestSavedFailures(t *testing.T) {
 		"list": servers, "watch": servers, "crd": `{"servers":[{"name":"x"%s}]}`, "discovery": servers,
 		"replica": results, "quiet": results, "tree": results, "servers": results, "provision": results,
 	}
-	for _, cmd := range NewCommand(Config{}).Commands() {
+	for _, cmd := range NewCommand().Commands() {
 		if cmd.Hidden {
 			continue
 		}
@@ -67,7 +67,7 @@ func TestSavedFailures(t *testing.T) {
 			if err := os.WriteFile(file, fmt.Appendf(nil, reports[cmd.Name()], broken), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			root := NewCommand(Config{})
+			root := NewCommand()
 			root.SetArgs([]string{cmd.Name(), "--from=" + file})
 			root.SetOut(io.Discard)
 			if got := fmt.Sprint(cmp.Or(root.Execute(), errors.New(""))); got != want {

@@ -52,34 +52,34 @@ only straight in etcd. In a cluster whose kube-controller-manager runs, give
 without a heartbeat and evicts pods from them.`
 
 const examples = `  # 100,000 pods of 4 KB on 1,000 nodes, through the API
-  millrace fill --pods 100000
+  millrace-lab fill --pods 100000
 
   # The same straight into etcd
-  millrace fill --pods 100000 --etcd-servers http://127.0.0.1:2379
+  millrace-lab fill --pods 100000 --etcd-servers http://127.0.0.1:2379
 
   # A whole cluster: with deployments, services, leases of nodes and events
-  millrace fill --pods 100000 --workloads --leases --events 200000 --etcd-servers http://127.0.0.1:2379
+  millrace-lab fill --pods 100000 --workloads --leases --events 200000 --etcd-servers http://127.0.0.1:2379
 
   # Nodes, and pods that a scheduler has to place on them
-  millrace fill --nodes 5000
-  millrace fill --pods 50000 --unbound
+  millrace-lab fill --nodes 5000
+  millrace-lab fill --pods 50000 --unbound
 
   # Large pods, secrets and config maps in 50 namespaces
-  millrace fill --namespaces 50 --pods 20000 --pod-size 17KB \
+  millrace-lab fill --namespaces 50 --pods 20000 --pod-size 17KB \
     --secrets 10000 --secret-size 1KB --configmaps 5000 --configmap-size 50KB
 
   # 2,000 custom resource definitions in 200 groups, and 10,000 objects
-  millrace fill --crds 2000 --groups 200 --properties 100 --objects 10000
+  millrace-lab fill --crds 2000 --groups 200 --properties 100 --objects 10000
 
   # The definitions of a project, and objects of them
-  millrace fill --definitions cert-manager/deploy/crds --objects 10000
+  millrace-lab fill --definitions cert-manager/deploy/crds --objects 10000
 
   # As many objects, of such sizes and labels, as a cluster that was measured
-  millrace analyze profile > cluster.json
-  millrace fill --profile cluster.json
+  millrace-tools analyze profile > cluster.json
+  millrace-lab fill --profile cluster.json
 
   # Remove what a fill with this seed wrote
-  millrace fill --delete --seed 1`
+  millrace-lab fill --delete --seed 1`
 
 // Streams are the outputs of the command: Out receives the summary, Err the
 // progress.
@@ -133,7 +133,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.IntVar(&shape.Groups, "groups", 0, "API groups to spread them over (0: one for ten)")
 	flags.IntVar(&shape.Properties, "properties", DefaultProperties, "properties in the schema of each, nested ones counted")
 	flags.IntVar(&shape.Objects, "objects", 0, "number of custom objects, spread over all definitions")
-	flags.StringVar(&o.profile, "profile", "", "write what a cluster in numbers has, as millrace analyze profile printed it, instead of numbers of objects")
+	flags.StringVar(&o.profile, "profile", "", "write what a cluster in numbers has, as millrace-tools analyze profile printed it, instead of numbers of objects")
 	flags.StringSliceVar(&o.files, "definitions", nil, "files or directories with custom resource definitions of real projects to write; --objects is spread over them")
 	flags.Uint64Var(&shape.Seed, "seed", 1, "decides all names, identities and contents")
 	flags.BoolVar(&shape.Unbound, "unbound", false, "leave pods without a node, for a scheduler to place")

@@ -9,7 +9,7 @@ import (
 )
 
 // TestDistributions deals sizes, labels and namespaces to objects, and measures them as
-// millrace analyze profile does.
+// millrace-tools analyze profile does.
 func TestDistributions(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 100, 1999, 20_000} {
 		draw := newStream(1, drawProfile, n)

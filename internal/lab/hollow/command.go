@@ -22,26 +22,26 @@ pods to Ready; kube-proxies; and agents by profile. No container runs.
 
 --agents names profiles: network, exporter, logs, mesh, gitops, state-metrics, and
 offenders for bad habits. --profiles adds files of your own, and
-"millrace hollow profile NAME" prints one to begin with.
+"millrace-lab hollow profile NAME" prints one to begin with.
 
 All that a run makes carries the label millrace.io/hollow=<name>, and --delete
 removes it, with the pods on its nodes: also after a run that was killed.`
 
 const examples = `  # 1,000 nodes with two agents each and ten pods
-  millrace hollow --nodes=1000 --agents=network,exporter --pods=10
+  millrace-lab hollow --nodes=1000 --agents=network,exporter --pods=10
 
   # all at once, each program under its own user, for an audit log that looks real
-  millrace hollow --nodes=200 --agents=network --start=storm --impersonate
+  millrace-lab hollow --nodes=200 --agents=network --start=storm --impersonate
 
   # for ten minutes, with a report
-  millrace hollow --nodes=100 --duration=10m -o json > report.json
+  millrace-lab hollow --nodes=100 --duration=10m -o json > report.json
 
   # an agent of your own
-  millrace hollow profile exporter > agents/mine.yaml
-  millrace hollow --nodes=100 --profiles=agents --agents=mine
+  millrace-lab hollow profile exporter > agents/mine.yaml
+  millrace-lab hollow --nodes=100 --profiles=agents --agents=mine
 
   # remove what runs have left
-  millrace hollow --delete`
+  millrace-lab hollow --delete`
 
 // Streams are the outputs of the command: Out for the report, Err for the progress.
 type Streams struct{ Out, Err io.Writer }

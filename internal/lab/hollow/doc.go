@@ -13,6 +13,6 @@
 // All objects that a run makes carry the label Label. A run with Config.Delete removes them,
 // also those of a run that was killed.
 //
-// The package is not for measuring a server, which millrace bench does, and not for
-// checking it, which millrace verify does.
+// The package is not for measuring a server, which millrace-lab bench does, and not for
+// checking it, which millrace-tools verify does.
 package hollow

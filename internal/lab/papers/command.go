@@ -60,9 +60,9 @@ func newPaperCommand(p *Paper, version string) *cobra.Command {
 		Short: p.Title,
 		Long: fmt.Sprintf("%s.\n\nPublished: %s\n\nDifferent here:\n  * %s\n\nWith --scale=%g it takes about %s for each server.",
 			p.Title, p.Original, strings.Join(p.Differs, "\n  * "), p.Scale, p.Minutes),
-		Example: fmt.Sprintf(`  millrace papers %[1]s --kube-apiserver=bin/kube-apiserver -o json --report paper-%[1]s.html > paper-%[1]s.json
-  millrace papers %[1]s --kubeconfig ~/.kube/config --scale=0.1
-  millrace papers %[1]s --from paper-%[1]s.json -o markdown`, p.Name),
+		Example: fmt.Sprintf(`  millrace-lab papers %[1]s --kube-apiserver=bin/kube-apiserver -o json --report paper-%[1]s.html > paper-%[1]s.json
+  millrace-lab papers %[1]s --kubeconfig ~/.kube/config --scale=0.1
+  millrace-lab papers %[1]s --from paper-%[1]s.json -o markdown`, p.Name),
 		SilenceUsage: true,
 		Args:         cobra.NoArgs,
 	}

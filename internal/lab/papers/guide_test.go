@@ -13,7 +13,7 @@ const (
 	// guide is the document that has what the commands print of the saved reports.
 	guide = root + "docs/guides/papers.md"
 	// Marks around a part of it that a command prints.
-	printedMark = "<!-- Printed by millrace papers "
+	printedMark = "<!-- Printed by millrace-lab papers "
 	markEnd     = " -->\n"
 	endMark     = "<!-- End of what is printed. -->"
 )
@@ -39,10 +39,10 @@ func TestGuide(t *testing.T) {
 		// A report with failures is printed like any other.
 		want, _, err := run(t, append(strings.Fields(strings.ReplaceAll(args, "docs/", root+"docs/")), "-o=markdown")...)
 		if want == "" {
-			t.Fatalf("millrace papers %s: %v", args, err)
+			t.Fatalf("millrace-lab papers %s: %v", args, err)
 		}
 		if want = "\n" + want + "\n"; has != want && !benchtest.Updates() {
-			t.Errorf("the page has other figures than millrace papers %s: make papers", args)
+			t.Errorf("the page has other figures than millrace-lab papers %s: make papers", args)
 		}
 		written += printedMark + args + markEnd + want + endMark + after
 	}

@@ -28,6 +28,7 @@ type options struct {
 	readPaths     []string
 	kubeAPIServer string
 	server        kubeconfig.Flags // zero: none, servers are started
+	millrace      string           // the program of servers
 	serverArgs    []string
 	ownComponents bool
 	readyTimeout  time.Duration
@@ -46,9 +47,10 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeAPIServer, "kube-apiserver", "", "kube-apiserver to run beside them")
 	f.StringVar(&o.server.Kubeconfig, "kubeconfig", "", "measure the server of this kubeconfig in place of starting any")
 	kubeconfig.AddContext(f, &o.server.Context)
-	f.StringArrayVar(&o.serverArgs, "server-arg", nil, "one more argument for every server of this binary; may be repeated")
+	f.StringVar(&o.millrace, "millrace", "", "program that servers are started of (default: the one beside this program, else on the PATH)")
+	f.StringArrayVar(&o.serverArgs, "server-arg", nil, "one more argument for every server of that program; may be repeated")
 	if slices.Contains(o.stepNames(), stepProvision) {
-		f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: step "+stepProvision+" runs the scheduler and the controller manager of this binary, for a server that has none")
+		f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: step "+stepProvision+" runs the scheduler and the controller manager of millrace, for a server that has none")
 	}
 	f.DurationVar(&o.readyTimeout, "ready-timeout", 5*time.Minute, "how long a server may take to be ready")
 	f.StringSliceVar(&o.only, "only", nil, "run these steps alone, of "+strings.Join(o.stepNames(), ", "))
@@ -131,6 +133,9 @@ func (o *options) benchArgs(names flagNames) []string {
 	args := []string{ready + o.readyTimeout.String(), "--" + cmp.Or(names.paths, "read-paths") + "=" + strings.Join(o.readPaths, ",")}
 	if o.kubeAPIServer != "" {
 		args = append(args, "--kube-apiserver="+o.kubeAPIServer)
+	}
+	if o.millrace != "" {
+		args = append(args, "--millrace="+o.millrace)
 	}
 	for _, arg := range o.serverArgs {
 		args = append(args, "--server-arg="+arg)

@@ -54,7 +54,7 @@ func TestStepArgs(t *testing.T) {
 		for _, s := range p.steps(size{scale: 0.001}) {
 			for _, o := range []options{started, existing} {
 				args := slices.Concat(s.args, o.benchArgs(s.names))
-				cmd, flags, err := bench.NewCommand(bench.Config{}).Find(args)
+				cmd, flags, err := bench.NewCommand().Find(args)
 				if err == nil {
 					err = cmd.ParseFlags(flags)
 				}

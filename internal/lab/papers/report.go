@@ -39,7 +39,7 @@ type Report struct {
 // StepReport is one bench.
 type StepReport struct {
 	Name    string          `json:"name"`
-	Args    []string        `json:"args"` // of "millrace bench"
+	Args    []string        `json:"args"` // of "millrace-lab bench"
 	Seconds float64         `json:"seconds"`
 	Printed json.RawMessage `json:"report,omitempty"` // what it printed as JSON
 	Error   string          `json:"error,omitempty"`
@@ -47,7 +47,7 @@ type StepReport struct {
 
 // Command is what repeats the step.
 func (s *StepReport) Command() string {
-	words := []string{"millrace bench"}
+	words := []string{"millrace-lab bench"}
 	for _, arg := range s.Args {
 		if strings.ContainsAny(arg, " $'\"*;&|<>(){}\\") {
 			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"

@@ -57,7 +57,7 @@ func (o *options) runStep(ctx context.Context, s step, progress io.Writer) StepR
 	args := slices.Concat(s.args, o.benchArgs(s.names))
 	result, start := StepReport{Name: s.name, Args: args}, time.Now()
 	var printed bytes.Buffer
-	cmd := bench.NewCommand(bench.Config{})
+	cmd := bench.NewCommand()
 	cmd.SetArgs(append(slices.Clone(args), "-o=json"))
 	cmd.SetOut(&printed)
 	cmd.SetErr(progress)

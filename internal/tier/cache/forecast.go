@@ -16,12 +16,17 @@ type forecast struct {
 		// asked is when that was looked into last, and pause how long it is not to be again.
 		asked time.Time
 		pause time.Duration
+		// usual is how long progress took the last times that it came, more recent ones more.
+		usual time.Duration
 	}
 }
 
 const (
 	minProbePause = time.Second
 	maxProbePause = 16 * time.Second
+	// Reads wait for hopeFactor times as long as progress usually takes, and minHope at least.
+	hopeFactor = 8
+	minHope    = 10 * time.Millisecond
 )
 
 // isNear reports whether a read should wait.
@@ -42,12 +47,24 @@ func (f *forecast) isDue(now time.Time) bool {
 	return due
 }
 
-// note notes whether progress came soon.
-func (f *forecast) note(soon bool) {
+// patience is how long a read should wait for progress that takes most at the most. Where it has
+// come sooner all the time, the source does not know of it itself when it takes much longer.
+func (f *forecast) patience(most time.Duration) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.usual == 0 {
+		return most
+	}
+	return min(most, max(minHope, hopeFactor*f.mu.usual))
+}
+
+// note notes whether progress came soon, and after how long.
+func (f *forecast) note(soon bool, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.far /= 2; soon {
 		f.mu.pause = 0
+		f.mu.usual += (max(took, time.Microsecond) - f.mu.usual) / 2
 		return
 	}
 	f.mu.far += 0.5

@@ -80,7 +80,7 @@ func (p *Prover) Prove(ctx context.Context, r *Resource, examined int) (*Snapsho
 	gathered := p.demand.add(now, requestWeight+examined)
 	switch {
 	case p.forecast.isNear():
-		if err := p.waitNear(ctx); err != nil {
+		if err := p.waitNear(ctx, p.forecast.patience(p.progressWithin())); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrUnproven, err)
 		}
 		return nil, nil
@@ -116,23 +116,28 @@ func (p *Prover) Patience(most time.Duration) time.Duration {
 // errNoProgress says why a read is not proven.
 var errNoProgress = errors.New("the source does not tell of its progress in time")
 
-// waitNear waits until the cache has passed the source's newest revision.
-func (p *Prover) waitNear(ctx context.Context) error {
+// progressWithin is the longest that progress may take to count as near.
+func (p *Prover) progressWithin() time.Duration { return nearProof + p.source.ProgressWithin() }
+
+// waitNear waits until the cache has passed the source's newest revision, and for the answer of
+// the source and then the patience at the most.
+func (p *Prover) waitNear(ctx context.Context, patience time.Duration) error {
 	asked, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	revision, err := p.consistent.Revision(asked)
+	answered := time.Now()
 	if err == nil {
-		err = p.reach(ctx, revision)
+		err = p.reach(ctx, revision, patience)
 	}
 	if ctx.Err() == nil {
-		p.forecast.note(err == nil)
+		p.forecast.note(err == nil, time.Since(answered))
 	}
 	return err
 }
 
-// reach waits for a short time until the cache has reached a revision.
-func (p *Prover) reach(ctx context.Context, revision int64) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, nearProof+p.source.ProgressWithin(), errNoProgress)
+// reach waits until the cache has reached a revision, for a time at the most.
+func (p *Prover) reach(ctx context.Context, revision int64, patience time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoProgress)
 	defer cancel()
 	if p.cache.Progress().Wait(ctx, revision) != nil {
 		return context.Cause(ctx)
@@ -145,7 +150,7 @@ func (p *Prover) reach(ctx context.Context, revision int64) error {
 func (p *Prover) probe() {
 	ctx, cancel := context.WithTimeout(context.Background(), consistentTimeout)
 	defer cancel()
-	_ = p.waitNear(ctx)
+	_ = p.waitNear(ctx, p.progressWithin())
 }
 
 // readContents reads all keys, and returns the state of the cache that is equal to what the source

@@ -24,6 +24,8 @@ type quietSource struct {
 	contradicted error
 	// answering is called before the contents are answered.
 	answering func()
+	// within is what ProgressWithin says.
+	within time.Duration
 }
 
 func (s *quietSource) Revision(context.Context) (int64, error) {
@@ -35,7 +37,7 @@ func (s *quietSource) Revision(context.Context) (int64, error) {
 
 func (s *quietSource) RequestProgress(context.Context) error { return nil }
 
-func (s *quietSource) ProgressWithin() time.Duration { return 0 }
+func (s *quietSource) ProgressWithin() time.Duration { return s.within }
 
 func (s *quietSource) Contents(context.Context) ([]feed.Object, int64, error) {
 	s.mu.Lock()
@@ -161,6 +163,24 @@ func TestNoWaitInVain(t *testing.T) {
 			<-time.After(100 * time.Millisecond)
 		}
 		t.Error("no read is answered, though the cache is at the source's revision")
+	})
+}
+
+// TestWaitAsUsual: a source that may take long to tell of its progress has told of it at once so
+// far. When it does not, a read waits for a short time, not for the longest.
+func TestWaitAsUsual(t *testing.T) {
+	inQuiet(t, 10, func(t *testing.T, p *provedCache) {
+		p.source.within = time.Second
+		for range 10 {
+			if _, err := p.prove(t); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.source.set(func() { p.source.revision = 11 })
+		asked := time.Now()
+		if _, err := p.prove(t); !errors.Is(err, cache.ErrUnproven) || time.Since(asked) > 20*time.Millisecond {
+			t.Errorf("a read has waited %v and got %v", time.Since(asked), err)
+		}
 	})
 }
 

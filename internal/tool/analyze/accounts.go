@@ -23,7 +23,7 @@ const accountsSeconds = 600
 // measured, and know forms and sizes.
 const kindAdvice = "advice"
 
-// readAccounts makes a report of the accounts of a running Millrace, as "millrace top
+// readAccounts makes a report of the accounts of a running Millrace, as "millrace-tools top
 // lists -o json" prints them. Costs are those that the server measured itself.
 func (f *flags) readAccounts(stdin io.Reader) (*Report, error) {
 	var data []byte
@@ -38,7 +38,7 @@ func (f *flags) readAccounts(stdin io.Reader) (*Report, error) {
 	}
 	var l serverreport.ListsReport
 	if err := json.Unmarshal(data, &l); err != nil || l.Time.IsZero() {
-		return nil, fmt.Errorf("read accounts %s: it is not what millrace top lists -o json printed", f.accounts)
+		return nil, fmt.Errorf("read accounts %s: it is not what millrace-tools top lists -o json printed", f.accounts)
 	}
 	r := &Report{From: l.Time.Add(-accountsSeconds * time.Second), To: l.Time, Seconds: accountsSeconds}
 	r.Run = Run{Options: f.Options, Machine: price.Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}}

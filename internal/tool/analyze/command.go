@@ -26,9 +26,9 @@ log or a program that ships logs: that is found by looking. The level Metadata i
 enough; at RequestResponse sizes are those of the answers. The exit code is 3 if
 events could not be read.
 
-A log has no counts and sizes of objects: millrace analyze profile measures a
+A log has no counts and sizes of objects: millrace-tools analyze profile measures a
 cluster, and --profile takes that. CPU comes from a price list that is measured by
-millrace bench; machines differ, and millrace analyze prices makes the list of yours.`
+millrace-lab bench; machines differ, and millrace-tools analyze prices makes the list of yours.`
 
 // NewCommand returns the command "analyze". version is Millrace's.
 func NewCommand(version string) *cobra.Command {
@@ -37,12 +37,12 @@ func NewCommand(version string) *cobra.Command {
 		Use:   "analyze LOG...",
 		Short: "Tell from audit logs which client costs an API server what, and what would cost less",
 		Long:  longHelp,
-		Example: `  millrace analyze /var/log/kubernetes/audit
-  millrace analyze audit.log.gz --profile=cluster.json --report=report.html
-  kubectl exec -n kube-system kube-apiserver-1 -- cat /var/log/audit.log | millrace analyze -
-  aws logs filter-log-events --log-group-name /aws/eks/NAME/cluster --log-stream-name-prefix kube-apiserver-audit | millrace analyze -
-  millrace analyze audit.log --fail-on='list-cpu>0.5'
-  millrace top lists -o json | millrace analyze --accounts=-`,
+		Example: `  millrace-tools analyze /var/log/kubernetes/audit
+  millrace-tools analyze audit.log.gz --profile=cluster.json --report=report.html
+  kubectl exec -n kube-system kube-apiserver-1 -- cat /var/log/audit.log | millrace-tools analyze -
+  aws logs filter-log-events --log-group-name /aws/eks/NAME/cluster --log-stream-name-prefix kube-apiserver-audit | millrace-tools analyze -
+  millrace-tools analyze audit.log --fail-on='list-cpu>0.5'
+  millrace-tools top lists -o json | millrace-tools analyze --accounts=-`,
 		Args: logArguments(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.execute(cmd, args, version, func(r *Report) (string, error) { return r.text(f.output, f.top), nil })
@@ -74,7 +74,7 @@ func newAgentCommand(version string) *cobra.Command {
 		Long: `Tell what one start of an agent costs, request by request, and a start of its whole
 fleet: all that an instance sends in the first two minutes after a LIST, if it listed
 nothing for ten minutes before. NAME is a part of a user agent or of a user.`,
-		Example: "  millrace analyze agent cilium-agent audit.log --profile=cluster.json",
+		Example: "  millrace-tools analyze agent cilium-agent audit.log --profile=cluster.json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("name an agent: a part of its user agent or user")
@@ -104,7 +104,7 @@ func (r *Report) keepAgent(name string) error {
 	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return others(f.User, f.UserAgent) })
 	switch {
 	case !seen:
-		return fmt.Errorf("no client has %q in its name: millrace analyze lists the clients", display.Clean(name))
+		return fmt.Errorf("no client has %q in its name: millrace-tools analyze lists the clients", display.Clean(name))
 	case len(r.Starts) == 0:
 		return fmt.Errorf("the log has no start of %q: it lists nothing anew. Give a log of the time in which it was started", display.Clean(name))
 	}

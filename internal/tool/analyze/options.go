@@ -55,8 +55,8 @@ func (f *flags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.ServerVersion, "server-version", "1.37", "Kubernetes version of the server that wrote the log: it decides which reads come from etcd")
 	set.Float64Var(&f.Cores, "cores", 8, "processors of the server, for what a start of a whole fleet does")
 	set.Float64Var(&f.MaxCPU, "max-cpu", 1, "processors that starts of a fleet may use, for how far to spread them")
-	set.StringVar(&f.Profile, "profile", "", "the cluster in numbers, as millrace analyze profile printed it")
-	set.StringVar(&f.Prices, "prices", "", "price list, as millrace analyze prices printed it (default that in the binary)")
+	set.StringVar(&f.Profile, "profile", "", "the cluster in numbers, as millrace-tools analyze profile printed it")
+	set.StringVar(&f.Prices, "prices", "", "price list, as millrace-tools analyze prices printed it (default that in the binary)")
 	auditlog.AddFormFlag(set, &f.LogForm)
 	set.StringToStringVar(&f.Forms, "form", nil, "form that a program asks for, as in my-agent=protobuf; may be repeated")
 	set.BoolVar(&f.HashNames, "hash-names", false, "replace names of users, programs, namespaces, labels and custom resources by hashes")
@@ -65,7 +65,7 @@ func (f *flags) add(set *pflag.FlagSet) {
 	set.StringVarP(&f.output, "output", "o", "table", "one of "+strings.Join(formats(), ", "))
 	set.StringVar(&f.html, "report", "", "also write a page of HTML to this file, which needs no network")
 	set.StringVar(&f.from, "from", "", "print the report in this file, as -o json wrote it, and read no log")
-	set.StringVar(&f.accounts, "accounts", "", "instead of logs, read accounts that millrace top lists -o json printed to this file; - is the standard input")
+	set.StringVar(&f.accounts, "accounts", "", "instead of logs, read accounts that millrace-tools top lists -o json printed to this file; - is the standard input")
 	set.IntVar(&f.top, "top", 15, "rows of each table")
 }
 

@@ -11,16 +11,16 @@ func newPricesCommand() *cobra.Command {
 	var files price.Reports
 	cmd := &cobra.Command{
 		Use:   "prices LIST-REPORT",
-		Short: "Make a price list of reports of millrace bench",
-		Long: `Make a price list of reports of millrace bench, for --prices. What the reports do not
+		Short: "Make a price list of reports of millrace-lab bench",
+		Long: `Make a price list of reports of millrace-lab bench, for --prices. What the reports do not
 have is as in the list in the binary.`,
-		Example: `  millrace bench list --compare --list-memory=0 -o json > list.json
-  millrace bench list --compare --list-memory=0 --read-paths=kubernetes --server-arg='--watch-cache-sizes=pods#0' \
+		Example: `  millrace-lab bench list --compare --list-memory=0 -o json > list.json
+  millrace-lab bench list --compare --list-memory=0 --read-paths=kubernetes --server-arg='--watch-cache-sizes=pods#0' \
     --workloads=pods-json,pods-of-node,pod-get -o json > etcd.json
-  millrace bench watch --compare -o json > watch.json
-  millrace bench list --compare --external-etcd --list-memory=0 --workloads=pod-get --concurrency=1000 --every=4s \
+  millrace-lab bench watch --compare -o json > watch.json
+  millrace-lab bench list --compare --external-etcd --list-memory=0 --workloads=pod-get --concurrency=1000 --every=4s \
     --settle=10s --duration=30s -o json > paced.json
-  millrace analyze prices list.json --etcd=etcd.json --watch=watch.json --paced=paced.json > prices.json`,
+  millrace-tools analyze prices list.json --etcd=etcd.json --watch=watch.json --paced=paced.json > prices.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			defaults, err := price.Default()

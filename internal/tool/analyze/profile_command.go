@@ -1,14 +1,13 @@
 package analyze
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
@@ -38,12 +37,12 @@ sizes, and how many of them a namespace, a node and a value of a label has.
 
 It lists the first objects of each resource in pages of 500. The profile has names of
 resources and of labels, but no values, no names of objects and no data.`,
-		Example: "  millrace analyze profile > cluster.json",
+		Example: "  millrace-tools analyze profile > cluster.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := interrupt.Context(cmd.Context())
 			defer stop()
-			cfg, err := f.config()
+			cfg, err := f.config(ctx)
 			if err != nil {
 				return err
 			}
@@ -74,7 +73,7 @@ const maxProfileNotes = 10
 // resources, so that only their number is told if names are hashed.
 func (r *Report) noteProfile(p *clusterprofile.Profile, hashed bool) {
 	if p == nil {
-		r.Notes = append(r.Notes, "There is no profile: objects are those whose names occur in the log, and sizes are usual ones. Make a profile with millrace analyze profile.")
+		r.Notes = append(r.Notes, "There is no profile: objects are those whose names occur in the log, and sizes are usual ones. Make a profile with millrace-tools analyze profile.")
 		return
 	}
 	if len(p.Notes) == 0 {
@@ -94,7 +93,7 @@ func (r *Report) noteProfile(p *clusterprofile.Profile, hashed bool) {
 }
 
 // config finds the server and its collections.
-func (f *profileFlags) config() (clusterprofile.Config, error) {
+func (f *profileFlags) config(ctx context.Context) (clusterprofile.Config, error) {
 	if f.sample < 1 {
 		return clusterprofile.Config{}, errors.New("--sample: choose 1 or more")
 	}
@@ -111,34 +110,10 @@ func (f *profileFlags) config() (clusterprofile.Config, error) {
 	if err != nil {
 		return clusterprofile.Config{}, fmt.Errorf("make client: %w", err)
 	}
-	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
+	collections, err := clusterprofile.Collections(ctx, client, host.String())
 	if err != nil {
-		return clusterprofile.Config{}, fmt.Errorf("make client: %w", err)
+		return clusterprofile.Config{}, err
 	}
-	lists, err := d.ServerPreferredResources()
-	if err != nil && len(lists) == 0 {
-		return clusterprofile.Config{}, fmt.Errorf("read discovery: %w", err)
-	}
-	cfg := clusterprofile.Config{Client: client, Host: host.String(), Sample: f.sample}
-	for _, list := range lists {
-		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue // none that a request can name
-		}
-		for i := range list.APIResources {
-			r := &list.APIResources[i]
-			name := schema.GroupResource{Group: version.Group, Resource: r.Name}.String()
-			if slices.Contains(r.Verbs, "list") && !slices.Contains(f.exclude, name) {
-				cfg.Collections = append(cfg.Collections, clusterprofile.Collection{Resource: name, Path: apiPath(version) + r.Name})
-			}
-		}
-	}
-	return cfg, nil
-}
-
-func apiPath(v schema.GroupVersion) string {
-	if v.Group == "" {
-		return "/api/" + v.Version + "/"
-	}
-	return "/apis/" + v.Group + "/" + v.Version + "/"
+	excluded := func(c clusterprofile.Collection) bool { return slices.Contains(f.exclude, c.Resource) }
+	return clusterprofile.Config{Client: client, Host: host.String(), Sample: f.sample, Collections: slices.DeleteFunc(collections, excluded)}, nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Profile is a cluster in numbers. "millrace analyze profile" prints it.
+// Profile is a cluster in numbers. "millrace-tools analyze profile" prints it.
 type Profile struct {
 	Time    time.Time `json:"time,omitzero"`
 	Version string    `json:"version,omitempty"` // of the server
@@ -61,7 +61,7 @@ func Read(file string) (*Profile, error) {
 	}
 	var p Profile
 	if err := json.Unmarshal(data, &p); err != nil || len(p.Resources) == 0 {
-		return nil, fmt.Errorf("read profile %s: it is not what millrace analyze profile printed", file)
+		return nil, fmt.Errorf("read profile %s: it is not what millrace-tools analyze profile printed", file)
 	}
 	return &p, nil
 }

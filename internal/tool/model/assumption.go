@@ -22,7 +22,7 @@ func assumptions() Constants {
 		"sized.network":        {sizedNetwork, "1", Assumed, "as sized.cpu", "the same of its network"},
 		"sized.event":          {sizedEvent, "s", Assumed, "a tenth of limit.event", "the time of a counted replica for one event to all its watchers"},
 		"sized.fanout":         {fanout, "1", Assumed, "docs/bench/tree.md has two", "replicas that follow one process"},
-		"labelShare":           {labelShare, "1", Assumed, "as millrace analyze takes it", "the part of objects that a selector by a label's value selects"},
+		"labelShare":           {labelShare, "1", Assumed, "as millrace-tools analyze takes it", "the part of objects that a selector by a label's value selects"},
 		"controllers":          {controllers, "1", Assumed, "the controller manager and the scheduler", "clients of the control plane that watch each resource, at the servers"},
 		"hop":                  {0.5e-3, "s", Assumed, "a network between machines of one site", "the network's part of the way of an event, for each hop"},
 	}

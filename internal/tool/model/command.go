@@ -19,16 +19,16 @@ kube-apiserver, millrace serve, and a tree of replicas in front of either.
 Nothing runs: figures are sums of prices that benchmarks have measured, and latencies
 come from a simulation of the tree. What nodes read is in profiles, as for millrace
 hollow. Each figure says whether it is derived, simulated or assumed;
-"millrace model constants" lists the prices with their origins, and "millrace model
+"millrace-tools model constants" lists the prices with their origins, and "millrace-tools model
 check" sets the simulation against what was measured.`
 
-const examples = `  millrace model
-  millrace model --nodes=5000 --agents=network,mesh --pods-per-node=60 --churn=5
-  millrace model --nodes=100000 --own-etcd=leases,events --tree=16,512
-  millrace model --nodes=20000 --agents=mine --profiles=agents --report=scale.html
-  millrace analyze profile > cluster.json; millrace model --counts=cluster.json
-  millrace model --reports=docs/bench                  # prices of other measurements
-  millrace model check`
+const examples = `  millrace-tools model
+  millrace-tools model --nodes=5000 --agents=network,mesh --pods-per-node=60 --churn=5
+  millrace-tools model --nodes=100000 --own-etcd=leases,events --tree=16,512
+  millrace-tools model --nodes=20000 --agents=mine --profiles=agents --report=scale.html
+  millrace-tools analyze profile > cluster.json; millrace-tools model --counts=cluster.json
+  millrace-tools model --reports=docs/bench                  # prices of other measurements
+  millrace-tools model check`
 
 // Streams are the outputs of the command.
 type Streams struct{ Out, Err io.Writer }
@@ -63,7 +63,7 @@ func NewCommand(streams Streams) *cobra.Command {
 	f.StringVar(&o.plot, "plot", plotCPU, "what -o svg shows of the API servers: cpu or memory")
 	f.StringSliceVar(&o.tables, "tables", tableNames, "what the formats table and markdown have besides what breaks first")
 	f.StringVar(&o.html, "report", "", "also write a page of HTML to this file, which needs no network")
-	cmd.PersistentFlags().StringVar(&o.reports, "reports", "", "directory with reports of millrace bench to take prices from (default those in the binary, of docs/bench)")
+	cmd.PersistentFlags().StringVar(&o.reports, "reports", "", "directory with reports of millrace-lab bench to take prices from (default those in the binary, of docs/bench)")
 	cmd.AddCommand(o.newConstantsCommand(streams), o.newCheckCommand(streams))
 	return cmd
 }
@@ -160,14 +160,14 @@ func (o *options) constantsFor(output string) (Constants, error) {
 func (o *options) newCheckCommand(streams Streams) *cobra.Command {
 	output, seed := "", uint64(0)
 	cmd := &cobra.Command{
-		Use: "check", Short: "Set the model against reports of millrace bench tree and bench servers",
+		Use: "check", Short: "Set the model against reports of millrace-lab bench tree and bench servers",
 		Long: `Simulates each row of tree.json with 1,000 informers or more, all processes on the
 same processors, and sets it against what was measured; and the LISTs of servers.json.
 Prices come from rows of up to 1,000 informers and from other reports: larger fleets
 and all LISTs are the check.
 
 The reports are those of --reports, or of docs/bench below the working directory.`,
-		Example: "  millrace model check --reports=docs/bench",
+		Example: "  millrace-tools model check --reports=docs/bench",
 		Args:    cobra.NoArgs, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
 			constants, err := o.constantsFor(output)

@@ -49,7 +49,7 @@ func TestErrors(t *testing.T) {
 		{"more", "unknown command"},
 	} {
 		if out, err := execute(t, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("millrace model %s: got %v and %q, want an error with %q", c.args, err, out, c.want)
+			t.Errorf("millrace-tools model %s: got %v and %q, want an error with %q", c.args, err, out, c.want)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestCounts has a cluster of ten nodes in numbers, as millrace analyze profile prints it.
+// TestCounts has a cluster of ten nodes in numbers, as millrace-tools analyze profile prints it.
 func TestCounts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cluster.json")
 	text := `{"resources": [{"resource": "pods", "objects": 200, "bytes": 9000}, {"resource": "nodes", "objects": 10, "bytes": 12000},
@@ -130,7 +130,7 @@ func TestCounts(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--counts=" + file, "--pods-per-node=5"}, {"--counts=" + file + ".none"}} {
 		if _, err := execute(t, args...); err == nil || !strings.Contains(err.Error(), "counts") {
-			t.Errorf("millrace model %v: got %v", args, err)
+			t.Errorf("millrace-tools model %v: got %v", args, err)
 		}
 	}
 	if err := os.WriteFile(file, []byte(`{"resources": [{"resource": "pods", "objects": 1}]}`), 0o600); err != nil {
@@ -151,11 +151,11 @@ func TestExtremes(t *testing.T) {
 		for _, format := range []string{"svg", "table --tables=breaks,lacks,profiles,objects,notes"} {
 			out, err := execute(t, strings.Fields(args+" -o "+format)...)
 			if err != nil {
-				t.Errorf("millrace model %s: %v", args, err)
+				t.Errorf("millrace-tools model %s: %v", args, err)
 			}
 			for _, not := range []string{"NaN", "Inf", "-9223"} {
 				if strings.Contains(out, not) {
-					t.Errorf("millrace model %s -o %s prints %s", args, format, not)
+					t.Errorf("millrace-tools model %s -o %s prints %s", args, format, not)
 				}
 			}
 		}
@@ -163,7 +163,7 @@ func TestExtremes(t *testing.T) {
 	// JSON has no NaN: it would be an error.
 	for _, args := range []string{"--nodes=1 --pods-per-node=0 --churn=0 -o json", "--nodes=100000000 --cores=1 -o json"} {
 		if _, err := execute(t, strings.Fields(args)...); err != nil {
-			t.Errorf("millrace model %s: %v", args, err)
+			t.Errorf("millrace-tools model %s: %v", args, err)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
-// clusterCounts are the numbers and sizes of objects of a real cluster, as "millrace analyze
+// clusterCounts are the numbers and sizes of objects of a real cluster, as "millrace-tools analyze
 // profile" has counted them. Nil has none.
 type clusterCounts struct {
 	profile *clusterprofile.Profile

@@ -45,7 +45,7 @@ func Derive(dir string) (Constants, error) {
 
 func (d *deriver) add(name string, c Constant) { d.constants[name] = c }
 
-// reads has the prices of GETs and LISTs from millrace analyze, whose price list is made of
+// reads has the prices of GETs and LISTs from millrace-tools analyze, whose price list is made of
 // the same reports.
 func (d *deriver) reads() error {
 	file := func(name string) string { return filepath.Join(d.dir, name) }

@@ -12,7 +12,7 @@ import (
 
 // addFlags adds the flags of a cluster, with the defaults of a sensible one.
 func (c *Cluster) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.Counts, "counts", "", "a cluster of yours in numbers, as millrace analyze profile printed it: objects of each node, and their sizes")
+	f.StringVar(&c.Counts, "counts", "", "a cluster of yours in numbers, as millrace-tools analyze profile printed it: objects of each node, and their sizes")
 	f.Float64Var(&c.PodsPerNode, "pods-per-node", 30, "pods on each node")
 	f.Var(newSize(&c.PodBytes, 4000), "pod-size", "size of a pod as JSON")
 	f.Var(newSize(&c.NodeBytes, 6500), "node-size", "size of a node as JSON")
@@ -21,7 +21,7 @@ func (c *Cluster) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&c.Churn, "churn", 1, "pods that are made, and end, in a second for 1,000 nodes")
 	f.DurationVar(&c.LeaseInterval, "lease-interval", 10*time.Second, "time between two renewals of a node's lease")
 	f.DurationVar(&c.StatusInterval, "status-interval", 5*time.Minute, "time between two writes of a node's status")
-	f.StringSliceVar(&c.Agents, "agents", []string{"network", "exporter", "logs", "state-metrics"}, "profiles of the agents that run besides kubelet and kube-proxy, as in millrace hollow")
+	f.StringSliceVar(&c.Agents, "agents", []string{"network", "exporter", "logs", "state-metrics"}, "profiles of the agents that run besides kubelet and kube-proxy, as in millrace-lab hollow")
 	f.StringVar(&c.Profiles, "profiles", "", "directory with profiles of your own")
 	f.BoolVar(&c.KubeProxy, "kube-proxy", true, "a kube-proxy runs on each node")
 	f.BoolVar(&c.Optional, "optional", false, "the servers serve what profiles read if it is there, such as Cilium's resources")

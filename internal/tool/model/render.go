@@ -223,7 +223,7 @@ func (s *sweep) notes() []string {
 		fmt.Sprintf("%g pods on a node, %s a pod; %g pods made a second for 1,000 nodes; leases each %s, status each %s; agents: %s", c.PodsPerNode, display.Size(c.PodBytes), c.Churn, c.LeaseInterval, c.StatusInterval, strings.Join(c.Agents, ", ")),
 		fmt.Sprintf("%d API servers; each server and replica has %g processors, %s of memory and %s/s of network; replicas by depth, from the servers on", c.Servers, c.Cores, display.Size(c.MemoryBytes), display.Size(c.networkBytes())),
 		fmt.Sprintf("replicas are counted so that each uses at most %g of its processors, %g of its memory and %g of its network, takes %g s for an event, and feeds up to %d others", sizedCPU, sizedMemory, sizedNetwork, sizedEvent, fanout),
-		"[d] derived: sums of prices, which millrace model constants lists with their reports; [s] simulated, seed " + fmt.Sprint(s.report.Seed) + "; [a] assumed; " + tooMuch + ": the processors or networks cannot do the work",
+		"[d] derived: sums of prices, which millrace-tools model constants lists with their reports; [s] simulated, seed " + fmt.Sprint(s.report.Seed) + "; [a] assumed; " + tooMuch + ": the processors or networks cannot do the work",
 		fmt.Sprintf("a program has up to %.0f watches; %.0f fit on a connection", s.streams, s.wire.streams),
 	}
 	if len(s.unknown) > 0 {

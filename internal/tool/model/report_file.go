@@ -176,7 +176,7 @@ func readReport(dir, name string, into any) error {
 		return fmt.Errorf("read report: %w: %s", err, reportsHelp)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("read report %s (it must be what -o json of millrace bench wrote): %w", file, err)
+		return fmt.Errorf("read report %s (it must be what -o json of millrace-lab bench wrote): %w", file, err)
 	}
 	return nil
 }

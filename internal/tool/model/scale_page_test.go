@@ -16,7 +16,7 @@ var scalePlots = map[string]string{"../../../docs/scale.svg": "-o svg", "../../.
 
 // Marks around a part of the page that a command prints.
 const (
-	printedMark = "<!-- Printed by millrace model "
+	printedMark = "<!-- Printed by millrace-tools model "
 	markEnd     = " -->\n"
 	endMark     = "<!-- End of what is printed. -->"
 )
@@ -44,10 +44,10 @@ func TestScalePage(t *testing.T) {
 		}
 		want, err := execute(t, append(flags, "-o", "markdown")...)
 		if err != nil {
-			t.Fatalf("millrace model %s: %v", args, err)
+			t.Fatalf("millrace-tools model %s: %v", args, err)
 		}
 		if want = "\n" + want + "\n"; has != want && !*updateFlag {
-			t.Errorf("the page has other figures than millrace model %s: make scale", args)
+			t.Errorf("the page has other figures than millrace-tools model %s: make scale", args)
 		}
 		written += printedMark + args + markEnd + want + endMark + after
 	}
@@ -71,7 +71,7 @@ func TestScalePlots(t *testing.T) {
 			}
 		}
 		if has, err := os.ReadFile(file); err != nil || string(has) != want {
-			t.Errorf("%s is not what millrace model %s prints (%v): make scale", file, args, err)
+			t.Errorf("%s is not what millrace-tools model %s prints (%v): make scale", file, args, err)
 		}
 	}
 }

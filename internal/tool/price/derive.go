@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Reports are files of "millrace bench … -o json" with both servers.
+// Reports are files of "millrace-lab bench … -o json" with both servers.
 type Reports struct {
 	// List is of "bench list --compare" with its default workloads.
 	List string
@@ -93,7 +93,7 @@ func readReport(file string, into any) error {
 		return fmt.Errorf("read report: %w", err)
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("read report %s (it must be what -o json of millrace bench wrote): %w", file, err)
+		return fmt.Errorf("read report %s (it must be what -o json of millrace-lab bench wrote): %w", file, err)
 	}
 	return nil
 }

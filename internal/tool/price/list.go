@@ -103,7 +103,7 @@ func parse(data []byte, name string) (*List, error) {
 	d.DisallowUnknownFields()
 	var l List
 	if err := d.Decode(&l); err != nil {
-		return nil, fmt.Errorf("read price list %s (it must be what millrace analyze prices printed): %w", name, err)
+		return nil, fmt.Errorf("read price list %s (it must be what millrace-tools analyze prices printed): %w", name, err)
 	}
 	if l.Stock.RequestMicros <= 0 || l.Stock.ByteNanos[JSON] <= 0 {
 		return nil, fmt.Errorf("read price list %s: it has no price of a request or of a byte", name)

@@ -48,8 +48,8 @@ rates, and watches for as long as they lasted. Writes are not sent, or with
 
 The log may be of another cluster: resource versions and continue tokens are replaced
 by those that the server answers with. GETs of objects that are not there are answered
-with 404; millrace fill makes a cluster of a size. A log does not tell in which form
-clients ask; millrace analyze says what is taken.
+with 404; millrace-lab fill makes a cluster of a size. A log does not tell in which form
+clients ask; millrace-tools analyze says what is taken.
 
 All requests are sent as the user of the kubeconfig, with the log's user agents.
 --impersonate sends them in the name of the log's users, so that the server's rights,
@@ -58,11 +58,11 @@ users, groups, serviceaccounts and userextras.
 
 With --writes=own-namespaces and --delete, ~/.kube/config is not used unless it is named.`
 
-const examples = `  millrace replay /var/log/kubernetes/audit --kubeconfig test.kubeconfig
-  millrace replay audit.log --writes own-namespaces --kubeconfig test.kubeconfig
-  millrace replay audit.log.gz --speed 10 --duration 1m
-  millrace replay audit.log --kubeconfig stock.kubeconfig --compare replica.kubeconfig --report page.html
-  kubectl exec -n kube-system kube-apiserver-1 -- cat /var/log/audit.log | millrace replay - --impersonate`
+const examples = `  millrace-tools replay /var/log/kubernetes/audit --kubeconfig test.kubeconfig
+  millrace-tools replay audit.log --writes own-namespaces --kubeconfig test.kubeconfig
+  millrace-tools replay audit.log.gz --speed 10 --duration 1m
+  millrace-tools replay audit.log --kubeconfig stock.kubeconfig --compare replica.kubeconfig --report page.html
+  kubectl exec -n kube-system kube-apiserver-1 -- cat /var/log/audit.log | millrace-tools replay - --impersonate`
 
 // flags are the options that only decide where to send and how to print.
 type flags struct {

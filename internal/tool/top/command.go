@@ -47,7 +47,7 @@ func NewCommand() *cobra.Command {
 		Use:       "top [" + strings.Join(names, "|") + "]",
 		Short:     "Show whether watch events are in time, and what reads cost",
 		Long:      longHelp,
-		Example:   "  millrace top\n  millrace top lists --once -o wide\n  millrace top slo -o json | jq .causes",
+		Example:   "  millrace-tools top\n  millrace-tools top lists --once -o wide\n  millrace-tools top slo -o json | jq .causes",
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: names,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -79,7 +79,7 @@ func findView(args []string) (view, error) {
 	}
 	i := slices.IndexFunc(all, func(v view) bool { return v.name == args[0] })
 	if i < 0 {
-		return view{}, fmt.Errorf("%q is no view: see millrace top --help", args[0])
+		return view{}, fmt.Errorf("%q is no view: see millrace-tools top --help", args[0])
 	}
 	return all[i], nil
 }

@@ -1,4 +1,4 @@
-// Package top implements `millrace top`, which shows the reports of a server in a
+// Package top implements `millrace-tools top`, which shows the reports of a server in a
 // terminal. It reads /debug/millrace/ with the credentials of a kubeconfig. Package
 // report explains the reports.
 //

@@ -31,12 +31,12 @@ The report has a line for each promise, and tells each violation as a story of
 operations with their revisions. The exit code is 2 if there was one, and 1 if
 something went wrong. An interrupt ends the run early, and reports what there is.`
 
-const examples = `  millrace verify --kubeconfig ~/.kube/config
-  millrace verify --kubeconfig admin.kubeconfig --server https://10.0.0.1:6443 --server https://10.0.0.2:6443
-  millrace verify --kubeconfig ~/.kube/config --kubeconfig replica.kubeconfig
-  millrace verify --kubeconfig ~/.kube/config --duration 5m --rate 500 -o json > report.json
-  millrace verify --kubeconfig ~/.kube/config --report report.html
-  millrace verify --kubeconfig ~/.kube/config --delete`
+const examples = `  millrace-tools verify --kubeconfig ~/.kube/config
+  millrace-tools verify --kubeconfig admin.kubeconfig --server https://10.0.0.1:6443 --server https://10.0.0.2:6443
+  millrace-tools verify --kubeconfig ~/.kube/config --kubeconfig replica.kubeconfig
+  millrace-tools verify --kubeconfig ~/.kube/config --duration 5m --rate 500 -o json > report.json
+  millrace-tools verify --kubeconfig ~/.kube/config --report report.html
+  millrace-tools verify --kubeconfig ~/.kube/config --delete`
 
 // Streams are the outputs of the command.
 type Streams struct{ Out, Err io.Writer }

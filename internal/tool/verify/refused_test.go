@@ -198,7 +198,7 @@ func TestOnceMore(t *testing.T) {
 	if found := (*verify.ViolationsError)(nil); !errors.As(err, &found) || found.ExitCode() != 2 {
 		t.Errorf("error %v", err)
 	}
-	if want := "once more: millrace verify --kubeconfig " + file + " --server " + server.Host + " --seed "; !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "--request-timeout 7s") {
+	if want := "once more: millrace-tools verify --kubeconfig " + file + " --server " + server.Host + " --seed "; !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "--request-timeout 7s") {
 		t.Errorf("the report does not say %q:\n%s", want, out.String())
 	}
 }

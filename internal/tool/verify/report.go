@@ -191,7 +191,7 @@ func (r *Report) line() string {
 // command is the command that draws the same requests.
 func (r *Report) command() string {
 	c := &r.Clients
-	return fmt.Sprintf("millrace verify%s --seed %d --duration %s --writers %d --readers %d --watchers %d --rate %g --names %d --request-timeout %s",
+	return fmt.Sprintf("millrace-tools verify%s --seed %d --duration %s --writers %d --readers %d --watchers %d --rate %g --names %d --request-timeout %s",
 		r.Target, r.Seed, c.Duration, c.Writers, c.Readers, c.Watchers, c.Rate, c.Keys, c.Timeout)
 }
 

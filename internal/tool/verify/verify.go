@@ -92,7 +92,7 @@ func (r *run) removeFixture(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("not removed, millrace verify --delete does it: %w", err)
+	return fmt.Errorf("not removed, millrace-tools verify --delete does it: %w", err)
 }
 
 func (r *run) now() time.Duration { return time.Since(r.start) }

@@ -1,5 +1,5 @@
 // Package slo causes faults around real servers and checks that the reports name
-// them. /metrics, /debug/millrace/ and `millrace top` must all report the same cause.
+// them. /metrics, /debug/millrace/ and `millrace-tools top` must all report the same cause.
 // The tests check causes and counts. They do not check durations.
 package slo
 

@@ -105,7 +105,7 @@ type expectedFault struct {
 	resource, client string
 	// objectivesMet says whether the objectives are met despite the fault.
 	objectivesMet bool
-	// topWords are the words of `millrace top` for the cause.
+	// topWords are the words of `millrace-tools top` for the cause.
 	topWords string
 }
 
@@ -148,7 +148,7 @@ func (d *testServer) waitNamed(f expectedFault, conditions ...func(*serverReport
 	return found
 }
 
-// checkTop waits until the outputs of `millrace top` name the fault.
+// checkTop waits until the outputs of `millrace-tools top` name the fault.
 func (d *testServer) checkTop(f expectedFault) {
 	d.t.Helper()
 	for _, args := range [][]string{{}, {"slo"}} {
@@ -173,7 +173,7 @@ func (d *testServer) checkTop(f expectedFault) {
 	}
 }
 
-// runTop runs `millrace top --once` and returns what it prints.
+// runTop runs `millrace-tools top --once` and returns what it prints.
 func (d *testServer) runTop(args ...string) string {
 	d.t.Helper()
 	output, code := harness.Run(d.t, append([]string{"top", "--once", "--kubeconfig=" + d.Kubeconfig()}, args...)...)

@@ -16,9 +16,9 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// etcdVariable makes the test binary run an etcd. Its value is the port and the data
+// EtcdVariable makes the test binary run an etcd, in place of the tests. Its value is the port and the data
 // directory, separated by a comma.
-const etcdVariable = "MILLRACE_TEST_RUN_ETCD"
+const EtcdVariable = "MILLRACE_TEST_RUN_ETCD"
 
 // Etcd is an etcd in a process of its own. Tests stop, kill and restart it while a server
 // uses it.
@@ -29,7 +29,7 @@ type Etcd struct {
 	// DataDir is the data directory.
 	DataDir string
 
-	// spec is the value of etcdVariable.
+	// spec is the value of EtcdVariable.
 	spec string
 }
 
@@ -47,13 +47,13 @@ func StartEtcd(tb testing.TB) *Etcd {
 func launchEtcd(tb testing.TB, port int, dataDir string) *Etcd {
 	tb.Helper()
 	spec := fmt.Sprintf("%d,%s", port, dataDir)
-	return &Etcd{Process: start(tb, etcdVariable+"="+spec), Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), DataDir: dataDir, spec: spec}
+	return &Etcd{Process: start(tb, EtcdVariable+"="+spec), Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), DataDir: dataDir, spec: spec}
 }
 
 // Restart starts an etcd that has ended once more, on the same port and data.
 func (e *Etcd) Restart() *Etcd {
 	e.tb.Helper()
-	return &Etcd{Process: start(e.tb, etcdVariable+"="+e.spec), Endpoint: e.Endpoint, DataDir: e.DataDir, spec: e.spec}
+	return &Etcd{Process: start(e.tb, EtcdVariable+"="+e.spec), Endpoint: e.Endpoint, DataDir: e.DataDir, spec: e.spec}
 }
 
 // runEtcd runs an etcd in this process until SIGTERM, and returns the exit code.

@@ -1,7 +1,7 @@
-// Package harness runs millrace as a user would, in processes of its own, for tests
+// Package harness runs our programs as a user would, in processes of their own, for tests
 // that need whole servers.
 //
-// The test binary is also the program: an environment variable makes it run the
+// The test binary is also each program: an environment variable makes it run the
 // command line, or an etcd, in place of the tests. So one build is enough, and the
 // race detector sees the servers too.
 //
@@ -26,7 +26,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
@@ -46,9 +45,9 @@ const parallelTests = 4
 // Main runs the tests of a package, or the program if the environment says so.
 func Main(m *testing.M) {
 	if os.Getenv(roleVariable) != "" {
-		os.Exit(cli.Main("test"))
+		os.Exit(runProgram())
 	}
-	if spec := os.Getenv(etcdVariable); spec != "" {
+	if spec := os.Getenv(EtcdVariable); spec != "" {
 		os.Exit(runEtcd(spec))
 	}
 	if spec := os.Getenv(memberVariable); spec != "" {

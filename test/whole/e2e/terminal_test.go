@@ -37,20 +37,20 @@ func openTerminal(t *testing.T) (user, terminal *os.File) {
 	return user, terminal
 }
 
-// TestTerminal starts a server at a terminal, by a link with the name of Kubernetes' program. A
-// user sees a few lines, and the log is in a file.
-func TestTerminal(t *testing.T) {
-	t.Parallel()
+// atTerminal starts the program at a terminal, by a name, and ends it when it has printed the
+// last line of its greeting. It returns what a user sees.
+func atTerminal(t *testing.T, name string, args ...string) (seen []string) {
+	t.Helper()
 	user, terminal := openTerminal(t)
 	program, err := os.Executable()
-	link, dir := filepath.Join(t.TempDir(), "kube-apiserver"), harness.ShortTempDir(t)
+	link := filepath.Join(t.TempDir(), name)
 	if err == nil {
 		err = os.Symlink(program, link)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(link, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", harness.FreePort(t)), "--data-dir="+dir)
+	cmd := exec.Command(link, args...)
 	cmd.Env = append(os.Environ(), harness.AsProgram)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -65,7 +65,6 @@ func TestTerminal(t *testing.T) {
 			lines <- strings.TrimSpace(text.Text())
 		}
 	}()
-	var seen []string
 	patience := time.After(2 * time.Minute)
 	for ended := false; !ended; {
 		select {
@@ -77,8 +76,34 @@ func TestTerminal(t *testing.T) {
 	}
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	_ = cmd.Wait()
+	return seen
+}
+
+// TestTerminal starts a server at a terminal, by a link with the name of Kubernetes' program, and
+// a replica. A user sees a few lines, and the log is in a file.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	listen := func() []string {
+		return []string{"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", harness.FreePort(t))}
+	}
+	t.Run("serve", func(t *testing.T) {
+		t.Parallel()
+		dir := harness.ShortTempDir(t)
+		checkGreeting(t, dir, atTerminal(t, "kube-apiserver", append(listen(), "--data-dir="+dir)...))
+	})
+	t.Run("replica", func(t *testing.T) {
+		t.Parallel()
+		s, dir := harness.Start(t, harness.ShortTempDir(t)), t.TempDir()
+		args := append(listen(), "--kubeconfig="+s.Kubeconfig(), "--cert-dir="+dir, "--write-kubeconfig="+filepath.Join(dir, "kubeconfig"))
+		checkGreeting(t, dir, atTerminal(t, "millrace", append([]string{"replica"}, args...)...))
+	})
+}
+
+// checkGreeting checks what a user has seen of a program with the log in a directory.
+func checkGreeting(t *testing.T, dir string, seen []string) {
+	t.Helper()
 	text := strings.Join(seen, "\n")
-	for _, want := range []string{"millrace is ready at https://127.0.0.1:", "kubeconfig   " + dir, "the log is " + dir, "kubectl proxy"} {
+	for _, want := range []string{"millrace is ready at https://127.0.0.1:", "kubeconfig   " + dir, "the log is " + dir, " proxy, then http"} {
 		if !strings.Contains(text, want) || len(seen) > 10 {
 			t.Fatalf("%q is not in what is seen, or that has more than ten lines:\n%s", want, text)
 		}

@@ -44,7 +44,7 @@ func tools(log string) map[string]tool {
 	return map[string]tool{
 		"fill": {
 			args: strings.Fields("fill --pods=200000 --nodes=20 --namespaces=3"), half: fillLists[0], cleanup: []string{"fill", "--delete"},
-			left: fillLists[:3], says: "millrace: interrupted; repeat the command to go on where it stopped",
+			left: fillLists[:3], says: "millrace-lab: interrupted; repeat the command to go on where it stopped",
 		},
 		"fill definitions": {
 			args: strings.Fields("fill --seed=2 --crds=10 --objects=200000 --namespaces=3"), half: fillLists[3], cleanup: []string{"fill", "--seed=2", "--delete"}, left: fillLists[3:],
@@ -56,9 +56,9 @@ func tools(log string) map[string]tool {
 		"verify": {
 			args: strings.Fields("verify --duration=10m"), half: "/apis/coordination.k8s.io/v1/leases" + label + "half", cleanup: []string{"verify", "--delete"},
 			left: []string{"/apis/coordination.k8s.io/v1/leases" + label + "half", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions" + label + "millrace.io/verify"},
-			says: "millrace: interrupted", tidy: true,
+			says: "millrace-tools: interrupted", tidy: true,
 		},
-		"replay": {args: []string{"replay", log}, says: "millrace: interrupted"},
+		"replay": {args: []string{"replay", log}, says: "millrace-tools: interrupted"},
 		"bench watch": {
 			args: strings.Fields("bench watch --workloads=names-1000 --scale=0.02 --duration=10m"), tidy: true,
 			cleanup: strings.Fields("bench watch --workloads=names-1000 --scale=0.02 --duration=100ms --warmup=0s --settle=0s"), half: "/api/v1/configmaps" + label + "bench.millrace.io/watch",

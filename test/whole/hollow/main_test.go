@@ -1,4 +1,4 @@
-// Package hollow tests `millrace hollow` against a whole server: what its nodes write, what
+// Package hollow tests `millrace-lab hollow` against a whole server: what its nodes write, what
 // the server's audit log has of their reads, and that nothing is left of them.
 package hollow
 

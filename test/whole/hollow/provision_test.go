@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/test/support/harness"
 )
 
-// provisionReport is the part of the report of `millrace bench provision` that tests look at.
+// provisionReport is the part of the report of `millrace-lab bench provision` that tests look at.
 type provisionReport struct {
 	Results []struct {
 		Path, Error string

@@ -1,7 +1,7 @@
 //go:build mutations
 
 // Package mutations breaks the server on purpose, in every way that package mutation has, and
-// checks that `millrace verify` finds it, and that it finds nothing at a server that is whole.
+// checks that `millrace-tools verify` finds it, and that it finds nothing at a server that is whole.
 // Only the build tag mutations has such servers: see `make verify-mutations`.
 package mutations
 

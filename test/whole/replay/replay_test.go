@@ -1,5 +1,5 @@
 // Package replay records what clients ask a real server, sends the recorded log to it again,
-// and compares what millrace analyze says of both logs.
+// and compares what millrace-tools analyze says of both logs.
 package replay
 
 import (
@@ -226,7 +226,7 @@ func behind(t *testing.T, log string, position int) (text []byte) {
 	return text
 }
 
-// analysis is what millrace analyze says of a log.
+// analysis is what millrace-tools analyze says of a log.
 type analysis struct {
 	counts  map[string]uint64
 	clients []string

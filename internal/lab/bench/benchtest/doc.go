@@ -3,6 +3,6 @@
 //
 // A package's TestMain calls Main. Then Run executes a subcommand as a user would,
 // and the servers that it starts are the test binary itself: Main acts as
-// "millrace serve" (an API), "millrace fill" and the hidden commands of "bench".
+// "millrace serve" (an API), "millrace-lab fill" and the hidden commands of "bench".
 // Flags of "serve" make the API fail in a chosen way.
 package benchtest

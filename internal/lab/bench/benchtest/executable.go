@@ -12,12 +12,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"crypto/tls"
 
 	"github.com/spf13/cobra"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -29,14 +27,14 @@ import (
 const childEnv = "MILLRACE_BENCH_TEST_CHILD"
 
 // Main runs a package's tests. In a child of Run it acts as the millrace binary instead:
-// "serve", "fill" and "replica" are fakes, the commands of "bench" are real.
+// "serve", "etcd", "fill" and "replica" are fakes, the commands of "bench" are real.
 func Main(m *testing.M) {
 	if os.Getenv(childEnv) == "" {
 		os.Exit(m.Run())
 	}
 	root, bench := &cobra.Command{Use: "millrace"}, &cobra.Command{Use: "bench"}
-	bench.AddCommand(floor.NewCommand(), testbed.NewEtcdCommand(), testbed.NewProxyCommand())
-	root.AddCommand(bench, serveCommand(), fillCommand(), replicaCommand())
+	bench.AddCommand(floor.NewCommand(), testbed.NewProxyCommand())
+	root.AddCommand(bench, serveCommand(), etcdCommand(), fillCommand(), replicaCommand())
 	if root.Execute() != nil {
 		os.Exit(1)
 	}
@@ -65,11 +63,7 @@ func serveCommand() *cobra.Command {
 		}
 		api := &API{Nodes: 3}
 		api.definitions.dir, api.definitions.openAPIBroken = dir, broken == "openapi"
-		filled, err := fillMark{dir, etcd}.isSet()
-		if err != nil {
-			return err
-		}
-		if filled {
+		if (fillMark{dir, etcd}).isSet() {
 			api.Pods, api.Secrets = 700, 20
 		}
 		if _, err := os.Stat(filepath.Join(dir, customMark)); err == nil {
@@ -138,47 +132,51 @@ func fillCommand() *cobra.Command {
 	return cmd
 }
 
+// etcdScheme begins the URL of the etcd of etcdCommand. Its path is the directory of the data.
+const etcdScheme = "fake://"
+
+// etcdCommand stores nothing itself: fillMark keeps its key in the directory of the data.
+func etcdCommand() *cobra.Command {
+	var dir, sockets string
+	cmd := &cobra.Command{Use: "etcd", SilenceUsage: true, RunE: func(*cobra.Command, []string) error {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		if err := testbed.WriteJSON(filepath.Join(sockets, "address.json"), testbed.Address{URL: etcdScheme + dir}); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	}}
+	cmd.Flags().StringVar(&dir, "dir", "", "")
+	cmd.Flags().StringVar(&sockets, "sockets", "", "")
+	return cmd
+}
+
 // customMark is a file that says that custom objects were filled in.
 const customMark = "custom"
 
-// fillMark says that data was filled in: a key in etcd if there is one, else a file.
+// fillMark says that data was filled in: a file in the data of etcd if there is one, else
+// beside the kubeconfig.
 type fillMark struct{ dir, etcd string }
 
-// FillMark is the name of that key or file, which is beside the kubeconfig.
+// FillMark is the name of that file.
 const FillMark = "filled"
 
-func (m fillMark) set() error {
-	if m.etcd == "" {
-		return os.WriteFile(filepath.Join(m.dir, FillMark), nil, 0o600)
+func (m fillMark) file() string {
+	if m.etcd != "" {
+		return filepath.Join(strings.TrimPrefix(m.etcd, etcdScheme), FillMark)
 	}
-	return m.withEtcd(func(ctx context.Context, kv clientv3.KV) error {
-		_, err := kv.Put(ctx, FillMark, "")
-		return err
-	})
+	return filepath.Join(m.dir, FillMark)
 }
 
-func (m fillMark) isSet() (set bool, err error) {
-	if m.etcd == "" {
-		_, err := os.Stat(filepath.Join(m.dir, FillMark))
-		return err == nil, nil
-	}
-	err = m.withEtcd(func(ctx context.Context, kv clientv3.KV) error {
-		resp, err := kv.Get(ctx, FillMark)
-		set = err == nil && resp.Count == 1
-		return err
-	})
-	return set, err
-}
+func (m fillMark) set() error { return os.WriteFile(m.file(), nil, 0o600) }
 
-func (m fillMark) withEtcd(do func(context.Context, clientv3.KV) error) error {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.etcd}})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return do(ctx, client)
+func (m fillMark) isSet() bool {
+	_, err := os.Stat(m.file())
+	return err == nil
 }
 
 // WriteKubeconfig writes a kubeconfig for the server at url. ca is its authority in PEM.
@@ -198,6 +196,7 @@ func WriteKubeconfig(path, url string, ca []byte) error {
 func Run(t *testing.T, cmd *cobra.Command, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	t.Setenv(childEnv, "1")
+	t.Setenv(testbed.ServerVariable, os.Args[0])
 	root, bench := &cobra.Command{Use: "millrace"}, &cobra.Command{Use: "bench"}
 	root.AddCommand(bench)
 	bench.AddCommand(cmd)

@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// NewCommand makes the command "bench crd". With --compare it starts servers of cfg's program.
-func NewCommand(cfg testbed.Program) *cobra.Command {
+// NewCommand makes the command "bench crd". With --compare it starts servers.
+func NewCommand() *cobra.Command {
 	o := &Options{}
 	cmd := &cobra.Command{
 		Use:   "crd",
@@ -22,7 +22,7 @@ after custom objects were used and after all was deleted; the time and CPU of
 installing and deleting definitions; the time of a start; and LISTs and writes of
 custom objects, the first ones of a kind apart, later ones in rounds over all of these.
 
-It starts this binary itself, over an empty data directory: with --compare with
+It starts millrace itself, over an empty data directory: with --compare with
 either read path in turn, else with the first. The definitions are those of
 "fill" and are installed without a client's rate limit.
 
@@ -31,16 +31,16 @@ and was idle at the end of it. "All listed" is when aggregated discovery has
 every resource, "answered" when the objects of --samples of them can be listed
 too. The last LISTs and writes go to kinds that nobody has asked the server for
 since it started; writes to other ones than LISTs.`,
-		Example: `  millrace bench crd --compare --crds 2000 --groups 200
-  millrace bench crd --compare --external-etcd --crds 190 --groups 190 --properties 5000
-  millrace bench crd --crds 50 --groups 10 --rest 5s
-  millrace bench crd --from report.json -o markdown
-  millrace bench crd --from report.json -o svg > report.svg`,
+		Example: `  millrace-lab bench crd --compare --crds 2000 --groups 200
+  millrace-lab bench crd --compare --external-etcd --crds 190 --groups 190 --properties 5000
+  millrace-lab bench crd --crds 50 --groups 10 --rest 5s
+  millrace-lab bench crd --from report.json -o markdown
+  millrace-lab bench crd --from report.json -o svg > report.svg`,
 	}
 	testbed.Subcommand{
 		Validate: o.Validate,
 		From:     &o.From, Output: &o.Output, NewReport: func() testbed.Report { return &report{} },
-		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, cfg, o, to) },
+		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, o, to) },
 	}.Bind(cmd)
 	o.AddFlags(cmd.Flags())
 	return cmd
@@ -48,9 +48,9 @@ since it started; writes to other ones than LISTs.`,
 
 // execute measures and prints the report. It returns an error if a server failed or the
 // user has interrupted it.
-func execute(ctx context.Context, cfg testbed.Program, o *Options, to testbed.Streams) error {
+func execute(ctx context.Context, o *Options, to testbed.Streams) error {
 	report := &report{Started: time.Now(), Machine: testbed.ThisMachine(), Plan: o.Plan, Data: o.Data, ExternalEtcd: o.ExternalEtcd}
-	err := o.EachPath(ctx, cfg, testbed.NewProgress(to.Err), func(r *Fixture) Measurement {
+	err := o.EachPath(ctx, testbed.NewProgress(to.Err), func(r *Fixture) Measurement {
 		return &bench{r, report, &serverReport{Name: r.ReadPath}}
 	})
 	if len(report.Servers) == 0 {

@@ -51,13 +51,13 @@ type Measurement interface {
 // EachPath runs a measurement for each read path, in a testbed without data. After a
 // failure it continues with the next path. If ctx ends, it returns the cause; the result
 // so far is in the report.
-func (o *Options) EachPath(ctx context.Context, cfg testbed.Program, log *testbed.Progress, measurementOf func(*Fixture) Measurement) error {
+func (o *Options) EachPath(ctx context.Context, log *testbed.Progress, measurementOf func(*Fixture) Measurement) error {
 	generator, err := fill.NewGenerator(o.Shape())
 	if err != nil {
 		return err
 	}
 	for _, path := range o.paths() {
-		bed, closeBed, err := testbed.Open(ctx, cfg, testbed.Config{Options: o.Options, Progress: log, Subdirectory: path})
+		bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: o.Options, Progress: log, Subdirectory: path})
 		if err != nil {
 			return err
 		}

@@ -45,8 +45,8 @@ func (o *options) validate() error {
 	return o.Options.Validate()
 }
 
-// NewCommand makes the command "bench discovery". With --compare it starts servers of cfg's program.
-func NewCommand(cfg testbed.Program) *cobra.Command {
+// NewCommand makes the command "bench discovery". With --compare it starts servers.
+func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
 		Use:   "discovery",
@@ -58,17 +58,17 @@ requests a second, 300 at once) and without; the time until a new definition is
 in aggregated discovery; OpenAPI v2 in both encodings, plain and with gzip; the
 root of OpenAPI v3 and the document of one group version.
 
-It starts this binary itself, over an empty data directory that it fills: with
+It starts millrace itself, over an empty data directory that it fills: with
 --compare with either read path in turn, else with the first. Then it starts it
 again, so that the first request of each kind is the very first.`,
-		Example: `  millrace bench discovery --compare --crds 2000 --groups 400
-  millrace bench discovery --crds 50 --groups 10 --duration 1s
-  millrace bench discovery --from report.json -o markdown`,
+		Example: `  millrace-lab bench discovery --compare --crds 2000 --groups 400
+  millrace-lab bench discovery --crds 50 --groups 10 --duration 1s
+  millrace-lab bench discovery --from report.json -o markdown`,
 	}
 	testbed.Subcommand{
 		Validate: o.validate,
 		From:     &o.From, Output: &o.Output, NewReport: func() testbed.Report { return &report{} },
-		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, cfg, o, to) },
+		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, o, to) },
 	}.Bind(cmd)
 	o.AddFlags(cmd.Flags())
 	cmd.Flags().DurationVar(&o.duration, "duration", 5*time.Second, "how long to repeat each request")
@@ -80,10 +80,10 @@ again, so that the first request of each kind is the very first.`,
 
 // execute measures and prints the report. It returns an error if a measurement failed or
 // the user has interrupted it.
-func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) error {
+func execute(ctx context.Context, o *options, to testbed.Streams) error {
 	report := &report{Started: time.Now(), Machine: testbed.ThisMachine(), Protocol: "HTTP/2", ExternalEtcd: o.ExternalEtcd, Definitions: &o.Data,
 		Plan: load.Plan{Duration: o.duration, Warmup: 1, Timeout: o.Plan.Timeout}}
-	err := o.EachPath(ctx, cfg, testbed.NewProgress(to.Err), func(r *crd.Fixture) crd.Measurement {
+	err := o.EachPath(ctx, testbed.NewProgress(to.Err), func(r *crd.Fixture) crd.Measurement {
 		return &bench{r, o, report, &serverReport{Name: r.ReadPath}}
 	})
 	if len(report.Servers) == 0 {

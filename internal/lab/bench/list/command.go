@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// NewCommand makes the command "bench list". With --compare it starts servers of cfg's program.
-func NewCommand(cfg testbed.Program) *cobra.Command {
+// NewCommand makes the command "bench list". With --compare it starts servers.
+func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -19,33 +19,33 @@ func NewCommand(cfg testbed.Program) *cobra.Command {
 		Long: `Measures what LIST and GET requests cost a server.
 
 By default it measures the server of a kubeconfig. With --compare it starts
-this binary with either read path in turn over one data directory that it
+millrace with either read path in turn over one data directory that it
 fills, and a server that writes the same bytes from memory: the floor. With
 --external-etcd both read paths serve out of one etcd in a process of its own.`,
-		Example: `  millrace bench list --workloads=pods-json,pod-get
-  millrace bench list --compare --nodes 1000 --pods 10000 -o json > report.json
-  millrace bench list --compare --external-etcd --workloads=default,list-rss
-  millrace bench list --compare --external-etcd --workloads=list-stalled
-  millrace bench list --compare --external-etcd --cold --workloads=pods-json,pods-protobuf
-  millrace bench list --compare --external-etcd --cold --cold-readers=64 --workloads=pods-json
-  millrace bench list --from report.json -o svg > report.svg`,
+		Example: `  millrace-lab bench list --workloads=pods-json,pod-get
+  millrace-lab bench list --compare --nodes 1000 --pods 10000 -o json > report.json
+  millrace-lab bench list --compare --external-etcd --workloads=default,list-rss
+  millrace-lab bench list --compare --external-etcd --workloads=list-stalled
+  millrace-lab bench list --compare --external-etcd --cold --workloads=pods-json,pods-protobuf
+  millrace-lab bench list --compare --external-etcd --cold --cold-readers=64 --workloads=pods-json
+  millrace-lab bench list --from report.json -o svg > report.svg`,
 	}
 	testbed.Subcommand{
 		Help:     func() (string, bool) { return workloadHelp(), slices.Contains(o.workloads, "help") },
 		Validate: func() error { return o.validate(cmd.Flags().Changed) },
 		From:     &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{} },
-		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, cfg, o, to) },
+		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, o, to) },
 	}.Bind(cmd)
 	o.addFlags(cmd.Flags())
 	return cmd
 }
 
 // execute measures and prints the report. It returns an error if any workload failed.
-func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) error {
+func execute(ctx context.Context, o *options, to testbed.Streams) error {
 	b := &bench{opts: o, log: testbed.NewProgress(to.Err), report: newReport(o)}
 	var err error
 	if o.compare {
-		err = b.compare(ctx, cfg)
+		err = b.compare(ctx)
 	} else {
 		err = b.single(ctx)
 	}

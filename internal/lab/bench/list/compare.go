@@ -19,8 +19,8 @@ type comparisonRun struct {
 	*testbed.Testbed
 }
 
-func (b *bench) compare(ctx context.Context, cfg testbed.Program) (err error) {
-	bed, closeBed, err := testbed.Open(ctx, cfg, testbed.Config{Options: b.opts.Options, Progress: b.log, HTTP1: b.opts.http1})
+func (b *bench) compare(ctx context.Context) (err error) {
+	bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: b.opts.Options, Progress: b.log, HTTP1: b.opts.http1})
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (c *comparisonRun) measureFloor(ctx context.Context, sources []floorSource)
 		bodies[i] = m.body()
 	}
 	run, err := floor.Start(ctx, floor.Config{
-		Executable: c.Executable, Dir: c.Captures(c.opts.ReadPaths[0]), LogFile: c.Logs("floor.log"), HTTP1: c.opts.http1,
+		Executable: c.Own, Dir: c.Captures(c.opts.ReadPaths[0]), LogFile: c.Logs("floor.log"), HTTP1: c.opts.http1,
 	}, bodies)
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareWithExternalEtcd runs a real etcd. The fake "fill" stores its mark there.
+// TestCompareWithExternalEtcd has data in an etcd that outlives its servers. The fake "fill" stores its mark there.
 func TestCompareWithExternalEtcd(t *testing.T) {
 	dir, tmp := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", tmp)

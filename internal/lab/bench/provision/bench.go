@@ -17,7 +17,6 @@ import (
 // bench is one run of "bench provision".
 type bench struct {
 	opts     *options
-	program  testbed.Program
 	progress *testbed.Progress
 	report   *report
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// NewCommand makes the command "bench provision". It starts servers of cfg's program.
-func NewCommand(cfg testbed.Program) *cobra.Command {
+// NewCommand makes the command "bench provision". It starts servers.
+func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
 		Use:   "provision",
@@ -27,25 +27,25 @@ to its delivery to each watcher, and what that cost the server: CPU, memory, byt
 Each path has a server and an etcd of its own: Millrace, a stock server, and a replica in
 front of a stock server, at which all programs read and write. With --kubeconfig nothing
 is started but the hollow nodes: the cluster's own scheduler and controllers do the work,
-or, in a cluster that has none, those of this binary (--own-components).
+or, in a cluster that has none, those of millrace (--own-components).
 
 --slo says what must be reached. The exit code is 1 if it is not.`,
 		Example: `  # side by side, 1,000 pods on 100 nodes
-  millrace bench provision --kube-apiserver=bin/kube-apiserver
+  millrace-lab bench provision --kube-apiserver=bin/kube-apiserver
 
   # is a server fast enough?
-  millrace bench provision --paths=millrace --slo 'watch p99<1s,provision p95<15s'
+  millrace-lab bench provision --paths=millrace --slo 'watch p99<1s,provision p95<15s'
 
   # a cluster that exists, with agents on each node
-  millrace bench provision --kubeconfig=admin.conf --nodes=1000 --agents=network,exporter
-  millrace bench provision --kubeconfig=admin.conf --delete    # after a run that was killed
+  millrace-lab bench provision --kubeconfig=admin.conf --nodes=1000 --agents=network,exporter
+  millrace-lab bench provision --kubeconfig=admin.conf --delete    # after a run that was killed
 
-  millrace bench provision --from report.json -o markdown`,
+  millrace-lab bench provision --from report.json -o markdown`,
 	}
 	testbed.Subcommand{
 		Validate: o.validate,
 		From:     &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{page: o.page} },
-		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, cfg, o, to) },
+		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, o, to) },
 	}.Bind(cmd)
 	o.addFlags(cmd.Flags())
 	return cmd
@@ -53,11 +53,11 @@ or, in a cluster that has none, those of this binary (--own-components).
 
 // execute measures and prints the report. It returns an error if a path failed, or if an
 // objective was missed.
-func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) error {
+func execute(ctx context.Context, o *options, to testbed.Streams) error {
 	if err := o.checkPrograms(); err != nil {
 		return err
 	}
-	b := &bench{opts: o, program: cfg, progress: testbed.NewProgress(to.Err)}
+	b := &bench{opts: o, progress: testbed.NewProgress(to.Err)}
 	if o.remove {
 		return b.clean(ctx)
 	}

@@ -67,7 +67,7 @@ type options struct {
 	server                       kubeconfig.Flags // zero: none, servers are started
 	remove                       bool
 	ownComponents                bool
-	scheduler, controllerManager string // programs; empty: this binary
+	scheduler, controllerManager string // programs; empty: millrace
 	// chosen are the paths of --paths, and empty for the default ones.
 	chosen     []string
 	slo        string
@@ -79,10 +79,10 @@ type options struct {
 
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.chosen, "paths", nil, "what to measure, of "+strings.Join(pathNames(), ", ")+" (default: millrace, a stock server, and a replica in front of that)")
-	f.StringVar(&o.Stock, "kube-apiserver", "", "the stock server (default: this binary with the stock read path)")
-	f.StringVar(&o.scheduler, "kube-scheduler", "", "scheduler to run (default: Kubernetes' own, which is in this binary; none with --kubeconfig)")
+	f.StringVar(&o.Stock, "kube-apiserver", "", "the stock server (default: millrace with the stock read path)")
+	f.StringVar(&o.scheduler, "kube-scheduler", "", "scheduler to run (default: Kubernetes' own, which is in millrace; none with --kubeconfig)")
 	f.StringVar(&o.controllerManager, "kube-controller-manager", "", "controller manager to run (default as --kube-scheduler)")
-	f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: run the scheduler and the controller manager of this binary, for a cluster that has none")
+	f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: run the scheduler and the controller manager of millrace, for a cluster that has none")
 	f.StringVar(&o.server.Kubeconfig, "kubeconfig", "", "measure this cluster and start no server")
 	kubeconfig.AddContext(f, &o.server.Context)
 	f.BoolVar(&o.remove, "delete", false, "with --kubeconfig: remove what a run has left, and measure nothing")
@@ -90,7 +90,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Name, "name", "provision", "name of the run, with which its objects begin and which their label "+hollow.Label+" has")
 	f.StringVar(&o.Namespace, "namespace", "default", "where the pods are made")
 	f.IntVar(&o.Nodes, "nodes", 100, "hollow nodes")
-	f.StringSliceVar(&o.Agents, "agents", nil, "profiles of agents on each node; millrace hollow profile lists them")
+	f.StringSliceVar(&o.Agents, "agents", nil, "profiles of agents on each node; millrace-lab hollow profile lists them")
 	f.Float64Var(&o.ConnectionsPerNode, "connections-per-node", 0, "connections that a node's programs share, as in 1 or 0.1 (0: one for each program)")
 	f.Float64Var(&o.NodeRate, "node-rate", 50, "nodes that start in a second, before the measurement")
 	f.IntVar(&o.Watchers, "watchers", 20, "informers of all pods, each with a connection")
@@ -222,7 +222,7 @@ func (o *options) runs(component string) bool {
 	return !o.server.Given() || o.ownComponents || o.program(component) != ""
 }
 
-// program is the program of a component; empty: this binary.
+// program is the program of a component; empty: millrace.
 func (o *options) program(component string) string {
 	if component == testbed.Scheduler {
 		return o.scheduler

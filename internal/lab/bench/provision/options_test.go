@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/lab/bench/benchtest"
-	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
 func TestMain(m *testing.M) { benchtest.Main(m) }
 
 func command(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	return benchtest.Run(t, NewCommand(testbed.Program{}), append([]string{"provision"}, args...)...)
+	return benchtest.Run(t, NewCommand(), append([]string{"provision"}, args...)...)
 }
 
 // TestMistakes checks that each is told in one line that says what to do.

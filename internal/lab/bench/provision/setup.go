@@ -45,7 +45,7 @@ const (
 func (b *bench) open(ctx context.Context, path, dir string) (s *setup, closeAll func(), err error) {
 	opts := b.opts.Options
 	opts.ExternalEtcd = path != pathCluster
-	bed, closeBed, err := testbed.Open(ctx, b.program, testbed.Config{Options: opts, Progress: b.progress, Subdirectory: dir})
+	bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: opts, Progress: b.progress, Subdirectory: dir})
 	if err != nil {
 		return nil, func() {}, err
 	}

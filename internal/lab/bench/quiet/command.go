@@ -9,8 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// NewCommand makes the command "bench quiet". It starts servers of cfg's program.
-func NewCommand(cfg testbed.Program) *cobra.Command {
+// NewCommand makes the command "bench quiet". It starts servers.
+func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
 		Use:   "quiet",
@@ -25,26 +25,26 @@ namespaces once a second, and as many get one of them: what that costs the upstr
 compared with what it costs directly.
 
 All servers run at the same time, and share this machine with the clients.`,
-		Example: `  millrace bench quiet
-  millrace bench quiet --write-rate=0,50 --pollers=0
-  millrace bench quiet --from quiet.json -o markdown`,
+		Example: `  millrace-lab bench quiet
+  millrace-lab bench quiet --write-rate=0,50 --pollers=0
+  millrace-lab bench quiet --from quiet.json -o markdown`,
 	}
 	testbed.Subcommand{
 		Validate: o.validate,
 		From:     &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{} },
-		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, cfg, o, to) },
+		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, o, to) },
 	}.Bind(cmd)
 	o.addFlags(cmd.Flags())
 	return cmd
 }
 
 // execute measures and prints the report. It returns an error if anything was not measured.
-func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) error {
+func execute(ctx context.Context, o *options, to testbed.Streams) error {
 	o.ExternalEtcd = true
 	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), report: &report{
 		Started: time.Now(), Machine: testbed.ThisMachine(), LoadAverage: testbed.LoadAverage(), Plan: o.plan,
 	}}
-	bed, closeBed, err := testbed.Open(ctx, cfg, testbed.Config{Options: o.Options, Progress: b.progress})
+	bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: o.Options, Progress: b.progress})
 	if err != nil {
 		return err
 	}

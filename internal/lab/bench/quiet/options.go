@@ -41,7 +41,7 @@ type options struct {
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to run as the upstream (default: this binary with the stock read path)")
+	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to run as the upstream (default: millrace with the stock read path)")
 	o.AddProcessFlags(f, "")
 	f.IntVar(&o.plan.Namespaces, "namespaces", 100, "namespaces to create")
 	f.IntVar(&o.plan.Accounts, "accounts", 2000, "service accounts to create")

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { benchtest.Main(m) }
 
 func run(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	return benchtest.Run(t, NewCommand(testbed.Program{}), append([]string{"quiet"}, args...)...)
+	return benchtest.Run(t, NewCommand(), append([]string{"quiet"}, args...)...)
 }
 
 func quickArgs(args ...string) []string {

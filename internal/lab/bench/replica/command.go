@@ -9,8 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// NewCommand makes the command "bench replica". It starts servers of cfg's program.
-func NewCommand(cfg testbed.Program) *cobra.Command {
+// NewCommand makes the command "bench replica". It starts servers.
+func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
 		Use:   "replica",
@@ -31,16 +31,16 @@ etcd ("replica-etcd"); and, to compare CPU for each event, "millrace serve" alon
 ("serve"). Ten informers read directly first: one for each resource.
 
 An informer that receives an event twice or not at all is an error.`,
-		Example: `  millrace bench replica --kube-apiserver=bin/kube-apiserver
-  millrace bench replica --informers=200 --setups=direct,replica-api --duration=5s
-  millrace bench replica --from report.json -o markdown`,
+		Example: `  millrace-lab bench replica --kube-apiserver=bin/kube-apiserver
+  millrace-lab bench replica --informers=200 --setups=direct,replica-api --duration=5s
+  millrace-lab bench replica --from report.json -o markdown`,
 	}
 	testbed.Subcommand{
 		Validate: o.validate,
 		From:     &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{} },
 		Measure: func(ctx context.Context, to testbed.Streams) error {
 			r := &report{}
-			return execute(ctx, cfg, o, to, r, r)
+			return execute(ctx, o, to, r, r)
 		},
 	}.Bind(cmd)
 	o.addFlags(cmd.Flags())
@@ -49,11 +49,11 @@ An informer that receives an event twice or not at all is an error.`,
 
 // execute measures into r, and prints it as printed does. It returns an error if any setup
 // failed.
-func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams, r *report, printed testbed.Report) error {
+func execute(ctx context.Context, o *options, to testbed.Streams, r *report, printed testbed.Report) error {
 	o.ExternalEtcd = true
 	r.Started, r.Machine, r.Plan = time.Now(), testbed.ThisMachine(), o.plan
 	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), writes: newWrites(o.plan.Objects), report: r}
-	bed, closeBed, err := testbed.Open(ctx, cfg, testbed.Config{Options: o.Options, Progress: b.progress})
+	bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: o.Options, Progress: b.progress})
 	if err != nil {
 		return err
 	}

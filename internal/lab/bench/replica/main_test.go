@@ -4,12 +4,11 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/lab/bench/benchtest"
-	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
 func TestMain(m *testing.M) { benchtest.Main(m) }
 
 func run(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	return benchtest.Run(t, NewCommand(testbed.Program{}), append([]string{"replica"}, args...)...)
+	return benchtest.Run(t, NewCommand(), append([]string{"replica"}, args...)...)
 }

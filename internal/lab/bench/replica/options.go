@@ -48,7 +48,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 // addCommonFlags adds the flags that both commands have.
 func (o *options) addCommonFlags(f *pflag.FlagSet, informers []int, rate float64) {
-	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to run as the upstream (default: this binary with the stock read path)")
+	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to run as the upstream (default: millrace with the stock read path)")
 	o.AddProcessFlags(f, "")
 	f.IntSliceVar(&o.informers, "informers", informers, "numbers of informers, of all ten resources together")
 	f.StringArrayVar(&o.replicaArgs, "replica-arg", nil, "one more argument for every replica; may be repeated")

@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// NewTreeCommand makes the command "bench tree". It starts servers of cfg's program.
-func NewTreeCommand(cfg testbed.Program) *cobra.Command {
+// NewTreeCommand makes the command "bench tree". It starts servers.
+func NewTreeCommand() *cobra.Command {
 	o := &options{}
 	var depths []int
 	cmd := &cobra.Command{
@@ -32,9 +32,9 @@ what all others are to cost it.
 The fleet is that of bench replica: each client has one connection with an informer
 of each of ten resources. An informer that receives an event twice or not at all is
 an error. All processes share this machine, so give a rate that it can carry.`,
-		Example: `  millrace bench tree --kube-apiserver=bin/kube-apiserver
-  millrace bench tree --depths=0,2 --fanout=2 --informers=10000 --rate=5
-  millrace bench tree --from tree.json -o markdown`,
+		Example: `  millrace-lab bench tree --kube-apiserver=bin/kube-apiserver
+  millrace-lab bench tree --depths=0,2 --fanout=2 --informers=10000 --rate=5
+  millrace-lab bench tree --from tree.json -o markdown`,
 	}
 	testbed.Subcommand{
 		Validate: func() error {
@@ -47,7 +47,7 @@ an error. All processes share this machine, so give a rate that it can carry.`,
 		From: &o.from, Output: &o.output, NewReport: func() testbed.Report { return &treeReport{} },
 		Measure: func(ctx context.Context, to testbed.Streams) error {
 			r := &treeReport{Fanout: o.fanout}
-			return execute(ctx, cfg, o, to, &r.report, r)
+			return execute(ctx, o, to, &r.report, r)
 		},
 	}.Bind(cmd)
 	o.addCommonFlags(cmd.Flags(), []int{1000, 10_000}, 10)

@@ -6,12 +6,11 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/lab/bench/benchtest"
-	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
 func runTree(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	return benchtest.Run(t, NewTreeCommand(testbed.Program{}), append([]string{"tree"}, args...)...)
+	return benchtest.Run(t, NewTreeCommand(), append([]string{"tree"}, args...)...)
 }
 
 // TestTree runs trees of the fake replica, each a proxy.

@@ -35,8 +35,8 @@ type plan struct {
 	Timeout  time.Duration `json:"timeoutNanos"` // for one setup
 }
 
-// NewCommand makes the command "bench servers". It starts servers of cfg's program.
-func NewCommand(cfg testbed.Program) *cobra.Command {
+// NewCommand makes the command "bench servers". It starts servers.
+func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
 		Use:   "servers",
@@ -53,22 +53,22 @@ hands requests to the servers in turn.
 
 All processes share this machine: on one with few cores, more servers cannot answer
 more, and what counts is the CPU for a request.`,
-		Example: `  millrace bench servers --kube-apiserver=bin/kube-apiserver
-  millrace bench servers --servers=1,2 --replicas=0 --duration=10s
-  millrace bench servers --servers=1,2 --replicas=0 --proxy --rates=10,20,50,100
-  millrace bench servers --from servers.json -o markdown`,
+		Example: `  millrace-lab bench servers --kube-apiserver=bin/kube-apiserver
+  millrace-lab bench servers --servers=1,2 --replicas=0 --duration=10s
+  millrace-lab bench servers --servers=1,2 --replicas=0 --proxy --rates=10,20,50,100
+  millrace-lab bench servers --from servers.json -o markdown`,
 	}
 	testbed.Subcommand{
 		Validate: o.validate,
 		From:     &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{} },
-		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, cfg, o, to) },
+		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, o, to) },
 	}.Bind(cmd)
 	o.addFlags(cmd.Flags())
 	return cmd
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to compare with (default: this binary with the stock read path)")
+	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to compare with (default: millrace with the stock read path)")
 	f.StringSliceVar(&o.ReadPaths, "read-paths", nil, "what to run, in this order (default millrace and what to compare with)")
 	f.BoolVar(&o.plan.Proxy, "proxy", false, "read through kubectl's proxy, in front of all servers or replicas")
 	f.Float64SliceVar(&o.plan.Rates, "rates", nil, "also list nodes at these rates, in requests a second")
@@ -136,11 +136,11 @@ func (o *options) validatePaths() error {
 }
 
 // execute measures and prints the report. It returns an error if any setup failed.
-func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) (err error) {
+func execute(ctx context.Context, o *options, to testbed.Streams) (err error) {
 	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), report: &report{
 		Started: time.Now(), Machine: testbed.ThisMachine(), Data: o.fill, Plan: o.plan,
 	}}
-	bed, closeBed, err := testbed.Open(ctx, cfg, testbed.Config{Options: o.Options, Progress: b.progress})
+	bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: o.Options, Progress: b.progress})
 	if err != nil {
 		return err
 	}

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/lab/bench/benchtest"
-	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
 func TestMain(m *testing.M) { benchtest.Main(m) }
 
 func run(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	return benchtest.Run(t, NewCommand(testbed.Program{}), append([]string{"servers"}, args...)...)
+	return benchtest.Run(t, NewCommand(), append([]string{"servers"}, args...)...)
 }
 
 func TestRun(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -12,25 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/tool/interrupt"
 	"github.com/millrace/millrace/internal/tool/render"
 )
-
-// Program is what the embedding program decides about the commands of "bench".
-type Program struct {
-	// Executable is run as "serve", "fill", "bench floor-server" and "bench etcd".
-	// Zero value: the running binary.
-	Executable string
-}
-
-// executable is the binary that child processes run.
-func (c Program) executable() (string, error) {
-	if c.Executable != "" {
-		return c.Executable, nil
-	}
-	path, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find executable: %w", err)
-	}
-	return path, nil
-}
 
 // Names in --workloads that stand for several workloads of any catalogue.
 const (

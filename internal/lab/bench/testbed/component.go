@@ -19,8 +19,8 @@ import (
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
 )
 
-// The components of Kubernetes' control plane that StartComponent runs, by the names of this
-// binary's commands.
+// The components of Kubernetes' control plane that StartComponent runs, by the names of
+// Millrace's commands.
 const (
 	Scheduler         = "scheduler"
 	ControllerManager = "controller-manager"
@@ -38,7 +38,7 @@ func healthPath(component string) string {
 // ComponentConfig says how to run a component. Name, Log and Kubeconfig are required.
 type ComponentConfig struct {
 	Name string // Scheduler or ControllerManager
-	// Program is Kubernetes' own. Zero value: this binary, which has the same code.
+	// Program is Kubernetes' own. Zero value: Millrace, which has the same code.
 	Program    string
 	Log        string // the name of its log, without ".log"
 	Kubeconfig string
@@ -57,7 +57,10 @@ func (b *Testbed) StartComponent(ctx context.Context, c ComponentConfig) (*Child
 	}, c.Args...)
 	program := c.Program
 	if program == "" {
-		program, args = b.Executable, append([]string{c.Name}, args...)
+		if program, err = b.Config.serverProgram(); err != nil {
+			return nil, err
+		}
+		args = append([]string{c.Name}, args...)
 	}
 	child, err := StartChild(ChildConfig{Path: program, Args: args, LogFile: b.Logs(c.Log + ".log")})
 	if err != nil {

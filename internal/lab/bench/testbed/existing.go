@@ -103,7 +103,7 @@ func (b *Testbed) removeExisting(ctx context.Context) error {
 		return nil
 	}
 	b.existingData = false
-	left := fmt.Sprintf("objects may be left in the server, which \"millrace papers a --delete %s\" removes", strings.Join(b.Config.existingFlags(), " "))
+	left := fmt.Sprintf("objects may be left in the server, which \"millrace-lab papers a --delete %s\" removes", strings.Join(b.Config.existingFlags(), " "))
 	if ctx.Err() != nil {
 		b.Config.Progress.Phase("%s", left)
 		return nil

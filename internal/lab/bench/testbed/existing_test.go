@@ -18,12 +18,13 @@ import (
 // TestObjectsLeft has a "fill" that fails: the error names the command that removes the objects.
 func TestObjectsLeft(t *testing.T) {
 	options := Options{At: "prod.kubeconfig", atContext: "east"}
-	bed, closeBed, err := Open(t.Context(), Program{Executable: "/bin/false"}, Config{Options: options, Progress: NewProgress(io.Discard)})
+	bed, closeBed, err := Open(t.Context(), Config{Options: options, Progress: NewProgress(io.Discard)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	bed.Own = "/bin/false"
 	bed.Filled()
-	const command = "millrace papers a --delete --kubeconfig=prod.kubeconfig --context=east"
+	const command = "millrace-lab papers a --delete --kubeconfig=prod.kubeconfig --context=east"
 	if err := closeBed(); err == nil || !strings.Contains(err.Error(), command) {
 		t.Errorf("got %v, want the command %q", err, command)
 	}
@@ -43,7 +44,7 @@ func TestClusterKubeconfig(t *testing.T) {
 	if err := errors.Join(clientcmd.WriteToFile(config, given), os.WriteFile(copied, nil, 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	bed, closeBed, err := Open(t.Context(), Program{Executable: "/bin/false"}, Config{Options: Options{workDir: work}, Progress: NewProgress(io.Discard)})
+	bed, closeBed, err := Open(t.Context(), Config{Options: Options{workDir: work}, Progress: NewProgress(io.Discard)})
 	if err != nil {
 		t.Fatal(err)
 	}

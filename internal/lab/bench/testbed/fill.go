@@ -84,7 +84,7 @@ func (b *Testbed) fillThroughServer(ctx context.Context, args []string) error {
 }
 
 func (b *Testbed) runFill(ctx context.Context, args []string) error {
-	filler, err := StartChild(ChildConfig{Path: b.Executable, LogFile: b.Logs("fill.log"), Args: args})
+	filler, err := StartChild(ChildConfig{Path: b.Own, LogFile: b.Logs("fill.log"), Args: args})
 	if err != nil {
 		return err
 	}

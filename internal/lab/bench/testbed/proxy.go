@@ -104,7 +104,7 @@ func (b *Testbed) StartProxy(ctx context.Context, log string, servers ...*Server
 	for _, s := range servers {
 		args = append(args, "--server="+s.Target.BaseURL, "--kubeconfig="+s.Kubeconfig, "--context="+s.context)
 	}
-	process, err := StartChild(ChildConfig{Path: b.Executable, LogFile: b.Logs(log + ".log"), Args: args})
+	process, err := StartChild(ChildConfig{Path: b.Own, LogFile: b.Logs(log + ".log"), Args: args})
 	if err != nil {
 		return nil, err
 	}

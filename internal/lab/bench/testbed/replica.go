@@ -34,5 +34,5 @@ func (b *Testbed) StartReplica(ctx context.Context, r ReplicaConfig) (*Server, e
 		cfg.args = append(cfg.args, b.etcdFlag())
 	}
 	cfg.args = append(cfg.args, r.Args...)
-	return startServer(ctx, cfg)
+	return b.startMillrace(ctx, cfg)
 }

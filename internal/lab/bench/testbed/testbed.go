@@ -29,7 +29,8 @@ type Options struct {
 	ReadPaths []string
 	// Stock is the program of ReadPathStock.
 	Stock        string
-	serverArgs   []string // for servers of this binary
+	millrace     string   // the program of all other servers; empty: the one that serverProgram finds
+	serverArgs   []string // for servers of that program
 	commonArgs   []string // for kube-apiserver too
 	ReadyTimeout time.Duration
 	workDir      string // empty: a temporary directory
@@ -61,16 +62,17 @@ func (o *Options) AddServerFlags(f *pflag.FlagSet, when string) {
 
 // AddProcessFlags adds the flags of a command that chooses itself what it runs.
 func (o *Options) AddProcessFlags(f *pflag.FlagSet, when string) {
-	f.StringArrayVar(&o.serverArgs, "server-arg", nil, when+"one more argument for every server of this binary; may be repeated")
+	f.StringVar(&o.millrace, "millrace", "", when+"program that servers are started of (default: the one beside this program, else on the PATH)")
+	f.StringArrayVar(&o.serverArgs, "server-arg", nil, when+"one more argument for every server of that program; may be repeated")
 	f.DurationVar(&o.ReadyTimeout, "ready-timeout", 2*time.Minute, when+"how long a server may take to be ready")
 	f.StringVar(&o.workDir, "work-dir", "", when+"directory for data, logs and captures; it stays (default a temporary one)")
 	f.BoolVar(&o.keep, "keep", false, when+"keep the temporary directory")
 }
 
-// AddServerArg adds an argument for every server of this binary.
+// AddServerArg adds an argument for every server but kube-apiserver.
 func (o *Options) AddServerArg(arg string) { o.serverArgs = append(o.serverArgs, arg) }
 
-// HasServerArgs reports whether servers of this binary get arguments.
+// HasServerArgs reports whether AddServerArg or the user has added any.
 func (o *Options) HasServerArgs() bool { return len(o.serverArgs) > 0 }
 
 // AddCommonArg adds an argument for every server, which kube-apiserver has too.
@@ -78,7 +80,7 @@ func (o *Options) AddCommonArg(arg string) { o.commonArgs = append(o.commonArgs,
 
 // CompareFlags are the flags of AddFlags, which need --compare.
 func CompareFlags() []string {
-	return []string{"read-paths", "kube-apiserver", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill", "external-etcd", "at", "at-context"}
+	return []string{"read-paths", "kube-apiserver", "millrace", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill", "external-etcd", "at", "at-context"}
 }
 
 // Validate checks the flags.
@@ -127,11 +129,12 @@ type Config struct {
 // the garbage of filling, or of an earlier measurement, in its heap. That costs the
 // start of a server each time, which is measured too.
 type Testbed struct {
-	Config     Config
-	Executable string
-	dir        string
-	port       int          // the same for all servers, so that kubeconfigs stay valid
-	etcd       *etcdProcess // nil: each server has an embedded etcd, or there is none of the Testbed's
+	Config Config
+	// Own is this program, for children that run its commands.
+	Own  string
+	dir  string
+	port int          // the same for all servers, so that kubeconfigs stay valid
+	etcd *etcdProcess // nil: each server has an embedded etcd, or there is none of the Testbed's
 	// existingData says that the server of --at has data that must be removed.
 	existingData bool
 }
@@ -139,9 +142,9 @@ type Testbed struct {
 // Open makes the directories of a Testbed, and starts etcd if that is to be a process
 // of its own. The caller must call closeBed after all servers have ended. Its error says that
 // objects may be left in the server of --at.
-func Open(ctx context.Context, program Program, cfg Config) (bed *Testbed, closeBed func() error, err error) {
+func Open(ctx context.Context, cfg Config) (bed *Testbed, closeBed func() error, err error) {
 	b := &Testbed{Config: cfg, dir: cfg.workDir}
-	if b.Executable, err = program.executable(); err != nil {
+	if b.Own, err = ownProgram(); err != nil {
 		return nil, nil, err
 	}
 	if b.port, err = freePort(); err != nil {
@@ -161,7 +164,7 @@ func Open(ctx context.Context, program Program, cfg Config) (bed *Testbed, close
 			return b.removeExisting(ctx)
 		}, nil
 	}
-	if b.etcd, err = startEtcd(ctx, etcdConfig{executable: b.Executable, dataDir: b.etcdData(), logFile: b.Logs("etcd.log")}); err != nil {
+	if err = b.startEtcd(ctx); err != nil {
 		remove()
 		return nil, nil, err
 	}
@@ -242,7 +245,7 @@ func (b *Testbed) Start(ctx context.Context, readPath, log string) (*Server, err
 }
 
 // StartAnother starts one more server, on a port of its own, beside those that Start has
-// started. They need an external etcd. A server of this binary has a directory and
+// started. They need an external etcd. A Millrace server has a directory and
 // certificates of its own, a kube-apiserver those of Start's.
 func (b *Testbed) StartAnother(ctx context.Context, readPath, log string) (*Server, error) {
 	port, err := freePort()
@@ -278,10 +281,10 @@ func (b *Testbed) startOn(ctx context.Context, readPath, log string, on int, dat
 		serve = []string{"serve", "--data-dir=" + data, "--read-path=" + ReadPathMillrace, "--transcode=false"}
 	}
 	cfg.args = slices.Concat(serve, []string{port}, etcd, b.Config.commonArgs, b.Config.serverArgs)
-	return startServer(ctx, cfg)
+	return b.startMillrace(ctx, cfg)
 }
 
-// makeKeys has a server of this binary make the keys and certificates that a kube-apiserver
+// makeKeys has a Millrace server make the keys and certificates that a kube-apiserver
 // is given, unless an earlier one has.
 func (b *Testbed) makeKeys(ctx context.Context, pki string) error {
 	if _, err := os.Stat(filepath.Join(pki, "apiserver.crt")); err == nil {
@@ -295,10 +298,18 @@ func (b *Testbed) makeKeys(ctx context.Context, pki string) error {
 	return nil
 }
 
-// serverConfig is that of a server on the Testbed's port, without its command line.
+// startMillrace starts a server of the program that has them.
+func (b *Testbed) startMillrace(ctx context.Context, cfg serverConfig) (s *Server, err error) {
+	if cfg.executable, err = b.Config.serverProgram(); err != nil {
+		return nil, err
+	}
+	return startServer(ctx, cfg)
+}
+
+// serverConfig is that of a server on the Testbed's port, without its program and command line.
 func (b *Testbed) serverConfig(name, log string) serverConfig {
 	return serverConfig{
-		executable: b.Executable, name: name, port: b.port, logFile: b.Logs(log + ".log"), kubeconfig: b.kubeconfig(),
+		name: name, port: b.port, logFile: b.Logs(log + ".log"), kubeconfig: b.kubeconfig(),
 		http1: b.Config.HTTP1, timeout: b.Config.ReadyTimeout,
 	}
 }

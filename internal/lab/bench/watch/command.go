@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// NewCommand makes the command "bench watch". With --compare it starts servers of cfg's program.
-func NewCommand(cfg testbed.Program) *cobra.Command {
+// NewCommand makes the command "bench watch". With --compare it starts servers.
+func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
 		Use:   "watch",
@@ -26,37 +26,37 @@ before the write is sent and so contains the write. "net" is CPU without that of
 the same writes without watchers.
 
 By default it measures the server of a kubeconfig, and removes its config maps
-afterwards. With --compare it starts this binary with either read path in turn
+afterwards. With --compare it starts millrace with either read path in turn
 over one data directory that it fills, and a server whose handlers write the same
 event from memory: the floor.
 
 This process and the server have a file open for each connection: ulimit -n must
 allow for 1,100 of them, and for more with --scale.`,
-		Example: `  millrace bench watch --compare
-  millrace bench watch --compare --workloads=all-h2-20,floor-h2-20,gzip --duration=5s
-  millrace bench watch --compare --workloads=one --pod-size=17KB --read-paths=millrace,millrace-encoded,kubernetes
-  millrace bench watch --compare --workloads=watchlist --secrets=100 -o json > report.json
-  millrace bench watch --workloads=names-1000 --server-pid=1234
-  millrace bench watch --from report.json -o markdown`,
+		Example: `  millrace-lab bench watch --compare
+  millrace-lab bench watch --compare --workloads=all-h2-20,floor-h2-20,gzip --duration=5s
+  millrace-lab bench watch --compare --workloads=one --pod-size=17KB --read-paths=millrace,millrace-encoded,kubernetes
+  millrace-lab bench watch --compare --workloads=watchlist --secrets=100 -o json > report.json
+  millrace-lab bench watch --workloads=names-1000 --server-pid=1234
+  millrace-lab bench watch --from report.json -o markdown`,
 	}
 	testbed.Subcommand{
 		Help:     func() (string, bool) { return workloadHelp(), slices.Contains(o.workloads, "help") },
 		Validate: func() error { return o.validate(cmd.Flags().Changed) },
 		From:     &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{} },
-		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, cfg, o, to) },
+		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, o, to) },
 	}.Bind(cmd)
 	o.addFlags(cmd.Flags())
 	return cmd
 }
 
 // execute measures and prints the report. It returns an error if any workload failed.
-func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) error {
+func execute(ctx context.Context, o *options, to testbed.Streams) error {
 	b := &bench{opts: o, log: testbed.NewProgress(to.Err), report: &report{
 		Started: time.Now(), Machine: testbed.ThisMachine(), Plan: o.plan, ExternalEtcd: o.ExternalEtcd,
 	}}
 	var err error
 	if o.compare {
-		err = b.compare(ctx, cfg)
+		err = b.compare(ctx)
 	} else {
 		err = b.single(ctx)
 	}

@@ -14,24 +14,24 @@ import (
 
 // compare measures events and watch-lists over separate data. The secrets of the
 // watch-lists would otherwise be in the memory of every server.
-func (b *bench) compare(ctx context.Context, cfg testbed.Program) error {
+func (b *bench) compare(ctx context.Context) error {
 	for _, path := range b.opts.ReadPaths {
 		b.report.Servers = append(b.report.Servers, serverReport{Name: path})
 	}
 	chosen := b.opts.chosen
 	if len(chosen.events)+len(chosen.floor) > 0 {
-		if err := b.onTestbed(ctx, cfg, "events", b.compareEvents); err != nil {
+		if err := b.onTestbed(ctx, "events", b.compareEvents); err != nil {
 			return err
 		}
 	}
 	if len(chosen.informers) == 0 {
 		return nil
 	}
-	return b.onTestbed(ctx, cfg, "secrets", b.compareInformers)
+	return b.onTestbed(ctx, "secrets", b.compareInformers)
 }
 
-func (b *bench) onTestbed(ctx context.Context, cfg testbed.Program, part string, measure func(context.Context, *testbed.Testbed) error) (err error) {
-	bed, closeBed, err := testbed.Open(ctx, cfg, testbed.Config{Options: b.opts.Options, Progress: b.log, Subdirectory: part})
+func (b *bench) onTestbed(ctx context.Context, part string, measure func(context.Context, *testbed.Testbed) error) (err error) {
+	bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: b.opts.Options, Progress: b.log, Subdirectory: part})
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (b *bench) onServer(ctx context.Context, bed *testbed.Testbed, s *serverRep
 
 func (b *bench) onFloor(ctx context.Context, bed *testbed.Testbed, dir string, bodies []floor.Body, measure func(*testbed.Server) error) error {
 	b.log.Phase("measuring the floor")
-	run, err := floor.Start(ctx, floor.Config{Executable: bed.Executable, Dir: dir, LogFile: bed.Logs("floor.log")}, bodies)
+	run, err := floor.Start(ctx, floor.Config{Executable: bed.Own, Dir: dir, LogFile: bed.Logs("floor.log")}, bodies)
 	if err != nil {
 		return err
 	}

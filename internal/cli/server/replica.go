@@ -1,6 +1,7 @@
-package cli
+package server
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,8 @@ func newReplicaCommand(shared *program.Options) *cobra.Command {
 
 A replica stands in front of an API server, the upstream. It answers GET, LIST and
 WATCH out of memory, with the upstream's bytes and resource versions, for users that
-the upstream knows and allows to read. All other requests go to the upstream.
+the upstream knows and allows to read. All other requests go to the upstream. At a
+terminal, the log goes to a file in --data-dir or --cert-dir, unless -v is given.
 
 With --etcd-servers it follows the upstream's etcd, which it only reads. Without, it
 follows each resource by one watch of the upstream's API, from its first read on.`,
@@ -31,6 +33,13 @@ follows each resource by one watch of the upstream's API, from its first read on
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := replica.New(options, cmd.OutOrStdout())
 			if err != nil {
+				return err
+			}
+			dir, err := cmd.Flags().GetString("cert-dir")
+			if err != nil {
+				return err
+			}
+			if options.LogFile, err = logToFile(cmd, cmp.Or(options.CheckpointDir, dir)); err != nil {
 				return err
 			}
 			relaxTimers(options.TimerSlack, program.NewLogger())

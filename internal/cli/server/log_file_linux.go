@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
@@ -41,6 +42,6 @@ func logToFile(cmd *cobra.Command, dir string) (name string, err error) {
 	if err := unix.Dup3(int(file.Fd()), unix.Stderr, 0); err != nil {
 		return "", fmt.Errorf("write the log to %s: %w", name, err)
 	}
-	errorOutput = os.NewFile(uintptr(terminal), "terminal")
+	cli.PrintErrorsTo(os.NewFile(uintptr(terminal), "terminal"))
 	return name, nil
 }

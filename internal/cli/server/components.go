@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/component-base/cli"
+	kubecli "k8s.io/component-base/cli"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/plugin"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
@@ -37,7 +37,7 @@ func newKubectlCommand() *cobra.Command {
 				IOStreams:     streams,
 			})
 			cmd.Long += dataDirHelp
-			if err := cli.RunNoErrOutput(cmd); err != nil {
+			if err := kubecli.RunNoErrOutput(cmd); err != nil {
 				cmdutil.CheckErr(err)
 			}
 		},
@@ -93,7 +93,7 @@ func newComponentCommand(name, short string, component func() *cobra.Command, de
 			cmd.Long += dataDirHelp
 			cmd.SetArgs(args)
 			nameProgram(cmd.Name())
-			os.Exit(cli.Run(cmd))
+			os.Exit(kubecli.Run(cmd))
 			return nil
 		},
 	}

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package cli
+package server
 
 // startAgain returns the reason why the program must be started again: this system cannot replace
 // a process.
