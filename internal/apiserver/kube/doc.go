@@ -17,5 +17,5 @@
 // difference somewhere. The last line of such a function's comment begins with
 // "Upstream:" and names its counterpart by import path and identifier. A method is
 // TYPE.METHOD there. The two have to be compared at each upgrade of Kubernetes.
-// docs/design/kubernetes.md lists them all, and package counterpart tells what changed.
+// Package counterpart lists them all, and tells what changed.
 package kube

@@ -1,7 +1,6 @@
 package counterpart
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -10,9 +9,9 @@ import (
 	"strings"
 )
 
-// Check compares the marks with the table, the source in modules and the document, and
-// returns a message for each difference. Each says what changed and what to do.
-func Check(marks []Mark, modules *Modules, table *Table, document []byte) ([]string, error) {
+// Check compares the marks with the table and the source in modules, and returns a message
+// for each difference. Each says what changed and what to do.
+func Check(marks []Mark, modules *Modules, table *Table) ([]string, error) {
 	c := checker{modules: modules, table: table}
 	rows := map[string]Row{}
 	for _, row := range table.Rows {
@@ -40,13 +39,6 @@ func Check(marks []Mark, modules *Modules, table *Table, document []byte) ([]str
 		}
 	}
 	c.compareVersions()
-	want, err := withSection(document, Section(marks))
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(want, document) {
-		c.report("The counterparts in %s are not what the marks say. %s", DocumentFile, runAccept)
-	}
 	return c.messages, nil
 }
 
@@ -95,7 +87,7 @@ func (c *checker) compareVersions() {
 	}
 }
 
-// CheckTree reads marks, table and documents below root, and runs Check and CheckGates.
+// CheckTree reads marks, table and gates below root, and runs Check and CheckGates.
 func CheckTree(root string) ([]string, error) {
 	marks, err := ReadMarks(root)
 	if err != nil {
@@ -113,11 +105,7 @@ func CheckTree(root string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	document, err := os.ReadFile(filepath.Join(root, DocumentFile))
-	if err != nil {
-		return nil, fmt.Errorf("read document: %w", err)
-	}
-	messages, err := Check(marks, modules, table, document)
+	messages, err := Check(marks, modules, table)
 	if err != nil {
 		return nil, err
 	}
@@ -137,8 +125,8 @@ func checkGatesBelow(root string, modules *Modules) ([]string, error) {
 	return CheckGates(document, modules, ours)
 }
 
-// Accept writes the table and the section of the document from the marks below root and
-// the source of the modules that its go.mod selects. It returns the number of rows.
+// Accept writes the table from the marks below root and the source of the modules that its
+// go.mod selects. It returns the number of rows.
 func Accept(root string) (int, error) {
 	marks, err := ReadMarks(root)
 	if err != nil {
@@ -151,17 +139,6 @@ func Accept(root string) (int, error) {
 	table, err := NewTable(marks, modules)
 	if err != nil {
 		return 0, err
-	}
-	name := filepath.Join(root, DocumentFile)
-	document, err := os.ReadFile(name)
-	if err != nil {
-		return 0, fmt.Errorf("read document: %w", err)
-	}
-	if document, err = withSection(document, Section(marks)); err != nil {
-		return 0, err
-	}
-	if err := os.WriteFile(name, document, 0o644); err != nil {
-		return 0, fmt.Errorf("write document: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(root, TableFile), table.Format(), 0o644); err != nil {
 		return 0, fmt.Errorf("write table: %w", err)

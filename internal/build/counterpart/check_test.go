@@ -44,11 +44,9 @@ func TestCheck(t *testing.T) {
 		}},
 		{"a mark without a row", []Mark{same}, []Mark{same, other}, "old", []string{
 			`internal/build/counterpart/counterparts.tsv lacks k8s.io/apiserver/pkg/kinds.Tagged, which kube.tagged names at internal/apiserver/kube/chain.go:18. Run "make upstream-accept".`,
-			"The counterparts in docs/design/kubernetes.md are not what the marks say.",
 		}},
 		{"a row without a mark", []Mark{same, other}, []Mark{same}, "old", []string{
 			`internal/build/counterpart/counterparts.tsv lists k8s.io/apiserver/pkg/kinds.Tagged, which no mark names. Run "make upstream-accept".`,
-			"The counterparts in docs/design/kubernetes.md are not what the marks say.",
 		}},
 		{"another mark", []Mark{changed}, []Mark{changed, second}, "old", []string{
 			`internal/build/counterpart/counterparts.tsv lists kube.changed beside k8s.io/apiserver/pkg/kinds.Changed, but the marks are at kube.changed, read.second. Run "make upstream-accept".`,
@@ -59,7 +57,7 @@ func TestCheck(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := Check(c.marks, fixtures(t, c.version), table, documentOf(c.accepted))
+			got, err := Check(c.marks, fixtures(t, c.version), table)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,10 +68,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func documentOf(marks []Mark) []byte {
-	return []byte("before\n" + sectionBegin + Section(marks) + sectionEnd + "after\n")
-}
-
 func TestCheckComparesTheModule(t *testing.T) {
 	marks := []Mark{markOf("Same", "kube.same", 3)}
 	modules := fixtures(t, "old")
@@ -82,47 +76,8 @@ func TestCheckComparesTheModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	table.Rows[0].Module = "k8s.io/other"
-	got, err := Check(marks, modules, table, documentOf(marks))
+	got, err := Check(marks, modules, table)
 	if err != nil || len(got) != 1 || !strings.Contains(got[0], "is in k8s.io/other, but it is in k8s.io/apiserver") {
 		t.Errorf("got %q, %v", got, err)
-	}
-}
-
-func TestDocumentWithoutTheSection(t *testing.T) {
-	if _, err := Check(nil, fixtures(t, "old"), &Table{}, []byte("no section\n")); err == nil || !strings.Contains(err.Error(), "lacks the lines between which") {
-		t.Errorf("error %v, want one that names the lines", err)
-	}
-}
-
-// TestSection checks the order of packages, files and names, and what is written once.
-func TestSection(t *testing.T) {
-	marks := []Mark{
-		{Name: "k8s.io/a/b.T.M", File: "internal/tier/read/list.go", Line: 20},
-		{Name: "k8s.io/a/b.F", File: "internal/tier/read/list.go", Line: 3},
-		{Name: "example.org/x/v3.F", File: "internal/tier/read/list.go", Line: 10},
-		{Name: "k8s.io/a/b.F", File: "internal/tier/read/list.go", Line: 30},
-		{Name: "k8s.io/a/b.F", File: "internal/apiserver/crd/scope.go", Line: 3},
-		{Name: "k8s.io/a/b.F", File: "internal/apiserver/crd/codec/reader.go", Line: 3},
-		{Name: "k8s.io/a/b.G", File: "internal/apiserver/crd/admission.go", Line: 3},
-	}
-	const want = `
-Paths begin with ` + "`k8s.io/`" + `, unless they begin with another host.
-
-| file of ` + "`internal/apiserver/crd`" + ` | upstream |
-| --- | --- |
-| ` + "`admission.go`" + ` | ` + "`a/b.G`" + ` |
-| ` + "`scope.go`" + ` | ` + "`a/b.F`" + ` |
-
-| file of ` + "`internal/apiserver/crd/codec`" + ` | upstream |
-| --- | --- |
-| ` + "`reader.go`" + ` | ` + "`a/b.F`" + ` |
-
-| file of ` + "`internal/tier/read`" + ` | upstream |
-| --- | --- |
-| ` + "`list.go`" + ` | ` + "`a/b`: `F`, `T.M`; `example.org/x/v3.F`" + ` |
-
-`
-	if got := Section(marks); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

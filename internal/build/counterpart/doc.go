@@ -8,14 +8,13 @@
 // a test can tell which of our functions an upgrade of Kubernetes concerns.
 //
 //	comments ──ReadMarks──► Marks ─┐
-//	                               ├─ NewTable ─► counterparts.tsv ─┐
-//	go.mod ──► Modules ─► Find ────┤                                ├─ Check ─► test failures
-//	                               ├─ Section ──► kubernetes.md ────┘
+//	                               ├─ NewTable ─► counterparts.tsv ── Check ─► test failures
+//	go.mod ──► Modules ─► Find ────┤
 //	FROM, TO ─► Modules ─► Find ───┴─ Compare ──► unified diffs
 //
 // `make upstream-diff` prints what changed between two versions of Kubernetes, and `make
-// upstream-accept` writes the table and the section of docs/design/kubernetes.md anew.
-// Run the second only after our functions follow the changes: it makes the test pass.
+// upstream-accept` writes the table anew. Run the second only after our functions follow the
+// changes: it makes the test pass.
 //
 // Feature gates are the other part of an upgrade. CheckGates compares the table in
 // docs/design/feature-gates.md with the gates that Kubernetes has, and with the code of

@@ -20,7 +20,7 @@ import (
 var updateFlag = flag.Bool("update", false, "write the table of shares into the documents")
 
 // sharesPage is the document with the table that TestShares checks.
-const sharesPage = "../../../docs/design/transcode-shares.md"
+const sharesPage = "../../../docs/bench/tables/transcode-shares.md"
 
 // shares counts objects of one version that were sent in one form, and those of them that
 // need no encoder once their fingerprint is known.

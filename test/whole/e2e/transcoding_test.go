@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/test/support/harness"
 )
 
-var updatesFlag = flag.Int("updates", 60, "updates of each kind in TestMostObjectsAreTranscoded; 4000 take minutes, and give the figures of docs/design/transcode.md")
+var updatesFlag = flag.Int("updates", 60, "updates of each kind in TestMostObjectsAreTranscoded; 3000 take minutes, and give the figures of docs/design/transcode.md")
 
 // updatedKind is a kind of which a cluster has most objects, or whose objects change most.
 type updatedKind struct {

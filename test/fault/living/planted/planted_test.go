@@ -46,14 +46,10 @@ const plantedVariable = "MILLRACE_LIVING_PLANTED"
 // runTimeout bounds a run of a finder.
 const runTimeout = "10m"
 
-// TestFaultsApply checks that each fault can be planted, and has a row in the document.
+// TestFaultsApply checks that each fault can be planted.
 func TestFaultsApply(t *testing.T) {
 	t.Parallel()
 	root, err := plantedfault.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := os.ReadFile(filepath.Join(root, "docs/design/replica.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,9 +62,6 @@ func TestFaultsApply(t *testing.T) {
 			t.Errorf("two faults are %s", r.Name)
 		}
 		names[r.Name] = true
-		if !strings.Contains(string(document), "| `"+r.Name+"`: "+r.Breaks+" |") {
-			t.Errorf("the document does not list %s with %q", r.Name, r.Breaks)
-		}
 	}
 }
 
