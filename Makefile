@@ -120,14 +120,14 @@ DURATION ?= 30s
 
 .PHONY: attacks
 attacks: export MILLRACE_ATTACKS := $(DURATION)
-attacks: export MILLRACE_ATTACKS_TABLE := $(CURDIR)/docs/bench/attacks.md
-attacks: ## run known attacks of DURATION each on this server and on Go's, and write docs/bench/attacks.md
+attacks: export MILLRACE_ATTACKS_TABLE := $(CURDIR)/docs/bench/tables/attacks.md
+attacks: ## run known attacks of DURATION each on this server and on Go's, and write docs/bench/tables/attacks.md
 	$(GO) test -count=1 -v -timeout 8h -run '^TestAttacks$$' ./test/fault/attacks
 
 .PHONY: attacks-replica
 attacks-replica: export MILLRACE_REPLICA_ATTACKS := $(DURATION)
-attacks-replica: export MILLRACE_ATTACKS_TABLE := $(CURDIR)/docs/bench/attacks-replica.md
-attacks-replica: ## run attacks of DURATION each on a replica and on the server behind it, and write docs/bench/attacks-replica.md
+attacks-replica: export MILLRACE_ATTACKS_TABLE := $(CURDIR)/docs/bench/tables/attacks-replica.md
+attacks-replica: ## run attacks of DURATION each on a replica and on the server behind it, and write docs/bench/tables/attacks-replica.md
 	$(GO) test -count=1 -v -timeout 8h -run '^TestReplicaAttacks$$' ./test/fault/attacks
 
 # What CI runs of these two tests is a minute long.
@@ -256,6 +256,10 @@ scale: ## compute the prices of millrace-tools model, and docs/scale.md, anew fr
 	$(GO) test -count=1 ./internal/tool/model -run TestConstants -update
 	$(GO) test -count=1 ./internal/tool/model -run TestScale -update
 	$(GO) test -count=1 ./internal/tool/model
+
+.PHONY: tables
+tables: ## write docs/bench/tables, and the plots in docs/bench, anew from the reports there
+	$(GO) test -count=1 ./internal/lab/bench -run '^TestTables$$' -update
 
 .PHONY: papers
 papers: ## write the figures of docs/guides/papers.md anew from docs/bench

@@ -1,6 +1,6 @@
 // Package attacks runs known attacks on HTTP/2 and TLS servers. `make attacks` compares
 // this server with Go's own, which the stock read path uses; it takes long, and writes
-// docs/bench/attacks.md. `go test` runs each attack for a moment against this server
+// docs/bench/tables/attacks.md. `go test` runs each attack for a moment against this server
 // alone. `make attacks-replica` and `go test` do the same with a replica in front of a stock
 // server, and look at what reaches that one.
 //
@@ -25,7 +25,7 @@ const (
 	replicaDurationVariable = "MILLRACE_REPLICA_ATTACKS"
 	// onlyVariable is a regular expression that selects attacks by the titles of their lines.
 	onlyVariable = "MILLRACE_ATTACKS_ONLY"
-	// tableVariable is the path of the document whose table is written.
+	// tableVariable is the path of the file that the table is written to.
 	tableVariable = "MILLRACE_ATTACKS_TABLE"
 	// attackerVariable makes the test binary an attacker. Its value is an attackerSpec in
 	// JSON.
@@ -99,7 +99,7 @@ func TestAttacks(t *testing.T) {
 		table.lines = append(table.lines, l)
 	}
 	if path := os.Getenv(tableVariable); path != "" {
-		if err := writeBehindMarker(path, table.String()); err != nil {
+		if err := os.WriteFile(path, []byte(table.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

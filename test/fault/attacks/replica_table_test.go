@@ -57,7 +57,7 @@ type frontTable struct {
 // String is the table and the lines that are not right.
 func (t *frontTable) String() string {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "\n%v each, at the replica / at the server behind it without the replica. %s, %d processors, %s. CPU in s, memory in MB, latency in ms.\n\n",
+	fmt.Fprintf(b, "Written by `make attacks-replica`.\n\n%v each, at the replica / at the server behind it without the replica. %s, %d processors, %s. CPU in s, memory in MB, latency in ms.\n\n",
 		t.duration, runtime.Version(), runtime.NumCPU(), processorName())
 	fmt.Fprintln(b, "| attack | connections | credentials | requests | replica's CPU | upstream's CPU | token reviews | access reviews | peak above rest | agents' reads at the replica, % | GET p50 | GET p99 | event p99 | failed |")
 	fmt.Fprintln(b, "| --- | --: | --- | "+strings.Repeat("--: | ", 11))

@@ -1,7 +1,6 @@
 package attacks
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"runtime"
@@ -29,9 +28,6 @@ const (
 	// longer.
 	gapBound = 3 * time.Second
 )
-
-// marker is the line of a document behind which its table is written.
-const marker = "<!-- What follows is written by make. -->\n"
 
 // report is the results of a comparison.
 type report struct {
@@ -103,23 +99,10 @@ func latencyBound(than time.Duration) time.Duration {
 	return time.Duration(noiseRatio*float64(than)) + latencyNoise
 }
 
-// writeBehindMarker replaces the part of a document behind its marker.
-func writeBehindMarker(path, text string) error {
-	document, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("read document: %w", err)
-	}
-	i := bytes.Index(document, []byte(marker))
-	if i < 0 {
-		return fmt.Errorf("%s has no line %q", path, marker)
-	}
-	return os.WriteFile(path, append(document[:i+len(marker)], text...), 0o644)
-}
-
 // String is the table and the lines that are not right.
 func (r *report) String() string {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "\n%v each, millrace / Go. %s, %d processors, %s. Memory in MB, CPU in s, latency in ms.\n\n",
+	fmt.Fprintf(b, "Written by `make attacks`.\n\n%v each, millrace / Go. %s, %d processors, %s. Memory in MB, CPU in s, latency in ms.\n\n",
 		r.Duration, runtime.Version(), runtime.NumCPU(), processorName())
 	fmt.Fprintln(b, "| attack | connections | credentials | peak above rest | left | CPU | MB sent | requests | connections made | GET p50 | GET p99 | event p99 | longest silence | failed |")
 	fmt.Fprintln(b, "| --- | --: | --- | "+strings.Repeat("--: | ", 11))
