@@ -257,8 +257,8 @@ scale: ## compute the prices of millrace model, and docs/scale.md, anew from doc
 	$(GO) test -count=1 ./internal/tool/model
 
 .PHONY: papers
-papers: ## write the figures of docs/guides/papers.md anew from docs/bench
-	$(GO) test -count=1 ./internal/lab/papers -run TestGuide -update
+papers: ## write docs/bench/tables/papers.md anew from the saved reports
+	$(GO) test -count=1 ./internal/lab/papers -run TestTables -update
 
 FUZZTIME ?= 1m
 
