@@ -262,8 +262,8 @@ tables: ## write docs/bench/tables, and the plots in docs/bench, anew from the r
 	$(GO) test -count=1 ./internal/lab/bench -run '^TestTables$$' -update
 
 .PHONY: papers
-papers: ## write the figures of docs/guides/papers.md anew from docs/bench
-	$(GO) test -count=1 ./internal/lab/papers -run TestGuide -update
+papers: ## write docs/bench/tables/papers.md anew from the saved reports
+	$(GO) test -count=1 ./internal/lab/papers -run TestTables -update
 
 FUZZTIME ?= 1m
 

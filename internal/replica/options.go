@@ -89,7 +89,7 @@ func NewOptions(shared *program.Options) *Options {
 func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	var sections cliflag.NamedFlagSets
 	own := sections.FlagSet("millrace")
-	own.StringVar(&o.Kubeconfig, "kubeconfig", "", "Kubeconfig that leads to the upstream, the API server whose reads are answered here. Required. Its user needs the rights that docs/guides/replica.md lists.")
+	own.StringVar(&o.Kubeconfig, "kubeconfig", "", "Kubeconfig that leads to the upstream, the API server whose reads are answered here. Required. Its user needs the rights that docs/guides/replica-reference.md lists.")
 	own.StringVar(&o.Context, "context", "", "Context of the kubeconfig. The default is its current one.")
 	own.StringVar(&o.WriteKubeconfig, "write-kubeconfig", "", "File to write a kubeconfig to that leads to this replica, with the user of --kubeconfig.")
 	own.StringVar(&o.ProxyClientCert, "proxy-client-cert-file", "", "Certificate with which the upstream trusts a front proxy, to pass on requests of users with client certificates. Without it the replica impersonates them, if it may.")

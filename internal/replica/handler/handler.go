@@ -65,7 +65,7 @@ type Config struct {
 // cutOffHeader says that an answer is of a replica that is cut off, and since when.
 const cutOffHeader = "X-Millrace-Cut-Off-Since"
 
-// Handler answers requests from the read tier or passes them on. docs/guides/replica.md
+// Handler answers requests from the read tier or passes them on. docs/guides/replica-reference.md
 // has the reasons.
 type Handler struct {
 	cfg   Config

@@ -18,7 +18,7 @@ import (
 )
 
 // readRules are the rights of a replica that follows some resources by the API, besides
-// those of the role system:auth-delegator. docs/guides/replica.md has the same.
+// those of the role system:auth-delegator. docs/guides/replica-reference.md has the same.
 func readRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps", "pods"}, Verbs: []string{"list", "watch"}},
