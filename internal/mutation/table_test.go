@@ -1,19 +1,10 @@
 package mutation
 
-import (
-	"os"
-	"strings"
-	"testing"
-)
+import "testing"
 
-// TestTable checks that every mutation has one row, whose name is its own, and that the
-// document lists it.
+// TestTable checks that every mutation has one row, whose name is its own.
 func TestTable(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile("../../docs/verify.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	names := map[string]bool{}
 	for i, row := range Table() {
 		if row.Mutation != Mutation(i+1) {
@@ -21,9 +12,6 @@ func TestTable(t *testing.T) {
 		}
 		if row.Name == "" || names[row.Name] || row.Breaks == "" || row.Promise == "" {
 			t.Errorf("row %d, %q, has no name of its own, or says too little", i, row.Name)
-		}
-		if !strings.Contains(string(document), "| `"+row.Name+"` | "+row.Breaks+" |") {
-			t.Errorf("docs/verify.md does not list %q with %q", row.Name, row.Breaks)
 		}
 		names[row.Name] = true
 	}

@@ -3,14 +3,19 @@ package model
 import (
 	"flag"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
 
-var updateFlag = flag.Bool("update", false, "write constants.json, and the tables and plots of docs/scale.md, anew")
+var updateFlag = flag.Bool("update", false, "write constants.json, docs/bench/tables/scale.md, and the plots of docs/scale.md, anew")
 
-// scalePage is the document whose tables the command prints, and scalePlots are its plots.
-const scalePage = "../../../docs/scale.md"
+// scaleTables is the document that the command prints, scalePage the one that explains it,
+// and scalePlots are the plots of the latter.
+const (
+	scaleTables = "../../../docs/bench/tables/scale.md"
+	scalePage   = "../../../docs/scale.md"
+)
 
 var scalePlots = map[string]string{"../../../docs/scale.svg": "-o svg", "../../../docs/scale-memory.svg": "-o svg --plot=memory"}
 
@@ -21,9 +26,13 @@ const (
 	endMark     = "<!-- End of what is printed. -->"
 )
 
-// TestScalePage checks that docs/scale.md has what the commands print that it names.
-func TestScalePage(t *testing.T) {
-	page, err := os.ReadFile(scalePage)
+// breaksFirst matches the number of nodes at which a printed line says that something breaks.
+var breaksFirst = regexp.MustCompile(`breaks first, at about ([\d,]+) nodes`)
+
+// TestScaleTables checks that docs/bench/tables/scale.md has what the commands print that it
+// names, and that docs/scale.md has the numbers of nodes at which something breaks first.
+func TestScaleTables(t *testing.T) {
+	page, err := os.ReadFile(scaleTables)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +61,17 @@ func TestScalePage(t *testing.T) {
 		written += printedMark + args + markEnd + want + endMark + after
 	}
 	if *updateFlag {
-		if err := os.WriteFile(scalePage, []byte(written), 0o644); err != nil {
+		if err := os.WriteFile(scaleTables, []byte(written), 0o644); err != nil {
 			t.Fatal(err)
+		}
+	}
+	explained, err := os.ReadFile(scalePage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, nodes := range breaksFirst.FindAllStringSubmatch(written, -1) {
+		if !strings.Contains(string(explained), " "+nodes[1]) {
+			t.Errorf("docs/scale.md lacks that something breaks at %s nodes", nodes[1])
 		}
 	}
 }

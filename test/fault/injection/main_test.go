@@ -1,7 +1,7 @@
 // Package injection verifies servers and replicas while faults are injected: processes are
 // killed and paused, etcd is compacted and defragmented and changes its leader, and links
 // between processes are cut, silent or slow. internal/tool/verify checks what all servers and
-// replicas answer meanwhile; docs/verify.md says what is done.
+// replicas answer meanwhile; docs/faults.md says what is done.
 //
 //	etcd-1 ─┬─ etcd-2 ─┬─ etcd-3        each line is a link, with a proxy that can hold it up
 //	     server-1   server-2   server-3
