@@ -252,7 +252,7 @@ bench: build ## measure LIST, beside the stock read path
 	./$(BIN)/millrace-lab bench list --compare $(ARGS)
 
 .PHONY: scale
-scale: ## compute the prices of millrace model, and the tables and plots of docs/scale.md, anew from docs/bench
+scale: ## compute the prices of millrace-tools model, and the tables and plots of docs/scale.md, anew from docs/bench
 	$(GO) test -count=1 ./internal/tool/model -run TestConstants -update
 	$(GO) test -count=1 ./internal/tool/model -run TestScale -update
 	$(GO) test -count=1 ./internal/tool/model

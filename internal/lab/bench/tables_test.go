@@ -12,7 +12,7 @@ import (
 
 // printedBy begins the files of docs/bench/tables that commands print of a saved report.
 // Behind it come the arguments, and a backtick.
-const printedBy = "Printed by `millrace bench "
+const printedBy = "Printed by `millrace-lab bench "
 
 // TestTables checks that docs/bench has what the commands print of its reports: in each file of
 // docs/bench/tables what its first line names, and beside some reports a plot of the same.
@@ -58,11 +58,11 @@ func TestTables(t *testing.T) {
 func execute(t *testing.T, args ...string) string {
 	t.Helper()
 	var out strings.Builder
-	cmd := NewCommand(Config{})
+	cmd := NewCommand()
 	cmd.SetArgs(args)
 	cmd.SetOut(&out)
 	if err := cmd.Execute(); out.Len() == 0 {
-		t.Fatalf("millrace bench %s: %v", strings.Join(args, " "), err)
+		t.Fatalf("millrace-lab bench %s: %v", strings.Join(args, " "), err)
 	}
 	return out.String()
 }

@@ -14,7 +14,7 @@ const (
 	// tables is the document that has what the commands print of the saved reports.
 	tables = root + "docs/bench/tables/papers.md"
 	// tablesHead is its first line.
-	tablesHead = "What `make papers` writes of the saved reports of `millrace papers`. [guides/papers.md](../../guides/papers.md) says what the experiments are and what came out.\n"
+	tablesHead = "What `make papers` writes of the saved reports of `millrace-lab papers`. [guides/papers.md](../../guides/papers.md) says what the experiments are and what came out.\n"
 )
 
 // TestTables checks that docs/bench/tables/papers.md has what the command of each paper prints
@@ -27,9 +27,9 @@ func TestTables(t *testing.T) {
 		// A report with failures is printed like any other.
 		printed, _, err := run(t, p.Name, "--from="+root+report, "-o=markdown")
 		if printed == "" {
-			t.Fatalf("millrace papers %s --from=%s: %v", p.Name, report, err)
+			t.Fatalf("millrace-lab papers %s --from=%s: %v", p.Name, report, err)
 		}
-		fmt.Fprintf(&want, "\n## Paper %s\n\n`millrace papers %s --from=%s -o=markdown` prints:\n\n%s", strings.ToUpper(p.Name), p.Name, report, printed)
+		fmt.Fprintf(&want, "\n## Paper %s\n\n`millrace-lab papers %s --from=%s -o=markdown` prints:\n\n%s", strings.ToUpper(p.Name), p.Name, report, printed)
 	}
 	if benchtest.Updates() {
 		if err := os.WriteFile(tables, []byte(want.String()), 0o644); err != nil {
