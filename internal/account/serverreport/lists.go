@@ -26,12 +26,14 @@ type ListsReport struct {
 type TranscodingCounts struct {
 	// Transcoded were written from their stored bytes. Compared were encoded by Kubernetes
 	// too, and were equal; Different were not. Refuted have the fields of such objects, and
-	// Declined are not described by the tables: Kubernetes encoded them.
+	// Declined are not described by the tables: Kubernetes encoded them. Normalized were of
+	// either kind until their normal form was found, of which they are written since.
 	Transcoded int64 `json:"transcoded"`
 	Compared   int64 `json:"compared"`
 	Different  int64 `json:"different"`
 	Refuted    int64 `json:"refuted"`
 	Declined   int64 `json:"declined"`
+	Normalized int64 `json:"normalized"`
 	// Proven is how many combinations of fields are proven.
 	Proven int64 `json:"proven"`
 	// Last is the last difference, nil if there was none.

@@ -93,7 +93,7 @@ func (c *collector) collectTranscoding(ch chan<- metrics.Metric) {
 	}
 	counts := c.proofs.Counts()
 	for outcome, count := range map[string]int64{
-		"transcoded": counts.Transcoded, "compared": counts.Compared, "different": counts.Different,
+		"transcoded": counts.Transcoded, "compared": counts.Compared, "different": counts.Different, "normalized": counts.Normalized,
 		"refuted": counts.Refuted, "declined": counts.Declined,
 	} {
 		ch <- metrics.NewLazyConstMetric(transcodeDesc, metrics.CounterValue, float64(count), outcome)

@@ -30,7 +30,7 @@ func (r *ReadTier) listsReport() serverreport.ListsReport {
 	}
 	c := r.proofs.Counts()
 	result.Transcoding = &serverreport.TranscodingCounts{
-		Transcoded: c.Transcoded, Compared: c.Compared, Different: c.Different, Refuted: c.Refuted, Declined: c.Declined, Proven: c.Proven,
+		Transcoded: c.Transcoded, Compared: c.Compared, Different: c.Different, Refuted: c.Refuted, Declined: c.Declined, Normalized: c.Normalized, Proven: c.Proven,
 	}
 	if d := c.Last; d != nil {
 		result.Transcoding.Last = &serverreport.TranscodingDifference{

@@ -48,9 +48,9 @@ func (r *Resource) packGrownLocked(c *Cache, s *state) *state {
 	edit := s.edit(r.cfg)
 	for e := range s.tree.All("", "") {
 		if e.Err == nil {
-			packed := *e
+			packed := e.Clone()
 			packed.Pack(p)
-			edit.apply(change{key: e.Key, entry: &packed, revision: e.Revision})
+			edit.apply(change{key: e.Key, entry: packed, revision: e.Revision})
 		}
 	}
 	next := edit.finish()

@@ -154,15 +154,15 @@ func (r *Resource) MarkUndecodable(c *Cache, e *entry.Entry, why error) {
 	if now.tree.Get(e.Key) != e || e.Err != nil {
 		return
 	}
-	undecodable := *e
+	undecodable := e.Clone()
 	undecodable.Err, undecodable.Attributes = why, nil
 	edit := now.edit(r.cfg)
-	edit.apply(change{key: e.Key, entry: &undecodable, revision: e.Revision})
+	edit.apply(change{key: e.Key, entry: undecodable, revision: e.Revision})
 	next := edit.finish()
 	next.unlogged++
 	r.log.append(nil, nil, func() { r.state.Store(next) })
 	r.checkInvariantsLocked()
-	c.logUnreadable(r, &undecodable)
+	c.logUnreadable(r, undecodable)
 }
 
 // prepare makes an entry of a stored value: it decrypts and packs the value and reads

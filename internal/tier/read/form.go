@@ -115,7 +115,7 @@ func (r *Route) transcoder(key formKey) *transcode.Transcoder {
 	case key.watch:
 		target = transcode.ObjectJSON
 	}
-	return transcode.New(kind, target, r.name+" "+r.formName(key), r.cfg.Shared.Proofs)
+	return transcode.New(kind, target, r.name+" "+r.formName(key), r.cfg.Shared.Proofs, r.normalizer)
 }
 
 // formName names a form of the route in logs and reports, as in "v1 json".

@@ -33,6 +33,8 @@ type Objects interface {
 	CoversPredicate(*storage.SelectionPredicate) bool
 	// Decode returns an object as handlers would get it.
 	Decode(*entry.Entry) (runtime.Object, error)
+	// Stored returns the bytes that Kubernetes would store for an entry's object now.
+	Stored(*entry.Entry) ([]byte, error)
 	// Begin finds where a watch begins. Bookmark makes the object that tells a client up to
 	// which revision it has seen everything. Expired is the error for a watch that cannot
 	// continue after a revision. Ahead is the error for a watch that waits for a revision
@@ -142,6 +144,7 @@ type Route struct {
 	// name is the resource's name in accounts and logs, as in "deployments.apps".
 	name       string
 	mediaTypes []string
+	normalizer *transcode.Normalizer
 
 	mu struct {
 		sync.RWMutex
@@ -178,6 +181,9 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 		r.root = "/api/" + cfg.Resource.Version
 	}
 	r.mu.forms = map[formKey]*routeForm{}
+	if cfg.Transcode != nil {
+		r.normalizer = transcode.NewNormalizer(cfg.Objects.Stored)
+	}
 	if cfg.Custom != nil || r.isVerbatim() {
 		return r, nil
 	}

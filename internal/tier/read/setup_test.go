@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -234,6 +235,8 @@ func (s *fakeSource) Select(ctx context.Context, key string, opts storage.ListOp
 	snapshot := s.tier.resource.Snapshot()
 	return cache.Page{Result: snapshot.Select(q), Revision: snapshot.Revision}, nil
 }
+
+func (s *fakeSource) Stored(*entry.Entry) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func (s *fakeSource) Decode(e *entry.Entry) (runtime.Object, error) {
 	obj := &corev1.ConfigMap{}

@@ -1,11 +1,14 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
@@ -50,6 +53,30 @@ func (s *Store) Decode(e *entry.Entry) (runtime.Object, error) {
 		s.cfg.Resource.MarkUndecodable(s.cfg.Cache, e, err)
 	}
 	return obj, err
+}
+
+// Stored returns an entry's object as Kubernetes would encode it for etcd now. What Kubernetes
+// removes before, because it is not the object's, stays: it is sent where it is stored.
+//
+// Upstream: k8s.io/apiserver/pkg/storage.APIObjectVersioner.PrepareObjectForStorage; compare at each upgrade.
+func (s *Store) Stored(e *entry.Entry) ([]byte, error) {
+	obj, err := s.Decode(e)
+	if err != nil {
+		return nil, err
+	}
+	var stored bytes.Buffer
+	err = s.cfg.Cache.Panics().Guard(panics.Encode, func() error {
+		accessor, err := meta.Accessor(obj)
+		if err != nil {
+			return err
+		}
+		accessor.SetResourceVersion("")
+		return s.cfg.Codec.Encode(obj, &stored)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s for storage: %w", e.Key, err)
+	}
+	return stored.Bytes(), nil
 }
 
 // NewList returns an empty list of the storage's version.

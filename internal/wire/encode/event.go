@@ -86,9 +86,8 @@ func (f *Form) signal(kind watch.EventType, obj runtime.Object) ([]byte, error) 
 // last version of a deleted object, which is sent with the revision of the deletion.
 func (f *Form) event(dst []byte, kind watch.EventType, e *entry.Entry, revision int64) ([]byte, error) {
 	if e.Revision != revision {
-		last := *e
-		last.Revision = revision
-		e = &last
+		e = e.Clone()
+		e.Revision = revision
 	}
 	scratch := scratchBuffers.Get().(*bytes.Buffer)
 	defer putScratch(scratch)

@@ -32,7 +32,7 @@ func (w *fixture) transcodedForm(t *testing.T, framing Framing) *Form {
 		target = transcode.ItemProtobuf
 	}
 	cfg := w.form(t, framing).cfg
-	cfg.Transcoder = transcode.New(kind, target, "test", transcode.NewProofs(transcode.Config{Sample: 1 << 30}))
+	cfg.Transcoder = transcode.New(kind, target, "test", transcode.NewProofs(transcode.Config{Sample: 1 << 30}), nil)
 	cfg.Decode = func(e *entry.Entry) (runtime.Object, error) {
 		w.decoded.Add(1)
 		obj, err := runtime.Decode(w.codecs.UniversalDeserializer(), e.Value)

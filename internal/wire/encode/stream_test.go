@@ -58,9 +58,9 @@ func (w *fixture) oracle(tb testing.TB, f *Form, out io.Writer, kind watch.Event
 
 func (w *fixture) oracleOf(tb testing.TB, f *Form, out io.Writer, c Change) {
 	tb.Helper()
-	e := *c.Entry
+	e := c.Entry.Clone()
 	e.Revision = c.Revision
-	obj, err := w.decode(&e)
+	obj, err := w.decode(e)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -274,8 +274,7 @@ func TestAgesAreOfNow(t *testing.T) {
 			}
 			encoded := w.decoded.Load() - before
 			for _, change := range changes {
-				e := *change.Entry
-				obj, err := w.decode(&e)
+				obj, err := w.decode(change.Entry)
 				if err == nil {
 					obj, err = cfg.Object(obj)
 				}

@@ -75,13 +75,13 @@ func TestVerbatim(t *testing.T) {
 		if want := change(w.alone(t, original)); err != nil || string(got) != string(want) {
 			t.Fatalf("%v\ngot  %s\nwant %s", err, got, want)
 		}
-		deleted := *original
+		deleted := original.Clone()
 		deleted.Revision = 987654
 		frame, err := frames.Event(&Change{Frames: new(Frames), Kind: watch.Deleted, Entry: e, Revision: deleted.Revision})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := WatchJSON.appendFrame(nil, watch.Deleted, change(w.alone(t, &deleted))); string(frame.bytes) != string(want) {
+		if want := WatchJSON.appendFrame(nil, watch.Deleted, change(w.alone(t, deleted))); string(frame.bytes) != string(want) {
 			t.Fatalf("got  %s\nwant %s", frame.bytes, want)
 		}
 	}

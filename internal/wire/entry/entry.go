@@ -1,9 +1,12 @@
 package entry
 
-import "strings"
+import (
+	"strings"
+	"sync/atomic"
+)
 
-// Entry is one version of one stored object. It is immutable once a cache has it, and may
-// be kept for any time.
+// Entry is one version of one stored object. It is immutable once a cache has it, but for what
+// is found out about its bytes (SetNormal), and may be kept for any time.
 type Entry struct {
 	// Key is the etcd key without the resource's prefix: "namespace/name" or "name".
 	Key string
@@ -28,6 +31,18 @@ type Entry struct {
 	size int32
 	// Altered says that Kubernetes' handlers alter the object on its way out.
 	Altered bool
+	// normal is set by those who encode the entry, once they have found it.
+	normal atomic.Pointer[Normal]
+}
+
+// Clone returns a copy of the entry that the caller may change. It shares the value.
+func (e *Entry) Clone() *Entry {
+	made := &Entry{
+		Key: e.Key, Revision: e.Revision, Value: e.Value, packing: e.packing, Attributes: e.Attributes,
+		Err: e.Err, UIDHash: e.UIDHash, size: e.size, Altered: e.Altered,
+	}
+	made.normal.Store(e.normal.Load())
+	return made
 }
 
 // Opaque reports whether the stored bytes alone do not answer a read of the entry: it is

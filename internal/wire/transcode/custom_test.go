@@ -31,7 +31,7 @@ type customLane struct {
 func newCustomLane(sample int, change func(map[string]any)) *customLane {
 	l := &customLane{change: change}
 	l.proofs = transcode.NewProofs(transcode.Config{Sample: sample, Logger: slog.New(slog.NewTextHandler(&l.log, nil))})
-	l.transcoder = transcode.New(transcode.NewCustomKind(widgets), transcode.ObjectJSON, "widgets", l.proofs)
+	l.transcoder = transcode.New(transcode.NewCustomKind(widgets), transcode.ObjectJSON, "widgets", l.proofs, nil)
 	return l
 }
 

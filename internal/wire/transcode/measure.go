@@ -1,6 +1,10 @@
 package transcode
 
-import "github.com/millrace/millrace/internal/wire/entry"
+import (
+	"errors"
+
+	"github.com/millrace/millrace/internal/wire/entry"
+)
 
 // Fingerprint is that of an entry which Measure has looked at.
 type Fingerprint uint64
@@ -14,16 +18,20 @@ func (t *Transcoder) Measure(e *entry.Entry) (size int, fingerprint Fingerprint,
 	}
 	w := t.walker(nil, e)
 	defer w.release()
-	err := e.Read(func(value []byte) error {
+	err := e.ReadNormal(t.normalizer, func(value []byte, edited bool) error {
 		content, whole := t.kind.content(value)
 		if ok = whole && w.message(t.kind.root, content) && !w.incomplete; ok {
 			s := t.splice(content, w.revision)
 			size = t.spliceSize(&s)
 		}
+		w.hash = fingerprintOf(w.hash, edited)
 		return nil
 	})
 	return size, Fingerprint(w.hash), ok && err == nil && t.proofs.proven.has(w.hash)
 }
+
+// errOtherBytes says that the normal form of an entry was found after it was measured.
+var errOtherBytes = errors.New("the entry was measured with other bytes")
 
 // AppendMeasured is Append for an entry that Measure has looked at. The entry is not walked
 // through again.
@@ -38,7 +46,10 @@ func (t *Transcoder) AppendMeasured(dst []byte, e *entry.Entry, fingerprint Fing
 	start := len(dst)
 	w := t.walker(nil, e)
 	defer w.release()
-	err := e.Read(func(value []byte) error {
+	err := e.ReadNormal(t.normalizer, func(value []byte, edited bool) error {
+		if fingerprintOf(uint64(fingerprint), edited) != uint64(fingerprint) {
+			return errOtherBytes
+		}
 		content, _ := t.kind.content(value)
 		s := t.splice(content, w.revision)
 		dst = t.appendSplice(dst, &s)

@@ -53,7 +53,7 @@ func TestMetadataAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l.transcoder = transcode.New(kind, target, "metadata", l.proofs)
+			l.transcoder = transcode.New(kind, target, "metadata", l.proofs, nil)
 			for i := range 20 {
 				p := replica(i, i%3)
 				stored := l.stored(t, p)
@@ -78,7 +78,7 @@ func TestMetadataDependsOnTheWholeObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.transcoder = transcode.New(kind, l.target, "metadata", l.proofs)
+	l.transcoder = transcode.New(kind, l.target, "metadata", l.proofs, nil)
 	for _, p := range []*corev1.Pod{pod(func(*corev1.Pod) {}), pod(func(p *corev1.Pod) { p.Spec.Containers[1].WorkingDir = "/" })} {
 		stored := l.stored(t, p)
 		want := partialOf(t, l.target, "v1", p)

@@ -22,7 +22,7 @@ type Proofs struct {
 	sample  uint64
 	proven  hashSet
 	refuted hashSet
-	counts  struct{ transcoded, compared, different, refuted, declined atomic.Int64 }
+	counts  struct{ transcoded, compared, different, refuted, declined, normalized atomic.Int64 }
 	last    atomic.Pointer[Difference]
 	// logged bounds how many differences are logged.
 	logged atomic.Int64
@@ -77,6 +77,8 @@ type Counts struct {
 	// Refuted have fingerprints of objects that were different. Declined are not in a
 	// table's reach, or stored in another version.
 	Refuted, Declined int64
+	// Normalized are those whose normal form was found. They are transcoded from then on.
+	Normalized int64
 	// Proven is how many fingerprints are proven now.
 	Proven int64
 	// Last is the last difference, nil if there was none.
@@ -90,7 +92,7 @@ func (p *Proofs) Counts() Counts {
 	defer p.mu.Unlock()
 	return Counts{
 		Transcoded: c.transcoded.Load(), Compared: c.compared.Load(), Different: c.different.Load(),
-		Refuted: c.refuted.Load(), Declined: c.declined.Load(), Proven: int64(p.proven.used),
+		Refuted: c.refuted.Load(), Declined: c.declined.Load(), Normalized: c.normalized.Load(), Proven: int64(p.proven.used),
 		Last: p.last.Load(),
 	}
 }

@@ -54,7 +54,7 @@ func newTargetLane(t *testing.T, target transcode.Target, sample int, kind strin
 		t.Fatal(err)
 	}
 	l.proofs = transcode.NewProofs(transcode.Config{Sample: sample, Logger: slog.New(slog.NewTextHandler(&l.log, nil))})
-	l.transcoder = transcode.New(l.tables, target, "a form", l.proofs)
+	l.transcoder = transcode.New(l.tables, target, "a form", l.proofs, nil)
 	return l
 }
 
@@ -62,7 +62,7 @@ func newTargetLane(t *testing.T, target transcode.Target, sample int, kind strin
 func (l *lane) shareProofs(t *testing.T, other *lane) {
 	t.Helper()
 	l.proofs = other.proofs
-	l.transcoder = transcode.New(l.tables, l.target, "another form", l.proofs)
+	l.transcoder = transcode.New(l.tables, l.target, "another form", l.proofs, nil)
 }
 
 // stored is an object as etcd has it.

@@ -32,6 +32,8 @@ type Transcoder struct {
 	kind   *Kind
 	target Target
 	proofs *Proofs
+	// normalizer finds the normal forms of objects. All forms of a resource share it.
+	normalizer *Normalizer
 	// name is the form's name in logs.
 	name string
 	// start keeps its fingerprints apart from those of other forms.
@@ -44,9 +46,10 @@ type Transcoder struct {
 	sent, unproven atomic.Int64
 }
 
-// New returns a Transcoder that has proven nothing yet. name is the form's name in logs.
-func New(kind *Kind, target Target, name string, proofs *Proofs) *Transcoder {
-	return &Transcoder{kind: kind, target: target, proofs: proofs, name: name, start: rand.Uint64()}
+// New returns a Transcoder that has proven nothing yet. name is the form's name in logs. Without
+// a normalizer, objects that are sent otherwise than they are stored are encoded each time.
+func New(kind *Kind, target Target, name string, proofs *Proofs, normalizer *Normalizer) *Transcoder {
+	return &Transcoder{kind: kind, target: target, name: name, proofs: proofs, normalizer: normalizer, start: rand.Uint64()}
 }
 
 // Append appends an entry to dst. encode appends what Kubernetes' encoder writes for it. It
@@ -57,12 +60,12 @@ func (t *Transcoder) Append(dst []byte, e *entry.Entry, encode func(dst []byte) 
 		return encode(dst)
 	}
 	start := len(dst)
-	dst, fingerprint, ok := t.transcode(dst, e)
-	if !ok {
-		t.proofs.counts.declined.Add(1)
-		return encode(dst[:start])
+	dst, fingerprint, decided := t.decide(dst, e)
+	if decided == refuse && t.normalizer.normalize(e) {
+		t.proofs.counts.normalized.Add(1)
+		dst, fingerprint, decided = t.decide(dst[:start], e)
 	}
-	switch t.proofs.judge(fingerprint) {
+	switch decided {
 	case send:
 		if t.kind.custom {
 			t.sent.Add(1)
@@ -75,6 +78,16 @@ func (t *Transcoder) Append(dst []byte, e *entry.Entry, encode func(dst []byte) 
 		t.giveUp()
 	}
 	return t.compare(dst, start, e, fingerprint, encode)
+}
+
+// decide appends an entry to dst, and says whether that may be sent.
+func (t *Transcoder) decide(dst []byte, e *entry.Entry) (_ []byte, fingerprint uint64, decided verdict) {
+	dst, fingerprint, ok := t.transcode(dst, e)
+	if !ok {
+		t.proofs.counts.declined.Add(1)
+		return dst, 0, refuse
+	}
+	return dst, fingerprint, t.proofs.judge(fingerprint)
 }
 
 // giveUp stops the transcoder of a custom kind if most of its objects are compared. Maps with
@@ -107,16 +120,26 @@ func (t *Transcoder) compare(dst []byte, start int, e *entry.Entry, fingerprint 
 func (t *Transcoder) transcode(dst []byte, e *entry.Entry) (_ []byte, fingerprint uint64, ok bool) {
 	w := t.walker(dst, e)
 	defer w.release()
-	err := e.Read(func(value []byte) error {
+	err := e.ReadNormal(t.normalizer, func(value []byte, edited bool) error {
 		if t.kind.custom {
 			ok = t.writeCustom(w, value)
-			return nil
+		} else {
+			content, whole := t.kind.content(value)
+			ok = whole && t.write(w, content)
 		}
-		content, whole := t.kind.content(value)
-		ok = whole && t.write(w, content)
+		w.hash = fingerprintOf(w.hash, edited)
 		return nil
 	})
 	return w.dst, w.hash, ok && err == nil
+}
+
+// fingerprintOf returns the fingerprint of a walk. Those of normal bytes are proven apart from
+// those of stored ones, since more is claimed of the former: its last bit tells which it is.
+func fingerprintOf(hash uint64, edited bool) uint64 {
+	if hash &^= 1; edited {
+		hash |= 1
+	}
+	return hash
 }
 
 // writeCustom appends a custom resource to w.dst.

@@ -28,10 +28,10 @@ func BenchmarkPod(b *testing.B) {
 			name := fmt.Sprintf("%d/%s", size, mediaTypes[targets[framing]][len("application/"):])
 			proofs := transcode.NewProofs(transcode.Config{})
 			b.Run(name+"/transcoder", func(b *testing.B) {
-				benchmarkFrames(b, newForm(b, v, framing, transcode.New(v.tables, targets[framing], "pods", proofs)), entries)
+				benchmarkFrames(b, newForm(b, v, framing, transcode.New(v.tables, targets[framing], "pods", proofs, nil)), entries)
 			})
 			b.Run(name+"/volumes", func(b *testing.B) {
-				benchmarkFrames(b, newForm(b, v, framing, transcode.New(v.tables, targets[framing], "pods", proofs)), others)
+				benchmarkFrames(b, newForm(b, v, framing, transcode.New(v.tables, targets[framing], "pods", proofs, nil)), others)
 			})
 			if c := proofs.Counts(); c.Different+c.Declined > 0 || c.Transcoded < 10*c.Compared {
 				b.Errorf("%+v", c)
@@ -77,7 +77,7 @@ func BenchmarkList(b *testing.B) {
 		entries, others := pods(b, benchmarkPods, size), changedPods(b, benchmarkPods, size, nameVolumes)
 		for _, framing := range []encode.Framing{encode.JSON, encode.Protobuf} {
 			proofs := transcode.NewProofs(transcode.Config{})
-			fast, plain := newForm(b, v, framing, transcode.New(v.tables, targets[framing], "pods", proofs)), newForm(b, v, framing, nil)
+			fast, plain := newForm(b, v, framing, transcode.New(v.tables, targets[framing], "pods", proofs, nil)), newForm(b, v, framing, nil)
 			for _, encoding := range []encode.Encoding{encode.Identity, encode.Gzip} {
 				name := fmt.Sprintf("%d/%s%s", size, plain.MediaType()[len("application/"):], encoding)
 				b.Run(name+"/transcoder", func(b *testing.B) { benchmarkLists(b, fast, entries, encoding) })

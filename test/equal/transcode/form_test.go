@@ -135,7 +135,7 @@ func TestFormsAreTheSameWithTranscoder(t *testing.T) {
 	v := versionOf(t, "v1", "Pod")
 	for framing, target := range targets {
 		proofs := transcode.NewProofs(transcode.Config{})
-		fast := newForm(t, v, framing, transcode.New(v.tables, target, "pods", proofs))
+		fast := newForm(t, v, framing, transcode.New(v.tables, target, "pods", proofs, nil))
 		plain := newForm(t, v, framing, nil)
 		write := written
 		if framing == encode.WatchJSON || framing == encode.WatchProtobuf {

@@ -50,6 +50,8 @@ type version struct {
 	// tables are nil if the kind is not supported.
 	tables *transcode.Kind
 	reason error
+	// normalizer is shared by all that send the objects.
+	normalizer *transcode.Normalizer
 }
 
 // internal is the version in which Kubernetes' handlers have the objects.
@@ -75,6 +77,7 @@ var versions = sync.OnceValue(func() []*version {
 					continue // It is an answer, and never stored.
 				}
 				v.tables, v.reason = tables.Kind(b.scheme, v.kind)
+				v.normalizer = transcode.NewNormalizer(v.stored)
 				found = append(found, v)
 			}
 		}
@@ -121,6 +124,20 @@ func (v *version) decode(e *entry.Entry) (runtime.Object, error) {
 	return obj, storage.APIObjectVersioner{}.UpdateObject(obj, uint64(e.Revision))
 }
 
+// stored is what storage.Store.Stored returns.
+func (v *version) stored(e *entry.Entry) ([]byte, error) {
+	obj, err := v.decode(e)
+	if err != nil {
+		return nil, err
+	}
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	accessor.SetResourceVersion("")
+	return v.store(obj)
+}
+
 func (v *version) encoder(tb testing.TB, mediaType string) runtime.Encoder {
 	tb.Helper()
 	info, ok := runtime.SerializerInfoForMediaType(v.codecs.SupportedMediaTypes(), mediaType)
@@ -155,7 +172,7 @@ func newLane(tb testing.TB, v *version, target transcode.Target) *lane {
 	proofs := transcode.NewProofs(transcode.Config{Sample: 1, Logger: slog.New(a)})
 	return &lane{
 		version: v, encoder: v.encoder(tb, mediaTypes[target]), proofs: proofs, alarm: a,
-		transcoder: transcode.New(v.tables, target, v.kind.String(), proofs),
+		transcoder: transcode.New(v.tables, target, v.kind.String(), proofs, v.normalizer),
 	}
 }
 
@@ -167,7 +184,7 @@ func newMetadataLane(tb testing.TB, v *version, target transcode.Target) *lane {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	l.transcoder = transcode.New(kind, target, v.kind.String()+" metadata", l.proofs)
+	l.transcoder = transcode.New(kind, target, v.kind.String()+" metadata", l.proofs, v.normalizer)
 	codecs := apihelpers.GetMetaInternalVersionCodecs()
 	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), mediaTypes[target])
 	l.encoder = codecs.EncoderForVersion(info.Serializer, metav1.SchemeGroupVersion)
@@ -193,7 +210,9 @@ const (
 	different outcome = "different"
 	refuted   outcome = "refuted"
 	declined  outcome = "declined"
-	unread    outcome = "unread" // Kubernetes cannot read it.
+	// normal is equal once the normal form was found.
+	normal outcome = "normal"
+	unread outcome = "unread" // Kubernetes cannot read it.
 )
 
 // send sends a stored object. What the transcoder gives must be Kubernetes' bytes.
@@ -234,6 +253,8 @@ func (l *lane) send(tb testing.TB, stored []byte) outcome {
 	switch after := l.proofs.Counts(); {
 	case after.Different > before.Different:
 		return different
+	case after.Normalized > before.Normalized && after.Compared > before.Compared:
+		return normal
 	case after.Refuted > before.Refuted:
 		return refuted
 	case after.Declined > before.Declined:

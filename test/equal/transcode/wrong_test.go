@@ -133,7 +133,7 @@ func newLoad(t *testing.T, v *version, tables *transcode.Kind) *load {
 	proofs := transcode.NewProofs(transcode.Config{Sample: 1 << 30, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	return &load{
 		version: v, encoder: v.encoder(t, runtime.ContentTypeJSON), proofs: proofs,
-		transcoder: transcode.New(tables, transcode.ObjectJSON, v.kind.String(), proofs),
+		transcoder: transcode.New(tables, transcode.ObjectJSON, v.kind.String(), proofs, nil),
 	}
 }
 
@@ -190,7 +190,7 @@ func TestSamplesFindWrongTables(t *testing.T) {
 		for range trials {
 			l := newLoad(t, v, v.tables)
 			l.proofs = transcode.NewProofs(transcode.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-			l.transcoder = transcode.New(v.tables, transcode.ObjectJSON, "pods", l.proofs)
+			l.transcoder = transcode.New(v.tables, transcode.ObjectJSON, "pods", l.proofs, nil)
 			for _, e := range entries {
 				if right := l.send(t, e); bytes.Equal(change(right), right) {
 					t.Fatalf("%s: nothing is changed", name)

@@ -169,7 +169,7 @@ func (f *Cluster) lists() serverreport.ListsReport {
 			{Client: serverreport.Client{User: "system:node:node-00001", UserAgent: "kubelet"}, ListCost: serverreport.ListCost{Requests: 5_001, Objects: 151_000, Scanned: 151_000, Bytes: 1.2e9, CPU: 2.1, Seconds: 5.2}, Top: cheap},
 		},
 		Pacing: true, Paced: 412,
-		Transcoding: &serverreport.TranscodingCounts{Transcoded: 8_101_411, Compared: 63_291, Different: 12, Refuted: 311, Declined: 48, Proven: 1_204},
+		Transcoding: &serverreport.TranscodingCounts{Transcoded: 8_101_411, Compared: 63_291, Different: 12, Refuted: 311, Declined: 48, Normalized: 290, Proven: 1_204},
 	}
 	if !f.Well {
 		result.Transcoding.Last = &serverreport.TranscodingDifference{

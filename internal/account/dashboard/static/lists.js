@@ -82,7 +82,7 @@ function setTranscoding(set, t) {
   const others = t.compared + t.different + t.refuted + t.declined;
   const all = t.transcoded + others;
   set("transcoded", all > 0 ? f.percent(t.transcoded / all) : "–",
-    `${f.count(t.transcoded)}; ${f.count(t.compared)} compared, ${f.count(t.different)} different, ${f.count(t.refuted)} refuted, ${f.count(t.declined)} declined`);
+    `${f.count(t.transcoded)}; ${f.count(t.compared)} compared, ${f.count(t.different)} different, ${f.count(t.refuted)} refuted, ${f.count(t.declined)} declined, ${f.count(t.normalized)} normalized`);
 }
 
 // differenceOf tells the last object whose bytes differed from Kubernetes' encoding.

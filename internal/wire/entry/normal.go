@@ -1,0 +1,179 @@
+package entry
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// Normal is an object as Kubernetes would store it now, where its stored bytes differ from that:
+// an older version has stored it, or defaulting adds a field each time that it is read. It has
+// the edits that make the normal bytes of the stored ones. It is immutable.
+type Normal struct {
+	// owner is who has found it. Another one may find other bytes: a definition has changed.
+	owner any
+	// edits are triples of numbers, as varints: how many stored bytes are kept, how many are
+	// left out, and how many follow in the edits themselves. Nil: the entry has no normal form.
+	edits []byte
+}
+
+const (
+	// blockSize is the length of bytes that are looked for in the stored ones. Shorter ones
+	// that are equal are written anew.
+	blockSize = 16
+	// maxEdits bounds the edits, beside the share of the stored bytes that they may take.
+	maxEdits      = 256
+	maxEditsShare = 8
+)
+
+// NewNormal makes the Normal of stored bytes. It has no edits if the bytes are equal, or if they
+// differ by so much that edits would take more than a fraction of the cache.
+func NewNormal(owner any, stored, normal []byte) *Normal {
+	n := &Normal{owner: owner}
+	if bytes.Equal(stored, normal) {
+		return n
+	}
+	most := maxEdits + len(stored)/maxEditsShare
+	if edits, ok := difference(stored, normal, most); ok {
+		n.edits = bytes.Clone(edits)
+	}
+	return n
+}
+
+// Edited reports whether the normal bytes differ from the stored ones, and are known.
+func (n *Normal) Edited() bool { return n.edits != nil }
+
+// SetNormal notes the normal form of the entry.
+func (e *Entry) SetNormal(n *Normal) { e.normal.Store(n) }
+
+// NormalOf returns the normal form that an owner has found, nil if it has not looked yet.
+func (e *Entry) NormalOf(owner any) *Normal {
+	if n := e.normal.Load(); n != nil && n.owner == owner {
+		return n
+	}
+	return nil
+}
+
+// ReadNormal is Read with the normal bytes, if the owner has found such that are not those that
+// are stored.
+func (e *Entry) ReadNormal(owner any, use func(value []byte, edited bool) error) error {
+	n := e.NormalOf(owner)
+	if n == nil || !n.Edited() {
+		return e.Read(func(value []byte) error { return use(value, false) })
+	}
+	return e.Read(func(value []byte) error {
+		scratch := takeScratch()
+		defer scratch.release()
+		scratch.buf = n.append(scratch.buf[:0], value)
+		return use(scratch.buf, true)
+	})
+}
+
+// append appends the normal bytes.
+func (n *Normal) append(dst, stored []byte) []byte {
+	for edits := n.edits; len(edits) > 0; {
+		var kept, left, written int
+		kept, edits = number(edits)
+		left, edits = number(edits)
+		written, edits = number(edits)
+		dst = append(dst, stored[:kept]...)
+		dst = append(dst, edits[:written]...)
+		stored, edits = stored[kept+left:], edits[written:]
+	}
+	return append(dst, stored...)
+}
+
+func number(edits []byte) (value int, rest []byte) {
+	v, n := binary.Uvarint(edits)
+	return int(v), edits[n:]
+}
+
+// difference returns edits that make one text of another. It returns false if they are longer
+// than most.
+func difference(from, to []byte, most int) (edits []byte, ok bool) {
+	blocks := blocksOf(from)
+	kept := commonPrefix(from, to)
+	read, to := kept, to[kept:]
+	for read < len(from) || len(to) > 0 {
+		next, written := blocks.find(to[:min(len(to), most)], read)
+		if next < 0 { // only the ends may be equal
+			end := commonSuffix(from[read:], to)
+			next, written = len(from)-end, len(to)-end
+		} else { // what is equal may begin before the block
+			before := commonSuffix(from[read:next], to[:written])
+			next, written = next-before, written-before
+		}
+		edits = appendEdit(edits, kept, next-read, to[:written])
+		if len(edits) > most {
+			return nil, false
+		}
+		read, to = next, to[written:]
+		kept = commonPrefix(from[read:], to)
+		read, to = read+kept, to[kept:]
+	}
+	return edits, true
+}
+
+// textBlocks says where the blocks of a text are: the first of those that are equal, and for each
+// the next one that is equal to it, or -1.
+type textBlocks struct {
+	first map[[blockSize]byte]int
+	next  []int
+}
+
+func blocksOf(text []byte) textBlocks {
+	n := len(text) / blockSize
+	b := textBlocks{make(map[[blockSize]byte]int, n), make([]int, n)}
+	for i := n - 1; i >= 0; i-- {
+		block := [blockSize]byte(text[i*blockSize:])
+		b.next[i] = -1
+		if later, ok := b.first[block]; ok {
+			b.next[i] = later
+		}
+		b.first[block] = i
+	}
+	return b
+}
+
+// find returns where in the text, from a place on, a block of another text is, and where in that:
+// of all such blocks the one before which least is left out of both. It returns -1 if there is
+// none.
+func (b *textBlocks) find(of []byte, from int) (at, in int) {
+	at, least := -1, len(b.next)*blockSize+len(of)
+	for i := 0; i+blockSize <= len(of) && i < least; i++ {
+		n, ok := b.first[[blockSize]byte(of[i:])]
+		for ok && n >= 0 && n*blockSize < from {
+			n = b.next[n]
+		}
+		if ok && n >= 0 && n*blockSize-from+i < least {
+			at, in, least = n*blockSize, i, n*blockSize-from+i
+		}
+	}
+	return at, in
+}
+
+func appendEdit(edits []byte, kept, left int, written []byte) []byte {
+	for _, n := range []int{kept, left, len(written)} {
+		edits = binary.AppendUvarint(edits, uint64(n))
+	}
+	return append(edits, written...)
+}
+
+func commonPrefix(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+func commonSuffix(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[len(a)-1-i] != b[len(b)-1-i] {
+			return i
+		}
+	}
+	return n
+}

@@ -1,0 +1,129 @@
+package transcode
+
+import (
+	"bytes"
+	"math/rand"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+
+	"github.com/millrace/millrace/internal/wire/entry"
+	"github.com/millrace/millrace/internal/wire/transcode"
+)
+
+// without calls use with a message from which one field is gone, for each field of it and of the
+// messages in it, and stops when use returns false.
+func without(message []byte, use func([]byte) bool) bool {
+	fields := splitFields(message)
+	for i, f := range fields {
+		around := func(part []byte) []byte {
+			changed := append(bytes.Join(fields[:i], nil), part...)
+			return append(changed, bytes.Join(fields[i+1:], nil)...)
+		}
+		if !use(around(nil)) {
+			return false
+		}
+		number, kind, n := protowire.ConsumeTag(f)
+		if kind != protowire.BytesType {
+			continue
+		}
+		content, _ := protowire.ConsumeBytes(f[n:])
+		inside := func(part []byte) bool {
+			return use(around(protowire.AppendBytes(protowire.AppendTag(nil, number, kind), part)))
+		}
+		if !without(content, inside) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestFieldsThatComeBack leaves fields out of stored objects of all kinds, one at a time, as a
+// version would that did not know them. Those that decoding puts back are sent as Kubernetes
+// sends them, and from their normal form once a form knows that it needs one.
+func TestFieldsThatComeBack(t *testing.T) {
+	const minKinds, minNormal, most = 40, 1000, 60
+	kinds, counts := 0, map[outcome]int{}
+	for i, v := range versions() {
+		if v.tables == nil {
+			continue
+		}
+		source := rand.NewSource(*seedFlag + int64(i))
+		filler := fuzzer.FuzzerFor(v.funcs, source, v.codecs).RandSource(source).NilChance(.3).NumElements(1, 2)
+		back := false
+		lanes := []*lane{newLane(t, v, transcode.ObjectJSON), newLane(t, v, transcode.ObjectProtobuf), newMetadataLane(t, v, transcode.ObjectJSON)}
+		left := most
+		without(unwrap(t, v, v.random(t, filler, true)), func(content []byte) bool {
+			stored := wrap(t, v, content)
+			normal, err := v.stored(&entry.Entry{Key: "ns/name", Revision: revision, Value: stored})
+			if left--; err != nil || bytes.Equal(normal, stored) {
+				return left > 0
+			}
+			back = true
+			for _, l := range lanes {
+				l.send(t, stored)
+				counts[l.send(t, stored)]++
+			}
+			return left > 0
+		})
+		if back {
+			kinds++
+		}
+	}
+	t.Logf("%d kinds have fields that come back: %v", kinds, counts)
+	if kinds < minKinds || counts[normal] < minNormal || counts[refuted]+counts[different] > counts[normal]/10 {
+		t.Errorf("%d kinds, the second time: %v", kinds, counts)
+	}
+}
+
+// TestOlderPods has pods that were stored without the list of their addresses, which decoding
+// adds. After a few comparisons, each is encoded by Kubernetes at most once in all forms.
+func TestOlderPods(t *testing.T) {
+	v := versionOf(t, "v1", "Pod")
+	proofs := transcode.NewProofs(transcode.Config{Sample: 1 << 30})
+	entries := pods(t, 300, 4000)
+	for i, e := range entries {
+		var pod corev1.Pod
+		decoded, err := v.decode(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := v.scheme.Convert(decoded, &pod, nil); err != nil {
+			t.Fatal(err)
+		}
+		pod.ResourceVersion, pod.Status.PodIP, pod.Status.PodIPs = "", "10.1.2.3", nil
+		stored, err := v.storeAsIs(&pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries[i] = &entry.Entry{Key: e.Key, Revision: e.Revision, Value: stored}
+	}
+	for _, target := range []transcode.Target{transcode.ObjectJSON, transcode.ObjectProtobuf} {
+		encoder, made := v.encoder(t, mediaTypes[target]), transcode.New(v.tables, target, "pods", proofs, v.normalizer)
+		encoded := 0
+		for _, e := range entries {
+			kubernetes := func(dst []byte) ([]byte, error) {
+				obj, err := v.decode(e)
+				if err != nil {
+					return dst, err
+				}
+				var buf bytes.Buffer
+				err = encoder.Encode(obj, &buf)
+				return append(dst, buf.Bytes()...), err
+			}
+			want, wantErr := kubernetes(nil)
+			got, err := made.Append(nil, e, func(dst []byte) ([]byte, error) { encoded++; return kubernetes(dst) })
+			if wantErr != nil || err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("%v, %v: got %q, want %q", wantErr, err, got, want)
+			}
+		}
+		if encoded > 10 {
+			t.Errorf("Kubernetes encoded %d of %d pods", encoded, len(entries))
+		}
+	}
+	if n := proofs.Counts().Normalized; n < int64(len(entries)-10) || n > int64(len(entries)) {
+		t.Errorf("%d of %d pods were normalized", n, len(entries))
+	}
+}
