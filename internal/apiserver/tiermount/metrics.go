@@ -38,7 +38,7 @@ var (
 	storedDesc      = describe("cache_stored_bytes", "Bytes of these objects as etcd stores them.", "group", "resource")
 	wireBytesDesc   = describe("wire_cache_bytes", "Encoded bytes that are kept for the next reader.")
 	wireCacheLimits = describe("wire_cache_limit_bytes", "Most encoded bytes that may be kept.")
-	transcodeDesc   = describe("transcode_objects_total", "Objects that a form with a transcoder was asked for and that were not in memory, by outcome: sent without Kubernetes' encoder; or encoded by it, and compared and equal, compared and different, of fields that were different before, or not within the tables.", "outcome")
+	transcodeDesc   = describe("transcode_objects_total", "Objects that a form with a transcoder was asked for and that were not in memory, by outcome: sent without Kubernetes' encoder; or encoded by it, and compared and equal, compared and different, of fields that were different before, or not within the tables. An object of the last two that is then normalized, and sent without the encoder from then on, is counted once as that too.", "outcome")
 	provenDesc      = describe("transcode_proven", "Combinations of fields that are proven to be the same.")
 )
 

@@ -136,6 +136,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.profile, "profile", "", "write what a cluster in numbers has, as millrace-tools analyze profile printed it, instead of numbers of objects")
 	flags.StringSliceVar(&o.files, "definitions", nil, "files or directories with custom resource definitions of real projects to write; --objects is spread over them")
 	flags.Uint64Var(&shape.Seed, "seed", 1, "decides all names, identities and contents")
+	flags.BoolVar(&shape.Older, "older", false, "leave out of pods what an old version did not store, and servers add whenever they read them; with --etcd-servers")
 	flags.BoolVar(&shape.Unbound, "unbound", false, "leave pods without a node, for a scheduler to place")
 	flags.BoolVar(&shape.Ownerless, "ownerless", false, "leave out owner references")
 	flags.BoolVar(&o.Delete, "delete", false, "remove what a fill with the same seed wrote")

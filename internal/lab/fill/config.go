@@ -132,6 +132,8 @@ func (c *Config) validate() error {
 		return errors.New("etcd certificates are given but no etcd servers: add etcd-servers")
 	case c.writesToEtcd() && (c.REST != nil || c.Server.Given() || c.Server.Context != ""):
 		return errors.New("both etcd servers and an API server are given: choose one of etcd-servers and kubeconfig, context or data-dir")
+	case s.Older && !c.writesToEtcd():
+		return errors.New("an API server stores pods as its version does: give etcd-servers for those of an older one")
 	case c.writesToEtcd() && s.CRDs > 0:
 		return errors.New("custom resource definitions are written through an API server: give a kubeconfig instead of etcd-servers")
 	case c.writesToEtcd() && c.Profile != nil:

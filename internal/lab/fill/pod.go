@@ -167,6 +167,9 @@ func (t *podTemplate) setRunning(pod *corev1.Pod, node, slot int, draw *stream) 
 		Conditions:         t.conditions(created, ready),
 		ContainerStatuses:  make([]corev1.ContainerStatus, len(t.statuses)),
 	}
+	if t.g.shape.Older {
+		pod.Status.PodIPs = nil
+	}
 	if t.level > levelTiny {
 		pod.Status.HostIP = nodeIP(node)
 		pod.Status.HostIPs = []corev1.HostIP{{IP: nodeIP(node)}}

@@ -54,6 +54,9 @@ type Shape struct {
 	// Unbound leaves pods without a node, so that a scheduler can place them.
 	// Otherwise pod i runs on node i modulo Nodes.
 	Unbound bool
+	// Older leaves out of pods what versions before 1.16 did not know: the list of their
+	// addresses. Each version since adds it when it reads them. It needs etcd.
+	Older bool
 	// Ownerless omits owner references. Those of pods name ReplicaSets that do not exist
 	// without Workloads, or have another UID if an API server has given it. Then a
 	// cluster's garbage collector would remove the pods.

@@ -48,10 +48,10 @@ const (
 	unmarkedWatches          = 5
 )
 
-// findings returns what each row could do better, the largest saving first. Findings of
-// one kind, client and resource are one. Millrace's replicas have none.
+// findings returns what each row could do better, the largest saving first. What one change of a
+// client repairs is one finding. Millrace's replicas have none.
 func (l *ledger) findings() []Finding {
-	byKey := map[string]*Finding{}
+	byRepair := map[string]*Finding{}
 	var all []*Finding
 	for _, r := range l.rows {
 		if isReplica(r.UserAgent) {
@@ -62,15 +62,15 @@ func (l *ledger) findings() []Finding {
 			if f == nil {
 				continue
 			}
-			f.Client, f.Resource, f.Fleet, f.source, f.shapes = r.Client, r.Resource, r.Fleet, r.Source, 1
+			f.Client, f.Resource, f.Fleet, f.source, f.what, f.shapes = r.Client, r.Resource, r.Fleet, r.Source, r.what(), 1
 			f.Request, f.SavedCPU, f.SavedBytes = r.example(), max(0, f.SavedCPU), max(0, f.SavedBytes)
-			key := strings.Join([]string{f.Kind, f.User, f.UserAgent, f.Resource}, "\x00")
-			if have := byKey[key]; have != nil { // rows come in the order of their cost
+			key := strings.Join([]string{f.Kind, f.User, f.UserAgent, f.Setting}, "\x00")
+			if have := byRepair[key]; have != nil { // rows come in the order of their cost
 				have.add(f)
 				continue
 			}
 			f.FlowSchema = flowSchema(f)
-			byKey[key] = f
+			byRepair[key] = f
 			all = append(all, f)
 		}
 	}
@@ -85,8 +85,11 @@ func (l *ledger) findings() []Finding {
 	return list
 }
 
-// add adds a finding of the same kind, client and resource, of a cheaper shape.
+// add adds a finding that the same repair ends, of a cheaper shape.
 func (f *Finding) add(g *Finding) {
+	if g.what != f.what && !slices.Contains(f.Also, g.what) {
+		f.Also = append(f.Also, g.what)
+	}
 	f.Cost.add(&g.Cost)
 	f.watches.add(&g.watches)
 	f.SavedCPU, f.SavedBytes = f.SavedCPU+g.SavedCPU, f.SavedBytes+g.SavedBytes
@@ -189,17 +192,22 @@ func (l *ledger) onEveryNode(r *row) bool {
 }
 
 func (l *ledger) relistLoop(r *row) *Finding {
-	if !r.watched() || !r.anew() || r.each() < relists || r.hourly() < relistsHourly {
+	if !r.watched() || !r.anew() {
 		return nil
 	}
 	// Each instance needs one of them. The events of a watch come in any case.
-	begin, spared := l.begin(r), 1-1/r.each()
+	each := float64(r.Requests) / r.use.readers(r)
+	hourly := each / r.period * 3600
+	if each < relists || hourly < relistsHourly {
+		return nil
+	}
+	begin, spared := l.begin(r), 1-1/each
 	if !l.worth(begin.CPU * spared) {
 		return nil
 	}
 	f := &Finding{Kind: kindRelistLoop, Cost: r.Cost, SavedCPU: begin.CPU * spared, SavedBytes: float64(begin.Bytes) * spared, Instead: watchExample(r.Shape)}
 	f.Sentence = fmt.Sprintf("%s reads %s anew %s times an hour from each instance, although it watches them: %s watches, of which %s ended with 410.",
-		r.subject(), r.what(), display.Count(r.hourly()), display.Count(r.use.watches), display.Count(r.use.gone))
+		r.subject(), r.what(), display.Count(hourly), display.Count(r.use.watches), display.Count(r.use.gone))
 	f.Setting = "Resume a watch that ended with the resourceVersion of its last event or bookmark, and list again only after 410. Ask for bookmarks, and wait longer after each failure."
 	return f
 }
@@ -325,7 +333,7 @@ func (l *ledger) noBookmarks(r *row) *Finding {
 
 // shortWatches counts what beginning watches costs. Their events come to one that lasts, too.
 func (l *ledger) shortWatches(r *row) *Finding {
-	if r.Verb != "watch" || r.cell.ended < uint64(shortWatches*r.Fleet) || r.MeanSeconds > shortWatch || r.Scope == serverreport.ScopeName {
+	if r.Verb != "watch" || float64(r.cell.ended) < shortWatches*r.use.readers(r) || r.MeanSeconds > shortWatch || r.Scope == serverreport.ScopeName {
 		return nil
 	}
 	begin, spared := l.begin(r), 1-r.MeanSeconds/lastingWatch

@@ -92,6 +92,8 @@ type Finding struct {
 	serverreport.Client
 	Resource string `json:"resource"`
 	Fleet    int    `json:"fleet"`
+	// Also are further collections, of which the same holds, and which the same repair ends.
+	Also []string `json:"also,omitempty"`
 	// Sentence says what happens, Why what it costs.
 	Sentence string `json:"sentence"`
 	Why      string `json:"why"`
@@ -109,8 +111,8 @@ type Finding struct {
 	// until it is repaired.
 	FlowSchema string `json:"flowSchema,omitempty"`
 
-	// source is where the objects come from.
-	source string
+	// source is where the objects come from, and what names the collection.
+	source, what string
 	// shapes are how many rows the finding sums, watches is what is told of those.
 	shapes  int
 	watches watchSums

@@ -45,6 +45,8 @@ func compareBools(a, b bool) int {
 type resourceUse struct {
 	watches, gone uint64
 	ended         uint64
+	// seconds is how long those lasted that ended.
+	seconds float64
 	// lists are those that read a collection from its beginning.
 	lists []*row
 }
@@ -131,7 +133,15 @@ func (u *resourceUse) note(key *cellKey, v *cell) {
 		u.watches += max(v.started, v.ended)
 		u.ended += v.ended
 		u.gone += v.gone
+		u.seconds += v.watchedSeconds()
 	}
+}
+
+// readers is how many instances read the collection of a row: its fleet, or more if more watches
+// of the resource were open at once. Instances behind one address are told apart by nothing else.
+func (u *resourceUse) readers(r *row) float64 {
+	open := u.watches - min(u.watches, u.ended)
+	return max(float64(r.Fleet), float64(open), u.seconds/r.period)
 }
 
 func (l *ledger) newRow(key cellKey, v *cell) *row {

@@ -62,6 +62,7 @@ func (f *Finding) write(b *strings.Builder, number int, period float64, format s
 			fmt.Fprintf(b, "   - %-8s %s\n", name, text)
 		}
 	}
+	line("also", f.AlsoText())
 	line("cost", f.Why)
 	if f.Kind != kindAdvice {
 		line("saves", fmt.Sprintf("%s of CPU (%.3f processors), %s", display.Seconds(f.SavedCPU), f.SavedCPU/period, display.Size(f.SavedBytes)))
@@ -72,6 +73,18 @@ func (f *Finding) write(b *strings.Builder, number int, period float64, format s
 	}
 	line("setting", f.Setting)
 	b.WriteString("\n")
+}
+
+// maxAlso bounds the collections that a finding names.
+const maxAlso = 8
+
+// AlsoText names the further collections of a finding.
+func (f *Finding) AlsoText() string {
+	named := strings.Join(f.Also[:min(maxAlso, len(f.Also))], "; ")
+	if more := len(f.Also) - maxAlso; more > 0 {
+		named += fmt.Sprintf("; and %d more", more)
+	}
+	return named
 }
 
 // cleanRequest escapes a request, which may have two lines, and be longer than a name.

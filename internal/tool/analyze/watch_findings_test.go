@@ -194,3 +194,36 @@ func TestReplicaIsNotAdvised(t *testing.T) {
 		t.Errorf("got %q", kinds(r))
 	}
 }
+
+// TestInstancesBehindOneAddress has a fleet that comes from one address, as behind a proxy. Each
+// instance lists once and watches for 9 minutes: none lists again and again. Another program
+// does, for two collections, which is one finding.
+func TestInstancesBehindOneAddress(t *testing.T) {
+	w := newLog()
+	w.addWrites(7200)
+	fleet, looper := daemon("fleet", 1), daemon("looper", 2)
+	for i := range 40 {
+		at := time.Duration(i) * time.Second
+		w.add(fleet, "list", "/api/v1/services?resourceVersion=0", at, time.Millisecond, 200)
+		w.add(fleet, "watch", restlessWatch, at, 58*time.Minute, 200)
+	}
+	w.every(10*time.Second, func(at time.Duration) {
+		for _, resource := range []string{"services", "configmaps"} {
+			w.add(looper, "list", "/api/v1/"+resource+"?resourceVersion=0", at, time.Millisecond, 200)
+			w.add(looper, "watch", "/api/v1/"+resource+"?allowWatchBookmarks=true&resourceVersion=5&watch=true", at, 9*time.Second, 200)
+		}
+	})
+	r := analyzed(t, w.bytes())
+	var loops []Finding
+	for _, f := range r.Findings {
+		if f.UserAgent == "fleet" {
+			t.Errorf("accused of %s: %s", f.Kind, f.Sentence)
+		}
+		if f.Kind == kindRelistLoop {
+			loops = append(loops, f)
+		}
+	}
+	if len(loops) != 1 || len(loops[0].Also) != 1 {
+		t.Errorf("got %q, want one finding for both collections", kinds(r))
+	}
+}

@@ -20,6 +20,6 @@
 //
 // A caller makes Tables and Proofs once, a Kind for each kind and version, and a Transcoder
 // for each form. Custom resources, which are stored as JSON, have a walk of their own
-// (custom.go). The package does not decode objects. Objects that are stored in another version
-// than the served one are left to Kubernetes' encoder.
+// (custom.go). The package does not decode objects. An object that is sent otherwise than it is
+// stored, as one of an older version is, is normalized once by a Normalizer and transcoded then.
 package transcode

@@ -64,6 +64,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.fill.Nodes, "nodes", 1000, "with --compare: nodes to fill in")
 	f.IntVar(&o.fill.Pods, "pods", 10000, "with --compare: pods to fill in")
 	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "with --compare: size of a pod as JSON")
+	f.BoolVar(&o.fill.Older, "older", false, "with --compare and --external-etcd: fill in pods that an older version has stored, without a field that servers add when they read them")
 	f.BoolVar(&o.fill.Services, "services", false, "with --compare: fill in the Deployment, Service and EndpointSlice of each 20 pods too")
 	f.IntVar(&o.fill.Secrets, "secrets", 400, "with --compare and "+listStalled+": secrets to fill in")
 	f.StringVar(&o.fill.SecretSize, "secret-size", "1MB", "with --compare and "+listStalled+": size of a secret as JSON")
@@ -173,6 +174,9 @@ func (o *options) validateCompare(isSet func(string) bool) error {
 			return fmt.Errorf("--%s=%s: %w", size.flag, size.value, err)
 		}
 	}
+	if o.fill.Older && !o.ExternalEtcd {
+		return errors.New("--older: such objects are written straight into etcd: add --external-etcd")
+	}
 	if o.fill.CustomObjects > 0 {
 		s, err := customSpec(o.Seed())
 		if err != nil {
@@ -225,7 +229,7 @@ func (o *options) chooseData(isSet func(string) bool) error {
 }
 
 func (o *options) validateSingle(isSet func(string) bool) error {
-	for _, flag := range append(testbed.CompareFlags(), "floor", "cold", "cold-readers", "nodes", "pods", "pod-size", "services", "custom-objects", "namespaces", "secrets", "secret-size") {
+	for _, flag := range append(testbed.CompareFlags(), "floor", "cold", "cold-readers", "nodes", "pods", "pod-size", "services", "custom-objects", "older", "namespaces", "secrets", "secret-size") {
 		if isSet(flag) {
 			return fmt.Errorf("--%s needs --compare", flag)
 		}

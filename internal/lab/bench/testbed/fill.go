@@ -14,6 +14,7 @@ type FillConfig struct {
 	PodSize string `json:"podSize,omitempty"`
 	// CustomObjects is how many objects there are of one definition.
 	CustomObjects int    `json:"customObjects,omitempty"`
+	Older         bool   `json:"older,omitempty"`    // pods as an older version stored them
 	Services      bool   `json:"services,omitempty"` // the Deployment, Service and EndpointSlice of each 20 pods too
 	Secrets       int    `json:"secrets,omitempty"`
 	SecretSize    string `json:"secretSize,omitempty"`
@@ -24,6 +25,9 @@ func (f FillConfig) String() string {
 	objects := fmt.Sprintf("%d nodes, %d pods of %s", f.Nodes, f.Pods, f.PodSize)
 	if f.Services {
 		objects += " with their services"
+	}
+	if f.Older {
+		objects += " as an older version stored them"
 	}
 	if f.CustomObjects > 0 {
 		objects += fmt.Sprintf(", %d custom objects", f.CustomObjects)
@@ -39,6 +43,9 @@ func (f FillConfig) args() []string {
 	args := []string{"--nodes=" + strconv.Itoa(f.Nodes), "--pods=" + strconv.Itoa(f.Pods), "--pod-size=" + f.PodSize}
 	if f.Services {
 		args = append(args, "--workloads")
+	}
+	if f.Older {
+		args = append(args, "--older")
 	}
 	if f.Secrets > 0 {
 		args = []string{"--secrets=" + strconv.Itoa(f.Secrets), "--secret-size=" + f.SecretSize}
