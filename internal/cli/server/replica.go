@@ -35,6 +35,8 @@ follows each resource by one watch of the upstream's API, from its first read on
 			if err != nil {
 				return err
 			}
+			relaxTimers(options.TimerSlack, program.NewLogger())
+			// That may have started the process again, so only now is the log moved.
 			dir, err := cmd.Flags().GetString("cert-dir")
 			if err != nil {
 				return err
@@ -42,7 +44,6 @@ follows each resource by one watch of the upstream's API, from its first read on
 			if options.LogFile, err = logToFile(cmd, cmp.Or(options.CheckpointDir, dir)); err != nil {
 				return err
 			}
-			relaxTimers(options.TimerSlack, program.NewLogger())
 			err = r.Run(genericapiserver.SetupSignalContext())
 			if errors.Is(err, replica.ErrRenew) {
 				return startAgain(err)

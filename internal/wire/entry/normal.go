@@ -90,11 +90,17 @@ func number(edits []byte) (value int, rest []byte) {
 // difference returns edits that make one text of another. It returns false if they are longer
 // than most.
 func difference(from, to []byte, most int) (edits []byte, ok bool) {
-	blocks := blocksOf(from)
+	var blocks *textBlocks
 	kept := commonPrefix(from, to)
 	read, to := kept, to[kept:]
 	for read < len(from) || len(to) > 0 {
-		next, written := blocks.find(to[:min(len(to), most)], read)
+		next, written := near(from, to, read)
+		if next < 0 {
+			if blocks == nil {
+				blocks = blocksOf(from)
+			}
+			next, written = blocks.find(to[:min(len(to), most)], read)
+		}
 		if next < 0 { // only the ends may be equal
 			end := commonSuffix(from[read:], to)
 			next, written = len(from)-end, len(to)-end
@@ -113,6 +119,23 @@ func difference(from, to []byte, most int) (edits []byte, ok bool) {
 	return edits, true
 }
 
+// nearBytes is how far near looks. A field that comes back is rarely longer.
+const nearBytes = 48
+
+// near is find for places that are near in both texts, as they are behind a length that has
+// changed or a field that came back. It needs no index of the text.
+func near(text, of []byte, from int) (at, in int) {
+	text = text[from:]
+	for sum := 1; sum <= nearBytes; sum++ {
+		for in := max(0, sum-len(text)+blockSize); in <= min(sum, len(of)-blockSize); in++ {
+			if at := sum - in; [blockSize]byte(text[at:]) == [blockSize]byte(of[in:]) {
+				return from + at, in
+			}
+		}
+	}
+	return -1, 0
+}
+
 // textBlocks says where the blocks of a text are: the first of those that are equal, and for each
 // the next one that is equal to it, or -1.
 type textBlocks struct {
@@ -120,9 +143,9 @@ type textBlocks struct {
 	next  []int
 }
 
-func blocksOf(text []byte) textBlocks {
+func blocksOf(text []byte) *textBlocks {
 	n := len(text) / blockSize
-	b := textBlocks{make(map[[blockSize]byte]int, n), make([]int, n)}
+	b := &textBlocks{make(map[[blockSize]byte]int, n), make([]int, n)}
 	for i := n - 1; i >= 0; i-- {
 		block := [blockSize]byte(text[i*blockSize:])
 		b.next[i] = -1
