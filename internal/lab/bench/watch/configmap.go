@@ -97,9 +97,29 @@ func createConfigMaps(ctx context.Context, w *testbed.Writer, set string, n int)
 	})
 }
 
-// removeConfigMaps deletes the config maps of all sets. It does not rely on the server's
-// selector: in this namespace others have config maps, too.
+// Config maps are looked for so often, with a pause between two looks.
+const (
+	removeLooks = 4
+	removePause = 200 * time.Millisecond
+)
+
+// removeConfigMaps deletes the config maps of all sets, until there are none: a server may yet
+// create some whose requests an interrupt has cancelled.
 func removeConfigMaps(ctx context.Context, w *testbed.Writer) error {
+	for range removeLooks {
+		if found, err := removeFoundConfigMaps(ctx, w); err != nil || found == 0 {
+			return err
+		}
+		if err := testbed.Sleep(ctx, removePause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeFoundConfigMaps deletes the config maps that are there now, and returns their number. It
+// does not rely on the server's selector: in this namespace others have config maps, too.
+func removeFoundConfigMaps(ctx context.Context, w *testbed.Writer) (found int, err error) {
 	var list struct {
 		Items []struct {
 			Metadata struct {
@@ -110,13 +130,16 @@ func removeConfigMaps(ctx context.Context, w *testbed.Writer) error {
 		} `json:"items"`
 	}
 	if err := w.Target.Get(ctx, configMapsPath+"?labelSelector="+watchLabel, &list); err != nil {
-		return err
+		return 0, err
 	}
-	return w.Each(ctx, testbed.Turns(len(list.Items)), func(ctx context.Context, c *testbed.Conn, i int) error {
-		m := &list.Items[i].Metadata
-		if m.Labels[watchLabel] == "" {
-			return nil
+	for i := range list.Items {
+		if m := &list.Items[i].Metadata; m.Labels[watchLabel] != "" {
+			list.Items[found] = list.Items[i]
+			found++
 		}
+	}
+	return found, w.Each(ctx, testbed.Turns(found), func(ctx context.Context, c *testbed.Conn, i int) error {
+		m := &list.Items[i].Metadata
 		ch := testbed.Change{
 			Method: http.MethodDelete, URI: configMapsPath + "/" + m.Name, ContentType: testbed.AcceptJSON,
 			Body: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":%q}}`, m.UID),
