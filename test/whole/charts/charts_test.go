@@ -40,13 +40,13 @@ var releases = map[string]struct{ name, namespace string }{
 	"millrace":         {"server", "millrace-ha"},
 }
 
-// rendering is a chart with a file of values. Its name is CHART/CASE.
-type rendering string
+// chartCase is a chart with a file of values. Its name is CHART/CASE.
+type chartCase string
 
-func renderings(t *testing.T) (all []rendering) {
+func cases(t *testing.T) (all []chartCase) {
 	t.Helper()
 	for _, file := range must(filepath.Glob("testdata/*/*.yaml"))(t) {
-		all = append(all, rendering(strings.TrimSuffix(strings.TrimPrefix(file, "testdata/"), ".yaml")))
+		all = append(all, chartCase(strings.TrimSuffix(strings.TrimPrefix(file, "testdata/"), ".yaml")))
 	}
 	if len(all) == 0 {
 		t.Fatal("there are no files of values")
@@ -54,9 +54,9 @@ func renderings(t *testing.T) (all []rendering) {
 	return all
 }
 
-func (r rendering) chart() string  { return filepath.Dir(string(r)) }
-func (r rendering) values() string { return "testdata/" + string(r) + ".yaml" }
-func (r rendering) golden() string { return "testdata/" + string(r) + ".golden" }
+func (c chartCase) chart() string  { return filepath.Dir(string(c)) }
+func (c chartCase) values() string { return "testdata/" + string(c) + ".yaml" }
+func (c chartCase) golden() string { return "testdata/" + string(c) + ".golden" }
 
 // helm runs the program helm and returns what it writes to both outputs.
 func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
@@ -75,11 +75,11 @@ func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
 
 // TestRender compares what helm makes of each chart with the golden files, and lints.
 func TestRender(t *testing.T) {
-	for _, r := range renderings(t) {
-		t.Run(string(r), func(t *testing.T) {
-			release := releases[r.chart()]
-			chart := filepath.Join(charts, r.chart())
-			stdout, stderr, err := helm(t, "install", release.name, chart, "--namespace="+release.namespace, "--values="+r.values(), "--dry-run=client", "--output=json")
+	for _, c := range cases(t) {
+		t.Run(string(c), func(t *testing.T) {
+			release := releases[c.chart()]
+			chart := filepath.Join(charts, c.chart())
+			stdout, stderr, err := helm(t, "install", release.name, chart, "--namespace="+release.namespace, "--values="+c.values(), "--dry-run=client", "--output=json")
 			if err != nil {
 				t.Fatalf("%v: %s", err, stderr)
 			}
@@ -88,15 +88,15 @@ func TestRender(t *testing.T) {
 				Info     struct{ Notes string }
 			}
 			check(t, json.Unmarshal([]byte(stdout), &made))
-			got := hashComment(t, r) + shortened(t).Replace(strings.TrimSpace(made.Manifest)) + "\n---\n" + commented(made.Info.Notes)
+			got := hashComment(t, c) + shortened(t).Replace(strings.TrimSpace(made.Manifest)) + "\n---\n" + commented(made.Info.Notes)
 			if *update {
-				check(t, os.WriteFile(r.golden(), []byte(got), 0o600))
+				check(t, os.WriteFile(c.golden(), []byte(got), 0o600))
 			}
-			if want := string(must(os.ReadFile(r.golden()))(t)); got != want {
+			if want := string(must(os.ReadFile(c.golden()))(t)); got != want {
 				at := harness.FirstDifference(got, want)
-				t.Errorf("it is not as in %s: if it should not be, run make charts ARGS=-update\n got: %.300s\nwant: %.300s", r.golden(), got[at:], want[at:])
+				t.Errorf("it is not as in %s: if it should not be, run make charts ARGS=-update\n got: %.300s\nwant: %.300s", c.golden(), got[at:], want[at:])
 			}
-			if stdout, _, err := helm(t, "lint", "--strict", chart, "--values="+r.values()); err != nil {
+			if stdout, _, err := helm(t, "lint", "--strict", chart, "--values="+c.values()); err != nil {
 				t.Errorf("lint: %v: %s", err, stdout)
 			}
 		})
@@ -104,10 +104,10 @@ func TestRender(t *testing.T) {
 }
 
 // hashComment returns the line of a golden file that tells of which sources it was made.
-func hashComment(t *testing.T, r rendering) string {
+func hashComment(t *testing.T, c chartCase) string {
 	t.Helper()
 	hash := sha256.New()
-	for _, root := range []string{filepath.Join(charts, "shared"), filepath.Join(charts, r.chart()), r.values()} {
+	for _, root := range []string{filepath.Join(charts, "shared"), filepath.Join(charts, c.chart()), c.values()} {
 		check(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
 				return err
@@ -122,10 +122,10 @@ func hashComment(t *testing.T, r rendering) string {
 
 // TestGoldenFilesAreCurrent notices charts that were changed and not rendered.
 func TestGoldenFilesAreCurrent(t *testing.T) {
-	for _, r := range renderings(t) {
-		golden := must(os.ReadFile(r.golden()))(t)
-		if !bytes.HasPrefix(golden, []byte(hashComment(t, r))) {
-			t.Errorf("%s is of an older chart or older values: run make charts ARGS=-update", r.golden())
+	for _, c := range cases(t) {
+		golden := must(os.ReadFile(c.golden()))(t)
+		if !bytes.HasPrefix(golden, []byte(hashComment(t, c))) {
+			t.Errorf("%s is of an older chart or older values: run make charts ARGS=-update", c.golden())
 		}
 	}
 }

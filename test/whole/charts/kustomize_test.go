@@ -131,7 +131,7 @@ func TestReplicaIsThatOfKustomize(t *testing.T) {
 			text = strings.ReplaceAll(text, "name: millrace-replica-", "name: millrace-replica-replica-")
 			want := compared(t, decoded(t, text))
 			delete(want, "Namespace/millrace-replica") // helm makes it
-			got := compared(t, rendering("millrace-replica/"+one.variant).objects(t))
+			got := compared(t, chartCase("millrace-replica/"+one.variant).objects(t))
 			for name := range got {
 				compare(t, name, got[name], want[name])
 				delete(want, name)
@@ -150,7 +150,7 @@ func TestServersAreThoseOfKustomize(t *testing.T) {
 	text := strings.ReplaceAll(kustomized(t, "ha"), "image: millrace:latest", "image: millrace") // the same one
 	want := compared(t, decoded(t, text))
 	want["Service/server"] = strings.Replace(want["Service/api"], "name: api", "name: server", 1)
-	got := compared(t, rendering("millrace/default").objects(t))
+	got := compared(t, chartCase("millrace/default").objects(t))
 	if len(got) != 3 {
 		t.Errorf("the chart has %d objects", len(got))
 	}

@@ -28,9 +28,9 @@ import (
 )
 
 // objects returns the objects of a golden file.
-func (r rendering) objects(t *testing.T) []runtime.Object {
+func (c chartCase) objects(t *testing.T) []runtime.Object {
 	t.Helper()
-	return decoded(t, lengthened(t).Replace(string(must(os.ReadFile(r.golden()))(t))))
+	return decoded(t, lengthened(t).Replace(string(must(os.ReadFile(c.golden()))(t))))
 }
 
 // decoded returns the objects of documents. Fields that Kubernetes does not know are errors.
@@ -64,10 +64,10 @@ func decoded(t *testing.T, documents string) (objects []runtime.Object) {
 // parse the flags of its containers.
 func TestObjectsAreStrict(t *testing.T) {
 	t.Parallel()
-	for _, r := range renderings(t) {
-		t.Run(string(r), func(t *testing.T) {
+	for _, c := range cases(t) {
+		t.Run(string(c), func(t *testing.T) {
 			var pod *corev1.PodSpec
-			for _, object := range r.objects(t) {
+			for _, object := range c.objects(t) {
 				switch o := object.(type) {
 				case *appsv1.Deployment:
 					pod = &o.Spec.Template.Spec
@@ -102,8 +102,8 @@ func TestMonitorsAreStrict(t *testing.T) {
 		definitions[definition.Spec.Names.Kind] = &definition
 	}
 	found := map[string]bool{}
-	for _, r := range renderings(t) {
-		for _, object := range r.objects(t) {
+	for _, c := range cases(t) {
+		for _, object := range c.objects(t) {
 			if custom, ok := object.(*unstructured.Unstructured); ok {
 				found[custom.GetKind()] = true
 				validate(t, definitions[custom.GetKind()], custom.Object)
