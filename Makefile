@@ -99,6 +99,12 @@ verify-mutations: ## break the server in each of some thirty ways, and check tha
 bin/helm: test/equal/programs/helm/go.mod
 	cd test/equal/programs/helm && $(GO) build -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
 
+# CI only checks the golden files.
+.PHONY: charts
+charts: export MILLRACE_HELM := $(CURDIR)/bin/helm
+charts: bin/helm ## render, lint and check the charts of deploy/charts; ARGS=-update writes their golden files
+	$(GO) test -count=1 -v ./test/whole/charts $(ARGS)
+
 # What CI runs of these tests is short, and has no helm.
 .PHONY: programs
 programs: export MILLRACE_ROBUSTNESS := 1

@@ -6,15 +6,18 @@ import (
 	"testing"
 )
 
-// helm runs a script with the program helm, which `make helm` builds.
+// helm runs scripts with the program helm, which `make bin/helm` builds: one with a small chart,
+// and one with those of deploy/charts.
 func (c *cluster) helm(t *testing.T) {
 	program := os.Getenv(helmVariable)
 	if program == "" {
-		t.Skipf("%s names no helm: make helm builds one", helmVariable)
+		t.Skipf("%s names no helm: make bin/helm builds one", helmVariable)
 	}
 	check(t, os.Symlink(program, filepath.Join(c.bin, "helm")))
 	for _, s := range c.sides {
 		check(t, os.CopyFS(filepath.Join(s.dir, "chart"), os.DirFS("testdata/chart")))
+		check(t, os.CopyFS(filepath.Join(s.dir, "deploy"), os.DirFS("../../../deploy")))
 	}
 	c.script(t, "helm")
+	c.script(t, "charts")
 }
