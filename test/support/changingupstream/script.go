@@ -41,6 +41,25 @@ type Script struct {
 	}
 }
 
+// refusedPause is the time until a refused request is sent again.
+const refusedPause = 100 * time.Millisecond
+
+// Send is that of the upstream's Client. A request that the upstream refuses for its load, and has
+// not carried out, is sent again.
+func (s *Script) Send(ctx context.Context, r Call) *Answer {
+	for {
+		a := s.Upstream.Send(ctx, r)
+		if a.Status != http.StatusTooManyRequests {
+			return a
+		}
+		select {
+		case <-time.After(refusedPause):
+		case <-ctx.Done():
+			return a
+		}
+	}
+}
+
 // NewResources returns the custom resources of a script. The names depend on the seed.
 func NewResources(seed uint64, hook *Webhook) []*Resource {
 	var all []*Resource
