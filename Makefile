@@ -19,7 +19,8 @@ KUBE_MINOR = $(word 2,$(subst ., ,$(KUBERNETES)))
 KUBE_LDFLAGS = $(foreach pkg,k8s.io/component-base/version k8s.io/client-go/pkg/version, \
 	-X $(pkg).gitVersion=$(KUBERNETES) -X $(pkg).gitMajor=1 -X $(pkg).gitMinor=$(KUBE_MINOR))
 
-BUILD = $(GO) build -ldflags "-s -w -X main.version=$(VERSION) $(KUBE_LDFLAGS)"
+LDFLAGS = -s -w -X main.version=$(VERSION) $(KUBE_LDFLAGS)
+BUILD   = $(GO) build -ldflags "$(LDFLAGS)"
 
 # Tests against a kube-apiserver, which knows its version, know theirs too.
 ORACLE_TEST = $(GO) test -ldflags "$(KUBE_LDFLAGS)" -count=1
@@ -30,16 +31,53 @@ ORACLE_TEST = $(GO) test -ldflags "$(KUBE_LDFLAGS)" -count=1
 build: ## build bin/millrace, bin/millrace-tools and bin/millrace-lab
 	$(BUILD) -o $(BIN)/ ./cmd/...
 
+# What makes images and releases is a module of its own.
+.PHONY: bin/releaser
+bin/releaser:
+	$(GO) -C internal/build/release build -o $(CURDIR)/$@ ./cmd
+
 # The image's architecture, and the certificates that webhooks are verified by in it.
 ARCH  ?= $(shell $(GO) env GOARCH)
 ROOTS ?= /etc/ssl/certs/ca-certificates.crt
 
+RELEASE_FLAGS = -version "$(VERSION)" -ldflags "$(LDFLAGS)" -roots $(ROOTS)
+
 # An OCI image layout, which container runtimes import. No container engine is needed, and
 # the same sources and ROOTS give the same bytes.
 .PHONY: image
-image: ## make a container image, bin/millrace-ARCH.tar
-	GOOS=linux GOARCH=$(ARCH) $(BUILD) -o bin/linux-$(ARCH)/millrace ./cmd/millrace
-	$(GO) run ./internal/build/image/cmd -program bin/linux-$(ARCH)/millrace -arch $(ARCH) -version "$(VERSION)" -roots $(ROOTS) -out bin/millrace-$(ARCH).tar
+image: bin/releaser ## make a container image, bin/millrace-ARCH.tar
+	bin/releaser image $(RELEASE_FLAGS) -platform linux/$(ARCH) -out bin/millrace-$(ARCH).tar
+
+OUT ?= bin/release
+
+# KEY is a private key. PLATFORMS are the only ones to build for, with commas between them.
+# DIRTY=1 allows files that differ from the commit.
+.PHONY: release
+release: bin/releaser ## make the release VERSION in OUT, signed by KEY (docs/releases.md)
+	rm -rf $(OUT)
+	bin/releaser make $(RELEASE_FLAGS) $(KEY:%=-key %) $(PLATFORMS:%=-platforms %) $(DIRTY:%=-dirty) -out $(OUT)
+
+# The second release is made in a clone, so that paths and files without a commit show. The
+# key is thrown away.
+CHECK = $(CURDIR)/bin/release-check
+
+.PHONY: release-check
+release-check: VERSION = v0.0.0-check
+release-check: KEY = $(CHECK)/key.pem
+release-check: ## make the release twice, compare, verify, and run the programs for this machine; needs openssl
+	rm -rf $(CHECK)
+	git clone --quiet . $(CHECK)/clone
+	openssl genpkey -algorithm ed25519 -out $(KEY)
+	openssl pkey -in $(KEY) -pubout -out $(KEY).pub
+	$(MAKE) release VERSION=$(VERSION) KEY=$(KEY) OUT=$(CHECK)/release
+	$(MAKE) -C $(CHECK)/clone release VERSION=$(VERSION) KEY=$(KEY)
+	diff -r $(CHECK)/release $(CHECK)/clone/bin/release
+	bin/releaser verify -key $(KEY).pub $(CHECK)/release
+	cd $(CHECK)/release && sha256sum --check --quiet SHA256SUMS && \
+		openssl pkeyutl -verify -pubin -inkey $(KEY).pub -rawin -in SHA256SUMS -sigfile SHA256SUMS.sig
+	set -e; cd $(CHECK); for archive in release/*-linux-$$($(GO) env GOARCH).tar.gz; do \
+		tar -xzf $$archive; name=$$(basename $$archive .tar.gz); $$name/$${name%-$(VERSION)-*} --version; done
+	rm -rf $(CHECK)
 
 .PHONY: run
 run: ## build bin/millrace, then serve alone out of ./millrace-data
@@ -72,6 +110,7 @@ test: modules clients ## check go.mod, vet, then run the tests
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(GO) test -p 4 -timeout 30m ./...
+	cd internal/build/release && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test ./...
 
 .PHONY: race
 race: export CGO_ENABLED := 1

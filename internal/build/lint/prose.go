@@ -29,7 +29,7 @@ func paragraphs(t *Tree) []Finding {
 // isDocument reports whether the rule of paragraphs applies to a file. The changelog is
 // left out, as its entries are written once.
 func isDocument(name string) bool {
-	return name == "README.md" || name == "CONTRIBUTING.md" ||
+	return name == "README.md" || name == "CONTRIBUTING.md" || name == "SECURITY.md" ||
 		strings.HasPrefix(name, "docs/") && strings.HasSuffix(name, ".md")
 }
 

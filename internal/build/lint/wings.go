@@ -90,7 +90,7 @@ func toolWings() []Wing {
 		},
 		{
 			Name: "build", Sentence: "Checks and tools of the source. No program links it.",
-			Order: []string{"build/lint", "build/image", "build/image/cmd", "build/counterpart", "build/counterpart/cmd"},
+			Order: []string{"build/lint", "build/release", "build/release/cmd", "build/counterpart", "build/counterpart/cmd"},
 		},
 	}
 }

@@ -1,0 +1,87 @@
+package release
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"time"
+)
+
+// tarFile is a file of a tar file.
+type tarFile struct {
+	name string
+	mode int64
+	data []byte
+}
+
+// tarOf returns a tar file of files, each behind the directories above it. All have one time
+// and no owner.
+func tarOf(at time.Time, files []tarFile) ([]byte, error) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	made := map[string]bool{".": true}
+	var makeDir func(string) error
+	makeDir = func(dir string) error {
+		if made[dir] {
+			return nil
+		}
+		made[dir] = true
+		return errors.Join(makeDir(path.Dir(dir)), w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: at, Format: tar.FormatUSTAR}))
+	}
+	for _, file := range files {
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: file.name, Mode: file.mode, Size: int64(len(file.data)), ModTime: at, Format: tar.FormatUSTAR}
+		if err := errors.Join(makeDir(path.Dir(file.name)), w.WriteHeader(header)); err != nil {
+			return nil, fmt.Errorf("write tar header: %w", err)
+		}
+		if _, err := w.Write(file.data); err != nil {
+			return nil, fmt.Errorf("write tar file: %w", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("write tar file: %w", err)
+	}
+	return buf.Bytes(), nil
+}
+
+// archive returns a compressed tar file. Neither a name nor a time is in gzip's header.
+func archive(at time.Time, files []tarFile) ([]byte, error) {
+	plain, err := tarOf(at, files)
+	if err != nil {
+		return nil, err
+	}
+	var buf bytes.Buffer
+	w := gzip.NewWriter(&buf)
+	if _, err := w.Write(plain); err != nil {
+		return nil, fmt.Errorf("compress archive: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("compress archive: %w", err)
+	}
+	return buf.Bytes(), nil
+}
+
+// readTar returns the files of a tar file, without directories.
+func readTar(from io.Reader) ([]tarFile, error) {
+	var files []tarFile
+	for r := tar.NewReader(from); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read tar file: %w", err)
+		}
+		if header.Typeflag != tar.TypeReg {
+			continue
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			return nil, fmt.Errorf("read tar file: %w", err)
+		}
+		files = append(files, tarFile{header.Name, header.Mode, data})
+	}
+}
