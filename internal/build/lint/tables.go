@@ -17,7 +17,7 @@ const (
 	overviewFile = "docs/ARCHITECTURE.md"
 	// minReferences is the least number of names and paths of this tree that documents
 	// have. If fewer are found, the rule has ceased to recognise them.
-	minReferences = 500
+	minReferences = 400
 )
 
 // upstreamUsers returns the folders whose packages may import Kubernetes' module: the one
