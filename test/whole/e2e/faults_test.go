@@ -5,11 +5,18 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/millrace/millrace/test/support/harness"
 )
+
+// isError reports whether a line is the error of one of our programs.
+func isError(line string) bool {
+	program, _, _ := strings.Cut(line, ": ")
+	return slices.Contains([]string{"millrace", "millrace-tools", "millrace-lab"}, program)
+}
 
 // wantFailure runs a command that must fail, and checks its last line: an error that
 // contains some parts.
@@ -17,8 +24,8 @@ func wantFailure(t *testing.T, args []string, says ...string) {
 	t.Helper()
 	output, code := harness.Run(t, args...)
 	line := lastLine(output)
-	if code == 0 || !strings.HasPrefix(line, "millrace: ") {
-		t.Errorf("%v: code %d, last line %q; want an error that begins with millrace:", args, code, line)
+	if code == 0 || !isError(line) {
+		t.Errorf("%v: code %d, last line %q; want an error that begins with the program's name", args, code, line)
 	}
 	if strings.Contains(output, "goroutine ") {
 		t.Errorf("%v: printed a stack:\n%s", args, output)
