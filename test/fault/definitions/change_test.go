@@ -205,6 +205,17 @@ func (s *script) makeAnew(ctx context.Context, c *client, next changingupstream.
 	s.restore(ctx, c, next)
 }
 
+// repair lets objects be read again, if the script has ended with a webhook that fails.
+func (d *definition) repair(ctx context.Context, c *client) {
+	next, deleted := d.state()
+	if deleted || next.Conversion != changingupstream.FailingConversion {
+		return
+	}
+	next.Conversion = ""
+	next.Generation++
+	(&script{definition: d}).update(ctx, c, next)
+}
+
 // restore creates the definition once it is gone.
 func (s *script) restore(ctx context.Context, c *client, next changingupstream.Shape) {
 	a := c.send(ctx, call{method: http.MethodPost, path: changingupstream.DefinitionsPath, content: "application/json", body: s.Object(next, "", s.webhook)})

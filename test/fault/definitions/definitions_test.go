@@ -137,6 +137,9 @@ func (s *side) run(t *testing.T, seed uint64, length time.Duration) {
 		running.Go(func() { m.run(ctx) })
 	}
 	running.Wait()
+	for _, d := range s.definitions {
+		d.repair(t.Context(), admin)
+	}
 }
 
 // clientPlans are the clients: each has one connection. Over HTTP/2 several requests at a time
