@@ -159,13 +159,15 @@ func blocksOf(text []byte) *textBlocks {
 
 // find returns where in the text, from a place on, a block of another text is, and where in that:
 // of all such blocks the one before which least is left out of both. It returns -1 if there is
-// none.
+// none. Later calls must not ask for earlier places.
 func (b *textBlocks) find(of []byte, from int) (at, in int) {
 	at, least := -1, len(b.next)*blockSize+len(of)
 	for i := 0; i+blockSize <= len(of) && i < least; i++ {
-		n, ok := b.first[[blockSize]byte(of[i:])]
+		block := [blockSize]byte(of[i:])
+		n, ok := b.first[block]
 		for ok && n >= 0 && n*blockSize < from {
 			n = b.next[n]
+			b.first[block] = n // nobody asks for those before again
 		}
 		if ok && n >= 0 && n*blockSize-from+i < least {
 			at, in, least = n*blockSize, i, n*blockSize-from+i

@@ -57,6 +57,19 @@ func checkNormal(t *testing.T, e *Entry, owner any, normal []byte) {
 	}
 }
 
+// TestNormalOfOneLetter has the largest objects that etcd takes, of which all blocks are equal.
+func TestNormalOfOneLetter(t *testing.T) {
+	const size = 1_500_000
+	stored := bytes.Repeat([]byte("a"), size)
+	normal := bytes.Clone(stored)
+	for at := 100; at < size; at += 2000 {
+		copy(normal[at:], "another text of more than forty-eight bytes, so that it is looked for")
+	}
+	e := &Entry{Value: stored}
+	e.SetNormal(NewNormal(t, stored, normal))
+	checkNormal(t, e, t, normal)
+}
+
 // TestNormalIsSmall: a field that is put into the middle of an object costs its bytes, not the
 // object's. Bytes that have nothing in common are not kept.
 func TestNormalIsSmall(t *testing.T) {
