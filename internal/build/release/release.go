@@ -187,6 +187,7 @@ func Build(ctx context.Context, source *Source, program, platform, ldFlags strin
 	build.Dir = source.Root
 	build.Env = append(os.Environ(), "GOFLAGS=-trimpath -buildvcs=false", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOAMD64=v1", "GOARM64=v8.0")
 	build.Stderr = os.Stderr
+	build.Cancel = func() error { return build.Process.Signal(os.Interrupt) } // it ends its compilers
 	if err := build.Run(); err != nil {
 		return nil, fmt.Errorf("build program: %w", err)
 	}

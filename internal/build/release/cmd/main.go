@@ -12,7 +12,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/millrace/millrace/internal/build/release"
@@ -25,7 +27,9 @@ func main() {
 		os.Exit(1)
 	}
 	name := os.Args[1]
-	if err := commands[name](context.Background(), flag.NewFlagSet(name, flag.ExitOnError), os.Args[2:]); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := commands[name](ctx, flag.NewFlagSet(name, flag.ExitOnError), os.Args[2:]); err != nil {
 		fmt.Fprintf(os.Stderr, "releaser %s: %v\n", name, err)
 		os.Exit(1)
 	}
