@@ -91,7 +91,7 @@ func number(edits []byte) (value int, rest []byte) {
 // than most.
 func difference(from, to []byte, most int) (edits []byte, ok bool) {
 	var blocks *textBlocks
-	kept := commonPrefix(from, to)
+	kept := CommonPrefix(from, to)
 	read, to := kept, to[kept:]
 	for read < len(from) || len(to) > 0 {
 		next, written := near(from, to, read)
@@ -113,7 +113,7 @@ func difference(from, to []byte, most int) (edits []byte, ok bool) {
 			return nil, false
 		}
 		read, to = next, to[written:]
-		kept = commonPrefix(from[read:], to)
+		kept = CommonPrefix(from[read:], to)
 		read, to = read+kept, to[kept:]
 	}
 	return edits, true
@@ -183,7 +183,8 @@ func appendEdit(edits []byte, kept, left int, written []byte) []byte {
 	return append(edits, written...)
 }
 
-func commonPrefix(a, b []byte) int {
+// CommonPrefix returns how many bytes two texts have in common from the beginning.
+func CommonPrefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {

@@ -21,15 +21,6 @@ type Difference struct {
 	Stopped bool
 }
 
-// commonPrefix returns how many bytes a and b have in common from the beginning.
-func commonPrefix(a, b []byte) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
-}
-
 // pathAt returns the path of the value at a place in JSON, as in ".spec.ports[1].name". The
 // JSON must be well formed. Fields that are about to begin at the place have the path of
 // what is around them.

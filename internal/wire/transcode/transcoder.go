@@ -199,9 +199,9 @@ func (t *Transcoder) differ(e *entry.Entry, fingerprint uint64, ours, theirs []b
 		d.Stopped = true
 		level, message = slog.LevelError, "A proven fingerprint was refuted. Objects of this form are encoded by Kubernetes until the next start."
 	}
-	d.Place = "byte " + strconv.Itoa(commonPrefix(ours, theirs))
+	d.Place = "byte " + strconv.Itoa(entry.CommonPrefix(ours, theirs))
 	if t.writesJSON() {
-		d.Place = pathAt(ours, commonPrefix(ours, theirs))
+		d.Place = pathAt(ours, entry.CommonPrefix(ours, theirs))
 	}
 	t.proofs.last.Store(d)
 	if t.proofs.logged.Add(1) <= maxLogged {
