@@ -13,6 +13,9 @@ import (
 // time, for forms that are hot. A form is hot for a while after a LIST has asked for it.
 // After a start the two forms that clients of Kubernetes use are hot too; but until a
 // LIST asks for them they are not encoded anew while the resource changes.
+//
+// Objects that an older version stored are normalized then too (transcode.Normalizer), beyond
+// what the budget has room for: it is what makes their first LIST dear.
 
 const (
 	// warmPeriod is the time between two passes. A pass that finds everything warm costs a
@@ -66,6 +69,10 @@ func (t *Tier) Warm(ctx context.Context) {
 			for _, f := range r.hotForms(now, ahead) {
 				t.warmForm(ctx, r, f)
 			}
+			if !w.normalized && r.normalizer.HasFound() {
+				w.normalized = t.normalizeAhead(ctx, r)
+				last[r] = w
+			}
 		}
 		select {
 		case <-ticker.C:
@@ -81,6 +88,9 @@ type warmState struct {
 	// encoded, zero before the first.
 	revision int64
 	warmed   time.Time
+	// normalized says that all objects were normalized once. Later ones were written by a
+	// server of this version.
+	normalized bool
 }
 
 // due reports whether this pass encodes: the resource did not change since the last pass,
@@ -128,6 +138,36 @@ func (t *Tier) warmForm(ctx context.Context, r *Route, f *encode.Form) {
 			return // The first request that meets the same error logs it (failureLog).
 		}
 	}
+}
+
+// normalizeAhead finds the normal forms of a resource's objects, of which some were stored by an
+// older version. It returns false if the context has ended before.
+func (t *Tier) normalizeAhead(ctx context.Context, r *Route) bool {
+	f := r.normalizingForm()
+	if f == nil {
+		return true
+	}
+	for run := range r.cfg.Objects.Resource().Snapshot().Runs("") {
+		if !t.idle(ctx) {
+			return false
+		}
+		t.warming.Store(true)
+		f.NormalizeAhead(run)
+		t.warming.Store(false)
+	}
+	return true
+}
+
+// normalizingForm returns any form that normalizes objects, nil if there is none.
+func (r *Route) normalizingForm() *encode.Form {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, made := range r.mu.forms {
+		if made.form != nil && made.form.CanNormalize() {
+			return made.form
+		}
+	}
+	return nil
 }
 
 // Warming reports whether Warm is encoding, which no client waits for.

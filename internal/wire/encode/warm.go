@@ -32,3 +32,15 @@ func (f *Form) Warm(run EntryRun, stored int64) (more bool, err error) {
 	}
 	return true, err
 }
+
+// CanNormalize reports whether NormalizeAhead does anything.
+func (f *Form) CanNormalize() bool { return f.cfg.Transcoder != nil }
+
+// NormalizeAhead finds the normal forms of a group's objects (transcode.Normalizer) before their
+// first reader.
+func (f *Form) NormalizeAhead(run EntryRun) {
+	var buf []byte
+	for _, e := range run.Entries {
+		buf = f.cfg.Transcoder.NormalizeAhead(buf, e)
+	}
+}

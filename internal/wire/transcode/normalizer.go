@@ -1,6 +1,10 @@
 package transcode
 
-import "github.com/millrace/millrace/internal/wire/entry"
+import (
+	"sync/atomic"
+
+	"github.com/millrace/millrace/internal/wire/entry"
+)
 
 // Normalizer finds the normal forms of a resource's objects: what Kubernetes would store for them
 // now. It is for objects that are sent otherwise than they are stored. An older version has
@@ -15,7 +19,15 @@ import "github.com/millrace/millrace/internal/wire/entry"
 type Normalizer struct {
 	// stored returns the bytes that Kubernetes would store for an entry's object.
 	stored func(*entry.Entry) ([]byte, error)
+	// found says that it has found an object that is not stored as it would be now, and inRow
+	// how many of the last ones were so.
+	found atomic.Bool
+	inRow atomic.Int32
 }
+
+// expectAfter is how many objects in a row that have a normal form have the next one normalized
+// before it is known whether it needs to be: a walk through its stored bytes would be in vain.
+const expectAfter = 8
 
 // NewNormalizer makes a Normalizer. stored decodes an entry and encodes the object as Kubernetes
 // would store it now. It may be called by several goroutines at a time.
@@ -29,21 +41,34 @@ func (n *Normalizer) normalize(e *entry.Entry) bool {
 	if n == nil || e.NormalOf(n) != nil {
 		return false
 	}
-	found := n.find(e)
-	e.SetNormal(found)
-	return found.Edited()
+	normal := n.find(e)
+	e.SetNormal(normal)
+	if !normal.Edited() {
+		n.inRow.Store(0)
+		return false
+	}
+	n.found.Store(true)
+	n.inRow.Add(1)
+	return true
 }
 
+// HasFound reports whether an object had a normal form that differs from what is stored. Others
+// probably have one too.
+func (n *Normalizer) HasFound() bool { return n != nil && n.found.Load() }
+
+// expects reports whether the next object probably has a normal form.
+func (n *Normalizer) expects() bool { return n != nil && n.inRow.Load() >= expectAfter }
+
 func (n *Normalizer) find(e *entry.Entry) *entry.Normal {
-	found := entry.NewNormal(n, nil, nil)
-	normal, err := n.stored(e)
+	normal := entry.NewNormal(n, nil, nil)
+	value, err := n.stored(e)
 	if err != nil {
-		return found
+		return normal
 	}
 	// What cannot be unpacked has no normal form either.
 	_ = e.Read(func(stored []byte) error {
-		found = entry.NewNormal(n, stored, normal)
+		normal = entry.NewNormal(n, stored, value)
 		return nil
 	})
-	return found
+	return normal
 }

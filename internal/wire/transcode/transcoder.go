@@ -48,7 +48,13 @@ type Transcoder struct {
 
 // New returns a Transcoder that has proven nothing yet. name is the form's name in logs. Without
 // a normalizer, objects that are sent otherwise than they are stored are encoded each time.
+//
+// Metadata alone is not written from normal forms: what Kubernetes stores may lack annotations
+// that it still sends with the metadata alone. Nor is it often sent otherwise than it is stored.
 func New(kind *Kind, target Target, name string, proofs *Proofs, normalizer *Normalizer) *Transcoder {
+	if kind.partial {
+		normalizer = nil
+	}
 	return &Transcoder{kind: kind, target: target, name: name, proofs: proofs, normalizer: normalizer, start: rand.Uint64()}
 }
 
@@ -59,10 +65,12 @@ func (t *Transcoder) Append(dst []byte, e *entry.Entry, encode func(dst []byte) 
 	if t == nil || t.stopped.Load() {
 		return encode(dst)
 	}
+	if t.normalizer.expects() {
+		t.normalize(e)
+	}
 	start := len(dst)
 	dst, fingerprint, decided := t.decide(dst, e)
-	if decided == refuse && t.normalizer.normalize(e) {
-		t.proofs.counts.normalized.Add(1)
+	if decided == refuse && t.normalize(e) {
 		dst, fingerprint, decided = t.decide(dst[:start], e)
 	}
 	switch decided {
@@ -78,6 +86,32 @@ func (t *Transcoder) Append(dst []byte, e *entry.Entry, encode func(dst []byte) 
 		t.giveUp()
 	}
 	return t.compare(dst, start, e, fingerprint, encode)
+}
+
+// normalize has the normal form of an entry found, and counts it.
+func (t *Transcoder) normalize(e *entry.Entry) bool {
+	found := t.normalizer.normalize(e)
+	if found {
+		t.proofs.counts.normalized.Add(1)
+	}
+	return found
+}
+
+// NormalizeAhead finds the normal form of an entry that would be refused as it is stored, before
+// a client asks for it. It uses and returns a buffer.
+func (t *Transcoder) NormalizeAhead(buf []byte, e *entry.Entry) []byte {
+	if t == nil || t.stopped.Load() || t.normalizer == nil || e.NormalOf(t.normalizer) != nil {
+		return buf
+	}
+	if !t.normalizer.expects() {
+		var fingerprint uint64
+		var ok bool
+		if buf, fingerprint, ok = t.transcode(buf[:0], e); ok && !t.proofs.refuted.has(fingerprint) {
+			return buf
+		}
+	}
+	t.normalize(e)
+	return buf
 }
 
 // decide appends an entry to dst, and says whether that may be sent.

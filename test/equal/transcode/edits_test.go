@@ -161,7 +161,7 @@ type editedSender struct {
 }
 
 func newEditedSender(t *testing.T, v *version) *editedSender {
-	return &editedSender{version: v, lanes: []*lane{newLane(t, v, transcode.ObjectJSON), newLane(t, v, transcode.ObjectProtobuf)}}
+	return &editedSender{version: v, lanes: newLanes(t, v, transcode.ObjectJSON, transcode.ObjectProtobuf)}
 }
 
 // send sends an object, given without its envelope. It reports whether the object was compared

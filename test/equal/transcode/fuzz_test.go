@@ -19,8 +19,8 @@ func FuzzStored(f *testing.F) {
 		if v.tables == nil {
 			continue
 		}
-		lanes[0] = append(lanes[0], newLane(f, v, transcode.ObjectJSON))
-		lanes[1] = append(lanes[1], newLane(f, v, transcode.ObjectProtobuf))
+		both := newLanes(f, v, transcode.ObjectJSON, transcode.ObjectProtobuf)
+		lanes[0], lanes[1] = append(lanes[0], both[0]), append(lanes[1], both[1])
 		src := rand.NewSource(int64(i))
 		filler := fuzzer.FuzzerFor(v.funcs, src, v.codecs)
 		for range 3 {

@@ -50,8 +50,6 @@ type version struct {
 	// tables are nil if the kind is not supported.
 	tables *transcode.Kind
 	reason error
-	// normalizer is shared by all that send the objects.
-	normalizer *transcode.Normalizer
 }
 
 // internal is the version in which Kubernetes' handlers have the objects.
@@ -77,7 +75,6 @@ var versions = sync.OnceValue(func() []*version {
 					continue // It is an answer, and never stored.
 				}
 				v.tables, v.reason = tables.Kind(b.scheme, v.kind)
-				v.normalizer = transcode.NewNormalizer(v.stored)
 				found = append(found, v)
 			}
 		}
@@ -168,12 +165,23 @@ type lane struct {
 // newLane makes a lane that compares all objects.
 func newLane(tb testing.TB, v *version, target transcode.Target) *lane {
 	tb.Helper()
-	a := &alarm{}
-	proofs := transcode.NewProofs(transcode.Config{Sample: 1, Logger: slog.New(a)})
-	return &lane{
-		version: v, encoder: v.encoder(tb, mediaTypes[target]), proofs: proofs, alarm: a,
-		transcoder: transcode.New(v.tables, target, v.kind.String(), proofs, v.normalizer),
+	return newLanes(tb, v, target)[0]
+}
+
+// newLanes makes lanes that share the normal forms of objects, as the forms of a resource do.
+func newLanes(tb testing.TB, v *version, targets ...transcode.Target) []*lane {
+	tb.Helper()
+	normalizer := transcode.NewNormalizer(v.stored)
+	lanes := make([]*lane, len(targets))
+	for i, target := range targets {
+		a := &alarm{}
+		proofs := transcode.NewProofs(transcode.Config{Sample: 1, Logger: slog.New(a)})
+		lanes[i] = &lane{
+			version: v, encoder: v.encoder(tb, mediaTypes[target]), proofs: proofs, alarm: a,
+			transcoder: transcode.New(v.tables, target, v.kind.String(), proofs, normalizer),
+		}
 	}
+	return lanes
 }
 
 // newMetadataLane makes a lane that sends the metadata of objects alone.
@@ -184,7 +192,7 @@ func newMetadataLane(tb testing.TB, v *version, target transcode.Target) *lane {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	l.transcoder = transcode.New(kind, target, v.kind.String()+" metadata", l.proofs, v.normalizer)
+	l.transcoder = transcode.New(kind, target, v.kind.String()+" metadata", l.proofs, nil)
 	codecs := apihelpers.GetMetaInternalVersionCodecs()
 	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), mediaTypes[target])
 	l.encoder = codecs.EncoderForVersion(info.Serializer, metav1.SchemeGroupVersion)

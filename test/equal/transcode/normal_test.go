@@ -53,7 +53,7 @@ func TestFieldsThatComeBack(t *testing.T) {
 		source := rand.NewSource(*seedFlag + int64(i))
 		filler := fuzzer.FuzzerFor(v.funcs, source, v.codecs).RandSource(source).NilChance(.3).NumElements(1, 2)
 		back := false
-		lanes := []*lane{newLane(t, v, transcode.ObjectJSON), newLane(t, v, transcode.ObjectProtobuf), newMetadataLane(t, v, transcode.ObjectJSON)}
+		lanes := append(newLanes(t, v, transcode.ObjectJSON, transcode.ObjectProtobuf), newMetadataLane(t, v, transcode.ObjectJSON))
 		left := most
 		without(unwrap(t, v, v.random(t, filler, true)), func(content []byte) bool {
 			stored := wrap(t, v, content)
@@ -78,30 +78,95 @@ func TestFieldsThatComeBack(t *testing.T) {
 	}
 }
 
+// olderPods returns pods that were stored without the list of their addresses.
+func olderPods(tb testing.TB, v *version, n, size int) []*entry.Entry {
+	tb.Helper()
+	entries := pods(tb, n, size)
+	for i, e := range entries {
+		var pod corev1.Pod
+		decoded, err := v.decode(e)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if err := v.scheme.Convert(decoded, &pod, nil); err != nil {
+			tb.Fatal(err)
+		}
+		pod.ResourceVersion, pod.Status.PodIP, pod.Status.PodIPs = "", "10.1.2.3", nil
+		stored, err := v.storeAsIs(&pod)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		entries[i] = &entry.Entry{Key: e.Key, Revision: e.Revision, Value: stored}
+	}
+	return entries
+}
+
+// TestNormalizeAhead has pods normalized before they are read: no read is refused then. Pods that
+// are stored as they would be now stay as they are.
+func TestNormalizeAhead(t *testing.T) {
+	v := versionOf(t, "v1", "Pod")
+	proofs := transcode.NewProofs(transcode.Config{Sample: 1 << 30})
+	normalizer := transcode.NewNormalizer(v.stored)
+	made := transcode.New(v.tables, transcode.ObjectJSON, "pods", proofs, normalizer)
+	encoder := v.encoder(t, mediaTypes[transcode.ObjectJSON])
+	read := func(e *entry.Entry) {
+		t.Helper()
+		if _, err := made.Append(nil, e, func(dst []byte) ([]byte, error) {
+			obj, err := v.decode(e)
+			if err != nil {
+				return dst, err
+			}
+			var buf bytes.Buffer
+			err = encoder.Encode(obj, &buf)
+			return append(dst, buf.Bytes()...), err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	older, newer := olderPods(t, v, 100, 4000), pods(t, 100, 4000)
+	for i, e := range newer {
+		if i < 50 {
+			read(e)
+		}
+	}
+	if normalizer.HasFound() {
+		t.Error("a normal form of pods that are stored as they would be now")
+	}
+	for i, e := range older {
+		if i < 50 {
+			read(e)
+		}
+	}
+	if !normalizer.HasFound() {
+		t.Fatal("no pod was normalized")
+	}
+	var buf []byte
+	for i := range older {
+		buf = made.NormalizeAhead(buf, older[i])
+		buf = made.NormalizeAhead(buf, newer[i])
+	}
+	before := proofs.Counts()
+	if before.Normalized < 95 || before.Normalized > 100 {
+		t.Errorf("%d pods were normalized", before.Normalized)
+	}
+	for i := range older {
+		read(older[i])
+		read(newer[i])
+	}
+	if after := proofs.Counts(); after.Refuted != before.Refuted || after.Normalized != before.Normalized {
+		t.Errorf("reads were refused: %+v, before %+v", after, before)
+	}
+}
+
 // TestOlderPods has pods that were stored without the list of their addresses, which decoding
 // adds. After a few comparisons, each is encoded by Kubernetes at most once in all forms.
 func TestOlderPods(t *testing.T) {
 	v := versionOf(t, "v1", "Pod")
 	proofs := transcode.NewProofs(transcode.Config{Sample: 1 << 30})
-	entries := pods(t, 300, 4000)
-	for i, e := range entries {
-		var pod corev1.Pod
-		decoded, err := v.decode(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := v.scheme.Convert(decoded, &pod, nil); err != nil {
-			t.Fatal(err)
-		}
-		pod.ResourceVersion, pod.Status.PodIP, pod.Status.PodIPs = "", "10.1.2.3", nil
-		stored, err := v.storeAsIs(&pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries[i] = &entry.Entry{Key: e.Key, Revision: e.Revision, Value: stored}
-	}
+	entries := olderPods(t, v, 300, 4000)
+	normalizer := transcode.NewNormalizer(v.stored)
 	for _, target := range []transcode.Target{transcode.ObjectJSON, transcode.ObjectProtobuf} {
-		encoder, made := v.encoder(t, mediaTypes[target]), transcode.New(v.tables, target, "pods", proofs, v.normalizer)
+		encoder, made := v.encoder(t, mediaTypes[target]), transcode.New(v.tables, target, "pods", proofs, normalizer)
 		encoded := 0
 		for _, e := range entries {
 			kubernetes := func(dst []byte) ([]byte, error) {

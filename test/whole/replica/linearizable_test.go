@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/millrace/millrace/test/support/etcdtruth"
@@ -46,19 +47,19 @@ const (
 // objects are written at their upstream, and checks with a model of registers that all
 // operations can be put into one order that agrees with their times. The replicas are
 // paused now and then, so that their caches lag. In the long form, the upstream is too, and
-// replicas are killed. Every second round is calm: these objects are seldom written and others all the time, so that
-// most reads are passed on together. Beside them run readers who carry a version; see
-// versionedReaders.
+// replicas and the upstream with its etcd are killed. Every second round is calm: these objects
+// are seldom written and others all the time, so that most reads are passed on together. Beside
+// them run readers who carry a version; see versionedReaders.
 func TestReadsAreLinearizable(t *testing.T) {
 	t.Parallel()
 	stock := startUpstream(t)
 	from := sources(stock)
-	t.Run("etcd and api", func(t *testing.T) { linearizable(t, stock, from["etcd"], from["api"]) })
+	t.Run("etcd and api", func(t *testing.T) { stock = linearizable(t, stock, from["etcd"], from["api"]) })
 	if !wantsRobustness() {
 		return
 	}
-	t.Run("etcd", func(t *testing.T) { linearizable(t, stock, from["etcd"], from["etcd"]) })
-	t.Run("api", func(t *testing.T) { linearizable(t, stock, from["api"], from["api"]) })
+	t.Run("etcd", func(t *testing.T) { stock = linearizable(t, stock, from["etcd"], from["etcd"]) })
+	t.Run("api", func(t *testing.T) { stock = linearizable(t, stock, from["api"], from["api"]) })
 	own := harness.Start(t, harness.ShortTempDir(t), "--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false")
 	t.Run("millrace", func(t *testing.T) { linearizable(t, own, from["api"], from["api"]) })
 }
@@ -76,8 +77,9 @@ type trial struct {
 	began  time.Time
 }
 
-// linearizable runs rounds against two replicas that follow an upstream by some flags.
-func linearizable(t *testing.T, upstream *harness.Server, first, second []string) {
+// linearizable runs rounds against two replicas that follow an upstream by some flags. It
+// returns the upstream, which may have been started anew.
+func linearizable(t *testing.T, upstream *harness.Server, first, second []string) *harness.Server {
 	trial := &trial{t: t, server: upstream, upstream: clientset(t, unlimited(upstream.Config())), began: time.Now()}
 	for _, flags := range [][]string{first, second} {
 		replica := harness.StartReplica(t, upstream, flags...)
@@ -92,6 +94,7 @@ func linearizable(t *testing.T, upstream *harness.Server, first, second []string
 	for i := range count {
 		trial.round(strings.ReplaceAll(strings.ToLower(filepath.Base(t.Name())), "_", "-")+fmt.Sprint("-", i), i%2 == 1)
 	}
+	return trial.server
 }
 
 // round is one history over keys that begin with a prefix.
@@ -179,7 +182,7 @@ func (r *round) tells() error {
 func (tr *trial) now() int64 { return time.Since(tr.began).Nanoseconds() }
 
 // disturb stops one replica after the other for a moment. In the long form it also stops the
-// upstream, and kills replicas.
+// upstream, and kills replicas and the upstream.
 func (r *round) disturb(ctx context.Context) {
 	for i := 0; ; i++ {
 		pauseFor(ctx, 150*time.Millisecond)
@@ -194,6 +197,10 @@ func (r *round) disturb(ctx context.Context) {
 			r.before += answeredBy(r.t, process)
 			process.Kill()
 			r.processes[i%len(r.processes)] = process.Restart()
+			continue
+		case wantsRobustness() && i%8 == 1:
+			r.server.Kill()
+			r.server = r.server.Restart()
 			continue
 		}
 		process.Signal(syscall.SIGSTOP)
@@ -240,6 +247,10 @@ func (r *round) write(ctx context.Context, id int) {
 			written, err = maps.Update(bounded, cm, metav1.UpdateOptions{})
 		}
 		cancel()
+		if net.IsConnectionRefused(err) || apierrors.IsForbidden(err) { // a server that starts
+			pauseFor(ctx, calmPause)
+			continue
+		}
 		reply := registerReply{outcome: unknown}
 		switch {
 		case err == nil:

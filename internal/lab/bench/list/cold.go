@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/lab/bench/load"
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
@@ -37,11 +38,11 @@ func (c *comparisonRun) measureCold(ctx context.Context) error {
 
 // measureFirst measures a workload on a server that was just started.
 func (c *comparisonRun) measureFirst(ctx context.Context, l *load.Loader, s *serverReport, spec spec) error {
-	idle, err := l.Meter.AwaitIdleLogged(ctx, c.log, spec.name, coldRest)
+	before, err := c.rest(ctx, l, spec)
 	if err != nil {
 		return err
 	}
-	s.IdleBytes = max(s.IdleBytes, idle.RSS)
+	s.IdleBytes = max(s.IdleBytes, before.RSS)
 	w, err := c.workloadOf(spec)
 	if err != nil {
 		return err
@@ -53,6 +54,18 @@ func (c *comparisonRun) measureFirst(ctx context.Context, l *load.Loader, s *ser
 	}
 	s.Results = append(s.Results, res)
 	return c.sectionError(ctx, nil)
+}
+
+// rest waits until a server that is ready is to get its first request, and returns what it has
+// used until then.
+func (c *comparisonRun) rest(ctx context.Context, l *load.Loader, spec spec) (testbed.Usage, error) {
+	if c.opts.coldAfter == 0 {
+		return l.Meter.AwaitIdleLogged(ctx, c.log, spec.name, coldRest)
+	}
+	if err := testbed.Sleep(ctx, c.opts.coldAfter); err != nil {
+		return testbed.Usage{}, err
+	}
+	return l.Meter.Read()
 }
 
 // coldTable has the first and the second request of each workload, nil if neither was
@@ -92,6 +105,9 @@ func (r *report) coldTable() *render.Table {
 func (r *report) coldLine() string {
 	if r.ColdReaders > 0 {
 		return fmt.Sprintf("%s, each workload on a server that was started for it and has encoded nothing ahead", r.Protocol)
+	}
+	if r.ColdAfter > 0 {
+		return fmt.Sprintf("%s, first and second request of a server that was started for them, %s after it was ready; peak is that of the second", r.Protocol, r.ColdAfter)
 	}
 	return fmt.Sprintf("%s, first and second request of a server that was started for them, once it was idle for %s; peak is that of the second", r.Protocol, coldRest)
 }

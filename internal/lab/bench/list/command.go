@@ -59,7 +59,7 @@ func execute(ctx context.Context, o *options, to testbed.Streams) error {
 func newReport(o *options) *report {
 	r := &report{Started: time.Now(), Machine: testbed.ThisMachine(), Protocol: "HTTP/2",
 		ResourceVersions: o.resourceVersions, Plan: o.plan}
-	r.ExternalEtcd, r.Cold, r.ColdReaders = o.ExternalEtcd, o.cold, o.coldReaders
+	r.ExternalEtcd, r.Cold, r.ColdReaders, r.ColdAfter = o.ExternalEtcd, o.cold, o.coldReaders, o.coldAfter
 	if o.http1 {
 		r.Protocol = "HTTP/1.1"
 	}

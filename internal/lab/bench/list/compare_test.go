@@ -175,6 +175,10 @@ func TestCompareCold(t *testing.T) {
 			t.Errorf("starts: %+v", s.Starts)
 		}
 	}
+	out, _, err = run(t, quickArgs("--compare", "--cold", "--cold-after=20ms", "--read-paths=millrace", "--workloads=pods-json", "-o=markdown")...)
+	if err != nil || !strings.Contains(out, "20ms after it was ready") {
+		t.Errorf("%v: got %s", err, out)
+	}
 	_, _, err = run(t, quickArgs("--compare", "--read-paths=millrace,kube-apiserver")...)
 	if err == nil || !strings.Contains(err.Error(), "--read-paths") {
 		t.Errorf("a kube-apiserver that nothing names: %v", err)

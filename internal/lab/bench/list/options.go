@@ -28,6 +28,9 @@ type options struct {
 	// coldReaders is how many clients of --cold send the first request at once. 0 stands for
 	// one client, whose second request is measured too.
 	coldReaders int
+	// coldAfter is how long after a server is ready it gets the first request of --cold. With 0
+	// it has to be idle, and encodes nothing ahead.
+	coldAfter time.Duration
 	testbed.Options
 	fill testbed.FillConfig
 
@@ -60,6 +63,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.Options.AddFlags(f)
 	f.BoolVar(&o.floor, "floor", true, "with --compare: measure the floor too")
 	f.BoolVar(&o.cold, "cold", false, "with --compare: measure the first and the second request of each workload, on a server that was started for it and has encoded nothing ahead")
+	f.DurationVar(&o.coldAfter, "cold-after", 0, "with --cold: let the server encode ahead, and send the first request so long after it is ready")
 	f.IntVar(&o.coldReaders, "cold-readers", 0, "with --cold: send each workload over so many connections at once, as soon as the server is ready, and measure its memory")
 	f.IntVar(&o.fill.Nodes, "nodes", 1000, "with --compare: nodes to fill in")
 	f.IntVar(&o.fill.Pods, "pods", 10000, "with --compare: pods to fill in")
@@ -147,7 +151,7 @@ func (o *options) validateNumbers() error {
 	}
 	return testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
 		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "settle", Value: o.plan.Settle, Min: 0}, {Flag: "every", Value: o.plan.Every, Min: 0},
-		{Flag: "rest", Value: o.rest, Min: 0}, {Flag: "stall", Value: o.stall, Min: time.Millisecond},
+		{Flag: "rest", Value: o.rest, Min: 0}, {Flag: "cold-after", Value: o.coldAfter, Min: 0}, {Flag: "stall", Value: o.stall, Min: time.Millisecond},
 		{Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
 	})
 }
@@ -166,8 +170,11 @@ func (o *options) validateCompare(isSet func(string) bool) error {
 	}
 	if o.cold {
 		o.setCold(isSet)
-	} else if o.coldReaders > 0 {
-		return errors.New("--cold-readers needs --cold")
+	} else if o.coldReaders > 0 || o.coldAfter > 0 {
+		return errors.New("--cold-readers and --cold-after need --cold")
+	}
+	if o.coldReaders > 0 && o.coldAfter > 0 {
+		return errors.New("choose one of --cold-readers and --cold-after")
 	}
 	for _, size := range []struct{ flag, value string }{{"pod-size", o.fill.PodSize}, {"secret-size", o.fill.SecretSize}} {
 		if _, err := fill.ParseSize(size.value); err != nil {
@@ -196,7 +203,9 @@ func (o *options) setCold(isSet func(string) bool) {
 	if !isSet("list-memory") {
 		o.memoryLists, o.chosen.sections[listMemory] = 0, false
 	}
-	o.AddServerArg("--encode-ahead=false")
+	if o.coldAfter == 0 {
+		o.AddServerArg("--encode-ahead=false")
+	}
 	if o.coldReaders > 0 { // All are to be whole, however long they take.
 		o.AddCommonArg("--request-timeout=" + o.plan.Timeout.String())
 	}

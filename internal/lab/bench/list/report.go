@@ -19,6 +19,7 @@ type report struct {
 	Plan             load.Plan           `json:"plan"`
 	Cold             bool                `json:"cold,omitempty"` // coldTable is what it has
 	ColdReaders      int                 `json:"coldReaders,omitempty"`
+	ColdAfter        time.Duration       `json:"coldAfterNanos,omitempty"`
 	ExternalEtcd     bool                `json:"externalEtcd,omitempty"`
 	Data             *testbed.FillConfig `json:"data,omitempty"` // filled in by this run
 	Subject          sampleObjects       `json:"subject,omitzero"`
