@@ -193,7 +193,11 @@ SEED ?= new
 
 REQUESTS ?= 30000
 
+# OLDER is the share, in percent, of objects that are stored as an older version would.
+OLDER ?= 20
+
 .PHONY: differential
+differential: export MILLRACE_OLDER := $(OLDER)
 differential: export MILLRACE_REQUESTS := $(REQUESTS)
 differential: export MILLRACE_SEED := $(SEED)
 differential: ## compare REQUESTS random requests, and watches, with the stock read path

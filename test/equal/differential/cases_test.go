@@ -41,6 +41,9 @@ func (f *fixture) fill(t *testing.T, create func(*objectSet)) {
 	f.objects = newObjectSet(f.pair)
 	create(f.objects)
 	f.settle()
+	f.older = newOlderObjects(t, f.etcd, f.seed)
+	f.older.storeSome(t)
+	f.settle()
 	f.kinds = discover(t, f.pair)
 	survey(t, f.pair, f.kinds)
 	if t.Failed() {
@@ -99,6 +102,7 @@ func cases() []testCase {
 		{"combined", func(t *testing.T, f *fixture) {
 			f.agree(t, combined(f.kinds, f.random(t), f.now, scaled(t, combinations)))
 		}},
+		{"older", func(t *testing.T, f *fixture) { f.older.areNormalized(t, f) }},
 		{"subresources", func(t *testing.T, f *fixture) { f.agree(t, subresources(f.kinds)) }},
 		{"denied", func(t *testing.T, f *fixture) { f.agree(t, denied(f.kinds)) }},
 		{"missing", func(t *testing.T, f *fixture) { f.agree(t, missing(f.kinds)) }},

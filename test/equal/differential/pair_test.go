@@ -46,6 +46,8 @@ type pair struct {
 	// ours reads from the byte cache, theirs is the server with Kubernetes' read path.
 	ours, theirs *side
 	etcd         *clientv3.Client
+	// older stores some objects as an older version would. Nil: none.
+	older *olderObjects
 	// sameTokens is set if continue tokens must be equal byte for byte.
 	sameTokens bool
 	// oursPassesOn says that ours sends requests on to theirs, and so has its faults.

@@ -54,7 +54,7 @@ var watchedKinds = []*watchedKind{
 		},
 	},
 	{
-		Resource: etcdtruth.Resource{Name: "secrets", Prefix: "/registry/secrets/", Fields: []string{"type"}}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "Secret",
+		Resource: etcdtruth.Resource{Name: "secrets", Prefix: "/registry/secrets/", Fields: []string{"type=Opaque"}}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "Secret",
 		body: func(gen *requestGenerator, _ string) map[string]any {
 			return map[string]any{"type": pick(gen, "Opaque", "example.com/x"), "stringData": map[string]any{"token": number(gen)}}
 		},
@@ -64,7 +64,7 @@ var watchedKinds = []*watchedKind{
 		selectors: map[string][]string{"type": {"Opaque", "example.com/x", ""}},
 	},
 	{
-		Resource: etcdtruth.Resource{Name: "pods", Prefix: "/registry/pods/", Fields: []string{"spec.nodeName", "status.phase", "spec.restartPolicy"}}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "Pod",
+		Resource: etcdtruth.Resource{Name: "pods", Prefix: "/registry/pods/", Fields: []string{"spec.nodeName", "status.phase=Pending", "spec.restartPolicy=Always"}}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "Pod",
 		body: func(gen *requestGenerator, _ string) map[string]any {
 			return map[string]any{"spec": map[string]any{"restartPolicy": pick(gen, "Always", "Never"), "containers": []any{map[string]any{"name": "main", "image": "registry.example.com/main:" + number(gen)}}}}
 		},
@@ -84,7 +84,7 @@ var watchedKinds = []*watchedKind{
 		selectors: map[string][]string{"spec.unschedulable": {"true", "false"}},
 	},
 	{
-		Resource: etcdtruth.Resource{Name: "services", Prefix: "/registry/services/specs/", Fields: []string{"spec.type", "spec.clusterIP"}}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "Service",
+		Resource: etcdtruth.Resource{Name: "services", Prefix: "/registry/services/specs/", Fields: []string{"spec.type=ClusterIP", "spec.clusterIP"}}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "Service",
 		body: func(gen *requestGenerator, _ string) map[string]any {
 			if gen.once(2) {
 				return map[string]any{"spec": map[string]any{"type": "ExternalName", "externalName": "elsewhere.example.com"}}

@@ -169,6 +169,9 @@ func (run *watchRun) writeSome(ctx context.Context, n int) {
 		if err := run.write(ctx); err != nil {
 			run.t.Fatal(err)
 		}
+		if err := run.older.storeAnew(ctx); err != nil {
+			run.t.Fatal(err)
+		}
 	}
 	if run.several > before {
 		if err := run.catchUp("/api/v1/configmaps"); err != nil {
