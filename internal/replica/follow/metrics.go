@@ -15,7 +15,7 @@ var _ metrics.StableCollector = (*collector)(nil)
 var (
 	resourcesDesc = metrics.NewDesc("millrace_replica_followed_resources", "Resources of the upstream's API by what they are in: absent, loading, following, doubtful, stale or refused. One that is held in JSON and in protobuf counts twice.", []string{"state"}, nil, metrics.ALPHA, "")
 	bytesDesc     = metrics.NewDesc("millrace_replica_followed_bytes", "Bytes of the objects, as stored, that are held of these resources, or are being loaded.", nil, nil, metrics.ALPHA, "")
-	limitDesc     = metrics.NewDesc("millrace_replica_followed_limit_bytes", "Most of these bytes, for resources that nobody has named: --follow-bytes.", nil, nil, metrics.ALPHA, "")
+	limitDesc     = metrics.NewDesc("millrace_replica_followed_limit_bytes", "Most of these bytes before resources that nobody has named are given up: --follow-bytes.", nil, nil, metrics.ALPHA, "")
 )
 
 // Collector reports what is followed.

@@ -60,8 +60,8 @@ type Config struct {
 	// end.
 	Client *http.Client
 	Host   string
-	// MaxBytes bounds the objects that are held, as stored, and that are not named by the
-	// operator. 0 is no bound.
+	// MaxBytes bounds the objects of all followed resources together, as stored. Only resources
+	// that the operator has not named are given up to keep it. 0 is no bound.
 	MaxBytes int64
 	// DropAfter is how long a resource may be unread before its objects go. 0 is for ever.
 	DropAfter time.Duration
