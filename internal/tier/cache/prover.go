@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace/millrace/internal/feed"
@@ -43,6 +44,16 @@ type Prover struct {
 	forecast   forecast
 	demand     demand
 	contents   *rounds.Question[*Snapshot]
+	counts     struct{ progress, contents, none atomic.Int64 }
+}
+
+// ProofCounts are numbers of reads: those that progress of the source has proven, those that its
+// contents have, and those that were not proven.
+type ProofCounts struct{ Progress, Contents, None int64 }
+
+// Counts returns how many reads were proven since the start, and how.
+func (p *Prover) Counts() ProofCounts {
+	return ProofCounts{Progress: p.counts.progress.Load(), Contents: p.counts.contents.Load(), None: p.counts.none.Load()}
 }
 
 const (
@@ -73,6 +84,19 @@ func NewProver(c *Cache, consistent *Consistent, source ContentsSource) *Prover 
 // that the read would have the source examine. The error wraps ErrUnproven or ErrNotReady unless it is
 // the context's.
 func (p *Prover) Prove(ctx context.Context, r *Resource, examined int) (*Snapshot, error) {
+	state, err := p.prove(ctx, r, examined)
+	switch {
+	case err != nil:
+		p.counts.none.Add(1)
+	case state != nil:
+		p.counts.contents.Add(1)
+	default:
+		p.counts.progress.Add(1)
+	}
+	return state, err
+}
+
+func (p *Prover) prove(ctx context.Context, r *Resource, examined int) (*Snapshot, error) {
 	if err := p.cache.Ready(); err != nil {
 		return nil, err
 	}

@@ -135,6 +135,9 @@ func TestProofAtHand(t *testing.T) {
 				t.Fatalf("a read at its source's revision: %v, %v, want the cache's state", state, err)
 			}
 		}
+		if got, want := p.Counts(), (cache.ProofCounts{Progress: 100}); got != want {
+			t.Errorf("counted %+v, want %+v", got, want)
+		}
 	})
 }
 
@@ -201,6 +204,9 @@ func TestCrowdIsProvenAtOnce(t *testing.T) {
 				t.Errorf("a read at revision %d got a state of %d with %d objects", came, state.Revision, state.Len())
 			}
 		})
+		if got := p.Counts(); got.Contents < 2000 || got.Progress != 0 || got.None < 3 || got.Contents+got.None != 3003 {
+			t.Errorf("of 3,003 reads %+v were counted", got)
+		}
 		if _, read, _ := p.source.counts(); read > 60 {
 			t.Errorf("the keys were read %d times in 2 s for 1,000 reads a second", read)
 		}
