@@ -23,7 +23,7 @@ const (
 // upstreamUsers returns the folders whose packages may import Kubernetes' module: the one
 // that builds its server, and tests that compare with its decoders.
 func upstreamUsers() []string {
-	return []string{"internal/apiserver/kube", "test/equal/transcode", "test/equal/conformance/suite"}
+	return []string{"internal/apiserver/kube", "test/equal/transcode", "test/equal/differential", "test/equal/conformance/suite"}
 }
 
 // bannedPaths returns the beginnings of absolute paths that exist on one machine only.
