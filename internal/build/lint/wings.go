@@ -19,13 +19,8 @@ func wings() []Wing { return append(serverWings(), toolWings()...) }
 func serverWings() []Wing {
 	return []Wing{
 		{
-			Name: "mutation", Sentence: "Breaks the server on purpose, in builds for tests only.",
-			Order: []string{"mutation"},
-		},
-		{
 			Name: "wire", Sentence: "An object as bytes: stored, sent, encoded, compressed, as a table row.",
-			Imports: []string{"mutation"},
-			Order:   []string{"wire/storedjson", "wire/sentobject", "wire/watchevent", "wire/deflate", "wire/entry", "wire/tablerow", "wire/transcode", "wire/encode"},
+			Order: []string{"wire/storedjson", "wire/sentobject", "wire/watchevent", "wire/deflate", "wire/entry", "wire/tablerow", "wire/transcode", "wire/encode"},
 		},
 		{
 			Name: "conn", Sentence: "Connections at both ends, and the credentials for them. Knows nothing of objects.",
@@ -38,12 +33,12 @@ func serverWings() []Wing {
 		},
 		{
 			Name: "feed", Sentence: "Where objects come from: etcd, or another API server.",
-			Imports: []string{"mutation", "wire", "account"},
+			Imports: []string{"wire", "account"},
 			Order:   []string{"feed", "feed/feedtest", "feed/etcdserver", "feed/etcdserver/etcdtest", "feed/etcdfeed", "feed/apifeed"},
 		},
 		{
 			Name: "tier", Sentence: "The read tier: what is held in memory, and GET, LIST and WATCH answered from it.",
-			Imports: []string{"mutation", "wire", "conn", "account", "feed"},
+			Imports: []string{"wire", "conn", "account", "feed"},
 			Order:   []string{"tier/lifetime", "tier/rounds", "tier/memory", "tier/cache", "tier/checkpoint", "tier/scrub", "tier/watch", "tier/read", "tier/storage", "tier/source"},
 		},
 		{

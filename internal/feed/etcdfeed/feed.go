@@ -14,7 +14,6 @@ import (
 
 	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/feed"
-	"github.com/millrace/millrace/internal/mutation"
 )
 
 // FeedConfig of a Feed.
@@ -165,9 +164,6 @@ func (f *Feed) run(ctx context.Context) error {
 			compactedLoads = 0
 		}
 		if errors.Is(err, rpctypes.ErrCompacted) {
-			if mutation.On(mutation.GapUntold) && f.skipGap(ctx) {
-				continue
-			}
 			f.cfg.Logger.Warn("Feed was compacted away and loads anew; clients behind it have to list again", "revision", f.applied.Load())
 			loaded = false
 			compactedLoads++
@@ -184,17 +180,6 @@ func (f *Feed) run(ctx context.Context) error {
 		}
 		backoff = min(2*backoff, maxBackoff)
 	}
-}
-
-// skipGap leaves out all events that etcd has forgotten. It reports whether it has.
-func (f *Feed) skipGap(ctx context.Context) bool {
-	newest, err := f.Revision(ctx)
-	if err != nil {
-		return false
-	}
-	f.witness = feed.Witness{}
-	f.setState(newest)
-	return true
 }
 
 // caughtUp reports whether a loaded feed follows etcd. Before, it replays.

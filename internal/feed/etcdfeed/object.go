@@ -5,7 +5,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/feed"
-	"github.com/millrace/millrace/internal/mutation"
 )
 
 // Objects returns key-values that etcd has sent, as objects that share their bytes.
@@ -25,9 +24,6 @@ func objectOf(kv *mvccpb.KeyValue) feed.Object {
 
 // eventObjects returns the events of a response, of at least one.
 func eventObjects(events []*clientv3.Event) []feed.Object {
-	if last := len(events) - 1; mutation.Sometimes(mutation.EventLost) && events[last].Kv.Version > 3 {
-		events = events[:last]
-	}
 	objects := make([]feed.Object, len(events))
 	for i, e := range events {
 		objects[i] = objectOf(e.Kv)

@@ -9,7 +9,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/feed"
-	"github.com/millrace/millrace/internal/mutation"
 )
 
 const (
@@ -109,9 +108,7 @@ func (f *Feed) requestProgressOnce(ctx context.Context) {
 
 // apply hands a response's events or progress to the sink.
 func (f *Feed) apply(ctx context.Context, resp *stampedResponse) {
-	mutation.Pause(mutation.ConsistentUnproven)
 	switch {
-	case mutation.After(mutation.FeedFrozen, 60):
 	case len(resp.Events) > 0:
 		f.cfg.Sink.Received(resp.at)
 		events := eventObjects(resp.Events)

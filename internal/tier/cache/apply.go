@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/feed"
-	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
@@ -28,10 +27,6 @@ func (c *Cache) Apply(ctx context.Context, events []feed.Object) {
 	var newest int64
 	for i := range events {
 		newest = max(newest, events[i].Revision)
-	}
-	if mutation.On(mutation.ProgressEarly) {
-		c.advanceLocked(newest)
-		mutation.Pause(mutation.ProgressEarly)
 	}
 	for r, changes := range c.prepareLocked(ctx, events, c.ownerOf) {
 		var arrival *entry.Arrival

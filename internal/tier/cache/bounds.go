@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/millrace/millrace/internal/mutation"
 )
 
 // bounds say which events the logs of a cache keep.
@@ -62,9 +60,7 @@ func (l *Log) trimLocked(now time.Time) {
 	for drop < len(l.mu.events)-1 && !l.withinBoundsLocked(drop, now) {
 		e := &l.mu.events[drop]
 		l.mu.bytes -= e.cost()
-		if !mutation.On(mutation.ExpiryUntold) {
-			l.mu.completeAfter = e.Revision
-		}
+		l.mu.completeAfter = e.Revision
 		*e = timedEvent{}
 		drop++
 	}
@@ -76,7 +72,7 @@ func (l *Log) trimLocked(now time.Time) {
 // before it are dropped.
 func (l *Log) withinBoundsLocked(i int, now time.Time) bool {
 	switch b := l.bounds; {
-	case l.mu.bytes > b.maxBytes, mutation.On(mutation.ExpiryUntold) && len(l.mu.events)-i > mutation.ShortHistory:
+	case l.mu.bytes > b.maxBytes:
 		return false
 	case now.Sub(l.mu.events[i].at) <= b.window:
 		return true

@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
@@ -51,8 +50,7 @@ func (a *indexAdvisor) indexUsed(order *indexOrder) {
 // noteScan notes that a query scanned a number of entries. It may build an index before
 // it returns.
 func (a *indexAdvisor) noteScan(t Tree, q *Query, entries int) {
-	isSmall := a == nil || entries < a.minEntries || q.Limit > 0 && q.Limit < a.minEntries
-	if isSmall && (a == nil || !mutation.On(mutation.IndexOld)) {
+	if a == nil || entries < a.minEntries || q.Limit > 0 && q.Limit < a.minEntries {
 		return
 	}
 	term, ok := mostSelectiveTerm(q)

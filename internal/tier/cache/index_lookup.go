@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
@@ -186,5 +185,5 @@ func worthwhile(candidates, scope, limit int) bool {
 	if limit > 0 && candidates > limit {
 		walked = int(float64(scope) * float64(limit) / float64(candidates))
 	}
-	return candidates*indexLookupCost < walked || mutation.On(mutation.IndexOld)
+	return candidates*indexLookupCost < walked
 }

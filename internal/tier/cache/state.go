@@ -1,9 +1,6 @@
 package cache
 
-import (
-	"github.com/millrace/millrace/internal/mutation"
-	"github.com/millrace/millrace/internal/wire/entry"
-)
+import "github.com/millrace/millrace/internal/wire/entry"
 
 // state is the contents of a resource at one moment. A published state is immutable.
 type state struct {
@@ -89,9 +86,7 @@ func (edit *stateEdit) apply(ch change) (previous *entry.Entry) {
 		previous = edit.tree.Delete(ch.key)
 	}
 	for _, index := range edit.indexes {
-		if !mutation.Sometimes(mutation.IndexOld) {
-			reindex(index, previous, ch.entry)
-		}
+		reindex(index, previous, ch.entry)
 	}
 	edit.next.count(ch.entry, 1)
 	edit.next.count(previous, -1)

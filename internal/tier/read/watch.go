@@ -17,7 +17,6 @@ import (
 	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/conn/h1"
 	"github.com/millrace/millrace/internal/conn/pull"
-	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/watch"
 	"github.com/millrace/millrace/internal/wire/encode"
@@ -200,7 +199,7 @@ func (s *watchSession) serve() {
 			s.close()
 		}
 	}()
-	s.schedule.start(time.Now(), s.query.timeout(), s.query.options.AllowWatchBookmarks || mutation.On(mutation.BookmarkUnasked))
+	s.schedule.start(time.Now(), s.query.timeout(), s.query.options.AllowWatchBookmarks)
 	s.recordLongRunning(s.start)
 	switch {
 	case s.err != nil:

@@ -7,7 +7,6 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
 
-	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/tier/watch"
 )
 
@@ -21,9 +20,6 @@ func (s *watchSession) sendInitial() error {
 	if s.initial == nil {
 		return nil
 	}
-	if mutation.On(mutation.InitialEndEarly) && s.query.options.AllowWatchBookmarks {
-		_ = s.bookmark(s.startPoint.After, true)
-	}
 	err := s.encodingFailed(s.out.Initial(s.initial.Runs))
 	if err != nil {
 		return err
@@ -35,7 +31,7 @@ func (s *watchSession) sendInitial() error {
 	s.query.recordRelist(s.req, s.initialBytes)
 	o := &s.query.options
 	if o.SendInitialEvents != nil && o.AllowWatchBookmarks {
-		if err := s.bookmark(mutation.Add(mutation.InitialEndOld, s.startPoint.After, -10), true); err != nil {
+		if err := s.bookmark(s.startPoint.After, true); err != nil {
 			return err
 		}
 		s.query.recordWatchList(s.req)
@@ -87,7 +83,7 @@ func (s *watchSession) runSchedule(now time.Time, reached int64, more bool) erro
 	}
 	if !t.bookmark.IsZero() && !now.Before(t.bookmark) {
 		if to := max(reached, s.startPoint.After); to <= max(reached, s.query.route.cfg.Objects.Progress().Revision()) {
-			if err := s.bookmark(mutation.Add(mutation.BookmarkAhead, to, 3), false); err != nil {
+			if err := s.bookmark(to, false); err != nil {
 				return err
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/storage"
 
-	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
@@ -172,7 +171,7 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 	if err := s.waitLoaded(ctx); err != nil {
 		return err
 	}
-	if s.hasRevision(rv) || mutation.On(mutation.VersionNotAwaited) {
+	if s.hasRevision(rv) {
 		return nil
 	}
 	if s.cfg.PassOnAfter > 0 {
@@ -211,9 +210,6 @@ func (s *Store) waitBehind(ctx context.Context, rv uint64) error {
 	reached, err := s.cfg.Consistent.Revision(ctx)
 	if err == nil && reached >= revision && progress.Wait(ctx, revision) == nil {
 		return nil
-	}
-	if mutation.On(mutation.FutureExpired) {
-		return expired(revision, progress.Revision())
 	}
 	return storage.NewTooLargeResourceVersionError(rv, uint64(progress.Revision()), retrySeconds)
 }

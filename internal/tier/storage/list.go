@@ -16,7 +16,6 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/millrace/millrace/internal/account/usage"
-	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
@@ -61,9 +60,9 @@ func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions
 		return cache.Page{}, err
 	}
 	found := l.snapshot.Select(&l.query)
-	result := cache.Page{Result: found, Revision: mutation.Add(mutation.ListAhead, l.snapshot.Revision, 2)}
+	result := cache.Page{Result: found, Revision: l.snapshot.Revision}
 	if !found.Opaque {
-		last := page{last: found.Last, total: mutation.Add(mutation.RemainingWrong, int64(found.Total), 1), more: found.More}
+		last := page{last: found.Last, total: int64(found.Total), more: found.More}
 		result.Continue, result.Remaining, err = s.token(l, last, opts)
 	}
 	return result, err
@@ -97,12 +96,9 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 		return l, fmt.Errorf("list %s: %w", key, cache.ErrExpired)
 	}
 	from = sc.continueAt(strings.TrimPrefix(from, s.cfg.Resource.Prefix()))
-	if mutation.On(mutation.PageOverlaps) {
-		from = strings.TrimSuffix(from, "\x00")
-	}
 	l.query = cache.Query{Prefix: sc.key, Single: !sc.recursive, From: from, Limit: int(opts.Predicate.Limit)}
 	l.selection.restrict(&l.query)
-	if opts.ResourceVersion == "0" && !s.cfg.LikeEtcd || mutation.On(mutation.LimitIgnored) {
+	if opts.ResourceVersion == "0" && !s.cfg.LikeEtcd {
 		// Kubernetes' watch cache ignores the limit here, and clients rely on whole lists.
 		l.query.Limit = 0
 	}
@@ -114,10 +110,6 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 	usage.AddWait(ctx, began)
 	if err != nil {
 		return l, err
-	}
-	isPage := opts.Predicate.Continue != ""
-	if mutation.On(mutation.PageAtNewest) && isPage || mutation.On(mutation.ExactAtNewest) && !isPage {
-		exact = 0
 	}
 	l.snapshot, err = s.snapshot(exact, proven)
 	return l, err

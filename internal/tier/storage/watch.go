@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 
-	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/tier/cache"
 	mrwatch "github.com/millrace/millrace/internal/tier/watch"
 )
@@ -87,9 +86,6 @@ func (s *Store) startPoint(ctx context.Context, rv uint64, sc scope, opts storag
 	after := int64(min(rv, math.MaxInt64))
 	from := cache.StartPoint{Scope: cache.Scope{Prefix: sc.key, Single: !sc.recursive}, After: after}
 	snapshot := s.cfg.Resource.Snapshot()
-	if mutation.On(mutation.WatchBeginsOld) && opts.ResourceVersion == "" {
-		snapshot = s.stateBefore(snapshot, 20)
-	}
 	if withInitial || rv == 0 {
 		from.After = snapshot.Revision
 	}
@@ -97,15 +93,6 @@ func (s *Store) startPoint(ctx context.Context, rv uint64, sc scope, opts storag
 		from.Initial = &snapshot
 	}
 	return from, nil
-}
-
-// stateBefore is the state some revisions before a snapshot, or the snapshot itself if the
-// log does not reach back to it. It is for the mutation WatchBeginsOld.
-func (s *Store) stateBefore(snapshot cache.Snapshot, revisions int64) cache.Snapshot {
-	if old, err := s.cfg.Resource.At(snapshot.Revision - revisions); err == nil {
-		return old
-	}
-	return snapshot
 }
 
 // Expired returns the error of a watch whose next events, behind a revision, are gone.

@@ -6,7 +6,6 @@ import (
 
 	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
 
-	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
 )
@@ -51,16 +50,12 @@ const notWaiting = -1
 // not block. The error is cache.ErrExpired if the log does not reach back to the
 // revision, or ErrOpaque if there is an opaque event since.
 func (h *Hub) Open(s Filter, after int64, wake func()) (*Cursor, error) {
-	after = mutation.Add(mutation.ResumeDoubled, after, -3)
 	at, _, err := h.log.Since(after)
 	if err != nil {
 		return nil, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if mutation.On(mutation.ResumeShort) && at < h.mu.end {
-		at++
-	}
 	if at < h.mu.opaqueEnd {
 		return nil, ErrOpaque
 	}
@@ -141,12 +136,10 @@ func (c *Cursor) Next(changes []encode.Change) (_ []encode.Change, more bool, er
 			err = ErrOpaque
 			break
 		}
-		if e := &work.events[i]; e.Revision > c.after && !mutation.Sometimes(mutation.EventDropped) {
+		if e := &work.events[i]; e.Revision > c.after {
 			changes = append(changes, change(e, m.class))
 		}
 	}
-	changes = mutation.RepeatLast(mutation.EventDoubled, changes)
-	mutation.SwapLast(mutation.EventsReordered, changes)
 	clear(work.events[:len(found)])
 	if catchesUp {
 		c.addReturned(len(changes) - before)
@@ -157,14 +150,11 @@ func (c *Cursor) Next(changes []encode.Change) (_ []encode.Change, more bool, er
 // change returns an event as a watch shows it. A deletion, or an object that the watch
 // no longer selects, shows the object's previous version.
 func change(e *cache.Event, class eventClass) encode.Change {
-	shown, revision := e.Entry, e.Revision
+	shown := e.Entry
 	if class == deleted {
 		shown = e.Previous
-		if mutation.On(mutation.DeletionOld) {
-			revision = shown.Revision
-		}
 	}
-	return encode.Change{Frames: e.Frames, Kind: class.eventType(), Entry: shown, Revision: revision, Arrival: e.Arrival}
+	return encode.Change{Frames: e.Frames, Kind: class.eventType(), Entry: shown, Revision: e.Revision, Arrival: e.Arrival}
 }
 
 // readCatchUp reads events from before the subscription's begin. It leaves in work.events

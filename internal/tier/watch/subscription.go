@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
@@ -96,10 +95,6 @@ func (s *Filter) classify(e *cache.Event) eventClass {
 		return modified
 	case is:
 		return added
-	case mutation.On(mutation.LeaveModified) && was && e.Entry != nil:
-		return modified
-	case mutation.On(mutation.LeaveUntold) && was && e.Entry != nil, mutation.On(mutation.DeletionUntold) && was && e.Entry == nil:
-		return unrelated
 	case was:
 		return deleted
 	}

@@ -1,9 +1,6 @@
 package encode
 
-import (
-	"github.com/millrace/millrace/internal/mutation"
-	"github.com/millrace/millrace/internal/wire/entry"
-)
+import "github.com/millrace/millrace/internal/wire/entry"
 
 // copySource yields the items that a slot has encoded, for a slot of the same form that
 // shares entries with it. Entries of both stand in key order, and items are asked for in
@@ -44,8 +41,7 @@ func (s *copySource) item(e *entry.Entry, separator int) ([]byte, Row) {
 	for s.next < len(s.entries) && s.entries[s.next].Key < e.Key {
 		s.next++
 	}
-	isOld := mutation.On(mutation.MemoOld) && s.next < len(s.entries) && s.entries[s.next].Key == e.Key
-	if s.next >= len(s.entries) || s.entries[s.next] != e && !isOld {
+	if s.next >= len(s.entries) || s.entries[s.next] != e {
 		return nil, nil
 	}
 	if s.group != nil {

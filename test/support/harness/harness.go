@@ -14,6 +14,7 @@
 package harness
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"math/rand/v2"
@@ -37,6 +38,13 @@ const parallelFlag = "test.parallel"
 
 // AsProgram is the environment by which a copy of the test binary runs the command line.
 const AsProgram = roleVariable + "=1"
+
+// ProgramVariable names the program that Command starts, if it is another build of millrace than
+// the test binary.
+const ProgramVariable = "MILLRACE_TEST_PROGRAM"
+
+// noKubeconfig keeps the kubeconfig of whoever runs the tests from our processes.
+const noKubeconfig = "KUBECONFIG="
 
 // parallelTests is how many parallel tests of a package run at once, unless -parallel is
 // given. Tests of whole servers mostly wait: for timeouts, for caches, for other processes.
@@ -82,7 +90,7 @@ type Process struct {
 // Command starts the program with arguments and returns at once.
 func Command(tb testing.TB, args ...string) *Process {
 	tb.Helper()
-	return start(tb, AsProgram, args...)
+	return startProgram(tb, cmp.Or(os.Getenv(ProgramVariable), os.Args[0]), []string{AsProgram, noKubeconfig}, args)
 }
 
 // Program starts another program with arguments and returns at once.
@@ -95,7 +103,7 @@ func Program(tb testing.TB, program string, args ...string) *Process {
 // value.
 func start(tb testing.TB, role string, args ...string) *Process {
 	tb.Helper()
-	return startProgram(tb, os.Args[0], []string{role, "KUBECONFIG="}, args)
+	return startProgram(tb, os.Args[0], []string{role, noKubeconfig}, args)
 }
 
 // startProgram starts a program with further environment variables. The process dies with

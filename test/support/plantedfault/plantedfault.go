@@ -1,11 +1,11 @@
-// Package plantedfault builds test binaries out of sources with a fault in them, so that a test
-// can say whether another test finds it.
+// Package plantedfault builds programs and test binaries out of sources with a fault in them, so
+// that a test can say whether another test or program finds it.
 //
 // A fault is data: texts of files, and what stands in their place. Nothing in the files
 // themselves knows of it, and they stay as they are. The compiler reads the changed ones through
 // an overlay. Servers that a test binary starts out of itself (package harness) have the fault too.
 //
-// A caller checks each fault with Apply in CI: a text that is no longer there is a fault that
+// A caller checks its faults with CheckApply in CI: a text that is no longer there is a fault that
 // must be planted elsewhere. The package says nothing of what a test should find.
 package plantedfault
 
@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 )
@@ -60,9 +61,24 @@ func (f *Fault) Apply(root string) (map[string]string, error) {
 	return changed, nil
 }
 
-// Build builds the test binary of a package, such as ./test/fault/living, with the fault. The
+// ImportArmed imports package armed into a file, whose package is named as its directory.
+func ImportArmed(file string) Edit {
+	clause := "package " + path.Base(path.Dir(file)) + "\n"
+	return Edit{file, clause, clause + "\nimport \"github.com/millrace/millrace/test/support/plantedfault/armed\"\n"}
+}
+
+// BuildTest builds the test binary of a package, such as ./test/fault/living, with the fault. The
 // binary and what the build needs are written to a directory, which holds one build.
-func (f *Fault) Build(ctx context.Context, dir, pkg string) (binary string, err error) {
+func (f *Fault) BuildTest(ctx context.Context, dir, pkg string) (binary string, err error) {
+	return f.build(ctx, dir, pkg, "test", "-c")
+}
+
+// BuildProgram builds a program, such as ./cmd/millrace, as BuildTest does.
+func (f *Fault) BuildProgram(ctx context.Context, dir, pkg string) (binary string, err error) {
+	return f.build(ctx, dir, pkg, "build", "-ldflags=-s -w")
+}
+
+func (f *Fault) build(ctx context.Context, dir, pkg string, command ...string) (binary string, err error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
@@ -71,8 +87,8 @@ func (f *Fault) Build(ctx context.Context, dir, pkg string) (binary string, err 
 	if err != nil {
 		return "", err
 	}
-	binary = filepath.Join(dir, "planted.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay="+overlay, "-o", binary, pkg)
+	binary = filepath.Join(dir, "planted")
+	build := exec.CommandContext(ctx, "go", append(command, "-overlay="+overlay, "-o", binary, pkg)...)
 	build.Dir = root
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s with %q: %w: %s", pkg, f.Name, err, output)
@@ -81,26 +97,26 @@ func (f *Fault) Build(ctx context.Context, dir, pkg string) (binary string, err 
 }
 
 // writeOverlay writes the changed files, and the file that tells the compiler of them.
-func (f *Fault) writeOverlay(root, dir string) (path string, err error) {
+func (f *Fault) writeOverlay(root, dir string) (file string, err error) {
 	changed, err := f.Apply(root)
 	if err != nil {
 		return "", err
 	}
 	var overlay struct{ Replace map[string]string }
 	overlay.Replace = map[string]string{}
-	for file, text := range changed {
-		replacement := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+	for name, text := range changed {
+		replacement := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
 		if err := os.WriteFile(replacement, []byte(text), 0o600); err != nil {
 			return "", err
 		}
-		overlay.Replace[filepath.Join(root, file)] = replacement
+		overlay.Replace[filepath.Join(root, name)] = replacement
 	}
 	text, err := json.Marshal(overlay)
 	if err != nil {
 		return "", err
 	}
-	path = filepath.Join(dir, "overlay.json")
-	return path, os.WriteFile(path, text, 0o600)
+	file = filepath.Join(dir, "overlay.json")
+	return file, os.WriteFile(file, text, 0o600)
 }
 
 // Root returns the root of the module that the working directory is in.

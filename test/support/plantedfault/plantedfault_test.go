@@ -56,7 +56,7 @@ func TestBuild(t *testing.T) {
 		"test/support/plantedfault/plantedfault.go", "strings.Replace(text, e.Old, e.New, 1)", "strings.Replace(text, e.New, e.Old, 0)",
 	}}}
 	for _, f := range []*plantedfault.Fault{{}, &broken} {
-		binary, err := f.Build(t.Context(), t.TempDir(), pkg)
+		binary, err := f.BuildTest(t.Context(), t.TempDir(), pkg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,8 +1,7 @@
-//go:build mutations
-
-// Package mutations breaks the server on purpose, in every way that package mutation has, and
-// checks that `millrace-tools verify` finds it, and that it finds nothing at a server that is whole.
-// Only the build tag mutations has such servers: see `make verify-mutations`.
+// Package mutations breaks the server on purpose, in one way after the other, and checks that
+// `millrace-tools verify` finds each, and that it finds nothing at a server that is whole.
+//
+// CI checks that each mutation still applies to the sources. `make verify-mutations` does the rest.
 package mutations
 
 import (
@@ -12,39 +11,57 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/millrace/millrace/internal/mutation"
 	"github.com/millrace/millrace/internal/tool/verify"
 	"github.com/millrace/millrace/test/support/harness"
+	"github.com/millrace/millrace/test/support/plantedfault"
+	"github.com/millrace/millrace/test/support/plantedfault/armed"
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// TestMutations is not parallel: a mutation is chosen by the environment.
+// row is a mutation, and what has to find it.
+type row struct {
+	plantedfault.Fault
+	// promise is the promise whose check must find it, and guarantee begins the summary of such a
+	// violation: a watch is checked for several guarantees. "" stands for any.
+	promise   verify.Promise
+	guarantee string
+}
+
+// TestFaultsApply checks that each mutation can be planted.
+func TestFaultsApply(t *testing.T) {
+	t.Parallel()
+	var faults []plantedfault.Fault
+	for _, r := range rows() {
+		faults = append(faults, r.Fault)
+	}
+	plantedfault.CheckApply(t, faults...)
+}
+
+// TestMutations is not parallel: the environment chooses the program.
 func TestMutations(t *testing.T) {
+	plantedfault.SkipUnlessAsked(t, "verify-mutations")
 	t.Run("none", func(t *testing.T) {
-		report := verified(t, start(t, ""), whole, nil)
+		report := verified(t, start(t, &plantedfault.Fault{}), whole, nil)
 		if report.Violations() > 0 {
 			_ = report.Write(t.Output())
 			t.Errorf("%d violations at a server that is whole", report.Violations())
 		}
 	})
-	for _, row := range mutation.Table() {
-		if row.Fault != "" {
-			continue // test/fault/injection has it
-		}
-		t.Run(row.Name, func(t *testing.T) {
-			server := start(t, row.Name)
-			arm := func(context.Context) { server.Signal(mutation.Arm) }
+	for _, r := range rows() {
+		t.Run(r.Name, func(t *testing.T) {
+			server := start(t, &r.Fault)
+			arm := func(context.Context) { server.Signal(armed.Signal) }
 			var report *verify.Report
 			for _, duration := range durations() {
 				report = verified(t, server, duration, arm)
-				if found := report.ViolationsOf(verify.Promise(row.Promise), row.Guarantee); len(found) > 0 {
-					t.Logf("%s: %d violations in %.0f s, as in %q: %s", row.Name, report.Violations(), report.Seconds, row.Promise, found[0].Summary)
+				if found := report.ViolationsOf(r.promise, r.guarantee); len(found) > 0 {
+					t.Logf("%s: %d violations in %.0f s, as in %q: %s", r.Name, report.Violations(), report.Seconds, r.promise, found[0].Summary)
 					return
 				}
 			}
 			_ = report.Write(t.Output())
-			t.Errorf("not found as one of %q: %s", row.Promise, row.Breaks)
+			t.Errorf("not found as one of %q: %s", r.promise, r.Breaks)
 		})
 	}
 }
@@ -56,10 +73,14 @@ const whole = 20 * time.Second
 // less than a minute in all. A slow machine has fewer events.
 func durations() []time.Duration { return []time.Duration{10 * time.Second, 45 * time.Second} }
 
-// start starts a server with a mutation, which is still to be armed.
-func start(t *testing.T, name string) *harness.Server {
+// start builds and starts a server with a mutation, which is still to be armed.
+func start(t *testing.T, f *plantedfault.Fault) *harness.Server {
 	t.Helper()
-	t.Setenv(mutation.Variable, name)
+	program, err := f.BuildProgram(t.Context(), t.TempDir(), "./cmd/millrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(harness.ProgramVariable, program)
 	return harness.Start(t, harness.ShortTempDir(t))
 }
 

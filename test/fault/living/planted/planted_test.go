@@ -40,36 +40,22 @@ type finder struct {
 // rows are all faults.
 func rows() []row { return append(append([]row{}, seen...), unseen...) }
 
-// plantedVariable has the tests run that plant faults.
-const plantedVariable = "MILLRACE_LIVING_PLANTED"
-
 // runTimeout bounds a run of a finder.
 const runTimeout = "10m"
 
 // TestFaultsApply checks that each fault can be planted.
 func TestFaultsApply(t *testing.T) {
 	t.Parallel()
-	root, err := plantedfault.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := map[string]bool{}
+	var faults []plantedfault.Fault
 	for _, r := range rows() {
-		if changed, err := r.Apply(root); err != nil || len(changed) == 0 {
-			t.Errorf("%s changes %d files: %v", r.Name, len(changed), err)
-		}
-		if names[r.Name] {
-			t.Errorf("two faults are %s", r.Name)
-		}
-		names[r.Name] = true
+		faults = append(faults, r.Fault)
 	}
+	plantedfault.CheckApply(t, faults...)
 }
 
 // TestPlanted plants each fault. It is not parallel: each run needs the machine.
 func TestPlanted(t *testing.T) {
-	if os.Getenv(plantedVariable) == "" {
-		t.Skipf("takes 40 minutes: %s=1 or make living-planted runs it", plantedVariable)
-	}
+	plantedfault.SkipUnlessAsked(t, "living-planted")
 	whole := map[finder]bool{}
 	for _, r := range rows() {
 		t.Run(r.Name, func(t *testing.T) {
@@ -94,7 +80,7 @@ func TestPlanted(t *testing.T) {
 // run runs the finder's test with a fault, and returns its output.
 func (f *finder) run(t *testing.T, planted *plantedfault.Fault) (output string, err error) {
 	t.Helper()
-	binary, err := planted.Build(t.Context(), t.TempDir(), "./"+f.pkg)
+	binary, err := planted.BuildTest(t.Context(), t.TempDir(), "./"+f.pkg)
 	if err != nil {
 		t.Fatal(err)
 	}
