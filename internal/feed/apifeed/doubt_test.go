@@ -63,7 +63,7 @@ func TestDoubt(t *testing.T) {
 						return false, nil
 					}
 				})
-				b.sink.AllowHistory()
+				b.sink.AllowOtherHistory()
 				b.pass(time.Minute)
 				b.exchange(t, other)
 				if _, err := b.feed.Revision(shortly(t)); err == nil || errors.Is(err, feed.ErrWentBack) {
@@ -127,7 +127,7 @@ func TestDoubtOfReader(t *testing.T) {
 		b.follow(t, func(c *apifeed.Config) {
 			c.WentBack = func(context.Context) (bool, error) { return false, nil }
 		})
-		b.sink.AllowHistory()
+		b.sink.AllowOtherHistory()
 		theirs := feedtest.NewAPIHandler(feedtest.APIOptions{WatchLists: true})
 		theirs.Put(t, "theirs", "x")
 		b.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
@@ -178,7 +178,7 @@ func TestWentBackWith(t *testing.T) {
 						return false, nil
 					}
 				})
-				b.sink.AllowHistory()
+				b.sink.AllowOtherHistory()
 				b.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
 					ofOther := strings.HasPrefix(req.URL.Path, otherPath)
 					req = req.Clone(req.Context())

@@ -40,9 +40,9 @@ type Config struct {
 	// Uncompressed asks for answers that are not compressed. It is for secrets: their length
 	// would tell what they have in common with the text of others.
 	Uncompressed bool
-	// Loads has as many places as feeds may load at a time, and is shared by them. Nil means
-	// that the feed waits for none.
-	Loads chan struct{}
+	// LoadSemaphore is shared by feeds, and has as many slots as feeds may load at a time. Nil
+	// means that the feed loads at once.
+	LoadSemaphore chan struct{}
 	// WentBack is asked when the server seems to have another history of this resource: is
 	// it another one for all resources? If it is not, the resource is loaded anew. Nil means
 	// that it is. See WentBackWith.

@@ -198,10 +198,10 @@ func TestLoadsAreBounded(t *testing.T) {
 				running.Add(-1)
 				return false
 			})
-			loads := make(chan struct{}, 2)
+			semaphore := make(chan struct{}, 2)
 			var feeds []*apifeed.Feed
 			for range 10 {
-				b.follow(t, func(c *apifeed.Config) { c.Loads = loads })
+				b.follow(t, func(c *apifeed.Config) { c.LoadSemaphore = semaphore })
 				feeds = append(feeds, b.feed)
 			}
 			b.pass(7 * time.Second)
@@ -210,8 +210,8 @@ func TestLoadsAreBounded(t *testing.T) {
 					t.Errorf("feed %d: %v", i, err)
 				}
 			}
-			if most.Load() != 2 || len(loads) != 0 {
-				t.Errorf("%d loads at a time, and %d places are taken", most.Load(), len(loads))
+			if most.Load() != 2 || len(semaphore) != 0 {
+				t.Errorf("%d loads at a time, and %d places are taken", most.Load(), len(semaphore))
 			}
 		})
 	}

@@ -11,9 +11,9 @@ import (
 // for definitions, which no other server can take over. An aggregated server that has taken the
 // resource over counts its own, and so does an etcd of the resource alone.
 func (s *Resources) wentBack(ctx context.Context, f *apifeed.Feed) (bool, error) {
-	described := s.of(Key{GroupResource: definitions})
-	if described == nil || described.started() == nil {
+	described := s.lookup(Key{GroupResource: definitions})
+	if described == nil || described.currentFeed() == nil {
 		return true, nil // there is nothing to compare with
 	}
-	return f.WentBackWith(ctx, described.started())
+	return f.WentBackWith(ctx, described.currentFeed())
 }

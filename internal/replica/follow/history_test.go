@@ -97,7 +97,7 @@ func TestRefusedResource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, follow.Config{})
 	w.upstream.Put(t, "a", "one")
-	w.resources.FollowAgainBy(func(follow.Key) { w.follow(follow.Request{Named: true}) })
+	w.resources.SetFollowAgain(func(follow.Key) { w.follow(follow.Request{Named: true}) })
 	w.loaded(follow.Request{Named: true})
 	other := w.followOther()
 	w.upstream.Intercept(func(rw http.ResponseWriter, _ *http.Request) bool {

@@ -61,7 +61,7 @@ func (s *Resources) proofs() (sum cache.ProofCounts) {
 func (s *Resources) count() (states map[State]int, bytes int64) {
 	away, now := s.Healthy() != nil, s.cfg.Clock.Now()
 	states = map[State]int{}
-	for _, f := range s.all() {
+	for _, f := range s.followedResources() {
 		states[f.state(away, now)]++
 		bytes += f.bytes()
 	}

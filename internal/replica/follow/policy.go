@@ -71,8 +71,8 @@ func NewPolicy(cfg PolicyConfig) *Policy {
 	p := &Policy{cfg: cfg}
 	p.etcd = sameCluster{first: cfg.Upstream.First, log: cfg.Logger.Warn}
 	if cfg.Resources != nil {
-		cfg.Resources.FollowAgainBy(p.followAgain)
-		cfg.Resources.AdmitBy(p.admit)
+		cfg.Resources.SetFollowAgain(p.followAgain)
+		cfg.Resources.SetAdmit(p.admit)
 	}
 	return p
 }
@@ -106,7 +106,7 @@ func (p *Policy) Use(server *kube.Replica, stored func(schema.GroupResource) *st
 
 // followNamed follows a built-in resource in all forms that are answered.
 func (p *Policy) followNamed(gvr schema.GroupVersionResource, needed bool) {
-	r := Request{Named: true, Needed: needed, Original: needed, Optional: needed && gvr.GroupResource() == services}
+	r := Request{Named: true, Needed: needed, UpstreamOnly: needed, Optional: needed && gvr.GroupResource() == services}
 	p.followBuiltIn(gvr, r)
 	stored := p.builtIn[gvr].GroupResource()
 	p.followVerbatim(Key{GroupResource: stored}, r)
@@ -150,8 +150,8 @@ func (p *Policy) Followed() (names []string) {
 	if p.cfg.Resources == nil {
 		return nil
 	}
-	for _, f := range p.cfg.Resources.all() {
-		if f.started() == nil {
+	for _, f := range p.cfg.Resources.followedResources() {
+		if f.currentFeed() == nil {
 			continue
 		}
 		if f.key.InProtobuf || f.readInJSON.Load() {
@@ -209,7 +209,7 @@ func (p *Policy) followAgain(key Key) {
 // Read is a handler.Config.Follow.
 func (p *Policy) Read(gvr schema.GroupVersionResource, protobuf bool) handler.Reason {
 	if stored, builtIn := p.builtIn[gvr]; builtIn && p.cfg.Resources != nil {
-		p.cfg.Resources.of(Key{GroupResource: stored.GroupResource()}).noteRead(protobuf)
+		p.cfg.Resources.lookup(Key{GroupResource: stored.GroupResource()}).noteRead(protobuf)
 	}
 	return p.Follow(gvr)
 }
@@ -284,7 +284,7 @@ func (p *Policy) followBuiltIn(gvr schema.GroupVersionResource, r Request) handl
 		if p.verbatimVersions[stored].GroupVersionResource != gvr {
 			return handler.OtherVersion
 		}
-		return handler.Reason(p.cfg.Resources.refusal(stored))
+		return handler.Reason(p.cfg.Resources.refusalInAnyForm(stored))
 	}
 	isStored := p.cfg.Upstream.Serves(followed)
 	if !isStored {
@@ -314,7 +314,7 @@ func (p *Policy) MayShare(gvr schema.GroupVersionResource) bool {
 		store := p.etcd.stored(gvr.GroupResource())
 		return store != nil && store.Resource().Snapshot().Bytes < maxShared
 	}
-	f := p.cfg.Resources.of(Key{GroupResource: gvr.GroupResource()})
+	f := p.cfg.Resources.lookup(Key{GroupResource: gvr.GroupResource()})
 	return f != nil && f.backend.Cache.Ready() == nil && f.bytes() < maxShared
 }
 
@@ -328,7 +328,7 @@ func (p *Policy) FollowNeeded(gr schema.GroupResource) bool {
 	if _, builtIn := p.builtIn[gvr]; !served || !builtIn {
 		return false
 	}
-	p.followBuiltIn(gvr, Request{Needed: true, Original: true})
+	p.followBuiltIn(gvr, Request{Needed: true, UpstreamOnly: true})
 	return true
 }
 
@@ -395,7 +395,7 @@ func (p *Policy) outdate(gv schema.GroupVersion) {
 	if p.cfg.Resources == nil {
 		return
 	}
-	for _, f := range p.cfg.Resources.all() {
+	for _, f := range p.cfg.Resources.followedResources() {
 		if r := f.run.Load(); r != nil && f.key.Group == gv.Group && r.version.Version == gv.Version {
 			p.cfg.Resources.Outdated(f.key.GroupResource)
 		}

@@ -150,7 +150,7 @@ func TestOutdatedIsLoadedAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, follow.Config{})
 	w.upstream.Put(t, "a", "one")
-	w.resources.FollowAgainBy(func(key follow.Key) { w.follow(follow.Request{Custom: true}) })
+	w.resources.SetFollowAgain(func(key follow.Key) { w.follow(follow.Request{Custom: true}) })
 	w.loaded(follow.Request{Custom: true})
 	var loads atomic.Int64
 	w.upstream.Intercept(func(_ http.ResponseWriter, req *http.Request) bool {
@@ -179,7 +179,7 @@ func TestLateServerIsLoadedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, follow.Config{})
 	w.upstream.Put(t, "a", "one")
-	w.resources.FollowAgainBy(func(follow.Key) { w.follow(follow.Request{Custom: true}) })
+	w.resources.SetFollowAgain(func(follow.Key) { w.follow(follow.Request{Custom: true}) })
 	w.loaded(follow.Request{Custom: true})
 	ends := make(chan struct{})
 	var loads atomic.Int64
@@ -244,7 +244,7 @@ func TestSilentResourceIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, follow.Config{})
 	revision := w.upstream.Put(t, "a", "one")
-	w.resources.FollowAgainBy(func(follow.Key) { w.follow(follow.Request{Named: true}) })
+	w.resources.SetFollowAgain(func(follow.Key) { w.follow(follow.Request{Named: true}) })
 	w.loaded(follow.Request{Named: true})
 	other := w.followOther()
 	w.upstream.Intercept(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })

@@ -40,7 +40,7 @@ func (p *Policy) hasWatchLists() bool {
 	if p.mode != verbatim {
 		return false
 	}
-	known := p.cfg.Resources.of(Key{GroupResource: definitions}).Surroundings()
+	known := p.cfg.Resources.lookup(Key{GroupResource: definitions}).Surroundings()
 	return known != nil && known.InitialEventsEnd != nil
 }
 
@@ -50,7 +50,7 @@ func (p *Policy) verbatimOf(route *kube.Route, format sentobject.Format) *read.V
 		return nil
 	}
 	key := Key{GroupResource: route.Stored, InProtobuf: format == sentobject.Protobuf}
-	followed := p.cfg.Resources.of(key)
+	followed := p.cfg.Resources.lookup(key)
 	if followed == nil {
 		return nil
 	}
