@@ -70,11 +70,11 @@ func (f *Feed) confirmHistory(ctx context.Context, revision int64, w *feed.Witne
 // confirmObject checks that the server has an object at a revision, or that it does not have
 // one that was deleted.
 func (f *Feed) confirmObject(ctx context.Context, revision int64, o *feed.Object) error {
-	then, refusal := f.readObject(ctx, o, revision)
+	atRevision, refusal := f.readObject(ctx, o, revision)
 	switch {
-	case refusal == nil && then.has(o):
+	case refusal == nil && atRevision.has(o):
 		return nil
-	case refusal == nil && !o.Deleted && then.hasRevisionOf(o):
+	case refusal == nil && !o.Deleted && atRevision.hasRevisionOf(o):
 		return fmt.Errorf("%w: %s at revision %d", errSentOtherwise, o.Key, o.Revision)
 	case refusal == nil && o.Deleted:
 		return fmt.Errorf("%w: at revision %d %s has %s, which was deleted at %d", f.other, revision, f.cfg.URL, o.Key, o.Revision)
@@ -86,21 +86,21 @@ func (f *Feed) confirmObject(ctx context.Context, revision int64, o *feed.Object
 		return fmt.Errorf("%w: %w", errUnasked, refusal)
 	}
 	// The server has compacted the revision, or has not reached it, or does not answer.
-	now, err := f.readObject(ctx, o, 0)
+	newest, err := f.readObject(ctx, o, 0)
 	switch {
 	case err != nil:
 		return err
-	case now.revision < revision:
-		return f.isBehind(revision, now.revision)
-	case errors.Is(refusal, errExpired) && now.has(o):
+	case newest.revision < revision:
+		return f.isBehind(revision, newest.revision)
+	case errors.Is(refusal, errExpired) && newest.has(o):
 		return nil
 	}
 	return refusal
 }
 
 // isBehind is the error of a server that has not reached a revision.
-func (f *Feed) isBehind(before, now int64) error {
-	return fmt.Errorf("%w: %s was at revision %d and is at %d", f.other, f.cfg.URL, before, now)
+func (f *Feed) isBehind(wasAt, isAt int64) error {
+	return fmt.Errorf("%w: %s was at revision %d and is at %d", f.other, f.cfg.URL, wasAt, isAt)
 }
 
 // readObject lists an object at a revision, or at the newest one if that is 0. The list of

@@ -152,11 +152,11 @@ func (f *Feed) confirmForReads(ctx context.Context) error {
 
 // setCluster notes the cluster that has answered. It fails if that was another one before.
 func (f *Feed) setCluster(header *etcdserverpb.ResponseHeader) error {
-	now := header.GetClusterId()
-	if before := f.cluster.Load(); before != 0 && before != now {
-		return fmt.Errorf("%w: it was etcd cluster %x and is %x", feed.ErrWentBack, before, now)
+	answering := header.GetClusterId()
+	if before := f.cluster.Load(); before != 0 && before != answering {
+		return fmt.Errorf("%w: it was etcd cluster %x and is %x", feed.ErrWentBack, before, answering)
 	}
-	f.cluster.Store(now)
+	f.cluster.Store(answering)
 	return nil
 }
 

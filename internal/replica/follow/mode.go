@@ -65,8 +65,8 @@ func (p *Policy) IsVerbatim() bool { return p.mode == verbatim }
 
 // answersBuiltIn reports whether built-in resources are answered here now.
 func (p *Policy) answersBuiltIn() bool {
-	now := p.modeFor(p.cfg.Upstream.Skew())
-	return now == p.mode && now != passing || p.mode == verbatim && now == decoded
+	mode := p.modeFor(p.cfg.Upstream.Skew())
+	return mode == p.mode && mode != passing || p.mode == verbatim && mode == decoded
 }
 
 // Skew is serverreport.ReplicaReport's Skew.

@@ -66,16 +66,16 @@ func (o *otherServers) table() *serverTable {
 
 // changed returns the group versions that other servers answer for than at the last call.
 func (o *otherServers) changed() (all []schema.GroupVersion) {
-	before, now := o.compared, o.table()
-	if o.compared = now; before == nil || before == now {
+	before, newest := o.compared, o.table()
+	if o.compared = newest; before == nil || before == newest {
 		return nil
 	}
 	for gv, service := range before.byVersion {
-		if now.byVersion[gv] != service {
+		if newest.byVersion[gv] != service {
 			all = append(all, gv)
 		}
 	}
-	for gv := range now.byVersion {
+	for gv := range newest.byVersion {
 		if before.byVersion[gv] == "" {
 			all = append(all, gv)
 		}

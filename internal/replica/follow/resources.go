@@ -87,8 +87,8 @@ type Resources struct {
 	admission   *admission
 	// loadSemaphore bounds the loads that run at once: a send takes a slot, a receive frees it.
 	loadSemaphore chan struct{}
-	feeds sync.WaitGroup
-	mu    struct {
+	feeds         sync.WaitGroup
+	mu            struct {
 		sync.Mutex
 		byKey map[Key]*FollowedResource
 		// running is the context of feeds; nil before Run.

@@ -140,11 +140,11 @@ func (t *turns) giveUp(p *turn) Omission {
 }
 
 // leave ends a turn, and gives the next one to the next flow.
-func (t *turns) leave(of int) {
+func (t *turns) leave(flow int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.inFlight--
-	t.mu.flows[of].inFlight--
+	t.mu.flows[flow].inFlight--
 	for range flowCount {
 		f := &t.mu.flows[t.mu.next]
 		t.mu.next = (t.mu.next + 1) % flowCount

@@ -170,13 +170,13 @@ func (p *Proxy) identify(req *http.Request) (via http.RoundTripper, identity str
 	case unknown:
 		return p.door.strangers, anonymousIdentity, nil
 	case !hasCertificate(client):
-		return p.door.users.of(req), tokenIdentity, nil
+		return p.door.users.choose(req), tokenIdentity, nil
 	case p.door.front.usual != nil && p.cfg.FrontProxy().Check() == nil:
-		return transport.NewAuthProxyRoundTripper(client.GetName(), client.GetUID(), client.GetGroups(), client.GetExtra(), p.door.front.of(req)), frontProxyIdentity, nil
+		return transport.NewAuthProxyRoundTripper(client.GetName(), client.GetUID(), client.GetGroups(), client.GetExtra(), p.door.front.choose(req)), frontProxyIdentity, nil
 	}
 	// The replica's own Impersonate headers take the place in which the client's stand.
 	if kept.impersonation == nil && p.cfg.MayImpersonate(ctx) {
-		return transport.NewImpersonatingRoundTripper(impersonationOf(client), p.door.impersonating.of(req)), impersonationIdentity, nil
+		return transport.NewImpersonatingRoundTripper(impersonationOf(client), p.door.impersonating.choose(req)), impersonationIdentity, nil
 	}
 	return nil, "", p.refusal(req, client.GetName(), kept.impersonation != nil)
 }

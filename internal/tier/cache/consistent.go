@@ -100,8 +100,8 @@ func (c *Consistent) catchUp(revision int64) {
 	ticker := time.NewTicker(nudgePeriod)
 	defer ticker.Stop()
 	for {
-		now, moved := c.progress.Watch()
-		if now >= revision {
+		reached, moved := c.progress.Watch()
+		if reached >= revision {
 			return
 		}
 		// The next tick repeats a request that was lost.

@@ -150,8 +150,8 @@ func sumUndone(undo []digestUndo) (sum Digest) {
 // HoldsDigest reports whether the objects of the newest state are those that its digest
 // stands for. It visits all of them, and takes no lock.
 func (r *Resource) HoldsDigest() bool {
-	now := r.state.Load()
-	return now.tree.digest(r.spec.Prefix) == now.digest
+	newest := r.state.Load()
+	return newest.tree.digest(r.spec.Prefix) == newest.digest
 }
 
 // digest returns the digest of the tree's entries.

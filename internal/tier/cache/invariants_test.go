@@ -60,7 +60,7 @@ var corruptions = map[string]func(*Resource, *state){
 	},
 	"totals are":       func(_ *Resource, s *state) { s.bytes++ },
 	"has revision":     func(_ *Resource, s *state) { s.revision = 100 },
-	"the tree has 200": func(_ *Resource, s *state) { s.indexes = []Tree{{by: s.indexes[0].by}} },
+	"the tree has 200": func(_ *Resource, s *state) { s.indexes = []Tree{{order: s.indexes[0].order}} },
 	"the tree's version": func(_ *Resource, s *state) {
 		stale := *s.tree.Get("150")
 		edit := s.indexes[0].Edit(nil)

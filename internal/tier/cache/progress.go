@@ -37,8 +37,8 @@ func (p *Progress) Watch() (int64, <-chan struct{}) {
 // Wait returns once the revision is at least rv, or with the context's error.
 func (p *Progress) Wait(ctx context.Context, rv int64) error {
 	for {
-		now, moved := p.Watch()
-		if now >= rv {
+		reached, moved := p.Watch()
+		if reached >= rv {
 			return nil
 		}
 		select {

@@ -212,12 +212,12 @@ func (p *Prover) readContents(ctx context.Context) (*Snapshot, error) {
 // compareAt returns the newest state of a cache that has passed the revision at which the source had
 // objects. It returns nil, and tells the source, if the cache had others then.
 func (p *Prover) compareAt(r *Resource, revision int64, objects []feed.Object) *Snapshot {
-	now := r.Snapshot()
-	if then, err := p.cache.at(r, revision); err == nil && !r.isState(&then, objects) {
+	newest := r.Snapshot()
+	if then, err := p.cache.snapshotAt(r, revision); err == nil && !r.isState(&then, objects) {
 		p.source.Contradict(fmt.Errorf("the cache has other objects of %s at revision %d than its source", r.GroupResource(), revision))
 		return nil
 	}
-	return &now
+	return &newest
 }
 
 // isState reports whether a state has the objects of some keys, at their revisions, and no

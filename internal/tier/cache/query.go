@@ -79,14 +79,14 @@ func (s Snapshot) Candidates(q *Query) (iter.Seq[encode.EntryRun], Plan) {
 		return s.singleCandidate(q.Prefix)
 	}
 	if !q.Selects() {
-		return s.runs(q.Prefix, max(q.Prefix, q.From)), Plan{Path: PathRange, Candidates: s.CountFrom(q.Prefix, q.From)}
+		return s.runsFrom(q.Prefix, max(q.Prefix, q.From)), Plan{Path: PathRange, Candidates: s.CountFrom(q.Prefix, q.From)}
 	}
 	if runs, plan, ok := s.candidatesByIndex(q); ok {
 		return runs, plan
 	}
 	plan := Plan{Path: PathScan, Candidates: s.CountFrom(q.Prefix, q.From)}
 	s.advisor.noteScan(s.Tree, q, plan.Candidates)
-	return s.runs(q.Prefix, max(q.Prefix, q.From)), plan
+	return s.runsFrom(q.Prefix, max(q.Prefix, q.From)), plan
 }
 
 func (s Snapshot) singleCandidate(key string) (iter.Seq[encode.EntryRun], Plan) {

@@ -29,8 +29,8 @@ import (
 // The zero value is an empty tree, ordered by key.
 type Tree struct {
 	root *node
-	// by is the order of the entries. Nil is the order of their keys.
-	by *indexOrder
+	// order is that of the entries. Nil is the order of their keys.
+	order *indexOrder
 }
 
 // node is a leaf or an inner node. A node of a finished tree is immutable, but for the
@@ -89,7 +89,7 @@ func (t Tree) Find(key string) (encode.EntryRun, bool) {
 	for !n.leaf() {
 		n = n.children[n.childIndex(key)]
 	}
-	i, ok := n.find(t.by, key)
+	i, ok := n.find(t.order, key)
 	return encode.EntryRun{Memo: n.memo, Entries: n.entries, From: i, To: i + 1}, ok
 }
 
@@ -118,19 +118,19 @@ func (t Tree) rank(key string) int {
 		}
 		n = n.children[i]
 	}
-	i, _ := n.find(t.by, key)
+	i, _ := n.find(t.order, key)
 	return below + i
 }
 
 // Runs yields the entries whose key begins with prefix, leaf by leaf.
 func (t Tree) Runs(prefix string) iter.Seq[encode.EntryRun] {
-	return t.runs(prefix, prefix)
+	return t.runsFrom(prefix, prefix)
 }
 
 // All yields the entries whose key begins with prefix and is not below from.
 func (t Tree) All(prefix, from string) iter.Seq[*entry.Entry] {
 	return func(yield func(*entry.Entry) bool) {
-		for run := range t.runs(prefix, max(prefix, from)) {
+		for run := range t.runsFrom(prefix, max(prefix, from)) {
 			for _, e := range run.Entries[run.From:run.To] {
 				if !yield(e) {
 					return
@@ -154,8 +154,8 @@ func (t Tree) walkRange(from, end string, visit func(*entry.Entry)) {
 	})
 }
 
-// runs yields the entries that All yields, leaf by leaf.
-func (t Tree) runs(prefix, from string) iter.Seq[encode.EntryRun] {
+// runsFrom yields the entries that All yields, leaf by leaf.
+func (t Tree) runsFrom(prefix, from string) iter.Seq[encode.EntryRun] {
 	return func(yield func(encode.EntryRun) bool) {
 		if t.root != nil {
 			t.walk(t.root, [2]string{from, prefixEnd(prefix)}, yield)
@@ -168,10 +168,10 @@ func (t Tree) runs(prefix, from string) iter.Seq[encode.EntryRun] {
 func (t Tree) walk(n *node, bounds [2]string, yield func(encode.EntryRun) bool) bool {
 	from, end := bounds[0], bounds[1]
 	if n.leaf() {
-		first, _ := n.find(t.by, from)
+		first, _ := n.find(t.order, from)
 		last := len(n.entries)
 		if end != "" {
-			last, _ = n.find(t.by, end)
+			last, _ = n.find(t.order, end)
 		}
 		if first >= last {
 			return true
@@ -196,8 +196,8 @@ func (n *node) childIndex(key string) int {
 
 // find returns the index of the first entry that is not below a key, and whether it is
 // the key's own.
-func (n *node) find(by *indexOrder, key string) (int, bool) {
-	return slices.BinarySearchFunc(n.entries, key, by.compare)
+func (n *node) find(order *indexOrder, key string) (int, bool) {
+	return slices.BinarySearchFunc(n.entries, key, order.compare)
 }
 
 // prefixEnd returns the smallest key above all keys that begin with prefix, "" if there

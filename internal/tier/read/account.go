@@ -193,7 +193,7 @@ func (t *Tier) PassOn(w http.ResponseWriter, req *http.Request, next http.Handle
 		next.ServeHTTP(w, req)
 		return
 	}
-	t.passOn(w, req, next, passOnCause{reason: passReason(reason), startedAt: t.begin(), waits: new(usage.WaitClock)})
+	t.countAndPassOn(w, req, next, passOnCause{reason: passReason(reason), startedAt: t.begin(), waits: new(usage.WaitClock)})
 }
 
 // sharedKey is the key of a context's *atomic.Bool, which says that the request was answered with
@@ -208,8 +208,8 @@ func NoteShared(req *http.Request) {
 	}
 }
 
-// passOn lets next answer, and adds the request to the accounts.
-func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handler, p passOnCause) {
+// countAndPassOn lets next answer, and adds the request to the accounts.
+func (t *Tier) countAndPassOn(w http.ResponseWriter, req *http.Request, next http.Handler, p passOnCause) {
 	info, ok := request.RequestInfoFrom(req.Context())
 	if t.lists == nil || !ok || info.Verb == "watch" || !accountedSubresources[info.Subresource] {
 		next.ServeHTTP(w, req)

@@ -148,7 +148,7 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 		if q != nil {
 			cause.waits, cause.relist = &q.account.waits, q.isFullRelist()
 		}
-		t.passOn(w, req, next, cause)
+		t.countAndPassOn(w, req, next, cause)
 	})
 }
 

@@ -236,7 +236,7 @@ func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer v
 			reader.describe(e, found)
 			return nil
 		}
-		obj, err := s.decode(e, e.Revision)
+		obj, err := s.decodeAt(e, e.Revision)
 		if err != nil {
 			return err
 		}

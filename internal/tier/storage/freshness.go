@@ -30,7 +30,7 @@ const (
 // returns a state, then only that one is known to be as fresh.
 func (s *Store) waitFor(ctx context.Context, resourceVersion string, r read) (*cache.Snapshot, error) {
 	if resourceVersion == "" {
-		return s.waitConsistent(ctx, r)
+		return s.waitNewest(ctx, r)
 	}
 	rv, err := s.versioner.ParseResourceVersion(resourceVersion)
 	if err != nil && s.cfg.LikeEtcd {
@@ -75,9 +75,9 @@ func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
 	return nil
 }
 
-// waitConsistent waits until the cache holds every write acknowledged so far, or returns a
+// waitNewest waits until the cache holds every write acknowledged so far, or returns a
 // state that does. A read that may be answered with a stale state waits a short time for that.
-func (s *Store) waitConsistent(ctx context.Context, r read) (*cache.Snapshot, error) {
+func (s *Store) waitNewest(ctx context.Context, r read) (*cache.Snapshot, error) {
 	stale := cache.StalenessFrom(ctx)
 	switch {
 	case stale != nil && s.cfg.MaxStaleness > 0:

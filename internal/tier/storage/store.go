@@ -161,8 +161,8 @@ func (s *Store) scope(key string, recursive bool) (sc scope, ok bool, err error)
 	return scope{key: relative, etcdKey: etcdKey, tokenPrefix: etcdKey, keepsSlash: keepsSlash, recursive: recursive}, ok, nil
 }
 
-// decode returns a fresh object with a revision as its resource version.
-func (s *Store) decode(e *entry.Entry, revision int64) (runtime.Object, error) {
+// decodeAt returns a fresh object with a revision as its resource version.
+func (s *Store) decodeAt(e *entry.Entry, revision int64) (runtime.Object, error) {
 	obj := s.cfg.New()
 	if err := s.decodeInto(e, revision, obj); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", e.Key, err)

@@ -169,22 +169,22 @@ func (v fieldPaths) defaults() fields.Set {
 }
 
 // scan reads the value of a field at a path, and the wanted fields in it.
-func (v fieldPaths) scan(l *storedjson.Lexer, path string, into fields.Set) {
+func (v fieldPaths) scan(l *storedjson.Lexer, path string, found fields.Set) {
 	kind, wanted := v[path]
 	switch {
 	case wanted && kind == boolValue:
 		isTrue := l.Word("true")
 		l.RefuseIf(!isTrue && !l.Word("false"))
 		if isTrue {
-			into[path] = "true"
+			found[path] = "true"
 		}
 	case wanted:
 		text, ok := storedjson.Unquote(l.Quoted())
 		l.RefuseIf(!ok)
-		into[path] = text
+		found[path] = text
 	case l.Peek() == '{' && v.reaches(path):
 		for ok := l.BeginObject(); ok; ok = l.NextField() {
-			v.scan(l, path+"."+string(l.Name()), into)
+			v.scan(l, path+"."+string(l.Name()), found)
 		}
 	default:
 		l.Value()

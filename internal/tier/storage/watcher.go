@@ -169,7 +169,7 @@ func (w *watcher) sendAdded(ctx context.Context, e *entry.Entry) error {
 	if e.Err != nil {
 		return fmt.Errorf("read %s: %w", e.Key, e.Err)
 	}
-	obj, err := w.store.ifSelected(&w.selection, e, func() (runtime.Object, error) { return w.store.decode(e, e.Revision) })
+	obj, err := w.store.ifSelected(&w.selection, e, func() (runtime.Object, error) { return w.store.decodeAt(e, e.Revision) })
 	if w.omits && !w.store.usable(e, obj, err) {
 		return nil
 	}
@@ -287,7 +287,7 @@ func (w *watcher) selectedObject(e *entry.Entry, revision int64) (runtime.Object
 		return nil, e.Err
 	}
 	obj, err := w.store.ifSelected(&w.selection, e, func() (runtime.Object, error) {
-		return w.store.shared.get(entryVersion{e, revision}, func() (runtime.Object, error) { return w.store.decode(e, revision) })
+		return w.store.shared.get(entryVersion{e, revision}, func() (runtime.Object, error) { return w.store.decodeAt(e, revision) })
 	})
 	if w.omits && !w.store.usable(e, obj, err) {
 		return nil, nil
