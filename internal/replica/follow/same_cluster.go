@@ -29,8 +29,8 @@ const (
 )
 
 // sameCluster shows that a replica's etcd is its upstream's, for each resource before it is
-// answered: an empty prefix, another cluster or a resource that lives in another etcd would be
-// answered as if it had no objects.
+// answered. Otherwise an empty prefix, another cluster, or a resource that lives in another etcd
+// would be answered as if it had no objects.
 type sameCluster struct {
 	stored func(schema.GroupResource) *storage.Store
 	first  func(context.Context, schema.GroupResource) (upstream.ObjectVersion, error)
@@ -38,8 +38,7 @@ type sameCluster struct {
 
 	mu struct {
 		sync.Mutex
-		// cluster says that the cluster is the same. byResource has the resources that were
-		// compared, or are being.
+		// byResource has the resources that were compared, or are being compared.
 		byResource map[schema.GroupResource]*comparison
 	}
 }
@@ -115,8 +114,8 @@ func (s *sameCluster) settleAll(ctx context.Context, all []schema.GroupResource)
 	}
 }
 
-// compare returns nil if the cache has an object that the upstream has, at its revision, or if both
-// have none.
+// compare returns nil if the cache has an object of the upstream at its revision, or if both have
+// none.
 func (s *sameCluster) compare(ctx context.Context, gr schema.GroupResource) error {
 	return repeat(ctx, func() error { return s.compareOnce(ctx, gr) })
 }

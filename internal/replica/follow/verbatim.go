@@ -15,9 +15,9 @@ type verbatimVersion struct {
 	namespaced bool
 }
 
-// chooseVersions chooses the version of each built-in resource that is followed: the one
-// that the upstream prefers if this program knows it, as most clients do, else the one that
-// this program stores.
+// chooseVersions chooses the version in which each built-in resource is followed. It is the one
+// that the upstream prefers, as most clients do, if this program knows it. Else it is the one
+// that this program stores.
 func (p *Policy) chooseVersions(routes []kube.Route) {
 	if p.mode != verbatim {
 		return

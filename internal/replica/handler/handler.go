@@ -113,9 +113,9 @@ const (
 	NotServed Reason = "resource"
 	// Excluded: a flag keeps the resource from being followed.
 	Excluded Reason = "excluded"
-	// VersionSkew: the upstream is of another minor version than this program, whose types
-	// could lose a field of a built-in resource or add a default, and objects are not at hand
-	// as the upstream sends them.
+	// VersionSkew: the upstream is of another minor version than this program, and objects are not
+	// at hand as the upstream sends them. This program's types could lose a field of a built-in
+	// resource, or add a default.
 	VersionSkew Reason = "version-skew"
 	// StartsAgain: the replica is starting, or about to for another version of the upstream. The
 	// request is not passed on: a fleet would come to the upstream at once, while it is upgraded.
@@ -124,8 +124,8 @@ const (
 	OtherEtcd Reason = "other-etcd"
 	// NotNamed: --follow-only has only the resources of --follow followed.
 	NotNamed Reason = "not-named"
-	// OtherVersion: the resource is followed in another version, which need not have all
-	// fields of this one, or which is not what the upstream would send.
+	// OtherVersion: the resource is followed in another version. That need not have all fields of
+	// this one, or is not what the upstream would send.
 	OtherVersion Reason = "other-version"
 )
 

@@ -273,8 +273,8 @@ func (l *Log) Since(rv int64) (Position, int64, error) {
 //
 // Revisions never decrease along the log, because etcd sends events in order and a load
 // empties the log (check verifies it). So a binary search finds the event. It is preceded
-// by steps from the end that double in length: most readers start near the end, where one
-// step suffices, and a search over the whole log would touch memory that is not cached.
+// by steps from the end that double in length. Most readers start near the end, where one
+// step suffices. A search over the whole log would touch memory that is not cached.
 func (l *Log) firstAboveLocked(rv int64) int {
 	n, step := len(l.mu.events), 1
 	for step <= n && l.mu.events[n-step].Revision > rv {

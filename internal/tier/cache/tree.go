@@ -13,15 +13,16 @@ import (
 // the path from the root to each leaf that it touches and shares all other nodes.
 // Readers can hold any number of versions without a lock.
 //
-// It is a B+tree whose nodes are copied on write. Why not a library's: wire bytes hang
-// on the leaves. A leaf is the unit that is encoded, compressed and cached (its memo),
-// so the tree must hold neighbours together, bound their number and bytes, and replace
-// a leaf exactly when one of its entries changes. Each node also counts the entries
-// below it, so that counts of a range and the rest of a paged list need no walk.
+// It is a B+tree whose nodes are copied on write. Why not a library's: wire bytes hang on
+// the leaves. A leaf is the unit that is encoded, compressed and cached (its memo). So
+// the tree must hold neighbours together and bound their number and bytes. And it must
+// replace a leaf exactly when one of its entries changes. Each node also counts the
+// entries below it, so that counts of a range and the rest of a paged list need no walk.
 //
 // What it costs: a change copies one leaf (up to 48 pointers) and the inner nodes above
-// it (up to 64 children each), some 4 KiB (docs/bench/cache.md). A batch copies each node
-// once. Of the leaf's wire bytes, those of other entries are copied, and compressed anew.
+// it (up to 64 children each). That is some 4 KiB (docs/bench/cache.md). A batch copies
+// each node once. The wire bytes of the leaf's other entries are copied, and compressed
+// again.
 //
 // An index is a Tree too. It is ordered by an attribute ahead of the key, and its leaves
 // have no memo.
@@ -33,15 +34,14 @@ type Tree struct {
 	order *indexOrder
 }
 
-// node is a leaf or an inner node. A node of a finished tree is immutable, but for the
-// memo, which synchronizes itself.
+// node is a leaf or an inner node. A node of a finished tree is immutable, except for
+// the memo, which synchronizes itself.
 type node struct {
 	// entries and memo belong to leaves. Leaves of an index have no memo.
 	entries []*entry.Entry
 	memo    *encode.Memo
-	// children and firstKeys belong to inner nodes. firstKeys[i]
-	// separates two children: it is at most the smallest key in children[i], and above
-	// every key in children[i-1].
+	// children and firstKeys belong to inner nodes. firstKeys[i] separates two children. It
+	// is at most the smallest key in children[i], and above every key in children[i-1].
 	children  []*node
 	firstKeys []string
 	// count is the number of entries below the node.
@@ -52,9 +52,9 @@ type node struct {
 }
 
 const (
-	// maxLeafEntries is a compromise. Each change has its leaf compressed anew, which
-	// asks for small leaves. Neighbours compress better together, and a LIST takes fewer
-	// writes, with large ones.
+	// maxLeafEntries is a compromise. Each change compresses its leaf again, which asks for
+	// small leaves. Neighbours compress better together, and a LIST takes fewer writes,
+	// with large ones.
 	maxLeafEntries = 48
 	maxChildren    = 64
 	// maxLeafBytes is the size of stored objects above which a leaf is split. A reader
@@ -80,7 +80,7 @@ func (t Tree) Get(key string) *entry.Entry {
 	return nil
 }
 
-// Find returns the run of one entry: that of the key.
+// Find returns the run of one entry, the one with the key.
 func (t Tree) Find(key string) (encode.EntryRun, bool) {
 	n := t.root
 	if n == nil {

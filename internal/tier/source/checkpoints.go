@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// checkpointRate bounds what checkpoints write to the disk, on the average, in bytes
-	// per second. 300 MB, which 100,000 pods take, are written each 2.5 minutes: etcd and
-	// API servers still have the changes of that time.
+	// checkpointRate bounds what checkpoints write to the disk, in bytes per second on
+	// average. 100,000 pods take 300 MB, which are written each 2.5 minutes. etcd and API
+	// servers still have the changes of that time.
 	checkpointRate = 2 << 20
 	// checkpointRest is how many times as long as it works the writer rests: it takes a
 	// tenth of one processor.

@@ -298,10 +298,10 @@ func (w *watcher) selectedObject(e *entry.Entry, revision int64) (runtime.Object
 // selectedMarker stands for a previous object that was selected and will not be sent.
 var selectedMarker runtime.Object = &runtime.Unknown{}
 
-// previousObject returns the object before a change if the watch selected it, or
-// selectedMarker in its place, else nil. It decodes the object only if it will be sent,
-// or if attributes do not cover the predicate. selectedNow says that the watch selects
-// the object after the change, so that the previous one is not sent.
+// previousObject returns the object before a change if the watch selected it, or selectedMarker in its
+// place, else nil. It decodes the object only if it will be sent, or if attributes do not cover the
+// predicate. selectedNow says that the watch selects the object after the change. Then the previous one
+// is not sent.
 func (w *watcher) previousObject(e *cache.Event, selectedNow bool) (runtime.Object, error) {
 	if selectedNow && w.selection.empty() {
 		return selectedMarker, nil
