@@ -7,8 +7,8 @@ import (
 )
 
 // This file checks the invariants of the package: the order, counts and sizes of trees,
-// the agreement of a state's indexes with its tree, and the order and bounds of a log.
-// The checks run after each batch in builds with the tag invariants, and "make invariants"
+// and the order and bounds of a log. The indexes of a state must agree with its tree. The
+// checks run after each batch in builds with the tag invariants, and "make invariants"
 // runs the unit tests in such a build. An inconsistency is a programming error, so the
 // check panics.
 
@@ -29,8 +29,8 @@ func (r *Resource) checkInvariantsLocked() {
 	}
 }
 
-// check returns an error if trees or totals of the state disagree. leafLimit is that of
-// the tree.
+// check returns an error if trees or totals of the state disagree. leafLimit is the
+// tree's.
 func (s *state) check(leafLimit int) error {
 	if err := s.tree.check(leafLimit); err != nil {
 		return fmt.Errorf("tree: %w", err)
@@ -71,7 +71,7 @@ func (s *state) checkIndex(index Tree) error {
 }
 
 // check returns an error if the tree's shape, order or counts are wrong. A leaf may have
-// more than maxLeafBytes: it is split once for each change, and an update may enlarge an
+// more than maxLeafBytes. It is split once for each change, and an update may enlarge an
 // entry of a leaf that stays whole.
 func (t Tree) check(leafLimit int) error {
 	if t.root == nil {

@@ -34,8 +34,8 @@ type ContentsSource interface {
 //	     ──► many reads of few objects ──► Contents, once for all that came before, and compared
 //	     ──► otherwise ──► ErrUnproven
 //
-// A state that is equal to Contents is not the cache's state at that revision: an object may
-// have been made and deleted before, of which the cache will still be told. So the read is
+// A state that is equal to Contents need not be the cache's state at that revision. An object may have
+// been made and deleted before, and the cache has not received these events yet. So the read is
 // answered with that very state, and Progress stays where it is.
 type Prover struct {
 	cache      *Cache
@@ -57,8 +57,8 @@ func (p *Prover) Counts() ProofCounts {
 }
 
 const (
-	// askTimeout bounds the question for the newest revision. nearProof is how long a read
-	// waits for progress behind its answer, if the source does not say when that comes.
+	// askTimeout bounds the question for the newest revision. nearProof is how long a read waits for
+	// progress after the answer, if the source does not say when that comes.
 	askTimeout = 300 * time.Millisecond
 	nearProof  = 20 * time.Millisecond
 	// contentsTimeout bounds a reading of all keys. Reads that wait for it would have been
@@ -169,8 +169,8 @@ func (p *Prover) reach(ctx context.Context, revision int64, patience time.Durati
 	return nil
 }
 
-// probe finds out whether a proof is near again. No read waits for it. Consistent has the source
-// tell of its progress, so that the next one finds the cache up to date if nothing is written.
+// probe finds out whether a proof is near again. No read waits for it. Consistent makes the source
+// send its progress, so that the next read finds the cache up to date if nothing is written.
 func (p *Prover) probe() {
 	ctx, cancel := context.WithTimeout(context.Background(), consistentTimeout)
 	defer cancel()
