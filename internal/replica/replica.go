@@ -65,7 +65,7 @@ type Replica struct {
 	runRights func(context.Context)
 	// ready is set once the replica is ready.
 	ready atomic.Bool
-	// outdated receives why the replica is to be made anew.
+	// outdated receives why the replica must be restarted.
 	outdated chan error
 	// budgets bound what clients read. They are nil without a limit.
 	budgets *usage.Budgets
@@ -155,7 +155,7 @@ func (r *Replica) run(ctx context.Context) error {
 	})
 }
 
-// ErrRenew says that a replica has ended because it is to be made anew. The caller starts the
+// ErrRenew says that a replica has ended because it must be restarted. The caller starts the
 // program again: much of Kubernetes' server can be made once in a process.
 var ErrRenew = errors.New("this replica must be started again")
 
@@ -177,7 +177,7 @@ func (r *Replica) renew(reason error) {
 }
 
 // runUntilRenewed serves until the context ends, the caches have no meaning any more, or the
-// replica is to be made anew.
+// replica must be restarted.
 func (r *Replica) runUntilRenewed(ctx context.Context, b *source.Backends, serve func(context.Context) error) error {
 	serving, cancel := context.WithCancelCause(ctx)
 	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {

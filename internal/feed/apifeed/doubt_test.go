@@ -144,9 +144,9 @@ func TestDoubtOfReader(t *testing.T) {
 	})
 }
 
-// TestWentBackWith has another server answer for a resource, which raises a doubt. It is the proof
-// of another history if that server answers for the other resource as well, and goes on to
-// contradict: it may have given the resource back, or answer no more.
+// TestWentBackWith has another server answer for a resource, which raises a doubt. It proves
+// another history if that server answers for the other resource as well, and goes on to
+// contradict. But it may have given the resource back, or answer no more.
 func TestWentBackWith(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -204,7 +204,7 @@ func TestWentBackWith(t *testing.T) {
 	}
 }
 
-// TestDeletedWitness restores a backup behind a deletion, which was the last change.
+// TestDeletedWitness restores a backup after a deletion, which was the last change.
 func TestDeletedWitness(t *testing.T) {
 	t.Parallel()
 	inBubble(t, feedtest.APIOptions{WatchLists: true}, func(t *testing.T, b *bubble) {

@@ -182,7 +182,7 @@ func listed(rv int, objects ...string) string {
 
 const expired = `{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}`
 
-// TestWatchList loads by a watch and follows it. The next watch resumes behind the last
+// TestWatchList loads by a watch and follows it. The next watch resumes after the last
 // bookmark.
 func TestWatchList(t *testing.T) {
 	t.Parallel()

@@ -33,8 +33,8 @@ func (b *bubble) refuse(status int, spares func(*http.Request) bool) *atomic.Int
 
 func none(*http.Request) bool { return false }
 
-// TestRefused has the server refuse the feed: at first, behind a watch, and in a way that a
-// server without watch-lists would. The feed asks seldom, says so once, and at once if told.
+// TestRefused makes the server refuse the feed: at first, after a watch, and as a server
+// without watch-lists would. The feed asks seldom, says so once, and at once if told.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed} {

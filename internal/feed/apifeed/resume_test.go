@@ -94,9 +94,9 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// TestSentOtherwise breaks a watch of a server that then sends the newest object with other
-// bytes, as after a new default in a definition, or an upgrade. The feed loads anew. It ends
-// if the object has another revision: that is another history.
+// TestSentOtherwise breaks a watch of a server. The server then sends the newest object with
+// other bytes, as after a new default in a definition, or an upgrade. The feed loads anew.
+// It ends if the object has another revision: that is another history.
 func TestSentOtherwise(t *testing.T) {
 	t.Parallel()
 	otherwise := strings.Replace(widget("a", 5), `"metadata"`, `"added":"by default","metadata"`, 1)

@@ -17,7 +17,7 @@ func TestSibling(t *testing.T) {
 	away := step{status: http.StatusServiceUnavailable}
 	there := step{query: []string{"limit=1"}, body: listed(7)}
 	witness := step{path: "/apis/x/v1/namespaces/ns/widgets", query: []string{"resourceVersion=7", "resourceVersionMatch=Exact"}, body: listed(7, widget("a", 5))}
-	// counted is the page of one object behind which there are rest others, "null" for no word.
+	// counted is the page of one object after which there are rest others, "null" for no word.
 	counted := func(next, rest string) step {
 		return step{
 			path: "/apis/x/v1/widgets", query: []string{"limit=1", "resourceVersion=7", "resourceVersionMatch=Exact"},
@@ -66,9 +66,9 @@ func TestSibling(t *testing.T) {
 	}
 }
 
-// TestSiblingBehindCheckpoint loads from the server when that has forgotten the changes behind a
-// checkpoint or behind a sibling's objects: only the first load is the sibling's.
-func TestSiblingBehindCheckpoint(t *testing.T) {
+// TestSiblingAfterCheckpoint loads from the server when that has forgotten the changes since a
+// checkpoint, or since a sibling's objects. Only the first load is the sibling's.
+func TestSiblingAfterCheckpoint(t *testing.T) {
 	t.Parallel()
 	sent := step{body: event("ADDED", widget("a", 5)) + bookmark(7, true), hold: true}
 	witness := step{query: []string{"resourceVersion=7"}, body: listed(7, widget("a", 5))}

@@ -106,7 +106,7 @@ func (b *bubble) freeze() (frozen func(http.ResponseWriter, *http.Request) bool)
 	return frozen
 }
 
-// TestFrozen has one of two servers behind a balancer stand still. The feed leaves its
+// TestFrozen makes one of two servers with one address stand still. The feed leaves its
 // connection within some minutes, and says meanwhile that it does not follow.
 func TestFrozen(t *testing.T) {
 	t.Parallel()

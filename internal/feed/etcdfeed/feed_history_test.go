@@ -201,8 +201,8 @@ func TestFeedLosesHistoryWhileLoading(t *testing.T) {
 			e.Close()
 			continue
 		}
-		// The last load is at the revision of the compaction before it, or at etcd's newest
-		// revision if the feed has given up replaying the history.
+		// The last load is at the revision of the compaction before it. If the feed has given up
+		// replaying the history, it is at etcd's newest revision.
 		if want := sink.to[min(times, wantLoads)-1]; loads[wantLoads-1] != want {
 			t.Errorf("compacted %d times, to %v: loads at %v, want %d last", times, sink.to, loads, want)
 		}

@@ -26,7 +26,7 @@ const confirmTimeout = 10 * time.Second
 // from 0.
 type WatchStreams struct{ opened, ended atomic.Int64 }
 
-// DialOption has a client count its streams.
+// DialOption makes a client count its streams.
 func (w *WatchStreams) DialOption() grpc.DialOption {
 	return grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		if method != etcdserverpb.Watch_Watch_FullMethodName {
@@ -61,7 +61,7 @@ func (s *countedStream) RecvMsg(m any) error {
 }
 
 // confirmHistory asks etcd whether it has, at a revision, the witness as the feed has read
-// it. The witness is the newest object up to that revision, and the deletion behind it: two
+// it. The witness is the newest object up to that revision, and the deletion after it. Two
 // histories that part before have different writes there. It returns etcd's newest revision,
 // read from a quorum. The error wraps feed.ErrWentBack if etcd has another history, and is
 // ErrCompacted if etcd no longer knows. Without a witness etcd has to have reached the

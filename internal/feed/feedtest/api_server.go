@@ -41,7 +41,7 @@ type APIServer struct {
 		sync.Mutex
 		// log has all changes.
 		log []Write
-		// revision is that of the newest change, or of a later write elsewhere.
+		// revision is the revision of the newest change, or of a later write elsewhere.
 		revision int64
 		// forgotten is the revision at and before which nothing is known but the state.
 		forgotten int64

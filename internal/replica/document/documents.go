@@ -22,8 +22,8 @@ type Config struct {
 	// Local reports whether the upstream itself serves a group version. The documents of others
 	// come from servers that it proxies to, which may tell each user something else.
 	Local func(schema.GroupVersion) bool
-	// Changes returns a number that grows when documents may change: when the replica sees a
-	// change of a definition, or of an APIService if it follows these.
+	// Changes returns a number that grows when documents may change. That is when the replica sees
+	// a change of a definition, or of an APIService if it follows these.
 	Changes func() int64
 	// Bytes bounds the documents in memory. 0 means 64 MiB.
 	Bytes int64

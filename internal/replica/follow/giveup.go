@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// This file ends what is followed: because its definition changes, the upstream refuses it or is
-// silent about it, nobody reads it, or memory is short.
+// This file ends what is followed. Its definition changes, the upstream refuses it or is silent
+// about it, nobody reads it, or memory is short.
 
 // Outdated tells that a resource is served in another way from now on: its definition or its
 // server has changed, or it is gone. Reads are passed on until the upstream can be expected to

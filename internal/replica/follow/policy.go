@@ -33,18 +33,18 @@ type PolicyConfig struct {
 	// that never are. Only says that no others than those of Follow are followed.
 	Follow, Exclude []string
 	Only            bool
-	// Renew has the replica made anew, because the upstream is of another version. It is called
-	// once at most.
+	// Renew restarts the replica, because the upstream is of another version. It is called once at
+	// most.
 	Renew func(reason error)
-	// Again are the keys that the replica has followed before it was made anew.
+	// Again are the keys that the replica has followed before it was restarted.
 	Again []string
 	// OwnVersion is the version of this program, for messages.
 	OwnVersion string
 	Logger     *slog.Logger
 }
 
-// Policy decides of each read whether it may be answered, and has its resource followed in the
-// right version.
+// Policy decides of each read whether it may be answered, and starts to follow its resource in
+// the right version.
 type Policy struct {
 	cfg PolicyConfig
 	// server and store are set by Use.
@@ -52,8 +52,8 @@ type Policy struct {
 	// builtIn has, for each built-in resource that has a route, the stored resource and the
 	// version in which it is stored.
 	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
-	// mode is how built-in resources are answered. verbatimVersions are the versions that are
-	// answered as the upstream sends them, by stored resource, if that is the mode.
+	// mode is how built-in resources are answered. verbatimVersions are the versions of mode
+	// verbatim, by stored resource.
 	mode             mode
 	verbatimVersions map[schema.GroupResource]verbatimVersion
 	servers          otherServers
@@ -130,7 +130,7 @@ func (p *Policy) followKept() {
 	}
 }
 
-// followAsBefore follows what was read before the replica was made anew, so that its clients
+// followAsBefore follows what was read before the replica was restarted, so that its clients
 // find it loaded.
 func (p *Policy) followAsBefore() {
 	for _, name := range p.cfg.Again {
@@ -165,7 +165,7 @@ func (p *Policy) Followed() (names []string) {
 	return slices.Compact(names)
 }
 
-// Ready is called once the replica is ready, when definitions are known: it follows the custom
+// Ready is called once the replica is ready, when definitions are known. It follows the custom
 // resources that Follow names, or that an earlier run has followed. What is followed later is
 // loaded from the upstream.
 func (p *Policy) Ready() {
@@ -318,7 +318,7 @@ func (p *Policy) MayShare(gvr schema.GroupVersionResource) bool {
 	return f != nil && f.backend.Cache.Ready() == nil && f.bytes() < maxShared
 }
 
-// IsHandedOver reports whether a server behind the upstream answers for a group version.
+// IsHandedOver reports whether the upstream proxies a group version to another server.
 func (p *Policy) IsHandedOver(gv schema.GroupVersion) bool { return p.servers.serve(gv) }
 
 // FollowNeeded follows a built-in resource that the replica itself needs, out of what the
@@ -389,7 +389,7 @@ func (p *Policy) Run(ctx context.Context) {
 	}
 }
 
-// outdate loads the custom resources of a group version anew, because another server answers
+// outdate loads the custom resources of a group version again, because another server answers
 // for it.
 func (p *Policy) outdate(gv schema.GroupVersion) {
 	if p.cfg.Resources == nil {

@@ -144,8 +144,8 @@ func (w *world) lost(revision int64) bool {
 }
 
 // TestOutdatedIsLoadedAnew changes what objects are, as a definition's change does. Nothing of the
-// former load is answered, and the new one comes once the upstream may be expected to have made
-// the change, without a read.
+// former load is answered. The new load comes without a read, once the upstream is expected to
+// have made the change.
 func TestOutdatedIsLoadedAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, follow.Config{})
@@ -173,7 +173,7 @@ func TestOutdatedIsLoadedAnew(t *testing.T) {
 	}
 }
 
-// TestLateServerIsLoadedAgain has the upstream serve a changed definition later than the replica
+// TestLateServerIsLoadedAgain makes the upstream serve a changed definition later than the replica
 // expects. It then ends the watches of the former one, and the replica loads once more.
 func TestLateServerIsLoadedAgain(t *testing.T) {
 	t.Parallel()

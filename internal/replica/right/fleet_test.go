@@ -140,8 +140,8 @@ func (r *fleetTest) omitted(t *testing.T) map[string]float64 {
 	return counts
 }
 
-// TestFleetBegins has 10,000 agents with tokens of their own begin at once, as after a restart
-// of a replica, behind one address and with an address each. All are known in the end, and the
+// TestFleetBegins starts 10,000 agents with tokens of their own at once, as after a restart of
+// a replica. They have one address, or an address each. All are known in the end, and the
 // upstream never has more questions than the bound.
 func TestFleetBegins(t *testing.T) {
 	t.Parallel()

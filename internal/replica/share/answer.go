@@ -112,7 +112,7 @@ const (
 )
 
 // send sends the answer to a reader as it comes. asks says that the answer is to the reader's own
-// question: then the reader takes what others may not share.
+// question. Then the reader takes what others may not share.
 func (a *answer) send(ctx context.Context, w http.ResponseWriter, asks bool) outcome {
 	defer a.left()
 	flusher := http.NewResponseController(w)

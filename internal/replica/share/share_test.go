@@ -94,7 +94,7 @@ func (b *bench) send(number int, change func(*http.Request)) *client {
 	return c
 }
 
-// crowd has one request under way and some more behind it.
+// crowd has one request under way, and some more that wait for it.
 func (b *bench) crowd(n int) (first *client, behind []*client) {
 	first = b.send(0, nil)
 	for i := range n {

@@ -19,7 +19,7 @@ import (
 const frontProxyPrefix = "X-Remote-"
 
 // FrontProxyHeaders are the headers by which an API server lets front proxies name users, as it
-// publishes them. The zero value is that of a server that publishes none.
+// publishes them. The zero value stands for a server that publishes none.
 type FrontProxyHeaders struct {
 	// users, and others for the UID and groups, are canonical names. prefixes begin others.
 	users, others, prefixes []string

@@ -30,7 +30,7 @@ const (
 var errStrangersWait = errors.New("too many requests of unknown users wait for the API server")
 
 // strangersTransport sends the requests of users whom the upstream does not know. A request holds
-// a slot until the upstream has sent its refusal. A good answer frees the slot as well: it shows
+// a slot until the upstream has sent its refusal. A good answer frees the slot as well. It shows
 // that the upstream knows the user, whose token may stand where this replica does not look.
 type strangersTransport struct {
 	next http.RoundTripper

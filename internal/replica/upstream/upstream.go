@@ -25,8 +25,8 @@ import (
 	"github.com/millrace/millrace/internal/tier/rounds"
 )
 
-// Upstream has what the replica must know of the upstream before it answers: its version,
-// what it serves, and whether the replica may act for users.
+// Upstream has what the replica must know before it answers: the upstream's version, what
+// the upstream serves, and whether the replica may act for users.
 type Upstream struct {
 	discovery  *discovery.DiscoveryClient
 	rights     authorizationclient.AuthorizationV1Interface

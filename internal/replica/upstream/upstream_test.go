@@ -152,7 +152,7 @@ func TestMayImpersonate(t *testing.T) {
 	}
 }
 
-// TestMayImpersonateTogether has many ask at once while the upstream does not answer: they
+// TestMayImpersonateTogether lets many ask at once while the upstream does not answer. They
 // cost it one question, and none waits for longer than its request lasts.
 func TestMayImpersonateTogether(t *testing.T) {
 	t.Parallel()

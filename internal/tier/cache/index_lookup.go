@@ -104,7 +104,7 @@ func (l indexLookup) count(index Tree, q *Query) int {
 	return n
 }
 
-// hashBounds returns the first key of a range of hashes, and the first one behind it.
+// hashBounds returns the first key of a range of hashes, and the first one after it.
 func hashBounds(h entry.HashRange) (from, end string) {
 	return hashPrefix(h.First), prefixEnd(hashPrefix(h.Last))
 }

@@ -119,7 +119,7 @@ func TestInvariantsFire(t *testing.T) {
 	t.Error("Apply did not notice that the tree is out of order")
 }
 
-// TestIndexMissesNoChange builds an index of a state that is not the newest any more: the
+// TestIndexMissesNoChange builds an index of a state that is not the newest any more. The
 // index must agree with the tree, or must not be there.
 func TestIndexMissesNoChange(t *testing.T) {
 	for name, change := range map[string]func(*Cache, *Resource){

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Progress is the revision up to which the cache holds all events. It only grows, but for
-// restart.
+// Progress is the revision up to which the cache holds all events. It only grows, except
+// in restart.
 type Progress struct {
 	revision atomic.Int64
 	mu       struct {

@@ -32,11 +32,11 @@ type Spec struct {
 // Resource is one kind of object in the cache. All API versions and storages of the
 // kind share it.
 //
-// Its contents are one immutable state behind an atomic pointer. A writer builds the
-// next state beside the current one and publishes it together with the events that lead
-// to it, under the log's lock. So readers need no lock, and a watch that has read the
-// log to its end is exactly as new as the state. A change costs a copy of the path to
-// its leaf, in the tree and in each index (docs/bench/cache.md).
+// Its contents are one immutable state, which an atomic pointer refers to. A writer builds
+// the next state beside the current one and publishes it together with the events that lead
+// to it, under the log's lock. So readers need no lock, and a watch that has read the log
+// to its end is exactly as new as the state. A change costs a copy of the path to its leaf,
+// in the tree and in each index (docs/bench/cache.md).
 type Resource struct {
 	spec     Spec
 	cfg      *Config
@@ -60,7 +60,7 @@ type Snapshot struct {
 	Tree
 	indexes []Tree
 	advisor *indexAdvisor
-	// Revision is that of the snapshot: the tree holds exactly what etcd holds at it.
+	// Revision is the snapshot's revision. The tree holds exactly what etcd holds at it.
 	Revision int64
 	// Opaque is the number of opaque entries, Unreadable of those among them with an error.
 	Opaque, Unreadable int

@@ -30,7 +30,7 @@ import (
 // The zero value is an empty tree, ordered by key.
 type Tree struct {
 	root *node
-	// order is that of the entries. Nil is the order of their keys.
+	// order is the order of the entries. Nil is the order of their keys.
 	order *indexOrder
 }
 

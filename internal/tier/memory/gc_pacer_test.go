@@ -35,8 +35,8 @@ func gcPercent() int {
 	return now
 }
 
-// TestGCPacer checks when a large heap has more than the usual headroom: at first,
-// and while the collector is busy, unless little of the heap is scanned or the
+// TestGCPacer checks when a large heap has more than the usual headroom: at first, and
+// while the collector is busy. It has not if little of the heap is scanned, or if the
 // server only encodes ahead of requests.
 func TestGCPacer(t *testing.T) {
 	t.Setenv("GOGC", "")

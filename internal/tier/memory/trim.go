@@ -51,7 +51,7 @@ const (
 	trimGain  = 48 << 20
 	trimLeast = 8 << 20
 	// A burst of at least minDroppedBurst dropped bytes is worth a trim of its own once
-	// it is over, because small events are spread over many pages.
+	// it is over. Small events are spread over many pages.
 	minDroppedBurst = 1 << 20
 )
 

@@ -186,8 +186,8 @@ func mediaName(mediaType string) string {
 	return "other"
 }
 
-// PassOn has next answer a request for a reason other than the tier's, and adds it to the accounts
-// if it is a read.
+// PassOn lets next answer a request for a reason other than the tier's, and adds it to the
+// accounts if it is a read.
 func (t *Tier) PassOn(w http.ResponseWriter, req *http.Request, next http.Handler, reason string) {
 	if info, ok := request.RequestInfoFrom(req.Context()); !ok || !info.IsResourceRequest || !verbs[info.Verb] {
 		next.ServeHTTP(w, req)
@@ -253,7 +253,7 @@ type passOnCause struct {
 	reason    passReason
 	startedAt time.Time
 	waits     *usage.WaitClock
-	// relist says that the request reads all of a resource anew.
+	// relist says that the request reads all objects of a resource.
 	relist bool
 }
 

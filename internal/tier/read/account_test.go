@@ -98,7 +98,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestPassedOnAccounts measures around the handler behind the tier.
+// TestPassedOnAccounts measures around the handler to which the tier passes on.
 func TestPassedOnAccounts(t *testing.T) {
 	env, lists := newCountedTier(t, usage.Config{}, "one/a")
 	env.handler = env.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -88,7 +88,7 @@ func BenchmarkBookmarkAtRevision(b *testing.B) {
 	}
 }
 
-// awaitRevision opens a watch that waits for the revision behind that of an event. It
+// awaitRevision opens a watch that waits for the revision after that of an event. It
 // returns the milliseconds from that revision until the bookmark.
 func (env *accountedServer) awaitRevision(b *testing.B, event int64) float64 {
 	target := fmt.Sprintf("%s%s?watch=true&resourceVersion=%d&allowWatchBookmarks=true&millraceBookmarkAtRevision=%d", env.server.URL, listPath, event-1, event+1)

@@ -22,7 +22,7 @@ type query struct {
 	tier    *Tier
 	route   *Route
 	metrics *Metrics
-	// form answers the request, but for firstForm.
+	// form answers the request, except for what firstForm answers.
 	form *encode.Form
 	// routeForm is form with its hotness and its names in accounts.
 	routeForm *routeForm
@@ -36,8 +36,7 @@ type query struct {
 	isWatch, legacyWatchPath bool
 	// session is a WATCH that Wrap is to serve, nil before watch has accepted it.
 	session *watchSession
-	// options are those of a LIST or WATCH. Field selectors use the labels of the internal
-	// version.
+	// options are set for a LIST or WATCH. Field selectors use the labels of the internal version.
 	options internalversion.ListOptions
 	// shard is the part of the objects that a LIST or WATCH asks for, nil for all.
 	// shardSelector is the same as Kubernetes has it.

@@ -15,7 +15,7 @@ import (
 // them they are not encoded again while the resource changes.
 //
 // Objects that an older version stored are normalized then too (transcode.Normalizer), even
-// beyond the budget, because that is most of the cost of their first LIST.
+// beyond the budget. That is most of the cost of their first LIST.
 
 const (
 	// warmPeriod is the time between two passes. A pass that finds everything warm costs a

@@ -53,7 +53,7 @@ type watchSource struct {
 	sender  *slo.Sender
 	buf     *[]encode.Change
 	changes []encode.Change
-	// more says that the cursor has events behind changes. cursorErr ends the watch behind
+	// more says that the cursor has events after changes. cursorErr ends the watch after
 	// them.
 	more      bool
 	cursorErr error

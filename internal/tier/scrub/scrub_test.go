@@ -217,8 +217,8 @@ func TestLostEvent(t *testing.T) {
 	b.wantRepair(t, "bbba", "new", 4000)
 }
 
-// TestLostEventOfNoResource has keys that belong to no resource before and behind the pods,
-// one of which the cache has lost, and one that etcd does not have.
+// TestLostEventOfNoResource has keys of no resource, before and after the pods. The cache has
+// lost one of them, and etcd does not have another.
 func TestLostEventOfNoResource(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

@@ -67,7 +67,7 @@ const (
 // Scrubber checks one cache. One goroutine reads etcd, one page at a time.
 //
 // A digest says in an instant whether two caches are equal, and not which one is right, so
-// etcd decides. A difference counts when two reads have found it: a server that leaves its
+// etcd decides. A difference counts when two reads have found it. A server that leaves its
 // load balancer without a reason would be a fault of its own.
 type Scrubber struct {
 	cfg Config

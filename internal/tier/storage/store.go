@@ -40,8 +40,8 @@ type Config struct {
 	PathPrefix string
 	// New and NewList make empty objects of the storage's version.
 	New, NewList func() runtime.Object
-	// LikeEtcd means that errors and limits are those of a kind that Kubernetes keeps
-	// out of its watch cache and reads from etcd.
+	// LikeEtcd means that errors and limits are as for a kind that Kubernetes keeps out of
+	// its watch cache and reads from etcd.
 	LikeEtcd bool
 	// PassOnAfter bounds how long a read waits until the cache is as new as it asks. After
 	// that its error wraps cache.ErrUnproven, or at once cache.ErrNotReady before the first
@@ -204,7 +204,7 @@ func (s *Store) EnableResourceSizeEstimation(storage.KeysFunc) error {
 }
 
 // Stats implements storage.Interface. It asks the cache and not etcd, since Kubernetes
-// calls it for each resource each minute. Sizes are those of decrypted values.
+// calls it for each resource each minute. Values are measured decrypted.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/etcd3.store.Stats; compare at each upgrade.
 func (s *Store) Stats(ctx context.Context) (storage.Stats, error) {

@@ -108,7 +108,7 @@ func (s *Store) stateBefore(snapshot cache.Snapshot, revisions int64) cache.Snap
 	return snapshot
 }
 
-// Expired returns the error of a watch whose next events, behind a revision, are gone.
+// Expired returns the error of a watch whose next events, after a revision, are gone.
 func (s *Store) Expired(after int64) error {
 	_, oldest, _ := s.cfg.Resource.Log().Since(after)
 	return expired(after, oldest)

@@ -10,7 +10,7 @@ import "time"
 // sent is the number of changes that the client was sent, of those that Next has
 // returned. Changes that are returned and not sent are at hand in the sender; they count.
 // While the watch still reads the part of the log before its subscription, every event of
-// the resource there counts, because it is not known which ones the watch selects.
+// the resource there counts. It is not known which ones the watch selects.
 //
 // Any goroutine may call Behind. It reads counts that the cursor keeps anyway, so sending
 // events costs no more for it.
