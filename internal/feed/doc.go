@@ -1,4 +1,4 @@
-// Package feed has the contract between where objects come from and what holds them. A feed
+// Package feed defines the contract between a source of objects and what holds them. A feed
 // reads a source, and writes to a Sink, which is a cache. The source is etcd (package etcdfeed)
 // or one resource of an API server (apifeed). Package feedtest checks that they keep the
 // contract.

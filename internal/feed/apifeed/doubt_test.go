@@ -43,7 +43,7 @@ func (b *bubble) exchange(t *testing.T, by func(*testing.T, *feedtest.APIServer)
 }
 
 // TestDoubt has another server take over the resource. If that is no proof of another history
-// of all resources, the feed loads the resource anew and follows it.
+// of all resources, the feed loads the resource again and follows it.
 func TestDoubt(t *testing.T) {
 	t.Parallel()
 	for name, other := range doubts {
@@ -116,8 +116,8 @@ func TestDoubtProven(t *testing.T) {
 	}
 }
 
-// TestDoubtOfReader has a reader find the lower revision, while the watch goes on at the server
-// that had the resource before.
+// TestDoubtOfReader lets a reader find the lower revision, while the watch goes on at the
+// server that had the resource before.
 func TestDoubtOfReader(t *testing.T) {
 	t.Parallel()
 	inBubble(t, feedtest.APIOptions{WatchLists: true}, func(t *testing.T, b *bubble) {
@@ -222,8 +222,7 @@ func TestDeletedWitness(t *testing.T) {
 	})
 }
 
-// TestCutWatch has the server killed late in a watch, and another one come that has another
-// history.
+// TestCutWatch kills the server late in a watch, and starts one that has another history.
 func TestCutWatch(t *testing.T) {
 	t.Parallel()
 	inBubble(t, feedtest.APIOptions{WatchLists: true}, func(t *testing.T, b *bubble) {
@@ -240,7 +239,7 @@ func TestCutWatch(t *testing.T) {
 	})
 }
 
-// TestStale has a replica answer with states that it cannot prove to be new. They prove
+// TestStale makes a replica answer with states that it cannot prove to be new. They prove
 // nothing, and no other history either.
 func TestStale(t *testing.T) {
 	t.Parallel()

@@ -260,8 +260,8 @@ func TestGoneBack(t *testing.T) {
 	})
 }
 
-// TestSameRevision has a server come back with another history, whose newest revision is the
-// one that the feed has. That proves nothing while the feed has not confirmed the history.
+// TestSameRevision restarts a server with another history, whose newest revision is the one
+// that the feed has. That proves nothing while the feed has not confirmed the history.
 func TestSameRevision(t *testing.T) {
 	t.Parallel()
 	asked, release := make(chan struct{}), make(chan struct{})

@@ -15,9 +15,9 @@ import (
 )
 
 // An API server sends a bookmark when a watch has begun with all objects, once a minute, and two
-// seconds before a watch's time is over. So a second watch of three seconds, which begins after
-// the applied revision, has a bookmark after a second or two. What the second watch sends before
-// its bookmark is all that has changed up to there.
+// seconds before the watch's end. So a second watch of three seconds, which begins after the
+// applied revision, has a bookmark after a second or two. What the second watch sends before its
+// bookmark is all that has changed up to there.
 //
 // A Millrace sends a bookmark as soon as it has reached a revision that the watch names. There a
 // second watch takes a round trip.

@@ -17,7 +17,8 @@ import (
 	"github.com/millrace/millrace/internal/feed/feedtest"
 )
 
-// refuse has the server answer all requests that are not spared with a status, and counts them.
+// refuse makes the server answer all requests that are not spared with a status, and counts
+// them.
 func (b *bubble) refuse(status int, spares func(*http.Request) bool) *atomic.Int64 {
 	count := &atomic.Int64{}
 	b.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
@@ -83,7 +84,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRefusedWatch has the server refuse watches alone. Readers are not kept waiting.
+// TestRefusedWatch makes the server refuse watches alone. Readers are not kept waiting.
 func TestRefusedWatch(t *testing.T) {
 	t.Parallel()
 	inBubble(t, feedtest.APIOptions{WatchLists: true}, func(t *testing.T, b *bubble) {
@@ -135,8 +136,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestReaderHurries has a reader come while the feed waits to try again. The reader waits for
-// it, and the feed less.
+// TestReaderHurries reads while the feed waits to try again. The reader waits for it, and the
+// feed less.
 func TestReaderHurries(t *testing.T) {
 	t.Parallel()
 	inBubble(t, feedtest.APIOptions{WatchLists: true}, func(t *testing.T, b *bubble) {
@@ -157,7 +158,7 @@ func TestReaderHurries(t *testing.T) {
 	})
 }
 
-// TestWatchTimes has the watches of 20 feeds end at different times.
+// TestWatchTimes checks that the watches of 20 feeds end at different times.
 func TestWatchTimes(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

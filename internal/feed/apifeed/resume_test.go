@@ -95,7 +95,7 @@ func TestCheckpoint(t *testing.T) {
 }
 
 // TestSentOtherwise breaks a watch of a server. The server then sends the newest object with
-// other bytes, as after a new default in a definition, or an upgrade. The feed loads anew.
+// other bytes, as after a new default in a definition, or an upgrade. The feed loads again.
 // It ends if the object has another revision: that is another history.
 func TestSentOtherwise(t *testing.T) {
 	t.Parallel()

@@ -78,7 +78,7 @@ func NewAPIHandler(options APIOptions) *APIServer {
 	return s
 }
 
-// Sibling starts a replica in front of the server. It has all that the server has but the
+// Sibling starts a replica in front of the server. It has all that the server has, except the
 // newest change.
 func (s *APIServer) Sibling(t *testing.T) *APIServer {
 	sibling := NewAPIServer(t, APIOptions{WatchLists: true, Replica: true})

@@ -45,8 +45,8 @@ func (w *world) route(prefix string, answers *feedtest.APIServer) {
 	})
 }
 
-// TestTakenOver has another server, which counts lower revisions, take over one resource. That
-// one is loaded anew, its watches lose their place, and the process goes on.
+// TestTakenOver has another server, which counts lower revisions, take over one resource. That one
+// is loaded again, its watches lose their place, and the process goes on.
 func TestTakenOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, follow.Config{})
@@ -91,8 +91,8 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// TestRefusedResource has the upstream refuse the feed of one resource. It is given up as one that
-// is silent, and asked for seldom.
+// TestRefusedResource makes the upstream refuse the feed of one resource. It is given up as one
+// that is silent, and asked for seldom.
 func TestRefusedResource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, follow.Config{})

@@ -111,7 +111,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// otherPath is that of a second resource.
+// otherPath is the path of a second resource.
 const otherPath = "/apis/other/v1/gadgets"
 
 // followOther follows a second resource, which the same server answers.
@@ -238,8 +238,8 @@ func TestUnservableResource(t *testing.T) {
 	w.loaded(follow.Request{})
 }
 
-// TestSilentResourceIsGivenUp has the feed of one resource fail while another one follows. Within
-// 90 s its watches end, and its reads are passed on. It is followed again when it can be.
+// TestSilentResourceIsGivenUp makes the feed of one resource fail while another one follows.
+// Within 90 s its watches end, and its reads are passed on. It is followed again when it can be.
 func TestSilentResourceIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, follow.Config{})

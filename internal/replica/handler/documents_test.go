@@ -218,7 +218,7 @@ func TestDocumentsAreKept(t *testing.T) {
 	s.expect(t, "without an ETag, after a period", 1, 0)
 }
 
-// TestDocumentsAreConfirmedAfterChanges has each request wait for the upstream after the
+// TestDocumentsAreConfirmedAfterChanges: each request waits for the upstream after the
 // replica has seen a change.
 func TestDocumentsAreConfirmedAfterChanges(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ func TestRedirectsStayHere(t *testing.T) {
 	}
 }
 
-// TestRefusedTokens has the upstream refuse requests. It is told of tokens of users, and not of
+// TestRefusedTokens makes the upstream refuse requests. It is told of tokens of users, and not of
 // strangers, nor of what programs refuse that the upstream proxies to.
 func TestRefusedTokens(t *testing.T) {
 	t.Parallel()

@@ -17,8 +17,8 @@ import (
 
 // ReviewConfig of Reviews. The zero value is the default.
 type ReviewConfig struct {
-	// InFlight bounds the reviews that are with the upstream: so many of tokens that were good
-	// lately, so many of other tokens, twice as many of rights. Zero means 25.
+	// InFlight bounds the reviews of each class that are with the upstream: tokens that were good
+	// lately, other tokens, and rights. Twice as many reviews of rights may be. Zero means 25.
 	InFlight int
 	// Waiting is how many reviews of each class wait for their turn at most. Zero means 8,192.
 	Waiting int

@@ -162,8 +162,8 @@ func TestThoseBehindShare(t *testing.T) {
 	})
 }
 
-// answerInHalves has two readers share an answer, of which they have the first half. goOn has the
-// rest come by a function.
+// answerInHalves lets two readers share an answer, of which they have the first half. goOn sends the
+// rest by a function.
 func (b *bench) answerInHalves(rest func(http.ResponseWriter)) (readers []*client, goOn func()) {
 	_, readers = b.crowd(2)
 	b.answer(says("old"))

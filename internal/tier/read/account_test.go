@@ -53,8 +53,8 @@ func onlyShape(t *testing.T, lists *usage.Accounts) serverreport.ListShape {
 	return r.Shapes[0]
 }
 
-// TestShapes sends one request of each shape. It checks the shape's name in the accounts,
-// the numbers of objects, and that the bytes counted are those of the body.
+// TestShapes sends one request of each shape. It checks the shape's name in the accounts, the
+// numbers of objects, and that the bytes of the body are counted.
 func TestShapes(t *testing.T) {
 	protobufGzip := http.Header{"Accept": {protobufAccept}, "Accept-Encoding": {"gzip"}}
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 
 const frequentBookmarks = "&allowWatchBookmarks=true&millraceBookmarkInterval=100ms"
 
-// BenchmarkBookmarks has 1,000 watches of a quiet resource ask for ten bookmarks a second.
+// BenchmarkBookmarks lets 1,000 watches of a quiet resource ask for ten bookmarks a second.
 // An operation is one bookmark to each. The revision stays as it is, or moves forward a
 // hundred times a second.
 func BenchmarkBookmarks(b *testing.B) {
@@ -64,7 +64,7 @@ func (env *deliverer) receive(b *testing.B, n int) {
 	}
 }
 
-// BenchmarkBookmarkAtRevision has a watch wait for a revision, alone or beside 1,000
+// BenchmarkBookmarkAtRevision lets a watch wait for a revision, alone or beside 1,000
 // watches with ten bookmarks a second. It measures the time from the feed's passing the
 // revision until the client has the bookmark.
 func BenchmarkBookmarkAtRevision(b *testing.B) {

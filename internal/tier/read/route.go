@@ -100,7 +100,8 @@ type SharedConfig struct {
 	Budget *encode.Budget
 	// RecentFrames keeps the newest frames of watches.
 	RecentFrames *encode.RecentFrames
-	// Proofs remembers which objects need not be encoded by Kubernetes. Nil has all encoded.
+	// Proofs remembers which objects need not be encoded by Kubernetes. Nil means that all are
+	// encoded.
 	Proofs *transcode.Proofs
 	// Accounts keeps an account of each watch. Nil keeps none.
 	Accounts *slo.Watches

@@ -137,7 +137,7 @@ func (env *testTier) serveBeforeOther(other http.Handler) {
 	env.serveBefore(other)
 }
 
-// fakeSource finds config maps as Kubernetes' storage would, but for its errors.
+// fakeSource finds config maps as Kubernetes' storage would, except for its errors.
 type fakeSource struct {
 	tier       *testTier
 	consistent *cache.Consistent

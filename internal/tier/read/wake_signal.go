@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// wakeSignal wakes an idle watch when its request, its route or the server ends, when it
-// must leave, or when its schedule has something to do. Events wake it by notify directly.
+// wakeSignal wakes an idle watch when its request, its route or the server ends. It also
+// wakes it when it must leave, or when its schedule has something to do. Events wake it by
+// notify directly.
 type wakeSignal struct {
 	// notify makes a worker ask the watch's source. It does not block.
 	notify func()

@@ -158,8 +158,8 @@ func TestBookmarksOfASlowClient(t *testing.T) {
 	})
 }
 
-// TestBookmarkAtARevision asks for bookmarks of three revisions: one that was reached, one
-// that etcd has reached by a write of another resource, and one that etcd has not reached.
+// TestBookmarkAtARevision asks for bookmarks of three revisions. One was reached, etcd has
+// reached one by a write of another resource, and one was not reached.
 func TestBookmarkAtARevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newHandTier(t)

@@ -28,8 +28,8 @@ const (
 // moment later.
 var takenOverLater = map[passReason]bool{passedLoading: true, passedUnproven: true, passedHistory: true, passedSkewBookmark: true}
 
-// mayPassHistory reports whether the other server is to say whether it has the events of a
-// watch that the cache lacks.
+// mayPassHistory reports whether the other server is asked for the events of a watch that the
+// cache lacks.
 func (t *Tier) mayPassHistory() bool {
 	return t.passedOnElsewhere && t.historyWatches.Load() < maxHistoryWatches
 }

@@ -87,8 +87,8 @@ func tokenStart(t *testing.T, token string) string {
 }
 
 // TestPagesOfOneNamespaceAmongAll checks that a field selector narrows every page of a
-// list over all namespaces, from the cache and from etcd. Tokens are those of the whole
-// list.
+// list over all namespaces, from the cache and from etcd. Tokens are tokens of the
+// whole list.
 func TestPagesOfOneNamespaceAmongAll(t *testing.T) {
 	t.Parallel()
 	before := newFixture(t, setup{})

@@ -161,8 +161,8 @@ func (f *follower) drain() []string {
 	return read
 }
 
-// checkFollowed applies events, and checks what a watch with a filter reads of them: one that
-// was open before, and one that is opened after them.
+// checkFollowed applies events, and checks what two watches with a filter read of them: one
+// that was open before, and one opened after them.
 func checkFollowed(t *testing.T, script []feed.Object, text string, want []string) {
 	t.Helper()
 	for _, step := range []int{1, len(script)} {
