@@ -50,17 +50,19 @@ type Replica struct {
 	// out receives what is printed for people. Logs go elsewhere.
 	out    io.Writer
 	logger *slog.Logger
-	// door leads to the upstream, and upstream knows what it is. counters are the metrics of both.
+	// door makes all connections to the upstream.
 	door     *upstream.Door
 	upstream *upstream.Upstream
+	// counters are the metrics of door and upstream.
 	counters *upstream.Metrics
 	// panics counts panics of foreign code.
 	panics *panics.Counter
-	// resources are nil with etcd, and etcd is nil without.
+	// resources is the source of objects without etcd, nil otherwise.
 	resources *follow.Resources
-	etcd      *source.Etcd
-	policy    *follow.Policy
-	server    *kube.Replica
+	// etcd is the source of objects with etcd, nil otherwise.
+	etcd   *source.Etcd
+	policy *follow.Policy
+	server *kube.Replica
 	// runRights must run beside the server. It is set with server.
 	runRights func(context.Context)
 	// ready is set once the replica is ready.

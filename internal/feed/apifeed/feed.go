@@ -101,9 +101,9 @@ type Feed struct {
 	interval atomic.Int64
 	// surroundings is nil before learn.
 	surroundings atomic.Pointer[Surroundings]
-	// requests are those for progress. applying is held while the sink gets an event or a
-	// bookmark.
+	// requests has the requests for progress.
 	requests progressRequests
+	// applying is held while the sink gets an event or a bookmark.
 	applying sync.Mutex
 
 	// confirmed says that the server has the history that the sink has. Only Run's goroutine

@@ -39,15 +39,18 @@ const (
 // progressRequests are those that a feed has got. They are for a second watch if they go on
 // while nothing is applied.
 type progressRequests struct {
-	// wanted has a place for one second watch.
+	// wanted receives a value when a second watch is asked for.
 	wanted chan struct{}
 	// newest is the revision that was last read.
 	newest atomic.Int64
 	mu     struct {
 		sync.Mutex
-		// applied is the revision at since. last is the time of the last request.
-		applied     int64
-		since, last time.Time
+		// since is when the present run of requests began.
+		since time.Time
+		// applied is the revision that was applied at since.
+		applied int64
+		// last is the time of the last request.
+		last time.Time
 	}
 }
 

@@ -45,8 +45,9 @@ type APIServer struct {
 		revision int64
 		// forgotten is the revision at and before which nothing is known but the state.
 		forgotten int64
-		// backup and backupRevision are log and revision at Backup.
-		backup         []Write
+		// backup is the log as it was at Backup.
+		backup []Write
+		// backupRevision is the revision at Backup.
 		backupRevision int64
 		broken         bool
 		// siblings get all changes as well, but the newest ones.

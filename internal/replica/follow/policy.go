@@ -29,10 +29,12 @@ type PolicyConfig struct {
 	Upstream *upstream.Upstream
 	// Resources is nil if everything comes from etcd.
 	Resources *Resources
-	// Follow and Exclude name resources: those that are followed from the start, and those
-	// that never are. Only says that no others than those of Follow are followed.
-	Follow, Exclude []string
-	Only            bool
+	// Follow names resources that are followed from the start.
+	Follow []string
+	// Exclude names resources that are never followed.
+	Exclude []string
+	// Only says that no other resources than those of Follow are followed.
+	Only bool
 	// Renew restarts the replica, because the upstream is of another version. It is called once at
 	// most.
 	Renew func(reason error)
@@ -52,9 +54,9 @@ type Policy struct {
 	// builtIn has, for each built-in resource that has a route, the stored resource and the
 	// version in which it is stored.
 	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
-	// mode is how built-in resources are answered. verbatimVersions are the versions of mode
-	// verbatim, by stored resource.
-	mode             mode
+	// mode is how built-in resources are answered.
+	mode mode
+	// verbatimVersions are the versions of mode verbatim, by stored resource.
 	verbatimVersions map[schema.GroupResource]verbatimVersion
 	servers          otherServers
 	etcd             sameCluster

@@ -86,9 +86,10 @@ type Cache struct {
 		// newestAtLoad was etcd's newest revision when the last load began. Progress
 		// stays at 0 until applied has reached it for the first time.
 		newestAtLoad int64
-		// loadedAt is the revision of the last load. unchanged has, by prefix, since when
-		// nothing had changed then, for resources that are registered later.
-		loadedAt  int64
+		// loadedAt is the revision of the last load.
+		loadedAt int64
+		// unchanged has, by prefix, the revision since which nothing had changed at the
+		// last load. It is for resources that are registered later.
 		unchanged map[string]int64
 		// received is the time at which the next batch of events arrived. Zero means
 		// that the time is unknown.

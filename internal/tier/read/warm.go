@@ -84,10 +84,10 @@ func (t *Tier) Warm(ctx context.Context) {
 
 // warmState is what Warm remembers of a route between passes.
 type warmState struct {
-	// revision was the resource's newest at the last pass. warmed is when a pass last
-	// encoded, zero before the first.
+	// revision was the resource's newest at the last pass.
 	revision int64
-	warmed   time.Time
+	// warmed is when a pass last encoded, zero before the first.
+	warmed time.Time
 	// normalized says that all objects were normalized once. Later ones were written by a
 	// server of this version.
 	normalized bool

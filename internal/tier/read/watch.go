@@ -160,12 +160,12 @@ type watchSession struct {
 	query *query
 	req   *http.Request
 	w     http.ResponseWriter
-	// endObservation ends the observation of w by Kubernetes' metrics. written counts the
-	// bytes that did not go through w.
+	// endObservation ends the observation of w by Kubernetes' metrics.
 	endObservation func(written int64)
-	written        int64
-	flush          func()
-	puller         pull.Puller
+	// written counts the bytes that Kubernetes' metrics do not see.
+	written int64
+	flush   func()
+	puller  pull.Puller
 
 	startPoint cache.StartPoint
 	initial    *cache.Result

@@ -118,15 +118,17 @@ func (s *Scrubber) compare(ctx context.Context, r *cache.Resource, p *page) ([]c
 type page struct {
 	// from is the first key. Empty is the resource's first.
 	from string
-	// revision is 0 for the newest. values says that values are read too.
+	// revision is 0 for the newest.
 	revision int64
-	values   bool
+	// values says that values are read too.
+	values bool
 
-	// keys are the keys that were read, and objects how many of them there are. last says that
-	// no key of the resource is after them.
-	keys    cache.KeyRange
+	// keys are the keys that were read.
+	keys cache.KeyRange
+	// objects is the number of objects in keys.
 	objects int
-	last    bool
+	// last says that no key of the resource is after keys.
+	last bool
 }
 
 // read reads a page. etcd counts all keys of a range, however few are asked for. So the

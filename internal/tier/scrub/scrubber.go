@@ -21,8 +21,9 @@ import (
 type Config struct {
 	// Client reads etcd. It must not be nil.
 	Client clientv3.KV
-	// Cache is checked, and Consistent says how new it is. Neither may be nil.
-	Cache      *cache.Cache
+	// Cache is what is checked. It must not be nil.
+	Cache *cache.Cache
+	// Consistent tells how new Cache is. It must not be nil.
 	Consistent *cache.Consistent
 	// Prefix begins all keys of the cache. It must not be empty.
 	Prefix string

@@ -67,9 +67,9 @@ func (c *Checkpoints) setRevision(name string, revision int64) {
 
 // KeptBackend is what checkpoints need to know of a backend. The zero value keeps nothing.
 type KeptBackend struct {
-	// Name is the name of its checkpoint, and Source says where its objects come from. It
-	// is empty before that is known, and when it is not known any more.
-	Name   string
+	// Name is the name of the checkpoint.
+	Name string
+	// Source returns where the objects come from. It returns "" while that is not known.
 	Source func() string
 }
 

@@ -133,8 +133,9 @@ func EtcdPrefix(pathPrefix, resourcePrefix string) string {
 
 // scope is the range of keys that a request reads: one key, or all keys with a prefix.
 type scope struct {
-	// key is relative to the resource's prefix, etcdKey is the same in etcd.
-	key     string
+	// key is relative to the resource's prefix.
+	key string
+	// etcdKey is the same key in etcd.
 	etcdKey string
 	// tokenPrefix is the beginning of keys in etcd that a list's tokens omit.
 	tokenPrefix string
