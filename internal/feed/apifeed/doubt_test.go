@@ -42,7 +42,7 @@ func (b *bubble) exchange(t *testing.T, by func(*testing.T, *feedtest.APIServer)
 	synctest.Wait()
 }
 
-// TestDoubt has another server take over the resource. If that is no proof of another history
+// TestDoubt lets another server take over the resource. If that is no proof of another history
 // of all resources, the feed loads the resource again and follows it.
 func TestDoubt(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,8 @@ func (u *describer) setStatus(status int, header http.Header) {
 	u.mu.status, u.mu.header = status, header
 }
 
-// hold has requests wait that ask for media types with a prefix, until the channel is closed.
+// hold makes requests wait that ask for media types with a prefix, until the channel is
+// closed.
 func (u *describer) hold(until chan struct{}, prefix string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

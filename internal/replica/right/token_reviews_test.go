@@ -56,8 +56,8 @@ func TestTokenEnds(t *testing.T) {
 	})
 }
 
-// TestUpstreamIsAway has the upstream give no answers, and then again. Nothing is held against
-// a token or an address.
+// TestUpstreamIsAway: the upstream gives no answers, and then again. Nothing is held against a
+// token or an address.
 func TestUpstreamIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
