@@ -34,10 +34,10 @@ var doubts = map[string]func(*testing.T, *feedtest.APIServer){
 }
 
 // exchange gives the resource to another server, at which there is one object.
-func (b *bubble) exchange(t *testing.T, by func(*testing.T, *feedtest.APIServer)) {
+func (b *bubble) exchange(t *testing.T, use func(*testing.T, *feedtest.APIServer)) {
 	b.Restore(t)
 	b.Put(t, "theirs", "x")
-	by(t, b.APIServer)
+	use(t, b.APIServer)
 	b.cut()
 	synctest.Wait()
 }

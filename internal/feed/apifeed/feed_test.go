@@ -95,16 +95,16 @@ type step struct {
 }
 
 func (s *script) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	now := s.take(req)
-	if now == nil {
+	next := s.take(req)
+	if next == nil {
 		w.WriteHeader(http.StatusTeapot)
 		return
 	}
-	if now.status != 0 {
-		w.WriteHeader(now.status)
+	if next.status != 0 {
+		w.WriteHeader(next.status)
 	}
-	fmt.Fprint(w, now.body)
-	if now.hold {
+	fmt.Fprint(w, next.body)
+	if next.hold {
 		w.(http.Flusher).Flush()
 		<-req.Context().Done()
 	}

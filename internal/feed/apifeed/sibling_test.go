@@ -27,7 +27,7 @@ func TestSibling(t *testing.T) {
 	one := counted("", "null")
 	watch := step{query: []string{"watch=true", "resourceVersion=7"}, body: event("MODIFIED", widget("a", 9)), hold: true}
 	load := step{query: []string{"sendInitialEvents=true"}, body: event("ADDED", widget("a", 5)) + bookmark(8, true), hold: true}
-	now := step{query: []string{"fieldSelector="}, body: listed(6, widget("a", 5))}
+	newest := step{query: []string{"fieldSelector="}, body: listed(6, widget("a", 5))}
 	taken := []string{"begin", added + widget("a", 5), "end 7", "PUT /registry/x/widgets/ns/a 9 " + widget("a", 9)}
 	loaded := []string{"begin", "begin", added + widget("a", 5), "end 8"}
 	for name, test := range map[string]struct {
@@ -43,7 +43,7 @@ func TestSibling(t *testing.T) {
 		"none there":    {[]step{sent}, []step{there, witness, {body: listed(7)}, load}, loaded},
 		"no count":      {[]step{sent}, []step{there, witness, counted("token", "null"), load}, loaded},
 		"compacted":     {[]step{sent}, []step{there, witness, {status: http.StatusGone}, load}, loaded},
-		"ahead":         {[]step{sent}, []step{there, {status: http.StatusGatewayTimeout}, now, load}, loaded},
+		"ahead":         {[]step{sent}, []step{there, {status: http.StatusGatewayTimeout}, newest, load}, loaded},
 		"refused":       {[]step{{status: http.StatusForbidden}}, []step{there, load}, loaded},
 		"ends early":    {[]step{{body: event("ADDED", widget("a", 5))}}, []step{there, load}, loaded},
 		"an error":      {[]step{{body: event("ADDED", widget("a", 5)) + event("ERROR", expired)}}, []step{there, load}, loaded},

@@ -162,13 +162,13 @@ func (c *compactingSink) compact(ctx context.Context) {
 	if len(c.to) == c.times {
 		return
 	}
-	now, err := etcdfeed.Revision(ctx, c.kv, "/registry/")
+	newest, err := etcdfeed.Revision(ctx, c.kv, "/registry/")
 	if err != nil {
 		c.t.Error(err)
 		return
 	}
-	c.to = append(c.to, now)
-	if _, err := c.kv.Compact(ctx, now); err != nil {
+	c.to = append(c.to, newest)
+	if _, err := c.kv.Compact(ctx, newest); err != nil {
 		c.t.Error(err)
 	}
 	for range 3 {

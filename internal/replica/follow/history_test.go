@@ -65,8 +65,8 @@ func TestTakenOver(t *testing.T) {
 	w.upstream.Put(t, "theirs", "one")
 	w.server.CloseClientConnections()
 	w.until("the other server's objects", func() bool {
-		now := w.resource.Snapshot()
-		return now.Get("ns/theirs") != nil && now.Get("ns/a") == nil && now.Revision < last
+		snapshot := w.resource.Snapshot()
+		return snapshot.Get("ns/theirs") != nil && snapshot.Get("ns/a") == nil && snapshot.Revision < last
 	})
 	w.untilState(follow.Following)
 	w.wantNoFailure()

@@ -107,8 +107,8 @@ func (b *bench) crowd(n int) (first *client, behind []*client) {
 }
 
 // answer answers a question, and returns when all goroutines wait for something.
-func (b *bench) answer(by func(http.ResponseWriter, *http.Request)) {
-	b.answers <- by
+func (b *bench) answer(answer func(http.ResponseWriter, *http.Request)) {
+	b.answers <- answer
 	synctest.Wait()
 }
 

@@ -135,16 +135,16 @@ func TestIndexMissesNoChange(t *testing.T) {
 		built := sortedIndex(s.tree, order)
 		change(c, r)
 		r.addIndex(s, built, time.Now())
-		now := r.state.Load()
-		for _, index := range now.indexes {
+		current := r.state.Load()
+		for _, index := range current.indexes {
 			for e := range index.All("", "") {
-				if now.tree.Get(e.Key) != e {
+				if current.tree.Get(e.Key) != e {
 					t.Errorf("%s: the index has another version of %s than the tree", name, e.Key)
 				}
 			}
 		}
-		if logged := now.unlogged == s.unlogged; (len(now.indexes) == 1) != logged {
-			t.Errorf("%s: %d indexes", name, len(now.indexes))
+		if logged := current.unlogged == s.unlogged; (len(current.indexes) == 1) != logged {
+			t.Errorf("%s: %d indexes", name, len(current.indexes))
 		}
 	}
 }

@@ -84,7 +84,7 @@ func NewProver(c *Cache, consistent *Consistent, source ContentsSource) *Prover 
 // that the read would have the source examine. The error wraps ErrUnproven or ErrNotReady unless it is
 // the context's.
 func (p *Prover) Prove(ctx context.Context, r *Resource, examined int) (*Snapshot, error) {
-	state, err := p.prove(ctx, r, examined)
+	state, err := p.proveOnce(ctx, r, examined)
 	switch {
 	case err != nil:
 		p.counts.none.Add(1)
@@ -96,7 +96,8 @@ func (p *Prover) Prove(ctx context.Context, r *Resource, examined int) (*Snapsho
 	return state, err
 }
 
-func (p *Prover) prove(ctx context.Context, r *Resource, examined int) (*Snapshot, error) {
+// proveOnce does Prove's work without counting it.
+func (p *Prover) proveOnce(ctx context.Context, r *Resource, examined int) (*Snapshot, error) {
 	if err := p.cache.Ready(); err != nil {
 		return nil, err
 	}

@@ -30,9 +30,9 @@ func TestNextDoublings(t *testing.T) {
 
 // gcPercent returns the percentage that the collector is set to.
 func gcPercent() int {
-	now := debug.SetGCPercent(100)
-	debug.SetGCPercent(now)
-	return now
+	percent := debug.SetGCPercent(100)
+	debug.SetGCPercent(percent)
+	return percent
 }
 
 // TestGCPacer checks when a large heap has more than the usual headroom: at first, and

@@ -116,7 +116,7 @@ func (env *accountedServer) awaitRevision(b *testing.B, event int64) float64 {
 }
 
 // quantile is the value below which a part of all values lie.
-func quantile(of []float64, part float64) float64 {
-	sorted := slices.Sorted(slices.Values(of))
+func quantile(values []float64, part float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
 	return sorted[min(len(sorted)-1, int(part*float64(len(sorted))))]
 }
