@@ -8,7 +8,7 @@ import (
 // Checkpoint is what a sink held at one revision, kept from an earlier run. A feed loads it
 // in the place of its source's objects, and follows from its revision on.
 type Checkpoint interface {
-	// Revision is that of the objects.
+	// Revision is the one at which the source had the objects.
 	Revision() int64
 	// Witness is the newest of the objects, nil if there are none.
 	Witness() *Object

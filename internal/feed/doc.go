@@ -1,6 +1,7 @@
-// Package feed has the contract between where objects come from and what holds them. A feed
-// reads a source, which is etcd (package etcdfeed) or one resource of an API server (apifeed),
-// and writes to a Sink, which is a cache. Package feedtest checks that they keep the contract.
+// Package feed defines the contract between a source of objects and what holds them. A feed
+// reads a source, and writes to a Sink, which is a cache. The source is etcd (package etcdfeed)
+// or one resource of an API server (apifeed). Package feedtest checks that they keep the
+// contract.
 //
 //	          a checkpoint or another replica, in place of the first load
 //	                                   │

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrWentBack says that the source of a feed is not what it was: its newest revision is
+// ErrWentBack says that the source of a feed is not what it was. Its newest revision is
 // older than one that the feed has read, or it has other objects at such a revision. Its
 // etcd was restored from a backup, or another server answers at its address. Nothing that
 // the feed has handed on can be trusted then, and the feed ends.
@@ -13,7 +13,7 @@ var ErrWentBack = errors.New("the source of objects has gone back in time, or is
 
 // ErrDoubt says that the source answers for this feed alone as if it had another history. A
 // source that serves several feeds may have handed one of them to another server. It proves
-// nothing of the others. The feed loads anew and goes on.
+// nothing of the others. The feed loads again and goes on.
 var ErrDoubt = errors.New("the source of one resource is not what it was")
 
 // ErrRefused says that the source does not give the feed what it asks for, while it may

@@ -6,7 +6,7 @@ import (
 )
 
 // Health says whether a feed follows its source. One goroutine changes it, and any may ask.
-// The zero value is that of a feed that has not followed yet.
+// The zero value stands for a feed that has not followed yet.
 type Health struct{ state atomic.Pointer[healthState] }
 
 type healthState struct {

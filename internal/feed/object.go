@@ -9,7 +9,7 @@ type Object struct {
 	// Value is a stored form of the object, nil if it was deleted. It belongs to the object
 	// and is not changed any more: sinks may keep it.
 	Value []byte
-	// Revision is that of the change which has led to this version: etcd's, or the resource
+	// Revision is the revision of the change that made this version: etcd's, or the resource
 	// version.
 	Revision int64
 	// Deleted says that the change was the object's deletion.

@@ -21,7 +21,7 @@ func WitnessOf(newest *Object) (w Witness) {
 	return w
 }
 
-// Observe takes an object of a load, or an event behind those before.
+// Observe takes an object of a load, or the next event.
 func (w *Witness) Observe(o *Object) {
 	switch {
 	case o.Deleted:

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/tier/source"
 )
 
-// openCheckpoints opens the data directory, if there is one, and has the backends keep
+// openCheckpoints opens the data directory, if there is one, and lets the backends keep
 // checkpoints there. It returns those of an upstream's API, nil if there are none. The caller
 // calls release once nothing uses them.
 func (r *Replica) openCheckpoints(ctx context.Context, b *source.Backends) (followed *follow.Checkpoints, release func(), err error) {

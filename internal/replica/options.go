@@ -33,12 +33,13 @@ type Options struct {
 	WriteKubeconfig string
 	// ProxyClientCert and ProxyClientKey are files of a front proxy's certificate.
 	ProxyClientCert, ProxyClientKey string
-	// Follow and Exclude name resources: those that are followed from the start, and those
-	// that never are.
-	Follow, Exclude []string
-	// CheckpointDir is the data directory of checkpoints, "" for none. CheckpointInterval is
-	// the least time between two.
-	CheckpointDir      string
+	// Follow names resources that are followed from the start.
+	Follow []string
+	// Exclude names resources that are never followed.
+	Exclude []string
+	// CheckpointDir is the data directory of checkpoints, "" for none.
+	CheckpointDir string
+	// CheckpointInterval is the least time between two checkpoints.
 	CheckpointInterval time.Duration
 	// StartFrom is the kubeconfig of another replica, whose objects are loaded at the start; ""
 	// for none.
@@ -47,19 +48,20 @@ type Options struct {
 	AuthorizationMode string
 	// ReadsOnly refuses requests that might change something.
 	ReadsOnly bool
-	// BudgetCPUSeconds and BudgetBytes are what a client may read in a minute; 0 for any.
+	// BudgetCPUSeconds bounds the CPU that a client may use for reads in a minute. 0 is no bound.
 	BudgetCPUSeconds float64
-	BudgetBytes      resource.QuantityValue
+	// BudgetBytes bounds what a client may read in a minute. 0 is no bound.
+	BudgetBytes resource.QuantityValue
 	// BoundedStaleness is how old an answer may be that cannot be proven to be new; 0 for
 	// none.
 	BoundedStaleness time.Duration
 
-	// FollowOnly has no other resources followed than those of Follow. FollowBytes bounds the
-	// objects of others, as stored; 0 for any. DropUnread is how long one may be unread before
-	// its objects go; 0 for ever.
-	FollowOnly  bool
+	// FollowOnly says that no other resources than those of Follow are followed.
+	FollowOnly bool
+	// FollowBytes is follow.Config's MaxBytes.
 	FollowBytes resource.QuantityValue
-	DropUnread  time.Duration
+	// DropUnread is follow.Config's DropAfter.
+	DropUnread time.Duration
 
 	// flags are set by AddFlags.
 	flags *pflag.FlagSet

@@ -50,22 +50,24 @@ type Replica struct {
 	// out receives what is printed for people. Logs go elsewhere.
 	out    io.Writer
 	logger *slog.Logger
-	// door leads to the upstream, and upstream knows what it is. counters are the metrics of both.
+	// door makes all connections to the upstream.
 	door     *upstream.Door
 	upstream *upstream.Upstream
+	// counters are the metrics of door and upstream.
 	counters *upstream.Metrics
 	// panics counts panics of foreign code.
 	panics *panics.Counter
-	// resources are nil with etcd, and etcd is nil without.
+	// resources is the source of objects without etcd, nil otherwise.
 	resources *follow.Resources
-	etcd      *source.Etcd
-	policy    *follow.Policy
-	server    *kube.Replica
+	// etcd is the source of objects with etcd, nil otherwise.
+	etcd   *source.Etcd
+	policy *follow.Policy
+	server *kube.Replica
 	// runRights must run beside the server. It is set with server.
 	runRights func(context.Context)
 	// ready is set once the replica is ready.
 	ready atomic.Bool
-	// outdated receives why the replica is to be made anew.
+	// outdated receives why the replica must be restarted.
 	outdated chan error
 	// budgets bound what clients read. They are nil without a limit.
 	budgets *usage.Budgets
@@ -155,7 +157,7 @@ func (r *Replica) run(ctx context.Context) error {
 	})
 }
 
-// ErrRenew says that a replica has ended because it is to be made anew. The caller starts the
+// ErrRenew says that a replica has ended because it must be restarted. The caller starts the
 // program again: much of Kubernetes' server can be made once in a process.
 var ErrRenew = errors.New("this replica must be started again")
 
@@ -177,7 +179,7 @@ func (r *Replica) renew(reason error) {
 }
 
 // runUntilRenewed serves until the context ends, the caches have no meaning any more, or the
-// replica is to be made anew.
+// replica must be restarted.
 func (r *Replica) runUntilRenewed(ctx context.Context, b *source.Backends, serve func(context.Context) error) error {
 	serving, cancel := context.WithCancelCause(ctx)
 	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {

@@ -82,12 +82,12 @@ func (p *reporter) report() serverreport.ReplicaReport {
 }
 
 // counts returns the values of a counter with one label, by the label's value.
-func counts(of *metrics.CounterVec) map[string]uint64 {
+func counts(counters *metrics.CounterVec) map[string]uint64 {
 	all := map[string]uint64{}
 	collected := make(chan prometheus.Metric)
 	go func() {
 		defer close(collected)
-		of.Collect(collected)
+		counters.Collect(collected)
 	}()
 	for m := range collected {
 		var written dto.Metric

@@ -83,7 +83,7 @@ func (m *Modules) Find(name string) (*Declaration, error) {
 }
 
 // split cuts a name into package and identifier. A dot may belong to the last element of
-// an import path too, so the first cut behind which a package is found is taken.
+// an import path too, so the first cut after which a package is found is taken.
 func (m *Modules) split(name string) (_ *Module, dir, identifier string, _ error) {
 	var notFound error
 	for at := strings.LastIndexByte(name, '/') + 1; at < len(name); at++ {

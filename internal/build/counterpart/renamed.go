@@ -18,9 +18,9 @@ const maxHints = 3
 // under a new name.
 const minSimilarity = 0.5
 
-// hint says where a declaration that is gone may be now: declarations of the same package
-// whose source is similar, or ones of the same name in other packages of the module. It
-// is empty if there is none.
+// hint says where a declaration that is gone may be now. It names declarations of the
+// same package with similar source, or of the same name in other packages of the module.
+// It is empty if there is none.
 func (m *Modules) hint(gone *Declaration) string {
 	places := m.similar(gone)
 	if len(places) == 0 {

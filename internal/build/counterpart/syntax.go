@@ -2,7 +2,7 @@ package counterpart
 
 import "go/ast"
 
-// functionName returns a function's name, behind that of the receiver's type for a
+// functionName returns a function's name, after that of the receiver's type for a
 // method. Pointers and type parameters of receivers are left out.
 func functionName(function *ast.FuncDecl) string {
 	if function.Recv == nil || len(function.Recv.List) == 0 {

@@ -38,7 +38,7 @@ func unified(from, to string, firstFrom, firstTo int) string {
 	return b.String()
 }
 
-// hunkEnd returns the end of the hunk with the change at an index: behind it stand more
+// hunkEnd returns the end of the hunk with the change at an index. After it come more
 // equal lines than two hunks need for their contexts, or none.
 func hunkEnd(edits []lineEdit, at int) int {
 	last := at

@@ -126,7 +126,7 @@ func internalPackage(dir string) string {
 	return name
 }
 
-// importGroups finds files whose imports of this module are not a group of their own, behind
+// importGroups finds files whose imports of this module are not a group of their own, after
 // all others. gofmt leaves groups as they are.
 func importGroups(t *Tree) []Finding {
 	var found []Finding

@@ -45,3 +45,43 @@ func isBareParticiple(name string) bool {
 	}
 	return strings.HasSuffix(word, "ed") || strings.HasSuffix(word, "ing") || slices.Contains(irregularParticiples(), word)
 }
+
+// caseNames finds methods of one type, and types of one package, whose names differ by
+// case only. They sound the same, and a search that ignores case finds both. Run and run
+// may stand together: Run starts and joins what run does.
+func caseNames(t *Tree) []Finding {
+	var found []Finding
+	names := make(map[string]string)
+	check := func(file *File, scope string, name *ast.Ident) {
+		key := file.Dir() + " " + scope + strings.ToLower(name.Name)
+		first, ok := names[key]
+		if !ok {
+			names[key] = name.Name
+		} else if first != name.Name && name.Name != "run" && name.Name != "Run" {
+			found = append(found, Finding{
+				Key: file.Name + ":" + scope + name.Name, Line: t.line(name.Pos()),
+				Text: "differs from " + first + " by case only: say in the name what is different",
+			})
+		}
+	}
+	for _, file := range t.Go {
+		if isLanguageUnchecked(file.Name) {
+			continue
+		}
+		for _, decl := range file.Syntax.Decls {
+			switch decl := decl.(type) {
+			case *ast.FuncDecl:
+				if full := functionName(decl); decl.Recv != nil {
+					check(file, strings.TrimSuffix(full, decl.Name.Name), decl.Name)
+				}
+			case *ast.GenDecl:
+				for _, spec := range decl.Specs {
+					if spec, ok := spec.(*ast.TypeSpec); ok {
+						check(file, "", spec.Name)
+					}
+				}
+			}
+		}
+	}
+	return found
+}

@@ -42,9 +42,9 @@ type paragraph struct {
 // listItem matches the line that begins an item of a list, numbered or not.
 var listItem = regexp.MustCompile(`^\s*([*+-]|\d+[.)])\s`)
 
-// proseOf returns the paragraphs of a Markdown text. It understands as much of
-// Markdown as documents of this module use: a blank line, a heading, an item of a
-// list, a table and code each end a paragraph; the last two are none themselves.
+// proseOf returns the paragraphs of a Markdown text. It understands as much of Markdown
+// as documents of this module use. A blank line, a heading, an item of a list, a table
+// and code each end a paragraph. Tables and code are no paragraphs themselves.
 func proseOf(text string) []paragraph {
 	var all []paragraph
 	var r proseReader

@@ -11,7 +11,7 @@ import (
 var (
 	// codeSpan matches text between backticks on one line.
 	codeSpan = regexp.MustCompile("`([^`\n]+)`")
-	// qualifiedName matches a package's name with names behind it, such as cache.Log.Since.
+	// qualifiedName matches a package's name with names after it, such as cache.Log.Since.
 	qualifiedName = regexp.MustCompile(`^([a-z]\w*)((?:\.[A-Za-z_]\w*)+)$`)
 	// treePath matches a path within the module.
 	treePath = regexp.MustCompile(`^(?:internal|test|cmd|docs|deploy)/[\w/.-]*\w$`)

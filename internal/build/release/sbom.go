@@ -16,10 +16,10 @@ import (
 	"github.com/package-url/packageurl-go"
 )
 
-// sbom returns the bill of materials of an executable, in CycloneDX's form: the modules that
-// Go's linker says are in it, with their versions and sums, and the executable's own digest.
-// Which module needs which is not in it, as the executable does not tell. The other result is
-// the version of Go that made it.
+// sbom returns the bill of materials of an executable, in CycloneDX's form. It has the
+// executable's digest, and the modules that Go's linker says are in it, with their versions
+// and sums. Which module needs which is not in it, as the executable does not tell. The other
+// result is the version of Go that made it.
 func sbom(name string, executable []byte, source *Source) (data []byte, goVersion string, err error) {
 	info, err := buildinfo.Read(bytes.NewReader(executable))
 	if err != nil {

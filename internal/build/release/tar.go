@@ -18,7 +18,7 @@ type tarFile struct {
 	data []byte
 }
 
-// tarOf returns a tar file of files, each behind the directories above it. All have one time
+// tarOf returns a tar file of files, each after the directories above it. All have one time
 // and no owner.
 func tarOf(at time.Time, files []tarFile) ([]byte, error) {
 	var buf bytes.Buffer

@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// Verify checks the release in a directory: that its files are those of SHA256SUMS and of the
-// provenance, that each SBOM is of the program in its archive, and that images have the
+// Verify checks the release in a directory. Its files must be those of SHA256SUMS and of the
+// provenance. Each SBOM must be of the program in its archive, and images must have the
 // programs of archives. Without a key it checks no signatures.
 func Verify(ctx context.Context, dir string, key crypto.PublicKey) error {
 	files, err := readFiles(dir)

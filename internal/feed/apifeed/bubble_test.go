@@ -43,11 +43,11 @@ func (l *logText) Write(p []byte) (int, error) {
 }
 
 // lines returns the lines that have a text.
-func (l *logText) lines(with string) (lines []string) {
+func (l *logText) lines(part string) (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range strings.Lines(l.text.String()) {
-		if strings.Contains(line, with) {
+		if strings.Contains(line, part) {
 			lines = append(lines, line)
 		}
 	}

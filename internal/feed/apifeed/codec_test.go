@@ -6,7 +6,7 @@ import (
 )
 
 // TestExactNames has objects of a definition that preserves unknown fields, with names that
-// differ from Kubernetes' in their case alone, before them and behind them.
+// differ from Kubernetes' in their case alone, before them and after them.
 func TestExactNames(t *testing.T) {
 	t.Parallel()
 	forged := `{"Kind":"x","Metadata":{"namespace":"forged","name":"forged","resourceVersion":"3"},"apiVersion":"x/v1","kind":"Widget","metadata":{"Namespace":"forged","name":"a","resourceVersion":"5","ResourceVersion":"3"},"metaData":{"name":"forged"}}`

@@ -34,16 +34,16 @@ var doubts = map[string]func(*testing.T, *feedtest.APIServer){
 }
 
 // exchange gives the resource to another server, at which there is one object.
-func (b *bubble) exchange(t *testing.T, by func(*testing.T, *feedtest.APIServer)) {
+func (b *bubble) exchange(t *testing.T, use func(*testing.T, *feedtest.APIServer)) {
 	b.Restore(t)
 	b.Put(t, "theirs", "x")
-	by(t, b.APIServer)
+	use(t, b.APIServer)
 	b.cut()
 	synctest.Wait()
 }
 
-// TestDoubt has another server take over the resource. If that is no proof of another history
-// of all resources, the feed loads the resource anew and follows it.
+// TestDoubt lets another server take over the resource. If that is no proof of another history
+// of all resources, the feed loads the resource again and follows it.
 func TestDoubt(t *testing.T) {
 	t.Parallel()
 	for name, other := range doubts {
@@ -63,7 +63,7 @@ func TestDoubt(t *testing.T) {
 						return false, nil
 					}
 				})
-				b.sink.AllowHistory()
+				b.sink.AllowOtherHistory()
 				b.pass(time.Minute)
 				b.exchange(t, other)
 				if _, err := b.feed.Revision(shortly(t)); err == nil || errors.Is(err, feed.ErrWentBack) {
@@ -116,8 +116,8 @@ func TestDoubtProven(t *testing.T) {
 	}
 }
 
-// TestDoubtOfReader has a reader find the lower revision, while the watch goes on at the server
-// that had the resource before.
+// TestDoubtOfReader lets a reader find the lower revision, while the watch goes on at the
+// server that had the resource before.
 func TestDoubtOfReader(t *testing.T) {
 	t.Parallel()
 	inBubble(t, feedtest.APIOptions{WatchLists: true}, func(t *testing.T, b *bubble) {
@@ -127,7 +127,7 @@ func TestDoubtOfReader(t *testing.T) {
 		b.follow(t, func(c *apifeed.Config) {
 			c.WentBack = func(context.Context) (bool, error) { return false, nil }
 		})
-		b.sink.AllowHistory()
+		b.sink.AllowOtherHistory()
 		theirs := feedtest.NewAPIHandler(feedtest.APIOptions{WatchLists: true})
 		theirs.Put(t, "theirs", "x")
 		b.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
@@ -144,9 +144,9 @@ func TestDoubtOfReader(t *testing.T) {
 	})
 }
 
-// TestWentBackWith has another server answer for a resource, which raises a doubt. It is the proof
-// of another history if that server answers for the other resource as well, and goes on to
-// contradict: it may have given the resource back, or answer no more.
+// TestWentBackWith has another server answer for a resource, which raises a doubt. It proves
+// another history if that server answers for the other resource as well, and goes on to
+// contradict. But it may have given the resource back, or answer no more.
 func TestWentBackWith(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -178,7 +178,7 @@ func TestWentBackWith(t *testing.T) {
 						return false, nil
 					}
 				})
-				b.sink.AllowHistory()
+				b.sink.AllowOtherHistory()
 				b.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
 					ofOther := strings.HasPrefix(req.URL.Path, otherPath)
 					req = req.Clone(req.Context())
@@ -204,7 +204,7 @@ func TestWentBackWith(t *testing.T) {
 	}
 }
 
-// TestDeletedWitness restores a backup behind a deletion, which was the last change.
+// TestDeletedWitness restores a backup after a deletion, which was the last change.
 func TestDeletedWitness(t *testing.T) {
 	t.Parallel()
 	inBubble(t, feedtest.APIOptions{WatchLists: true}, func(t *testing.T, b *bubble) {
@@ -222,8 +222,7 @@ func TestDeletedWitness(t *testing.T) {
 	})
 }
 
-// TestCutWatch has the server killed late in a watch, and another one come that has another
-// history.
+// TestCutWatch kills the server late in a watch, and starts one that has another history.
 func TestCutWatch(t *testing.T) {
 	t.Parallel()
 	inBubble(t, feedtest.APIOptions{WatchLists: true}, func(t *testing.T, b *bubble) {
@@ -240,7 +239,7 @@ func TestCutWatch(t *testing.T) {
 	})
 }
 
-// TestStale has a replica answer with states that it cannot prove to be new. They prove
+// TestStale makes a replica answer with states that it cannot prove to be new. They prove
 // nothing, and no other history either.
 func TestStale(t *testing.T) {
 	t.Parallel()

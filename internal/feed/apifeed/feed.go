@@ -40,21 +40,21 @@ type Config struct {
 	// Uncompressed asks for answers that are not compressed. It is for secrets: their length
 	// would tell what they have in common with the text of others.
 	Uncompressed bool
-	// Loads has as many places as feeds may load at a time, and is shared by them. Nil means
-	// that the feed waits for none.
-	Loads chan struct{}
-	// WentBack is asked when the server seems to have another history of this resource: is
-	// it another one for all resources? If it is not, the resource is loaded anew. Nil means
+	// LoadSemaphore is shared by feeds, and has as many slots as feeds may load at a time. Nil
+	// means that the feed loads at once.
+	LoadSemaphore chan struct{}
+	// WentBack is asked when the server seems to have another history of this resource: is it
+	// another one for all resources? If it is not, the resource is loaded again. Nil means
 	// that it is. See WentBackWith.
 	WentBack func(context.Context) (bool, error)
 	// Logger receives loads and breaks. Nil means slog.Default.
 	Logger *slog.Logger
 }
 
-// Feed follows one resource with a single watch, and a short second one while readers of a
-// resource that does not change wait for a proof. The watch begins with all objects
-// (KEP-3157), or behind a list in pages where the server has no such watches. When it
-// ends, the next one resumes where it ended.
+// Feed follows one resource with a single watch. While readers of a resource that does not
+// change wait for a proof, there is a short second watch. The watch begins with all objects
+// (KEP-3157), or after a list in pages where the server has no such watches. When it ends,
+// the next one resumes where it ended.
 //
 //	  ┌───── 410, sent otherwise, or another history of this resource alone ─────┐
 //	  ▼                                                                          │
@@ -66,9 +66,9 @@ type Config struct {
 //
 // A checkpoint or a sibling's objects may take the place of the first load. When a watch has
 // ended before its time, the feed first confirms that the server has the history that the sink
-// has. If it has another one, Config.WentBack tells whether that is one of all resources, which
-// ends the feed: the server of one resource may be exchanged, where a definition's group version
-// is given to an aggregated server.
+// has. If it has another one, Config.WentBack tells whether that is one of all resources,
+// which ends the feed. The history of one resource alone changes when its server does: a
+// definition's group version may be given to an aggregated server.
 //
 // A server that refuses the feed alone (Refused) is asked seldom. The feed then is not
 // healthy, and its objects stay as they are.
@@ -101,9 +101,9 @@ type Feed struct {
 	interval atomic.Int64
 	// surroundings is nil before learn.
 	surroundings atomic.Pointer[Surroundings]
-	// requests are those for progress. applying is held while the sink gets an event or a
-	// bookmark.
+	// requests has the requests for progress.
 	requests progressRequests
+	// applying is held while the sink gets an event or a bookmark.
 	applying sync.Mutex
 
 	// confirmed says that the server has the history that the sink has. Only Run's goroutine
@@ -124,8 +124,8 @@ type Feed struct {
 	siblingTried bool
 	// witness is what the sink got last.
 	witness feed.Witness
-	// left is the connection of a watch that stood still, which the next one does not use.
-	// conn is that of the watch.
+	// left is the connection of a watch that stood still, which the next watch does not use.
+	// conn is the connection of the present watch.
 	left, conn net.Conn
 	// told is the state that the log was told last, nil while the feed follows.
 	told error
@@ -266,7 +266,7 @@ type object struct {
 	value []byte
 	// hasKind says that the value has the object's kind. It is set for JSON.
 	hasKind bool
-	// endsInitial says that the object is the bookmark behind all initial events.
+	// endsInitial says that the object is the bookmark after all initial events.
 	endsInitial bool
 }
 

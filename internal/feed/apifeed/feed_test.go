@@ -95,16 +95,16 @@ type step struct {
 }
 
 func (s *script) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	now := s.take(req)
-	if now == nil {
+	next := s.take(req)
+	if next == nil {
 		w.WriteHeader(http.StatusTeapot)
 		return
 	}
-	if now.status != 0 {
-		w.WriteHeader(now.status)
+	if next.status != 0 {
+		w.WriteHeader(next.status)
 	}
-	fmt.Fprint(w, now.body)
-	if now.hold {
+	fmt.Fprint(w, next.body)
+	if next.hold {
 		w.(http.Flusher).Flush()
 		<-req.Context().Done()
 	}
@@ -182,7 +182,7 @@ func listed(rv int, objects ...string) string {
 
 const expired = `{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}`
 
-// TestWatchList loads by a watch and follows it. The next watch resumes behind the last
+// TestWatchList loads by a watch and follows it. The next watch resumes after the last
 // bookmark.
 func TestWatchList(t *testing.T) {
 	t.Parallel()
@@ -260,8 +260,8 @@ func TestGoneBack(t *testing.T) {
 	})
 }
 
-// TestSameRevision has a server come back with another history, whose newest revision is the
-// one that the feed has. That proves nothing while the feed has not confirmed the history.
+// TestSameRevision restarts a server with another history, whose newest revision is the one
+// that the feed has. That proves nothing while the feed has not confirmed the history.
 func TestSameRevision(t *testing.T) {
 	t.Parallel()
 	asked, release := make(chan struct{}), make(chan struct{})

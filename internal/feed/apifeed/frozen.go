@@ -14,7 +14,7 @@ import (
 // revision. A watch over HTTP/2 then stays where it is for as long as the connection lives,
 // though a balancer has other servers. So while a watch tells no new revision, the feed asks
 // for the newest one. That makes a server whose watch cache is sound tell of it within the
-// minute between its bookmarks. One that does not is left: the watch is opened anew on
+// minute between its bookmarks. One that does not is left: the watch is opened again on
 // another connection.
 
 const (
@@ -25,8 +25,8 @@ const (
 	// frozenAfter is how long the newest revision may be ahead of the sink's, or unknown.
 	// API servers send a bookmark each minute.
 	frozenAfter = 90 * time.Second
-	// maxFrozenAfter bounds frozenAfter, which doubles each time when another connection has
-	// told nothing new either: an etcd that cannot report progress has no sound watch cache.
+	// maxFrozenAfter bounds frozenAfter, which doubles each time when another connection has sent
+	// nothing new either. An etcd that cannot report progress has no sound watch cache.
 	maxFrozenAfter = 10 * time.Minute
 	// maxRetired bounds how many connections are left for a new one.
 	maxRetired = 8
@@ -49,7 +49,7 @@ type movement struct {
 	limit time.Duration
 }
 
-// watchMovement has a watch that stands still opened anew, until the context ends.
+// watchMovement opens a watch that stands still again, until the context ends.
 func (f *Feed) watchMovement(ctx context.Context) {
 	m := movement{limit: frozenAfter}
 	for {
@@ -119,8 +119,8 @@ func (f *Feed) openWatch(ctx context.Context, r *request) (body *watchAnswer, er
 	return nil, errFrozen
 }
 
-// retire has the connection that takes the next request serve no other behind it. In a pool of
-// several that need not be the one that is left. Requests under way on it go on.
+// retire sends one request, after which its connection serves no other. In a pool of several
+// that need not be the connection that is left. Requests under way on it go on.
 func (f *Feed) retire(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, retireTimeout)
 	defer cancel()

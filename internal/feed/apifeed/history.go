@@ -20,13 +20,13 @@ const confirmTimeout = 10 * time.Second
 
 var (
 	// errSentOtherwise says that the server sends an object at the same revision with other
-	// bytes: its version, a feature gate or the schema of the resource has changed.
+	// bytes. The server's version, a feature gate or the schema of the resource has changed.
 	errSentOtherwise = errors.New("the API server sends the same object otherwise")
 	// errUnasked says that the server cannot be asked about the history.
 	errUnasked = errors.New("the API server does not take the question about its history")
 )
 
-// needsLoad reports whether the sink needs all objects anew after an error.
+// needsLoad reports whether the sink needs all objects again after an error.
 func needsLoad(err error) bool {
 	return errors.Is(err, errExpired) || errors.Is(err, errSentOtherwise) || errors.Is(err, errUnasked)
 }
@@ -41,13 +41,12 @@ func (f *Feed) confirm(ctx context.Context) error {
 	return err
 }
 
-// confirmHistory checks that the server has, at a revision, the witness as the feed has
-// read it. The error wraps f.other if it has another history, errSentOtherwise if it has the
-// witness at its revision with other bytes, errExpired if it no longer knows, and errUnasked
-// if it does not take the question. Other bytes are no other history: a default in a
-// definition, a feature gate and an upgrade change what is sent of an object, and neither
-// move it to another revision nor remove it. Without a witness the server has to have
-// reached the revision, which is all.
+// confirmHistory checks that the server has, at a revision, the witness as the feed has read
+// it. The error wraps f.other if the server has another history, and errSentOtherwise if it has
+// the witness at its revision with other bytes. It wraps errExpired if the server no longer
+// knows, and errUnasked if it does not take the question. Other bytes are no other history. A
+// default in a definition, a feature gate or an upgrade changes how an object is sent, but not
+// its revision. Without a witness the server has to have reached the revision, which is all.
 func (f *Feed) confirmHistory(ctx context.Context, revision int64, w *feed.Witness) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
@@ -70,11 +69,11 @@ func (f *Feed) confirmHistory(ctx context.Context, revision int64, w *feed.Witne
 // confirmObject checks that the server has an object at a revision, or that it does not have
 // one that was deleted.
 func (f *Feed) confirmObject(ctx context.Context, revision int64, o *feed.Object) error {
-	then, refusal := f.readObject(ctx, o, revision)
+	atRevision, refusal := f.readObject(ctx, o, revision)
 	switch {
-	case refusal == nil && then.has(o):
+	case refusal == nil && atRevision.has(o):
 		return nil
-	case refusal == nil && !o.Deleted && then.hasRevisionOf(o):
+	case refusal == nil && !o.Deleted && atRevision.hasRevisionOf(o):
 		return fmt.Errorf("%w: %s at revision %d", errSentOtherwise, o.Key, o.Revision)
 	case refusal == nil && o.Deleted:
 		return fmt.Errorf("%w: at revision %d %s has %s, which was deleted at %d", f.other, revision, f.cfg.URL, o.Key, o.Revision)
@@ -86,21 +85,21 @@ func (f *Feed) confirmObject(ctx context.Context, revision int64, o *feed.Object
 		return fmt.Errorf("%w: %w", errUnasked, refusal)
 	}
 	// The server has compacted the revision, or has not reached it, or does not answer.
-	now, err := f.readObject(ctx, o, 0)
+	newest, err := f.readObject(ctx, o, 0)
 	switch {
 	case err != nil:
 		return err
-	case now.revision < revision:
-		return f.isBehind(revision, now.revision)
-	case errors.Is(refusal, errExpired) && now.has(o):
+	case newest.revision < revision:
+		return f.isBehind(revision, newest.revision)
+	case errors.Is(refusal, errExpired) && newest.has(o):
 		return nil
 	}
 	return refusal
 }
 
 // isBehind is the error of a server that has not reached a revision.
-func (f *Feed) isBehind(before, now int64) error {
-	return fmt.Errorf("%w: %s was at revision %d and is at %d", f.other, f.cfg.URL, before, now)
+func (f *Feed) isBehind(wasAt, isAt int64) error {
+	return fmt.Errorf("%w: %s was at revision %d and is at %d", f.other, f.cfg.URL, wasAt, isAt)
 }
 
 // readObject lists an object at a revision, or at the newest one if that is 0. The list of
@@ -127,8 +126,8 @@ func nameSelector(name string) string {
 	return fields.OneTermEqualSelector("metadata.name", name).String()
 }
 
-// has reports whether an object is the list's only one as it was read, or whether an object
-// that was deleted is not in the list.
+// has reports whether an object is the list's only one, unchanged. If the object is a
+// deletion, has reports whether the list lacks it.
 func (l *list) has(o *feed.Object) bool {
 	if o.Deleted {
 		return len(l.objects) == 0
@@ -154,7 +153,7 @@ func (f *Feed) collectionOf(key []byte) (collection, name string) {
 }
 
 // judge asks whether a doubt is the proof of another history. It returns feed.ErrWentBack if
-// it is. If it is not, the sink needs all objects anew, of whatever revision. Other errors
+// it is. If it is not, the sink needs all objects again, of whatever revision. Other errors
 // stay.
 func (f *Feed) judge(ctx context.Context, err error) error {
 	if !errors.Is(err, feed.ErrDoubt) || errors.Is(err, feed.ErrWentBack) {
@@ -173,13 +172,14 @@ func (f *Feed) judge(ctx context.Context, err error) error {
 	return err
 }
 
-// WentBackWith reports whether the server of f, which seems to have another history than f has,
-// counts the revisions that the server of another feed counts, those of one etcd. Then the newest
-// one of f is between two of the other's that are read before and behind it.
+// WentBackWith reports whether two feeds read one etcd, whose revisions both servers count. f
+// seems to have another history than its server. If the servers share an etcd, the newest
+// revision at f's server lies between two that are read from the other's, before and after it.
 //
 // A server that has taken over the resource, or an etcd of its own, counts others. It may have
-// given the resource back since the doubt. So the history is doubted once more, between two
-// questions for the newest revision: no doubt, or a reason to load anew, proves nothing.
+// given the resource back since the doubt. So the history is checked once more, between two
+// questions for the newest revision. If it is not in doubt then, or must be loaded again for
+// another reason, nothing is proven.
 //
 // Run's goroutine calls it, in Config.WentBack.
 func (f *Feed) WentBackWith(ctx context.Context, other *Feed) (bool, error) {

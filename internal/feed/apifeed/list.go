@@ -23,7 +23,7 @@ const (
 // list is a list's answer.
 type list struct {
 	revision int64
-	// next is the token of the next page, "" behind the last one.
+	// next is the token of the next page, "" after the last one.
 	next    string
 	objects []object
 }
@@ -83,8 +83,8 @@ func (f *Feed) Contents(ctx context.Context) (objects []feed.Object, revision in
 	return objects, revision, err
 }
 
-// Contradict implements cache.ContentsSource. The feed loads anew, or ends if the server is not
-// the one that it was for all resources.
+// Contradict implements cache.ContentsSource. The feed loads again, or ends if the server is
+// another one for all resources.
 func (f *Feed) Contradict(reason error) { f.interrupt(fmt.Errorf("%w: %w", f.other, reason)) }
 
 // readConfirmed reads something of the newest revision until the server's history is known to

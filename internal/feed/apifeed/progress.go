@@ -14,10 +14,10 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 )
 
-// An API server sends a bookmark when a watch has begun with all objects, once a minute,
-// and two seconds before the time of a watch is over. So a second watch of three seconds,
-// which begins behind the applied revision, has a bookmark after a second or two. What the
-// second watch sends before its bookmark is all that has changed up to there.
+// An API server sends a bookmark when a watch has begun with all objects, once a minute, and two
+// seconds before the watch's end. So a second watch of three seconds, which begins after the
+// applied revision, has a bookmark after a second or two. What the second watch sends before its
+// bookmark is all that has changed up to there.
 //
 // A Millrace sends a bookmark as soon as it has reached a revision that the watch names. There a
 // second watch takes a round trip.
@@ -30,7 +30,7 @@ const (
 	// quietAfter is how long requests for progress go on, without any, until a second watch
 	// begins. Events of a busy resource come before.
 	quietAfter = 80 * time.Millisecond
-	// requestGap is the time without requests after which one begins anew.
+	// requestGap is the time without requests after which one begins again.
 	requestGap = time.Second
 	// shortWatchPause follows a second watch that has failed.
 	shortWatchPause = 2 * time.Second
@@ -39,15 +39,18 @@ const (
 // progressRequests are those that a feed has got. They are for a second watch if they go on
 // while nothing is applied.
 type progressRequests struct {
-	// wanted has a place for one second watch.
+	// wanted receives a value when a second watch is asked for.
 	wanted chan struct{}
 	// newest is the revision that was last read.
 	newest atomic.Int64
 	mu     struct {
 		sync.Mutex
-		// applied is the revision at since, and last the time of the last request.
-		applied     int64
-		since, last time.Time
+		// since is when the present run of requests began.
+		since time.Time
+		// applied is the revision that was applied at since.
+		applied int64
+		// last is the time of the last request.
+		last time.Time
 	}
 }
 

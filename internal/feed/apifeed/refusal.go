@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/feed"
 )
 
-// errExpired says that the server no longer has the events behind a revision.
+// errExpired says that the server no longer has the events after a revision.
 var errExpired = errors.New("the API server no longer has the changes")
 
 // statusError is the error of an answer. Errors come as JSON or as text, which is enough
@@ -80,7 +80,7 @@ func (f *Feed) noteRefusal(status int) (changed bool) {
 	return true
 }
 
-// Retry has a feed that waits to try again do so at once.
+// Retry makes a feed that waits to try again do so at once.
 func (f *Feed) Retry() {
 	select {
 	case f.retry <- struct{}{}:

@@ -17,7 +17,8 @@ import (
 	"github.com/millrace/millrace/internal/feed/feedtest"
 )
 
-// refuse has the server answer all requests that are not spared with a status, and counts them.
+// refuse makes the server answer all requests that are not spared with a status, and counts
+// them.
 func (b *bubble) refuse(status int, spares func(*http.Request) bool) *atomic.Int64 {
 	count := &atomic.Int64{}
 	b.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
@@ -33,8 +34,8 @@ func (b *bubble) refuse(status int, spares func(*http.Request) bool) *atomic.Int
 
 func none(*http.Request) bool { return false }
 
-// TestRefused has the server refuse the feed: at first, behind a watch, and in a way that a
-// server without watch-lists would. The feed asks seldom, says so once, and at once if told.
+// TestRefused makes the server refuse the feed: at first, after a watch, and as a server
+// without watch-lists would. The feed asks seldom, says so once, and at once if told.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed} {
@@ -83,7 +84,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRefusedWatch has the server refuse watches alone. Readers are not kept waiting.
+// TestRefusedWatch makes the server refuse watches alone. Readers are not kept waiting.
 func TestRefusedWatch(t *testing.T) {
 	t.Parallel()
 	inBubble(t, feedtest.APIOptions{WatchLists: true}, func(t *testing.T, b *bubble) {
@@ -135,8 +136,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestReaderHurries has a reader come while the feed waits to try again. The reader waits for
-// it, and the feed less.
+// TestReaderHurries reads while the feed waits to try again. The reader waits for it, and the
+// feed less.
 func TestReaderHurries(t *testing.T) {
 	t.Parallel()
 	inBubble(t, feedtest.APIOptions{WatchLists: true}, func(t *testing.T, b *bubble) {
@@ -157,7 +158,7 @@ func TestReaderHurries(t *testing.T) {
 	})
 }
 
-// TestWatchTimes has the watches of 20 feeds end at different times.
+// TestWatchTimes checks that the watches of 20 feeds end at different times.
 func TestWatchTimes(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -198,10 +199,10 @@ func TestLoadsAreBounded(t *testing.T) {
 				running.Add(-1)
 				return false
 			})
-			loads := make(chan struct{}, 2)
+			semaphore := make(chan struct{}, 2)
 			var feeds []*apifeed.Feed
 			for range 10 {
-				b.follow(t, func(c *apifeed.Config) { c.Loads = loads })
+				b.follow(t, func(c *apifeed.Config) { c.LoadSemaphore = semaphore })
 				feeds = append(feeds, b.feed)
 			}
 			b.pass(7 * time.Second)
@@ -210,8 +211,8 @@ func TestLoadsAreBounded(t *testing.T) {
 					t.Errorf("feed %d: %v", i, err)
 				}
 			}
-			if most.Load() != 2 || len(loads) != 0 {
-				t.Errorf("%d loads at a time, and %d places are taken", most.Load(), len(loads))
+			if most.Load() != 2 || len(semaphore) != 0 {
+				t.Errorf("%d loads at a time, and %d places are taken", most.Load(), len(semaphore))
 			}
 		})
 	}

@@ -51,7 +51,7 @@ type request struct {
 	silence time.Duration
 	// plain asks for an answer that is not compressed.
 	plain bool
-	// last has the connection serve no further request. Those that are under way on it go
+	// last makes the connection serve no further request. Those that are under way on it go
 	// on. An HTTP/2 connection is otherwise used for as long as it lives.
 	last bool
 	// conn is the connection that was used, nil before.

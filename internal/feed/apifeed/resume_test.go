@@ -67,7 +67,7 @@ func TestCheckpoint(t *testing.T) {
 	watch := step{query: []string{"watch=true", "resourceVersion=7"}, body: event("MODIFIED", widget("a", 9)), hold: true}
 	load := step{query: []string{"sendInitialEvents=true"}, body: event("ADDED", widget("a", 5)) + bookmark(8, true), hold: true}
 	gone := step{query: []string{"resourceVersion=7"}, status: http.StatusGone}
-	now := func(rv int, objects ...string) step {
+	newest := func(rv int, objects ...string) step {
 		return step{query: []string{"fieldSelector="}, body: listed(rv, objects...)}
 	}
 	resumed := []string{"begin", added + widget("a", 5), "end 7", "PUT /registry/x/widgets/ns/a 9 " + widget("a", 9)}
@@ -80,10 +80,10 @@ func TestCheckpoint(t *testing.T) {
 	}{
 		"sound":             {new(keptWidget).fill(), []step{witness, watch}, resumed},
 		"away at first":     {new(keptWidget).fill(), []step{{status: http.StatusServiceUnavailable}, {status: http.StatusServiceUnavailable}, witness, watch}, resumed},
-		"compacted":         {new(keptWidget).fill(), []step{gone, now(9, widget("a", 5)), watch}, resumed},
-		"compacted changed": {new(keptWidget).fill(), []step{gone, now(9, widget("a", 8)), load}, loaded},
+		"compacted":         {new(keptWidget).fill(), []step{gone, newest(9, widget("a", 5)), watch}, resumed},
+		"compacted changed": {new(keptWidget).fill(), []step{gone, newest(9, widget("a", 8)), load}, loaded},
 		"other history":     {new(keptWidget).fill(), []step{{body: listed(7, widget("a", 4))}, load}, loaded},
-		"older server":      {new(keptWidget).fill(), []step{{status: http.StatusGatewayTimeout}, now(6, widget("a", 5)), load}, loaded},
+		"older server":      {new(keptWidget).fill(), []step{{status: http.StatusGatewayTimeout}, newest(6, widget("a", 5)), load}, loaded},
 		"damaged":           {(&keptWidget{damage: errors.New("damaged")}).fill(), []step{witness, load}, damaged},
 		"empty":             {&keptWidget{}, []step{load}, loaded},
 	} {
@@ -94,9 +94,9 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// TestSentOtherwise breaks a watch of a server that then sends the newest object with other
-// bytes, as after a new default in a definition, or an upgrade. The feed loads anew. It ends
-// if the object has another revision: that is another history.
+// TestSentOtherwise breaks a watch of a server. The server then sends the newest object with
+// other bytes, as after a new default in a definition, or an upgrade. The feed loads again.
+// It ends if the object has another revision: that is another history.
 func TestSentOtherwise(t *testing.T) {
 	t.Parallel()
 	otherwise := strings.Replace(widget("a", 5), `"metadata"`, `"added":"by default","metadata"`, 1)

@@ -185,12 +185,12 @@ func (f *Feed) interrupt(err error) {
 
 // loadSlot waits until the feed may load, and returns what ends that.
 func (f *Feed) loadSlot(ctx context.Context) (release func(), err error) {
-	if f.cfg.Loads == nil {
+	if f.cfg.LoadSemaphore == nil {
 		return func() {}, nil
 	}
 	select {
-	case f.cfg.Loads <- struct{}{}:
-		return sync.OnceFunc(func() { <-f.cfg.Loads }), nil
+	case f.cfg.LoadSemaphore <- struct{}{}:
+		return sync.OnceFunc(func() { <-f.cfg.LoadSemaphore }), nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait to load: %w", context.Cause(ctx))
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/feed"
 )
 
-// Sibling is another replica in front of the server that a Feed follows. The fields are those
-// of Config.
+// Sibling is another replica in front of the server that a Feed follows. The fields are as in
+// Config.
 type Sibling struct {
 	Client *http.Client
 	URL    string
@@ -56,9 +56,9 @@ func (f *Feed) trySibling(ctx context.Context) error {
 	return nil
 }
 
-// loadSibling hands the sink the objects that the sibling has. They are those of a revision,
-// which need not be the newest: the watch of the server begins behind it. The server is asked
-// for the newest of the objects and for their number only. If it fails, the sink has ended no load.
+// loadSibling hands the sink the objects that the sibling has. They have the state of one revision,
+// which need not be the newest: the watch of the server begins after it. The server is asked for
+// the newest of the objects and for their number only. If it fails, the sink has ended no load.
 func (f *Feed) loadSibling(ctx context.Context) error {
 	began := time.Now()
 	initial := &initialEvents{loader: f.cfg.Sink.BeginLoad()}
@@ -82,9 +82,9 @@ func (f *Feed) loadSibling(ctx context.Context) error {
 	return nil
 }
 
-// confirmCount checks that the server had so many objects at a revision. The witness does not tell
-// of histories that part behind it: with creations or deletions since, their numbers differ
-// unless there are as many of both. Changes of other objects do not show.
+// confirmCount checks that the server had so many objects at a revision. The witness does not show
+// histories that part after it. With creations or deletions since, their numbers differ unless
+// there are as many of both. Changes of other objects do not show.
 func (f *Feed) confirmCount(ctx context.Context, revision int64, objects int) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()

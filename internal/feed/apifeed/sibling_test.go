@@ -17,7 +17,7 @@ func TestSibling(t *testing.T) {
 	away := step{status: http.StatusServiceUnavailable}
 	there := step{query: []string{"limit=1"}, body: listed(7)}
 	witness := step{path: "/apis/x/v1/namespaces/ns/widgets", query: []string{"resourceVersion=7", "resourceVersionMatch=Exact"}, body: listed(7, widget("a", 5))}
-	// counted is the page of one object behind which there are rest others, "null" for no word.
+	// counted is the page of one object after which there are rest others, "null" for no word.
 	counted := func(next, rest string) step {
 		return step{
 			path: "/apis/x/v1/widgets", query: []string{"limit=1", "resourceVersion=7", "resourceVersionMatch=Exact"},
@@ -27,7 +27,7 @@ func TestSibling(t *testing.T) {
 	one := counted("", "null")
 	watch := step{query: []string{"watch=true", "resourceVersion=7"}, body: event("MODIFIED", widget("a", 9)), hold: true}
 	load := step{query: []string{"sendInitialEvents=true"}, body: event("ADDED", widget("a", 5)) + bookmark(8, true), hold: true}
-	now := step{query: []string{"fieldSelector="}, body: listed(6, widget("a", 5))}
+	newest := step{query: []string{"fieldSelector="}, body: listed(6, widget("a", 5))}
 	taken := []string{"begin", added + widget("a", 5), "end 7", "PUT /registry/x/widgets/ns/a 9 " + widget("a", 9)}
 	loaded := []string{"begin", "begin", added + widget("a", 5), "end 8"}
 	for name, test := range map[string]struct {
@@ -43,7 +43,7 @@ func TestSibling(t *testing.T) {
 		"none there":    {[]step{sent}, []step{there, witness, {body: listed(7)}, load}, loaded},
 		"no count":      {[]step{sent}, []step{there, witness, counted("token", "null"), load}, loaded},
 		"compacted":     {[]step{sent}, []step{there, witness, {status: http.StatusGone}, load}, loaded},
-		"ahead":         {[]step{sent}, []step{there, {status: http.StatusGatewayTimeout}, now, load}, loaded},
+		"ahead":         {[]step{sent}, []step{there, {status: http.StatusGatewayTimeout}, newest, load}, loaded},
 		"refused":       {[]step{{status: http.StatusForbidden}}, []step{there, load}, loaded},
 		"ends early":    {[]step{{body: event("ADDED", widget("a", 5))}}, []step{there, load}, loaded},
 		"an error":      {[]step{{body: event("ADDED", widget("a", 5)) + event("ERROR", expired)}}, []step{there, load}, loaded},
@@ -66,9 +66,9 @@ func TestSibling(t *testing.T) {
 	}
 }
 
-// TestSiblingBehindCheckpoint loads from the server when that has forgotten the changes behind a
-// checkpoint or behind a sibling's objects: only the first load is the sibling's.
-func TestSiblingBehindCheckpoint(t *testing.T) {
+// TestSiblingAfterCheckpoint loads from the server when that has forgotten the changes since a
+// checkpoint, or since a sibling's objects. Only the first load is the sibling's.
+func TestSiblingAfterCheckpoint(t *testing.T) {
 	t.Parallel()
 	sent := step{body: event("ADDED", widget("a", 5)) + bookmark(7, true), hold: true}
 	witness := step{query: []string{"resourceVersion=7"}, body: listed(7, widget("a", 5))}

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/feed/feedtest"
 )
 
-// TestNoAnswer has a balancer that holds the connection keep a request of each kind without
-// an answer. The feed asks again.
+// TestNoAnswer leaves a request of each kind without an answer, as a load balancer does that
+// holds the connection. The feed asks again.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -55,7 +55,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// TestSilentPage has a page stop in its middle.
+// TestSilentPage stops a page in its middle.
 func TestSilentPage(t *testing.T) {
 	t.Parallel()
 	inBubble(t, feedtest.APIOptions{}, func(t *testing.T, b *bubble) {
@@ -76,7 +76,7 @@ func TestSilentPage(t *testing.T) {
 	})
 }
 
-// freeze has the watches of the first connection stand still at the revision at which they
+// freeze makes the watches of the first connection stand still at the revision at which they
 // begin: their bookmarks repeat it. A load that begins there is sound.
 func (b *bubble) freeze() (frozen func(http.ResponseWriter, *http.Request) bool) {
 	frozen = func(w http.ResponseWriter, req *http.Request) bool {
@@ -106,7 +106,7 @@ func (b *bubble) freeze() (frozen func(http.ResponseWriter, *http.Request) bool)
 	return frozen
 }
 
-// TestFrozen has one of two servers behind a balancer stand still. The feed leaves its
+// TestFrozen makes one of two servers with one address stand still. The feed leaves its
 // connection within some minutes, and says meanwhile that it does not follow.
 func TestFrozen(t *testing.T) {
 	t.Parallel()

@@ -22,8 +22,8 @@ import (
 type Surroundings struct {
 	// EmptyList is the answer to a list without objects.
 	EmptyList []byte
-	// Bookmark is the object of a bookmark, nil before there was one. InitialEventsEnd is
-	// that of the bookmark behind initial events, nil if the server has no such watches.
+	// Bookmark is the object of a bookmark, nil before there was one. InitialEventsEnd belongs
+	// to the bookmark after initial events, nil if the server has no such watches.
 	Bookmark, InitialEventsEnd []byte
 	// Warnings are those with which the server answers each read of the version.
 	Warnings []string

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// minWatchTime is the least time of a watch, and maxWatchTime the longest. Then the next
-	// one may go to another server behind the same address. Times are random, so that the
-	// watches of all resources do not end together.
+	// minWatchTime is the least time of a watch, and maxWatchTime the longest. Then the next one
+	// may go to another server at the same address. Times are random, so that the watches of all
+	// resources do not end together.
 	minWatchTime = 450 * time.Second
 	maxWatchTime = 600 * time.Second
 	// endSlack is how long before its time a watch may end.
 	endSlack = 5 * time.Second
-	// maxSilence is the time without an event or bookmark after which a watch is opened
-	// anew. API servers send a bookmark each minute.
+	// maxSilence is the time without an event or bookmark after which a watch is opened again. API
+	// servers send a bookmark each minute.
 	maxSilence = 3 * time.Minute
 	// bookmarkInterval is how often a Millrace is asked for bookmarks. Others do not know
 	// the parameter.
@@ -54,7 +54,7 @@ type watchAnswer struct {
 }
 
 // watch follows one watch to its end. It returns nil if the server ended the watch. With
-// initial the watch begins with all objects, else behind the applied revision.
+// initial the watch begins with all objects, else after the applied revision.
 func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
 	length := minWatchTime + rand.N(maxWatchTime-minWatchTime)
 	r := f.request(f.cfg.URL, f.watchParameters(initial != nil, length), f.codec.watchMediaType())

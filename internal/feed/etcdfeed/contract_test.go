@@ -75,11 +75,11 @@ func (s *etcdSource) Mend(*testing.T) {
 
 // Forget implements feedtest.Source.
 func (s *etcdSource) Forget(t *testing.T) {
-	now, err := etcdfeed.Revision(t.Context(), s.client(), "/registry/")
+	newest, err := etcdfeed.Revision(t.Context(), s.client(), "/registry/")
 	if err != nil {
 		t.Fatal(err)
 	}
-	compact(t, s.client(), now)
+	compact(t, s.client(), newest)
 }
 
 // Backup implements feedtest.Source. Feeds are not connected.

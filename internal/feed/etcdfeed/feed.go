@@ -32,7 +32,7 @@ type FeedConfig struct {
 	// Stream says that objects are loaded in one stream, if etcd can send one, and else in
 	// pages.
 	Stream bool
-	// MaxSilence is the time without a response after which the watch is opened anew. Zero
+	// MaxSilence is the time without a response after which the watch is opened again. Zero
 	// means 30 s.
 	MaxSilence time.Duration
 	// Checkpoint finds what was kept of a cluster, by its id. The first load takes it if it
@@ -48,7 +48,7 @@ type FeedConfig struct {
 }
 
 // Feed follows all keys under one prefix of one etcd, with a single range and a single
-// watch. kube-apiserver has a range and a watch for each resource.
+// watch. By contrast, kube-apiserver has a range and a watch for each resource.
 //
 // With one watch, all resources share one order of events. One revision says how fresh
 // all of them are, and a resource costs no stream. The price is that one goroutine hands
@@ -66,17 +66,17 @@ type FeedConfig struct {
 //	                                     back off, resume
 //
 // If the history is compacted while it is read, the load begins again at the oldest
-// revision that is left, and after a few times at the newest one. Replaying and following
-// are the same watch. Only a feed that follows is healthy.
+// revision that is left. After a few times it begins at the newest one. Replaying and
+// following are the same watch. Only a feed that follows is healthy.
 //
-// A checkpoint may take the place of the first load. Whenever etcd may have been exchanged,
-// which is after a break and at an older revision, the feed confirms that etcd has the
+// A checkpoint may take the place of the first load. After a break, and at a response of an
+// older revision, etcd may have been exchanged. The feed then confirms that etcd has the
 // history that the sink has, and ends if it has another one.
 type Feed struct {
 	cfg    FeedConfig
 	health feed.Health
-	// applied is the revision up to which the sink has all events. Later loads never go
-	// back behind it. Only Run's goroutine sets it.
+	// applied is the revision up to which the sink has all events. Later loads never go back
+	// before it. Only Run's goroutine sets it.
 	applied atomic.Int64
 	// state is what the sink has, for confirmations outside of Run's goroutine. It is nil
 	// before the first load.
@@ -199,8 +199,8 @@ func (f *Feed) Healthy() error {
 // BrokenSince returns when the feed ceased to follow etcd, as Health.BrokenSince does.
 func (f *Feed) BrokenSince() time.Time { return f.health.BrokenSince() }
 
-// Revision reads the current revision from a quorum. An etcd that is behind the feed, or has
-// another history, ends Run, and the error wraps feed.ErrWentBack.
+// Revision reads the current revision from a quorum. An etcd at an older revision than the
+// feed, or with another history, ends Run. The error then wraps feed.ErrWentBack.
 func (f *Feed) Revision(ctx context.Context) (int64, error) {
 	before := f.applied.Load()
 	revision, err := Revision(ctx, f.cfg.Client, f.cfg.Prefix)

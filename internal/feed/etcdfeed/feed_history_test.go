@@ -162,13 +162,13 @@ func (c *compactingSink) compact(ctx context.Context) {
 	if len(c.to) == c.times {
 		return
 	}
-	now, err := etcdfeed.Revision(ctx, c.kv, "/registry/")
+	newest, err := etcdfeed.Revision(ctx, c.kv, "/registry/")
 	if err != nil {
 		c.t.Error(err)
 		return
 	}
-	c.to = append(c.to, now)
-	if _, err := c.kv.Compact(ctx, now); err != nil {
+	c.to = append(c.to, newest)
+	if _, err := c.kv.Compact(ctx, newest); err != nil {
 		c.t.Error(err)
 	}
 	for range 3 {
@@ -201,8 +201,8 @@ func TestFeedLosesHistoryWhileLoading(t *testing.T) {
 			e.Close()
 			continue
 		}
-		// The last load is at the revision of the compaction before it, or at etcd's newest
-		// revision if the feed has given up replaying the history.
+		// The last load is at the revision of the compaction before it. If the feed has given up
+		// replaying the history, it is at etcd's newest revision.
 		if want := sink.to[min(times, wantLoads)-1]; loads[wantLoads-1] != want {
 			t.Errorf("compacted %d times, to %v: loads at %v, want %d last", times, sink.to, loads, want)
 		}

@@ -33,7 +33,7 @@ type mirror struct {
 		objects map[string]string
 		pages   []int
 		loads   int
-		// revisions are those of the loads. expected has the arguments of Expect.
+		// revisions are the revisions of the loads. expected has the arguments of Expect.
 		revisions, expected []int64
 		applied             []int64
 		progress            int64

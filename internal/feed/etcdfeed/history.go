@@ -17,12 +17,12 @@ const compactedTimeout = 10 * time.Second
 // history both are the same. Otherwise the load is at the oldest revision that etcd
 // holds, within HistoryRevisions and not before the applied one.
 func (f *Feed) loadRevisions(ctx context.Context, history bool) (from, newest int64, err error) {
-	now, err := f.countAt(ctx, 0)
+	count, err := f.countAt(ctx, 0)
 	if err != nil {
 		return 0, 0, err
 	}
-	newest = now.Header.Revision
-	if err := f.setCluster(now.Header); err != nil {
+	newest = count.Header.Revision
+	if err := f.setCluster(count.Header); err != nil {
 		return 0, 0, err
 	}
 	applied := f.applied.Load()
@@ -42,7 +42,7 @@ func (f *Feed) loadRevisions(ctx context.Context, history bool) (from, newest in
 	if err != nil {
 		return 0, 0, err
 	}
-	if now.Count-then.Count > f.cfg.HistoryRevisions {
+	if count.Count-then.Count > f.cfg.HistoryRevisions {
 		// A tool has written many objects in one revision, as Kubernetes never does. The
 		// replay would be larger than its bound.
 		return newest, newest, nil

@@ -133,8 +133,8 @@ func TestFeedWithoutStreams(t *testing.T) {
 	}
 }
 
-// TestFeedStreamBreaks loads anew after a stream that broke in the middle, or that ended
-// there without an error.
+// TestFeedStreamBreaks loads again after a stream that broke in the middle, or that
+// ended there without an error.
 func TestFeedStreamBreaks(t *testing.T) {
 	t.Parallel()
 	e := etcdtest.Open(t, etcdtest.Config(t))

@@ -10,11 +10,11 @@ import (
 // pageEndEstimator chooses the end of the range that a page is requested with.
 //
 // etcd visits all keys of a range to count them, whatever the limit. If each page's range
-// went to the end of the prefix, a load would cost the square of the number of keys, and
+// went to the end of the prefix, a load would cost the square of the number of keys. And
 // no page could be requested before the previous one has arrived. So each range is made
 // just wide enough for one page, judging by the density of the last keys.
 //
-// A key is taken as a number: its bytes behind the prefix are the digits, to base 256, of
+// A key is taken as a number: its bytes after the prefix are the digits, to base 256, of
 // a fraction. The width of a range is a difference of two such numbers. An estimate that
 // is too wide costs etcd some keys to count; one that is too narrow costs a small page.
 type pageEndEstimator struct {
@@ -27,7 +27,7 @@ type pageEndEstimator struct {
 }
 
 const (
-	// keyDigits is the number of bytes of a key, behind the prefix, that its number has.
+	// keyDigits is the number of bytes of a key, after the prefix, that its number has.
 	keyDigits = 160
 	// firstGrowBits is growBits after a range with keys: one byte of a key. After each
 	// further empty range it is doubled.
@@ -53,9 +53,9 @@ func (p *pageEndEstimator) endFor(start, limit string) string {
 	return min(limit, p.prefix+string(bytes.TrimRight(end.FillBytes(make([]byte, keyDigits)), "\x00")))
 }
 
-// observe adjusts the width so that the next range has about pageKeys keys. kvs are those
-// of the last range. more says that the range has further keys; the density is then that
-// of the second half of kvs.
+// observe adjusts the width so that the next range has about pageKeys keys. kvs are the
+// keys of the last range. more says that the range has further keys. Then the density is
+// taken from the second half of kvs.
 func (p *pageEndEstimator) observe(kvs []*mvccpb.KeyValue, more bool, pageKeys int64) {
 	n := len(kvs)
 	if n > 0 {

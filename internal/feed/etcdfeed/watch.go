@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// progressPeriod is the time between progress requests on etcd's watch. etcd answers
-	// behind all events, so the time of the answer tells how late events are. The answer
-	// also moves the revision forward when only keys outside the prefix are written.
+	// progressPeriod is the time between progress requests on etcd's watch. etcd answers after
+	// all events, so the time of the answer tells how late events are. The answer also moves
+	// the revision forward when only keys outside the prefix are written.
 	progressPeriod = time.Second
 	// replayPeriod is the same during a replay. The newest revision at the load may be
 	// that of a key outside the prefix, and only a progress answer then ends the replay.
@@ -31,9 +31,9 @@ type stampedResponse struct {
 	at time.Time
 }
 
-// stampArrivals adds to each response the time of its arrival: the time that a response
-// then waits for those before it is this server's delay, not etcd's. Its goroutine ends
-// with the responses or with ctx.
+// stampArrivals adds to each response the time of its arrival. The time that a response then
+// waits for those before it is this server's delay, not etcd's. Its goroutine ends with the
+// responses or with ctx.
 func (f *Feed) stampArrivals(ctx context.Context, responses clientv3.WatchChan) <-chan stampedResponse {
 	out := make(chan stampedResponse, arrivalBuffer)
 	go func() {
@@ -49,8 +49,8 @@ func (f *Feed) stampArrivals(ctx context.Context, responses clientv3.WatchChan) 
 	return out
 }
 
-// followWatch hands the sink all events behind the applied revision, until the watch
-// breaks. It always returns an error.
+// followWatch hands the sink all events after the applied revision, until the watch breaks.
+// It always returns an error.
 func (f *Feed) followWatch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

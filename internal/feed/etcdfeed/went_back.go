@@ -26,7 +26,7 @@ const confirmTimeout = 10 * time.Second
 // from 0.
 type WatchStreams struct{ opened, ended atomic.Int64 }
 
-// DialOption has a client count its streams.
+// DialOption makes a client count its streams.
 func (w *WatchStreams) DialOption() grpc.DialOption {
 	return grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		if method != etcdserverpb.Watch_Watch_FullMethodName {
@@ -61,7 +61,7 @@ func (s *countedStream) RecvMsg(m any) error {
 }
 
 // confirmHistory asks etcd whether it has, at a revision, the witness as the feed has read
-// it. The witness is the newest object up to that revision, and the deletion behind it: two
+// it. The witness is the newest object up to that revision, and the deletion after it. Two
 // histories that part before have different writes there. It returns etcd's newest revision,
 // read from a quorum. The error wraps feed.ErrWentBack if etcd has another history, and is
 // ErrCompacted if etcd no longer knows. Without a witness etcd has to have reached the
@@ -152,11 +152,11 @@ func (f *Feed) confirmForReads(ctx context.Context) error {
 
 // setCluster notes the cluster that has answered. It fails if that was another one before.
 func (f *Feed) setCluster(header *etcdserverpb.ResponseHeader) error {
-	now := header.GetClusterId()
-	if before := f.cluster.Load(); before != 0 && before != now {
-		return fmt.Errorf("%w: it was etcd cluster %x and is %x", feed.ErrWentBack, before, now)
+	answering := header.GetClusterId()
+	if before := f.cluster.Load(); before != 0 && before != answering {
+		return fmt.Errorf("%w: it was etcd cluster %x and is %x", feed.ErrWentBack, before, answering)
 	}
-	f.cluster.Store(now)
+	f.cluster.Store(answering)
 	return nil
 }
 

@@ -75,7 +75,7 @@ func remedy(dataDir string) string {
 // appliedIndex returns the index of the last log entry that the database holds, or 0
 // if it holds none. size is the file's size.
 func appliedIndex(file string, size int64) (index uint64, err error) {
-	// The file is mapped: reading behind its end is a fault.
+	// The file is mapped: reading after its end is a fault.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {

@@ -52,7 +52,7 @@ const (
 	defaultQuotaBytes   = 8 << 30
 	defaultStartTimeout = time.Minute
 	// snapshotCount is the largest number of entries that are replayed after a kill.
-	// snapshotCatchUp entries are kept behind a snapshot.
+	// snapshotCatchUp entries are kept after a snapshot.
 	snapshotCount   = 5000
 	snapshotCatchUp = 100
 	// maxRequestBytes is etcd's default of 1.5 MiB, which Kubernetes documents as the
@@ -94,7 +94,7 @@ func Open(ctx context.Context, cfg Config) (*Etcd, error) {
 // startEtcd returns once etcd serves. The caller has locked the data directory.
 func startEtcd(ctx context.Context, cfg *embed.Config, timeout time.Duration) (*embed.Etcd, error) {
 	for _, u := range slices.Concat(cfg.ListenClientUrls, cfg.ListenPeerUrls, cfg.ListenClientHttpUrls) {
-		// A killed process leaves its sockets behind. Because the directory is locked, no
+		// A killed process does not remove its sockets. Because the directory is locked, no
 		// process listens on them any more.
 		if err := os.Remove(u.Host + u.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("remove stale etcd socket: %w", err)

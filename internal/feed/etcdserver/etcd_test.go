@@ -23,7 +23,7 @@ func TestReopens(t *testing.T) {
 	before := put.Header.Revision
 	e.Close()
 
-	// A killed server leaves its sockets behind.
+	// A killed server does not remove its sockets.
 	stale := filepath.Join(cfg.SocketDir, "client.sock")
 	if err := os.WriteFile(stale, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ type processLogger struct {
 	// out receives the sentence. exit does not return, except in tests.
 	out  io.Writer
 	exit func(code int)
-	// fields are those of all messages.
+	// fields are added to all messages.
 	fields []zapcore.Field
 }
 

@@ -13,8 +13,8 @@ import (
 
 // serveList answers a list: the newest one, or that of an exact revision, whole or in pages.
 func (s *APIServer) serveList(w http.ResponseWriter, query url.Values) {
-	now := s.now()
-	revision, begin := now.revision, 0
+	current := s.snapshot()
+	revision, begin := current.revision, 0
 	if text := query.Get("resourceVersion"); text != "" {
 		revision, _ = strconv.ParseInt(text, 10, 64)
 	}
@@ -22,14 +22,14 @@ func (s *APIServer) serveList(w http.ResponseWriter, query url.Values) {
 		_, _ = fmt.Sscanf(token, "%d-%d", &revision, &begin)
 	}
 	switch {
-	case revision < now.forgotten:
+	case revision < current.forgotten:
 		writeStatus(w, http.StatusGone, "Expired")
 		return
-	case revision > now.revision:
+	case revision > current.revision:
 		writeStatus(w, http.StatusGatewayTimeout, "Timeout")
 		return
 	}
-	objects, err := selected(now.at(revision), query)
+	objects, err := selected(current.objectsAt(revision), query)
 	if err != nil {
 		writeStatus(w, http.StatusBadRequest, "BadRequest")
 		return

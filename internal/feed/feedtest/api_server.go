@@ -39,13 +39,15 @@ type APIServer struct {
 	followers []feed.Feed
 	mu        struct {
 		sync.Mutex
-		// log has all changes, and revision is the newest one's, or that of a write elsewhere.
-		log      []Write
+		// log has all changes.
+		log []Write
+		// revision is the revision of the newest change, or of a later write elsewhere.
 		revision int64
 		// forgotten is the revision at and before which nothing is known but the state.
 		forgotten int64
-		// backup and backupRevision are log and revision at Backup.
-		backup         []Write
+		// backup is the log as it was at Backup.
+		backup []Write
+		// backupRevision is the revision at Backup.
 		backupRevision int64
 		broken         bool
 		// siblings get all changes as well, but the newest ones.
@@ -77,7 +79,7 @@ func NewAPIHandler(options APIOptions) *APIServer {
 	return s
 }
 
-// Sibling starts a replica in front of the server. It has all that the server has but the
+// Sibling starts a replica in front of the server. It has all that the server has, except the
 // newest change.
 func (s *APIServer) Sibling(t *testing.T) *APIServer {
 	sibling := NewAPIServer(t, APIOptions{WatchLists: true, Replica: true})
@@ -104,12 +106,12 @@ func (s *APIServer) EndWatches() {
 	s.mu.ends = make(chan struct{})
 }
 
-// Intercept has a function see, or change, all requests first. It answers those for which it
-// returns true.
-func (s *APIServer) Intercept(by func(http.ResponseWriter, *http.Request) bool) {
+// Intercept sets a function that sees all requests first, and may change them. It answers those
+// for which it returns true.
+func (s *APIServer) Intercept(intercept func(http.ResponseWriter, *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.intercept = by
+	s.mu.intercept = intercept
 }
 
 // write adds a change, unless it is elsewhere.
@@ -142,7 +144,8 @@ func (s *APIServer) Delete(_ *testing.T, name string) int64 {
 // PutElsewhere implements Source.
 func (s *APIServer) PutElsewhere(*testing.T) int64 { return s.write(nil) }
 
-// Follows returns a feed for which Break waits: a source comes back so soon only in tests.
+// Follows registers a feed for which Break waits, and returns it. Only in tests does a source come
+// back so soon that a feed might miss the break.
 func (s *APIServer) Follows(f feed.Feed) feed.Feed {
 	s.followers = append(s.followers, f)
 	return f
@@ -206,14 +209,15 @@ type snapshot struct {
 	moved, ends         <-chan struct{}
 }
 
-func (s *APIServer) now() snapshot {
+// snapshot returns what the server has.
+func (s *APIServer) snapshot() snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return snapshot{s.mu.log[:len(s.mu.log):len(s.mu.log)], s.mu.revision, s.mu.forgotten, s.mu.moved, s.mu.ends}
 }
 
-// at returns the objects of a revision in the order of their keys.
-func (s *snapshot) at(revision int64) []Write {
+// objectsAt returns the objects of a revision in the order of their keys.
+func (s *snapshot) objectsAt(revision int64) []Write {
 	present := map[string]Write{}
 	for _, w := range s.log {
 		if w.Revision > revision {
@@ -253,12 +257,12 @@ func (s *APIServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// Objects returns the objects of some revisions ago, and the revision, for a checkpoint.
+// Objects returns the objects as they were some revisions ago, and their revision, for a checkpoint.
 func (s *APIServer) Objects(revisionsAgo int64) ([]feed.Object, int64) {
-	now := s.now()
-	revision := max(now.revision-revisionsAgo, now.forgotten, 1)
+	current := s.snapshot()
+	revision := max(current.revision-revisionsAgo, current.forgotten, 1)
 	var objects []feed.Object
-	for _, w := range now.at(revision) {
+	for _, w := range current.objectsAt(revision) {
 		objects = append(objects, feed.Object{Key: []byte(s.Key(w.Name)), Value: []byte(s.Value(w)), Revision: w.Revision})
 	}
 	return objects, revision

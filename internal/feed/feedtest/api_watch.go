@@ -63,17 +63,17 @@ func (s *APIServer) serveWatch(w http.ResponseWriter, req *http.Request, query u
 	defer cancel()
 	out := newStream(w, s.options.Replica && req.Header.Get("X-Millrace-Compress-Watch") != "" && req.Header.Get("Accept-Encoding") == "gzip")
 	defer out.end()
-	now := s.now()
+	current := s.snapshot()
 	from, _ := strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
 	switch {
 	case initial:
-		objects, _ := selected(now.at(now.revision), query)
+		objects, _ := selected(current.objectsAt(current.revision), query)
 		for _, o := range objects {
 			out.send("ADDED", s.Value(o))
 		}
-		from = now.revision
+		from = current.revision
 		out.bookmark(from, true)
-	case from < now.forgotten:
+	case from < current.forgotten:
 		out.send("ERROR", status(http.StatusGone, "Expired"))
 		out.flush()
 		return
@@ -96,14 +96,14 @@ func (s *APIServer) bookmarkPeriod(seconds int, query url.Values) time.Duration 
 	return bookmarkPeriod
 }
 
-// follow sends all changes behind a revision, until the watch's time is over.
+// follow sends all changes after a revision, until the watch's time is over.
 func (s *APIServer) follow(ctx context.Context, out stream, sent int64, period time.Duration) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
-	ends := s.now().ends
+	ends := s.snapshot().ends
 	for sentAny := map[string]bool{}; ; {
-		now := s.now()
-		for _, w := range now.log {
+		current := s.snapshot()
+		for _, w := range current.log {
 			if w.Revision <= sent {
 				continue
 			}
@@ -120,9 +120,9 @@ func (s *APIServer) follow(ctx context.Context, out stream, sent int64, period t
 		}
 		out.flush()
 		select {
-		case <-now.moved:
+		case <-current.moved:
 		case <-ticker.C:
-			sent = max(sent, now.revision)
+			sent = max(sent, current.revision)
 			out.bookmark(sent, false)
 		case <-ends:
 			return

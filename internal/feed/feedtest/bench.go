@@ -14,7 +14,7 @@ import (
 const (
 	// patience bounds each wait. Feeds try again for seconds.
 	patience = time.Minute
-	// pollPeriod is the time between two looks at what does not tell of its changes.
+	// pollPeriod is the time between two polls.
 	pollPeriod = 5 * time.Millisecond
 )
 
@@ -25,9 +25,10 @@ type bench struct {
 	feed   feed.Feed
 	sink   *Sink
 	writes []Write
-	// ended gets what Run returns. stop ends the feed, and waits for it.
+	// ended receives what Run returns.
 	ended chan error
-	stop  func()
+	// stop ends the feed, and waits for it.
+	stop func()
 }
 
 // newBench makes a bench whose feed does not run.
@@ -86,21 +87,21 @@ func (b *bench) until(what string, condition func(contents) bool) contents {
 	b.Helper()
 	deadline := time.After(patience)
 	for {
-		now, moved := b.sink.now()
-		if condition(now) {
-			return now
+		got, changed := b.sink.contents()
+		if condition(got) {
+			return got
 		}
 		select {
-		case <-moved:
+		case <-changed:
 		case err := <-b.ended:
 			b.Fatalf("%s: the feed has ended: %v", what, err)
 		case <-deadline:
-			b.Fatalf("%s: the sink has reached revision %d by loads at %v and %d events; the feed: %v", what, now.applied, now.loads, len(now.events), b.feed.Healthy())
+			b.Fatalf("%s: the sink has reached revision %d by loads at %v and %d events; the feed: %v", what, got.applied, got.loads, len(got.events), b.feed.Healthy())
 		}
 	}
 }
 
-// poll waits for a condition of which nothing tells.
+// poll waits for a condition whose changes are not signalled, and polls it.
 func (b *bench) poll(what string, condition func() bool) {
 	b.Helper()
 	for began := time.Now(); !condition(); <-time.After(pollPeriod) {
@@ -113,44 +114,44 @@ func (b *bench) poll(what string, condition func() bool) {
 // reach waits until the sink has everything up to a revision, and until the feed follows.
 func (b *bench) reach(revision int64) contents {
 	b.Helper()
-	now := b.until(fmt.Sprintf("revision %d", revision), func(c contents) bool { return c.applied >= revision })
+	got := b.until(fmt.Sprintf("revision %d", revision), func(c contents) bool { return c.applied >= revision })
 	b.poll("healthy", func() bool { return b.feed.Healthy() == nil })
-	b.compare(now)
-	return now
+	b.compare(got)
+	return got
 }
 
-// compare compares the sink's objects with what was written, and the events behind the last
+// compare compares the sink's objects with what was written, and the events after the last
 // load.
-func (b *bench) compare(now contents) {
+func (b *bench) compare(got contents) {
 	b.Helper()
 	want := map[string]Write{}
-	var behind []Write
-	loaded := now.loads[len(now.loads)-1]
+	var after []Write
+	loaded := got.loads[len(got.loads)-1]
 	for _, w := range b.writes {
-		if w.Revision > now.applied {
+		if w.Revision > got.applied {
 			continue
 		}
 		if want[b.source.Key(w.Name)] = w; w.Deleted {
 			delete(want, b.source.Key(w.Name))
 		}
 		if w.Revision > loaded {
-			behind = append(behind, w)
+			after = append(after, w)
 		}
 	}
 	for key, w := range want {
-		if o := now.objects[key]; o.Revision != w.Revision || string(o.Value) != b.source.Value(w) {
+		if o := got.objects[key]; o.Revision != w.Revision || string(o.Value) != b.source.Value(w) {
 			b.Errorf("%s is %q of revision %d, want %q of %d", key, o.Value, o.Revision, b.source.Value(w), w.Revision)
 		}
 	}
-	if len(now.objects) != len(want) {
-		b.Errorf("the sink has %d objects, want %d", len(now.objects), len(want))
+	if len(got.objects) != len(want) {
+		b.Errorf("the sink has %d objects, want %d", len(got.objects), len(want))
 	}
-	if len(now.events) < len(behind) {
-		b.Errorf("the sink got %d events, want %d behind its load", len(now.events), len(behind))
+	if len(got.events) < len(after) {
+		b.Errorf("the sink got %d events, want %d after its load", len(got.events), len(after))
 		return
 	}
-	for i, e := range now.events[len(now.events)-len(behind):] {
-		w := behind[i]
+	for i, e := range got.events[len(got.events)-len(after):] {
+		w := after[i]
 		if string(e.Key) != b.source.Key(w.Name) || e.Revision != w.Revision || e.Deleted != w.Deleted || !w.Deleted && string(e.Value) != b.source.Value(w) {
 			b.Errorf("event %d is %+v, want %+v", i, e, w)
 		}

@@ -16,44 +16,47 @@ type Sink struct {
 	mu struct {
 		sync.Mutex
 		objects map[string]feed.Object
-		// events are all since the sink was made. loads are the revisions of the loads that
-		// have ended.
+		// events are all since the sink was made.
 		events []feed.Object
-		loads  []int64
-		// applied is the revision up to which the sink has everything, and expected the one
-		// that it has to reach before it is as new as the source was.
-		applied, expected int64
-		// allowsHistory says that a load may begin another history.
-		allowsHistory bool
+		// loads are the revisions of the loads that have ended.
+		loads []int64
+		// applied is the revision up to which the sink has everything.
+		applied int64
+		// expected is the revision that Expect has announced. Until applied reaches it, the
+		// sink is not as new as the source was.
+		expected int64
+		// allowsOtherHistory says that a load may lower the revision.
+		allowsOtherHistory bool
 		// ended says that Run has returned.
 		ended bool
-		// moved is closed when anything changes.
-		moved chan struct{}
+		// changed is closed when anything changes, and then replaced.
+		changed chan struct{}
 	}
 }
 
 // NewSink makes an empty sink.
 func NewSink(t *testing.T) *Sink {
 	s := &Sink{t: t}
-	s.mu.moved = make(chan struct{})
+	s.mu.changed = make(chan struct{})
 	return s
 }
 
-// change changes the sink under its lock.
-func (s *Sink) change(by func()) {
+// update edits the sink under its lock, wakes those who wait for a change, and checks that Run has
+// not returned.
+func (s *Sink) update(edit func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.ended {
 		s.t.Error("the feed calls its sink after Run has returned")
 	}
-	by()
-	close(s.mu.moved)
-	s.mu.moved = make(chan struct{})
+	edit()
+	close(s.mu.changed)
+	s.mu.changed = make(chan struct{})
 }
 
 // BeginLoad implements feed.Sink.
 func (s *Sink) BeginLoad() feed.Loader {
-	s.change(func() {})
+	s.update(func() {}) // a load changes nothing before its end
 	return &loader{sink: s, objects: map[string]feed.Object{}}
 }
 
@@ -66,7 +69,7 @@ func (s *Sink) Received(at time.Time) {
 
 // Apply implements feed.Sink.
 func (s *Sink) Apply(_ context.Context, events []feed.Object) {
-	s.change(func() {
+	s.update(func() {
 		if len(events) == 0 {
 			s.t.Error("a response without events")
 		}
@@ -83,8 +86,9 @@ func (s *Sink) applyLocked(e feed.Object, before int64) {
 	key := string(e.Key)
 	_, exists := s.mu.objects[key]
 	switch {
+	// Events of one response may share a revision. Two responses may not.
 	case e.Revision <= before || e.Revision < s.mu.applied:
-		s.t.Errorf("an event of %s at revision %d behind revision %d", key, e.Revision, s.mu.applied)
+		s.t.Errorf("an event of %s has revision %d, and revision %d was applied: revisions must ascend", key, e.Revision, s.mu.applied)
 	case e.Deleted && (!exists || e.Value != nil):
 		s.t.Errorf("the deletion of %s at revision %d: the object exists: %v, and it has the value %q", key, e.Revision, exists, e.Value)
 	case !e.Deleted && len(e.Value) == 0:
@@ -98,9 +102,9 @@ func (s *Sink) applyLocked(e feed.Object, before int64) {
 
 // Progressed implements feed.Sink.
 func (s *Sink) Progressed(revision int64) {
-	s.change(func() {
+	s.update(func() {
 		if revision < s.mu.applied {
-			s.t.Errorf("progress to revision %d behind revision %d", revision, s.mu.applied)
+			s.t.Errorf("progress to revision %d, and revision %d was applied: revisions must not fall", revision, s.mu.applied)
 		}
 		s.mu.applied = max(s.mu.applied, revision)
 	})
@@ -127,8 +131,13 @@ func (l *loader) Unchanged(string, int64) {}
 func (l *loader) Add(_ context.Context, page []feed.Object) {
 	for _, o := range page {
 		key := string(o.Key)
-		if key <= l.last || o.Deleted || len(o.Value) == 0 {
-			l.sink.t.Errorf("a load has %s behind %s, deleted: %v, with the value %q", key, l.last, o.Deleted, o.Value)
+		switch {
+		case key <= l.last:
+			l.sink.t.Errorf("a load has %s after %s: keys must ascend", key, l.last)
+		case o.Deleted:
+			l.sink.t.Errorf("a load has the deletion of %s", key)
+		case len(o.Value) == 0:
+			l.sink.t.Errorf("a load has %s without a value", key)
 		}
 		l.last, l.newest = key, max(l.newest, o.Revision)
 		l.objects[key] = o
@@ -138,9 +147,14 @@ func (l *loader) Add(_ context.Context, page []feed.Object) {
 // End implements feed.Loader.
 func (l *loader) End(_ context.Context, revision int64) {
 	s := l.sink
-	s.change(func() {
-		if l.ended || l.newest > revision || revision < s.mu.applied && !s.mu.allowsHistory {
-			s.t.Errorf("a load ends at revision %d, has an object of %d and comes behind %d; it has ended before: %v", revision, l.newest, s.mu.applied, l.ended)
+	s.update(func() {
+		switch {
+		case l.ended:
+			s.t.Errorf("a load ends twice, the second time at revision %d", revision)
+		case l.newest > revision:
+			s.t.Errorf("a load ends at revision %d, and has an object of revision %d", revision, l.newest)
+		case revision < s.mu.applied && !s.mu.allowsOtherHistory:
+			s.t.Errorf("a load ends at revision %d, and revision %d was applied: revisions must not fall", revision, s.mu.applied)
 		}
 		l.ended = true
 		s.mu.objects, s.mu.applied = l.objects, revision
@@ -163,34 +177,34 @@ type contents struct {
 	applied, expected int64
 }
 
-// now returns the contents, and a channel that is closed when they change.
-func (s *Sink) now() (contents, <-chan struct{}) {
+// contents returns the contents, and a channel that is closed when they change.
+func (s *Sink) contents() (contents, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return contents{maps.Clone(s.mu.objects), s.mu.events[:len(s.mu.events):len(s.mu.events)], s.mu.loads, s.mu.applied, s.mu.expected}, s.mu.moved
+	return contents{maps.Clone(s.mu.objects), s.mu.events[:len(s.mu.events):len(s.mu.events)], s.mu.loads, s.mu.applied, s.mu.expected}, s.mu.changed
 }
 
-// AllowHistory lets loads begin another history, of any revision.
-func (s *Sink) AllowHistory() {
+// AllowOtherHistory lets a load go back to a lower revision, as after a restore.
+func (s *Sink) AllowOtherHistory() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.allowsHistory = true
+	s.mu.allowsOtherHistory = true
 }
 
 // Applied returns the revision up to which the sink has everything, 0 before the first load.
 func (s *Sink) Applied() int64 {
-	now, _ := s.now()
-	return now.applied
+	c, _ := s.contents()
+	return c.applied
 }
 
 // Loads returns the revisions of the loads that have ended.
 func (s *Sink) Loads() []int64 {
-	now, _ := s.now()
-	return now.loads
+	c, _ := s.contents()
+	return c.loads
 }
 
 // Value returns the value of an object, "" if there is none.
 func (s *Sink) Value(key string) string {
-	now, _ := s.now()
-	return string(now.objects[key].Value)
+	c, _ := s.contents()
+	return string(c.objects[key].Value)
 }

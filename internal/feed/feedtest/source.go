@@ -14,16 +14,17 @@ type Source interface {
 	Put(t *testing.T, name, text string) int64
 	// Delete deletes an object and returns the revision.
 	Delete(t *testing.T, name string) int64
-	// PutElsewhere writes what is not the feed's: the revision grows, and there is no event.
+	// PutElsewhere writes something that the feed does not follow. The revision grows, and there
+	// is no event.
 	PutElsewhere(t *testing.T) int64
 	// Break cuts the connections of feeds and refuses others, until Mend.
 	Break(t *testing.T)
 	Mend(t *testing.T)
-	// Forget has the source forget all history before its newest revision.
+	// Forget removes all history before the newest revision.
 	Forget(t *testing.T)
-	// Backup keeps the present state. Restore puts it back in place of the one that the
-	// source has, as from a backup; the source is broken meanwhile.
+	// Backup keeps the present state.
 	Backup(t *testing.T)
+	// Restore replaces the source's state by that of Backup. The source must be broken.
 	Restore(t *testing.T)
 	// Key and Value are what a sink gets for a write.
 	Key(name string) string

@@ -13,41 +13,44 @@ import (
 
 // Run runs all cases, each over a source of its own.
 func Run(t *testing.T, open func(t *testing.T) Source) {
-	for name, check := range map[string]func(*bench){
-		"load":        testLoad,
-		"events":      testEvents,
-		"progress":    testProgress,
-		"proof":       testProof,
-		"break":       testBreak,
-		"forgotten":   testForgotten,
-		"health":      testHealth,
-		"context":     testContext,
-		"away":        testContextAway,
-		"older":       func(b *bench) { testRestored(b, 0) },
-		"same":        func(b *bench) { testRestored(b, restoredWrites) },
-		"newer":       func(b *bench) { testRestored(b, 3*restoredWrites) },
-		"deleted":     testDeletion,
-		"late reader": testLateReader,
+	for _, c := range []struct {
+		name  string
+		check func(*bench)
+	}{
+		{"load", testLoad},
+		{"events", testEvents},
+		{"progress", testProgress},
+		{"newest revision", testNewestRevision},
+		{"reconnect", testReconnect},
+		{"forgotten history", testForgottenHistory},
+		{"health", testHealth},
+		{"context ends", testContextEnds},
+		{"context ends without source", testContextEndsWithoutSource},
+		{"restored backup, lower revision", func(b *bench) { testRestored(b, 0) }},
+		{"restored backup, equal revision", func(b *bench) { testRestored(b, writesAfterBackup) }},
+		{"restored backup, higher revision", func(b *bench) { testRestored(b, 3*writesAfterBackup) }},
+		{"restored backup, lost deletion", testLostDeletion},
+		{"late reader", testLateReader},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			check(newBench(t, open(t)))
+			c.check(newBench(t, open(t)))
 		})
 	}
 }
 
-// testLoad has a feed begin where there are objects already, of more than one page.
+// testLoad starts a feed where there are objects already, of more than one page.
 func testLoad(b *bench) {
 	for i := range 700 {
 		b.put(fmt.Sprintf("object-%03d", i), "first")
 	}
 	b.putSome("x")
 	b.run()
-	now := b.until("the load", func(c contents) bool { return len(c.loads) > 0 && c.applied >= c.expected })
-	if len(now.loads) != 1 {
-		b.Errorf("loads at %v, want one", now.loads)
+	got := b.until("the load", func(c contents) bool { return len(c.loads) > 0 && c.applied >= c.expected })
+	if len(got.loads) != 1 {
+		b.Errorf("loads at %v, want one", got.loads)
 	}
-	b.compare(now)
+	b.compare(got)
 }
 
 // testEvents changes objects under a feed, the last one often.
@@ -59,8 +62,8 @@ func testEvents(b *bench) {
 	for i := range 300 {
 		b.put("often", fmt.Sprint(i))
 	}
-	if now := b.reach(b.delete("often")); len(now.loads) != 1 {
-		b.Errorf("loads at %v, want one", now.loads)
+	if got := b.reach(b.delete("often")); len(got.loads) != 1 {
+		b.Errorf("loads at %v, want one", got.loads)
 	}
 }
 
@@ -74,16 +77,16 @@ func testProgress(b *bench) {
 		if err := b.feed.RequestProgress(b.Context()); err != nil {
 			b.Fatal(err)
 		}
-		now, _ := b.sink.now()
-		return now.applied >= elsewhere
+		got, _ := b.sink.contents()
+		return got.applied >= elsewhere
 	})
-	if now := b.reach(elsewhere); len(now.events) != events || len(now.loads) != 1 {
-		b.Errorf("%d events and loads at %v, want %d and one", len(now.events), now.loads, events)
+	if got := b.reach(elsewhere); len(got.events) != events || len(got.loads) != 1 {
+		b.Errorf("%d events and loads at %v, want %d and one", len(got.events), got.loads, events)
 	}
 }
 
-// testProof asks for the newest revision after each of many writes.
-func testProof(b *bench) {
+// testNewestRevision asks for the newest revision after each of many writes.
+func testNewestRevision(b *bench) {
 	b.run()
 	b.reach(b.put("a", "1"))
 	for i := range 50 {
@@ -97,8 +100,8 @@ func testProof(b *bench) {
 	}
 }
 
-// testBreak breaks the feed twice, without writes meanwhile and with some.
-func testBreak(b *bench) {
+// testReconnect breaks the feed twice, without writes meanwhile and with some.
+func testReconnect(b *bench) {
 	b.putSome("before")
 	b.run()
 	b.reach(b.put("begin", "x"))
@@ -109,13 +112,13 @@ func testBreak(b *bench) {
 	last := b.putSome("missed")
 	b.source.Mend(b.T)
 	b.reach(last)
-	if now := b.reach(b.delete("between")); len(now.loads) != 1 {
-		b.Errorf("loads at %v, want one: the history was there", now.loads)
+	if got := b.reach(b.delete("between")); len(got.loads) != 1 {
+		b.Errorf("loads at %v, want one: the history was there", got.loads)
 	}
 }
 
-// testForgotten has the source forget the changes that a feed has missed.
-func testForgotten(b *bench) {
+// testForgottenHistory makes the source forget the changes that a feed has missed.
+func testForgottenHistory(b *bench) {
 	b.putSome("before")
 	b.run()
 	b.reach(b.put("begin", "x"))
@@ -125,13 +128,13 @@ func testForgotten(b *bench) {
 	b.source.Forget(b.T)
 	b.source.Mend(b.T)
 	b.until("the second load", func(c contents) bool { return len(c.loads) == 2 })
-	if now := b.reach(b.put("end", "x")); len(now.loads) != 2 {
-		b.Errorf("loads at %v, want two", now.loads)
+	if got := b.reach(b.put("end", "x")); len(got.loads) != 2 {
+		b.Errorf("loads at %v, want two", got.loads)
 	}
 }
 
 // testHealth looks at a feed's health before it runs, while it follows, while it is broken,
-// and behind that.
+// and after it follows again.
 func testHealth(b *bench) {
 	if b.feed.Healthy() == nil || !b.feed.BrokenSince().IsZero() {
 		b.Errorf("before Run: healthy %v, broken since %v", b.feed.Healthy(), b.feed.BrokenSince())
@@ -170,30 +173,31 @@ func shortly(b *bench) context.Context {
 	return ctx
 }
 
-// testContext ends the context of a feed that follows.
-func testContext(b *bench) {
+// testContextEnds ends the context of a feed that follows.
+func testContextEnds(b *bench) {
 	b.run()
 	b.reach(b.put("a", "1"))
 	b.stop()
 	b.wantEnd(context.Canceled)
 }
 
-// testContextAway ends the context of a feed that finds no source.
-func testContextAway(b *bench) {
+// testContextEndsWithoutSource ends the context of a feed that finds no source.
+func testContextEndsWithoutSource(b *bench) {
 	b.source.Break(b.T)
 	b.run()
 	b.stop()
 	b.wantEnd(context.Canceled)
 }
 
-// restoredWrites is how many writes a backup lacks.
-const restoredWrites = 10
+// writesAfterBackup is how many writes a restored backup lacks.
+const writesAfterBackup = 10
 
-// testRestored exchanges the source for a backup of it, to which there were some writes.
+// testRestored replaces the source's state by an older backup, and then makes new writes. So the
+// source's revision becomes lower than the sink's, equal to it, or higher.
 func testRestored(b *bench, writes int) {
 	b.put("a", "1")
 	b.source.Backup(b.T)
-	for i := range restoredWrites - 1 {
+	for i := range writesAfterBackup - 1 {
 		b.put("b", fmt.Sprint(i))
 	}
 	last := b.put("a", "2")
@@ -213,18 +217,18 @@ func testRestored(b *bench, writes int) {
 		return errors.Is(err, feed.ErrWentBack) || len(b.ended) > 0
 	})
 	b.wantEnd(feed.ErrWentBack)
-	now, _ := b.sink.now()
-	if now.applied != before.applied || len(now.events) != len(before.events) || !slices.Equal(now.loads, before.loads) {
-		b.Errorf("the sink was given another history: loads at %v, %d events, revision %d", now.loads, len(now.events), now.applied)
+	got, _ := b.sink.contents()
+	if got.applied != before.applied || len(got.events) != len(before.events) || !slices.Equal(got.loads, before.loads) {
+		b.Errorf("the sink was given another history: loads at %v, %d events, revision %d", got.loads, len(got.events), got.applied)
 	}
 	if !errors.Is(b.feed.Healthy(), feed.ErrWentBack) || b.feed.BrokenSince().IsZero() {
 		b.Errorf("healthy: %v, broken since %v", b.feed.Healthy(), b.feed.BrokenSince())
 	}
 }
 
-// testDeletion exchanges the source for a backup of it that lacks the last change, a deletion.
-// Other writes have overtaken it.
-func testDeletion(b *bench) {
+// testLostDeletion replaces the source's state by a backup that lacks the last change, a deletion.
+// Writes elsewhere then raise the source's revision past that of the lost deletion.
+func testLostDeletion(b *bench) {
 	b.put("a", "1")
 	b.put("b", "1")
 	b.source.Backup(b.T)
@@ -234,15 +238,15 @@ func testDeletion(b *bench) {
 	b.until("the deletion", func(c contents) bool { return len(c.events) > 0 && c.events[len(c.events)-1].Deleted })
 	b.source.Break(b.T)
 	b.source.Restore(b.T)
-	for range restoredWrites {
+	for range writesAfterBackup {
 		b.source.PutElsewhere(b.T)
 	}
 	b.source.Mend(b.T)
 	b.wantEnd(feed.ErrWentBack)
 }
 
-// testLateReader has the source forget and write while a second feed loads: each feed has the
-// state of its own revision.
+// testLateReader makes the source forget and write while a second feed loads. Each feed must have
+// the state of its own revision.
 func testLateReader(b *bench) {
 	b.putSome("before")
 	b.run()
@@ -255,7 +259,7 @@ func testLateReader(b *bench) {
 	last := late.put("end", "x")
 	b.writes = late.writes
 	b.reach(last)
-	if now := late.reach(last); len(now.loads) != 1 {
-		b.Errorf("loads at %v, want one", now.loads)
+	if got := late.reach(last); len(got.loads) != 1 {
+		b.Errorf("loads at %v, want one", got.loads)
 	}
 }

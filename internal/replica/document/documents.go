@@ -19,11 +19,11 @@ import (
 type Config struct {
 	// Door leads to the upstream.
 	Door *upstream.Door
-	// Local reports whether the upstream itself serves a group version. The documents of
-	// others come from servers behind it, which may tell each user something else.
+	// Local reports whether the upstream itself serves a group version. The documents of others
+	// come from servers that it proxies to, which may tell each user something else.
 	Local func(schema.GroupVersion) bool
-	// Changes returns a number that grows when the replica sees a change of what documents
-	// tell of: of a definition, or of an APIService if it follows these.
+	// Changes returns a number that grows when documents may change. That is when the replica sees
+	// a change of a definition, or of an APIService if it follows these.
 	Changes func() int64
 	// Bytes bounds the documents in memory. 0 means 64 MiB.
 	Bytes int64
@@ -34,13 +34,13 @@ type Config struct {
 
 const (
 	defaultDocumentBytes = 64 << 20
-	// documentPeriod is how long a document that the upstream has confirmed is sent without
-	// asking again. It bounds how late a change is seen of which nothing tells, such as a
-	// change in a server behind the upstream.
+	// documentPeriod is how long a document that the upstream has confirmed is sent without asking
+	// again. It bounds how late a change is seen that nothing reports, such as a change in a
+	// server that the upstream proxies to.
 	documentPeriod = 2 * time.Second
-	// settlePeriod is how long after a change each request waits until the upstream has
-	// confirmed the document: the upstream's controllers bring the change into its documents
-	// one after the other, OpenAPI last. One question to the upstream serves all who wait.
+	// settlePeriod is how long after a change each request waits until the upstream has confirmed
+	// the document. The upstream's controllers bring a change into its documents one after the
+	// other, OpenAPI last. One question to the upstream serves all who wait.
 	settlePeriod = 15 * time.Second
 	// maxChecks bounds the questions to the upstream at a time, and checksEach those that one
 	// user has begun.
@@ -62,10 +62,10 @@ const (
 // a while. A question answers all requests that arrived before it began. If the upstream
 // does not answer or is overloaded, documents stay as they are.
 //
-// The goroutine of a request asks, and goes on if its client leaves, because others wait
-// for the answer. Memory is bounded: the documents that were not asked for longest go. A document
-// that one user alone has asked for counts against the share of that user, whose own go first, so
-// that odd requests of one do not push out what all read.
+// The goroutine of a request asks, and goes on if its client leaves, because others wait for the
+// answer. Memory is bounded: the documents that were not asked for longest go. A document that
+// one user alone has asked for counts against that user's share, and a user's own documents are
+// dropped first. So odd requests of one user do not push out what all read.
 type Documents struct {
 	cfg Config
 	// reading bounds the bytes of answers that are being read.
@@ -246,8 +246,8 @@ func (d *Documents) settle(e *entry, a checkAnswer) {
 	d.dropLocked(e, func(*entry) bool { return true }, func() bool { return d.mu.bytes > d.cfg.Bytes })
 }
 
-// dropLocked drops entries of a kind while there is too much of them, first those that were not
-// asked for longest, and never the newest one.
+// dropLocked drops entries of a kind while they have too many bytes. It begins with the least
+// recently requested, and never drops the newest.
 func (d *Documents) dropLocked(newest *entry, isKind func(*entry) bool, isTooMuch func() bool) {
 	for at := d.mu.recent.Back(); at != nil && at != newest.element && isTooMuch(); {
 		old, _ := at.Value.(*entry)

@@ -24,7 +24,7 @@ type key struct {
 // Request is a request for a document.
 type Request struct {
 	key
-	// etag is that of the document which the client has, or "".
+	// etag names the document which the client has, or is "".
 	etag string
 	// user is the client's name, whose share the request takes.
 	user string
@@ -42,8 +42,8 @@ func IsRequest(req *http.Request) bool {
 }
 
 // isShared reports whether the upstream itself answers for a path, the same to each user. Others
-// come from servers behind it: the group versions that they serve, and whatever else they list
-// below /openapi/v3.
+// come from servers that it proxies to: the group versions that they serve, and whatever else
+// they list below /openapi/v3.
 func (d *Documents) isShared(path string) bool {
 	if described, ok := strings.CutPrefix(path, "/openapi/v3/"); ok {
 		gv, one := upstream.GroupVersionOf("/" + described)

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// admission is the transport of feeds. Before each watch it has the upstream's version looked at:
-// a connection may lead to another server than the last one, and events of another version must
-// not reach those who read the objects of this one.
+// admission is the transport of feeds. Before each watch it checks the upstream's version,
+// because a connection may lead to another server than the last one. Events of another version
+// must not reach readers of objects of this one.
 type admission struct {
 	admit func(context.Context) error
 	// endedEarly is told the path of a watch that the upstream has ended in order long before
@@ -42,7 +42,7 @@ func (a *admission) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// watchBody tells of its end.
+// watchBody calls ended at its end.
 type watchBody struct {
 	io.ReadCloser
 	ended func()

@@ -24,9 +24,9 @@ type Checkpoints struct {
 	Logger   *slog.Logger
 }
 
-// of names the checkpoint of a resource, which is followed at a path. The second result is an
+// forResource names the checkpoint of a resource, which is followed at a path. The second result is an
 // apifeed.Config.Checkpoint, nil if nothing is kept.
-func (c *Checkpoints) of(key Key, path string, protobuf bool) (source.KeptBackend, func() (feed.Checkpoint, error)) {
+func (c *Checkpoints) forResource(key Key, path string, protobuf bool) (source.KeptBackend, func() (feed.Checkpoint, error)) {
 	if c == nil || key.GroupResource == secrets {
 		return source.KeptBackend{}, nil
 	}
@@ -45,7 +45,7 @@ func (c *Checkpoints) remove(key Key) {
 	}
 }
 
-// keys are those of which an earlier run has left files.
+// keys returns the keys of which an earlier run has left files.
 func (c *Checkpoints) keys() (keys []Key) {
 	if c == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package follow has the resources that a replica follows by its upstream's API: which, in
-// which version, by which feed, and what becomes of their readers when that ends.
+// Package follow has the resources that a replica follows by its upstream's API. It decides which, in
+// which version and by which feed, and what becomes of their readers when that ends.
 //
 //	reads ──► Policy ──may it be answered, in which version──► Resources ──► FollowedResource ─► feed
 //	             ▲                                                              │

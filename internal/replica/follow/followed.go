@@ -51,18 +51,20 @@ type FollowedResource struct {
 	// readInJSON and readInProtobuf are the forms in which it was read.
 	readInJSON, readInProtobuf atomic.Bool
 	// refused is why the resource is not followed, nil if nothing keeps it from that.
-	refused atomic.Pointer[refusal]
+	refused atomic.Pointer[refusalUntil]
 
 	// The fields below are guarded by Resources.mu.
 
-	// request is how the resource was last asked for. named says that one of them was Named.
+	// request is the newest one for the resource.
 	request Request
-	named   bool
+	// named says that one of the requests was Named or Needed.
+	named bool
 	// again says that the resource is to be followed once settledAt is over, read or not.
 	again bool
-	// freeAt is when the objects of a resource that is no longer followed go. Zero is never.
+	// freeAt is when the cache frees the objects of a resource that is no longer followed. It is
+	// zero if there are none to free.
 	freeAt time.Time
-	// settledAt is when the upstream serves a definition that has changed, for all we know.
+	// settledAt is when the upstream is expected to serve a definition that has changed.
 	settledAt time.Time
 }
 
@@ -76,7 +78,8 @@ type run struct {
 	stop context.CancelFunc
 }
 
-type refusal struct {
+// refusalUntil is why a resource is not followed for a time.
+type refusalUntil struct {
 	why Refusal
 	// until is when the resource may be followed again.
 	until time.Time
@@ -84,8 +87,8 @@ type refusal struct {
 
 var errNotFollowed = errors.New("the resource is not followed yet")
 
-// started returns the feed, nil if nothing is followed.
-func (f *FollowedResource) started() *apifeed.Feed {
+// currentFeed returns the feed, nil if nothing is followed.
+func (f *FollowedResource) currentFeed() *apifeed.Feed {
 	if r := f.run.Load(); r != nil {
 		return r.feed
 	}
@@ -113,63 +116,63 @@ func (f *FollowedResource) kept() source.KeptBackend {
 
 // Revision implements cache.RevisionSource.
 func (f *FollowedResource) Revision(ctx context.Context) (int64, error) {
-	if started := f.started(); started != nil {
-		return started.Revision(ctx)
+	if current := f.currentFeed(); current != nil {
+		return current.Revision(ctx)
 	}
 	return 0, errNotFollowed
 }
 
 // RequestProgress implements cache.RevisionSource.
 func (f *FollowedResource) RequestProgress(ctx context.Context) error {
-	if started := f.started(); started != nil {
-		return started.RequestProgress(ctx)
+	if current := f.currentFeed(); current != nil {
+		return current.RequestProgress(ctx)
 	}
 	return errNotFollowed
 }
 
 // Contents implements cache.ContentsSource.
 func (f *FollowedResource) Contents(ctx context.Context) ([]feed.Object, int64, error) {
-	if started := f.started(); started != nil {
-		return started.Contents(ctx)
+	if current := f.currentFeed(); current != nil {
+		return current.Contents(ctx)
 	}
 	return nil, 0, errNotFollowed
 }
 
 // ProgressWithin implements cache.ContentsSource.
 func (f *FollowedResource) ProgressWithin() time.Duration {
-	if started := f.started(); started != nil {
-		return started.ProgressWithin()
+	if current := f.currentFeed(); current != nil {
+		return current.ProgressWithin()
 	}
 	return 0
 }
 
 // Contradict implements cache.ContentsSource.
 func (f *FollowedResource) Contradict(reason error) {
-	if started := f.started(); started != nil {
-		started.Contradict(reason)
+	if current := f.currentFeed(); current != nil {
+		current.Contradict(reason)
 	}
 }
 
 // Healthy implements source.Feed.
 func (f *FollowedResource) Healthy() error {
-	if started := f.started(); started != nil {
-		return started.Healthy()
+	if current := f.currentFeed(); current != nil {
+		return current.Healthy()
 	}
 	return errNotFollowed
 }
 
 // BrokenSince implements source.Feed.
 func (f *FollowedResource) BrokenSince() time.Time {
-	if started := f.started(); started != nil {
-		return started.BrokenSince()
+	if current := f.currentFeed(); current != nil {
+		return current.BrokenSince()
 	}
 	return time.Time{}
 }
 
-// HeardAt is when the feed was last told something, zero if it was not yet.
+// HeardAt returns when the feed last received something, zero if it has not yet.
 func (f *FollowedResource) HeardAt() time.Time {
-	if started := f.started(); started != nil {
-		return started.HeardAt()
+	if current := f.currentFeed(); current != nil {
+		return current.HeardAt()
 	}
 	return time.Time{}
 }
@@ -179,8 +182,8 @@ func (f *FollowedResource) Surroundings() *apifeed.Surroundings {
 	if f == nil {
 		return nil
 	}
-	if started := f.started(); started != nil {
-		return started.Surroundings()
+	if current := f.currentFeed(); current != nil {
+		return current.Surroundings()
 	}
 	return nil
 }
@@ -190,7 +193,7 @@ func (f *FollowedResource) state(away bool, now time.Time) State {
 	switch {
 	case f.refusal(now) != "":
 		return Refused
-	case f.started() == nil:
+	case f.currentFeed() == nil:
 		return Absent
 	case f.Healthy() == nil:
 		return Following
@@ -210,7 +213,7 @@ func (f *FollowedResource) refusal(now time.Time) Refusal {
 	return ""
 }
 
-// bytes are those of the objects that the cache holds or is loading.
+// bytes returns the size of the objects that the cache holds or is loading.
 func (f *FollowedResource) bytes() (sum int64) {
 	if r := f.run.Load(); r != nil {
 		sum = r.gate.loading.Load()

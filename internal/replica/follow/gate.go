@@ -10,7 +10,7 @@ import (
 )
 
 // gate is the sink of one feed. Once it is shut, nothing that the feed still does reaches the
-// cache, so that another feed can fill it or what it holds can go.
+// cache. So another feed can fill the cache, or its objects can go.
 type gate struct {
 	sink feed.Sink
 	// grown is called after each page of a load.

@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// This file ends what is followed: because its definition changes, because the upstream refuses
-// it or is silent about it, because nobody reads it, or for want of memory.
+// This file ends what is followed. Its definition changes, the upstream refuses it or is silent
+// about it, nobody reads it, or memory is short.
 
-// Outdated tells that a resource is served in another way from now on: its definition or who
-// serves it has changed, or it is gone. Reads are passed on until the upstream can be expected to
-// have made the change too. Then the resource is loaded anew, if it is read or named.
+// Outdated tells that a resource is served in another way from now on: its definition or its
+// server has changed, or it is gone. Reads are passed on until the upstream can be expected to
+// have made the change too. Then the resource is loaded again, if it is read or named.
 //
 // Watches go on until then. They end as those of the upstream do, about a second later.
 func (s *Resources) Outdated(gr schema.GroupResource) {
@@ -25,9 +25,9 @@ func (s *Resources) Outdated(gr schema.GroupResource) {
 	}
 }
 
-// endedEarly is told that the upstream has ended a watch in order, long before its time. If that
-// was soon after a change of a definition, the watch and the load before it were of a server that
-// did not serve the definition yet.
+// endedEarly is told that the upstream has ended a watch in order, long before its time. That may be
+// soon after a change of a definition. Then the watch and the load before it came from a server
+// that did not serve the definition yet.
 func (s *Resources) endedEarly(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *Resources) giveUpLocked(f *FollowedResource, why Refusal, now time.Time
 		if why == silent {
 			retry = silentRetryPeriod
 		}
-		f.refused.Store(&refusal{why, now.Add(retry)})
+		f.refused.Store(&refusalUntil{why, now.Add(retry)})
 	}
 	s.cfg.Checkpoints.remove(f.key)
 }
@@ -109,7 +109,7 @@ func (s *Resources) sweepOnce(away bool, now time.Time) (again []Key) {
 	defer s.mu.Unlock()
 	isSilent := func(f *FollowedResource) bool {
 		since := f.BrokenSince()
-		return !away && !since.IsZero() && now.Sub(since) > maxDoubt
+		return !away && !since.IsZero() && now.Sub(since) > maxBroken
 	}
 	// What objects of a definition are is in doubt if the definitions are.
 	described := s.mu.byKey[Key{GroupResource: definitions}]
@@ -120,13 +120,13 @@ func (s *Resources) sweepOnce(away bool, now time.Time) (again []Key) {
 			f.backend.Cache.Free()
 		}
 		switch read := time.Unix(0, f.readAt.Load()); {
-		case f.started() == nil:
+		case f.currentFeed() == nil:
 			if (f.named || f.again) && f.refusal(now) == "" && !now.Before(f.settledAt) {
 				f.again = false
 				again = append(again, key)
 			}
 		case f.request.Needed:
-		case !away && isRefused(f.started()) && f.backend.Cache.Ready() != nil:
+		case !away && isRefused(f.currentFeed()) && f.backend.Cache.Ready() != nil:
 			s.cfg.Logger.Warn("A resource cannot be followed, because the upstream refuses it; its reads are passed on: let the user of --kubeconfig list and watch it, or name it in --exclude",
 				"resource", key.String(), "err", f.Healthy(), "retryIn", retryPeriod)
 			s.giveUpLocked(f, notPermitted, now)
@@ -134,7 +134,7 @@ func (s *Resources) sweepOnce(away bool, now time.Time) (again []Key) {
 			s.cfg.Logger.Warn("A resource is given up, because its feed is broken while the upstream answers others; its watches end, and its reads are passed on",
 				"resource", key.String(), "err", f.Healthy())
 			why := silent
-			if isRefused(f.started()) {
+			if isRefused(f.currentFeed()) {
 				why = notPermitted
 			}
 			s.giveUpLocked(f, why, now)

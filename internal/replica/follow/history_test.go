@@ -45,8 +45,8 @@ func (w *world) route(prefix string, answers *feedtest.APIServer) {
 	})
 }
 
-// TestTakenOver has another server, which counts lower revisions, take over one resource. That
-// one is loaded anew, its watches lose their place, and the process goes on.
+// TestTakenOver has another server, which counts lower revisions, take over one resource. That one
+// is loaded again, its watches lose their place, and the process goes on.
 func TestTakenOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, follow.Config{})
@@ -65,8 +65,8 @@ func TestTakenOver(t *testing.T) {
 	w.upstream.Put(t, "theirs", "one")
 	w.server.CloseClientConnections()
 	w.until("the other server's objects", func() bool {
-		now := w.resource.Snapshot()
-		return now.Get("ns/theirs") != nil && now.Get("ns/a") == nil && now.Revision < last
+		snapshot := w.resource.Snapshot()
+		return snapshot.Get("ns/theirs") != nil && snapshot.Get("ns/a") == nil && snapshot.Revision < last
 	})
 	w.untilState(follow.Following)
 	w.wantNoFailure()
@@ -91,13 +91,13 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// TestRefusedResource has the upstream refuse the feed of one resource. It is given up as one that
-// is silent, and asked for seldom.
+// TestRefusedResource makes the upstream refuse the feed of one resource. It is given up as one
+// that is silent, and asked for seldom.
 func TestRefusedResource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, follow.Config{})
 	w.upstream.Put(t, "a", "one")
-	w.resources.FollowAgainBy(func(follow.Key) { w.follow(follow.Request{Named: true}) })
+	w.resources.SetFollowAgain(func(follow.Key) { w.follow(follow.Request{Named: true}) })
 	w.loaded(follow.Request{Named: true})
 	other := w.followOther()
 	w.upstream.Intercept(func(rw http.ResponseWriter, _ *http.Request) bool {

@@ -41,11 +41,11 @@ func hasProtobuf(gr schema.GroupResource) bool {
 }
 
 // Version says how a resource is followed: in which version, and whether as protobuf.
-// Verbatim and Namespaced are those of apifeed.Config.
+// Verbatim and Namespaced are as in apifeed.Config.
 type Version struct {
 	schema.GroupVersionResource
 	Protobuf, Verbatim, Namespaced bool
 }
 
-// path is that of the collection of all objects.
+// path returns the path of the collection of all objects.
 func (v Version) path() string { return upstream.CollectionPath(v.GroupVersionResource) }

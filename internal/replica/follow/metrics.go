@@ -48,11 +48,11 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 
 // proofs returns how many reads of all resources were proven, and how.
 func (s *Resources) proofs() (sum cache.ProofCounts) {
-	for _, f := range s.all() {
-		of := f.backend.Prover.Counts()
-		sum.Progress += of.Progress
-		sum.Contents += of.Contents
-		sum.None += of.None
+	for _, f := range s.followedResources() {
+		counts := f.backend.Prover.Counts()
+		sum.Progress += counts.Progress
+		sum.Contents += counts.Contents
+		sum.None += counts.None
 	}
 	return sum
 }
@@ -61,7 +61,7 @@ func (s *Resources) proofs() (sum cache.ProofCounts) {
 func (s *Resources) count() (states map[State]int, bytes int64) {
 	away, now := s.Healthy() != nil, s.cfg.Clock.Now()
 	states = map[State]int{}
-	for _, f := range s.all() {
+	for _, f := range s.followedResources() {
 		states[f.state(away, now)]++
 		bytes += f.bytes()
 	}

@@ -13,9 +13,9 @@ import (
 // too.
 const maxSkew = 3
 
-// settledUpgrade is how long the upstream's version must stay as it is until a replica that
-// answers less than it could is made anew for it: an upgrade of several servers takes its time,
-// and may be undone.
+// settledUpgrade is how long the upstream's version must stay the same before a replica that
+// could answer more with it is restarted. An upgrade of several servers takes its time, and may
+// be undone.
 const settledUpgrade = 10 * time.Minute
 
 // mode is how built-in resources are answered.
@@ -30,9 +30,9 @@ const (
 	passing
 )
 
-// mode returns how an upstream may be answered for. An upstream's etcd has no defaults in its
-// objects, and those of another version are not known here. So its API must be the source if its
-// version is another one.
+// modeFor returns how an upstream may be answered for. An upstream's etcd has no defaults in its
+// objects, and the defaults of another version are not known here. So its API must be the source
+// if its version is another one.
 func (p *Policy) modeFor(skew int) mode {
 	switch {
 	case skew == 0:
@@ -65,8 +65,8 @@ func (p *Policy) IsVerbatim() bool { return p.mode == verbatim }
 
 // answersBuiltIn reports whether built-in resources are answered here now.
 func (p *Policy) answersBuiltIn() bool {
-	now := p.modeFor(p.cfg.Upstream.Skew())
-	return now == p.mode && now != passing || p.mode == verbatim && now == decoded
+	mode := p.modeFor(p.cfg.Upstream.Skew())
+	return mode == p.mode && mode != passing || p.mode == verbatim && mode == decoded
 }
 
 // Skew is serverreport.ReplicaReport's Skew.

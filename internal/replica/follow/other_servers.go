@@ -14,9 +14,8 @@ import (
 // changed.
 const lookPeriod = 200 * time.Millisecond
 
-// otherServers tells which group versions are answered by servers behind the upstream. An
-// APIService with a service hands its group version over, also one of which there are
-// definitions.
+// otherServers tells which group versions the upstream proxies to other servers. An APIService
+// with a service hands its group version over, also one of which there are definitions.
 type otherServers struct {
 	// services are the APIServices that the replica has; nil if it has none.
 	services *cache.Resource
@@ -33,7 +32,7 @@ type serverTable struct {
 	byVersion map[schema.GroupVersion]string
 }
 
-// serve reports whether a server behind the upstream answers for a group version.
+// serve reports whether the upstream proxies a group version to another server.
 func (o *otherServers) serve(gv schema.GroupVersion) bool { return o.table().byVersion[gv] != "" }
 
 // table returns what APIServices say now.
@@ -66,16 +65,16 @@ func (o *otherServers) table() *serverTable {
 
 // changed returns the group versions that other servers answer for than at the last call.
 func (o *otherServers) changed() (all []schema.GroupVersion) {
-	before, now := o.compared, o.table()
-	if o.compared = now; before == nil || before == now {
+	before, newest := o.compared, o.table()
+	if o.compared = newest; before == nil || before == newest {
 		return nil
 	}
 	for gv, service := range before.byVersion {
-		if now.byVersion[gv] != service {
+		if newest.byVersion[gv] != service {
 			all = append(all, gv)
 		}
 	}
-	for gv := range now.byVersion {
+	for gv := range newest.byVersion {
 		if before.byVersion[gv] == "" {
 			all = append(all, gv)
 		}

@@ -29,22 +29,24 @@ type PolicyConfig struct {
 	Upstream *upstream.Upstream
 	// Resources is nil if everything comes from etcd.
 	Resources *Resources
-	// Follow and Exclude name resources: those that are followed from the start, and those
-	// that never are. Only says that no others than those of Follow are followed.
-	Follow, Exclude []string
-	Only            bool
-	// Renew has the replica made anew, because the upstream is of another version. It is called
-	// once at most.
+	// Follow names resources that are followed from the start.
+	Follow []string
+	// Exclude names resources that are never followed.
+	Exclude []string
+	// Only says that no other resources than those of Follow are followed.
+	Only bool
+	// Renew restarts the replica, because the upstream is of another version. It is called once at
+	// most.
 	Renew func(reason error)
-	// Again are the keys that the replica has followed before it was made anew.
+	// Again are the keys that the replica has followed before it was restarted.
 	Again []string
 	// OwnVersion is the version of this program, for messages.
 	OwnVersion string
 	Logger     *slog.Logger
 }
 
-// Policy decides of each read whether it may be answered, and has its resource followed in the
-// right version.
+// Policy decides of each read whether it may be answered, and starts to follow its resource in
+// the right version.
 type Policy struct {
 	cfg PolicyConfig
 	// server and store are set by Use.
@@ -52,9 +54,9 @@ type Policy struct {
 	// builtIn has, for each built-in resource that has a route, the stored resource and the
 	// version in which it is stored.
 	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
-	// mode is how built-in resources are answered. verbatimVersions are the versions that are
-	// answered as the upstream sends them, by stored resource, if that is the mode.
-	mode             mode
+	// mode is how built-in resources are answered.
+	mode mode
+	// verbatimVersions are the versions of mode verbatim, by stored resource.
 	verbatimVersions map[schema.GroupResource]verbatimVersion
 	servers          otherServers
 	etcd             sameCluster
@@ -71,8 +73,8 @@ func NewPolicy(cfg PolicyConfig) *Policy {
 	p := &Policy{cfg: cfg}
 	p.etcd = sameCluster{first: cfg.Upstream.First, log: cfg.Logger.Warn}
 	if cfg.Resources != nil {
-		cfg.Resources.FollowAgainBy(p.followAgain)
-		cfg.Resources.AdmitBy(p.admit)
+		cfg.Resources.SetFollowAgain(p.followAgain)
+		cfg.Resources.SetAdmit(p.admit)
 	}
 	return p
 }
@@ -106,7 +108,7 @@ func (p *Policy) Use(server *kube.Replica, stored func(schema.GroupResource) *st
 
 // followNamed follows a built-in resource in all forms that are answered.
 func (p *Policy) followNamed(gvr schema.GroupVersionResource, needed bool) {
-	r := Request{Named: true, Needed: needed, Original: needed, Optional: needed && gvr.GroupResource() == services}
+	r := Request{Named: true, Needed: needed, UpstreamOnly: needed, Optional: needed && gvr.GroupResource() == services}
 	p.followBuiltIn(gvr, r)
 	stored := p.builtIn[gvr].GroupResource()
 	p.followVerbatim(Key{GroupResource: stored}, r)
@@ -130,7 +132,7 @@ func (p *Policy) followKept() {
 	}
 }
 
-// followAsBefore follows what was read before the replica was made anew, so that its clients
+// followAsBefore follows what was read before the replica was restarted, so that its clients
 // find it loaded.
 func (p *Policy) followAsBefore() {
 	for _, name := range p.cfg.Again {
@@ -150,8 +152,8 @@ func (p *Policy) Followed() (names []string) {
 	if p.cfg.Resources == nil {
 		return nil
 	}
-	for _, f := range p.cfg.Resources.all() {
-		if f.started() == nil {
+	for _, f := range p.cfg.Resources.followedResources() {
+		if f.currentFeed() == nil {
 			continue
 		}
 		if f.key.InProtobuf || f.readInJSON.Load() {
@@ -165,7 +167,7 @@ func (p *Policy) Followed() (names []string) {
 	return slices.Compact(names)
 }
 
-// Ready is called once the replica is ready, when definitions are known: it follows the custom
+// Ready is called once the replica is ready, when definitions are known. It follows the custom
 // resources that Follow names, or that an earlier run has followed. What is followed later is
 // loaded from the upstream.
 func (p *Policy) Ready() {
@@ -209,7 +211,7 @@ func (p *Policy) followAgain(key Key) {
 // Read is a handler.Config.Follow.
 func (p *Policy) Read(gvr schema.GroupVersionResource, protobuf bool) handler.Reason {
 	if stored, builtIn := p.builtIn[gvr]; builtIn && p.cfg.Resources != nil {
-		p.cfg.Resources.of(Key{GroupResource: stored.GroupResource()}).noteRead(protobuf)
+		p.cfg.Resources.lookup(Key{GroupResource: stored.GroupResource()}).noteRead(protobuf)
 	}
 	return p.Follow(gvr)
 }
@@ -284,7 +286,7 @@ func (p *Policy) followBuiltIn(gvr schema.GroupVersionResource, r Request) handl
 		if p.verbatimVersions[stored].GroupVersionResource != gvr {
 			return handler.OtherVersion
 		}
-		return handler.Reason(p.cfg.Resources.refusal(stored))
+		return handler.Reason(p.cfg.Resources.refusalInAnyForm(stored))
 	}
 	isStored := p.cfg.Upstream.Serves(followed)
 	if !isStored {
@@ -314,11 +316,11 @@ func (p *Policy) MayShare(gvr schema.GroupVersionResource) bool {
 		store := p.etcd.stored(gvr.GroupResource())
 		return store != nil && store.Resource().Snapshot().Bytes < maxShared
 	}
-	f := p.cfg.Resources.of(Key{GroupResource: gvr.GroupResource()})
+	f := p.cfg.Resources.lookup(Key{GroupResource: gvr.GroupResource()})
 	return f != nil && f.backend.Cache.Ready() == nil && f.bytes() < maxShared
 }
 
-// IsHandedOver reports whether a server behind the upstream answers for a group version.
+// IsHandedOver reports whether the upstream proxies a group version to another server.
 func (p *Policy) IsHandedOver(gv schema.GroupVersion) bool { return p.servers.serve(gv) }
 
 // FollowNeeded follows a built-in resource that the replica itself needs, out of what the
@@ -328,7 +330,7 @@ func (p *Policy) FollowNeeded(gr schema.GroupResource) bool {
 	if _, builtIn := p.builtIn[gvr]; !served || !builtIn {
 		return false
 	}
-	p.followBuiltIn(gvr, Request{Needed: true, Original: true})
+	p.followBuiltIn(gvr, Request{Needed: true, UpstreamOnly: true})
 	return true
 }
 
@@ -389,13 +391,13 @@ func (p *Policy) Run(ctx context.Context) {
 	}
 }
 
-// outdate loads the custom resources of a group version anew, because another server answers
+// outdate loads the custom resources of a group version again, because another server answers
 // for it.
 func (p *Policy) outdate(gv schema.GroupVersion) {
 	if p.cfg.Resources == nil {
 		return
 	}
-	for _, f := range p.cfg.Resources.all() {
+	for _, f := range p.cfg.Resources.followedResources() {
 		if r := f.run.Load(); r != nil && f.key.Group == gv.Group && r.version.Version == gv.Version {
 			p.cfg.Resources.Outdated(f.key.GroupResource)
 		}

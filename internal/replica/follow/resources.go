@@ -24,7 +24,7 @@ import (
 // Millrace sends bookmarks each 100 ms. Other reads go to the upstream.
 //
 // A watch that begins with the newest state waits for the bookmark of a second watch
-// (package apifeed): thousands of informers that begin at once would otherwise all go to
+// (package apifeed). Otherwise thousands of informers that begin at once would all go to
 // the upstream, and each list the resource there. A list of several megabytes waits as long.
 const (
 	passOnAfter      = 300 * time.Millisecond
@@ -32,34 +32,36 @@ const (
 )
 
 const (
-	// maxDoubt is how long a feed may be broken, while the upstream answers others, before the
-	// resource is given up. Silence must be told from quiet in that time.
-	maxDoubt = 90 * time.Second
+	// maxBroken is how long a feed may be broken, while the upstream answers others, before the
+	// resource is given up. It must be long enough for a feed to tell a dead connection from a
+	// resource that does not change.
+	maxBroken = 90 * time.Second
 	// retryPeriod is how long reads of a resource that was given up are passed on before it is
 	// tried again.
 	retryPeriod = 5 * time.Minute
-	// silentRetryPeriod is the same for a resource whose feed was broken.
+	// silentRetryPeriod is retryPeriod for a resource whose feed was broken.
 	silentRetryPeriod = 30 * time.Second
-	// settlePeriod is how long the upstream's servers may take to serve a definition that has
-	// changed, after the replica was told of it.
+	// settlePeriod is the time from a watch event of a definition until the upstream's servers
+	// are expected to serve the new definition.
 	settlePeriod = time.Second
-	// unsettledPeriod is how long a server of the upstream may take that is busy. Before it
-	// serves the definition, it ends the watches of the former one.
+	// unsettledPeriod is how long after settledAt a busy server of the upstream may still serve
+	// the old definition. If it ends a watch early in that time, the resource is loaded again.
 	unsettledPeriod = time.Minute
 	// freePeriod is how long objects stay in memory for reads that had begun before the
 	// resource was given up.
 	freePeriod  = 30 * time.Second
 	sweepPeriod = time.Second
-	// maxLoads bounds the resources that load at a time, but for those that the replica needs.
+	// maxLoads bounds the resources that load at a time. Those that the replica needs do not
+	// count.
 	maxLoads = 8
 )
 
 // Config of Resources. Client, Host and Logger are needed.
 type Config struct {
-	// Client sends the requests of feeds. Host is the upstream's URL, without a slash at its
-	// end.
+	// Client sends the requests of feeds.
 	Client *http.Client
-	Host   string
+	// Host is the upstream's URL, without a slash at its end.
+	Host string
 	// MaxBytes bounds the objects of all followed resources together, as stored. Only resources
 	// that the operator has not named are given up to keep it. 0 is no bound.
 	MaxBytes int64
@@ -83,10 +85,10 @@ type Resources struct {
 
 	followAgain func(Key)
 	admission   *admission
-	// loads has a place for each resource that loads.
-	loads chan struct{}
-	feeds sync.WaitGroup
-	mu    struct {
+	// loadSemaphore bounds the loads that run at once: a send takes a slot, a receive frees it.
+	loadSemaphore chan struct{}
+	feeds         sync.WaitGroup
+	mu            struct {
 		sync.Mutex
 		byKey map[Key]*FollowedResource
 		// running is the context of feeds; nil before Run.
@@ -98,12 +100,12 @@ type Resources struct {
 
 var _ source.Source = (*Resources)(nil)
 
-// New makes Resources of which none is followed, and the source of the backends of them.
+// New makes Resources that follow nothing yet, and sets b.Source to them.
 func New(b *source.Backends, cfg Config) *Resources {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	s := &Resources{cfg: cfg, b: b, followAgain: func(Key) {}, loads: make(chan struct{}, maxLoads)}
+	s := &Resources{cfg: cfg, b: b, followAgain: func(Key) {}, loadSemaphore: make(chan struct{}, maxLoads)}
 	client := *cfg.Client
 	s.admission = &admission{admit: func(context.Context) error { return nil }, endedEarly: s.endedEarly, next: client.Transport}
 	client.Transport = s.admission
@@ -142,24 +144,24 @@ func (s *Resources) open(key Key) *storage.Backend {
 	return &f.backend.Backend
 }
 
-// of returns what is known of a key, nil if it has no backend.
-func (s *Resources) of(key Key) *FollowedResource {
+// lookup returns the resource of a key, nil if the key has no backend.
+func (s *Resources) lookup(key Key) *FollowedResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.byKey[key]
 }
 
-// FollowAgainBy has a function follow resources anew that were given up for a while, as a read
-// would. It is called before Run.
-func (s *Resources) FollowAgainBy(follow func(Key)) { s.followAgain = follow }
+// SetFollowAgain sets the function that follows a resource again, as a read does. Sweeps call it
+// with resources that were given up for a while. It must be called before Run.
+func (s *Resources) SetFollowAgain(follow func(Key)) { s.followAgain = follow }
 
-// AdmitBy has a function called before each watch of a feed. An error keeps the feed from it. It is
-// called before Run.
-func (s *Resources) AdmitBy(admit func(context.Context) error) { s.admission.admit = admit }
+// SetAdmit sets the function that is called before each watch of a feed. If it returns an error,
+// the feed does not open the watch. It must be called before Run.
+func (s *Resources) SetAdmit(admit func(context.Context) error) { s.admission.admit = admit }
 
-// State is the state of a resource.
+// State returns the state of a resource.
 func (s *Resources) State(key Key) State {
-	if f := s.of(key); f != nil {
+	if f := s.lookup(key); f != nil {
 		return f.state(s.Healthy() != nil, s.cfg.Clock.Now())
 	}
 	return Absent
@@ -168,23 +170,24 @@ func (s *Resources) State(key Key) State {
 // Request says how a resource is to be followed.
 type Request struct {
 	Version
-	// Named says that the operator has named the resource, or the replica itself needs it: it
-	// is never given up for want of readers or of memory, and is followed again after it was
-	// given up for another reason.
+	// Named says that the operator has named the resource. It is not given up for lack of
+	// readers or memory. If it is given up for another reason, it is followed again.
 	Named bool
-	// Needed says that the replica itself needs the resource. It is never given up.
+	// Needed says that the replica itself needs the resource. It implies Named, and a sweep
+	// never gives the resource up.
 	Needed bool
 	// Custom says that a definition tells what the objects are.
 	Custom bool
 	// Optional says that the replica is ready though the resource could not be loaded.
 	Optional bool
-	// Original says that objects come from the upstream alone, neither from disk nor from
+	// UpstreamOnly says that the objects come from the upstream alone, neither from disk nor from
 	// another replica.
-	Original bool
+	UpstreamOnly bool
 }
 
-// Follow follows a resource from now on. It returns the version that is followed, and why it
-// is not, "" if it is or will be. The version is empty if there is nothing to follow.
+// Follow starts to follow a resource. It returns the version that is followed, or the reason why
+// the resource is not. Both are empty if the resource has no backend yet, or its definition has
+// not settled.
 func (s *Resources) Follow(key Key, r Request) (Version, Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,8 +198,8 @@ func (s *Resources) Follow(key Key, r Request) (Version, Refusal) {
 	now := s.cfg.Clock.Now()
 	f.readAt.Store(now.UnixNano())
 	f.named = f.named || r.Named || r.Needed
-	if started := f.run.Load(); started != nil {
-		return started.version, ""
+	if current := f.run.Load(); current != nil {
+		return current.version, ""
 	}
 	if why := f.refusal(now); why != "" {
 		return Version{}, why
@@ -211,11 +214,11 @@ func (s *Resources) Follow(key Key, r Request) (Version, Refusal) {
 	return r.Version, ""
 }
 
-// refusal is why a stored resource may not be followed in any form, "" if it may.
-func (s *Resources) refusal(stored schema.GroupResource) Refusal {
+// refusalInAnyForm returns why a stored resource may not be followed in some form, "" if it may.
+func (s *Resources) refusalInAnyForm(stored schema.GroupResource) Refusal {
 	now := s.cfg.Clock.Now()
 	for _, inProtobuf := range []bool{false, true} {
-		if f := s.of(Key{stored, inProtobuf}); f != nil && f.refusal(now) != "" {
+		if f := s.lookup(Key{stored, inProtobuf}); f != nil && f.refusal(now) != "" {
 			return f.refusal(now)
 		}
 	}
@@ -232,22 +235,22 @@ func (s *Resources) startLocked(f *FollowedResource, r Request) {
 		Uncompressed: f.key.GroupResource == secrets,
 	}
 	if !r.Needed {
-		cfg.Loads = s.loads
+		cfg.LoadSemaphore = s.loadSemaphore
 	}
-	started := &run{version: r.Version, gate: passes}
+	current := &run{version: r.Version, gate: passes}
 	if f.key.GroupResource != definitions {
-		cfg.WentBack = func(ctx context.Context) (bool, error) { return s.wentBack(ctx, started.feed) }
+		cfg.WentBack = func(ctx context.Context) (bool, error) { return s.wentBack(ctx, current.feed) }
 	}
-	if !r.Original {
-		started.kept, cfg.Checkpoint = s.cfg.Checkpoints.of(f.key, path, r.Protobuf)
-		cfg.Sibling = s.mu.sibling.at(path)
+	if !r.UpstreamOnly {
+		current.kept, cfg.Checkpoint = s.cfg.Checkpoints.forResource(f.key, path, r.Protobuf)
+		cfg.Sibling = s.mu.sibling.forPath(path)
 	}
 	f.refused.Store(nil)
 	f.freeAt, f.again, f.request = time.Time{}, false, r
-	started.feed = apifeed.New(cfg)
-	f.run.Store(started)
+	current.feed = apifeed.New(cfg)
+	f.run.Store(current)
 	if s.mu.running != nil {
-		s.runLocked(started)
+		s.runLocked(current)
 	}
 }
 
@@ -294,8 +297,8 @@ func (s *Resources) endLocked(f *FollowedResource) bool {
 	return true
 }
 
-// StartIsOver has the feeds that are made from now on load from the upstream alone: the sibling
-// was checked at the start, and definitions may have changed since.
+// StartIsOver makes later feeds load from the upstream alone. The sibling was checked at the
+// start, and definitions may have changed since.
 func (s *Resources) StartIsOver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,8 +309,15 @@ func (s *Resources) StartIsOver() {
 func (s *Resources) Run(ctx context.Context) {
 	s.begin(ctx)
 	s.sweepUntil(ctx)
-	s.Drop(nil) // waits for a follow that has seen the context before its end
+	s.waitStarts()
 	s.feeds.Wait()
+}
+
+// waitStarts waits for a caller that holds mu and may still add to feeds: it looked at the context
+// before the context's end. Later callers add nothing.
+func (s *Resources) waitStarts() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 }
 
 func (s *Resources) begin(ctx context.Context) {
@@ -315,14 +325,14 @@ func (s *Resources) begin(ctx context.Context) {
 	defer s.mu.Unlock()
 	s.mu.running = ctx
 	for _, f := range s.mu.byKey {
-		if started := f.run.Load(); started != nil {
-			s.runLocked(started)
+		if current := f.run.Load(); current != nil {
+			s.runLocked(current)
 		}
 	}
 }
 
-// all returns all resources that have a backend, in no order.
-func (s *Resources) all() []*FollowedResource {
+// followedResources returns all resources that have a backend, followed or not, in no order.
+func (s *Resources) followedResources() []*FollowedResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.mu.byKey))
@@ -331,8 +341,8 @@ func (s *Resources) all() []*FollowedResource {
 // All implements source.Source.
 func (s *Resources) All() []*source.Backend {
 	var all []*source.Backend
-	for _, f := range s.all() {
-		if f.started() != nil {
+	for _, f := range s.followedResources() {
+		if f.currentFeed() != nil {
 			all = append(all, &f.backend)
 		}
 	}
@@ -342,20 +352,21 @@ func (s *Resources) All() []*source.Backend {
 // Depth implements source.Source.
 func (s *Resources) Depth() int {
 	depth := 1
-	for _, f := range s.all() {
-		if started := f.started(); started != nil {
-			depth = max(depth, started.Depth())
+	for _, f := range s.followedResources() {
+		if feed := f.currentFeed(); feed != nil {
+			depth = max(depth, feed.Depth())
 		}
 	}
 	return depth
 }
 
-// WaitLoaded implements source.Source. A resource that is only followed because an earlier run
-// did may fail, and one that the upstream refuses: its reads are passed on.
+// WaitLoaded implements source.Source. Some resources may fail to load: those that are only
+// followed because an earlier run did, and those that the upstream refuses. Their reads are
+// passed on.
 func (s *Resources) WaitLoaded(ctx context.Context) error {
-	for _, f := range s.all() {
-		if started := f.run.Load(); started != nil {
-			if err := f.waitLoaded(ctx, started, f.request.Optional); err != nil {
+	for _, f := range s.followedResources() {
+		if current := f.run.Load(); current != nil {
+			if err := f.waitLoaded(ctx, current, f.request.Optional); err != nil {
 				return err
 			}
 		}
@@ -363,11 +374,11 @@ func (s *Resources) WaitLoaded(ctx context.Context) error {
 	return nil
 }
 
-// Healthy implements source.Source: one feed must follow. A single one may fail for want of a
+// Healthy implements source.Source: one feed must follow. A single one may fail for lack of a
 // right, and the others go on.
 func (s *Resources) Healthy() (err error) {
-	for _, f := range s.all() {
-		if f.started() == nil {
+	for _, f := range s.followedResources() {
+		if f.currentFeed() == nil {
 			continue
 		}
 		if err = f.Healthy(); err == nil {
@@ -386,7 +397,7 @@ func (s *Resources) CheckCaches() error { return nil }
 // BrokenSince implements source.Source.
 func (s *Resources) BrokenSince(stored schema.GroupResource) time.Time {
 	for _, inProtobuf := range []bool{false, true} {
-		if f := s.of(Key{stored, inProtobuf}); f != nil {
+		if f := s.lookup(Key{stored, inProtobuf}); f != nil {
 			if since := f.BrokenSince(); !since.IsZero() {
 				return since
 			}

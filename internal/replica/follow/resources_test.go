@@ -111,7 +111,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// otherPath is that of a second resource.
+// otherPath is the path of a second resource.
 const otherPath = "/apis/other/v1/gadgets"
 
 // followOther follows a second resource, which the same server answers.
@@ -144,13 +144,13 @@ func (w *world) lost(revision int64) bool {
 }
 
 // TestOutdatedIsLoadedAnew changes what objects are, as a definition's change does. Nothing of the
-// former load is answered, and the new one comes once the upstream may be expected to have made
-// the change, without a read.
+// former load is answered. The new load comes without a read, once the upstream is expected to
+// have made the change.
 func TestOutdatedIsLoadedAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, follow.Config{})
 	w.upstream.Put(t, "a", "one")
-	w.resources.FollowAgainBy(func(key follow.Key) { w.follow(follow.Request{Custom: true}) })
+	w.resources.SetFollowAgain(func(key follow.Key) { w.follow(follow.Request{Custom: true}) })
 	w.loaded(follow.Request{Custom: true})
 	var loads atomic.Int64
 	w.upstream.Intercept(func(_ http.ResponseWriter, req *http.Request) bool {
@@ -173,13 +173,13 @@ func TestOutdatedIsLoadedAnew(t *testing.T) {
 	}
 }
 
-// TestLateServerIsLoadedAgain has the upstream serve a changed definition later than the replica
+// TestLateServerIsLoadedAgain makes the upstream serve a changed definition later than the replica
 // expects. It then ends the watches of the former one, and the replica loads once more.
 func TestLateServerIsLoadedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, follow.Config{})
 	w.upstream.Put(t, "a", "one")
-	w.resources.FollowAgainBy(func(follow.Key) { w.follow(follow.Request{Custom: true}) })
+	w.resources.SetFollowAgain(func(follow.Key) { w.follow(follow.Request{Custom: true}) })
 	w.loaded(follow.Request{Custom: true})
 	ends := make(chan struct{})
 	var loads atomic.Int64
@@ -238,13 +238,13 @@ func TestUnservableResource(t *testing.T) {
 	w.loaded(follow.Request{})
 }
 
-// TestSilentResourceIsGivenUp has the feed of one resource fail while another one follows. Within
-// 90 s its watches end, and its reads are passed on. It is followed again when it can be.
+// TestSilentResourceIsGivenUp makes the feed of one resource fail while another one follows.
+// Within 90 s its watches end, and its reads are passed on. It is followed again when it can be.
 func TestSilentResourceIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, follow.Config{})
 	revision := w.upstream.Put(t, "a", "one")
-	w.resources.FollowAgainBy(func(follow.Key) { w.follow(follow.Request{Named: true}) })
+	w.resources.SetFollowAgain(func(follow.Key) { w.follow(follow.Request{Named: true}) })
 	w.loaded(follow.Request{Named: true})
 	other := w.followOther()
 	w.upstream.Intercept(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })

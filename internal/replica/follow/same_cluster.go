@@ -29,17 +29,16 @@ const (
 )
 
 // sameCluster shows that a replica's etcd is its upstream's, for each resource before it is
-// answered: an empty prefix, another cluster or a resource that lives in another etcd would be
-// answered as if it had no objects.
+// answered. Otherwise an empty prefix, another cluster, or a resource that lives in another etcd
+// would be answered as if it had no objects.
 type sameCluster struct {
 	stored func(schema.GroupResource) *storage.Store
-	first  func(context.Context, schema.GroupResource) (upstream.FirstObject, error)
+	first  func(context.Context, schema.GroupResource) (upstream.ObjectVersion, error)
 	log    func(message string, args ...any)
 
 	mu struct {
 		sync.Mutex
-		// cluster says that the cluster is the same. byResource has the resources that were
-		// compared, or are being.
+		// byResource has the resources that were compared, or are being compared.
 		byResource map[schema.GroupResource]*comparison
 	}
 }
@@ -78,7 +77,7 @@ func (s *sameCluster) settle(ctx context.Context, gr schema.GroupResource) (perm
 	ctx, cancel := context.WithTimeout(ctx, comparisonBounds)
 	defer cancel()
 	err := s.compare(ctx, gr)
-	permitted = !errors.Is(err, upstream.ErrNotPermitted)
+	permitted = !errors.Is(err, upstream.ErrForbidden)
 	if err != nil && permitted {
 		s.log("etcd is not where the upstream keeps a resource, and its reads are passed on: check --etcd-prefix and --etcd-servers-overrides", "resource", gr.String(), "err", err, "againIn", recompareAfter)
 		return true
@@ -115,8 +114,8 @@ func (s *sameCluster) settleAll(ctx context.Context, all []schema.GroupResource)
 	}
 }
 
-// compare returns nil if the cache has an object that the upstream has, at its revision, or if both
-// have none.
+// compare returns nil if the cache has an object of the upstream at its revision, or if both have
+// none.
 func (s *sameCluster) compare(ctx context.Context, gr schema.GroupResource) error {
 	return repeat(ctx, func() error { return s.compareOnce(ctx, gr) })
 }
@@ -124,7 +123,7 @@ func (s *sameCluster) compare(ctx context.Context, gr schema.GroupResource) erro
 // repeat repeats a comparison while it fails.
 func repeat(ctx context.Context, compare func() error) (err error) {
 	for range comparisons {
-		if err = compare(); err == nil || errors.Is(err, upstream.ErrNotPermitted) {
+		if err = compare(); err == nil || errors.Is(err, upstream.ErrForbidden) {
 			return err
 		}
 		select {
@@ -143,7 +142,7 @@ func (p *Policy) CheckEtcd(ctx context.Context) error {
 		return nil
 	}
 	err := repeat(ctx, func() error {
-		published, err := p.cfg.Upstream.PublishedObject(ctx)
+		published, err := p.cfg.Upstream.AuthenticationConfigMap(ctx)
 		if err != nil {
 			return err
 		}
@@ -175,9 +174,9 @@ func (s *sameCluster) compareOnce(ctx context.Context, gr schema.GroupResource) 
 	return s.compareObject(ctx, gr, first)
 }
 
-// compareObject returns nil if the cache has an object of the upstream at its revision, or has none
-// if that is empty.
-func (s *sameCluster) compareObject(ctx context.Context, gr schema.GroupResource, first upstream.FirstObject) error {
+// compareObject returns nil if the cache has an object of the upstream at its revision. If want is
+// empty, the cache must have no object.
+func (s *sameCluster) compareObject(ctx context.Context, gr schema.GroupResource, want upstream.ObjectVersion) error {
 	stored := s.stored(gr)
 	if stored == nil {
 		return fmt.Errorf("%s are not stored", gr)
@@ -186,17 +185,17 @@ func (s *sameCluster) compareObject(ctx context.Context, gr schema.GroupResource
 		return err
 	}
 	snapshot := stored.Resource().Snapshot()
-	if first.Name == "" {
+	if want.Name == "" {
 		if n := snapshot.Len(); n > 0 {
 			return fmt.Errorf("etcd has %d objects, and the upstream none", n)
 		}
 		return nil
 	}
-	for e := range snapshot.All(first.Key(), "") {
-		if e.Key == first.Key() && e.Revision == first.Revision {
+	for e := range snapshot.All(want.Key(), "") {
+		if e.Key == want.Key() && e.Revision == want.Revision {
 			return nil
 		}
 		break
 	}
-	return fmt.Errorf("the upstream has %s at revision %d, and etcd has not", first.Key(), first.Revision)
+	return fmt.Errorf("the upstream has %s at revision %d, and etcd has not", want.Key(), want.Revision)
 }

@@ -13,8 +13,8 @@ type Sibling struct {
 	Host   string
 }
 
-// at returns the collection at a path, as an apifeed.Config.Sibling.
-func (s *Sibling) at(path string) *apifeed.Sibling {
+// forPath returns the collection at a path, as an apifeed.Config.Sibling.
+func (s *Sibling) forPath(path string) *apifeed.Sibling {
 	if s == nil {
 		return nil
 	}

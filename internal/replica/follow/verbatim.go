@@ -15,9 +15,9 @@ type verbatimVersion struct {
 	namespaced bool
 }
 
-// chooseVersions chooses the version of each built-in resource that is followed: the one
-// that the upstream prefers if this program knows it, as most clients do, else the one that
-// this program stores.
+// chooseVersions chooses the version in which each built-in resource is followed. It is the one
+// that the upstream prefers, as most clients do, if this program knows it. Else it is the one
+// that this program stores.
 func (p *Policy) chooseVersions(routes []kube.Route) {
 	if p.mode != verbatim {
 		return
@@ -40,7 +40,7 @@ func (p *Policy) hasWatchLists() bool {
 	if p.mode != verbatim {
 		return false
 	}
-	known := p.cfg.Resources.of(Key{GroupResource: definitions}).Surroundings()
+	known := p.cfg.Resources.lookup(Key{GroupResource: definitions}).Surroundings()
 	return known != nil && known.InitialEventsEnd != nil
 }
 
@@ -50,7 +50,7 @@ func (p *Policy) verbatimOf(route *kube.Route, format sentobject.Format) *read.V
 		return nil
 	}
 	key := Key{GroupResource: route.Stored, InProtobuf: format == sentobject.Protobuf}
-	followed := p.cfg.Resources.of(key)
+	followed := p.cfg.Resources.lookup(key)
 	if followed == nil {
 		return nil
 	}

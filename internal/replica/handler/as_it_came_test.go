@@ -100,7 +100,8 @@ func TestUncleanPathsNeedNoVouching(t *testing.T) {
 }
 
 // TestProxiesOnTheWay: headers of proxies in front are handed on, unless they are for the connection
-// alone. A program behind the upstream sees no name of a request that its client has not given.
+// alone. A program that the upstream proxies to sees no name in a request that its client has not
+// given.
 func TestProxiesOnTheWay(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)

@@ -80,7 +80,7 @@ type setup struct {
 	// tls is how the upstream is reached, if by TLS.
 	tls     rest.TLSClientConfig
 	budgets *usage.Budgets
-	// tokenRefused is that of the proxy.
+	// tokenRefused is the proxy's.
 	tokenRefused func(string)
 	// base is the path of the upstream's address.
 	base string
@@ -241,8 +241,8 @@ func TestWhoIsAnswered(t *testing.T) {
 	}
 }
 
-// TestRefusedIsCountedApart: a request that is refused here for want of a way to name its
-// user is none that the upstream was asked to answer.
+// TestRefusedIsCountedApart: a request that is refused here, because its user cannot be named,
+// does not count as one that the upstream was asked to answer.
 func TestRefusedIsCountedApart(t *testing.T) {
 	t.Parallel()
 	registry := metrics.NewKubeRegistry()

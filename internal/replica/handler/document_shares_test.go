@@ -59,7 +59,8 @@ func TestOneUserLeavesChecksForOthers(t *testing.T) {
 	asking.Wait()
 }
 
-// TestOthersDocumentsArePassedOn: a server behind the upstream may tell each user something else.
+// TestOthersDocumentsArePassedOn: a server that the upstream proxies to may tell each user something
+// else.
 func TestOthersDocumentsArePassedOn(t *testing.T) {
 	t.Parallel()
 	s := newDocumentSetup(t, 0)

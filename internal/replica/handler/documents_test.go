@@ -65,7 +65,8 @@ func (u *describer) setStatus(status int, header http.Header) {
 	u.mu.status, u.mu.header = status, header
 }
 
-// hold has requests wait that ask for media types with a prefix, until the channel is closed.
+// hold makes requests wait that ask for media types with a prefix, until the channel is
+// closed.
 func (u *describer) hold(until chan struct{}, prefix string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -218,7 +219,7 @@ func TestDocumentsAreKept(t *testing.T) {
 	s.expect(t, "without an ETag, after a period", 1, 0)
 }
 
-// TestDocumentsAreConfirmedAfterChanges has each request wait for the upstream after the
+// TestDocumentsAreConfirmedAfterChanges: each request waits for the upstream after the
 // replica has seen a change.
 func TestDocumentsAreConfirmedAfterChanges(t *testing.T) {
 	t.Parallel()

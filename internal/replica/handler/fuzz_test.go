@@ -121,8 +121,8 @@ func newFuzzedReplica(tb testing.TB, base string) *fuzzedReplica {
 }
 
 // FuzzTargets sends requests as clients without rights might: with a token, with a certificate, or
-// without either. What is asked with credentials of the replica's is a document that the client
-// was shown to have a right to, byte for byte, or names the client.
+// without either. A request with the replica's credentials must name the client, or be for a
+// document to which the client has a proven right, byte for byte.
 func FuzzTargets(f *testing.F) {
 	for _, target := range append(slices.Clone(targets), "/apis", "/api", "/openapi/v3/apis/apps/v1?hash=A", "/openapi/v3/../../api/v1/secrets", "/openapi/v3/%2e%2e/%2e%2e/api/v1/secrets",
 		"/openapi/v3//api/v1", "/apis/..", "/apis/apps%2Fv1/../..", "/version/../api/v1/secrets", "/api/v1/pods", "/api/v1/namespaces/n/pods/p/proxy/../../../secrets", "http://other/api/v1/secrets", "//other/api/v1/secrets", "/api?x\\y", "*", "A:", "A:A:", "http:..") {
@@ -215,7 +215,7 @@ func (r *fuzzedReplica) check(t *testing.T, a askedRequest, base, certificate st
 	}
 }
 
-// send has the replica answer a request.
+// send sends the replica a request.
 func (r *fuzzedReplica) send(req *http.Request, certificate string) {
 	defer func() {
 		if failed := recover(); failed != nil && failed != http.ErrAbortHandler {

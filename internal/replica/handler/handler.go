@@ -35,8 +35,8 @@ type Config struct {
 	// Ready reports whether a replica that has started again by itself is ready. Before that, users
 	// whom it does not know are told to come again. Nil is for others.
 	Ready func() bool
-	// Follow has a resource followed from now on, or returns why its reads cannot be
-	// answered here. protobuf says that the client prefers it. It must not block.
+	// Follow starts to follow a resource, or returns why its reads cannot be answered here. protobuf
+	// says that the client prefers it. It must not block.
 	Follow func(gvr schema.GroupVersionResource, protobuf bool) Reason
 	// MayShare reports whether lists of a resource are short enough to be held for several
 	// clients who ask at once. Nil means that all are.
@@ -113,9 +113,9 @@ const (
 	NotServed Reason = "resource"
 	// Excluded: a flag keeps the resource from being followed.
 	Excluded Reason = "excluded"
-	// VersionSkew: the upstream is of another minor version than this program, whose types
-	// could lose a field of a built-in resource or add a default, and objects are not at hand
-	// as the upstream sends them.
+	// VersionSkew: the upstream is of another minor version than this program, and objects are not
+	// at hand as the upstream sends them. This program's types could lose a field of a built-in
+	// resource, or add a default.
 	VersionSkew Reason = "version-skew"
 	// StartsAgain: the replica is starting, or about to for another version of the upstream. The
 	// request is not passed on: a fleet would come to the upstream at once, while it is upgraded.
@@ -124,8 +124,8 @@ const (
 	OtherEtcd Reason = "other-etcd"
 	// NotNamed: --follow-only has only the resources of --follow followed.
 	NotNamed Reason = "not-named"
-	// OtherVersion: the resource is followed in another version, which need not have all
-	// fields of this one, or which is not what the upstream would send.
+	// OtherVersion: the resource is followed in another version. That need not have all fields of
+	// this one, or is not what the upstream would send.
 	OtherVersion Reason = "other-version"
 )
 
@@ -159,7 +159,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// passOn has the upstream answer a request. Bytes that a read is sent count against its client's
+// passOn lets the upstream answer a request. Bytes that a read is sent count against its client's
 // budget, as those of the tier do.
 func (h *Handler) passOn(w http.ResponseWriter, req *http.Request, why Reason) {
 	client, info, charged := h.charged(req.Context())
@@ -192,7 +192,7 @@ func (w *countedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// serveRead has the tier answer a read.
+// serveRead lets the tier answer a read.
 func (h *Handler) serveRead(w http.ResponseWriter, req *http.Request) {
 	info, _ := request.RequestInfoFrom(req.Context())
 	if since := h.cfg.CutOffSince(resourceOf(info)); !since.IsZero() {

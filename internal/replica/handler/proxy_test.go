@@ -49,8 +49,8 @@ func TestRedirectsStayHere(t *testing.T) {
 	}
 }
 
-// TestRefusedTokens has the upstream refuse requests. It is told of tokens of users, and not of
-// what programs behind the upstream refuse, nor of strangers.
+// TestRefusedTokens makes the upstream refuse requests. It is told of tokens of users, and not of
+// strangers, nor of what programs refuse that the upstream proxies to.
 func TestRefusedTokens(t *testing.T) {
 	t.Parallel()
 	u := &fakeUpstream{}
@@ -82,9 +82,9 @@ func TestRefusedTokens(t *testing.T) {
 	}
 }
 
-// TestInterimAnswers: the answer to a request is the upstream's final one, in both protocols,
-// behind the filter that bounds the time of requests. That of a program behind the upstream
-// may have interim answers, which are passed on.
+// TestInterimAnswers: the answer to a request is the upstream's final one, in both protocols, inside
+// the filter that bounds the time of requests. A program that the upstream proxies to may send interim
+// answers, which are passed on.
 func TestInterimAnswers(t *testing.T) {
 	t.Parallel()
 	u := &fakeUpstream{}

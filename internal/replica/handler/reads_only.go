@@ -46,8 +46,8 @@ func mayWrite(req *http.Request, info *request.RequestInfo) bool {
 	return true
 }
 
-// refuseWrite is the error of a request that might change something. address is the
-// one to write to, "" for users who need not know it.
+// refuseWrite returns the error of a request that might change something. address is the one to
+// write to, "" for users who need not know it.
 func refuseWrite(info *request.RequestInfo, address string) error {
 	where := "send it to the API server itself, with the kubeconfig that leads there"
 	if address != "" {

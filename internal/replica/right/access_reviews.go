@@ -24,7 +24,7 @@ const rightTimeout = 10 * time.Second
 type rightState struct {
 	// given and refused have a reviewAnswer by answerKey.
 	given, refused *cache.LRUExpireCache
-	// turns are those of users.
+	// turns schedules questions, with a flow for each user.
 	turns *turns
 }
 

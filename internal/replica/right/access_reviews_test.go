@@ -58,8 +58,8 @@ func named(name string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{User: &user.DefaultInfo{Name: name, Groups: []string{"agents"}}, Verb: "watch", Resource: "pods", ResourceRequest: true}
 }
 
-// TestReviewsAreShared has a fleet ask at once. The upstream is asked once for each user, and
-// again later.
+// TestReviewsAreShared lets a fleet ask at once. The upstream is asked once for each user,
+// and again later.
 func TestReviewsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -140,8 +140,8 @@ func (r *fleetTest) omitted(t *testing.T) map[string]float64 {
 	return counts
 }
 
-// TestFleetBegins has 10,000 agents with tokens of their own begin at once, as after a restart
-// of a replica, behind one address and with an address each. All are known in the end, and the
+// TestFleetBegins starts 10,000 agents with tokens of their own at once, as after a restart of
+// a replica. They have one address, or an address each. All are known in the end, and the
 // upstream never has more questions than the bound.
 func TestFleetBegins(t *testing.T) {
 	t.Parallel()
@@ -182,9 +182,9 @@ func TestFleetBegins(t *testing.T) {
 }
 
 // TestRandomTokens floods the replica with tokens that nobody knows, from one address or from
-// many, while reviews take a while. Tokens that were good are looked at
-// as if there were no flood. So are those of new users of other addresses, unless the flood
-// comes from everywhere.
+// many, while reviews take a while. Tokens that were good are looked at as if there were no
+// flood. So are questions of new users of other addresses, unless the flood comes from
+// everywhere.
 func TestRandomTokens(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -232,8 +232,8 @@ func TestRandomTokens(t *testing.T) {
 	}
 }
 
-// TestRandomNames has a user ask for 20,000 objects, to which it has no right, at once. Another
-// user's review is answered after the one that it waits for.
+// TestRandomNames lets a user ask for 20,000 objects, to which it has no right, at once.
+// Another user's review is answered after the one that it waits for.
 func TestRandomNames(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,9 +17,8 @@ import (
 
 // ReviewConfig of Reviews. The zero value is the default.
 type ReviewConfig struct {
-	// InFlight is how many reviews of each of the three classes are with the upstream at
-	// most: tokens that were good lately, other tokens, and twice as many rights. Zero means
-	// 25.
+	// InFlight bounds the reviews of each class that are with the upstream: tokens that were good
+	// lately, other tokens, and rights. Twice as many reviews of rights may be. Zero means 25.
 	InFlight int
 	// Waiting is how many reviews of each class wait for their turn at most. Zero means 8,192.
 	Waiting int
@@ -36,7 +35,7 @@ const (
 )
 
 // Reviews asks the upstream who users are and what they may do, for all requests. It shares
-// and remembers answers, and bounds what anybody can have the upstream asked:
+// and remembers answers, and bounds what anybody can make it ask the upstream:
 //
 //	token ─► answers ─┬─ it was good lately ──────────────────► turns of users ────┐
 //	         (10 s)   └─ never ─► tokens left for the address ─► turns of addresses ─┼─► upstream
@@ -148,8 +147,8 @@ func (r *Reviews) omit(kind string, why Omission) error {
 }
 
 // badTokenLimits bound how many bad tokens the upstream is asked about for an address, and for
-// all addresses together. Good ones count only while they are looked at, so that a fleet behind
-// one address is not slowed down: the burst is more than is in flight.
+// all addresses together. Good ones count only while they are looked at, so that a fleet with
+// one address is not slowed down. The burst is more than is in flight.
 func badTokenLimits(cfg ReviewConfig) (address, total *ratelimit.Limiter) {
 	const perAddress, all, addressBuckets = 5, 50, 4096
 	burst := float64(4 * cfg.InFlight)

@@ -16,8 +16,8 @@ import (
 // Config of Rights. All fields without a comment on their zero value are needed.
 type Config struct {
 	// RBAC decides by RBAC objects of the upstream that the replica holds. Only its
-	// permissions count. Nil has the upstream asked about all; Oracle and Current have no
-	// meaning then.
+	// permissions count. If it is nil, the upstream is asked about all. Oracle and Current
+	// have no meaning then.
 	RBAC authorizer.UnconditionalAuthorizer
 	// Review asks the upstream, and may remember answers for some seconds, as Reviews.Rights
 	// does. Oracle asks it and remembers none.
@@ -32,8 +32,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Rights decides who may read by the upstream's RBAC objects, and asks the upstream about
-// whom these do not allow: other authorizers of the upstream may.
+// Rights decides who may read by the upstream's RBAC objects. It asks the upstream about
+// users whom these do not allow, because other authorizers may allow them.
 //
 // That is the upstream's decision only if RBAC is one of its authorizers and none before it
 // denies what RBAC allows. The operator vouches for it by a flag, because no request shows

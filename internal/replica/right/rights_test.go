@@ -82,8 +82,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestRightsAreRefuted has the upstream refuse what RBAC allows: for ever, or until RBAC has
-// followed.
+// TestRightsAreRefuted makes the upstream refuse what RBAC allows: for ever, or until RBAC
+// has followed.
 func TestRightsAreRefuted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

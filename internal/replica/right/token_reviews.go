@@ -64,7 +64,7 @@ type tokens struct {
 }
 
 // Tokens returns an authenticator of requests by their bearer tokens. review asks the upstream
-// about one, and remembers nothing; its error means that there was no answer. Answers hold for
+// about one, and remembers nothing. Its error means that there was no answer. Answers hold for
 // ttl.
 func (r *Reviews) Tokens(review authenticator.Token, ttl time.Duration) authenticator.Request {
 	t := &tokens{Reviews: r, review: review, ttl: ttl}
@@ -172,8 +172,8 @@ func (s *tokenState) refund(address string) {
 	s.ofAll.Return("")
 }
 
-// Recheck has the upstream asked about the token of an Authorization header before it is
-// believed again: it has just refused it.
+// Recheck makes the next request with the token of an Authorization header ask the upstream,
+// which has just refused it.
 //
 // Upstream: k8s.io/apiserver/pkg/authentication/request/bearertoken.Authenticator.AuthenticateRequest; compare at each upgrade.
 func (r *Reviews) Recheck(authorization string) {

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/replica/right"
 )
 
-// TestTokenEnds has a good token end. It is known for as long as answers hold, or until the
+// TestTokenEnds ends a good token. It is known for as long as answers hold, or until the
 // upstream has refused a request with it.
 func TestTokenEnds(t *testing.T) {
 	t.Parallel()
@@ -56,8 +56,8 @@ func TestTokenEnds(t *testing.T) {
 	})
 }
 
-// TestUpstreamIsAway has the upstream give no answers, and then again. Nothing is held against
-// a token or an address.
+// TestUpstreamIsAway: the upstream gives no answers, and then again. Nothing is held against a
+// token or an address.
 func TestUpstreamIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestUpstreamIsAway(t *testing.T) {
 	})
 }
 
-// TestUpstreamHangs has each review take an hour. Requests are given up in order of their
+// TestUpstreamHangs lets each review take an hour. Requests are given up in order of their
 // places, and none waits for longer than the bound.
 func TestUpstreamHangs(t *testing.T) {
 	t.Parallel()
@@ -103,7 +103,7 @@ func TestUpstreamHangs(t *testing.T) {
 	})
 }
 
-// TestTokenOfWebSocket has a browser send the token as a protocol's name.
+// TestTokenOfWebSocket sends the token as a protocol's name, as browsers do.
 func TestTokenOfWebSocket(t *testing.T) {
 	t.Parallel()
 	r := newFleetTest(t, 0, right.ReviewConfig{})

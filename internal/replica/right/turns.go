@@ -17,13 +17,13 @@ type turnsConfig struct {
 	wait    time.Duration
 }
 
-// turns has questions to the upstream take turns, so that no more are in flight than it
-// should have to answer at once, and nobody who asks much delays others by more than an answer.
+// turns schedules questions to the upstream. It bounds how many are in flight, and serves the
+// flows in turn. So a caller that asks much delays others by no more than one answer.
 //
 // Questions belong to flows, which are named by whom they cost: a user or an address. Flows
 // take turns. When all places to wait are taken, the flow in which most wait gives up its
-// newest. So the places are shared as the turns are, and one flow may have them all while
-// nobody else needs one: a fleet whose agents begin at once is often one user.
+// newest. So the places are shared as the turns are. One flow may have all of them while no
+// other needs one, because a fleet whose agents start at once is often one user.
 //
 // Names are hashed to a fixed number of flows. So many names cost no memory. The price is that
 // two of them may share a flow.
@@ -140,11 +140,11 @@ func (t *turns) giveUp(p *turn) Omission {
 }
 
 // leave ends a turn, and gives the next one to the next flow.
-func (t *turns) leave(of int) {
+func (t *turns) leave(flow int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.inFlight--
-	t.mu.flows[of].inFlight--
+	t.mu.flows[flow].inFlight--
 	for range flowCount {
 		f := &t.mu.flows[t.mu.next]
 		t.mu.next = (t.mu.next + 1) % flowCount

@@ -24,13 +24,14 @@ type answer struct {
 	leave  context.CancelFunc
 	mu     struct {
 		sync.Mutex
-		// status is 0 before the head has come. head are the headers at that time.
+		// status is 0 before the head has come.
 		status int
-		head   http.Header
-		body   [][]byte
-		// ended says that nothing more comes. panic is what asking has panicked with, nil if all
-		// has come.
-		ended   bool
+		// head are the headers as they were when the head came.
+		head http.Header
+		body [][]byte
+		// ended says that nothing more comes.
+		ended bool
+		// panic is the value with which asking has panicked, nil if it has not.
 		panic   any
 		readers int
 		// moved is closed when something has changed, and then replaced.
@@ -110,34 +111,34 @@ const (
 	cut
 )
 
-// send sends the answer to a reader as it comes. asks says that it is the reader whose question was
-// asked: it takes what others may not share.
+// send sends the answer to a reader as it comes. asks says that the answer is to the reader's own
+// question. Then the reader takes what others may not share.
 func (a *answer) send(ctx context.Context, w http.ResponseWriter, asks bool) outcome {
 	defer a.left()
 	flusher := http.NewResponseController(w)
 	for begun, part := false, 0; ; {
-		now := a.at(part)
+		current := a.stateAt(part)
 		switch {
-		case now.fails && begun:
+		case current.fails && begun:
 			return cut
-		case now.fails, now.status != 0 && !asks && now.status != http.StatusOK && now.status != http.StatusNotFound:
+		case current.fails, current.status != 0 && !asks && current.status != http.StatusOK && current.status != http.StatusNotFound:
 			return unfit
-		case !begun && (now.bytes != nil || now.over):
+		case !begun && (current.bytes != nil || current.over):
 			begun = true
-			sendHead(w, now.head, now.status)
-		case now.bytes != nil:
-			if _, err := w.Write(now.bytes); err != nil {
+			sendHead(w, current.head, current.status)
+		case current.bytes != nil:
+			if _, err := w.Write(current.bytes); err != nil {
 				return sent
 			}
 			part++
-		case now.over:
+		case current.over:
 			return sent
 		default:
 			if begun {
 				_ = flusher.Flush()
 			}
 			select {
-			case <-now.moved:
+			case <-current.moved:
 			case <-ctx.Done():
 				return sent
 			}
@@ -149,21 +150,24 @@ func (a *answer) send(ctx context.Context, w http.ResponseWriter, asks bool) out
 type state struct {
 	status int
 	head   http.Header
-	// bytes are those of the part, nil if it has not come.
+	// bytes is the part, nil if it has not come.
 	bytes []byte
-	// over says that the part before was the last, and fails that the answer is not whole.
-	over, fails bool
-	moved       <-chan struct{}
+	// over says that the part before was the last.
+	over bool
+	// fails says that the answer is not whole.
+	fails bool
+	moved <-chan struct{}
 }
 
-func (a *answer) at(part int) state {
+// stateAt returns what a reader may know who has read the parts before.
+func (a *answer) stateAt(part int) state {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := state{status: a.mu.status, head: a.mu.head, over: a.mu.ended, fails: a.mu.panic != nil, moved: a.mu.moved}
+	current := state{status: a.mu.status, head: a.mu.head, over: a.mu.ended, fails: a.mu.panic != nil, moved: a.mu.moved}
 	if part < len(a.mu.body) {
-		now.bytes = a.mu.body[part]
+		current.bytes = a.mu.body[part]
 	}
-	return now
+	return current
 }
 
 // left notes that a reader needs no more. With the last one, what is held goes.

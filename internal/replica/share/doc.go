@@ -1,4 +1,4 @@
-// Package share has reads that are passed on together ask the upstream once.
+// Package share asks the upstream once for equal reads that are passed on at the same time.
 //
 // An answer of the upstream whose question began after a client's request arrived is right for
 // that client too. So while one request for a URL is under way, those that come gather, and the
@@ -9,10 +9,10 @@
 //	       ──► gathers until that is over ──► alone ───────► asked, streamed as it comes
 //	                                      └─► with others ─► one is asked for all, each is sent it as it comes
 //
-// Who may share. Each client's own right was decided before, as for answers of the read tier, and
-// the question goes out in the name of one of them. So no answer is given away that its reader
-// could not have asked for, and nothing is asked with more rights than its client has. Answers
-// other than 200 and 404 may be for the one user alone: then each of the others asks for itself.
+// Who may share. Each client's own right was decided before, as for answers of the read tier. The
+// question goes out in the name of one of them. So no answer is given away that its reader could
+// not have asked for, and nothing is asked with more rights than its client has. Answers other
+// than 200 and 404 may be for the one user alone: then each of the others asks for itself.
 //
 // What may be shared. GET and LIST of resources that the tier may answer, whose answers depend on
 // what Key has and on nothing else of the request. A request with a header that is not known is

@@ -23,7 +23,7 @@ type Reads struct {
 	held holds
 	mu   struct {
 		sync.Mutex
-		// byKey has what is under way, and who gathers behind it.
+		// byKey has what is under way, and who gathers meanwhile.
 		byKey map[string]*line
 	}
 }

@@ -94,7 +94,7 @@ func (b *bench) send(number int, change func(*http.Request)) *client {
 	return c
 }
 
-// crowd has one request under way and some more behind it.
+// crowd has one request under way, and some more that wait for it.
 func (b *bench) crowd(n int) (first *client, behind []*client) {
 	first = b.send(0, nil)
 	for i := range n {
@@ -107,8 +107,8 @@ func (b *bench) crowd(n int) (first *client, behind []*client) {
 }
 
 // answer answers a question, and returns when all goroutines wait for something.
-func (b *bench) answer(by func(http.ResponseWriter, *http.Request)) {
-	b.answers <- by
+func (b *bench) answer(answer func(http.ResponseWriter, *http.Request)) {
+	b.answers <- answer
 	synctest.Wait()
 }
 
@@ -162,8 +162,8 @@ func TestThoseBehindShare(t *testing.T) {
 	})
 }
 
-// answerInHalves has two readers share an answer, of which they have the first half. goOn has the
-// rest come by a function.
+// answerInHalves lets two readers share an answer, of which they have the first half. goOn sends the
+// rest by a function.
 func (b *bench) answerInHalves(rest func(http.ResponseWriter)) (readers []*client, goOn func()) {
 	_, readers = b.crowd(2)
 	b.answer(says("old"))

@@ -39,11 +39,14 @@ type Door struct {
 	cfg  DoorConfig
 	host *url.URL
 	own  *rest.Config
-	// documents asks for documents with the replica's own credentials, behind the guard.
+	// documents asks for documents with the replica's own credentials, through the guard.
 	documents *http.Client
-	// users have their own tokens, and no credentials of the replica's. impersonating has the
-	// replica's, and front the front proxy's. front is empty without such a certificate.
-	users, impersonating, front transports
+	// users is for requests with a user's own token. It has no credentials.
+	users transports
+	// impersonating has the replica's credentials.
+	impersonating transports
+	// front has the front proxy's certificate. It is empty if there is none.
+	front transports
 	// strangers is for requests whose credentials the upstream does not know. It ends the
 	// HTTP/2 connection of each, which would end the requests of users on the same one.
 	strangers http.RoundTripper
@@ -52,7 +55,8 @@ type Door struct {
 // transports are two transports that differ in the protocol: upgrades need HTTP/1.1.
 type transports struct{ usual, upgrade http.RoundTripper }
 
-func (t transports) of(req *http.Request) http.RoundTripper {
+// choose returns the transport for a request.
+func (t transports) choose(req *http.Request) http.RoundTripper {
 	if req.Header.Get("Upgrade") != "" {
 		return t.upgrade
 	}
@@ -86,7 +90,7 @@ func NewDoor(cfg DoorConfig) (*Door, error) {
 		return nil, err
 	}
 	// Over HTTP/1.1 no two requests share a connection.
-	d.strangers = &strangersTransport{next: strangers.upgrade, places: NewLimiter(maxStrangers, strangersEach), waiting: semaphore.NewWeighted(waitingStrangers), wait: cmp.Or(cfg.StrangersWait, strangersWait)}
+	d.strangers = &strangersTransport{next: strangers.upgrade, limiter: NewLimiter(maxStrangers, maxStrangersPerAddress), waitSemaphore: semaphore.NewWeighted(waitingStrangers), wait: cmp.Or(cfg.StrangersWait, strangersWait)}
 	if d.impersonating, err = newTransports(d.guarded(cfg.Upstream, impersonationIdentity, mayImpersonate)); err != nil {
 		return nil, err
 	}
@@ -103,7 +107,7 @@ func NewDoor(cfg DoorConfig) (*Door, error) {
 // through the guard, whatever makes them.
 func (d *Door) Own() *rest.Config { return d.own }
 
-// guarded returns a configuration whose requests go through a guard, behind all that adds
+// guarded returns a configuration whose requests go through a guard, after everything that adds
 // headers.
 func (d *Door) guarded(cfg *rest.Config, identity string, allows func(*http.Request) bool) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
@@ -151,8 +155,8 @@ func newTransports(cfg *rest.Config) (t transports, err error) {
 const receiveBuffer = 512 << 10
 
 // boundReceived sets the bound of a transport that nobody uses yet.
-func boundReceived(made http.RoundTripper) http.RoundTripper {
-	for at := made; at != nil; {
+func boundReceived(transport http.RoundTripper) http.RoundTripper {
+	for at := transport; at != nil; {
 		if t, ok := at.(*http.Transport); ok {
 			t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: receiveBuffer}
 			break
@@ -163,7 +167,7 @@ func boundReceived(made http.RoundTripper) http.RoundTripper {
 		}
 		at = inner.WrappedRoundTripper()
 	}
-	return made
+	return transport
 }
 
 // dialTimeout is client-go's bound for opening a connection, and its period of keep-alives.

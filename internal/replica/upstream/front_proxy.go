@@ -19,7 +19,7 @@ import (
 const frontProxyPrefix = "X-Remote-"
 
 // FrontProxyHeaders are the headers by which an API server lets front proxies name users, as it
-// publishes them. The zero value is that of a server that publishes none.
+// publishes them. The zero value stands for a server that publishes none.
 type FrontProxyHeaders struct {
 	// users, and others for the UID and groups, are canonical names. prefixes begin others.
 	users, others, prefixes []string
@@ -76,17 +76,17 @@ func (u *Upstream) readFrontProxy() {
 	ctx, cancel := context.WithTimeout(context.Background(), publishedTimeout)
 	defer cancel()
 	published, err := u.configMaps.ConfigMaps(metav1.NamespaceSystem).Get(ctx, publishedMap, metav1.GetOptions{})
-	var now FrontProxyHeaders
+	var newest FrontProxyHeaders
 	if err == nil {
-		now, err = readFrontProxyHeaders(published)
+		newest, err = readFrontProxyHeaders(published)
 	}
 	if err != nil {
 		u.cfg.Logger.Warn("Cannot read how the upstream trusts front proxies; the last answer stays", "err", err)
 		return
 	}
-	before := u.frontProxy.Swap(&now)
-	if before != nil && before.Check() == nil && now.Check() != nil {
-		u.cfg.Logger.Warn("The upstream trusts front proxies in another way than at the start: a certificate of --proxy-client-cert-file is no longer used", "reason", now.Check())
+	before := u.frontProxy.Swap(&newest)
+	if before != nil && before.Check() == nil && newest.Check() != nil {
+		u.cfg.Logger.Warn("The upstream trusts front proxies in another way than at the start: a certificate of --proxy-client-cert-file is no longer used", "reason", newest.Check())
 	}
 }
 

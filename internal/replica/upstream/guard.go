@@ -17,9 +17,9 @@ var ErrRefused = errors.New("the request is none that this replica may make unde
 // FaultMessage is the message in the log for a request that a guard refuses.
 const FaultMessage = "A fault: this replica was about to send a request that it must not make with its own credentials, and did not"
 
-// guard is the last that a request with credentials of the replica's goes through, behind all
-// that could change it. It lets a closed list of requests through. So a fault in front of it
-// costs an answer, and tells nobody anything.
+// guard is the last step of a request with the replica's credentials, after everything that
+// could change the request. It lets a closed list of requests through. So a fault in front of
+// it costs an answer, and tells nobody anything.
 type guard struct {
 	allows  func(*http.Request) bool
 	next    http.RoundTripper
@@ -100,8 +100,8 @@ func namesUser(header http.Header) bool {
 func isImpersonation(name string) bool { return strings.HasPrefix(name, impersonationPrefix) }
 
 // mayImpersonate reports whether a request that carries a client's words may go out with the
-// replica's credentials: it names the user whom the upstream is to judge, and everybody on the
-// way reads its path as this replica does.
+// replica's credentials. It must name the user whom the upstream is to judge. And every server
+// on the way must read its path as this replica does.
 func mayImpersonate(req *http.Request) bool {
 	return req.Header.Get(impersonationPrefix+"User") != "" && isReadAlike(req.URL)
 }

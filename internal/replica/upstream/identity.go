@@ -20,8 +20,8 @@ func (u *Upstream) Cluster(ctx context.Context) (string, error) {
 	return string(published.UID), nil
 }
 
-// CheckSibling returns an error unless a server says that it is of the upstream's cluster and
-// version, as another replica in front of the upstream does. sibling leads to that server.
+// CheckSibling returns an error unless a server has the upstream's cluster and version, as
+// another replica of the upstream does. sibling leads to that server.
 func (u *Upstream) CheckSibling(ctx context.Context, sibling *Door) error {
 	other, err := New(Config{Door: sibling, Own: u.cfg.Own, Logger: u.cfg.Logger, Panics: u.cfg.Panics})
 	if err != nil {

@@ -9,21 +9,21 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// finalWriter drops interim answers of an upstream (status 100 to 199, but for 101, which ends
+// finalWriter drops interim answers of an upstream (status 100 to 199, except 101, which ends
 // the exchange of HTTP). Kubernetes' timeout filter takes the first status that it is given for
 // the answer's, and would send 200 for the real one.
 type finalWriter struct {
 	http.ResponseWriter
-	// passesInterim is set where that filter does not stand. 100 is dropped all the same: the
+	// passesInterim is set where that filter does not stand. 100 is still dropped, because the
 	// server that the client talks to sends it when a body is read.
 	passesInterim bool
 	// upgraded says that the head of an answer 101 is about to be written.
 	upgraded bool
 }
 
-// newFinalWriter returns the writer for an answer of the upstream. Programs behind it, such as
-// pods, may send interim answers, and no filter stands in their way. An API server has none
-// to send but 100.
+// newFinalWriter returns the writer for an answer of the upstream. Programs that it proxies to,
+// such as pods, may send interim answers, and no filter stands in their way. An API server has
+// none to send but 100.
 func newFinalWriter(w http.ResponseWriter, req *http.Request) *finalWriter {
 	info, ok := request.RequestInfoFrom(req.Context())
 	return &finalWriter{ResponseWriter: w, passesInterim: ok && (info.Subresource == "proxy" || info.Verb == "proxy")}
@@ -47,9 +47,9 @@ func (w *finalWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // Header implements http.ResponseWriter. An API server hands the head of an answer 101 on as the
-// program behind it has written it. Those write the headers of WebSockets as the standard does,
-// and clients may look for that. httputil.ReverseProxy takes the headers from here when it has
-// added all to them.
+// program that it proxies to has written it. Those write the headers of WebSockets as the
+// standard does, and clients may look for that. httputil.ReverseProxy takes the headers from
+// here after it has added all.
 func (w *finalWriter) Header() http.Header {
 	header := w.ResponseWriter.Header()
 	if !w.upgraded {

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Limiter bounds how much goes on at a time, in all and for each key. Who has used up a share
-// waits for itself, and others take the rest. It is safe for concurrent use.
+// Limiter bounds how much goes on at a time, in all and for each key. A caller whose key has
+// used up its share waits, and other keys take the rest. It is safe for concurrent use.
 type Limiter struct {
-	total *semaphore.Weighted
-	each  int64
-	mu    struct {
+	total  *semaphore.Weighted
+	perKey int64
+	mu     struct {
 		sync.Mutex
 		shares map[string]*share
 	}
@@ -20,27 +20,27 @@ type Limiter struct {
 
 // share is what one key holds, and waits for. It is forgotten when nobody uses it.
 type share struct {
-	places *semaphore.Weighted
-	users  int
+	semaphore *semaphore.Weighted
+	users     int
 }
 
-// NewLimiter makes a Limiter of so many places in all, and for each key.
-func NewLimiter(total, each int64) *Limiter {
-	l := &Limiter{total: semaphore.NewWeighted(total), each: each}
+// NewLimiter makes a Limiter of total slots, of which one key may take perKey.
+func NewLimiter(total, perKey int64) *Limiter {
+	l := &Limiter{total: semaphore.NewWeighted(total), perKey: perKey}
 	l.mu.shares = map[string]*share{}
 	return l
 }
 
-// Acquire waits for a place, and returns what gives it back, to be called once. It fails with
+// Acquire waits for a slot, and returns what frees it, to be called once. It fails with
 // the context's error.
 func (l *Limiter) Acquire(ctx context.Context, key string) (release func(), err error) {
 	s := l.enter(key)
-	if err := s.places.Acquire(ctx, 1); err != nil {
+	if err := s.semaphore.Acquire(ctx, 1); err != nil {
 		l.leave(key, s)
 		return nil, err
 	}
 	if err := l.total.Acquire(ctx, 1); err != nil {
-		s.places.Release(1)
+		s.semaphore.Release(1)
 		l.leave(key, s)
 		return nil, err
 	}
@@ -50,12 +50,12 @@ func (l *Limiter) Acquire(ctx context.Context, key string) (release func(), err 
 // TryAcquire is Acquire without waiting.
 func (l *Limiter) TryAcquire(key string) (release func(), ok bool) {
 	s := l.enter(key)
-	if !s.places.TryAcquire(1) {
+	if !s.semaphore.TryAcquire(1) {
 		l.leave(key, s)
 		return nil, false
 	}
 	if !l.total.TryAcquire(1) {
-		s.places.Release(1)
+		s.semaphore.Release(1)
 		l.leave(key, s)
 		return nil, false
 	}
@@ -64,7 +64,7 @@ func (l *Limiter) TryAcquire(key string) (release func(), ok bool) {
 
 func (l *Limiter) release(key string, s *share) {
 	l.total.Release(1)
-	s.places.Release(1)
+	s.semaphore.Release(1)
 	l.leave(key, s)
 }
 
@@ -73,7 +73,7 @@ func (l *Limiter) enter(key string) *share {
 	defer l.mu.Unlock()
 	s := l.mu.shares[key]
 	if s == nil {
-		s = &share{places: semaphore.NewWeighted(l.each)}
+		s = &share{semaphore: semaphore.NewWeighted(l.perKey)}
 		l.mu.shares[key] = s
 	}
 	s.users++

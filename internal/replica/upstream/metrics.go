@@ -15,9 +15,9 @@ type Metrics struct {
 	Guarded *metrics.CounterVec
 	// Authorized counts reads by what has decided about their right.
 	Authorized *metrics.CounterVec
-	// Documents counts answers of discovery and OpenAPI, and DocumentChecks the questions to
-	// the upstream about them.
-	Documents      *metrics.CounterVec
+	// Documents counts answers of discovery and OpenAPI.
+	Documents *metrics.CounterVec
+	// DocumentChecks counts questions to the upstream about documents.
 	DocumentChecks *metrics.CounterVec
 }
 

@@ -66,8 +66,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	p.cfg.Metrics.Requests.WithLabelValues(identity).Inc()
-	// The headers are the upstream's, and not those that filters have set already, but for
-	// the one by which a filter ends the connection of a client without credentials.
+	// The headers are the upstream's, and not those that filters have set already. One stays:
+	// that by which a filter ends the connection of a client without credentials.
 	closes, ends := w.Header()["Connection"]
 	if clear(w.Header()); ends {
 		w.Header()["Connection"] = closes
@@ -84,8 +84,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	proxy.ServeHTTP(newFinalWriter(w, req), req)
 }
 
-// noticeRefusal tells of a token that the upstream has refused. Programs behind it refuse for
-// reasons of their own.
+// noticeRefusal tells of a token that the upstream has refused. Programs that it proxies to
+// refuse for reasons of their own.
 func (p *Proxy) noticeRefusal(req *http.Request, status int) {
 	client, _ := request.UserFrom(req.Context())
 	info, ok := request.RequestInfoFrom(req.Context())
@@ -99,8 +99,8 @@ func (p *Proxy) noticeRefusal(req *http.Request, status int) {
 }
 
 // checkPath returns the error of a request whose target cannot be passed on as it came, or not
-// for this user: what servers on the way may read as another path goes out with a user's own
-// credentials only.
+// for this user. A target that servers on the way may read as another path goes out with a
+// user's own credentials only.
 func checkPath(req *http.Request) error {
 	if !strings.HasPrefix(req.URL.Path, "/") {
 		return apierrors.NewBadRequest("the target of the request is no path: send one that begins with a slash")
@@ -133,8 +133,8 @@ func (p *Proxy) refuse(w http.ResponseWriter, req *http.Request, reason string, 
 }
 
 // keepHere changes a redirect to the upstream's address, so that it leads to the same path of
-// the host that the client has asked. Programs behind the upstream send such redirects: what
-// the upstream hands on as the host of a request is its own.
+// the host that the client has asked. Programs that the upstream proxies to send such
+// redirects, because the upstream hands its own host on to them.
 func (p *Proxy) keepHere(header http.Header, host string) {
 	location, err := url.Parse(header.Get("Location"))
 	if err != nil || location.Host == "" || location.Host != p.door.host.Host {
@@ -170,13 +170,13 @@ func (p *Proxy) identify(req *http.Request) (via http.RoundTripper, identity str
 	case unknown:
 		return p.door.strangers, anonymousIdentity, nil
 	case !hasCertificate(client):
-		return p.door.users.of(req), tokenIdentity, nil
+		return p.door.users.choose(req), tokenIdentity, nil
 	case p.door.front.usual != nil && p.cfg.FrontProxy().Check() == nil:
-		return transport.NewAuthProxyRoundTripper(client.GetName(), client.GetUID(), client.GetGroups(), client.GetExtra(), p.door.front.of(req)), frontProxyIdentity, nil
+		return transport.NewAuthProxyRoundTripper(client.GetName(), client.GetUID(), client.GetGroups(), client.GetExtra(), p.door.front.choose(req)), frontProxyIdentity, nil
 	}
 	// The replica's own Impersonate headers take the place in which the client's stand.
 	if kept.impersonation == nil && p.cfg.MayImpersonate(ctx) {
-		return transport.NewImpersonatingRoundTripper(impersonationOf(client), p.door.impersonating.of(req)), impersonationIdentity, nil
+		return transport.NewImpersonatingRoundTripper(impersonationOf(client), p.door.impersonating.choose(req)), impersonationIdentity, nil
 	}
 	return nil, "", p.refusal(req, client.GetName(), kept.impersonation != nil)
 }

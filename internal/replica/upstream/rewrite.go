@@ -13,12 +13,12 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// forwardingHeaders are those of proxies in front of this replica. API servers hand them on to
-// programs behind them. httputil.ReverseProxy drops them.
+// forwardingHeaders are set by proxies in front of this replica. API servers hand them on to
+// programs that they proxy to. httputil.ReverseProxy drops them.
 var forwardingHeaders = []string{"Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto"}
 
-// rewrite makes the request for the upstream: it differs from the client's in the host,
-// and in the headers that name the user and the addresses on the way.
+// rewrite makes the request for the upstream. It differs from the client's in the host, and in
+// the headers that name the user and the addresses on the way.
 func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	pr.SetURL(p.door.host)
 	p.keepTarget(pr.Out.URL, pr.In)
@@ -36,8 +36,8 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		header[authorizationHeader] = kept.authorization
 	}
 	maps.Copy(header, kept.impersonation)
-	// The audit logs of both tell of one request by one name. A program behind the upstream is
-	// sent no name but that of its client.
+	// The audit logs of both tell of one request by one name. A program that the upstream proxies
+	// to is sent no name but that of its client.
 	if id, ok := audit.AuditIDFrom(ctx); ok && !isHandedOn(pr.In) {
 		header.Set("Audit-ID", string(id))
 	}
@@ -57,8 +57,8 @@ func endToEnd(header http.Header, name string) []string {
 	return append([]string(nil), header[name]...)
 }
 
-// isHandedOn reports whether the upstream hands a request on to a program behind it, with its
-// headers.
+// isHandedOn reports whether the upstream proxies a request to another program, with the
+// request's headers.
 func isHandedOn(req *http.Request) bool {
 	info, ok := request.RequestInfoFrom(req.Context())
 	if !ok || !info.IsResourceRequest {

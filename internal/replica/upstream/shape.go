@@ -24,8 +24,8 @@ const (
 	publishedShape shape = "published"
 	// collectionShape is LIST or WATCH of all objects of a resource that may be copied.
 	collectionShape shape = "collection"
-	// objectShape is LIST or WATCH of one object by its name, or of one that does not exist, in its
-	// namespace: by it a feed confirms a history.
+	// objectShape is LIST or WATCH of one object by its name, in its namespace. The object need not exist.
+	// A feed confirms a history by it.
 	objectShape shape = "object"
 	// firstShape is LIST of the names of one object of a resource.
 	firstShape shape = "first"
@@ -47,8 +47,8 @@ const publishedMaps = "/api/v1/namespaces/" + metav1.NamespaceSystem + "/configm
 // namesOnly is the media type of a LIST that has no more of objects than their metadata.
 const namesOnly = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
-// shapeOf returns the shape of a request. path is its path below the address of the upstream.
-// mayFollow reports whether the objects of a resource may be copied.
+// shapeOf returns the shape of a request. path is the request's path below the address of the upstream.
+// mayFollow reports whether the replica may copy the objects of a resource.
 func shapeOf(req *http.Request, path string, query url.Values, mayFollow func(schema.GroupResource) bool) shape {
 	method := req.Method
 	if method == http.MethodPost {
@@ -136,8 +136,8 @@ func collectionOf(path string) (gvr schema.GroupVersionResource, namespace strin
 	return gvr, namespace, true
 }
 
-// isWord reports whether part of a path can be no other than what it says: it is not empty,
-// has only characters of names in URLs, and does not lead up or nowhere.
+// isWord reports whether every server reads a part of a path alike. The part is not empty, is not "."
+// or "..", and has only characters of names in URLs.
 func isWord(part string) bool {
 	if part == "" || part == "." || part == ".." {
 		return false
@@ -202,8 +202,9 @@ func leadsElsewhere(path string) bool {
 	return !strings.HasPrefix(path, "/") || slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return part == "." || part == ".." })
 }
 
-// IsUnclean reports whether a path has a part that is empty, "." or "..", but for a slash at
-// its end, or begins with none. Servers on the way to the API server may read such a path as another one.
+// IsUnclean reports whether a path has a part that is empty, "." or "..", or does not begin with a
+// slash. A slash at its end is clean. Servers on the way to the API server may read such a path as
+// another one.
 func IsUnclean(path string) bool {
 	below, ok := strings.CutPrefix(path, "/")
 	if !ok {

@@ -13,29 +13,32 @@ import (
 )
 
 const (
-	// maxStrangers bounds the requests of strangers that the upstream has not answered yet, and
-	// strangersEach those of one address. Each costs the upstream a connection.
-	maxStrangers, strangersEach = 64, 32
-	// waitingStrangers bounds those that wait for their turn, which hold places among the requests in
-	// flight at the replica. A fleet that begins at once behind one address, and about which the
-	// upstream could not be asked yet, is among them.
+	// maxStrangers bounds the requests of strangers that the upstream has not answered yet. Each
+	// costs the upstream a connection.
+	maxStrangers = 64
+	// maxStrangersPerAddress is the same bound for one address.
+	maxStrangersPerAddress = 32
+	// waitingStrangers bounds the requests that wait for a slot. They count among the requests in
+	// flight at the replica. A fleet that starts at once with one address may be among them, while
+	// the upstream cannot be asked about its tokens yet.
 	waitingStrangers = 2048
-	// strangersWait is how long such a request waits for its turn, by default.
+	// strangersWait is how long such a request waits for a slot, by default.
 	strangersWait = 10 * time.Second
 )
 
-// errStrangersWait is the error of a request that has not had its turn.
+// errStrangersWait is the error of a request that got no slot.
 var errStrangersWait = errors.New("too many requests of unknown users wait for the API server")
 
-// strangersTransport sends the requests of users whom the upstream does not know. A request has
-// its place until the upstream has answered well, which shows that it knows the user after all
-// (a token may stand where this replica does not look), or has sent its refusal.
+// strangersTransport sends the requests of users whom the upstream does not know. A request holds
+// a slot until the upstream has sent its refusal. A good answer frees the slot as well. It shows
+// that the upstream knows the user, whose token may stand where this replica does not look.
 type strangersTransport struct {
-	next   http.RoundTripper
-	places *Limiter
-	// waiting are places to wait for one.
-	waiting *semaphore.Weighted
-	wait    time.Duration
+	next http.RoundTripper
+	// limiter bounds the requests that are with the upstream.
+	limiter *Limiter
+	// waitSemaphore bounds the requests that wait for the limiter.
+	waitSemaphore *semaphore.Weighted
+	wait          time.Duration
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -44,7 +47,7 @@ func (s *strangersTransport) RoundTrip(req *http.Request) (*http.Response, error
 	if err != nil {
 		address = req.RemoteAddr
 	}
-	release, err := s.turn(req.Context(), address)
+	release, err := s.acquire(req.Context(), address)
 	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()
@@ -56,35 +59,35 @@ func (s *strangersTransport) RoundTrip(req *http.Request) (*http.Response, error
 		release()
 		return resp, err
 	}
-	resp.Body = &placeBody{ReadCloser: resp.Body, release: sync.OnceFunc(release)}
+	resp.Body = &limitedBody{ReadCloser: resp.Body, release: sync.OnceFunc(release)}
 	return resp, nil
 }
 
-// turn waits for the turn of a request, and returns what ends it.
-func (s *strangersTransport) turn(ctx context.Context, address string) (end func(), err error) {
-	if end, ok := s.places.TryAcquire(address); ok {
-		return end, nil
+// acquire waits for a slot, and returns what frees it.
+func (s *strangersTransport) acquire(ctx context.Context, address string) (release func(), err error) {
+	if release, ok := s.limiter.TryAcquire(address); ok {
+		return release, nil
 	}
-	if !s.waiting.TryAcquire(1) {
+	if !s.waitSemaphore.TryAcquire(1) {
 		return nil, errStrangersWait
 	}
-	defer s.waiting.Release(1)
+	defer s.waitSemaphore.Release(1)
 	waiting, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
-	if end, err = s.places.Acquire(waiting, address); err != nil && ctx.Err() == nil {
+	if release, err = s.limiter.Acquire(waiting, address); err != nil && ctx.Err() == nil {
 		err = errStrangersWait
 	}
-	return end, err
+	return release, err
 }
 
-// placeBody gives a place back when its answer has ended.
-type placeBody struct {
+// limitedBody frees the slot of its request when the answer has ended.
+type limitedBody struct {
 	io.ReadCloser
 	release func()
 }
 
 // Close implements io.Closer.
-func (b *placeBody) Close() error {
+func (b *limitedBody) Close() error {
 	defer b.release()
 	return b.ReadCloser.Close()
 }

@@ -12,10 +12,10 @@ type Target struct{ path, query string }
 // maxTarget bounds the path and the query of a Target.
 const maxTarget = 512
 
-// TargetOf returns the document that a client's URL names. It returns false for parameters
-// whose meaning for the document is not known. The parameter timeout, which client-go sends, has
-// none. It returns false for a path that is not written as IsDocument reads it, too: the right to
-// the document is asked for the path as it is, and rules match the beginnings of paths.
+// TargetOf returns the document that a client's URL names. It returns false for parameters whose
+// meaning for the document is not known. The parameter timeout, which client-go sends, has none.
+// It also returns false for a path that is not written as IsDocument reads it. The right to the
+// document is asked for the path as it is, and rules match the beginnings of paths.
 func TargetOf(u *url.URL) (Target, bool) {
 	if u.EscapedPath() != u.Path || !IsDocument(u.Path) || len(u.Path)+len(u.RawQuery) > maxTarget {
 		return Target{}, false

@@ -25,8 +25,8 @@ import (
 	"github.com/millrace/millrace/internal/tier/rounds"
 )
 
-// Upstream knows of the upstream what the replica must know before it answers: its
-// version, what it serves, and whether the replica may act for users.
+// Upstream has what the replica must know before it answers: the upstream's version, what
+// the upstream serves, and whether the replica may act for users.
 type Upstream struct {
 	discovery  *discovery.DiscoveryClient
 	rights     authorizationclient.AuthorizationV1Interface
@@ -63,7 +63,7 @@ type description struct {
 }
 
 const (
-	// descriptionPeriod is how old a description may be, but for the version, which is
+	// descriptionPeriod is how old a description may be, except for the version, which is
 	// versionPeriod old at most. After an upgrade of the upstream, a replica whose objects come
 	// from etcd may answer as the version before for so long.
 	descriptionPeriod = 30 * time.Second
@@ -219,8 +219,8 @@ func (u *Upstream) Run(ctx context.Context) {
 // Version returns the upstream's version.
 func (u *Upstream) Version() string { return u.newest.Load().version }
 
-// Skew returns how many minor versions the upstream's version is newer than this program's,
-// a negative number if it is older, and a huge one if that cannot be told.
+// Skew returns how many minor versions the upstream is newer than this program. It is
+// negative if the upstream is older, and huge if that is not known.
 func (u *Upstream) Skew() int { return u.newest.Load().skew }
 
 // Serves reports whether the upstream serves a resource in a version.

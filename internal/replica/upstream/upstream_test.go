@@ -117,8 +117,8 @@ func TestUpstreamIsDescribed(t *testing.T) {
 	for minor, skew := range map[string]int{"37": 1, "36": 0} {
 		upgraded.version.Minor = minor
 		upgraded.version.GitVersion = "v1." + minor
-		if now, err := changing.ReadVersion(t.Context()); now != "v1."+minor || err != nil {
-			t.Errorf("version %q, %v", now, err)
+		if version, err := changing.ReadVersion(t.Context()); version != "v1."+minor || err != nil {
+			t.Errorf("version %q, %v", version, err)
 		}
 		if err := changing.Read(); err != nil || changing.Skew() != skew {
 			t.Errorf("minor version %s: skew %d, %v", minor, changing.Skew(), err)
@@ -152,7 +152,7 @@ func TestMayImpersonate(t *testing.T) {
 	}
 }
 
-// TestMayImpersonateTogether has many ask at once while the upstream does not answer: they
+// TestMayImpersonateTogether lets many ask at once while the upstream does not answer. They
 // cost it one question, and none waits for longer than its request lasts.
 func TestMayImpersonateTogether(t *testing.T) {
 	t.Parallel()

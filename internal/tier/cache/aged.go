@@ -36,6 +36,6 @@ func (a *agedRevisions) note(now time.Time, revision int64, window time.Duration
 
 // AgedRevision is the newest revision of which the last Expire knew that it was older than
 // Config.HistoryWindow, and 0 if it knew of none. It takes the place of etcd's compaction where
-// there is no etcd: a quiet resource has older revisions for ever, but clients expect the tokens
-// of pages to expire.
+// there is no etcd. A quiet resource would keep older revisions for ever, but clients expect the
+// tokens of pages to expire.
 func (c *Cache) AgedRevision() int64 { return c.aged.newest.Load() }

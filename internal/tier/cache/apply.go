@@ -20,7 +20,7 @@ func (c *Cache) Received(at time.Time) {
 	c.write.received = at
 }
 
-// Apply implements feed.Sink. The events are those of one watch response, in order.
+// Apply implements feed.Sink. The events come from one watch response, in order.
 func (c *Cache) Apply(ctx context.Context, events []feed.Object) {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -49,8 +49,8 @@ func (c *Cache) Progressed(revision int64) {
 // advanceLocked notes that all states are complete up to a revision.
 //
 // Progress does not move before the first load is caught up. That load may be of an old
-// revision, and reads must not see it until its events have made the states as new as
-// etcd was when the load began.
+// revision. Reads must not see it until its events have made the states as new as etcd
+// was when the load began.
 func (c *Cache) advanceLocked(revision int64) {
 	c.write.applied = max(c.write.applied, revision)
 	if !c.loaded.Load() && c.write.applied < c.write.newestAtLoad {

@@ -14,7 +14,7 @@ import (
 // It is divided equally, and what a log does not need is divided among the others. So a
 // log with few events loses none because others have many.
 //
-// Each sweep (Cache.Expire) divides the bytes anew, which takes a walk over all logs.
+// Each sweep (Cache.Expire) divides the bytes again, which takes a walk over all logs.
 type bounds struct {
 	// window is the age up to which an event is young.
 	window time.Duration

@@ -52,14 +52,14 @@ type Config struct {
 // Cache holds all resources under one etcd prefix. It is a feed.Sink.
 //
 // All resources share one feed, so that a single revision says how fresh every one of
-// them is. The price is one writer: a batch of events is decoded by several goroutines,
+// them is. The price is one writer. A batch of events is decoded by several goroutines,
 // but the batches of all resources are applied one after the other, under the lock
 // write. Readers never take that lock. Each resource publishes an immutable state
 // through an atomic pointer, so a long LIST delays neither the feed nor other reads.
 //
 // Keys that belong to no registered resource are kept undecoded in the resource
 // unclaimed. A custom resource is registered only after its definition has been read
-// from this same cache; it then takes its objects and its events from there.
+// from this same cache. It then takes its objects and its events from there.
 //
 // Methods with the suffix Locked need write. Lock order: write, then mu or the lock of
 // one Log, then locks of the log's follower.
@@ -86,9 +86,10 @@ type Cache struct {
 		// newestAtLoad was etcd's newest revision when the last load began. Progress
 		// stays at 0 until applied has reached it for the first time.
 		newestAtLoad int64
-		// loadedAt is the revision of the last load. unchanged has, by prefix, since when
-		// nothing had changed then, for resources that are registered later.
-		loadedAt  int64
+		// loadedAt is the revision of the last load.
+		loadedAt int64
+		// unchanged has, by prefix, the revision since which nothing had changed at the
+		// last load. It is for resources that are registered later.
 		unchanged map[string]int64
 		// received is the time at which the next batch of events arrived. Zero means
 		// that the time is unknown.

@@ -59,7 +59,7 @@ func (r *Resource) NextRange(from string, objects int) (keys KeyRange, last bool
 // Compare compares a range of a resource's keys with etcd. The cache must have reached the
 // revision. ErrExpired says that the resource's log does not reach back to it.
 func (c *Cache) Compare(ctx context.Context, r *Resource, stored *StoredRange) ([]Difference, error) {
-	then, err := c.at(r, stored.Revision)
+	then, err := c.snapshotAt(r, stored.Revision)
 	if err != nil {
 		return nil, err
 	}

@@ -44,8 +44,8 @@ const (
 	// consistentTimeout bounds a shared revision read. It also bounds each reader's wait
 	// for that read and for the cache. A reader's own context may end before.
 	consistentTimeout = 10 * time.Second
-	// nudgePeriod is the time between progress requests while the feed is behind. One
-	// request suffices unless the watch is being reopened.
+	// nudgePeriod is the time between progress requests while the feed lags. One request
+	// suffices unless the watch is being reopened.
 	nudgePeriod = 100 * time.Millisecond
 )
 
@@ -76,7 +76,7 @@ func (c *Consistent) Revision(ctx context.Context) (int64, error) {
 	return c.newest.Answer(ctx)
 }
 
-// readRevision does one revision read, and has the feed catch up with it.
+// readRevision does one revision read, and makes the feed catch up with it.
 func (c *Consistent) readRevision(ctx context.Context) (int64, error) {
 	began := time.Now()
 	revision, err := c.source.Revision(ctx)
@@ -96,8 +96,8 @@ func (c *Consistent) catchUp(revision int64) {
 	ticker := time.NewTicker(nudgePeriod)
 	defer ticker.Stop()
 	for {
-		now, moved := c.progress.Watch()
-		if now >= revision {
+		reached, moved := c.progress.Watch()
+		if reached >= revision {
 			return
 		}
 		// The next tick repeats a request that was lost.
@@ -111,9 +111,9 @@ func (c *Consistent) catchUp(revision int64) {
 	}
 }
 
-// Notify calls reached once, when the cache holds every event up to a revision: at once
-// if it does already. reached must not block, and must take none but innermost locks. It
-// may be called once more after cancel.
+// Notify calls reached once, when the cache holds every event up to a revision. It calls
+// it at once if the cache does already. reached must not block, and must take none but
+// innermost locks. It may be called once more after cancel.
 //
 // Etcd may have reached the revision by a write that the feed does not see. So Notify
 // joins the round of consistent reads, which moves the feed up to etcd's present revision
@@ -138,7 +138,7 @@ func (c *Consistent) startNudging() {
 	}
 }
 
-// nudge asks etcd for progress and starts the timer anew, unless no function waits.
+// nudge asks etcd for progress and starts the timer again, unless no function waits.
 func (c *Consistent) nudge() {
 	if !c.keepNudging() {
 		return

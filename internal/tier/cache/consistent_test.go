@@ -185,8 +185,8 @@ func TestConsistentRepeatsProgressRequests(t *testing.T) {
 	})
 }
 
-// TestNotify has functions wait for revisions that the feed passes, that etcd has reached
-// without the feed, and that etcd has not reached.
+// TestNotify waits for revisions that the feed passes, that etcd has reached without the
+// feed, and that etcd has not reached.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

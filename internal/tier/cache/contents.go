@@ -38,7 +38,7 @@ func (c *Cache) Contents() (Contents, error) {
 	}
 	all := Contents{Revision: c.write.applied}
 	for _, r := range append(c.Resources(), c.unclaimed) {
-		snapshot := r.snapshot(r.state.Load(), c.write.applied)
+		snapshot := r.snapshotOf(r.state.Load(), c.write.applied)
 		all.Parts = append(all.Parts, Part{
 			Prefix: r.spec.Prefix, GroupResource: r.spec.GroupResource, Decrypted: r.decrypted.Load(),
 			ChangedAt: r.log.changedAt(), Snapshot: snapshot,

@@ -14,8 +14,8 @@ import (
 // revision. Two caches with different objects have the same digest with a probability of
 // 2^-128. It finds faults. It is no protection against someone who chooses keys to match.
 //
-// A sum does not depend on the order of its parts, so a change costs two hashes however
-// many objects there are, and the digest of everything is the sum of those of its parts. A
+// A sum does not depend on the order of its parts. So a change costs two hashes, however many
+// objects there are, and the digest of everything is the sum of its parts' digests. A
 // revision stands for the bytes of the object: etcd writes a key once in a revision.
 type Digest struct{ High, Low uint64 }
 
@@ -80,7 +80,7 @@ type digestUndo struct {
 	events []Event
 }
 
-// digestUndo returns the newest digest, and the events behind a revision that the cache has
+// digestUndo returns the newest digest, and the events after a revision that the cache has
 // reached. ErrExpired says that these are incomplete or more than some. The log is asked even
 // if there is no later change: the resource may have begun after the revision.
 func (r *Resource) digestUndo(revision int64, most int) (u digestUndo, err error) {
@@ -150,8 +150,8 @@ func sumUndone(undo []digestUndo) (sum Digest) {
 // HoldsDigest reports whether the objects of the newest state are those that its digest
 // stands for. It visits all of them, and takes no lock.
 func (r *Resource) HoldsDigest() bool {
-	now := r.state.Load()
-	return now.tree.digest(r.spec.Prefix) == now.digest
+	newest := r.state.Load()
+	return newest.tree.digest(r.spec.Prefix) == newest.digest
 }
 
 // digest returns the digest of the tree's entries.

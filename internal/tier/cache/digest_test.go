@@ -16,7 +16,7 @@ import (
 )
 
 // TestDigestFollowsEveryChange compares caches that came to the same objects in different
-// ways: by events and by a load, with a resource that was registered before or after. Their
+// ways. They used events or a load, and registered a resource before or after that. Their
 // digests must be equal, and those of each earlier revision what they were then.
 func TestDigestFollowsEveryChange(t *testing.T) {
 	t.Parallel()
@@ -139,7 +139,7 @@ func TestDigestTellsOfAChangedTree(t *testing.T) {
 }
 
 // TestCompare finds what is missing, what is too much, what is of another revision and, with
-// values, what has other bytes; at the newest revision and at an older one.
+// values, what has other bytes. It compares at the newest revision and at an older one.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	c := newCache(cache.Config{})

@@ -10,8 +10,7 @@ import (
 type forecast struct {
 	mu struct {
 		sync.Mutex
-		// far is the share of the last times in which it did not: half of it is that of the
-		// last one.
+		// far is the share of the last times in which it did not. The last time makes half of it.
 		far float64
 		// asked is when that was looked into last, and pause how long it is not to be again.
 		asked time.Time

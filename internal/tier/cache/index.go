@@ -39,7 +39,7 @@ func (r *Resource) buildIndex(term entry.Term) {
 func (r *Resource) addIndex(s *state, built Tree, began time.Time) {
 	r.write.Lock()
 	defer r.write.Unlock()
-	current, order := r.state.Load(), built.by
+	current, order := r.state.Load(), built.order
 	now := r.cfg.Clock.Now()
 	retained, ok := indexesBeside(order, current.indexes, now)
 	if !ok || current.unlogged != s.unlogged {
@@ -58,8 +58,8 @@ func (r *Resource) addIndex(s *state, built Tree, began time.Time) {
 	r.log.append(nil, nil, func() { r.state.Store(&next) }) // no events: it only publishes the state
 	r.checkInvariantsLocked()
 	for _, t := range current.indexes {
-		if !slices.ContainsFunc(retained, func(k Tree) bool { return k.by == t.by }) {
-			r.logDropped(t.by, now)
+		if !slices.ContainsFunc(retained, func(k Tree) bool { return k.order == t.order }) {
+			r.logDropped(t.order, now)
 		}
 	}
 	r.cfg.Logger.Info("Built an index: lists that select by it look only at what they select", "resource", r.spec.GroupResource.String(),
@@ -88,7 +88,7 @@ func sortedIndex(t Tree, order *indexOrder) Tree {
 		}
 		return 1
 	})
-	edit := Tree{by: order}.Edit(nil)
+	edit := Tree{order: order}.Edit(nil)
 	for _, k := range all {
 		edit.Put(k.entry)
 	}
@@ -99,7 +99,7 @@ func sortedIndex(t Tree, order *indexOrder) Tree {
 // be nil.
 func reindex(edit *Edit, previous, entry *entry.Entry) {
 	if previous != nil {
-		if key := edit.by.key(previous); entry == nil || edit.by.compare(entry, key) != 0 {
+		if key := edit.order.key(previous); entry == nil || edit.order.compare(entry, key) != 0 {
 			edit.Delete(key)
 		}
 	}
@@ -112,7 +112,7 @@ func reindex(edit *Edit, previous, entry *entry.Entry) {
 // may be added. When all places are taken, an index has to be idle for less time to be
 // replaced.
 func indexesBeside(added *indexOrder, indexes []Tree, now time.Time) (retained []Tree, ok bool) {
-	if slices.ContainsFunc(indexes, func(t Tree) bool { return t.by.term == added.term }) {
+	if slices.ContainsFunc(indexes, func(t Tree) bool { return t.order.term == added.term }) {
 		return nil, false
 	}
 	idle := indexIdle
@@ -128,7 +128,7 @@ func indexesBeside(added *indexOrder, indexes []Tree, now time.Time) (retained [
 func withoutIdle(indexes []Tree, now time.Time, idle time.Duration) []Tree {
 	retained := make([]Tree, 0, len(indexes)+1)
 	for _, t := range indexes {
-		if t.by.idleTime(now) < idle {
+		if t.order.idleTime(now) < idle {
 			retained = append(retained, t)
 		}
 	}
@@ -139,9 +139,9 @@ func withoutIdle(indexes []Tree, now time.Time, idle time.Duration) []Tree {
 // state lacks these indexes.
 func (r *Resource) dropUnused(edits []*Edit, now time.Time) []*Edit {
 	return slices.DeleteFunc(edits, func(edit *Edit) bool {
-		unused := edit.by.idleTime(now) >= indexIdle
+		unused := edit.order.idleTime(now) >= indexIdle
 		if unused {
-			r.logDropped(edit.by, now)
+			r.logDropped(edit.order, now)
 		}
 		return unused
 	})
@@ -151,7 +151,7 @@ func (r *Resource) dropUnused(edits []*Edit, now time.Time) []*Edit {
 func (r *Resource) Indexes() []entry.Term {
 	var terms []entry.Term
 	for _, t := range r.state.Load().indexes {
-		terms = append(terms, t.by.term)
+		terms = append(terms, t.order.term)
 	}
 	return terms
 }

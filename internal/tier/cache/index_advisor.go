@@ -21,7 +21,7 @@ const (
 // builds the index.
 //
 // Which selectors clients use is not known beforehand, and every index costs memory and
-// a share of each write, so indexes follow the demand in place of a configuration. The
+// a share of each write. So indexes follow the demand in place of a configuration. The
 // price is that the first two queries of each kind scan. A resource and all of its
 // snapshots share one advisor. A nil advisor, of trees outside a resource, does nothing.
 type indexAdvisor struct {
@@ -81,8 +81,9 @@ func (a *indexAdvisor) addDemand(term entry.Term, entries, enough int) bool {
 }
 
 // mostSelectiveTerm returns the term of the requirement that is expected to select the
-// fewest entries: one for values, else one for the term's absence, else a negated one.
-// It returns false if the query has no requirement that an index can answer.
+// fewest entries. That is one for values, else one for the term's absence, else a
+// negated one. It returns false if the query has no requirement that an index can
+// answer.
 func mostSelectiveTerm(q *Query) (term entry.Term, ok bool) {
 	best := 0
 	for _, l := range indexLookups(q) {

@@ -103,7 +103,7 @@ func (l indexLookup) count(index Tree, q *Query) int {
 	return n
 }
 
-// hashBounds returns the first key of a range of hashes, and the first one behind it.
+// hashBounds returns the first key of a range of hashes, and the first one after it.
 func hashBounds(h entry.HashRange) (from, end string) {
 	return hashPrefix(h.First), prefixEnd(hashPrefix(h.Last))
 }
@@ -146,7 +146,7 @@ func (s Snapshot) candidatesByIndex(q *Query) (iter.Seq[encode.EntryRun], Plan, 
 	best, fewest := -1, 0
 	var lookup indexLookup
 	for _, l := range indexLookups(q) {
-		i := slices.IndexFunc(s.indexes, func(t Tree) bool { return t.by.term == l.term })
+		i := slices.IndexFunc(s.indexes, func(t Tree) bool { return t.order.term == l.term })
 		if i < 0 {
 			continue
 		}
@@ -158,7 +158,7 @@ func (s Snapshot) candidatesByIndex(q *Query) (iter.Seq[encode.EntryRun], Plan, 
 		return nil, Plan{}, false
 	}
 	index := s.indexes[best]
-	s.advisor.indexUsed(index.by)
+	s.advisor.indexUsed(index.order)
 	found := lookup.collect(index, q)
 	slices.SortFunc(found, func(a, b *entry.Entry) int { return strings.Compare(a.Key, b.Key) })
 	runs := make([]encode.EntryRun, 0, len(found))
@@ -167,7 +167,7 @@ func (s Snapshot) candidatesByIndex(q *Query) (iter.Seq[encode.EntryRun], Plan, 
 			runs = appendRun(runs, run)
 		}
 	}
-	return slices.Values(runs), Plan{Path: PathIndex, Term: index.by.term, Candidates: len(found)}, true
+	return slices.Values(runs), Plan{Path: PathIndex, Term: index.order.term, Candidates: len(found)}, true
 }
 
 // indexLookupCost is the cost of finding an entry through an index, measured in entries

@@ -20,8 +20,8 @@ type indexOrder struct {
 }
 
 // A key in an index consists of the group's kind, its value, a NUL and the entry's key.
-// There is a group for each value, one for entries without the term, and one for the
-// entries that an index cannot place: those without attributes, and those whose value
+// There is a group for each value, and one for entries without the term. A last group has
+// the entries that an index cannot place: those without attributes, and those whose value
 // contains a NUL. A lookup of any group includes the last one. A hash has hashBytes bytes,
 // the most significant one first, and no NUL after it.
 const (

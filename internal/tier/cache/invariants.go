@@ -7,8 +7,8 @@ import (
 )
 
 // This file checks the invariants of the package: the order, counts and sizes of trees,
-// the agreement of a state's indexes with its tree, and the order and bounds of a log.
-// The checks run after each batch in builds with the tag invariants, and "make invariants"
+// and the order and bounds of a log. The indexes of a state must agree with its tree. The
+// checks run after each batch in builds with the tag invariants, and "make invariants"
 // runs the unit tests in such a build. An inconsistency is a programming error, so the
 // check panics.
 
@@ -29,8 +29,8 @@ func (r *Resource) checkInvariantsLocked() {
 	}
 }
 
-// check returns an error if trees or totals of the state disagree. leafLimit is that of
-// the tree.
+// check returns an error if trees or totals of the state disagree. leafLimit is the
+// tree's.
 func (s *state) check(leafLimit int) error {
 	if err := s.tree.check(leafLimit); err != nil {
 		return fmt.Errorf("tree: %w", err)
@@ -48,7 +48,7 @@ func (s *state) check(leafLimit int) error {
 	}
 	for _, index := range s.indexes {
 		if err := s.checkIndex(index); err != nil {
-			return fmt.Errorf("index of %s: %w", index.by.term, err)
+			return fmt.Errorf("index of %s: %w", index.order.term, err)
 		}
 	}
 	return nil
@@ -63,7 +63,7 @@ func (s *state) checkIndex(index Tree) error {
 		return fmt.Errorf("%d entries, the tree has %d", index.Len(), s.tree.Len())
 	}
 	for e := range s.tree.All("", "") {
-		if index.Get(index.by.key(e)) != e {
+		if index.Get(index.order.key(e)) != e {
 			return fmt.Errorf("lacks the tree's version of %q", e.Key)
 		}
 	}
@@ -71,7 +71,7 @@ func (s *state) checkIndex(index Tree) error {
 }
 
 // check returns an error if the tree's shape, order or counts are wrong. A leaf may have
-// more than maxLeafBytes: it is split once for each change, and an update may enlarge an
+// more than maxLeafBytes. It is split once for each change, and an update may enlarge an
 // entry of a leaf that stays whole.
 func (t Tree) check(leafLimit int) error {
 	if t.root == nil {
@@ -106,14 +106,14 @@ func (c *treeCheck) node(n *node, depth int) error {
 	}
 	count := 0
 	for i, child := range n.children {
-		if i > 0 && c.tree.by.compare(c.last, n.firstKeys[i]) >= 0 {
+		if i > 0 && c.tree.order.compare(c.last, n.firstKeys[i]) >= 0 {
 			return fmt.Errorf("entry %q is not below %q, the first key of the next node", c.last.Key, n.firstKeys[i])
 		}
 		first := child
 		for !first.leaf() && len(first.children) > 0 {
 			first = first.children[0]
 		}
-		if len(first.entries) == 0 || c.tree.by.compare(first.entries[0], n.firstKeys[i]) < 0 {
+		if len(first.entries) == 0 || c.tree.order.compare(first.entries[0], n.firstKeys[i]) < 0 {
 			return fmt.Errorf("a node begins below its first key %q", n.firstKeys[i])
 		}
 		if err := c.node(child, depth+1); err != nil {
@@ -138,13 +138,13 @@ func (c *treeCheck) leaf(n *node, depth int) error {
 		return fmt.Errorf("a leaf has %d entries, the limit is %d", len(n.entries), c.leafLimit)
 	case n.count != len(n.entries):
 		return fmt.Errorf("a leaf counts %d entries and has %d", n.count, len(n.entries))
-	case n.memo == nil && c.tree.by == nil:
+	case n.memo == nil && c.tree.order == nil:
 		return fmt.Errorf("a leaf of a tree ordered by key has no memo")
-	case n.memo != nil && c.tree.by != nil:
+	case n.memo != nil && c.tree.order != nil:
 		return fmt.Errorf("a leaf of an index has a memo")
 	}
 	for _, e := range n.entries {
-		if c.last != nil && c.tree.by.compare(c.last, c.tree.by.key(e)) >= 0 {
+		if c.last != nil && c.tree.order.compare(c.last, c.tree.order.key(e)) >= 0 {
 			return fmt.Errorf("entry %q is not above %q, the entry before it", e.Key, c.last.Key)
 		}
 		c.last = e

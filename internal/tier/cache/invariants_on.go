@@ -2,6 +2,6 @@
 
 package cache
 
-// invariantsEnabled has every batch followed by a check of the structures that it
-// changed. A check visits all entries and events of the resource.
+// invariantsEnabled says that every batch is followed by a check of the structures
+// that it changed. A check visits all entries and events of the resource.
 const invariantsEnabled = true

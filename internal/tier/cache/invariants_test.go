@@ -60,7 +60,7 @@ var corruptions = map[string]func(*Resource, *state){
 	},
 	"totals are":       func(_ *Resource, s *state) { s.bytes++ },
 	"has revision":     func(_ *Resource, s *state) { s.revision = 100 },
-	"the tree has 200": func(_ *Resource, s *state) { s.indexes = []Tree{{by: s.indexes[0].by}} },
+	"the tree has 200": func(_ *Resource, s *state) { s.indexes = []Tree{{order: s.indexes[0].order}} },
 	"the tree's version": func(_ *Resource, s *state) {
 		stale := *s.tree.Get("150")
 		edit := s.indexes[0].Edit(nil)
@@ -119,7 +119,7 @@ func TestInvariantsFire(t *testing.T) {
 	t.Error("Apply did not notice that the tree is out of order")
 }
 
-// TestIndexMissesNoChange builds an index of a state that is not the newest any more: the
+// TestIndexMissesNoChange builds an index of a state that is not the newest any more. The
 // index must agree with the tree, or must not be there.
 func TestIndexMissesNoChange(t *testing.T) {
 	for name, change := range map[string]func(*Cache, *Resource){
@@ -135,16 +135,16 @@ func TestIndexMissesNoChange(t *testing.T) {
 		built := sortedIndex(s.tree, order)
 		change(c, r)
 		r.addIndex(s, built, time.Now())
-		now := r.state.Load()
-		for _, index := range now.indexes {
+		current := r.state.Load()
+		for _, index := range current.indexes {
 			for e := range index.All("", "") {
-				if now.tree.Get(e.Key) != e {
+				if current.tree.Get(e.Key) != e {
 					t.Errorf("%s: the index has another version of %s than the tree", name, e.Key)
 				}
 			}
 		}
-		if logged := now.unlogged == s.unlogged; (len(now.indexes) == 1) != logged {
-			t.Errorf("%s: %d indexes", name, len(now.indexes))
+		if logged := current.unlogged == s.unlogged; (len(current.indexes) == 1) != logged {
+			t.Errorf("%s: %d indexes", name, len(current.indexes))
 		}
 	}
 }

@@ -76,8 +76,8 @@ func (l *load) changedAt(prefix string, revision int64) int64 {
 	return revision
 }
 
-// rehomeLocked prepares unclaimed objects anew whose resource was registered after
-// their page was read.
+// rehomeLocked prepares unclaimed objects again whose resource was registered after their
+// page was read.
 func (l *load) rehomeLocked(ctx context.Context) {
 	unclaimed := l.changes[l.cache.unclaimed]
 	delete(l.changes, l.cache.unclaimed)

@@ -102,10 +102,10 @@ func newLog(b *bounds, completeAfter int64, c clock.PassiveClock) *Log {
 	return l
 }
 
-// append adds events, which are in order, and drops events that are out of bounds.
-// publish makes visible the state that the events lead to. It is called under the log's
-// lock, so that a goroutine with the lock sees neither without the other. arrival may be
-// nil; append sets its field Cached.
+// append adds events, which are in order, and drops events that are out of bounds. publish
+// makes visible the state that the events lead to. It is called under the log's lock, so
+// that a goroutine with the lock sees neither without the other. arrival may be nil.
+// append sets its field Cached.
 func (l *Log) append(events []Event, arrival *entry.Arrival, publish func()) {
 	if follower := l.appendEvents(events, arrival, publish); follower != nil {
 		follower.LogUnlocked()
@@ -182,7 +182,7 @@ func (l *Log) Held() (events int, bytes int64, oldest time.Time) {
 	return events, l.mu.bytes, oldest
 }
 
-// changedAt returns the revision of the last change, or a later one behind which there was
+// changedAt returns the revision of the last change, or a later one since which there was
 // none.
 func (l *Log) changedAt() int64 {
 	l.mu.Lock()
@@ -196,9 +196,9 @@ func (l *Log) changedAt() int64 {
 // backlogSample is the number of events from which Backlog estimates a mean size.
 const backlogSample = 16
 
-// Backlog returns when the event at a position became visible, and an estimate of the mean
-// size of that event and those that follow, in bytes as stored. If there is none, both
-// are zero.
+// Backlog returns when the event at a position became visible. meanBytes estimates the
+// mean size of that event and those that follow, as stored. If there is none, both are
+// zero.
 func (l *Log) Backlog(at Position) (oldest time.Time, meanBytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -273,8 +273,8 @@ func (l *Log) Since(rv int64) (Position, int64, error) {
 //
 // Revisions never decrease along the log, because etcd sends events in order and a load
 // empties the log (check verifies it). So a binary search finds the event. It is preceded
-// by steps from the end that double in length: most readers start near the end, where one
-// step suffices, and a search over the whole log would touch memory that is not cached.
+// by steps from the end that double in length. Most readers start near the end, where one
+// step suffices. A search over the whole log would touch memory that is not cached.
 func (l *Log) firstAboveLocked(rv int64) int {
 	n, step := len(l.mu.events), 1
 	for step <= n && l.mu.events[n-step].Revision > rv {
@@ -286,8 +286,7 @@ func (l *Log) firstAboveLocked(rv int64) int {
 }
 
 // Read copies the events from a position on to buf. It returns their number and the
-// position behind them. grown is closed when the log has more events than were read
-// before.
+// position after them. grown is closed when the log has more events than were read before.
 func (l *Log) Read(at Position, buf []Event) (n int, next Position, grown <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 )
 
 // TestFirstAbove compares the search with a walk over all events, for logs of each length
-// up to some powers of two, for revisions that several events share, and for revisions
-// below the first event and above the last.
+// up to some powers of two. Several events share a revision. Some searches are for
+// revisions below the first event and above the last.
 func TestFirstAbove(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

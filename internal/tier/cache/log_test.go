@@ -48,7 +48,7 @@ func TestLogSinceAndRead(t *testing.T) {
 }
 
 // TestLogSinceWithEventsOfOneTransaction has several events of one revision: a cursor
-// begins at all of them, or behind all of them.
+// begins at all of them, or after all of them.
 func TestLogSinceWithEventsOfOneTransaction(t *testing.T) {
 	t.Parallel()
 	c, r := newLoaded(t, cache.Config{})

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Progress is the revision up to which the cache holds all events. It only grows, but for
-// restart.
+// Progress is the revision up to which the cache holds all events. It only grows, except
+// in restart.
 type Progress struct {
 	revision atomic.Int64
 	mu       struct {
@@ -37,8 +37,8 @@ func (p *Progress) Watch() (int64, <-chan struct{}) {
 // Wait returns once the revision is at least rv, or with the context's error.
 func (p *Progress) Wait(ctx context.Context, rv int64) error {
 	for {
-		now, moved := p.Watch()
-		if now >= rv {
+		reached, moved := p.Watch()
+		if reached >= rv {
 			return nil
 		}
 		select {

@@ -34,8 +34,8 @@ type ContentsSource interface {
 //	     ──► many reads of few objects ──► Contents, once for all that came before, and compared
 //	     ──► otherwise ──► ErrUnproven
 //
-// A state that is equal to Contents is not the cache's state at that revision: an object may
-// have been made and deleted before, of which the cache will still be told. So the read is
+// A state that is equal to Contents need not be the cache's state at that revision. An object may have
+// been made and deleted before, and the cache has not received these events yet. So the read is
 // answered with that very state, and Progress stays where it is.
 type Prover struct {
 	cache      *Cache
@@ -57,8 +57,8 @@ func (p *Prover) Counts() ProofCounts {
 }
 
 const (
-	// askTimeout bounds the question for the newest revision. nearProof is how long a read
-	// waits for progress behind its answer, if the source does not say when that comes.
+	// askTimeout bounds the question for the newest revision. nearProof is how long a read waits for
+	// progress after the answer, if the source does not say when that comes.
 	askTimeout = 300 * time.Millisecond
 	nearProof  = 20 * time.Millisecond
 	// contentsTimeout bounds a reading of all keys. Reads that wait for it would have been
@@ -84,7 +84,7 @@ func NewProver(c *Cache, consistent *Consistent, source ContentsSource) *Prover 
 // that the read would have the source examine. The error wraps ErrUnproven or ErrNotReady unless it is
 // the context's.
 func (p *Prover) Prove(ctx context.Context, r *Resource, examined int) (*Snapshot, error) {
-	state, err := p.prove(ctx, r, examined)
+	state, err := p.proveOnce(ctx, r, examined)
 	switch {
 	case err != nil:
 		p.counts.none.Add(1)
@@ -96,7 +96,8 @@ func (p *Prover) Prove(ctx context.Context, r *Resource, examined int) (*Snapsho
 	return state, err
 }
 
-func (p *Prover) prove(ctx context.Context, r *Resource, examined int) (*Snapshot, error) {
+// proveOnce does Prove's work without counting it.
+func (p *Prover) proveOnce(ctx context.Context, r *Resource, examined int) (*Snapshot, error) {
 	if err := p.cache.Ready(); err != nil {
 		return nil, err
 	}
@@ -169,8 +170,8 @@ func (p *Prover) reach(ctx context.Context, revision int64, patience time.Durati
 	return nil
 }
 
-// probe finds out whether a proof is near again. No read waits for it. Consistent has the source
-// tell of its progress, so that the next one finds the cache up to date if nothing is written.
+// probe finds out whether a proof is near again. No read waits for it. Consistent makes the source
+// send its progress, so that the next read finds the cache up to date if nothing is written.
 func (p *Prover) probe() {
 	ctx, cancel := context.WithTimeout(context.Background(), consistentTimeout)
 	defer cancel()
@@ -212,12 +213,12 @@ func (p *Prover) readContents(ctx context.Context) (*Snapshot, error) {
 // compareAt returns the newest state of a cache that has passed the revision at which the source had
 // objects. It returns nil, and tells the source, if the cache had others then.
 func (p *Prover) compareAt(r *Resource, revision int64, objects []feed.Object) *Snapshot {
-	now := r.Snapshot()
-	if then, err := p.cache.at(r, revision); err == nil && !r.isState(&then, objects) {
+	newest := r.Snapshot()
+	if then, err := p.cache.snapshotAt(r, revision); err == nil && !r.isState(&then, objects) {
 		p.source.Contradict(fmt.Errorf("the cache has other objects of %s at revision %d than its source", r.GroupResource(), revision))
 		return nil
 	}
-	return &now
+	return &newest
 }
 
 // isState reports whether a state has the objects of some keys, at their revisions, and no

@@ -111,8 +111,8 @@ func (p *provedCache) giveUpHope(t *testing.T) {
 	}
 }
 
-// crowd has many reads come, each a millisecond behind the one before, and calls one for each
-// that comes once the crowd has become large.
+// crowd makes many reads, each a millisecond after the one before. Once there are many, it calls
+// one for each that comes.
 func (p *provedCache) crowd(t *testing.T, one func()) {
 	var reads sync.WaitGroup
 	for i := range 3000 {

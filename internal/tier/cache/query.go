@@ -24,8 +24,8 @@ type Query struct {
 	Shard *entry.Shard
 	// Limit is the number of entries after which the result ends. Zero is no limit.
 	Limit int
-	// Within restricts which entries behind the limit count for Selection.More. Nil
-	// means all entries of the scope.
+	// Within restricts which entries after the limit count for Selection.More. Nil means
+	// all entries of the scope.
 	Within fields.Selector
 }
 
@@ -44,7 +44,7 @@ func (q *Query) matches(e *entry.Entry) bool {
 type Plan struct {
 	// Path is how the candidates were found.
 	Path Path
-	// Term is that of the index, with PathIndex.
+	// Term is the index's term, with PathIndex.
 	Term entry.Term
 	// Candidates is the number of entries that the path leads to.
 	Candidates int
@@ -79,14 +79,14 @@ func (s Snapshot) Candidates(q *Query) (iter.Seq[encode.EntryRun], Plan) {
 		return s.singleCandidate(q.Prefix)
 	}
 	if !q.Selects() {
-		return s.runs(q.Prefix, max(q.Prefix, q.From)), Plan{Path: PathRange, Candidates: s.CountFrom(q.Prefix, q.From)}
+		return s.runsFrom(q.Prefix, max(q.Prefix, q.From)), Plan{Path: PathRange, Candidates: s.CountFrom(q.Prefix, q.From)}
 	}
 	if runs, plan, ok := s.candidatesByIndex(q); ok {
 		return runs, plan
 	}
 	plan := Plan{Path: PathScan, Candidates: s.CountFrom(q.Prefix, q.From)}
 	s.advisor.noteScan(s.Tree, q, plan.Candidates)
-	return s.runs(q.Prefix, max(q.Prefix, q.From)), plan
+	return s.runsFrom(q.Prefix, max(q.Prefix, q.From)), plan
 }
 
 func (s Snapshot) singleCandidate(key string) (iter.Seq[encode.EntryRun], Plan) {
@@ -110,13 +110,13 @@ type Result struct {
 	// Examined is the number of candidates that were examined before the limit ended
 	// the result.
 	Examined int
-	// More says that the scope has entries behind Last, selected or not. It is only set
+	// More says that the scope has entries after Last, selected or not. It is only set
 	// when the limit ended the result.
 	More bool
 	// Total is the number of entries in the scope, selected or not.
 	Total int
-	// Opaque says that the entries' bytes alone do not answer the query: a selected
-	// entry is altered on its way out, or an examined one is unreadable.
+	// Opaque says that the entries' bytes alone do not answer the query. A selected entry
+	// is altered on its way out, or an examined one is unreadable.
 	Opaque bool
 }
 
@@ -158,15 +158,15 @@ func (s Snapshot) Select(q *Query) Result {
 // Page is a result together with the metadata of a list.
 type Page struct {
 	Result
-	// Revision is that of the snapshot.
+	// Revision is the snapshot's revision.
 	Revision int64
 	// Continue is the token of the next page, "" on the last one.
 	Continue string
-	// Remaining is the number of entries behind the page. Nil means unknown or none.
+	// Remaining is the number of entries after the page. Nil means unknown or none.
 	Remaining *int64
 }
 
-// More reports whether the query's scope, within Within, has entries behind a key. The
+// More reports whether the query's scope, within Within, has entries after a key. The
 // query's selectors do not matter.
 func (s Snapshot) More(q *Query, last string) bool {
 	if q.Single || s.CountFrom(q.Prefix, last+groupEnd) == 0 {

@@ -260,8 +260,8 @@ func TestShardIndex(t *testing.T) {
 		name  string
 		shard *entry.Shard
 		query cache.Query
-		// path is that of the third list. most is the number of candidates that it must
-		// not exceed.
+		// path is the path of the third list. most is the number of candidates that it must not
+		// exceed.
 		path cache.Path
 		most int
 	}{

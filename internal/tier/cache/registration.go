@@ -48,8 +48,8 @@ func (c *Cache) Retain(r *Resource) {
 }
 
 // Release ends a registration. After the last one an empty resource is removed. One
-// with objects keeps following etcd: a custom resource is registered anew whenever its
-// definition changes.
+// with objects keeps following etcd: a custom resource is registered again whenever
+// its definition changes.
 func (c *Cache) Release(r *Resource) {
 	c.write.Lock()
 	defer c.write.Unlock()

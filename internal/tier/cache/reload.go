@@ -33,7 +33,7 @@ func (l *Reload) Add(ctx context.Context, page []feed.Object) {
 	l.changes = append(l.changes, c.prepareLocked(ctx, page, c.ownerOf)[l.resource]...)
 }
 
-// End publishes the objects, with the events of the log behind the pages' revision. It
+// End publishes the objects, with the events of the log after the pages' revision. It
 // fails if the cache has not reached the revision, or if the log has lost these events.
 func (l *Reload) End(revision int64) error {
 	c, r := l.cache, l.resource

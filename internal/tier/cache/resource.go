@@ -32,11 +32,11 @@ type Spec struct {
 // Resource is one kind of object in the cache. All API versions and storages of the
 // kind share it.
 //
-// Its contents are one immutable state behind an atomic pointer. A writer builds the
-// next state beside the current one and publishes it together with the events that lead
-// to it, under the log's lock. So readers need no lock, and a watch that has read the
-// log to its end is exactly as new as the state. A change costs a copy of the path to
-// its leaf, in the tree and in each index (docs/bench/cache.md).
+// Its contents are one immutable state, which an atomic pointer refers to. A writer builds
+// the next state beside the current one and publishes it together with the events that lead
+// to it, under the log's lock. So readers need no lock, and a watch that has read the log
+// to its end is exactly as new as the state. A change costs a copy of the path to its leaf,
+// in the tree and in each index (docs/bench/cache.md).
 type Resource struct {
 	spec     Spec
 	cfg      *Config
@@ -60,7 +60,7 @@ type Snapshot struct {
 	Tree
 	indexes []Tree
 	advisor *indexAdvisor
-	// Revision is that of the snapshot: the tree holds exactly what etcd holds at it.
+	// Revision is the snapshot's revision. The tree holds exactly what etcd holds at it.
 	Revision int64
 	// Opaque is the number of opaque entries, Unreadable of those among them with an error.
 	Opaque, Unreadable int
@@ -74,10 +74,11 @@ func (r *Resource) Snapshot() Snapshot {
 	// to it. A newer state is complete up to its own last event.
 	finished := r.progress.Revision()
 	s := r.state.Load()
-	return r.snapshot(s, max(finished, s.revision))
+	return r.snapshotOf(s, max(finished, s.revision))
 }
 
-func (r *Resource) snapshot(s *state, revision int64) Snapshot {
+// snapshotOf returns the snapshot of a state that is complete up to a revision.
+func (r *Resource) snapshotOf(s *state, revision int64) Snapshot {
 	return Snapshot{Tree: s.tree, indexes: s.indexes, advisor: r.advisor, Revision: revision, Opaque: s.opaque, Unreadable: s.unreadable, Bytes: s.bytes, Packed: s.packed}
 }
 
@@ -97,8 +98,8 @@ func (r *Resource) Prefix() string { return r.spec.Prefix }
 // applyLocked publishes a new state with some changes. With record, the changes become
 // events of the log. arrival may be nil.
 func (r *Resource) applyLocked(c *Cache, changes []change, record bool, arrival *entry.Arrival) {
-	now := r.state.Load()
-	edit := now.edit(r.cfg)
+	newest := r.state.Load()
+	edit := newest.edit(r.cfg)
 	edit.indexes = r.dropUnused(edit.indexes, r.cfg.Clock.Now())
 	next, events := edit.applyAll(r.spec.Prefix, changes)
 	if !record {
@@ -120,7 +121,7 @@ func (r *Resource) replaceLocked(loaded []change, revision, changedAt int64, too
 	}
 	empty := state{revision: revision}
 	for _, index := range old.indexes {
-		empty.indexes = append(empty.indexes, Tree{by: index.by})
+		empty.indexes = append(empty.indexes, Tree{order: index.order})
 	}
 	next, _ := empty.edit(r.cfg).applyAll(r.spec.Prefix, loaded)
 	r.log.reset(changedAt, took, func() { r.state.Store(next) })
@@ -132,16 +133,16 @@ func (r *Resource) replaceLocked(loaded []change, revision, changedAt int64, too
 // beforehand. ErrExpired says that the events are incomplete or too many. etcd may
 // still have the revision.
 func (r *Resource) At(revision int64) (Snapshot, error) {
-	var now *state
-	events, err := r.log.eventsAfter(revision, maxUndo, func() { now = r.state.Load() })
+	var newest *state
+	events, err := r.log.eventsAfter(revision, maxUndo, func() { newest = r.state.Load() })
 	if err != nil {
 		return Snapshot{}, err
 	}
-	edit := now.editDetached()
+	edit := newest.editDetached()
 	for _, e := range slices.Backward(events) {
 		edit.apply(change{key: e.Key(), entry: e.Previous})
 	}
-	return r.snapshot(edit.finish(), revision), nil
+	return r.snapshotOf(edit.finish(), revision), nil
 }
 
 // MarkUndecodable sets the error of an entry that turned out to be undecodable after
@@ -150,13 +151,13 @@ func (r *Resource) At(revision int64) (Snapshot, error) {
 func (r *Resource) MarkUndecodable(c *Cache, e *entry.Entry, why error) {
 	r.write.Lock()
 	defer r.write.Unlock()
-	now := r.state.Load()
-	if now.tree.Get(e.Key) != e || e.Err != nil {
+	newest := r.state.Load()
+	if newest.tree.Get(e.Key) != e || e.Err != nil {
 		return
 	}
 	undecodable := e.Clone()
 	undecodable.Err, undecodable.Attributes = why, nil
-	edit := now.edit(r.cfg)
+	edit := newest.edit(r.cfg)
 	edit.apply(change{key: e.Key, entry: undecodable, revision: e.Revision})
 	next := edit.finish()
 	next.unlogged++

@@ -179,21 +179,21 @@ func TestAtUndoesLaterEvents(t *testing.T) {
 	c := newCache(cache.Config{})
 	r := c.Register(cache.Spec{Prefix: pods})
 	load(t, c, 10, object(pods+"k0", "first", 3))
-	now := map[string]string{"k0": "first"}
-	seen := map[int64]map[string]string{10: maps.Clone(now)}
+	current := map[string]string{"k0": "first"}
+	seen := map[int64]map[string]string{10: maps.Clone(current)}
 	for revision := int64(11); revision < 400; revision++ {
 		key, value := fmt.Sprintf("k%d", random.IntN(120)), fmt.Sprint(revision)
-		_, exists := now[key]
+		_, exists := current[key]
 		var event feed.Object
 		if exists && random.IntN(3) == 0 {
 			event = remove(pods+key, revision)
-			delete(now, key)
+			delete(current, key)
 		} else {
 			event = put(pods+key, value, revision)
-			now[key] = value
+			current[key] = value
 		}
 		c.Apply(t.Context(), apply(event))
-		seen[revision] = maps.Clone(now)
+		seen[revision] = maps.Clone(current)
 	}
 	for revision, want := range seen {
 		old, err := r.At(revision)
@@ -209,7 +209,7 @@ func TestAtUndoesLaterEvents(t *testing.T) {
 			t.Fatalf("At(%d) says revision %d, %d bytes, want %d bytes", revision, old.Revision, old.Bytes, size)
 		}
 	}
-	wantValues(t, "newest", r.Snapshot().Tree, now)
+	wantValues(t, "newest", r.Snapshot().Tree, current)
 	if _, err := r.At(9); !errors.Is(err, cache.ErrExpired) {
 		t.Errorf("At(9): %v, want ErrExpired", err)
 	}
@@ -223,15 +223,15 @@ func TestUndecodableEntriesAreOpaque(t *testing.T) {
 	old := r.Snapshot()
 	e := old.Get("a")
 	r.MarkUndecodable(c, e, errors.New("damaged inside"))
-	now := r.Snapshot()
-	if now.Opaque != 1 || now.Get("a").Err == nil || now.Get("a").Revision != 3 || now.Len() != 2 || now.Get("b").Err != nil {
-		t.Errorf("%d opaque entries, %+v", now.Opaque, now.Get("a"))
+	snapshot := r.Snapshot()
+	if snapshot.Opaque != 1 || snapshot.Get("a").Err == nil || snapshot.Get("a").Revision != 3 || snapshot.Len() != 2 || snapshot.Get("b").Err != nil {
+		t.Errorf("%d opaque entries, %+v", snapshot.Opaque, snapshot.Get("a"))
 	}
 	wantRevisions(t, r.Log(), 10)
 	// An entry that is no longer the newest version is not marked.
 	c.Apply(t.Context(), apply(put(pods+"a", `{}`, 11)))
 	r.MarkUndecodable(c, e, errors.New("damaged inside"))
-	if now := r.Snapshot(); now.Opaque != 0 || now.Get("a").Err != nil {
-		t.Errorf("the repaired object is marked undecodable: %+v", now.Get("a"))
+	if snapshot := r.Snapshot(); snapshot.Opaque != 0 || snapshot.Get("a").Err != nil {
+		t.Errorf("the repaired object is marked undecodable: %+v", snapshot.Get("a"))
 	}
 }

@@ -28,9 +28,9 @@ func StalenessFrom(ctx context.Context) *Staleness {
 	return s
 }
 
-// proofs are the times for which the cache is known to be complete. A check that began at
-// a time and found a revision proves, once the cache has reached the revision, that the
-// cache has every write that was acknowledged before that time.
+// proofs are the times for which the cache is known to be complete. A check begins at a
+// time and finds a revision. Once the cache has reached the revision, it has every write
+// that was acknowledged before that time.
 //
 // Checks may come each millisecond, and a bookmark that ends them once a minute. So only
 // some are kept: at most maxChecks, checkSpacing apart.

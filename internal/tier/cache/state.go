@@ -7,7 +7,7 @@ type state struct {
 	tree Tree
 	// indexes hold the same entries as tree, in other orders.
 	indexes []Tree
-	// revision is that of the newest change in the tree.
+	// revision is the revision of the newest change in the tree.
 	revision int64
 	// opaque is the number of opaque entries, unreadable of those among them with an error.
 	opaque, unreadable int
@@ -15,7 +15,7 @@ type state struct {
 	bytes, packed int64
 	// unlogged is the number of changes that no event of the log tells of.
 	unlogged int64
-	// digest is that of the tree's entries. States that At makes do not keep it.
+	// digest is the digest of the tree's entries. States that At makes do not keep it.
 	digest Digest
 }
 
@@ -53,9 +53,9 @@ func (s *state) editDetached() *stateEdit {
 	return edit
 }
 
-// applyAll applies changes and finishes the edit. It returns the new state, and the
-// changes as events. Deletions of keys that are absent make no event. prefix is that of the
-// resource.
+// applyAll applies changes and finishes the edit. It returns the new state, and the changes
+// as events. Deletions of keys that are absent make no event. prefix is the resource's
+// prefix.
 func (edit *stateEdit) applyAll(prefix string, changes []change) (*state, []Event) {
 	events := make([]Event, 0, len(changes))
 	for _, ch := range changes {

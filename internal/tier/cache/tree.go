@@ -13,15 +13,16 @@ import (
 // the path from the root to each leaf that it touches and shares all other nodes.
 // Readers can hold any number of versions without a lock.
 //
-// It is a B+tree whose nodes are copied on write. Why not a library's: wire bytes hang
-// on the leaves. A leaf is the unit that is encoded, compressed and cached (its memo),
-// so the tree must hold neighbours together, bound their number and bytes, and replace
-// a leaf exactly when one of its entries changes. Each node also counts the entries
-// below it, so that counts of a range and the rest of a paged list need no walk.
+// It is a B+tree whose nodes are copied on write. Why not a library's: wire bytes hang on
+// the leaves. A leaf is the unit that is encoded, compressed and cached (its memo). So
+// the tree must hold neighbours together and bound their number and bytes. And it must
+// replace a leaf exactly when one of its entries changes. Each node also counts the
+// entries below it, so that counts of a range and the rest of a paged list need no walk.
 //
 // What it costs: a change copies one leaf (up to 48 pointers) and the inner nodes above
-// it (up to 64 children each), some 4 KiB (docs/bench/cache.md). A batch copies each node
-// once. Of the leaf's wire bytes, those of other entries are copied, and compressed anew.
+// it (up to 64 children each). That is some 4 KiB (docs/bench/cache.md). A batch copies
+// each node once. The wire bytes of the leaf's other entries are copied, and compressed
+// again.
 //
 // An index is a Tree too. It is ordered by an attribute ahead of the key, and its leaves
 // have no memo.
@@ -29,19 +30,18 @@ import (
 // The zero value is an empty tree, ordered by key.
 type Tree struct {
 	root *node
-	// by is the order of the entries. Nil is the order of their keys.
-	by *indexOrder
+	// order is the order of the entries. Nil is the order of their keys.
+	order *indexOrder
 }
 
-// node is a leaf or an inner node. A node of a finished tree is immutable, but for the
-// memo, which synchronizes itself.
+// node is a leaf or an inner node. A node of a finished tree is immutable, except for
+// the memo, which synchronizes itself.
 type node struct {
 	// entries and memo belong to leaves. Leaves of an index have no memo.
 	entries []*entry.Entry
 	memo    *encode.Memo
-	// children and firstKeys belong to inner nodes. firstKeys[i]
-	// separates two children: it is at most the smallest key in children[i], and above
-	// every key in children[i-1].
+	// children and firstKeys belong to inner nodes. firstKeys[i] separates two children. It
+	// is at most the smallest key in children[i], and above every key in children[i-1].
 	children  []*node
 	firstKeys []string
 	// count is the number of entries below the node.
@@ -52,9 +52,9 @@ type node struct {
 }
 
 const (
-	// maxLeafEntries is a compromise. Each change has its leaf compressed anew, which
-	// asks for small leaves. Neighbours compress better together, and a LIST takes fewer
-	// writes, with large ones.
+	// maxLeafEntries is a compromise. Each change compresses its leaf again, which asks for
+	// small leaves. Neighbours compress better together, and a LIST takes fewer writes,
+	// with large ones.
 	maxLeafEntries = 48
 	maxChildren    = 64
 	// maxLeafBytes is the size of stored objects above which a leaf is split. A reader
@@ -80,7 +80,7 @@ func (t Tree) Get(key string) *entry.Entry {
 	return nil
 }
 
-// Find returns the run of one entry: that of the key.
+// Find returns the run of one entry, the one with the key.
 func (t Tree) Find(key string) (encode.EntryRun, bool) {
 	n := t.root
 	if n == nil {
@@ -89,7 +89,7 @@ func (t Tree) Find(key string) (encode.EntryRun, bool) {
 	for !n.leaf() {
 		n = n.children[n.childIndex(key)]
 	}
-	i, ok := n.find(t.by, key)
+	i, ok := n.find(t.order, key)
 	return encode.EntryRun{Memo: n.memo, Entries: n.entries, From: i, To: i + 1}, ok
 }
 
@@ -118,19 +118,19 @@ func (t Tree) rank(key string) int {
 		}
 		n = n.children[i]
 	}
-	i, _ := n.find(t.by, key)
+	i, _ := n.find(t.order, key)
 	return below + i
 }
 
 // Runs yields the entries whose key begins with prefix, leaf by leaf.
 func (t Tree) Runs(prefix string) iter.Seq[encode.EntryRun] {
-	return t.runs(prefix, prefix)
+	return t.runsFrom(prefix, prefix)
 }
 
 // All yields the entries whose key begins with prefix and is not below from.
 func (t Tree) All(prefix, from string) iter.Seq[*entry.Entry] {
 	return func(yield func(*entry.Entry) bool) {
-		for run := range t.runs(prefix, max(prefix, from)) {
+		for run := range t.runsFrom(prefix, max(prefix, from)) {
 			for _, e := range run.Entries[run.From:run.To] {
 				if !yield(e) {
 					return
@@ -154,8 +154,8 @@ func (t Tree) walkRange(from, end string, visit func(*entry.Entry)) {
 	})
 }
 
-// runs yields the entries that All yields, leaf by leaf.
-func (t Tree) runs(prefix, from string) iter.Seq[encode.EntryRun] {
+// runsFrom yields the entries that All yields, leaf by leaf.
+func (t Tree) runsFrom(prefix, from string) iter.Seq[encode.EntryRun] {
 	return func(yield func(encode.EntryRun) bool) {
 		if t.root != nil {
 			t.walk(t.root, [2]string{from, prefixEnd(prefix)}, yield)
@@ -168,10 +168,10 @@ func (t Tree) runs(prefix, from string) iter.Seq[encode.EntryRun] {
 func (t Tree) walk(n *node, bounds [2]string, yield func(encode.EntryRun) bool) bool {
 	from, end := bounds[0], bounds[1]
 	if n.leaf() {
-		first, _ := n.find(t.by, from)
+		first, _ := n.find(t.order, from)
 		last := len(n.entries)
 		if end != "" {
-			last, _ = n.find(t.by, end)
+			last, _ = n.find(t.order, end)
 		}
 		if first >= last {
 			return true
@@ -196,8 +196,8 @@ func (n *node) childIndex(key string) int {
 
 // find returns the index of the first entry that is not below a key, and whether it is
 // the key's own.
-func (n *node) find(by *indexOrder, key string) (int, bool) {
-	return slices.BinarySearchFunc(n.entries, key, by.compare)
+func (n *node) find(order *indexOrder, key string) (int, bool) {
+	return slices.BinarySearchFunc(n.entries, key, order.compare)
 }
 
 // prefixEnd returns the smallest key above all keys that begin with prefix, "" if there

@@ -12,7 +12,7 @@ import (
 // Edit.
 type Edit struct {
 	root   *node
-	by     *indexOrder
+	order  *indexOrder
 	budget *encode.Budget
 	// leafLimit is the largest number of entries in a leaf.
 	leafLimit int
@@ -25,13 +25,13 @@ type Edit struct {
 // its wire bytes on to its successor. Memos of removed leaves return their bytes to the
 // budget.
 func (t Tree) Edit(budget *encode.Budget) *Edit {
-	return &Edit{root: t.root, by: t.by, budget: budget, leafLimit: maxLeafEntries}
+	return &Edit{root: t.root, order: t.order, budget: budget, leafLimit: maxLeafEntries}
 }
 
 // editDetached begins an edit whose tree stands beside t and does not replace it. The
 // leaves that it makes keep no wire bytes.
 func (t Tree) editDetached() *Edit {
-	return &Edit{root: t.root, by: t.by, leafLimit: maxLeafEntries, detached: true}
+	return &Edit{root: t.root, order: t.order, leafLimit: maxLeafEntries, detached: true}
 }
 
 // retire ends the use of a removed leaf's memo.
@@ -43,7 +43,7 @@ func (edit *Edit) retire(m *encode.Memo) {
 
 // newMemo makes the memo of a leaf that replaces none. Leaves of an index have no memo.
 func (edit *Edit) newMemo() *encode.Memo {
-	if edit.by != nil {
+	if edit.order != nil {
 		return nil
 	}
 	return new(encode.Memo)
@@ -65,7 +65,7 @@ func (edit *Edit) successorMemo(before *encode.Memo) *encode.Memo {
 // Tree finishes the edit and returns the new tree. The Edit must not be used again.
 func (edit *Edit) Tree() Tree {
 	finish(edit.root, edit)
-	return Tree{root: edit.root, by: edit.by}
+	return Tree{root: edit.root, order: edit.order}
 }
 
 // finish makes the nodes of an edit immutable. Nodes of older trees are reached only
@@ -85,7 +85,7 @@ func (edit *Edit) Put(e *entry.Entry) (previous *entry.Entry) {
 	if edit.root == nil {
 		edit.root = &node{memo: edit.newMemo(), edit: edit}
 	}
-	root, sibling, previous := edit.put(edit.root, edit.by.key(e), e)
+	root, sibling, previous := edit.putBelow(edit.root, edit.order.key(e), e)
 	if sibling != nil {
 		root = &node{
 			children:  []*node{root, sibling},
@@ -98,12 +98,12 @@ func (edit *Edit) Put(e *entry.Entry) (previous *entry.Entry) {
 	return previous
 }
 
-// put adds an entry below n. It returns n's successor, the new sibling to its right if
+// putBelow adds an entry below n. It returns n's successor, the new sibling to its right if
 // the successor was split, and the entry that was replaced.
-func (edit *Edit) put(n *node, key string, e *entry.Entry) (successor, sibling *node, previous *entry.Entry) {
+func (edit *Edit) putBelow(n *node, key string, e *entry.Entry) (successor, sibling *node, previous *entry.Entry) {
 	n = edit.makeMutable(n)
 	if n.leaf() {
-		i, found := n.find(edit.by, key)
+		i, found := n.find(edit.order, key)
 		if found {
 			previous, n.entries[i] = n.entries[i], e
 		} else {
@@ -116,7 +116,7 @@ func (edit *Edit) put(n *node, key string, e *entry.Entry) (successor, sibling *
 		return n, sibling, previous
 	}
 	i := n.childIndex(key)
-	child, grown, previous := edit.put(n.children[i], key, e)
+	child, grown, previous := edit.putBelow(n.children[i], key, e)
 	n.children[i] = child
 	n.firstKeys[i] = min(n.firstKeys[i], key)
 	if grown != nil {
@@ -135,7 +135,7 @@ func (edit *Edit) put(n *node, key string, e *entry.Entry) (successor, sibling *
 // overfull reports whether the entries of these leaves together have too many bytes for
 // one leaf. One entry alone never has.
 func (edit *Edit) overfull(leaves ...*node) bool {
-	if edit.by != nil {
+	if edit.order != nil {
 		return false
 	}
 	size, count := 0, 0
@@ -180,10 +180,10 @@ func (edit *Edit) splitInner(n *node) *node {
 // Delete removes a key and returns its entry, or nil.
 func (edit *Edit) Delete(key string) *entry.Entry {
 	// Deleting copies the path to the key, even if there is no such key.
-	if edit.root == nil || (Tree{root: edit.root, by: edit.by}).Get(key) == nil {
+	if edit.root == nil || (Tree{root: edit.root, order: edit.order}).Get(key) == nil {
 		return nil
 	}
-	root, previous := edit.delete(edit.root, key)
+	root, previous := edit.deleteBelow(edit.root, key)
 	for !root.leaf() && len(root.children) == 1 {
 		root = root.children[0]
 	}
@@ -195,19 +195,19 @@ func (edit *Edit) Delete(key string) *entry.Entry {
 	return previous
 }
 
-// delete removes a key, which must be there, from below n. It returns n's successor and
+// deleteBelow removes a key, which must be there, from below n. It returns n's successor and
 // the removed entry.
-func (edit *Edit) delete(n *node, key string) (*node, *entry.Entry) {
+func (edit *Edit) deleteBelow(n *node, key string) (*node, *entry.Entry) {
 	n = edit.makeMutable(n)
 	n.count--
 	if n.leaf() {
-		i, _ := n.find(edit.by, key)
+		i, _ := n.find(edit.order, key)
 		previous := n.entries[i]
 		n.entries = slices.Delete(n.entries, i, i+1)
 		return n, previous
 	}
 	i := n.childIndex(key)
-	child, previous := edit.delete(n.children[i], key)
+	child, previous := edit.deleteBelow(n.children[i], key)
 	n.children[i] = child
 	edit.rebalance(n, i)
 	return n, previous
@@ -272,7 +272,7 @@ func (edit *Edit) makeMutable(n *node) *node {
 // firstKey returns the smallest key below n, or a lower bound of it.
 func (edit *Edit) firstKey(n *node) string {
 	if n.leaf() {
-		return edit.by.key(n.entries[0])
+		return edit.order.key(n.entries[0])
 	}
 	return n.firstKeys[0]
 }

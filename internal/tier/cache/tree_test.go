@@ -26,19 +26,19 @@ func TestTreeAgainstMap(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 1))
 			budget := encode.NewBudget(1 << 20)
-			now := model{want: map[string]*entry.Entry{}}
+			current := model{want: map[string]*entry.Entry{}}
 			var old []model
 			// The tree grows until inner nodes split, and shrinks until they merge.
 			for _, deletions := range []int{2, 8, 5, 9, 1, 10} {
 				for range 60 {
-					now = now.edited(t, random, budget, deletions)
-					old = append(old, now)
+					current = current.edited(t, random, budget, deletions)
+					old = append(old, current)
 				}
-				now.check(t, random)
-				now.checkShape(t)
+				current.check(t, random)
+				current.checkShape(t)
 			}
-			if now.tree.Len() != 0 {
-				t.Fatalf("%d entries are left after deletions alone", now.tree.Len())
+			if current.tree.Len() != 0 {
+				t.Fatalf("%d entries are left after deletions alone", current.tree.Len())
 			}
 			for _, m := range old {
 				m.check(t, random)

@@ -17,7 +17,7 @@ func (c *Cache) UnclaimedKeys() *Resource { return c.unclaimed }
 // The range lies between the prefixes of registered resources.
 func (c *Cache) NextUnclaimedRange(prefix, from string, objects int) (keys KeyRange, last bool) {
 	end := prefixEnd(prefix)
-	keys = KeyRange{From: c.behindClaimed(max(from, prefix)), End: end}
+	keys = KeyRange{From: c.afterClaimed(max(from, prefix)), End: end}
 	if next := c.nextPrefix(keys.From); next != "" {
 		keys.End = min(next, end)
 	}
@@ -33,18 +33,18 @@ func (c *Cache) NextUnclaimedRange(prefix, from string, objects int) (keys KeyRa
 		objects--
 		size += e.Size()
 	}
-	return keys, c.behindClaimed(keys.End) >= end
+	return keys, c.afterClaimed(keys.End) >= end
 }
 
-// behindClaimed returns the first key from a key on that belongs to no registered resource.
-func (c *Cache) behindClaimed(key string) string {
+// afterClaimed returns the first key from a key on that belongs to no registered resource.
+func (c *Cache) afterClaimed(key string) string {
 	for r := c.ownerOf(key); r != c.unclaimed; r = c.ownerOf(key) {
 		key = prefixEnd(r.spec.Prefix)
 	}
 	return key
 }
 
-// nextPrefix returns the first prefix of a registered resource behind a key, or "".
+// nextPrefix returns the first prefix of a registered resource after a key, or "".
 func (c *Cache) nextPrefix(key string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,8 +61,8 @@ func (c *Cache) nextPrefix(key string) string {
 	return c.mu.prefixes[i]
 }
 
-// at is r.At. The log of unclaimed keys is replaced under the lock write.
-func (c *Cache) at(r *Resource, revision int64) (Snapshot, error) {
+// snapshotAt is r.At. The log of unclaimed keys is replaced under the lock write.
+func (c *Cache) snapshotAt(r *Resource, revision int64) (Snapshot, error) {
 	if r == c.unclaimed {
 		c.write.Lock()
 		defer c.write.Unlock()

@@ -1,11 +1,11 @@
 package cache
 
 // This file takes back what was loaded, for a cache whose source is not followed any more or
-// is to be loaded anew.
+// must be loaded again.
 
-// Suspend has reads find the cache not loaded, until the next load has ended. Watches go on:
-// they get no events meanwhile, and lose their place when the load ends. Nothing may load or
-// apply meanwhile.
+// Suspend makes reads find the cache not loaded, until the next load has ended. Watches go
+// on: they get no events meanwhile, and lose their place when the load ends. Nothing may load
+// or apply meanwhile.
 func (c *Cache) Suspend() {
 	c.write.Lock()
 	defer c.write.Unlock()

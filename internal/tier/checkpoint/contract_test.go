@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/tier/checkpoint"
 )
 
-// keptRevisions is how many revisions a checkpoint of a keptSource is behind.
+// keptRevisions is how many revisions a checkpoint of a keptSource lags.
 const keptRevisions = 4
 
 // keptSource is a feedtest.Source of feeds that begin with a checkpoint.

@@ -1,5 +1,5 @@
-// Package checkpoint keeps on disk what a cache holds, so that the next start needs no
-// load from the source: a feed loads the checkpoint and follows from its revision on.
+// Package checkpoint keeps on disk what a cache holds. So the next start needs no load
+// from the source: a feed loads the checkpoint and follows from its revision on.
 //
 //	cache.Contents ──Dir.Write──► file ──Dir.Open──► File ──feed.Checkpoint──► feed
 //

@@ -99,7 +99,7 @@ func damage(err error) error {
 	return fmt.Errorf("read checkpoint: %w", err)
 }
 
-// checkEnd compares the digest, behind which nothing may follow.
+// checkEnd compares the digest. Nothing may follow it.
 func (f *File) checkEnd() error {
 	want := f.sum.Sum(nil)
 	rest, err := io.ReadAll(io.LimitReader(f.in, int64(len(want))+1))

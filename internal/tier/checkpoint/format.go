@@ -20,8 +20,8 @@ var (
 const (
 	// magic begins a file. Its number changes with the format.
 	magic = "millrace checkpoint 1\n"
-	// blockBytes is the size from which a block is written: that of a page of etcd's
-	// objects, so that the cache decodes a block as it decodes a page.
+	// blockBytes is the size from which a block is written. It is the size of a page of
+	// etcd's objects, so that the cache decodes a block as it decodes a page.
 	blockBytes = 4 << 20
 	// maxBlockBytes bounds a block that is read, packed or not.
 	maxBlockBytes = 64 << 20

@@ -24,7 +24,7 @@ type Order struct {
 	// LeaveOut reports whether a resource is not to be written. Resources whose stored
 	// values are encrypted never are. Nil leaves out no others.
 	LeaveOut func(*cache.Part) bool
-	// Pause is called behind each block with the time that the block took. Its error ends
+	// Pause is called after each block with the time that the block took. Its error ends
 	// the writing. Nil means no pauses.
 	Pause func(ctx context.Context, worked time.Duration) error
 }

@@ -124,23 +124,23 @@ func newGCPacer(maxHeadroom int64, warming func() bool) gcPacer {
 // sample reads the runtime's metrics and returns the CPU time among them.
 func (p *gcPacer) sample() cpuSeconds {
 	metrics.Read(p.samples)
-	now := cpuSeconds{application: p.samples[sampleUser].Value.Float64()}
+	spent := cpuSeconds{application: p.samples[sampleUser].Value.Float64()}
 	for _, i := range []int{sampleAssist, sampleDedicated, samplePause} {
-		now.collector += p.samples[i].Value.Float64()
+		spent.collector += p.samples[i].Value.Float64()
 	}
-	return now
+	return spent
 }
 
 // adjust adapts the headroom to what the collector cost since the last call, and
 // to the heap that the last collection found.
 func (p *gcPacer) adjust() {
-	now := p.sample()
-	spent := cpuSeconds{collector: now.collector - p.last.collector, application: now.application - p.last.application}
+	sample := p.sample()
+	spent := cpuSeconds{collector: sample.collector - p.last.collector, application: sample.application - p.last.application}
 	p.doublings = nextDoublings(p.doublings, spent)
 	if p.warming() {
 		p.doublings = 0
 	}
-	p.last = now
+	p.last = sample
 	p.setPercent()
 }
 

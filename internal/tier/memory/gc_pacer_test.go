@@ -30,13 +30,13 @@ func TestNextDoublings(t *testing.T) {
 
 // gcPercent returns the percentage that the collector is set to.
 func gcPercent() int {
-	now := debug.SetGCPercent(100)
-	debug.SetGCPercent(now)
-	return now
+	percent := debug.SetGCPercent(100)
+	debug.SetGCPercent(percent)
+	return percent
 }
 
-// TestGCPacer checks when a large heap has more than the usual headroom: at first,
-// and while the collector is busy, unless little of the heap is scanned or the
+// TestGCPacer checks when a large heap has more than the usual headroom: at first, and
+// while the collector is busy. It has not if little of the heap is scanned, or if the
 // server only encodes ahead of requests.
 func TestGCPacer(t *testing.T) {
 	t.Setenv("GOGC", "")

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Shares is how the memory that this process may use is divided among the
-// components that keep bytes for later. It is computed once, before anything is
-// built, and each component gets its share by its Config: none of them looks at
-// the machine itself. docs/flow.md has the same as a table.
+// Shares is how the memory that this process may use is divided among the components that
+// keep bytes for later. It is computed once, before anything is built, and each component
+// gets its share by its Config. None of them looks at the machine itself. docs/flow.md has
+// the same as a table.
 //
 // The shares are upper bounds, and none of them is reserved. What is left is for
 // the stored objects, which have no bound: they are the data.
@@ -40,8 +40,8 @@ const (
 	wireCacheDivisor = 16
 	maxWireCache     = 320 << 20
 
-	// The compiled schemas are those of resources that are written to: 350 kinds of
-	// 100 properties on a small machine, 2,800 on a large one. Ten validation rules
+	// Schemas are compiled for resources that are written to. This is enough for 350 kinds of
+	// 100 properties on a small machine, and for 2,800 on a large one. Ten validation rules
 	// take as much as three kinds. What is not used for some minutes goes anyway.
 	compiledDivisor          = 48
 	minCompiled, maxCompiled = 64 << 20, 512 << 20

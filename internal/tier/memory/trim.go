@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Trimmer gives memory back to the system once the process is quiet. Go's
-// collector lets the heap grow, and its scavenger keeps most of that: after a load
-// from etcd or a burst of writes a server would hold it for good.
+// Trimmer gives memory back to the system once the process is quiet. Go's collector
+// lets the heap grow, and its scavenger keeps most of that. After a load from etcd or
+// a burst of writes, a server would hold it for good.
 //
 // A trim collects, which costs some 100 ms of CPU. So the trimmer runs only when
 // it pays, and only when no other collection ran since the last check. A busy
@@ -51,7 +51,7 @@ const (
 	trimGain  = 48 << 20
 	trimLeast = 8 << 20
 	// A burst of at least minDroppedBurst dropped bytes is worth a trim of its own once
-	// it is over: small events are spread over many pages.
+	// it is over. Small events are spread over many pages.
 	minDroppedBurst = 1 << 20
 )
 

@@ -186,14 +186,14 @@ func mediaName(mediaType string) string {
 	return "other"
 }
 
-// PassOn has next answer a request for a reason other than the tier's, and adds it to the accounts
-// if it is a read.
+// PassOn lets next answer a request for a reason other than the tier's, and adds it to the
+// accounts if it is a read.
 func (t *Tier) PassOn(w http.ResponseWriter, req *http.Request, next http.Handler, reason string) {
 	if info, ok := request.RequestInfoFrom(req.Context()); !ok || !info.IsResourceRequest || !verbs[info.Verb] {
 		next.ServeHTTP(w, req)
 		return
 	}
-	t.passOn(w, req, next, passOnCause{reason: passReason(reason), startedAt: t.begin(), waits: new(usage.WaitClock)})
+	t.countAndPassOn(w, req, next, passOnCause{reason: passReason(reason), startedAt: t.begin(), waits: new(usage.WaitClock)})
 }
 
 // sharedKey is the key of a context's *atomic.Bool, which says that the request was answered with
@@ -208,8 +208,8 @@ func NoteShared(req *http.Request) {
 	}
 }
 
-// passOn lets next answer, and adds the request to the accounts.
-func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handler, p passOnCause) {
+// countAndPassOn lets next answer, and adds the request to the accounts.
+func (t *Tier) countAndPassOn(w http.ResponseWriter, req *http.Request, next http.Handler, p passOnCause) {
 	info, ok := request.RequestInfoFrom(req.Context())
 	if t.lists == nil || !ok || info.Verb == "watch" || !accountedSubresources[info.Subresource] {
 		next.ServeHTTP(w, req)
@@ -253,7 +253,7 @@ type passOnCause struct {
 	reason    passReason
 	startedAt time.Time
 	waits     *usage.WaitClock
-	// relist says that the request reads all of a resource anew.
+	// relist says that the request reads all objects of a resource.
 	relist bool
 }
 

@@ -53,8 +53,8 @@ func onlyShape(t *testing.T, lists *usage.Accounts) serverreport.ListShape {
 	return r.Shapes[0]
 }
 
-// TestShapes sends one request of each shape. It checks the shape's name in the accounts,
-// the numbers of objects, and that the bytes counted are those of the body.
+// TestShapes sends one request of each shape. It checks the shape's name in the accounts, the
+// numbers of objects, and that the bytes of the body are counted.
 func TestShapes(t *testing.T) {
 	protobufGzip := http.Header{"Accept": {protobufAccept}, "Accept-Encoding": {"gzip"}}
 	for _, c := range []struct {
@@ -98,7 +98,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestPassedOnAccounts measures around the handler behind the tier.
+// TestPassedOnAccounts measures around the handler to which the tier passes on.
 func TestPassedOnAccounts(t *testing.T) {
 	env, lists := newCountedTier(t, usage.Config{}, "one/a")
 	env.handler = env.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

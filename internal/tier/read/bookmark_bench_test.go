@@ -14,7 +14,7 @@ import (
 
 const frequentBookmarks = "&allowWatchBookmarks=true&millraceBookmarkInterval=100ms"
 
-// BenchmarkBookmarks has 1,000 watches of a quiet resource ask for ten bookmarks a second.
+// BenchmarkBookmarks lets 1,000 watches of a quiet resource ask for ten bookmarks a second.
 // An operation is one bookmark to each. The revision stays as it is, or moves forward a
 // hundred times a second.
 func BenchmarkBookmarks(b *testing.B) {
@@ -64,7 +64,7 @@ func (env *deliverer) receive(b *testing.B, n int) {
 	}
 }
 
-// BenchmarkBookmarkAtRevision has a watch wait for a revision, alone or beside 1,000
+// BenchmarkBookmarkAtRevision lets a watch wait for a revision, alone or beside 1,000
 // watches with ten bookmarks a second. It measures the time from the feed's passing the
 // revision until the client has the bookmark.
 func BenchmarkBookmarkAtRevision(b *testing.B) {
@@ -88,7 +88,7 @@ func BenchmarkBookmarkAtRevision(b *testing.B) {
 	}
 }
 
-// awaitRevision opens a watch that waits for the revision behind that of an event. It
+// awaitRevision opens a watch that waits for the revision after that of an event. It
 // returns the milliseconds from that revision until the bookmark.
 func (env *accountedServer) awaitRevision(b *testing.B, event int64) float64 {
 	target := fmt.Sprintf("%s%s?watch=true&resourceVersion=%d&allowWatchBookmarks=true&millraceBookmarkAtRevision=%d", env.server.URL, listPath, event-1, event+1)
@@ -116,7 +116,7 @@ func (env *accountedServer) awaitRevision(b *testing.B, event int64) float64 {
 }
 
 // quantile is the value below which a part of all values lie.
-func quantile(of []float64, part float64) float64 {
-	sorted := slices.Sorted(slices.Values(of))
+func quantile(values []float64, part float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
 	return sorted[min(len(sorted)-1, int(part*float64(len(sorted))))]
 }

@@ -93,8 +93,8 @@ func (env *watchServer) compareBookmarks(t *testing.T, header http.Header) {
 	}
 }
 
-// TestBookmarksBehindInitialEvents asks for bookmarks of a watch-list.
-func TestBookmarksBehindInitialEvents(t *testing.T) {
+// TestBookmarksAfterInitialEvents asks for bookmarks of a watch-list.
+func TestBookmarksAfterInitialEvents(t *testing.T) {
 	env := newWatchServer(t, true)
 	env.load(t, "one/a", "one/b")
 	s := env.watch(t, listPath+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&millraceBookmarkInterval=100ms&millraceBookmarkAtRevision=1", nil)

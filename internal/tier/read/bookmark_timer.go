@@ -13,9 +13,9 @@ import (
 //
 // Watches with the same interval form groups, which become due together. So a connection
 // sends the bookmarks of all its watches in one write, and workers that are awake go on
-// with the next connection: that halves the cost of a bookmark. Beyond maxGroup watches,
-// further connections form further groups, whose times lie between those of the others.
-// So the bookmarks of a large server do not all delay events at the same moment.
+// with the next connection. That halves the cost of a bookmark. Beyond maxGroup watches,
+// further connections form further groups, whose times lie between those of the others. So
+// the bookmarks of a large server do not all delay events at the same moment.
 //
 // A watch that is due again before its bookmark was sent stays due: it is sent one
 // bookmark, not two.
@@ -23,7 +23,7 @@ type bookmarkTimer struct {
 	// mu is held while a group's watches are woken. Wakes take none but innermost locks.
 	mu struct {
 		sync.Mutex
-		// groups are those of each interval, by phase. Nil stands for a group without
+		// groups has the groups of each interval, by phase. Nil stands for a group without
 		// watches.
 		groups map[time.Duration]*[bookmarkPhases]*bookmarkGroup
 		// next has all groups. The one that is due next comes first.

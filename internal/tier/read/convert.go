@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// Converter has a webhook convert objects ahead, so that decoding them does not wait for
+// Converter lets a webhook convert objects ahead, so that decoding them does not wait for
 // the webhook.
 type Converter interface {
 	// Convert returns when all entries are converted. Its error is what decoding one of
@@ -22,9 +22,9 @@ type Converter interface {
 	Converted([]*entry.Entry) bool
 }
 
-// convert has a webhook convert the entries of runs that are not encoded yet. It runs
-// before the first byte of an answer, because an error must still be answered. It holds
-// no lock, because other requests for the same groups have deadlines of their own.
+// convert lets a webhook convert the entries of runs that are not encoded yet. It runs
+// before the first byte of an answer, because an error must still be answered. It holds no
+// lock, because other requests for the same groups have deadlines of their own.
 func (q *query) convert(ctx context.Context, runs iter.Seq[encode.EntryRun]) error {
 	c := q.route.cfg.Converter
 	if c == nil {
@@ -40,9 +40,9 @@ func (q *query) convert(ctx context.Context, runs iter.Seq[encode.EntryRun]) err
 	return c.Convert(ctx, missing)
 }
 
-// convertInitial has a webhook convert the first objects of a watch that is passed on. The
-// handler's time for the watch runs from its first object on, so the wait is done before.
-// An error is dropped, because the handler meets it again.
+// convertInitial lets a webhook convert the first objects of a watch that is passed on.
+// The handler's time for the watch runs from its first object on, so the wait is done
+// before. An error is dropped, because the handler meets it again.
 func (q *query) convertInitial(req *http.Request, begin *cache.StartPoint) {
 	if begin.Initial == nil {
 		return
@@ -62,8 +62,8 @@ type liveConversion struct {
 	err error
 }
 
-// awaitConversion reports whether the changes can be encoded now. If not, a goroutine has
-// them converted and then wakes the watch: the connection's worker must not wait for a
+// awaitConversion reports whether the changes can be encoded now. If not, a goroutine
+// converts them and then wakes the watch: the connection's worker must not wait for a
 // webhook. A conversion that fails ends the watch, by p.err.
 func (p *watchSource) awaitConversion() bool {
 	c := p.query.route.cfg.Converter

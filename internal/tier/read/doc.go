@@ -16,8 +16,8 @@
 // A Tier has a Route for each resource and version, and a Route an encode.Form for each
 // wire form that was asked for. Only Shared is common to all routes.
 //
-// The caller constructs the tier and its routes (package serve, and package crd for
-// custom resources), calls the setters before the first request, and runs Warm. The
+// The caller constructs the tier and its routes, calls the setters before the first
+// request, and runs Warm. That is package serve, and package crd for custom resources. The
 // package finds no objects itself: an Objects does. It is not for writes. Objects are
 // decoded only where their bytes in a form are not there yet.
 package read

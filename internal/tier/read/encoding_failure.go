@@ -137,7 +137,7 @@ func (q *query) abortEncoding(err error) {
 }
 
 // encodingError marks an error of an encoder among the errors that end a watch. Its text
-// is that of err, because clients are sent it.
+// is err's, because clients are sent it.
 type encodingError struct{ err error }
 
 func (e *encodingError) Error() string { return e.err.Error() }

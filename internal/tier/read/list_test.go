@@ -142,8 +142,8 @@ func (c *deadlineRecorder) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// TestReadersHaveToKeepUp looks at the deadlines of a connection: large answers
-// have one, and leave none behind.
+// TestReadersHaveToKeepUp looks at the deadlines of a connection: large answers have one,
+// and remove it at their end.
 func TestReadersHaveToKeepUp(t *testing.T) {
 	env := newTestTier(t)
 	env.load(t, "five/large", "four/large", "one/a", "one/large", "six/large", "three/large", "two/large")

@@ -161,7 +161,7 @@ func includeObject(raw string) (metav1.IncludeObjectPolicy, bool) {
 
 // routable reports whether Kubernetes' router would hand the request to a handler. The router
 // knows no media ranges but */*, so one of the words must be a media type that the version
-// serves. Custom resources stand behind no router.
+// serves. Requests for custom resources pass no router.
 //
 // Upstream: github.com/emicklei/go-restful/v3.Route.matchesAccept; compare at each upgrade.
 func (q *query) routable(accept string) bool {

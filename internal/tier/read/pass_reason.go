@@ -47,7 +47,7 @@ const (
 	// passedConnection: a watch over a connection that this server has not accepted itself.
 	passedConnection passReason = "connection"
 
-	// The reasons below are those of version skew, in front of a server of another version.
+	// The reasons below are for version skew, in front of a server of another version.
 
 	// passedSkewTable, passedSkewMetadata and passedSkewIndented: the form would have to be made
 	// of what the other server has sent.
@@ -67,10 +67,10 @@ const (
 	passedSkewBookmark passReason = "skew-bookmark"
 )
 
-// passReasonOf returns the reason for an error of Objects that another server may not
-// have. It returns "" for errors that are answers. Under version skew none is: the other
-// server may use other words. While a read waited, its definition may have changed: what was
-// found then may be newer than the definition, and is left to the next one.
+// passReasonOf returns the reason for an error of Objects that another server may not have.
+// It returns "" for errors that are answers. Under version skew none is: the other server
+// may use other words. While a read waited, its definition may have changed. What was found
+// then may be newer than the definition, and is left to the next one.
 func (q *query) passReasonOf(err error) passReason {
 	switch {
 	case q.route.isRetired():

@@ -52,7 +52,7 @@ func TestReasonsOfObjects(t *testing.T) {
 	}
 }
 
-// changingSource has the definition change while it finds objects.
+// changingSource changes the definition while it finds objects.
 type changingSource struct {
 	read.Objects
 	changed *bool

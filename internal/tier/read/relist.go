@@ -16,9 +16,9 @@ import (
 	"github.com/millrace/millrace/internal/account/usage"
 )
 
-// isFullRelist reports whether the request reads all of its resource anew: a LIST, or a WATCH
-// with initial events, over all namespaces, at no certain revision, from the beginning, and
-// with no selector that asks for values, and no shard.
+// isFullRelist reports whether the request reads all objects of its resource: a LIST or a
+// WATCH with initial events, over all namespaces, from the beginning. It names no exact
+// revision, no shard, and no selector that asks for values.
 func (q *query) isFullRelist() bool {
 	o := &q.options
 	if q.name != "" || q.namespace != "" || o.Continue != "" || q.shard != nil || !selectsNoValue(o.LabelSelector, o.FieldSelector) {

@@ -22,7 +22,7 @@ type query struct {
 	tier    *Tier
 	route   *Route
 	metrics *Metrics
-	// form answers the request, but for firstForm.
+	// form answers the request, except for what firstForm answers.
 	form *encode.Form
 	// routeForm is form with its hotness and its names in accounts.
 	routeForm *routeForm
@@ -31,17 +31,18 @@ type query struct {
 	firstForm *encode.Form
 	// namespace and name are "" for requests that name none.
 	namespace, name string
-	// isWatch tells a WATCH from a LIST. legacyWatchPath tells a watch by the deprecated
-	// path /watch/ from one by the parameter watch.
-	isWatch, legacyWatchPath bool
+	// isWatch tells a WATCH from a LIST.
+	isWatch bool
+	// legacyWatchPath tells a watch by the deprecated path /watch/ from one by the parameter
+	// watch.
+	legacyWatchPath bool
 	// session is a WATCH that Wrap is to serve, nil before watch has accepted it.
 	session *watchSession
-	// options are those of a LIST or WATCH. Field selectors use the labels of the internal
-	// version.
+	// options are set for a LIST or WATCH. Field selectors use the labels of the internal version.
 	options internalversion.ListOptions
 	// shard is the part of the objects that a LIST or WATCH asks for, nil for all.
-	// shardSelector is the same as Kubernetes has it.
-	shard         *entry.Shard
+	shard *entry.Shard
+	// shardSelector is shard as Kubernetes has it.
 	shardSelector sharding.Selector
 	// bookmarks are those that a WATCH asks for by name.
 	bookmarks bookmarkRequest

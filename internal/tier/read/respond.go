@@ -55,7 +55,7 @@ func (q *query) writeHeaders(w http.ResponseWriter, req *http.Request, encoding 
 }
 
 const (
-	// A client must take paceBytes within stallTime, or it is cut off: its request holds a
+	// A client must take paceBytes within stallTime, or it is cut off. Its request holds a
 	// segment, a seat of its priority level and a stream.
 	paceBytes = 256 << 10
 	stallTime = 20 * time.Second

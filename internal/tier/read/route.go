@@ -22,9 +22,9 @@ import (
 )
 
 // Objects finds stored objects without decoding them, as fresh as a request asks for. Keys
-// are those of Kubernetes' registries: prefix, namespace, name. Errors are storage's. An
-// error that wraps cache.ErrExpired says that only etcd may have what was asked for. One
-// that wraps cache.ErrNotReady or cache.ErrUnproven leaves the answer to another server.
+// are as in Kubernetes' registries: prefix, namespace, name. Errors are storage's. An error
+// that wraps cache.ErrExpired says that only etcd may have what was asked for. One that wraps
+// cache.ErrNotReady or cache.ErrUnproven leaves the answer to another server.
 type Objects interface {
 	Find(ctx context.Context, key, resourceVersion string) (encode.EntryRun, error)
 	Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error)
@@ -100,7 +100,8 @@ type SharedConfig struct {
 	Budget *encode.Budget
 	// RecentFrames keeps the newest frames of watches.
 	RecentFrames *encode.RecentFrames
-	// Proofs remembers which objects need not be encoded by Kubernetes. Nil has all encoded.
+	// Proofs remembers which objects need not be encoded by Kubernetes. Nil means that all are
+	// encoded.
 	Proofs *transcode.Proofs
 	// Accounts keeps an account of each watch. Nil keeps none.
 	Accounts *slo.Watches
@@ -109,8 +110,8 @@ type SharedConfig struct {
 	Compress bool
 	// CompressWatches says which watches are compressed. The empty value means none.
 	CompressWatches WatchCompression
-	// BoundedStaleness lets a GET or LIST without a version be answered with a state that
-	// is not proven to be the newest, within the bound that the storage knows.
+	// BoundedStaleness lets a GET or LIST without a version be answered with a state that is not
+	// proven to be the newest. The storage knows the bound.
 	BoundedStaleness bool
 	// MinTimeout is the shortest duration of a watch whose request names none. The
 	// longest is twice as long.
@@ -174,7 +175,7 @@ type routeForm struct {
 }
 
 // NewRoute makes a route. For built-in resources it also makes the forms that most clients
-// ask for, so that an encoder of an unexpected shape is an error at the start.
+// ask for. So an encoder of an unexpected shape is an error at the start.
 func NewRoute(cfg RouteConfig) (*Route, error) {
 	r := &Route{cfg: cfg, name: cfg.Resource.GroupResource().String(), root: "/apis/" + cfg.Resource.Group + "/" + cfg.Resource.Version, mediaTypes: mediaTypes(cfg.Serializer)}
 	if cfg.Resource.Group == "" {

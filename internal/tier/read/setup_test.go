@@ -77,7 +77,8 @@ type testTier struct {
 	handler http.Handler
 }
 
-// passedOnStatus is the status that the handler behind the tier answers with.
+// passedOnStatus is the status with which the handler answers to which the tier
+// passes on.
 const passedOnStatus = http.StatusTeapot
 
 // uidOf returns a UID for the object of a key. As real ones, it looks random.
@@ -136,7 +137,7 @@ func (env *testTier) serveBeforeOther(other http.Handler) {
 	env.serveBefore(other)
 }
 
-// fakeSource finds config maps as Kubernetes' storage would, but for its errors.
+// fakeSource finds config maps as Kubernetes' storage would, except for its errors.
 type fakeSource struct {
 	tier       *testTier
 	consistent *cache.Consistent

@@ -100,9 +100,10 @@ func (env *sharer) deliver(b *testing.B) {
 }
 
 // BenchmarkShards delivers events of 2.4 KB to one client that watches everything, and to
-// 16 and 64 clients of a shard each, with connections of their own or with one. The servers take turns, so that other load on the
-// machine affects all alike. Events come one at a time, or many at once: then the one
-// client gets them in one write, and the others in a write each.
+// 16 and 64 clients of a shard each. These have connections of their own, or share one.
+// The servers take turns, so that other load on the machine affects all alike. Events come
+// one at a time, or many at once. Then the one client gets them in one write, and the
+// others in a write each.
 func BenchmarkShards(b *testing.B) {
 	serveShards(b)
 	for _, burst := range []int{1, 4, 64} {

@@ -13,9 +13,8 @@ import (
 // that is proven to be new.
 const staleHeader = "X-Millrace-Stale"
 
-// staleness lets a GET or LIST that asks for the newest state, which is one without a
-// version, be answered with an older one, if the server may do that. The result is nil if
-// the answer must be new.
+// staleness lets a GET or LIST without a version be answered with a state that is not
+// the newest, if the server may do that. The result is nil if the answer must be new.
 func (q *query) staleness(ctx context.Context, version string) (context.Context, *cache.Staleness) {
 	if version != "" || !q.route.cfg.Shared.BoundedStaleness {
 		return ctx, nil

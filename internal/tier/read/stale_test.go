@@ -9,7 +9,7 @@ import (
 )
 
 // TestStaleAnswersAreMarked reads while etcd does not answer, with and without bounded
-// staleness: only answers that need not be new are given, and only these are marked.
+// staleness. Only answers that need not be new are given, and only these are marked.
 func TestStaleAnswersAreMarked(t *testing.T) {
 	t.Parallel()
 	const one, all = "/api/v1/namespaces/default/configmaps/a", "/api/v1/configmaps"

@@ -16,7 +16,7 @@ import (
 
 // Tier is the read tier: a handler in front of Kubernetes' handlers.
 //
-// It stands behind Kubernetes' filters and not in place of them, so that all that the
+// It stands after Kubernetes' filters and not in place of them, so that all that the
 // filters do stays Kubernetes'. It decides for each request whether it answers, before the
 // first byte. After that byte there is no way back: an answer that cannot be finished is
 // cut short. All methods are safe for concurrent use, with the exceptions that are noted.
@@ -41,7 +41,7 @@ type Tier struct {
 	// shutdown starts, once, the goroutine that drains all watches at the server's shutdown.
 	shutdown sync.Once
 	watches  watchSet
-	// historyWatches counts the watches that are passed on for want of events in the cache.
+	// historyWatches counts the watches that are passed on for lack of events in the cache.
 	historyWatches atomic.Int64
 	// drainTime is Config.DrainTime.
 	drainTime time.Duration
@@ -148,7 +148,7 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 		if q != nil {
 			cause.waits, cause.relist = &q.account.waits, q.isFullRelist()
 		}
-		t.passOn(w, req, next, cause)
+		t.countAndPassOn(w, req, next, cause)
 	})
 }
 

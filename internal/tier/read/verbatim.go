@@ -35,7 +35,7 @@ type Verbatim struct {
 	Format sentobject.Format
 	// Surroundings returns what that server sends around objects, nil before it is known.
 	Surroundings func() *apifeed.Surroundings
-	// Follow has the objects followed in the format from now on. It must not block.
+	// Follow starts to follow the objects in the format. It must not block.
 	Follow func()
 	// Protobuf is the route of the same objects in protobuf, beside this one of JSON. It is
 	// nil for kinds without protobuf, and for the route of protobuf itself.
@@ -87,8 +87,8 @@ func (q *query) checkSkew(values url.Values) passReason {
 }
 
 // negotiateSkew returns why a form that was negotiated is passed on under version skew. A media
-// type that only one of the versions knows may not come before the form's. On a verbatim
-// route it also chooses the route of the form's format, and has its objects followed.
+// type that only one of the versions knows may not come before the form's. On a verbatim route
+// it also chooses the route of the form's format, and starts to follow its objects.
 func (q *query) negotiateSkew(key formKey, accept string) passReason {
 	first, _, _ := strings.Cut(accept, ",")
 	first = strings.TrimSpace(first)
@@ -129,8 +129,8 @@ func (q *query) isOldParameter(name string) bool {
 	return q.name == "" && listParameters[name]
 }
 
-// skewedWatch returns why a watch is passed on under version skew: the bookmarks that it would
-// be sent are not known, or the server has no watches that begin with all objects.
+// skewedWatch returns why a watch is passed on under version skew. Either the bookmarks that it
+// would be sent are not known, or the server has no watches that begin with all objects.
 func (q *query) skewedWatch() passReason {
 	o := &q.options
 	if !q.route.isVerbatim() {

@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// wakeSignal wakes an idle watch when its request, its route or the server ends, when it is
-// to leave, or when its schedule has something to do. Events wake it by notify directly.
+// wakeSignal wakes an idle watch when its request, its route or the server ends. It also
+// wakes it when it must leave, or when its schedule has something to do. Events wake it by
+// notify directly.
 type wakeSignal struct {
-	// notify has a worker ask the watch's source. It does not block.
+	// notify makes a worker ask the watch's source. It does not block.
 	notify func()
 	// ended says that the watch must end. due says that its schedule has something to do.
 	ended, due atomic.Bool
-	// leaving says that the watch must end once it has sent its events, behind a bookmark.
+	// leaving says that the watch must end once it has sent its events and a bookmark.
 	leaving atomic.Bool
 	// goAway asks the client to open no more streams on the watch's connection, which
 	// connection names. It is nil if there is no way to ask, or no use in it.

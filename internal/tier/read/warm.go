@@ -8,14 +8,14 @@ import (
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
-// Warming encodes what many clients list before they ask: after a start, when the cache
-// was loaded anew, and after changes. It runs while no request is answered, one leaf at a
-// time, for forms that are hot. A form is hot for a while after a LIST has asked for it.
-// After a start the two forms that clients of Kubernetes use are hot too; but until a
-// LIST asks for them they are not encoded anew while the resource changes.
+// Warming encodes what many clients list before they ask: after a start, when the cache was
+// loaded again, and after changes. It runs while no request is answered, one leaf at a time,
+// for forms that are hot. A form is hot for a while after a LIST has asked for it. After a
+// start the two forms that clients of Kubernetes use are hot too. But until a LIST asks for
+// them they are not encoded again while the resource changes.
 //
-// Objects that an older version stored are normalized then too (transcode.Normalizer), beyond
-// what the budget has room for: it is what makes their first LIST dear.
+// Objects that an older version stored are normalized then too (transcode.Normalizer), even
+// beyond the budget. That is most of the cost of their first LIST.
 
 const (
 	// warmPeriod is the time between two passes. A pass that finds everything warm costs a
@@ -84,19 +84,19 @@ func (t *Tier) Warm(ctx context.Context) {
 
 // warmState is what Warm remembers of a route between passes.
 type warmState struct {
-	// revision was the resource's newest at the last pass. warmed is when a pass last
-	// encoded, zero before the first.
+	// revision was the resource's newest at the last pass.
 	revision int64
-	warmed   time.Time
+	// warmed is when a pass last encoded, zero before the first.
+	warmed time.Time
 	// normalized says that all objects were normalized once. Later ones were written by a
 	// server of this version.
 	normalized bool
 }
 
-// due reports whether this pass encodes: the resource did not change since the last pass,
-// or the last one that encoded is churnPeriod ago. revision is the resource's newest.
-// ahead reports whether forms are included for which no LIST has asked yet. That is so
-// for the first pass, and when nothing has changed.
+// due reports whether this pass encodes. It does if the resource did not change since the
+// last pass, or if the last pass that encoded is churnPeriod ago. revision is the resource's
+// newest. ahead reports whether the pass includes forms that no LIST has asked for yet. That
+// is so for the first pass, and when nothing has changed.
 func (w *warmState) due(revision int64, now time.Time) (due, ahead bool) {
 	quiet, first := revision == w.revision, w.warmed.IsZero()
 	w.revision = revision

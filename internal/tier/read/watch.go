@@ -98,7 +98,7 @@ func (s *watchSession) openCursor(selected *storage.SelectionPredicate) passReas
 	return ""
 }
 
-// setWake has the connection wake the watch, and lets the watch be sent away if the
+// setWake makes the connection wake the watch. It also lets the watch be sent away, if the
 // connection has a way to ask for that.
 func (s *watchSession) setWake() {
 	s.wake.notify = s.puller.Wake
@@ -151,20 +151,20 @@ func (q *query) timeout() time.Duration {
 // watchSession is a WATCH that is being served.
 //
 // The request's goroutine sends the headers, the initial events, bookmarks and the end.
-// Between them it waits in Pull, and a pull worker asks watchSource for events.
-// So an event costs no goroutine switch per watch, and a slow client delays only its own
-// connection, for which at most one batch of changes is kept. The goroutine and the worker
-// never use the session at the same time.
+// Between them it waits in Pull, and a pull worker asks watchSource for events. So an
+// event costs no goroutine switch per watch. A slow client delays only its own connection,
+// for which at most one batch of changes is kept. The goroutine and the worker never use
+// the session at the same time.
 type watchSession struct {
 	query *query
 	req   *http.Request
 	w     http.ResponseWriter
-	// endObservation ends the observation of w by Kubernetes' metrics. written counts the
-	// bytes that went past w.
+	// endObservation ends the observation of w by Kubernetes' metrics.
 	endObservation func(written int64)
-	written        int64
-	flush          func()
-	puller         pull.Puller
+	// written counts the bytes that Kubernetes' metrics do not see.
+	written int64
+	flush   func()
+	puller  pull.Puller
 
 	startPoint cache.StartPoint
 	initial    *cache.Result

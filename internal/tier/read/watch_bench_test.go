@@ -73,8 +73,8 @@ func (env *deliverer) deliver(b *testing.B, s watchShape) {
 	env.costs = append(env.costs, float64(benchclient.CPU()-before)/float64(changesPerTurn*s.watches()))
 }
 
-func median(of []float64) float64 {
-	sorted := slices.Sorted(slices.Values(of))
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
 	return sorted[len(sorted)/2]
 }
 

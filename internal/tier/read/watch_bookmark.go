@@ -106,7 +106,7 @@ func (p *watchSource) appendRequested(segments [][]byte, more bool) ([][]byte, b
 }
 
 // takeRequested reports whether a bookmark is due, and notes that it is sent. A watch that
-// begins behind a revision that was not reached yet is sent none before.
+// begins after a revision that was not reached yet is sent none before.
 func (p *watchSource) takeRequested(r *requestedBookmarks) bool {
 	due := r.due.Swap(false)
 	switch {

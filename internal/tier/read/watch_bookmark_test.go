@@ -158,8 +158,8 @@ func TestBookmarksOfASlowClient(t *testing.T) {
 	})
 }
 
-// TestBookmarkAtARevision asks for a bookmark of a revision that was reached, that etcd
-// has reached by a write of another resource, and that etcd has not reached.
+// TestBookmarkAtARevision asks for bookmarks of three revisions. One was reached, etcd has
+// reached one by a write of another resource, and one was not reached.
 func TestBookmarkAtARevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newHandTier(t)
@@ -208,7 +208,7 @@ func TestBookmarkAtARevision(t *testing.T) {
 	})
 }
 
-// TestRequestedBookmarksFollowEvents begins a watch far behind the newest revision. A
+// TestRequestedBookmarksFollowEvents begins a watch far before the newest revision. A
 // bookmark must not come before the events up to its revision.
 func TestRequestedBookmarksFollowEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

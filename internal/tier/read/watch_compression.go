@@ -63,7 +63,7 @@ func (q *query) compressesWatch(header http.Header) bool {
 	return false
 }
 
-// isWatchList reports whether a watch begins with the objects and a bookmark behind them.
+// isWatchList reports whether a watch begins with the objects and a bookmark after them.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers.isListWatchRequest; compare at each upgrade.
 func (q *query) isWatchList() bool {

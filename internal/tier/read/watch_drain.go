@@ -6,16 +6,17 @@ import (
 )
 
 const (
-	// leavePause is the time between two watches that end at a shutdown, unless that would
-	// take longer than Config.DrainTime: 200 a second, which is Kubernetes' pace.
+	// leavePause is the time between two watches that end at a shutdown: 200 a second, which
+	// is Kubernetes' pace. It is less if the shutdown would take longer than
+	// Config.DrainTime.
 	leavePause = 5 * time.Millisecond
 	// spreadTick is the time between two turns of spread.
 	spreadTick = 10 * time.Millisecond
 )
 
-// drain ends all watches, one after the other, each behind a bookmark. A client that gets
-// an event or a bookmark resumes where it was. One whose watch ends at once and with
-// nothing lists again (client-go's VeryShortWatchError), and one whose last event is old
+// drain ends all watches, one after the other, each after a bookmark. A client that gets
+// an event or a bookmark resumes where it was. A client whose watch ends at once and with
+// nothing lists again (client-go's VeryShortWatchError). A client whose last event is old
 // may resume where another server no longer has history.
 //
 // Clients that do not read are cut off in the end.
@@ -37,9 +38,9 @@ func (t *Tier) drain() {
 func (t *Tier) Watches() int { return t.watches.movableLen() }
 
 // SendAway asks clients that have some watches together to open another connection, spread
-// over a time, and ends these watches behind a bookmark. In front of several servers a
-// balancer brings the clients elsewhere. Only HTTP/2 has a way to ask. SendAway returns
-// at the end of the time or of the context.
+// over a time, and ends these watches after a bookmark. In front of several servers a
+// balancer brings the clients elsewhere. Only HTTP/2 has a way to ask. SendAway returns at
+// the end of the time or of the context.
 func (t *Tier) SendAway(ctx context.Context, watches int, over time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, over)
 	defer cancel()
@@ -73,8 +74,8 @@ func wait(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// leave ends the watch without an event for the reason: behind a bookmark, if its client
-// allows bookmarks. reached is that of watchSource.
+// leave ends the watch without an event for the reason: after a bookmark, if its client
+// allows bookmarks. reached is as in watchSource.
 func (s *watchSession) leave(reached int64) error {
 	to := max(reached, s.startPoint.After)
 	if s.query.options.AllowWatchBookmarks && to <= max(reached, s.query.route.cfg.Objects.Progress().Revision()) {

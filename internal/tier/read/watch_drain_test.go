@@ -20,7 +20,7 @@ import (
 )
 
 // TestSendAway has two clients with two watches each, and sends two watches away. One client
-// must be told: its watches end behind their events and a bookmark, and its next watch goes
+// must be told: its watches end after their events and a bookmark, and its next watch goes
 // over another connection. The other client notices nothing.
 func TestSendAway(t *testing.T) {
 	env := newWatchServer(t, true)
@@ -140,7 +140,7 @@ func (c *drainedConn) Wake() {
 func (c *drainedConn) Waits() (window, write time.Time) { return time.Time{}, time.Time{} }
 func (c *drainedConn) Locked(use func(returned uint64)) { use(0) }
 
-// TestDrainIsATrickle ends many watches, behind a bookmark each, at Kubernetes' pace: 200 in
+// TestDrainIsATrickle ends many watches, after a bookmark each, at Kubernetes' pace: 200 in
 // a second. If that would take longer than the drain time, they end evenly within it. The
 // clock is synctest's, so a busy machine changes nothing.
 func TestDrainIsATrickle(t *testing.T) {

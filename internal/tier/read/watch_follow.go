@@ -66,9 +66,8 @@ func (s *watchSession) follow() error {
 	return s.followPulled()
 }
 
-// runSchedule does what is due. Bookmarks wait until all events are sent. A client
-// whose revision is ahead of the cache's is sent none. reached and more are those of
-// watchSource.
+// runSchedule does what is due. Bookmarks wait until all events are sent. A client whose
+// revision is ahead of the cache's is sent none. reached and more are as in watchSource.
 func (s *watchSession) runSchedule(now time.Time, reached int64, more bool) error {
 	t := &s.schedule
 	if !now.Before(t.deadline) {

@@ -18,7 +18,7 @@ import (
 var gunzips = map[string]func(io.Reader) (io.Reader, error){
 	"compress/gzip": func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
 	"klauspost":     func(r io.Reader) (io.Reader, error) { return kgzip.NewReader(r) },
-	// Rust's flate2.GzDecoder and others stop for good behind the first member.
+	// Rust's flate2.GzDecoder and others stop for good after the first member.
 	"one member": func(r io.Reader) (io.Reader, error) {
 		z, err := gzip.NewReader(r)
 		if err == nil {
@@ -70,7 +70,7 @@ func (env *watchServer) gunzip(t *testing.T, query string) (streams []*gunzipStr
 }
 
 // checkEnd reads to the end. Only bookmarks may come. The bytes must be one member of gzip
-// with a valid checksum and length, and nothing behind it.
+// with a valid checksum and length, and nothing after it.
 func (s *gunzipStream) checkEnd(t *testing.T) {
 	t.Helper()
 	frame := s.next(t)
@@ -116,7 +116,7 @@ func watchEnds() []watchEnd {
 }
 
 // TestGunzipOfEachEvent writes an event only when all clients have decoded the one before.
-// Then come bursts. Clients that begin later share frames which are compressed behind
+// Then come bursts. Clients that begin later share frames which are compressed after
 // others. At each end the decoders must find the end of gzip.
 func TestGunzipOfEachEvent(t *testing.T) {
 	for _, end := range watchEnds() {

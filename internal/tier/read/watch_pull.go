@@ -53,18 +53,18 @@ type watchSource struct {
 	sender  *slo.Sender
 	buf     *[]encode.Change
 	changes []encode.Change
-	// more says that the cursor has events behind changes. cursorErr ends the watch behind
-	// them.
-	more      bool
+	// more says that the cursor has events after changes.
+	more bool
+	// cursorErr ends the watch after changes.
 	cursorErr error
 	// reached is a revision up to which the watch is complete once changes are sent and
 	// more is false. It is the feed's revision before the cursor was last read, or the
 	// newest change's if that is ahead of it.
 	reached int64
-	// conversion is what changes wait for, nil for nothing. converted says that they need
-	// not wait any more.
+	// conversion is what changes wait for, nil for nothing.
 	conversion *liveConversion
-	converted  bool
+	// converted says that changes need not wait any more.
+	converted bool
 	// err is why the watch ends, nil if the request's goroutine has something else to do.
 	err error
 }

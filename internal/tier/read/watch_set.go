@@ -113,7 +113,7 @@ func (e *watchSet) byConnection() map[string][]*wakeSignal {
 }
 
 // followShutdown drains all watches when the server shuts down. The signal is found in the
-// context of a request, and is the same for all requests of a server, so the first one
+// context of a request, and is the same for all requests of a server. So the first request
 // starts the goroutine that waits for it.
 func (t *Tier) followShutdown(ctx context.Context) {
 	t.shutdown.Do(func() {

@@ -28,13 +28,13 @@ const (
 // moment later.
 var takenOverLater = map[passReason]bool{passedLoading: true, passedUnproven: true, passedHistory: true, passedSkewBookmark: true}
 
-// mayPassHistory reports whether the other server is to say whether it has the events of a
-// watch that the cache lacks.
+// mayPassHistory reports whether the other server is asked for the events of a watch that the
+// cache lacks.
 func (t *Tier) mayPassHistory() bool {
 	return t.passedOnElsewhere && t.historyWatches.Load() < maxHistoryWatches
 }
 
-// passOnWatch has next answer a watch until the cache has the revision which the client has
+// passOnWatch lets next answer a watch until the cache has the revision which the client has
 // reached. It returns the session of the rest of the watch, nil if next has sent all of it.
 func (q *query) passOnWatch(w http.ResponseWriter, req *http.Request, next http.Handler, reason passReason) (rest *watchSession) {
 	if reason == passedHistory {
@@ -67,8 +67,8 @@ func (q *query) passOnWatch(w http.ResponseWriter, req *http.Request, next http.
 	return nil
 }
 
-// firstPosition is the revision behind which the watch's events begin, 0 if it begins with
-// the objects of an unknown one.
+// firstPosition is the revision after which the watch's events begin, 0 if it begins with the
+// objects of an unknown revision.
 func (q *query) firstPosition() int64 {
 	if o := &q.options; o.SendInitialEvents != nil && *o.SendInitialEvents {
 		return 0
@@ -77,10 +77,10 @@ func (q *query) firstPosition() int64 {
 	return revision
 }
 
-// passedWatch is the answer of another server to a WATCH, on its way to the client. It knows
-// up to which revision the client has everything. As soon as the cache has that revision, a
-// session is opened that sends what follows, and the other server is left: no event is sent
-// twice, and none is missed.
+// passedWatch is the answer of another server to a WATCH, on its way to the client. It knows up
+// to which revision the client has everything. As soon as the cache has that revision, a
+// session is opened that sends what follows, and the watch of the other server ends. No event
+// is sent twice, and none is missed.
 //
 // Two goroutines use it: the request's, which writes events, and look's.
 type passedWatch struct {
@@ -169,8 +169,8 @@ func (p *passedWatch) Write(b []byte) (int, error) {
 }
 
 // sendLocked sends an event, unless it is a bookmark that the client did not ask for, and notes
-// how far the client is. Before the first event of another type, or a bookmark, ADDED may be
-// of an object with which the watch begins: these come in the order of their names.
+// how far the client is. Before the first event of another type, or a bookmark, ADDED may be of
+// an object with which the watch begins. These come in the order of their names.
 func (p *passedWatch) sendLocked(e *watchevent.Event) error {
 	isBookmark := e.Type == watchevent.Bookmark
 	if !isBookmark || p.query.options.AllowWatchBookmarks {

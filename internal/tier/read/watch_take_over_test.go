@@ -89,7 +89,7 @@ func frame(kind, name string, revision int64) string {
 
 const watchListQuery = "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 
-// TestTakeOver has another server begin watches, which the tier takes over once it has loaded.
+// TestTakeOver begins watches at another server, which the tier takes over once it has loaded.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -211,8 +211,8 @@ func TestTakeOverOfTables(t *testing.T) {
 	}
 }
 
-// TestTakeOverUnderWrites has events come to the cache and to the other server's watch at random times:
-// the client gets each once, in order.
+// TestTakeOverUnderWrites sends events to the cache and to the other server's watch at random times.
+// The client gets each once, in order.
 func TestTakeOverUnderWrites(t *testing.T) {
 	t.Parallel()
 	const writes = 60

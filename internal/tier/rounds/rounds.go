@@ -31,9 +31,9 @@ type Question[T any] struct {
 	cfg Config[T]
 	mu  struct {
 		sync.Mutex
-		// running says that a goroutine asks. gathering is the round that it asks next, nil
-		// if nobody has come for it.
-		running   bool
+		// running says that a goroutine asks.
+		running bool
+		// gathering is the round that the goroutine asks next, nil if nobody has come for it.
 		gathering *Round[T]
 	}
 }

@@ -16,12 +16,12 @@ import (
 
 // pass is the place of the slow comparison with etcd. The zero value is at its beginning.
 type pass struct {
-	// prefix is that of the resource, from the key at which its next page begins.
+	// prefix is the resource's, from the key at which its next page begins.
 	prefix, from string
 }
 
 // next returns the resource of the next page, of at least one: that of the place, or the one
-// behind it.
+// after it.
 func (p *pass) next(all []*cache.Resource) *cache.Resource {
 	slices.SortFunc(all, func(a, b *cache.Resource) int { return strings.Compare(a.Prefix(), b.Prefix()) })
 	i, found := slices.BinarySearchFunc(all, p.prefix, func(r *cache.Resource, prefix string) int { return strings.Compare(r.Prefix(), prefix) })
@@ -118,18 +118,20 @@ func (s *Scrubber) compare(ctx context.Context, r *cache.Resource, p *page) ([]c
 type page struct {
 	// from is the first key. Empty is the resource's first.
 	from string
-	// revision is 0 for the newest. values says that values are read too.
+	// revision is 0 for the newest.
 	revision int64
-	values   bool
+	// values says that values are read too.
+	values bool
 
-	// keys are the keys that were read, and objects how many of them there are. last says
-	// that no key of the resource is behind them.
-	keys    cache.KeyRange
+	// keys are the keys that were read.
+	keys cache.KeyRange
+	// objects is the number of objects in keys.
 	objects int
-	last    bool
+	// last says that no key of the resource is after keys.
+	last bool
 }
 
-// read reads a page. etcd counts all keys of a range, however few are asked for, so the
+// read reads a page. etcd counts all keys of a range, however few are asked for. So the
 // range ends where the cache has enough objects. The limit is for an etcd that has more.
 func (s *Scrubber) read(ctx context.Context, r *cache.Resource, p *page) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)

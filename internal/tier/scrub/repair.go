@@ -28,9 +28,9 @@ const (
 	maxGivenUpPause = 4 * time.Hour
 )
 
-// repair loads a resource anew, and has the server know it is wrong meanwhile, for some
-// seconds at least. found are some of the differences. values says that they may be of
-// values alone, so that values decide whether the repair has helped.
+// repair loads a resource again. Meanwhile, and for some seconds at least, the server
+// counts it as wrong. found are some of the differences. values says that the differences
+// may be in values alone. Then values decide whether the repair has helped.
 //
 // A resource that was given up is only counted until its pause is over.
 func (s *Scrubber) repair(ctx context.Context, r *cache.Resource, found []cache.Difference, values bool) {
@@ -75,7 +75,7 @@ func (s *Scrubber) repair(ctx context.Context, r *cache.Resource, found []cache.
 	}
 }
 
-// replace loads a resource anew, and returns what differs all the same.
+// replace loads a resource again, and returns what still differs.
 func (s *Scrubber) replace(ctx context.Context, r *cache.Resource, values bool) ([]cache.Difference, error) {
 	if err := s.reload(ctx, r); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (s *Scrubber) isGivenUp(r *cache.Resource, now time.Time) bool {
 	return now.Before(s.mu.givenUp[r.Prefix()].until)
 }
 
-// giveUp has a resource left alone for a time, which it returns.
+// giveUp leaves a resource alone for a time, which it returns.
 func (s *Scrubber) giveUp(r *cache.Resource, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

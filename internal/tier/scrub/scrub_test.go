@@ -37,7 +37,7 @@ type etcd struct {
 	}
 	// alter changes an answer. It may be nil.
 	alter func([]*mvccpb.KeyValue) []*mvccpb.KeyValue
-	// fails has GETs of values fail, and values counts them.
+	// fails makes GETs of values fail, and values counts them.
 	fails  atomic.Bool
 	values atomic.Int64
 }
@@ -135,7 +135,7 @@ func newBench(t *testing.T, alter func([]*mvccpb.KeyValue) []*mvccpb.KeyValue) *
 	return b
 }
 
-// run has the scrubber run until the test ends.
+// run runs the scrubber until the test ends.
 func (b *bench) run(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -198,7 +198,7 @@ func TestChangedTree(t *testing.T) {
 	b.wantRepair(t, string(kv.Key[len(pods):]), string(kv.Value), kv.ModRevision)
 }
 
-// TestLostEvent has etcd change an object without the cache. Another server's digest tells.
+// TestLostEvent changes an object in etcd without the cache. Another server's digest tells.
 func TestLostEvent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -217,8 +217,8 @@ func TestLostEvent(t *testing.T) {
 	b.wantRepair(t, "bbba", "new", 4000)
 }
 
-// TestLostEventOfNoResource has keys that belong to no resource before and behind the pods,
-// one of which the cache has lost, and one that etcd does not have.
+// TestLostEventOfNoResource has keys of no resource, before and after the pods. The cache has
+// lost one of them, and etcd does not have another.
 func TestLostEventOfNoResource(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -335,7 +335,7 @@ func TestSmallResourcesShareATurn(t *testing.T) {
 	b.until(t, "all are compared", func() bool { return b.values.Load() > 400 })
 }
 
-// TestManyPeersThatDiffer has many servers tell another digest. The keys are compared once.
+// TestManyPeersThatDiffer lets many servers tell another digest. The keys are compared once.
 func TestManyPeersThatDiffer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

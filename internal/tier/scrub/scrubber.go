@@ -21,10 +21,11 @@ import (
 type Config struct {
 	// Client reads etcd. It must not be nil.
 	Client clientv3.KV
-	// Cache is what is checked, and Consistent says how new it is. They must not be nil.
-	Cache      *cache.Cache
+	// Cache is what is checked. It must not be nil.
+	Cache *cache.Cache
+	// Consistent tells how new Cache is. It must not be nil.
 	Consistent *cache.Consistent
-	// Prefix is that of all keys of the cache. It must not be empty.
+	// Prefix begins all keys of the cache. It must not be empty.
 	Prefix string
 	// OthersReady reports whether another server is known that clients can go to. While
 	// there is none, Check does not fail. Nil means that none is known ever.
@@ -43,9 +44,9 @@ type Config struct {
 
 const (
 	defaultPass = 10 * time.Minute
-	// pageObjects is the number of objects that are read from etcd at once. minPagePause
-	// and maxPagePause bound the time between two turns of a pass, and turnRequests the
-	// small resources that share a turn.
+	// pageObjects is the number of objects that are read from etcd at once. minPagePause and
+	// maxPagePause bound the time between two turns of a pass. turnRequests bounds the small
+	// resources that share a turn.
 	pageObjects  = 500
 	turnRequests = 50
 	minPagePause = 500 * time.Millisecond
@@ -67,8 +68,8 @@ const (
 // Scrubber checks one cache. One goroutine reads etcd, one page at a time.
 //
 // A digest says in an instant whether two caches are equal, and not which one is right, so
-// etcd decides. A difference counts when it is found twice, by two reads, because a server
-// that leaves the balancer for nothing is a fault of its own.
+// etcd decides. A difference counts when two reads have found it. A server that leaves its
+// load balancer without a reason would be a fault of its own.
 type Scrubber struct {
 	cfg Config
 	// suspicions has the name of another server whose digest differs.

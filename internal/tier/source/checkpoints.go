@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// checkpointRate bounds what checkpoints write to the disk, on the average, in bytes
-	// per second. 300 MB, which 100,000 pods take, are written each 2.5 minutes: etcd and
-	// API servers still have the changes of that time.
+	// checkpointRate bounds what checkpoints write to the disk, in bytes per second on
+	// average. 100,000 pods take 300 MB, which are written each 2.5 minutes. etcd and API
+	// servers still have the changes of that time.
 	checkpointRate = 2 << 20
 	// checkpointRest is how many times as long as it works the writer rests: it takes a
 	// tenth of one processor.
@@ -67,9 +67,9 @@ func (c *Checkpoints) setRevision(name string, revision int64) {
 
 // KeptBackend is what checkpoints need to know of a backend. The zero value keeps nothing.
 type KeptBackend struct {
-	// Name is the name of its checkpoint, and Source says where its objects come from. It
-	// is empty before that is known, and when it is not known any more.
-	Name   string
+	// Name is the name of the checkpoint.
+	Name string
+	// Source returns where the objects come from. It returns "" while that is not known.
 	Source func() string
 }
 

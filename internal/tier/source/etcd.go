@@ -50,9 +50,10 @@ const CheckEtcdFlags = "check that etcd runs, --etcd-servers and --etcd-cafile, 
 
 // EtcdConfig of an Etcd.
 type EtcdConfig struct {
-	// Prefix is --etcd-prefix, and Main are the servers of --etcd-servers.
+	// Prefix is --etcd-prefix.
 	Prefix string
-	Main   []string
+	// Main are the servers of --etcd-servers.
+	Main []string
 	// Embedded is nil when all clusters are others'.
 	Embedded *etcdserver.Etcd
 	// Compact is the interval of compaction. 0 leaves it to others.

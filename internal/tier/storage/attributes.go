@@ -39,8 +39,8 @@ type ConvertingCodec interface {
 	// ConvertsLabels reports whether there is a webhook. It may give an object other
 	// labels in each version.
 	ConvertsLabels() bool
-	// Convert has the webhook convert stored objects, all together, so that Decode of
-	// them does not wait. The error is that of Decode, or the context's.
+	// Convert lets the webhook convert stored objects, all together, so that Decode of them
+	// does not wait. It returns Decode's error, or the context's.
 	Convert(ctx context.Context, entries []*entry.Entry) error
 	// Converted reports whether all objects are converted, so that Decode waits for none.
 	Converted(entries []*entry.Entry) bool
@@ -112,7 +112,7 @@ func (sel *selection) matches(e *entry.Entry) bool {
 // empty reports whether the predicate selects everything.
 func (sel *selection) empty() bool { return sel.shard == nil && sel.predicate.Empty() }
 
-// restrict has a query select what attributes can select.
+// restrict makes a query select what attributes can select.
 func (sel *selection) restrict(q *cache.Query) {
 	q.Labels, q.Fields, q.Shard = sel.labels, sel.fields, sel.shard
 }

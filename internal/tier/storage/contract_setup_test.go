@@ -160,8 +160,8 @@ func (f *fixture) endFeed() {
 	<-f.feedEnded
 }
 
-// reload makes the cache load etcd anew. A server does so when it starts, and when etcd has
-// compacted the revision from which its feed would resume.
+// reload makes the cache load etcd again. A server does so when it starts, and when etcd
+// has compacted the revision from which its feed would resume.
 func (f *fixture) reload() {
 	f.endFeed()
 	f.startFeed()

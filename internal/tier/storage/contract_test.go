@@ -212,7 +212,7 @@ func TestContractStats(t *testing.T) {
 		t.Run(fmt.Sprintf("sizes=%v", sizes), func(t *testing.T) {
 			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.SizeBasedListCostEstimate, sizes)
 			f := newFixture(t, setup{})
-			// Sizes are those of decrypted objects, so no transformer applies.
+			// Objects are measured decrypted, so no transformer applies.
 			storagetesting.RunTestStats(context.Background(), t, f, podCodec(), identity.NewEncryptCheckTransformer(), sizes)
 		})
 	}

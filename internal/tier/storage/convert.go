@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// A webhook converts many objects in one call, while readers decode them one by one.
-// So a reader has a batch converted first, and then decodes it without waiting.
+// A webhook converts many objects in one call, while readers decode them one by one. So
+// a reader first lets the webhook convert a batch, and then decodes it without waiting.
 
 const (
 	// maxConvertObjects and maxConvertBytes bound a batch of one reader.
@@ -22,9 +22,9 @@ const (
 	maxConvertBytes   = 4 << 20
 )
 
-// Convert has a webhook convert objects, so that Decode of them does not wait for it.
-// The error is that of Decode, or a timeout that a client understands. Without a
-// webhook it does nothing.
+// Convert lets a webhook convert objects, so that Decode of them does not wait for it.
+// It returns Decode's error, or a timeout that a client understands. Without a webhook
+// it does nothing.
 func (s *Store) Convert(ctx context.Context, entries []*entry.Entry) error {
 	if s.converter == nil {
 		return nil
@@ -44,7 +44,7 @@ func (s *Store) Converted(entries []*entry.Entry) bool {
 }
 
 // entries yields the entries of runs in order. If a webhook converts them, each is
-// converted when it is yielded, and entries that the attributes exclude may be missing.
+// converted when it is yielded. Entries that the attributes exclude may be missing.
 // limit is how many the caller is likely to take, 0 for all.
 func (s *Store) entries(ctx context.Context, runs iter.Seq[encode.EntryRun], sel *selection, limit int) iter.Seq2[*entry.Entry, error] {
 	if s.converter == nil {
@@ -103,7 +103,7 @@ func conversionBatches(runs iter.Seq[encode.EntryRun], sel *selection, limit int
 	}
 }
 
-// convert has a webhook convert the objects that the watch will send for some events.
+// convert lets a webhook convert the objects that the watch will send for some events.
 func (w *watcher) convert(ctx context.Context, events []cache.Event) error {
 	if w.store.converter == nil {
 		return nil

@@ -41,7 +41,7 @@ type Backend struct {
 	// Compactor knows the oldest revision that etcd holds. Nil means that the revision
 	// is unknown.
 	Compactor etcd3.Compactor
-	// PassOnAfter, WatchPassOnAfter and MaxStaleness are those of Config.
+	// PassOnAfter, WatchPassOnAfter and MaxStaleness become fields of Config.
 	PassOnAfter, WatchPassOnAfter, MaxStaleness time.Duration
 }
 
@@ -56,11 +56,10 @@ type Decorator struct {
 	// Altered returns a function for a kind, which reports whether Kubernetes' handlers
 	// alter an object on its way out. It may be nil, and so may its result.
 	Altered func(schema.GroupResource) func(runtime.Object) bool
-	// Scan returns a function for a kind, which reads the attributes and the UID of a
-	// stored object without decoding it, or reports that it cannot. It may be nil, and so
-	// may its result. The result must be nil for kinds that handlers alter. empty is an
-	// object of the kind in internal form. onlyMetadata says that its attributes are its
-	// labels, name and namespace.
+	// Scan returns a function for a kind. That reads the attributes and the UID of a stored object
+	// without decoding it, or reports that it cannot. Scan may be nil, and so may its result. The result
+	// must be nil for kinds that handlers alter. empty is an object of the kind in internal form.
+	// onlyMetadata says that the kind's attributes are labels, name and namespace.
 	Scan func(gr schema.GroupResource, empty runtime.Object, onlyMetadata bool) func(value []byte) (entry.Scan, bool)
 	// Usable returns Config.Usable of a kind. It may be nil, and so may its result.
 	Usable func(schema.GroupResource) func(key string, obj runtime.Object) error
@@ -72,8 +71,7 @@ type Decorator struct {
 
 	mu struct {
 		sync.Mutex
-		// stores are those of built-in kinds, and protobuf those of the same kinds in
-		// protobuf.
+		// stores has the stores of built-in kinds, and protobuf those of the same kinds in protobuf.
 		stores, protobuf map[schema.GroupResource]*Store
 	}
 }
@@ -236,7 +234,7 @@ func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer v
 			reader.describe(e, found)
 			return nil
 		}
-		obj, err := s.decode(e, e.Revision)
+		obj, err := s.decodeAt(e, e.Revision)
 		if err != nil {
 			return err
 		}

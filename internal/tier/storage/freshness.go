@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// revisionTimeout bounds the wait of a read for the revision that it names. It is
-	// that of Kubernetes' watch cache, and clients retry.
+	// revisionTimeout bounds the wait of a read for the revision that it names. Kubernetes' watch cache
+	// returns it too, and clients retry.
 	revisionTimeout = 3 * time.Second
 	// behindTimeout bounds the further wait if etcd has reached that revision. With the
 	// above it is a little less than that of consistent reads.
@@ -24,12 +24,12 @@ const (
 	retrySeconds = 1
 )
 
-// waitFor waits until the cache is as fresh as a request's resource version asks: ""
-// means every write acknowledged so far, "0" any state, and N at least revision N. If it
-// returns a state, then only that one is known to be as fresh.
+// waitFor waits until the cache is as fresh as a request's resource version asks. "" means every
+// write acknowledged so far, "0" any state, and N at least revision N. If it returns a state, then
+// only that one is known to be as fresh.
 func (s *Store) waitFor(ctx context.Context, resourceVersion string, r read) (*cache.Snapshot, error) {
 	if resourceVersion == "" {
-		return s.waitConsistent(ctx, r)
+		return s.waitNewest(ctx, r)
 	}
 	rv, err := s.versioner.ParseResourceVersion(resourceVersion)
 	if err != nil && s.cfg.LikeEtcd {
@@ -74,9 +74,9 @@ func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
 	return nil
 }
 
-// waitConsistent waits until the cache holds every write acknowledged so far, or returns a
+// waitNewest waits until the cache holds every write acknowledged so far, or returns a
 // state that does. A read that may be answered with a stale state waits a short time for that.
-func (s *Store) waitConsistent(ctx context.Context, r read) (*cache.Snapshot, error) {
+func (s *Store) waitNewest(ctx context.Context, r read) (*cache.Snapshot, error) {
 	stale := cache.StalenessFrom(ctx)
 	switch {
 	case stale != nil && s.cfg.MaxStaleness > 0:
@@ -193,9 +193,8 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 // another server brings it. Etcd is asked for the feed's progress at once: the revision may
 // be that of a write which the feed does not see.
 //
-// After revisionTimeout etcd is asked whether it has the revision. If so, this server is
-// behind, and the read waits on, as a consistent one does. Kubernetes refuses it, and the
-// client lists again.
+// After revisionTimeout etcd is asked whether it has the revision. If so, this server lags, and the
+// read waits on, as a consistent one does. Kubernetes refuses it, and the client lists again.
 func (s *Store) waitBehind(ctx context.Context, rv uint64) error {
 	revision, progress := int64(min(rv, math.MaxInt64)), s.cfg.Cache.Progress()
 	ctx, stopAll := context.WithTimeout(ctx, revisionTimeout+behindTimeout)
@@ -232,8 +231,8 @@ func (s *Store) waitLoaded(ctx context.Context) error {
 	return nil
 }
 
-// expired returns the error of a watch from a revision whose events are gone. oldest is
-// the first revision that a watch can begin behind.
+// expired returns the error of a watch from a revision whose events are gone. oldest is the first
+// revision that a watch can begin after.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.getAllEventsSinceLocked; compare at each upgrade.
 func expired(rv, oldest int64) error {

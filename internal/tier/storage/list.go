@@ -51,9 +51,9 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	return nil
 }
 
-// Select finds the objects of a list without decoding them. An error that wraps
-// cache.ErrExpired means that only etcd may have them; others are those of GetList.
-// The caller makes sure that attributes cover the predicate (CoversPredicate).
+// Select finds the objects of a list without decoding them. An error that wraps cache.ErrExpired
+// means that only etcd may have them. GetList returns the other errors. The caller makes sure
+// that attributes cover the predicate (CoversPredicate).
 func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error) {
 	l, err := s.locate(ctx, key, opts)
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Store) indexedPart(selector fields.Selector) fields.Selector {
 	return nil
 }
 
-// token returns the continue token behind a page, and how many objects follow it.
+// token returns the continue token after a page, and how many objects follow it.
 func (s *Store) token(l listRequest, p page, opts storage.ListOptions) (string, *int64, error) {
 	return storage.PrepareContinueToken(s.cfg.Resource.Prefix()+p.last, l.scope.omittedPrefix(), l.snapshot.Revision, p.total, p.more, opts)
 }
@@ -256,8 +256,8 @@ func (s *Store) decodeSelected(ctx context.Context, sel *selection, e *entry.Ent
 	return obj, err
 }
 
-// itemCapacity returns the capacity of a list's slice of items: the size of the result
-// if it is known, and a bounded one if a selector may leave the slice nearly empty.
+// itemCapacity returns the capacity of a list's slice of items: the size of the result if that
+// is known. It is bounded if a selector may leave the slice nearly empty.
 func itemCapacity(l *listRequest, total int64) int {
 	const atMost = 2048
 	n := total

@@ -21,8 +21,8 @@ import (
 // page. Its token then says nothing of the namespace, and a later page takes it for a
 // token of the whole list.
 //
-// Here all pages of such a list are narrowed. Their tokens are those of the whole list,
-// which every server understands.
+// Here all pages of such a list are narrowed. Their tokens are tokens of the whole list, which every
+// server understands.
 
 // listScope returns the scope of a list, narrowed to one namespace if a field selector
 // requires that.
@@ -99,11 +99,11 @@ func (s *Store) listEtcd(ctx context.Context, key string, sc scope, opts storage
 	return nil
 }
 
-// lastSuffix is behind every name in a namespace.
+// lastSuffix sorts after every name in a namespace.
 const lastSuffix = string(unicode.MaxRune)
 
-// tokenWithin translates a token of the whole list to one of the scope's namespace. A token
-// of another namespace continues before the first object, or behind the last one.
+// tokenWithin translates a token of the whole list to one of the scope's namespace. A token of another
+// namespace continues before the first object, or after the last one.
 func (sc *scope) tokenWithin(token string) (string, error) {
 	from, rv, err := storage.DecodeContinue(token, sc.tokenPrefix)
 	if err != nil {

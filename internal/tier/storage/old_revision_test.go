@@ -36,7 +36,7 @@ func TestOldRevisionKeepsNewestBytes(t *testing.T) {
 	list := func() {
 		t.Helper()
 		l := encode.List{Form: form, Runs: f.Resource().Snapshot().Runs("")}
-		// The length is that of the encoded items, so this encodes all of them.
+		// The length is the length of the encoded items, so this encodes all of them.
 		_, err := l.LongerThan(1 << 20)
 		must(t, err)
 	}

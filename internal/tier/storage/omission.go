@@ -13,9 +13,9 @@ import (
 // omits reports whether a reader is not shown objects that are not usable. Only this server's
 // own informers are such readers, of kinds with Config.Usable.
 //
-// In Kubernetes one object of RBAC that cannot be read keeps a server from starting, and keeps
-// a running one from seeing any change of that kind. An APIService with a name that the API
-// does not allow ends the process.
+// In Kubernetes, one RBAC object that cannot be read keeps a server from starting. It also
+// keeps a running server from seeing any change of that kind. An APIService with a name that
+// the API does not allow ends the process.
 func (s *Store) omits(ctx context.Context) bool {
 	if s.cfg.Usable == nil {
 		return false
@@ -25,7 +25,8 @@ func (s *Store) omits(ctx context.Context) bool {
 }
 
 // usable reports whether an entry's object is shown to a reader for whom the store omits
-// others. err is that of decoding it, which marks the entry. obj is nil if it is not selected.
+// others. err is the error of decoding it, and marks the entry. obj is nil if it is not
+// selected.
 func (s *Store) usable(e *entry.Entry, obj runtime.Object, err error) bool {
 	if err != nil {
 		s.cfg.Resource.MarkUndecodable(s.cfg.Cache, e, err)

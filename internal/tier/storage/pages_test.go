@@ -87,8 +87,8 @@ func tokenStart(t *testing.T, token string) string {
 }
 
 // TestPagesOfOneNamespaceAmongAll checks that a field selector narrows every page of a
-// list over all namespaces, from the cache and from etcd. Tokens are those of the whole
-// list.
+// list over all namespaces, from the cache and from etcd. Tokens are tokens of the
+// whole list.
 func TestPagesOfOneNamespaceAmongAll(t *testing.T) {
 	t.Parallel()
 	before := newFixture(t, setup{})
@@ -142,7 +142,7 @@ func pageEnds(names []string, limit int) (ends []string) {
 }
 
 // TestTokenOfCompactedPage checks the token that is offered for a page of one namespace
-// whose revision was compacted: it is one of the whole list, which every server
+// whose revision was compacted. It is one of the whole list, which every server
 // understands.
 func TestTokenOfCompactedPage(t *testing.T) {
 	t.Parallel()
@@ -170,7 +170,7 @@ func TestTokenOfCompactedPage(t *testing.T) {
 }
 
 // TestTokensOfOtherNamespaces checks lists of one namespace with tokens of another one,
-// before it and behind it.
+// before it and after it.
 func TestTokensOfOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{})

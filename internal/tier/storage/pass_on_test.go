@@ -41,8 +41,8 @@ func (s *askedSource) RequestProgress(context.Context) error {
 	return nil
 }
 
-// TestPassOnAfter reads from a store without etcd: what the cache cannot be shown to hold
-// in time is left to another server, and the rest is answered.
+// TestPassOnAfter reads from a store without etcd. What the cache cannot be shown to hold in time
+// is left to another server, and the rest is answered.
 func TestPassOnAfter(t *testing.T) {
 	t.Parallel()
 	const loaded = 10

@@ -46,7 +46,7 @@ func (s *Store) Decode(e *entry.Entry) (runtime.Object, error) {
 	if e.Opaque() {
 		return nil, fmt.Errorf("decode %s: not plain", e.Key)
 	}
-	obj, err := s.decode(e, e.Revision)
+	obj, err := s.decodeAt(e, e.Revision)
 	// An entry without attributes is being described: that marks it too. And an object
 	// that a webhook did not convert now may be converted the next time.
 	if err != nil && e.Attributes != nil && s.converter == nil {

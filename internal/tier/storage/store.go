@@ -40,8 +40,8 @@ type Config struct {
 	PathPrefix string
 	// New and NewList make empty objects of the storage's version.
 	New, NewList func() runtime.Object
-	// LikeEtcd means that errors and limits are those of a kind that Kubernetes keeps
-	// out of its watch cache and reads from etcd.
+	// LikeEtcd means that errors and limits are as for a kind that Kubernetes keeps out of
+	// its watch cache and reads from etcd.
 	LikeEtcd bool
 	// PassOnAfter bounds how long a read waits until the cache is as new as it asks. After
 	// that its error wraps cache.ErrUnproven, or at once cache.ErrNotReady before the first
@@ -133,8 +133,9 @@ func EtcdPrefix(pathPrefix, resourcePrefix string) string {
 
 // scope is the range of keys that a request reads: one key, or all keys with a prefix.
 type scope struct {
-	// key is relative to the resource's prefix, etcdKey is the same in etcd.
-	key     string
+	// key is relative to the resource's prefix.
+	key string
+	// etcdKey is the same key in etcd.
 	etcdKey string
 	// tokenPrefix is the beginning of keys in etcd that a list's tokens omit.
 	tokenPrefix string
@@ -161,8 +162,8 @@ func (s *Store) scope(key string, recursive bool) (sc scope, ok bool, err error)
 	return scope{key: relative, etcdKey: etcdKey, tokenPrefix: etcdKey, keepsSlash: keepsSlash, recursive: recursive}, ok, nil
 }
 
-// decode returns a fresh object with a revision as its resource version.
-func (s *Store) decode(e *entry.Entry, revision int64) (runtime.Object, error) {
+// decodeAt returns a fresh object with a revision as its resource version.
+func (s *Store) decodeAt(e *entry.Entry, revision int64) (runtime.Object, error) {
 	obj := s.cfg.New()
 	if err := s.decodeInto(e, revision, obj); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", e.Key, err)
@@ -204,7 +205,7 @@ func (s *Store) EnableResourceSizeEstimation(storage.KeysFunc) error {
 }
 
 // Stats implements storage.Interface. It asks the cache and not etcd, since Kubernetes
-// calls it for each resource each minute. Sizes are those of decrypted values.
+// calls it for each resource each minute. Values are measured decrypted.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/etcd3.store.Stats; compare at each upgrade.
 func (s *Store) Stats(ctx context.Context) (storage.Stats, error) {

@@ -42,11 +42,10 @@ const (
 	boolValue
 )
 
-// verbatimFields are the fields of each resource whose meaning does not depend on the
-// version of the server that sends the object: the field that is selected by is the field
-// that is sent, in the one version that the resource has. Kubernetes' API promises not to
-// change the meaning of either. A field that was not always selectable is left out, because
-// an older server refuses it.
+// verbatimFields are the fields of each resource whose meaning does not depend on the version of the
+// server that sends the object. Each is selected as it is sent, in the one version that the resource
+// has. Kubernetes' API promises not to change the meaning of either. A field that was not always
+// selectable is left out, because an older server refuses it.
 //
 // Upstream: k8s.io/kubernetes/pkg/registry/core/pod.ToSelectableFields; compare at each upgrade.
 // Upstream: k8s.io/kubernetes/pkg/registry/core/node.NodeToSelectableFields; compare at each upgrade.
@@ -109,7 +108,7 @@ func (d *Decorator) ProtobufStore(gr schema.GroupResource) *Store {
 	return d.mu.protobuf[gr]
 }
 
-// covers reports whether a selector has no other fields, but for name and namespace.
+// covers reports whether a selector has no other fields, except name and namespace.
 func (v *Verbatim) covers(selector fields.Selector) bool {
 	for _, r := range selector.Requirements() {
 		if _, ok := v.fields[r.Field]; !ok && r.Field != "metadata.name" && r.Field != "metadata.namespace" {
@@ -169,22 +168,22 @@ func (v fieldPaths) defaults() fields.Set {
 }
 
 // scan reads the value of a field at a path, and the wanted fields in it.
-func (v fieldPaths) scan(l *storedjson.Lexer, path string, into fields.Set) {
+func (v fieldPaths) scan(l *storedjson.Lexer, path string, found fields.Set) {
 	kind, wanted := v[path]
 	switch {
 	case wanted && kind == boolValue:
 		isTrue := l.Word("true")
 		l.RefuseIf(!isTrue && !l.Word("false"))
 		if isTrue {
-			into[path] = "true"
+			found[path] = "true"
 		}
 	case wanted:
 		text, ok := storedjson.Unquote(l.Quoted())
 		l.RefuseIf(!ok)
-		into[path] = text
+		found[path] = text
 	case l.Peek() == '{' && v.reaches(path):
 		for ok := l.BeginObject(); ok; ok = l.NextField() {
-			v.scan(l, path+"."+string(l.Name()), into)
+			v.scan(l, path+"."+string(l.Name()), found)
 		}
 	default:
 		l.Value()

@@ -95,7 +95,7 @@ func (s *Store) startPoint(ctx context.Context, rv uint64, sc scope, opts storag
 	return from, nil
 }
 
-// Expired returns the error of a watch whose next events, behind a revision, are gone.
+// Expired returns the error of a watch whose next events, after a revision, are gone.
 func (s *Store) Expired(after int64) error {
 	_, oldest, _ := s.cfg.Resource.Log().Since(after)
 	return expired(after, oldest)

@@ -169,7 +169,7 @@ func (w *watcher) sendAdded(ctx context.Context, e *entry.Entry) error {
 	if e.Err != nil {
 		return fmt.Errorf("read %s: %w", e.Key, e.Err)
 	}
-	obj, err := w.store.ifSelected(&w.selection, e, func() (runtime.Object, error) { return w.store.decode(e, e.Revision) })
+	obj, err := w.store.ifSelected(&w.selection, e, func() (runtime.Object, error) { return w.store.decodeAt(e, e.Revision) })
 	if w.omits && !w.store.usable(e, obj, err) {
 		return nil
 	}
@@ -287,7 +287,7 @@ func (w *watcher) selectedObject(e *entry.Entry, revision int64) (runtime.Object
 		return nil, e.Err
 	}
 	obj, err := w.store.ifSelected(&w.selection, e, func() (runtime.Object, error) {
-		return w.store.shared.get(entryVersion{e, revision}, func() (runtime.Object, error) { return w.store.decode(e, revision) })
+		return w.store.shared.get(entryVersion{e, revision}, func() (runtime.Object, error) { return w.store.decodeAt(e, revision) })
 	})
 	if w.omits && !w.store.usable(e, obj, err) {
 		return nil, nil
@@ -298,10 +298,10 @@ func (w *watcher) selectedObject(e *entry.Entry, revision int64) (runtime.Object
 // selectedMarker stands for a previous object that was selected and will not be sent.
 var selectedMarker runtime.Object = &runtime.Unknown{}
 
-// previousObject returns the object before a change if the watch selected it, or
-// selectedMarker in its place, else nil. It decodes the object only if it will be sent,
-// or if attributes do not cover the predicate. selectedNow says that the watch selects
-// the object after the change, so that the previous one is not sent.
+// previousObject returns the object before a change if the watch selected it, or selectedMarker in its
+// place, else nil. It decodes the object only if it will be sent, or if attributes do not cover the
+// predicate. selectedNow says that the watch selects the object after the change. Then the previous one
+// is not sent.
 func (w *watcher) previousObject(e *cache.Event, selectedNow bool) (runtime.Object, error) {
 	if selectedNow && w.selection.empty() {
 		return selectedMarker, nil

@@ -3,14 +3,14 @@ package watch
 import "time"
 
 // Behind returns the backlog of a watch: the number of events that its client was not
-// sent, an estimate of their bytes as stored, and when the oldest of them became visible.
-// All are zero if there is no backlog, or if the watch is lost. Behind implements
-// slo.Backlog.
+// sent, and an estimate of their bytes as stored. oldest is when the oldest of them
+// became visible. All are zero if there is no backlog, or if the watch is lost. Behind
+// implements slo.Backlog.
 //
 // sent is the number of changes that the client was sent, of those that Next has
 // returned. Changes that are returned and not sent are at hand in the sender; they count.
-// While the watch still catches up with the log up to its subscription's begin, every
-// event of the resource there counts, for it is not known which ones the watch selects.
+// While the watch still reads the part of the log before its subscription, every event of
+// the resource there counts. It is not known which ones the watch selects.
 //
 // Any goroutine may call Behind. It reads counts that the cursor keeps anyway, so sending
 // events costs no more for it.

@@ -45,10 +45,10 @@ type Cursor struct {
 
 const notWaiting = -1
 
-// Open begins a watch of the events after a revision. wake is called once after each
-// Next that left nothing, when there is something to read or the place is lost. It must
-// not block. The error is cache.ErrExpired if the log does not reach back to the
-// revision, or ErrOpaque if there is an opaque event since.
+// Open begins a watch of the events after a revision. After each Next that left nothing,
+// wake is called once, when there is something to read or the place is lost. It must not
+// block. The error is cache.ErrExpired if the log does not reach back to the revision, or
+// ErrOpaque if there is an opaque event since.
 func (h *Hub) Open(s Filter, after int64, wake func()) (*Cursor, error) {
 	at, _, err := h.log.Since(after)
 	if err != nil {

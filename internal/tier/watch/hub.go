@@ -22,18 +22,18 @@ var ErrOpaque = errors.New("object is opaque")
 // Events are dispatched in the goroutine that writes the log, under the log's lock. So a
 // subscription is always as complete as the log, and no queue lies between them that
 // could overflow. In return the dispatch delays the feed, and must be cheap. An event
-// costs one lookup for each label and field that some subscription requires a value of,
-// and one match of selectors for each subscription that the lookups find. Other
-// subscriptions are not visited, unless they are unindexed or the event is opaque.
+// costs one lookup for each label and field that some subscription requires a value of.
+// It also costs one match of selectors for each subscription that the lookups find.
+// Other subscriptions are not visited, unless they are unindexed or the event is opaque.
 // Watches that share a subscription add nothing to the dispatch but their wake function,
 // which is called after the log is unlocked.
 //
-// A subscription stores positions of the log in place of events. So the log's bounds are
-// those of a slow watch too: it is lost with cache.ErrExpired and holds no memory.
+// A subscription stores positions of the log in place of events. So the log's bounds
+// hold for a slow watch too: it is lost with cache.ErrExpired and holds no memory.
 type Hub struct {
 	resource schema.GroupResource
 	log      *cache.Log
-	// The metrics are those of Kubernetes' watch cache.
+	// The metrics are named as in Kubernetes' watch cache.
 	received, dispatched, initializations metrics.CounterMetric
 	initializationTime                    metrics.ObserverMetric
 
@@ -44,8 +44,8 @@ type Hub struct {
 		// subscriptions has those with open cursors. index finds them by event.
 		subscriptions map[identity]*subscription
 		index         subscriptionIndex
-		// end is the position behind the newest dispatched event. opaqueEnd is the
-		// position behind the newest opaque one.
+		// end is the position after the newest dispatched event. opaqueEnd is the position
+		// after the newest opaque one.
 		end, opaqueEnd cache.Position
 		// woken are the cursors to wake in LogUnlocked. spareWoken is an empty slice, kept
 		// for its memory.
@@ -147,8 +147,9 @@ func (h *Hub) LogUnlocked() {
 	}
 }
 
-// isOpaque reports whether an event cannot be classified and shown from stored bytes:
-// one of its two versions is opaque, or has no attributes for the selectors.
+// isOpaque reports whether an event cannot be classified and shown from stored bytes.
+// That is so if one of its two versions is opaque, or has no attributes for the
+// selectors.
 func isOpaque(e *cache.Event) bool {
 	return isOpaqueEntry(e.Entry) || isOpaqueEntry(e.Previous)
 }

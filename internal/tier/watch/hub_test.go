@@ -115,8 +115,8 @@ func TestRevisionAhead(t *testing.T) {
 	}
 }
 
-// TestSlowWatchIsLost: a watch that falls behind the log's bounds is lost, and others with
-// the same filter are not.
+// TestSlowWatchIsLost: a watch that falls behind and leaves the log's bounds is lost, and
+// others with the same filter are not.
 func TestSlowWatchIsLost(t *testing.T) {
 	c, h := newHub(t, cache.Config{HistoryBytes: 1000})
 	slow, fast := follow(t, h, watch.Filter{}, begin), follow(t, h, watch.Filter{}, begin)

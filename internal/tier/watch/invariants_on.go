@@ -2,5 +2,6 @@
 
 package watch
 
-// invariantsEnabled has every dispatch followed by a check of the hub's subscriptions.
+// invariantsEnabled says that every dispatch is followed by a check of the hub's
+// subscriptions.
 const invariantsEnabled = true

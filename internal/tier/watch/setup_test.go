@@ -27,7 +27,7 @@ const prefix = "/registry/pods/"
 const begin = 10
 
 // newHub makes a hub over an empty cache. Values are "label=x,label=y/field=z#8". The
-// hexadecimal digit behind "#" begins the hash of the UID; it may be left out. Values that
+// hexadecimal digit after "#" begins the hash of the UID. It may be left out. Values that
 // begin with "broken" are unreadable.
 func newHub(t *testing.T, cfg cache.Config) (*cache.Cache, *watch.Hub) {
 	t.Helper()
@@ -161,8 +161,8 @@ func (f *follower) drain() []string {
 	return read
 }
 
-// checkFollowed applies events, and checks what a watch with a filter reads of them: one that
-// was open before, and one that is opened behind them.
+// checkFollowed applies events, and checks what two watches with a filter read of them: one
+// that was open before, and one opened after them.
 func checkFollowed(t *testing.T, script []feed.Object, text string, want []string) {
 	t.Helper()
 	for _, step := range []int{1, len(script)} {

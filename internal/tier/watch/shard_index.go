@@ -17,10 +17,10 @@ import (
 // A search looks at a number of ranges that is logarithmic, for each one that it finds.
 // Ranges may overlap, as they do while clients change the number of shards.
 //
-// Why no table of the intervals between all bounds, with the subscriptions of each: it has
-// a place for each pair of ranges that overlap, and clients choose the ranges. The price
-// of the sorted list is that a new subscription moves those behind it, and that the next
-// search visits all ranges once, to set their largest hashes.
+// A table of the intervals between all bounds, with the subscriptions of each, would have
+// a place for each pair of ranges that overlap. Clients choose the ranges, so it could
+// become large. The price of the sorted list is that a new subscription moves those after
+// it. And the next search visits all ranges once, to set their largest hashes.
 type shardIndex struct {
 	ranges []shardRange
 	// complete says that the largest hashes are set.
@@ -98,8 +98,8 @@ func visitRanges(tree []shardRange, hash uint64, use func(*subscription)) {
 // shardIndexes has an index for each key that shards hash.
 type shardIndexes [entry.ShardKeys]shardIndex
 
-// visit calls use with the subscriptions to shards that hold one of the event's versions,
-// with those that hold both of them once if the two have the same hash.
+// visit calls use with the subscriptions to shards that hold one of the event's versions.
+// If the two versions have the same hash, it calls use once for each subscription.
 func (x *shardIndexes) visit(e *cache.Event, use func(*subscription)) {
 	for key := range x {
 		index := &x[key]

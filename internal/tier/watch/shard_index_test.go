@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// TestShardTransitions follows objects whose hash changes, as that of an object does that
-// is written anew past the API.
+// TestShardTransitions follows objects whose hash changes, as if an object were written
+// past the API.
 func TestShardTransitions(t *testing.T) {
 	script := []feed.Object{
 		put("a/x", "app=web#1", 11),

@@ -156,7 +156,7 @@ func (s *subscription) addMatch(m match, oldest cache.Position) bool {
 	return true
 }
 
-// firstAt returns the index of the first match at or behind a position.
+// firstAt returns the index of the first match at or after a position.
 func (s *subscription) firstAt(at cache.Position) int {
 	return sort.Search(len(s.matches), func(i int) bool { return s.matches[i].at >= at })
 }

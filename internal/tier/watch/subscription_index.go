@@ -13,10 +13,10 @@ import (
 )
 
 // subscriptionIndex finds the subscriptions that an event may concern. Each subscription
-// is filed under one requirement of its filter, the first that it has of these: the key
-// of one object, the value of a field, the values of a label, a namespace. A filter
-// without any of these is unindexed and is found for every event. Under each requirement,
-// subscriptions to shards are filed once more, by their hashes.
+// is filed under one requirement of its filter. It is the first of these that the filter
+// has: one object's key, a field's value, a label's values, a namespace. A filter
+// without any of these is unindexed and is found for every event. Under each
+// requirement, subscriptions to shards are filed once more, by their hashes.
 //
 // Only these requirements of a filter are indexed. An event therefore finds some
 // subscriptions that do not select it, and each is matched in full. In return adding and

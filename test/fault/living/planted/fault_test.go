@@ -51,7 +51,7 @@ var seen = []row{
 	}
 `},
 			{File: policyFile, Old: `	if v := p.server.CustomVersion(key.GroupResource); v != "" {
-`, New: `	if f := p.cfg.Resources.of(key); f != nil && f.request.Custom {
+`, New: `	if f := p.cfg.Resources.lookup(key); f != nil && f.request.Custom {
 		_ = p.Follow(f.request.GroupVersionResource)
 		return
 	}
@@ -115,7 +115,7 @@ var unseen = []row{
 	{plantedfault.Fault{
 		Name:   "never-given-up",
 		Breaks: "a feed that is broken for good leaves its watches silent",
-		Edits:  []plantedfault.Edit{{File: giveUpFile, Old: "\t\treturn !away && !since.IsZero() && now.Sub(since) > maxDoubt\n", New: "\t\treturn away && !since.IsZero() && now.Sub(since) > maxDoubt\n"}},
+		Edits:  []plantedfault.Edit{{File: giveUpFile, Old: "\t\treturn !away && !since.IsZero() && now.Sub(since) > maxBroken\n", New: "\t\treturn away && !since.IsZero() && now.Sub(since) > maxBroken\n"}},
 	}, inPackage("internal/replica/follow", "TestSilentResourceIsGivenUp"), "--- FAIL: "},
 	{plantedfault.Fault{
 		Name:   "answer-awaited-for-ever",
@@ -126,7 +126,7 @@ var unseen = []row{
 		Name:   "not-permitted-is-loading",
 		Breaks: "watches of what the replica may not list are cut short for ever",
 		Edits: []plantedfault.Edit{
-			{File: giveUpFile, Old: "\t\tcase !away && isRefused(f.started()) && f.backend.Cache.Ready() != nil:\n", New: "\t\tcase away && isRefused(f.started()) && f.backend.Cache.Ready() != nil:\n"},
+			{File: giveUpFile, Old: "\t\tcase !away && isRefused(f.currentFeed()) && f.backend.Cache.Ready() != nil:\n", New: "\t\tcase away && isRefused(f.currentFeed()) && f.backend.Cache.Ready() != nil:\n"},
 		},
 	}, inPackage("internal/replica/follow", "TestUnservableResource"), "--- FAIL: "},
 	{plantedfault.Fault{
@@ -150,7 +150,7 @@ var unseen = []row{
 	{plantedfault.Fault{
 		Name:   "loads-at-once",
 		Breaks: "all feeds load at once",
-		Edits:  []plantedfault.Edit{{File: runFile, Old: "\tif f.cfg.Loads == nil {\n", New: "\tif true {\n"}},
+		Edits:  []plantedfault.Edit{{File: runFile, Old: "\tif f.cfg.LoadSemaphore == nil {\n", New: "\tif true {\n"}},
 	}, inPackage("internal/feed/apifeed", "TestLoadsAreBounded"), "--- FAIL: "},
 	{plantedfault.Fault{
 		Name:   "reviews-at-once",

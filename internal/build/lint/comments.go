@@ -1,0 +1,114 @@
+package lint
+
+import (
+	"fmt"
+	"go/ast"
+	"regexp"
+	"strings"
+)
+
+// longSentences finds sentences of comments that are too long to be understood at once.
+func longSentences(t *Tree) []Finding {
+	return findInSentences(t, func(sentence string) string {
+		if words := len(strings.Fields(sentence)); words > maxSentenceWords {
+			return fmt.Sprintf("a sentence of %d words, at most %d: split it: %s", words, maxSentenceWords, sentence)
+		}
+		return ""
+	})
+}
+
+// behindWithoutLag finds comments in which "behind" has another sense than lag, such as
+// that of order, of proxies or of places.
+func behindWithoutLag(t *Tree) []Finding {
+	return findInSentences(t, func(sentence string) string {
+		if behindWord.MatchString(behindAsLag.ReplaceAllString(sentence, "")) {
+			return `says "behind" without lag: write after, proxied by, or at: ` + sentence
+		}
+		return ""
+	})
+}
+
+var (
+	behindWord  = regexp.MustCompile(`(^|[^"\w])behind\b|^Behind (an?|it|that|the)\b`)
+	behindAsLag = regexp.MustCompile(`\b(far|lags?|lagged|lagging|falls?|fell|falling) behind\b`)
+)
+
+// causatives finds comments that say "has X do" for "makes X do": a reader takes it for
+// possession until the verb comes.
+func causatives(t *Tree) []Finding {
+	return findInSentences(t, func(sentence string) string {
+		if match := causative.FindStringSubmatch(sentence); match != nil && !clauseWord.MatchString(match[1]) {
+			return `says "has X do": write makes, lets, tells or starts: ` + sentence
+		}
+		return ""
+	})
+}
+
+// causative matches the beginning of a sentence up to a verb without an ending. Verbs that
+// are mostly nouns in comments, such as read and write, are left out. clauseWord matches
+// words between both that show that the verb belongs to a clause of its own.
+var (
+	causative  = regexp.MustCompile(`(?:^\S+|\band) has ((?:[\w/'-]+ ){1,5}?)(?:ask|become|begin|break|close|come|convert|decode|do|encode|fail|find|follow|forget|go|hold|keep|know|leave|lose|make|refuse|send|serve|take|tell|wait|wake)\b`)
+	clauseWord = regexp.MustCompile(`\b(?:and|can|did|do|does|for|may|must|not|of|or|that|to|which|who|will)\b`)
+)
+
+// findInSentences calls problem with each sentence of the comments of checked packages.
+// It returns a finding for each result that is not "".
+func findInSentences(t *Tree, problem func(sentence string) string) []Finding {
+	var found []Finding
+	for _, file := range t.Go {
+		if ast.IsGenerated(file.Syntax) || isLanguageUnchecked(file.Name) {
+			continue
+		}
+		for _, group := range file.Syntax.Comments {
+			for _, p := range t.commentParagraphs(group) {
+				for sentence := range strings.SplitSeq(sentenceEnd.ReplaceAllString(p.text, "$1\n"), "\n") {
+					if text := problem(sentence); text != "" {
+						found = append(found, Finding{Key: file.Name, Line: p.line, Text: text})
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// sentenceEnd matches the end of a sentence and the space after it.
+var sentenceEnd = regexp.MustCompile(`([.?!]["')]*) `)
+
+// commentParagraph is the joined text of some lines of a comment.
+type commentParagraph struct {
+	line int // of its first line, from 1
+	text string
+}
+
+// commentParagraphs returns the paragraphs of a comment. An empty line, a heading and a
+// line that is indented end one. Indented lines are drawings and code, and are left out.
+func (t *Tree) commentParagraphs(group *ast.CommentGroup) []commentParagraph {
+	var all []commentParagraph
+	open := false
+	for _, comment := range group.List {
+		text, ok := strings.CutPrefix(comment.Text, "// ")
+		if !ok || text == "" || strings.ContainsAny(text[:1], " \t#") {
+			open = false
+			continue
+		}
+		if !open {
+			all = append(all, commentParagraph{line: t.line(comment.Pos()), text: text})
+		} else {
+			all[len(all)-1].text += " " + text
+		}
+		open = true
+	}
+	return all
+}
+
+// isLanguageUnchecked reports whether the rules of language leave a file out.
+func isLanguageUnchecked(name string) bool {
+	for _, folder := range languageUnchecked() {
+		if strings.HasPrefix(name, folder+"/") {
+			return true
+		}
+	}
+	return false
+}
