@@ -14,9 +14,8 @@ import (
 // result is what became of one request.
 type result struct {
 	// status is 0 if there was no answer.
-	status            int
-	bytes             int64
-	events, bookmarks int64
+	status        int
+	bytes, events int64
 	// took is until the answer was read, of a watch until it began.
 	took time.Duration
 	err  error

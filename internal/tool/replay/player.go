@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/price"
 	"github.com/millrace/millrace/internal/tool/useragent"
+	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
 // requestTimeout bounds requests that are no watch.
@@ -204,11 +204,11 @@ func (p *player) read(ctx context.Context, r *request, c *collection) {
 	var kept edges
 	err = readBody(&kept, counted, resp.Header.Get("Content-Encoding"))
 	if c != nil && resp.StatusCode == http.StatusOK {
-		list := kept.list()
-		c.token = list.token
-		if list.revision > 0 {
-			c.revision.Store(list.revision)
-			p.server.saw(list.revision)
+		revision, token := watchevent.ListPosition(watchevent.FormOf(resp.Header.Get("Content-Type")), kept.head, kept.tail)
+		c.token = token
+		if n, err := strconv.ParseUint(revision, 10, 64); err == nil {
+			c.revision.Store(n)
+			p.server.saw(n)
 		}
 	}
 	p.outcome.add(r, result{status: resp.StatusCode, bytes: counted.count, err: err, took: time.Since(began)})
@@ -250,15 +250,15 @@ func (p *player) watch(ctx context.Context, r *request, turn turn, end time.Dura
 	defer resp.Body.Close()
 	opened := time.Since(began)
 	counted := &countingReader{reader: resp.Body}
-	seen := events{saw: func(revision uint64) {
+	seen := events{reader: watchevent.Reader{Form: watchevent.FormOf(resp.Header.Get("Content-Type"))}, saw: func(revision uint64) {
 		c.revision.Store(revision)
 		p.server.saw(revision)
 	}}
 	if resp.StatusCode == http.StatusOK {
-		err = seen.read(counted, strings.Contains(resp.Header.Get("Content-Type"), "protobuf"))
+		_, err = io.Copy(&seen, counted)
 	}
 	p.outcome.add(r, result{
-		status: resp.StatusCode, bytes: counted.count, events: seen.changes, bookmarks: seen.bookmarks,
+		status: resp.StatusCode, bytes: counted.count, events: seen.changes,
 		err: unlessEnded(ctx, err), took: opened, cutShort: ctx.Err() == nil && r.lasts == openEnded,
 	})
 }

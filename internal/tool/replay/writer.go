@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
+	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
 // writer sends writes, in the name of the kubeconfig's user.
@@ -152,7 +153,7 @@ type refusedError struct {
 
 // Error implements error.
 func (e *refusedError) Error() string {
-	return fmt.Sprintf("%s %s: status %s: %.200s", e.method, e.path, e.status, stringOf(e.body, "message"))
+	return fmt.Sprintf("%s %s: status %s: %.200s", e.method, e.path, e.status, watchevent.Text(watchevent.Member(e.body, "message")))
 }
 
 // do sends a write, and keeps the version that it is answered with for the object at a path.
@@ -187,7 +188,7 @@ func (w *writer) do(ctx context.Context, method, path, at, contentType string, b
 	case resp.StatusCode >= 400 && resp.StatusCode != expected:
 		return r, &refusedError{method, path, resp.Status, head}
 	}
-	if version := stringOf(head, "resourceVersion"); version != "" && at != "" && method != http.MethodDelete {
+	if version := string(watchevent.Revision(head, watchevent.JSON)); version != "" && at != "" && method != http.MethodDelete {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.mu.versions[at] = version
