@@ -91,11 +91,7 @@ func nameOf(server string) htmlName {
 
 // writePage writes the report as one page, which loads nothing.
 func (r *Report) writePage(name string) error {
-	page, err := display.Page(pageTemplate, template.FuncMap{"seconds": render.FormatNumber}, r.htmlPage())
-	if err != nil {
-		return err
-	}
-	return display.WriteFile(name, page)
+	return display.WritePage(name, pageTemplate, template.FuncMap{"seconds": render.FormatNumber}, r.htmlPage())
 }
 
 func (r *Report) htmlPage() *htmlPage {

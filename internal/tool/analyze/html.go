@@ -48,18 +48,12 @@ type column struct {
 
 // writeHTML writes a report as one page, which loads nothing.
 func writeHTML(name string, r *Report) error {
-	page, err := display.Page(pageTemplate, template.FuncMap{
-		"seconds": display.Seconds, "count": func(n uint64) string { return display.Count(n) }, "size": func(n uint64) string { return display.Size(n) },
-		"sizef": func(n float64) string { return display.Size(n) }, "countf": func(n float64) string { return display.Count(n) },
+	return display.WritePage(name, pageTemplate, template.FuncMap{
 		"cpu":     func(v, period float64) string { return render.FormatNumber(v / period) },
 		"request": func(s ShapeCost) string { return example(&s.Shape, watchParameters{s.Bookmarks, s.InitialEvents}) },
 		"start":   func(q Request) string { return q.example() },
-		"rate":    func(v float64) string { return render.FormatNumber(v) },
+		"rate":    render.FormatNumber,
 	}, r.page())
-	if err != nil {
-		return err
-	}
-	return display.WriteFile(name, page)
 }
 
 func (r *Report) page() *htmlPage {

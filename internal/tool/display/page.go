@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"os"
 	"path/filepath"
+	"reflect"
+
+	"github.com/millrace/millrace/internal/conn/datadir"
 )
 
 //go:embed page.css
@@ -19,56 +23,60 @@ var chartStyle string
 //go:embed head.html
 var pageHead string
 
-// Page makes a page of a template, which begins with {{template "head" "title"}}. The page is
+// WritePage writes a page of a template, which begins with {{template "head" "title"}}. The page is
 // one file that loads nothing, and follows the reader's choice of a light or a dark scheme. A
 // style element with {{charts}} in it has the look of bars and legends.
-// The template escapes all text.
-func Page(text string, functions template.FuncMap, data any) ([]byte, error) {
-	styles := template.FuncMap{
-		"style":  func() template.CSS { return template.CSS(pageStyle) },
-		"charts": func() template.CSS { return template.CSS(chartStyle) },
+//
+// The template escapes all text. Its functions count, size and seconds take any number.
+func WritePage(name, text string, functions template.FuncMap, data any) error {
+	common := template.FuncMap{
+		"style":   func() template.CSS { return template.CSS(pageStyle) },
+		"charts":  func() template.CSS { return template.CSS(chartStyle) },
+		"count":   func(n any) string { return Count(numberOf(n)) },
+		"size":    func(n any) string { return Size(numberOf(n)) },
+		"seconds": func(n any) string { return Seconds(numberOf(n)) },
 	}
-	t, err := template.New("page").Funcs(styles).Funcs(functions).Parse(pageHead + text)
+	t, err := template.New("page").Funcs(common).Funcs(functions).Parse(pageHead + text)
 	if err != nil {
-		return nil, fmt.Errorf("read template of the page: %w", err)
+		return fmt.Errorf("read template of the page: %w", err)
 	}
 	var b bytes.Buffer
 	if err := t.Execute(&b, data); err != nil {
-		return nil, fmt.Errorf("write page: %w", err)
+		return fmt.Errorf("write page: %w", err)
 	}
-	return b.Bytes(), nil
+	return writeFile(name, b.Bytes())
 }
 
-// WriteFile writes a file in one piece, so that a full disk leaves no half of it.
-func WriteFile(name string, content []byte) error {
-	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
-		return writeTo(name, content) // a pipe, a device or a link: nothing may take its place
+// numberOf is a number of any type, or the one that a pointer points to.
+func numberOf(n any) float64 {
+	switch v := reflect.Indirect(reflect.ValueOf(n)); {
+	case v.CanInt():
+		return float64(v.Int())
+	case v.CanUint():
+		return float64(v.Uint())
+	default:
+		return v.Float()
 	}
-	file, err := createBeside(name)
+}
+
+// writeFile writes a file in one piece, so that a full disk leaves no half of it.
+func writeFile(name string, content []byte) error {
+	var err error
+	if info, failed := os.Lstat(name); failed == nil && !info.Mode().IsRegular() {
+		err = os.WriteFile(name, content, 0) // a pipe, a device or a link: nothing may take its place
+	} else {
+		err = datadir.ReplaceFile(name, 0o644, func(out io.Writer) error {
+			_, err := out.Write(content)
+			return err
+		})
+	}
 	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err == nil {
-		err = os.Rename(file.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
 }
 
-// createBeside creates a file for what is to become another one.
-func createBeside(name string) (*os.File, error) {
-	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", name, err)
-	}
-	return file, nil
-}
-
-// CheckFile returns an error if WriteFile cannot write a file, so that a command says so before
+// CheckFile returns an error if WritePage cannot write a file, so that a command says so before
 // it begins work that takes long. No name means no file.
 func CheckFile(name string) error {
 	if name == "" {
@@ -81,22 +89,9 @@ func CheckFile(name string) error {
 	case err == nil && !info.Mode().IsRegular():
 		return nil
 	}
-	file, err := createBeside(name)
+	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
-		return fmt.Errorf("%w: give another file", err)
+		return fmt.Errorf("write %s: %w: give another file", name, err)
 	}
 	return errors.Join(file.Close(), os.Remove(file.Name()))
-}
-
-// writeTo writes to what exists.
-func writeTo(name string, content []byte) error {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
-	if err == nil {
-		_, err = file.Write(content)
-		err = errors.Join(err, file.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
 }

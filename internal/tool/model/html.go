@@ -35,9 +35,8 @@ type bar struct {
 
 // writeHTML writes a report as one page, which loads nothing.
 func (r *Report) writeHTML(name string) error {
-	page, err := display.Page(pageTemplate, template.FuncMap{
-		"people": people, "number": number, "size": func(v float64) string { return display.Size(v) }, "count": func(v float64) string { return display.Count(v) },
-		"seconds": display.Seconds, "value": formatValue,
+	return display.WritePage(name, pageTemplate, template.FuncMap{
+		"people": people, "number": number, "value": formatValue,
 		"each":     func(u ProcessUsage) float64 { return u.SentBytes / float64(u.Processes) },
 		"tree":     treeText,
 		"cpu":      tiersCPU,
@@ -46,10 +45,6 @@ func (r *Report) writeHTML(name string) error {
 		"letter":   func(of string) string { return string(origins()[of][:1]) },
 		"constant": func(name string) Constant { return r.Constants[name] },
 	}, r.page())
-	if err != nil {
-		return err
-	}
-	return display.WriteFile(name, page)
 }
 
 func (r *Report) page() *htmlPage {

@@ -63,15 +63,9 @@ type htmlGroup struct {
 
 // WritePage writes the report as one page, which loads nothing.
 func (r *Report) WritePage(name string) error {
-	page, err := display.Page(pageTemplate, template.FuncMap{
-		"seconds": display.Seconds, "count": func(n int) string { return display.Count(n) }, "countl": func(n int64) string { return display.Count(n) },
-		"size": func(n int64) string { return display.Size(n) }, "sizef": func(n float64) string { return display.Size(n) },
+	return display.WritePage(name, pageTemplate, template.FuncMap{
 		"ms": func(n float64) string { return display.Seconds(n / 1000) },
 	}, r.page())
-	if err != nil {
-		return err
-	}
-	return display.WriteFile(name, page)
 }
 
 func (r *Report) page() *htmlPage {

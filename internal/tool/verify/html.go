@@ -3,7 +3,6 @@ package verify
 import (
 	_ "embed"
 	"fmt"
-	"html/template"
 
 	"github.com/millrace/millrace/internal/tool/display"
 )
@@ -39,13 +38,7 @@ type htmlStep struct {
 
 // WritePage writes the report as one page, which loads nothing.
 func (r *Report) WritePage(name string) error {
-	page, err := display.Page(pageTemplate, template.FuncMap{
-		"count": func(n int) string { return display.Count(n) },
-	}, r.page())
-	if err != nil {
-		return err
-	}
-	return display.WriteFile(name, page)
+	return display.WritePage(name, pageTemplate, nil, r.page())
 }
 
 func (r *Report) page() *htmlPage {

@@ -65,13 +65,9 @@ func (r *report) writePage(name string) error {
 	}{{"From creation to running", stepRows()}, {"What it cost", costRows()}} {
 		p.Tables = append(p.Tables, newHTMLTable(t.title, t.rows, groups))
 	}
-	page, err := display.Page(pageTemplate, template.FuncMap{
-		"milliseconds": milliseconds, "count": func(n int) string { return display.Count(n) }, "colour": func(i int) int { return i % pathColours },
+	return display.WritePage(name, pageTemplate, template.FuncMap{
+		"milliseconds": milliseconds, "colour": func(i int) int { return i % pathColours },
 	}, p)
-	if err != nil {
-		return err
-	}
-	return display.WriteFile(name, page)
 }
 
 func newHTMLChart(title, step string, groups []*pathGroup) htmlChart {
