@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"strings"
 
@@ -34,39 +33,32 @@ func Open(dir string) (*Set, error) {
 		return nil, fmt.Errorf("open profiles: %w", err)
 	}
 	s := &Set{files: map[string]fs.FS{}}
-	if err := s.add(own); err != nil {
+	if _, err := s.add(own); err != nil {
 		return nil, err
 	}
 	if dir == "" {
 		return s, nil
 	}
-	before := len(s.files)
-	if err := s.add(os.DirFS(dir)); err != nil {
+	n, err := s.add(os.DirFS(dir))
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("read profiles in %s: %w; give a directory of YAML files", dir, err)
-	}
-	if len(s.files) == before && !s.replaces(dir) {
+	case n == 0:
 		return nil, fmt.Errorf("read profiles in %s: it has no file that ends in .yaml", dir)
 	}
 	return s, nil
 }
 
-// replaces reports whether a directory has a profile of a name that the binary has too.
-func (s *Set) replaces(dir string) bool {
-	entries, _ := os.ReadDir(dir)
-	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return path.Ext(e.Name()) == ".yaml" })
-}
-
-func (s *Set) add(files fs.FS) error {
+// add adds the profiles of a directory, and returns how many it has.
+func (s *Set) add(files fs.FS) (n int, err error) {
 	entries, err := fs.ReadDir(files, ".")
-	if err != nil {
-		return err
-	}
 	for _, entry := range entries {
 		if name, ok := strings.CutSuffix(entry.Name(), ".yaml"); ok && !entry.IsDir() {
 			s.files[name] = files
+			n++
 		}
 	}
-	return nil
+	return n, err
 }
 
 // Names returns the names of all profiles that can be chosen, sorted.

@@ -266,46 +266,11 @@ func (s *scanner) scanTime(into *int64) {
 	}
 }
 
-// parseMicros reads a time. The form that API servers write takes a tenth of the time that
-// time.Parse needs.
+// parseMicros reads a time.
 func parseMicros(text []byte) (int64, bool) {
-	const form = "0000-00-00T00:00:00.000000Z"
-	if len(text) != len(form) {
-		return parseAnyTime(text)
-	}
-	var n [7]int64
-	field := 0
-	for i, c := range text {
-		switch want := form[i]; {
-		case want == '0' && c >= '0' && c <= '9':
-			n[field] = 10*n[field] + int64(c-'0')
-		case want != '0' && c == want:
-			field++
-		default:
-			return parseAnyTime(text)
-		}
-	}
-	if n[1] < 1 || n[1] > 12 || n[2] < 1 || n[2] > 31 || n[3] > 23 || n[4] > 59 || n[5] > 59 {
-		return parseAnyTime(text)
-	}
-	days := daysSince1970(n[0], n[1], n[2])
-	return ((days*24+n[3])*60+n[4])*60*1e6 + n[5]*1e6 + n[6], true
-}
-
-func parseAnyTime(text []byte) (int64, bool) {
 	t, err := time.Parse(time.RFC3339Nano, string(text))
 	if err != nil {
 		return 0, false
 	}
 	return t.UnixMicro(), true
-}
-
-// daysSince1970 counts days of the Gregorian calendar. It counts years from March on, so
-// that the leap day is the last of a year.
-func daysSince1970(year, month, day int64) int64 {
-	if month <= 2 {
-		year--
-		month += 12
-	}
-	return 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 719469
 }

@@ -2,13 +2,10 @@ package auditlog
 
 import (
 	"bytes"
-	"errors"
+	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
 )
-
-// errMalformed means that a line is no JSON, as far as the lexer looks at it.
-var errMalformed = errors.New("malformed JSON")
 
 // lexer walks over JSON. Its methods consume one thing each. After an error they consume
 // nothing more, and return zero values.
@@ -119,11 +116,11 @@ func (l *lexer) rawString() (raw []byte, escaped bool) {
 			return nil, false
 		}
 		end := at + i
-		if slashes := trailingSlashes(l.data[start:end]); slashes%2 == 1 {
+		raw = l.data[start:end]
+		if slashes := len(raw) - len(bytes.TrimRight(raw, `\`)); slashes%2 == 1 {
 			at = end + 1
 			continue
 		}
-		raw = l.data[start:end]
 		if bytes.IndexByte(raw, '\n') >= 0 {
 			l.fail()
 			return nil, false
@@ -131,13 +128,6 @@ func (l *lexer) rawString() (raw []byte, escaped bool) {
 		l.pos = end + 1
 		return raw, bytes.IndexByte(raw, '\\') >= 0
 	}
-}
-
-func trailingSlashes(b []byte) (n int) {
-	for n < len(b) && b[len(b)-1-n] == '\\' {
-		n++
-	}
-	return n
 }
 
 // unescape writes a string with escapes to text.
@@ -192,20 +182,8 @@ func hexEscape(raw []byte) (r rune, ok bool) {
 	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
 		return 0, false
 	}
-	for _, c := range raw[2:6] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
+	n, err := strconv.ParseUint(string(raw[2:6]), 16, 16)
+	return rune(n), err == nil
 }
 
 // skip consumes a value, and returns its length.
@@ -254,16 +232,12 @@ func (l *lexer) skipNested() {
 }
 
 // number consumes a number, and returns 0 for one that is no integer.
-func (l *lexer) number() (n int) {
+func (l *lexer) number() int {
 	start := l.pos
-	if l.skip() == 0 {
+	l.skip()
+	n, err := strconv.ParseUint(string(bytes.TrimSpace(l.data[start:l.pos])), 10, 31)
+	if err != nil {
 		return 0
 	}
-	for _, c := range bytes.TrimSpace(l.data[start:l.pos]) {
-		if c < '0' || c > '9' || n > 1<<30 {
-			return 0
-		}
-		n = 10*n + int(c-'0')
-	}
-	return n
+	return int(n)
 }

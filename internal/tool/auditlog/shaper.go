@@ -1,6 +1,7 @@
 package auditlog
 
 import (
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -126,14 +127,13 @@ func firstParts(uri []byte) []byte {
 	return uri
 }
 
-func parseLimit(text []byte) (n int64) {
-	for _, b := range text {
-		if b < '0' || b > '9' || n > 1<<40 {
-			return 0
-		}
-		n = 10*n + int64(b-'0')
+// parseLimit returns 0 for what is no number, or no sensible one.
+func parseLimit(text []byte) int64 {
+	n, err := strconv.ParseUint(string(text), 10, 44)
+	if err != nil {
+		return 0
 	}
-	return n
+	return int64(n)
 }
 
 // selectorsOf returns the keys of a request's selectors. It remembers selectors, since

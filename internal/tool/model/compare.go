@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/millrace/millrace/internal/tool/model/simulation"
+	"github.com/millrace/millrace/internal/tool/price"
 )
 
 // tolerance is how far a figure of the model may be from a measured one.
@@ -85,7 +86,7 @@ func (s *fleetSimulation) compare(row *fleetRow) {
 	add := func(what, unit string, model, measured float64) {
 		s.all = append(s.all, Comparison{
 			Row: fmt.Sprintf("depth %d, %s informers", len(row.Tiers), people(row.Informers)), What: what, Unit: unit,
-			Model: digits(model), Measured: digits(measured), Check: row.Informers > calibrationInformers,
+			Model: price.ThreeDigits(model), Measured: price.ThreeDigits(measured), Check: row.Informers > calibrationInformers,
 		})
 	}
 	cfg := s.config(row)

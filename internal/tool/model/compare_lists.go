@@ -26,7 +26,7 @@ func compareLists(dir string, constants Constants) ([]Comparison, error) {
 			p, name = atReplicas, fmt.Sprintf("%d × replica of %s", x.Replicas, x.Path)
 		}
 		list := readLoad{count: 1, kind: readList, form: price.JSON, bytes: x.Bytes}
-		all = append(all, Comparison{Row: name, What: "LIST of all " + x.Workload + ", CPU", Unit: "s", Model: digits(list.cpu(p)), Measured: digits(x.CPUMillis / 1e3), Check: true})
+		all = append(all, Comparison{Row: name, What: "LIST of all " + x.Workload + ", CPU", Unit: "s", Model: price.ThreeDigits(list.cpu(p)), Measured: price.ThreeDigits(x.CPUMillis / 1e3), Check: true})
 	}
 	return all, reader.err
 }

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/millrace/millrace/internal/tool/price"
 )
 
 // reports are those of this repository.
@@ -95,7 +97,7 @@ func TestDeriveErrors(t *testing.T) {
 
 func TestDigits(t *testing.T) {
 	for v, want := range map[float64]float64{0: 0, 4.2049e-5: 4.2e-5, 1234567: 1230000, 0.379: 0.379, 99.96: 100} {
-		if got := digits(v); got != want {
+		if got := price.ThreeDigits(v); got != want {
 			t.Errorf("%g: got %g, want %g", v, got, want)
 		}
 	}

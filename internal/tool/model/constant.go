@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 )
 
@@ -75,16 +74,4 @@ func (r *constantReader) value(name string) float64 {
 		r.err = fmt.Errorf("there is no constant %s: make them anew with make scale", name)
 	}
 	return c.Value
-}
-
-// digits rounds to three significant digits: there are no more in a measurement.
-func digits(v float64) float64 {
-	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
-		return v
-	}
-	scale := math.Pow(10, 2-math.Floor(math.Log10(math.Abs(v))))
-	if scale >= 1 {
-		return math.Round(v*scale) / scale
-	}
-	return math.Round(v*scale) * math.Round(1/scale)
 }

@@ -34,7 +34,7 @@ func Derive(dir string) (Constants, error) {
 		}
 	}
 	for name, c := range d.constants {
-		c.Value = digits(c.Value)
+		c.Value = price.ThreeDigits(c.Value)
 		if c.Value < 0 {
 			return nil, fmt.Errorf("derive constants from %s: %s is %g, below 0: the reports are not of the same machine, or too short", dir, name, c.Value)
 		}
@@ -67,37 +67,29 @@ func (d *deriver) reads() error {
 
 // encodings has what compression and protobuf do to a LIST.
 func (d *deriver) encodings() error {
-	var r loadReport
+	var r price.ListReport
 	if err := readReport(d.dir, listFile, &r); err != nil {
 		return err
 	}
 	for _, s := range r.Servers {
-		rows := resultsByWorkload(s.Results)
+		rows := s.Results
 		request := d.constants[s.Name+".request"].Value
 		for _, form := range []string{price.JSON, price.Protobuf} {
-			plain, zipped := rows["pods-"+form], rows["pods-"+form+"-gzip"]
+			plain, zipped := rows.Of("pods-"+form), rows.Of("pods-"+form+"-gzip")
 			if plain.Bytes == 0 || zipped.Bytes == 0 {
 				return fmt.Errorf("read report %s: it lacks pods-%s with and without gzip", listFile, form)
 			}
 			d.add(s.Name+".gzipByte."+form, Constant{max(0, zipped.Server.CPUMillis/1e3-request) / plain.Bytes, "s/B", Derived, listFile + ": pods-" + form + "-gzip", "a byte of a LIST, before compression"})
 			d.add(s.Name+".gzipRatio."+form, Constant{zipped.Bytes / plain.Bytes, "B/B", Measured, listFile + ": pods-" + form + "-gzip", "a compressed LIST, to a plain one"})
 		}
-		d.add("protobufRatio", Constant{rows["pods-protobuf"].Bytes / rows["pods-json"].Bytes, "B/B", Measured, listFile + ": pods-protobuf and pods-json", "protobuf, to JSON; of stored objects too"})
+		d.add("protobufRatio", Constant{rows.Of("pods-protobuf").Bytes / rows.Of("pods-json").Bytes, "B/B", Measured, listFile + ": pods-protobuf and pods-json", "protobuf, to JSON; of stored objects too"})
 		if s.Name == millrace {
-			d.add(millrace+".eventByte", Constant{rows["pods-json"].Server.CPUMillis / 1e3 / rows["pods-json"].Bytes, "s/B", Measured, listFile + ": pods-json", "a byte of an event beyond the first 2,436"})
+			d.add(millrace+".eventByte", Constant{rows.Of("pods-json").Server.CPUMillis / 1e3 / rows.Of("pods-json").Bytes, "s/B", Measured, listFile + ": pods-json", "a byte of an event beyond the first 2,436"})
 		}
 	}
-	floor := resultsByWorkload(r.Floor)["pods-json"]
+	floor := r.Floor.Of("pods-json")
 	d.add(kubernetes+".eventByte", Constant{floor.Server.CPUMillis / 1e3 / floor.Bytes, "s/B", Measured, listFile + ": Go's server with the same bytes", "a byte of an event beyond the first 2,436"})
 	return nil
-}
-
-func resultsByWorkload(results []loadResult) map[string]loadResult {
-	m := map[string]loadResult{}
-	for _, r := range results {
-		m[r.Workload] = r
-	}
-	return m
 }
 
 // objects has the memory of objects: the slope between two clusters.
@@ -105,12 +97,12 @@ func (d *deriver) objects() error {
 	type point struct{ bytes, memory float64 }
 	points := map[string][]point{}
 	for _, name := range []string{coldFile, coldLargeFile} {
-		var r loadReport
+		var r price.ListReport
 		if err := readReport(d.dir, name, &r); err != nil {
 			return err
 		}
 		for _, s := range r.Servers {
-			points[s.Name] = append(points[s.Name], point{resultsByWorkload(s.Results)["pods-json"].Bytes, s.IdleBytes})
+			points[s.Name] = append(points[s.Name], point{s.Results.Of("pods-json").Bytes, s.IdleBytes})
 		}
 	}
 	for server, name := range map[string]string{kubeAPIServer: kubernetes, millrace: millrace} {
@@ -139,7 +131,7 @@ func (d *deriver) definitions() error {
 
 // watches has the prices of events and watches at a server.
 func (d *deriver) watches() error {
-	var r watchReport
+	var r price.WatchReport
 	if err := readReport(d.dir, watchFile, &r); err != nil {
 		return err
 	}

@@ -1,6 +1,9 @@
 package model
 
-import "github.com/millrace/millrace/internal/tool/model/simulation"
+import (
+	"github.com/millrace/millrace/internal/tool/model/simulation"
+	"github.com/millrace/millrace/internal/tool/price"
+)
 
 const (
 	// simulatedWrites is about how many writes a run simulates.
@@ -43,7 +46,7 @@ func (m *calculator) events(c *Cluster, l *load, u *Usage, seed uint64) *Events 
 	if got.Overloaded {
 		return nil
 	}
-	return &Events{P50: digits(got.P50), P99: digits(got.P99)}
+	return &Events{P50: price.ThreeDigits(got.P50), P99: price.ThreeDigits(got.P99)}
 }
 
 // latencySimulation describes a cluster for the simulation.

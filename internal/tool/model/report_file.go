@@ -1,10 +1,10 @@
 package model
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
+
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // Files of reports that constants are derived from, and the commands that make them.
@@ -19,41 +19,6 @@ const (
 	treeFile       = "tree.json"
 	serversFile    = "servers.json" // for checks alone
 )
-
-// loadReport is a report of bench list.
-type loadReport struct {
-	Servers []struct {
-		Name      string       `json:"name"`
-		IdleBytes float64      `json:"idleBytes"`
-		Results   []loadResult `json:"results"`
-	} `json:"servers"`
-	Floor []loadResult `json:"floor"`
-}
-
-type loadResult struct {
-	Workload string  `json:"workload"`
-	Bytes    float64 `json:"bytes"`
-	Server   struct {
-		CPUMillis float64 `json:"cpuMillis"`
-	} `json:"server"`
-}
-
-// watchReport is a report of bench watch.
-type watchReport struct {
-	Servers []struct {
-		Name    string `json:"name"`
-		Results []struct {
-			Workload    string  `json:"workload"`
-			Watchers    float64 `json:"watchers"`
-			Connections float64 `json:"connections"`
-			Server      struct {
-				OpenMicros float64 `json:"cpuMicrosPerOpen"`
-				NetMicros  float64 `json:"netCPUMicrosPerEvent"`
-				RSSBytes   float64 `json:"rssBytes"`
-			} `json:"server"`
-		} `json:"results"`
-	} `json:"servers"`
-}
 
 // definitionReport is a report of bench crd.
 type definitionReport struct {
@@ -170,13 +135,8 @@ const reportsHelp = "give --reports the docs/bench of a checkout, or a directory
 
 // readReport reads a report of a directory.
 func readReport(dir, name string, into any) error {
-	file := filepath.Join(dir, name)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("read report: %w: %s", err, reportsHelp)
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("read report %s (it must be what -o json of millrace-lab bench wrote): %w", file, err)
+	if err := render.ReadReport(filepath.Join(dir, name), into); err != nil {
+		return fmt.Errorf("%w: %s", err, reportsHelp)
 	}
 	return nil
 }

@@ -1,10 +1,10 @@
 package price
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"os"
+
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // Reports are files of "millrace-lab bench … -o json" with both servers.
@@ -18,30 +18,6 @@ type Reports struct {
 	Paced string
 }
 
-// listReport has what prices are derived from.
-type listReport struct {
-	Machine Machine `json:"machine"`
-	Servers []struct {
-		Name    string   `json:"name"`
-		Version string   `json:"version"`
-		Results []result `json:"results"`
-	} `json:"servers"`
-}
-
-type result struct {
-	Workload string  `json:"workload"`
-	Items    float64 `json:"items"`
-	Bytes    float64 `json:"bytes"`
-	Server   struct {
-		CPUMillis float64 `json:"cpuMillis"`
-	} `json:"server"`
-}
-
-// workloadResults is the results of one server by workload.
-type workloadResults map[string]result
-
-func (m workloadResults) micros(workload string) float64 { return 1000 * m[workload].Server.CPUMillis }
-
 // names of servers in reports.
 const (
 	millraceName = "millrace"
@@ -51,18 +27,18 @@ const (
 // Derive makes a price list. defaults has the prices that reports do not tell.
 func Derive(files Reports, defaults *List) (*List, error) {
 	l := &List{Stock: defaults.Stock, Millrace: defaults.Millrace}
-	var list listReport
-	if err := readReport(files.List, &list); err != nil {
+	var list ListReport
+	if err := render.ReadReport(files.List, &list); err != nil {
 		return nil, err
 	}
 	l.Machine, l.Sources = list.Machine, []string{files.List}
 	servers := l.servers()
 	for _, name := range []string{millraceName, stockName} {
-		m, version := list.server(name)
-		if err := servers[name].derive(m); err != nil {
+		measured := list.server(name)
+		if err := servers[name].derive(measured.Results); err != nil {
 			return nil, fmt.Errorf("derive prices of %s from %s: %w", name, files.List, err)
 		}
-		l.Kubernetes = version
+		l.Kubernetes = measured.Version
 	}
 	if files.Etcd != "" {
 		if err := l.deriveEtcd(files.Etcd); err != nil {
@@ -87,48 +63,24 @@ func (l *List) servers() map[string]*Server {
 	return map[string]*Server{millraceName: &l.Millrace, stockName: &l.Stock}
 }
 
-func readReport(file string, into any) error {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("read report: %w", err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("read report %s (it must be what -o json of millrace-lab bench wrote): %w", file, err)
-	}
-	return nil
-}
-
-func (r *listReport) server(name string) (workloadResults, string) {
-	m := workloadResults{}
-	for _, s := range r.Servers {
-		if s.Name == name {
-			for _, x := range s.Results {
-				m[x.Workload] = x
-			}
-			return m, s.Version
-		}
-	}
-	return m, ""
-}
-
 // derive sets the prices of reads from the cache.
 //
 //	request   a GET, without its bytes
 //	byte      a LIST of all pods in the form, without the request
 //	scanned   a LIST by label, without the request and its bytes: it looks at all pods
 //	table     a page as Table, without the request, and the scan of all pods behind it
-func (s *Server) derive(m workloadResults) error {
+func (s *Server) derive(m ListResults) error {
 	for _, workload := range []string{"pods-json", "pods-protobuf", "pods-by-label", "pods-table", "pod-get"} {
 		if m.micros(workload) <= 0 {
 			return fmt.Errorf("the report has no CPU of the workload %s", workload)
 		}
 	}
-	all := m["pods-json"]
-	perByte := (m.micros("pods-json") - m.micros("pod-get")) / (all.Bytes - m["pod-get"].Bytes)
-	s.RequestMicros = m.micros("pod-get") - perByte*m["pod-get"].Bytes
-	byLabel := m["pods-by-label"]
+	all := m.Of("pods-json")
+	perByte := (m.micros("pods-json") - m.micros("pod-get")) / (all.Bytes - m.Of("pod-get").Bytes)
+	s.RequestMicros = m.micros("pod-get") - perByte*m.Of("pod-get").Bytes
+	byLabel := m.Of("pods-by-label")
 	s.ScannedMicros = atLeastZero(m.micros("pods-by-label")-s.RequestMicros-perByte*byLabel.Bytes) / all.Items
-	protobuf, table := m["pods-protobuf"], m["pods-table"]
+	protobuf, table := m.Of("pods-protobuf"), m.Of("pods-table")
 	s.ByteNanos = map[string]float64{
 		JSON:     1000 * perByte,
 		Protobuf: 1000 * (m.micros("pods-protobuf") - s.RequestMicros) / protobuf.Bytes,
@@ -141,12 +93,12 @@ func (s *Server) derive(m workloadResults) error {
 // without a watch cache: a LIST of one node's pods reads all pods, a LIST of all sends them,
 // and a GET reads one.
 func (l *List) deriveEtcd(file string) error {
-	var r listReport
-	if err := readReport(file, &r); err != nil {
+	var r ListReport
+	if err := render.ReadReport(file, &r); err != nil {
 		return err
 	}
-	m, _ := r.server(stockName)
-	all, node := m["pods-json"], m["pods-of-node"]
+	m := r.server(stockName).Results
+	all, node := m.Of("pods-json"), m.Of("pods-of-node")
 	if all.Bytes <= 0 || m.micros("pods-of-node") <= 0 || m.micros("pod-get") <= 0 {
 		return fmt.Errorf("derive prices of etcd from %s: the report has no CPU of pods-json, pods-of-node and pod-get", file)
 	}
@@ -154,7 +106,7 @@ func (l *List) deriveEtcd(file string) error {
 	s := &l.Stock
 	s.EtcdByteNanos = 1000*atLeastZero(m.micros("pods-of-node")-s.RequestMicros)/all.Bytes - s.ByteNanos[JSON]*node.Bytes/all.Bytes
 	s.EtcdSentByteNanos = 1000*atLeastZero(m.micros("pods-json")-s.RequestMicros)/all.Bytes - s.ByteNanos[JSON] - s.EtcdByteNanos
-	s.EtcdRequestMicros = atLeastZero(m.micros("pod-get") - s.RequestMicros - s.ByteNanos[JSON]*m["pod-get"].Bytes/1000)
+	s.EtcdRequestMicros = atLeastZero(m.micros("pod-get") - s.RequestMicros - s.ByteNanos[JSON]*m.Of("pod-get").Bytes/1000)
 	return nil
 }
 
@@ -162,16 +114,16 @@ func (l *List) deriveEtcd(file string) error {
 // has to be woken for each. The prices of the other reports, of clients that ask without a
 // pause, are derived with the price of a request in these.
 func (l *List) derivePaced(file string) error {
-	var r listReport
-	if err := readReport(file, &r); err != nil {
+	var r ListReport
+	if err := render.ReadReport(file, &r); err != nil {
 		return err
 	}
 	for name, s := range l.servers() {
-		m, _ := r.server(name)
+		m := r.server(name).Results
 		if m.micros("pod-get") <= 0 {
 			return fmt.Errorf("derive the price of a request to %s from %s: the report has no CPU of pod-get", name, file)
 		}
-		s.RequestMicros = atLeastZero(m.micros("pod-get") - s.ByteNanos[JSON]*m["pod-get"].Bytes/1000)
+		s.RequestMicros = atLeastZero(m.micros("pod-get") - s.ByteNanos[JSON]*m.Of("pod-get").Bytes/1000)
 	}
 	l.Sources = append(l.Sources, file)
 	return nil
@@ -180,23 +132,8 @@ func (l *List) derivePaced(file string) error {
 // deriveWatches sets prices of watches: of a thousand watches over twenty connections, and
 // of sixteen watch-list informers.
 func (l *List) deriveWatches(file string) error {
-	var r struct {
-		Servers []struct {
-			Name    string `json:"name"`
-			Results []struct {
-				Workload string `json:"workload"`
-				Server   struct {
-					OpenMicros float64 `json:"cpuMicrosPerOpen"`
-					NetMicros  float64 `json:"netCPUMicrosPerEvent"`
-				} `json:"server"`
-			} `json:"results"`
-			Informers []struct {
-				Workload    string  `json:"workload"`
-				MillisPerMB float64 `json:"cpuMillisPerMB"`
-			} `json:"informers"`
-		} `json:"servers"`
-	}
-	if err := readReport(file, &r); err != nil {
+	var r WatchReport
+	if err := render.ReadReport(file, &r); err != nil {
 		return err
 	}
 	l.Sources = append(l.Sources, file)
@@ -222,22 +159,14 @@ func (l *List) deriveWatches(file string) error {
 
 func atLeastZero(v float64) float64 { return math.Max(0, v) }
 
-// round leaves three digits of each price: there are no more in a measurement.
+// round leaves three digits of each price.
 func (l *List) round() {
 	for _, s := range l.servers() {
 		for _, v := range []*float64{&s.RequestMicros, &s.ScannedMicros, &s.EtcdByteNanos, &s.EtcdSentByteNanos, &s.EtcdRequestMicros, &s.WatchMicros, &s.EventMicros, &s.InitialByteNanos} {
-			*v = threeDigits(*v)
+			*v = ThreeDigits(*v)
 		}
 		for form, v := range s.ByteNanos {
-			s.ByteNanos[form] = threeDigits(v)
+			s.ByteNanos[form] = ThreeDigits(v)
 		}
 	}
-}
-
-func threeDigits(v float64) float64 {
-	if v == 0 {
-		return 0
-	}
-	unit := math.Pow(10, math.Floor(math.Log10(math.Abs(v)))-2)
-	return math.Round(math.Round(v/unit)*unit*1e6) / 1e6
 }

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/interrupt"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 const longHelp = `Check whether an API server keeps what the Kubernetes API promises to readers,
@@ -112,9 +112,7 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 		left = errors.Join(left, report.WritePage(o.page))
 	}
 	if o.output == "json" {
-		encoder := json.NewEncoder(streams.Out)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(report)
+		err = render.WriteReport(streams.Out, o.output, report, nil)
 	} else {
 		err = report.Write(streams.Out)
 	}

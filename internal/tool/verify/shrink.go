@@ -2,6 +2,7 @@ package verify
 
 import (
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -49,7 +50,7 @@ func (s *shrinker) shortestPrefix(all []*registerOperation) []*registerOperation
 		moments = append(moments, o.Returned)
 	}
 	slices.Sort(moments)
-	n := firstTrue(len(moments), func(i int) bool { return s.fails(prefix(all, moments[i]), nothing) })
+	n := sort.Search(len(moments), func(i int) bool { return s.fails(prefix(all, moments[i]), nothing) })
 	if n == len(moments) {
 		return all
 	}
@@ -80,7 +81,7 @@ func (s *shrinker) shortestSuffix(all []*registerOperation) ([]*registerOperatio
 	cuts := quietMoments(all)
 	anything := registerState{anything: true}
 	slices.Reverse(cuts) // the latest first
-	n := firstTrue(len(cuts), func(i int) bool { return s.fails(suffix(all, cuts[i]), without(nil, anything)) })
+	n := sort.Search(len(cuts), func(i int) bool { return s.fails(suffix(all, cuts[i]), without(nil, anything)) })
 	if n == len(cuts) {
 		return all, registerState{}
 	}
@@ -107,20 +108,6 @@ func quietMoments(all []*registerOperation) (cuts []int) {
 		}
 	}
 	return cuts
-}
-
-// firstTrue is the least i below n for which f is true, or n. If f is true for one i it is for
-// all larger ones.
-func firstTrue(n int, f func(int) bool) int {
-	low, high := 0, n
-	for low < high {
-		if middle := (low + high) / 2; f(middle) {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	return low
 }
 
 // fewest leaves out one operation after another, until none can be spared.

@@ -88,7 +88,6 @@ type simulator struct {
 	clock      clock
 	random     *rand.Rand
 	tiers      [][]*machine // by depth: the simulated processes
-	all        []*machine
 	watched    latencies
 	result     Result
 	overloaded bool
@@ -98,7 +97,7 @@ func newSimulator(cfg *Config) *simulator {
 	r := &simulator{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 1))}
 	var shared *machine
 	if cfg.SharedCores > 0 {
-		shared = r.newMachine(cfg.SharedCores)
+		shared = &machine{clock: &r.clock, cores: cfg.SharedCores}
 	}
 	for _, t := range cfg.Tiers {
 		n := min(t.Processes, maxProcesses)
@@ -108,19 +107,13 @@ func newSimulator(cfg *Config) *simulator {
 		tier := make([]*machine, n)
 		for i := range tier {
 			if tier[i] = shared; shared == nil {
-				tier[i] = r.newMachine(t.Cores)
+				tier[i] = &machine{clock: &r.clock, cores: t.Cores}
 			}
 		}
 		r.tiers = append(r.tiers, tier)
 	}
 	r.result.CPUSeconds = make([]float64, len(cfg.Tiers))
 	return r
-}
-
-func (r *simulator) newMachine(cores float64) *machine {
-	m := &machine{clock: &r.clock, cores: cores}
-	r.all = append(r.all, m)
-	return m
 }
 
 // weight is how many processes of a tier one that is simulated stands for.
