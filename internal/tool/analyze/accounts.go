@@ -49,7 +49,7 @@ func (f *flags) readAccounts(stdin io.Reader) (*Report, error) {
 func (r *Report) fillAccounts(l *serverreport.ListsReport) {
 	for i := range l.Shapes {
 		s := &l.Shapes[i]
-		row := ShapeCost{Shape: s.Shape, Source: s.Path, Fleet: 1, Cost: Cost{ListCost: s.ListCost, TierCPU: s.CPU}}
+		row := ShapeCost{SentShape: SentShape{Shape: s.Shape, Source: s.Path}, Fleet: 1, Cost: Cost{ListCost: s.ListCost, TierCPU: s.CPU}}
 		if len(s.Clients) > 0 {
 			row.Client = s.Clients[0]
 		}
@@ -74,7 +74,7 @@ func (r *Report) fillAccounts(l *serverreport.ListsReport) {
 // advised is a finding of the server's own advice.
 func advised(s *ShapeCost, advice []string) Finding {
 	f := Finding{Kind: kindAdvice, Client: s.Client, Resource: s.Resource, Fleet: s.Fleet, Cost: s.Cost, source: s.Source}
-	f.Request = example(&s.Shape, watchParameters{})
+	f.Request = s.Example()
 	f.Sentence = fmt.Sprintf("%s sends %s, most of all clients.", display.Clean(s.Client.Name()), cleanRequest(f.Request))
 	f.Setting = strings.Join(advice, " ")
 	f.Why, f.FlowSchema = f.why(), flowSchema(&f)

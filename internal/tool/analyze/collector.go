@@ -53,12 +53,10 @@ type collector struct {
 	scratch []byte
 }
 
-// cellKey is a client and a shape. The shape has no Encoding, Path and Reason.
+// cellKey is a client and a shape. The shape has no Encoding, Path, Reason and Source.
 type cellKey struct {
 	client serverreport.Client
-	shape  serverreport.Shape
-	// bookmarks and initialEvents are parameters of watches.
-	bookmarks, initialEvents bool
+	SentShape
 }
 
 // cell counts the requests of one client and shape.
@@ -149,16 +147,16 @@ func (c *collector) observe(e *auditlog.Event) {
 	v.instances.Add(instance)
 	v.addNamespace(c.shaper.Word(r.Namespace))
 	v.add(e, started)
-	counted := started || key.shape.Verb != "watch"
+	counted := started || key.Verb != "watch"
 	if counted {
-		forecast := c.forecast(e, &key.shape)
+		forecast := c.forecast(e, &key.Shape)
 		c.forecasts.add(&forecast)
-		c.timeline.add(now, key.shape.Verb)
-		if c.inStart(instance, now, beginsAnew(&key), who) {
+		c.timeline.add(now, key.Verb)
+		if c.inStart(instance, now, key.anew(), who) {
 			v.atStart++
 		}
 	}
-	c.addNames(e, &r, &key.shape)
+	c.addNames(e, &r, &key.Shape)
 }
 
 // add counts one event in the cell.
@@ -204,9 +202,9 @@ func (c *cell) addNamespace(name string) {
 
 // key returns the client and the shape of an event.
 func (c *collector) key(e *auditlog.Event, r *auditlog.Request) cellKey {
-	k := cellKey{client: c.shaper.Client(e), shape: c.shaper.Shape(e, r)}
-	if k.shape.Verb == "watch" && k.shape.Version != "" {
-		k.bookmarks, k.initialEvents = r.Bookmarks, r.InitialEvents
+	k := cellKey{c.shaper.Client(e), SentShape{Shape: c.shaper.Shape(e, r)}}
+	if k.Verb == "watch" && k.Version != "" {
+		k.Bookmarks, k.InitialEvents = r.Bookmarks, r.InitialEvents
 	}
 	return k
 }
@@ -215,12 +213,6 @@ func (c *collector) key(e *auditlog.Event, r *auditlog.Request) cellKey {
 func (c *collector) instance(e *auditlog.Event, who serverreport.Client) uint64 {
 	c.scratch = auditlog.AppendInstance(c.scratch[:0], e, who)
 	return hashOf(c.scratch)
-}
-
-// beginsAnew reports whether a request reads a collection from its beginning.
-func beginsAnew(k *cellKey) bool {
-	fresh := k.shape.Revision == serverreport.RevisionUnset || k.shape.Revision == serverreport.RevisionAny
-	return k.shape.Verb == "list" && fresh || k.shape.Verb == "watch" && (k.initialEvents || fresh)
 }
 
 // inStart reports whether a request now belongs to a start of its instance.

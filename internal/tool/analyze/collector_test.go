@@ -84,7 +84,7 @@ func TestLongNamesTakeBoundedMemory(t *testing.T) {
 		t.Errorf("100 names of 100 KB and 600 selectors of 32 KB take %d MB", took>>20)
 	}
 	for key := range c.cells.rows {
-		if s := key.shape; len(s.Resource) > 128 || len(s.Version) > 128 || len(s.Selectors) > 128 || len(s.Verb) > 512 {
+		if s := key.Shape; len(s.Resource) > 128 || len(s.Version) > 128 || len(s.Selectors) > 128 || len(s.Verb) > 512 {
 			t.Fatalf("a shape has words of %d, %d, %d and %d bytes", len(s.Resource), len(s.Version), len(s.Selectors), len(s.Verb))
 		}
 	}

@@ -159,10 +159,7 @@ func (f *flags) report(ctx context.Context, cmd *cobra.Command, paths []string, 
 		r := &Report{}
 		return r, render.ReadReport(f.from, r)
 	}
-	a := &analysis{
-		options: &f.Options, stdin: cmd.InOrStdin(), started: time.Now(),
-		progress: &progress{line: display.NewProgress(cmd.ErrOrStderr()), began: time.Now()},
-	}
+	a := &analysis{options: &f.Options, stdin: cmd.InOrStdin(), started: time.Now(), progress: display.NewProgress(cmd.ErrOrStderr())}
 	var r *Report
 	var err error
 	if f.accounts != "" {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
@@ -90,17 +91,29 @@ func (r *Report) clientCPU() float64 {
 	return slices.MaxFunc(r.Clients, func(a, b ClientCost) int { return cmp.Compare(a.CPU, b.CPU) }).CPU / r.Seconds
 }
 
-// savedCPU is what all findings would save. One request may have two findings: a client's
-// requests for one resource count with the larger one.
+// savedCPU is what all findings would save.
 func (r *Report) savedCPU() (sum float64) {
-	best := map[string]float64{}
-	for i := range r.Findings {
-		f := &r.Findings[i]
-		key := f.User + "\x00" + f.UserAgent + "\x00" + f.Resource
-		best[key] = max(best[key], f.SavedCPU)
-	}
-	for _, v := range best {
-		sum += v
+	for _, saved := range r.savedByClient() {
+		sum += saved
 	}
 	return sum / r.Seconds
+}
+
+// savedByClient is what the findings would save of each client. One request may have two
+// findings: a client's requests for one resource count with the larger one.
+func (r *Report) savedByClient() map[serverreport.Client]float64 {
+	type use struct {
+		client   serverreport.Client
+		resource string
+	}
+	best, saved := map[use]float64{}, map[serverreport.Client]float64{}
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		key := use{f.Client, f.Resource}
+		if extra := f.SavedCPU - best[key]; extra > 0 {
+			best[key] = f.SavedCPU
+			saved[f.Client] += extra
+		}
+	}
+	return saved
 }

@@ -8,8 +8,24 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// example writes a request of a shape, with … for values.
-func example(s *serverreport.Shape, watch watchParameters) string {
+// SentShape is the shape of requests, with what else a log tells of them.
+type SentShape struct {
+	serverreport.Shape
+	// Source is "cache" or "etcd": where the stock server takes the objects from.
+	Source string `json:"source"`
+	// Bookmarks and InitialEvents are parameters of watches.
+	Bookmarks     bool `json:"bookmarks,omitempty"`
+	InitialEvents bool `json:"initialEvents,omitempty"`
+}
+
+// anew reports whether the requests read a collection from its beginning.
+func (s *SentShape) anew() bool {
+	fresh := s.Revision == serverreport.RevisionUnset || s.Revision == serverreport.RevisionAny
+	return s.Verb == "list" && fresh || s.Verb == "watch" && (s.InitialEvents || fresh)
+}
+
+// Example writes a request of the shape, with … for values.
+func (s *SentShape) Example() string {
 	if s.Version == "" {
 		return strings.ToUpper(s.Verb) + " " + s.Resource
 	}
@@ -17,15 +33,12 @@ func example(s *serverreport.Shape, watch watchParameters) string {
 	if method == "" {
 		method = strings.ToUpper(s.Verb)
 	}
-	uri := method + " " + path(s)
-	if parameters := parameters(s, watch); len(parameters) > 0 {
+	uri := method + " " + path(&s.Shape)
+	if parameters := s.parameters(); len(parameters) > 0 {
 		uri += "?" + strings.Join(parameters, "&")
 	}
 	return uri
 }
-
-// watchParameters are parameters of watches.
-type watchParameters struct{ bookmarks, initialEvents bool }
 
 func path(s *serverreport.Shape) string {
 	resource, subresource, _ := strings.Cut(s.Resource, "/")
@@ -55,7 +68,7 @@ var clusterScoped = []string{
 	"priorityclasses", "runtimeclasses", "volumeattachments", "apiservices", "ingressclasses", "flowschemas", "prioritylevelconfigurations",
 }
 
-func parameters(s *serverreport.Shape, watch watchParameters) (all []string) {
+func (s *SentShape) parameters() (all []string) {
 	add := func(name, value string) { all = append(all, name+"="+value) }
 	for _, kind := range []string{"labels", "fields"} {
 		var terms []string
@@ -82,23 +95,19 @@ func parameters(s *serverreport.Shape, watch watchParameters) (all []string) {
 	}
 	if s.Verb == "watch" {
 		add("watch", "true")
-		if watch.initialEvents {
+		if s.InitialEvents {
 			add("sendInitialEvents", "true")
 		}
-		if watch.bookmarks {
+		if s.Bookmarks {
 			add("allowWatchBookmarks", "true")
 		}
 	}
 	return all
 }
 
-// example is the request of a row.
-func (r *row) example() string {
-	return example(&r.Shape, watchParameters{r.Bookmarks, r.InitialEvents})
-}
-
 // watchExample is a watch in place of LISTs of a shape.
 func watchExample(s serverreport.Shape) string {
 	s.Verb, s.Revision, s.Limit = "watch", serverreport.RevisionAtLeast, 0
-	return example(&s, watchParameters{bookmarks: true})
+	watch := SentShape{Shape: s, Bookmarks: true}
+	return watch.Example()
 }

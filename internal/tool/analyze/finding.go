@@ -62,8 +62,8 @@ func (l *ledger) findings() []Finding {
 			if f == nil {
 				continue
 			}
-			f.Client, f.Resource, f.Fleet, f.source, f.what, f.shapes = r.Client, r.Resource, r.Fleet, r.Source, r.what(), 1
-			f.Request, f.SavedCPU, f.SavedBytes = r.example(), max(0, f.SavedCPU), max(0, f.SavedBytes)
+			f.Client, f.Resource, f.Fleet, f.Cost, f.source, f.what, f.shapes = r.Client, r.Resource, r.Fleet, r.Cost, r.Source, r.what(), 1
+			f.Request, f.SavedCPU, f.SavedBytes = r.Example(), max(0, f.SavedCPU), max(0, f.SavedBytes)
 			key := strings.Join([]string{f.Kind, f.User, f.UserAgent, f.Setting}, "\x00")
 			if have := byRepair[key]; have != nil { // rows come in the order of their cost
 				have.add(f)
@@ -171,7 +171,7 @@ func (l *ledger) polling(r *row) *Finding {
 	if !l.worth(saved) {
 		return nil
 	}
-	f := &Finding{Kind: kindPolling, Cost: r.Cost, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(once.Bytes), Instead: watchExample(r.Shape)}
+	f := &Finding{Kind: kindPolling, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(once.Bytes), Instead: watchExample(r.Shape)}
 	f.Sentence = fmt.Sprintf("%s polls %s: each instance asks every %s and never watches.", r.subject(), r.what(), display.Seconds(r.period/r.each()))
 	f.Setting = "Use an informer, or list once with resourceVersion=0 and watch from there: a watch sends changes only."
 	if r.Revision == serverreport.RevisionUnset {
@@ -205,7 +205,7 @@ func (l *ledger) relistLoop(r *row) *Finding {
 	if !l.worth(begin.CPU * spared) {
 		return nil
 	}
-	f := &Finding{Kind: kindRelistLoop, Cost: r.Cost, SavedCPU: begin.CPU * spared, SavedBytes: float64(begin.Bytes) * spared, Instead: watchExample(r.Shape)}
+	f := &Finding{Kind: kindRelistLoop, SavedCPU: begin.CPU * spared, SavedBytes: float64(begin.Bytes) * spared, Instead: watchExample(r.Shape)}
 	f.Sentence = fmt.Sprintf("%s reads %s anew %s times an hour from each instance, although it watches them: %s watches, of which %s ended with 410.",
 		r.subject(), r.what(), display.Count(hourly), display.Count(r.use.watches), display.Count(r.use.gone))
 	f.Setting = "Resume a watch that ended with the resourceVersion of its last event or bookmark, and list again only after 410. Ask for bookmarks, and wait longer after each failure."
@@ -216,12 +216,12 @@ func (l *ledger) limitIgnored(r *row) *Finding {
 	if r.Verb != "list" || r.Limit == 0 || r.Revision != serverreport.RevisionAny || r.watched() || r.Requests < 2 {
 		return nil
 	}
-	instead := r.Shape
+	instead := r.SentShape
 	instead.Revision = serverreport.RevisionUnset
-	page := l.model.costOf(&instead, float64(r.Requests))
+	page := l.model.costOf(&instead.Shape, float64(r.Requests))
 	if saved := r.CPU - page.CPU; l.worth(saved) && float64(r.Objects)/float64(r.Requests) > float64(r.Limit) {
 		return &Finding{
-			Kind: kindLimitIgnored, Cost: r.Cost, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(page.Bytes), Instead: example(&instead, watchParameters{}),
+			Kind: kindLimitIgnored, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(page.Bytes), Instead: instead.Example(),
 			Sentence: fmt.Sprintf("%s asks for %s in pages of %d with resourceVersion=0: the server ignores the limit then and sends all %s objects.", r.subject(), r.what(), r.Limit, display.Count(float64(r.Objects)/float64(r.Requests))),
 			Setting:  "Leave resourceVersion out where the first pages are enough, or to hold a page at a time. Where all objects are wanted, drop the limit. The saving is that of taking one page.",
 		}
@@ -236,9 +236,9 @@ func (l *ledger) revisionUnset(r *row) *Finding {
 	if r.Requests < unsetRequests || float64(r.Requests)/r.period*3600 < unsetHourly {
 		return nil
 	}
-	instead := r.Shape
+	instead := r.SentShape
 	instead.Revision = serverreport.RevisionAny
-	f := &Finding{Kind: kindRevisionUnset, Cost: r.Cost, SavedCPU: r.CPU - l.model.costOf(&instead, float64(r.Requests)).CPU, Instead: example(&instead, watchParameters{})}
+	f := &Finding{Kind: kindRevisionUnset, SavedCPU: r.CPU - l.model.costOf(&instead.Shape, float64(r.Requests)).CPU, Instead: instead.Example()}
 	if r.Source != fromEtcd {
 		// The question for the revision has the price of a GET that etcd answers.
 		f.SavedCPU = l.model.prices.Stock.CPU(&price.Work{EtcdGets: float64(r.Requests)})
@@ -264,12 +264,12 @@ func (l *ledger) namespaceSelector(r *row) *Finding {
 	if r.Verb != "list" && r.Verb != "watch" || r.Scope != serverreport.ScopeCluster || !slices.Contains(fields, namespaceField) {
 		return nil
 	}
-	instead := r.Shape
+	instead := r.SentShape
 	instead.Scope = serverreport.ScopeNamespace
 	instead.Selectors = serverreport.FormatSelectors(r.SelectorKeys("labels"), slices.DeleteFunc(fields, func(key string) bool { return key == namespaceField }))
-	f := &Finding{Kind: kindNamespace, Cost: r.Cost, Instead: example(&instead, watchParameters{r.Bookmarks, r.InitialEvents})}
+	f := &Finding{Kind: kindNamespace, Instead: instead.Example()}
 	if r.Verb == "list" {
-		f.SavedCPU = r.CPU - l.model.costOf(&instead, float64(r.Requests)).CPU
+		f.SavedCPU = r.CPU - l.model.costOf(&instead.Shape, float64(r.Requests)).CPU
 	}
 	if !l.worth(f.SavedCPU) {
 		return nil
@@ -284,12 +284,12 @@ func (l *ledger) allNamespaces(r *row) *Finding {
 	if r.Verb != "list" || r.Scope != serverreport.ScopeCluster || r.Selectors != "" || who.namespace == "" || who.several || slices.Contains(clusterScoped, r.Resource) || r.watched() || r.Requests < 2 {
 		return nil
 	}
-	instead := r.Shape
+	instead := r.SentShape
 	instead.Scope = serverreport.ScopeNamespace
-	narrow := l.model.costOf(&instead, float64(r.Requests))
+	narrow := l.model.costOf(&instead.Shape, float64(r.Requests))
 	if saved := r.CPU - narrow.CPU; l.worth(saved) {
 		return &Finding{
-			Kind: kindAllNamespaces, Cost: r.Cost, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(narrow.Bytes), Instead: example(&instead, watchParameters{}),
+			Kind: kindAllNamespaces, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(narrow.Bytes), Instead: instead.Example(),
 			Sentence: fmt.Sprintf("%s lists %s of all namespaces, and reads and writes objects of one namespace only (%s).", r.subject(), display.Clean(r.Resource), display.Clean(who.namespace)),
 			Setting:  "List that namespace (in client-go Pods(\"NAMESPACE\").List, in informers WithNamespace, in controller-runtime cache.Options.DefaultNamespaces), and take the right to list the others away.",
 		}
@@ -311,7 +311,9 @@ func (l *ledger) noBookmarks(r *row) *Finding {
 	if r.Verb != "watch" || r.Bookmarks || r.Scope == serverreport.ScopeName || r.each() < unmarkedWatches {
 		return nil
 	}
-	f := &Finding{Kind: kindNoBookmarks, Cost: r.Cost, Instead: example(&r.Shape, watchParameters{true, r.InitialEvents}), watches: watchSums{began: r.Requests, gone: r.cell.gone}}
+	instead := r.SentShape
+	instead.Bookmarks = true
+	f := &Finding{Kind: kindNoBookmarks, Instead: instead.Example(), watches: watchSums{began: r.Requests, gone: r.cell.gone}}
 	left := float64(r.Requests)
 	for _, list := range r.use.lists {
 		if list.Scope != r.Scope || list.Selectors != r.Selectors {
@@ -341,7 +343,7 @@ func (l *ledger) shortWatches(r *row) *Finding {
 		return nil
 	}
 	return &Finding{
-		Kind: kindShortWatches, Cost: r.Cost, SavedCPU: begin.CPU * spared, SavedBytes: float64(begin.Bytes) * spared,
+		Kind: kindShortWatches, SavedCPU: begin.CPU * spared, SavedBytes: float64(begin.Bytes) * spared,
 		Instead:  watchExample(r.Shape) + fmt.Sprintf("&timeoutSeconds=%d", lastingWatch),
 		watches:  watchSums{began: r.Requests, ended: r.cell.ended, seconds: r.cell.watchedSeconds(), beginCPU: begin.CPU},
 		Sentence: fmt.Sprintf("%s ends its watches of %s after %s on average, and begins new ones.", r.subject(), r.what(), display.Seconds(r.MeanSeconds)),
@@ -357,7 +359,7 @@ func (l *ledger) json(r *row) *Finding {
 	if !l.worth(saved) {
 		return nil
 	}
-	f := &Finding{Kind: kindJSON, Cost: r.Cost, SavedCPU: saved, Instead: r.example() + "\nAccept: application/vnd.kubernetes.protobuf"}
+	f := &Finding{Kind: kindJSON, SavedCPU: saved, Instead: r.Example() + "\nAccept: application/vnd.kubernetes.protobuf"}
 	f.SavedBytes = float64(r.Bytes) * (1 - l.model.objectBytes(r.Resource, price.Protobuf)/l.model.objectBytes(r.Resource, price.JSON))
 	f.Sentence = fmt.Sprintf("%s reads %s as JSON.", r.subject(), r.what())
 	f.Setting = "Ask for protobuf (Accept: application/vnd.kubernetes.protobuf; in client-go rest.Config.ContentType): it is smaller, and cheaper to encode and to decode. Where the library has none, ask for metadata only (as=PartialObjectMetadataList), if that is all that is read."

@@ -44,7 +44,7 @@ func (h nameHasher) forms(c *collector, given map[string]string) map[string]stri
 	forms := map[string]string{}
 	for key := range c.cells.rows {
 		program := key.client.UserAgent
-		if form, sure := useragent.Form(program, key.shape.Verb, "pods", given); sure && (useragent.Telling(program) || given[program] != "") {
+		if form, sure := useragent.Form(program, key.Verb, "pods", given); sure && (useragent.Telling(program) || given[program] != "") {
 			forms[h.client(key.client).UserAgent] = form
 		}
 	}
@@ -100,11 +100,11 @@ func (h nameHasher) collector(c *collector) {
 	cells, clients, resources := map[cellKey]*cell{}, map[serverreport.Client]*client{}, map[string]*resourceCounts{}
 	for key, v := range c.cells.rows {
 		hash := h.resource
-		if key.shape.Version == "" {
+		if key.Version == "" {
 			hash = h.path
 		}
-		key.client, key.shape.Resource = h.client(key.client), hash(key.shape.Resource)
-		h.selectors(&key.shape)
+		key.client, key.Resource = h.client(key.client), hash(key.Resource)
+		h.selectors(&key.Shape)
 		v.namespace = h.hash("namespace-", v.namespace)
 		cells[key] = v
 	}

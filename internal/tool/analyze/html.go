@@ -49,10 +49,8 @@ type column struct {
 // writeHTML writes a report as one page, which loads nothing.
 func writeHTML(name string, r *Report) error {
 	return display.WritePage(name, pageTemplate, template.FuncMap{
-		"cpu":     func(v, period float64) string { return render.FormatNumber(v / period) },
-		"request": func(s ShapeCost) string { return example(&s.Shape, watchParameters{s.Bookmarks, s.InitialEvents}) },
-		"start":   func(q Request) string { return q.example() },
-		"rate":    render.FormatNumber,
+		"cpu":  func(v, period float64) string { return render.FormatNumber(v / period) },
+		"rate": render.FormatNumber,
 	}, r.page())
 }
 
@@ -65,16 +63,7 @@ func (r *Report) page() *htmlPage {
 
 // clientPlot has the CPU of clients, with the part that findings would save.
 func (r *Report) clientPlot() []bar {
-	saved := map[string]float64{}
-	best := map[string]float64{}
-	for i := range r.Findings {
-		f := &r.Findings[i]
-		key := f.Name() + "\x00" + f.Resource
-		if extra := f.SavedCPU - best[key]; extra > 0 {
-			best[key] = f.SavedCPU
-			saved[f.Name()] += extra
-		}
-	}
+	saved := r.savedByClient()
 	shown := r.Clients[:min(pageBars, len(r.Clients))]
 	if len(shown) == 0 || shown[0].CPU == 0 {
 		return nil
@@ -83,7 +72,7 @@ func (r *Report) clientPlot() []bar {
 	var plot []bar
 	for i := range shown {
 		c := &shown[i]
-		part := min(saved[c.Name()], c.CPU)
+		part := min(saved[c.Client], c.CPU)
 		plot = append(plot, bar{
 			Label: display.Clean(shorten(c.Name())), Value: display.Seconds(c.CPU),
 			Rest: int(1000 * (c.CPU - part) / longest), Saved: int(1000 * part / longest),

@@ -70,12 +70,8 @@ type ClientCost struct {
 // ShapeCost is the cost of a client's requests of one shape.
 type ShapeCost struct {
 	serverreport.Client
-	serverreport.Shape
-	// Source is "cache" or "etcd": where the stock server takes the objects from.
-	Source        string `json:"source"`
-	Bookmarks     bool   `json:"bookmarks,omitempty"`
-	InitialEvents bool   `json:"initialEvents,omitempty"`
-	Fleet         int    `json:"fleet"`
+	SentShape
+	Fleet int `json:"fleet"`
 	Cost
 	// Gone, Throttled and Failed count answers with 410, 429 and 5xx.
 	Gone      uint64 `json:"gone,omitempty"`
@@ -157,10 +153,7 @@ type Start struct {
 
 // Request is a request that an instance sends when it starts.
 type Request struct {
-	serverreport.Shape
-	Source        string `json:"source"`
-	Bookmarks     bool   `json:"bookmarks,omitempty"`
-	InitialEvents bool   `json:"initialEvents,omitempty"`
+	SentShape
 	// PerStart is how often a start sends it.
 	PerStart float64 `json:"perStart"`
 	// Cost is that of one start.
@@ -173,11 +166,6 @@ type Moment struct {
 	Requests uint64    `json:"requests"`
 	Lists    uint64    `json:"lists"`
 	Watches  uint64    `json:"watches"`
-}
-
-// example is the request as it is sent.
-func (q *Request) example() string {
-	return example(&q.Shape, watchParameters{q.Bookmarks, q.InitialEvents})
 }
 
 // compareClients orders by CPU, the most expensive first.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/useragent"
@@ -22,23 +23,13 @@ type row struct {
 
 // compareCells orders cells by all that they differ in.
 func compareCells(a, b cellKey) int {
-	x, y := &a.shape, &b.shape
+	x, y := &a.SentShape, &b.SentShape
 	return cmp.Or(
 		cmp.Compare(a.client.User, b.client.User), cmp.Compare(a.client.UserAgent, b.client.UserAgent),
 		cmp.Compare(x.Resource, y.Resource), cmp.Compare(x.Version, y.Version), cmp.Compare(x.Verb, y.Verb), cmp.Compare(x.Scope, y.Scope),
 		cmp.Compare(x.Selectors, y.Selectors), cmp.Compare(x.Revision, y.Revision), cmp.Compare(x.Limit, y.Limit),
-		compareBools(a.bookmarks, b.bookmarks), compareBools(a.initialEvents, b.initialEvents),
+		cmp.Compare(strconv.FormatBool(x.Bookmarks), strconv.FormatBool(y.Bookmarks)), cmp.Compare(strconv.FormatBool(x.InitialEvents), strconv.FormatBool(y.InitialEvents)),
 	)
-}
-
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // resourceUse is what one client does with one resource.
@@ -82,7 +73,7 @@ func newLedger(c *collector, m *model) *ledger {
 		who := l.client(key.client, c)
 		who.note(&key, v)
 		r := l.newRow(key, v)
-		r.use = who.use(key.shape.Resource)
+		r.use = who.use(key.Resource)
 		r.use.note(&key, v)
 		if r.Verb == "list" && r.anew() {
 			r.use.lists = append(r.use.lists, r)
@@ -92,7 +83,7 @@ func newLedger(c *collector, m *model) *ledger {
 		l.rows = append(l.rows, r)
 	}
 	slices.SortStableFunc(l.rows, func(a, b *row) int {
-		return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.example(), b.example()), cmp.Compare(a.Name(), b.Name()))
+		return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Example(), b.Example()), cmp.Compare(a.Name(), b.Name()))
 	})
 	return l
 }
@@ -119,7 +110,7 @@ func (u *clientUse) use(resource string) *resourceUse {
 // note adds the namespace of a cell. Leases are left out: they say where a program's
 // replicas elect one, or a node reports itself.
 func (u *clientUse) note(key *cellKey, v *cell) {
-	if key.shape.Scope == serverreport.ScopeCluster || v.namespace == "" || key.shape.Resource == leases {
+	if key.Scope == serverreport.ScopeCluster || v.namespace == "" || key.Resource == leases {
 		return
 	}
 	if u.namespace == "" {
@@ -129,7 +120,7 @@ func (u *clientUse) note(key *cellKey, v *cell) {
 }
 
 func (u *resourceUse) note(key *cellKey, v *cell) {
-	if key.shape.Verb == "watch" {
+	if key.Verb == "watch" {
 		u.watches += max(v.started, v.ended)
 		u.ended += v.ended
 		u.gone += v.gone
@@ -145,29 +136,22 @@ func (u *resourceUse) readers(r *row) float64 {
 }
 
 func (l *ledger) newRow(key cellKey, v *cell) *row {
-	m := l.model
-	s := key.shape
+	m, s := l.model, key.SentShape
 	r := &row{cell: v, period: l.period}
 	s.Encoding, r.sureForm = useragent.Form(key.client.UserAgent, s.Verb, s.Resource, m.options.Forms)
+	s.Source = m.source(&s.Shape)
 	r.ShapeCost = ShapeCost{
-		Client: key.client, Bookmarks: key.bookmarks, InitialEvents: key.initialEvents, Fleet: max(1, v.instances.Count()),
-		Cost: m.cost(&s, beginsAnew(&key), v), Gone: v.gone, Throttled: v.throttled, Failed: v.failed,
+		Client: key.client, SentShape: s, Fleet: max(1, v.instances.Count()),
+		Cost: m.cost(&s.Shape, s.anew(), v), Gone: v.gone, Throttled: v.throttled, Failed: v.failed,
 	}
-	r.Source = m.source(&s)
 	if v.ended > 0 {
 		r.MeanSeconds = v.watchedSeconds() / float64(v.ended)
 	}
-	r.Shape = s
 	return r
 }
 
 // each is how many requests one instance sent.
 func (r *row) each() float64 { return float64(r.Requests) / float64(r.Fleet) }
-
-// anew reports whether the requests read a collection from its beginning.
-func (r *row) anew() bool {
-	return beginsAnew(&cellKey{shape: r.Shape, initialEvents: r.InitialEvents})
-}
 
 // watched reports whether the client also watches the resource.
 func (r *row) watched() bool { return r.use.watches > 0 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
+	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/interrupt"
 	"github.com/millrace/millrace/internal/tool/price"
 )
@@ -28,9 +29,12 @@ const maxInputs = 100
 type analysis struct {
 	options  *Options
 	stdin    io.Reader
-	progress *progress
+	progress *display.Progress
 	// started is when it began.
 	started time.Time
+	// total are the bytes of all inputs, 0 if that is not known. done are those of inputs that
+	// were read.
+	total, done int64
 }
 
 // run reads all inputs. The report has all rows.
@@ -46,7 +50,7 @@ func (a *analysis) run(ctx context.Context, paths []string) (*Report, error) {
 	c := newCollector()
 	r := &Report{}
 	for _, in := range inputs {
-		a.progress.total += in.Size
+		a.total += in.Size
 	}
 	all, err := a.read(ctx, inputs, c)
 	if err != nil {
@@ -112,16 +116,28 @@ func (a *analysis) hashNames(c *collector, cluster *clusterprofile.Profile, pric
 
 // read reads all inputs.
 func (a *analysis) read(ctx context.Context, inputs []auditlog.Input, c *collector) ([]auditlog.Counts, error) {
-	defer a.progress.line.End()
+	defer a.progress.End()
 	all := make([]auditlog.Counts, len(inputs))
 	for i, in := range inputs {
 		var err error
-		if all[i], err = in.Read(ctx, a.stdin, auditlog.Options{Form: a.options.LogForm}, c.observe, a.progress.set); err != nil {
+		if all[i], err = in.Read(ctx, a.stdin, auditlog.Options{Form: a.options.LogForm}, c.observe, a.tell); err != nil {
 			return nil, interrupt.Explain(ctx, err)
 		}
-		a.progress.next(in.Size)
+		a.done += in.Size
 	}
 	return all, nil
+}
+
+// tell says that so many bytes of the present input were read.
+func (a *analysis) tell(bytes int64) {
+	bytes += a.done
+	a.progress.Show(func() string {
+		text := "read " + display.Size(bytes)
+		if a.total > 0 {
+			text += fmt.Sprintf(" of %s (%s)", display.Size(a.total), display.Percent(float64(bytes)/float64(a.total)))
+		}
+		return text + fmt.Sprintf(", %s/s", display.Size(float64(bytes)/time.Since(a.started).Seconds()))
+	})
 }
 
 // fill computes the report of what was collected.

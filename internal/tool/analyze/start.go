@@ -30,7 +30,7 @@ func (l *ledger) startsOf() []Start {
 		perStart := float64(r.cell.atStart) / float64(who.starts)
 		one := l.model.costOfWatches(&r.Shape, r.anew(), perStart)
 		s.Cost.add(&one)
-		s.Requests = append(s.Requests, Request{Shape: r.Shape, Source: r.Source, Bookmarks: r.Bookmarks, InitialEvents: r.InitialEvents, PerStart: perStart, Cost: one})
+		s.Requests = append(s.Requests, Request{SentShape: r.SentShape, PerStart: perStart, Cost: one})
 	}
 	all := make([]Start, 0, len(byClient))
 	for _, s := range byClient {
@@ -45,17 +45,17 @@ func (l *ledger) startsOf() []Start {
 
 // costOfWatches is costOf for any read, watches without the events that follow.
 func (m *model) costOfWatches(s *serverreport.Shape, initial bool, requests float64) Cost {
-	if !slices.Contains(readVerbs, s.Verb) {
-		return Cost{ListCost: serverreport.ListCost{Requests: uint64(requests + 0.5)}}
-	}
 	c := Cost{ListCost: serverreport.ListCost{Requests: uint64(requests + 0.5)}}
+	if !slices.Contains(readVerbs, s.Verb) {
+		return c
+	}
 	return m.price(m.one(s, initial), &c, requests, 0)
 }
 
 // complete computes what a start of the whole fleet does, and how to spread it.
 func (s *Start) complete(o *Options) {
 	slices.SortFunc(s.Requests, func(a, b Request) int {
-		return cmp.Or(cmp.Compare(b.Cost.CPU, a.Cost.CPU), cmp.Compare(b.PerStart, a.PerStart), cmp.Compare(a.example(), b.example()))
+		return cmp.Or(cmp.Compare(b.Cost.CPU, a.Cost.CPU), cmp.Compare(b.PerStart, a.PerStart), cmp.Compare(a.Example(), b.Example()))
 	})
 	fleet := float64(s.Fleet)
 	s.FleetCPU, s.FleetBytes = s.Cost.CPU*fleet, float64(s.Cost.Bytes)*fleet

@@ -121,8 +121,7 @@ func (r *Report) shapeTable(top int) render.Table {
 	t := render.Table{Columns: costColumns("REQUEST", "CLIENT", "FROM", "FORM")}
 	for i := range r.Shapes[:min(top, len(r.Shapes))] {
 		s := &r.Shapes[i]
-		request := example(&s.Shape, watchParameters{s.Bookmarks, s.InitialEvents})
-		t.Add(append([]string{cleanRequest(request), display.Clean(s.UserAgent), s.Source, s.Encoding}, s.Cost.cells()...)...)
+		t.Add(append([]string{cleanRequest(s.Example()), display.Clean(s.UserAgent), s.Source, s.Encoding}, s.Cost.cells()...)...)
 	}
 	return t
 }
@@ -150,7 +149,7 @@ func (r *Report) agentText(format string) string {
 		s := &r.Starts[i]
 		t := render.Table{Columns: costColumns("REQUEST", "TIMES", "FROM", "FORM")}
 		for _, q := range s.Requests {
-			t.Add(append([]string{cleanRequest(q.example()), fmt.Sprintf("%.1f", q.PerStart), q.Source, q.Encoding}, q.Cost.cells()...)...)
+			t.Add(append([]string{cleanRequest(q.Example()), fmt.Sprintf("%.1f", q.PerStart), q.Source, q.Encoding}, q.Cost.cells()...)...)
 		}
 		t.Add(append([]string{"one start", "", "", ""}, s.Cost.cells()...)...)
 		fleet := s.Cost.times(float64(s.Fleet))
