@@ -3,8 +3,6 @@
 package tools
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/cli"
@@ -39,9 +37,9 @@ func NewCommand(version string) *cobra.Command {
 	root.AddCommand(
 		analyze.NewCommand(version),
 		replay.NewCommand(version),
-		verify.NewCommand(version, verify.Streams{Out: os.Stdout, Err: os.Stderr}),
+		verify.NewCommand(version),
 		top.NewCommand(),
-		model.NewCommand(model.Streams{Out: os.Stdout, Err: os.Stderr}),
+		model.NewCommand(),
 	)
 	return root
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/millrace/millrace/internal/account/distinct"
 )
@@ -51,9 +52,7 @@ var errRefused = errors.New("refused")
 // Capture lists each collection in pages and counts. It keeps no object.
 func Capture(ctx context.Context, cfg Config) (*Profile, error) {
 	p := &Profile{Time: time.Now().UTC().Truncate(time.Second)}
-	var version struct {
-		GitVersion string `json:"gitVersion"`
-	}
+	var version version.Info
 	if body, err := cfg.get(ctx, "/version", "application/json"); err != nil {
 		return nil, err
 	} else if json.Unmarshal(body, &version) == nil {

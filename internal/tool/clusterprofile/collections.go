@@ -8,47 +8,28 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// groups is what the answers to /api and /apis have in common: the former has the versions of
-// the core group.
-type groups struct {
-	Versions []string `json:"versions"`
-	Groups   []struct {
-		Versions  []groupVersion `json:"versions"`
-		Preferred groupVersion   `json:"preferredVersion"`
-	} `json:"groups"`
-}
-
-type groupVersion struct {
-	GroupVersion string `json:"groupVersion"`
-}
-
-// resources is what a group version has.
-type resources struct {
-	Resources []struct {
-		Name  string   `json:"name"`
-		Verbs []string `json:"verbs"`
-	} `json:"resources"`
-}
 
 // Collections asks a server for all resources that can be listed, each in the version that the
 // server prefers, or in another one if that version lacks it. A group version whose server does
 // not answer is left out.
 func Collections(ctx context.Context, client *http.Client, host string) ([]Collection, error) {
 	cfg := Config{Client: client, Host: host}
-	var core, all groups
+	var core metav1.APIVersions
+	var all metav1.APIGroupList
 	if err := errors.Join(cfg.decode(ctx, "/api", &core), cfg.decode(ctx, "/apis", &all)); err != nil {
 		return nil, fmt.Errorf("read discovery: %w", err)
 	}
 	var found []Collection
 	seen := make(map[string]bool)
 	add := func(path, group string) error {
-		var r resources
+		var r metav1.APIResourceList
 		if err := cfg.decode(ctx, path, &r); err != nil {
 			return err
 		}
-		for _, resource := range r.Resources {
+		for _, resource := range r.APIResources {
 			name := resource.Name
 			if group != "" {
 				name += "." + group
@@ -65,7 +46,7 @@ func Collections(ctx context.Context, client *http.Client, host string) ([]Colle
 		failed = errors.Join(failed, add("/api/"+version, ""))
 	}
 	for _, g := range all.Groups {
-		for _, v := range slices.Insert(g.Versions, 0, g.Preferred) {
+		for _, v := range slices.Insert(g.Versions, 0, g.PreferredVersion) {
 			if group, _, ok := strings.Cut(v.GroupVersion, "/"); ok {
 				failed = errors.Join(failed, add("/apis/"+v.GroupVersion, group))
 			}

@@ -30,9 +30,6 @@ const examples = `  millrace-tools model
   millrace-tools model --reports=docs/bench                  # prices of other measurements
   millrace-tools model check`
 
-// Streams are the outputs of the command.
-type Streams struct{ Out, Err io.Writer }
-
 // options are the flags of the command and its subcommands.
 type options struct {
 	Config
@@ -41,7 +38,7 @@ type options struct {
 }
 
 // NewCommand returns the command "model".
-func NewCommand(streams Streams) *cobra.Command {
+func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
 		Use: "model", Short: "Say on paper what a cluster of any size costs, and what breaks first", Long: longHelp, Example: examples,
@@ -52,7 +49,7 @@ func NewCommand(streams Streams) *cobra.Command {
 					return fmt.Errorf("--%s and --counts: give one of them, for the file has that number", name)
 				}
 			}
-			return o.run(streams)
+			return o.run(cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
@@ -64,7 +61,7 @@ func NewCommand(streams Streams) *cobra.Command {
 	f.StringSliceVar(&o.tables, "tables", tableNames, "what the formats table and markdown have besides what breaks first")
 	f.StringVar(&o.html, "report", "", "also write a page of HTML to this file, which needs no network")
 	cmd.PersistentFlags().StringVar(&o.reports, "reports", "", "directory with reports of millrace-lab bench to take prices from (default those in the binary, of docs/bench)")
-	cmd.AddCommand(o.newConstantsCommand(streams), o.newCheckCommand(streams))
+	cmd.AddCommand(o.newConstantsCommand(), o.newCheckCommand())
 	return cmd
 }
 
@@ -104,7 +101,7 @@ func (o *options) constants() (Constants, error) {
 	return Derive(o.reports)
 }
 
-func (o *options) run(streams Streams) error {
+func (o *options) run(out io.Writer) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
@@ -123,23 +120,23 @@ func (o *options) run(streams Streams) error {
 			return err
 		}
 	}
-	return report.Write(streams.Out, o)
+	return report.Write(out, o)
 }
 
 // newConstantsCommand lists prices.
-func (o *options) newConstantsCommand(streams Streams) *cobra.Command {
+func (o *options) newConstantsCommand() *cobra.Command {
 	output := ""
 	cmd := &cobra.Command{
 		Use: "constants", Short: "List the prices of the model, and where each comes from", Args: cobra.NoArgs, SilenceUsage: true,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			constants, err := o.constantsFor(output)
 			if err != nil {
 				return err
 			}
 			if output == "json" {
-				return constants.write(streams.Out)
+				return constants.write(cmd.OutOrStdout())
 			}
-			return render.WriteReport(streams.Out, output, constants, constants.text)
+			return render.WriteReport(cmd.OutOrStdout(), output, constants, constants.text)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "one of "+strings.Join(textFormats(), ", "))
@@ -157,7 +154,7 @@ func (o *options) constantsFor(output string) (Constants, error) {
 }
 
 // newCheckCommand compares the simulation with a measured tree.
-func (o *options) newCheckCommand(streams Streams) *cobra.Command {
+func (o *options) newCheckCommand() *cobra.Command {
 	output, seed := "", uint64(0)
 	cmd := &cobra.Command{
 		Use: "check", Short: "Set the model against reports of millrace-lab bench tree and bench servers",
@@ -169,7 +166,7 @@ and all LISTs are the check.
 The reports are those of --reports, or of docs/bench below the working directory.`,
 		Example: "  millrace-tools model check --reports=docs/bench",
 		Args:    cobra.NoArgs, SilenceUsage: true,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			constants, err := o.constantsFor(output)
 			if err != nil {
 				return err
@@ -182,7 +179,7 @@ The reports are those of --reports, or of docs/bench below the working directory
 			if err != nil {
 				return err
 			}
-			return render.WriteReport(streams.Out, output, all, func(format string) string { return comparisonText(format, all) })
+			return render.WriteReport(cmd.OutOrStdout(), output, all, func(format string) string { return comparisonText(format, all) })
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "one of "+strings.Join(textFormats(), ", "))

@@ -13,7 +13,9 @@ import (
 func execute(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := NewCommand(Streams{Out: &out, Err: &out})
+	cmd := NewCommand()
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
 	cmd.SilenceErrors = true
 	cmd.SetArgs(args)
 	err := cmd.Execute()

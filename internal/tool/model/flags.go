@@ -2,12 +2,12 @@ package model
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // addFlags adds the flags of a cluster, with the defaults of a sensible one.
@@ -48,22 +48,12 @@ const units = "kMGTP"
 
 // Set implements pflag.Value.
 func (s *size) Set(text string) error {
-	number := strings.TrimSuffix(strings.TrimSpace(text), "B")
-	scale := 1.0
-	if number != "" {
-		last := number[len(number)-1:]
-		if last == "K" {
-			last = "k"
-		}
-		if i := strings.Index(units, last); i >= 0 {
-			scale, number = math.Pow(1000, float64(i+1)), number[:len(number)-1]
-		}
-	}
-	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if err != nil || v <= 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+	number := strings.ReplaceAll(strings.TrimSuffix(strings.TrimSpace(text), "B"), "K", "k")
+	v, err := resource.ParseQuantity(number)
+	if err != nil || v.Sign() <= 0 {
 		return fmt.Errorf("%q is no size: write it as in 4KB, 64GB or 10G", text)
 	}
-	*s.value = v * scale
+	*s.value = v.AsApproximateFloat64()
 	return nil
 }
 

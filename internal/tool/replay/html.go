@@ -119,10 +119,7 @@ func newHTMLTable(title string, table *render.Table) htmlTable {
 func (r *Report) plot(value func(*ClientOutcome) (float64, string)) (bars []htmlBar) {
 	byClient := make([]map[serverreport.Client]*ClientOutcome, len(r.Servers))
 	for i := range r.Servers {
-		byClient[i] = map[serverreport.Client]*ClientOutcome{}
-		for j := range r.Servers[i].Clients {
-			byClient[i][r.Servers[i].Clients[j].Client] = &r.Servers[i].Clients[j]
-		}
+		byClient[i] = r.Servers[i].byClient()
 	}
 	clients, longest := 0, 0.0
 	for i := range r.Servers[0].Clients {

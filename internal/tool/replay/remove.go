@@ -6,20 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // removeWrites deletes the namespaces that replays have made, with what is in them. It returns
 // how many there were. It does the work of the namespace controller, which may not run.
 func removeWrites(ctx context.Context, s *server) (int, error) {
-	var list struct {
-		Items []struct {
-			Metadata struct {
-				Name   string            `json:"name"`
-				UID    string            `json:"uid"`
-				Labels map[string]string `json:"labels"`
-			} `json:"metadata"`
-		} `json:"items"`
-	}
+	var list metav1.PartialObjectMetadataList
 	if err := s.getJSON(ctx, "/api/v1/namespaces?labelSelector="+writeLabel, &list); err != nil {
 		return 0, err
 	}
@@ -28,11 +22,11 @@ func removeWrites(ctx context.Context, s *server) (int, error) {
 	removed := 0
 	var errs []error
 	for i := range list.Items {
-		m := &list.Items[i].Metadata
+		m := &list.Items[i]
 		if m.Labels[writeLabel] == "" || !strings.HasPrefix(m.Name, namespacePrefix) {
 			continue // a server that ignores selectors, or a label of others, must not have more removed
 		}
-		if err := w.removeNamespace(ctx, m.Name, m.UID); err != nil {
+		if err := w.removeNamespace(ctx, m.Name, string(m.UID)); err != nil {
 			errs = append(errs, fmt.Errorf("remove namespace %s: %w", m.Name, err))
 			continue
 		}

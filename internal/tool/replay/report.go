@@ -112,6 +112,14 @@ func (s *ServerOutcome) countLog(p *plan, until int64) {
 	})
 }
 
+func (s *ServerOutcome) byClient() map[serverreport.Client]*ClientOutcome {
+	all := map[serverreport.Client]*ClientOutcome{}
+	for i := range s.Clients {
+		all[s.Clients[i].Client] = &s.Clients[i]
+	}
+	return all
+}
+
 // totals are sums over a server's clients.
 func (s *ServerOutcome) totals() (t ClientOutcome) {
 	for i := range s.Clients {
@@ -170,10 +178,7 @@ func (r *Report) clientTable(top int) render.Table {
 		for _, title := range []string{"sent", "failed", "bytes", "events", "GET", "LIST", "watch", "write"} {
 			columns = append(columns, render.Column{Group: group, Title: title})
 		}
-		byClient[i] = map[serverreport.Client]*ClientOutcome{}
-		for j := range r.Servers[i].Clients {
-			byClient[i][r.Servers[i].Clients[j].Client] = &r.Servers[i].Clients[j]
-		}
+		byClient[i] = r.Servers[i].byClient()
 	}
 	t := render.Table{Columns: columns}
 	first := r.Servers[0].Clients

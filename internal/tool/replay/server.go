@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 )
 
@@ -63,21 +65,19 @@ func (s *server) saw(revision uint64) {
 
 // check asks for the version, and for a resource version to begin with.
 func (s *server) check(ctx context.Context) (string, error) {
-	var version struct {
-		GitVersion string `json:"gitVersion"`
-	}
+	var version version.Info
 	if err := s.getJSON(ctx, "/version", &version); err != nil {
 		return "", err
 	}
-	var list struct {
-		Metadata struct {
-			ResourceVersion uint64 `json:"resourceVersion,string"`
-		} `json:"metadata"`
-	}
+	var list metav1.PartialObjectMetadataList
 	if err := s.getJSON(ctx, "/api/v1/namespaces?limit=1", &list); err != nil {
 		return "", err
 	}
-	s.saw(list.Metadata.ResourceVersion)
+	revision, err := strconv.ParseUint(list.ResourceVersion, 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("read the resource version of %s: %w", s.base, err)
+	}
+	s.saw(revision)
 	return version.GitVersion, nil
 }
 

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/term"
@@ -66,8 +68,9 @@ func (s *screen) run(ctx context.Context, in *os.File) error {
 		return fmt.Errorf("set up the terminal: %w", err)
 	}
 	defer func() { _, _ = s.out.WriteString(leaveScreen) }()
-	resized, ignore := watchResizes()
-	defer ignore()
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	defer signal.Stop(resized)
 	keys := make(chan byte)
 	go readKeys(ctx, in, keys)
 	return s.loop(ctx, keys, resized)

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -124,30 +123,16 @@ func (s *server) failedAfter(t time.Time) bool { return s.failed.Load() > t.Unix
 
 // answerBody is what is read of an object, a list or a table.
 type answerBody struct {
-	// Metadata is that of an object or a list: no name of one is a name of the other but
-	// resourceVersion.
+	// Metadata is that of an object, and of a list, which has the last two fields besides.
 	Metadata struct {
-		Name            string            `json:"name"`
-		Namespace       string            `json:"namespace"`
-		UID             types.UID         `json:"uid"`
-		Labels          map[string]string `json:"labels"`
-		ResourceVersion string            `json:"resourceVersion"`
-		Continue        string            `json:"continue"`
-
+		metav1.ObjectMeta
+		Continue           string `json:"continue"`
 		RemainingItemCount *int64 `json:"remainingItemCount"`
 	} `json:"metadata"`
 	Items []metav1.PartialObjectMetadata `json:"items"`
 	Rows  []struct {
 		Object metav1.PartialObjectMetadata `json:"object"`
 	} `json:"rows"`
-}
-
-// object is the metadata of an object.
-func (a *answerBody) object() metav1.PartialObjectMetadata {
-	m := &a.Metadata
-	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: m.Name, Namespace: m.Namespace, UID: m.UID, Labels: m.Labels, ResourceVersion: m.ResourceVersion,
-	}}
 }
 
 // errMalformed says that an answer is no list or object as its request asked for.

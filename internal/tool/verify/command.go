@@ -1,10 +1,8 @@
 package verify
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"time"
 
@@ -38,9 +36,6 @@ const examples = `  millrace-tools verify --kubeconfig ~/.kube/config
   millrace-tools verify --kubeconfig ~/.kube/config --report report.html
   millrace-tools verify --kubeconfig ~/.kube/config --delete`
 
-// Streams are the outputs of the command.
-type Streams struct{ Out, Err io.Writer }
-
 type options struct {
 	Config
 	kubeconfigs []string
@@ -52,13 +47,13 @@ type options struct {
 }
 
 // NewCommand returns the command "verify". version is Millrace's own.
-func NewCommand(version string, streams Streams) *cobra.Command {
+func NewCommand(version string) *cobra.Command {
 	o := options{Config: Config{Version: version}}
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Check what an API server promises to readers", Long: longHelp, Example: examples,
 		Args: cobra.NoArgs, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd.Context(), streams)
+			return o.run(cmd)
 		},
 	}
 	flags := cmd.Flags()
@@ -79,7 +74,7 @@ func NewCommand(version string, streams Streams) *cobra.Command {
 	return cmd
 }
 
-func (o *options) run(ctx context.Context, streams Streams) error {
+func (o *options) run(cmd *cobra.Command) error {
 	if o.output != "table" && o.output != "json" {
 		return fmt.Errorf("output is %q: give table or json", o.output)
 	}
@@ -91,16 +86,16 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	if cfg.Servers, err = o.servers(); err != nil {
 		return err
 	}
-	cfg.Progress, cfg.Target = streams.Err, o.target()
+	cfg.Progress, cfg.Target = cmd.ErrOrStderr(), o.target()
 	if err := display.CheckFile(o.page); err != nil {
 		return err
 	}
-	ctx, stop := interrupt.Context(ctx)
+	ctx, stop := interrupt.Context(cmd.Context())
 	defer stop()
 	if o.remove {
 		n, err := Remove(ctx, cfg.Servers[0])
 		if err == nil {
-			_, err = fmt.Fprintf(streams.Out, "removed what %s had left\n", display.Plural(n, "run"))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed what %s had left\n", display.Plural(n, "run"))
 		}
 		return interrupt.Explain(ctx, err)
 	}
@@ -112,9 +107,9 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 		left = errors.Join(left, report.WritePage(o.page))
 	}
 	if o.output == "json" {
-		err = render.WriteReport(streams.Out, o.output, report, nil)
+		err = render.WriteReport(cmd.OutOrStdout(), o.output, report, nil)
 	} else {
-		err = report.Write(streams.Out)
+		err = report.Write(cmd.OutOrStdout())
 	}
 	if err != nil {
 		return fmt.Errorf("write the report: %w", err)

@@ -31,7 +31,9 @@ func TestContext(t *testing.T) {
 	}
 	run := func(args ...string) (string, error) {
 		var out bytes.Buffer
-		cmd := verify.NewCommand("test", verify.Streams{Out: &out, Err: io.Discard})
+		cmd := verify.NewCommand("test")
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
 		cmd.SetArgs(append(args, "--kubeconfig="+file, "--duration=500ms"))
 		cmd.SilenceErrors = true
 		err := cmd.ExecuteContext(t.Context())
@@ -61,7 +63,9 @@ func TestOwnKubeconfigIsNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{nil, {"--delete"}} {
-		cmd := verify.NewCommand("test", verify.Streams{Out: io.Discard, Err: io.Discard})
+		cmd := verify.NewCommand("test")
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
 		cmd.SetArgs(append(args, "--duration=100ms"))
 		cmd.SilenceErrors = true
 		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "kubeconfig") {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -49,19 +50,12 @@ func (s *server) runsOf(ctx context.Context, collection string) (runs []string, 
 	if got.status != http.StatusOK {
 		return nil, fmt.Errorf("list %s: %w", collection, got.refusal())
 	}
-	var list struct {
-		Items []struct {
-			Metadata struct {
-				Name   string            `json:"name"`
-				Labels map[string]string `json:"labels"`
-			} `json:"metadata"`
-		} `json:"items"`
-	}
+	var list metav1.PartialObjectMetadataList
 	if err := json.Unmarshal(got.body, &list); err != nil {
 		return nil, fmt.Errorf("read %s: %w", collection, err)
 	}
 	for i := range list.Items {
-		m := &list.Items[i].Metadata
+		m := &list.Items[i]
 		// A server that ignores selectors, or a label that somebody else has set, must not
 		// have anything else removed.
 		if run := m.Labels[runLabel]; run != "" && strings.Contains(m.Name, run) {

@@ -189,7 +189,7 @@ func (r *Read) parse(body []byte) (next string, err error) {
 		objects = append(objects, got.Rows[i].Object)
 	}
 	if r.Verb == "get" && r.Form != formTable {
-		objects = []metav1.PartialObjectMetadata{got.object()}
+		objects = []metav1.PartialObjectMetadata{{ObjectMeta: got.Metadata.ObjectMeta}}
 	}
 	for i := range objects {
 		o := &objects[i]

@@ -174,7 +174,9 @@ func TestReportThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
 	server := newRefusingAPI(t, func(*http.Request) bool { return requests.Add(1) > 0 })
-	cmd := verify.NewCommand("test", verify.Streams{Out: &bytes.Buffer{}, Err: io.Discard})
+	cmd := verify.NewCommand("test")
+	cmd.SetOut(&bytes.Buffer{})
+	cmd.SetErr(io.Discard)
 	cmd.SilenceErrors = true
 	cmd.SetArgs([]string{"--kubeconfig=" + kubeconfigOf(t, server.Host), "--report=" + filepath.Join(t.TempDir(), "missing", "report.html")})
 	if err := cmd.ExecuteContext(t.Context()); err == nil || requests.Load() > 0 {
@@ -191,7 +193,9 @@ func TestOnceMore(t *testing.T) {
 	})
 	file := kubeconfigOf(t, "http://127.0.0.1:1")
 	var out bytes.Buffer
-	cmd := verify.NewCommand("test", verify.Streams{Out: &out, Err: io.Discard})
+	cmd := verify.NewCommand("test")
+	cmd.SetOut(&out)
+	cmd.SetErr(io.Discard)
 	cmd.SilenceErrors = true
 	cmd.SetArgs([]string{"--kubeconfig=" + file, "--server=" + server.Host, "--duration=2s", "--rate=200", "--request-timeout=7s"})
 	err := cmd.ExecuteContext(t.Context())

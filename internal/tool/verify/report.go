@@ -11,6 +11,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	apiversion "k8s.io/apimachinery/pkg/version"
 )
 
 // Report is the result of a run.
@@ -128,9 +130,7 @@ func (r *run) report(c *checker) *Report {
 
 // version is what the server says of itself. An error says that it does not answer.
 func (s *server) version(ctx context.Context) (string, error) {
-	var version struct {
-		GitVersion string `json:"gitVersion"`
-	}
+	var version apiversion.Info
 	got, err := s.call(ctx, http.MethodGet, "/version", nil, nil, nil)
 	if err != nil {
 		return unknownVersion, s.explain(err)
