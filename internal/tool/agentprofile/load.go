@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -63,14 +64,7 @@ func (s *Set) add(files fs.FS) (n int, err error) {
 
 // Names returns the names of all profiles that can be chosen, sorted.
 func (s *Set) Names() []string {
-	var names []string
-	for name := range s.files {
-		if name != Kubelet && name != KubeProxy {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.files)), func(name string) bool { return name == Kubelet || name == KubeProxy })
 }
 
 // Text returns the file of a profile.

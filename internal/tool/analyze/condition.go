@@ -3,6 +3,7 @@ package analyze
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,17 +29,8 @@ var figures = map[string]func(*Report) float64{
 	"findings":   func(r *Report) float64 { return float64(len(r.Findings)) },
 }
 
-func figureNames() []string {
-	names := make([]string, 0, len(figures))
-	for name := range figures {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 func conditionHelp() string {
-	return "one of " + strings.Join(figureNames(), ", ") + ", each a second, CPU in processors"
+	return "one of " + strings.Join(slices.Sorted(maps.Keys(figures)), ", ") + ", each a second, CPU in processors"
 }
 
 func parseCondition(text string) (condition, error) {

@@ -59,7 +59,7 @@ func (l *ledger) findings() []Finding {
 		}
 		for _, find := range []func(*row) *Finding{l.polling, l.relistLoop, l.limitIgnored, l.revisionUnset, l.namespaceSelector, l.allNamespaces, l.noBookmarks, l.shortWatches, l.json} {
 			f := find(r)
-			if f == nil {
+			if f == nil || !l.worth(f.SavedCPU) {
 				continue
 			}
 			f.Client, f.Resource, f.Fleet, f.Cost, f.source, f.what, f.shapes = r.Client, r.Resource, r.Fleet, r.Cost, r.Source, r.what(), 1
@@ -163,15 +163,11 @@ func (l *ledger) polling(r *row) *Finding {
 	if r.UserAgent == useragent.Kubectl && r.hourly() < kubectlHourly {
 		return nil
 	}
-	once := l.model.costOf(&r.Shape, float64(r.Fleet))
+	once := l.model.costOf(&r.Shape, false, float64(r.Fleet))
 	if isGet {
 		once = Cost{}
 	}
-	saved := r.CPU - once.CPU
-	if !l.worth(saved) {
-		return nil
-	}
-	f := &Finding{Kind: kindPolling, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(once.Bytes), Instead: watchExample(r.Shape)}
+	f := &Finding{Kind: kindPolling, SavedCPU: r.CPU - once.CPU, SavedBytes: float64(r.Bytes) - float64(once.Bytes), Instead: watchExample(r.Shape)}
 	f.Sentence = fmt.Sprintf("%s polls %s: each instance asks every %s and never watches.", r.subject(), r.what(), display.Seconds(r.period/r.each()))
 	f.Setting = "Use an informer, or list once with resourceVersion=0 and watch from there: a watch sends changes only."
 	if r.Revision == serverreport.RevisionUnset {
@@ -202,9 +198,6 @@ func (l *ledger) relistLoop(r *row) *Finding {
 		return nil
 	}
 	begin, spared := l.begin(r), 1-1/each
-	if !l.worth(begin.CPU * spared) {
-		return nil
-	}
 	f := &Finding{Kind: kindRelistLoop, SavedCPU: begin.CPU * spared, SavedBytes: float64(begin.Bytes) * spared, Instead: watchExample(r.Shape)}
 	f.Sentence = fmt.Sprintf("%s reads %s anew %s times an hour from each instance, although it watches them: %s watches, of which %s ended with 410.",
 		r.subject(), r.what(), display.Count(hourly), display.Count(r.use.watches), display.Count(r.use.gone))
@@ -213,20 +206,18 @@ func (l *ledger) relistLoop(r *row) *Finding {
 }
 
 func (l *ledger) limitIgnored(r *row) *Finding {
-	if r.Verb != "list" || r.Limit == 0 || r.Revision != serverreport.RevisionAny || r.watched() || r.Requests < 2 {
+	each := float64(r.Objects) / float64(r.Requests)
+	if r.Verb != "list" || r.Limit == 0 || r.Revision != serverreport.RevisionAny || r.watched() || r.Requests < 2 || each <= float64(r.Limit) {
 		return nil
 	}
 	instead := r.SentShape
 	instead.Revision = serverreport.RevisionUnset
-	page := l.model.costOf(&instead.Shape, float64(r.Requests))
-	if saved := r.CPU - page.CPU; l.worth(saved) && float64(r.Objects)/float64(r.Requests) > float64(r.Limit) {
-		return &Finding{
-			Kind: kindLimitIgnored, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(page.Bytes), Instead: instead.Example(),
-			Sentence: fmt.Sprintf("%s asks for %s in pages of %d with resourceVersion=0: the server ignores the limit then and sends all %s objects.", r.subject(), r.what(), r.Limit, display.Count(float64(r.Objects)/float64(r.Requests))),
-			Setting:  "Leave resourceVersion out where the first pages are enough, or to hold a page at a time. Where all objects are wanted, drop the limit. The saving is that of taking one page.",
-		}
+	page := l.model.costOf(&instead.Shape, false, float64(r.Requests))
+	return &Finding{
+		Kind: kindLimitIgnored, SavedCPU: r.CPU - page.CPU, SavedBytes: float64(r.Bytes) - float64(page.Bytes), Instead: instead.Example(),
+		Sentence: fmt.Sprintf("%s asks for %s in pages of %d with resourceVersion=0: the server ignores the limit then and sends all %s objects.", r.subject(), r.what(), r.Limit, display.Count(each)),
+		Setting:  "Leave resourceVersion out where the first pages are enough, or to hold a page at a time. Where all objects are wanted, drop the limit. The saving is that of taking one page.",
 	}
-	return nil
 }
 
 func (l *ledger) revisionUnset(r *row) *Finding {
@@ -236,15 +227,15 @@ func (l *ledger) revisionUnset(r *row) *Finding {
 	if r.Requests < unsetRequests || float64(r.Requests)/r.period*3600 < unsetHourly {
 		return nil
 	}
+	if r.Limit > 0 && r.Source != fromEtcd {
+		return nil // pages need it
+	}
 	instead := r.SentShape
 	instead.Revision = serverreport.RevisionAny
-	f := &Finding{Kind: kindRevisionUnset, SavedCPU: r.CPU - l.model.costOf(&instead.Shape, float64(r.Requests)).CPU, Instead: instead.Example()}
+	f := &Finding{Kind: kindRevisionUnset, SavedCPU: r.CPU - l.model.costOf(&instead.Shape, false, float64(r.Requests)).CPU, Instead: instead.Example()}
 	if r.Source != fromEtcd {
 		// The question for the revision has the price of a GET that etcd answers.
 		f.SavedCPU = l.model.prices.Stock.CPU(&price.Work{EtcdGets: float64(r.Requests)})
-	}
-	if !l.worth(f.SavedCPU) {
-		return nil
 	}
 	f.Sentence = fmt.Sprintf("%s lists %s without a resourceVersion.", r.subject(), r.what())
 	f.Setting = "Set ResourceVersion: \"0\" in ListOptions, if an answer may be a moment old: it then comes from the cache without a question to etcd."
@@ -253,9 +244,6 @@ func (l *ledger) revisionUnset(r *row) *Finding {
 		return f
 	}
 	f.Sentence += " The server asks etcd for its revision each time, and waits until its cache has it."
-	if r.Limit > 0 {
-		return nil // pages need it
-	}
 	return f
 }
 
@@ -269,10 +257,7 @@ func (l *ledger) namespaceSelector(r *row) *Finding {
 	instead.Selectors = serverreport.FormatSelectors(r.SelectorKeys("labels"), slices.DeleteFunc(fields, func(key string) bool { return key == namespaceField }))
 	f := &Finding{Kind: kindNamespace, Instead: instead.Example()}
 	if r.Verb == "list" {
-		f.SavedCPU = r.CPU - l.model.costOf(&instead.Shape, float64(r.Requests)).CPU
-	}
-	if !l.worth(f.SavedCPU) {
-		return nil
+		f.SavedCPU = r.CPU - l.model.costOf(&instead.Shape, false, float64(r.Requests)).CPU
 	}
 	f.Sentence = fmt.Sprintf("%s selects %s by the field metadata.namespace: the server looks at the objects of all namespaces.", r.subject(), display.Clean(r.Resource))
 	f.Setting = "Ask the namespace itself (in client-go Pods(\"NAMESPACE\").List, in informers WithNamespace): the answer is the same, and needs no right to other namespaces."
@@ -286,15 +271,12 @@ func (l *ledger) allNamespaces(r *row) *Finding {
 	}
 	instead := r.SentShape
 	instead.Scope = serverreport.ScopeNamespace
-	narrow := l.model.costOf(&instead.Shape, float64(r.Requests))
-	if saved := r.CPU - narrow.CPU; l.worth(saved) {
-		return &Finding{
-			Kind: kindAllNamespaces, SavedCPU: saved, SavedBytes: float64(r.Bytes) - float64(narrow.Bytes), Instead: instead.Example(),
-			Sentence: fmt.Sprintf("%s lists %s of all namespaces, and reads and writes objects of one namespace only (%s).", r.subject(), display.Clean(r.Resource), display.Clean(who.namespace)),
-			Setting:  "List that namespace (in client-go Pods(\"NAMESPACE\").List, in informers WithNamespace, in controller-runtime cache.Options.DefaultNamespaces), and take the right to list the others away.",
-		}
+	narrow := l.model.costOf(&instead.Shape, false, float64(r.Requests))
+	return &Finding{
+		Kind: kindAllNamespaces, SavedCPU: r.CPU - narrow.CPU, SavedBytes: float64(r.Bytes) - float64(narrow.Bytes), Instead: instead.Example(),
+		Sentence: fmt.Sprintf("%s lists %s of all namespaces, and reads and writes objects of one namespace only (%s).", r.subject(), display.Clean(r.Resource), display.Clean(who.namespace)),
+		Setting:  "List that namespace (in client-go Pods(\"NAMESPACE\").List, in informers WithNamespace, in controller-runtime cache.Options.DefaultNamespaces), and take the right to list the others away.",
 	}
-	return nil
 }
 
 // begin is the cost of a row without the events that watches were sent.
@@ -302,7 +284,7 @@ func (l *ledger) begin(r *row) Cost {
 	if r.Verb != "watch" {
 		return r.Cost
 	}
-	return l.model.costOfWatches(&r.Shape, r.anew(), float64(r.Requests-min(r.Requests, r.Errors)))
+	return l.model.costOf(&r.Shape, r.anew(), float64(r.Requests-min(r.Requests, r.Errors)))
 }
 
 // noBookmarks takes the LISTs that an instance sends after its first one to be those that a
@@ -325,9 +307,6 @@ func (l *ledger) noBookmarks(r *row) *Finding {
 		f.SavedCPU += list.CPU * again / float64(list.Requests)
 		f.SavedBytes += float64(list.Bytes) * again / float64(list.Requests)
 	}
-	if !l.worth(f.SavedCPU) {
-		return nil
-	}
 	f.Sentence = fmt.Sprintf("%s watches %s without bookmarks: on a quiet resource its resourceVersion becomes too old, and the next watch ends with 410 and a LIST of everything.", r.subject(), r.what())
 	f.Setting = "Set AllowWatchBookmarks: true in ListOptions and keep the resourceVersion of each bookmark."
 	return f
@@ -339,9 +318,6 @@ func (l *ledger) shortWatches(r *row) *Finding {
 		return nil
 	}
 	begin, spared := l.begin(r), 1-r.MeanSeconds/lastingWatch
-	if !l.worth(begin.CPU * spared) {
-		return nil
-	}
 	return &Finding{
 		Kind: kindShortWatches, SavedCPU: begin.CPU * spared, SavedBytes: float64(begin.Bytes) * spared,
 		Instead:  watchExample(r.Shape) + fmt.Sprintf("&timeoutSeconds=%d", lastingWatch),
@@ -355,20 +331,11 @@ func (l *ledger) json(r *row) *Finding {
 	if r.Verb != "list" && r.Verb != "watch" || r.Encoding != price.JSON || !r.sureForm || !clusterprofile.BuiltIn(r.Resource) {
 		return nil
 	}
-	saved := l.protobufSaving(r)
-	if !l.worth(saved) {
-		return nil
-	}
-	f := &Finding{Kind: kindJSON, SavedCPU: saved, Instead: r.Example() + "\nAccept: application/vnd.kubernetes.protobuf"}
+	asProtobuf := r.Shape
+	asProtobuf.Encoding = price.Protobuf
+	f := &Finding{Kind: kindJSON, SavedCPU: r.CPU - l.model.cost(&asProtobuf, r.anew(), r.cell).CPU, Instead: r.Example() + "\nAccept: application/vnd.kubernetes.protobuf"}
 	f.SavedBytes = float64(r.Bytes) * (1 - l.model.objectBytes(r.Resource, price.Protobuf)/l.model.objectBytes(r.Resource, price.JSON))
 	f.Sentence = fmt.Sprintf("%s reads %s as JSON.", r.subject(), r.what())
 	f.Setting = "Ask for protobuf (Accept: application/vnd.kubernetes.protobuf; in client-go rest.Config.ContentType): it is smaller, and cheaper to encode and to decode. Where the library has none, ask for metadata only (as=PartialObjectMetadataList), if that is all that is read."
 	return f
-}
-
-// protobufSaving is the CPU that protobuf would spare a row.
-func (l *ledger) protobufSaving(r *row) float64 {
-	asProtobuf := r.Shape
-	asProtobuf.Encoding = price.Protobuf
-	return r.CPU - l.model.cost(&asProtobuf, r.anew(), r.cell).CPU
 }

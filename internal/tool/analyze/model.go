@@ -291,8 +291,12 @@ func (m *model) price(one oneRequest, c *Cost, requests, events float64) Cost {
 	return *c
 }
 
-// costOf is the cost of a number of GETs or LISTs of a shape that was not sent.
-func (m *model) costOf(s *serverreport.Shape, requests float64) Cost {
-	c := Cost{ListCost: serverreport.ListCost{Requests: uint64(requests)}}
-	return m.price(m.one(s, false), &c, requests, 0)
+// costOf is the cost of a number of reads of a shape, of watches without the events that follow.
+// initial says that watches begin with the objects that there are.
+func (m *model) costOf(s *serverreport.Shape, initial bool, requests float64) Cost {
+	c := Cost{ListCost: serverreport.ListCost{Requests: uint64(requests + 0.5)}}
+	if !slices.Contains(readVerbs, s.Verb) {
+		return c
+	}
+	return m.price(m.one(s, initial), &c, requests, 0)
 }

@@ -28,7 +28,7 @@ func (l *ledger) startsOf() []Start {
 			byClient[r.Client] = s
 		}
 		perStart := float64(r.cell.atStart) / float64(who.starts)
-		one := l.model.costOfWatches(&r.Shape, r.anew(), perStart)
+		one := l.model.costOf(&r.Shape, r.anew(), perStart)
 		s.Cost.add(&one)
 		s.Requests = append(s.Requests, Request{SentShape: r.SentShape, PerStart: perStart, Cost: one})
 	}
@@ -41,15 +41,6 @@ func (l *ledger) startsOf() []Start {
 		return cmp.Or(cmp.Compare(b.FleetCPU, a.FleetCPU), cmp.Compare(a.Name(), b.Name()))
 	})
 	return all
-}
-
-// costOfWatches is costOf for any read, watches without the events that follow.
-func (m *model) costOfWatches(s *serverreport.Shape, initial bool, requests float64) Cost {
-	c := Cost{ListCost: serverreport.ListCost{Requests: uint64(requests + 0.5)}}
-	if !slices.Contains(readVerbs, s.Verb) {
-		return c
-	}
-	return m.price(m.one(s, initial), &c, requests, 0)
 }
 
 // complete computes what a start of the whole fleet does, and how to spread it.

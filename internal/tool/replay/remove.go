@@ -45,19 +45,11 @@ func (w *writer) removeNamespace(ctx context.Context, name, uid string) error {
 		return err
 	}
 	// From here on the server admits no new objects in the namespace.
-	for resource := range writables {
-		api := "/api/v1"
-		switch resource {
-		case "events.events.k8s.io":
+	for resource, known := range writables {
+		if resource == "events.events.k8s.io" {
 			continue // the same objects as events
-		case "leases.coordination.k8s.io":
-			api = "/apis/coordination.k8s.io/v1"
-		case "endpointslices.discovery.k8s.io":
-			api = "/apis/discovery.k8s.io/v1"
-		case "deployments.apps", "replicasets.apps":
-			api = "/apis/apps/v1"
 		}
-		o := object{resource: resource, api: api, namespace: name}
+		o := object{resource: resource, api: known.api, namespace: name}
 		if _, err := w.do(ctx, http.MethodDelete, o.collection()+"?gracePeriodSeconds=0", "", "", nil, http.StatusNotFound); err != nil {
 			return err
 		}

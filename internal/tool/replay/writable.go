@@ -41,7 +41,10 @@ func (o *object) path() string { return o.collection() + "/" + o.name }
 
 // writable is a resource whose writes are sent. Its objects do nothing: pods have a scheduler
 // that does not exist, and workloads no replicas.
-type writable struct{ kind, body string }
+type writable struct {
+	// api is the path of the group, in a version that every server has.
+	api, kind, body string
+}
 
 const (
 	idleTemplate = `{"metadata":{"labels":{"replay":"NAME"}},"spec":{"schedulerName":"millrace-replay","containers":[{"name":"app","image":"registry.example.com/app:1"}]}}`
@@ -51,18 +54,18 @@ const (
 // writables are those resources, with the objects' bodies besides their metadata. NAME,
 // NAMESPACE and TIME stand for those of the object.
 var writables = map[string]writable{
-	"configmaps": {"ConfigMap", `"data":{}`},
-	"secrets":    {"Secret", `"data":{}`},
-	"pods":       {"Pod", `"spec":{"schedulerName":"millrace-replay","automountServiceAccountToken":false,"containers":[{"name":"app","image":"registry.example.com/app:1"}]}`},
-	"services":   {"Service", `"spec":{"clusterIP":"None"}`},
-	"endpoints":  {"Endpoints", `"subsets":[]`},
-	"events":     {"Event", `"involvedObject":{"kind":"Pod","namespace":"NAMESPACE","name":"NAME"},"reason":"Replayed","message":"an event of a log","type":"Normal"`},
-	"events.events.k8s.io": {"Event", `"regarding":{"kind":"Pod","namespace":"NAMESPACE","name":"NAME"},"reason":"Replayed","action":"Replay","type":"Normal",` +
+	"configmaps": {"/api/v1", "ConfigMap", `"data":{}`},
+	"secrets":    {"/api/v1", "Secret", `"data":{}`},
+	"pods":       {"/api/v1", "Pod", `"spec":{"schedulerName":"millrace-replay","automountServiceAccountToken":false,"containers":[{"name":"app","image":"registry.example.com/app:1"}]}`},
+	"services":   {"/api/v1", "Service", `"spec":{"clusterIP":"None"}`},
+	"endpoints":  {"/api/v1", "Endpoints", `"subsets":[]`},
+	"events":     {"/api/v1", "Event", `"involvedObject":{"kind":"Pod","namespace":"NAMESPACE","name":"NAME"},"reason":"Replayed","message":"an event of a log","type":"Normal"`},
+	"events.events.k8s.io": {"/apis/events.k8s.io/v1", "Event", `"regarding":{"kind":"Pod","namespace":"NAMESPACE","name":"NAME"},"reason":"Replayed","action":"Replay","type":"Normal",` +
 		`"reportingController":"millrace.io/replay","reportingInstance":"replay","eventTime":"TIME"`},
-	"leases.coordination.k8s.io":      {"Lease", `"spec":{"holderIdentity":"replay","leaseDurationSeconds":40,"renewTime":"TIME"}`},
-	"endpointslices.discovery.k8s.io": {"EndpointSlice", `"addressType":"IPv4","endpoints":[]`},
-	"deployments.apps":                {"Deployment", idleReplicas},
-	"replicasets.apps":                {"ReplicaSet", idleReplicas},
+	"leases.coordination.k8s.io":      {"/apis/coordination.k8s.io/v1", "Lease", `"spec":{"holderIdentity":"replay","leaseDurationSeconds":40,"renewTime":"TIME"}`},
+	"endpointslices.discovery.k8s.io": {"/apis/discovery.k8s.io/v1", "EndpointSlice", `"addressType":"IPv4","endpoints":[]`},
+	"deployments.apps":                {"/apis/apps/v1", "Deployment", idleReplicas},
+	"replicasets.apps":                {"/apis/apps/v1", "ReplicaSet", idleReplicas},
 }
 
 // Reasons for which a write of a log is not sent.
