@@ -54,7 +54,7 @@ func Seconds(s float64) string {
 	case s <= 0:
 		return "0"
 	case s < 0.9995e-3:
-		return fmt.Sprintf("%.0fµs", math.Max(1, s*1e6))
+		return fmt.Sprintf("%.0fµs", max(1, s*1e6))
 	case s < 0.9995:
 		return threeDigits(s*1e3) + "ms"
 	case s < 59.5:

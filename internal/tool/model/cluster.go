@@ -121,6 +121,6 @@ func (c *Cluster) pods() float64          { return c.Nodes * c.PodsPerNode }
 func (c *Cluster) podsPerSecond() float64 { return c.Churn * c.Nodes / 1000 }
 func (c *Cluster) networkBytes() float64  { return c.NetworkBits / 8 }
 func (c *Cluster) namespaces() float64 {
-	return math.Max(5, c.counts.objects("namespaces", c.Nodes, c.pods()/podsPerNamespace))
+	return max(5, c.counts.objects("namespaces", c.Nodes, c.pods()/podsPerNamespace))
 }
 func (c *Cluster) volumesPerNode() float64 { return c.PodsPerNode * c.PodVolumes }

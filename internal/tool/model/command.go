@@ -58,7 +58,7 @@ func NewCommand() *cobra.Command {
 	f.Uint64Var(&o.Seed, "seed", 1, "decides all random times of the simulation")
 	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(formats, ", "))
 	f.StringVar(&o.plot, "plot", plotCPU, "what -o svg shows of the API servers: cpu or memory")
-	f.StringSliceVar(&o.tables, "tables", tableNames, "what the formats table and markdown have besides what breaks first")
+	f.StringSliceVar(&o.tables, "tables", tableNames(), "what the formats table and markdown have besides what breaks first")
 	f.StringVar(&o.html, "report", "", "also write a page of HTML to this file, which needs no network")
 	cmd.PersistentFlags().StringVar(&o.reports, "reports", "", "directory with reports of millrace-lab bench to take prices from (default those in the binary, of docs/bench)")
 	cmd.AddCommand(o.newConstantsCommand(), o.newCheckCommand())
@@ -78,8 +78,8 @@ func (o *options) validate() error {
 		return err
 	}
 	for _, name := range o.tables {
-		if !slices.Contains(tableNames, name) && name != "none" {
-			return fmt.Errorf("--tables=%s: choose from %s, or none", name, strings.Join(tableNames, ", "))
+		if !slices.Contains(tableNames(), name) && name != "none" {
+			return fmt.Errorf("--tables=%s: choose from %s, or none", name, strings.Join(tableNames(), ", "))
 		}
 	}
 	if len(o.Sizes) == 0 {

@@ -61,11 +61,11 @@ func (r *Report) bars(format func(float64) string, value func(*Usage) float64) [
 	for i := range r.Sizes {
 		for j := range r.Sizes[i].Results {
 			v := value(r.Sizes[i].Results[j].Usage)
-			least, most = math.Min(least, v), math.Max(most, v)
+			least, most = min(least, v), max(most, v)
 		}
 	}
 	low := math.Floor(math.Log10(least))
-	span := math.Max(1e-9, math.Log10(most)-low)
+	span := max(1e-9, math.Log10(most)-low)
 	groups := make([]barGroup, len(r.Sizes))
 	for i := range r.Sizes {
 		groups[i].Nodes = people(r.Sizes[i].Nodes)
@@ -73,7 +73,7 @@ func (r *Report) bars(format func(float64) string, value func(*Usage) float64) [
 			e := &r.Sizes[i].Results[j]
 			v := value(e.Usage)
 			class := map[string]string{kubernetes: "f2", millrace: "f1"}[e.Setup.Server]
-			groups[i].Bars = append(groups[i].Bars, bar{Label: e.Setup.Name, Value: format(v), Length: int(math.Max(4, 1000*(math.Log10(v)-low)/span)), Class: class})
+			groups[i].Bars = append(groups[i].Bars, bar{Label: e.Setup.Name, Value: format(v), Length: int(max(4, 1000*(math.Log10(v)-low)/span)), Class: class})
 		}
 	}
 	return groups

@@ -88,7 +88,7 @@ func (m *calculator) addTreeLimits(c *Cluster, u *Usage, all *limitList) {
 	if c.tree == nil {
 		feeding := 0.0
 		for depth := range len(u.Tiers) - 1 {
-			feeding = math.Max(feeding, u.Tiers[depth].each())
+			feeding = max(feeding, u.Tiers[depth].each())
 		}
 		const less = "fewer resources that all nodes read"
 		all.add("memory of a replica", last.fixedBytes, sizedMemory*c.MemoryBytes, bytesAmount()).Helps = "more memory; replicas that follow only some resources; " + less

@@ -90,8 +90,8 @@ func (l *load) add(c *Cluster, p *agentprofile.Profile, per string, w wire) {
 			l.resources[name] = true
 			program.read(r, resource)
 		}
-		l.connections += instances * math.Max(1, math.Ceil(program.streams/w.streams))
-		l.streams = math.Max(l.streams, program.streams)
+		l.connections += instances * max(1, math.Ceil(program.streams/w.streams))
+		l.streams = max(l.streams, program.streams)
 	}
 }
 
@@ -188,7 +188,7 @@ func (p *programLoad) formBytes(r *agentprofile.Read, json float64) float64 {
 	case agentprofile.FormProtobuf:
 		return json * p.protobufRatio
 	case agentprofile.FormMetadata:
-		return math.Min(json, metadataBytes) * p.protobufRatio
+		return min(json, metadataBytes) * p.protobufRatio
 	}
 	return json
 }
@@ -198,7 +198,7 @@ func (p *programLoad) share(r *agentprofile.Read, resource resourceLoad) float64
 	if resource.objects == 0 {
 		return 1
 	}
-	one := 1 / math.Max(1, resource.objects)
+	one := 1 / max(1, resource.objects)
 	share := 1.0
 	switch {
 	case r.OfPods, r.Name != "":
@@ -206,14 +206,14 @@ func (p *programLoad) share(r *agentprofile.Read, resource resourceLoad) float64
 	case strings.Contains(r.Fields, "metadata.name=") && !strings.Contains(r.Fields, "$node"):
 		return one
 	case strings.Contains(r.Fields+r.Labels, "$node"):
-		return 1 / math.Max(1, p.cluster.Nodes)
+		return 1 / max(1, p.cluster.Nodes)
 	case strings.Contains(r.Fields, "metadata.namespace="), r.Namespace != "":
 		share = 1 / p.cluster.namespaces()
 	}
 	if strings.Contains(strings.ReplaceAll(r.Labels, "!=", ""), "=") {
 		share *= labelShare
 	}
-	return math.Max(share, math.Min(1, one))
+	return max(share, min(1, one))
 }
 
 // cpu is the CPU of a read at a process.
@@ -240,7 +240,7 @@ func (r *readLoad) cpu(p *prices) float64 {
 	case readInitial:
 		each = p.open + p.initialObject*r.objects + p.initialByte*r.bytes
 		if r.compressed(p) {
-			each += math.Max(0, p.gzipByte[form]-p.listByte[form]) * r.bytes
+			each += max(0, p.gzipByte[form]-p.listByte[form]) * r.bytes
 		}
 	}
 	return r.count * each

@@ -1,7 +1,5 @@
 package model
 
-import "math"
-
 // prices are the constants of one kind of process: kube-apiserver, Millrace or a replica. CPU
 // is in seconds of one processor, memory in bytes.
 type prices struct {
@@ -52,7 +50,7 @@ func (r *constantReader) pricesOf(name string) *prices {
 // quietShare has the cost of something that comes at a rate: each time at the busy price, and
 // so many times a second with what waking up adds.
 func (p *prices) quietShare(quiet, busy, perSecond float64) float64 {
-	return busy*perSecond + math.Max(0, quiet-busy)*math.Min(perSecond, p.wakeups)
+	return busy*perSecond + max(0, quiet-busy)*min(perSecond, p.wakeups)
 }
 
 // measuredEventBytes is the size of the events that prices of events were measured with.
@@ -60,5 +58,5 @@ const measuredEventBytes = 2436
 
 // eventSeconds is the CPU of an event to a watcher.
 func (p *prices) eventSeconds(bytes float64) float64 {
-	return p.event + p.eventByte*math.Max(0, bytes-measuredEventBytes)
+	return p.event + p.eventByte*max(0, bytes-measuredEventBytes)
 }

@@ -21,18 +21,33 @@ func origins() map[string]Origin {
 // mark adds the letter of its origin to the title of a column.
 func mark(title, of string) string { return fmt.Sprintf("%s [%s]", title, origins()[of][:1]) }
 
-// Values of --tables. What breaks first is always said.
+// reportTables are the tables of a report, by their names in --tables. The one without a title is
+// the first. What breaks first is always said.
+var reportTables = []struct {
+	name, title string
+	make        func(*Report) *render.Table
+}{
+	{tableNeeds, "", (*Report).needTable},
+	{"breaks", "What breaks first, and at how many nodes, with all else as it is", (*Report).breakTable},
+	{"helps", "What helps", (*Report).helpTable},
+	{"lacks", "What there is too little of at these sizes, and how many times as much it would take", (*Report).lackTable},
+	{"profiles", "What each profile reads", (*Report).profileTable},
+	{"objects", "What the largest cluster has", (*Report).objectTable},
+}
+
+// Values of --tables that decide more than what is printed.
 const (
-	tableNeeds    = "needs"
-	tableBreaks   = "breaks"
-	tableHelps    = "helps"
-	tableLacks    = "lacks"
-	tableProfiles = "profiles"
-	tableObjects  = "objects"
-	tableNotes    = "notes"
+	tableNeeds = "needs"
+	tableNotes = "notes"
 )
 
-var tableNames = []string{tableNeeds, tableBreaks, tableHelps, tableLacks, tableProfiles, tableObjects, tableNotes}
+// tableNames are the values of --tables.
+func tableNames() (names []string) {
+	for _, t := range reportTables {
+		names = append(names, t.name)
+	}
+	return append(names, tableNotes)
+}
 
 // Plots are the values of --plot.
 const (
@@ -49,23 +64,13 @@ func (r *Report) Write(out io.Writer, o *options) error {
 func (r *Report) text(format string, names []string) string {
 	var first *render.Table
 	var tables []render.TitledTable
-	for _, name := range tableNames {
-		if !slices.Contains(names, name) {
-			continue
-		}
-		switch name {
-		case tableNeeds:
-			first = r.needTable()
-		case tableBreaks:
-			tables = append(tables, render.TitledTable{Title: "What breaks first, and at how many nodes, with all else as it is", Table: *r.breakTable()})
-		case tableHelps:
-			tables = append(tables, render.TitledTable{Title: "What helps", Table: *r.helpTable()})
-		case tableLacks:
-			tables = append(tables, render.TitledTable{Title: "What there is too little of at these sizes, and how many times as much it would take", Table: *r.lackTable()})
-		case tableProfiles:
-			tables = append(tables, render.TitledTable{Title: "What each profile reads", Table: *r.profileTable()})
-		case tableObjects:
-			tables = append(tables, render.TitledTable{Title: "What the largest cluster has", Table: *r.objectTable()})
+	for _, t := range reportTables {
+		switch {
+		case !slices.Contains(names, t.name):
+		case t.title == "":
+			first = t.make(r)
+		default:
+			tables = append(tables, render.TitledTable{Title: t.title, Table: *t.make(r)})
 		}
 	}
 	var notes []string

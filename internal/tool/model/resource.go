@@ -64,7 +64,7 @@ func resourceName(versioned string) string {
 func (c *Cluster) usualResources() map[string]resourceLoad {
 	pods, churn := c.pods(), c.podsPerSecond()
 	services := math.Ceil(pods / c.PodsPerService)
-	endpoints := math.Min(maxEndpoints, c.PodsPerService)
+	endpoints := min(maxEndpoints, c.PodsPerService)
 	endpointSlices := math.Ceil(pods / endpoints)
 	slice := sliceBytes + endpointBytes*endpoints
 	heartbeats := 1 / c.LeaseInterval.Seconds()

@@ -46,7 +46,7 @@ func (m *calculator) addTree(c *Cluster, l *load, w *writeLoad, u *Usage) {
 			u.Servers.CPU -= w.gets * (u.Servers.prices.request + u.Servers.prices.etcdGet)
 		}
 		children := float64(n)
-		bytes := f.bytes / math.Max(1, f.perSecond) * m.feedSent[aboveKind.name]
+		bytes := f.bytes / max(1, f.perSecond) * m.feedSent[aboveKind.name]
 		above.CPU += children * f.perSecond * aboveKind.eventSeconds(bytes)
 		above.SentBytes += children * f.bytes * m.feedSent[aboveKind.name]
 		above.Watches += children * f.resources
@@ -89,7 +89,7 @@ func (m *calculator) sizeTree(c *Cluster, l *load, w *writeLoad, f feed) []int {
 	bytes := f.bytes * m.feedSent[replica]
 	for counts[0] > c.Servers*fanout {
 		children := float64(counts[0])
-		feeding := children * f.perSecond * p.eventSeconds(bytes/math.Max(1, f.perSecond))
+		feeding := children * f.perSecond * p.eventSeconds(bytes/max(1, f.perSecond))
 		n := count(children/fanout, [][2]float64{{w.kubelets*p.passOn + feeding, processors - one.fixedCPU}, {children * bytes, network}})
 		if n >= counts[0] {
 			break // one more tier would be no smaller: a limit says so
@@ -104,8 +104,8 @@ func (m *calculator) sizeTree(c *Cluster, l *load, w *writeLoad, f feed) []int {
 func count(least float64, needs [][2]float64) int {
 	for _, need := range needs {
 		if need[1] > 0 {
-			least = math.Max(least, need[0]/need[1])
+			least = max(least, need[0]/need[1])
 		}
 	}
-	return int(math.Min(maxReplicas, math.Ceil(least)))
+	return int(min(maxReplicas, math.Ceil(least)))
 }

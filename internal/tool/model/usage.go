@@ -2,7 +2,6 @@ package model
 
 import (
 	"maps"
-	"math"
 	"slices"
 )
 
@@ -141,7 +140,7 @@ func (m *calculator) addReaders(c *Cluster, l *load, u *ProcessUsage) {
 	u.MemoryBytes += memory / n
 	u.BegunBytes += (memory + c.Storm*l.watches*p.begin) / n
 	cpu, bytes := mostEvent(l, p)
-	u.EventSeconds = math.Max(u.EventSeconds, math.Max(cpu/n/c.Cores, bytes/n/c.networkBytes()))
+	u.EventSeconds = max(u.EventSeconds, max(cpu/n/c.Cores, bytes/n/c.networkBytes()))
 }
 
 // readCPU is the CPU of what nodes read in a second, in steady state.
@@ -172,7 +171,7 @@ func readSent(l *load, p *prices) float64 {
 func mostEvent(l *load, p *prices) (cpu, bytes float64) {
 	for _, name := range l.follows() {
 		e := l.events[name]
-		cpu, bytes = math.Max(cpu, e.watchers*p.eventSeconds(e.bytes/e.watchers)), math.Max(bytes, e.bytes)
+		cpu, bytes = max(cpu, e.watchers*p.eventSeconds(e.bytes/e.watchers)), max(bytes, e.bytes)
 	}
 	return cpu, bytes
 }
@@ -190,7 +189,7 @@ func beginCosts(c *Cluster, l *load, p *prices) (cpu, sent float64) {
 func (m *calculator) beginSeconds(c *Cluster, l *load, u *ProcessUsage) float64 {
 	cpu, sent := beginCosts(c, l, u.prices)
 	n := float64(u.Processes)
-	return math.Max(cpu/n/c.Cores, sent/n/c.networkBytes())
+	return max(cpu/n/c.Cores, sent/n/c.networkBytes())
 }
 
 // etcdUsage is the etcds together, and the most that one of them has.
@@ -199,10 +198,10 @@ func (m *calculator) etcdUsage(c *Cluster, w *writeLoad) (u EtcdUsage) {
 		e := w.etcds[name]
 		database := e.database(m.etcd.history)
 		u.WritesPerSecond += e.perSecond
-		u.CPU += m.etcd.idle + m.etcd.busy*e.perSecond + (m.etcd.quiet-m.etcd.busy)*math.Min(e.perSecond, m.etcd.wakeups)
+		u.CPU += m.etcd.idle + m.etcd.busy*e.perSecond + (m.etcd.quiet-m.etcd.busy)*min(e.perSecond, m.etcd.wakeups)
 		u.SentBytes += e.changedBytes * float64(c.Servers)
 		u.DatabaseBytes += database
-		u.MostWrites, u.MostBytes = math.Max(u.MostWrites, e.perSecond), math.Max(u.MostBytes, database)
+		u.MostWrites, u.MostBytes = max(u.MostWrites, e.perSecond), max(u.MostBytes, database)
 	}
 	return u
 }

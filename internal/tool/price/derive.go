@@ -2,7 +2,6 @@ package price
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/millrace/millrace/internal/tool/render"
 )
@@ -40,20 +39,17 @@ func Derive(files Reports, defaults *List) (*List, error) {
 		}
 		l.Kubernetes = measured.Version
 	}
-	if files.Etcd != "" {
-		if err := l.deriveEtcd(files.Etcd); err != nil {
+	for _, further := range []struct {
+		file   string
+		derive func(file string) error
+	}{{files.Etcd, l.deriveEtcd}, {files.Watch, l.deriveWatches}, {files.Paced, l.derivePaced}} {
+		if further.file == "" {
+			continue
+		}
+		if err := further.derive(further.file); err != nil {
 			return nil, err
 		}
-	}
-	if files.Watch != "" {
-		if err := l.deriveWatches(files.Watch); err != nil {
-			return nil, err
-		}
-	}
-	if files.Paced != "" {
-		if err := l.derivePaced(files.Paced); err != nil {
-			return nil, err
-		}
+		l.Sources = append(l.Sources, further.file)
 	}
 	l.round()
 	return l, nil
@@ -79,12 +75,12 @@ func (s *Server) derive(m ListResults) error {
 	perByte := (m.micros("pods-json") - m.micros("pod-get")) / (all.Bytes - m.Of("pod-get").Bytes)
 	s.RequestMicros = m.micros("pod-get") - perByte*m.Of("pod-get").Bytes
 	byLabel := m.Of("pods-by-label")
-	s.ScannedMicros = atLeastZero(m.micros("pods-by-label")-s.RequestMicros-perByte*byLabel.Bytes) / all.Items
+	s.ScannedMicros = max(0, m.micros("pods-by-label")-s.RequestMicros-perByte*byLabel.Bytes) / all.Items
 	protobuf, table := m.Of("pods-protobuf"), m.Of("pods-table")
 	s.ByteNanos = map[string]float64{
 		JSON:     1000 * perByte,
 		Protobuf: 1000 * (m.micros("pods-protobuf") - s.RequestMicros) / protobuf.Bytes,
-		Table:    1000 * atLeastZero(m.micros("pods-table")-s.RequestMicros-s.ScannedMicros*all.Items) / table.Bytes,
+		Table:    1000 * max(0, m.micros("pods-table")-s.RequestMicros-s.ScannedMicros*all.Items) / table.Bytes,
 	}
 	return nil
 }
@@ -102,11 +98,10 @@ func (l *List) deriveEtcd(file string) error {
 	if all.Bytes <= 0 || m.micros("pods-of-node") <= 0 || m.micros("pod-get") <= 0 {
 		return fmt.Errorf("derive prices of etcd from %s: the report has no CPU of pods-json, pods-of-node and pod-get", file)
 	}
-	l.Sources = append(l.Sources, file)
 	s := &l.Stock
-	s.EtcdByteNanos = 1000*atLeastZero(m.micros("pods-of-node")-s.RequestMicros)/all.Bytes - s.ByteNanos[JSON]*node.Bytes/all.Bytes
-	s.EtcdSentByteNanos = 1000*atLeastZero(m.micros("pods-json")-s.RequestMicros)/all.Bytes - s.ByteNanos[JSON] - s.EtcdByteNanos
-	s.EtcdRequestMicros = atLeastZero(m.micros("pod-get") - s.RequestMicros - s.ByteNanos[JSON]*m.Of("pod-get").Bytes/1000)
+	s.EtcdByteNanos = 1000*max(0, m.micros("pods-of-node")-s.RequestMicros)/all.Bytes - s.ByteNanos[JSON]*node.Bytes/all.Bytes
+	s.EtcdSentByteNanos = 1000*max(0, m.micros("pods-json")-s.RequestMicros)/all.Bytes - s.ByteNanos[JSON] - s.EtcdByteNanos
+	s.EtcdRequestMicros = max(0, m.micros("pod-get")-s.RequestMicros-s.ByteNanos[JSON]*m.Of("pod-get").Bytes/1000)
 	return nil
 }
 
@@ -123,9 +118,8 @@ func (l *List) derivePaced(file string) error {
 		if m.micros("pod-get") <= 0 {
 			return fmt.Errorf("derive the price of a request to %s from %s: the report has no CPU of pod-get", name, file)
 		}
-		s.RequestMicros = atLeastZero(m.micros("pod-get") - s.ByteNanos[JSON]*m.Of("pod-get").Bytes/1000)
+		s.RequestMicros = max(0, m.micros("pod-get")-s.ByteNanos[JSON]*m.Of("pod-get").Bytes/1000)
 	}
-	l.Sources = append(l.Sources, file)
 	return nil
 }
 
@@ -136,7 +130,6 @@ func (l *List) deriveWatches(file string) error {
 	if err := render.ReadReport(file, &r); err != nil {
 		return err
 	}
-	l.Sources = append(l.Sources, file)
 	servers := l.servers()
 	for _, s := range r.Servers {
 		into := servers[s.Name]
@@ -156,8 +149,6 @@ func (l *List) deriveWatches(file string) error {
 	}
 	return nil
 }
-
-func atLeastZero(v float64) float64 { return math.Max(0, v) }
 
 // round leaves three digits of each price.
 func (l *List) round() {

@@ -87,7 +87,7 @@ func (p Plot) axis() (low, high float64, ticks []float64) {
 	smallest, largest := math.Inf(1), 0.0
 	for _, s := range p.Series {
 		for _, v := range s.Values {
-			smallest, largest = math.Min(smallest, v), math.Max(largest, v)
+			smallest, largest = min(smallest, v), max(largest, v)
 		}
 	}
 	switch {
@@ -133,7 +133,7 @@ func (p Plot) legend(b *strings.Builder) {
 }
 
 func (p Plot) bar(b *strings.Builder, colour, y int, end, v float64) {
-	end = math.Max(end, plotLeft+2)
+	end = max(end, plotLeft+2)
 	fmt.Fprintf(b, `<rect class="b%d" x="%d" y="%d" width="%.1f" height="%d" rx="2"/>`, colour%colours, plotLeft, y, end-plotLeft, barHeight)
 	fmt.Fprintf(b, `<text class="s" x="%.1f" y="%d">%s</text>`, end+6, y+barHeight-3, p.Format(v))
 }

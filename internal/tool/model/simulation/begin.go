@@ -1,7 +1,5 @@
 package simulation
 
-import "math"
-
 // Begin is the load of many watchers that begin at the same time.
 type Begin struct {
 	// Watchers are those in the whole tree. They are of so many Resources, in equal parts.
@@ -36,7 +34,7 @@ func RunBegin(cfg Config, begin Begin) BeginResult {
 			}
 			r.clock.at(proof, func() {
 				r.beginAt(process, &begin, func() {
-					last = math.Max(last, r.clock.now)
+					last = max(last, r.clock.now)
 					waiting--
 				})
 			})
@@ -60,7 +58,7 @@ func (r *simulator) beginAt(process int, begin *Begin, done func()) {
 	if r.cfg.SharedCores > 0 {
 		cores, receiving = r.cfg.SharedCores, begin.WatcherSeconds
 	}
-	each := math.Max(begin.CPUSeconds, t.ByteSeconds*cores*begin.Bytes) + receiving
+	each := max(begin.CPUSeconds, t.ByteSeconds*cores*begin.Bytes) + receiving
 	r.startAt(r.tiers[tier][process], &job{work: watchers * each, parallel: cores, done: done})
 }
 

@@ -38,7 +38,7 @@ func (m *machine) advance() {
 	now := m.clock.now
 	if now > m.updated {
 		for _, j := range m.jobs {
-			done := math.Min(j.left, j.rate*(now-m.updated))
+			done := min(j.left, j.rate*(now-m.updated))
 			j.left -= done
 			if j.served != nil && done > 0 {
 				j.served(m.updated, now, done/j.work)
@@ -77,7 +77,7 @@ func (m *machine) share() {
 	m.version++
 	first := never
 	for _, j := range m.jobs {
-		first = math.Min(first, j.left/j.rate)
+		first = min(first, j.left/j.rate)
 	}
 	if first < never {
 		version := m.version

@@ -194,7 +194,7 @@ func (r *simulator) write(class *Class) {
 	// besides is done meanwhile.
 	shared := r.tiers[0][0]
 	r.startAt(shared, &job{work: took, parallel: 1, done: arrive})
-	r.startAt(shared, &job{work: math.Max(0, root.WriteSeconds+r.cfg.WriterSeconds-took), parallel: 1})
+	r.startAt(shared, &job{work: max(0, root.WriteSeconds+r.cfg.WriterSeconds-took), parallel: 1})
 }
 
 // arrive brings an event to a process, which sends it on.
@@ -224,7 +224,7 @@ func (r *simulator) feed(class *Class, tier, process int, began float64) {
 	}
 	t := &r.cfg.Tiers[tier]
 	fanout := float64(r.cfg.Tiers[tier+1].Processes) / float64(t.Processes)
-	cost := math.Max(t.FeedSeconds, t.ByteSeconds*class.Bytes) * fanout / float64(len(children))
+	cost := max(t.FeedSeconds, t.ByteSeconds*class.Bytes) * fanout / float64(len(children))
 	var next func()
 	next = func() {
 		if len(children) == 0 {
@@ -255,8 +255,8 @@ func (r *simulator) deliver(class *Class, process int, began float64) {
 	if r.cfg.SharedCores > 0 {
 		cores = r.cfg.SharedCores
 	}
-	weight, hop, parallel := r.weight(tier), r.cfg.HopSeconds, math.Min(cores, watchers)
-	sending := watchers * math.Max(t.EventSeconds, t.ByteSeconds*parallel*class.Bytes)
+	weight, hop, parallel := r.weight(tier), r.cfg.HopSeconds, min(cores, watchers)
+	sending := watchers * max(t.EventSeconds, t.ByteSeconds*parallel*class.Bytes)
 	receiving := 0.0
 	if r.cfg.SharedCores > 0 {
 		receiving = watchers * r.cfg.WatcherSeconds
