@@ -83,7 +83,6 @@ func (r *Report) clientCPU() float64 {
 	return slices.MaxFunc(r.Clients, func(a, b ClientCost) int { return cmp.Compare(a.CPU, b.CPU) }).CPU / r.Seconds
 }
 
-// savedCPU is what all findings would save.
 func (r *Report) savedCPU() (sum float64) {
 	for _, saved := range r.savedByClient() {
 		sum += saved

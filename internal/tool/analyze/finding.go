@@ -99,7 +99,6 @@ func (f *Finding) add(g *Finding) {
 	}
 }
 
-// worth reports whether a saving is worth a finding.
 func (l *ledger) worth(savedCPU float64) bool {
 	return savedCPU >= worthCPU*l.period || savedCPU >= worthShare*l.total.CPU && savedCPU >= leastCPU*l.period
 }

@@ -65,7 +65,6 @@ func (c *collector) forecast(e *auditlog.Event, s *serverreport.Shape) (f Foreca
 	return f
 }
 
-// maxQuestions bounds the URLs whose questions are remembered.
 const maxQuestions = 50_000
 
 // questions are what a replica would ask of an API server, by URL: for each one that is under

@@ -117,7 +117,6 @@ func (h nameHasher) collector(c *collector) {
 	c.cells.rows, c.clients.rows, c.resources.rows = cells, clients, resources
 }
 
-// profile hashes the names in a profile.
 func (h nameHasher) profile(p *clusterprofile.Profile) {
 	for i := range p.Resources {
 		r := &p.Resources[i]

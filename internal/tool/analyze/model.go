@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/price"
 )
 
-// Values of ShapeCost.Source.
+// Values of SentShape.Source.
 const (
 	fromCache = "cache"
 	fromEtcd  = "etcd"
@@ -163,7 +163,6 @@ func (m *model) fromEtcd(s *serverreport.Shape) bool {
 	return s.Revision == serverreport.RevisionUnset && minor < consistentListMinor
 }
 
-// source is the ShapeCost.Source of a shape.
 func (m *model) source(s *serverreport.Shape) string {
 	if m.fromEtcd(s) {
 		return fromEtcd

@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/display"
-	"github.com/millrace/millrace/internal/tool/price"
+	"github.com/millrace/millrace/internal/tool/useragent"
 )
 
 // Options are what a report depends on, besides the logs.
@@ -58,7 +58,7 @@ func (f *flags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.Profile, "profile", "", "the cluster in numbers, as millrace-tools analyze profile printed it")
 	set.StringVar(&f.Prices, "prices", "", "price list, as millrace-tools analyze prices printed it (default that in the binary)")
 	auditlog.AddFormFlag(set, &f.LogForm)
-	set.StringToStringVar(&f.Forms, "form", nil, "form that a program asks for, as in my-agent=protobuf; may be repeated")
+	useragent.AddFormFlag(set, &f.Forms)
 	set.BoolVar(&f.HashNames, "hash-names", false, "replace names of users, programs, namespaces, labels and custom resources by hashes")
 	set.StringVar(&f.Salt, "salt", "", "salt of these hashes, to get the same again (default a random one)")
 	set.StringArrayVar(&f.FailOn, "fail-on", nil, "end with exit code 2 if this is so, as in 'list-cpu>0.5'; "+conditionHelp()+"; may be repeated")
@@ -108,10 +108,8 @@ func (o *Options) validate() error {
 	if !(o.Cores > 0) || !(o.MaxCPU > 0) {
 		return errors.New("--cores and --max-cpu: choose numbers above 0")
 	}
-	for program, form := range o.Forms {
-		if form != price.JSON && form != price.Protobuf && form != price.Table {
-			return fmt.Errorf("--form=%s=%s: choose %s, %s or %s", program, form, price.JSON, price.Protobuf, price.Table)
-		}
+	if err := useragent.CheckForms(o.Forms); err != nil {
+		return err
 	}
 	if o.Salt != "" && !o.HashNames {
 		return errors.New("--salt needs --hash-names")

@@ -17,10 +17,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// profileTimeout bounds one request of a profile.
 const profileTimeout = time.Minute
 
-// profileFlags are the flags of "analyze profile".
 type profileFlags struct {
 	server  kubeconfig.Flags
 	sample  int

@@ -153,5 +153,4 @@ func (l *ledger) newRow(key cellKey, v *cell) *row {
 // each is how many requests one instance sent.
 func (r *row) each() float64 { return float64(r.Requests) / float64(r.Fleet) }
 
-// watched reports whether the client also watches the resource.
 func (r *row) watched() bool { return r.use.watches > 0 }

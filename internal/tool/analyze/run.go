@@ -22,7 +22,6 @@ type InputCounts struct {
 	auditlog.Counts
 }
 
-// maxInputs bounds the inputs in a report.
 const maxInputs = 100
 
 // analysis reads logs and makes a report.
@@ -114,7 +113,6 @@ func (a *analysis) hashNames(c *collector, cluster *clusterprofile.Profile, pric
 	}
 }
 
-// read reads all inputs.
 func (a *analysis) read(ctx context.Context, inputs []auditlog.Input, c *collector) ([]auditlog.Counts, error) {
 	defer a.progress.End()
 	all := make([]auditlog.Counts, len(inputs))
@@ -140,7 +138,6 @@ func (a *analysis) tell(bytes int64) {
 	})
 }
 
-// fill computes the report of what was collected.
 func (r *Report) fill(c *collector, m *model) {
 	l := newLedger(c, m)
 	r.Seconds = l.period

@@ -75,7 +75,6 @@ func (f *Finding) write(b *strings.Builder, number int, period float64, format s
 	b.WriteString("\n")
 }
 
-// maxAlso bounds the collections that a finding names.
 const maxAlso = 8
 
 // AlsoText names the further collections of a finding.

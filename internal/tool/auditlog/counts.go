@@ -49,7 +49,6 @@ const (
 	whyText        = "text"
 )
 
-// lostReasons are those of events that are lost.
 var lostReasons = []string{whyCutOff, whyTooLong, whyNoTime, whyPart, whyListCutOff, whyInsideOf, whyPacked}
 
 // add counts records that are no events.
@@ -63,7 +62,6 @@ func (c *Counts) add(why string, bytes, line int64, begins []byte) {
 	c.Rest[i].Bytes += bytes
 }
 
-// maxBegins bounds what is shown of a record.
 const maxBegins = 60
 
 func beginning(b []byte) string {

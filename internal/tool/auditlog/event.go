@@ -266,7 +266,6 @@ func (s *scanner) scanTime(into *int64) {
 	}
 }
 
-// parseMicros reads a time.
 func parseMicros(text []byte) (int64, bool) {
 	t, err := time.Parse(time.RFC3339Nano, string(text))
 	if err != nil {

@@ -207,10 +207,8 @@ func (l *lexer) skip() int {
 
 var endsScalar = [256]bool{',': true, '}': true, ']': true, ' ': true, '\t': true, '\n': true, '\r': true}
 
-// maxDepth bounds how deep values are nested.
 const maxDepth = 1000
 
-// skipNested consumes an object or array.
 func (l *lexer) skipNested() {
 	if l.depth++; l.depth > maxDepth {
 		l.fail()

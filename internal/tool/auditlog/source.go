@@ -66,7 +66,6 @@ func Expand(paths []string) ([]Input, error) {
 	return all, nil
 }
 
-// stdinFirst puts Stdin before all files.
 func stdinFirst(in Input) int {
 	if in.Name == Stdin {
 		return 0

@@ -34,17 +34,16 @@ type window struct {
 // unfinishedLine reports whether the text ends without a line end.
 func (w *window) unfinishedLine() bool { return len(w.held) > 0 && w.held[len(w.held)-1] != '\n' }
 
+const whiteSpace = " \n\t\r"
+
 // peek returns the next byte that is no white space. more is false at the end.
 func (w *window) peek() (c byte, more bool) {
 	for {
 		held := w.held[w.pos:]
-		i := 0
-		for i < len(held) && (held[i] == ' ' || held[i] == '\n' || held[i] == '\t' || held[i] == '\r') {
-			i++
-		}
-		w.consume(i)
-		if i < len(held) {
-			return held[i], true
+		rest := bytes.TrimLeft(held, whiteSpace)
+		w.consume(len(held) - len(rest))
+		if len(rest) > 0 {
+			return rest[0], true
 		}
 		if !w.fill() {
 			return 0, false
@@ -55,12 +54,8 @@ func (w *window) peek() (c byte, more bool) {
 // beginsList reports whether a bracket begins a list of records, and no text.
 func (w *window) beginsList() bool {
 	for {
-		for _, c := range w.held[w.pos+1:] {
-			switch c {
-			case ' ', '\n', '\t', '\r':
-				continue
-			}
-			return c == '{' || c == '[' || c == ']'
+		if rest := bytes.TrimLeft(w.held[w.pos+1:], whiteSpace); len(rest) > 0 {
+			return rest[0] == '{' || rest[0] == '[' || rest[0] == ']'
 		}
 		if !w.fill() {
 			return false
@@ -68,7 +63,6 @@ func (w *window) beginsList() bool {
 	}
 }
 
-// consume moves pos.
 func (w *window) consume(n int) {
 	end := w.pos + n
 	if w.lineEnd >= 0 && end <= w.lineEnd {

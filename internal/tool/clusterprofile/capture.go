@@ -76,7 +76,6 @@ func Capture(ctx context.Context, cfg Config) (*Profile, error) {
 	return p, nil
 }
 
-// get returns the body of an answer.
 func (cfg *Config) get(ctx context.Context, uri, accept string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(cfg.Host, "/")+uri, nil)
 	if err != nil {
@@ -100,7 +99,6 @@ func (cfg *Config) get(ctx context.Context, uri, accept string) ([]byte, error) 
 	return body, nil
 }
 
-// page is a page of a LIST.
 type page struct {
 	Metadata struct {
 		Continue  string `json:"continue"`
@@ -156,7 +154,6 @@ type sample struct {
 	remaining  int64
 }
 
-// keyCounts counts objects and values by key.
 type keyCounts map[string]*keyCount
 
 type keyCount struct {

@@ -58,7 +58,6 @@ func Collections(ctx context.Context, client *http.Client, host string) ([]Colle
 	return found, nil
 }
 
-// decode reads the JSON of an answer into v.
 func (cfg *Config) decode(ctx context.Context, uri string, v any) error {
 	body, err := cfg.get(ctx, uri, "application/json")
 	if err != nil {

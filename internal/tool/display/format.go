@@ -67,7 +67,6 @@ func Seconds(s float64) string {
 	return fmt.Sprintf("%dd%02dh", int(s)/86400, int(s)%86400/3600)
 }
 
-// scaled formats a number with decimal units.
 func scaled(n float64, units []string) string {
 	i := 0
 	for n >= 999.5 && i < len(units)-1 {

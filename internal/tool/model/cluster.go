@@ -96,7 +96,6 @@ func (c *Cluster) validate() error {
 	return c.parseTree()
 }
 
-// parseTree reads the number of replicas at each depth.
 func (c *Cluster) parseTree() error {
 	c.tree = nil
 	if c.Tree == autoTree {

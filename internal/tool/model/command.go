@@ -123,7 +123,6 @@ func (o *options) run(out io.Writer) error {
 	return report.Write(out, o)
 }
 
-// newConstantsCommand lists prices.
 func (o *options) newConstantsCommand() *cobra.Command {
 	output := ""
 	cmd := &cobra.Command{
@@ -153,7 +152,6 @@ func (o *options) constantsFor(output string) (Constants, error) {
 	return o.constants()
 }
 
-// newCheckCommand compares the simulation with a measured tree.
 func (o *options) newCheckCommand() *cobra.Command {
 	output, seed := "", uint64(0)
 	cmd := &cobra.Command{

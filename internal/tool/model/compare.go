@@ -50,7 +50,6 @@ func Compare(dir string, constants Constants, seed uint64) ([]Comparison, error)
 	return append(s.all, lists...), s.reader.err
 }
 
-// fleetSimulation simulates rows of a report.
 type fleetSimulation struct {
 	reader          constantReader
 	report          *fleetReport

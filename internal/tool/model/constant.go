@@ -59,7 +59,6 @@ func (c Constants) write(out io.Writer) error {
 	return nil
 }
 
-// names returns the names of all constants, sorted.
 func (c Constants) names() []string { return slices.Sorted(maps.Keys(c)) }
 
 // constantReader reads constants by name and notes the first that is not there.

@@ -53,7 +53,6 @@ func (c *clusterCounts) scale(r *clusterprofile.Resource, nodes float64) float64
 	return r.Objects * nodes / c.nodes
 }
 
-// has reports whether a resource was counted.
 func (c *clusterCounts) has(resource string) bool { return c != nil && c.profile.Find(resource) != nil }
 
 // objects is the number of a resource, and usual where it was not counted.

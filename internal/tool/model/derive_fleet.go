@@ -84,7 +84,6 @@ const (
 	aloneRows   = replicaFile + " and " + treeFile + ": rows without informers"
 )
 
-// pool divides one sum over pairs by another.
 func pool(pairs []fleetPair, cost, count func(p fleetPair) float64) float64 {
 	sum, n := 0.0, 0.0
 	for _, p := range pairs {

@@ -19,7 +19,6 @@ type htmlPage struct {
 	Names       []string // of constants
 }
 
-// barGroup is the bars of one size.
 type barGroup struct {
 	Nodes string
 	Bars  []bar
@@ -79,7 +78,6 @@ func (r *Report) bars(format func(float64) string, value func(*Usage) float64) [
 	return groups
 }
 
-// treeText is the number of replicas by depth.
 func treeText(tiers []ProcessUsage) string {
 	counts := make([]string, len(tiers))
 	for i := range tiers {

@@ -49,7 +49,6 @@ func (m *calculator) events(c *Cluster, l *load, u *Usage, seed uint64) *Events 
 	return &Events{P50: price.ThreeDigits(got.P50), P99: price.ThreeDigits(got.P99)}
 }
 
-// latencySimulation describes a cluster for the simulation.
 type latencySimulation struct {
 	cluster *Cluster
 	classes []simulation.Class

@@ -33,7 +33,6 @@ const (
 	eventObjective = 1.0
 )
 
-// limitList collects limits.
 type limitList []Limit
 
 // amount formats what a limit is of. unit comes behind the last number.
@@ -49,7 +48,6 @@ func secondsAmount() amount { return amount{display.Seconds, ""} }
 func countAmount() amount   { return amount{people, ""} }
 func rateAmount() amount    { return amount{people, "/s"} }
 
-// add adds a limit.
 func (l *limitList) add(what string, value, most float64, a amount) *Limit {
 	there := a.format(most) + a.unit
 	*l = append(*l, Limit{What: what, Value: value, Most: most, Text: a.format(value) + " of " + there, There: there})
@@ -159,7 +157,6 @@ func roundNodes(v float64) float64 {
 	return math.Round(v/scale) * scale
 }
 
-// number formats a number of processors.
 func number(v float64) string {
 	if v >= 100 {
 		return display.Count(v)

@@ -95,7 +95,6 @@ func (l *load) add(c *Cluster, p *agentprofile.Profile, per string, w wire) {
 	}
 }
 
-// programLoad adds the reads of one agent.
 type programLoad struct {
 	load          *load
 	cluster       *Cluster
@@ -252,7 +251,6 @@ func (r *readLoad) compressed(p *prices) bool {
 	return r.gzip && (r.kind != readInitial || p.name != kubernetes)
 }
 
-// sent is what a process sends for a read.
 func (r *readLoad) sent(p *prices) float64 {
 	switch {
 	case r.kind == readOpen:
@@ -267,5 +265,4 @@ func (r *readLoad) sent(p *prices) float64 {
 	return r.count * r.bytes
 }
 
-// follows returns the resources whose events are read, sorted.
 func (l *load) follows() []string { return slices.Sorted(maps.Keys(l.events)) }

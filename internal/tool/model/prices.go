@@ -22,7 +22,6 @@ type prices struct {
 // forms of LISTs that have prices of their own.
 var pricedForms = []string{"json", "protobuf"}
 
-// pricesOf reads the prices of a process.
 func (r *constantReader) pricesOf(name string) *prices {
 	of := func(constant string) float64 { return r.value(name + "." + constant) }
 	p := &prices{

@@ -41,7 +41,6 @@ const (
 	tableNotes = "notes"
 )
 
-// tableNames are the values of --tables.
 func tableNames() (names []string) {
 	for _, t := range reportTables {
 		names = append(names, t.name)
@@ -60,7 +59,6 @@ func (r *Report) Write(out io.Writer, o *options) error {
 	return render.WriteWithPlot(out, o.output, r, func(format string) string { return r.text(format, o.tables) }, func() render.Plot { return r.plot(o.plot) })
 }
 
-// text renders tables.
 func (r *Report) text(format string, names []string) string {
 	var first *render.Table
 	var tables []render.TitledTable
@@ -145,7 +143,6 @@ func (r *Report) breakTable() *render.Table {
 	return t
 }
 
-// helpTable has what helps where something breaks.
 func (r *Report) helpTable() *render.Table {
 	t := &render.Table{Columns: render.ColumnsOf("what", "helps")}
 	shown := map[[2]string]bool{}
@@ -204,7 +201,6 @@ func (r *Report) objectTable() *render.Table {
 	return t
 }
 
-// sentence says what breaks first in a setup.
 func sentence(setup Setup, limits []Limit) string {
 	if len(limits) == 0 {
 		return fmt.Sprintf("%s: nothing breaks up to %s nodes.", setup.Name, people(maxNodes))
@@ -221,7 +217,6 @@ func sentence(setup Setup, limits []Limit) string {
 	return text
 }
 
-// notes explain a report.
 func (s *sweep) notes() []string {
 	c := &s.report.Cluster
 	notes := []string{
@@ -237,7 +232,6 @@ func (s *sweep) notes() []string {
 	return notes
 }
 
-// plot shows CPU or memory of the API servers.
 func (r *Report) plot(what string) render.Plot {
 	p := render.Plot{Title: "CPU of all API servers, processors", Format: number}
 	value := func(e *Entry) float64 { return e.Usage.Servers.CPU }

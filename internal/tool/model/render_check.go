@@ -33,7 +33,6 @@ func comparisonText(format string, all []Comparison) string {
 	})
 }
 
-// formatValue formats a number of a unit.
 func formatValue(v float64, unit string) string {
 	switch unit {
 	case "s":
@@ -48,7 +47,6 @@ func formatValue(v float64, unit string) string {
 	return fmt.Sprintf("%.3g %s", v, unit)
 }
 
-// text lists constants.
 func (c Constants) text(format string) string {
 	t := &render.Table{Columns: render.ColumnsOf("constant", "value", "origin", "of", "from")}
 	for _, name := range c.names() {

@@ -138,7 +138,6 @@ func loadProfiles(c *Cluster) ([]*agentprofile.Profile, error) {
 	return all, nil
 }
 
-// sweep computes all sizes and setups.
 type sweep struct {
 	*calculator
 	profiles  []*agentprofile.Profile
@@ -173,7 +172,6 @@ type clusterLoad struct {
 	loads   *loads
 }
 
-// breaks computes where each limit is reached.
 func (s *sweep) breaks(setup Setup) Breaks {
 	known := map[float64][]Limit{}
 	limitsAt := func(nodes float64) []Limit {
@@ -203,7 +201,6 @@ func (s *sweep) breaks(setup Setup) Breaks {
 	return Breaks{Setup: setup, Limits: all, Sentence: sentence(setup, all)}
 }
 
-// size computes all setups at one size.
 func (s *sweep) size(nodes float64) {
 	size := Size{Nodes: nodes}
 	c, l := s.at(nodes)

@@ -133,7 +133,6 @@ type serversReport struct {
 // reportsHelp says what to do about a report that is not there.
 const reportsHelp = "give --reports the docs/bench of a checkout, or a directory with all reports that docs/scale.md names"
 
-// readReport reads a report of a directory.
 func readReport(dir, name string, into any) error {
 	if err := render.ReadReport(filepath.Join(dir, name), into); err != nil {
 		return fmt.Errorf("%w: %s", err, reportsHelp)

@@ -90,7 +90,6 @@ const (
 	fanout = 32
 )
 
-// usage computes what a cluster needs in a setup.
 func (m *calculator) usage(c *Cluster, l *loads, setup Setup) *Usage {
 	w := c.writes(m.wire.protobufRatio)
 	u := &Usage{Servers: m.serverUsage(c, w, m.servers[setup.Server]), Etcd: m.etcdUsage(c, w)}

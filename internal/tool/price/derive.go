@@ -150,7 +150,6 @@ func (l *List) deriveWatches(file string) error {
 	return nil
 }
 
-// round leaves three digits of each price.
 func (l *List) round() {
 	for _, s := range l.servers() {
 		for _, v := range []*float64{&s.RequestMicros, &s.ScannedMicros, &s.EtcdByteNanos, &s.EtcdSentByteNanos, &s.EtcdRequestMicros, &s.WatchMicros, &s.EventMicros, &s.InitialByteNanos} {

@@ -20,6 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/interrupt"
 	"github.com/millrace/millrace/internal/tool/price"
 	"github.com/millrace/millrace/internal/tool/render"
+	"github.com/millrace/millrace/internal/tool/useragent"
 )
 
 // Options are what a replay depends on, besides the log and the servers.
@@ -105,7 +106,7 @@ func NewCommand(version string) *cobra.Command {
 	set.IntVar(&f.Connections, "connections", 100, "connections that the log's instances share")
 	set.IntVar(&f.MaxInFlight, "max-in-flight", 1000, "requests besides watches that wait for answers at once; others are sent later")
 	auditlog.AddFormFlag(set, &f.LogForm)
-	set.StringToStringVar(&f.Forms, "form", nil, "form that a program asks for, as in my-agent=protobuf; may be repeated")
+	useragent.AddFormFlag(set, &f.Forms)
 	set.StringVarP(&f.output, "output", "o", "table", "one of "+strings.Join(formats, ", "))
 	set.StringVar(&f.page, "report", "", "write the report to this file, too, as one HTML page")
 	set.StringVar(&f.from, "from", "", "print the report in this file, as -o json wrote it, and send nothing")
@@ -130,12 +131,7 @@ func (f *flags) validate() error {
 	case f.Connections < 1 || f.MaxInFlight < 1 || f.top < 1:
 		return errors.New("--connections, --max-in-flight and --top: choose 1 or more")
 	}
-	for name, form := range f.Forms {
-		if form != price.JSON && form != price.Protobuf && form != price.Table {
-			return fmt.Errorf("--form=%s=%s: choose %s, %s or %s", name, form, price.JSON, price.Protobuf, price.Table)
-		}
-	}
-	return nil
+	return useragent.CheckForms(f.Forms)
 }
 
 // execute sends the log to all servers, and prints the report.
@@ -177,7 +173,6 @@ func (f *flags) execute(ctx context.Context, cmd *cobra.Command, paths []string,
 	return cmp.Or(errors.Join(failed, err), auditlog.CheckLost(r.Log.Lost))
 }
 
-// removeAll removes what replays have made at all servers.
 func (f *flags) removeAll(ctx context.Context, out io.Writer) error {
 	servers, err := f.servers()
 	if err != nil {
@@ -195,7 +190,6 @@ func (f *flags) removeAll(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// servers are clients of those to send to.
 func (f *flags) servers() (all []*server, err error) {
 	named := []kubeconfig.Flags{f.server}
 	if f.compare != "" {

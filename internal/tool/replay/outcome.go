@@ -25,7 +25,6 @@ type result struct {
 	cutShort bool
 }
 
-// outcome adds up results.
 type outcome struct {
 	mu      sync.Mutex
 	plan    *plan
@@ -55,7 +54,6 @@ func (o *outcome) late(by time.Duration) {
 	o.lateness.add(by)
 }
 
-// add notes what became of a request.
 func (o *outcome) add(r *request, v result) {
 	who, shape := o.plan.instances[r.instance].client, o.plan.targets[r.target].shape
 	o.mu.Lock()
@@ -130,7 +128,6 @@ func (s *samples) latencies() *render.Latencies {
 	return &l
 }
 
-// fill completes a server's part of the report.
 func (o *outcome) fill(into *ServerOutcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -36,7 +36,6 @@ type plan struct {
 	lost  int64
 }
 
-// request is one request of a log.
 type request struct {
 	// at is when it was received, in microseconds after the plan's first.
 	at int64
@@ -83,7 +82,6 @@ const (
 	leftOutPath    = "path that may lead elsewhere than it reads"
 )
 
-// planner makes a plan of events.
 type planner struct {
 	plan
 	// writes says that writes are sent as well.
@@ -138,7 +136,6 @@ func readPlan(ctx context.Context, paths []string, stdin io.Reader, o *Options, 
 	return p.finish(paths)
 }
 
-// observe adds the request of an event.
 func (p *planner) observe(e *auditlog.Event) {
 	stage := string(e.Stage)
 	started := stage == auditlog.StageStarted
@@ -174,7 +171,6 @@ func (p *planner) observe(e *auditlog.Event) {
 	p.requests = append(p.requests, r)
 }
 
-// maxURI bounds the URIs that are sent.
 const maxURI = 16 << 10
 
 // streams are subresources that move streams of a pod, a node or a service.
@@ -237,7 +233,6 @@ func isDocument(uri []byte) bool {
 	return false
 }
 
-// target returns the number of an event's target.
 func (p *planner) target(e *auditlog.Event) uint32 {
 	r := auditlog.ParseURI(e.URI)
 	path, query, _ := bytes.Cut(e.URI, []byte{'?'})
@@ -282,10 +277,8 @@ func keptQuery(query []byte) string {
 	return strings.Join(kept, "&")
 }
 
-// maxGroups bounds the groups of a user.
 const maxGroups = 100
 
-// instance returns the number of an event's instance.
 func (p *planner) instance(e *auditlog.Event) uint32 {
 	client := p.shaper.Client(e)
 	p.scratch = auditlog.AppendInstance(p.scratch[:0], e, client)

@@ -172,7 +172,6 @@ func (p *player) turn(r *request) turn {
 	return now
 }
 
-// wait waits for the turn.
 func (t *turn) wait(ctx context.Context) {
 	if t.before == nil {
 		return // the first one
@@ -263,7 +262,6 @@ func (p *player) watch(ctx context.Context, r *request, turn turn, end time.Dura
 	})
 }
 
-// unlessEnded returns err, or nil if ctx has ended.
 func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -321,7 +319,6 @@ func (p *player) query(t *target, c *collection) (query string, ok bool) {
 	return name + "=" + value, true
 }
 
-// accept is the Accept header of a program.
 func accept(name string, s *serverreport.Shape, forms map[string]string) string {
 	if s.Version == "" {
 		return "application/json"
@@ -350,12 +347,10 @@ func (i *instance) impersonate(h http.Header) {
 	}
 }
 
-// transport is that of an instance.
 func (p *player) transport(r *request) http.RoundTripper {
 	return p.server.transports[int(r.instance)%len(p.server.transports)]
 }
 
-// countingReader counts what is read.
 type countingReader struct {
 	reader io.Reader
 	count  int64

@@ -120,7 +120,6 @@ func (s *ServerOutcome) byClient() map[serverreport.Client]*ClientOutcome {
 	return all
 }
 
-// totals are sums over a server's clients.
 func (s *ServerOutcome) totals() (t ClientOutcome) {
 	for i := range s.Clients {
 		c := &s.Clients[i]
@@ -225,7 +224,6 @@ func (r *Report) shapeTable(top int) render.Table {
 	return t
 }
 
-// notes say what was not as in the log.
 func (r *Report) notes() (notes []string) {
 	for _, reason := range slices.Sorted(maps.Keys(r.Log.LeftOut)) {
 		notes = append(notes, fmt.Sprintf("%s requests of the log were left out: %s.", display.Count(r.Log.LeftOut[reason]), reason))

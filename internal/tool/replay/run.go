@@ -31,7 +31,6 @@ func (r *Report) replay(ctx context.Context, paths []string, stdin io.Reader, se
 	return nil
 }
 
-// playTo sends a plan to one server.
 func (r *Report) playTo(ctx context.Context, s *server, p *plan, progress *display.Progress) error {
 	version, err := s.check(ctx)
 	if err != nil {

@@ -54,7 +54,6 @@ func (s *server) close() {
 	}
 }
 
-// saw notes a resource version.
 func (s *server) saw(revision uint64) {
 	for old := s.newest.Load(); revision > old; old = s.newest.Load() {
 		if s.newest.CompareAndSwap(old, revision) {
@@ -117,7 +116,6 @@ func (s *server) get(ctx context.Context, path string) (io.ReadCloser, error) {
 // usage is what a server's process has used so far.
 type usage struct{ cpu, resident float64 }
 
-// usageTimeout bounds a request for metrics.
 const usageTimeout = 10 * time.Second
 
 // usage reads the server's metrics. ok is false if it does not tell, or not to this user.

@@ -17,7 +17,6 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// requestTimeout bounds the request for one report.
 const requestTimeout = 10 * time.Second
 
 var (
@@ -27,7 +26,6 @@ var (
 	errFinal = errors.New("refused")
 )
 
-// client reads the reports of one server.
 type client struct {
 	http *http.Client
 	host string

@@ -28,7 +28,6 @@ The server is found as kubectl finds it: --kubeconfig, $KUBECONFIG,
 ~/.kube/config; or it is that of --data-dir, which is also the last resort. The
 user needs the verb get for the nonResourceURLs /debug/millrace/*.`
 
-// options holds the command's flags.
 type options struct {
 	server   kubeconfig.Flags
 	once     bool
@@ -117,7 +116,6 @@ func (o *options) run(ctx context.Context, v view, out io.Writer) error {
 	return err
 }
 
-// print writes a view to out once.
 func (o *options) print(ctx context.Context, c *client, v view, out io.Writer) error {
 	r, err := c.fetch(ctx, v)
 	if err != nil {

@@ -44,7 +44,6 @@ func drawLists(p *page, l *serverreport.ListsReport) {
 	}
 }
 
-// drawTranscoding draws how objects were encoded.
 func drawTranscoding(p *page, t *serverreport.TranscodingCounts) {
 	if t == nil {
 		p.line(plain, "Kubernetes encodes all objects (--transcode=false)")

@@ -88,7 +88,6 @@ func cut(text string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
-// column describes one column of a table.
 type column struct {
 	head string
 	// right aligns the cells to the right, for numbers.
@@ -99,7 +98,6 @@ type column struct {
 	maxWidth int
 }
 
-// cell is one cell of a table row.
 type cell struct {
 	text  string
 	style style

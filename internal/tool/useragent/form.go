@@ -3,8 +3,11 @@
 package useragent
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
 	"github.com/millrace/millrace/internal/tool/price"
@@ -58,4 +61,19 @@ func Form(program, verb, resource string, given map[string]string) (form string,
 		form = price.JSON
 	}
 	return form, sure
+}
+
+// AddFormFlag adds the flag with which a user names the forms of programs.
+func AddFormFlag(set *pflag.FlagSet, forms *map[string]string) {
+	set.StringToStringVar(forms, "form", nil, "form that a program asks for, as in my-agent=protobuf; may be repeated")
+}
+
+// CheckForms returns an error for a form that there is not.
+func CheckForms(forms map[string]string) error {
+	for program, form := range forms {
+		if form != price.JSON && form != price.Protobuf && form != price.Table {
+			return fmt.Errorf("--form=%s=%s: choose %s, %s or %s", program, form, price.JSON, price.Protobuf, price.Table)
+		}
+	}
+	return nil
 }

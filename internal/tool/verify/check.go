@@ -50,7 +50,6 @@ type Check struct {
 	Violations []Violation `json:"violations,omitempty"`
 }
 
-// checker collects the results.
 type checker struct {
 	run    *run
 	truths map[string]*truth
@@ -67,13 +66,11 @@ func (c *checker) of(p Promise) *Check {
 	return c.checks[p]
 }
 
-// found notes a violation.
 func (c *checker) found(p Promise, server int, story []Step, format string, args ...any) {
 	check := c.of(p)
 	check.Violations = append(check.Violations, Violation{p, c.run.servers[server].base, fmt.Sprintf(format, args...), story})
 }
 
-// check checks the whole history.
 func (r *run) check(ctx context.Context) *Report {
 	c := &checker{run: r, truths: map[string]*truth{}, checks: map[Promise]*Check{}}
 	for i := range r.fixture.resources {

@@ -33,7 +33,6 @@ func (c *checker) pages(r *Read) {
 	}
 }
 
-// revisions are those of the pages.
 func (r *Read) revisions() (all []int64) {
 	for _, p := range r.Pages {
 		all = append(all, p.revision)

@@ -7,7 +7,6 @@ import (
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
-// read checks the answer to a GET or LIST.
 func (c *checker) read(t *truth, r *Read) {
 	if !c.expectedStatus(r) {
 		return

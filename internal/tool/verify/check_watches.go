@@ -9,7 +9,6 @@ import (
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
-// watch checks what a watch has told.
 func (c *checker) watch(t *truth, w *watchRecord) {
 	// kube-apiserver ends a watch when its time is over, also within its initial events, which
 	// it cannot send while etcd does not answer. Such a watch has not ended in good order. That

@@ -21,7 +21,6 @@ import (
 // maxAnswer bounds an answer that is read as a whole.
 const maxAnswer = 256 << 20
 
-// server sends requests to one of the servers.
 type server struct {
 	index  int
 	base   string
@@ -47,7 +46,6 @@ func newServer(index int, config *rest.Config, timeout time.Duration) (*server, 
 	return &server{index: index, base: strings.TrimSuffix(base.String(), "/"), client: client, timeout: timeout}, nil
 }
 
-// answer is a whole answer.
 type answer struct {
 	status int
 	body   []byte

@@ -151,7 +151,6 @@ func (o *options) target() (text string) {
 	return text
 }
 
-// servers are the clients of the servers to verify.
 func (o *options) servers() (all []*rest.Config, err error) {
 	if len(o.kubeconfigs) > 1 && len(o.addresses) > 0 {
 		return nil, errors.New("several kubeconfigs and --server are given: choose one of them")

@@ -17,7 +17,6 @@ type difference struct {
 	text     string
 }
 
-// should says what the list should have had.
 func (d *difference) should(t *truth) string {
 	if d.want == nil {
 		return "no " + d.key.Name

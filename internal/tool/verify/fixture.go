@@ -17,7 +17,6 @@ const (
 	halfLabel  = "half"
 )
 
-// halves are the values of halfLabel.
 var halves = []string{"a", "b"}
 
 // resource is one of those whose objects are written and read.
@@ -57,7 +56,6 @@ func (f *fixture) resource(name string) *resource {
 	return nil
 }
 
-// object is the JSON of an object.
 func (r *resource) object(name, value, half, version string) []byte {
 	metadata := map[string]any{"name": name, "labels": map[string]string{valueLabel: value, halfLabel: half}}
 	if version != "" {

@@ -23,7 +23,6 @@ type htmlPage struct {
 	More          int
 }
 
-// htmlViolation is a violation with its story.
 type htmlViolation struct {
 	*Violation
 	Steps []htmlStep

@@ -28,7 +28,6 @@ func (o *Operation) unknown() bool {
 	return o.Status == 0 || o.Status >= http.StatusInternalServerError
 }
 
-// objectKey names an object of one of the resources.
 type objectKey struct {
 	resource string
 	watchcheck.Key
@@ -36,7 +35,6 @@ type objectKey struct {
 
 func (k objectKey) String() string { return k.resource + "/" + k.Name }
 
-// verb is what a write does.
 type verb string
 
 const (
@@ -120,7 +118,6 @@ const (
 	gone   versionClass = "expired" // one that is compacted or never was
 )
 
-// encoding is how the answer is encoded.
 type encoding string
 
 const (

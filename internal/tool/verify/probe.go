@@ -41,7 +41,6 @@ func (r *run) probe(ctx context.Context) error {
 	return nil
 }
 
-// advice is what to do about a refusal.
 const advice = "the user's rights and all admission policies have to allow that"
 
 // try writes until the answer tells of no trouble. It fails if the answer is a refusal.

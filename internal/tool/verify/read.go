@@ -51,7 +51,6 @@ func (r *reader) pick() Request {
 	return req
 }
 
-// version is a resource version of a class.
 func (r *run) version(random *rand.Rand, class versionClass) string {
 	newest := r.record.newest()
 	switch class {

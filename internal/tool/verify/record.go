@@ -72,7 +72,6 @@ func (r *record) addWatch(w *watchRecord, outcome string) {
 	}
 }
 
-// saw notes a revision that an answer has shown.
 func (r *record) saw(revision int64) {
 	for {
 		newest := r.revision.Load()

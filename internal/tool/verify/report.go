@@ -198,7 +198,6 @@ func (r *Report) command() string {
 // maxMissing is how many states that were not seen are shown.
 const maxMissing = 10
 
-// write tells the violations.
 func (c *Check) write(to io.Writer) {
 	for n := range c.Violations {
 		if n == maxViolations {

@@ -22,7 +22,6 @@ import (
 // The first two are found by bisection, and the last one by trying.
 type shrinker struct{ deadline time.Time }
 
-// shrinkTimeout bounds the time for one history.
 const shrinkTimeout = 2 * time.Second
 
 // shrink returns the operations that are left, in the order in which they were sent.

@@ -32,7 +32,6 @@ func (s Step) instead(format string, args ...any) Step {
 	return s
 }
 
-// write writes the step for a person.
 func (s *Step) write(to io.Writer) {
 	if s.Client == "" {
 		fmt.Fprintf(to, "        %9.3fs  %s\n", s.Called, strings.TrimRight(s.Answer, " "))
@@ -61,7 +60,6 @@ func (r *run) step(o *Operation, request, answer string) Step {
 // teller is something that tells what a version of an object is.
 type teller interface{ step(r *run) Step }
 
-// step tells what a write did.
 func (w *Write) step(r *run) Step {
 	answer := fmt.Sprintf("status %d", w.Status)
 	switch {
@@ -80,7 +78,6 @@ func (w *Write) step(r *run) Step {
 	return r.step(&w.Operation, request, answer)
 }
 
-// step tells what a read was answered.
 func (read *Read) step(r *run) Step {
 	answer := fmt.Sprintf("status %d", read.Status)
 	switch {
@@ -175,7 +172,6 @@ func (t *truth) maker(v version) *Write {
 	return nil
 }
 
-// describe says what an object is in a state.
 func (t *truth) describe(key watchcheck.Key, state *watchcheck.State) string {
 	if state == nil {
 		return "no " + key.Name

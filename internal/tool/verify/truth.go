@@ -13,7 +13,6 @@ import (
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
-// version is one version of one object.
 type version struct {
 	key      watchcheck.Key
 	revision int64

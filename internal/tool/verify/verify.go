@@ -13,7 +13,6 @@ import (
 	"github.com/millrace/millrace/internal/tool/interrupt"
 )
 
-// run is one run of the verifier.
 type run struct {
 	cfg     Config
 	id      string
@@ -171,7 +170,6 @@ func (r *run) findBeginning(ctx context.Context) error {
 	return nil
 }
 
-// follow starts a follower for each server and resource.
 func (r *run) follow(ctx context.Context) (followers []*follower) {
 	for _, s := range r.servers {
 		for i := range r.fixture.resources {

@@ -128,7 +128,6 @@ func (w *watchRecord) silentFor(start time.Time) time.Duration {
 	return w.watch.Frames[0].Received.Sub(start) - w.Called
 }
 
-// frames reads the frames of a watch.
 func (r *run) frames(ctx context.Context, resp *http.Response, rec *watchRecord) {
 	reader, err := watchcheck.NewReader(resp.Body, resp.Header.Get("Content-Type"))
 	if err != nil {

@@ -129,7 +129,6 @@ func (w *writer) request(rec *Write, version string) (method, path string, heade
 	}
 }
 
-// believe notes what the answer tells of the object.
 func (w *writer) believe(rec *Write) {
 	switch {
 	case rec.done() && rec.Verb != remove && rec.Revision > 0:

@@ -22,10 +22,8 @@ type job struct {
 	done   func()
 }
 
-// never is a time that does not come.
 var never = math.Inf(1)
 
-// start begins a job.
 func (m *machine) start(j *job) {
 	m.advance()
 	j.left = j.work

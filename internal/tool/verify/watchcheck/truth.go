@@ -70,7 +70,6 @@ func (s *Selection) Matches(k Key, state *State) bool {
 	return s.Fields == nil || s.Fields.Matches(state.Fields)
 }
 
-// in reports whether a shard holds the object.
 func (state *State) in(shard sharding.Selector, k Key) bool {
 	holds, err := shard.Matches(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, UID: state.UID}})
 	return err == nil && holds

@@ -110,7 +110,6 @@ func Ordered(t *Truth, w *Watch) error {
 	return nil
 }
 
-// changes returns the events after the initial ones.
 func (w *Watch) changes(b initialState) []*Frame { return w.events()[b.events:] }
 
 // identity distinguishes an event from every other event of a watch.
