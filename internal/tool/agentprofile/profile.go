@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
 // Profile is what one file describes: the agents that are installed together.
@@ -119,11 +121,18 @@ func (r *Read) Path(namespace, name string) string {
 	return path.Join(append(parts, resource, name)...)
 }
 
-// BuiltIn reports whether the resource is one of Kubernetes', and so has protobuf.
-func (r *Read) BuiltIn() bool {
-	group, _, grouped := strings.Cut(strings.TrimSuffix(r.Resource, "/"+path.Base(r.Resource)), "/")
-	return !grouped || !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
+// ResourceName is the resource without its version, as in pods or deployments.apps.
+func (r *Read) ResourceName() string {
+	dir, resource := path.Split(r.Resource)
+	group, _, grouped := strings.Cut(strings.TrimSuffix(dir, "/"), "/")
+	if !grouped {
+		return resource
+	}
+	return resource + "." + group
 }
+
+// BuiltIn reports whether the resource is one of Kubernetes', and so has protobuf.
+func (r *Read) BuiltIn() bool { return clusterprofile.BuiltIn(r.ResourceName()) }
 
 // Title says in a few words what is read.
 func (r *Read) Title() string {

@@ -99,8 +99,7 @@ func (c *Counts) Notes(name string) (notes []string) {
 }
 
 func (r *Rest) text() string {
-	text := fmt.Sprintf("%s of %s: %s (the first is line %d)", display.Plural(int(r.Records), "record"), display.Size(r.Bytes), r.Why, r.FirstLine)
-	return text + "."
+	return fmt.Sprintf("%s of %s: %s (the first is line %d).", display.Plural(int(r.Records), "record"), display.Size(r.Bytes), r.Why, r.FirstLine)
 }
 
 // NoEvents is the error for inputs without an event that is of use. It says why, and what to

@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/account/distinct"
 )
 
-// Config says what to measure. All fields but Exclude are required.
+// Config says what to measure. All fields are required.
 type Config struct {
 	// Client sends requests to the server at Host, as in "https://10.0.0.1:6443".
 	Client *http.Client

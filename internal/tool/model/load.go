@@ -78,7 +78,7 @@ func (l *load) add(c *Cluster, p *agentprofile.Profile, per string, w wire) {
 		program := &programLoad{load: l, cluster: c, instances: instances, protobufRatio: w.protobufRatio, restarts: perSecond(a.Restart)}
 		for j := range a.Reads {
 			r := &a.Reads[j]
-			name := resourceName(r.Resource)
+			name := r.ResourceName()
 			resource, known := resources[name]
 			if r.Optional && !c.Optional {
 				continue
@@ -171,7 +171,7 @@ func (p *programLoad) watch(r *agentprofile.Read, resource resourceLoad, share, 
 	if resource.changes == 0 {
 		return
 	}
-	name := resourceName(r.Resource)
+	name := r.ResourceName()
 	e := p.load.events[name]
 	if e == nil {
 		e = &eventLoad{perSecond: resource.changes}

@@ -3,9 +3,7 @@ package model
 import (
 	"maps"
 	"math"
-	"path"
 	"slices"
-	"strings"
 )
 
 // resourceLoad is a resource of the cluster in numbers.
@@ -48,16 +46,6 @@ func (c *Cluster) resources() map[string]resourceLoad {
 	resources := c.usualResources()
 	c.counts.apply(resources, c.Nodes)
 	return resources
-}
-
-// resourceName is the name of a resource in an agent profile, which has its version.
-func resourceName(versioned string) string {
-	dir, resource := path.Split(versioned)
-	group, _, grouped := strings.Cut(strings.TrimSuffix(dir, "/"), "/")
-	if !grouped {
-		return resource
-	}
-	return resource + "." + group
 }
 
 // usualResources are those of a cluster of which only the flags are known.

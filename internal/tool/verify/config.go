@@ -42,7 +42,7 @@ type Config struct {
 	Meanwhile func(context.Context)
 	// Target are the flags that name the servers, for the report: "" or as in " --server URL".
 	Target string
-	// Progress receives a line a second, which is written over on a terminal. Nil means none.
+	// Progress receives lines that say how far the run is. Nil means none.
 	Progress io.Writer
 }
 

@@ -70,7 +70,7 @@ func (r *run) inFixture(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, errors.Join(interrupt.Explain(ctx, err), left)
 	}
-	r.progress("checking %d writes, %d reads and %d watches", len(r.record.mu.writes), len(r.record.mu.reads), len(r.record.mu.watches))
+	r.line.Show(fmt.Sprintf("checking %d writes, %d reads and %d watches", len(r.record.mu.writes), len(r.record.mu.reads), len(r.record.mu.watches)))
 	return r.check(context.WithoutCancel(ctx)), errors.Join(r.incomplete, left)
 }
 
@@ -140,7 +140,7 @@ func (r *run) work(ctx context.Context) error {
 	if meanwhile := r.cfg.Meanwhile; meanwhile != nil {
 		working.Go(func() { meanwhile(clients) })
 	}
-	r.tell(clients)
+	r.line.Follow(clients, r.progress)
 	working.Wait()
 	if ctx.Err() == nil {
 		r.settle(ctx, followers)
@@ -181,20 +181,9 @@ func (r *run) follow(ctx context.Context) (followers []*follower) {
 	return followers
 }
 
-// tell shows once a second how far the run is.
-func (r *run) tell(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			c := &r.record.count
-			r.progress("%3.0f s of %s: %d writes (%d of unknown outcome), %d reads, %d watches, %d frames", r.now().Seconds(), r.cfg.Duration,
-				c.writes.Load(), c.unknown.Load(), c.reads.Load(), c.watches.Load(), c.events.Load())
-		case <-ctx.Done():
-			return
-		}
-	}
+// progress says how far the run is.
+func (r *run) progress(time.Duration) string {
+	c := &r.record.count
+	return fmt.Sprintf("%3.0f s of %s: %d writes (%d of unknown outcome), %d reads, %d watches, %d frames", r.now().Seconds(), r.cfg.Duration,
+		c.writes.Load(), c.unknown.Load(), c.reads.Load(), c.watches.Load(), c.events.Load())
 }
-
-func (r *run) progress(format string, args ...any) { r.line.Show(fmt.Sprintf(format, args...)) }
