@@ -1,6 +1,9 @@
 package auditlog
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Event has the fields of an audit event that tell who asked for what. Its bytes are valid
 // until the next one is read.
@@ -56,9 +59,11 @@ type scanner struct {
 	time int64
 	// list is the name of the list in which the scanner has stopped, if there is one.
 	list string
-	// payloads may have events. piece says that the record has a name of a stream, as Docker's
-	// have: its text may be a piece of a line.
+	// payloads may have events. The first are the texts: an object of the same record is about
+	// the text. piece says that the record has a name of a stream, as Docker's have: its text may
+	// be a piece of a line.
 	payloads []payload
+	texts    int
 	piece    bool
 }
 
@@ -75,7 +80,7 @@ type payload struct {
 func (s *scanner) scan(data []byte) (n int, short, ok bool) {
 	s.lexer = lexer{data: data, text: s.lexer.text[:0]}
 	s.event, s.impersonated, s.time = Event{Groups: s.event.Groups[:0]}, false, 0
-	s.list, s.payloads, s.piece = "", s.payloads[:0], false
+	s.list, s.payloads, s.texts, s.piece = "", s.payloads[:0], 0, false
 	l := &s.lexer
 	if !l.begin('{') {
 		l.fail()
@@ -119,7 +124,8 @@ func (s *scanner) member() {
 func (s *scanner) addPayload(key string, text bool) {
 	l, start := &s.lexer, s.lexer.pos
 	if text {
-		s.payloads = append(s.payloads, payload{key, l.string(), true})
+		s.payloads = slices.Insert(s.payloads, s.texts, payload{key, l.string(), true})
+		s.texts++
 		return
 	}
 	l.skip()

@@ -211,19 +211,9 @@ func (r *reader) emit(e *Event, record []byte) {
 	r.each(e)
 }
 
-// unwrap reads the events that a record has wrapped. Texts come first: an object of the same
-// record is about the text.
+// unwrap reads the events that a record has wrapped.
 func (r *reader) unwrap(record []byte) {
 	s := &r.scanner
-	slices.SortStableFunc(s.payloads, func(a, b payload) int {
-		switch {
-		case a.text == b.text:
-			return 0
-		case a.text:
-			return -1
-		}
-		return 1
-	})
 	found, lost := int64(0), int64(0)
 	for i := range s.payloads {
 		p := &s.payloads[i]

@@ -217,11 +217,7 @@ func (p *programLoad) share(r *agentprofile.Read, resource resourceLoad) float64
 
 // cpu is the CPU of a read at a process.
 func (r *readLoad) cpu(p *prices) float64 {
-	form := r.form
-	if form == agentprofile.FormMetadata {
-		form = agentprofile.FormProtobuf
-	}
-	each := 0.0
+	form, each := r.pricedForm(), 0.0
 	switch r.kind {
 	case readGet:
 		each = p.request
@@ -245,6 +241,14 @@ func (r *readLoad) cpu(p *prices) float64 {
 	return r.count * each
 }
 
+// pricedForm is the form whose prices a read has: metadata is sent as protobuf.
+func (r *readLoad) pricedForm() string {
+	if r.form == agentprofile.FormMetadata {
+		return agentprofile.FormProtobuf
+	}
+	return r.form
+}
+
 // compressed says whether a process compresses what it sends for a read. kube-apiserver
 // compresses LISTs, and no watches.
 func (r *readLoad) compressed(p *prices) bool {
@@ -256,11 +260,7 @@ func (r *readLoad) sent(p *prices) float64 {
 	case r.kind == readOpen:
 		return 0
 	case r.compressed(p):
-		form := r.form
-		if form == agentprofile.FormMetadata {
-			form = agentprofile.FormProtobuf
-		}
-		return r.count * r.bytes * p.gzipRatio[form]
+		return r.count * r.bytes * p.gzipRatio[r.pricedForm()]
 	}
 	return r.count * r.bytes
 }
