@@ -1,10 +1,8 @@
 package analyze
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,7 +38,7 @@ resources and of labels, but no values, no names of objects and no data.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := interrupt.Context(cmd.Context())
 			defer stop()
-			cfg, err := f.config(ctx)
+			cfg, err := f.config()
 			if err != nil {
 				return err
 			}
@@ -90,28 +88,23 @@ func (r *Report) noteProfile(p *clusterprofile.Profile, hashed bool) {
 	r.Notes = append(r.Notes, text)
 }
 
-// config finds the server and its collections.
-func (f *profileFlags) config(ctx context.Context) (clusterprofile.Config, error) {
+// config finds the server.
+func (f *profileFlags) config() (cfg clusterprofile.Config, err error) {
 	if f.sample < 1 {
-		return clusterprofile.Config{}, errors.New("--sample: choose 1 or more")
+		return cfg, errors.New("--sample: choose 1 or more")
 	}
 	config, err := f.server.Load("analyze")
 	if err != nil {
-		return clusterprofile.Config{}, err
+		return cfg, err
 	}
 	config.Timeout = profileTimeout
 	host, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return clusterprofile.Config{}, fmt.Errorf("read the server's address: %w", err)
+		return cfg, fmt.Errorf("read the server's address: %w", err)
 	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return clusterprofile.Config{}, fmt.Errorf("make client: %w", err)
+		return cfg, fmt.Errorf("make client: %w", err)
 	}
-	collections, err := clusterprofile.Collections(ctx, client, host.String())
-	if err != nil {
-		return clusterprofile.Config{}, err
-	}
-	excluded := func(c clusterprofile.Collection) bool { return slices.Contains(f.exclude, c.Resource) }
-	return clusterprofile.Config{Client: client, Host: host.String(), Sample: f.sample, Collections: slices.DeleteFunc(collections, excluded)}, nil
+	return clusterprofile.Config{Client: client, Host: host.String(), Sample: f.sample, Exclude: f.exclude}, nil
 }

@@ -142,7 +142,6 @@ func (r *Report) startTable(top int) render.Table {
 // agentText is the report on the starts of some clients: every request that an instance
 // sends, what the server has to look at for it and what the client receives.
 func (r *Report) agentText(format string) string {
-	var b strings.Builder
 	var tables []render.TitledTable
 	for i := range r.Starts {
 		s := &r.Starts[i]
@@ -159,8 +158,7 @@ func (r *Report) agentText(format string) string {
 	for i := range r.Starts {
 		notes = append(notes, display.Clean(r.Starts[i].Name())+": "+r.Starts[i].Advice)
 	}
-	b.WriteString(render.Document(format, nil, tables, notes))
-	return b.String()
+	return render.Document(format, nil, tables, notes)
 }
 
 // times returns the cost of n times as many requests.

@@ -19,13 +19,13 @@ import (
 	"github.com/millrace/millrace/internal/account/distinct"
 )
 
-// Config says what to measure. All fields are required.
+// Config says what to measure. All fields but Exclude are required.
 type Config struct {
 	// Client sends requests to the server at Host, as in "https://10.0.0.1:6443".
 	Client *http.Client
 	Host   string
-	// Collections are those to read.
-	Collections []Collection
+	// Exclude are resources to leave out.
+	Exclude []string
 	// Sample is how many objects of each resource are read. The number of the others is
 	// what the server says.
 	Sample int
@@ -33,10 +33,10 @@ type Config struct {
 	Progress func(resource string)
 }
 
-// Collection is a resource that can be listed.
-type Collection struct {
-	// Resource is as in "deployments.apps", Path as in "/apis/apps/v1/deployments".
-	Resource, Path string
+// collection is a resource that can be listed.
+type collection struct {
+	// resource is as in "deployments.apps", path as in "/apis/apps/v1/deployments".
+	resource, path string
 }
 
 const (
@@ -49,8 +49,12 @@ const (
 // errRefused means that the user may not list a resource.
 var errRefused = errors.New("refused")
 
-// Capture lists each collection in pages and counts. It keeps no object.
+// Capture lists each resource that can be listed in pages and counts. It keeps no object.
 func Capture(ctx context.Context, cfg Config) (*Profile, error) {
+	collections, err := cfg.collections(ctx)
+	if err != nil {
+		return nil, err
+	}
 	p := &Profile{Time: time.Now().UTC().Truncate(time.Second)}
 	var version version.Info
 	if body, err := cfg.get(ctx, "/version", "application/json"); err != nil {
@@ -58,14 +62,17 @@ func Capture(ctx context.Context, cfg Config) (*Profile, error) {
 	} else if json.Unmarshal(body, &version) == nil {
 		p.Version = version.GitVersion
 	}
-	for _, c := range cfg.Collections {
-		cfg.Progress(c.Resource)
+	for _, c := range collections {
+		if slices.Contains(cfg.Exclude, c.resource) {
+			continue
+		}
+		cfg.Progress(c.resource)
 		r, err := cfg.measure(ctx, c)
 		switch {
 		case errors.Is(err, errRefused):
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: %v", c.Resource, err))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: %v", c.resource, err))
 		case err != nil:
-			return nil, fmt.Errorf("measure %s: %w", c.Resource, err)
+			return nil, fmt.Errorf("measure %s: %w", c.resource, err)
 		case r != nil:
 			p.Resources = append(p.Resources, *r)
 		}
@@ -108,11 +115,11 @@ type page struct {
 }
 
 // measure returns the numbers of a resource, nil if it has no objects.
-func (cfg *Config) measure(ctx context.Context, c Collection) (*Resource, error) {
+func (cfg *Config) measure(ctx context.Context, c collection) (*Resource, error) {
 	var s sample
 	token, first := "", 0
 	for {
-		uri := fmt.Sprintf("%s?limit=%d&continue=%s", c.Path, pageSize, url.QueryEscape(token))
+		uri := fmt.Sprintf("%s?limit=%d&continue=%s", c.path, pageSize, url.QueryEscape(token))
 		body, err := cfg.get(ctx, uri, "application/json")
 		if err != nil {
 			return nil, err
@@ -135,9 +142,9 @@ func (cfg *Config) measure(ctx context.Context, c Collection) (*Resource, error)
 	if len(s.sizes) == 0 {
 		return nil, nil
 	}
-	r := s.resource(c.Resource)
-	if BuiltIn(c.Resource) {
-		body, err := cfg.get(ctx, fmt.Sprintf("%s?limit=%d", c.Path, pageSize), "application/vnd.kubernetes.protobuf")
+	r := s.resource(c.resource)
+	if BuiltIn(c.resource) {
+		body, err := cfg.get(ctx, fmt.Sprintf("%s?limit=%d", c.path, pageSize), "application/vnd.kubernetes.protobuf")
 		if err == nil {
 			r.ProtobufBytes = float64(len(body) / max(1, first))
 		}

@@ -14,6 +14,12 @@ func podServer(t *testing.T) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"gitVersion":"v1.37.2"}`) })
+	for path, body := range map[string]string{
+		"/api": `{"versions":["v1"]}`, "/apis": `{"groups":[]}`,
+		"/api/v1": `{"resources":[{"name":"pods","verbs":["list"]},{"name":"pods/log","verbs":["get"]},{"name":"nodes","verbs":["list"]},{"name":"secrets","verbs":["list"]}]}`,
+	} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
+	}
 	mux.HandleFunc("/api/v1/secrets", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	mux.HandleFunc("/api/v1/pods", func(w http.ResponseWriter, req *http.Request) {
 		if strings.Contains(req.Header.Get("Accept"), "protobuf") {
@@ -40,7 +46,7 @@ func podServer(t *testing.T) *httptest.Server {
 func TestCapture(t *testing.T) {
 	s := podServer(t)
 	for _, sample := range []int{10_000, 500} {
-		p, err := Capture(context.Background(), Config{Client: s.Client(), Host: s.URL, Sample: sample, Progress: func(string) {}, Collections: []Collection{{"pods", "/api/v1/pods"}, {"secrets", "/api/v1/secrets"}}})
+		p, err := Capture(context.Background(), Config{Client: s.Client(), Host: s.URL, Sample: sample, Progress: func(string) {}, Exclude: []string{"nodes"}})
 		if err != nil {
 			t.Fatal(err)
 		}

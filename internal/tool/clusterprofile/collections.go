@@ -5,24 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Collections asks a server for all resources that can be listed, each in the version that the
-// server prefers, or in another one if that version lacks it. A group version whose server does
-// not answer is left out.
-func Collections(ctx context.Context, client *http.Client, host string) ([]Collection, error) {
-	cfg := Config{Client: client, Host: host}
+// collections asks the server for all resources that can be listed, each in the version that it
+// prefers, or in another one if that version lacks it. A group version whose server does not
+// answer is left out.
+func (cfg *Config) collections(ctx context.Context) ([]collection, error) {
 	var core metav1.APIVersions
 	var all metav1.APIGroupList
 	if err := errors.Join(cfg.decode(ctx, "/api", &core), cfg.decode(ctx, "/apis", &all)); err != nil {
 		return nil, fmt.Errorf("read discovery: %w", err)
 	}
-	var found []Collection
+	var found []collection
 	seen := make(map[string]bool)
 	add := func(path, group string) error {
 		var r metav1.APIResourceList
@@ -36,7 +34,7 @@ func Collections(ctx context.Context, client *http.Client, host string) ([]Colle
 			}
 			if !seen[name] && slices.Contains(resource.Verbs, "list") {
 				seen[name] = true
-				found = append(found, Collection{Resource: name, Path: path + "/" + resource.Name})
+				found = append(found, collection{name, path + "/" + resource.Name})
 			}
 		}
 		return nil

@@ -134,15 +134,13 @@ func (s *ServerOutcome) totals() (t ClientOutcome) {
 
 // text returns the report as tables with so many rows.
 func (r *Report) text(format string, top int) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s requests of %d instances in %s, from %s\n", display.Count(r.Log.Requests), r.Log.Instances, display.Seconds(r.Log.Seconds), r.Log.From.Format("2006-01-02 15:04:05 UTC"))
+	head := fmt.Sprintf("%s requests of %d instances in %s, from %s\n\n", display.Count(r.Log.Requests), r.Log.Instances, display.Seconds(r.Log.Seconds), r.Log.From.Format("2006-01-02 15:04:05 UTC"))
 	tables := []render.TitledTable{
 		{Title: "By server", Table: r.serverTable()},
 		{Title: "By client, times as median / 99th percentile in ms", Table: r.clientTable(top)},
 		{Title: "By request", Table: r.shapeTable(top)},
 	}
-	b.WriteString("\n" + render.Document(format, nil, tables, r.notes()))
-	return b.String()
+	return head + render.Document(format, nil, tables, r.notes())
 }
 
 func (r *Report) serverTable() render.Table {
