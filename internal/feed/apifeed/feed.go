@@ -161,7 +161,7 @@ func (f *Feed) follow(ctx context.Context, loaded func()) error {
 		if !errors.Is(err, errUnasked) {
 			return err
 		}
-		f.cfg.Logger.Warn("Feed loads anew from the API server; clients behind it have to list again", "url", f.cfg.URL, "reason", err)
+		f.cfg.Logger.Warn("Feed loads again from the API server; its clients have to list again", "url", f.cfg.URL, "reason", err)
 		f.loaded = false
 	}
 	release, err := f.loadSlot(ctx)

@@ -54,7 +54,7 @@ func (f *Feed) collect(ctx context.Context, initial *initialEvents, event frame)
 func (f *Feed) addInitial(ctx context.Context, initial *initialEvents, o *object) error {
 	added := f.present(o)
 	if initial.objects > 0 && bytes.Compare(added.Key, initial.lastKey) <= 0 {
-		return fmt.Errorf("%w: %q behind %q", errNoOrder, added.Key, initial.lastKey)
+		return fmt.Errorf("%w: %q after %q", errNoOrder, added.Key, initial.lastKey)
 	}
 	f.witness.Observe(&added)
 	initial.lastKey = added.Key

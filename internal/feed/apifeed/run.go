@@ -119,11 +119,11 @@ func (f *Feed) noteBreak(err error) {
 	level, message, state := f.cfg.Logger.Warn, "Feed from the API server broke and is resumed; check that the server is up and reachable", errBroken
 	switch {
 	case errors.Is(err, errExpired):
-		message, state = "Feed fell behind the API server and loads anew; clients behind it have to list again", nil
+		message, state = "Feed fell behind the API server and loads again; its clients have to list again", nil
 	case errors.Is(err, errSentOtherwise):
-		message, state = "Feed loads anew from the API server, which sends objects otherwise than before; clients behind it have to list again", nil
+		message, state = "Feed loads again from the API server, which sends objects otherwise than before; its clients have to list again", nil
 	case errors.Is(err, feed.ErrDoubt) && !f.loaded:
-		message, state = "Feed loads anew from the API server, which has another history of this resource alone; clients behind it have to list again", nil
+		message, state = "Feed loads again from the API server, which has another history of this resource alone; its clients have to list again", nil
 	case errors.Is(err, feed.ErrRefused):
 		status := refusedStatus(err)
 		message, state = "API server refuses the feed, which is tried again each few minutes; grant the user of --kubeconfig list and watch of the resource", feed.ErrRefused

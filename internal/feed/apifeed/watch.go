@@ -83,7 +83,7 @@ func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
 		f.left = resp.conn
 	}
 	if errors.Is(err, errSilent) && !f.bookmarked.Load() && f.loaded {
-		f.cfg.Logger.Debug("A watch without bookmarks is silent and opened anew", "url", f.cfg.URL)
+		f.cfg.Logger.Debug("A watch without bookmarks is silent and opened again", "url", f.cfg.URL)
 		return nil
 	}
 	return err

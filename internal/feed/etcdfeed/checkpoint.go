@@ -91,7 +91,7 @@ func (f *Feed) confirmCheckpoint(ctx context.Context, kept feed.Checkpoint) (new
 
 func unusableIfCompacted(err error) error {
 	if errors.Is(err, rpctypes.ErrCompacted) {
-		return fmt.Errorf("%w: etcd no longer has the changes behind it: %w", feed.ErrUnusable, err)
+		return fmt.Errorf("%w: etcd no longer has the changes after it: %w", feed.ErrUnusable, err)
 	}
 	return err
 }

@@ -164,7 +164,7 @@ func (f *Feed) run(ctx context.Context) error {
 			compactedLoads = 0
 		}
 		if errors.Is(err, rpctypes.ErrCompacted) {
-			f.cfg.Logger.Warn("Feed was compacted away and loads anew; clients behind it have to list again", "revision", f.applied.Load())
+			f.cfg.Logger.Warn("Feed was compacted away and loads again; its clients have to list again", "revision", f.applied.Load())
 			loaded = false
 			compactedLoads++
 			continue

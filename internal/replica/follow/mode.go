@@ -84,7 +84,7 @@ func (p *Policy) Skew() string {
 //
 //	         another version                       too far
 //	decoded ─────────────────► Renew    verbatim ───────────► reads are passed on
-//	                                        │ another version: all is loaded anew
+//	                                        │ another version: all is loaded again
 //	verbatim, passing ── a better mode is possible for settledUpgrade ──► Renew
 //
 // Decoded objects would lose the fields that only the upstream knows, so that mode ends at once.

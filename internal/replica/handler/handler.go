@@ -150,7 +150,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if why == StartsAgain {
 		h.cfg.Metrics.Refused.WithLabelValues(string(why)).Inc()
-		upstream.RespondError(h.cfg.Serializer, w, req, apierrors.NewTooManyRequests("this replica is starting, or about to start again because the API server behind it has another version: retry", 1))
+		upstream.RespondError(h.cfg.Serializer, w, req, apierrors.NewTooManyRequests("this replica is starting, or about to start again because its API server has another version: retry", 1))
 		return
 	}
 	if why != "" {

@@ -123,7 +123,7 @@ func (p *Proxy) handleError(w http.ResponseWriter, req *http.Request, err error)
 	}
 	p.cfg.Logger.Warn("The upstream did not answer a request that was passed on", "path", req.URL.Path, "err", err)
 	RespondError(p.cfg.Serializer, w, req, apierrors.NewServiceUnavailable(
-		"the API server behind this replica does not answer: retry; what the replica holds can be read with resourceVersion=0 while it still knows the rights of the user"))
+		"the API server of this replica does not answer: retry; what the replica holds can be read with resourceVersion=0 while it still knows the rights of the user"))
 }
 
 // refuse answers with an error of the replica's own, and counts it by its reason.

@@ -49,7 +49,7 @@ func (s *Scrubber) repair(ctx context.Context, r *cache.Resource, found []cache.
 		}
 		s.setWrong(r, false)
 	}()
-	s.cfg.Logger.Error("The cache differs from etcd. The resource is loaded anew, and its watches end with 410. The server is not ready meanwhile if it knows of another one that is",
+	s.cfg.Logger.Error("The cache differs from etcd. The resource is loaded again, and its watches end with 410. The server is not ready meanwhile if it knows of another one that is",
 		"resource", gr.String(), "objects", names(found))
 	pause := minRetryPause
 	for attempt := 1; ; attempt++ {
@@ -65,7 +65,7 @@ func (s *Scrubber) repair(ctx context.Context, r *cache.Resource, found []cache.
 				"resource", gr.String(), "objects", names(still), "err", err, "nextLoadIn", s.giveUp(r, time.Now()))
 			return
 		case err != nil:
-			s.cfg.Logger.Warn("Could not load a resource anew; it is tried again", "resource", gr.String(), "err", err)
+			s.cfg.Logger.Warn("Could not load a resource again; it will be retried", "resource", gr.String(), "err", err)
 		}
 		select {
 		case <-time.After(pause):

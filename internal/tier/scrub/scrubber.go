@@ -122,7 +122,7 @@ func (s *Scrubber) Wrong() error {
 	if len(s.mu.wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the cache differs from etcd and is being loaded anew: %s", strings.Join(slices.Sorted(maps.Keys(s.mu.wrong)), ", "))
+	return fmt.Errorf("the cache differs from etcd and is being loaded again: %s", strings.Join(slices.Sorted(maps.Keys(s.mu.wrong)), ", "))
 }
 
 func (s *Scrubber) setWrong(r *cache.Resource, wrong bool) {

@@ -111,7 +111,7 @@ func (b *Backends) RunUntilFailure(ctx context.Context, serve func(context.Conte
 	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
 		select {
 		case err := <-b.Failed:
-			cancel(fmt.Errorf("%w: start again, so that clients begin anew with what it holds now", err))
+			cancel(fmt.Errorf("%w: start again, so that clients begin again with what it holds now", err))
 		case <-ctx.Done():
 		}
 	})()

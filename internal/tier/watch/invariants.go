@@ -22,7 +22,7 @@ func (h *Hub) checkInvariantsLocked() {
 
 func (h *Hub) checkLocked() error {
 	if h.mu.opaqueEnd > h.mu.end {
-		return fmt.Errorf("the newest opaque event ends at %d, behind the end %d", h.mu.opaqueEnd, h.mu.end)
+		return fmt.Errorf("the newest opaque event ends at %d, after the end %d", h.mu.opaqueEnd, h.mu.end)
 	}
 	filed := 0
 	for id, s := range h.mu.subscriptions {
