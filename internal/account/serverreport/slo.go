@@ -160,7 +160,7 @@ type Probe struct {
 type Process struct {
 	// Delay is how late timers fired.
 	Delay Quantiles `json:"delay"`
-	// Scheduling is how long runnable goroutines waited to run. The resolution is that of
+	// Scheduling is how long runnable goroutines waited to run. It has the resolution of
 	// the Go runtime's buckets.
 	Scheduling Quantiles `json:"scheduling"`
 	// CPU is how many processors this process used, Processors how many it may use.

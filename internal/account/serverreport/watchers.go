@@ -19,7 +19,7 @@ type WatchersReport struct {
 	Expired uint64 `json:"expired"`
 	// ByResource has all watched resources, those with most watches first.
 	ByResource []ResourceWatchers `json:"byResource"`
-	// Behind are the watches furthest behind, 100 at most.
+	// Behind are the watches that lag most, 100 at most.
 	Behind []Watcher `json:"behind"`
 }
 

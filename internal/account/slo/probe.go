@@ -65,10 +65,10 @@ func (set *Watches) ProbeSaw(revision int64, at time.Time) {
 
 // observeLocked counts a write whose event came.
 func (p *probe) observeLocked(set *Watches, seen time.Time, by probeWrite) {
-	now := later(seen, by.ended).Sub(set.began)
+	now := later(seen, by.ended).Sub(set.startedAt)
 	observe := func(w *window[sketch], from time.Time) {
 		d := max(0, seen.Sub(from))
-		w.at(now, fineSlot, (*sketch).reset).observe(d, bucket(d), 1)
+		w.slotFor(now, fineSlot, (*sketch).reset).observe(d, bucket(d), 1)
 	}
 	observe(&p.mu.whole, by.began)
 	observe(&p.mu.commit, by.ended)
@@ -90,8 +90,8 @@ func (p *probe) report(set *Watches, now time.Time) *serverreport.Probe {
 		return nil
 	}
 	var wholes, commits tally
-	p.mu.whole.each(now.Sub(set.began), fineSlot, wholes.add)
-	p.mu.commit.each(now.Sub(set.began), fineSlot, commits.add)
+	p.mu.whole.eachSlot(now.Sub(set.startedAt), fineSlot, wholes.add)
+	p.mu.commit.eachSlot(now.Sub(set.startedAt), fineSlot, commits.add)
 	row := &serverreport.Probe{Whole: wholes.quantiles(), Commit: commits.quantiles()}
 	if p.mu.pending != (probeWrite{}) {
 		row.Pending = max(0, now.Sub(p.mu.pending.ended)).Seconds()

@@ -24,7 +24,7 @@ const (
 	maxBehind = 100
 )
 
-// Watchers makes /debug/millrace/watchers.
+// Watchers returns the report that /debug/millrace/watchers serves.
 func (set *Watches) Watchers() serverreport.WatchersReport {
 	now := set.cfg.Clock.Now()
 	result := serverreport.WatchersReport{Time: now, ByResource: []serverreport.ResourceWatchers{}}
@@ -63,7 +63,7 @@ func (set *Watches) Watchers() serverreport.WatchersReport {
 }
 
 // Delivered returns the events and bytes that were delivered to watches since the start.
-// Those of resources that are gone count.
+// It includes deleted resources.
 func (set *Watches) Delivered() (events, bytes uint64) {
 	sums := set.delivered()
 	return sums.events, sums.bytes
@@ -119,7 +119,7 @@ func (r *resourceAccount) historyReport(now time.Time) *serverreport.ResourceWat
 }
 
 // watchesBehind returns the watches with a backlog, and those that are sent initial
-// events. Those furthest behind come first.
+// events. Those that lag most come first.
 func watchesBehind(watches []*Watch, now time.Time) []serverreport.Watcher {
 	behind := []serverreport.Watcher{}
 	for _, w := range watches {
@@ -141,13 +141,13 @@ func watchesBehind(watches []*Watch, now time.Time) []serverreport.Watcher {
 	return behind
 }
 
-// report describes the watch, but for its backlog and state. followed is how many
-// events were delivered after the initial ones.
+// report describes the watch, except for its backlog and state. followed is how many events
+// were delivered after the initial ones.
 func (w *Watch) report(now time.Time) (_ serverreport.Watcher, followed uint64) {
 	events, bytes, followed := w.delivered()
 	return serverreport.Watcher{
 		ID: w.id, Resource: w.resource.name, Client: w.Client, Address: w.Address, Protocol: w.Protocol,
-		Selection: w.Selection, Encoding: w.Encoding, Age: (now.Sub(w.set.began) - w.began).Seconds(),
+		Selection: w.Selection, Encoding: w.Encoding, Age: (now.Sub(w.set.startedAt) - w.openedOffset).Seconds(),
 		Events: events, Bytes: bytes,
 	}, followed
 }

@@ -68,9 +68,9 @@ func (c *candidateStorm) tooFew() bool {
 	return c.hosts.ExactBound() < fewClients && c.connections.ExactBound() < manyClients
 }
 
-// stale reports whether the candidate holds nothing worth keeping: its window is empty,
-// and its baseline is at most that of one client in one window. Most candidates have
-// one request only.
+// stale reports whether the candidate holds nothing worth keeping. Then its window is
+// empty, and its baseline is at most what one client adds in one window. Most candidates
+// have one request only.
 func (c *candidateStorm) stale(now time.Time) bool {
 	quiet := now.Sub(c.lastSeen)
 	return quiet > groupWindow || quiet > stormWindow && c.baseline <= stormSteps*baselineWeight

@@ -11,9 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// stormDetector detects storms of relists, and paces them. In a storm, many clients of
-// one program list all of a resource anew within a short time, as they do when they
-// are restarted together.
+// stormDetector detects storms of relists, and paces them. In a storm, many clients of one
+// program list all of a resource again within a short time, as when they restart together.
 //
 // It counts clients in two ways. A clientGroup has all clients that run a program, so
 // it tells what part of them takes part. A candidateStorm has the clients of a program

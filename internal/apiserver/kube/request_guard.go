@@ -111,7 +111,7 @@ func (g *requestGuard) inside(next http.Handler) http.Handler {
 			case value == http.ErrAbortHandler:
 				panic(value)
 			}
-			_ = g.counter.Record(panics.Request, value)
+			_ = g.counter.Recovered(panics.Request, value)
 			if state := answerStateOf(w, req); state == nil || state.Status() != 0 {
 				panic(http.ErrAbortHandler)
 			}

@@ -178,7 +178,7 @@ func (watch *watchRequest) run(serve func()) {
 			switch {
 			case p == http.ErrAbortHandler:
 			case watch.guard != nil:
-				_ = watch.guard.counter.Record(panics.Request, p)
+				_ = watch.guard.counter.Recovered(panics.Request, p)
 				watch.panicked = http.ErrAbortHandler // the answer has begun
 			default:
 				watch.panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
