@@ -36,7 +36,7 @@ import (
 // of a current document take no lock.
 type Documents struct {
 	serializer runtime.NegotiatedSerializer
-	frame      frame
+	envelope   listEnvelope
 	instrument http.HandlerFunc
 	// custom has the custom groups. They are copied into groups when a document is made.
 	custom *Custom
@@ -74,13 +74,14 @@ func newDocuments(path string, custom *Custom) (*Documents, error) {
 			return nil, fmt.Errorf("make discovery scheme: %w", err)
 		}
 	}
+	const itemsField = 2
 	empty := &apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{}}
 	empty.SetGroupVersionKind(apidiscoveryv2.SchemeGroupVersion.WithKind("APIGroupDiscoveryList"))
-	frame, err := newFrame(empty, 2)
+	envelope, err := newListEnvelope(empty, itemsField)
 	if err != nil {
 		return nil, err
 	}
-	d := &Documents{serializer: serializer.NewCodecFactory(scheme), frame: frame, custom: custom}
+	d := &Documents{serializer: serializer.NewCodecFactory(scheme), envelope: envelope, custom: custom}
 	d.mu.groups = map[string]*group{}
 	d.builtin.Store(&builtin{})
 	d.instrument = metrics.InstrumentHandlerFunc(request.MethodGet, "", "", "", path, "", metrics.APIServerComponent, false, "", d.serve)

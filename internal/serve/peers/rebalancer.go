@@ -42,7 +42,7 @@ const (
 	maxSent = 2000
 	// maxPause bounds the rounds that are left out.
 	maxPause = 60
-	// defaultWindow is that of Rebalancer.Window.
+	// defaultWindow is the default of Rebalancer.Window.
 	defaultWindow = 60
 )
 
