@@ -166,7 +166,7 @@ func (s *stream) Write(w *pull.Worker) {
 	case m.sourceEnded && len(m.unsent) == 0 || m.leaving || m.err != nil:
 		m.changed.Broadcast()
 	case m.wanted || m.sourceReady || len(m.unsent) > 0:
-		s.Wake() // behind the other connections
+		s.Wake() // after the other connections
 	default:
 		m.clock.SetIdle()
 	}

@@ -48,8 +48,8 @@ const (
 //	   └───────a breach of the protocol────► failed ◄──────┘                       │
 //	                                            └────────farewellTimeout───────────┘
 //
-// leaving and draining are the two steps of a graceful shutdown (RFC 9113, 6.8): a first
-// GOAWAY names no stream, and a second one names the last stream that is served.
+// leaving and draining are the two steps of a graceful shutdown (RFC 9113, 6.8). A first
+// GOAWAY names no stream. A second one names the last stream that is served.
 type phase int
 
 const (

@@ -237,8 +237,8 @@ type sendState struct {
 	chunks [][]byte
 	pair   [2][]byte
 	buffer *buffer
-	// ends says that the response ends behind chunks: with trailers if there are any,
-	// else with END_STREAM on the last frame or on an empty one.
+	// ends says that the response ends after chunks. It ends with trailers if there are
+	// any, else with END_STREAM on the last frame or on an empty one.
 	ends     bool
 	trailers *head
 

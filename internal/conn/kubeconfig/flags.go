@@ -27,8 +27,9 @@ type Flags struct {
 	// DataDir is the directory of a millrace serve whose administrator to be. It goes before
 	// the user's own kubeconfig.
 	DataDir string
-	// Deliberate says that the command loads a server so heavily, or writes to it, that nobody should
-	// reach their cluster with it by accident: ~/.kube/config is not used unless it is named.
+	// Deliberate says that the command loads a server heavily, or writes to it. Nobody
+	// should reach their cluster with it by accident, so ~/.kube/config is not used unless
+	// it is named.
 	Deliberate bool
 }
 
@@ -109,7 +110,8 @@ func (f *Flags) file() (string, error) {
 }
 
 // AdminFile returns the administrator's kubeconfig in a data directory. It is empty if the
-// user has a kubeconfig of their own and names no directory. deliberate is that of Flags.
+// user has a kubeconfig of their own and names no directory. deliberate is
+// Flags.Deliberate.
 func AdminFile(dataDir string, deliberate bool) (string, error) {
 	if dataDir == "" {
 		if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {

@@ -24,9 +24,8 @@ var errPendingFull = errors.New("pull: too many records wait behind others")
 // with one system call.
 //
 // TLS sits above a Conn and writes on its own account as well: its alerts and key updates
-// come from the goroutine that reads. Such a write may block too. Whatever writes next
-// then waits for the lock of TLS and for that of Conn, and a worker must not be counted
-// as running while it does.
+// come from the goroutine that reads. Such a write may block too. The next write then waits
+// for the locks of TLS and Conn. A worker must not be counted as running while it waits.
 //
 // So blocked says that some write waits for the client, no matter which goroutine makes
 // it. A write that blocks sets blocked and then loads worker. A worker sets worker and
@@ -51,9 +50,9 @@ type Conn struct {
 		records *recordBuffer
 		// flushing is set while records are written to the socket without the lock.
 		// Writes that come meanwhile are appended to pending, and return at once.
-		// Otherwise an alert that TLS sends in Close would block behind a client that
-		// does not read, and Close with it. pending holds maxPending bytes at most; a
-		// client that provokes more is disconnected.
+		// Otherwise a client that does not read would block the alert that TLS sends in
+		// Close, and Close with it. pending holds maxPending bytes at most; a client that
+		// provokes more is disconnected.
 		flushing bool
 		pending  []byte
 	}

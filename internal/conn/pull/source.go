@@ -82,8 +82,8 @@ type Puller interface {
 	// then. returned is the number of writes that have returned. use must not block or
 	// call the Puller back.
 	Locked(use func(returned uint64))
-	// Wake has the source called soon; several calls before that count as one. It never
-	// blocks. It may be called from any goroutine, with any lock held, and also before
-	// and after Pull, when it has no effect.
+	// Wake asks a worker to call the source soon; several calls before that count as one.
+	// It never blocks. It may be called from any goroutine, with any lock held, and also
+	// before and after Pull, when it has no effect.
 	Wake()
 }

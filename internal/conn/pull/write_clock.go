@@ -61,8 +61,8 @@ func (c *WriteClock) End(w *Write, worker *Worker) {
 
 // Complete counts a write that has succeeded. Once the busy period is longer than
 // busyMemory, the past is halved. So a connection that never pauses reports how it fared
-// recently. A long write is remembered for longer: what came during it is sent by the writes
-// behind it, and has waited for it.
+// recently. A long write is remembered for longer. What came during it is sent by the
+// writes after it, and has waited for it.
 func (c *WriteClock) Complete(w *Write) {
 	c.returned++
 	took := w.Ended.Sub(w.Began)

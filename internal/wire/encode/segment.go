@@ -14,9 +14,9 @@ type Row interface {
 	Size() int
 }
 
-// segment is the wire bytes of some neighbouring items in one form and one coding: of a
-// whole group, or of one item that was asked for alone. It is immutable, owns its bytes,
-// and is shared by all readers.
+// segment is the wire bytes of some neighbouring items in one form and one coding. It has
+// the items of a whole group, or one item that was asked for alone. It is immutable, owns
+// its bytes, and is shared by all readers.
 type segment struct {
 	// bytes are the items with separators between them, plain or compressed. A table's
 	// segment has rows instead.

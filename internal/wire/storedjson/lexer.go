@@ -13,7 +13,7 @@ var ErrNotCanonical = errors.New("JSON is not written as Kubernetes writes it")
 // Lexer steps through canonical JSON, from the beginning to the end of a text.
 //
 // Its methods read one token or one value each and return parts of the text, which the
-// caller must not change. There are no errors to check at each step: a Lexer that meets
+// caller must not change. There are no errors to check at each step. A Lexer that meets
 // something else than it was asked for goes to the end of the text, where all further
 // methods read nothing. The caller asks once, with Done, whether all was as expected.
 //

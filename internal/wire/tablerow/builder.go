@@ -51,7 +51,7 @@ func (b *Builder) Build(obj runtime.Object) (*Template, error) {
 // experiment is the search for the ages in one row.
 type experiment struct {
 	render Render
-	// row is that of the original object. It was rendered between before and after.
+	// row is the row of the original object. It was rendered between before and after.
 	row           *metav1.TableRow
 	before, after time.Time
 	// copy is a copy of the object whose timestamps the experiment sets.

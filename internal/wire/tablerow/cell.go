@@ -118,9 +118,9 @@ func (s *cellSearch) explain(i int, cells map[int]cell) error {
 	return fmt.Errorf("%w: cell %d", ErrVolatile, i)
 }
 
-// fit makes a cell of marked text, and checks that it has the original row's own text at
-// the time of that rendering: at its start or its end. until says that the markers are
-// times ahead.
+// fit makes a cell of marked text. It checks that the cell has the original row's own text
+// at the start or at the end of that rendering. until says that the markers are times
+// ahead.
 func (s *cellSearch) fit(marked, own string, until bool) (cell, bool) {
 	c := cell{parts: s.split(marked, until)}
 	if c.countAges() == 0 {

@@ -59,7 +59,7 @@ const (
 	otherRole role = iota
 	topRole
 	metadataRole
-	// keysRole is that of labels and annotations, whose keys do not count.
+	// keysRole is the role of labels and annotations, whose keys do not count.
 	keysRole
 )
 
@@ -207,7 +207,7 @@ func (c *customWalk) list() bool {
 	return true
 }
 
-// mixedText goes through a text. Metadata has times, which Kubernetes writes anew.
+// mixedText goes through a text. Metadata has times, which Kubernetes formats again.
 func (c *customWalk) mixedText(key []byte) bool {
 	text, ok := c.string()
 	switch {

@@ -4,8 +4,8 @@ package transcode
 const maxDepth = 64
 
 // isCompactObject reports whether text is a JSON object that encoding/json would copy as it
-// is, when it writes the result of a MarshalJSON: valid, without space outside of strings,
-// and without characters that it escapes.
+// is, when it writes the result of a MarshalJSON. Such text is valid, and has no space
+// outside of strings and no characters that encoding/json escapes.
 func isCompactObject(text []byte) bool {
 	if len(text) == 0 || text[0] != '{' {
 		return false
@@ -49,7 +49,7 @@ func (s *jsonScanner) value() (opened, ok bool) {
 	switch b := s.text[s.at]; b {
 	case '{', '[':
 		s.at++
-		if s.at < len(s.text) && s.text[s.at] == b+2 { // ] and } are two behind.
+		if s.at < len(s.text) && s.text[s.at] == b+2 { // the codes of ] and } are those of [ and { plus 2
 			s.at++
 			return false, true
 		}
@@ -75,8 +75,8 @@ func (s *jsonScanner) value() (opened, ok bool) {
 	return false, s.number()
 }
 
-// next goes behind a value that has ended, and behind all brackets that end with it. It
-// returns false at the end of the outermost, or of anything malformed.
+// next goes past a value that has ended, and past all brackets that end with it. It returns
+// false at the end of the outermost, or of anything malformed.
 func (s *jsonScanner) next() bool {
 	for s.depth > 0 && s.at < len(s.text) {
 		object := s.inObject&1 == 1
