@@ -46,9 +46,9 @@ type usage struct {
 }
 
 // admitCreation sets creates, unless the definition is being deleted. It is decided under the
-// lock under which the deletion looks for such requests (Server.creating). So an object that
-// is created late is deleted with the others, and none is left in etcd without a definition,
-// where it would turn up in the next definition of the name.
+// lock under which the deletion looks for such requests (Server.creating). So an object
+// that is created late is deleted with the others. None is left in etcd without a
+// definition, where it would turn up in the next definition of the name.
 func (u *usage) admitCreation() {
 	s := u.served.server
 	s.mu.Lock()
@@ -65,7 +65,7 @@ func (s *Server) creating(of *Definition) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := s.catalog.Get(of.Name); now != nil && now.UID == of.UID && !now.Deleting {
-		return true // the rows are behind
+		return true // the rows lag
 	}
 	if current := s.mu.served[of.UID]; current != nil && current.creators.Load() > 0 {
 		return true

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 )
 
-// Reasons and messages of conditions are those of Kubernetes' controllers, because clients
-// and people rely on them.
+// Conditions have the same reasons and messages as in Kubernetes' controllers, because
+// clients and people rely on them.
 
 type (
 	definition = apiextensionsv1.CustomResourceDefinition

@@ -93,8 +93,8 @@ func (c *conversionCache) dropLocked(object *convertedObject) {
 }
 
 // sweep drops objects whose entries are gone, if they were not read for the idle time. An
-// object that did not change has a new entry after its resource was packed or loaded
-// anew. Its next reader notes that entry.
+// object that did not change has a new entry after its resource was packed or loaded again.
+// Its next reader notes that entry.
 func (c *conversionCache) sweep() {
 	since := c.clock.Now().Add(-c.idle)
 	c.dropWhere(func(object *convertedObject) bool {

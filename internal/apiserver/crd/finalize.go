@@ -26,10 +26,10 @@ import (
 //	  ▲                                │
 //	  └────── failed, or too long ─────┘  the next round begins after a back-off
 //
-// A request that was under way when the definition was deleted may create an object behind
+// A request that was under way when the definition was deleted may create an object after
 // the round's deletions. Kubernetes leaves it to the next round, a minute later, or in etcd
-// when no definition is left. Here a round waits for such requests, and the next look has
-// all objects deleted once more.
+// when no definition is left. Here a round waits for such requests, and the next look
+// deletes all objects once more.
 type deletionProgress struct {
 	// waitUntil is when waiting for the objects times out, and zero before they are deleted.
 	waitUntil time.Time

@@ -21,9 +21,9 @@ import (
 // Most of a large schema is properties that have a type and a description only. Nothing
 // can be wrong with them, but each costs Kubernetes' validation a path, three copies and
 // a validator. So Kubernetes first validates a reduced definition, without those
-// properties. If it finds an error, it validates the whole definition, so that all errors
-// that a client sees are about the definition as it was sent. An invalid definition
-// therefore costs more than without the reduction.
+// properties. If it finds an error, it validates the whole definition. So all errors that a
+// client sees are about the definition as it was sent. An invalid definition therefore
+// costs more than without the reduction.
 type reducedValidation struct{ rest.RESTCreateStrategy }
 
 // Validate implements rest.RESTCreateStrategy.

@@ -23,7 +23,7 @@ import (
 // compiled out of the schemas is in two slots: one for reads, and one for what writes need
 // in addition. So thousands of definitions cost little while they are not used. The
 // cost is that each use looks into a slot, and that schemas may be compiled again. A slot
-// is not emptied while there are references, which all requests but watches have.
+// is not emptied while there are references, which all requests except watches have.
 type servedDefinition struct {
 	server *Server
 	// def is the row from when the servedDefinition was made. The conditions of the newest
@@ -32,7 +32,7 @@ type servedDefinition struct {
 	// newest is the newest row that the servedDefinition has matched.
 	newest atomic.Pointer[Definition]
 
-	// references are those of requests other than watches. They are closed when the
+	// references are held by all requests except watches. They are closed when the
 	// definition has changed.
 	references *references
 	// creators is the number of requests that may create objects.

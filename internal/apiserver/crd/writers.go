@@ -31,8 +31,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// writerSet has what writes of a definition's objects need in addition to compiledSchemas:
-// the types of fields, and a versionWriter for each version that was written.
+// writerSet has what writes of a definition's objects need in addition to compiledSchemas.
+// It has the types of fields, and a versionWriter for each version that was written.
 type writerSet struct {
 	types managedfields.TypeConverter
 

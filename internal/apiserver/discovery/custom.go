@@ -34,10 +34,10 @@ type Custom struct {
 		// that are gone for a long time, if no client asks for the document.
 		touched map[string]bool
 		names   crd.NameArena
-		// manager is the one of SetManager. sent are the versions of each group that it was
-		// told.
+		// manager is the argument of SetManager.
 		manager aggregated.ResourceManager
-		sent    map[string][]apidiscoveryv2.APIVersionDiscovery
+		// sent are the versions of each group that manager was told.
+		sent map[string][]apidiscoveryv2.APIVersionDiscovery
 	}
 }
 
@@ -52,8 +52,8 @@ type customGroup struct {
 	}
 }
 
-// customView has the documents of a group. It is immutable but for their representations.
-// It has no documents if no version is served.
+// customView has the documents of a group. It is immutable except for their
+// representations. It has no documents if no version is served.
 type customView struct {
 	group    *cachedDocument
 	versions map[string]*cachedDocument
@@ -211,8 +211,8 @@ func (c *Custom) serve(gv schema.GroupVersion, w http.ResponseWriter, req *http.
 	return true
 }
 
-// newCachedDocument makes a document whose handler is made anew for each use: the handlers
-// write into their objects while they encode them.
+// newCachedDocument makes a document with a new handler for each use: the handlers write
+// into their objects while they encode them.
 func (c *Custom) newCachedDocument(handler func() http.Handler) *cachedDocument {
 	return &cachedDocument{serializer: c.serializer, handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		handler().ServeHTTP(w, req)

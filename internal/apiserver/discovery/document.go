@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 )
 
-// document is the aggregated document as of one change. It is immutable but for its
+// document is the aggregated document as of one change. It is immutable except for its
 // representations, which are made when clients first ask for them.
 type document struct {
 	items []*item

@@ -23,17 +23,17 @@ import (
 
 // Documents holds the groups of all sources, and the aggregated document of them.
 //
-// Kubernetes' manager makes the document anew after each change: it copies, sorts and
-// encodes all groups, and encodes them again for each client. Here a change only drops
-// the encoded item of its group and outdates the document. The next reader encodes that
-// item and joins all items. So a burst of changes without readers costs no encoding.
+// Kubernetes' manager rebuilds the document after each change: it copies, sorts and encodes
+// all groups, and encodes them again for each client. Here a change only drops the encoded
+// item of its group and outdates the document. The next reader encodes that item and joins
+// all items. So a burst of changes without readers costs no encoding.
 //
-// In memory it costs the bytes of all groups twice, as JSON and as protobuf, and those of
-// the whole document in each form that was asked for, plain and compressed.
+// In memory it costs the bytes of all groups twice, as JSON and as protobuf. It also costs
+// the bytes of the whole document in each form that was asked for, plain and compressed.
 //
-// Writers hold the lock, and so does the reader that makes a document: it reads what
-// the lock guards, so a separate lock or singleflight could not replace it. Readers
-// of a current document take no lock.
+// Writers hold the lock, and so does the reader that makes a document. It reads what the
+// lock guards, so a separate lock or singleflight could not replace it. Readers of a
+// current document take no lock.
 type Documents struct {
 	serializer runtime.NegotiatedSerializer
 	envelope   listEnvelope

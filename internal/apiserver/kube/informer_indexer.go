@@ -21,8 +21,8 @@ import (
 )
 
 // storedIndexer is the store of a storedInformer. It holds no objects: it decodes them
-// from the byte cache, so it never lags behind the cache. Objects that cannot be decoded
-// are not in it.
+// from the byte cache, so it never lags the cache. Objects that cannot be decoded are not
+// in it.
 type storedIndexer struct {
 	// source returns the store of the kind; nil before it is made.
 	source func() *storage.Store

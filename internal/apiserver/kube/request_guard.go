@@ -34,9 +34,9 @@ type requestGuard struct {
 	failed func(group, resource string)
 }
 
-// SurvivePanics has the goroutines of Kubernetes' controllers go on after a panic, as
-// kube-apiserver did before it chose to end. counter counts them. It must be called before a
-// server is built, and is for the whole process.
+// SurvivePanics lets the goroutines of Kubernetes' controllers go on after a panic, as
+// kube-apiserver did before it chose to end. counter counts them. It must be called before
+// a server is built, and is for the whole process.
 //
 // Kubernetes' filters then swallow the panic by which a handler aborts its answer. So that
 // panic is raised again, and requestGuard does what the filter would have done about it.
@@ -97,7 +97,7 @@ func (r *statusRecorder) Write(p []byte) (int, error) {
 	return r.ResponseWriter.Write(p)
 }
 
-// inside guards the handler of requests, behind Kubernetes' filters.
+// inside guards the handler of requests, after Kubernetes' filters.
 func (g *requestGuard) inside(next http.Handler) http.Handler {
 	if g == nil {
 		return next

@@ -8,8 +8,8 @@ import (
 )
 
 // aggregatedSpec is the v2 document of the next handler, in which Kubernetes' aggregator
-// has merged itself and the services behind it by their priority. It is not kept, for it
-// is needed only to make a base.
+// has merged its own documents and those of the services that it proxies, by priority. It
+// is not kept, for it is needed only to make a base.
 type aggregatedSpec struct {
 	tag   string
 	plain []byte

@@ -63,7 +63,7 @@ func (r *ReadTier) sloReport(definitions definitionSource) serverreport.SLORepor
 		result.Causes = append(result.Causes, serverreport.Finding{
 			Cause: serverreport.CauseUnreadable, Severity: "warning", Resource: "customresourcedefinitions.apiextensions.k8s.io",
 			Message: fmt.Sprintf("%d definitions cannot be read, and are served as they were before, if at all: %s (%v).", len(names), someOf(names), unreadable[names[0]]),
-			Advice:  "Write them anew by the API, or delete their keys from etcd.",
+			Advice:  "Write them again by the API, or delete their keys from etcd.",
 		})
 	}
 	if f, ok := panicFinding(r.Backends.Cache.Panics); ok {

@@ -23,8 +23,8 @@ type protoPart struct {
 	inside protoTemplate
 }
 
-// newProtoTemplate makes a template of an exemplar's encoded fields, which are those of a
-// message of the given type.
+// newProtoTemplate makes a template of an exemplar's encoded fields. of is the type of the
+// message that has these fields.
 func newProtoTemplate(exemplar []byte, of protoreflect.MessageDescriptor) (protoTemplate, error) {
 	var t protoTemplate
 	var last protoPart

@@ -39,9 +39,9 @@ type schemaEntry struct {
 // publish. Kubernetes' code then decodes and publishes the definition. The text must be
 // well-formed JSON, which it is because Kubernetes has decoded it before.
 //
-// Nodes and entries are slices of values without pointers, and are used again for the
-// next definition: a tree of thousands of schemas costs no allocation and the collector
-// has nothing to follow.
+// Nodes and entries are slices of values without pointers, and are used again for the next
+// definition. So a tree of thousands of schemas costs no allocation, and the collector has
+// nothing to follow.
 type schemaTree struct {
 	storedjson.Lexer
 	nodes   []schemaNode
