@@ -15,9 +15,10 @@ type probe struct {
 		active bool
 		// whole has times from the beginning of a write to its event, commit from its end.
 		whole, commit window[sketch]
-		// pending is the oldest write whose event has not come, zero if there is none.
+		// pending is the oldest write whose event has not come. It is zero if there is
+		// none.
+		pending probeWrite
 		// lastRevision is the revision of the newest write.
-		pending      probeWrite
 		lastRevision int64
 		lastEvent    probeEvent
 		err          error
@@ -64,14 +65,14 @@ func (set *Watches) ProbeSaw(revision int64, at time.Time) {
 }
 
 // observeLocked counts a write whose event came.
-func (p *probe) observeLocked(set *Watches, seen time.Time, by probeWrite) {
-	now := later(seen, by.ended).Sub(set.startedAt)
+func (p *probe) observeLocked(set *Watches, seen time.Time, write probeWrite) {
+	offset := later(seen, write.ended).Sub(set.startedAt)
 	observe := func(w *window[sketch], from time.Time) {
 		d := max(0, seen.Sub(from))
-		w.slotFor(now, fineSlot, (*sketch).reset).observe(d, bucket(d), 1)
+		w.slotFor(offset, fineSlot, (*sketch).reset).observe(d, bucket(d), 1)
 	}
-	observe(&p.mu.whole, by.began)
-	observe(&p.mu.commit, by.ended)
+	observe(&p.mu.whole, write.began)
+	observe(&p.mu.commit, write.ended)
 }
 
 // ProbeFailed notes why the probe cannot write or watch. Nil means that it can again.

@@ -15,9 +15,9 @@ type sharedAccount struct {
 		window        window[sharedSlot]
 		events, bytes uint64
 	}
-	// watches counts the open watches. lastUsed is when one was closed last. Watches.mu
-	// guards both.
-	watches  int
+	// watches counts the open watches. Watches.mu guards it and lastUsed.
+	watches int
+	// lastUsed is when a watch was closed last.
 	lastUsed time.Time
 }
 

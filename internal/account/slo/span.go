@@ -23,8 +23,9 @@ type spanRun struct {
 	// span is the length of the span. end is an offset from Watches.startedAt.
 	span, end time.Duration
 	stages    [spanStages]time.Duration
-	// bucket is the sketch's bucket of span. stageBuckets are the buckets of stages.
-	bucket       int
+	// bucket is the sketch's bucket of span.
+	bucket int
+	// stageBuckets are the buckets of stages.
 	stageBuckets [spanStages]int
 	// dispatch are the stages of Kubernetes' histogram.
 	dispatch [dispatchStages]time.Duration

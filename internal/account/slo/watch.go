@@ -44,8 +44,9 @@ type WatchInfo struct {
 	Protocol  string
 	Selection string
 	Encoding  string
-	// Backlog is for this watch, History for its resource. Reports call them and Transport.
-	Backlog   Backlog
+	// Backlog is for this watch. Reports call it, History and Transport.
+	Backlog Backlog
+	// History is for the resource of this watch.
 	History   History
 	Transport Transport
 }

@@ -31,7 +31,7 @@ func (set *Watches) Watchers() serverreport.WatchersReport {
 	watches := set.watches()
 	result.Watches = len(watches)
 	perResource := map[*resourceAccount]*serverreport.ResourceWatchers{}
-	sums := set.delivered()
+	sums := set.sumDelivered()
 	result.Events, result.Bytes, result.Expired = sums.events, sums.bytes, sums.expired
 	clients := map[serverreport.Client]struct{}{}
 	selections := map[subscriptionKey]struct{}{}
@@ -65,7 +65,7 @@ func (set *Watches) Watchers() serverreport.WatchersReport {
 // Delivered returns the events and bytes that were delivered to watches since the start.
 // It includes deleted resources.
 func (set *Watches) Delivered() (events, bytes uint64) {
-	sums := set.delivered()
+	sums := set.sumDelivered()
 	return sums.events, sums.bytes
 }
 
@@ -80,7 +80,7 @@ func (s *deliveredSums) add(r *resourceAccount) {
 	s.events, s.bytes, s.expired = s.events+r.mu.events, s.bytes+r.mu.bytes, s.expired+r.mu.expired
 }
 
-func (set *Watches) delivered() deliveredSums {
+func (set *Watches) sumDelivered() deliveredSums {
 	set.mu.Lock()
 	sums, resources := set.mu.gone, slices.Collect(maps.Values(set.mu.resources))
 	set.mu.Unlock()

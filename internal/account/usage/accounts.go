@@ -126,7 +126,7 @@ func (a *Accounts) Observe(r *Request) {
 		c.cost.Shared = 1
 	}
 	c.cost.CPU = a.scale.apply(now, r.Cost.CPU, r.Cost.Seconds)
-	a.cfg.Budgets.charge(r.Client.User, r.Address, &c.cost)
+	a.cfg.Budgets.chargeCost(r.Client.User, r.Address, &c.cost)
 	clientHash, clients := a.clients.find(r.Client)
 	r.Shape.Truncate()
 	shapeHash, shapes := a.shapes.find(r.Shape)

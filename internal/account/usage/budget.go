@@ -105,11 +105,11 @@ func (b *Budgets) Check(user, address string) Overdraft {
 
 // Charge adds bytes that a user at an address was sent and that Accounts do not see.
 func (b *Budgets) Charge(user, address string, bytes uint64) {
-	b.charge(user, address, &serverreport.ListCost{Bytes: bytes})
+	b.chargeCost(user, address, &serverreport.ListCost{Bytes: bytes})
 }
 
-// charge adds the cost of a request to what its client has used.
-func (b *Budgets) charge(user, address string, cost *serverreport.ListCost) {
+// chargeCost adds the cost of a request to what its client has used.
+func (b *Budgets) chargeCost(user, address string, cost *serverreport.ListCost) {
 	if b == nil {
 		return
 	}

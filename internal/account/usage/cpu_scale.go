@@ -34,9 +34,10 @@ type cpuScale struct {
 		seconds [scaleSeconds]scaleSecond
 		// newest is the second of the last reading.
 		newest int64
-		// readAt is the time of the last reading, cpu its result.
+		// readAt is the time of the last reading.
 		readAt time.Time
-		cpu    time.Duration
+		// cpu is the result of the last reading.
+		cpu time.Duration
 	}
 }
 

@@ -27,9 +27,9 @@ type partner[K any] struct {
 	// key points to the key of the partner's own account, which never changes.
 	key    *K
 	weight float32
-	// half is the number of the younger half. halves are the younger half, and the one
-	// before.
-	half   int32
+	// half is the number of the younger half.
+	half int32
+	// halves are the younger half, and the one before.
 	halves [2]partnerHalf
 }
 

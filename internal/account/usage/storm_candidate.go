@@ -31,9 +31,9 @@ type candidateKey struct{ program, resource string }
 type candidateStorm struct {
 	hosts, connections  distinct.SlidingCounter
 	lastSeen, countedAt time.Time
-	// baseline is a moving average of the number of clients in a window. baselineStep
-	// is the step up to which it is computed.
-	baseline     float64
+	// baseline is a moving average of the number of clients in a window.
+	baseline float64
+	// baselineStep is the step up to which baseline is computed.
 	baselineStep int64
 
 	// storm is nil while there is none. The following fields belong to the storm.

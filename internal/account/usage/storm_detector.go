@@ -94,7 +94,7 @@ func (a *Accounts) Relist(r *Relist) time.Duration { return a.storms.relist(r, a
 
 // ChargeInitialEvents charges a client with the bytes of a watch's initial events.
 func (a *Accounts) ChargeInitialEvents(client serverreport.Client, address string, bytes uint64) {
-	a.cfg.Budgets.charge(client.User, address, &serverreport.ListCost{Bytes: bytes})
+	a.cfg.Budgets.chargeCost(client.User, address, &serverreport.ListCost{Bytes: bytes})
 }
 
 // AddRelistBytes adds to the bytes of a storm, if there is one. It is for the initial

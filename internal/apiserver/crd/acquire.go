@@ -53,25 +53,25 @@ func (u *usage) admitCreation() {
 	s := u.served.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.catalog.Get(u.row.Name)
-	if u.creates = now != nil && now.UID == u.row.UID && !now.Deleting && !now.Terminating; u.creates {
+	row := s.catalog.Get(u.row.Name)
+	if u.creates = row != nil && row.UID == u.row.UID && !row.Deleting && !row.Terminating; u.creates {
 		u.served.creators.Add(1)
 	}
 }
 
 // creating reports whether there are or may still be requests that may create objects of a
 // definition, which is being deleted.
-func (s *Server) creating(of *Definition) bool {
+func (s *Server) creating(d *Definition) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.catalog.Get(of.Name); now != nil && now.UID == of.UID && !now.Deleting {
+	if row := s.catalog.Get(d.Name); row != nil && row.UID == d.UID && !row.Deleting {
 		return true // the rows lag
 	}
-	if current := s.mu.served[of.UID]; current != nil && current.creators.Load() > 0 {
+	if current := s.mu.served[d.UID]; current != nil && current.creators.Load() > 0 {
 		return true
 	}
 	for old := range s.mu.retired {
-		if old.def.UID == of.UID && old.creators.Load() > 0 {
+		if old.def.UID == d.UID && old.creators.Load() > 0 {
 			return true
 		}
 	}

@@ -52,9 +52,9 @@ type Catalog struct {
 		groups map[string][]*Definition
 		// unreadable has the errors of stored definitions that cannot be read, by key.
 		unreadable map[string]error
-		// applied is the position in the log up to which the rows are current. advanced is
-		// closed when it changes, and then replaced.
-		applied  cache.Position
+		// applied is the position in the log up to which the rows are current.
+		applied cache.Position
+		// advanced is closed when applied changes, and then replaced.
 		advanced chan struct{}
 	}
 }

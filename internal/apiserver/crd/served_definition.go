@@ -45,13 +45,13 @@ type servedDefinition struct {
 
 	mu struct {
 		sync.Mutex
-		versions map[string]*version
+		versions map[string]*servedVersion
 		ended    bool
 	}
 }
 
-// version is one API version of a servedDefinition.
-type version struct {
+// servedVersion is one API version of a servedDefinition.
+type servedVersion struct {
 	name  string
 	store *storage.Store
 	// registry is Kubernetes' storage for reading and deleting objects. It cannot write:
@@ -71,7 +71,7 @@ func newServedDefinition(server *Server, def *Definition) *servedDefinition {
 	s.newest.Store(def)
 	s.schemaSlot = newCompiledSlot[compiledSchemas](server.compiled, s.references.held, s.references.closed)
 	s.writerSlot = newCompiledSlot[writerSet](server.compiled, s.references.held, s.references.closed)
-	s.mu.versions = map[string]*version{}
+	s.mu.versions = map[string]*servedVersion{}
 	return s
 }
 
@@ -148,7 +148,7 @@ func (s *servedDefinition) checkNames() error {
 // version returns a version of the definition, which is made now if it was not asked for
 // before. The lock is held meanwhile, since it also guards against the end: a storage
 // that is made afterwards would stay open.
-func (s *servedDefinition) version(name string) (*version, error) {
+func (s *servedDefinition) version(name string) (*servedVersion, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if made := s.mu.versions[name]; made != nil {
@@ -177,8 +177,8 @@ func (s *servedDefinition) version(name string) (*version, error) {
 // newVersion makes the scope and the storage of a version, without validation of writes.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor; compare at each upgrade.
-func (s *servedDefinition) newVersion(row *Version) (*version, error) {
-	v := &version{name: row.Name, options: lazyOptions{s.server.options, s, row.Name}}
+func (s *servedDefinition) newVersion(row *Version) (*servedVersion, error) {
+	v := &servedVersion{name: row.Name, options: lazyOptions{s.server.options, s, row.Name}}
 	v.scope = s.newScope(row)
 	kind := s.kind(row.Name)
 	var fields []apiextensionsv1.SelectableField

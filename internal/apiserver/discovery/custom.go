@@ -75,20 +75,20 @@ func (c *Custom) Change(before, after *crd.Definition) {
 	if after == nil {
 		row = before
 	}
-	manager := c.change(row.Group, row.Name, after)
+	manager := c.setRow(row.Group, row.Name, after)
 	c.invalidate()
 	if manager != nil {
 		c.forward(manager, row.Group)
 	}
 }
 
-// change sets a row of a group, or deletes it if row is nil. It returns the manager to
+// setRow sets a row of a group, or deletes it if row is nil. It returns the manager to
 // forward the change to, or nil.
-func (c *Custom) change(group, name string, row *crd.Definition) aggregated.ResourceManager {
+func (c *Custom) setRow(group, name string, row *crd.Definition) aggregated.ResourceManager {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found, _ := c.groups.LoadOrStore(group, &customGroup{})
-	if left := found.(*customGroup).change(name, row); left == 0 {
+	if left := found.(*customGroup).setRow(name, row); left == 0 {
 		c.groups.Delete(group)
 	}
 	if !c.mu.touched[group] {
@@ -126,8 +126,8 @@ func (c *Custom) forward(m aggregated.ResourceManager, group string) {
 	c.mu.sent[group] = versions
 }
 
-// change sets or deletes a row, and returns the number of rows.
-func (g *customGroup) change(name string, row *crd.Definition) int {
+// setRow sets or deletes a row, and returns the number of rows.
+func (g *customGroup) setRow(name string, row *crd.Definition) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.mu.rows == nil {

@@ -47,9 +47,10 @@ import (
 type ReplicaConfig struct {
 	// Served are the versions that the upstream serves. No others get routes.
 	Served []schema.GroupVersion
-	// Storage makes the storage of each resource, and Stored finds that of a built-in one.
+	// Storage makes the storage of each resource.
 	Storage generic.StorageDecorator
-	Stored  func(schema.GroupResource) *storage.Store
+	// Stored finds the storage of a built-in resource.
+	Stored func(schema.GroupResource) *storage.Store
 	// CustomResources configures the server of custom resources.
 	CustomResources crd.Config
 	// Requests answers all requests but those for the replica itself. It gets every

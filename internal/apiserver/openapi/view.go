@@ -24,9 +24,9 @@ type view struct {
 	mu struct {
 		sync.Mutex
 		split *baseSplit
+		base  *base
 		// tag is the entity tag of the v2 document on base.
-		base *base
-		tag  string
+		tag string
 	}
 }
 

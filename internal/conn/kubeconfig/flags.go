@@ -77,7 +77,7 @@ func (f *Flags) Load(agent string) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := f.load(file)
+	config, err := f.loadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig: %w: %s", err, f.instead())
 	}
@@ -131,9 +131,9 @@ func AdminFile(dataDir string, deliberate bool) (string, error) {
 	return paths.AdminKubeconfig, err
 }
 
-// load reads a file, or what the environment names. It does not fall back to the pod's
+// loadFile reads a file, or what the environment names. It does not fall back to the pod's
 // service account for a file that is there and says nothing.
-func (f *Flags) load(file string) (*rest.Config, error) {
+func (f *Flags) loadFile(file string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath, rules.WarnIfAllMissing = file, false
 	all, err := rules.Load()

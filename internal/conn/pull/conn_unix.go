@@ -107,11 +107,11 @@ func (c *Conn) Write(b []byte) (int, error) {
 			h.n += copy(h.bytes[h.n:], b)
 			return len(b), nil
 		}
-		if _, err := c.write(h.drain()); err != nil {
+		if _, err := c.writeSocket(h.drain()); err != nil {
 			return 0, err
 		}
 	}
-	return c.write(b)
+	return c.writeSocket(b)
 }
 
 // drain returns the gathered bytes and empties the buffer. The bytes are valid until the
@@ -160,12 +160,12 @@ func (c *Conn) flush() error {
 func (c *Conn) unlockAndWrite(b []byte) (int, error) {
 	c.mu.Unlock()
 	defer c.mu.Lock()
-	return c.write(b)
+	return c.writeSocket(b)
 }
 
-// write writes b to the socket and waits until it has taken all. The caller holds the
+// writeSocket writes b to the socket and waits until it has taken all. The caller holds the
 // lock, or has set flushing.
-func (c *Conn) write(b []byte) (int, error) {
+func (c *Conn) writeSocket(b []byte) (int, error) {
 	m := &c.mu
 	m.unwritten, m.err = b, nil
 	err := c.raw.Write(m.try)

@@ -42,9 +42,9 @@ type Receiver interface {
 // WindowStall describes how the client's flow-control windows delay a Source.
 type WindowStall struct {
 	// Since is when the windows last became too small to send all that the source has.
-	// For is how long they were shut between then and the present write.
 	Since time.Time
-	For   time.Duration
+	// For is how long the windows were shut between then and the present write.
+	For time.Duration
 }
 
 // Write describes one write to a connection. It carries bytes of any number of streams.

@@ -23,8 +23,9 @@ type WriteClock struct {
 	// write.
 	busySince   time.Time
 	busyWriting time.Duration
-	// longest is how long the longest write of that time took, and longestEnded its end.
-	longest      time.Duration
+	// longest is how long the longest write of that time took.
+	longest time.Duration
+	// longestEnded is when that write ended.
 	longestEnded time.Time
 	// writeStart is the start of the write in progress, in nanoseconds since clockOrigin;
 	// 0 if there is none.

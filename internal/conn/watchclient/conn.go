@@ -182,9 +182,9 @@ func (n *conn) read() {
 func (n *conn) ping() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch now := n.frames.Load(); {
-	case now != n.mu.framesAtPing:
-		n.mu.framesAtPing, n.mu.pinged = now, false
+	switch frames := n.frames.Load(); {
+	case frames != n.mu.framesAtPing:
+		n.mu.framesAtPing, n.mu.pinged = frames, false
 	case n.mu.pinged:
 		n.closeLocked()
 		return

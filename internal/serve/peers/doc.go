@@ -7,8 +7,8 @@
 //	    ├──► Observe: digests, for package scrub
 //	    └──► Rebalancer: how many watches to send elsewhere
 //
-// Servers use Leases and send each other no requests: every server already has credentials
-// for the API and a way to etcd, and has none for its peers. The price is one small write of
+// Servers use Leases and send each other no requests. Every server already has credentials
+// for the API and a way to etcd, but none for its peers. The price is one small write of
 // each server in each interval, as for Kubernetes' own Leases of servers. And what a server
 // knows of others is up to two intervals old.
 //

@@ -48,7 +48,7 @@ const (
 
 // Excess returns how many watches to send elsewhere in this round. self is this server.
 func (r *Rebalancer) Excess(self Member, others []Member) int {
-	n := r.excess(self, others)
+	n := r.computeExcess(self, others)
 	r.rounds = append(r.rounds, rebalanceRound{self.Watches, n})
 	r.rounds = r.rounds[max(0, len(r.rounds)-cmp.Or(r.Window, defaultWindow)):]
 	if n > 0 {
@@ -57,7 +57,7 @@ func (r *Rebalancer) Excess(self Member, others []Member) int {
 	return n
 }
 
-func (r *Rebalancer) excess(self Member, others []Member) int {
+func (r *Rebalancer) computeExcess(self Member, others []Member) int {
 	r.judge(self.Watches)
 	if r.left > 0 {
 		r.left--

@@ -56,9 +56,9 @@ type largeSegment struct {
 	bytes int64
 	// readers are those that wait for the segment or have it, in order of arrival.
 	readers []*admissionTicket
-	// admitted is closed when the readers may begin. admittedAt is when that was, zero
-	// before.
-	admitted   chan struct{}
+	// admitted is closed when the readers may begin.
+	admitted chan struct{}
+	// admittedAt is when admitted was closed. It is zero before that.
 	admittedAt time.Time
 	// counted says that bytes are part of segmentAdmission.mu.bytes: the segment was
 	// admitted, and its newest reader arrived within admissionFresh.

@@ -53,9 +53,10 @@ type Config struct {
 	// have them.
 	Events runtime.Encoder
 	Framer runtime.Framer
-	// Budget bounds what memos keep, RecentFrames what is kept of events. All forms of a
-	// process share them. Nil keeps nothing.
-	Budget       *Budget
+	// Budget bounds what memos keep. If it is nil, nothing is kept. All forms of a process
+	// share it and RecentFrames.
+	Budget *Budget
+	// RecentFrames bounds what is kept of events. If it is nil, nothing is kept.
 	RecentFrames *RecentFrames
 }
 
@@ -209,7 +210,7 @@ func (f *Form) encodeListTo(buf *bytes.Buffer, m Meta, objs ...runtime.Object) e
 // appendItem appends an entry as an item of a list or, for watches, as an ADDED frame.
 func (f *Form) appendItem(dst []byte, e *entry.Entry, scratch *bytes.Buffer) ([]byte, error) {
 	if f.cfg.Framing.isWatch() {
-		return f.event(dst, watch.Added, e, e.Revision)
+		return f.appendEvent(dst, watch.Added, e, e.Revision)
 	}
 	if f.verbatim != nil {
 		return f.verbatim.append(dst, e, true)

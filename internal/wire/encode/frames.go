@@ -68,7 +68,7 @@ func (f *Form) Event(c *Change) (*Frame, error) {
 	if frame := cell.build.frame.Value(); frame != nil && frame.second == second {
 		return frame, nil
 	}
-	text, err := f.event(nil, c.Kind, c.Entry, c.Revision)
+	text, err := f.appendEvent(nil, c.Kind, c.Entry, c.Revision)
 	if err != nil {
 		return nil, err
 	}

@@ -45,10 +45,11 @@ type prefetch struct {
 	claimed atomic.Bool
 	// done is closed when a helper has encoded the group.
 	done chan struct{}
-	// segment holds a result that is not kept until the walk has used it. passed is a result
-	// that is in no memo. Both are set before done is closed.
+	// segment holds a result that is not kept until the walk has used it. It and passed are
+	// set before done is closed.
 	segment *segment
-	passed  *passedSegment
+	// passed is a result that is in no memo.
+	passed *passedSegment
 }
 
 // runs yields the runs of the list.

@@ -139,7 +139,7 @@ func (s *Stream) plain(out *output, frame []byte) error {
 // eachEntry encodes frames that are volatile, so no memo keeps them.
 func (s *Stream) eachEntry(out *output, run EntryRun) error {
 	for _, e := range run.Entries[run.From:run.To] {
-		frame, err := s.form().event(nil, watch.Added, e, e.Revision)
+		frame, err := s.form().appendEvent(nil, watch.Added, e, e.Revision)
 		if err == nil {
 			err = s.plain(out, frame)
 		}

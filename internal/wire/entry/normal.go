@@ -159,9 +159,10 @@ func blocksOf(text []byte) *textBlocks {
 	return b
 }
 
-// find returns where in the text, from a place on, a block of another text is, and where in that:
-// of all such blocks the one before which least is left out of both. It returns -1 if there is
-// none. Later calls must not ask for earlier places.
+// find looks for a block of another text in the text, from a place on. It returns the
+// block's places in both: at in the text, in in the other. Of all such blocks it chooses
+// the one before which least is left out of both. It returns -1 if there is none. Later
+// calls must not ask for earlier places.
 func (b *textBlocks) find(of []byte, from int) (at, in int) {
 	at, least := -1, len(b.next)*blockSize+len(of)
 	for i := 0; i+blockSize <= len(of) && i < least; i++ {

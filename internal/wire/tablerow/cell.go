@@ -68,12 +68,12 @@ func (c cell) countAges() int {
 	return n
 }
 
-// at returns the cell's text at a time.
-func (c cell) at(now time.Time) string {
+// textAt returns the cell's text at a time.
+func (c cell) textAt(now time.Time) string {
 	var b strings.Builder
 	for _, p := range c.parts {
 		if p.age != nil {
-			b.WriteString(p.age.at(now))
+			b.WriteString(p.age.textAt(now))
 		} else {
 			b.WriteString(p.text)
 		}
@@ -127,7 +127,7 @@ func (s *cellSearch) fit(marked, own string, until bool) (cell, bool) {
 		return cell{}, false
 	}
 	for _, c.renderedAt = range []time.Time{s.before, s.after} {
-		if c.at(c.renderedAt) == own {
+		if c.textAt(c.renderedAt) == own {
 			return c, true
 		}
 	}

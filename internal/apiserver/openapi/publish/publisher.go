@@ -81,7 +81,7 @@ func (t *Publisher) Write(stored []byte, d *crd.Definition, version string, temp
 // version writes one version.
 func (t *Publisher) version(d *crd.Definition, v *crd.Version, templates func(Shape) (*PathTemplate, error)) (bool, error) {
 	n := resourceNames{group: d.Group, version: v.Name, plural: d.Wanted.Plural, kind: d.Wanted.Kind, listKind: d.Wanted.ListKind}
-	schema, found := t.stored.of(v.Name)
+	schema, found := t.stored.nodeFor(v.Name)
 	if !found || !n.isPlain() || !t.stored.structural(schema, true) {
 		return false, nil
 	}
