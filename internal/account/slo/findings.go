@@ -95,7 +95,7 @@ func (f *findings) missed(r *resourceResult) {
 		found.Advice = "Spread clients over more connections or servers, and look for watches without a selector that could have one."
 	case serverreport.Cause(serverreport.StageEncode):
 		message += " The server is slow: most of it was encoding and compressing."
-		found.Advice = "Have clients ask for protobuf where they can, and for one encoding; look at the size of the objects."
+		found.Advice = "Let clients ask for protobuf where they can, and for one encoding; look at the size of the objects."
 	case serverreport.Cause(serverreport.StageClient):
 		found.Severity = warning
 		message += " The server is in time: clients did not read, their HTTP/2 windows were shut."

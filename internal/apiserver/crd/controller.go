@@ -282,7 +282,7 @@ func (c *controller) claims(group string) claims {
 // write writes the status of a definition, whose row is of, and returns what was written.
 // It returns nil if the definition is gone or has changed meanwhile: the change queues
 // the definition again.
-func (c *controller) write(ctx context.Context, of *Definition, full *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
+func (c *controller) write(ctx context.Context, row *Definition, full *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	written, err := c.client.UpdateStatus(ctx, full, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil, nil
@@ -290,7 +290,7 @@ func (c *controller) write(ctx context.Context, of *Definition, full *apiextensi
 	if err != nil {
 		return nil, err
 	}
-	d, err := of.withStatus(written)
+	d, err := row.withStatus(written)
 	if err != nil {
 		return nil, err
 	}

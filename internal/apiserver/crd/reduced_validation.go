@@ -157,13 +157,13 @@ var metaProperties = sets.New("apiVersion", "kind", "metadata")
 
 // properties returns what is left of properties, with those on the paths. It returns nil
 // if nothing is left.
-func (p patternValidity) properties(of map[string]apiextensions.JSONSchemaProps, paths [][]string) (left map[string]apiextensions.JSONSchemaProps) {
-	for name, s := range of {
-		kept, behind := &s, pathsBelow(paths, name)
+func (p patternValidity) properties(all map[string]apiextensions.JSONSchemaProps, paths [][]string) (left map[string]apiextensions.JSONSchemaProps) {
+	for name, s := range all {
+		kept, below := &s, pathsBelow(paths, name)
 		switch {
 		case metaProperties.Has(name):
-		case behind != nil:
-			kept = p.reducedAlong(kept, behind)
+		case below != nil:
+			kept = p.reducedAlong(kept, below)
 		default:
 			kept = p.reduced(kept)
 		}

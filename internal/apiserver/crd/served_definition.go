@@ -113,13 +113,13 @@ func (s *servedDefinition) schemas() (*compiledSchemas, error) {
 
 // compile decodes the definition, whose JSON has size bytes, and calls from with it. It
 // waits for other definitions that are being compiled, but not long.
-func (s *servedDefinition) compile(size int64, from func(*apiextensionsv1.CustomResourceDefinition) error) error {
+func (s *servedDefinition) compile(size int64, build func(*apiextensionsv1.CustomResourceDefinition) error) error {
 	return s.server.compileLimiter.tryFor(size, func() error {
 		full, err := s.decode()
 		if err != nil {
 			return err
 		}
-		return from(full)
+		return build(full)
 	})
 }
 

@@ -74,8 +74,8 @@ func (r *ReadTier) sloReport(definitions definitionSource) serverreport.SLORepor
 
 // unreadableFinding tells of the objects of a resource that cannot be read. Their errors are
 // left to the log: they may quote what is in the objects.
-func unreadableFinding(of *cache.Resource) (serverreport.Finding, bool) {
-	snapshot := of.Snapshot()
+func unreadableFinding(resource *cache.Resource) (serverreport.Finding, bool) {
+	snapshot := resource.Snapshot()
 	if snapshot.Unreadable == 0 {
 		return serverreport.Finding{}, false
 	}
@@ -86,7 +86,7 @@ func unreadableFinding(of *cache.Resource) (serverreport.Finding, bool) {
 		}
 	}
 	return serverreport.Finding{
-		Cause: serverreport.CauseUnreadable, Severity: "warning", Resource: of.GroupResource().String(),
+		Cause: serverreport.CauseUnreadable, Severity: "warning", Resource: resource.GroupResource().String(),
 		Message: fmt.Sprintf("%d stored objects cannot be read: %s. Reads that meet them fail as in Kubernetes; all others go on. The log says why.", snapshot.Unreadable, someOf(keys)),
 		Advice:  "Delete them with ignoreStoreReadErrorWithClusterBreakingPotential, or restore their values in etcd.",
 	}, true

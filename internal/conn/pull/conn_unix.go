@@ -17,7 +17,7 @@ const maxPending = recordSize
 
 // errPendingFull is the error of a write that would exceed maxPending: the client
 // provokes TLS records (such as key updates) and reads none.
-var errPendingFull = errors.New("pull: too many records wait behind others")
+var errPendingFull = errors.New("pull: too many records wait for others")
 
 // Conn is a TCP connection that tells a worker when its write blocks because the client
 // does not read. It also gathers the records that TLS makes of one batch, and writes them

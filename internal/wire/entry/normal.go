@@ -126,11 +126,11 @@ const nearBytes = 48
 
 // near is find for places that are near in both texts, as after a length that has changed
 // or a field that came back. It needs no index of the text.
-func near(text, of []byte, from int) (at, in int) {
+func near(text, other []byte, from int) (at, in int) {
 	text = text[from:]
 	for sum := 1; sum <= nearBytes; sum++ {
-		for in := max(0, sum-len(text)+blockSize); in <= min(sum, len(of)-blockSize); in++ {
-			if at := sum - in; [blockSize]byte(text[at:]) == [blockSize]byte(of[in:]) {
+		for in := max(0, sum-len(text)+blockSize); in <= min(sum, len(other)-blockSize); in++ {
+			if at := sum - in; [blockSize]byte(text[at:]) == [blockSize]byte(other[in:]) {
 				return from + at, in
 			}
 		}
@@ -163,10 +163,10 @@ func blocksOf(text []byte) *textBlocks {
 // block's places in both: at in the text, in in the other. Of all such blocks it chooses
 // the one before which least is left out of both. It returns -1 if there is none. Later
 // calls must not ask for earlier places.
-func (b *textBlocks) find(of []byte, from int) (at, in int) {
-	at, least := -1, len(b.next)*blockSize+len(of)
-	for i := 0; i+blockSize <= len(of) && i < least; i++ {
-		block := [blockSize]byte(of[i:])
+func (b *textBlocks) find(other []byte, from int) (at, in int) {
+	at, least := -1, len(b.next)*blockSize+len(other)
+	for i := 0; i+blockSize <= len(other) && i < least; i++ {
+		block := [blockSize]byte(other[i:])
 		n, ok := b.first[block]
 		for ok && n >= 0 && n*blockSize < from {
 			n = b.next[n]

@@ -120,9 +120,9 @@ func (e *experiment) futureMarkerTime(i int) time.Time {
 
 // renderMoved renders the cells of the copy with each timestamp set to the time that to
 // returns for it.
-func (e *experiment) renderMoved(to func(i int) time.Time) ([]any, error) {
+func (e *experiment) renderMoved(moved func(i int) time.Time) ([]any, error) {
 	for i, s := range e.stamps {
-		s.set(to(i))
+		s.set(moved(i))
 	}
 	row, err := e.render(e.copy)
 	if err != nil {

@@ -25,12 +25,12 @@ type protoPart struct {
 
 // newProtoTemplate makes a template of an exemplar's encoded fields. of is the type of the
 // message that has these fields.
-func newProtoTemplate(exemplar []byte, of protoreflect.MessageDescriptor) (protoTemplate, error) {
+func newProtoTemplate(exemplar []byte, message protoreflect.MessageDescriptor) (protoTemplate, error) {
 	var t protoTemplate
 	var last protoPart
 	err := protoFields(exemplar, func(n protowire.Number, field, value []byte) {
 		made := protoPart{before: last.before, tag: protowire.AppendTag(nil, n, protowire.BytesType)}
-		if known := of.Fields().ByNumber(n); value != nil && known != nil {
+		if known := message.Fields().ByNumber(n); value != nil && known != nil {
 			switch known.Kind() {
 			case protoreflect.MessageKind:
 				if inside, err := newProtoTemplate(value, known.Message()); err == nil && len(inside) > 1 {
