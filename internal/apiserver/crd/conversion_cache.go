@@ -103,8 +103,8 @@ func (c *conversionCache) sweep() {
 }
 
 // forget drops all objects of a definition.
-func (c *conversionCache) forget(of *webhookConverter) {
-	c.dropWhere(func(object *convertedObject) bool { return object.key.converter == of })
+func (c *conversionCache) forget(definition *webhookConverter) {
+	c.dropWhere(func(object *convertedObject) bool { return object.key.converter == definition })
 }
 
 func (c *conversionCache) dropWhere(useless func(*convertedObject) bool) {

@@ -111,7 +111,7 @@ func (s *servedDefinition) schemas() (*compiledSchemas, error) {
 	})
 }
 
-// compile decodes the definition, whose JSON has size bytes, and calls from with it. It
+// compile decodes the definition, whose JSON has size bytes, and calls build with it. It
 // waits for other definitions that are being compiled, but not long.
 func (s *servedDefinition) compile(size int64, build func(*apiextensionsv1.CustomResourceDefinition) error) error {
 	return s.server.compileLimiter.tryFor(size, func() error {

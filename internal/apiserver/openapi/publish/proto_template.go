@@ -23,7 +23,7 @@ type protoPart struct {
 	inside protoTemplate
 }
 
-// newProtoTemplate makes a template of an exemplar's encoded fields. of is the type of the
+// newProtoTemplate makes a template of an exemplar's encoded fields. message is the type of the
 // message that has these fields.
 func newProtoTemplate(exemplar []byte, message protoreflect.MessageDescriptor) (protoTemplate, error) {
 	var t protoTemplate
