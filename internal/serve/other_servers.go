@@ -28,7 +28,7 @@ const (
 	serverLeasePrefix = "millrace-server-"
 )
 
-// knowsOthers reports whether this server writes a Lease and reads those of others.
+// knowsOthers reports whether this server writes a Lease and reads the Leases of others.
 func (s *Server) knowsOthers() bool {
 	return s.options.ServerLeases && s.options.CacheCheckInterval > 0
 }

@@ -13,7 +13,7 @@ type minuteSums struct {
 	spans  tally
 	stages [spanStages]tally
 	bands  [bandCount]bandSums
-	// bytes counts the bytes of all spans, lateBytes those of late spans.
+	// bytes counts the bytes of all spans, lateBytes the bytes of late spans.
 	bytes, lateBytes uint64
 	late             uint64
 	// lateBy counts late spans by their longest stage.

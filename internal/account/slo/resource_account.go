@@ -61,7 +61,7 @@ type resourceSlot struct {
 	spans  sketch
 	stages [spanStages]sketch
 	bands  spanBands
-	// bytes counts the bytes of all spans, lateBytes those of late spans.
+	// bytes counts the bytes of all spans, lateBytes the bytes of late spans.
 	bytes, lateBytes uint64
 	// lateBy counts late spans by their longest stage.
 	lateBy [spanStages]uint32

@@ -94,9 +94,9 @@ func (u *usage) release() {
 // maxAcquireAttempts bounds how often use tries again because a definition has changed.
 const maxAcquireAttempts = 10
 
-// use acquires the state by which a definition is served, and has prepare make what the
-// request needs of it. Unless use returns an error, the caller must release the usage. The
-// error is errNotServed, that of prepare, or an error for clients (tooManyChanges).
+// use acquires the state by which a definition is served, and calls prepare to make what
+// the request needs of it. Unless use returns an error, the caller must release the usage.
+// The error is errNotServed, an error of prepare, or an error for clients (tooManyChanges).
 func (s *Server) use(ctx context.Context, name string, prepare func(*usage) error) (*usage, error) {
 	for range maxAcquireAttempts {
 		u, err := s.tryUse(name, prepare)

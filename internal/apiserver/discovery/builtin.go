@@ -20,7 +20,7 @@ type builtin struct {
 	documents sync.Map
 }
 
-// updateBuiltinLocked replaces the built-in group versions by those of now.
+// updateBuiltinLocked brings the built-in group versions up to date.
 func (d *Documents) updateBuiltinLocked() {
 	found := &builtin{versions: map[schema.GroupVersion]bool{}, groups: map[string]bool{}}
 	for _, g := range d.mu.groups {

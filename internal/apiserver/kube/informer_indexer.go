@@ -181,8 +181,8 @@ func (ix *storedIndexer) GetIndexers() cache.Indexers {
 	return indexers
 }
 
-// AddIndexers implements cache.Indexer. All indexes but that of namespaces are computed
-// over all objects at each query, since no component of this server adds any.
+// AddIndexers implements cache.Indexer. All indexes except the index of namespaces are
+// computed over all objects at each query, since no component of this server adds any.
 func (ix *storedIndexer) AddIndexers(indexers cache.Indexers) error {
 	known := ix.GetIndexers()
 	for name := range indexers {

@@ -132,7 +132,8 @@ func (d *decodedObjects) newest() cache.Tree {
 	return cache.Tree{}
 }
 
-// update makes the objects those of the cache's tree. It decodes those that are new in it.
+// update brings the objects up to the cache's tree. It decodes the objects that are new in
+// it.
 func (d *decodedObjects) update() {
 	newest := d.newest()
 	if newest == d.tree {

@@ -78,7 +78,7 @@ func (s *Server) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// instrumented has Kubernetes' metrics count the requests of a handler.
+// instrumented makes Kubernetes' metrics count the requests of a handler.
 func instrumented(subresource string, h http.HandlerFunc) http.HandlerFunc {
 	return metrics.InstrumentHandlerFunc("GET", "", "", "", subresource, "", "", false, "", h)
 }

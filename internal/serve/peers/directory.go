@@ -73,7 +73,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Directory writes a server's Lease, and reads those of others.
+// Directory writes a server's Lease, and reads the Leases of others.
 type Directory struct {
 	cfg Config
 	// failed says that the last round failed, so that a failure is logged once.
