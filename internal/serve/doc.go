@@ -1,6 +1,6 @@
-// Package serve wires everything into `millrace serve`. It constructs the sources, has tiermount
-// put the tier together over them, divides the machine's memory (memory.Shares), and decides in
-// which order all start and stop. A caller makes Options, adds their flags to a command, and
+// Package serve wires everything into `millrace serve`. It constructs the sources, and lets
+// tiermount put the tier together over them. It divides the machine's memory (memory.Shares),
+// and decides in which order all start and stop. A caller makes Options, adds their flags to a command, and
 // calls New and Run once.
 //
 // Run starts from top to bottom and stops from bottom to top:

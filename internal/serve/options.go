@@ -21,6 +21,9 @@ const (
 	ReadPathKubernetes ReadPath = "kubernetes"
 )
 
+// minProbePeriod is the shortest period of the probe, which keeps it from being a load.
+const minProbePeriod = 100 * time.Millisecond
+
 // Options of `millrace serve`: kube-apiserver's and a few more. NewOptions makes
 // them; the zero value is not usable.
 type Options struct {
@@ -28,14 +31,15 @@ type Options struct {
 	// DataDir holds etcd's data, certificates, keys and kubeconfigs, unless other
 	// flags name them.
 	DataDir string
-	// ReadPath is a ReadPath, as a flag.
+	// ReadPath is the value of --read-path. validate checks it.
 	ReadPath string
-	// WatchProbe is the period of the probe. 0 means that there is none.
+	// WatchProbe is how often the server writes its own Lease and watches it (see probe). 0
+	// disables that.
 	WatchProbe time.Duration
-	// ServerLeases has servers over one etcd know each other.
+	// ServerLeases makes servers that share one etcd discover each other through Leases.
 	ServerLeases bool
 	// RebalanceAbove is how many percent more watches than its share a server may have. 0
-	// is any number.
+	// does not limit them.
 	RebalanceAbove int
 
 	// flags are set by AddFlags.
@@ -43,7 +47,7 @@ type Options struct {
 }
 
 // NewOptions makes options with their defaults. Only one of two commands that share options
-// may run in a process.
+// may run in a process, because both would change the same options.
 func NewOptions(shared *program.Options) *Options {
 	return &Options{Options: shared, DataDir: datadir.DefaultPath, ReadPath: string(ReadPathMillrace), ServerLeases: true}
 }
@@ -53,13 +57,13 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	var sections cliflag.NamedFlagSets
 	own := sections.FlagSet("millrace")
 	own.StringVar(&o.DataDir, "data-dir", o.DataDir, "Directory for the embedded etcd, certificates, keys and kubeconfigs that are not given by other flags.")
-	own.StringVar(&o.ReadPath, "read-path", o.ReadPath, "Who answers GET, LIST and WATCH: \"millrace\" (the byte cache) or \"kubernetes\" (the stock server with its watch cache).")
+	own.StringVar(&o.ReadPath, "read-path", o.ReadPath, "Which server answers GET, LIST and WATCH: \"millrace\" (the byte cache) or \"kubernetes\" (the stock server with its watch cache).")
 	o.Options.AddFlags(own)
-	own.DurationVar(&o.WatchProbe, "watch-probe", o.WatchProbe, "How often this server writes a Lease of its own in kube-system and watches it through its own front door, to time the whole way of an event. 0 is never.")
+	own.DurationVar(&o.WatchProbe, "watch-probe", o.WatchProbe, "How often this server writes a Lease of its own in kube-system and watches it through its own listener, to measure the time from write to watch event. 0 disables that.")
 	own.BoolVar(&o.ServerLeases, "server-leases", o.ServerLeases, "Write a Lease in kube-system in each --cache-check-interval, by which the servers over one etcd compare their caches and share their watches. The default is false with the embedded etcd.")
 	own.IntVar(&o.RebalanceAbove, "rebalance-watches", o.RebalanceAbove, "How many percent more watches than its share a server may have, before it asks some clients to open another connection, as in 10. Give it where a balancer spreads new connections over the servers. 0 never asks. Needs --server-leases.")
-	own.Int64Var(&o.CompiledBytes, "compiled-schemas-bytes", 0, "Most memory of what is compiled out of the schemas of custom resources, by an estimate.")
-	_ = own.MarkHidden("compiled-schemas-bytes") // it was added above
+	own.Int64Var(&o.CompiledBytes, "compiled-schemas-bytes", 0, "Upper bound, estimated, of the memory for compiled schemas of custom resources.")
+	_ = own.MarkHidden("compiled-schemas-bytes") // fails only for a flag that is not defined
 	kubernetes := o.Kube.Flags()
 	for _, name := range kubernetes.Order {
 		sections.FlagSet(name).AddFlagSet(kubernetes.FlagSet(name))
@@ -71,9 +75,6 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	return sections
 }
 
-// minProbe is the shortest period of the probe, which keeps it from being a load.
-const minProbe = 100 * time.Millisecond
-
 // validate checks our own flags. Kubernetes checks its own.
 func (o *Options) validate() error {
 	switch ReadPath(o.ReadPath) {
@@ -84,8 +85,8 @@ func (o *Options) validate() error {
 	if o.RebalanceAbove < 0 {
 		return fmt.Errorf("--rebalance-watches=%d is negative: give 0 to leave watches where they are", o.RebalanceAbove)
 	}
-	if o.WatchProbe < 0 || o.WatchProbe > 0 && o.WatchProbe < minProbe {
-		return fmt.Errorf("--watch-probe=%v is too often: give 0 to have none, or at least %v", o.WatchProbe, minProbe)
+	if o.WatchProbe < 0 || o.WatchProbe > 0 && o.WatchProbe < minProbePeriod {
+		return fmt.Errorf("--watch-probe=%v is too often: give 0 to have none, or at least %v", o.WatchProbe, minProbePeriod)
 	}
 	return o.Validate()
 }

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// rebalanceWindow is that of peers.Rebalancer.
+	// rebalanceWindow is the time of peers.Rebalancer.Window.
 	rebalanceWindow = 10 * time.Minute
 	// sendShare is the part of an interval over which clients are asked to go elsewhere.
 	sendShare = 0.8
@@ -28,7 +28,7 @@ const (
 	serverLeasePrefix = "millrace-server-"
 )
 
-// knowsOthers reports whether this server writes a Lease and reads those of others.
+// knowsOthers reports whether this server writes a Lease and reads the Leases of others.
 func (s *Server) knowsOthers() bool {
 	return s.options.ServerLeases && s.options.CacheCheckInterval > 0
 }
@@ -42,8 +42,8 @@ type otherServers struct {
 	excess chan int
 }
 
-// runOtherServers has servers know each other until this one is told to end, which is when
-// serving is over.
+// runOtherServers lets servers know each other until this one is told to end: until serving
+// is done.
 func (s *Server) runOtherServers(ctx, serving context.Context, tier *tiermount.ReadTier, etcd *source.Etcd, server program.Server) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -111,8 +111,8 @@ func (o *otherServers) observe(others []peers.Member) {
 	}
 }
 
-// sendAway sends watches elsewhere until the context ends, those of each round spread over
-// most of an interval.
+// sendAway sends watches elsewhere until the context ends. It spreads the watches of each
+// round over most of an interval.
 func (o *otherServers) sendAway(ctx context.Context, interval time.Duration) {
 	for {
 		select {

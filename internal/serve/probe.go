@@ -24,13 +24,13 @@ import (
 	"github.com/millrace/millrace/internal/tier/lifetime"
 )
 
-// probe times the whole way of an event: it writes a Lease every period and watches
-// it through the server's own front door. A Lease is Kubernetes' object for
-// heartbeats. It is small, no controller acts on a Lease it does not know, and few
-// clients watch all of them, unlike config maps.
+// probe measures the time from a write to its watch event: it writes a Lease every period
+// and watches it through the server's own listener. A Lease is Kubernetes' object for
+// heartbeats. It is small, no controller acts on a Lease it does not know, and few clients
+// watch all of them, unlike config maps.
 //
-// The watch counts as any other, for the program "millrace-probe". The Lease stays
-// behind for the next start of the same server.
+// The watch counts as any other, for the program "millrace-probe". The Lease stays for the
+// next start of the same server.
 type probe struct {
 	config   *rest.Config
 	period   time.Duration

@@ -183,7 +183,7 @@ func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 	})
 }
 
-// useEtcd has the backends follow etcd.
+// useEtcd makes the backends follow etcd.
 func (s *Server) useEtcd(b *source.Backends, shares memory.Shares, embedded *etcdserver.Etcd) *source.Etcd {
 	storage := s.options.Kube.Etcd().StorageConfig
 	return source.NewEtcd(b, source.EtcdConfig{

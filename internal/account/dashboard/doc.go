@@ -3,9 +3,9 @@
 //
 //	browser ─► Shell: page's files ─► authentication, authorization ─► Handler: reports
 //
-// Handler serves the reports and checks no rights: the caller puts it behind
-// authentication and authorization. Shell serves the page. The page holds no data, so
-// it may stand in front of both.
+// Handler serves the reports and checks no rights: the caller puts authentication and
+// authorization in front of it. Shell serves the page. The page holds no data, so it may
+// stand in front of both.
 //
 // Package serverreport says what reports mean. Programs that scrape should use /metrics
 // instead.

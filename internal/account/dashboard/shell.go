@@ -28,8 +28,8 @@ const (
 	// shellBurst is how many it may send at once. A page has some 20 files.
 	shellRate  = 20
 	shellBurst = 100
-	// shellPages is how many requests are those of a browser, which may load the page twice
-	// at once. Beyond, a client has sent more than a browser does.
+	// shellPages is how many requests at once a browser may send: it may load the page
+	// twice. A client with more requests is no browser.
 	shellPages = 50
 	// shellBuckets is the number of token buckets, which addresses share.
 	shellBuckets = 64
@@ -80,9 +80,9 @@ func (s shell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	spent, allowed := s.limiter.Take(ratelimit.ClientOf(req.RemoteAddr))
 	if spent > shellPages && req.ProtoMajor == 2 {
-		// The server closes connections of all unauthenticated requests likewise. It must not
-		// close a browser's: requests that are on their way when it says so are sent again on
-		// another connection, and after some of these browsers give up.
+		// The server closes connections of all unauthenticated requests likewise. It must
+		// not close a browser's connections. Requests that are under way at that time are
+		// sent again on another connection, and browsers give up after a few of these.
 		w.Header().Set("Connection", "close")
 	}
 	switch {

@@ -131,7 +131,7 @@ func (d *SlidingCounter) Union(now time.Time) (all Counter) {
 	return all
 }
 
-// Count is that of the window.
+// Count estimates the distinct values in the window.
 func (d *SlidingCounter) Count(now time.Time) int {
 	all := d.Union(now)
 	return all.Count()

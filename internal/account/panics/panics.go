@@ -1,7 +1,7 @@
-// Package panics survives panics of foreign code: a Counter's Guard calls such code and makes
-// an error of a panic, counts it by what was being done, and logs its stack.
+// Package panics recovers from panics of foreign code. Counter.Guard calls such code, makes
+// an Error of a panic, counts it by Place, and logs its stack.
 //
-// It is not for our own code: a panic there must end what it was doing.
+// It is not for our own code: a panic there must end the operation.
 package panics
 
 import (
@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Place says what was being done when foreign code panicked.
+// Place says where foreign code panicked.
 type Place string
 
 const (
-	// Decode is decrypting, decoding or describing a stored object.
+	// Decode is decrypting or decoding a stored object, or reading its attributes.
 	Decode Place = "decode"
 	// Encode is encoding an object, or making its row of a table.
 	Encode Place = "encode"
@@ -32,7 +32,7 @@ const (
 	Definition Place = "definition"
 	// Request is Kubernetes' handler of a request.
 	Request Place = "request"
-	// Controller is a goroutine of Kubernetes beside requests.
+	// Controller is a goroutine of Kubernetes outside of requests.
 	Controller Place = "controller"
 )
 
@@ -65,16 +65,16 @@ type Counter struct {
 	mu     struct {
 		sync.Mutex
 		counts map[Place]int64
-		// loggedAt is when a place last logged a stack, suppressed counts those since then
-		// without a line.
-		loggedAt   map[Place]time.Time
+		// loggedAt is when a place last logged a stack.
+		loggedAt map[Place]time.Time
+		// suppressed counts the panics since loggedAt that were not logged.
 		suppressed map[Place]int64
-		last       Record
+		last       LastPanic
 	}
 }
 
-// Record describes the newest panic.
-type Record struct {
+// LastPanic describes the newest panic.
+type LastPanic struct {
 	Time  time.Time
 	Place Place
 	Text  string
@@ -94,48 +94,49 @@ func New(logger *slog.Logger) *Counter {
 	return c
 }
 
-// Guard calls foreign code and returns its error, or a Error if it panics.
+// Guard calls foreign code and returns its error, or an *Error if it panics.
 func (c *Counter) Guard(place Place, do func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = c.Record(place, value)
+			err = c.Recovered(place, value)
 		}
 	}()
 	return do()
 }
 
-// Record counts a panic, and logs it with the stack of the caller, which must be the deferred
-// function that has recovered. It returns the error that stands for the panic.
-func (c *Counter) Record(place Place, value any) error {
+// Recovered counts a panic, and logs it with the stack of the caller, which must be the
+// deferred function that has recovered. It returns the error that stands for the panic.
+func (c *Counter) Recovered(place Place, value any) error {
 	failure := &Error{Place: place, Value: value}
 	if c == nil {
 		return failure
 	}
-	suppressed, ok := c.count(place, value)
-	if ok {
+	suppressed, logs := c.countAndThrottle(place, value)
+	if logs {
 		stack := make([]byte, 64<<10)
 		stack = stack[:runtime.Stack(stack, false)]
-		c.logger.Error("Foreign code panicked; the server goes on without what it was doing", "place", string(place), "panic", fmt.Sprint(value),
+		c.logger.Error("Foreign code panicked; the operation failed, and the server goes on", "place", string(place), "panic", fmt.Sprint(value),
 			"suppressed", suppressed, "stack", string(stack))
 	}
 	return failure
 }
 
-// Count counts a panic that others log.
+// Count counts a panic that Kubernetes' crash handlers log.
 func (c *Counter) Count(place Place, value any) {
 	if c != nil {
-		c.count(place, value)
+		c.countAndThrottle(place, value)
 	}
 }
 
-// count reports whether the place may log a stack now, and how many it did not log before.
-func (c *Counter) count(place Place, value any) (suppressed int64, logs bool) {
+// countAndThrottle counts a panic. It reports whether the place may log a stack now, and how
+// many panics it did not log before.
+func (c *Counter) countAndThrottle(place Place, value any) (suppressed int64, logs bool) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.counts[place]++
 	text := fmt.Sprint(value)
-	c.mu.last = Record{Time: now, Place: place, Text: text[:min(len(text), maxPanicText)]}
+	c.mu.last = LastPanic{Time: now, Place: place, Text: text[:min(len(text), maxPanicText)]}
 	if now.Sub(c.mu.loggedAt[place]) < panicLogPeriod {
 		c.mu.suppressed[place]++
 		return 0, false
@@ -146,10 +147,10 @@ func (c *Counter) count(place Place, value any) (suppressed int64, logs bool) {
 }
 
 // Counts returns the number of panics by place, and the newest one.
-func (c *Counter) Counts() (counts map[Place]int64, last Record) {
+func (c *Counter) Counts() (counts map[Place]int64, last LastPanic) {
 	counts = map[Place]int64{}
 	if c == nil {
-		return counts, Record{}
+		return counts, LastPanic{}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,9 +20,9 @@ type Feed struct {
 	Delivery Quantiles `json:"delivery"`
 	Events   uint64    `json:"events"`
 	Bytes    uint64    `json:"bytes"`
-	// Restarts counts how often the watch broke, Loads how often all objects were read
-	// again.
+	// Restarts counts how often the watch broke.
 	Restarts uint64 `json:"restarts"`
-	Loads    uint64 `json:"loads"`
-	Error    string `json:"error,omitempty"`
+	// Loads counts how often all objects were read again.
+	Loads uint64 `json:"loads"`
+	Error string `json:"error,omitempty"`
 }

@@ -24,15 +24,18 @@ type ListsReport struct {
 
 // TranscodingCounts say what became of the objects of kinds that a transcoder can write.
 type TranscodingCounts struct {
-	// Transcoded were written from their stored bytes. Compared were encoded by Kubernetes
-	// too, and were equal; Different were not. Refuted have the fields of such objects, and
-	// Declined are not described by the tables: Kubernetes encoded them. Normalized were of
-	// either kind until their normal form was found, of which they are written since.
+	// Transcoded were written from their stored bytes.
 	Transcoded int64 `json:"transcoded"`
-	Compared   int64 `json:"compared"`
-	Different  int64 `json:"different"`
-	Refuted    int64 `json:"refuted"`
-	Declined   int64 `json:"declined"`
+	// Compared were encoded by Kubernetes too, and were equal.
+	Compared int64 `json:"compared"`
+	// Different were encoded by Kubernetes too, and were not equal.
+	Different int64 `json:"different"`
+	// Refuted have the same fields as different objects. Kubernetes encoded them.
+	Refuted int64 `json:"refuted"`
+	// Declined are not described by the tables. Kubernetes encoded them.
+	Declined int64 `json:"declined"`
+	// Normalized were refuted or declined until their normal form was found. Since then
+	// they are written from it.
 	Normalized int64 `json:"normalized"`
 	// Proven is how many combinations of fields are proven.
 	Proven int64 `json:"proven"`
@@ -55,19 +58,20 @@ type TranscodingDifference struct {
 // ListCost is the cost of requests.
 type ListCost struct {
 	Requests uint64 `json:"requests"`
-	// PassedOn of the requests were passed on, and Shared were given the answer to another one
-	// that was passed on.
+	// PassedOn is how many of the requests were passed on.
 	PassedOn uint64 `json:"passedOn,omitempty"`
-	Shared   uint64 `json:"shared,omitempty"`
-	Objects  uint64 `json:"objects"`
+	// Shared is how many were given the answer to another one that was passed on.
+	Shared  uint64 `json:"shared,omitempty"`
+	Objects uint64 `json:"objects"`
 	// Scanned is how many objects were examined to find Objects.
 	Scanned uint64 `json:"scanned"`
-	// ScannedBytes is the size in the cache of the examined objects. Bytes is the size of
-	// the answers' bodies, before TLS.
+	// ScannedBytes is the size in the cache of the examined objects.
 	ScannedBytes uint64 `json:"scannedBytes"`
-	Bytes        uint64 `json:"bytes"`
-	// CPU and Seconds are CPU time and duration, in seconds.
-	CPU     float64 `json:"cpu"`
+	// Bytes is the size of the answers' bodies, before TLS.
+	Bytes uint64 `json:"bytes"`
+	// CPU is CPU time, in seconds.
+	CPU float64 `json:"cpu"`
+	// Seconds is the duration.
 	Seconds float64 `json:"seconds"`
 }
 
@@ -111,8 +115,9 @@ type Storm struct {
 	Began     time.Time `json:"began"`
 	// Ended is zero while the storm goes on.
 	Ended time.Time `json:"ended,omitzero"`
-	// Clients is how many clients listed, Fleet how many clients the program has.
-	Clients  int    `json:"clients"`
+	// Clients is how many clients listed.
+	Clients int `json:"clients"`
+	// Fleet is how many clients the program has.
 	Fleet    int    `json:"fleet"`
 	Requests uint64 `json:"requests"`
 	Bytes    uint64 `json:"bytes"`

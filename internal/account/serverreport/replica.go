@@ -6,10 +6,11 @@ import "time"
 // since the start.
 type ReplicaReport struct {
 	Time time.Time `json:"time"`
-	// Upstream is the upstream's address, Version its version, and OwnVersion that of the
-	// Kubernetes that is built in here.
-	Upstream   string `json:"upstream"`
-	Version    string `json:"version"`
+	// Upstream is the upstream's address.
+	Upstream string `json:"upstream"`
+	// Version is the upstream's version.
+	Version string `json:"version"`
+	// OwnVersion is the version of the Kubernetes that is built in here.
 	OwnVersion string `json:"ownVersion"`
 	// Skew says how built-in resources are answered if the minor versions of both differ. It
 	// is empty if they do not.
@@ -49,8 +50,9 @@ type ResourceReads struct {
 // SparedWork is what was answered here and would have been the upstream's work. The
 // replica's own requests to the upstream are not subtracted.
 type SparedWork struct {
-	// Requests are GETs and LISTs, and RequestBytes the bodies of their answers.
-	Requests     uint64 `json:"requests"`
+	// Requests counts GETs and LISTs.
+	Requests uint64 `json:"requests"`
+	// RequestBytes is the size of the bodies of their answers.
 	RequestBytes uint64 `json:"requestBytes"`
 	// Events were delivered to watches, initial ones included, as EventBytes.
 	Events     uint64 `json:"events"`

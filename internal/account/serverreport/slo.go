@@ -95,12 +95,13 @@ type Finding struct {
 	Cause Cause `json:"cause"`
 	// Severity is "warning" or "critical".
 	Severity string `json:"severity"`
-	// Resource and Client are those that it concerns, "" for all.
+	// Resource and Client are what it concerns. They are "" for all.
 	Resource string `json:"resource,omitempty"`
 	Client   string `json:"client,omitempty"`
-	// Message says what is wrong, Advice what to do.
+	// Message says what is wrong.
 	Message string `json:"message"`
-	Advice  string `json:"advice,omitempty"`
+	// Advice says what to do.
+	Advice string `json:"advice,omitempty"`
 }
 
 // ResourceSLO describes the events of one resource, named as in "pods" or
@@ -146,10 +147,11 @@ type SubscriptionSLO struct {
 
 // Probe describes an object that this server writes and watches over its own listener.
 type Probe struct {
-	// Whole is from the beginning of the write until its event came back. Commit is from
-	// the answer to the write, and zero if the event came first. Both are of the last
-	// minute.
-	Whole  Quantiles `json:"whole"`
+	// Whole is from the beginning of the write until its event came back. It and Commit are
+	// of the last minute.
+	Whole Quantiles `json:"whole"`
+	// Commit is from the answer to the write until the event, and zero if the event came
+	// first.
 	Commit Quantiles `json:"commit"`
 	// Pending is how long the newest write has waited for its event, in seconds.
 	Pending float64 `json:"pending"`
@@ -160,10 +162,11 @@ type Probe struct {
 type Process struct {
 	// Delay is how late timers fired.
 	Delay Quantiles `json:"delay"`
-	// Scheduling is how long runnable goroutines waited to run. The resolution is that of
+	// Scheduling is how long runnable goroutines waited to run. It has the resolution of
 	// the Go runtime's buckets.
 	Scheduling Quantiles `json:"scheduling"`
-	// CPU is how many processors this process used, Processors how many it may use.
-	CPU        float64 `json:"cpu"`
-	Processors int     `json:"processors"`
+	// CPU is how many processors this process used.
+	CPU float64 `json:"cpu"`
+	// Processors is how many processors this process may use.
+	Processors int `json:"processors"`
 }

@@ -5,9 +5,9 @@ import "time"
 // WatchersReport is /debug/millrace/watchers.
 type WatchersReport struct {
 	Time time.Time `json:"time"`
-	// Watches is the number of open watches. Subscriptions and Clients are how many
-	// different ones they have.
-	Watches       int `json:"watches"`
+	// Watches is the number of open watches.
+	Watches int `json:"watches"`
+	// Subscriptions and Clients are how many different ones the watches have.
 	Subscriptions int `json:"subscriptions"`
 	Clients       int `json:"clients"`
 	// Waiting is how many watches have a backlog, or get initial events.
@@ -19,7 +19,7 @@ type WatchersReport struct {
 	Expired uint64 `json:"expired"`
 	// ByResource has all watched resources, those with most watches first.
 	ByResource []ResourceWatchers `json:"byResource"`
-	// Behind are the watches furthest behind, 100 at most.
+	// Behind are the watches that lag most, 100 at most.
 	Behind []Watcher `json:"behind"`
 }
 
@@ -40,8 +40,9 @@ type Watcher struct {
 	ID       uint64 `json:"id"`
 	Resource string `json:"resource"`
 	Client
-	// Address is the client's, Protocol "HTTP/2.0" or "HTTP/1.1".
-	Address   string `json:"address"`
+	// Address is the client's.
+	Address string `json:"address"`
+	// Protocol is "HTTP/2.0" or "HTTP/1.1".
 	Protocol  string `json:"protocol"`
 	Selection string `json:"selection"`
 	// Encoding is as in "json", "protobuf gzip".
@@ -51,10 +52,11 @@ type Watcher struct {
 	// State is "initial", "following", "client" or "connection". The latter two are the
 	// stage that it waits for.
 	State string `json:"state"`
-	// BehindEvents is how many events it was not sent. BehindBytes estimates their
-	// bytes. BehindSeconds is the age of the oldest.
-	BehindEvents  int64   `json:"behindEvents"`
-	BehindBytes   int64   `json:"behindBytes"`
+	// BehindEvents is how many events it was not sent.
+	BehindEvents int64 `json:"behindEvents"`
+	// BehindBytes estimates the bytes of these events.
+	BehindBytes int64 `json:"behindBytes"`
+	// BehindSeconds is the age of the oldest of them.
 	BehindSeconds float64 `json:"behindSeconds"`
 	Events        uint64  `json:"events"`
 	Bytes         uint64  `json:"bytes"`

@@ -19,7 +19,7 @@ const dropRetry = time.Second
 func (set *Watches) resourceLocked(name string) *resourceAccount {
 	r := set.mu.resources[name]
 	if r == nil {
-		r = &resourceAccount{set: set, name: name, objective: set.cfg.Objectives.of(name)}
+		r = &resourceAccount{set: set, name: name, objective: set.cfg.Objectives.forResource(name)}
 		set.mu.resources[name] = r
 	}
 	return r
@@ -109,9 +109,9 @@ func (set *Watches) dropSubscriptionsLocked(before time.Time) bool {
 	return dropped
 }
 
-// Forget drops the accounts of resources that are gone, and with them their series in
-// metrics. Resources with open watches are kept. Clients keep their sums, and so does the
-// sum of all resources.
+// Forget drops the accounts of deleted resources, and with them their series in metrics.
+// gone reports whether a resource is deleted. Resources with open watches are kept. Clients
+// keep their sums, and so does the sum of all resources.
 //
 // An account refers to its resource's log. Without Forget the log of a deleted resource
 // would never be freed.

@@ -7,20 +7,21 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// delivery is events of one arrival that one write delivered to watches of the same
-// peers. Times are since the set's beginning.
+// delivery is events of one arrival that one write delivered to watches of one buffer. Its
+// points of time are offsets from Watches.startedAt.
 type delivery struct {
-	peers *peers
+	buffer *deliveryBuffer
 	// arrival is nil for events without a span.
 	arrival *entry.Arrival
 	count   uint32
 	// size is the bytes of the events. bytes is the bytes that the write delivered. They
 	// differ for events that several writes carried.
 	size, bytes uint64
-	// filled and encoded are those of the first write that carried the events. began and
-	// ended are those of the last.
+	// filled and encoded are from the first write that carried the events. began and ended
+	// are from the last.
 	filled, encoded, began, ended time.Duration
-	busy, writing                 time.Duration
+	// writing is how long the connection was writing from busySince to began.
+	busySince, writing time.Duration
 	// stalled is how long the client's windows were closed since stalledSince.
 	stalledSince, stalled time.Duration
 }
@@ -35,8 +36,8 @@ var batchPool = sync.Pool{New: func() any { return new([deliveryBatch]delivery) 
 // addDelivery adds a delivery of a write to the batch, and counts the batch if it is
 // full. It completes the delivery's times from the write.
 func (r *resourceAccount) addDelivery(w *Write, d delivery) {
-	t := r.set.began
-	d.began, d.ended, d.busy, d.writing = w.Began.Sub(t), w.Ended.Sub(t), w.BusySince.Sub(t), w.Writing
+	t := r.set.startedAt
+	d.began, d.ended, d.busySince, d.writing = w.Began.Sub(t), w.Ended.Sub(t), w.BusySince.Sub(t), w.Writing
 	if d.encoded == 0 {
 		d.filled, d.encoded = w.FillBegan.Sub(t), d.began
 	}
@@ -66,9 +67,9 @@ func (r *resourceAccount) countPendingLocked() {
 	}
 	list := r.mu.pending[:r.mu.pendingCount]
 	for i := range list {
-		// This loads the peers into the processor's caches. The loads overlap, while the
+		// This loads the buffers into the processor's caches. The loads overlap, while the
 		// locks below would wait for one after the other.
-		list[i].peers.mu.pendingCount.Load()
+		list[i].buffer.mu.pendingCount.Load()
 	}
 	var run spanRun
 	for i := range list {
@@ -83,7 +84,7 @@ func (r *resourceAccount) countPendingLocked() {
 			run.count += d.count
 			run.bytes += d.size
 		}
-		d.peers.addDelivery(d, &run)
+		d.buffer.addDelivery(d, &run)
 	}
 	r.observeLocked(&run)
 	clear(list)

@@ -130,8 +130,8 @@ func eachAnswer(took time.Duration, use func(time.Duration)) {
 }
 
 func (f *FeedAccount) addAnswerLocked(at time.Time, took time.Duration) {
-	if into := f.mu.delivery.at(at.Sub(f.set.began), fineSlot, (*sketch).reset); into != nil {
-		eachAnswer(took, func(d time.Duration) { into.observe(d, bucket(d), 1) })
+	if slot := f.mu.delivery.slotFor(at.Sub(f.set.startedAt), fineSlot, (*sketch).reset); slot != nil {
+		eachAnswer(took, func(d time.Duration) { slot.observe(d, bucket(d), 1) })
 	}
 }
 
@@ -200,7 +200,7 @@ func (f *FeedAccount) lateLocked(now time.Time) time.Duration {
 // addToTallyLocked adds the answers of the last minute to a tally. An answer that is
 // late counts with the time that it has taken so far.
 func (f *FeedAccount) addToTallyLocked(t *tally, now time.Time) {
-	f.mu.delivery.each(now.Sub(f.set.began), fineSlot, t.add)
+	f.mu.delivery.eachSlot(now.Sub(f.set.startedAt), fineSlot, t.add)
 	if d := f.lateLocked(now); d > 0 {
 		t.max = max(t.max, d)
 		eachAnswer(d, func(d time.Duration) {
@@ -210,14 +210,14 @@ func (f *FeedAccount) addToTallyLocked(t *tally, now time.Time) {
 	}
 }
 
-// Feed makes /debug/millrace/feed.
+// Feed returns the report that /debug/millrace/feed serves.
 func (set *Watches) Feed() serverreport.FeedReport {
 	now := set.cfg.Clock.Now()
-	result := serverreport.FeedReport{Time: now, Feeds: []serverreport.Feed{}}
+	report := serverreport.FeedReport{Time: now, Feeds: []serverreport.Feed{}}
 	for _, f := range set.feeds.all() {
-		result.Feeds = append(result.Feeds, f.report(now))
+		report.Feeds = append(report.Feeds, f.report(now))
 	}
-	return result
+	return report
 }
 
 func (f *FeedAccount) report(now time.Time) serverreport.Feed {

@@ -95,7 +95,7 @@ func (f *findings) missed(r *resourceResult) {
 		found.Advice = "Spread clients over more connections or servers, and look for watches without a selector that could have one."
 	case serverreport.Cause(serverreport.StageEncode):
 		message += " The server is slow: most of it was encoding and compressing."
-		found.Advice = "Have clients ask for protobuf where they can, and for one encoding; look at the size of the objects."
+		found.Advice = "Let clients ask for protobuf where they can, and for one encoding; look at the size of the objects."
 	case serverreport.Cause(serverreport.StageClient):
 		found.Severity = warning
 		message += " The server is in time: clients did not read, their HTTP/2 windows were shut."
@@ -114,7 +114,7 @@ func (f *findings) missed(r *resourceResult) {
 		found.Severity = warning
 	}
 	if r.metWithoutClients() {
-		message += " But for events that waited for slow clients the objective was met."
+		message += " Without the events that waited for slow clients, the objective was met."
 	}
 	found.Message = message
 	f.add(found)
@@ -136,7 +136,7 @@ func (f *findings) slowClients() {
 		found.Advice = "Others are not held up by it. Look at the client: a handler that blocks, too little CPU, or too much that it watches."
 		if c.Cause == serverreport.Cause(serverreport.StageConnection) {
 			found.Message = fmt.Sprintf("The connection of %s takes no more: %d of %d events were late.", c.Name(), c.Late, c.Spans.Count)
-			found.Advice = "Look at the network between, and whether the client's process runs: others are not held up, but for the watches on the same connection."
+			found.Advice = "Look at the network between, and whether the client's process runs. It holds up only the watches on the same connection."
 		}
 		f.add(found)
 	}
@@ -153,7 +153,7 @@ func (f *findings) stuck() {
 		if len(named) > 2*maxNamedClients {
 			return
 		}
-		if w.BehindSeconds <= f.set.cfg.Objectives.of(w.Resource).Seconds() {
+		if w.BehindSeconds <= f.set.cfg.Objectives.forResource(w.Resource).Seconds() {
 			continue
 		}
 		found := serverreport.Finding{Severity: warning, Resource: w.Resource, Client: w.Client.Name()}

@@ -13,7 +13,7 @@ type minuteSums struct {
 	spans  tally
 	stages [spanStages]tally
 	bands  [bandCount]bandSums
-	// bytes is of all spans, lateBytes of the late ones.
+	// bytes counts the bytes of all spans, lateBytes the bytes of late spans.
 	bytes, lateBytes uint64
 	late             uint64
 	// lateBy counts late spans by their longest stage.
@@ -28,12 +28,12 @@ type bandSums struct {
 	stages [spanStages]time.Duration
 }
 
-// addMinute adds a resource's last minute to sums.
-func (r *resourceAccount) addMinute(sums *minuteSums, since time.Duration) {
+// addMinute adds a resource's last minute to sums. offset is now, from Watches.startedAt.
+func (r *resourceAccount) addMinute(sums *minuteSums, offset time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.countPendingLocked()
-	r.mu.window.each(since, fineSlot, func(s *resourceSlot) {
+	r.mu.window.eachSlot(offset, fineSlot, func(s *resourceSlot) {
 		sums.spans.add(&s.spans)
 		for i := range s.stages {
 			sums.stages[i].add(&s.stages[i])
@@ -52,7 +52,7 @@ func (r *resourceAccount) addMinute(sums *minuteSums, since time.Duration) {
 			sums.late += uint64(n)
 		}
 	})
-	sums.burns.add(&r.mu.burn, since)
+	sums.burns.add(&r.mu.burn, offset)
 	sums.events += r.mu.events
 	sums.totalBytes += r.mu.bytes
 }

@@ -14,11 +14,16 @@ type Objectives struct {
 	Resources map[string]time.Duration
 }
 
-// of returns the objective of a resource.
-func (o *Objectives) of(name string) time.Duration {
+// forResource returns the objective of a resource.
+func (o *Objectives) forResource(name string) time.Duration {
 	if d, ok := o.Resources[name]; ok {
 		return d
 	}
+	return o.forOthers()
+}
+
+// forOthers returns the objective of resources that have none of their own.
+func (o *Objectives) forOthers() time.Duration {
 	if o.Default > 0 {
 		return o.Default
 	}

@@ -15,9 +15,10 @@ type probe struct {
 		active bool
 		// whole has times from the beginning of a write to its event, commit from its end.
 		whole, commit window[sketch]
-		// pending is the oldest write whose event has not come, zero if there is none.
+		// pending is the oldest write whose event has not come. It is zero if there is
+		// none.
+		pending probeWrite
 		// lastRevision is the revision of the newest write.
-		pending      probeWrite
 		lastRevision int64
 		lastEvent    probeEvent
 		err          error
@@ -64,14 +65,14 @@ func (set *Watches) ProbeSaw(revision int64, at time.Time) {
 }
 
 // observeLocked counts a write whose event came.
-func (p *probe) observeLocked(set *Watches, seen time.Time, by probeWrite) {
-	now := later(seen, by.ended).Sub(set.began)
+func (p *probe) observeLocked(set *Watches, seen time.Time, write probeWrite) {
+	offset := later(seen, write.ended).Sub(set.startedAt)
 	observe := func(w *window[sketch], from time.Time) {
 		d := max(0, seen.Sub(from))
-		w.at(now, fineSlot, (*sketch).reset).observe(d, bucket(d), 1)
+		w.slotFor(offset, fineSlot, (*sketch).reset).observe(d, bucket(d), 1)
 	}
-	observe(&p.mu.whole, by.began)
-	observe(&p.mu.commit, by.ended)
+	observe(&p.mu.whole, write.began)
+	observe(&p.mu.commit, write.ended)
 }
 
 // ProbeFailed notes why the probe cannot write or watch. Nil means that it can again.
@@ -90,8 +91,8 @@ func (p *probe) report(set *Watches, now time.Time) *serverreport.Probe {
 		return nil
 	}
 	var wholes, commits tally
-	p.mu.whole.each(now.Sub(set.began), fineSlot, wholes.add)
-	p.mu.commit.each(now.Sub(set.began), fineSlot, commits.add)
+	p.mu.whole.eachSlot(now.Sub(set.startedAt), fineSlot, wholes.add)
+	p.mu.commit.eachSlot(now.Sub(set.startedAt), fineSlot, commits.add)
 	row := &serverreport.Probe{Whole: wholes.quantiles(), Commit: commits.quantiles()}
 	if p.mu.pending != (probeWrite{}) {
 		row.Pending = max(0, now.Sub(p.mu.pending.ended)).Seconds()

@@ -10,14 +10,14 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// process measures whether this process runs when it should: how late timers fire, how
-// long goroutines that are ready wait for a thread, and how much CPU it uses. Run
+// process measures whether this process runs when it should. It measures how late timers
+// fire, how long ready goroutines wait for a thread, and how much CPU the process uses. Run
 // measures, and reports read.
 type process struct {
 	mu struct {
 		sync.Mutex
 		delay, scheduling window[sketch]
-		// samples are of the last minute, the oldest first.
+		// samples are from the last minute, the oldest first.
 		samples []cpuSample
 		// priorCounts are the runtime's latency counts at the last sample.
 		priorCounts []uint64
@@ -39,17 +39,16 @@ const (
 	schedulingMetric = "/sched/latencies:seconds"
 )
 
-// timerFired notes that the timer fired late by a time. since is now, since the set's
-// beginning.
-func (p *process) timerFired(since, late time.Duration) {
+// timerFired notes by how much the timer fired late. offset is now, from Watches.startedAt.
+func (p *process) timerFired(offset, late time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	late = max(0, late)
-	p.mu.delay.at(since, fineSlot, (*sketch).reset).observe(late, bucket(late), 1)
+	p.mu.delay.slotFor(offset, fineSlot, (*sketch).reset).observe(late, bucket(late), 1)
 }
 
 // sample reads CPU time and the runtime's scheduling latencies.
-func (p *process) sample(now time.Time, since time.Duration) {
+func (p *process) sample(now time.Time, offset time.Duration) {
 	samples := []metrics.Sample{{Name: schedulingMetric}}
 	metrics.Read(samples)
 	cpu := processorTime()
@@ -67,11 +66,11 @@ func (p *process) sample(now time.Time, since time.Duration) {
 	if first {
 		p.mu.priorCounts = make([]uint64, len(h.Counts))
 	}
-	into := p.mu.scheduling.at(since, fineSlot, (*sketch).reset)
+	slot := p.mu.scheduling.slotFor(offset, fineSlot, (*sketch).reset)
 	for i, n := range h.Counts {
 		if more := n - p.mu.priorCounts[i]; more > 0 && !first {
 			d := time.Duration(bucketEnd(h, i) * float64(time.Second))
-			into.observe(d, bucket(d), uint32(min(more, math.MaxUint32)))
+			slot.observe(d, bucket(d), uint32(min(more, math.MaxUint32)))
 		}
 		p.mu.priorCounts[i] = n
 	}
@@ -86,12 +85,12 @@ func bucketEnd(h *metrics.Float64Histogram, i int) float64 {
 	return h.Buckets[i]
 }
 
-func (p *process) report(since time.Duration) serverreport.Process {
+func (p *process) report(offset time.Duration) serverreport.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var delay, scheduling tally
-	p.mu.delay.each(since, fineSlot, delay.add)
-	p.mu.scheduling.each(since, fineSlot, scheduling.add)
+	p.mu.delay.eachSlot(offset, fineSlot, delay.add)
+	p.mu.scheduling.eachSlot(offset, fineSlot, scheduling.add)
 	row := serverreport.Process{Delay: delay.quantiles(), Scheduling: scheduling.quantiles(), Processors: runtime.GOMAXPROCS(0)}
 	if n := len(p.mu.samples); n > 1 {
 		first, last := p.mu.samples[0], p.mu.samples[n-1]

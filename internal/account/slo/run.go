@@ -19,18 +19,18 @@ func (set *Watches) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	last := set.cfg.Clock.Now()
 	sampled, checked := last, last
-	set.process.sample(last, set.since())
+	set.process.sample(last, set.offset())
 	for {
 		select {
 		case due := <-ticker.C():
 			// A ticker drops ticks while this goroutine does not run. So the delay is the
 			// larger of the tick's own delay and of the gap between two ticks.
 			now := set.cfg.Clock.Now()
-			set.process.timerFired(now.Sub(set.began), max(now.Sub(due), now.Sub(last)-tickPeriod))
+			set.process.timerFired(now.Sub(set.startedAt), max(now.Sub(due), now.Sub(last)-tickPeriod))
 			last = now
 			if now.Sub(sampled) >= samplePeriod {
 				sampled = now
-				set.process.sample(now, set.since())
+				set.process.sample(now, set.offset())
 			}
 			if now.Sub(checked) >= checkPeriod {
 				checked = now

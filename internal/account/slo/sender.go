@@ -10,16 +10,15 @@ import (
 // Sender is the account of the events that one watch sends after its initial events.
 // One goroutine at a time may call Queue, Sent and Write.Written.
 //
-//	Queue ──► queued ──Sent, all of it───► entry of the write's ledger ──Written──► delivered
-//	                 ──Sent, a part of it► partial of the ledger ────────Written──► delivered
+//	Queue ──► queued ──Sent, all of it───► entry of the writeEvents ───Written──► delivered
+//	                 ──Sent, a part of it► partial of the writeEvents ─Written──► delivered
 //
 // An event may go to thousands of watches. None of their accounts is in the
-// processor's caches then, and cache misses are most of the cost of measuring. So the
-// path of an event that is sent whole writes to nothing but the first fields of the
-// Sender, one cache line, and to the ledger. The caller keeps the Sender next to the
-// state that it reads for each event in any case. The accounts of the resource, the
-// client and the subscription are updated later, for many deliveries together (see
-// deliveryBatch and peers).
+// processor's caches then, and cache misses are most of the cost of measuring. So an event
+// that is sent whole touches only the first fields of the Sender, which are one cache line,
+// and the writeEvents. The caller keeps the Sender next to the state that it reads for each
+// event in any case. The accounts of the resource, the client and the subscription are
+// updated later, for many deliveries together (see deliveryBatch and deliveryBuffer).
 //
 // The zero value counts nothing: Watch.SetSender connects it.
 type Sender struct {
@@ -43,7 +42,7 @@ type Sender struct {
 	events, bytes                           uint64
 
 	resource *resourceAccount
-	peers    *peers
+	buffer   *deliveryBuffer
 
 	// An event that is sent whole touches none of the fields below.
 
@@ -66,7 +65,7 @@ type eventBatch struct {
 	timed bool
 	// size is the bytes of the events, unwritten how many of them are not delivered.
 	size, unwritten uint32
-	// filled and encoded are since the set's beginning.
+	// filled and encoded are offsets from Watches.startedAt.
 	filled, encoded time.Duration
 }
 
@@ -84,8 +83,8 @@ func (s *Sender) Queue(arrival *entry.Arrival, count int, bytes int64) {
 	s.size += uint32(bytes)
 }
 
-// QueueBytes notes bytes without an event, such as a bookmark, behind those that are
-// queued. They are counted with the events in front of them, or else with the next ones.
+// QueueBytes notes bytes without an event, such as a bookmark, after those that are queued.
+// They are counted with the events before them, or else with the next ones.
 func (s *Sender) QueueBytes(bytes int64) { s.size += uint32(bytes) }
 
 // pushBatch moves the newest queued events to earlier.
@@ -100,7 +99,7 @@ func (s *Sender) spanArrival(a *entry.Arrival) *entry.Arrival {
 	if s.inSpans || a == nil {
 		return a
 	}
-	if a.Entered.Sub(s.watch.set.began) < s.watch.began {
+	if a.Entered.Sub(s.watch.set.startedAt) < s.watch.openedOffset {
 		return nil
 	}
 	s.inSpans = true
@@ -108,9 +107,9 @@ func (s *Sender) spanArrival(a *entry.Arrival) *entry.Arrival {
 }
 
 // Sent notes that n of the queued bytes are in a write that has not begun. stall is nil
-// if the client's windows are open. The caller holds the lock of the transport.
+// if the client's windows are open. The caller holds the transport's lock.
 func (s *Sender) Sent(w *Write, n int, stall *WindowStall) {
-	l := w.ledger()
+	l := w.writeEvents()
 	bytes := uint64(n)
 	if s.partial || stall != nil || bytes < s.queuedBytes() {
 		if s.count > 0 || s.size > 0 {

@@ -15,13 +15,13 @@ type sharedAccount struct {
 		window        window[sharedSlot]
 		events, bytes uint64
 	}
-	// watches counts the open watches. lastUsed is when one was closed last. Watches.mu
-	// guards both.
-	watches  int
+	// watches counts the open watches. Watches.mu guards it and lastUsed.
+	watches int
+	// lastUsed is when a watch was closed last.
 	lastUsed time.Time
 }
 
-// sharedSlot is a third of a minute of a sharedAccount.
+// sharedSlot sums the spans of a sharedAccount within coarseSlot.
 type sharedSlot struct {
 	spans sketch
 	late  uint64
@@ -36,10 +36,10 @@ func (s *sharedSlot) reset() {
 
 // observe counts spans. longest is at least their length.
 func (s *sharedSlot) observe(p *pendingSpan, longest time.Duration) {
-	s.spans.observe(longest, int(p.at), p.count)
-	if p.late > 0 {
+	s.spans.observe(longest, int(p.bucket), p.count)
+	if p.lateStage > 0 {
 		s.late += uint64(p.count)
-		s.lateBy[p.late-1] += p.count
+		s.lateBy[p.lateStage-1] += p.count
 	}
 }
 
@@ -57,8 +57,8 @@ type subscriptionAccount struct {
 	sharedAccount
 }
 
-// otherName names the account of all clients, or of all selections of a resource, that
-// have none of their own.
+// otherName names the account that clients without an account of their own share, and
+// likewise the selections of a resource.
 const otherName = "other"
 
 // add counts what was delivered without spans.
@@ -69,19 +69,19 @@ func (a *sharedAccount) add(events, bytes uint64) {
 	a.mu.bytes += bytes
 }
 
-// addPending counts what is pending in peers. The lock of the peers is held.
-func (a *sharedAccount) addPending(p *peers) {
+// addPending counts what is pending in a buffer. The buffer's lock is held.
+func (a *sharedAccount) addPending(b *deliveryBuffer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.mu.events += p.mu.events
-	a.mu.bytes += p.mu.bytes
-	spans := p.mu.pending[:p.mu.pendingCount.Load()]
+	a.mu.events += b.mu.events
+	a.mu.bytes += b.mu.bytes
+	spans := b.mu.pending[:b.mu.pendingCount.Load()]
 	if len(spans) == 0 {
 		return
 	}
-	if into := a.mu.window.at(p.mu.before-coarseSlot, coarseSlot, (*sharedSlot).reset); into != nil {
+	if slot := a.mu.window.slotFor(b.mu.slotEnd-coarseSlot, coarseSlot, (*sharedSlot).reset); slot != nil {
 		for i := range spans {
-			into.observe(&spans[i], p.mu.longest)
+			slot.observe(&spans[i], b.mu.longest)
 		}
 	}
 }
@@ -100,7 +100,7 @@ type sharedSums struct {
 
 // eachActive calls use with the accounts that had events in the last minute. Watches.mu
 // guards the map and must not be held.
-func eachActive[K comparable, A interface{ shared() *sharedAccount }](set *Watches, accounts map[K]A, since time.Duration, use func(A, *sharedSums)) {
+func eachActive[K comparable, A interface{ shared() *sharedAccount }](set *Watches, accounts map[K]A, offset time.Duration, use func(A, *sharedSums)) {
 	type counted struct {
 		account A
 		watches int
@@ -118,7 +118,7 @@ func eachActive[K comparable, A interface{ shared() *sharedAccount }](set *Watch
 		a := c.account.shared()
 		a.mu.Lock()
 		sums.events, sums.bytes = a.mu.events, a.mu.bytes
-		a.mu.window.each(since, coarseSlot, func(s *sharedSlot) {
+		a.mu.window.eachSlot(offset, coarseSlot, func(s *sharedSlot) {
 			spans.add(&s.spans)
 			sums.late += s.late
 			for i, n := range s.lateBy {

@@ -62,9 +62,9 @@ func upperBound(i int) float64 {
 	return math.Ldexp(1+low, i/perDoubling)
 }
 
-// sketch is a histogram of times. It has memory for the buckets between the shortest
-// and the longest time only: 2 bytes for each bucket, or 4 once a bucket has counted
-// more than 65,535. The zero value is empty.
+// sketch is a histogram of times. It has memory only for the buckets between the shortest
+// and the longest time. A bucket takes 2 bytes, or 4 once one has counted more than 65,535.
+// The zero value is empty.
 type sketch struct {
 	// first is the bucket of the first element. One of small and large is nil.
 	first int
@@ -74,11 +74,11 @@ type sketch struct {
 	max   time.Duration
 }
 
-// observe counts a time n times. at is its bucket.
-func (s *sketch) observe(d time.Duration, at int, n uint32) {
+// observe counts a time n times. index is its bucket.
+func (s *sketch) observe(d time.Duration, index int, n uint32) {
 	s.count += uint64(n)
 	s.max = max(s.max, d)
-	if i := at - s.first; uint(i) < uint(len(s.small)) {
+	if i := index - s.first; uint(i) < uint(len(s.small)) {
 		if sum := uint32(s.small[i]) + n; sum <= math.MaxUint16 {
 			s.small[i] = uint16(sum)
 			return
@@ -87,7 +87,7 @@ func (s *sketch) observe(d time.Duration, at int, n uint32) {
 		s.large[i] += n
 		return
 	}
-	s.add(at, n)
+	s.add(index, n)
 }
 
 // growthStep is how many buckets a sketch is extended by, so that it rarely is.
@@ -95,20 +95,20 @@ const growthStep = 24
 
 // add counts n times in a bucket. It extends the sketch, and widens its counts, if
 // needed.
-func (s *sketch) add(at int, n uint32) {
+func (s *sketch) add(index int, n uint32) {
 	length := len(s.small) + len(s.large)
-	low := at / growthStep * growthStep
+	low := index / growthStep * growthStep
 	if length == 0 {
 		s.first = low
 	}
-	before, behind := max(0, s.first-low), max(0, low+growthStep-s.first-length)
+	before, after := max(0, s.first-low), max(0, low+growthStep-s.first-length)
 	if s.large != nil {
-		s.large = slices.Concat(make([]uint32, before), s.large, make([]uint32, behind))
+		s.large = slices.Concat(make([]uint32, before), s.large, make([]uint32, after))
 	} else {
-		s.small = slices.Concat(make([]uint16, before), s.small, make([]uint16, behind))
+		s.small = slices.Concat(make([]uint16, before), s.small, make([]uint16, after))
 	}
 	s.first -= before
-	i := at - s.first
+	i := index - s.first
 	if s.large == nil {
 		if sum := uint32(s.small[i]) + n; sum <= math.MaxUint16 {
 			s.small[i] = uint16(sum)
@@ -177,11 +177,11 @@ func (t *tally) rank(q float64) int {
 	return buckets - 1
 }
 
-// quantiles returns quantiles in seconds. They are 0 without a time.
+// quantiles returns quantiles in seconds. They are 0 if the tally is empty.
 func (t *tally) quantiles() serverreport.Quantiles {
 	if t.count == 0 {
 		return serverreport.Quantiles{}
 	}
-	at := func(q float64) float64 { return min(bucketValues()[t.rank(q)], t.max.Seconds()) }
-	return serverreport.Quantiles{Count: t.count, P50: at(0.5), P99: at(0.99), P999: at(0.999), Max: t.max.Seconds()}
+	quantile := func(q float64) float64 { return min(bucketValues()[t.rank(q)], t.max.Seconds()) }
+	return serverreport.Quantiles{Count: t.count, P50: quantile(0.5), P99: quantile(0.99), P999: quantile(0.999), Max: t.max.Seconds()}
 }

@@ -90,11 +90,11 @@ func TestWindowForgets(t *testing.T) {
 	var w window[sketch]
 	count := func(at time.Duration) uint64 {
 		var sum tally
-		w.each(at, fineSlot, sum.add)
+		w.eachSlot(at, fineSlot, sum.add)
 		return sum.count
 	}
 	for at := time.Duration(0); at < 5*minute; at += time.Second {
-		w.at(at, fineSlot, (*sketch).reset).observe(time.Millisecond, bucket(time.Millisecond), 1)
+		w.slotFor(at, fineSlot, (*sketch).reset).observe(time.Millisecond, bucket(time.Millisecond), 1)
 		if n, most := count(at), uint64(at/time.Second)+1; n < min(most, 60) || n > min(most, 70) {
 			t.Fatalf("after %v the last minute has %d events", at, n)
 		}
@@ -107,7 +107,7 @@ func TestWindowForgets(t *testing.T) {
 func TestBurn(t *testing.T) {
 	var b burnCounter
 	for at := time.Duration(0); at < 6*time.Hour; at += 10 * time.Second {
-		m := b.at(at)
+		m := b.minuteFor(at)
 		m.all += 100
 		if at >= 6*time.Hour-10*minute {
 			m.late += 2

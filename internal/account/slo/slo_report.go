@@ -17,45 +17,48 @@ type resourceResult struct {
 	row serverreport.ResourceSLO
 }
 
-// SLO makes /debug/millrace/slo.
+// SLO returns the report that /debug/millrace/slo serves.
 func (set *Watches) SLO() serverreport.SLOReport {
 	now := set.cfg.Clock.Now()
-	since := now.Sub(set.began)
-	result := serverreport.SLOReport{Time: now, Process: set.process.report(since), Probe: set.probe.report(set, now)}
-	answers := set.feeds.tally(now).quantiles()
-	etcd := serverreport.StageTime{Stage: serverreport.StageEtcd, Quantiles: answers}
-	all := new(minuteSums)
+	offset := now.Sub(set.startedAt)
+	report := serverreport.SLOReport{Time: now, Process: set.process.report(offset), Probe: set.probe.report(set, now)}
+	// etcd's times are measured for each feed, not for each resource. So all rows have the
+	// same ones.
+	etcd := serverreport.StageTime{Stage: serverreport.StageEtcd, Quantiles: set.feeds.tally(now).quantiles()}
+	total := new(minuteSums)
 	var resources []*resourceResult
 	for _, r := range set.resources() {
-		res := new(resourceResult)
-		r.addMinute(&res.minuteSums, since)
-		all.merge(&res.minuteSums)
-		if res.spans.count > 0 {
-			res.row = res.report(r.name, r.objective, &result.Process)
-			res.row.Stages = slices.Insert(res.row.Stages, 0, etcd)
-			resources = append(resources, res)
+		resource := new(resourceResult)
+		r.addMinute(&resource.minuteSums, offset)
+		total.merge(&resource.minuteSums)
+		if resource.spans.count > 0 {
+			resource.row = resource.report(r.name, r.objective, &report.Process)
+			resource.row.Stages = slices.Insert(resource.row.Stages, 0, etcd)
+			resources = append(resources, resource)
 		}
 	}
 	slices.SortFunc(resources, func(a, b *resourceResult) int {
-		return cmp.Or(cmp.Compare(excess(&b.row), excess(&a.row)), cmp.Compare(a.row.Resource, b.row.Resource))
+		return cmp.Or(cmp.Compare(objectiveRatio(&b.row), objectiveRatio(&a.row)), cmp.Compare(a.row.Resource, b.row.Resource))
 	})
-	result.All = all.report("", set.cfg.Objectives.of(""), &result.Process)
-	result.All.Stages = slices.Insert(result.All.Stages, 0, etcd)
-	result.Resources = make([]serverreport.ResourceSLO, len(resources))
-	for i, res := range resources {
-		result.Resources[i] = res.row
+	report.All = total.report("", set.cfg.Objectives.forOthers(), &report.Process)
+	report.All.Stages = slices.Insert(report.All.Stages, 0, etcd)
+	report.Resources = make([]serverreport.ResourceSLO, len(resources))
+	for i, resource := range resources {
+		report.Resources[i] = resource.row
 	}
-	set.flushPeers()
-	clients := set.clients(since, &result.Process)
-	result.Clients = clients[:min(maxRows, len(clients))]
-	result.Subscriptions = set.subscriptions(since)
-	f := findings{set: set, now: now, report: &result, resources: resources, clients: clients}
+	// Clients and subscriptions are counted from flushed buffers.
+	set.flushBuffers()
+	clients := set.clients(offset, &report.Process)
+	// The findings look at all clients, the report shows maxRows.
+	report.Clients = clients[:min(maxRows, len(clients))]
+	report.Subscriptions = set.subscriptions(offset)
+	f := findings{set: set, now: now, report: &report, resources: resources, clients: clients}
 	f.find()
-	return result
+	return report
 }
 
-// excess is the p99 as a multiple of the objective. Above 1 the objective is missed.
-func excess(r *serverreport.ResourceSLO) float64 { return r.Spans.P99 / r.Objective }
+// objectiveRatio is the p99 as a multiple of the objective. Above 1 the objective is missed.
+func objectiveRatio(r *serverreport.ResourceSLO) float64 { return r.Spans.P99 / r.Objective }
 
 // resources returns the accounts of resources, in no order.
 func (set *Watches) resources() []*resourceAccount {
@@ -69,9 +72,9 @@ func (set *Watches) resources() []*resourceAccount {
 }
 
 // clients returns all clients with events in the last minute, the slowest first.
-func (set *Watches) clients(since time.Duration, p *serverreport.Process) []serverreport.ClientSLO {
+func (set *Watches) clients(offset time.Duration, p *serverreport.Process) []serverreport.ClientSLO {
 	rows := []serverreport.ClientSLO{}
-	eachActive(set, set.mu.clients, since, func(c *clientAccount, s *sharedSums) {
+	eachActive(set, set.mu.clients, offset, func(c *clientAccount, s *sharedSums) {
 		row := serverreport.ClientSLO{Client: c.Client, Spans: s.spans, Late: s.late, Watches: s.watches, Events: s.events, Bytes: s.bytes}
 		if i := largest(&s.lateBy); s.lateBy[i] > 0 {
 			row.Cause = causeOf(p, i, row.Spans.P99)
@@ -86,20 +89,20 @@ func (set *Watches) clients(since time.Duration, p *serverreport.Process) []serv
 
 // largest returns the index of the largest count.
 func largest(counts *[spanStages]uint64) int {
-	at := 0
+	index := 0
 	for i, n := range counts {
-		if n > counts[at] {
-			at = i
+		if n > counts[index] {
+			index = i
 		}
 	}
-	return at
+	return index
 }
 
 // subscriptions returns up to maxRows subscriptions with events in the last minute, the
 // slowest first.
-func (set *Watches) subscriptions(since time.Duration) []serverreport.SubscriptionSLO {
+func (set *Watches) subscriptions(offset time.Duration) []serverreport.SubscriptionSLO {
 	rows := []serverreport.SubscriptionSLO{}
-	eachActive(set, set.mu.subscriptions, since, func(a *subscriptionAccount, s *sharedSums) {
+	eachActive(set, set.mu.subscriptions, offset, func(a *subscriptionAccount, s *sharedSums) {
 		rows = append(rows, serverreport.SubscriptionSLO{
 			Resource: a.resource.name, Selection: a.selection, Watches: s.watches, Spans: s.spans, Events: s.events,
 		})

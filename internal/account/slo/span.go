@@ -20,19 +20,20 @@ var stageNames = [spanStages]serverreport.Stage{serverreport.StageDecode, server
 
 // spanRun is successive deliveries with the same span: a run as in run-length encoding.
 type spanRun struct {
-	// span is the length of the span. since is its end, since the set's beginning.
-	span, since time.Duration
-	stages      [spanStages]time.Duration
-	// at is the bucket of span, buckets are those of stages.
-	at      int
-	buckets [spanStages]int
+	// span is the length of the span. end is an offset from Watches.startedAt.
+	span, end time.Duration
+	stages    [spanStages]time.Duration
+	// bucket is the sketch's bucket of span.
+	bucket int
+	// stageBuckets are the buckets of stages.
+	stageBuckets [spanStages]int
 	// dispatch are the stages of Kubernetes' histogram.
 	dispatch [dispatchStages]time.Duration
-	// late is 0 for spans within the objective, or else 1 + the index of the longest
-	// stage.
-	late  uint16
-	count uint32
-	bytes uint64
+	// lateStage is 1 + the index of the longest stage of late spans. It is 0 for spans that
+	// met the objective.
+	lateStage uint16
+	count     uint32
+	bytes     uint64
 }
 
 // sameSpan reports whether two deliveries have the same span. Watches that get an event
@@ -46,18 +47,18 @@ func (d *delivery) sameSpan(o *delivery) bool {
 //	entered ──decode── cached ──wait── filled ──encode── encoded ──wait── began ──write── ended
 //
 // Between cached and filled, events wait for the writer. The writer has not come to
-// them (dispatch), is writing (connection), or must not send (client). Between encoded
-// and began is no wait, unless the events did not fit into one write: then they wait
-// for the last write, for the same three reasons.
+// them (dispatch), is writing (connection), or must not send (client). Between encoded and
+// began is no wait, unless the events did not fit into one write. Then they wait for the
+// last write, for the same three reasons.
 //
-// A wait is divided in proportion. Since busy the connection has had something to
+// A wait is divided in proportion. Since busySince the connection has had something to
 // write, and for writing of that time it was writing. Since stalledSince the stream has
 // had something to send, and for stalled of that time its windows were closed. So two
 // numbers for each connection and two for each stream are enough, however long their
 // past.
 func (run *spanRun) measure(d *delivery, r *resourceAccount) {
-	entered, cached := d.arrival.Entered.Sub(r.set.began), d.arrival.Cached.Sub(r.set.began)
-	*run = spanRun{span: d.ended - entered, since: d.ended}
+	entered, cached := d.arrival.Entered.Sub(r.set.startedAt), d.arrival.Cached.Sub(r.set.startedAt)
+	*run = spanRun{span: d.ended - entered, end: d.ended}
 	// Events that became visible while the writer filled its buffer did not wait.
 	filled := max(d.filled, cached)
 	encoded := max(d.encoded, filled)
@@ -67,17 +68,17 @@ func (run *spanRun) measure(d *delivery, r *resourceAccount) {
 	run.splitWait(cached, filled, d)
 	run.splitWait(encoded, began, d)
 	run.stages[connectionIndex] += d.ended - began
-	run.at = bucket(run.span)
+	run.bucket = bucket(run.span)
 	run.dispatch = [dispatchStages]time.Duration{filled - entered, cached - entered, filled - cached}
 	longest := 0
 	for i, t := range run.stages {
-		run.buckets[i] = bucket(t)
+		run.stageBuckets[i] = bucket(t)
 		if t > run.stages[longest] {
 			longest = i
 		}
 	}
 	if run.span > r.objective {
-		run.late = 1 + uint16(longest)
+		run.lateStage = 1 + uint16(longest)
 	}
 }
 
@@ -92,7 +93,7 @@ func (run *spanRun) splitWait(from, to time.Duration, d *delivery) {
 		run.stages[clientIndex] += t
 		wait -= t
 	}
-	t := min(wait, proportion(to-max(from, d.busy), d.writing, d.began-d.busy))
+	t := min(wait, proportion(to-max(from, d.busySince), d.writing, d.began-d.busySince))
 	run.stages[connectionIndex] += t
 	run.stages[dispatchIndex] += wait - t
 }

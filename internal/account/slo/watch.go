@@ -9,29 +9,30 @@ import (
 
 // Write is one write to a connection. It carries bytes of one or more watches.
 //
-// The fields are those of pull.Write, so that one converts to the other.
+// It has the same fields as pull.Write, so that one converts to the other.
 type Write struct {
 	// Number counts the writes of a connection, from 1. It is 0 for a watch that has no
 	// Transport.
 	Number uint64
-	// FillBegan is when the writer began to fill its buffer. Began and Ended are the times
-	// of the write itself. They and the fields below are set when the write has
-	// returned.
-	FillBegan, Began, Ended time.Time
+	// FillBegan is when the writer began to fill its buffer.
+	FillBegan time.Time
+	// Began and Ended are the times of the write itself. They and the fields below are set
+	// when the write has returned.
+	Began, Ended time.Time
 	// BusySince is since when the connection has had something to write without a pause.
-	// Writing is how long it was writing in that time, before Began.
 	BusySince time.Time
-	Writing   time.Duration
+	// Writing is how long the connection was writing from BusySince to Began.
+	Writing time.Duration
 	// Local is a receiver's own data for the write. It is nil at first.
 	Local any
 }
 
 // WindowStall says how a client's flow-control windows keep a watch from sending.
 type WindowStall struct {
-	// Since is since when the windows have not been wide enough to send everything. For
-	// is how long they were closed in that time.
+	// Since is since when the windows have not been wide enough to send everything.
 	Since time.Time
-	For   time.Duration
+	// For is how long the windows were closed in that time.
+	For time.Duration
 }
 
 // WatchInfo describes a watch when it begins.
@@ -43,14 +44,14 @@ type WatchInfo struct {
 	Protocol  string
 	Selection string
 	Encoding  string
-	// Backlog is the watch's, History the resource's. All three are called when reports
-	// are made.
-	Backlog   Backlog
+	// Backlog is for this watch. Reports call it, History and Transport.
+	Backlog Backlog
+	// History is for the resource of this watch.
 	History   History
 	Transport Transport
 }
 
-// Backlog measures how far behind a watch is. Any goroutine may call it.
+// Backlog measures how far a watch lags. Any goroutine may call it.
 type Backlog interface {
 	// Behind returns the events that the watch was not sent, an estimate of their bytes,
 	// and when the oldest of them became visible. sent is the number of events that were
@@ -79,10 +80,10 @@ type Watch struct {
 	set      *Watches
 	id       uint64
 	resource *resourceAccount
-	peers    *peers
-	// began is since the set's beginning.
-	began time.Duration
-	// events and bytes are those without spans.
+	buffer   *deliveryBuffer
+	// openedOffset is the time of Open, as an offset from Watches.startedAt.
+	openedOffset time.Duration
+	// events and bytes count what has no span: initial events and bookmarks.
 	events, bytes atomic.Uint64
 	// sender is nil while initial events are sent.
 	sender atomic.Pointer[Sender]
@@ -100,8 +101,8 @@ func (w *Watch) AddWithoutSpan(bytes, events int) {
 	w.resource.mu.events += uint64(events)
 	w.resource.mu.bytes += uint64(bytes)
 	w.resource.mu.Unlock()
-	w.peers.client.add(uint64(events), uint64(bytes))
-	w.peers.subscription.add(uint64(events), uint64(bytes))
+	w.buffer.client.add(uint64(events), uint64(bytes))
+	w.buffer.subscription.add(uint64(events), uint64(bytes))
 }
 
 // SetSender connects a Sender to the account when all initial events were sent. It must
@@ -110,7 +111,7 @@ func (w *Watch) SetSender(s *Sender) {
 	if w == nil {
 		return
 	}
-	s.watch, s.resource, s.peers = w, w.resource, w.peers
+	s.watch, s.resource, s.buffer = w, w.resource, w.buffer
 	w.sender.Store(s)
 }
 
@@ -152,5 +153,5 @@ func (w *Watch) Close() {
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	delete(set.mu.watches, w.id)
-	set.leaveLocked(w.peers)
+	set.leaveBufferLocked(w.buffer)
 }

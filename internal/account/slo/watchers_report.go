@@ -24,14 +24,14 @@ const (
 	maxBehind = 100
 )
 
-// Watchers makes /debug/millrace/watchers.
+// Watchers returns the report that /debug/millrace/watchers serves.
 func (set *Watches) Watchers() serverreport.WatchersReport {
 	now := set.cfg.Clock.Now()
 	result := serverreport.WatchersReport{Time: now, ByResource: []serverreport.ResourceWatchers{}}
 	watches := set.watches()
 	result.Watches = len(watches)
 	perResource := map[*resourceAccount]*serverreport.ResourceWatchers{}
-	sums := set.delivered()
+	sums := set.sumDelivered()
 	result.Events, result.Bytes, result.Expired = sums.events, sums.bytes, sums.expired
 	clients := map[serverreport.Client]struct{}{}
 	selections := map[subscriptionKey]struct{}{}
@@ -63,9 +63,9 @@ func (set *Watches) Watchers() serverreport.WatchersReport {
 }
 
 // Delivered returns the events and bytes that were delivered to watches since the start.
-// Those of resources that are gone count.
+// It includes deleted resources.
 func (set *Watches) Delivered() (events, bytes uint64) {
-	sums := set.delivered()
+	sums := set.sumDelivered()
 	return sums.events, sums.bytes
 }
 
@@ -80,7 +80,7 @@ func (s *deliveredSums) add(r *resourceAccount) {
 	s.events, s.bytes, s.expired = s.events+r.mu.events, s.bytes+r.mu.bytes, s.expired+r.mu.expired
 }
 
-func (set *Watches) delivered() deliveredSums {
+func (set *Watches) sumDelivered() deliveredSums {
 	set.mu.Lock()
 	sums, resources := set.mu.gone, slices.Collect(maps.Values(set.mu.resources))
 	set.mu.Unlock()
@@ -119,7 +119,7 @@ func (r *resourceAccount) historyReport(now time.Time) *serverreport.ResourceWat
 }
 
 // watchesBehind returns the watches with a backlog, and those that are sent initial
-// events. Those furthest behind come first.
+// events. Those that lag most come first.
 func watchesBehind(watches []*Watch, now time.Time) []serverreport.Watcher {
 	behind := []serverreport.Watcher{}
 	for _, w := range watches {
@@ -141,13 +141,13 @@ func watchesBehind(watches []*Watch, now time.Time) []serverreport.Watcher {
 	return behind
 }
 
-// report describes the watch, but for its backlog and state. followed is how many
-// events were delivered after the initial ones.
+// report describes the watch, except for its backlog and state. followed is how many events
+// were delivered after the initial ones.
 func (w *Watch) report(now time.Time) (_ serverreport.Watcher, followed uint64) {
 	events, bytes, followed := w.delivered()
 	return serverreport.Watcher{
 		ID: w.id, Resource: w.resource.name, Client: w.Client, Address: w.Address, Protocol: w.Protocol,
-		Selection: w.Selection, Encoding: w.Encoding, Age: (now.Sub(w.set.began) - w.began).Seconds(),
+		Selection: w.Selection, Encoding: w.Encoding, Age: (now.Sub(w.set.startedAt) - w.openedOffset).Seconds(),
 		Events: events, Bytes: bytes,
 	}, followed
 }

@@ -18,7 +18,7 @@ type Config struct {
 	// Clients and Subscriptions bound the accounts of clients and of subscriptions. Zero
 	// is 1,000. Those beyond share an account.
 	Clients, Subscriptions int
-	// SlowAfter is how far behind a watch is logged. Zero is 10 s.
+	// SlowAfter is the lag from which a watch is logged. Zero is 10 s.
 	SlowAfter time.Duration
 	// Logger receives slow watches, watches that have to list again, and late feeds. Nil
 	// means slog.Default.
@@ -50,9 +50,9 @@ func (c Config) withDefaults() Config {
 // clients and subscriptions. It also has the accounts of feeds, of the probe, and of
 // the process. One server has one set.
 //
-//	Sender ─► ledger of a write ─Written─► resourceAccount ─┬─► spans of the resource
-//	Sender ─►                              (batch)          └─► peers ─┬─► client
-//	                                                                  └─► subscription
+//	Sender ─► writeEvents ─Written─► resourceAccount ─┬─► spans of the resource
+//	Sender ─►                        (batch)          └─► deliveryBuffer ─┬─► client
+//	                                                                      └─► subscription
 //
 // The design keeps measuring cheaper than what it measures. An event is counted when
 // its write has returned, once for all watches of a client that the write carried it
@@ -64,13 +64,13 @@ func (c Config) withDefaults() Config {
 // Times of the last minute are sketches in a ring of slots, so an account's size
 // depends on how much its times differ. docs/slo.md has figures.
 //
-// Lock order: mu, resourceAccount.mu, peers.mu, the accounts of clients and
+// Lock order: mu, resourceAccount.mu, deliveryBuffer.mu, the accounts of clients and
 // subscriptions. All methods may be called by any goroutine. A nil *Watches keeps no
 // accounts.
 type Watches struct {
-	cfg   Config
-	began time.Time
-	feeds feeds
+	cfg       Config
+	startedAt time.Time
+	feeds     feeds
 	// process is filled by Run alone. Without Run its times are empty.
 	process process
 	probe   probe
@@ -84,11 +84,11 @@ type Watches struct {
 		resources     map[string]*resourceAccount
 		clients       map[serverreport.Client]*clientAccount
 		subscriptions map[subscriptionKey]*subscriptionAccount
-		peers         map[peersKey]*peers
+		buffers       map[bufferKey]*deliveryBuffer
 		// nextClientDrop and nextSubscriptionDrop are when dropOldLocked may search
 		// again.
 		nextClientDrop, nextSubscriptionDrop time.Time
-		// gone has the sums of resources that are gone.
+		// gone has the sums of deleted resources.
 		gone deliveredSums
 	}
 }
@@ -96,17 +96,17 @@ type Watches struct {
 // NewWatches makes an empty set. It starts nothing.
 func NewWatches(cfg Config) *Watches {
 	cfg = cfg.withDefaults()
-	set := &Watches{cfg: cfg, began: cfg.Clock.Now()}
+	set := &Watches{cfg: cfg, startedAt: cfg.Clock.Now()}
 	set.mu.watches = map[uint64]*Watch{}
 	set.mu.resources = map[string]*resourceAccount{}
 	set.mu.clients = map[serverreport.Client]*clientAccount{}
 	set.mu.subscriptions = map[subscriptionKey]*subscriptionAccount{}
-	set.mu.peers = map[peersKey]*peers{}
+	set.mu.buffers = map[bufferKey]*deliveryBuffer{}
 	return set
 }
 
-// since returns the time since the set's beginning.
-func (set *Watches) since() time.Duration { return set.cfg.Clock.Since(set.began) }
+// offset returns the time since startedAt.
+func (set *Watches) offset() time.Duration { return set.cfg.Clock.Since(set.startedAt) }
 
 // Open begins the account of a watch. The caller closes it. A nil set returns a nil
 // Watch, whose methods do nothing.
@@ -115,7 +115,7 @@ func (set *Watches) Open(info WatchInfo) *Watch {
 		return nil
 	}
 	now := set.cfg.Clock.Now()
-	w := &Watch{WatchInfo: info, set: set, began: now.Sub(set.began)}
+	w := &Watch{WatchInfo: info, set: set, openedOffset: now.Sub(set.startedAt)}
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	set.mu.lastID++
@@ -123,6 +123,6 @@ func (set *Watches) Open(info WatchInfo) *Watch {
 	set.mu.watches[w.id] = w
 	w.resource = set.resourceLocked(info.Resource)
 	w.resource.setHistory(info.History)
-	w.peers = set.peersLocked(set.clientLocked(info.Client), set.subscriptionLocked(w.resource, info.Selection))
+	w.buffer = set.joinBufferLocked(set.clientLocked(info.Client), set.subscriptionLocked(w.resource, info.Selection))
 	return w
 }

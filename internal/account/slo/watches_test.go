@@ -390,7 +390,7 @@ func TestSumsStay(t *testing.T) {
 }
 
 // TestForgetWatched forgets two resources. The one without an open watch is dropped, and
-// begins anew when it is watched again. Clients keep their sums, and the sum of all
+// begins at zero when it is watched again. Clients keep their sums, and the sum of all
 // resources does not fall.
 func TestForgetWatched(t *testing.T) {
 	x := newSet(slo.Objectives{})

@@ -10,17 +10,19 @@ import (
 // last minute, and one that is being filled. The zero value is empty. The owner's lock
 // guards a window.
 //
-// All calls for a window have the same width, which is that of its slots.
+// All calls for a window have the same width: the width of its slots. Offsets are from
+// Watches.startedAt.
 type window[T any] struct {
 	slots []slot[T]
-	// last is the slot that at returned last, nil before. from is its beginning.
+	// last is the slot that slotFor returned last. It is nil before the first call.
 	last *slot[T]
-	from time.Duration
+	// lastBegin is the offset at which last begins.
+	lastBegin time.Duration
 }
 
 type slot[T any] struct {
-	// number is the time of the slot in units of the width, since the set's beginning. It
-	// is -1 for a slot that was never used.
+	// number is the offset of the slot in units of the width. It is -1 for a slot that was
+	// never used.
 	number int64
 	value  T
 }
@@ -33,10 +35,10 @@ const (
 	coarseSlot = 20 * time.Second
 )
 
-// at returns the slot of a time since the set's beginning. reset empties a slot that is
-// used again. at returns nil if the time has left the window.
-func (w *window[T]) at(since, width time.Duration, reset func(*T)) *T {
-	if w.last != nil && since >= w.from && since-w.from < width {
+// slotFor returns the slot of an offset. reset empties a slot that is used again. It
+// returns nil if the offset has left the window.
+func (w *window[T]) slotFor(offset, width time.Duration, reset func(*T)) *T {
+	if w.last != nil && offset >= w.lastBegin && offset-w.lastBegin < width {
 		return &w.last.value
 	}
 	n := int64(minute/width) + 1
@@ -46,7 +48,7 @@ func (w *window[T]) at(since, width time.Duration, reset func(*T)) *T {
 			w.slots[i].number = -1
 		}
 	}
-	number := int64(since / width)
+	number := int64(offset / width)
 	s := &w.slots[number%n]
 	if s.number > number {
 		return nil
@@ -55,13 +57,13 @@ func (w *window[T]) at(since, width time.Duration, reset func(*T)) *T {
 		reset(&s.value)
 		s.number = number
 	}
-	w.last, w.from = s, time.Duration(number)*width
+	w.last, w.lastBegin = s, time.Duration(number)*width
 	return &s.value
 }
 
-// each calls use with the slots of the minute before a time.
-func (w *window[T]) each(since, width time.Duration, use func(*T)) {
-	oldest := int64(since/width) - int64(minute/width)
+// eachSlot calls use with the slots of the minute before an offset.
+func (w *window[T]) eachSlot(offset, width time.Duration, use func(*T)) {
+	oldest := int64(offset/width) - int64(minute/width)
 	for i := range w.slots {
 		if s := &w.slots[i]; s.number >= 0 && s.number >= oldest {
 			use(&s.value)
@@ -84,23 +86,23 @@ type burnCounter struct {
 
 type burnMinute struct{ all, late uint32 }
 
-// at returns the minute of a time since the set's beginning.
-func (b *burnCounter) at(since time.Duration) *burnMinute {
-	now := int64(since / minute)
+// minuteFor returns the minute of an offset.
+func (b *burnCounter) minuteFor(offset time.Duration) *burnMinute {
+	number := int64(offset / minute)
 	if b.minutes == nil {
-		b.minutes, b.newest = new([burnLong]burnMinute), now
+		b.minutes, b.newest = new([burnLong]burnMinute), number
 	}
-	b.clearUntil(now)
-	return &b.minutes[now%burnLong]
+	b.clearUntil(number)
+	return &b.minutes[number%burnLong]
 }
 
-// clearUntil empties the minutes after the newest one, up to now.
-func (b *burnCounter) clearUntil(now int64) {
-	if now-b.newest >= burnLong {
+// clearUntil empties the minutes after the newest one, up to a number.
+func (b *burnCounter) clearUntil(number int64) {
+	if number-b.newest >= burnLong {
 		clear(b.minutes[:])
-		b.newest = now
+		b.newest = number
 	}
-	for b.newest < now {
+	for b.newest < number {
 		b.newest++
 		b.minutes[b.newest%burnLong] = burnMinute{}
 	}
@@ -109,14 +111,14 @@ func (b *burnCounter) clearUntil(now int64) {
 // errorBudget is the share of events that may be late.
 const errorBudget = 0.01
 
-// sum returns the events, and the late events, of the last n minutes.
-func (b *burnCounter) sum(since time.Duration, n int64) (all, late uint64) {
+// sum returns the events, and the late events, of the n minutes before an offset.
+func (b *burnCounter) sum(offset time.Duration, n int64) (all, late uint64) {
 	if b.minutes == nil {
 		return 0, 0
 	}
-	now := int64(since / minute)
-	b.clearUntil(now)
-	for i := max(0, now-n+1); i <= now; i++ {
+	last := int64(offset / minute)
+	b.clearUntil(last)
+	for i := max(0, last-n+1); i <= last; i++ {
 		m := b.minutes[i%burnLong]
 		all, late = all+uint64(m.all), late+uint64(m.late)
 	}
@@ -126,9 +128,9 @@ func (b *burnCounter) sum(since time.Duration, n int64) (all, late uint64) {
 // burnSum adds up burn counters, for each of the three windows.
 type burnSum struct{ all, late [3]uint64 }
 
-func (s *burnSum) add(b *burnCounter, since time.Duration) {
+func (s *burnSum) add(b *burnCounter, offset time.Duration) {
 	for i, n := range []int64{burnShort, burnHour, burnLong} {
-		all, late := b.sum(since, n)
+		all, late := b.sum(offset, n)
 		s.all[i], s.late[i] = s.all[i]+all, s.late[i]+late
 	}
 }

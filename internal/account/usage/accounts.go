@@ -18,8 +18,9 @@ type Config struct {
 	// Pace is the percentage of a client group that may relist within a minute during
 	// a storm. Zero paces no client.
 	Pace float64
-	// ProcessCPU returns the CPU time that this process has used so far. Requests share
-	// what was used while they ran, up to their estimates. Nil leaves these as they are.
+	// ProcessCPU returns the CPU time that this process has used so far. Each request is
+	// charged its share of what the process used while it ran, and never more than its
+	// estimate. If ProcessCPU is nil, estimates are charged as they are.
 	ProcessCPU func() time.Duration
 	// Budgets are charged with the cost of each request. They may be nil.
 	Budgets *Budgets
@@ -41,12 +42,12 @@ type Config struct {
 // tables keep the most expensive keys only: about 2,000 shapes and 1,000 clients, some
 // 4 MB. Observe takes about 200 ns.
 //
-// The methods may be called by any goroutine.
+// Lock order: a stripe of clients before a stripe of shapes. The methods may be called by
+// any goroutine.
 type Accounts struct {
-	cfg   Config
-	began time.Time
-	seed  maphash.Seed
-	// Lock order: a stripe of clients before a stripe of shapes.
+	cfg      Config
+	began    time.Time
+	seed     maphash.Seed
 	clients  *heavyHitters[serverreport.Client, serverreport.Shape]
 	shapes   *heavyHitters[serverreport.Shape, serverreport.Client]
 	series   seriesSet
@@ -89,7 +90,7 @@ type Request struct {
 	// Known reports whether the server stores the resource. Other resources share one
 	// series in metrics, since their names are the client's choice.
 	Known bool
-	// Relist reports whether the request listed all of a resource anew (see Relist).
+	// Relist reports whether the request listed all of a resource again (see Relist).
 	Relist bool
 	// Cost is the request's. Cost.Requests is ignored. Cost.CPU is an estimate.
 	Cost serverreport.ListCost
@@ -108,11 +109,11 @@ type charge struct {
 // lets requests that cost nothing be ranked by their number.
 func (c *charge) weight() float64 { return c.cost.CPU + 1e-9*float64(c.cost.Bytes) + 1e-6 }
 
-// Begin notes that a request begins at a time. If it is followed by Observe, the request
-// has no part in the CPU that this process used before.
+// Begin notes that a request begins now. CPU that the process used before is not charged to
+// the request, if Observe follows.
 func (a *Accounts) Begin(now time.Time) { a.scale.begin(now) }
 
-// Observe adds a request. It truncates long words of r.Shape in place, and keeps no
+// Observe adds a request. It truncates long fields of r.Shape in place, and keeps no
 // reference to memory of r.
 func (a *Accounts) Observe(r *Request) {
 	now := a.cfg.Clock.Now()
@@ -125,7 +126,7 @@ func (a *Accounts) Observe(r *Request) {
 		c.cost.Shared = 1
 	}
 	c.cost.CPU = a.scale.apply(now, r.Cost.CPU, r.Cost.Seconds)
-	a.cfg.Budgets.charge(r.Client.User, r.Address, &c.cost)
+	a.cfg.Budgets.chargeCost(r.Client.User, r.Address, &c.cost)
 	clientHash, clients := a.clients.find(r.Client)
 	r.Shape.Truncate()
 	shapeHash, shapes := a.shapes.find(r.Shape)
@@ -157,11 +158,11 @@ func (a *Accounts) Observe(r *Request) {
 	}
 }
 
-// Forget drops the shapes, metrics and storms of resources that are gone. Clients keep
-// their costs. The names of resources are those of shapes.
+// Forget removes the shapes, metrics and storms of deleted resources. The costs of clients do
+// not change. gone is called with Shape.Resource.
 //
-// Without Forget, thousands of deleted resources would fill the tables, and would keep
-// a page of the heap each.
+// Without Forget, thousands of deleted resources would fill the tables, and each would keep
+// a page of the heap.
 func (a *Accounts) Forget(gone func(resource string) bool) {
 	ofGone := func(s *serverreport.Shape) bool { return gone(s.Resource) }
 	for i := range a.clients.stripes {
@@ -239,7 +240,8 @@ func (a *Accounts) ByResource() []serverreport.ResourceReads {
 	return rows[:min(len(rows), maxReported)]
 }
 
-// mostExpensive returns the keys with most CPU, in descending order. It sorts all.
+// mostExpensive sorts its argument in place by CPU, in descending order. It returns the
+// first maxReported.
 func mostExpensive[K, O any](all []summary[K, O]) []summary[K, O] {
 	slices.SortFunc(all, func(a, b summary[K, O]) int {
 		return cmp.Or(cmp.Compare(b.cost.CPU, a.cost.CPU), cmp.Compare(b.cost.Requests, a.cost.Requests))

@@ -83,8 +83,7 @@ func adviseShape(s *summary[serverreport.Shape, serverreport.Client], periods pe
 	return pattern.advice()
 }
 
-// adviseClient gives advice on the most expensive shape of a client. costs are those of
-// shapes.
+// adviseClient gives advice on the most expensive shape of a client. costs are by shape.
 func adviseClient(c *summary[serverreport.Client, serverreport.Shape], costs map[serverreport.Shape]serverreport.ListCost, periods periods) []string {
 	if len(c.partners) == 0 {
 		return nil

@@ -16,7 +16,7 @@ var adviceByReason = map[string]string{
 	"path":           "use the resource's own path, without empty parts and without a slash at its end",
 	"parameter":      "its parameters are malformed, or mean nothing to a GET or LIST: send those of metav1.ListOptions alone",
 	"selector":       "it selects by a field that only the resource's definition knows: select by a label, which is found by an index",
-	"accept":         "ask for application/json or application/vnd.kubernetes.protobuf: YAML, CBOR and indented tables are made anew for each request",
+	"accept":         "ask for application/json or application/vnd.kubernetes.protobuf: YAML, CBOR and indented tables are encoded again for each request",
 	"audit":          "the audit policy logs bodies of answers: log reads of this resource at the level Metadata or Request",
 	"odd-object":     "an object of this resource cannot be read, or is altered on its way out: the log names those that are unreadable; repair or delete them",
 	"history":        "it asks for a revision that the cache does not hold any more: take pages sooner, or raise --history-window",
@@ -41,5 +41,5 @@ func (p *requestPattern) passedOn() string {
 	if p.Path != serverreport.PathPassedOn {
 		return ""
 	}
-	return fmt.Sprintf("Kubernetes' handler answers this (%s), which decodes and encodes each object anew: %s.", p.Reason, adviceByReason[p.Reason])
+	return fmt.Sprintf("Kubernetes' handler answers this (%s), which decodes and encodes each object for this request: %s.", p.Reason, adviceByReason[p.Reason])
 }

@@ -24,8 +24,8 @@ type BudgetConfig struct {
 //
 // What a request will cost is not known when it begins. So a client may begin one as long
 // as it has used less than a minute's budget. What it has used shrinks by a sixtieth of the
-// budget each second. A client that has overdrawn waits until that is paid, for nine minutes
-// at most: a single large LIST must not lock a client out for a day.
+// budget each second. A client that has overdrawn waits until that is paid, for nine
+// minutes at most. A single large LIST must not lock a client out for a day.
 //
 // Clients choose their names, so the table is bounded: 16,384 clients, 1 MB. A client that
 // has used nothing for a minute is dropped. If the table is full, so is the one that has
@@ -105,11 +105,11 @@ func (b *Budgets) Check(user, address string) Overdraft {
 
 // Charge adds bytes that a user at an address was sent and that Accounts do not see.
 func (b *Budgets) Charge(user, address string, bytes uint64) {
-	b.charge(user, address, &serverreport.ListCost{Bytes: bytes})
+	b.chargeCost(user, address, &serverreport.ListCost{Bytes: bytes})
 }
 
-// charge adds the cost of a request to what its client has used.
-func (b *Budgets) charge(user, address string, cost *serverreport.ListCost) {
+// chargeCost adds the cost of a request to what its client has used.
+func (b *Budgets) chargeCost(user, address string, cost *serverreport.ListCost) {
 	if b == nil {
 		return
 	}

@@ -10,31 +10,34 @@ import (
 // process used.
 //
 // Go does not report the CPU time of a goroutine. A clock of the thread would count other
-// goroutines that ran on it, and miss what the request did on other threads; to lock each
+// goroutines that ran on it, and miss what the request did on other threads. To lock each
 // request to a thread would cost a switch of threads at each wait. So a request's CPU is
 // taken to be the time in which it did not knowingly wait. On a busy machine that is too
-// much: the request also waits for a processor, and for other requests that encode the
-// same objects. And a wait may be unknown.
+// much: the request also waits for a processor, and for other requests that encode the same
+// objects. And a wait may be unknown.
 //
-// So the process' CPU of the last minute is kept by seconds, and a request gets its CPU out
-// of the seconds of its life: what the process used in a second is given away once. If the
+// So the process' CPU of the last minute is kept by seconds. A request gets its CPU out of
+// the seconds of its life. What the process used in a second is given away once. If the
 // estimates of the last seconds are more than the process used in them, a request gets the
 // same part of its estimate. Else short requests would leave nothing to long ones, which
 // end after them.
 type cpuScale struct {
-	// processCPU returns the CPU time that the process has used. Nil scales nothing.
+	// processCPU returns the CPU time that the process has used. If it is nil, nothing is
+	// scaled.
 	processCPU func() time.Duration
-	// second is that of the last reading, for callers without the lock.
+	// second is a copy of mu.newest, for callers without the lock.
 	second atomic.Int64
 
 	mu struct {
 		sync.Mutex
 		// seconds is a ring: second n of Unix time is at n % scaleSeconds.
 		seconds [scaleSeconds]scaleSecond
-		// newest is the second of the last reading, readAt its time, cpu its result.
+		// newest is the second of the last reading.
 		newest int64
+		// readAt is the time of the last reading.
 		readAt time.Time
-		cpu    time.Duration
+		// cpu is the result of the last reading.
+		cpu time.Duration
 	}
 }
 
@@ -83,7 +86,7 @@ func (s *cpuScale) apply(now time.Time, cpu, seconds float64) float64 {
 	}
 	estimate := toDuration(cpu)
 	began := min(s.mu.newest, max(now.Add(-toDuration(seconds)).Unix(), s.mu.newest-scaleSeconds+1))
-	s.spreadLocked(began, func(of *scaleSecond, n int64) { of.estimated += estimate / time.Duration(n) })
+	s.spreadLocked(began, func(s *scaleSecond, n int64) { s.estimated += estimate / time.Duration(n) })
 	charged := s.chargeLocked(began, estimate, 0)
 	if charged < estimate && now.Sub(s.mu.readAt) >= minReadPeriod {
 		s.readLocked(now)
@@ -99,9 +102,9 @@ func toDuration(seconds float64) time.Duration { return time.Duration(seconds * 
 func (s *cpuScale) chargeLocked(began int64, estimate, charged time.Duration) time.Duration {
 	var used, estimated time.Duration
 	for second := min(began, s.mu.newest-shareSeconds+1); second <= s.mu.newest; second++ {
-		of := &s.mu.seconds[second%scaleSeconds]
-		used += of.used
-		estimated += of.estimated
+		slot := &s.mu.seconds[second%scaleSeconds]
+		used += slot.used
+		estimated += slot.estimated
 	}
 	share := estimate
 	if used < estimated {
@@ -109,9 +112,9 @@ func (s *cpuScale) chargeLocked(began int64, estimate, charged time.Duration) ti
 	}
 	// Only long requests have the oldest seconds.
 	for second := began; second <= s.mu.newest && charged < share; second++ {
-		of := &s.mu.seconds[second%scaleSeconds]
-		part := min(share-charged, of.used-of.charged)
-		of.charged += part
+		slot := &s.mu.seconds[second%scaleSeconds]
+		part := min(share-charged, slot.used-slot.charged)
+		slot.charged += part
 		charged += part
 	}
 	return charged
@@ -129,12 +132,12 @@ func (s *cpuScale) readLocked(now time.Time) {
 	cpu := s.processCPU()
 	used := cpu - s.mu.cpu
 	s.mu.cpu = cpu
-	s.spreadLocked(before, func(of *scaleSecond, n int64) { of.used += used / time.Duration(n) })
+	s.spreadLocked(before, func(s *scaleSecond, n int64) { s.used += used / time.Duration(n) })
 }
 
 // spreadLocked calls add for the seconds from one to the newest, without that unless it is
 // the only one. n is their number, also of those that the ring no longer has.
-func (s *cpuScale) spreadLocked(from int64, add func(of *scaleSecond, n int64)) {
+func (s *cpuScale) spreadLocked(from int64, add func(s *scaleSecond, n int64)) {
 	n := max(1, s.mu.newest-from)
 	for second := max(from, s.mu.newest-scaleSeconds+1); second < from+n; second++ {
 		add(&s.mu.seconds[second%scaleSeconds], n)

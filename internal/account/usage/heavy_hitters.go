@@ -40,7 +40,7 @@ type stripe[K comparable, O any] struct {
 		// random seed: collisions among some thousand keys are left out of account.
 		byHash   map[uint64]*keyAccount[K, O]
 		accounts []*keyAccount[K, O]
-		// weights are those of accounts, by index. A scan for the lightest account
+		// weights are the weights of accounts, by index. A scan for the lightest account
 		// reads this slice alone.
 		weights []float64
 		// minute is the minute of the last decay.
@@ -95,7 +95,7 @@ func (s *stripe[K, O]) addLocked(hash uint64, key K, c *charge, clone func(K) K)
 }
 
 // takeLocked returns an account for a new key: an additional one, or the lightest one
-// if the stripe is full. The caller resets it, but for its index and weight.
+// if the stripe is full. The caller resets it, except for its index and weight.
 func (s *stripe[K, O]) takeLocked() *keyAccount[K, O] {
 	if n := len(s.mu.accounts); n < s.mu.capacity {
 		account := &keyAccount[K, O]{index: n}

@@ -96,7 +96,7 @@ var (
 	listBytesDesc    = describe("list_cost_bytes_total", "Bytes of the bodies that answered GETs and LISTs, by resource and path.", "resource", "path")
 	listRequestsDesc = describe("list_cost_requests_total", "GETs and LISTs, by resource and path.", "resource", "path")
 	listPacedDesc    = describe("list_paced_total", "Relists that were answered with 429 during a storm (--pace-relists).")
-	listStormsDesc   = describe("list_storms", "Storms going on: many clients of one kind that list the same anew.")
+	listStormsDesc   = describe("list_storms", "Storms going on: many clients of one kind that list the same again.")
 )
 
 // DescribeWithStability implements metrics.StableCollector.

@@ -11,8 +11,8 @@ import (
 // Tickets have ascending numbers, and become due in that order at the rate. A client
 // whose ticket is due is admitted. A client that comes too early keeps its ticket, and
 // is told how long to wait. Times are computed from numbers only when a client asks,
-// because the rate changes during a storm: it follows the size of the group, which
-// becomes known bit by bit.
+// because the rate changes during a storm. It follows the size of the group, which becomes
+// known bit by bit. Numbers are fractional, because dueUpTo advances by rate × time.
 //
 // A client may give up. Its ticket is then given to the next client that comes.
 //
@@ -20,17 +20,17 @@ import (
 type pacer struct {
 	// rate is in tickets a second.
 	rate float64
-	// due is the number up to which tickets are due at the time at.
-	due float64
-	at  time.Time
-	// last is the number of the newest ticket.
-	last float64
+	// dueUpTo is a number: tickets up to it were due at advancedAt.
+	dueUpTo    float64
+	advancedAt time.Time
+	// lastIssued is the number of the newest ticket.
+	lastIssued float64
 	// unused counts due tickets whose clients gave up. It is at most maxUnused.
 	unused int
-	// tickets are the waiting clients', by client. queue has them in order, and some
-	// that were used already.
+	// tickets are the tickets of waiting clients, by client.
 	tickets map[uint64]ticket
-	queue   []queuedTicket
+	// queue lists issued tickets by number. It may still contain tickets that were used.
+	queue []queuedTicket
 }
 
 type ticket struct {
@@ -54,14 +54,18 @@ const (
 	minClientsPerMinute = 10
 	// maxUnused bounds the burst after a time in which no client came.
 	maxUnused = 10
-	// maxRetryAfter is the longest wait that a client is told. Clients whose turn is
-	// later ask again meanwhile. So a client that gives up soon loses its ticket.
+	// maxRetryAfter is the longest wait that a client is told. A client whose ticket is due
+	// later asks again before that. So the ticket of a client that has given up is free
+	// within little more than a minute.
 	maxRetryAfter = time.Minute
 	// maxTickets bounds the tickets of all storms together.
 	maxTickets = 16_384
 )
 
-func newPacer(now time.Time) *pacer { return &pacer{due: 1, at: now, tickets: map[uint64]ticket{}} }
+// newPacer makes a pacer that admits its first client at once.
+func newPacer(now time.Time) *pacer {
+	return &pacer{dueUpTo: 1, advancedAt: now, tickets: map[uint64]ticket{}}
+}
 
 // setRate sets how many clients are admitted in a minute.
 func (p *pacer) setRate(now time.Time, clients float64) {
@@ -71,9 +75,9 @@ func (p *pacer) setRate(now time.Time, clients float64) {
 
 // advance makes due the tickets of the time since the last call.
 func (p *pacer) advance(now time.Time) {
-	if d := now.Sub(p.at); d > 0 {
-		p.due += p.rate * d.Seconds()
-		p.at = now
+	if d := now.Sub(p.advancedAt); d > 0 {
+		p.dueUpTo += p.rate * d.Seconds()
+		p.advancedAt = now
 	}
 }
 
@@ -82,7 +86,7 @@ func (p *pacer) advance(now time.Time) {
 func (p *pacer) admit(now time.Time, client uint64, room int) time.Duration {
 	p.expire(now)
 	if t, ok := p.tickets[client]; ok {
-		if t.number <= p.due+earlySeconds*p.rate {
+		if t.number <= p.dueUpTo+earlySeconds*p.rate {
 			delete(p.tickets, client)
 			return 0
 		}
@@ -92,22 +96,23 @@ func (p *pacer) admit(now time.Time, client uint64, room int) time.Duration {
 		p.unused--
 		return 0
 	}
-	next := max(p.last+1, p.due)
-	if next <= p.due {
-		p.last = next
+	next := max(p.lastIssued+1, p.dueUpTo)
+	if next <= p.dueUpTo {
+		// Nobody is ahead of the client. It takes the next number, which is due at once.
+		p.lastIssued = next
 		return 0
 	}
 	if room <= 0 {
 		return retryAfter(math.MaxInt64)
 	}
-	p.last = next
+	p.lastIssued = next
 	p.queue = append(p.queue, queuedTicket{client, next})
 	return p.postpone(now, client, next)
 }
 
 // postpone keeps a client's ticket and returns how long the client is to wait.
 func (p *pacer) postpone(now time.Time, client uint64, number float64) time.Duration {
-	wait := retryAfter(time.Duration((number - p.due) / p.rate * float64(time.Second)))
+	wait := retryAfter(time.Duration((number - p.dueUpTo) / p.rate * float64(time.Second)))
 	p.tickets[client] = ticket{number, now.Add(wait)}
 	return wait
 }
@@ -120,7 +125,7 @@ func (p *pacer) expire(now time.Time) {
 		first := p.queue[0]
 		t, ok := p.tickets[first.client]
 		if ok = ok && t.number == first.number; ok {
-			if p.due-first.number < graceSeconds*p.rate || now.Sub(t.retryAt) < graceSeconds*time.Second {
+			if p.dueUpTo-first.number < graceSeconds*p.rate || now.Sub(t.retryAt) < graceSeconds*time.Second {
 				return
 			}
 			delete(p.tickets, first.client)

@@ -27,9 +27,9 @@ type partner[K any] struct {
 	// key points to the key of the partner's own account, which never changes.
 	key    *K
 	weight float32
-	// half is the number of the younger half. halves are the younger half, and the one
-	// before.
-	half   int32
+	// half is the number of the younger half.
+	half int32
+	// halves are the younger half, and the one before.
 	halves [2]partnerHalf
 }
 
@@ -80,10 +80,10 @@ func (ps *partners[K]) add(hash uint64, half int32, c *charge) *partner[K] {
 		found = least
 	}
 	found.weight += float32(c.weight())
-	now := &found.halves[0]
-	now.requests++
-	now.cpu += float32(c.cost.CPU)
-	now.addresses |= 1 << (c.host % 64)
+	recent := &found.halves[0]
+	recent.requests++
+	recent.cpu += float32(c.cost.CPU)
+	recent.addresses |= 1 << (c.host % 64)
 	return found
 }
 

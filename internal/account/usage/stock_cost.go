@@ -2,12 +2,13 @@ package usage
 
 import "github.com/millrace/millrace/internal/account/serverreport"
 
-// What a stock API server takes for one answer, somewhat below the lowest figures of docs/bench/list.json
-// and docs/bench/watch-1.37.json: a request as small as a GET of one object, a byte of a
-// body, and an event to one watch over HTTP/1.1. A test compares them with other workloads.
+// The CPU time of a stock API server. It is for a request as small as a GET of one object,
+// a byte of a body, and an event to one watch over HTTP/1.1. The figures are somewhat below
+// the lowest of docs/bench/list.json and docs/bench/watch-1.37.json. A test compares them
+// with other workloads.
 //
-// They are low on purpose. A LIST that has to search, a body that is compressed and an
-// event over HTTP/2 cost a stock server more, some of them many times as much.
+// They are low on purpose. A LIST that has to search, a compressed body, and an event over
+// HTTP/2 cost a stock server more. Some of them cost many times as much.
 const (
 	stockRequestSeconds = 400e-6
 	stockByteSeconds    = 5e-9
@@ -20,8 +21,8 @@ func StockCPU(w *serverreport.SparedWork) float64 {
 	return stockRequestSeconds*float64(w.Requests) + stockByteSeconds*float64(w.RequestBytes) + stockEventSeconds*float64(w.Events)
 }
 
-// Answered returns how many requests were not passed on, and the bytes of their answers.
-// Those of resources that are gone count.
+// Answered returns how many requests were not passed on, and the bytes of their answers. It
+// includes deleted resources.
 func (a *Accounts) Answered() (requests, bytes uint64) {
 	a.series.mu.Lock()
 	defer a.series.mu.Unlock()

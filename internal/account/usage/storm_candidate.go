@@ -31,9 +31,9 @@ type candidateKey struct{ program, resource string }
 type candidateStorm struct {
 	hosts, connections  distinct.SlidingCounter
 	lastSeen, countedAt time.Time
-	// baseline is a moving average of the number of clients in a window. baselineStep
-	// is the step up to which it is computed.
-	baseline     float64
+	// baseline is a moving average of the number of clients in a window.
+	baseline float64
+	// baselineStep is the step up to which baseline is computed.
 	baselineStep int64
 
 	// storm is nil while there is none. The following fields belong to the storm.
@@ -68,9 +68,9 @@ func (c *candidateStorm) tooFew() bool {
 	return c.hosts.ExactBound() < fewClients && c.connections.ExactBound() < manyClients
 }
 
-// stale reports whether the candidate holds nothing worth keeping: its window is empty,
-// and its baseline is at most that of one client in one window. Most candidates have
-// one request only.
+// stale reports whether the candidate holds nothing worth keeping. Then its window is
+// empty, and its baseline is at most what one client adds in one window. Most candidates
+// have one request only.
 func (c *candidateStorm) stale(now time.Time) bool {
 	quiet := now.Sub(c.lastSeen)
 	return quiet > groupWindow || quiet > stormWindow && c.baseline <= stormSteps*baselineWeight

@@ -11,9 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// stormDetector detects storms of relists, and paces them. In a storm, many clients of
-// one program list all of a resource anew within a short time, as they do when they
-// are restarted together.
+// stormDetector detects storms of relists, and paces them. In a storm, many clients of one
+// program list all of a resource again within a short time, as when they restart together.
 //
 // It counts clients in two ways. A clientGroup has all clients that run a program, so
 // it tells what part of them takes part. A candidateStorm has the clients of a program
@@ -95,7 +94,7 @@ func (a *Accounts) Relist(r *Relist) time.Duration { return a.storms.relist(r, a
 
 // ChargeInitialEvents charges a client with the bytes of a watch's initial events.
 func (a *Accounts) ChargeInitialEvents(client serverreport.Client, address string, bytes uint64) {
-	a.cfg.Budgets.charge(client.User, address, &serverreport.ListCost{Bytes: bytes})
+	a.cfg.Budgets.chargeCost(client.User, address, &serverreport.ListCost{Bytes: bytes})
 }
 
 // AddRelistBytes adds to the bytes of a storm, if there is one. It is for the initial

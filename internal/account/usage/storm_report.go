@@ -67,7 +67,7 @@ func adviseStorm(s *serverreport.Storm, now time.Time, pace float64) string {
 	if end.IsZero() {
 		end = now
 	}
-	advice := fmt.Sprintf("%d of about %d clients %s listed %s anew within %.0f s: restart them in smaller steps (maxUnavailable of a rolling update), let them wait a random time before they list and longer after each failure, and let them resume their watches instead of listing where they can.",
+	advice := fmt.Sprintf("%d of about %d clients %s listed %s again within %.0f s: restart them in smaller steps (maxUnavailable of a rolling update), let them wait a random time before they list and longer after each failure, and let them resume their watches instead of listing where they can.",
 		s.Clients, s.Fleet, s.UserAgent, s.Resource, max(1, end.Sub(s.Began).Seconds()))
 	if pace <= 0 {
 		advice += " --pace-relists=10 would let a tenth of them list in a minute and tell the others when to come back."

@@ -95,7 +95,7 @@ func TestStormIsReported(t *testing.T) {
 	if s.Bytes != 181*1000+5 || s.Began.Sub(start) != 1900*time.Millisecond {
 		t.Errorf("%d bytes since %v", s.Bytes, s.Began.Sub(start))
 	}
-	if !strings.Contains(s.Advice, "agent listed pods anew") || !strings.Contains(s.Advice, "--pace-relists") {
+	if !strings.Contains(s.Advice, "agent listed pods again") || !strings.Contains(s.Advice, "--pace-relists") {
 		t.Errorf("advice: %s", s.Advice)
 	}
 	last := clock.Now().Add(-100 * time.Millisecond)

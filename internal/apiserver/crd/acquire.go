@@ -46,32 +46,32 @@ type usage struct {
 }
 
 // admitCreation sets creates, unless the definition is being deleted. It is decided under the
-// lock under which the deletion looks for such requests (Server.creating). So an object that
-// is created late is deleted with the others, and none is left in etcd without a definition,
-// where it would turn up in the next definition of the name.
+// lock under which the deletion looks for such requests (Server.creating). So an object
+// that is created late is deleted with the others. None is left in etcd without a
+// definition, where it would turn up in the next definition of the name.
 func (u *usage) admitCreation() {
 	s := u.served.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.catalog.Get(u.row.Name)
-	if u.creates = now != nil && now.UID == u.row.UID && !now.Deleting && !now.Terminating; u.creates {
+	row := s.catalog.Get(u.row.Name)
+	if u.creates = row != nil && row.UID == u.row.UID && !row.Deleting && !row.Terminating; u.creates {
 		u.served.creators.Add(1)
 	}
 }
 
 // creating reports whether there are or may still be requests that may create objects of a
 // definition, which is being deleted.
-func (s *Server) creating(of *Definition) bool {
+func (s *Server) creating(d *Definition) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.catalog.Get(of.Name); now != nil && now.UID == of.UID && !now.Deleting {
-		return true // the rows are behind
+	if row := s.catalog.Get(d.Name); row != nil && row.UID == d.UID && !row.Deleting {
+		return true // the rows lag
 	}
-	if current := s.mu.served[of.UID]; current != nil && current.creators.Load() > 0 {
+	if current := s.mu.served[d.UID]; current != nil && current.creators.Load() > 0 {
 		return true
 	}
 	for old := range s.mu.retired {
-		if old.def.UID == of.UID && old.creators.Load() > 0 {
+		if old.def.UID == d.UID && old.creators.Load() > 0 {
 			return true
 		}
 	}
@@ -94,9 +94,9 @@ func (u *usage) release() {
 // maxAcquireAttempts bounds how often use tries again because a definition has changed.
 const maxAcquireAttempts = 10
 
-// use acquires the state by which a definition is served, and has prepare make what the
-// request needs of it. Unless use returns an error, the caller must release the usage. The
-// error is errNotServed, that of prepare, or an error for clients (tooManyChanges).
+// use acquires the state by which a definition is served, and calls prepare to make what
+// the request needs of it. Unless use returns an error, the caller must release the usage.
+// The error is errNotServed, an error of prepare, or an error for clients (tooManyChanges).
 func (s *Server) use(ctx context.Context, name string, prepare func(*usage) error) (*usage, error) {
 	for range maxAcquireAttempts {
 		u, err := s.tryUse(name, prepare)

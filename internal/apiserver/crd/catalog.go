@@ -23,12 +23,12 @@ const catalogBatch = 64
 // some hundred bytes for each version, where a decoded definition takes up to megabytes.
 //
 // One goroutine (Run) follows the event log of definitions with a cursor, and reads the
-// rows out of the stored bytes. Rows are immutable, and readers share them. So rows may
-// be a moment behind the cache; CatchUp waits for them.
+// rows out of the stored bytes. Rows are immutable, and readers share them. So rows may lag
+// the cache by a moment. CatchUp waits for them.
 //
-// If a stored definition cannot be read, its row stays as it was before. So it does if a new
-// spec cannot be decoded, or if the definition has another name than its key: no request could
-// reach such a definition. Unreadable names them.
+// If a stored definition cannot be read, its row stays as it was before. So it does if a
+// new spec cannot be decoded, or if the definition has another name than its key. No
+// request could reach such a definition. Unreadable names them.
 type Catalog struct {
 	store  *storage.Store
 	logger *slog.Logger
@@ -52,9 +52,9 @@ type Catalog struct {
 		groups map[string][]*Definition
 		// unreadable has the errors of stored definitions that cannot be read, by key.
 		unreadable map[string]error
-		// applied is the position in the log up to which the rows are current. advanced is
-		// closed when it changes, and then replaced.
-		applied  cache.Position
+		// applied is the position in the log up to which the rows are current.
+		applied cache.Position
+		// advanced is closed when applied changes, and then replaced.
 		advanced chan struct{}
 	}
 }
@@ -79,7 +79,7 @@ func (c *Catalog) Get(name string) *Definition {
 // Find returns the row of the definition of a resource, by its accepted plural name, or
 // nil if there is none.
 func (c *Catalog) Find(group, resource string) *Definition {
-	// The name of a definition is that of its plural, which cannot change.
+	// The name of a definition begins with its plural, which cannot change.
 	if d := c.Get(resource + "." + group); d != nil && d.Accepted.Plural == resource {
 		return d
 	}

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// coercer gives an object without a Go type the checks that decoding into a Go type makes:
-// it checks metadata, and drops fields that the schema does not know and nulls that it
-// does not allow.
+// coercer gives an object without a Go type the checks that decoding into a Go type makes.
+// It checks metadata. It drops fields that the schema does not know, and nulls that it does
+// not allow.
 type coercer struct {
 	schemas schemaSet
 	// stored is set for objects from storage, which may be older than the checks. Malformed
@@ -147,7 +147,7 @@ func (c *coercer) leavesMetadata(metadata any) bool {
 }
 
 // applySchema coerces an object by its schema. It leaves out Kubernetes' walks that would
-// change nothing: they copy parts of the schema at each step, which was an eighth of the
+// change nothing. They copy parts of the schema at each step, which was an eighth of the
 // garbage of a write.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.unstructuredSchemaCoercer.apply; compare at each upgrade.

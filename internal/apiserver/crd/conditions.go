@@ -15,8 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 )
 
-// Reasons and messages of conditions are those of Kubernetes' controllers, because clients
-// and people rely on them.
+// Conditions have the same reasons and messages as in Kubernetes' controllers, because
+// clients and people rely on them.
 
 type (
 	definition = apiextensionsv1.CustomResourceDefinition
@@ -170,11 +170,11 @@ func establishedCondition(full *definition) condition {
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/nonstructuralschema.ConditionController.sync; compare at each upgrade.
 func setStructuralCondition(logger *slog.Logger, full *definition) {
-	now, old := structuralCondition(logger, full), apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema)
+	desired, old := structuralCondition(logger, full), apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema)
 	switch {
-	case now != nil && (old == nil || !apiextensionshelpers.IsCRDConditionEquivalent(now, old)):
-		apiextensionshelpers.SetCRDCondition(full, *now)
-	case now == nil && old != nil:
+	case desired != nil && (old == nil || !apiextensionshelpers.IsCRDConditionEquivalent(desired, old)):
+		apiextensionshelpers.SetCRDCondition(full, *desired)
+	case desired == nil && old != nil:
 		apiextensionshelpers.RemoveCRDCondition(full, apiextensionsv1.NonStructuralSchema)
 	}
 }
@@ -233,24 +233,24 @@ func setApprovalCondition(k *definitionState, full *definition) *string {
 		return nil
 	}
 	state, message := apiextensionshelpers.GetAPIApprovalState(full.Annotations)
-	now := condition{
+	desired := condition{
 		Type: apiextensionsv1.KubernetesAPIApprovalPolicyConformant, Status: apiextensionsv1.ConditionFalse, Message: message,
 	}
 	switch state {
 	case apiextensionshelpers.APIApprovalInvalid:
-		now.Reason = "InvalidAnnotation"
+		desired.Reason = "InvalidAnnotation"
 	case apiextensionshelpers.APIApprovalMissing:
-		now.Reason = "MissingAnnotation"
+		desired.Reason = "MissingAnnotation"
 	case apiextensionshelpers.APIApproved:
-		now.Status, now.Reason = apiextensionsv1.ConditionTrue, "ApprovedAnnotation"
+		desired.Status, desired.Reason = apiextensionsv1.ConditionTrue, "ApprovedAnnotation"
 	case apiextensionshelpers.APIApprovalBypassed:
-		now.Reason = "UnapprovedAnnotation"
+		desired.Reason = "UnapprovedAnnotation"
 	default:
-		now.Status, now.Reason = apiextensionsv1.ConditionUnknown, "UnknownAnnotation"
+		desired.Status, desired.Reason = apiextensionsv1.ConditionUnknown, "UnknownAnnotation"
 	}
-	if apiextensionshelpers.IsCRDConditionEquivalent(&now, apiextensionshelpers.FindCRDCondition(full, now.Type)) {
+	if apiextensionshelpers.IsCRDConditionEquivalent(&desired, apiextensionshelpers.FindCRDCondition(full, desired.Type)) {
 		return nil
 	}
-	apiextensionshelpers.SetCRDCondition(full, now)
+	apiextensionshelpers.SetCRDCondition(full, desired)
 	return &annotation
 }

@@ -26,7 +26,7 @@ type controller struct {
 	// delay is the time between accepting the names and establishing a definition.
 	delay time.Duration
 	queue workqueue.TypedRateLimitingInterface[string]
-	// groupLocks are taken by the hash of a group while its names are accepted: two
+	// groupLocks are taken by the hash of a group while its names are accepted. Two
 	// definitions of a group must not get the same name at a time.
 	groupLocks [16]sync.Mutex
 	seed       maphash.Seed
@@ -206,7 +206,7 @@ func (c *controller) sync(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case current.Revision < d.Revision:
-		return nil // the cache is behind what was written; its row will queue the name again
+		return nil // the cache lags what was written; its row will queue the name again
 	}
 	if err := c.updateConditions(ctx, current, full); err != nil {
 		return err
@@ -217,8 +217,8 @@ func (c *controller) sync(ctx context.Context, name string) error {
 	return nil
 }
 
-// updateConditions computes the names and conditions that follow from a definition's spec
-// and from the other definitions of its group, and writes the status if it has changed.
+// updateConditions computes the names and conditions of a definition from its spec and from
+// the other definitions of its group. It writes the status if that has changed.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.sync; compare at each upgrade.
 func (c *controller) updateConditions(ctx context.Context, d *Definition, full *apiextensionsv1.CustomResourceDefinition) error {
@@ -282,7 +282,7 @@ func (c *controller) claims(group string) claims {
 // write writes the status of a definition, whose row is of, and returns what was written.
 // It returns nil if the definition is gone or has changed meanwhile: the change queues
 // the definition again.
-func (c *controller) write(ctx context.Context, of *Definition, full *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
+func (c *controller) write(ctx context.Context, row *Definition, full *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	written, err := c.client.UpdateStatus(ctx, full, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil, nil
@@ -290,7 +290,7 @@ func (c *controller) write(ctx context.Context, of *Definition, full *apiextensi
 	if err != nil {
 		return nil, err
 	}
-	d, err := of.withStatus(written)
+	d, err := row.withStatus(written)
 	if err != nil {
 		return nil, err
 	}

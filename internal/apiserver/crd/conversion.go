@@ -24,7 +24,7 @@ import (
 //	                        └─► pending ─► queue ─► review ─► complete ─► wait returns
 //	                                         └─ abandoned by its last reader: not sent
 //
-// Objects in the queue go to the webhook together, as many as a review may hold: a webhook
+// Objects in the queue go to the webhook together, as many as a review may hold. A webhook
 // that takes a millisecond for a review converts a hundred objects in that time. That is
 // why singleflight does not fit here. Reviews run in goroutines of their own, so a reader
 // can give up when its deadline is over. Objects that no reader waits for any longer are
@@ -78,7 +78,7 @@ func (c *webhookConverter) key(version string, stored []byte) conversionKey {
 	return conversionKey{converter: c, version: version, sum: [16]byte(sum[:16])}
 }
 
-// convertedObject is the result of a conversion. It is immutable but for its retention.
+// convertedObject is the result of a conversion. It is immutable except for its retention.
 type convertedObject struct {
 	// kind is the kind of the stored object.
 	kind schema.GroupVersionKind

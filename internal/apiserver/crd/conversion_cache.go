@@ -93,8 +93,8 @@ func (c *conversionCache) dropLocked(object *convertedObject) {
 }
 
 // sweep drops objects whose entries are gone, if they were not read for the idle time. An
-// object that did not change has a new entry after its resource was packed or loaded
-// anew. Its next reader notes that entry.
+// object that did not change has a new entry after its resource was packed or loaded again.
+// Its next reader notes that entry.
 func (c *conversionCache) sweep() {
 	since := c.clock.Now().Add(-c.idle)
 	c.dropWhere(func(object *convertedObject) bool {
@@ -103,8 +103,8 @@ func (c *conversionCache) sweep() {
 }
 
 // forget drops all objects of a definition.
-func (c *conversionCache) forget(of *webhookConverter) {
-	c.dropWhere(func(object *convertedObject) bool { return object.key.converter == of })
+func (c *conversionCache) forget(definition *webhookConverter) {
+	c.dropWhere(func(object *convertedObject) bool { return object.key.converter == definition })
 }
 
 func (c *conversionCache) dropWhere(useless func(*convertedObject) bool) {

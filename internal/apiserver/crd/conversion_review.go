@@ -33,7 +33,7 @@ func (c *webhookConverter) convert(batch []*pendingConversion) {
 		// In a handler a panic is logged and ends the request. In this goroutine it would
 		// end the process.
 		if r := recover(); r != nil {
-			_ = batch[0].codec.served.server.panics().Record(panics.Convert, r)
+			_ = batch[0].codec.served.server.panics().Recovered(panics.Convert, r)
 			for _, p := range batch {
 				if !completed[p] {
 					complete(p, nil, fmt.Errorf("convert %s to %s: panic: %v", p.codec.served.def.Name, p.key.version, r))

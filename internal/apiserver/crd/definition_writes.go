@@ -33,9 +33,9 @@ import (
 
 // definitionWrites answers the two requests that installing a definition takes: its
 // creation, and the controller's writes of its status. Handlers and storage are
-// Kubernetes', but do not get the schemas where they would only copy and convert them,
-// which costs Kubernetes' routes much time and memory.
-// All other requests for definitions are left to those routes.
+// Kubernetes'. They do not get the schemas where they would only copy and convert them,
+// which costs Kubernetes' routes much time and memory. All other requests for definitions
+// are left to those routes.
 //
 // It also limits how many definitions are written at a time, whichever way.
 type definitionWrites struct {
@@ -109,7 +109,7 @@ func openOutlines(definitions *customresourcedefinition.REST, getter generic.RES
 }
 
 // definitionScope makes the scope that Kubernetes' installer makes for definitions, or for
-// a subresource of them. convertor is that of the manager of fields.
+// a subresource of them. convertor is for the manager of fields.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
 func (s *Server) definitionScope(subresource string, storage rest.ResetFieldsStrategy, types managedfields.TypeConverter, convertor runtime.ObjectConvertor) (*handlers.RequestScope, error) {

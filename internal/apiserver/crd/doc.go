@@ -13,15 +13,15 @@
 //
 // A row of the Catalog (Definition) has the facts about a definition that are needed of
 // all definitions. It is read out of the stored bytes without decoding them. The definition
-// itself stays in the byte cache, and is decoded when it is needed (Catalog.Full), by a
-// codec that knows how Kubernetes writes definitions (definitioncodec.Codec).
+// itself stays in the byte cache, and is decoded when it is needed (Catalog.Full). The
+// codec knows how Kubernetes writes definitions (definitioncodec.Codec).
 //
 // A servedDefinition is the state by which a definition is served. It has a storage for
-// each version that was asked for, which holds no schema. Schemas, validators and rules
-// are compiled when they are first needed, shared by all requests, and dropped when they
-// are idle or take too much memory (compiledCache). Watches live on the storages: they hold
-// nothing that is compiled, and do not end when it is dropped. As in Kubernetes they end
-// when the definition's spec or accepted names change.
+// each version that was asked for, which holds no schema. Schemas, validators and rules are
+// compiled when they are first needed, and shared by all requests. They are dropped when
+// they are idle or take too much memory (compiledCache). Watches live on the storages: they
+// hold nothing that is compiled, and do not end when it is dropped. As in Kubernetes they
+// end when the definition's spec or accepted names change.
 //
 // Objects that a conversion webhook has to convert go to it in reviews of many objects
 // (webhookConverter). Converted objects are kept until the object or its definition changes
@@ -33,7 +33,7 @@
 //
 // Schemas, strategies and request handlers are Kubernetes' own, so answers are, too.
 //
-// The caller must give New a configuration whose storage comes from storage.Decorator, and
-// must run the generic server: its post-start hooks start the goroutines, which end with
+// The caller must give New a configuration whose storage comes from storage.Decorator. It
+// must run the generic server, whose post-start hooks start the goroutines. These end with
 // their context. The package is not for built-in resources, nor for discovery and OpenAPI.
 package crd

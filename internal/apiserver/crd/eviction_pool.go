@@ -7,10 +7,10 @@ import (
 )
 
 // evictionPool holds the entries of a cache that is bounded in bytes, and chooses which of
-// them to drop: of two entries at random the one that was used longer ago (the power of
-// two choices). Entries that are used often stay. If more entries than fit are used in
-// turn, most of them are still there when their turn comes, where an LRU list would have
-// dropped each of them. A use costs one store, and no lock.
+// them to drop. Of two random entries it drops the one that was used longer ago (the power
+// of two choices). Entries that are used often stay. If more entries than fit are used in
+// turn, most of them are still there when their turn comes. An LRU list would have dropped
+// each of them. A use costs one store, and no lock.
 //
 // The lock of the cache guards the pool and the members of its entries. The zero value is
 // ready.

@@ -26,21 +26,21 @@ import (
 //	  ▲                                │
 //	  └────── failed, or too long ─────┘  the next round begins after a back-off
 //
-// A request that was under way when the definition was deleted may create an object behind
+// A request that was under way when the definition was deleted may create an object after
 // the round's deletions. Kubernetes leaves it to the next round, a minute later, or in etcd
-// when no definition is left. Here a round waits for such requests, and the next look has
-// all objects deleted once more.
+// when no definition is left. Here a round waits for such requests, and the next look
+// deletes all objects once more.
 type deletionProgress struct {
 	// waitUntil is when waiting for the objects times out, and zero before they are deleted.
 	waitUntil time.Time
 	// missed says that the last look found objects that are not being deleted.
 	missed bool
-	// writtenRevision is the revision of the last status that was written. Unless the
-	// definition has changed since, the next round begins at nextRound. backoff is the
-	// time between the last two rounds.
+	// writtenRevision is the revision of the last status that was written.
 	writtenRevision int64
-	nextRound       time.Time
-	backoff         time.Duration
+	// nextRound is when the next round begins, unless the definition has changed since.
+	nextRound time.Time
+	// backoff is the time between the last two rounds.
+	backoff time.Duration
 }
 
 const (
@@ -183,8 +183,8 @@ func (s *Server) storesNone(ctx context.Context, d *Definition) bool {
 
 // useStored returns the version that a definition's objects are stored in. Unless it returns
 // an error, the caller must release the usage.
-func (c *controller) useStored(ctx context.Context, d *Definition) (*version, *usage, error) {
-	var stored *version
+func (c *controller) useStored(ctx context.Context, d *Definition) (*servedVersion, *usage, error) {
+	var stored *servedVersion
 	u, err := c.server.use(ctx, d.Name, func(u *usage) (err error) {
 		if u.row.UID != d.UID {
 			return errNotServed // another definition of the name, whose objects stay
@@ -201,7 +201,7 @@ const lookedAt = 100
 
 // look reports whether there is any object, and whether there are objects that are not being
 // deleted among the first ones.
-func look(ctx context.Context, v *version) (left, missed bool, err error) {
+func look(ctx context.Context, v *servedVersion) (left, missed bool, err error) {
 	list, err := v.registry.List(ctx, &internalversion.ListOptions{Limit: lookedAt})
 	if err != nil {
 		return false, false, err
@@ -218,7 +218,7 @@ func look(ctx context.Context, v *version) (left, missed bool, err error) {
 // admission. With an error it returns the condition for it.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/finalizer.CRDFinalizer.deleteInstances; compare at each upgrade.
-func deleteAll(ctx context.Context, v *version) (condition, error) {
+func deleteAll(ctx context.Context, v *servedVersion) (condition, error) {
 	// A consistent LIST waits until the cache has all objects.
 	if _, _, err := look(ctx, v); err != nil {
 		return deletionFailedCondition("could not list instances: %v", err), err

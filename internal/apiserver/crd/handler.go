@@ -110,7 +110,7 @@ func (d *Definition) serves(info *request.RequestInfo) bool {
 type resourceRequest struct {
 	info *request.RequestInfo
 	*usage
-	version *version
+	version *servedVersion
 	// writer is nil for requests that need schemas alone.
 	writer *versionWriter
 }

@@ -71,7 +71,7 @@ func (s *Server) servedDefinitionLocked(name string) (*servedDefinition, *Defini
 	return current, d
 }
 
-// retireLocked has no new requests come to a servedDefinition. The caller must tear it down.
+// retireLocked keeps new requests from a servedDefinition. The caller must tear it down.
 func (s *Server) retireLocked(current *servedDefinition) {
 	delete(s.mu.served, current.def.UID)
 	s.mu.retired[current] = true

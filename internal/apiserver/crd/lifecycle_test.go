@@ -50,7 +50,7 @@ func newLifecycleFixture() *lifecycleFixture {
 	first := newServedDefinition(f.Server, f.row)
 	first.schemaSlot.value.Store(&compiledSchemas{})
 	storage := &genericregistry.Store{DestroyFunc: func() { f.ended = true }}
-	first.mu.versions["v1"] = &version{name: "v1", registry: &customresource.REST{Store: storage}, warning: "deprecated"}
+	first.mu.versions["v1"] = &servedVersion{name: "v1", registry: &customresource.REST{Store: storage}, warning: "deprecated"}
 	f.mu.served[f.row.UID] = first
 	return f
 }

@@ -17,9 +17,9 @@ const (
 )
 
 // limiter is a weighted semaphore. It bounds the bytes of definitions that are written or
-// compiled at a time: a definition of 1 MB takes 60 MB of memory while it is decoded,
-// validated and stored, or compiled. More of them at a time than there are processors are
-// no faster, and a heap that was large once does not give all of its memory back.
+// compiled at a time. A definition of 1 MB takes 60 MB of memory while it is decoded,
+// validated and stored, or compiled. To work on more of them than there are processors is
+// no faster. And a heap that was large once does not give all of its memory back.
 type limiter struct {
 	size  int64
 	bytes *semaphore.Weighted

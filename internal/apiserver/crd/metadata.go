@@ -6,11 +6,11 @@ import (
 )
 
 // metadataRoundTrips reports whether decoded metadata is sure to come out of Kubernetes'
-// ObjectMeta as it goes in (schemaobjectmeta.GetObjectMeta, SetObjectMeta): no field is
-// unknown, malformed or empty.
+// ObjectMeta as it goes in (schemaobjectmeta.GetObjectMeta, SetObjectMeta). That is so if
+// no field is unknown, malformed or empty.
 //
 // The metadata of nearly all stored objects does. False means that nothing is known.
-// Callers do not convert metadata that round-trips: the conversion takes a fifth of the CPU
+// Callers do not convert metadata that round-trips. The conversion takes a fifth of the CPU
 // of a write, each time that an object is decoded or converted.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta.GetObjectMetaWithOptions; compare at each upgrade.

@@ -21,9 +21,9 @@ import (
 // Most of a large schema is properties that have a type and a description only. Nothing
 // can be wrong with them, but each costs Kubernetes' validation a path, three copies and
 // a validator. So Kubernetes first validates a reduced definition, without those
-// properties. If it finds an error, it validates the whole definition, so that all errors
-// that a client sees are about the definition as it was sent. An invalid definition
-// therefore costs more than without the reduction.
+// properties. If it finds an error, it validates the whole definition. So all errors that a
+// client sees are about the definition as it was sent. An invalid definition therefore
+// costs more than without the reduction.
 type reducedValidation struct{ rest.RESTCreateStrategy }
 
 // Validate implements rest.RESTCreateStrategy.
@@ -157,13 +157,13 @@ var metaProperties = sets.New("apiVersion", "kind", "metadata")
 
 // properties returns what is left of properties, with those on the paths. It returns nil
 // if nothing is left.
-func (p patternValidity) properties(of map[string]apiextensions.JSONSchemaProps, paths [][]string) (left map[string]apiextensions.JSONSchemaProps) {
-	for name, s := range of {
-		kept, behind := &s, pathsBelow(paths, name)
+func (p patternValidity) properties(all map[string]apiextensions.JSONSchemaProps, paths [][]string) (left map[string]apiextensions.JSONSchemaProps) {
+	for name, s := range all {
+		kept, below := &s, pathsBelow(paths, name)
 		switch {
 		case metaProperties.Has(name):
-		case behind != nil:
-			kept = p.reducedAlong(kept, behind)
+		case below != nil:
+			kept = p.reducedAlong(kept, below)
 		default:
 			kept = p.reduced(kept)
 		}

@@ -9,8 +9,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// GroupPriority and VersionPriority are the priorities of custom resources: behind built-in
-// groups, and in the order of their versions' names.
+// GroupPriority and VersionPriority are the priorities of custom resources. They come after
+// built-in groups, and in the order of their versions' names.
 const (
 	GroupPriority   = 1000
 	VersionPriority = 100

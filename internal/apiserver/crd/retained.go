@@ -73,8 +73,8 @@ func (s *Server) forgetGone() {
 }
 
 // takeGone returns the resources that went since it last returned any. It returns none
-// while more of them go, but for maxForgetDelays calls at most: forgetting one resource
-// costs as much as forgetting all of them.
+// while more of them go, for maxForgetDelays calls at most. Forgetting one resource costs
+// as much as forgetting all of them.
 func (s *Server) takeGone() map[schema.GroupResource]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,7 +29,7 @@ func (s *Server) Route(gvr schema.GroupVersionResource) *read.Route {
 
 // newRoute makes the route of a version. It returns nil if reads are left to Kubernetes'
 // handlers, or if retained is nil because the definition has changed.
-func (s *servedDefinition) newRoute(v *version, retained *retainedResource) (*read.Route, error) {
+func (s *servedDefinition) newRoute(v *servedVersion, retained *retainedResource) (*read.Route, error) {
 	if s.server.cfg.Route == nil || retained == nil {
 		return nil, nil
 	}
@@ -50,7 +50,7 @@ func (s *servedDefinition) newRoute(v *version, retained *retainedResource) (*re
 
 // convertedSerializer is the serializer of the version for objects that are converted to
 // it already. Its encoders do not convert them again.
-func (v *version) convertedSerializer(s *servedDefinition) negotiatedSerializer {
+func (v *servedVersion) convertedSerializer(s *servedDefinition) negotiatedSerializer {
 	return negotiatedSerializer{s, v.scope.Serializer.SupportedMediaTypes(), sameVersion{lazyConvertor{served: s}}}
 }
 

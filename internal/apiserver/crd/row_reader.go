@@ -78,7 +78,7 @@ func (r *valueReader) text(text []byte) string {
 	return s
 }
 
-// row reads the row of a stored definition. After errNotCanonical the caller has
+// row reads the row of a stored definition. After errNotCanonical the caller lets
 // Kubernetes decode and encode the definition, and tries again.
 func (i interner) row(stored []byte, revision int64) (*Definition, error) {
 	r := valueReader{}

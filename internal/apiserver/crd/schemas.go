@@ -19,7 +19,7 @@ import (
 )
 
 // compiledSchemas has what reads of a definition's objects need, for all versions: schemas,
-// convertors and columns. It is immutable but for its codecs.
+// convertors and columns. It is immutable except for its codecs.
 type compiledSchemas struct {
 	schemaSet
 	group, storageVersion string

@@ -23,7 +23,7 @@ import (
 // compiled out of the schemas is in two slots: one for reads, and one for what writes need
 // in addition. So thousands of definitions cost little while they are not used. The
 // cost is that each use looks into a slot, and that schemas may be compiled again. A slot
-// is not emptied while there are references, which all requests but watches have.
+// is not emptied while there are references, which all requests except watches have.
 type servedDefinition struct {
 	server *Server
 	// def is the row from when the servedDefinition was made. The conditions of the newest
@@ -32,7 +32,7 @@ type servedDefinition struct {
 	// newest is the newest row that the servedDefinition has matched.
 	newest atomic.Pointer[Definition]
 
-	// references are those of requests other than watches. They are closed when the
+	// references are held by all requests except watches. They are closed when the
 	// definition has changed.
 	references *references
 	// creators is the number of requests that may create objects.
@@ -45,13 +45,13 @@ type servedDefinition struct {
 
 	mu struct {
 		sync.Mutex
-		versions map[string]*version
+		versions map[string]*servedVersion
 		ended    bool
 	}
 }
 
-// version is one API version of a servedDefinition.
-type version struct {
+// servedVersion is one API version of a servedDefinition.
+type servedVersion struct {
 	name  string
 	store *storage.Store
 	// registry is Kubernetes' storage for reading and deleting objects. It cannot write:
@@ -71,7 +71,7 @@ func newServedDefinition(server *Server, def *Definition) *servedDefinition {
 	s.newest.Store(def)
 	s.schemaSlot = newCompiledSlot[compiledSchemas](server.compiled, s.references.held, s.references.closed)
 	s.writerSlot = newCompiledSlot[writerSet](server.compiled, s.references.held, s.references.closed)
-	s.mu.versions = map[string]*version{}
+	s.mu.versions = map[string]*servedVersion{}
 	return s
 }
 
@@ -111,15 +111,15 @@ func (s *servedDefinition) schemas() (*compiledSchemas, error) {
 	})
 }
 
-// compile decodes the definition, whose JSON has size bytes, and calls from with it. It
+// compile decodes the definition, whose JSON has size bytes, and calls build with it. It
 // waits for other definitions that are being compiled, but not long.
-func (s *servedDefinition) compile(size int64, from func(*apiextensionsv1.CustomResourceDefinition) error) error {
+func (s *servedDefinition) compile(size int64, build func(*apiextensionsv1.CustomResourceDefinition) error) error {
 	return s.server.compileLimiter.tryFor(size, func() error {
 		full, err := s.decode()
 		if err != nil {
 			return err
 		}
-		return from(full)
+		return build(full)
 	})
 }
 
@@ -148,7 +148,7 @@ func (s *servedDefinition) checkNames() error {
 // version returns a version of the definition, which is made now if it was not asked for
 // before. The lock is held meanwhile, since it also guards against the end: a storage
 // that is made afterwards would stay open.
-func (s *servedDefinition) version(name string) (*version, error) {
+func (s *servedDefinition) version(name string) (*servedVersion, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if made := s.mu.versions[name]; made != nil {
@@ -177,8 +177,8 @@ func (s *servedDefinition) version(name string) (*version, error) {
 // newVersion makes the scope and the storage of a version, without validation of writes.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor; compare at each upgrade.
-func (s *servedDefinition) newVersion(row *Version) (*version, error) {
-	v := &version{name: row.Name, options: lazyOptions{s.server.options, s, row.Name}}
+func (s *servedDefinition) newVersion(row *Version) (*servedVersion, error) {
+	v := &servedVersion{name: row.Name, options: lazyOptions{s.server.options, s, row.Name}}
 	v.scope = s.newScope(row)
 	kind := s.kind(row.Name)
 	var fields []apiextensionsv1.SelectableField

@@ -120,7 +120,7 @@ type Server struct {
 	mu struct {
 		sync.Mutex
 		served map[types.UID]*servedDefinition
-		// retired are those of changed definitions that have not ended.
+		// retired are the servedDefinitions of changed definitions that have not ended.
 		retired map[*servedDefinition]bool
 		// retained are the resources that stay in the cache until their definitions are gone.
 		retained map[types.UID]*retainedResource

@@ -17,8 +17,8 @@ type statusWriter interface {
 }
 
 // statusClient writes the status of definitions over the loopback connection. It does not
-// send the spec, which such a write does not change, and asks for metadata alone as the
-// answer: the controller knows the rest, which takes long to convert and encode.
+// send the spec, which such a write does not change. It asks for metadata alone as the
+// answer. The controller knows the rest, which takes long to convert and encode.
 // definitionWrites answers these requests.
 type statusClient struct{ rest.Interface }
 

@@ -16,8 +16,8 @@ import (
 // warm processes a definition, so that Kubernetes and cel-go allocate at the start what
 // they allocate once: the parser of rules, the types of OpenAPI. These are thousands of
 // small objects that stay for ever. If they were allocated while thousands of definitions
-// are installed, each of them would keep a page of the heap at its largest from being
-// released.
+// are installed, the heap would be at its largest. Each of them would then keep one of its
+// pages from being released.
 func warm(ctx context.Context) error {
 	definition := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "warms.warm.millrace.dev"},

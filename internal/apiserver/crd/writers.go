@@ -31,8 +31,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// writerSet has what writes of a definition's objects need in addition to compiledSchemas:
-// the types of fields, and a versionWriter for each version that was written.
+// writerSet has what writes of a definition's objects need in addition to compiledSchemas.
+// It has the types of fields, and a versionWriter for each version that was written.
 type writerSet struct {
 	types managedfields.TypeConverter
 
@@ -52,7 +52,7 @@ type versionWriter struct {
 // writer returns the versionWriter of a version. The first caller makes it, under the lock
 // of the writerSet; writers of other versions wait meanwhile. Compiling several at a time
 // would be no faster (limiter).
-func (s *servedDefinition) writer(v *version) (*versionWriter, error) {
+func (s *servedDefinition) writer(v *servedVersion) (*versionWriter, error) {
 	w, err := s.writerSlot.get(func() (made *writerSet, size int64, err error) {
 		size = s.size()
 		err = s.compile(size, func(full *apiextensionsv1.CustomResourceDefinition) error {
@@ -125,7 +125,7 @@ func (s *Server) models(full *apiextensionsv1.CustomResourceDefinition) (map[str
 	return merged.Components.Schemas, nil
 }
 
-func (s *servedDefinition) newWriter(w *writerSet, v *version, full *apiextensionsv1.CustomResourceDefinition) (*versionWriter, error) {
+func (s *servedDefinition) newWriter(w *writerSet, v *servedVersion, full *apiextensionsv1.CustomResourceDefinition) (*versionWriter, error) {
 	for i := range full.Spec.Versions {
 		if full.Spec.Versions[i].Name == v.name {
 			made, err := s.newStorage(v, full, &full.Spec.Versions[i])
@@ -141,7 +141,7 @@ func (s *servedDefinition) newWriter(w *writerSet, v *version, full *apiextensio
 // newStorage makes a storage that validates writes, over the storage of the version.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor; compare at each upgrade.
-func (s *servedDefinition) newStorage(v *version, full *apiextensionsv1.CustomResourceDefinition, from *apiextensionsv1.CustomResourceDefinitionVersion) (*versionWriter, error) {
+func (s *servedDefinition) newStorage(v *servedVersion, full *apiextensionsv1.CustomResourceDefinition, from *apiextensionsv1.CustomResourceDefinitionVersion) (*versionWriter, error) {
 	compiled, err := s.schemas()
 	if err != nil {
 		return nil, err
@@ -240,7 +240,7 @@ func replicaPaths(full *apiextensionsv1.CustomResourceDefinition) managedfields.
 // addScopes makes the scopes of a version and of its subresources, with field managers.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.setStatusScope; compare at each upgrade.
-func (s *servedDefinition) addScopes(w *versionWriter, types managedfields.TypeConverter, v *version, from *apiextensionsv1.CustomResourceDefinitionVersion) error {
+func (s *servedDefinition) addScopes(w *versionWriter, types managedfields.TypeConverter, v *servedVersion, from *apiextensionsv1.CustomResourceDefinitionVersion) error {
 	var err error
 	if w.scope, err = managed(v.scope, types, "", w.CustomResource.GetResetFields()); err != nil {
 		return err

@@ -20,7 +20,7 @@ type builtin struct {
 	documents sync.Map
 }
 
-// updateBuiltinLocked replaces the built-in group versions by those of now.
+// updateBuiltinLocked brings the built-in group versions up to date.
 func (d *Documents) updateBuiltinLocked() {
 	found := &builtin{versions: map[schema.GroupVersion]bool{}, groups: map[string]bool{}}
 	for _, g := range d.mu.groups {
@@ -34,8 +34,8 @@ func (d *Documents) updateBuiltinLocked() {
 	d.builtin.Store(found)
 }
 
-// serve answers with a recorded answer of next, a handler behind Kubernetes' router. The
-// caller must pass paths of known groups only: each path takes memory for good.
+// serve answers with a recorded answer of next, a handler to which Kubernetes' router
+// leads. The caller must pass paths of known groups only: each path takes memory for good.
 func (b *builtin) serve(n negotiatedForm, next http.Handler, w http.ResponseWriter, req *http.Request) {
 	found, ok := b.documents.Load(req.URL.Path)
 	if !ok {
@@ -50,8 +50,8 @@ func (b *builtin) has(n negotiatedForm, req *http.Request) bool {
 	return ok && found.(*representations).has(n.form)
 }
 
-// negotiateRouted is negotiate for handlers behind Kubernetes' router. It returns false if
-// the router would not let the request through to its handler.
+// negotiateRouted is negotiate for handlers to which Kubernetes' router leads. It returns
+// false if the router would not let the request through to its handler.
 func negotiateRouted(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.EndpointRestrictions) (negotiatedForm, bool) {
 	if !routable(req.Header.Get("Accept"), s) {
 		return negotiatedForm{}, false

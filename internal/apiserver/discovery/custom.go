@@ -34,10 +34,10 @@ type Custom struct {
 		// that are gone for a long time, if no client asks for the document.
 		touched map[string]bool
 		names   crd.NameArena
-		// manager is the one of SetManager. sent are the versions of each group that it was
-		// told.
+		// manager is the argument of SetManager.
 		manager aggregated.ResourceManager
-		sent    map[string][]apidiscoveryv2.APIVersionDiscovery
+		// sent are the versions of each group that manager was told.
+		sent map[string][]apidiscoveryv2.APIVersionDiscovery
 	}
 }
 
@@ -52,8 +52,8 @@ type customGroup struct {
 	}
 }
 
-// customView has the documents of a group. It is immutable but for their representations.
-// It has no documents if no version is served.
+// customView has the documents of a group. It is immutable except for their
+// representations. It has no documents if no version is served.
 type customView struct {
 	group    *cachedDocument
 	versions map[string]*cachedDocument
@@ -75,20 +75,20 @@ func (c *Custom) Change(before, after *crd.Definition) {
 	if after == nil {
 		row = before
 	}
-	manager := c.change(row.Group, row.Name, after)
+	manager := c.setRow(row.Group, row.Name, after)
 	c.invalidate()
 	if manager != nil {
 		c.forward(manager, row.Group)
 	}
 }
 
-// change sets a row of a group, or deletes it if row is nil. It returns the manager to
+// setRow sets a row of a group, or deletes it if row is nil. It returns the manager to
 // forward the change to, or nil.
-func (c *Custom) change(group, name string, row *crd.Definition) aggregated.ResourceManager {
+func (c *Custom) setRow(group, name string, row *crd.Definition) aggregated.ResourceManager {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found, _ := c.groups.LoadOrStore(group, &customGroup{})
-	if left := found.(*customGroup).change(name, row); left == 0 {
+	if left := found.(*customGroup).setRow(name, row); left == 0 {
 		c.groups.Delete(group)
 	}
 	if !c.mu.touched[group] {
@@ -126,8 +126,8 @@ func (c *Custom) forward(m aggregated.ResourceManager, group string) {
 	c.mu.sent[group] = versions
 }
 
-// change sets or deletes a row, and returns the number of rows.
-func (g *customGroup) change(name string, row *crd.Definition) int {
+// setRow sets or deletes a row, and returns the number of rows.
+func (g *customGroup) setRow(name string, row *crd.Definition) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.mu.rows == nil {
@@ -211,8 +211,8 @@ func (c *Custom) serve(gv schema.GroupVersion, w http.ResponseWriter, req *http.
 	return true
 }
 
-// newCachedDocument makes a document whose handler is made anew for each use: the handlers
-// write into their objects while they encode them.
+// newCachedDocument makes a document with a new handler for each use: the handlers write
+// into their objects while they encode them.
 func (c *Custom) newCachedDocument(handler func() http.Handler) *cachedDocument {
 	return &cachedDocument{serializer: c.serializer, handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		handler().ServeHTTP(w, req)

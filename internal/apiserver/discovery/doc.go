@@ -1,6 +1,6 @@
-// Package discovery keeps the discovery documents of an API server encoded: the
-// aggregated document of all groups, the list of groups, and the documents of
-// each group and of each group version, in the forms that clients ask for.
+// Package discovery keeps the discovery documents of an API server encoded, in the forms
+// that clients ask for. These are the aggregated document of all groups, the list of
+// groups, and the documents of each group and of each group version.
 //
 //	built-in groups, ─► manager ───► Documents ─► document ─────► representations
 //	proxied servers                      ▲        (all groups)    of /apis, aggregated
@@ -11,19 +11,19 @@
 //
 // Documents replaces Kubernetes' ResourceManager
 // (k8s.io/apiserver/pkg/endpoints/discovery/aggregated). Built-in groups report to it,
-// and so does the aggregator for the servers behind it. Custom resources come as rows of
-// definitions, and APIServices as events of an informer.
+// and so does the aggregator for the servers that it proxies. Custom resources come as rows
+// of definitions, and APIServices as events of an informer.
 //
-// A change costs as much as its group is large: the item of the group is encoded anew. A
+// A change costs as much as its group is large: the item of the group is encoded again. A
 // document is joined from the items when a client next asks for it, once for all clients.
 //
 // Answers are the bytes of Kubernetes' answers, and have its ETags. So servers of both
-// kinds may stand behind one address. The bytes come from Kubernetes' encoders and
-// handlers. Requests that the package does not know are passed on.
+// kinds may share one address. The bytes come from Kubernetes' encoders and handlers.
+// Requests that the package does not know are passed on.
 //
 // The caller must put Server.Manager into the configuration of the servers before they are
-// made, put Server.Wrap between authorization and the aggregator's handler, and feed
-// Server.Services. It must feed Server.Custom, too, unless another controller reports
-// custom resources to the manager. The package starts no goroutine. It is not for
-// the documents of OpenAPI.
+// made. It must put Server.Wrap between authorization and the aggregator's handler, and
+// feed Server.Services. It must feed Server.Custom, too, unless another controller reports
+// custom resources to the manager. The package starts no goroutine. It is not for the
+// documents of OpenAPI.
 package discovery

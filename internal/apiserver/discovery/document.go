@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 )
 
-// document is the aggregated document as of one change. It is immutable but for its
+// document is the aggregated document as of one change. It is immutable except for its
 // representations, which are made when clients first ask for them.
 type document struct {
 	items []*item
@@ -56,18 +56,18 @@ func (d *document) list() *apidiscoveryv2.APIGroupDiscoveryList {
 	return list
 }
 
-func (d *document) fragments() []fragment {
-	all := make([]fragment, len(d.items))
+func (d *document) encodedItems() []encodedItem {
+	all := make([]encodedItem, len(d.items))
 	for i, item := range d.items {
-		all[i] = item.fragment
+		all[i] = item.encodedItem
 	}
 	return all
 }
 
 // representation returns the document in a form.
-func (d *document) representation(n negotiatedForm, frame *frame, s runtime.NegotiatedSerializer) (*representation, error) {
+func (d *document) representation(n negotiatedForm, envelope *listEnvelope, s runtime.NegotiatedSerializer) (*representation, error) {
 	return d.get(n.form, func() (*representation, error) {
-		body, err := d.encode(n, frame, s)
+		body, err := d.encode(n, envelope, s)
 		if err != nil {
 			return nil, err
 		}
@@ -77,11 +77,11 @@ func (d *document) representation(n negotiatedForm, frame *frame, s runtime.Nego
 	})
 }
 
-// encode joins the items' fragments in the forms that frame.join knows. Kubernetes'
+// encode joins the encoded items in the forms that envelope.join knows. Kubernetes'
 // encoders write all other forms, which clients rarely ask for.
-func (d *document) encode(n negotiatedForm, frame *frame, s runtime.NegotiatedSerializer) ([]byte, error) {
-	if n.as == frame.kind {
-		if body, err := frame.join(n.form, d.fragments()); body != nil || err != nil {
+func (d *document) encode(n negotiatedForm, envelope *listEnvelope, s runtime.NegotiatedSerializer) ([]byte, error) {
+	if n.as == envelope.kind {
+		if body, err := envelope.join(n.form, d.encodedItems()); body != nil || err != nil {
 			return body, err
 		}
 	}
@@ -100,7 +100,7 @@ func (d *document) serve(n negotiatedForm, m *Documents, w http.ResponseWriter, 
 		return
 	}
 	if !audited(req) {
-		if r, err := d.representation(n, &m.frame, m.serializer); err == nil {
+		if r, err := d.representation(n, &m.envelope, m.serializer); err == nil {
 			r.serve(w, req)
 			return
 		}

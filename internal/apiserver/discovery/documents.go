@@ -23,20 +23,20 @@ import (
 
 // Documents holds the groups of all sources, and the aggregated document of them.
 //
-// Kubernetes' manager makes the document anew after each change: it copies, sorts and
-// encodes all groups, and encodes them again for each client. Here a change only drops
-// the encoded item of its group and outdates the document. The next reader encodes that
-// item and joins all items. So a burst of changes without readers costs no encoding.
+// Kubernetes' manager rebuilds the document after each change: it copies, sorts and encodes
+// all groups, and encodes them again for each client. Here a change only drops the encoded
+// item of its group and outdates the document. The next reader encodes that item and joins
+// all items. So a burst of changes without readers costs no encoding.
 //
-// In memory it costs the bytes of all groups twice, as JSON and as protobuf, and those of
-// the whole document in each form that was asked for, plain and compressed.
+// In memory it costs the bytes of all groups twice, as JSON and as protobuf. It also costs
+// the bytes of the whole document in each form that was asked for, plain and compressed.
 //
-// Writers hold the lock, and so does the reader that makes a document: it reads what
-// the lock guards, so a separate lock or singleflight could not replace it. Readers
-// of a current document take no lock.
+// Writers hold the lock, and so does the reader that makes a document. It reads what the
+// lock guards, so a separate lock or singleflight could not replace it. Readers of a
+// current document take no lock.
 type Documents struct {
 	serializer runtime.NegotiatedSerializer
-	frame      frame
+	envelope   listEnvelope
 	instrument http.HandlerFunc
 	// custom has the custom groups. They are copied into groups when a document is made.
 	custom *Custom
@@ -74,13 +74,14 @@ func newDocuments(path string, custom *Custom) (*Documents, error) {
 			return nil, fmt.Errorf("make discovery scheme: %w", err)
 		}
 	}
+	const itemsField = 2
 	empty := &apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{}}
 	empty.SetGroupVersionKind(apidiscoveryv2.SchemeGroupVersion.WithKind("APIGroupDiscoveryList"))
-	frame, err := newFrame(empty, 2)
+	envelope, err := newListEnvelope(empty, itemsField)
 	if err != nil {
 		return nil, err
 	}
-	d := &Documents{serializer: serializer.NewCodecFactory(scheme), frame: frame, custom: custom}
+	d := &Documents{serializer: serializer.NewCodecFactory(scheme), envelope: envelope, custom: custom}
 	d.mu.groups = map[string]*group{}
 	d.builtin.Store(&builtin{})
 	d.instrument = metrics.InstrumentHandlerFunc(request.MethodGet, "", "", "", path, "", metrics.APIServerComponent, false, "", d.serve)

@@ -37,7 +37,7 @@ type group struct {
 type item struct {
 	apidiscoveryv2.APIGroupDiscovery
 	priority int
-	fragment
+	encodedItem
 }
 
 func newGroup(name string) *group {
@@ -127,7 +127,7 @@ func (g *group) encodedItem() *item {
 		}
 		return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
 	})
-	made.fragment = newFragment(&made.APIGroupDiscovery)
+	made.encodedItem = newEncodedItem(&made.APIGroupDiscovery)
 	g.item = made
 	return made
 }

@@ -11,9 +11,9 @@ type notModifiedKey struct{}
 
 // DecideNotModified decides a conditional request (If-None-Match) for the aggregated
 // document before the client is authenticated. If the client has the current document,
-// DecideNotModified returns the request with that decision in its context, and
-// Documents.serve answers 304 without a body, even if the document changes meanwhile.
-// Such an answer takes no time, so it needs neither a timeout nor a goroutine of its own.
+// DecideNotModified returns the request with that decision in its context. Documents.serve
+// then answers 304 without a body, even if the document changes meanwhile. Such an answer
+// takes no time, so it needs neither a timeout nor a goroutine of its own.
 // DecideNotModified makes no document: the client may turn out not to be allowed to read
 // it. All other requests are returned as they are.
 func (s *Server) DecideNotModified(req *http.Request) *http.Request {

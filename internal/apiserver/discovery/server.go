@@ -137,7 +137,7 @@ func (s *Server) serveCore(version []string, next http.Handler, w http.ResponseW
 }
 
 // serveGroup answers for a group by its APIServices. Before it has any, it answers as the
-// server behind the aggregator would.
+// next server after the aggregator would.
 func (s *Server) serveGroup(name string, next http.Handler, w http.ResponseWriter, req *http.Request) bool {
 	if s.services.serveGroup(name, w, req) {
 		return true

@@ -17,13 +17,13 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Services has the list of groups and the document of each group, as the aggregator derives
-// them from the APIServices, whether these are available or not. A change makes the
-// documents of one group anew; Kubernetes lists and sorts all APIServices for each
+// Services has the list of groups and the document of each group. The aggregator derives
+// the same from the APIServices, available or not. A change of one APIService rebuilds the
+// documents of its group only. Kubernetes would list and sort all APIServices for each
 // request.
 type Services struct {
 	serializer runtime.NegotiatedSerializer
-	frame      frame
+	envelope   listEnvelope
 	// ownGroup is the aggregator's group. It comes first in the list and has no APIService.
 	ownGroup servedGroup
 
@@ -35,8 +35,8 @@ type Services struct {
 	}
 }
 
-// service is an APIService, without what discovery does not show.
-type service struct {
+// apiService is an APIService, without what discovery does not show.
+type apiService struct {
 	name                           string
 	gv                             schema.GroupVersion
 	groupPriority, versionPriority int32
@@ -45,25 +45,26 @@ type service struct {
 
 // serviceGroup has the APIServices of a group, and its documents. It is immutable.
 type serviceGroup struct {
-	services []service
+	services []apiService
 	servedGroup
 }
 
-// servedGroup is a group's document, and its fragment in the list.
+// servedGroup is a group's document, and its item in the list.
 type servedGroup struct {
 	object   metav1.APIGroup
-	fragment fragment
+	item     encodedItem
 	document *cachedDocument
 }
 
 func newServices(s runtime.NegotiatedSerializer) (*Services, error) {
+	const groupsField = 1
 	empty := &metav1.APIGroupList{Groups: []metav1.APIGroup{}}
 	empty.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "APIGroupList"})
-	frame, err := newFrame(empty, 1)
+	envelope, err := newListEnvelope(empty, groupsField)
 	if err != nil {
 		return nil, err
 	}
-	made := &Services{serializer: s, frame: frame}
+	made := &Services{serializer: s, envelope: envelope}
 	made.ownGroup = made.newServedGroup(apiGroup(apiregistrationv1.GroupName, []string{apiregistrationv1.SchemeGroupVersion.Version}))
 	made.mu.groups = map[string]*serviceGroup{}
 	return made, nil
@@ -75,7 +76,7 @@ func (s *Services) newServedGroup(object metav1.APIGroup) servedGroup {
 		s.write(&copied, w, req)
 	}
 	return servedGroup{
-		object: object, fragment: newFragment(&object), document: &cachedDocument{serializer: s.serializer, handler: http.HandlerFunc(write)},
+		object: object, item: newEncodedItem(&object), document: &cachedDocument{serializer: s.serializer, handler: http.HandlerFunc(write)},
 	}
 }
 
@@ -90,42 +91,44 @@ func (s *Services) Handler() cache.ResourceEventHandler {
 		AddFunc:    func(obj any) { s.set(obj.(*apiregistrationv1.APIService)) },
 		UpdateFunc: func(_, obj any) { s.set(obj.(*apiregistrationv1.APIService)) },
 		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
 			}
 			s.delete(obj.(*apiregistrationv1.APIService))
 		},
 	}
 }
 
+// set replaces one APIService of its group, or adds it.
 func (s *Services) set(obj *apiregistrationv1.APIService) {
-	row := service{
+	updated := apiService{
 		name: obj.Name, gv: schema.GroupVersion{Group: obj.Spec.Group, Version: obj.Spec.Version},
 		groupPriority: obj.Spec.GroupPriorityMinimum, versionPriority: obj.Spec.VersionPriority, proxied: obj.Spec.Service != nil,
 	}
-	s.edit(row.gv.Group, func(services []service) []service {
-		if slices.Contains(services, row) {
+	s.edit(updated.gv.Group, func(services []apiService) []apiService {
+		if slices.Contains(services, updated) {
 			return services
 		}
-		return append(without(services, row.name), row)
+		return append(removeByName(services, updated.name), updated)
 	})
 }
 
+// delete removes one APIService from its group.
 func (s *Services) delete(obj *apiregistrationv1.APIService) {
-	s.edit(obj.Spec.Group, func(services []service) []service { return without(services, obj.Name) })
+	s.edit(obj.Spec.Group, func(services []apiService) []apiService { return removeByName(services, obj.Name) })
 }
 
-// without returns a copy of services without the one of a name.
-func without(services []service, name string) []service {
-	return slices.DeleteFunc(slices.Clone(services), func(s service) bool { return s.name == name })
+// removeByName returns a copy of services without the one that has a name.
+func removeByName(services []apiService, name string) []apiService {
+	return slices.DeleteFunc(slices.Clone(services), func(s apiService) bool { return s.name == name })
 }
 
 // edit replaces the services of a group by those that change returns. change must not
 // write into its argument.
-func (s *Services) edit(group string, change func([]service) []service) {
+func (s *Services) edit(group string, change func([]apiService) []apiService) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var services []service
+	var services []apiService
 	if known := s.mu.groups[group]; known != nil {
 		services = known.services
 	}
@@ -144,8 +147,8 @@ func (s *Services) edit(group string, change func([]service) []service) {
 // newServiceGroup makes the documents of a group. It sorts services as Kubernetes does.
 //
 // Upstream: k8s.io/kube-aggregator/pkg/apiserver.convertToDiscoveryAPIGroup; compare at each upgrade.
-func (s *Services) newServiceGroup(name string, services []service) *serviceGroup {
-	slices.SortFunc(services, func(a, b service) int {
+func (s *Services) newServiceGroup(name string, services []apiService) *serviceGroup {
+	slices.SortFunc(services, func(a, b apiService) int {
 		if a.versionPriority != b.versionPriority {
 			return cmp.Compare(b.versionPriority, a.versionPriority)
 		}
@@ -158,19 +161,22 @@ func (s *Services) newServiceGroup(name string, services []service) *serviceGrou
 	return &serviceGroup{services: services, servedGroup: s.newServedGroup(apiGroup(name, versions))}
 }
 
-// first returns the service that determines the position of a group in the list: the one
-// of the highest group priority, and of these the first by name.
-func (g *serviceGroup) first() service { return slices.MinFunc(g.services, byGroupPriority) }
+// leadingService returns the APIService that determines the position of a group in the
+// list: the first by byGroupPriority.
+func (g *serviceGroup) leadingService() apiService {
+	return slices.MinFunc(g.services, byGroupPriority)
+}
 
-func byGroupPriority(a, b service) int {
+// byGroupPriority orders APIServices by descending group priority, then by name.
+func byGroupPriority(a, b apiService) int {
 	if a.groupPriority != b.groupPriority {
 		return cmp.Compare(b.groupPriority, a.groupPriority)
 	}
 	return strings.Compare(a.name, b.name)
 }
 
-// list returns the list of all groups but the core group. The first caller after a change
-// makes it under the lock, without encoding anything.
+// list returns the list of all groups except the core group, which is served at /api. The
+// first caller after a change makes the list under the lock, without encoding anything.
 //
 // Upstream: k8s.io/kube-aggregator/pkg/apiserver.apisHandler.ServeHTTP; compare at each upgrade.
 func (s *Services) list() *cachedDocument {
@@ -183,7 +189,7 @@ func (s *Services) list() *cachedDocument {
 				sorted = append(sorted, g)
 			}
 		}
-		slices.SortFunc(sorted, func(a, b *serviceGroup) int { return byGroupPriority(a.first(), b.first()) })
+		slices.SortFunc(sorted, func(a, b *serviceGroup) int { return byGroupPriority(a.leadingService(), b.leadingService()) })
 		groups := append(make([]servedGroup, 0, len(sorted)+1), s.ownGroup)
 		for _, g := range sorted {
 			groups = append(groups, g.servedGroup)
@@ -193,7 +199,7 @@ func (s *Services) list() *cachedDocument {
 	return s.mu.list
 }
 
-// listHandler writes the list of groups. It joins fragments in the forms that frame.join
+// listHandler writes the list of groups. It joins items in the forms that envelope.join
 // knows, and uses Kubernetes' encoders for others.
 type listHandler struct {
 	services *Services
@@ -203,12 +209,13 @@ type listHandler struct {
 // ServeHTTP implements http.Handler.
 func (l listHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s := l.services
+	// The audit log needs the object, so Kubernetes' encoders answer audited requests.
 	if n, err := negotiate(req, s.serializer, negotiation.DefaultEndpointRestrictions); err == nil && !audited(req) {
-		fragments := make([]fragment, len(l.groups))
+		items := make([]encodedItem, len(l.groups))
 		for i := range l.groups {
-			fragments[i] = l.groups[i].fragment
+			items[i] = l.groups[i].item
 		}
-		if body, err := s.frame.join(n.form, fragments); err == nil && body != nil {
+		if body, err := s.envelope.join(n.form, items); err == nil && body != nil { // nil: join does not know the form
 			w.Header().Set("Content-Type", n.contentType())
 			_, _ = w.Write(body)
 			return
@@ -221,6 +228,7 @@ func (l listHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s.write(list, w, req)
 }
 
+// find returns a group, or nil.
 func (s *Services) find(group string) *serviceGroup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +238,7 @@ func (s *Services) find(group string) *serviceGroup {
 // Proxied reports whether another server serves a group version.
 func (s *Services) Proxied(gv schema.GroupVersion) bool {
 	g := s.find(gv.Group)
-	return g != nil && slices.ContainsFunc(g.services, func(s service) bool { return s.proxied && s.gv == gv })
+	return g != nil && slices.ContainsFunc(g.services, func(s apiService) bool { return s.proxied && s.gv == gv })
 }
 
 // serveList answers with the list of groups.

@@ -95,7 +95,7 @@ type noNamespaces struct {
 }
 
 // storageRoutes lists the resources of a group that have GET, LIST or WATCH, as Kubernetes
-// would install them. serializer is that of the server that would.
+// would install them. serializer belongs to the server that would install them.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
 func storageRoutes(group *genericapiserver.APIGroupInfo, serializer runtime.NegotiatedSerializer) ([]Route, error) {

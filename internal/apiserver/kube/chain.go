@@ -43,9 +43,8 @@ func (d *documents) wrap(next http.Handler) http.Handler {
 }
 
 // createChain makes the chain of servers, with our server of custom resources and our
-// documents. Each server passes a request for an unknown path on to the next: the
-// aggregator to kube-apiserver, that to custom resources, and those to a handler that
-// answers 404.
+// documents. Each server passes a request for an unknown path on to the next. The order is
+// the aggregator, kube-apiserver, custom resources, and a handler that answers 404.
 //
 // Upstream: k8s.io/kubernetes/cmd/kube-apiserver/app.CreateServerChain; compare at each upgrade.
 func (s *Server) createChain(config app.CompletedConfig, hooks Hooks) error {

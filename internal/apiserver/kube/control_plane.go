@@ -15,9 +15,9 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice"
 )
 
-// newControlPlane makes kube-apiserver as Kubernetes does, but for the hooks of its resources
-// after the start: where Kubernetes ends the process, because one of them has failed, this
-// server goes on (survivingHook).
+// newControlPlane makes kube-apiserver as Kubernetes does, except for the hooks of its
+// resources after the start. Where Kubernetes ends the process because one of them has
+// failed, this server goes on (survivingHook).
 //
 // Upstream: k8s.io/kubernetes/pkg/controlplane.CompletedConfig.New; compare at each upgrade.
 func newControlPlane(c controlplane.CompletedConfig, next genericapiserver.DelegationTarget, logger *slog.Logger) (*controlplane.Instance, error) {
@@ -81,10 +81,11 @@ func addServiceControllers(c controlplane.CompletedConfig, server *controlplanea
 	return nil
 }
 
-// survivingHook has a server live on after the hook of a resource's storage has failed. There
-// are two. The one of RBAC writes the default roles, and fails after half a minute if one of
-// them cannot be read. The one of Services fails if all Services could not be read for a
-// minute; its loops go on by themselves, and give no address away until they can.
+// survivingHook keeps a server running after the hook of a resource's storage has failed.
+// There are two such hooks. The hook of RBAC writes the default roles, and fails after half
+// a minute if a role cannot be read. The hook of Services fails if the Services could not
+// be read for a minute. Its loops go on by themselves, and allocate no address until they
+// can read them.
 //
 // Kubernetes ends the process, and again after each start, until somebody has found the odd
 // object without an API server.

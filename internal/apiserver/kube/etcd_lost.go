@@ -21,7 +21,7 @@ const (
 var ErrEtcdLost = errors.New("etcd does not answer: ended without taking the address and the lease of this server out of it; both expire by themselves")
 
 // watchEtcd sends ErrEtcdLost when etcd has not answered for etcdLostTimeout after ending
-// is closed. Kubernetes would wait without a limit: the renewal of the server's lease
+// is closed. Kubernetes would wait without a limit. The renewal of the server's lease
 // retries until it succeeds, and the removal of the lease waits for the renewal.
 func (s *Server) watchEtcd(ctx context.Context, ending <-chan struct{}) <-chan error {
 	lost := make(chan error, 1)

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// The limits are those of Kubernetes' own HTTP server.
+	// The limits are the same as in Kubernetes' own HTTP server.
 	//
 	// Upstream: k8s.io/apiserver/pkg/server.SecureServingInfo.Serve; compare at each upgrade.
 	maxHeaderBytes    = 1 << 20

@@ -115,8 +115,8 @@ var noopSpan trace.Span = noop.Span{}
 // for long-running. Otherwise that filter would copy the request and start a goroutine,
 // although the answer is known and has no body.
 //
-// The function recognizes the filter by its place in the chain: behind the deadline,
-// which stays, and in front of authentication.
+// The function recognizes the filter by its place in the chain: after the deadline, which
+// stays, and before authentication.
 //
 // Upstream: k8s.io/apiserver/pkg/server/filters.WithTimeoutForNonLongRunningRequests; compare at each upgrade.
 func longRunningIfNotModified(longRunning request.LongRunningRequestCheck) request.LongRunningRequestCheck {

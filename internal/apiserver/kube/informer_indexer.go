@@ -21,8 +21,8 @@ import (
 )
 
 // storedIndexer is the store of a storedInformer. It holds no objects: it decodes them
-// from the byte cache, so it never lags behind the cache. Objects that cannot be decoded
-// are not in it.
+// from the byte cache, so it never lags the cache. Objects that cannot be decoded are not
+// in it.
 type storedIndexer struct {
 	// source returns the store of the kind; nil before it is made.
 	source func() *storage.Store
@@ -112,7 +112,7 @@ func (ix *storedIndexer) ListKeys() []string { return slices.Collect(ix.keys("")
 
 // Index implements cache.Indexer.
 func (ix *storedIndexer) Index(name string, obj any) ([]any, error) {
-	indexOf, err := ix.index(name)
+	indexOf, err := ix.indexFunc(name)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (ix *storedIndexer) ListIndexFuncValues(name string) []string {
 			namespace, _, _ := strings.Cut(key, "/")
 			found[namespace] = true
 		}
-	} else if indexOf, err := ix.index(name); err == nil {
+	} else if indexOf, err := ix.indexFunc(name); err == nil {
 		for _, obj := range ix.objects("") {
 			values, _ := indexOf(obj)
 			for _, value := range values {
@@ -181,8 +181,8 @@ func (ix *storedIndexer) GetIndexers() cache.Indexers {
 	return indexers
 }
 
-// AddIndexers implements cache.Indexer. All indexes but that of namespaces are computed
-// over all objects at each query, since no component of this server adds any.
+// AddIndexers implements cache.Indexer. All indexes except the index of namespaces are
+// computed over all objects at each query, since no component of this server adds any.
 func (ix *storedIndexer) AddIndexers(indexers cache.Indexers) error {
 	known := ix.GetIndexers()
 	for name := range indexers {
@@ -199,7 +199,7 @@ func (ix *storedIndexer) AddIndexers(indexers cache.Indexers) error {
 	return nil
 }
 
-func (ix *storedIndexer) index(name string) (cache.IndexFunc, error) {
+func (ix *storedIndexer) indexFunc(name string) (cache.IndexFunc, error) {
 	if indexOf := ix.GetIndexers()[name]; indexOf != nil {
 		return indexOf, nil
 	}
@@ -208,7 +208,7 @@ func (ix *storedIndexer) index(name string) (cache.IndexFunc, error) {
 
 // eachIndexed calls use for each object that an index lists under a value.
 func (ix *storedIndexer) eachIndexed(name, value string, use func(key string, obj object)) error {
-	indexOf, err := ix.index(name)
+	indexOf, err := ix.indexFunc(name)
 	if err != nil {
 		return err
 	}

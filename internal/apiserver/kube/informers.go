@@ -21,7 +21,7 @@ func setStoredInformers(factory informers.SharedInformerFactory, stored func(sch
 	for resource, empty := range map[string]func() object{
 		"pods":    func() object { return &corev1.Pod{} },
 		"secrets": func() object { return &corev1.Secret{} },
-		// Admission depends on quotas: they must not lag behind the cache.
+		// Admission depends on quotas: they must not lag the cache.
 		"resourcequotas": func() object { return &corev1.ResourceQuota{} },
 	} {
 		factory.InformerFor(empty(), func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {

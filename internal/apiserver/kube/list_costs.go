@@ -8,11 +8,11 @@ import (
 	flowcontrolrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 )
 
-// Priority and fairness estimates the work of a LIST in seats. Upstream takes one seat
-// for each 100 kB of stored objects, or for each 100 objects if the feature gate
-// SizeBasedListCostEstimate is off: objects are decoded and encoded there. Sent from
-// bytes, a LIST costs about 0.6 ms of CPU per MB and no memory (docs/bench/list.md). So
-// one seat stands for 10 MB here. Seats stay proportional to bytes, and overload is
+// Priority and fairness estimates the work of a LIST in seats. Upstream takes one seat for
+// each 100 kB of stored objects, because objects are decoded and encoded there. If the
+// feature gate SizeBasedListCostEstimate is off, it takes one for each 100 objects. Sent
+// from bytes, a LIST costs about 0.6 ms of CPU per MB and no memory (docs/bench/list.md).
+// So one seat stands for 10 MB here. Seats stay proportional to bytes, and overload is
 // queued as before.
 //
 // Upstream: k8s.io/apiserver/pkg/util/flowcontrol/request.listWorkEstimator; compare at each upgrade.

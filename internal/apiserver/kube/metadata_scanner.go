@@ -22,7 +22,7 @@ import (
 func metadataScanner(group string, empty runtime.Object) func(value []byte) (entry.Scan, bool) {
 	kinds, _, err := legacyscheme.Scheme.ObjectKinds(empty)
 	versions := legacyscheme.Scheme.PrioritizedVersionsForGroup(group)
-	// A type may be that of kinds in several groups.
+	// Kinds in several groups may share a type.
 	own := slices.IndexFunc(kinds, func(kind schema.GroupVersionKind) bool { return kind.Group == group })
 	if err != nil || own < 0 || len(versions) == 0 {
 		return nil

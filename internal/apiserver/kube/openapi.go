@@ -16,10 +16,10 @@ import (
 	"github.com/millrace/millrace/internal/apiserver/openapi"
 )
 
-// skipOpenAPI disables the documents of the servers behind the aggregator: our own take
-// their place. These servers then build nothing at start, and run no controllers that add
-// custom resources. Server-side apply keeps the types that it needs. It must be called
-// before the configuration is completed.
+// skipOpenAPI disables the documents of the servers that follow the aggregator in the
+// chain: our own take their place. These servers then build nothing at start, and run no
+// controllers that add custom resources. Server-side apply keeps the types that it needs.
+// It must be called before the configuration is completed.
 func skipOpenAPI(config *app.Config) {
 	config.KubeAPIs.ControlPlane.Generic.SkipOpenAPIInstallation = true
 	config.ApiExtensions.GenericConfig.SkipOpenAPIInstallation = true

@@ -47,9 +47,10 @@ import (
 type ReplicaConfig struct {
 	// Served are the versions that the upstream serves. No others get routes.
 	Served []schema.GroupVersion
-	// Storage makes the storage of each resource, and Stored finds that of a built-in one.
+	// Storage makes the storage of each resource.
 	Storage generic.StorageDecorator
-	Stored  func(schema.GroupResource) *storage.Store
+	// Stored finds the storage of a built-in resource.
+	Stored func(schema.GroupResource) *storage.Store
 	// CustomResources configures the server of custom resources.
 	CustomResources crd.Config
 	// Requests answers all requests but those for the replica itself. It gets every
@@ -65,18 +66,18 @@ type ReplicaConfig struct {
 	Outermost func(http.Handler) http.Handler
 	// Local reports whether a path belongs to the replica itself, such as /readyz.
 	Local func(path string) bool
-	// Front, Protocols and Ready are those of Hooks.
+	// Front, Protocols and Ready mean the same as in Hooks.
 	Front     func(http.Handler) http.Handler
 	Protocols func(*http.Server, Protocols) error
 	Ready     []healthz.HealthChecker
 	// Logger receives definitions that cannot be read.
 	Logger *slog.Logger
-	// Panics and Failed are those of Hooks.
+	// Panics and Failed mean the same as in Hooks.
 	Panics *panics.Counter
 	Failed func(group, resource string)
 }
 
-// Replica is a server that answers reads for another API server, and never writes: it has
+// Replica is a server that answers reads for another API server, and never writes. It has
 // Kubernetes' storages without their handlers, and none of Kubernetes' controllers.
 //
 //	request ─► frontServer ─┬─► filters ─► Requests: from bytes, or passed on
@@ -118,8 +119,9 @@ func BuildReplica(o *ReplicaOptions, cfg ReplicaConfig) (*Replica, error) {
 	return r, err
 }
 
-// chain builds two chains of Kubernetes' filters: the usual one for local paths, and one
-// for Requests that refuses a request only for want of room, and never acts for another user.
+// chain builds two chains of Kubernetes' filters. One is the usual chain, for local paths.
+// The other is for Requests: it refuses a request only for lack of room, and never acts for
+// another user.
 func (cfg ReplicaConfig) chain(api http.Handler, c *genericapiserver.Config) http.Handler {
 	local := genericapiserver.DefaultBuildHandlerChain(api, c)
 	with := *c
@@ -272,7 +274,7 @@ func (r *Replica) Authorizer() authorizer.UnconditionalAuthorizer { return r.gen
 // CustomResources reports what definitions cost.
 func (r *Replica) CustomResources() serverreport.CRDsReport { return r.custom.Costs() }
 
-// UnreadableDefinitions is that of Server.
+// UnreadableDefinitions does what Server.UnreadableDefinitions does.
 func (r *Replica) UnreadableDefinitions() map[string]error { return r.custom.Catalog().Unreadable() }
 
 // Handle serves all paths below a prefix, as Server.Handle does.

@@ -22,10 +22,10 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 )
 
-// ReplicaOptions are the options of a server that only reads: those of kube-apiserver
-// about etcd, listening, timeouts, audit and logs, and those by which an aggregated API server
-// delegates authentication and authorization. They share the former with Options, because
-// feature gates are global to the process.
+// ReplicaOptions are the options of a server that only reads. Some are kube-apiserver's,
+// about etcd, listening, timeouts, audit and logs. ReplicaOptions shares these with
+// Options, because feature gates are global to the process. By the others an aggregated API
+// server delegates authentication and authorization.
 type ReplicaOptions struct {
 	*Options
 	authentication *genericoptions.DelegatingAuthenticationOptions
@@ -88,9 +88,10 @@ func (o *ReplicaOptions) UseUpstream(kubeconfig string, config *rest.Config) {
 	o.upstream = config
 }
 
-// ValidateFrontProxy returns an error if flags have users of front proxies in front of this server
-// named by other headers than those that a Proxy takes away from everybody else: it would vouch to
-// the upstream for what a client has written.
+// ValidateFrontProxy checks by which headers front proxies before this server name users.
+// It returns an error if a Proxy does not remove these headers from the requests of
+// everybody else. The replica would then vouch to the upstream for what a client has
+// written.
 func (o *ReplicaOptions) ValidateFrontProxy() error {
 	if o.authentication.SkipInClusterLookup {
 		return errors.New("--authentication-skip-lookup keeps this replica from knowing by which headers users are named, and --proxy-client-cert-file has it name them: leave one of them out")
@@ -160,9 +161,9 @@ func (o *ReplicaOptions) applyTo(config *genericapiserver.Config, reviews Review
 // their clients.
 const clientCAMap, clientCAKey = "extension-apiserver-authentication", "client-ca-file"
 
-// useClientCA makes the upstream's authority for client certificates that of the server,
-// which is not ready before it knows it: until then, users with certificates would be
-// strangers. Kubernetes' own options do not wait.
+// useClientCA makes the server trust the upstream's authority for client certificates. The
+// server is not ready before it knows that authority: until then, users with certificates
+// would be strangers. Kubernetes' own options do not wait.
 func (o *ReplicaOptions) useClientCA(config *genericapiserver.Config) (err error) {
 	if o.authentication.ClientCert.ClientCA != "" { // a flag names it
 		o.authentication.ClientCert.CAContentProvider, err = o.authentication.ClientCert.GetClientCAContentProvider()

@@ -36,8 +36,8 @@ type Reviews interface {
 	Rights(review authorizer.UnconditionalAuthorizer, given, refused time.Duration) authorizer.UnconditionalAuthorizer
 }
 
-// useReviews puts Reviews in the place of Kubernetes' own caches of token reviews and access
-// reviews, whose clients share 200 requests a second among all users.
+// useReviews puts Reviews in the place of Kubernetes' own caches of token reviews and
+// access reviews. Their clients share 200 requests a second among all users.
 func (o *ReplicaOptions) useReviews(config *genericapiserver.Config, reviews Reviews) error {
 	upstream := rest.CopyConfig(o.upstream)
 	upstream.QPS = -1
@@ -59,8 +59,8 @@ func (o *ReplicaOptions) useReviews(config *genericapiserver.Config, reviews Rev
 	return nil
 }
 
-// authenticator makes the authenticator that Kubernetes' options would make, of front proxies,
-// certificates and tokens, but for what asks about tokens.
+// authenticator makes the authenticator of front proxies, certificates and tokens that
+// Kubernetes' options would make. Only the part that asks about tokens differs.
 //
 // Upstream: k8s.io/apiserver/pkg/authentication/authenticatorfactory.DelegatingAuthenticatorConfig.New; compare at each upgrade.
 func (o *ReplicaOptions) authenticator(client authenticationclient.AuthenticationV1Interface, proxies *authenticatorfactory.RequestHeaderConfig, reviews Reviews) (authenticator.Request, error) {
@@ -75,8 +75,8 @@ func (o *ReplicaOptions) authenticator(client authenticationclient.Authenticatio
 	return requestunion.NewFailOnError(known, anonymous.NewAuthenticator((&apiserver.AnonymousAuthConfig{Enabled: true}).Conditions)), nil
 }
 
-// authorizer makes the authorizer that Kubernetes' options would make, but for what asks about
-// rights.
+// authorizer makes the authorizer that Kubernetes' options would make. Only the part that
+// asks about rights differs.
 //
 // Upstream: k8s.io/apiserver/pkg/server/options.DelegatingAuthorizationOptions.toAuthorizer; compare at each upgrade.
 func (o *ReplicaOptions) authorizer(client authorizationclient.AuthorizationV1Interface, reviews Reviews) (authorizer.Authorizer, error) {

@@ -33,12 +33,12 @@ var (
 // It decides by the state of the cache at the time of the call: an event that the cache
 // has applied is never missed.
 //
-// Kubernetes' informers would hold the objects a second time and lag behind the cache.
-// Here each call compares the cache's trees with those that were decoded, which are the
-// same as a rule. Otherwise it decodes the objects that differ. Kubernetes' authorizer asks
-// for all bindings of a namespace and compares each with the user. An index by subject
-// leaves it those that name the user or a group, so a decision takes microseconds however
-// many bindings there are.
+// Kubernetes' informers would hold the objects a second time and lag the cache. Here each
+// call compares the cache's trees with those that were decoded, which are the same as a
+// rule. Otherwise it decodes the objects that differ. Kubernetes' authorizer asks for all
+// bindings of a namespace and compares each with the user. An index by subject leaves it
+// those that name the user or a group, so a decision takes microseconds however many
+// bindings there are.
 //
 // It may be used by any goroutine.
 type ReplicatedRBAC struct {
@@ -132,7 +132,8 @@ func (d *decodedObjects) newest() cache.Tree {
 	return cache.Tree{}
 }
 
-// update makes the objects those of the cache's tree. It decodes those that are new in it.
+// update brings the objects up to the cache's tree. It decodes the objects that are new in
+// it.
 func (d *decodedObjects) update() {
 	newest := d.newest()
 	if newest == d.tree {

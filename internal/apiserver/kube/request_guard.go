@@ -34,9 +34,9 @@ type requestGuard struct {
 	failed func(group, resource string)
 }
 
-// SurvivePanics has the goroutines of Kubernetes' controllers go on after a panic, as
-// kube-apiserver did before it chose to end. counter counts them. It must be called before a
-// server is built, and is for the whole process.
+// SurvivePanics lets the goroutines of Kubernetes' controllers go on after a panic, as
+// kube-apiserver did before it chose to end. counter counts them. It must be called before
+// a server is built, and is for the whole process.
 //
 // Kubernetes' filters then swallow the panic by which a handler aborts its answer. So that
 // panic is raised again, and requestGuard does what the filter would have done about it.
@@ -97,7 +97,7 @@ func (r *statusRecorder) Write(p []byte) (int, error) {
 	return r.ResponseWriter.Write(p)
 }
 
-// inside guards the handler of requests, behind Kubernetes' filters.
+// inside guards the handler of requests, after Kubernetes' filters.
 func (g *requestGuard) inside(next http.Handler) http.Handler {
 	if g == nil {
 		return next
@@ -111,7 +111,7 @@ func (g *requestGuard) inside(next http.Handler) http.Handler {
 			case value == http.ErrAbortHandler:
 				panic(value)
 			}
-			_ = g.counter.Record(panics.Request, value)
+			_ = g.counter.Recovered(panics.Request, value)
 			if state := answerStateOf(w, req); state == nil || state.Status() != 0 {
 				panic(http.ErrAbortHandler)
 			}

@@ -68,7 +68,7 @@ type selection struct {
 type template struct {
 	named     map[string]*template
 	parameter *template
-	// ambiguous says that the tree does not decide what follows: both a name and a
+	// ambiguous says that the tree does not decide what follows. Both a name and a
 	// parameter may match, or a segment is an expression, such as one for the rest of a
 	// path.
 	ambiguous bool
@@ -112,9 +112,9 @@ type templateTree struct {
 	root     template
 }
 
-// builtFrom reports whether a container's services are those of the tree. A container
-// appends to its list, and copies it to remove one. So equal length and first element
-// mean an unchanged list.
+// builtFrom reports whether the tree was built from a container's services. A container
+// appends to its list, and copies it to remove one. So equal length and first element mean
+// an unchanged list.
 func (t *templateTree) builtFrom(services []*restful.WebService) bool {
 	return t != nil && len(t.services) == len(services) && (len(services) == 0 || &t.services[0] == &services[0])
 }

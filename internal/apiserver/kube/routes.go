@@ -48,7 +48,7 @@ type Route struct {
 	RemovedRelease string
 }
 
-// serializers are those of the servers, in the order of the chain.
+// serializers returns the servers' serializers, in the order of the chain.
 func serializers() []runtime.NegotiatedSerializer {
 	return []runtime.NegotiatedSerializer{aggregatorscheme.Codecs, legacyscheme.Codecs, apiextensionsapiserver.Codecs}
 }

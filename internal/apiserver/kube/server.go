@@ -38,8 +38,8 @@ type Hooks struct {
 	// Stored returns the store that Storage made for a built-in resource; nil if there is
 	// none. It is required with Storage, and called once the server runs.
 	Stored func(schema.GroupResource) *storage.Store
-	// Reads wraps the handlers behind authentication, authorization, audit and fairness.
-	// It requires Storage.
+	// Reads wraps the handlers that follow authentication, authorization, audit and
+	// fairness. It requires Storage.
 	Reads func(next http.Handler) http.Handler
 	// Protocols prepares an http.Server for HTTP/1.1 and HTTP/2.
 	Protocols func(*http.Server, Protocols) error
@@ -212,7 +212,7 @@ func hasStockFilters(config *app.Config) bool {
 }
 
 // Handle serves all paths below a prefix, which must end with a slash, as the aggregator
-// serves /metrics: behind authentication and authorization. RBAC rules name such paths as
+// serves /metrics: after authentication and authorization. RBAC rules name such paths as
 // nonResourceURLs. The list of paths at / stays as Kubernetes has it.
 func (s *Server) Handle(prefix string, h http.Handler) {
 	mux := s.aggregator.GenericAPIServer.Handler.NonGoRestfulMux

@@ -19,8 +19,9 @@ import (
 
 // Usable returns a function for a kind whose objects the server can do without. It returns an
 // error for an object that Kubernetes' controllers must not see, because the API would not have
-// let it in. Without one of these objects a right is missing, requests have another priority,
-// another server's API is not served, a default is not set, or what names it is refused.
+// let it in. Without one of these objects a right or a default is missing, or requests have
+// another priority. Or another server's API is not served, or an object that names it is
+// refused.
 //
 // It returns nil for other kinds. Configurations of admission are among them: without one, what
 // it forbids would be allowed. There the server keeps what it has read before, and waits at its

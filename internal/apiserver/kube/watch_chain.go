@@ -31,9 +31,9 @@ import (
 //	runs the Task: the rest of the watch
 //	audit, metrics, fairness: the watch has ended
 //
-// Kubernetes has the same behind the alpha feature gate APIServingWithRoutine. But there,
-// audit, metrics, the count of watches for fairness, and the wait at shutdown end with
-// the filters.
+// Kubernetes has the same with the alpha feature gate APIServingWithRoutine. But there,
+// audit, metrics, the count of watches for fairness, and the wait at shutdown end with the
+// filters.
 //
 // Upstream: k8s.io/apiserver/pkg/server/routine.WithRoutine; compare at each upgrade.
 type watchChain struct {
@@ -55,7 +55,7 @@ type watchRequest struct {
 	ctx context.Context
 	// forget removes the watch from those that fairness counts; nil if it is not counted.
 	forget flowcontrol.ForgetWatchFunc
-	// guard is that of the chain.
+	// guard is the chain's guard.
 	guard *requestGuard
 	// panicked is the value with which the watch panicked after it had left the filters.
 	panicked any
@@ -178,7 +178,7 @@ func (watch *watchRequest) run(serve func()) {
 			switch {
 			case p == http.ErrAbortHandler:
 			case watch.guard != nil:
-				_ = watch.guard.counter.Record(panics.Request, p)
+				_ = watch.guard.counter.Recovered(panics.Request, p)
 				watch.panicked = http.ErrAbortHandler // the answer has begun
 			default:
 				watch.panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())

@@ -7,9 +7,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// aggregatedSpec is the v2 document of the next handler, in which Kubernetes' aggregator
-// has merged itself and the services behind it by their priority. It is not kept, for it
-// is needed only to make a base.
+// aggregatedSpec is the v2 document of the next handler. In it Kubernetes' aggregator has
+// merged its own document and the documents of services, by priority. It is not kept, for
+// it is needed only to make a base.
 type aggregatedSpec struct {
 	tag   string
 	plain []byte

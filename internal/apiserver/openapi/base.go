@@ -15,13 +15,12 @@ import (
 
 // base is a v2 document without the custom resources that have fragments.
 //
-// It is what Kubernetes' merger makes of the local servers, of an exemplar for each Shape
-// of custom resources, of conflicting definitions, and of the services behind the
-// aggregation layer. The exemplars are then taken out again. They show where the merger
-// renamed schemas that several servers have, so that fragments can refer to the new
-// names.
+// Kubernetes' merger makes it of the local servers, of an exemplar for each Shape of custom
+// resources, and of conflicting definitions. The services of the aggregation layer are part
+// of it too. The exemplars are then taken out again. They show where the merger renamed
+// schemas that several servers have, so that fragments can refer to the new names.
 //
-// A base is immutable but for mu.
+// A base is immutable except for mu.
 type base struct {
 	// key identifies what the base was made from, tag its content.
 	key, tag string

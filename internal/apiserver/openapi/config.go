@@ -44,8 +44,8 @@ type Config struct {
 	// custom resources belong to the last. It is called when a document is asked for, and
 	// returns the same servers each time.
 	Locals func() []Local
-	// Version is that of the program. Tags depend on it, because other versions may build
-	// other documents.
+	// Version is the version of the program. Tags depend on it, because other versions may
+	// build other documents.
 	Version string
 	// CacheBytes is the limit of the fragment cache. Zero means 64 MiB.
 	CacheBytes int64

@@ -48,7 +48,7 @@ type baseSplit struct {
 	remote *occupiedNames
 	// conflicting are the definitions whose names or paths others have too.
 	conflicting []*crd.Definition
-	// shapes are those of the other definitions.
+	// shapes are the shapes of the other definitions.
 	shapes []publish.Shape
 	// key identifies conflicting and shapes.
 	key string

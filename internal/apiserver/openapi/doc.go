@@ -14,7 +14,7 @@
 // time is inflated. A definition that changes costs one new fragment and no other.
 //
 // A frame is what surrounds fragments. For v2 it is a base: Kubernetes' own merge of what
-// the servers in this process and the services behind the aggregation layer publish.
+// the servers in this process and the services of the aggregation layer publish.
 // Definitions whose names or paths conflict with others are merged into the base by
 // Kubernetes' code, and have no fragments.
 //
@@ -23,6 +23,6 @@
 //
 // A caller makes a Server with New, which builds nothing, and puts its Wrap before the
 // handler of Kubernetes' aggregator. The package neither authenticates nor authorizes.
-// It knows services behind the aggregation layer only by the documents that the next
-// handler answers with; v3 documents of such services are that handler's.
+// It knows services of the aggregation layer only by the documents that the next handler
+// answers with; v3 documents of such services are that handler's.
 package openapi

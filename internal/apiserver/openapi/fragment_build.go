@@ -52,7 +52,7 @@ func (s *Server) fromStored(d *crd.Definition, version string, f form, templates
 		made, err = f.fragment(t.Entries(p))
 		return made, true, err
 	}
-	// The paths are not encoded yet: to write them anew is faster than to inflate them.
+	// The paths are not encoded yet: to write them again is faster than to inflate them.
 	if made, err = newFragment(nil, t.Schemas()); err == nil {
 		made.paths = encode.NewLazyPiece(t.Paths().Append)
 	}

@@ -150,7 +150,7 @@ func (f *fragments) build(key fragmentKey, m *fragmentBuild, build func() (fragm
 func (f *fragments) buildOrLeaveOut(key fragmentKey, build func() (fragment, error)) (made fragment, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			_ = f.panics.Record(panics.OpenAPI, p)
+			_ = f.panics.Recovered(panics.OpenAPI, p)
 			f.logger.Error("A custom resource is missing in OpenAPI: its builder panics", "name", key.owner, "version", key.version, "panic", p)
 		}
 	}()

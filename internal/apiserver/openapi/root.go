@@ -37,7 +37,8 @@ func (s *Server) serveRoot(w http.ResponseWriter, r *http.Request, next http.Han
 	http.ServeContent(w, r, "/openapi/v3", time.Now(), bytes.NewReader(made))
 }
 
-// makeRoot returns the root, anew if the definitions or the next handler's root changed.
+// makeRoot returns the root. It makes it again if the definitions or the next handler's
+// root changed.
 //
 // Upstream: k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator.specProxier.getOpenAPIV3Root; compare at each upgrade.
 func (s *Server) makeRoot(r *http.Request, next http.Handler) ([]byte, error) {

@@ -60,7 +60,7 @@ func (s *Server) definitionChanged(before, after *crd.Definition) {
 	s.fragments.forget(before.Name, versions)
 }
 
-// Wrap serves OpenAPI before next. Next is asked for the documents of services behind the
+// Wrap serves OpenAPI before next. Next is asked for the documents of services of the
 // aggregation layer, and gets all other requests.
 func (s *Server) Wrap(next http.Handler) http.Handler {
 	discovery := instrumented("openapi/v3", func(w http.ResponseWriter, r *http.Request) { s.serveRoot(w, r, next) })
@@ -78,7 +78,7 @@ func (s *Server) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// instrumented has Kubernetes' metrics count the requests of a handler.
+// instrumented makes Kubernetes' metrics count the requests of a handler.
 func instrumented(subresource string, h http.HandlerFunc) http.HandlerFunc {
 	return metrics.InstrumentHandlerFunc("GET", "", "", "", subresource, "", "", false, "", h)
 }

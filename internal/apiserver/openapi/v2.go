@@ -92,8 +92,8 @@ func (s *Server) sendV2(w http.ResponseWriter, r *http.Request, content *lazyDoc
 	}
 }
 
-// send writes the document as the whole body of an answer. The headers are those of plain
-// text before.
+// send writes the document as the whole body of an answer. Before the call the headers are
+// for plain text.
 func (d *document) send(w http.ResponseWriter, compress bool) error {
 	if !compress {
 		return encode.WritePlain(w, d.pieces)

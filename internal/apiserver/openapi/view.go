@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/apiserver/openapi/publish"
 )
 
-// view is the definitions that are published at one moment. It is immutable but for mu.
+// view is the definitions that are published at one moment. It is immutable except for mu.
 // Requests use one view from beginning to end and start again with a new one if it turns
 // out to be outdated.
 type view struct {
@@ -24,9 +24,9 @@ type view struct {
 	mu struct {
 		sync.Mutex
 		split *baseSplit
+		base  *base
 		// tag is the entity tag of the v2 document on base.
-		base *base
-		tag  string
+		tag string
 	}
 }
 

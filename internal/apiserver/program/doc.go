@@ -1,6 +1,6 @@
-// Package program is what `millrace serve` and `millrace replica` have in common as processes:
-// flags about caches, watches and accounts, the order in which feeds, caches and Kubernetes'
-// server start and stop, and advice in errors.
+// Package program is what `millrace serve` and `millrace replica` have in common as
+// processes. It has flags about caches, watches and accounts, and advice in errors. It
+// decides the order in which feeds, caches and Kubernetes' server start and stop.
 //
 // RunWithFeeds starts from top to bottom and stops from bottom to top:
 //

@@ -32,8 +32,8 @@ type FailureCounts struct {
 var _ metrics.StableCollector = (*FailureCounts)(nil)
 
 // Add counts an answer.
-func (f *FailureCounts) Add(group, of string) {
-	gr := schema.GroupResource{Group: group, Resource: of}
+func (f *FailureCounts) Add(group, resource string) {
+	gr := schema.GroupResource{Group: group, Resource: resource}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.counts == nil {

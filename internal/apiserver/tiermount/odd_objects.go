@@ -63,7 +63,7 @@ func (r *ReadTier) sloReport(definitions definitionSource) serverreport.SLORepor
 		result.Causes = append(result.Causes, serverreport.Finding{
 			Cause: serverreport.CauseUnreadable, Severity: "warning", Resource: "customresourcedefinitions.apiextensions.k8s.io",
 			Message: fmt.Sprintf("%d definitions cannot be read, and are served as they were before, if at all: %s (%v).", len(names), someOf(names), unreadable[names[0]]),
-			Advice:  "Write them anew by the API, or delete their keys from etcd.",
+			Advice:  "Write them again by the API, or delete their keys from etcd.",
 		})
 	}
 	if f, ok := panicFinding(r.Backends.Cache.Panics); ok {
@@ -74,8 +74,8 @@ func (r *ReadTier) sloReport(definitions definitionSource) serverreport.SLORepor
 
 // unreadableFinding tells of the objects of a resource that cannot be read. Their errors are
 // left to the log: they may quote what is in the objects.
-func unreadableFinding(of *cache.Resource) (serverreport.Finding, bool) {
-	snapshot := of.Snapshot()
+func unreadableFinding(resource *cache.Resource) (serverreport.Finding, bool) {
+	snapshot := resource.Snapshot()
 	if snapshot.Unreadable == 0 {
 		return serverreport.Finding{}, false
 	}
@@ -86,7 +86,7 @@ func unreadableFinding(of *cache.Resource) (serverreport.Finding, bool) {
 		}
 	}
 	return serverreport.Finding{
-		Cause: serverreport.CauseUnreadable, Severity: "warning", Resource: of.GroupResource().String(),
+		Cause: serverreport.CauseUnreadable, Severity: "warning", Resource: resource.GroupResource().String(),
 		Message: fmt.Sprintf("%d stored objects cannot be read: %s. Reads that meet them fail as in Kubernetes; all others go on. The log says why.", snapshot.Unreadable, someOf(keys)),
 		Advice:  "Delete them with ignoreStoreReadErrorWithClusterBreakingPotential, or restore their values in etcd.",
 	}, true

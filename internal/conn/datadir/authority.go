@@ -63,7 +63,7 @@ func (p *plan) loadAuthority(certFile, keyFile, name string) (*authority, error)
 
 // restoreOrStartOver is the advice for a damaged authority.
 func (p *plan) restoreOrStartOver() string {
-	return "restore it, or remove " + p.credentialFiles() + " to have everything made anew"
+	return "restore it, or remove " + p.credentialFiles() + " so that everything is made again"
 }
 
 // judgeAuthority checks that a certificate may issue others and is valid now, and
@@ -74,11 +74,11 @@ func (p *plan) judgeAuthority(a *authority) error {
 	case !first.BasicConstraintsValid || !first.IsCA:
 		return newFailure(ErrBadState, nil, "%s is not the certificate of an authority: %s", a.certFile, p.restoreOrStartOver())
 	case p.now.After(first.NotAfter):
-		return newFailure(ErrBadState, nil, "%s expired on %s: restore a valid one, or remove %s to have everything made anew", a.certFile, date(first.NotAfter), p.credentialFiles())
+		return newFailure(ErrBadState, nil, "%s expired on %s: restore a valid one, or remove %s so that everything is made again", a.certFile, date(first.NotAfter), p.credentialFiles())
 	case p.now.Before(first.NotBefore):
 		return newFailure(ErrBadState, nil, "%s is valid only from %s: correct the clock, or %s", a.certFile, date(first.NotBefore), p.restoreOrStartOver())
 	case p.now.After(first.NotAfter.Add(-renewBefore)):
-		p.warn("%s expires on %s: replace it, or remove %s before that day to have everything made anew", a.certFile, date(first.NotAfter), p.credentialFiles())
+		p.warn("%s expires on %s: replace it, or remove %s before that day so that everything is made again", a.certFile, date(first.NotAfter), p.credentialFiles())
 	}
 	return nil
 }

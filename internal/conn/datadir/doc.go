@@ -1,5 +1,5 @@
-// Package datadir keeps the data directory of a server: its lock, the certificates
-// and kubeconfigs that no flag names, and the place of the embedded etcd.
+// Package datadir keeps the data directory of a server. It holds a lock, the certificates
+// and kubeconfigs that no flag names, and the embedded etcd.
 //
 // The process that serves calls Open, which takes the lock, then EnsureCredentials.
 // It reads the files named by Paths, and calls Close after everything that uses the

@@ -137,5 +137,5 @@ func isHost(name string) bool {
 	return true
 }
 
-// hostCharacters are those of a label of a DNS name.
+// hostCharacters are the characters of labels of DNS names.
 const hostCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"

@@ -48,7 +48,7 @@ func (p *plan) issue(a *authority, file string, spec leafSpec, public crypto.Pub
 func (p *plan) checkIssued(a *authority, file string, chain []*x509.Certificate, spec leafSpec) error {
 	switch {
 	case !a.issued(chain) && a.fresh:
-		return newFailure(ErrBadState, nil, "%s is missing, and %s was issued by it: restore %s and %s, or remove %s to have everything made anew", a.certFile, file, a.certFile, a.keyFile, p.credentialFiles())
+		return newFailure(ErrBadState, nil, "%s is missing, and %s was issued by it: restore %s and %s, or remove %s so that everything is made again", a.certFile, file, a.certFile, a.keyFile, p.credentialFiles())
 	case !a.issued(chain):
 		return newFailure(ErrBadState, nil, "%s was not issued by %s: remove it to have a new one made, or restore the authority that issued it", file, a.certFile)
 	case !allows(chain[0], spec.usage):

@@ -26,11 +26,11 @@ func (p *plan) ensurePair(a *authority, certFile, keyFile string, spec leafSpec)
 	}
 	if keyPEM == nil {
 		if certPEM != nil {
-			return newFailure(ErrBadState, nil, "%s is missing, the key of %s: restore it, or remove %s to have both made anew", keyFile, certFile, certFile)
+			return newFailure(ErrBadState, nil, "%s is missing, the key of %s: restore it, or remove %s so that both are made again", keyFile, certFile, certFile)
 		}
 		return p.newPair(a, certFile, keyFile, spec)
 	}
-	both := fmt.Sprintf("restore it, or remove %s and %s to have both made anew", certFile, keyFile)
+	both := fmt.Sprintf("restore it, or remove %s and %s so that both are made again", certFile, keyFile)
 	key, err := parseKey(keyFile, keyPEM, both)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (p *plan) ensureServiceAccountKeys(keyFile, pubFile string) error {
 	if err != nil {
 		return err
 	}
-	advice := fmt.Sprintf("restore it, or remove %s and %s to have both made anew, which ends all issued service-account tokens", keyFile, pubFile)
+	advice := fmt.Sprintf("restore it, or remove %s and %s so that both are made again, which ends all issued service-account tokens", keyFile, pubFile)
 	var key crypto.Signer
 	switch {
 	case keyPEM == nil && pubPEM != nil:

@@ -70,15 +70,16 @@ type stream struct {
 		// taken says that a worker has the turn. wanted says that another one came
 		// meanwhile: the turn's holder queues the stream again.
 		taken, wanted bool
-		// unsent are bytes of the source that were not written yet. sourceReady says that
-		// the source may have more.
-		unsent      [][]byte
+		// unsent are bytes of the source that were not written yet.
+		unsent [][]byte
+		// sourceReady says that the source may have more.
 		sourceReady bool
-		// sourceEnded says that the source has returned io.EOF. err is the reason why
-		// nothing more can be sent. leaving says that Pull is about to return.
+		// sourceEnded says that the source has returned io.EOF. leaving says that Pull is
+		// about to return.
 		sourceEnded, leaving bool
-		err                  error
-		clock                pull.WriteClock
+		// err is the reason why nothing more can be sent.
+		err   error
+		clock pull.WriteClock
 	}
 }
 
@@ -166,7 +167,7 @@ func (s *stream) Write(w *pull.Worker) {
 	case m.sourceEnded && len(m.unsent) == 0 || m.leaving || m.err != nil:
 		m.changed.Broadcast()
 	case m.wanted || m.sourceReady || len(m.unsent) > 0:
-		s.Wake() // behind the other connections
+		s.Wake() // after the other connections
 	default:
 		m.clock.SetIdle()
 	}

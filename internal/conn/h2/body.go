@@ -24,7 +24,7 @@ type body struct {
 		data []byte
 		// read is the number of bytes of data that the handler has read.
 		read int
-		// err is returned behind data. Once it is set, no more data is added.
+		// err is returned after data. Once it is set, no more data is added.
 		err     error
 		trailer http.Header
 		// expectsContinue says that the client waits for a 100 Continue before it sends
@@ -74,7 +74,7 @@ func (b *body) setTrailer(trailer http.Header) {
 
 func (b *body) end() { b.fail(io.EOF) }
 
-// fail ends the body with an error behind the data. Only the first call counts.
+// fail ends the body with an error after the data. Only the first call counts.
 func (b *body) fail(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -160,8 +160,8 @@ func (b *body) sendContinue() {
 	}
 }
 
-// creditRead gives the client credit for n bytes that the handler has read: on the
-// connection, and on the stream too if the handler reads on.
+// creditRead gives the client credit for n bytes that the handler has read. It does so on
+// the connection, and on the stream too if the handler reads on.
 func (s *stream) creditRead(n int, more bool) {
 	c := s.conn
 	c.mu.Lock()

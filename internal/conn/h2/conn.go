@@ -48,8 +48,8 @@ const (
 //	   └───────a breach of the protocol────► failed ◄──────┘                       │
 //	                                            └────────farewellTimeout───────────┘
 //
-// leaving and draining are the two steps of a graceful shutdown (RFC 9113, 6.8): a first
-// GOAWAY names no stream, and a second one names the last stream that is served.
+// leaving and draining are the two steps of a graceful shutdown (RFC 9113, 6.8). A first
+// GOAWAY names no stream. A second one names the last stream that is served.
 type phase int
 
 const (
@@ -94,10 +94,10 @@ type conn struct {
 		// lastStreamID is the ID of the newest stream.
 		lastStreamID uint32
 		reader       reader
-		// runningHandlers counts handlers; waitingStreams are those whose handlers wait
-		// for one to end.
+		// runningHandlers counts handlers that run.
 		runningHandlers int
-		waitingStreams  []*stream
+		// waitingStreams are the streams whose handlers wait for one to end.
+		waitingStreams []*stream
 		// settingsAcked says that the client has acknowledged our settings.
 		settingsAcked bool
 
@@ -115,9 +115,9 @@ type conn struct {
 
 		idleTimer *time.Timer
 		idleSince time.Time
-		// leaveTimer ends the phase leaving; crossing counts the streams that were opened
-		// in it.
-		leaveTimer    *time.Timer
+		// leaveTimer ends the phase leaving.
+		leaveTimer *time.Timer
+		// crossing counts the streams that were opened in the phase leaving.
 		crossing      int
 		farewellTimer *time.Timer
 	}

@@ -55,8 +55,9 @@ type discardSet struct {
 	// timer calls checkDiscards each discardPeriod while there are bodies.
 	timer *time.Timer
 	// resets is a ring of the last streams that were reset. It has MaxConcurrentStreams
-	// entries at most; oldest is the index of the one that is replaced next.
+	// entries at most.
 	resets []resetStream
+	// oldest is the index of the entry of resets that is replaced next.
 	oldest int
 }
 

@@ -29,6 +29,6 @@
 // The price is that all streams of a connection share one lock, conn.mu. It is not held
 // while bytes are written or a Source is asked.
 //
-// Not offered, as with Go's server or because an API server has no use for it: server
-// push, priorities, extended CONNECT, HTTP/2 without TLS, keepalive pings.
+// Server push, priorities, extended CONNECT, HTTP/2 without TLS and keepalive pings are not
+// offered. Go's server lacks them too, or an API server has no use for them.
 package h2

@@ -22,9 +22,9 @@ type head struct {
 	// The handler itself has set Content-Type, Date or Content-Encoding. closesConn says
 	// that it asked for the end of the connection.
 	hasType, hasDate, hasEncoding, closesConn bool
-	// length is the declared Content-Length, -1 if there is none. trailers are the names
-	// that the handler announced.
-	length   int64
+	// length is the declared Content-Length. It is -1 if there is none.
+	length int64
+	// trailers are the names that the handler announced.
 	trailers []string
 }
 
@@ -160,9 +160,10 @@ type turn struct {
 	encoder   *hpack.Encoder // to block
 	nameCache nameCache
 	chunks    [][]byte
-	// write describes the batch. receiver is one of the receivers whose bytes are in it;
-	// nil if there is none.
-	write    *pull.Write
+	// write describes the batch.
+	write *pull.Write
+	// receiver is one of the receivers whose bytes are in the batch. It is nil if there is
+	// none.
 	receiver pull.Receiver
 	clock    pull.WriteClock
 }

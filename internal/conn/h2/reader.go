@@ -208,8 +208,8 @@ func streamError(id uint32, code http2.ErrCode) error {
 	return http2.StreamError{StreamID: id, Code: code}
 }
 
-// flushControlLocked has control frames written. If too many wait, it returns an error
-// that ends the connection, and sets it up to be reset: the client reads nothing, so it
+// flushControlLocked lets a worker write the control frames. If too many wait, it returns
+// an error that ends the connection, which is then reset. The client reads nothing, so it
 // would not see an orderly end for a long time.
 func (c *conn) flushControlLocked() error {
 	if c.mu.control.Len() > maxControl {

@@ -89,7 +89,7 @@ func (c *conn) beginLocked(f *http2.MetaHeadersFrame, req *http.Request) error {
 	return c.startLocked(s)
 }
 
-// startLocked has the reader start a handler, or lets it wait until another handler ends.
+// startLocked lets the reader start a handler, or wait until another handler ends.
 // Otherwise a client that opens and resets streams in a row would have any number of
 // handlers running.
 func (c *conn) startLocked(s *stream) error {

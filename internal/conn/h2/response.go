@@ -165,7 +165,7 @@ func (r *response) countWritten(n int) error {
 	return nil
 }
 
-// send hands the gathered bytes, and lent bytes behind them, to the connection. If it
+// send hands the gathered bytes, and lent bytes after them, to the connection. If it
 // returns nil, lent bytes have been framed.
 func (r *response) send(lent []byte, ends bool) error {
 	s, c := r.stream, r.stream.conn

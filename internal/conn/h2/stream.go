@@ -213,10 +213,10 @@ func (s *stream) setDeadline(timer **time.Timer, at time.Time, act func()) {
 // receiveState is what the client has sent, and may send, on a stream.
 type receiveState struct {
 	in inflow
-	// received counts the bytes of the body; unread counts those that the handler has not
-	// read.
+	// received counts the bytes of the body.
 	received int64
-	unread   int
+	// unread counts the bytes that the handler has not read.
+	unread int
 	// discard is set when the handler has returned before the end of the body.
 	discard *bodyDiscard
 }
@@ -231,14 +231,15 @@ type sendState struct {
 	// heads are sent first: informational ones, then the response's.
 	heads []*head
 	// chunks are sent next. Their bytes belong to the handler or the Source, which must
-	// leave them unchanged until they are framed. Those in buffer belong to the stream;
-	// the buffer returns to its pool when they are framed. pair is the memory of the
-	// list.
+	// leave them unchanged until they are framed.
 	chunks [][]byte
-	pair   [2][]byte
+	// pair is the memory of the list.
+	pair [2][]byte
+	// buffer holds chunks that belong to the stream. It returns to its pool when they are
+	// framed.
 	buffer *buffer
-	// ends says that the response ends behind chunks: with trailers if there are any,
-	// else with END_STREAM on the last frame or on an empty one.
+	// ends says that the response ends after chunks. It ends with trailers if there are
+	// any, else with END_STREAM on the last frame or on an empty one.
 	ends     bool
 	trailers *head
 

@@ -54,10 +54,10 @@ func (c *conn) Write(w *pull.Worker) {
 	c.endTurnLocked()
 }
 
-// endTurnLocked ends a turn. If more is to be sent, the connection is queued behind
-// others, even after a handler's turn and where a source has promised bytes and produced
-// none. A connection with a stream that waits for its window is not idle: what waits there may
-// have waited for a write before.
+// endTurnLocked ends a turn. If more is to be sent, the connection is queued after others.
+// This also holds after a handler's turn, and where a source has promised bytes and
+// produced none. A connection with a stream that waits for its window is not idle: what
+// waits there may have waited for a write before.
 func (c *conn) endTurnLocked() {
 	t := &c.mu.turn
 	if t.workerCame || c.mu.control.Len() > 0 || c.readyLocked() {

@@ -27,8 +27,9 @@ type Flags struct {
 	// DataDir is the directory of a millrace serve whose administrator to be. It goes before
 	// the user's own kubeconfig.
 	DataDir string
-	// Deliberate says that the command loads a server so heavily, or writes to it, that nobody should
-	// reach their cluster with it by accident: ~/.kube/config is not used unless it is named.
+	// Deliberate says that the command loads a server heavily, or writes to it. Nobody
+	// should reach their cluster with it by accident, so ~/.kube/config is not used unless
+	// it is named.
 	Deliberate bool
 }
 
@@ -76,7 +77,7 @@ func (f *Flags) Load(agent string) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := f.load(file)
+	config, err := f.loadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig: %w: %s", err, f.instead())
 	}
@@ -109,7 +110,8 @@ func (f *Flags) file() (string, error) {
 }
 
 // AdminFile returns the administrator's kubeconfig in a data directory. It is empty if the
-// user has a kubeconfig of their own and names no directory. deliberate is that of Flags.
+// user has a kubeconfig of their own and names no directory. deliberate is
+// Flags.Deliberate.
 func AdminFile(dataDir string, deliberate bool) (string, error) {
 	if dataDir == "" {
 		if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
@@ -129,9 +131,9 @@ func AdminFile(dataDir string, deliberate bool) (string, error) {
 	return paths.AdminKubeconfig, err
 }
 
-// load reads a file, or what the environment names. It does not fall back to the pod's
+// loadFile reads a file, or what the environment names. It does not fall back to the pod's
 // service account for a file that is there and says nothing.
-func (f *Flags) load(file string) (*rest.Config, error) {
+func (f *Flags) loadFile(file string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath, rules.WarnIfAllMissing = file, false
 	all, err := rules.Load()

@@ -10,9 +10,9 @@ import (
 )
 
 // Temporary returns the name of a file that has a kubeconfig, for code in this process that
-// reads one by its name. The caller calls remove when nobody reads it any more. On Linux the file
-// is in the memory of the process alone, so that none with credentials is left behind if that is
-// killed. Elsewhere it is in a directory that only this user may enter.
+// reads one by its name. The caller calls remove when nobody reads it any more. On Linux
+// the file exists only in the memory of the process, so no credentials remain if the
+// process is killed. Elsewhere it is in a directory that only this user may enter.
 func Temporary(config *clientcmdapi.Config) (name string, remove func(), err error) {
 	text, err := clientcmd.Write(*config)
 	if err != nil {

@@ -17,16 +17,15 @@ const maxPending = recordSize
 
 // errPendingFull is the error of a write that would exceed maxPending: the client
 // provokes TLS records (such as key updates) and reads none.
-var errPendingFull = errors.New("pull: too many records wait behind others")
+var errPendingFull = errors.New("pull: too many records wait for others")
 
 // Conn is a TCP connection that tells a worker when its write blocks because the client
 // does not read. It also gathers the records that TLS makes of one batch, and writes them
 // with one system call.
 //
 // TLS sits above a Conn and writes on its own account as well: its alerts and key updates
-// come from the goroutine that reads. Such a write may block too. Whatever writes next
-// then waits for the lock of TLS and for that of Conn, and a worker must not be counted
-// as running while it does.
+// come from the goroutine that reads. Such a write may block too. The next write then waits
+// for the locks of TLS and Conn. A worker must not be counted as running while it waits.
 //
 // So blocked says that some write waits for the client, no matter which goroutine makes
 // it. A write that blocks sets blocked and then loads worker. A worker sets worker and
@@ -51,9 +50,9 @@ type Conn struct {
 		records *recordBuffer
 		// flushing is set while records are written to the socket without the lock.
 		// Writes that come meanwhile are appended to pending, and return at once.
-		// Otherwise an alert that TLS sends in Close would block behind a client that
-		// does not read, and Close with it. pending holds maxPending bytes at most; a
-		// client that provokes more is disconnected.
+		// Otherwise a client that does not read would block the alert that TLS sends in
+		// Close, and Close with it. pending holds maxPending bytes at most; a client that
+		// provokes more is disconnected.
 		flushing bool
 		pending  []byte
 	}
@@ -108,11 +107,11 @@ func (c *Conn) Write(b []byte) (int, error) {
 			h.n += copy(h.bytes[h.n:], b)
 			return len(b), nil
 		}
-		if _, err := c.write(h.drain()); err != nil {
+		if _, err := c.writeSocket(h.drain()); err != nil {
 			return 0, err
 		}
 	}
-	return c.write(b)
+	return c.writeSocket(b)
 }
 
 // drain returns the gathered bytes and empties the buffer. The bytes are valid until the
@@ -161,12 +160,12 @@ func (c *Conn) flush() error {
 func (c *Conn) unlockAndWrite(b []byte) (int, error) {
 	c.mu.Unlock()
 	defer c.mu.Lock()
-	return c.write(b)
+	return c.writeSocket(b)
 }
 
-// write writes b to the socket and waits until it has taken all. The caller holds the
+// writeSocket writes b to the socket and waits until it has taken all. The caller holds the
 // lock, or has set flushing.
-func (c *Conn) write(b []byte) (int, error) {
+func (c *Conn) writeSocket(b []byte) (int, error) {
 	m := &c.mu
 	m.unwritten, m.err = b, nil
 	err := c.raw.Write(m.try)

@@ -17,6 +17,6 @@
 // blocks, and another worker runs meanwhile.
 //
 // A server wraps its listener with NewListener. Package h2 has the Puller of HTTP/2,
-// package h1 that of HTTP/1.1. The package is not meant for short responses: their
+// package h1 the Puller of HTTP/1.1. The package is not meant for short responses: their
 // handlers write themselves.
 package pull

@@ -42,9 +42,9 @@ type Receiver interface {
 // WindowStall describes how the client's flow-control windows delay a Source.
 type WindowStall struct {
 	// Since is when the windows last became too small to send all that the source has.
-	// For is how long they were shut between then and the present write.
 	Since time.Time
-	For   time.Duration
+	// For is how long the windows were shut between then and the present write.
+	For time.Duration
 }
 
 // Write describes one write to a connection. It carries bytes of any number of streams.
@@ -82,8 +82,8 @@ type Puller interface {
 	// then. returned is the number of writes that have returned. use must not block or
 	// call the Puller back.
 	Locked(use func(returned uint64))
-	// Wake has the source called soon; several calls before that count as one. It never
-	// blocks. It may be called from any goroutine, with any lock held, and also before
-	// and after Pull, when it has no effect.
+	// Wake asks a worker to call the source soon; several calls before that count as one.
+	// It never blocks. It may be called from any goroutine, with any lock held, and also
+	// before and after Pull, when it has no effect.
 	Wake()
 }

@@ -15,9 +15,9 @@ type stallWatch struct {
 	// timerRunning is set while the timer runs or its function executes. The goroutine
 	// that sets it owns lastQueued.
 	timerRunning atomic.Bool
-	// progressed says that the socket has taken bytes since the last look. lastQueued is
-	// the length of its queue at that look.
+	// progressed says that the socket has taken bytes since the last look.
 	progressed atomic.Bool
+	// lastQueued is the length of the socket's queue at that look.
 	lastQueued int
 }
 

@@ -23,8 +23,9 @@ type WriteClock struct {
 	// write.
 	busySince   time.Time
 	busyWriting time.Duration
-	// longest is how long the longest write of that time took, and longestEnded its end.
-	longest      time.Duration
+	// longest is how long the longest write of that time took.
+	longest time.Duration
+	// longestEnded is when that write ended.
 	longestEnded time.Time
 	// writeStart is the start of the write in progress, in nanoseconds since clockOrigin;
 	// 0 if there is none.
@@ -61,8 +62,8 @@ func (c *WriteClock) End(w *Write, worker *Worker) {
 
 // Complete counts a write that has succeeded. Once the busy period is longer than
 // busyMemory, the past is halved. So a connection that never pauses reports how it fared
-// recently. A long write is remembered for longer: what came during it is sent by the writes
-// behind it, and has waited for it.
+// recently. A long write is remembered for longer. What came during it is sent by the
+// writes after it, and has waited for it.
 func (c *WriteClock) Complete(w *Write) {
 	c.returned++
 	took := w.Ended.Sub(w.Began)

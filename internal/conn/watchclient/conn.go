@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// streamWindow and connWindow are how many bytes a server may send ahead: those of
-	// Go's own client, which client-go uses. They are widened when half of them is read.
+	// streamWindow and connWindow are how many bytes a server may send ahead, as in Go's
+	// own client, which client-go uses. They are widened when half of them is read.
 	streamWindow = 4 << 20
 	connWindow   = 1 << 30
 	// defaultWindow is a window before settings.
 	defaultWindow = 65535
-	// mostStreams is how many streams are open on a connection if the server has no limit.
-	mostStreams = 1 << 20
-	maxFrame    = 16 << 10
+	// maxStreams is how many streams are open on a connection if the server has no limit.
+	maxStreams = 1 << 20
+	maxFrame   = 16 << 10
 	// pingAfter without a frame, a ping is sent. After as long again the connection is
 	// given up. client-go waits 30 s and 15 s.
 	pingAfter = 30 * time.Second
@@ -74,7 +74,7 @@ func newConn(c *Client, raw net.Conn) (*conn, error) {
 	n.framer.SetReuseFrames()
 	n.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	n.mu.encoder = hpack.NewEncoder(&n.mu.headers)
-	n.mu.streams, n.mu.next, n.mu.limit = map[uint32]*Stream{}, 1, mostStreams
+	n.mu.streams, n.mu.next, n.mu.limit = map[uint32]*Stream{}, 1, maxStreams
 	n.mu.window, n.mu.newWindow, n.mu.framesAtPing = defaultWindow, defaultWindow, -1
 	_, err := io.WriteString(n.mu.out, http2.ClientPreface)
 	err = errors.Join(err,
@@ -150,7 +150,7 @@ func (n *conn) begin(s *Stream) {
 	}
 }
 
-// closeLocked has the reader fail.
+// closeLocked makes the reader fail.
 func (n *conn) closeLocked() {
 	n.mu.draining = true
 	_ = n.raw.Close()
@@ -182,9 +182,9 @@ func (n *conn) read() {
 func (n *conn) ping() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch now := n.frames.Load(); {
-	case now != n.mu.framesAtPing:
-		n.mu.framesAtPing, n.mu.pinged = now, false
+	switch frames := n.frames.Load(); {
+	case frames != n.mu.framesAtPing:
+		n.mu.framesAtPing, n.mu.pinged = frames, false
 	case n.mu.pinged:
 		n.closeLocked()
 		return
@@ -363,7 +363,7 @@ func (n *conn) applySettings(f *http2.SettingsFrame) error {
 		err := f.ForeachSetting(func(setting http2.Setting) error {
 			switch setting.ID {
 			case http2.SettingMaxConcurrentStreams:
-				n.mu.limit = int(min(setting.Val, mostStreams))
+				n.mu.limit = int(min(setting.Val, maxStreams))
 			case http2.SettingInitialWindowSize:
 				for _, s := range n.mu.streams {
 					s.window += int64(setting.Val) - n.mu.newWindow

@@ -6,7 +6,7 @@
 //	                           │
 //	                           └─ connections, one more when all are full
 //
-// A Client stands for one program: it has a connection of its own, as programs have, and
+// A Client stands for one program: it has a connection of its own, as programs have. It
 // opens another one only when the server's limit of streams is reached. The package is not
 // a general HTTP client: it follows no redirects and speaks HTTP/2 over TLS only.
 package watchclient

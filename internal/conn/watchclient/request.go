@@ -14,10 +14,10 @@ import (
 // Identity is what the requests of one program have in common. Requests share it.
 type Identity struct {
 	UserAgent string
-	// User, Groups and Pod impersonate, if User is set. Pod and Node are those of a
-	// service account's token; both may be empty.
-	User      string
-	Groups    []string
+	// User, Groups, Pod and Node are impersonated, if User is set.
+	User   string
+	Groups []string
+	// Pod and Node are the pod and the node of a service account's token. Both may be empty.
 	Pod, Node string
 }
 

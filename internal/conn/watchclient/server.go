@@ -14,34 +14,36 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// dialTimeout bounds a connection's TCP and TLS handshakes together. A server that is hit
-// by a storm needs long.
+// dialTimeout bounds a connection's TCP and TLS handshakes together. A server under a storm
+// of new connections answers late.
 const dialTimeout = 30 * time.Second
 
 // Server is where connections go: an address, TLS settings and credentials. Clients share
 // it.
 type Server struct {
 	address   string // host and port
-	authority string
+	authority string // the :authority of requests: host, and port if the URL has one
 	prefix    string // path in front of all paths
 	tls       *tls.Config
-	// credentials adds the Authorization header to a request, if there is one.
+	// credentials adds the Authorization header to a request, if there is one. It ends in
+	// headerEcho (see authorization).
 	credentials http.RoundTripper
-	// dialTurns bounds how many handshakes are made at once.
-	dialTurns chan struct{}
+	// dialSemaphore bounds how many handshakes are made at once. A send takes a slot, a
+	// receive frees it.
+	dialSemaphore chan struct{}
 }
 
-// NewServer reads the address and credentials, and connects to nothing. dials is how many
-// handshakes may be made at once.
-func NewServer(cfg *rest.Config, dials int) (*Server, error) {
+// NewServer reads the address and credentials, and connects to nothing. maxDials is how
+// many handshakes may be made at once.
+func NewServer(cfg *rest.Config, maxDials int) (*Server, error) {
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("read the server's address: %w", err)
 	}
 	if base.Scheme != "https" {
-		return nil, fmt.Errorf("the server's address is %s: hollow nodes need https", base)
+		return nil, fmt.Errorf("the server's address is %s: give an https URL", base)
 	}
-	s := &Server{address: base.Host, authority: base.Host, prefix: strings.TrimSuffix(base.Path, "/"), dialTurns: make(chan struct{}, dials)}
+	s := &Server{address: base.Host, authority: base.Host, prefix: strings.TrimSuffix(base.Path, "/"), dialSemaphore: make(chan struct{}, maxDials)}
 	if base.Port() == "" {
 		s.address = net.JoinHostPort(base.Hostname(), "443")
 	}
@@ -58,7 +60,8 @@ func NewServer(cfg *rest.Config, dials int) (*Server, error) {
 	return s, nil
 }
 
-// headerEcho returns the headers of a request as those of its response.
+// headerEcho answers a request with the request's own headers. It shows which headers
+// client-go's credentials add: client-go offers them only as a RoundTripper around another.
 type headerEcho struct{}
 
 // RoundTrip implements http.RoundTripper.
@@ -66,8 +69,8 @@ func (headerEcho) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: req.Header, Body: http.NoBody}, nil
 }
 
-// authorization returns the value of the Authorization header. It is empty for users of
-// certificates. It is asked for each request, because tokens are renewed.
+// authorization returns the value of the Authorization header. It is empty if the user has
+// a client certificate. Each request computes it again, because tokens expire.
 func (s *Server) authorization() (string, error) {
 	req := &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: s.authority}, Header: http.Header{}}
 	resp, err := s.credentials.RoundTrip(req)
@@ -80,8 +83,8 @@ func (s *Server) authorization() (string, error) {
 // dial makes a connection that speaks HTTP/2.
 func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	select {
-	case s.dialTurns <- struct{}{}:
-		defer func() { <-s.dialTurns }()
+	case s.dialSemaphore <- struct{}{}:
+		defer func() { <-s.dialSemaphore }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

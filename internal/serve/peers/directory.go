@@ -38,7 +38,7 @@ const (
 
 // Member is what a server tells others about itself.
 type Member struct {
-	// Name is that of its Lease. It is no part of the JSON.
+	// Name is the name of its Lease. It is no part of the JSON.
 	Name string `json:"-"`
 	// Ready says that the server takes clients: it is not shutting down, and its caches
 	// are right.
@@ -57,23 +57,23 @@ type CacheState struct {
 	Algorithm int `json:"algorithm"`
 }
 
-// Config of a Directory. All fields are needed but Logger.
+// Config of a Directory. All fields except Logger are needed.
 type Config struct {
-	// Leases are those of Namespace.
+	// Leases is the client for Leases in Namespace.
 	Leases coordinationclient.LeaseInterface
-	// Name is that of this server's Lease. It is the same after a restart.
+	// Name is the name of this server's Lease. It is the same after a restart.
 	Name string
 	// Interval is the time between two writes.
 	Interval time.Duration
 	// Self returns what this server tells.
 	Self func() Member
-	// Observe receives what the other servers tell, those that are gone left out.
+	// Observe receives what the other servers tell, without servers that have ended.
 	Observe func([]Member)
 	// Logger receives failures. Nil means slog.Default.
 	Logger *slog.Logger
 }
 
-// Directory writes a server's Lease, and reads those of others.
+// Directory writes a server's Lease, and reads the Leases of others.
 type Directory struct {
 	cfg Config
 	// failed says that the last round failed, so that a failure is logged once.
@@ -173,7 +173,8 @@ func (d *Directory) write(ctx context.Context) error {
 	return nil
 }
 
-// read returns the other servers that are there, and deletes Leases of those that are gone.
+// read returns the other servers that run, and deletes old Leases of servers that have
+// ended.
 func (d *Directory) read(ctx context.Context) (others []Member, err error) {
 	list, err := d.cfg.Leases.List(ctx, metav1.ListOptions{LabelSelector: label, ResourceVersion: "0"})
 	if err != nil {
@@ -187,9 +188,9 @@ func (d *Directory) read(ctx context.Context) (others []Member, err error) {
 	return others, nil
 }
 
-// judge returns the servers whose Leases have been renewed lately, and the Leases of those
-// that are gone for long. A Lease that is seen for the first time may be that of a server that
-// is gone, so it counts once it is renewed.
+// judge returns the servers whose Leases have been renewed lately, and the Leases of
+// servers that ended long ago. A Lease that is seen for the first time may be of a server
+// that has ended, so it counts once it is renewed.
 func (d *Directory) judge(leases []coordinationv1.Lease, now time.Time) (others []Member, dead []*coordinationv1.Lease) {
 	seen := make(map[string]leaseAge, len(leases))
 	for i := range leases {

@@ -7,9 +7,9 @@
 //	    ├──► Observe: digests, for package scrub
 //	    └──► Rebalancer: how many watches to send elsewhere
 //
-// A Lease and no request from server to server: every server already has credentials for
-// the API and a way to etcd, and none for its peers. The price is one small write of each
-// server in each interval, as for Kubernetes' own Leases of servers, and that what a server
+// Servers use Leases and send each other no requests. Every server already has credentials
+// for the API and a way to etcd, but none for its peers. The price is one small write of
+// each server in each interval, as for Kubernetes' own Leases of servers. And what a server
 // knows of others is up to two intervals old.
 //
 // The package decides nothing about caches and closes no watch.

@@ -23,9 +23,10 @@ type Rebalancer struct {
 
 	// rounds are the last rounds, Window at most.
 	rounds []rebalanceRound
-	// sent and before are the watches that the last round sent, and that there were
-	// before it.
-	sent, before int
+	// lastSent is how many watches the last round sent.
+	lastSent int
+	// lastWatches is how many watches the server had before the last round.
+	lastWatches int
 	// pause is how many rounds are left out after one that changed nothing, and left how
 	// many of them are still to come.
 	pause, left int
@@ -42,22 +43,22 @@ const (
 	maxSent = 2000
 	// maxPause bounds the rounds that are left out.
 	maxPause = 60
-	// defaultWindow is that of Rebalancer.Window.
+	// defaultWindow is the default of Rebalancer.Window.
 	defaultWindow = 60
 )
 
 // Excess returns how many watches to send elsewhere in this round. self is this server.
 func (r *Rebalancer) Excess(self Member, others []Member) int {
-	n := r.excess(self, others)
+	n := r.computeExcess(self, others)
 	r.rounds = append(r.rounds, rebalanceRound{self.Watches, n})
 	r.rounds = r.rounds[max(0, len(r.rounds)-cmp.Or(r.Window, defaultWindow)):]
 	if n > 0 {
-		r.before, r.sent = self.Watches, n
+		r.lastWatches, r.lastSent = self.Watches, n
 	}
 	return n
 }
 
-func (r *Rebalancer) excess(self Member, others []Member) int {
+func (r *Rebalancer) computeExcess(self Member, others []Member) int {
 	r.judge(self.Watches)
 	if r.left > 0 {
 		r.left--
@@ -74,15 +75,15 @@ func (r *Rebalancer) excess(self Member, others []Member) int {
 // no excess any more: a server that comes and goes does not end a pause.
 func (r *Rebalancer) judge(watches int) {
 	switch {
-	case r.sent == 0:
+	case r.lastSent == 0:
 		return
-	case watches > r.before-max(1, r.sent/4):
+	case watches > r.lastWatches-max(1, r.lastSent/4):
 		r.pause = min(2*r.pause+1, maxPause)
 		r.left = r.pause
 	default:
 		r.pause = 0
 	}
-	r.sent = 0
+	r.lastSent = 0
 }
 
 // allowed is how many watches may be sent in this round.

@@ -37,7 +37,7 @@ func (d guardedDecoder) DecodeListItem(ctx context.Context, stored []byte, revis
 // recoverTo must be deferred itself.
 func (d guardedDecoder) recoverTo(err *error) {
 	if failure := recover(); failure != nil {
-		*err = d.panics().Record(panics.Decode, failure)
+		*err = d.panics().Recovered(panics.Decode, failure)
 	}
 }
 

@@ -85,8 +85,8 @@ func (w *blockWriter) writeTokens(tokens []token) {
 			c := w.literals[firstLength+uint16(symbol)]
 			word |= uint64(c.bits) << n
 			n += uint(c.size)
-			// The first length of a symbol has zeros in the bits that tell its lengths apart,
-			// but for the first ones and the last one, which have none.
+			// The first length of a symbol has zeros in the bits that tell its lengths apart.
+			// The first symbols and the last one have no such bits.
 			extra := uint(lengthExtra[symbol])
 			word |= uint64(length&(1<<extra-1)) << n
 			n += extra
@@ -131,7 +131,7 @@ type bitBuffer struct {
 	n     uint
 }
 
-// reserve makes room for n bytes, and for a word behind them.
+// reserve makes room for n bytes, and for a word after them.
 func (b *bitBuffer) reserve(n int) { b.bytes = slices.Grow(b.bytes, n+8) }
 
 // add appends size bits, 48 at most.

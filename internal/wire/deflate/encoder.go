@@ -18,7 +18,7 @@ const (
 	// goodMatch is a length of a match at the last distance from which the hash table is not
 	// asked for a longer one.
 	goodMatch = 32
-	// The first matchStart places of a match are added to the table, and behind them one in
+	// The first matchStart places of a match are added to the table, and after them one in
 	// matchStride.
 	matchStart  = 4
 	matchStride = 24
@@ -42,10 +42,11 @@ type encoder struct {
 	table [1 << hashBits]uint32
 	// base is larger than what earlier inputs have left in the table.
 	base uint32
-	// tokens are those of the block that is being made, and uses says how often it has each
-	// symbol. start is where the block begins in the input.
+	// tokens are the tokens of the block that is being made.
 	tokens []token
-	uses   symbolUses
+	// uses says how often the block has each symbol.
+	uses symbolUses
+	// start is where the block begins in the input.
 	start  int
 	writer blockWriter
 }
@@ -106,8 +107,8 @@ func (e *encoder) matches(src []byte) int {
 	return done
 }
 
-// remember adds places in a match to the table: those at its beginning, where the search in the
-// next object will look, and a few of the others.
+// remember adds places in a match to the table. It adds the places at its beginning, where
+// the search in the next object will look, and a few of the others.
 func (e *encoder) remember(src []byte, from, to int) {
 	to = min(to, len(src)-7)
 	for i := from; i < min(from+matchStart, to); i++ {
@@ -166,8 +167,8 @@ func matchLength(src []byte, at, from int) int {
 
 func load(src []byte, at int) uint64 { return binary.LittleEndian.Uint64(src[at:]) }
 
-// hash is that of the first five of eight bytes. The multiplier is an odd constant without
-// structure.
+// hash returns the hash of the first five of eight bytes. The multiplier is an odd constant
+// without structure.
 func hash(word uint64) uint64 { return word << 24 * 0x9e3779b97f4a7c15 >> (64 - hashBits) }
 
 // literals adds src[from:to] as they are.

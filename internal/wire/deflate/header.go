@@ -12,12 +12,12 @@ const (
 // lengthOrder is the order in which the lengths of the codes of lengths are written.
 var lengthOrder = [lengthCodeCount]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
 
-// repetition is a symbol of the header, with the bits behind it.
+// repetition is a symbol of the header, with the bits after it.
 type repetition struct{ symbol, extra, value uint8 }
 
 // header tells the codes of a block.
 type header struct {
-	// literals and distances are how many symbols have a length written.
+	// literals and distances are the numbers of symbols whose lengths are written.
 	literals, distances int
 	all                 [literalSymbols + distanceSymbols]uint8
 	repetitions         []repetition

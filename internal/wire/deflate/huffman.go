@@ -54,9 +54,9 @@ func setCodes(codes []code, uses []uint32, limit int) {
 // countSizes counts the codes of each size in a Huffman tree. used has the symbols' frequencies
 // above shift, in ascending order.
 func countSizes(counts *[64]int, used []uint32, shift int) {
-	// The leaves, in order, and behind them the nodes that join two each. New nodes are as
-	// heavy as earlier ones at least, so both are in order, and the lightest of all is the
-	// first of one of them.
+	// The leaves, in order, and after them the nodes that join two each. New nodes are at
+	// least as heavy as earlier ones, so both are in order. The lightest of all is the
+	// first leaf or the first node.
 	var weights [2 * literalSymbols]uint32
 	var parents [2 * literalSymbols]uint16
 	leaves := len(used)

@@ -16,7 +16,7 @@ func matchToken(length int, distance uint32) token {
 
 // The symbols of a block (RFC 1951, 3.2.5).
 const (
-	// endOfBlock and the lengths of matches are symbols behind the literals.
+	// endOfBlock and the lengths of matches are symbols after the literals.
 	endOfBlock      = 256
 	firstLength     = 257
 	literalSymbols  = 286
@@ -46,7 +46,7 @@ var lengthSymbols, lengthExtra = func() (symbols [256]uint8, extra [29]uint8) {
 }()
 
 // distanceSymbol returns the symbol of a distance minus 1, and the number and value of the
-// bits behind it.
+// bits after it.
 func distanceSymbol(distance uint32) (symbol uint8, extra uint, value uint32) {
 	if distance < 4 {
 		return uint8(distance), 0, 0

@@ -26,7 +26,7 @@ func Negotiate(header http.Header, offered ...Encoding) Encoding {
 	}
 	chosen, most := Identity, 0
 	for _, coding := range offered {
-		if weight := *accepted.of(string(coding)); weight > most && weight >= least {
+		if weight := *accepted.weightOf(string(coding)); weight > most && weight >= least {
 			chosen, most = coding, weight
 		}
 	}
@@ -53,7 +53,7 @@ func weightsOf(lines []string) weights {
 			if weighed {
 				weight = parseWeight(strings.Trim(parameter, optionalWhitespace))
 			}
-			known := w.of(strings.Trim(name, optionalWhitespace))
+			known := w.weightOf(strings.Trim(name, optionalWhitespace))
 			if weight != weightUnnamed && (*known == weightUnnamed || weight < *known) {
 				*known = weight
 			}
@@ -62,8 +62,8 @@ func weightsOf(lines []string) weights {
 	return w
 }
 
-// of returns the weight of a coding. All unknown codings share one.
-func (w *weights) of(name string) *int {
+// weightOf returns the weight of a coding. All unknown codings share one.
+func (w *weights) weightOf(name string) *int {
 	switch {
 	case name == "*":
 		return &w.any

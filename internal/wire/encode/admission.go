@@ -23,16 +23,16 @@ const (
 // segments are not kept by the budget, so their memory is bounded by their readers alone.
 //
 // A plain semaphore would make readers of the same segment wait for each other, although
-// they share its bytes. So the unit is the segment: a reader joins a segment that another
-// reader has, at no cost, and waits only for a segment that no reader has. Waiting
-// segments are admitted in order of arrival. This lets readers that drifted apart come
-// together again.
+// they share its bytes. So the unit is the segment. A reader joins a segment that another
+// reader has, at no cost. It waits only for a segment that no reader has. Waiting segments
+// are admitted in order of arrival. This lets readers that drifted apart come together
+// again.
 //
 // A reader holds its segment while it writes to its client, and clients may stall. Two
-// rules keep stalled readers from blocking the others: a segment whose newest reader is
-// older than admissionFresh no longer counts, and no reader waits longer than
-// maxAdmissionWait. The bound is therefore exceeded by the bytes of stalled readers, whose
-// number priority and fairness bound.
+// rules keep stalled readers from blocking the others. A segment whose newest reader is
+// older than admissionFresh no longer counts. And no reader waits longer than
+// maxAdmissionWait. So the bound is exceeded by the bytes of stalled readers, whose number
+// priority and fairness bound.
 //
 // The zero value is ready. The lock is a leaf, and no caller waits with a lock held.
 type segmentAdmission struct {
@@ -49,16 +49,16 @@ type segmentAdmission struct {
 }
 
 // largeSegment is a segment with all of its readers. segmentAdmission.mu guards its fields,
-// but for cell, bytes and the channel itself, which do not change.
+// except for cell, bytes and the channel itself, which do not change.
 type largeSegment struct {
 	cell *cell
 	// bytes is an estimate of the plain length.
 	bytes int64
 	// readers are those that wait for the segment or have it, in order of arrival.
 	readers []*admissionTicket
-	// admitted is closed when the readers may begin. admittedAt is when that was, zero
-	// before.
-	admitted   chan struct{}
+	// admitted is closed when the readers may begin.
+	admitted chan struct{}
+	// admittedAt is when admitted was closed. It is zero before that.
 	admittedAt time.Time
 	// counted says that bytes are part of segmentAdmission.mu.bytes: the segment was
 	// admitted, and its newest reader arrived within admissionFresh.

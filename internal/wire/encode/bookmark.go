@@ -10,13 +10,13 @@ import (
 )
 
 // bookmarkFrames shares the bookmarks of one form among all watches. Frequent bookmarks
-// have the newest revision, and so all watches of a quiet resource are sent the same
-// bytes many times a second: they are encoded once for each revision, and deflated once
-// for each frame before them.
+// have the newest revision. So all watches of a quiet resource are sent the same bytes many
+// times a second. They are encoded once for each revision, and deflated once for each frame
+// before them.
 //
-// The two newest revisions are kept: watches that are asked at the same time may be one
-// revision apart, and the next bookmark refers to the one before it when it is deflated.
-// A watch with another revision encodes its own. The zero value is ready.
+// The two newest revisions are kept. Watches that are asked at the same time may be one
+// revision apart. And a deflated bookmark refers to the bookmark before it. A watch with
+// another revision encodes its own. The zero value is ready.
 type bookmarkFrames struct {
 	mu struct {
 		sync.Mutex

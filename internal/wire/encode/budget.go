@@ -7,22 +7,22 @@ import (
 
 // Budget bounds the bytes of the segments that all memos of a process keep. A memo owns
 // its cells and fills them; the budget may empty any cell at any time. A segment in a cell
-// is immutable, so a reader that has loaded it may use it for as long as it likes: the
-// budget bounds what is kept, not what readers have.
+// is immutable, so a reader that has loaded it may use it for any time. The budget bounds
+// what is kept, not what readers have.
 //
-// Eviction is CLOCK: cells stand in a queue in order of arrival, and a cell that was read
-// since the hand last passed goes back to the end. That comes close to LRU, which would
-// have to take a lock and move a list element with each read. CLOCK sets one flag.
+// Eviction is CLOCK. Cells stand in a queue in order of arrival. A cell that was read since
+// the hand last passed goes back to the end. That comes close to LRU, which would have to
+// take a lock and move a list element with each read. CLOCK sets one flag.
 //
 // Plain and compressed segments have a queue each. A compressed segment may evict plain
-// ones, because it holds about eight times as many objects in the same memory, and a
-// reader gets the plain bytes back from it without a decoder. A plain segment never evicts
-// compressed ones. Without this rule a single walk over a large resource would replace
-// what answers most readers by what answers the walk.
+// ones. It holds about eight times as many objects in the same memory, and a reader gets
+// the plain bytes back from it without a decoder. A plain segment never evicts compressed
+// ones. Without this rule a single walk over a large resource would replace what answers
+// most readers by what answers the walk.
 //
-// The costs: one lock for all cells of the process, taken when a cell is filled or
-// emptied, never when it is read; and a scan of cells that were emptied by their memos,
-// which stay in the queue until the hand reaches them or a sweep removes them.
+// There are two costs. One lock for all cells of the process is taken when a cell is filled
+// or emptied, never when it is read. And cells that were emptied by their memos stay in the
+// queue until the hand reaches them or a sweep removes them.
 //
 // A nil Budget and the zero value keep nothing.
 type Budget struct {

@@ -73,7 +73,7 @@ func (f *Form) compressedSegment(m *Memo, entries []*entry.Entry, encoding Encod
 	} else if plain, _, err = f.buildPlainLocked(m, own, inherited, keep); err != nil {
 		return nil, err
 	}
-	// A tight budget has the plain segment kept as zstd.
+	// Under a tight budget the plain segment is kept as zstd.
 	if seg := c.load(); seg != nil {
 		return seg, nil
 	}

@@ -25,7 +25,7 @@ func (s *slot) copySource(whole bool) *copySource {
 	from := &copySource{entries: s.entries, group: s.plain.load()}
 	if from.group == nil && whole {
 		if z := s.zstd.load(); z != nil {
-			// If it cannot be decompressed, the items are encoded anew.
+			// If it cannot be decompressed, the items are encoded again.
 			from.group, _ = z.zstdDecompressed()
 		}
 	}

@@ -2,8 +2,8 @@ package encode
 
 import "github.com/millrace/millrace/internal/wire/entry"
 
-// EntryError says which entry could not be decoded or encoded. Its text is that of Err,
-// because clients of a watch are sent it.
+// EntryError says which entry could not be decoded or encoded. Its text is the text of Err,
+// because it is sent to clients of a watch.
 type EntryError struct {
 	// Key is the entry's, as in "namespace/name".
 	Key string

@@ -82,9 +82,9 @@ func (f *Form) signal(kind watch.EventType, obj runtime.Object) ([]byte, error) 
 	return f.cfg.Framing.appendFrame(nil, kind, object.Bytes()), nil
 }
 
-// event appends the frame of an entry with revision for its own. The two differ in the
+// appendEvent appends the frame of an entry with revision for its own. The two differ in the
 // last version of a deleted object, which is sent with the revision of the deletion.
-func (f *Form) event(dst []byte, kind watch.EventType, e *entry.Entry, revision int64) ([]byte, error) {
+func (f *Form) appendEvent(dst []byte, kind watch.EventType, e *entry.Entry, revision int64) ([]byte, error) {
 	if e.Revision != revision {
 		e = e.Clone()
 		e.Revision = revision

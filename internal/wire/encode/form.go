@@ -53,19 +53,20 @@ type Config struct {
 	// have them.
 	Events runtime.Encoder
 	Framer runtime.Framer
-	// Budget bounds what memos keep, RecentFrames what is kept of events. All forms of a
-	// process share them. Nil keeps nothing.
-	Budget       *Budget
+	// Budget bounds what memos keep. If it is nil, nothing is kept. All forms of a process
+	// share it and RecentFrames.
+	Budget *Budget
+	// RecentFrames bounds what is kept of events. If it is nil, nothing is kept.
 	RecentFrames *RecentFrames
 }
 
 // Form is one wire form of a resource: a media type, and a kind of object or table.
 //
-// It knows no types. It has Kubernetes' encoder write a list of one object, and cuts away
-// what the encoder writes for a list of none. So its items are those of Kubernetes, also
-// after an upgrade. The cost is the encoding of an empty list with each item, and a check:
-// if the output does not begin and end like the empty list, the form returns ErrShape, and
-// Kubernetes answers the request.
+// It knows no types. It lets Kubernetes' encoder write a list of one object, and cuts away
+// what the encoder writes for an empty list. So its items are the same as in Kubernetes,
+// also after an upgrade. The cost is the encoding of an empty list with each item, and a
+// check. If the output does not begin and end like the empty list, the form returns
+// ErrShape, and Kubernetes answers the request.
 //
 // A Form is immutable once SetModel was called, except for its newest bookmarks, and safe
 // for concurrent use. Memos find their slots by the pointer, so a form is made once for
@@ -209,7 +210,7 @@ func (f *Form) encodeListTo(buf *bytes.Buffer, m Meta, objs ...runtime.Object) e
 // appendItem appends an entry as an item of a list or, for watches, as an ADDED frame.
 func (f *Form) appendItem(dst []byte, e *entry.Entry, scratch *bytes.Buffer) ([]byte, error) {
 	if f.cfg.Framing.isWatch() {
-		return f.event(dst, watch.Added, e, e.Revision)
+		return f.appendEvent(dst, watch.Added, e, e.Revision)
 	}
 	if f.verbatim != nil {
 		return f.verbatim.append(dst, e, true)

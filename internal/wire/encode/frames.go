@@ -13,7 +13,7 @@ import (
 // log owns one Frames for each event, so it lives as long as the event is in the log.
 //
 // The frames themselves are only held weakly. Most events are sent to all watches within
-// milliseconds, and to none after that: to keep their bytes for the life of the log would
+// milliseconds, and to none after that. To keep their bytes for the life of the log would
 // cost many times the log's own memory. So a frame stays while a connection sends it, and
 // while RecentFrames has room for it. A watch that comes later encodes it again, and shares
 // it with others that are as late. The cost is one lock and one weak pointer for each event
@@ -35,8 +35,8 @@ type frameCell struct {
 	// is never taken with Frames.mu held.
 	//
 	// It is like slot.build: the result may vanish, so neither a sync.Once nor a single
-	// flight fits. It is not shared with it, because a frame has one result, which may
-	// also be outdated by the clock, where a slot has three that depend on each other.
+	// flight fits. The two do not share code. A frame has one result, which may also be
+	// outdated by the clock. A slot has three, which depend on each other.
 	build struct {
 		sync.Mutex
 		frame weak.Pointer[Frame]
@@ -68,7 +68,7 @@ func (f *Form) Event(c *Change) (*Frame, error) {
 	if frame := cell.build.frame.Value(); frame != nil && frame.second == second {
 		return frame, nil
 	}
-	text, err := f.event(nil, c.Kind, c.Entry, c.Revision)
+	text, err := f.appendEvent(nil, c.Kind, c.Entry, c.Revision)
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +124,8 @@ type frameSegment struct {
 // are sent the segment that refers to none.
 const maxFrameSegments = 4
 
-// deflate returns the frame compressed for a stream whose last bytes are those of before,
-// which may be nil.
+// deflate returns the frame compressed for a stream that ends with the frame before, which
+// may be nil.
 func (f *Frame) deflate(before *Frame) (segment []byte, sum frameSum, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

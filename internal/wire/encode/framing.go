@@ -131,7 +131,7 @@ func (f Framing) cut(encoded []byte, empty listEnvelope) ([]byte, error) {
 		}
 		item, ok := bytes.CutPrefix(one.list, empty.list)
 		if !ok || !isItem(item) {
-			return nil, fmt.Errorf("%w: item not behind the metadata", ErrShape)
+			return nil, fmt.Errorf("%w: the items do not follow the metadata", ErrShape)
 		}
 		return item, nil
 	}
@@ -173,8 +173,8 @@ func (f Framing) around(alone, item []byte) (listEnvelope, bool) {
 	return listEnvelope{}, false
 }
 
-// namesKind reports whether an item names a kind that surrounding would name again. Typed items
-// do not, but for objects that are stored as JSON without an apiVersion.
+// namesKind reports whether an item names a kind that surrounding would name again. Typed
+// items do not, except for objects that are stored as JSON without an apiVersion.
 func (f Framing) namesKind(item []byte, surrounding *listEnvelope) bool {
 	return f == JSON && len(surrounding.before) > 1 && (bytes.HasPrefix(item, []byte(`{"kind":`)) || bytes.HasPrefix(item, []byte(`{"apiVersion":`)))
 }

@@ -29,7 +29,7 @@ func (f *Form) plainSegment(m *Memo, entries []*entry.Entry) (*segment, error) {
 // borrow calls use with the plain segment of a group, which is valid until use returns.
 // It may wait for the admission of a large segment, and then calls waited, which may be
 // nil. If the segment is kept compressed because the budget is tight, it is decompressed
-// into a pooled buffer for this call alone: that costs CPU and no memory that lasts.
+// into a pooled buffer for this call alone. That costs CPU and no memory that lasts.
 func (f *Form) borrow(run EntryRun, waited func(since time.Time), use func(*segment) error) error {
 	m, entries := run.Memo, run.Entries
 	own, _, _ := m.slotOf(f, entries)

@@ -40,9 +40,9 @@ type Meta struct {
 	Shard string
 }
 
-// List is a LIST that is about to be written. It holds no items: each method walks the
-// runs anew, and has one segment at a time. So a list of any length takes the memory of
-// one segment and of output's buffers.
+// List is a LIST that is about to be written. It holds no items: each method walks the runs
+// again, and has one segment at a time. So a list of any length takes the memory of one
+// segment and of output's buffers.
 type List struct {
 	// Form is the wire form.
 	Form *Form
@@ -204,8 +204,8 @@ func (l *List) surroundings() (header, trailer []byte, err error) {
 }
 
 // Write writes the answer, a segment at a time. Nothing is written before the first
-// segment is encoded. After an error behind the first byte, the answer is truncated, and
-// the caller must cut the connection.
+// segment is encoded. After an error that follows the first byte, the answer is truncated,
+// and the caller must cut the connection.
 func (l *List) Write(w io.Writer, encoding Encoding) error {
 	header, trailer, err := l.surroundings()
 	if err != nil {

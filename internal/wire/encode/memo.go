@@ -12,15 +12,15 @@ import (
 //
 // Bytes are kept per leaf, not per object and not per list. One buffer per object would
 // cost an allocation, a cell and a write for each of the objects of a list. Bytes per list
-// would be made anew whenever any object changes. A leaf is the unit that the cache
-// replaces at a change, so the life of the bytes is the life of the leaf, and nothing has
-// to be invalidated.
+// would have to be made again whenever any object changes. A leaf is the unit that the
+// cache replaces at a change. So the bytes live as long as the leaf, and nothing has to be
+// invalidated.
 //
 // A group is immutable. When one of its entries changes, the cache makes a new leaf, whose
-// memo succeeds the old one. The new memo inherits the old slots and copies, when it is
-// first read, the items that did not change: a change costs the encoding of one object and
-// a copy of its neighbours. The costs are that the old bytes stay in the budget until they
-// are copied, and that the first reader after each change copies a leaf.
+// memo succeeds the old one. The new memo inherits the old slots. When it is first read, it
+// copies the items that did not change. So a change costs the encoding of one object and a
+// copy of its neighbours. There are two costs: the old bytes stay in the budget until they
+// are copied, and the first reader after each change copies a leaf.
 //
 // The first reader of a form encodes the group, while others that want the same form wait
 // (see slot.build). Readers of old snapshots may still use a memo that was succeeded or
@@ -30,7 +30,7 @@ import (
 type Memo struct {
 	mu struct {
 		sync.Mutex
-		// slots are those of this leaf, at most one for each form.
+		// slots are the slots of this leaf, at most one for each form.
 		slots []*slot
 		// inherited are slots of the leaves that this one replaced, at most one for each
 		// form. A slot leaves when it has been copied.

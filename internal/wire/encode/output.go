@@ -24,8 +24,8 @@ const (
 type output struct {
 	w        io.Writer
 	encoding Encoding
-	// pending are plain bytes that are not compressed yet. They come behind ready, which
-	// are wire bytes that are not written yet.
+	// pending are plain bytes that are not compressed yet. They come after ready, which are
+	// wire bytes that are not written yet.
 	pending []byte
 	ready   bytes.Buffer
 	sum     gzipSum

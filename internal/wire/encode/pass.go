@@ -20,8 +20,8 @@ func (p *passedSegment) release() {
 }
 
 const (
-	// One in keepShare groups is kept by each LIST behind the first one, and one in
-	// keepShareTight if the budget is tight, when keeping includes compression. So no LIST
+	// Each LIST after the first keeps one in keepShare groups. If the budget is tight, it
+	// keeps one in keepShareTight, because keeping then includes compression. So no LIST
 	// costs much more than the first (docs/bench/list.md).
 	keepShare      = 6
 	keepShareTight = 12
@@ -30,13 +30,13 @@ const (
 // pass encodes a group for one reader, in pooled buffers. It returns nil if the group is to be
 // kept, or is not written by a transcoder.
 //
-// To keep the bytes of a first LIST costs as much as to transcode them: memory that is
-// touched for the first time, garbage collections, and compression if the budget is tight.
-// Many large LISTs have no successor: an informer lists once. If the second one kept
-// everything, it would cost twice as much as the first. So each later one keeps a share of the
-// groups, until all that fit are kept. The cost is that a resource which is listed again and
-// again is encoded some times over. One whose fingerprints are known is passed each time if
-// the budget is tight, because it is spliced faster than unpacked.
+// To keep the bytes of a first LIST costs as much as to transcode them. It costs memory
+// that is touched for the first time, garbage collections, and compression if the budget is
+// tight. Many large LISTs have no successor: an informer lists once. If the second one kept
+// everything, it would cost twice as much as the first. So each later one keeps a share of
+// the groups, until all that fit are kept. The cost is that a resource which is listed
+// again and again is encoded some times over. One whose fingerprints are known is passed
+// each time if the budget is tight, because it is spliced faster than unpacked.
 func (f *Form) pass(m *Memo, entries []*entry.Entry) (*passedSegment, error) {
 	own, inherited, keep := m.slotOf(f, entries)
 	if !f.passes(own, inherited) {

@@ -13,9 +13,9 @@ import (
 )
 
 // Piece is a part of a document, deflated apart from the other parts. It is for documents
-// whose parts change one by one: with gzip the pieces are sent as they are, one behind the
-// other; plain they are inflated one at a time. A piece is immutable, and owns its bytes.
-// The zero value is empty.
+// whose parts change one by one. With gzip the pieces are sent as they are, one after the
+// other. For a plain answer they are inflated one at a time. A piece is immutable, and owns
+// its bytes. The zero value is empty.
 type Piece struct {
 	deflated []byte
 	// s2 has the same bytes in another format, if WithS2 was called.

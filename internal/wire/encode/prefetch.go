@@ -13,9 +13,9 @@ const (
 	maxHelpers = 3
 )
 
-// helperSlots bounds the helpers of all lists in the process. One processor is left to the
-// goroutines that write.
-var helperSlots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
+// helperSemaphore bounds the helpers of all lists in the process. A send takes a slot, a
+// receive frees it. One processor is left to the goroutines that write.
+var helperSemaphore = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 
 // prefetcher encodes cold groups of a list ahead of the goroutine that walks it. To encode
 // a group for the first time takes much longer than to send it, so other processors help.
@@ -23,7 +23,7 @@ var helperSlots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 // A helper does what a second reader of the list would do that is a little ahead: it
 // fills the memo. So nothing depends on helpers. The walk claims a group that no helper
 // has, and errors and panics of a helper are dropped, because the walk meets the same.
-// Helpers start when there is work and end when there is none; they never wait for the
+// Helpers start when there is work and end when there is none. They never wait for the
 // walk, which may have come to a client that does not read. A prefetcher is for one walk.
 type prefetcher struct {
 	list *List
@@ -45,10 +45,11 @@ type prefetch struct {
 	claimed atomic.Bool
 	// done is closed when a helper has encoded the group.
 	done chan struct{}
-	// segment holds a result that is not kept until the walk has used it. passed is a result
-	// that is in no memo. Both are set before done is closed.
+	// segment holds a result that is not kept until the walk has used it. It and passed are
+	// set before done is closed.
 	segment *segment
-	passed  *passedSegment
+	// passed is a result that is in no memo.
+	passed *passedSegment
 }
 
 // runs yields the runs of the list.
@@ -61,18 +62,18 @@ func (p *prefetcher) runs() iter.Seq[EntryRun] {
 		}
 		var begun, yielded int
 		next := func() bool {
-			at := &ring[yielded%prefetchWindow]
+			group := &ring[yielded%prefetchWindow]
 			yielded++
-			f := at.prefetch
+			f := group.prefetch
 			if f != nil && !f.claimed.CompareAndSwap(false, true) {
 				p.await(f)
-				if at.run.passed = f.passed; f.passed != nil {
+				if group.run.passed = f.passed; f.passed != nil {
 					defer f.passed.release()
 				}
 			}
-			more := yield(at.run)
+			more := yield(group.run)
 			runtime.KeepAlive(f)
-			at.prefetch = nil
+			group.prefetch = nil
 			return more
 		}
 		for run := range p.list.Runs {
@@ -108,15 +109,15 @@ func (p *prefetcher) start(run EntryRun) *prefetch {
 	select {
 	case p.work <- group:
 	default:
-		return nil // The helpers are behind.
+		return nil // the helpers lag
 	}
 	if p.helpers.Load() < maxHelpers {
-		// A test may replace helperSlots while a helper runs.
-		slots := helperSlots
+		// A test may replace helperSemaphore while a helper runs.
+		semaphore := helperSemaphore
 		select {
-		case slots <- struct{}{}:
+		case semaphore <- struct{}{}:
 			p.helpers.Add(1)
-			go p.help(slots)
+			go p.help(semaphore)
 		default:
 		}
 	}
@@ -142,10 +143,10 @@ func (p *prefetcher) await(group *prefetch) {
 }
 
 // help encodes groups until there are none, or the walk has ended.
-func (p *prefetcher) help(slots <-chan struct{}) {
+func (p *prefetcher) help(semaphore <-chan struct{}) {
 	defer func() {
 		p.helpers.Add(-1)
-		<-slots
+		<-semaphore
 	}()
 	for !p.stopped.Load() {
 		select {

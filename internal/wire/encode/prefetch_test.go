@@ -17,9 +17,9 @@ import (
 // withHelpers lets lists have n helpers, whatever the number of processors.
 func withHelpers(t *testing.T, n int) {
 	t.Helper()
-	before := helperSlots
-	helperSlots = make(chan struct{}, n)
-	t.Cleanup(func() { helperSlots = before })
+	before := helperSemaphore
+	helperSemaphore = make(chan struct{}, n)
+	t.Cleanup(func() { helperSemaphore = before })
 }
 
 // TestPrefetchedListIsWhatTheEncoderWrites writes cold lists with helpers. Each object is
@@ -123,11 +123,11 @@ func TestPrefetchEndsWithItsList(t *testing.T) {
 		if got := writeGuarded(newList(f, all, 0, 2000), c.to); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-		for range cap(helperSlots) { // Each helper gives its slot back.
-			helperSlots <- struct{}{}
+		for range cap(helperSemaphore) { // Each helper gives its slot back.
+			helperSemaphore <- struct{}{}
 		}
-		for range cap(helperSlots) {
-			<-helperSlots
+		for range cap(helperSemaphore) {
+			<-helperSemaphore
 		}
 	}
 }

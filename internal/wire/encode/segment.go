@@ -14,9 +14,9 @@ type Row interface {
 	Size() int
 }
 
-// segment is the wire bytes of some neighbouring items in one form and one coding: of a
-// whole group, or of one item that was asked for alone. It is immutable, owns its bytes,
-// and is shared by all readers.
+// segment is the wire bytes of some neighbouring items in one form and one coding. It has
+// the items of a whole group, or one item that was asked for alone. It is immutable, owns
+// its bytes, and is shared by all readers.
 type segment struct {
 	// bytes are the items with separators between them, plain or compressed. A table's
 	// segment has rows instead.
@@ -25,10 +25,10 @@ type segment struct {
 	// ends say where each item ends in the plain bytes. A segment that was compressed for
 	// clients alone has none.
 	ends []uint32
-	// size is the length of the plain bytes, crc their checksum. Only deflated segments
-	// have crc.
+	// size is the length of the plain bytes.
 	size int64
-	crc  uint32
+	// crc is the checksum of the plain bytes. Only deflated segments have it.
+	crc uint32
 	// sizes are the lengths of the frames in a deflated segment of a watch.
 	sizes []uint32
 }

@@ -40,9 +40,9 @@ func (f *Form) encodeOne(e *entry.Entry, from ...*copySource) (*segment, error) 
 	return f.encodeEntries([]*entry.Entry{e}, 0, nil, from...)
 }
 
-// encodeEntries makes a plain segment. Items that one of the sources has are copied. hint is
-// the segment's expected length in bytes, 0 if it is not known. fingerprints are those of the
-// entries, nil if they are not known.
+// encodeEntries makes a plain segment. Items that one of the sources has are copied. hint
+// is the segment's expected length in bytes. It is 0 if the length is not known.
+// fingerprints are in the order of the entries. They are nil if they are not known.
 func (f *Form) encodeEntries(entries []*entry.Entry, hint int, fingerprints []transcode.Fingerprint, from ...*copySource) (*segment, error) {
 	seg := &segment{}
 	if f.cfg.Row != nil {

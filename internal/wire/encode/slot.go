@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
-// slot is a group in one form (see the picture in the package comment): the cells for
+// slot is a group in one form (see the picture in the package comment). It has cells for
 // what the budget keeps, and weak pointers to what some reader still has.
 type slot struct {
 	form    *Form
@@ -18,20 +18,21 @@ type slot struct {
 	// need the same bytes wait for it; readers of filled cells do not. It comes before
 	// Memo.mu in the lock order.
 	//
-	// This is not a sync.Once or a single flight, because the result may vanish: the
-	// budget may empty the cells, and the weak pointers end with the last reader. Then
-	// the next reader builds again. One lock serves all codings, since compressed segments
-	// are made of the plain one. Errors are not remembered.
+	// This is not a sync.Once or a single flight, because the result may vanish. The budget
+	// may empty the cells, and the weak pointers end with the last reader. Then the next
+	// reader builds again. One lock serves all codings, since compressed segments are made
+	// of the plain one. Errors are not remembered.
 	build struct {
 		sync.Mutex
 		// The segment in each coding, as long as a reader or the transient queue has it.
 		// So concurrent readers share a segment that is not kept.
 		plain, deflate, zstd weak.Pointer[segment]
-		// fingerprints are those of all entries, if Form.measure has looked at them.
+		// fingerprints are the fingerprints of all entries, if Form.measure has looked at
+		// them.
 		fingerprints []transcode.Fingerprint
 	}
-	// readers counts those that were sent the segment or had it kept, and turn is which of
-	// them has it kept (see slot.takesTurn).
+	// readers counts the readers of the segment. turn is the number of the reader for which
+	// the segment is kept (see slot.takesTurn).
 	readers, turn atomic.Uint32
 	*cells
 	// singles has a cell for each entry that may be asked for alone, nil before the first
@@ -41,8 +42,8 @@ type slot struct {
 	plainSize atomic.Int64
 }
 
-// cells hold the segment of a slot in each coding. They are allocated apart from the slot:
-// the budget's queues may refer to them after the slot is gone, and must not keep the
+// cells hold the segment of a slot in each coding. They are allocated apart from the slot.
+// The budget's queues may refer to them after the slot is gone, and must not keep the
 // slot's entries in memory.
 type cells struct {
 	// plain holds the segment, deflate the blocks for gzip, zstd a zstd frame. If there

@@ -15,8 +15,8 @@ import (
 type Change struct {
 	// Frames finds the wire bytes of the event. All watches share it.
 	Frames *Frames
-	// Kind is ADDED for an object that the watch begins to select, and DELETED for one that
-	// it selects no longer, whatever happened to the object.
+	// Kind is ADDED for an object that the watch begins to select. It is DELETED for one
+	// that it selects no longer, whatever happened to the object.
 	Kind watch.EventType
 	// Entry is the object that is shown, with Revision in place of its own revision.
 	Entry    *entry.Entry
@@ -28,12 +28,12 @@ type Change struct {
 // Stream writes the frames of one watch.
 //
 // A server has tens of thousands of idle watches, so a stream must cost little while
-// nothing happens: it holds no buffers and no compressor between writes. A compressor of
-// its own would take hundreds of kilobytes, and compress each event once per watch.
-// Instead each frame is compressed once for all watches, against the frame before it
-// (Frame.deflate), and the stream only keeps its checksum and a weak pointer to its last
-// frame. The costs: a frame refers to one frame before it and no further, and streams
-// whose last frames differ need segments of their own.
+// nothing happens. It holds no buffers and no compressor between writes. A compressor of
+// its own would take hundreds of kilobytes, and compress each event once per watch. Instead
+// each frame is compressed once for all watches, against the frame before it
+// (Frame.deflate). The stream only keeps its checksum and a weak pointer to its last frame.
+// The costs: a frame refers to one frame before it and no further, and streams whose last
+// frames differ need segments of their own.
 //
 // One goroutine uses a stream at a time. The zero value needs Form, Writer and Observe.
 type Stream struct {
@@ -139,7 +139,7 @@ func (s *Stream) plain(out *output, frame []byte) error {
 // eachEntry encodes frames that are volatile, so no memo keeps them.
 func (s *Stream) eachEntry(out *output, run EntryRun) error {
 	for _, e := range run.Entries[run.From:run.To] {
-		frame, err := s.form().event(nil, watch.Added, e, e.Revision)
+		frame, err := s.form().appendEvent(nil, watch.Added, e, e.Revision)
 		if err == nil {
 			err = s.plain(out, frame)
 		}
@@ -201,7 +201,7 @@ func (s *Stream) frame(c *Change) (*Frame, error) {
 	return frame, err
 }
 
-// deflate returns a frame compressed behind the one before it.
+// deflate returns a frame compressed as it follows the frame before it.
 func (s *Stream) deflate(frame *Frame) ([]byte, error) {
 	segment, sum, err := frame.deflate(s.last.Value())
 	if err != nil {

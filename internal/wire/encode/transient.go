@@ -10,9 +10,9 @@ const (
 
 // transientQueue keeps the newest large segments a short while. Plain bytes of large
 // objects are not worth a place in the budget, because they can be encoded about as fast
-// as they are copied. But readers often go through the same large objects one closely
-// behind another. The ring keeps a segment alive between them; they find it by the weak
-// pointer of its slot. The ring knows no slots, and its bytes are not part of Budget.Used.
+// as they are copied. But readers often go through the same large objects one shortly after
+// another. The ring keeps a segment alive between them; they find it by the weak pointer of
+// its slot. The ring knows no slots, and its bytes are not part of Budget.Used.
 //
 // The zero value is empty. Budget.mu guards it.
 type transientQueue struct {

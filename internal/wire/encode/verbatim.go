@@ -21,15 +21,14 @@ type VerbatimConfig struct {
 	// EmptyList returns what the other server answers to a list without objects. It is nil
 	// if that is not known. Forms of frames do not call it.
 	EmptyList func() []byte
-	// Budget and RecentFrames are those of Config.
+	// Budget and RecentFrames mean the same as in Config.
 	Budget       *Budget
 	RecentFrames *RecentFrames
 }
 
 // NewVerbatimForm makes a form that sends objects as another API server has sent them, byte
-// for byte. The server may be of another version than the types
-// that are compiled in, so nothing is decoded: a field that only the server knows stays, and
-// no default comes in.
+// for byte. The server may be of another version than the types that are compiled in, so
+// nothing is decoded. A field that only the server knows stays, and no default comes in.
 //
 // An entry has the object as it is sent alone. What surrounds objects is the other server's
 // too: its empty list, and its bookmarks, which callers hand in as runtime.Unknown. Only

@@ -11,10 +11,10 @@ import (
 )
 
 // An answer with zstd is one frame, because many decoders end with the first. The frame is
-// composed of the blocks of segments that were compressed apart: one header that suits all
-// of them, their blocks, and an empty last block (RFC 8878, 3.1.1).
+// composed of the blocks of segments that were compressed apart. It has one header that
+// suits all of them, their blocks, and an empty last block (RFC 8878, 3.1.1).
 //
-// Blocks of a segment may only stand behind those of another if they do not depend on the
+// Blocks of a segment may only follow the blocks of another if they do not depend on the
 // state that a frame starts with. Code tables are no problem, because a block must bring
 // its tables before it can refer to them. Nor are distances, which stay within the segment.
 // What remains are the three repeat offsets, which a frame starts with as 1, 4 and 8. This
@@ -121,7 +121,7 @@ func openBlocks(frame []byte) []byte {
 }
 
 // zstdHeaderSize is the size of a frame's header, for frames of this encoder. They have no
-// dictionary and are not a single segment (RFC 8878, 3.1.1.1), so the header is the magic
+// dictionary and are not a single segment (RFC 8878, 3.1.1.1). So the header is the magic
 // number, the descriptor, the window and the size.
 func zstdHeaderSize(frame []byte) int {
 	sizes := [4]int{0, 2, 4, 8}

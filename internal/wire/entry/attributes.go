@@ -47,9 +47,9 @@ type Scan struct {
 	UID []byte
 }
 
-// set is a map of strings in two texts: the sorted keys, which all objects with the same
-// keys share, and the values in the order of their keys. In both texts, each string
-// follows its length. An empty set has neither text.
+// set is a map of strings in two texts. One has the sorted keys, which all objects with the
+// same keys share. The other has the values in the order of their keys. In both texts, each
+// string follows its length. An empty set has neither text.
 type set struct {
 	keys   unique.Handle[string]
 	values string

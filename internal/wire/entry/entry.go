@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Entry is one version of one stored object. It is immutable once a cache has it, but for what
-// is found out about its bytes (SetNormal), and may be kept for any time.
+// Entry is one version of one stored object. It is immutable once a cache has it, except
+// for what is found out about its bytes (SetNormal). It may be kept for any time.
 type Entry struct {
 	// Key is the etcd key without the resource's prefix: "namespace/name" or "name".
 	Key string

@@ -5,28 +5,30 @@ import (
 	"encoding/binary"
 )
 
-// Normal is an object as Kubernetes would store it now, where its stored bytes differ from that:
-// an older version has stored it, or defaulting adds a field each time that it is read. It has
-// the edits that make the normal bytes of the stored ones. It is immutable.
+// Normal is an object as Kubernetes would store it now, where its stored bytes differ from
+// that. An older version has stored it, or defaulting adds a field each time that it is
+// read. Normal has the edits that turn the stored bytes into the normal ones. It is
+// immutable.
 type Normal struct {
 	// owner is who has found it. Another one may find other bytes: a definition has changed.
 	owner any
-	// edits are triples of numbers, as varints: how many stored bytes are kept, how many are
-	// left out, and how many follow in the edits themselves. Nil: the entry has no normal form.
+	// edits are triples of numbers, as varints. They say how many stored bytes are kept,
+	// how many are left out, and how many follow in the edits themselves. edits is nil if
+	// the entry has no normal form.
 	edits []byte
 }
 
 const (
-	// blockSize is the length of bytes that are looked for in the stored ones. Shorter ones
-	// that are equal are written anew.
+	// blockSize is the length of bytes that are looked for in the stored ones. Shorter
+	// equal pieces are part of the edits.
 	blockSize = 16
 	// maxEdits bounds the edits, beside the share of the stored bytes that they may take.
 	maxEdits      = 256
 	maxEditsShare = 8
 )
 
-// NewNormal makes the Normal of stored bytes. It has no edits if the bytes are equal, or if they
-// differ by so much that edits would take more than a fraction of the cache.
+// NewNormal makes the Normal of stored bytes. It has no edits if the bytes are equal. It
+// has none either if the edits would take more than a fraction of the cache.
 func NewNormal(owner any, stored, normal []byte) *Normal {
 	n := &Normal{owner: owner}
 	if bytes.Equal(stored, normal) {
@@ -122,13 +124,13 @@ func difference(from, to []byte, most int) (edits []byte, ok bool) {
 // nearBytes is how far near looks. A field that comes back is rarely longer.
 const nearBytes = 48
 
-// near is find for places that are near in both texts, as they are behind a length that has
-// changed or a field that came back. It needs no index of the text.
-func near(text, of []byte, from int) (at, in int) {
+// near is find for places that are near in both texts, as after a length that has changed
+// or a field that came back. It needs no index of the text.
+func near(text, other []byte, from int) (at, in int) {
 	text = text[from:]
 	for sum := 1; sum <= nearBytes; sum++ {
-		for in := max(0, sum-len(text)+blockSize); in <= min(sum, len(of)-blockSize); in++ {
-			if at := sum - in; [blockSize]byte(text[at:]) == [blockSize]byte(of[in:]) {
+		for in := max(0, sum-len(text)+blockSize); in <= min(sum, len(other)-blockSize); in++ {
+			if at := sum - in; [blockSize]byte(text[at:]) == [blockSize]byte(other[in:]) {
 				return from + at, in
 			}
 		}
@@ -136,8 +138,8 @@ func near(text, of []byte, from int) (at, in int) {
 	return -1, 0
 }
 
-// textBlocks says where the blocks of a text are: the first of those that are equal, and for each
-// the next one that is equal to it, or -1.
+// textBlocks says where the blocks of a text are. first has the first of equal blocks. next
+// has for each block the next one that is equal to it, or -1.
 type textBlocks struct {
 	first map[[blockSize]byte]int
 	next  []int
@@ -157,17 +159,18 @@ func blocksOf(text []byte) *textBlocks {
 	return b
 }
 
-// find returns where in the text, from a place on, a block of another text is, and where in that:
-// of all such blocks the one before which least is left out of both. It returns -1 if there is
-// none. Later calls must not ask for earlier places.
-func (b *textBlocks) find(of []byte, from int) (at, in int) {
-	at, least := -1, len(b.next)*blockSize+len(of)
-	for i := 0; i+blockSize <= len(of) && i < least; i++ {
-		block := [blockSize]byte(of[i:])
+// find looks for a block of another text in the text, from a place on. It returns the
+// block's places in both: at in the text, in in the other. Of all such blocks it chooses
+// the one before which least is left out of both. It returns -1 if there is none. Later
+// calls must not ask for earlier places.
+func (b *textBlocks) find(other []byte, from int) (at, in int) {
+	at, least := -1, len(b.next)*blockSize+len(other)
+	for i := 0; i+blockSize <= len(other) && i < least; i++ {
+		block := [blockSize]byte(other[i:])
 		n, ok := b.first[block]
 		for ok && n >= 0 && n*blockSize < from {
 			n = b.next[n]
-			b.first[block] = n // nobody asks for those before again
+			b.first[block] = n // no later call asks for the blocks before
 		}
 		if ok && n >= 0 && n*blockSize-from+i < least {
 			at, in, least = n*blockSize, i, n*blockSize-from+i

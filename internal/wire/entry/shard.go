@@ -152,9 +152,9 @@ func mergeRanges(ranges []HashRange) []HashRange {
 func (s *Shard) Ranges() []HashRange { return s.ranges }
 
 // Holds reports whether an entry is in the shard.
-func (s *Shard) Holds(e *Entry) bool { return s == nil || s.holds(s.Key.Hash(e)) }
+func (s *Shard) Holds(e *Entry) bool { return s == nil || s.holdsHash(s.Key.Hash(e)) }
 
-func (s *Shard) holds(hash uint64) bool {
+func (s *Shard) holdsHash(hash uint64) bool {
 	i := sort.Search(len(s.ranges), func(i int) bool { return s.ranges[i].Last >= hash })
 	return i < len(s.ranges) && s.ranges[i].First <= hash
 }

@@ -35,12 +35,12 @@ func readJSON(text []byte) (Object, bool) {
 	return Object{}, false
 }
 
-// jsonMark is the annotation of the bookmark behind initial events. The resource version
+// jsonMark is the annotation of the bookmark after initial events. The resource version
 // stands in front of it.
 var jsonMark = []byte(`,"annotations":{"` + initialEventsEnd + `":"true"}`)
 
-// WithoutInitialEventsEnd returns the bookmark that differs from the one behind initial
-// events by the mark of the latter alone. It returns nil if there is no such mark.
+// WithoutInitialEventsEnd returns the bookmark after initial events without its mark. It
+// returns nil if there is no such mark.
 func WithoutInitialEventsEnd(format Format, bookmark []byte) []byte {
 	if format == Protobuf {
 		return unmarkProtobuf(bookmark)

@@ -72,7 +72,7 @@ func findField(message []byte, wanted protowire.Number) (start int, content []by
 	return 0, nil, 0, false
 }
 
-// unmarkProtobuf removes the annotation of the bookmark behind initial events.
+// unmarkProtobuf removes the annotation of the bookmark after initial events.
 func unmarkProtobuf(bookmark []byte) []byte {
 	o, ok := readProtobuf(bookmark, objectRevision)
 	if !ok {

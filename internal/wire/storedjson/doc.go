@@ -3,9 +3,9 @@
 //
 // Kubernetes encodes each object that it stores with encoding/json. Its text is
 // therefore canonical in this package's sense: it has no blanks between tokens, and no
-// object has a field twice. Names of Kubernetes' own fields have no escapes. A reader
-// that may rely on this finds a value in a definition of a megabyte in a twentieth of the
-// time that a decoder takes, and needs no memory but for the positions that it keeps.
+// object has a field twice. Names of Kubernetes' own fields have no escapes. A reader that
+// may rely on this finds a value in a definition of a megabyte in a twentieth of a
+// decoder's time. It needs no memory except for the positions that it keeps.
 //
 //	stored bytes ──> Lexer ──> parts of those bytes ──> Writer ──> JSON
 //	                   │

@@ -13,7 +13,7 @@ var ErrNotCanonical = errors.New("JSON is not written as Kubernetes writes it")
 // Lexer steps through canonical JSON, from the beginning to the end of a text.
 //
 // Its methods read one token or one value each and return parts of the text, which the
-// caller must not change. There are no errors to check at each step: a Lexer that meets
+// caller must not change. There are no errors to check at each step. A Lexer that meets
 // something else than it was asked for goes to the end of the text, where all further
 // methods read nothing. The caller asks once, with Done, whether all was as expected.
 //
@@ -28,7 +28,7 @@ var ErrNotCanonical = errors.New("JSON is not written as Kubernetes writes it")
 // text. A Lexer allocates nothing and is not safe for concurrent use.
 type Lexer struct {
 	text         []byte
-	at           int
+	pos          int
 	notCanonical bool
 }
 
@@ -36,7 +36,7 @@ type Lexer struct {
 func NewLexer(text []byte) Lexer { return Lexer{text: text} }
 
 // Refuse records that the text is not what the caller can read, and goes to its end.
-func (l *Lexer) Refuse() { l.notCanonical, l.at = true, len(l.text) }
+func (l *Lexer) Refuse() { l.notCanonical, l.pos = true, len(l.text) }
 
 // RefuseIf is Refuse on a condition.
 func (l *Lexer) RefuseIf(condition bool) {
@@ -49,26 +49,26 @@ func (l *Lexer) RefuseIf(condition bool) {
 func (l *Lexer) Refused() bool { return l.notCanonical }
 
 // Done reports whether the whole text was read and was as expected.
-func (l *Lexer) Done() bool { return !l.notCanonical && l.at == len(l.text) }
+func (l *Lexer) Done() bool { return !l.notCanonical && l.pos == len(l.text) }
 
 // Offset is where the next token begins, in bytes from the beginning of the text.
-func (l *Lexer) Offset() int { return l.at }
+func (l *Lexer) Offset() int { return l.pos }
 
 // Text returns a part of the text.
 func (l *Lexer) Text(from, to int) []byte { return l.text[from:to] }
 
 // Peek returns the next byte, 0 at the end of the text.
 func (l *Lexer) Peek() byte {
-	if l.at < len(l.text) {
-		return l.text[l.at]
+	if l.pos < len(l.text) {
+		return l.text[l.pos]
 	}
 	return 0
 }
 
 // Take steps over a byte if it is the next one.
 func (l *Lexer) Take(c byte) bool {
-	if l.at < len(l.text) && l.text[l.at] == c {
-		l.at++
+	if l.pos < len(l.text) && l.text[l.pos] == c {
+		l.pos++
 		return true
 	}
 	return false
@@ -118,7 +118,7 @@ func (l *Lexer) Name() []byte {
 // Quoted reads a string and returns what stands between its quotes, escapes included.
 // See Unquote.
 func (l *Lexer) Quoted() []byte {
-	from := l.at + 1
+	from := l.pos + 1
 	if !l.Take('"') {
 		l.Refuse()
 		return nil
@@ -128,7 +128,7 @@ func (l *Lexer) Quoted() []byte {
 		l.Refuse()
 		return nil
 	}
-	l.at = end + 1
+	l.pos = end + 1
 	return l.text[from:end]
 }
 
@@ -155,13 +155,13 @@ func closingQuote(text []byte, from int) int {
 // Value steps over a value of any type and returns its text. It looks at brackets and
 // strings only.
 func (l *Lexer) Value() []byte {
-	n := valueLength(l.text[l.at:])
+	n := valueLength(l.text[l.pos:])
 	if n <= 0 {
 		l.Refuse()
 		return nil
 	}
-	l.at += n
-	return l.text[l.at-n : l.at]
+	l.pos += n
+	return l.text[l.pos-n : l.pos]
 }
 
 // valueLength is the length of the value at the beginning of a text. It is 0 if there is
@@ -203,8 +203,8 @@ func valueLength(text []byte) int {
 
 // Word steps over one of the words true, false and null if it is the next token.
 func (l *Lexer) Word(word string) bool {
-	if bytes.HasPrefix(l.text[l.at:], []byte(word)) {
-		l.at += len(word)
+	if bytes.HasPrefix(l.text[l.pos:], []byte(word)) {
+		l.pos += len(word)
 		return true
 	}
 	return false
@@ -220,11 +220,11 @@ const (
 // Number steps over a number that Kubernetes' types would write again as it is: an int64
 // if it must be whole, a float64 otherwise. Other numbers are refused.
 func (l *Lexer) Number(whole bool) {
-	from := l.at
-	for l.at < len(l.text) && bytes.IndexByte([]byte("0123456789+-.eE"), l.text[l.at]) >= 0 {
-		l.at++
+	from := l.pos
+	for l.pos < len(l.text) && bytes.IndexByte([]byte("0123456789+-.eE"), l.text[l.pos]) >= 0 {
+		l.pos++
 	}
-	token := l.text[from:l.at]
+	token := l.text[from:l.pos]
 	digits := bytes.TrimPrefix(token, []byte("-"))
 	most := floatDigits
 	if whole {

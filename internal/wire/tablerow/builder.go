@@ -26,11 +26,12 @@ func NewBuilder(render Render) *Builder { return &Builder{render: render} }
 // Build makes the template of one object, which it neither alters nor keeps. It returns
 // ErrVolatile for a row that must not be kept.
 //
-// An object without timestamps is rendered once, others up to four times: once as they
-// are, then as a copy with other timestamps. All timestamps moved by one span show which
-// cells depend on the time. A known age for each timestamp (a marker) shows which
-// timestamp a cell depends on; if need be, a second time for times in the future. The
-// markers keep the order of the timestamps, for a renderer may choose the latest.
+// An object without timestamps is rendered once, others up to four times. They are rendered
+// once as they are, then as a copy with other timestamps. If all timestamps are moved by
+// one span, the cells that change depend on the time. If each timestamp gets a known age (a
+// marker), a cell shows the timestamp that it depends on. If need be, this is repeated for
+// times in the future. The markers keep the order of the timestamps, for a renderer may
+// choose the latest.
 func (b *Builder) Build(obj runtime.Object) (*Template, error) {
 	from := time.Now()
 	row, err := b.render(obj)
@@ -51,7 +52,7 @@ func (b *Builder) Build(obj runtime.Object) (*Template, error) {
 // experiment is the search for the ages in one row.
 type experiment struct {
 	render Render
-	// row is that of the original object. It was rendered between before and after.
+	// row is the row of the original object. It was rendered between before and after.
 	row           *metav1.TableRow
 	before, after time.Time
 	// copy is a copy of the object whose timestamps the experiment sets.
@@ -119,9 +120,9 @@ func (e *experiment) futureMarkerTime(i int) time.Time {
 
 // renderMoved renders the cells of the copy with each timestamp set to the time that to
 // returns for it.
-func (e *experiment) renderMoved(to func(i int) time.Time) ([]any, error) {
+func (e *experiment) renderMoved(moved func(i int) time.Time) ([]any, error) {
 	for i, s := range e.stamps {
-		s.set(to(i))
+		s.set(moved(i))
 	}
 	row, err := e.render(e.copy)
 	if err != nil {

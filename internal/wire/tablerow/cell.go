@@ -68,12 +68,12 @@ func (c cell) countAges() int {
 	return n
 }
 
-// at returns the cell's text at a time.
-func (c cell) at(now time.Time) string {
+// textAt returns the cell's text at a time.
+func (c cell) textAt(now time.Time) string {
 	var b strings.Builder
 	for _, p := range c.parts {
 		if p.age != nil {
-			b.WriteString(p.age.at(now))
+			b.WriteString(p.age.textAt(now))
 		} else {
 			b.WriteString(p.text)
 		}
@@ -118,16 +118,16 @@ func (s *cellSearch) explain(i int, cells map[int]cell) error {
 	return fmt.Errorf("%w: cell %d", ErrVolatile, i)
 }
 
-// fit makes a cell of marked text, and checks that it has the original row's own text at
-// the time of that rendering: at its start or its end. until says that the markers are
-// times ahead.
+// fit makes a cell of marked text. It checks that the cell has the original row's own text
+// at the start or at the end of that rendering. until says that the markers are times
+// ahead.
 func (s *cellSearch) fit(marked, own string, until bool) (cell, bool) {
 	c := cell{parts: s.split(marked, until)}
 	if c.countAges() == 0 {
 		return cell{}, false
 	}
 	for _, c.renderedAt = range []time.Time{s.before, s.after} {
-		if c.at(c.renderedAt) == own {
+		if c.textAt(c.renderedAt) == own {
 			return c, true
 		}
 	}

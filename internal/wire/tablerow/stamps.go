@@ -71,7 +71,7 @@ type finder struct {
 // walk visits a value and all values below it. written is called whenever a timestamp
 // there has been overwritten; it may be nil.
 func (f *finder) walk(v reflect.Value, written func()) {
-	kind := f.types.of(v.Type())
+	kind := f.types.lookup(v.Type())
 	if !kind.mayHoldStamps {
 		return
 	}
@@ -152,7 +152,7 @@ type typeInfo struct {
 	fields []int
 }
 
-func (k *typeInfos) of(t reflect.Type) typeInfo {
+func (k *typeInfos) lookup(t reflect.Type) typeInfo {
 	if known, ok := k.byType.Load(t); ok {
 		return known.(typeInfo)
 	}

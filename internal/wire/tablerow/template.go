@@ -45,10 +45,10 @@ type age struct {
 	until bool
 }
 
-// at returns the text of the age at a time.
+// textAt returns the text of the age at a time.
 //
 // Upstream: k8s.io/kubernetes/pkg/printers/internalversion.translateTimestampSince; compare at each upgrade.
-func (a age) at(now time.Time) string {
+func (a age) textAt(now time.Time) string {
 	if a.until {
 		return duration.HumanDuration(a.of.Sub(now))
 	}
@@ -60,7 +60,7 @@ func (t *Template) Append(dst []byte, now time.Time) []byte {
 	written := int32(0)
 	for _, h := range t.holes {
 		dst = append(dst, t.text[written:h.offset]...)
-		dst = appendEscaped(dst, age{of: time.Unix(h.seconds, int64(h.nanos)), until: h.until}.at(now))
+		dst = appendEscaped(dst, age{of: time.Unix(h.seconds, int64(h.nanos)), until: h.until}.textAt(now))
 		written = h.offset
 	}
 	return append(dst, t.text[written:]...)
@@ -123,7 +123,7 @@ func newTemplate(row *metav1.TableRow, cells map[int]cell) (*Template, error) {
 				seconds: p.age.of.Unix(), nanos: int32(p.age.of.Nanosecond()),
 				offset: int32(len(t.text)), until: p.age.until,
 			})
-			pos += len(escaped(p.age.at(cells[i].renderedAt)))
+			pos += len(escaped(p.age.textAt(cells[i].renderedAt)))
 			copied = pos
 		}
 		pos = end + len(`,`)

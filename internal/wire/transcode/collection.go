@@ -111,8 +111,8 @@ func (w *walker) mapped(f *field, stored []byte) bool {
 	return true
 }
 
-// splitEntry splits a map's entry into key and value. Kubernetes' encoder always writes both,
-// but for a []byte that is nil: then content is nil.
+// splitEntry splits a map's entry into key and value. Kubernetes' encoder always writes
+// both, except for a []byte that is nil: then content is nil.
 func splitEntry(entry []byte) (key, content []byte, ok bool) {
 	const keyTag, valueTag = 1<<3 | lengthDelimited, 2<<3 | lengthDelimited
 	if len(entry) == 0 || entry[0] != keyTag {
@@ -129,8 +129,8 @@ func splitEntry(entry []byte) (key, content []byte, ok bool) {
 	return key, content, i == len(entry)
 }
 
-// unseen returns the hash of the value that was walked, scrambled for a sum, or 0 if an
-// earlier value of the list has the same. base is where the list's hashes begin.
+// unseen returns the hash of the value that was walked, scrambled for a sum. It returns 0
+// if an earlier value of the list has the same hash. base is where the list's hashes begin.
 func (w *walker) unseen(base int) uint64 {
 	own := w.distinct[base:]
 	for _, h := range own {

@@ -263,7 +263,7 @@ func (t *Tables) setValue(f *field, typ reflect.Type) error {
 }
 
 // isEnumeration reports whether a type of strings has few values, at which Kubernetes may
-// look. Its constants cannot be found by reflection, so every named type counts, but for
+// look. Its constants cannot be found by reflection, so every named type counts, except for
 // those that identify something.
 func isEnumeration(typ reflect.Type) bool {
 	switch typ {

@@ -25,7 +25,7 @@ func NewCustomKind(gvk schema.GroupVersionKind) *Kind {
 func (w *walker) customObject(k *Kind, stored []byte) bool {
 	text := bytes.TrimSuffix(stored, []byte("\n"))
 	c := customWalk{walker: w, text: text, version: k.head, kind: k.opening}
-	if !c.object(topRole) || c.at != len(text) || c.revision == 0 || c.identified != 2 {
+	if !c.object(topRole) || c.pos != len(text) || c.revision == 0 || c.identified != 2 {
 		return false
 	}
 	w.dst = append(w.dst, text[:c.revision]...)
@@ -41,12 +41,12 @@ func (w *walker) customObject(k *Kind, stored []byte) bool {
 type customWalk struct {
 	*walker
 	text  []byte
-	at    int
+	pos   int
 	depth int
 	// version and kind are the apiVersion and kind that the object must have, quoted.
-	// identified counts those that it has.
 	version, kind []byte
-	identified    int
+	// identified counts which of these the object has.
+	identified int
 	// revision is where the resourceVersion belongs: before the first of the fields of the
 	// metadata that come later. There always is one, the UID.
 	revision int
@@ -59,7 +59,7 @@ const (
 	otherRole role = iota
 	topRole
 	metadataRole
-	// keysRole is that of labels and annotations, whose keys do not count.
+	// keysRole is the role of labels and annotations, whose keys do not count.
 	keysRole
 )
 
@@ -79,8 +79,8 @@ const (
 )
 
 func (c *customWalk) peek() byte {
-	if c.at < len(c.text) {
-		return c.text[c.at]
+	if c.pos < len(c.text) {
+		return c.text[c.pos]
 	}
 	return 0
 }
@@ -89,7 +89,7 @@ func (c *customWalk) take(b byte) bool {
 	if c.peek() != b {
 		return false
 	}
-	c.at++
+	c.pos++
 	return true
 }
 
@@ -97,7 +97,7 @@ func (c *customWalk) take(b byte) bool {
 func (c *customWalk) value(r role, key []byte) bool {
 	switch c.peek() {
 	case '{':
-		return c.object(r.of(key))
+		return c.object(r.child(key))
 	case '[':
 		return c.list()
 	case '"':
@@ -112,8 +112,8 @@ func (c *customWalk) value(r role, key []byte) bool {
 	return c.number()
 }
 
-// of is the role of the object that a field of an object of the role has.
-func (r role) of(key []byte) role {
+// child returns the role of the object in a field of an object that has role r.
+func (r role) child(key []byte) role {
 	switch {
 	case r == topRole && string(key) == "metadata":
 		return metadataRole
@@ -133,7 +133,7 @@ func (c *customWalk) object(r role) bool {
 		if !first && !c.take(',') {
 			return false
 		}
-		begins := c.at
+		begins := c.pos
 		key, plain := c.string()
 		// Kubernetes sorts keys without escapes.
 		if !plain || bytes.IndexByte(key, '\\') >= 0 || !first && bytes.Compare(last, key) >= 0 || !c.take(':') {
@@ -173,10 +173,10 @@ func (c *customWalk) field(r role, key []byte) bool {
 
 // identity goes through a text that must have a value.
 func (c *customWalk) identity(quoted []byte) bool {
-	if !bytes.HasPrefix(c.text[c.at:], quoted) {
+	if !bytes.HasPrefix(c.text[c.pos:], quoted) {
 		return false
 	}
-	c.at += len(quoted)
+	c.pos += len(quoted)
 	c.identified++
 	return true
 }
@@ -207,7 +207,7 @@ func (c *customWalk) list() bool {
 	return true
 }
 
-// mixedText goes through a text. Metadata has times, which Kubernetes writes anew.
+// mixedText goes through a text. Metadata has times, which Kubernetes formats again.
 func (c *customWalk) mixedText(key []byte) bool {
 	text, ok := c.string()
 	switch {
@@ -243,21 +243,21 @@ func isCanonicalTime(text []byte) bool {
 }
 
 func (c *customWalk) word(word string, token uint64) bool {
-	if !bytes.HasPrefix(c.text[c.at:], []byte(word)) {
+	if !bytes.HasPrefix(c.text[c.pos:], []byte(word)) {
 		return false
 	}
-	c.at += len(word)
+	c.pos += len(word)
 	c.mix(token)
 	return true
 }
 
 // number goes through a number that is written as Kubernetes writes it.
 func (c *customWalk) number() bool {
-	begins := c.at
-	for c.at < len(c.text) && isNumeric[c.text[c.at]] {
-		c.at++
+	begins := c.pos
+	for c.pos < len(c.text) && isNumeric[c.text[c.pos]] {
+		c.pos++
 	}
-	text := c.text[begins:c.at]
+	text := c.text[begins:c.pos]
 	digits := bytes.TrimPrefix(text, []byte("-"))
 	const fewDigits = 18 // of any int64
 	if len(digits) > 0 && len(digits) <= fewDigits && len(bytes.TrimLeft(digits, "0123456789")) == 0 {
@@ -288,26 +288,26 @@ func (c *customWalk) string() ([]byte, bool) {
 	if !c.take('"') {
 		return nil, false
 	}
-	begins, ascii := c.at, true
-	for c.at < len(c.text) {
-		switch b := c.text[c.at]; {
+	begins, ascii := c.pos, true
+	for c.pos < len(c.text) {
+		switch b := c.text[c.pos]; {
 		case plain[b]:
-			c.at++
+			c.pos++
 		case b == '"':
-			text := c.text[begins:c.at]
-			c.at++
+			text := c.text[begins:c.pos]
+			c.pos++
 			return text, ascii || utf8.Valid(text) && !bytes.Contains(text, []byte("\u2028")) && !bytes.Contains(text, []byte("\u2029"))
 		case b == '\\':
-			n := canonicalEscape(c.text[c.at:])
+			n := canonicalEscape(c.text[c.pos:])
 			if n == 0 {
 				return nil, false
 			}
-			c.at += n
+			c.pos += n
 		case b < utf8.RuneSelf:
 			return nil, false
 		default:
 			ascii = false
-			c.at++
+			c.pos++
 		}
 	}
 	return nil, false

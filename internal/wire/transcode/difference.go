@@ -10,8 +10,9 @@ import (
 // no values, for objects may be secret.
 type Difference struct {
 	Time time.Time
-	// Form is the form's name, Key and Revision are the object's.
-	Form     string
+	// Form is the form's name.
+	Form string
+	// Key and Revision are the object's.
 	Key      string
 	Revision int64
 	// Place is a path in JSON, or the number of a byte in protobuf.

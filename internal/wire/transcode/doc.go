@@ -3,9 +3,9 @@
 //
 // Tables say how each field is written. They are compiled at the start, by reflection, from
 // Kubernetes' own Go types and their struct tags. One walk through an object's stored bytes
-// writes its JSON, or checks that its protobuf can be sent as it is, and computes its
-// fingerprint: a hash of which fields are set, and of the values at which Kubernetes'
-// defaulting and conversion look.
+// writes its JSON, or checks that its protobuf can be sent as it is. The walk also computes
+// the object's fingerprint. That is a hash of which fields are set, and of the values at
+// which Kubernetes' defaulting and conversion look.
 //
 // What is written so is sent only if it is proven. A fingerprint is proven when, for an
 // object that has it, these bytes and those of Kubernetes' encoder were equal. A share of the
@@ -20,6 +20,7 @@
 //
 // A caller makes Tables and Proofs once, a Kind for each kind and version, and a Transcoder
 // for each form. Custom resources, which are stored as JSON, have a walk of their own
-// (custom.go). The package does not decode objects. An object that is sent otherwise than it is
-// stored, as one of an older version is, is normalized once by a Normalizer and transcoded then.
+// (custom.go). The package does not decode objects. An object may be sent otherwise than it
+// is stored, for example if an older version has stored it. A Normalizer normalizes such an
+// object once, and it is transcoded then.
 package transcode

@@ -96,7 +96,7 @@ func (t *Tables) Kind(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (*Kin
 		return nil, err
 	}
 	// The resourceVersion is only set in the metadata of the object itself. Objects inside of
-	// it, such as a pod's template, have that of their table.
+	// it, such as a pod's template, have the resourceVersion of their table.
 	own := *metadata
 	own.fields = slices.Clone(metadata.fields)
 	for i := range own.fields {

@@ -6,7 +6,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// Fingerprint is that of an entry which Measure has looked at.
+// Fingerprint is the fingerprint of an entry, as Measure returns it.
 type Fingerprint uint64
 
 // Measure returns how many bytes Append would append for an entry, and the entry's

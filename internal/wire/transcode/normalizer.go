@@ -11,22 +11,23 @@ import (
 // stored them without a field, or in another version, or a definition has a new default.
 //
 // Let N be the normal bytes of stored bytes S: decoded, with defaults, and encoded for storage.
-// Kubernetes sends for N what it sends for S, because what is decoded of N is what was decoded of
-// S; Kubernetes tests that for each kind, and here it is compared for each fingerprint of N, and
+// Kubernetes sends for N what it sends for S, because both decode to the same object.
+// Kubernetes tests that for each kind. Here it is compared for each fingerprint of N, and
 // for a sample of the objects. So an object is normalized once, and is then like any other.
 //
 // A nil Normalizer finds none.
 type Normalizer struct {
 	// stored returns the bytes that Kubernetes would store for an entry's object.
 	stored func(*entry.Entry) ([]byte, error)
-	// found says that it has found an object that is not stored as it would be now, and inRow
-	// how many of the last ones were so.
+	// found says that an object had a normal form.
 	found atomic.Bool
+	// inRow is how many objects in a row had one, up to the last object.
 	inRow atomic.Int32
 }
 
-// expectAfter is how many objects in a row that have a normal form have the next one normalized
-// before it is known whether it needs to be: a walk through its stored bytes would be in vain.
+// expectAfter is a number of objects in a row that had a normal form. After so many, the
+// next object is normalized without a walk through its stored bytes, which would be in
+// vain.
 const expectAfter = 8
 
 // NewNormalizer makes a Normalizer. stored decodes an entry and encodes the object as Kubernetes

@@ -26,8 +26,8 @@ type Proofs struct {
 	last    atomic.Pointer[Difference]
 	// logged bounds how many differences are logged.
 	logged atomic.Int64
-	// seed is that of all fingerprints. No client can know it, so none can make objects whose
-	// fingerprints collide.
+	// seed is the seed of all fingerprints. No client can know it, so none can make objects
+	// whose fingerprints collide.
 	seed maphash.Seed
 	// written are the values of JSON, values those that are only checked.
 	written, values sharedValues
@@ -102,8 +102,8 @@ type verdict int
 
 const (
 	send    verdict = iota // send the transcoder's bytes
-	compare                // have it encoded too and compare
-	refuse                 // have it encoded
+	compare                // let Kubernetes encode it too, and compare
+	refuse                 // let Kubernetes encode it
 )
 
 // judge decides about an object by its fingerprint.

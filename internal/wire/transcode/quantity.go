@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// quantity writes a resource.Quantity, which is stored as the text that JSON has too. It
+// quantity writes a resource.Quantity, whose stored form is the same text as in JSON. It
 // refuses texts that Kubernetes would write in another way, and fractions below a
 // thousandth, which its defaulting rounds up.
 func (w *walker) quantity(content []byte) bool {
@@ -14,11 +14,11 @@ func (w *walker) quantity(content []byte) bool {
 	if len(content) == 0 || content[0] != textTag {
 		return false
 	}
-	text, i := payload(content, 1)
+	text, i := payload(content, 1) // the text follows the tag, which is one byte
 	if i != len(content) || !isCanonical(text) && !isCanonicalParsed(text) {
 		return false
 	}
-	if string(text) == "0" {
+	if string(text) == "0" { // as for other fields, zero has another fingerprint
 		w.mix(setToZero)
 	}
 	if w.writes {
@@ -34,7 +34,8 @@ func (w *walker) quantity(content []byte) bool {
 const maxCanonicalDigits = 9
 
 // isCanonical recognizes the usual quantities: a positive integer of a few digits, with a
-// suffix or none, that could not be written with a larger suffix.
+// suffix or none, that no larger suffix fits. Suffixes from P and Pi on are left to the
+// parser.
 func isCanonical(text []byte) bool {
 	if len(text) == 1 && text[0] == '0' {
 		return true
@@ -58,8 +59,8 @@ func isCanonical(text []byte) bool {
 	return false
 }
 
-// isCanonicalParsed asks Kubernetes' parser. It is for the few that isCanonical does not
-// know.
+// isCanonicalParsed checks, by Kubernetes' parser, the quantities that isCanonical does not
+// recognize. Suffixes n and u are refused: they are below a thousandth.
 func isCanonicalParsed(text []byte) bool {
 	if bytes.ContainsAny(text, "nu") {
 		return false

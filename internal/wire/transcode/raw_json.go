@@ -4,8 +4,8 @@ package transcode
 const maxDepth = 64
 
 // isCompactObject reports whether text is a JSON object that encoding/json would copy as it
-// is, when it writes the result of a MarshalJSON: valid, without space outside of strings,
-// and without characters that it escapes.
+// is, when it writes the result of a MarshalJSON. Such text is valid, and has no space
+// outside of strings and no characters that encoding/json escapes.
 func isCompactObject(text []byte) bool {
 	if len(text) == 0 || text[0] != '{' {
 		return false
@@ -17,7 +17,7 @@ func isCompactObject(text []byte) bool {
 // jsonScanner checks JSON. It does not recurse: inObject has a bit for each open bracket.
 type jsonScanner struct {
 	text     []byte
-	at       int
+	pos      int
 	inObject uint64
 	depth    int
 }
@@ -35,7 +35,7 @@ func (s *jsonScanner) document() bool {
 		}
 		// A value has ended: what surrounds it goes on or ends.
 		if !s.next() {
-			return s.depth == 0 && s.at == len(s.text)
+			return s.depth == 0 && s.pos == len(s.text)
 		}
 	}
 }
@@ -43,14 +43,14 @@ func (s *jsonScanner) document() bool {
 // value checks a scalar, an empty object or list, or the beginning of another up to its
 // first value. opened reports the last.
 func (s *jsonScanner) value() (opened, ok bool) {
-	if s.at >= len(s.text) {
+	if s.pos >= len(s.text) {
 		return false, false
 	}
-	switch b := s.text[s.at]; b {
+	switch b := s.text[s.pos]; b {
 	case '{', '[':
-		s.at++
-		if s.at < len(s.text) && s.text[s.at] == b+2 { // ] and } are two behind.
-			s.at++
+		s.pos++
+		if s.pos < len(s.text) && s.text[s.pos] == b+2 { // ] is [ plus 2, and } is { plus 2
+			s.pos++
 			return false, true
 		}
 		if s.depth == maxDepth {
@@ -75,17 +75,17 @@ func (s *jsonScanner) value() (opened, ok bool) {
 	return false, s.number()
 }
 
-// next goes behind a value that has ended, and behind all brackets that end with it. It
-// returns false at the end of the outermost, or of anything malformed.
+// next goes past a value that has ended, and past all brackets that end with it. It returns
+// false at the end of the outermost, or of anything malformed.
 func (s *jsonScanner) next() bool {
-	for s.depth > 0 && s.at < len(s.text) {
+	for s.depth > 0 && s.pos < len(s.text) {
 		object := s.inObject&1 == 1
-		switch b := s.text[s.at]; {
+		switch b := s.text[s.pos]; {
 		case b == ',':
-			s.at++
+			s.pos++
 			return !object || s.key()
 		case b == '}' && object, b == ']' && !object:
-			s.at++
+			s.pos++
 			s.depth--
 			s.inObject >>= 1
 		default:
@@ -98,19 +98,19 @@ func (s *jsonScanner) next() bool {
 
 // key checks an object's key and the colon.
 func (s *jsonScanner) key() bool {
-	if !s.string() || s.at >= len(s.text) || s.text[s.at] != ':' {
+	if !s.string() || s.pos >= len(s.text) || s.text[s.pos] != ':' {
 		s.depth = maxDepth + 1
 		return false
 	}
-	s.at++
+	s.pos++
 	return true
 }
 
 func (s *jsonScanner) word(word string) bool {
-	if len(s.text)-s.at < len(word) || string(s.text[s.at:s.at+len(word)]) != word {
+	if len(s.text)-s.pos < len(word) || string(s.text[s.pos:s.pos+len(word)]) != word {
 		return false
 	}
-	s.at += len(word)
+	s.pos += len(word)
 	return true
 }
 
@@ -119,8 +119,8 @@ func (s *jsonScanner) word(word string) bool {
 // looks at one byte at a time.
 func (s *jsonScanner) string() bool {
 	const lineSeparator = 0xe2
-	text, i := s.text, s.at+1
-	if s.at >= len(text) || text[s.at] != '"' {
+	text, i := s.text, s.pos+1
+	if s.pos >= len(text) || text[s.pos] != '"' {
 		return false
 	}
 	for i < len(text) {
@@ -131,7 +131,7 @@ func (s *jsonScanner) string() bool {
 		}
 		switch {
 		case b == '"':
-			s.at = i + 1
+			s.pos = i + 1
 			return true
 		case b == '\\':
 			n := escapeLength(text[i:])
@@ -190,17 +190,17 @@ func (s *jsonScanner) number() bool {
 }
 
 func (s *jsonScanner) skip(b byte) bool {
-	if s.at < len(s.text) && s.text[s.at] == b {
-		s.at++
+	if s.pos < len(s.text) && s.text[s.pos] == b {
+		s.pos++
 		return true
 	}
 	return false
 }
 
 func (s *jsonScanner) digits() bool {
-	start := s.at
-	for s.at < len(s.text) && s.text[s.at] >= '0' && s.text[s.at] <= '9' {
-		s.at++
+	start := s.pos
+	for s.pos < len(s.text) && s.text[s.pos] >= '0' && s.text[s.pos] <= '9' {
+		s.pos++
 	}
-	return s.at > start
+	return s.pos > start
 }

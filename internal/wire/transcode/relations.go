@@ -58,8 +58,8 @@ func subfield(content []byte, number uint64, each func(value []byte) (more bool)
 }
 
 // relationsOf returns the relations of a type. They were found by reading the functions of
-// defaulting and conversion of all versions in which objects are stored
-// (docs/design/transcode.md lists what else was found and is covered by the fields).
+// defaulting and conversion of all versions in which objects are stored.
+// docs/design/transcode.md lists what else was found and is covered by the fields.
 func relationsOf(typ reflect.Type) []relationOf {
 	var all []relation
 	switch typ {
@@ -140,8 +140,8 @@ func labelHasName(s storedFields) bool {
 	return holds
 }
 
-// deprecatedNumbers reports whether the annotations that conversion parses and writes anew
-// have numbers as conversion writes them.
+// deprecatedNumbers reports whether annotations with numbers that conversion parses and
+// formats again have them as conversion writes them.
 //
 // Upstream: k8s.io/kubernetes/pkg/apis/apps/v1.Convert_v1_DaemonSet_To_apps_DaemonSet; compare at each upgrade.
 func deprecatedNumbers(s storedFields) bool {

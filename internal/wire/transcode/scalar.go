@@ -89,7 +89,7 @@ func (w *walker) items(content []byte) bool {
 	return true
 }
 
-// timestamp reads the seconds and nanoseconds of a time. Both are always stored, but for
+// timestamp reads the seconds and nanoseconds of a time. Both are always stored, except for
 // the zero time, which is empty.
 func timestamp(content []byte) (seconds int64, nanos uint64, ok bool) {
 	const secondsTag, nanosTag = 1 << 3, 2 << 3

@@ -36,7 +36,7 @@ type sharedValue struct {
 	// incomplete and hash are what the walk adds to its state.
 	incomplete bool
 	hash       uint64
-	// bytes are the stored value, and what was written behind it.
+	// bytes are the stored value, and after it what was written.
 	bytes  []byte
 	stored int
 }

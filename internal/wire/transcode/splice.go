@@ -9,7 +9,7 @@ const metadataRevision protowire.Number = 6
 // inserted.
 type splice struct {
 	// before and after are the object's metadata around the resourceVersion. rest is the
-	// object behind its metadata.
+	// object after its metadata.
 	before, after, rest []byte
 	revision            []byte
 }

@@ -70,7 +70,7 @@ type field struct {
 
 // message is the table of a struct.
 type message struct {
-	// fields are in the order of JSON, which is that of the Go struct.
+	// fields are in the order of the Go struct, as in JSON.
 	fields []field
 	// byNumber has for each protobuf number the index in fields plus 1, or 0.
 	byNumber []uint8

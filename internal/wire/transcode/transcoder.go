@@ -88,7 +88,7 @@ func (t *Transcoder) Append(dst []byte, e *entry.Entry, encode func(dst []byte) 
 	return t.compare(dst, start, e, fingerprint, encode)
 }
 
-// normalize has the normal form of an entry found, and counts it.
+// normalize looks for the normal form of an entry, and counts it if there is one.
 func (t *Transcoder) normalize(e *entry.Entry) bool {
 	found := t.normalizer.normalize(e)
 	if found {
@@ -133,7 +133,8 @@ func (t *Transcoder) giveUp() {
 	}
 }
 
-// compare has an entry encoded whose transcoded bytes are dst[start:].
+// compare lets Kubernetes encode an entry whose transcoded bytes are dst[start:], and
+// compares both.
 func (t *Transcoder) compare(dst []byte, start int, e *entry.Entry, fingerprint uint64, encode func(dst []byte) ([]byte, error)) ([]byte, error) {
 	end := len(dst)
 	both, err := encode(dst)
@@ -167,8 +168,9 @@ func (t *Transcoder) transcode(dst []byte, e *entry.Entry) (_ []byte, fingerprin
 	return w.dst, w.hash, ok && err == nil
 }
 
-// fingerprintOf returns the fingerprint of a walk. Those of normal bytes are proven apart from
-// those of stored ones, since more is claimed of the former: its last bit tells which it is.
+// fingerprintOf returns the fingerprint of a walk. Fingerprints of normal bytes are proven
+// apart from fingerprints of stored bytes, since more is claimed of the former. The last
+// bit tells which a fingerprint is.
 func fingerprintOf(hash uint64, edited bool) uint64 {
 	if hash &^= 1; edited {
 		hash |= 1

@@ -18,10 +18,10 @@ type walker struct {
 	revision []byte
 	digits   [20]byte
 	// hash is the fingerprint of what was walked.
-	hash uint64
-	seed maphash.Seed
-	// values are those of proofs that were walked before, with the same writes.
+	hash   uint64
+	seed   maphash.Seed
 	proofs *Proofs
+	// values are the shared values of proofs that were walked before, with the same writes.
 	values *sharedValues
 	// partial says that only the object's metadata is written.
 	partial bool
@@ -201,7 +201,7 @@ func varint(content []byte, i int) (uint64, int) {
 	return 0, -1
 }
 
-// payload returns the bytes behind a length at i, and where the next byte is, or -1.
+// payload returns the bytes after a length at i, and where the next byte is, or -1.
 func payload(content []byte, i int) ([]byte, int) {
 	if i >= len(content) {
 		return nil, -1

@@ -44,7 +44,7 @@ type Event struct {
 	Frame []byte
 }
 
-// EndsInitial reports whether an event is the bookmark behind the initial events.
+// EndsInitial reports whether an event is the bookmark after the initial events.
 func (e *Event) EndsInitial() bool {
 	return e.Type == Bookmark && bytes.Contains(e.Object, []byte("k8s.io/initial-events-end"))
 }

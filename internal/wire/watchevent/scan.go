@@ -55,7 +55,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipString returns the position behind the string that begins at i. It is beyond the text
+// skipString returns the position after the string that begins at i. It is beyond the text
 // if the string is cut off.
 func skipString(b []byte, i int) int {
 	for i++; i < len(b); {
@@ -71,7 +71,7 @@ func skipString(b []byte, i int) int {
 	return len(b) + 1
 }
 
-// skipValue returns the position behind the value that begins at i.
+// skipValue returns the position after the value that begins at i.
 func skipValue(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {

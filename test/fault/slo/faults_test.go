@@ -170,7 +170,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	r := d.waitNamed(f, missed(serverreport.Cause(serverreport.StageClient)), noneBehind, onlyLate("sleeper"))
 	d.checkTop(f)
 	for _, c := range r.slo.Causes {
-		if c.Resource == "configmaps" && !strings.Contains(c.Message, "But for events that waited for slow clients the objective was met.") {
+		if c.Resource == "configmaps" && !strings.Contains(c.Message, "Without the events that waited for slow clients, the objective was met.") {
 			t.Errorf("the server is blamed: %+v", c)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package fake makes reports of a busy cluster that does not exist, for tests of
-// programs that show reports. Some names are those of hostile clients.
+// programs that show reports. Some names are such as hostile clients choose.
 package fake
 
 import (
@@ -112,7 +112,7 @@ func (f *Cluster) slo() serverreport.SLOReport {
 		return result
 	}
 	result.Causes = []serverreport.Finding{
-		{Cause: "client", Severity: "critical", Resource: "pods", Client: "slow-exporter", Message: "3 watches of slow-exporter do not read their streams: 74 % of the time of the slowest events is spent waiting for them.", Advice: "Give the client more CPU, or have it handle events in another goroutine than the one that reads."},
+		{Cause: "client", Severity: "critical", Resource: "pods", Client: "slow-exporter", Message: "3 watches of slow-exporter do not read their streams: 74 % of the time of the slowest events is spent waiting for them.", Advice: "Give the client more CPU, or let it handle events in another goroutine than the one that reads."},
 		{Cause: "size", Severity: "warning", Resource: "widgets.example.com", Client: HostileImage, Message: "Late events are 1.8 MB each; others of the resource are 4 kB.", Advice: "See which field grows: status with a list of all that was ever done is the usual one."},
 	}
 	return result

@@ -28,7 +28,7 @@ export function feed() {
     ["cpu", "CPU", "Processors in use"], ["p50", "Timer delay p50", "How late timers fired: this process was ready to run and did not"], ["p99", "p99"], ["max", "max"],
   ]);
   const root = panel("feed", "etcd, probe and process", "",
-    feeds.root, el("div", { class: "columns" }, part("Probe", "through the front door", probe, none), part("Process", "of the last minute", process)));
+    feeds.root, el("div", { class: "columns" }, part("Probe", "through the server's listener", probe, none), part("Process", "of the last minute", process)));
   return {
     root,
     feed(r) {

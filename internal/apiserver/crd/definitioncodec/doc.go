@@ -1,9 +1,9 @@
 // Package definitioncodec is the storage codecs of CustomResourceDefinitions.
 //
-// Nearly all of a stored definition is schemas, and schemas are its slowest part to
-// decode: encoding/json begins anew at each value that may be of several types, and
-// Kubernetes then converts the types to its internal ones. The codecs of this package
-// handle the schemas and leave the other fields to Kubernetes' codec:
+// Nearly all of a stored definition is schemas, and schemas are its slowest part to decode.
+// encoding/json starts again at each value that may be of several types. Kubernetes then
+// converts the types to its internal ones. The codecs of this package handle the schemas
+// and leave the other fields to Kubernetes' codec:
 //
 //	stored bytes ──┬─ schemas as text ──> schemaReader ──> JSONSchemaProps ─┐
 //	               └─ the rest, with {} for each schema ──> Kubernetes ─────┴─> definition
@@ -11,9 +11,9 @@
 // Codec decodes schemas. OutlineCodec keeps them as text, for code that neither reads nor
 // changes schemas: conditions, finalizers, deletion.
 //
-// Both codecs leave the definition and its schemas to Kubernetes' codec in three cases: its
-// text is not canonical (package storedjson), it is not stored as v1beta1, or a schema has
-// a field that schemaReader and schemaWriter do not know. The codecs never guess. They
+// In three cases both codecs leave the definition and its schemas to Kubernetes' codec. Its
+// text is not canonical (package storedjson), or it is not stored as v1beta1. Or a schema
+// has a field that schemaReader and schemaWriter do not know. The codecs never guess. They
 // encode to the same bytes as Kubernetes' codec; the tests compare both over random
 // definitions.
 package definitioncodec

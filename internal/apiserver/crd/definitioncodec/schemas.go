@@ -32,9 +32,10 @@ func Schemas(definition *apiextensions.CustomResourceDefinition) iter.Seq2[int, 
 type storedSchema struct {
 	// version is the index of the version that the schema is for, or AllVersions.
 	version int
-	// text is a part of the stored bytes, which begins at offset.
+	// offset is where text begins in the stored bytes.
 	offset int
-	text   []byte
+	// text is a part of the stored bytes.
+	text []byte
 	// decoded is set by readSchemas.
 	decoded *apiextensions.JSONSchemaProps
 	// replacement is set by setReplacements.

@@ -67,7 +67,7 @@ func BenchmarkPublish(b *testing.B) {
 			}
 		}
 	})
-	schema, ok := schemas.of("v1")
+	schema, ok := schemas.nodeFor("v1")
 	if !ok || !schemas.structural(schema, true) {
 		b.Fatal("not published")
 	}

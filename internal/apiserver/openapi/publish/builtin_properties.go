@@ -15,8 +15,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// builtinProperties are the properties that Kubernetes adds to the root of a schema and
-// to the objects embedded in it, as it adds them to the exemplar.
+// builtinProperties are the properties that Kubernetes adds to the root of a schema and to
+// the objects embedded in it. They are taken from the exemplar.
 type builtinProperties struct {
 	root, embedded map[string]spec.Schema
 	// encodedRoot and encodedEmbedded are the same as JSON.

@@ -55,8 +55,8 @@ func (t *PathTemplates) EntriesV2(full *apiextensionsv1.CustomResourceDefinition
 	return made.fill(n, schema)
 }
 
-// EntriesV3 makes the entries of one version in the v3 document of its group version,
-// with Kubernetes' code for all that is not in a template.
+// EntriesV3 makes the entries of one version in the v3 document of its group version.
+// Kubernetes' code makes all that is not in a template.
 func (t *PathTemplates) EntriesV3(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (Entries, error) {
 	n := namesOf(full, version)
 	if !n.isPlain() {

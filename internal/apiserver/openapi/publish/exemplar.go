@@ -54,7 +54,7 @@ const (
 	exemplarListKind = "Kxlisting"
 	exemplarField    = "qqfield"
 	// ExemplarModels is the prefix of the names of the exemplar's schemas, ExemplarPaths
-	// that of its paths.
+	// the prefix of its paths.
 	ExemplarModels = "zz.qqgroup." + ExemplarVersion + "."
 	ExemplarPaths  = "/apis/" + exemplarGroup + "/"
 	// exemplarEmbedded is a property that holds a whole object.

@@ -12,10 +12,10 @@ import (
 // PathTemplate writes the entries of all custom resources of one Shape, given their
 // names.
 //
-// It holds what Kubernetes builds for the Shape's exemplar: its paths and the schema of
-// its list kind as text with names cut out, and the built-in properties of its kind.
-// Kubernetes' builder takes milliseconds for the paths of one resource. A template takes
-// microseconds.
+// It holds what Kubernetes builds for the Shape's exemplar. The paths and the schema of its
+// list kind are text with names cut out. The built-in properties of its kind are the third
+// part. Kubernetes' builder takes milliseconds for the paths of one resource. A template
+// takes microseconds.
 type PathTemplate struct {
 	v2          bool
 	paths, list textTemplate

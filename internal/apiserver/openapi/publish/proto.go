@@ -13,8 +13,8 @@ import (
 )
 
 // The entries of a map are a repeated field in gnostic's messages, and repeated fields are
-// concatenated on the wire. So the entries of a document are those of its definitions one
-// after the other, with tags and sizes before the first.
+// concatenated on the wire. So the entries of a document are the entries of its definitions
+// one after the other, with tags and sizes before the first.
 
 // Proto is the protobuf form of one version of OpenAPI. See ProtoV2 and ProtoV3.
 type Proto struct {

@@ -23,14 +23,14 @@ type protoPart struct {
 	inside protoTemplate
 }
 
-// newProtoTemplate makes a template of an exemplar's encoded fields, which are those of a
-// message of the given type.
-func newProtoTemplate(exemplar []byte, of protoreflect.MessageDescriptor) (protoTemplate, error) {
+// newProtoTemplate makes a template of an exemplar's encoded fields. message is the type of the
+// message that has these fields.
+func newProtoTemplate(exemplar []byte, message protoreflect.MessageDescriptor) (protoTemplate, error) {
 	var t protoTemplate
 	var last protoPart
 	err := protoFields(exemplar, func(n protowire.Number, field, value []byte) {
 		made := protoPart{before: last.before, tag: protowire.AppendTag(nil, n, protowire.BytesType)}
-		if known := of.Fields().ByNumber(n); value != nil && known != nil {
+		if known := message.Fields().ByNumber(n); value != nil && known != nil {
 			switch known.Kind() {
 			case protoreflect.MessageKind:
 				if inside, err := newProtoTemplate(value, known.Message()); err == nil && len(inside) > 1 {

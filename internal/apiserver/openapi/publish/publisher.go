@@ -8,8 +8,8 @@ import (
 	"github.com/millrace/millrace/internal/wire/storedjson"
 )
 
-// Publisher writes the entries of one definition at a time from its stored text, in a
-// twentieth of the time that it takes to decode and convert the definition.
+// Publisher writes the entries of one definition at a time from its stored text. That takes
+// a twentieth of the time of decoding and converting the definition.
 //
 // Its memory is used again, by way of a pool. A Publisher is not safe for concurrent
 // use.
@@ -20,7 +20,7 @@ type Publisher struct {
 	paths     Paths
 }
 
-// Paths are the path entries of some versions before they are written. To write them anew
+// Paths are the path entries of some versions before they are written. To write them again
 // takes less time than to inflate them, so they are stored in this form.
 type Paths []versionPaths
 
@@ -81,7 +81,7 @@ func (t *Publisher) Write(stored []byte, d *crd.Definition, version string, temp
 // version writes one version.
 func (t *Publisher) version(d *crd.Definition, v *crd.Version, templates func(Shape) (*PathTemplate, error)) (bool, error) {
 	n := resourceNames{group: d.Group, version: v.Name, plural: d.Wanted.Plural, kind: d.Wanted.Kind, listKind: d.Wanted.ListKind}
-	schema, found := t.stored.of(v.Name)
+	schema, found := t.stored.nodeFor(v.Name)
 	if !found || !n.isPlain() || !t.stored.structural(schema, true) {
 		return false, nil
 	}

@@ -2,8 +2,8 @@ package publish
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// reverseBuffer is written from its end to its beginning, so that the size of a message
-// is known when it has to be written before the message.
+// reverseBuffer is written from its end to its beginning. So the size of a message is known
+// when it has to be written before the message.
 type reverseBuffer struct {
 	buf  []byte
 	from int

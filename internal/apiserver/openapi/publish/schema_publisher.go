@@ -100,7 +100,7 @@ func (p *schemaPublisher) schema(n uint32, builtin []encodedProperty, id *identi
 	p.required(s, set, id == nil && builtin != nil)
 	if set.has(keywordItems) {
 		p.out.PlainName(keywordNames[keywordItems])
-		p.schema(s.at[keywordItems].from, nil, nil)
+		p.schema(s.places[keywordItems].from, nil, nil)
 	}
 	p.properties(s, set, builtin)
 	p.additional(s, set)
@@ -134,7 +134,7 @@ func (p *schemaPublisher) publishedKeywords(s *schemaNode) keywordSet {
 	if set.has(keywordPreserve) {
 		set &^= keywords(keywordItems, keywordProperties)
 	}
-	switch kind := string(p.text(s.at[keywordType])); {
+	switch kind := string(p.text(s.places[keywordType])); {
 	case kind == "array" && !set.has(keywordItems), kind == "object" && set.has(keywordPreserve):
 		set &^= keywords(keywordType)
 	}
@@ -143,7 +143,7 @@ func (p *schemaPublisher) publishedKeywords(s *schemaNode) keywordSet {
 
 // copyKeyword writes a keyword whose value is copied from the stored text.
 func (p *schemaPublisher) copyKeyword(s *schemaNode, f keyword) {
-	value := p.text(s.at[f])
+	value := p.text(s.places[f])
 	switch f {
 	case keywordDescription, keywordType, keywordFormat, keywordTitle, keywordPattern, keywordListType, keywordMapType:
 		p.out.PlainName(keywordNames[f])
@@ -171,7 +171,7 @@ func (p *schemaPublisher) required(s *schemaNode, set keywordSet, embedded bool)
 		}
 		return
 	}
-	value := p.text(s.at[keywordRequired])
+	value := p.text(s.places[keywordRequired])
 	if !filtered && !embedded {
 		p.out.PlainName(keywordNames[keywordRequired])
 		p.out.Stored(value)
@@ -213,7 +213,7 @@ func (p *schemaPublisher) required(s *schemaNode, set keywordSet, embedded bool)
 func (p *schemaPublisher) properties(s *schemaNode, set keywordSet, builtin []encodedProperty) {
 	var e uint32
 	if set.has(keywordProperties) {
-		e = s.at[keywordProperties].from
+		e = s.places[keywordProperties].from
 	}
 	if e == 0 && len(builtin) == 0 {
 		return
@@ -252,7 +252,7 @@ func (p *schemaPublisher) additional(s *schemaNode, set keywordSet) {
 		p.schema(schema, nil, nil)
 		return
 	}
-	p.out.Text = append(p.out.Text, p.text(s.at[keywordAdditional])...)
+	p.out.Text = append(p.out.Text, p.text(s.places[keywordAdditional])...)
 }
 
 // intOrString is the anyOf of an int-or-string schema that has none.
@@ -278,7 +278,7 @@ func (p *schemaPublisher) applicators(s *schemaNode, set keywordSet) {
 		if unfold && f == keywordAllOf {
 			p.out.Entries(`{"anyOf":` + intOrString + `}`)
 		}
-		for e := s.at[f].from; e != 0; e = p.entries[e].next {
+		for e := s.places[f].from; e != 0; e = p.entries[e].next {
 			p.out.Comma()
 			p.schema(p.entries[e].node, nil, nil)
 		}
@@ -286,6 +286,6 @@ func (p *schemaPublisher) applicators(s *schemaNode, set keywordSet) {
 	}
 	if set.has(keywordNot) {
 		p.out.PlainName(keywordNames[keywordNot])
-		p.schema(s.at[keywordNot].from, nil, nil)
+		p.schema(s.places[keywordNot].from, nil, nil)
 	}
 }

@@ -14,11 +14,11 @@ type span struct{ from, to uint32 }
 type schemaNode struct {
 	// set has the keywords of the schema.
 	set keywordSet
-	// at has the place of each keyword's value. For most keywords it is a span of the
+	// places has the place of each keyword's value. For most keywords it is a span of the
 	// text. For keywords that hold schemas, from is an index into the tree: of the node
 	// for one schema, of the first entry for several. For additionalProperties that are a
 	// schema, from and to are both its node.
-	at [keywordCount]span
+	places [keywordCount]span
 	// nullable is set if one of the schema's properties is nullable.
 	nullable bool
 }
@@ -39,9 +39,9 @@ type schemaEntry struct {
 // publish. Kubernetes' code then decodes and publishes the definition. The text must be
 // well-formed JSON, which it is because Kubernetes has decoded it before.
 //
-// Nodes and entries are slices of values without pointers, and are used again for the
-// next definition: a tree of thousands of schemas costs no allocation and the collector
-// has nothing to follow.
+// Nodes and entries are slices of values without pointers, and are used again for the next
+// definition. So a tree of thousands of schemas costs no allocation, and the collector has
+// nothing to follow.
 type schemaTree struct {
 	storedjson.Lexer
 	nodes   []schemaNode

@@ -105,8 +105,8 @@ func (s *storedSchemas) validation() uint32 {
 	return found
 }
 
-// of returns the node of a version's schema, false if there is none.
-func (s *storedSchemas) of(version string) (uint32, bool) {
+// nodeFor returns the node of a version's schema, false if there is none.
+func (s *storedSchemas) nodeFor(version string) (uint32, bool) {
 	n := s.common
 	if n == noNode {
 		n = s.byVersion[version]
@@ -126,7 +126,7 @@ func (t *schemaTree) schema(depth int) uint32 {
 			break
 		}
 		at := t.content(f, n, depth+1)
-		t.nodes[n].at[f] = at
+		t.nodes[n].places[f] = at
 		t.nodes[n].set |= 1 << f
 	}
 	return n

@@ -28,13 +28,13 @@ func (t *schemaTree) structural(n uint32, root bool) bool {
 	if !t.typed(s, root) || !t.validated(s, s, t.intOrString(s, keywordAnyOf), t.intOrStringFirst(s)) {
 		return false
 	}
-	if s.set.has(keywordItems) && !t.structural(s.at[keywordItems].from, false) {
+	if s.set.has(keywordItems) && !t.structural(s.places[keywordItems].from, false) {
 		return false
 	}
 	if schema, ok := s.additional(); ok && !t.structural(schema, false) {
 		return false
 	}
-	for e := s.at[keywordProperties].from; e != 0; e = t.entries[e].next {
+	for e := s.places[keywordProperties].from; e != 0; e = t.entries[e].next {
 		if !t.structural(t.entries[e].node, false) {
 			return false
 		}
@@ -47,7 +47,7 @@ func (t *schemaTree) structural(n uint32, root bool) bool {
 
 // typed checks a node's type and extensions.
 func (t *schemaTree) typed(s *schemaNode, root bool) bool {
-	kind := string(t.text(s.at[keywordType]))
+	kind := string(t.text(s.places[keywordType]))
 	switch kind {
 	case "object", "string", "integer", "number", "boolean":
 	case "array":
@@ -76,9 +76,9 @@ func (t *schemaTree) validBuiltin(e uint32, root bool) bool {
 	s := &t.nodes[t.entries[e].node]
 	switch string(t.text(t.entries[e].name)) {
 	case "kind", "apiVersion":
-		return string(t.text(s.at[keywordType])) == "string"
+		return string(t.text(s.places[keywordType])) == "string"
 	case "metadata":
-		return string(t.text(s.at[keywordType])) == "object" && (!root || s.set == keywords(keywordType))
+		return string(t.text(s.places[keywordType])) == "object" && (!root || s.set == keywords(keywordType))
 	}
 	return true
 }
@@ -86,7 +86,7 @@ func (t *schemaTree) validBuiltin(e uint32, root bool) bool {
 // additional returns the node of the schema of additional properties, false if there is
 // none.
 func (s *schemaNode) additional() (uint32, bool) {
-	at := s.at[keywordAdditional]
+	at := s.places[keywordAdditional]
 	return at.from, s.set.has(keywordAdditional) && at.from == at.to
 }
 
@@ -94,7 +94,7 @@ func (s *schemaNode) additional() (uint32, bool) {
 // applicator of whole. skip leaves out its anyOf, and skipFirst the anyOf of its first
 // allOf: int-or-string schemas have the two types there.
 func (t *schemaTree) validated(v, whole *schemaNode, skip, skipFirst bool) bool {
-	if v.set.has(keywordPattern) && !t.pattern(v.at[keywordPattern]) {
+	if v.set.has(keywordPattern) && !t.pattern(v.places[keywordPattern]) {
 		return false
 	}
 	if v.set&applicators == 0 {
@@ -105,14 +105,14 @@ func (t *schemaTree) validated(v, whole *schemaNode, skip, skipFirst bool) bool 
 			continue
 		}
 		first := f == keywordAllOf && skipFirst
-		for e := v.at[f].from; e != 0; e = t.entries[e].next {
+		for e := v.places[f].from; e != 0; e = t.entries[e].next {
 			if !t.nested(t.entries[e].node, whole, first) {
 				return false
 			}
 			first = false
 		}
 	}
-	return !v.set.has(keywordNot) || t.nested(v.at[keywordNot].from, whole, false)
+	return !v.set.has(keywordNot) || t.nested(v.places[keywordNot].from, whole, false)
 }
 
 // nested checks node n below an applicator of whole. It must not mention properties or
@@ -122,10 +122,10 @@ func (t *schemaTree) nested(n uint32, whole *schemaNode, skip bool) bool {
 	if v.set&^nestedKeywords != 0 || !t.validated(v, whole, skip, false) {
 		return false
 	}
-	if v.set.has(keywordItems) && (!whole.set.has(keywordItems) || !t.nested(v.at[keywordItems].from, &t.nodes[whole.at[keywordItems].from], false)) {
+	if v.set.has(keywordItems) && (!whole.set.has(keywordItems) || !t.nested(v.places[keywordItems].from, &t.nodes[whole.places[keywordItems].from], false)) {
 		return false
 	}
-	for e := v.at[keywordProperties].from; e != 0; e = t.entries[e].next {
+	for e := v.places[keywordProperties].from; e != 0; e = t.entries[e].next {
 		name := string(t.text(t.entries[e].name))
 		of := t.property(whole, name)
 		if name == "metadata" || of == nil || !t.nested(t.entries[e].node, of, false) {
@@ -137,7 +137,7 @@ func (t *schemaTree) nested(n uint32, whole *schemaNode, skip bool) bool {
 
 // property returns a property of s by name, nil if there is none.
 func (t *schemaTree) property(s *schemaNode, name string) *schemaNode {
-	for e := s.at[keywordProperties].from; e != 0; e = t.entries[e].next {
+	for e := s.places[keywordProperties].from; e != 0; e = t.entries[e].next {
 		if string(t.text(t.entries[e].name)) == name {
 			return &t.nodes[t.entries[e].node]
 		}
@@ -158,12 +158,12 @@ func (t *schemaTree) pattern(s span) bool {
 // intOrString reports whether the list at f is the types integer and string and nothing
 // else.
 func (t *schemaTree) intOrString(s *schemaNode, f keyword) bool {
-	e := s.at[f].from
+	e := s.places[f].from
 	for _, kind := range []string{"integer", "string"} {
 		if e == 0 {
 			return false
 		}
-		if of := &t.nodes[t.entries[e].node]; of.set != keywords(keywordType) || string(t.text(of.at[keywordType])) != kind {
+		if of := &t.nodes[t.entries[e].node]; of.set != keywords(keywordType) || string(t.text(of.places[keywordType])) != kind {
 			return false
 		}
 		e = t.entries[e].next
@@ -173,6 +173,6 @@ func (t *schemaTree) intOrString(s *schemaNode, f keyword) bool {
 
 // intOrStringFirst reports whether the first schema of allOf has such a list as anyOf.
 func (t *schemaTree) intOrStringFirst(s *schemaNode) bool {
-	e := s.at[keywordAllOf].from
+	e := s.places[keywordAllOf].from
 	return e != 0 && t.intOrString(&t.nodes[t.entries[e].node], keywordAnyOf)
 }
