@@ -26,12 +26,11 @@ import (
 
 // apiClient writes objects through an API server.
 type apiClient struct {
-	rest      rest.Interface
-	params    runtime.ParameterCodec
-	host      string
-	seed      string
-	workers   int
-	podStatus bool
+	rest    rest.Interface
+	params  runtime.ParameterCodec
+	host    string
+	seed    string
+	workers int
 
 	mu struct {
 		sync.Mutex
@@ -74,12 +73,11 @@ func newAPIClient(cfg Config, generator *Generator) (*apiClient, error) {
 		return nil, fmt.Errorf("configure API client: %w; check the kubeconfig", err)
 	}
 	return &apiClient{
-		rest:      client,
-		params:    runtime.NewParameterCodec(scheme),
-		host:      conf.Host,
-		seed:      generator.seedLabel(),
-		workers:   cfg.Workers,
-		podStatus: !cfg.SkipPodStatus,
+		rest:    client,
+		params:  runtime.NewParameterCodec(scheme),
+		host:    conf.Host,
+		seed:    generator.seedLabel(),
+		workers: cfg.Workers,
 	}, nil
 }
 
@@ -100,6 +98,7 @@ func (c *apiClient) ping(ctx context.Context) error {
 
 func (c *apiClient) close() error { return nil }
 
+// notes returns lines about skipped objects. It must not be called while store or remove runs.
 func (c *apiClient) notes() []string {
 	notes := skippedNotes(c.mu.skippedNamespaces)
 	for _, n := range []struct {
@@ -199,7 +198,7 @@ func (c *apiClient) complete(ctx context.Context, kind Kind, obj Object) error {
 		}
 		return c.put(ctx, kind, obj, "status")
 	case *corev1.Pod:
-		if c.podStatus && obj.Spec.NodeName != "" {
+		if obj.Spec.NodeName != "" {
 			return c.put(ctx, kind, obj, "status")
 		}
 	}

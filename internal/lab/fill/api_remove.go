@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -238,4 +240,39 @@ func (c *apiClient) occupied(ctx context.Context, namespace string) (bool, error
 		}
 	}
 	return false, nil
+}
+
+// occupants returns the kinds that are looked for before a namespace is deleted: the built-in
+// ones that users create. Left out is what controllers derive from these and remove some time
+// after them: endpoints, endpoint slices, controller revisions and events. Custom objects are
+// not looked for either.
+func occupants() []Kind {
+	kinds := []Kind{KindPod, KindConfigMap, KindSecret, KindServiceAccount, KindService, KindDeployment, KindReplicaSet, KindLease}
+	for _, other := range otherKinds() {
+		if other.namespaced && other.kind != "endpoints" && other.kind != "controllerrevisions" {
+			kinds = append(kinds, other.kind)
+		}
+	}
+	return kinds
+}
+
+// isAutomatic reports whether a control plane creates this object in every
+// namespace.
+func isAutomatic(kind Kind, name string) bool {
+	return kind == KindServiceAccount && name == "default" || kind == KindConfigMap && name == "kube-root-ca.crt"
+}
+
+// skippedNotes returns a note that names the skipped namespaces, or nil if there
+// are none.
+func skippedNotes(namespaces []string) []string {
+	const most = 5
+	if len(namespaces) == 0 {
+		return nil
+	}
+	slices.Sort(namespaces)
+	list := strings.Join(namespaces[:min(most, len(namespaces))], ", ")
+	if len(namespaces) > most {
+		list += fmt.Sprintf(" and %d more", len(namespaces)-most)
+	}
+	return []string{"left namespaces that changed or hold objects fill did not make: " + list}
 }

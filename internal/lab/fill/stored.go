@@ -52,8 +52,7 @@ func StorageKey(prefix string, obj Object) (string, error) {
 	return storageKey(prefix, kind.storageDir(), obj.GetNamespace(), obj.GetName()), nil
 }
 
-// storageKey joins the parts of a key. Without a name it returns the prefix of all
-// keys in the directory or namespace, which ends in a slash.
+// storageKey joins the parts of a key.
 func storageKey(prefix, dir, namespace, name string) string {
 	key := "/" + strings.Trim(prefix, "/") + "/" + dir + "/"
 	if namespace != "" {
@@ -90,24 +89,4 @@ func kindOf(obj Object) (Kind, error) {
 		return KindLease, nil
 	}
 	return "", fmt.Errorf("find kind of object: fill does not store %T", obj)
-}
-
-// storedMeta decodes the metadata of a stored value. It returns false for a value
-// that is not a protobuf object, such as an encrypted one.
-func storedMeta(value []byte) (*metav1.ObjectMeta, bool) {
-	body, ok := bytes.CutPrefix(value, []byte("k8s\x00"))
-	if !ok {
-		return nil, false
-	}
-	var envelope runtime.Unknown
-	if err := envelope.Unmarshal(body); err != nil {
-		return nil, false
-	}
-	// Every Kubernetes object has its metadata in field 1. Decoding skips the fields
-	// that PartialObjectMetadata does not have.
-	var obj metav1.PartialObjectMetadata
-	if err := obj.Unmarshal(envelope.Raw); err != nil {
-		return nil, false
-	}
-	return &obj.ObjectMeta, true
 }
