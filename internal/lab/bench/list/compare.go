@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// comparisonRun is one run of "bench list --compare". Workloads run in one process of a
+// comparisonRun is one run on a testbed. Workloads run in one process of a
 // server, and each section in another process (see testbed.Testbed for why).
 type comparisonRun struct {
 	*bench
@@ -29,7 +29,7 @@ func (b *bench) compare(ctx context.Context) (err error) {
 }
 
 func (c *comparisonRun) run(ctx context.Context) error {
-	if !c.Config.SkipFill {
+	if c.opts.fill.Pods+c.opts.fill.Secrets > 0 {
 		if err := c.Fill(ctx, c.opts.fill); err != nil {
 			return err
 		}

@@ -26,8 +26,7 @@ type Usage struct {
 }
 
 // Meter reads a process's CPU time and memory: from /proc, or from the metrics of a server
-// that runs elsewhere. A nil Meter stands for a server whose process id is unknown; only
-// ReadIfKnown may be called on it.
+// that runs elsewhere. A nil Meter stands for no process; only ReadIfKnown may be called on it.
 type Meter struct {
 	root   string // "/proc", except in tests
 	pid    int

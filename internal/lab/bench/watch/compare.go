@@ -41,9 +41,6 @@ func (b *bench) onTestbed(ctx context.Context, part string, measure func(context
 
 // fill fills in data and adds it to the report.
 func (b *bench) fill(ctx context.Context, bed *testbed.Testbed, f testbed.FillConfig) error {
-	if bed.Config.SkipFill {
-		return nil
-	}
 	b.report.Data = append(b.report.Data, f)
 	return bed.Fill(ctx, f)
 }
