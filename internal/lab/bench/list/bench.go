@@ -72,7 +72,7 @@ func (b *bench) workloads(ctx context.Context, t *testbed.Target) ([]load.Worklo
 	chosen := b.opts.chosen.specs
 	if len(chosen) > 0 && !b.sampleFound {
 		var err error
-		if b.report.Subject, err = findSample(ctx, t, b.opts.labelSelector); err != nil {
+		if b.report.Subject, err = findSample(ctx, t); err != nil {
 			return nil, err
 		}
 		b.sampleFound = true

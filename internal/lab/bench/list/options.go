@@ -32,7 +32,6 @@ type options struct {
 
 	workloads        []string
 	resourceVersions []string
-	labelSelector    string
 	plan             load.Plan
 	memoryLists      int
 	rssLists         int
@@ -69,7 +68,6 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all, with a mark at the default ones")
 	f.StringSliceVar(&o.resourceVersions, "resource-version", []string{"0"}, "resourceVersion of the requests: 0, a number, \"unset\", or several of them")
-	f.StringVar(&o.labelSelector, "label-selector", "", "selector of pods-by-label (default a label of the first pod; of what fill made one that a 500th of all pods have)")
 	f.IntVar(&o.plan.Concurrency, "concurrency", 0, "clients, each with its own connection (default each workload's own number)")
 	f.DurationVar(&o.plan.Duration, "duration", 5*time.Second, "how long to measure each workload")
 	f.IntVar(&o.plan.Requests, "requests", 0, "measure this many requests of each workload instead of --duration")
