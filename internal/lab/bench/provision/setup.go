@@ -214,8 +214,7 @@ type cost struct {
 
 // sample is one look at all processes.
 type sample struct {
-	parts        []testbed.Usage
-	written      []int64
+	parts        []testbed.Total
 	client, busy time.Duration
 	requests     map[string]int // by part
 }
@@ -223,15 +222,11 @@ type sample struct {
 // read looks at all processes.
 func (s *setup) read(ctx context.Context) (r sample, err error) {
 	for _, p := range s.parts {
-		use, err := p.meter.Read()
+		total, err := testbed.ReadAll(p.meter)
 		if err != nil {
 			return r, err
 		}
-		written, err := p.meter.Written()
-		if err != nil {
-			return r, err
-		}
-		r.parts, r.written = append(r.parts, use), append(r.written, written)
+		r.parts = append(r.parts, total)
 	}
 	r.client, r.busy = testbed.ClientCPU(), testbed.BusyCPU()
 	r.requests = map[string]int{}
@@ -279,7 +274,7 @@ func (s *setup) costs(before, after sample, res *result) {
 		} else {
 			ours += used
 		}
-		res.Costs = append(res.Costs, cost{p.name, used.Seconds(), peak, after.written[i] - before.written[i]})
+		res.Costs = append(res.Costs, cost{p.name, used.Seconds(), peak, after.parts[i].Written - before.parts[i].Written})
 	}
 	res.ClientCPUSeconds = (after.client - before.client).Seconds()
 	res.OtherCPUSeconds = max(0, (after.busy - before.busy - ours).Seconds())
