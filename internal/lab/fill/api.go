@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -276,41 +277,9 @@ func asCreated(obj Object) Object {
 // asReplacement returns a shallow copy of obj without UID, generation, creation
 // time and managed fields, which the server sets. The copy shares memory with obj.
 func asReplacement(obj Object) Object {
-	switch obj := obj.(type) {
-	case *corev1.Namespace:
-		return withoutServerFields(obj)
-	case *corev1.ServiceAccount:
-		return withoutServerFields(obj)
-	case *corev1.ConfigMap:
-		return withoutServerFields(obj)
-	case *corev1.Secret:
-		return withoutServerFields(obj)
-	case *corev1.Node:
-		return withoutServerFields(obj)
-	case *corev1.Pod:
-		return withoutServerFields(obj)
-	case *corev1.Service:
-		return withoutServerFields(obj)
-	case *corev1.Event:
-		return withoutServerFields(obj)
-	case *appsv1.Deployment:
-		return withoutServerFields(obj)
-	case *appsv1.ReplicaSet:
-		return withoutServerFields(obj)
-	case *discoveryv1.EndpointSlice:
-		return withoutServerFields(obj)
-	case *coordinationv1.Lease:
-		return withoutServerFields(obj)
-	}
-	return obj
-}
-
-func withoutServerFields[T any, P interface {
-	*T
-	Object
-}](obj P) Object {
-	replacement := P(new(T))
-	*replacement = *obj
+	value := reflect.New(reflect.TypeOf(obj).Elem())
+	value.Elem().Set(reflect.ValueOf(obj).Elem())
+	replacement := value.Interface().(Object)
 	replacement.SetUID("")
 	replacement.SetGeneration(0)
 	replacement.SetCreationTimestamp(metav1.Time{})
