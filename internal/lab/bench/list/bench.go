@@ -21,20 +21,14 @@ type bench struct {
 // is to send for it.
 type floorSource struct {
 	workload load.Workload
-	capture  load.Capture
+	body     floor.Body
 }
 
 // onFloor is the workload that requests the same bytes from the floor.
 func (m floorSource) onFloor() load.Workload {
 	w := m.workload
-	w.URI = m.body().URI()
+	w.URI = m.body.URI()
 	return w
-}
-
-// body is the answer, as the floor's manifest lists it.
-func (m floorSource) body() floor.Body {
-	c := m.capture
-	return floor.Body{Name: c.Name, File: c.File, ContentType: c.ContentType, ContentEncoding: c.ContentEncoding}
 }
 
 // measure runs all workloads against one server and returns those that were answered. A
@@ -61,7 +55,7 @@ func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([
 			continue
 		}
 		s.Results = append(s.Results, res)
-		sources = append(sources, floorSource{w, first})
+		sources = append(sources, floorSource{w, first.Body})
 	}
 	return sources, nil
 }

@@ -112,7 +112,7 @@ func (c *comparisonRun) measureFloor(ctx context.Context, sources []floorSource)
 	c.log.Phase("measuring the floor")
 	bodies := make([]floor.Body, len(sources))
 	for i, m := range sources {
-		bodies[i] = m.body()
+		bodies[i] = m.body
 	}
 	run, err := floor.Start(ctx, floor.Config{
 		Executable: c.Own, Dir: c.Captures(c.opts.ReadPaths[0]), LogFile: c.Logs("floor.log"), HTTP1: c.opts.http1,

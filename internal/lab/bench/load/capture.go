@@ -10,18 +10,17 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/millrace/millrace/internal/lab/bench/floor"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// Capture is a response body as the server sent it, stored in a file.
+// Capture is a response body as the server sent it, stored in a file of its name.
 type Capture struct {
-	Name, File, ContentType string
-	ContentEncoding         string
-
+	floor.Body
 	Bytes int64
 	items int
 	took  time.Duration
-	cpu   time.Duration // of the server; zero if its process id is unknown
+	cpu   time.Duration // of the server
 	// refused is how many 429s there were before.
 	refused int
 }
@@ -52,20 +51,18 @@ func (l *Loader) capture(ctx context.Context, c *testbed.Conn, w Workload) (Capt
 	if err := f.Close(); err != nil {
 		return Capture{}, fmt.Errorf("write capture: %w", err)
 	}
+	header := resp.Header
 	return Capture{
-		Name:            w.Name,
-		File:            w.Name,
-		ContentType:     resp.Header.Get("Content-Type"),
-		ContentEncoding: resp.Header.Get("Content-Encoding"),
-		Bytes:           n,
-		took:            time.Since(start),
+		Body:  floor.Body{Name: w.Name, ContentType: header.Get("Content-Type"), ContentEncoding: header.Get("Content-Encoding")},
+		Bytes: n,
+		took:  time.Since(start),
 	}, nil
 }
 
 // validate decodes the body and counts its items. It fails if there are fewer than the
 // workload expects, or the encoding is not the one that was asked for.
 func (c *Capture) validate(w Workload, dir string) error {
-	f, err := os.Open(filepath.Join(dir, c.File))
+	f, err := os.Open(filepath.Join(dir, c.Name))
 	if err != nil {
 		return fmt.Errorf("open capture: %w", err)
 	}

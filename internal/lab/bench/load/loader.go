@@ -84,7 +84,7 @@ func (l *Loader) WarmUp(ctx context.Context, c *testbed.Conn, w Workload) (Captu
 	first.cpu = after.CPU - before.CPU
 	err = first.validate(w, l.CaptureDir)
 	if !l.KeepCaptures {
-		_ = os.Remove(filepath.Join(l.CaptureDir, first.File))
+		_ = os.Remove(filepath.Join(l.CaptureDir, first.Name))
 	}
 	if err != nil {
 		return first, err

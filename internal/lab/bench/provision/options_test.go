@@ -28,8 +28,6 @@ func TestMistakes(t *testing.T) {
 		{"--paths=millrace,millrace", "each once"},
 		{"--paths=kube-apiserver", "make bin/kube-apiserver"},
 		{"--kube-apiserver=" + missing, "make bin/kube-apiserver"},
-		{"--kube-scheduler=" + missing, "make bin/kube-scheduler"},
-		{"--kube-controller-manager=" + missing, "make bin/kube-controller-manager"},
 		{"--delete", "needs the --kubeconfig"},
 		{"--own-components", "needs --kubeconfig"},
 		{"--kubeconfig=x --paths=millrace", "leave them out"},

@@ -129,12 +129,12 @@ func (s *setup) add(name string, child *testbed.Child, pid int) {
 
 // startComponents starts the controller manager and the scheduler, as far as they are to run.
 func (s *setup) startComponents(ctx context.Context, o *options) error {
+	if o.server.Given() && !o.ownComponents {
+		return nil
+	}
 	for _, name := range []string{testbed.ControllerManager, testbed.Scheduler} {
-		if !o.runs(name) {
-			continue
-		}
-		cfg := testbed.ComponentConfig{Name: name, Program: o.program(name), Log: name, Args: []string{
-			"--kube-api-qps=" + strconv.Itoa(o.ComponentQPS), "--kube-api-burst=" + strconv.Itoa(o.ComponentQPS),
+		cfg := testbed.ComponentConfig{Name: name, Args: []string{
+			"--kube-api-qps=" + strconv.Itoa(componentQPS), "--kube-api-burst=" + strconv.Itoa(componentQPS),
 		}}
 		var err error
 		if s.front == nil {

@@ -35,12 +35,9 @@ func healthPath(component string) string {
 	return "/healthz"
 }
 
-// ComponentConfig says how to run a component. Name, Log and Kubeconfig are required.
+// ComponentConfig says how to run a component. Name and Kubeconfig are required.
 type ComponentConfig struct {
-	Name string // Scheduler or ControllerManager
-	// Program is Kubernetes' own. Zero value: Millrace, which has the same code.
-	Program    string
-	Log        string // the name of its log, without ".log"
+	Name       string // Scheduler or ControllerManager; also the name of its log
 	Kubeconfig string
 	Args       []string
 }
@@ -51,18 +48,15 @@ func (b *Testbed) StartComponent(ctx context.Context, c ComponentConfig) (*Child
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{
-		"--kubeconfig=" + c.Kubeconfig, "--authentication-kubeconfig=" + c.Kubeconfig, "--authorization-kubeconfig=" + c.Kubeconfig,
-		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--cert-dir=" + filepath.Join(b.dir, c.Log+"-certificates"), "--leader-elect=false",
-	}, c.Args...)
-	program := c.Program
-	if program == "" {
-		if program, err = b.Config.serverProgram(); err != nil {
-			return nil, err
-		}
-		args = append([]string{c.Name}, args...)
+	program, err := b.Config.serverProgram()
+	if err != nil {
+		return nil, err
 	}
-	child, err := StartChild(ChildConfig{Path: program, Args: args, LogFile: b.Logs(c.Log + ".log")})
+	args := append([]string{
+		c.Name, "--kubeconfig=" + c.Kubeconfig, "--authentication-kubeconfig=" + c.Kubeconfig, "--authorization-kubeconfig=" + c.Kubeconfig,
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--cert-dir=" + filepath.Join(b.dir, c.Name+"-certificates"), "--leader-elect=false",
+	}, c.Args...)
+	child, err := StartChild(ChildConfig{Path: program, Args: args, LogFile: b.Logs(c.Name + ".log")})
 	if err != nil {
 		return nil, err
 	}

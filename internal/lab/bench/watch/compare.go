@@ -153,7 +153,7 @@ func (b *bench) compareInformers(ctx context.Context, bed *testbed.Testbed) erro
 			}
 		}
 	}
-	if len(captured) == 0 || captured[0].File == "" {
+	if len(captured) == 0 || captured[0].Name == "" {
 		return nil
 	}
 	return b.onFloor(ctx, bed, dir, captured, func(run *testbed.Server) error {
