@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -61,39 +60,31 @@ func (b *Testbed) StartComponent(ctx context.Context, c ComponentConfig) (*Child
 		return nil, err
 	}
 	address := "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) + healthPath(c.Name)
-	if err := child.awaitHealth(ctx, address, b.Config.ReadyTimeout); err != nil {
+	// The certificate is one that the component has made for itself. No secret is sent.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	if err := child.poll(ctx, b.Config.ReadyTimeout, func(ctx context.Context) error { return probeHealth(ctx, transport, address) }); err != nil {
 		child.Stop(ctx)
 		return nil, fmt.Errorf("start %s: %w", c.Name, err)
 	}
 	return child, nil
 }
 
-// awaitHealth polls an address that anybody may ask, until the answer is 200.
-func (c *Child) awaitHealth(ctx context.Context, address string, within time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("it does not work within %s", within))
-	defer cancel()
-	// The certificate is one that the component has made for itself. No secret is sent.
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-	defer transport.CloseIdleConnections()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-		if err != nil {
-			return err
-		}
-		resp, err := transport.RoundTrip(req)
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		if c.exited() {
-			return fmt.Errorf("it ended (%v)%s", c.err, c.logTail())
-		}
-		if err := Sleep(ctx, readyPoll); err != nil {
-			return fmt.Errorf("%w%s", err, c.logTail())
-		}
+// probeHealth asks an address that anybody may ask.
+func probeHealth(ctx context.Context, transport *http.Transport, address string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
 	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(resp.Status)
+	}
+	return nil
 }
 
 // ComponentKubeconfig writes the kubeconfig with which a component reaches a server, as the
