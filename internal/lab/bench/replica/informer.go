@@ -15,8 +15,7 @@ import (
 const (
 	// headBytes is how many of an event's first bytes contain its resource version, which
 	// comes before labels and annotations.
-	headBytes    = 400
-	revisionMark = `"resourceVersion":"`
+	headBytes = 400
 	// timeoutReason is in the error of a server that has not caught up in time.
 	timeoutReason = `"reason":"Timeout"`
 	// watchSeconds is longer than a measurement.
@@ -116,10 +115,8 @@ func (i *informer) uri() string {
 
 // arrive takes an event that has arrived at time now, in nanoseconds since 1970.
 func (i *informer) arrive(e testbed.Event, now int64) {
-	if _, rest, ok := bytes.Cut(e.Head, []byte(revisionMark)); ok {
-		if end := bytes.IndexByte(rest, '"'); end >= 0 {
-			i.revision = append(i.revision[:0], rest[:end]...)
-		}
+	if revision := testbed.Revision(e.Head); revision != nil {
+		i.revision = append(i.revision[:0], revision...)
 	}
 	switch {
 	case e.IsType("ERROR"):
