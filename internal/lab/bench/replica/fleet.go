@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -11,9 +10,6 @@ import (
 	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
-
-// arrivalPoll is the time between two looks at what has arrived.
-const arrivalPoll = 5 * time.Millisecond
 
 // fleet is the clients that read at servers.
 type fleet struct {
@@ -65,21 +61,9 @@ func openFleet(ctx context.Context, targets []*testbed.Target, clients int, with
 
 func (f *fleet) informers() int { return len(f.clients) * len(watchedResources()) }
 
-var errLate = errors.New("late")
-
 // await returns when a counter has a value, or with an error after a time.
 func (f *fleet) await(counter *atomic.Int64, value int64, within time.Duration, what string) error {
-	ctx, cancel := context.WithTimeoutCause(f.ctx, within, errLate)
-	defer cancel()
-	for counter.Load() < value {
-		if err := testbed.Sleep(ctx, arrivalPoll); err != nil {
-			if errors.Is(err, errLate) {
-				err = fmt.Errorf("%d of %d %s after %s", counter.Load(), value, what, within)
-			}
-			return err
-		}
-	}
-	return nil
+	return testbed.AwaitCount(f.ctx, counter, value, within, what)
 }
 
 // close ends all watches. After it the fleet's fields may be read. It may be called again.
