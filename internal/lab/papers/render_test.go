@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 // sampleReport is one of paper c: it has rows, charts and a step that failed.

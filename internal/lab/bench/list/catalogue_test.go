@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 func TestCatalogueCounts(t *testing.T) {

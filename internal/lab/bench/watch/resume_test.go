@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 // impatientServer has config maps. Its watches begin behind a resource version, and end after

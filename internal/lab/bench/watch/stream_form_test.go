@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 // TestFrameScanner feeds the scanner frames in parts of several sizes.
