@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -26,12 +27,11 @@ import (
 
 // apiClient writes objects through an API server.
 type apiClient struct {
-	rest      rest.Interface
-	params    runtime.ParameterCodec
-	host      string
-	seed      string
-	workers   int
-	podStatus bool
+	rest    rest.Interface
+	params  runtime.ParameterCodec
+	host    string
+	seed    string
+	workers int
 
 	mu struct {
 		sync.Mutex
@@ -74,12 +74,11 @@ func newAPIClient(cfg Config, generator *Generator) (*apiClient, error) {
 		return nil, fmt.Errorf("configure API client: %w; check the kubeconfig", err)
 	}
 	return &apiClient{
-		rest:      client,
-		params:    runtime.NewParameterCodec(scheme),
-		host:      conf.Host,
-		seed:      generator.seedLabel(),
-		workers:   cfg.Workers,
-		podStatus: !cfg.SkipPodStatus,
+		rest:    client,
+		params:  runtime.NewParameterCodec(scheme),
+		host:    conf.Host,
+		seed:    generator.seedLabel(),
+		workers: cfg.Workers,
 	}, nil
 }
 
@@ -100,6 +99,7 @@ func (c *apiClient) ping(ctx context.Context) error {
 
 func (c *apiClient) close() error { return nil }
 
+// notes returns lines about skipped objects. It must not be called while store or remove runs.
 func (c *apiClient) notes() []string {
 	notes := skippedNotes(c.mu.skippedNamespaces)
 	for _, n := range []struct {
@@ -199,7 +199,7 @@ func (c *apiClient) complete(ctx context.Context, kind Kind, obj Object) error {
 		}
 		return c.put(ctx, kind, obj, "status")
 	case *corev1.Pod:
-		if c.podStatus && obj.Spec.NodeName != "" {
+		if obj.Spec.NodeName != "" {
 			return c.put(ctx, kind, obj, "status")
 		}
 	}
@@ -277,41 +277,9 @@ func asCreated(obj Object) Object {
 // asReplacement returns a shallow copy of obj without UID, generation, creation
 // time and managed fields, which the server sets. The copy shares memory with obj.
 func asReplacement(obj Object) Object {
-	switch obj := obj.(type) {
-	case *corev1.Namespace:
-		return withoutServerFields(obj)
-	case *corev1.ServiceAccount:
-		return withoutServerFields(obj)
-	case *corev1.ConfigMap:
-		return withoutServerFields(obj)
-	case *corev1.Secret:
-		return withoutServerFields(obj)
-	case *corev1.Node:
-		return withoutServerFields(obj)
-	case *corev1.Pod:
-		return withoutServerFields(obj)
-	case *corev1.Service:
-		return withoutServerFields(obj)
-	case *corev1.Event:
-		return withoutServerFields(obj)
-	case *appsv1.Deployment:
-		return withoutServerFields(obj)
-	case *appsv1.ReplicaSet:
-		return withoutServerFields(obj)
-	case *discoveryv1.EndpointSlice:
-		return withoutServerFields(obj)
-	case *coordinationv1.Lease:
-		return withoutServerFields(obj)
-	}
-	return obj
-}
-
-func withoutServerFields[T any, P interface {
-	*T
-	Object
-}](obj P) Object {
-	replacement := P(new(T))
-	*replacement = *obj
+	value := reflect.New(reflect.TypeOf(obj).Elem())
+	value.Elem().Set(reflect.ValueOf(obj).Elem())
+	replacement := value.Interface().(Object)
 	replacement.SetUID("")
 	replacement.SetGeneration(0)
 	replacement.SetCreationTimestamp(metav1.Time{})

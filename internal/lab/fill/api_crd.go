@@ -2,7 +2,6 @@ package fill
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strconv"
@@ -10,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 const (
@@ -21,37 +19,16 @@ const (
 	crdPollInterval = 100 * time.Millisecond
 )
 
-// storeCustom creates a definition or a custom object. For a custom object it
-// first waits until the definition is served. Both are sent as JSON, because
-// custom objects have no protobuf form.
+// storeCustom creates a definition or a custom object of a Shape. Both are sent as JSON,
+// because custom objects have no protobuf form.
 func (c *apiClient) storeCustom(ctx context.Context, kind Kind, obj Object) (Count, error) {
-	body, err := json.Marshal(obj)
-	if err != nil {
-		return Count{}, fmt.Errorf("encode: %w", err)
-	}
-	path := crdAPI + "/" + string(KindCRD)
+	placed := &placedObject{Object: obj, kind: kind, path: crdAPI + "/" + string(KindCRD)}
 	if kind == KindCustomObject {
 		gvk := obj.GetObjectKind().GroupVersionKind()
-		d := Definition{Group: gvk.Group, Plural: plural(gvk.Kind)}
-		path = d.Path(obj.GetNamespace())
-		if c.isForeign(d.Name()) {
-			return Count{Skipped: 1}, nil
-		}
-		if err := c.waitUntilServed(ctx, d); err != nil {
-			return Count{}, err
-		}
+		placed.definition = &Definition{Group: gvk.Group, Plural: plural(gvk.Kind)}
+		placed.path = placed.definition.Path(obj.GetNamespace())
 	}
-	err = retry(ctx, isTransientAPI, func() error {
-		return c.rest.Post().AbsPath(path).SetHeader("Content-Type", runtime.ContentTypeJSON).
-			Param("fieldManager", "helm").Body(body).Do(ctx).Error()
-	})
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		return Count{Skipped: 1}, c.checkExisting(ctx, kind, obj.GetName())
-	case err != nil:
-		return Count{}, err
-	}
-	return Count{Done: 1, Bytes: int64(len(body))}, nil
+	return c.storePlaced(ctx, placed)
 }
 
 // metadataOfOne is the Accept header for the metadata of one object.

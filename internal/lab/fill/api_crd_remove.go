@@ -3,6 +3,7 @@ package fill
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,30 +60,22 @@ func (c *apiClient) readDefinition(ctx context.Context, name string) (Definition
 	return names, nil
 }
 
-// hasOthers reports whether there are objects of a definition without the seed.
+// hasOthers reports whether there are objects of a definition without the seed. Of one that
+// was never served there are none.
 func (c *apiClient) hasOthers(ctx context.Context, d Definition) (bool, error) {
-	for token := ""; ; {
-		var page metav1.PartialObjectMetadataList
-		opts := metav1.ListOptions{LabelSelector: LabelSeed + "!=" + c.seed, Limit: 1, Continue: token}
-		err := retry(ctx, isTransientAPI, func() error {
-			page = metav1.PartialObjectMetadataList{}
-			return c.rest.Get().AbsPath(d.Path("")).SetHeader("Accept", metadataOnly).VersionedParams(&opts, c.params).Do(ctx).Into(&page)
-		})
-		if apierrors.IsNotFound(err) {
-			return false, nil // it was never served
-		}
-		if err != nil {
-			return false, fmt.Errorf("list %s: %w", d.Name(), err)
-		}
-		for i := range page.Items {
-			if page.Items[i].Labels[LabelSeed] != c.seed {
-				return true, nil
-			}
-		}
-		if token = page.Continue; token == "" {
-			return false, nil
+	for item, err := range c.metadata(ctx, d.Path(""), LabelSeed+"!="+c.seed, 1) {
+		if err != nil || item.Labels[LabelSeed] != c.seed {
+			return err == nil, ignoreUnserved(err)
 		}
 	}
+	return false, nil
+}
+
+func ignoreUnserved(err error) error {
+	if errors.Is(err, errUnserved) {
+		return nil
+	}
+	return err
 }
 
 // removeCustom removes the objects of a definition that carry the seed.
@@ -91,7 +84,7 @@ func (c *apiClient) removeCustom(ctx context.Context, d Definition) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(objects)
-		return c.list(ctx, d.Path(""), objects)
+		return ignoreUnserved(c.list(ctx, d.Path(""), objects))
 	})
 	group.Go(func() error {
 		for obj := range objects {

@@ -2,8 +2,12 @@ package fill
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"path"
+	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +35,7 @@ func (c *apiClient) remove(ctx context.Context, kind Kind, report func(Count)) e
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(objects)
-		return c.list(groupCtx, path.Join(kind.api(), string(kind)), objects)
+		return ignoreUnserved(c.list(groupCtx, path.Join(kind.api(), string(kind)), objects))
 	})
 	for range c.workers {
 		group.Go(func() error {
@@ -52,43 +56,58 @@ func (c *apiClient) remove(ctx context.Context, kind Kind, report func(Count)) e
 	return err
 }
 
-// list sends all objects of a collection, in all namespaces, that carry the seed. If the continue token
-// has expired, the listing starts again. Objects that were deleted meanwhile are
-// not in the new list.
+// list sends all objects of a collection, in all namespaces, that carry the seed.
 func (c *apiClient) list(ctx context.Context, collection string, objects chan<- listedObject) error {
-	token := ""
-	for {
-		var page metav1.PartialObjectMetadataList
-		opts := metav1.ListOptions{LabelSelector: LabelSeed + "=" + c.seed, Limit: listPage, Continue: token}
-		err := retry(ctx, isTransientAPI, func() error {
-			page = metav1.PartialObjectMetadataList{}
-			return c.rest.Get().AbsPath(collection).SetHeader("Accept", metadataOnly).
-				VersionedParams(&opts, c.params).Do(ctx).Into(&page)
-		})
-		if token != "" && apierrors.IsResourceExpired(err) {
-			token = ""
+	for item, err := range c.metadata(ctx, collection, LabelSeed+"="+c.seed, listPage) {
+		if err != nil {
+			return err
+		}
+		// A server that ignores selectors must not make fill delete more.
+		if item.Labels[LabelSeed] != c.seed {
 			continue
 		}
-		if apierrors.IsNotFound(err) {
-			return nil // the server does not serve the group
+		select {
+		case objects <- listedObject{item.Namespace, item.Name, item.UID}:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		if err != nil {
-			return fmt.Errorf("list %s: %w", path.Base(collection), err)
-		}
-		for i := range page.Items {
-			item := &page.Items[i]
-			// A server that ignores selectors must not make fill delete more.
-			if item.Labels[LabelSeed] != c.seed {
+	}
+	return nil
+}
+
+// errUnserved says that a server does not serve a resource.
+var errUnserved = errors.New("the server does not serve it")
+
+// metadata lists a collection page by page. If the continue token has expired, the listing
+// starts again: objects that were deleted meanwhile are not in the new list. An error ends it.
+func (c *apiClient) metadata(ctx context.Context, collection, selector string, limit int64) iter.Seq2[*metav1.PartialObjectMetadata, error] {
+	return func(yield func(*metav1.PartialObjectMetadata, error) bool) {
+		opts := metav1.ListOptions{LabelSelector: selector, Limit: limit}
+		for {
+			var page metav1.PartialObjectMetadataList
+			err := retry(ctx, isTransientAPI, func() error {
+				page = metav1.PartialObjectMetadataList{}
+				return c.rest.Get().AbsPath(collection).SetHeader("Accept", metadataOnly).VersionedParams(&opts, c.params).Do(ctx).Into(&page)
+			})
+			switch {
+			case opts.Continue != "" && apierrors.IsResourceExpired(err):
+				opts.Continue = ""
 				continue
+			case apierrors.IsNotFound(err):
+				yield(nil, errUnserved)
+				return
+			case err != nil:
+				yield(nil, fmt.Errorf("list %s: %w", path.Base(collection), err))
+				return
 			}
-			select {
-			case objects <- listedObject{item.Namespace, item.Name, item.UID}:
-			case <-ctx.Done():
-				return ctx.Err()
+			for i := range page.Items {
+				if !yield(&page.Items[i], nil) {
+					return
+				}
 			}
-		}
-		if token = page.Continue; token == "" {
-			return nil
+			if opts.Continue = page.Continue; opts.Continue == "" {
+				return
+			}
 		}
 	}
 }
@@ -219,23 +238,52 @@ func (c *apiClient) finalize(ctx context.Context, name string) error {
 // control plane creates in every namespace.
 func (c *apiClient) occupied(ctx context.Context, namespace string) (bool, error) {
 	for _, kind := range occupants() {
-		var page metav1.PartialObjectMetadataList
-		err := retry(ctx, isTransientAPI, func() error {
-			page = metav1.PartialObjectMetadataList{}
-			return c.rest.Get().AbsPath(kind.api()).Namespace(namespace).Resource(string(kind)).SetHeader("Accept", metadataOnly).
-				Param("limit", "3").Do(ctx).Into(&page)
-		})
-		if apierrors.IsNotFound(err) {
-			continue // not every server serves every group
-		}
-		if err != nil {
-			return false, fmt.Errorf("list %s: %w", kind.noun(2), err)
-		}
-		for i := range page.Items {
-			if !isAutomatic(kind, page.Items[i].Name) {
+		for item, err := range c.metadata(ctx, path.Join(kind.api(), "namespaces", namespace, string(kind)), "", 3) {
+			if errors.Is(err, errUnserved) {
+				continue // not every server serves every group
+			}
+			if err != nil {
+				return false, err
+			}
+			if !isAutomatic(kind, item.Name) {
 				return true, nil
 			}
 		}
 	}
 	return false, nil
+}
+
+// occupants returns the kinds that are looked for before a namespace is deleted: the built-in
+// ones that users create. Left out is what controllers derive from these and remove some time
+// after them: endpoints, endpoint slices, controller revisions and events. Custom objects are
+// not looked for either.
+func occupants() []Kind {
+	kinds := []Kind{KindPod, KindConfigMap, KindSecret, KindServiceAccount, KindService, KindDeployment, KindReplicaSet, KindLease}
+	for _, other := range otherKinds() {
+		if other.namespaced && other.kind != "endpoints" && other.kind != "controllerrevisions" {
+			kinds = append(kinds, other.kind)
+		}
+	}
+	return kinds
+}
+
+// isAutomatic reports whether a control plane creates this object in every
+// namespace.
+func isAutomatic(kind Kind, name string) bool {
+	return kind == KindServiceAccount && name == "default" || kind == KindConfigMap && name == "kube-root-ca.crt"
+}
+
+// skippedNotes returns a note that names the skipped namespaces, or nil if there
+// are none.
+func skippedNotes(namespaces []string) []string {
+	const most = 5
+	if len(namespaces) == 0 {
+		return nil
+	}
+	slices.Sort(namespaces)
+	list := strings.Join(namespaces[:min(most, len(namespaces))], ", ")
+	if len(namespaces) > most {
+		list += fmt.Sprintf(" and %d more", len(namespaces)-most)
+	}
+	return []string{"left namespaces that changed or hold objects fill did not make: " + list}
 }

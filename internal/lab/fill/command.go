@@ -12,13 +12,11 @@ import (
 
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
-	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/interrupt"
 )
 
 const longHelp = `Write a synthetic cluster of any size: nodes, namespaces, pods, secrets, config
-maps, deployments, services, events, custom resource definitions and their objects, with a progress bar and a
-rate.
+maps, deployments, services, events, custom resource definitions and their objects.
 
 There are two ways in:
 
@@ -30,8 +28,8 @@ There are two ways in:
   unencrypted, also if the server encrypts its own.
 
 Equal seeds and sizes make equal objects. Every object carries the label
-millrace.io/fill=<seed>, and --delete removes the objects with that label and
-nothing else. A namespace in which somebody else has made something by then is left
+millrace.io/fill=<seed>, and --delete removes, through the API, the objects with that
+label and nothing else. A namespace in which somebody else has made something by then is left
 alone; custom objects, endpoints, endpoint slices, controller revisions and events
 are not looked at for that. So is a definition of which somebody else has objects.
 A fill that was interrupted can be repeated: what exists is not written again.
@@ -90,10 +88,9 @@ type Streams struct {
 // options holds the flags of the command. run turns them into a Config.
 type options struct {
 	Config
-	podStatus bool
-	profile   string
-	files     []string
-	timeout   time.Duration
+	profile string
+	files   []string
+	timeout time.Duration
 }
 
 // NewCommand returns the command "fill".
@@ -143,7 +140,6 @@ func (o *options) addFlags(cmd *cobra.Command) {
 
 	o.Server.AddTo(flags)
 	o.Server.AddDataDir(flags)
-	flags.BoolVar(&o.podStatus, "pod-status", true, "write the status of pods too; through the API this is a second request for each")
 
 	flags.StringSliceVar(&o.Etcd.Endpoints, "etcd-servers", nil, "write straight into this etcd (comma-separated client URLs)")
 	flags.StringVar(&o.Etcd.CAFile, "etcd-cafile", "", "certificate authority of etcd")
@@ -153,7 +149,6 @@ func (o *options) addFlags(cmd *cobra.Command) {
 
 	flags.IntVar(&o.Workers, "workers", 0,
 		fmt.Sprintf("requests in flight (0: %d through the API, %d to etcd)", DefaultAPIWorkers, DefaultEtcdWorkers))
-	flags.IntVar(&o.Batch, "batch", MaxBatch, "objects per etcd transaction, at most 100")
 	flags.DurationVar(&o.timeout, "timeout", 0, "give up after this time (0: never)")
 }
 
@@ -162,8 +157,7 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 		return fmt.Errorf("timeout is %s: give zero or a positive time", o.timeout)
 	}
 	cfg := o.Config
-	cfg.SkipPodStatus = !o.podStatus
-	cfg.Progress, cfg.Bars = streams.Err, display.IsTerminal(streams.Err)
+	cfg.Progress = streams.Err
 	if o.profile != "" {
 		var err error
 		if cfg.Profile, err = clusterprofile.Read(o.profile); err != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -32,29 +31,14 @@ type Config struct {
 	Server kubeconfig.Flags
 	// REST is the client configuration for the API server. New copies it.
 	REST *rest.Config
-	// SkipPodStatus leaves pods written through the API without a status. This
-	// saves one of two requests for each pod. Pods written to etcd always have a
-	// status.
-	SkipPodStatus bool
-
 	// Etcd says how to reach etcd, for a run that bypasses the API server.
 	Etcd EtcdConfig
 
 	// Workers is the number of concurrent requests. Zero means DefaultEtcdWorkers
 	// or DefaultAPIWorkers.
 	Workers int
-	// Batch is the number of objects in one etcd transaction, at most
-	// MaxBatch; zero means MaxBatch. A transaction also ends at 1 MB.
-	Batch int
-
-	// Progress receives progress bars or lines. Nil means no output.
+	// Progress receives lines of progress. Nil means no output.
 	Progress io.Writer
-	// Bars says that Progress is a terminal: bars are drawn instead of lines.
-	Bars bool
-	// Interval is the time between two progress lines. Zero means 5 s.
-	Interval time.Duration
-	// Now is the clock for rates and durations. Nil means time.Now.
-	Now func() time.Time
 }
 
 // EtcdConfig says how to reach etcd.
@@ -76,15 +60,14 @@ type EtcdConfig struct {
 const (
 	DefaultEtcdWorkers = 8
 	DefaultAPIWorkers  = 32
-	// MaxBatch stays below the 128 operations that etcd allows in a
-	// transaction by default.
-	MaxBatch = 100
+	// etcdBatch is how many objects a transaction has. It stays below the 128 operations that
+	// etcd allows by default. A transaction also ends at maxTxnBytes.
+	etcdBatch = 100
 )
 
 const (
-	defaultPrefix   = "/registry"
-	defaultInterval = 5 * time.Second
-	maxWorkers      = 4096
+	defaultPrefix = "/registry"
+	maxWorkers    = 4096
 )
 
 func (c *Config) writesToEtcd() bool { return c.Etcd.Client != nil || len(c.Etcd.Endpoints) > 0 }
@@ -98,21 +81,8 @@ func (c Config) withDefaults() Config {
 			c.Workers = DefaultEtcdWorkers
 		}
 	}
-	if c.Batch == 0 {
-		c.Batch = MaxBatch
-	}
 	if c.Etcd.Prefix == "" {
 		c.Etcd.Prefix = defaultPrefix
-	}
-	if c.Progress == nil {
-		c.Progress = io.Discard
-		c.Bars = false
-	}
-	if c.Interval == 0 {
-		c.Interval = defaultInterval
-	}
-	if c.Now == nil {
-		c.Now = time.Now
 	}
 	return c
 }
@@ -122,16 +92,14 @@ func (c *Config) validate() error {
 	switch {
 	case c.Workers < 0 || c.Workers > maxWorkers:
 		return fmt.Errorf("workers is %d: give a number from 1 to %d", c.Workers, maxWorkers)
-	case c.Batch < 0 || c.Batch > MaxBatch:
-		return fmt.Errorf("batch is %d: give a number from 1 to %d, etcd takes no larger transactions", c.Batch, MaxBatch)
-	case c.Interval < 0:
-		return fmt.Errorf("interval is %s: give zero or a positive time", c.Interval)
 	case (c.Etcd.CertFile == "") != (c.Etcd.KeyFile == ""):
 		return errors.New("etcd certificate and key belong together: give both etcd-certfile and etcd-keyfile, or neither")
 	case !c.writesToEtcd() && c.Etcd.CAFile+c.Etcd.CertFile != "":
 		return errors.New("etcd certificates are given but no etcd servers: add etcd-servers")
 	case c.writesToEtcd() && (c.REST != nil || c.Server.Given() || c.Server.Context != ""):
 		return errors.New("both etcd servers and an API server are given: choose one of etcd-servers and kubeconfig, context or data-dir")
+	case c.writesToEtcd() && c.Delete:
+		return errors.New("objects are deleted through an API server: give a kubeconfig instead of etcd-servers")
 	case s.Older && !c.writesToEtcd():
 		return errors.New("an API server stores pods as its version does: give etcd-servers for those of an older one")
 	case c.writesToEtcd() && s.CRDs > 0:

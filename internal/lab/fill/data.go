@@ -39,23 +39,29 @@ func (d *dataSizer) prepare(sample Object, app string) error {
 // length of its application's name.
 func (d *dataSizer) emptySize(app int) int { return d.size + d.mentions*(app-d.appLength) }
 
+// eachValue splits so many bytes of JSON over keys, and calls add with the length of each value.
+func eachValue(left int, keys string, add func(key string, length int)) {
+	for n := 0; left > 0; n++ {
+		key := fmt.Sprintf(keys, n)
+		value := left - len(key) - len(`"":"",`)
+		if value > 5*maxValue/4 {
+			value = maxValue
+		}
+		add(key, value)
+		left -= len(key) + len(`"":"",`) + max(value, 1)
+	}
+}
+
 // ConfigMap returns config map i.
 func (g *Generator) ConfigMap(i int) *corev1.ConfigMap {
 	draw := newStream(g.shape.Seed, drawConfigMap, i)
 	left := g.shape.ConfigMapSize - g.configMaps.emptySize(len(g.words.apps[i%len(g.words.apps)])) - len(`,"data":{}`)
 	data := make(map[string]string, left/maxValue+1)
-	for n := 0; left > 0; n++ {
-		key := fmt.Sprintf("application-%02d.yaml", n)
-		value := left - len(key) - len(`"":"",`)
-		if value > 5*maxValue/4 {
-			value = maxValue
-		}
-		text := excerpt(g.fileText, &draw, max(value, 1))
+	eachValue(left, "application-%02d.yaml", func(key string, length int) {
+		text := excerpt(g.fileText, &draw, max(length, 1))
 		// A line break takes two bytes in JSON.
-		text = text[:max(1, len(text)-strings.Count(text, "\n"))]
-		data[key] = text
-		left -= len(key) + len(`"":"",`) + max(value, 1)
-	}
+		data[key] = text[:max(1, len(text)-strings.Count(text, "\n"))]
+	})
 	return g.configMap(i, data)
 }
 
@@ -74,17 +80,11 @@ func (g *Generator) Secret(i int) *corev1.Secret {
 	draw := newStream(^g.shape.Seed, drawSecret, i)
 	left := g.shape.SecretSize - g.secrets.emptySize(len(g.words.apps[i%len(g.words.apps)])) - len(`,"data":{}`)
 	data := make(map[string][]byte, left/maxValue+1)
-	for n := 0; left > 0; n++ {
-		key := fmt.Sprintf("token-%02d", n)
-		value := left - len(key) - len(`"":"",`)
-		if value > 5*maxValue/4 {
-			value = maxValue
-		}
-		raw := make([]byte, max(1, base64.StdEncoding.DecodedLen(value)))
+	eachValue(left, "token-%02d", func(key string, length int) {
+		raw := make([]byte, max(1, base64.StdEncoding.DecodedLen(length)))
 		draw.fill(raw)
 		data[key] = raw
-		left -= len(key) + len(`"":"",`) + max(value, 1)
-	}
+	})
 	return g.secret(i, data)
 }
 

@@ -112,7 +112,7 @@ func (s definitionSource) definition(i int) (Object, error) {
 		return nil, err
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata, "spec": content}}
-	return &placedObject{Unstructured: object, kind: KindCRD, path: crdAPI + "/" + string(KindCRD)}, nil
+	return &placedObject{Object: object, kind: KindCRD, path: crdAPI + "/" + string(KindCRD)}, nil
 }
 
 // customObject returns custom object i, which is valid as far as the schema alone tells. Its
@@ -130,7 +130,7 @@ func (s definitionSource) customObject(i int) *placedObject {
 		v := schemaValue{valueMaker: valueMaker{text: s.g.envText, draw: &draw, remaining: maxValues}, requiredOnly: requiredOnly}
 		content := v.root(schema)
 		content["apiVersion"], content["kind"] = d.Spec.Group+"/"+version.Name, d.Spec.Names.Kind
-		o := &placedObject{Unstructured: &unstructured.Unstructured{Object: content}, kind: KindCustomObject, definition: &names}
+		o := &placedObject{Object: &unstructured.Unstructured{Object: content}, kind: KindCustomObject, definition: &names}
 		o.SetName(fmt.Sprintf("fill-%d-%07d", s.g.shape.Seed, i))
 		o.SetLabels(map[string]string{LabelSeed: s.g.seedLabel()})
 		if d.Spec.Scope == apiextv1.NamespaceScoped {
@@ -151,11 +151,19 @@ func storageVersion(d *apiextv1.CustomResourceDefinition) apiextv1.CustomResourc
 
 // placedObject is an object that is sent as JSON to a path.
 type placedObject struct {
-	*unstructured.Unstructured
+	Object
 	kind Kind
 	path string // of the collection
 	// definition has to be served before, unless it is nil.
 	definition *Definition
 	// lesser returns an object to try if the server finds this one invalid. It may be nil.
 	lesser func() *placedObject
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o *placedObject) MarshalJSON() ([]byte, error) { return json.Marshal(o.Object) }
+
+// content is the object as a map. Those of a Shape are not made of maps.
+func (o *placedObject) content() map[string]any {
+	return o.Object.(*unstructured.Unstructured).Object
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -22,28 +21,15 @@ const maxTxnBytes = 1_000_000
 
 // etcdTarget writes objects to etcd under the keys that an API server would use.
 type etcdTarget struct {
-	client  *clientv3.Client
-	owned   bool // whether close closes the client
-	prefix  string
-	seed    string
-	workers int
-	batch   int
-
-	mu struct {
-		sync.Mutex
-		// skippedNamespaces lists the namespaces that were not deleted, because they
-		// changed or hold objects that fill did not make.
-		skippedNamespaces []string
-	}
+	client *clientv3.Client
+	owned  bool // whether close closes the client
+	prefix string
 }
 
 func dialEtcd(ctx context.Context, cfg Config) (*etcdTarget, error) {
 	t := &etcdTarget{
-		client:  cfg.Etcd.Client,
-		prefix:  cfg.Etcd.Prefix,
-		seed:    fmt.Sprint(cfg.Shape.Seed),
-		workers: cfg.Workers,
-		batch:   cfg.Batch,
+		client: cfg.Etcd.Client,
+		prefix: cfg.Etcd.Prefix,
 	}
 	where := "the given client"
 	if t.client == nil {
@@ -95,8 +81,6 @@ func (t *etcdTarget) close() error {
 	}
 	return nil
 }
-
-func (t *etcdTarget) notes() []string { return skippedNotes(t.mu.skippedNamespaces) }
 
 // keyValue is one entry to be written to etcd.
 type keyValue struct{ key, value string }
@@ -210,7 +194,7 @@ func explainEtcd(err error) error {
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return fmt.Errorf("%w; etcd is full: raise its --quota-backend-bytes, compact, defragment and disarm the alarm", err)
 	case errors.Is(err, rpctypes.ErrRequestTooLarge), errors.Is(err, rpctypes.ErrTooManyOps):
-		return fmt.Errorf("%w; give a smaller batch, or raise etcd's --max-request-bytes and --max-txn-ops", err)
+		return fmt.Errorf("%w; raise etcd's --max-request-bytes and --max-txn-ops", err)
 	case errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrUserEmpty):
 		return fmt.Errorf("%w; give an etcd client certificate that may write", err)
 	}

@@ -75,7 +75,7 @@ func countKeys(t testing.TB, client *clientv3.Client) int64 {
 	return resp.Count
 }
 
-func TestFillAndDeleteInEtcd(t *testing.T) {
+func TestFillInEtcd(t *testing.T) {
 	endpoint := startEtcd(t)
 	client := etcdClient(t, endpoint)
 	ctx := context.Background()
@@ -104,58 +104,6 @@ func TestFillAndDeleteInEtcd(t *testing.T) {
 	if want := (Count{Done: 21, Skipped: 729}); summary.Kinds[KindPod].Done != want.Done || summary.Kinds[KindPod].Skipped != want.Skipped {
 		t.Fatalf("second fill wrote %+v, want %+v", summary.Kinds[KindPod], want)
 	}
-
-	foreign := putForeign(t, client, g)
-	summary = runFill(t, Config{Shape: Shape{Seed: 5}, Etcd: direct, Delete: true})
-	if summary.Kinds[KindPod].Done != 750 || summary.Kinds[KindNamespace] != (Count{Done: 1, Skipped: 1, Bytes: summary.Kinds[KindNamespace].Bytes}) {
-		t.Errorf("deleted %+v", summary)
-	}
-	if len(summary.Notes) != 1 || !strings.Contains(summary.Notes[0], "fill-5-00000") {
-		t.Errorf("notes are %q", summary.Notes)
-	}
-	if n := countKeys(t, client); n != int64(len(foreign))+1 {
-		t.Errorf("%d keys are left, want %d and a namespace", n, len(foreign))
-	}
-	for key, value := range foreign {
-		got, err := client.Get(ctx, key)
-		if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != value {
-			t.Errorf("foreign key %s is now %v (%v)", key, got.Kvs, err)
-		}
-	}
-}
-
-// putForeign writes entries that fill must not delete, and returns them.
-func putForeign(t *testing.T, client *clientv3.Client, g *Generator) map[string]string {
-	t.Helper()
-	foreign := map[string]string{
-		"/registry/pods/other/encrypted":              "k8s:enc:aescbc:v1:" + LabelSeed,
-		"/registry/configmaps/other/garbage":          "k8s\x00" + LabelSeed + "5",
-		"/registry/services/specs/fill-5-00000/mine":  "k8s\x00",
-		"/registry/apiregistration.k8s.io/something":  "{}",
-		"/registry/podsecuritypolicy/millrace.io/foo": LabelSeed,
-	}
-	pod := g.Pod(1).DeepCopy()
-	pod.Name = "of-another-seed"
-	pod.Labels[LabelSeed] = "55"
-	key, _ := StorageKey("/registry", pod)
-	// The pod is stored in namespace "other", so that only one of fill's namespaces
-	// stays occupied.
-	foreign[strings.Replace(key, pod.Namespace, "other", 1)] = string(mustEncode(t, pod))
-	unlabelled := g.Secret(1).DeepCopy()
-	unlabelled.Labels = nil
-	foreign["/registry/secrets/other/unlabelled"] = string(mustEncode(t, unlabelled))
-	for key, value := range foreign {
-		if _, err := client.Put(context.Background(), key, value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// Objects that a control plane creates are deleted with their namespace.
-	for _, key := range []string{"/registry/configmaps/fill-5-00001/kube-root-ca.crt", "/registry/serviceaccounts/fill-5-00001/default"} {
-		if _, err := client.Put(context.Background(), key, "k8s\x00"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return foreign
 }
 
 func TestStopAndUnreachableEtcd(t *testing.T) {
@@ -172,13 +120,11 @@ func TestStopAndUnreachableEtcd(t *testing.T) {
 	}
 
 	endpoint := startEtcd(t)
-	ctx, stop := context.WithCancelCause(context.Background())
-	defer stop(nil)
-	// The first line of progress stops the run.
-	lines := writerFunc(func(p []byte) (int, error) { stop(stopped); return len(p), nil })
+	ctx, stop := context.WithTimeoutCause(context.Background(), 200*time.Millisecond, stopped)
+	defer stop()
 	filler, err = New(Config{
 		Shape: Shape{Pods: 1_000_000, PodSize: 100_000}, Etcd: EtcdConfig{Endpoints: []string{endpoint}},
-		Progress: lines, Interval: 20 * time.Millisecond, Workers: 2, Batch: 3,
+		Workers: 2,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -188,10 +134,6 @@ func TestStopAndUnreachableEtcd(t *testing.T) {
 		t.Errorf("stopping gave %v, %v", summary, err)
 	}
 }
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestCommand(t *testing.T) {
 	endpoint := startEtcd(t)
@@ -209,10 +151,6 @@ func TestCommand(t *testing.T) {
 	if err != nil || !strings.HasPrefix(out, "filled 1 namespace, 1 service account, 1 node, 40 pods in ") {
 		t.Errorf("fill gave %q, %v", out, err)
 	}
-	out, _, err = run("--delete", "--etcd-servers", endpoint)
-	if err != nil || !strings.HasPrefix(out, "deleted 1 namespace, 1 service account, 1 node, 40 pods in ") {
-		t.Errorf("delete gave %q, %v", out, err)
-	}
 	nowhere := filepath.Join(t.TempDir(), "none")
 	for _, c := range []struct{ args, want string }{
 		{"", "nothing to write"},
@@ -220,10 +158,10 @@ func TestCommand(t *testing.T) {
 		{"--pods=1 --pod-size=10B", "smallest possible"},
 		{"--pods=1 --pod-size=10parsec", "4000, 4KB"},
 		{"--pods=1 --workers=-4", "workers is -4"},
-		{"--pods=1 --batch=1000", "batch is 1000"},
 		{"--pods=1 --data-dir=" + nowhere, "no millrace data directory at " + nowhere},
 		{"--pods=1 --kubeconfig=a --etcd-servers=b", "choose one"},
 		{"--pods=1 --context=a --etcd-servers=b", "choose one"},
+		{"--delete --etcd-servers=b", "deleted through an API server"},
 		{"--pods=1 --etcd-cafile=a", "add etcd-servers"},
 		{"--pods=1 --etcd-servers=https://127.0.0.1:1 --etcd-cafile=" + nowhere, "load etcd certificates"},
 		{"--pods=1 --timeout=-1s", "timeout is -1s"},
@@ -236,24 +174,12 @@ func TestCommand(t *testing.T) {
 }
 
 func TestProgressLines(t *testing.T) {
-	var out bytes.Buffer
-	now := time.Unix(0, 0)
-	var done counter
-	done.add(Count{Done: 2000, Skipped: 500, Bytes: 5_000_000})
-	p := progress{
-		cfg:  Config{Progress: &out, Now: func() time.Time { return now.Add(5 * time.Second) }},
-		verb: "filling", kind: KindConfigMap, total: 10_000, counter: &done,
-	}
-	want := "filling config maps: 2,500 of 10,000 (25 %), 500/s, 5.0 MB, 15s left"
-	if got := p.line(now); got != want {
+	start := time.Unix(0, 0)
+	p := progress{verb: "filling", kind: KindConfigMap, total: 10_000, start: start}
+	p.counter.add(Count{Done: 2000, Skipped: 500, Bytes: 5_000_000})
+	want := "filling config maps: 2,500 of 10,000 (25 %), 500/s, 5.00 MB, 15s left"
+	if got := p.text(start.Add(5 * time.Second)); got != want {
 		t.Errorf("got %q, want %q", got, want)
-	}
-	p.cfg.Bars = true
-	ended := make(chan struct{})
-	close(ended)
-	p.run(ended)
-	if !strings.Contains(out.String(), "config maps") || !strings.HasSuffix(out.String(), "\n") {
-		t.Errorf("the bar is %q", out.String())
 	}
 }
 

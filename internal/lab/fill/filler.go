@@ -6,23 +6,19 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// target stores and removes objects. apiClient implements it through an API server,
-// etcdTarget directly in etcd.
+// target stores objects. apiClient implements it through an API server, etcdTarget directly
+// in etcd.
 type target interface {
 	// store writes objects of one kind. The caller must not use the objects
 	// afterwards. The count is valid even if store returns an error.
 	store(ctx context.Context, kind Kind, objs []Object) (Count, error)
-	// remove deletes all objects of a kind that carry the seed, with several
-	// concurrent requests. It calls report from several goroutines, once for each
-	// completed request or batch.
-	remove(ctx context.Context, kind Kind, report func(Count)) error
-	// notes returns lines about skipped objects. It must not be called while store
-	// or remove runs.
-	notes() []string
 	close() error
 }
 
@@ -32,6 +28,7 @@ type Filler struct {
 	cfg       Config
 	generator *Generator
 	api       *apiClient // nil when writing to etcd
+	line      *display.Line
 }
 
 // New checks the configuration, and reads the kubeconfig if the run uses the API.
@@ -45,7 +42,7 @@ func New(cfg Config) (*Filler, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Filler{cfg: cfg, generator: generator}
+	f := &Filler{cfg: cfg, generator: generator, line: display.NewLine(cfg.Progress)}
 	if !cfg.writesToEtcd() {
 		if cfg.REST == nil {
 			if cfg.REST, err = cfg.Server.Load("fill"); err != nil {
@@ -69,14 +66,16 @@ func (f *Filler) Run(ctx context.Context) (Summary, error) {
 	if err != nil {
 		return summary, err
 	}
-	start := f.cfg.Now()
+	start := time.Now()
 	if f.cfg.Delete {
-		err = f.removeAll(ctx, to, summary.Kinds)
+		err = f.removeAll(ctx, summary.Kinds)
 	} else {
 		err = f.storeAll(ctx, to, &summary)
 	}
-	summary.Elapsed = f.cfg.Now().Sub(start)
-	summary.Notes = append(summary.Notes, to.notes()...)
+	summary.Elapsed = time.Since(start)
+	if f.api != nil {
+		summary.Notes = append(summary.Notes, f.api.notes()...)
+	}
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		err = fmt.Errorf("stopped before the end: %w", cause)
 	}
@@ -129,7 +128,7 @@ func (f *Filler) storeAll(ctx context.Context, to target, summary *Summary) erro
 func (f *Filler) storeKind(ctx context.Context, to target, from source, kind Kind, done *counter) error {
 	total, batch := from.count(kind), 1
 	if f.cfg.writesToEtcd() {
-		batch = f.cfg.Batch
+		batch = etcdBatch
 	}
 	var next atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -160,10 +159,10 @@ func (f *Filler) storeKind(ctx context.Context, to target, from source, kind Kin
 	return group.Wait()
 }
 
-func (f *Filler) removeAll(ctx context.Context, to target, counts map[Kind]Count) error {
+func (f *Filler) removeAll(ctx context.Context, counts map[Kind]Count) error {
 	for _, kind := range deletionKinds() {
 		err := f.withProgress(kind, 0, counts, func(done *counter) error {
-			return to.remove(ctx, kind, done.add)
+			return f.api.remove(ctx, kind, done.add)
 		})
 		if err != nil {
 			return err
@@ -175,19 +174,16 @@ func (f *Filler) removeAll(ctx context.Context, to target, counts map[Kind]Count
 // withProgress runs work and shows its progress. The final count is stored in
 // counts.
 func (f *Filler) withProgress(kind Kind, total int64, counts map[Kind]Count, work func(*counter) error) error {
-	var done counter
-	verb := "filling"
+	p := progress{verb: "filling", kind: kind, total: total, start: time.Now()}
 	if f.cfg.Delete {
-		verb = "deleting"
+		p.verb = "deleting"
 	}
-	ended := make(chan struct{})
+	following, ended := context.WithCancel(context.Background())
 	var shown sync.WaitGroup
-	shown.Go(func() {
-		progress{cfg: f.cfg, verb: verb, kind: kind, total: total, counter: &done}.run(ended)
-	})
-	err := work(&done)
-	close(ended)
+	shown.Go(func() { f.line.Follow(following, func(time.Duration) string { return p.text(time.Now()) }) })
+	err := work(&p.counter)
+	ended()
 	shown.Wait()
-	counts[kind] = done.count()
+	counts[kind] = p.counter.count()
 	return err
 }

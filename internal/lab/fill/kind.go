@@ -94,12 +94,6 @@ func (k Kind) Namespaced() bool {
 // custom reports whether objects of the kind are definitions or custom objects.
 func (k Kind) custom() bool { return k == KindCRD || k == KindCustomObject }
 
-// storable reports whether objects of the kind can be written straight into etcd.
-func (k Kind) storable() bool {
-	_, other := otherKindOf(k)
-	return !other && !k.custom()
-}
-
 // api returns the API path of the resource's group and version.
 func (k Kind) api() string {
 	switch k {
@@ -125,10 +119,6 @@ func (k Kind) storageDir() string {
 		return "minions" // the name nodes had when the layout was fixed
 	case KindService:
 		return "services/specs"
-	case "replicationcontrollers":
-		return "controllers"
-	case "ingresses":
-		return "ingress"
 	}
 	return string(k)
 }

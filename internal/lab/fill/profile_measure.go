@@ -3,6 +3,7 @@ package fill
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -115,7 +116,7 @@ func (p *resourcePlan) objectKind() string {
 
 // dryRun returns the size of the object that a server would store.
 func (c *apiClient) dryRun(ctx context.Context, object *placedObject) (int, error) {
-	body, err := c.postJSON(ctx, object, "All")
+	body, _, err := c.postJSON(ctx, object, "All")
 	return len(strings.TrimSpace(string(body))), err
 }
 
@@ -124,7 +125,7 @@ func (c *apiClient) storePlaced(ctx context.Context, object *placedObject) (Coun
 	if object.definition != nil && c.isForeign(object.definition.Name()) {
 		return Count{Skipped: 1}, nil
 	}
-	body, err := c.postJSON(ctx, object, "")
+	_, sent, err := c.postJSON(ctx, object, "")
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return Count{Skipped: 1}, c.checkExisting(ctx, object.kind, object.GetName())
@@ -136,21 +137,21 @@ func (c *apiClient) storePlaced(ctx context.Context, object *placedObject) (Coun
 	case err != nil:
 		return Count{}, err
 	}
-	return Count{Done: 1, Bytes: int64(len(body))}, nil
+	return Count{Done: 1, Bytes: int64(sent)}, nil
 }
 
-// postJSON creates an object, and returns it as the server has it. dryRun is that parameter.
-func (c *apiClient) postJSON(ctx context.Context, object *placedObject, dryRun string) ([]byte, error) {
+// postJSON creates an object, and returns it as the server has it, and how many bytes were sent.
+// dryRun is that parameter.
+func (c *apiClient) postJSON(ctx context.Context, object *placedObject, dryRun string) (body []byte, sent int, err error) {
 	if object.definition != nil {
 		if err := c.waitUntilServed(ctx, *object.definition); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
 	text, err := json.Marshal(object)
 	if err != nil {
-		return nil, fmt.Errorf("encode: %w", err)
+		return nil, 0, fmt.Errorf("encode: %w", err)
 	}
-	var body []byte
 	err = retry(ctx, isTransientAPI, func() error {
 		request := c.rest.Post().AbsPath(object.path).Param("fieldManager", fieldManager(object.kind)).
 			SetHeader("Content-Type", runtime.ContentTypeJSON).SetHeader("Accept", runtime.ContentTypeJSON)
@@ -165,28 +166,20 @@ func (c *apiClient) postJSON(ctx context.Context, object *placedObject, dryRun s
 	if err != nil && json.Unmarshal(body, &said) == nil && said.Status == metav1.StatusFailure {
 		err = &apierrors.StatusError{ErrStatus: said}
 	}
-	return body, err
+	return body, len(text), err
 }
 
 // countOthers counts the objects that this seed did not make. It returns -1 if the server does
 // not serve the resource.
 func (c *apiClient) countOthers(ctx context.Context, p *resourcePlan) (n int, err error) {
-	for token := ""; ; {
-		var page metav1.PartialObjectMetadataList
-		opts := metav1.ListOptions{LabelSelector: LabelSeed + "!=" + c.seed, Limit: listPage, Continue: token}
-		err := retry(ctx, isTransientAPI, func() error {
-			page = metav1.PartialObjectMetadataList{}
-			return c.rest.Get().AbsPath(p.collection("")).SetHeader("Accept", metadataOnly).VersionedParams(&opts, c.params).Do(ctx).Into(&page)
-		})
-		if apierrors.IsNotFound(err) {
+	for _, err := range c.metadata(ctx, p.collection(""), LabelSeed+"!="+c.seed, listPage) {
+		if errors.Is(err, errUnserved) {
 			return -1, nil
 		}
 		if err != nil {
-			return 0, fmt.Errorf("count %s: %w", p.numbers.Resource, err)
+			return 0, err
 		}
-		n += len(page.Items)
-		if token = page.Continue; token == "" {
-			return n, nil
-		}
+		n++
 	}
+	return n, nil
 }

@@ -123,7 +123,7 @@ func (p *resourcePlan) bare(i int) (*placedObject, error) {
 	if err != nil {
 		return nil, err
 	}
-	object := &placedObject{Unstructured: &unstructured.Unstructured{Object: content}, kind: p.kind}
+	object := &placedObject{Object: &unstructured.Unstructured{Object: content}, kind: p.kind}
 	if object.GetName() == "" {
 		object.SetName(fmt.Sprintf("fill-%d-%07d", p.seed, i))
 	}
@@ -237,7 +237,7 @@ func (p *resourcePlan) pad(object *placedObject, lengths []int, i int) {
 		return
 	}
 	draw := newStream(p.seed, drawPadding, i)
-	content := object.Object
+	content := object.content()
 	at := p.paddingPlace()
 	if at[len(at)-1] == "env" {
 		containers, _, _ := unstructured.NestedSlice(content, append(slices.Clone(at[:len(at)-1]), "containers")...) // each template has one

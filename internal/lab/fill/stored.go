@@ -3,12 +3,9 @@ package fill
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -52,8 +49,7 @@ func StorageKey(prefix string, obj Object) (string, error) {
 	return storageKey(prefix, kind.storageDir(), obj.GetNamespace(), obj.GetName()), nil
 }
 
-// storageKey joins the parts of a key. Without a name it returns the prefix of all
-// keys in the directory or namespace, which ends in a slash.
+// storageKey joins the parts of a key.
 func storageKey(prefix, dir, namespace, name string) string {
 	key := "/" + strings.Trim(prefix, "/") + "/" + dir + "/"
 	if namespace != "" {
@@ -62,52 +58,11 @@ func storageKey(prefix, dir, namespace, name string) string {
 	return key + name
 }
 
+// kindOf returns the kind of an object that can be written straight into etcd.
 func kindOf(obj Object) (Kind, error) {
-	switch obj.(type) {
-	case *corev1.Namespace:
-		return KindNamespace, nil
-	case *corev1.ServiceAccount:
-		return KindServiceAccount, nil
-	case *corev1.Node:
-		return KindNode, nil
-	case *corev1.ConfigMap:
-		return KindConfigMap, nil
-	case *corev1.Secret:
-		return KindSecret, nil
-	case *corev1.Pod:
-		return KindPod, nil
-	case *corev1.Service:
-		return KindService, nil
-	case *corev1.Event:
-		return KindEvent, nil
-	case *appsv1.Deployment:
-		return KindDeployment, nil
-	case *appsv1.ReplicaSet:
-		return KindReplicaSet, nil
-	case *discoveryv1.EndpointSlice:
-		return KindEndpointSlice, nil
-	case *coordinationv1.Lease:
-		return KindLease, nil
+	kind := Kind(plural(obj.GetObjectKind().GroupVersionKind().Kind))
+	if kind.custom() || !slices.Contains(Kinds(), kind) {
+		return "", fmt.Errorf("find kind of object: fill does not store %T", obj)
 	}
-	return "", fmt.Errorf("find kind of object: fill does not store %T", obj)
-}
-
-// storedMeta decodes the metadata of a stored value. It returns false for a value
-// that is not a protobuf object, such as an encrypted one.
-func storedMeta(value []byte) (*metav1.ObjectMeta, bool) {
-	body, ok := bytes.CutPrefix(value, []byte("k8s\x00"))
-	if !ok {
-		return nil, false
-	}
-	var envelope runtime.Unknown
-	if err := envelope.Unmarshal(body); err != nil {
-		return nil, false
-	}
-	// Every Kubernetes object has its metadata in field 1. Decoding skips the fields
-	// that PartialObjectMetadata does not have.
-	var obj metav1.PartialObjectMetadata
-	if err := obj.Unmarshal(envelope.Raw); err != nil {
-		return nil, false
-	}
-	return &obj.ObjectMeta, true
+	return kind, nil
 }

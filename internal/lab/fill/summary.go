@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // Count holds the result of a run for the objects of one kind.
@@ -29,7 +31,7 @@ func (c *Count) sizeText() string {
 	if c.Bytes == 0 {
 		return ""
 	}
-	return ", " + formatBytes(c.Bytes)
+	return ", " + render.FormatBytes(c.Bytes)
 }
 
 // Summary is the result of a run, whether or not the run was complete.

@@ -45,7 +45,12 @@ var (
 	podsResource  = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 )
 
-// labelledResources are those whose objects carry the label, in the order of removal. Pods
+// podMakers are the resources whose objects make pods: those that carry the label go first.
+func podMakers() []schema.GroupVersionResource {
+	return []schema.GroupVersionResource{{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "replicasets"}}
+}
+
+// labelledResources are the others whose objects carry the label, in the order of removal. Pods
 // come first: they need their node's name to be found. Nodes come last, so that a removal
 // that was interrupted finds the rest again.
 func labelledResources() []schema.GroupVersionResource {
@@ -58,8 +63,8 @@ func labelledResources() []schema.GroupVersionResource {
 	}
 }
 
-// Remove removes the labelled objects of a run, and the pods on its nodes, as the garbage
-// collector of pods would.
+// Remove removes the labelled objects of a run, also the Deployments of others that carry its
+// label, and the pods on its nodes, as the garbage collector of pods would.
 func Remove(ctx context.Context, cfg Config) error {
 	if err := cfg.validateName(); err != nil {
 		return err
@@ -94,10 +99,17 @@ func Remove(ctx context.Context, cfg Config) error {
 }
 
 func (r *remover) run(ctx context.Context) error {
+	if err := r.removeLabelled(ctx, podMakers()); err != nil {
+		return err
+	}
 	if err := r.removePodsOfNodes(ctx); err != nil {
 		return err
 	}
-	for _, resource := range labelledResources() {
+	return r.removeLabelled(ctx, labelledResources())
+}
+
+func (r *remover) removeLabelled(ctx context.Context, resources []schema.GroupVersionResource) error {
+	for _, resource := range resources {
 		objects, err := r.list(ctx, resource)
 		if err == nil {
 			err = r.removeAll(ctx, resource, objects)

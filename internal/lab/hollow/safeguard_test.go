@@ -1,6 +1,7 @@
 package hollow_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -16,7 +17,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/millrace/millrace/internal/lab/hollow"
 )
@@ -86,27 +90,40 @@ func TestNodesOfOthers(t *testing.T) {
 type carelessAPI struct {
 	mu struct {
 		sync.Mutex
-		deleted []string
+		deleted       []string
+		unconditional bool // some object was deleted whatever its UID
 	}
 }
 
 func (a *carelessAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ours := map[string]string{hollow.Label: "t"}
 	pod := func(name, node string, labels map[string]string) corev1.Pod {
-		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u", Labels: labels}, Spec: corev1.PodSpec{NodeName: node}}
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID("uid-of-" + name), Labels: labels}, Spec: corev1.PodSpec{NodeName: node}}
 	}
 	var answer any = corev1.PodList{}
 	switch path := r.URL.Path; {
 	case r.Method == http.MethodDelete:
+		body, _ := io.ReadAll(r.Body)
 		a.mu.Lock()
 		a.mu.deleted = append(a.mu.deleted, path)
+		a.mu.unconditional = a.mu.unconditional || !bytes.Contains(body, []byte("preconditions")) || !bytes.Contains(body, []byte("uid-of-"))
 		a.mu.Unlock()
+		if strings.HasPrefix(path, "/apis/apps/v1/") { // another one by now
+			status := apierrors.NewConflict(schema.GroupResource{Group: "apps"}, "a", nil).ErrStatus
+			status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusConflict)
+			_ = json.NewEncoder(w).Encode(status)
+			return
+		}
 		answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess}
 	case strings.HasSuffix(path, "/selfsubjectaccessreviews"):
 		(&scriptedAPI{}).ServeHTTP(w, r)
 		return
 	case path == "/api/v1/nodes":
-		answer = corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "real"}}, {ObjectMeta: metav1.ObjectMeta{Name: "t-00000", Labels: ours}}}}
+		answer = corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "real"}}, {ObjectMeta: metav1.ObjectMeta{Name: "t-00000", UID: "uid-of-t", Labels: ours}}}}
+	case path == "/apis/apps/v1/deployments", path == "/apis/apps/v1/replicasets":
+		answer = corev1.PodList{Items: []corev1.Pod{pod("real", "", nil), pod("another-run", "", map[string]string{hollow.Label: "y"}), pod("own", "", ours)}}
 	case path == "/api/v1/pods":
 		answer = corev1.PodList{Items: []corev1.Pod{pod("real", "real", nil), pod("pending", "", nil), pod("guest", "t-00000", nil), pod("own", "", ours)}}
 	}
@@ -139,10 +156,12 @@ func TestDeleteChecksWhatItFinds(t *testing.T) {
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"/api/v1/namespaces/n/pods/guest", "/api/v1/namespaces/n/pods/own", "/api/v1/nodes/t-00000"}
-	slices.Sort(api.mu.deleted)
-	if !slices.Equal(api.mu.deleted, want) {
-		t.Errorf("deleted %q, want %q", api.mu.deleted, want)
+	want := []string{ // what makes pods comes first
+		"/apis/apps/v1/namespaces/n/deployments/own", "/apis/apps/v1/namespaces/n/replicasets/own",
+		"/api/v1/namespaces/n/pods/guest", "/api/v1/namespaces/n/pods/own", "/api/v1/nodes/t-00000",
+	}
+	if !slices.Equal(api.mu.deleted, want) || api.mu.unconditional {
+		t.Errorf("deleted %q, want %q, each with its UID", api.mu.deleted, want)
 	}
 }
 

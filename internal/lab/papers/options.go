@@ -1,7 +1,6 @@
 package papers
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -61,8 +60,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *options) stepNames() (names []string) {
-	for _, s := range o.paper.steps(size{scale: 1}) {
-		names = append(names, s.name)
+	for _, s := range o.paper.Steps {
+		names = append(names, s.Name)
 	}
 	return names
 }
@@ -124,13 +123,16 @@ func (o *options) validateServers() error {
 // or two: beyond that there is no scheduler.
 const firstPodTimeout = time.Minute
 
-// benchArgs are the flags that every step gets. names are those of its bench's flags.
-func (o *options) benchArgs(names flagNames) []string {
-	ready := "--ready-timeout="
+// benchArgs are the flags that a step gets besides its own.
+func (o *options) benchArgs(s step) []string {
+	ready, paths := "--ready-timeout=", "--read-paths="
 	if o.server.Kubeconfig != "" {
-		return append(o.existingArgs(names), ready+min(o.readyTimeout, firstPodTimeout).String())
+		return append(o.existingArgs(s), ready+min(o.readyTimeout, firstPodTimeout).String())
 	}
-	args := []string{ready + o.readyTimeout.String(), "--" + cmp.Or(names.paths, "read-paths") + "=" + strings.Join(o.readPaths, ",")}
+	if s.Name == stepProvision {
+		paths = "--paths="
+	}
+	args := []string{ready + o.readyTimeout.String(), paths + strings.Join(o.readPaths, ",")}
 	if o.kubeAPIServer != "" {
 		args = append(args, "--kube-apiserver="+o.kubeAPIServer)
 	}
@@ -144,12 +146,16 @@ func (o *options) benchArgs(names flagNames) []string {
 }
 
 // existingArgs are the flags of a step for the server of --kubeconfig.
-func (o *options) existingArgs(names flagNames) []string {
-	args := []string{"--" + cmp.Or(names.kubeconfig, "at") + "=" + o.server.Kubeconfig}
-	if o.server.Context != "" {
-		args = append(args, "--"+cmp.Or(names.context, "at-context")+"="+o.server.Context)
+func (o *options) existingArgs(s step) []string {
+	kubeconfig, context := "--at=", "--at-context="
+	if s.Name == stepProvision {
+		kubeconfig, context = "--kubeconfig=", "--context="
 	}
-	if o.ownComponents && names == provisionFlags() {
+	args := []string{kubeconfig + o.server.Kubeconfig}
+	if o.server.Context != "" {
+		args = append(args, context+o.server.Context)
+	}
+	if o.ownComponents && s.Name == stepProvision {
 		args = append(args, "--own-components")
 	}
 	return args

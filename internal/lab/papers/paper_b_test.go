@@ -3,6 +3,7 @@ package papers
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,21 +46,30 @@ func TestProvisionView(t *testing.T) {
 	}
 }
 
+func readPaper(t *testing.T, name string, scale float64) *Paper {
+	t.Helper()
+	p, err := read(name, size{scale: scale})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // TestStepArgs checks that the bench of each step knows the flags that it gets.
 func TestStepArgs(t *testing.T) {
 	started := options{readPaths: []string{testbed.ReadPathMillrace, testbed.ReadPathStock}, kubeAPIServer: "k", serverArgs: []string{"--v=1"}}
 	existing := options{ownComponents: true}
 	existing.server.Kubeconfig, existing.server.Context = "k", "x"
-	for _, p := range all() {
-		for _, s := range p.steps(size{scale: 0.001}) {
+	for _, name := range names() {
+		for _, s := range readPaper(t, name, 0.001).Steps {
 			for _, o := range []options{started, existing} {
-				args := slices.Concat(s.args, o.benchArgs(s.names))
+				args := slices.Concat(s.words(), o.benchArgs(s))
 				cmd, flags, err := bench.NewCommand().Find(args)
 				if err == nil {
 					err = cmd.ParseFlags(flags)
 				}
-				if err != nil || cmd.Name() != s.args[0] {
-					t.Errorf("paper %s, step %s, %q: %v", p.Name, s.name, args, err)
+				if err != nil || cmd.Name() != args[0] {
+					t.Errorf("paper %s, step %s, %q: %v", name, s.Name, args, err)
 				}
 			}
 		}
@@ -70,13 +80,24 @@ func TestStepArgs(t *testing.T) {
 // the first.
 func TestProvisionedPods(t *testing.T) {
 	for _, scale := range []float64{0.0001, 0.001, 0.0049, 0.0051, 0.0149, 0.105, 1, 100} {
-		s := size{scale: scale}
-		pods, nodes := scaled(podsB, s.scale, 1), scaled(nodesB, s.scale, 1)
-		if pods+1 > 110*nodes || pods*podWatchersB*5 > 40_000_000 {
-			t.Errorf("scale %g: %d pods on %d nodes", scale, pods, nodes)
+		steps := readPaper(t, "b", scale).Steps
+		var pods, nodes, watchers int
+		for _, arg := range steps[len(steps)-1].words() {
+			name, value, _ := strings.Cut(arg, "=")
+			switch n, _ := strconv.Atoi(value); name {
+			case "--pods":
+				pods = n
+			case "--nodes":
+				nodes = n
+			case "--watchers":
+				watchers = n
+			}
+		}
+		if pods == 0 || watchers == 0 || pods+1 > 110*nodes || pods*watchers*5 > 40_000_000 {
+			t.Errorf("scale %g: %d pods on %d nodes for %d watchers", scale, pods, nodes, watchers)
 		}
 	}
-	if names := slices.Sorted(maps.Keys(quickRuns())); len(names) != len(all()) {
-		t.Errorf("quick runs of %q", names)
+	if runs := slices.Sorted(maps.Keys(quickRuns())); !slices.Equal(runs, names()) {
+		t.Errorf("quick runs of %q", runs)
 	}
 }

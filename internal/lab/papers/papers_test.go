@@ -1,14 +1,16 @@
 package papers
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 func TestMain(m *testing.M) { benchtest.Main(m) }
@@ -66,5 +68,29 @@ func TestRun(t *testing.T) {
 				t.Errorf("got %v:\n%s", err, html)
 			}
 		})
+	}
+}
+
+// TestData checks that no section or row of a paper names a step that it has not, and that each
+// path is well formed.
+func TestData(t *testing.T) {
+	path := regexp.MustCompile(`^[a-zA-Z0-9]+(\[([a-zA-Z]+=[a-z0-9@-]+,?)*\])?(\.[a-zA-Z0-9]+(\[([a-zA-Z]+=[a-z0-9@-]+,?)*\])?)*$`)
+	for _, p := range all() {
+		for _, s := range p.Sections {
+			for _, r := range s.Rows {
+				known := slices.ContainsFunc(p.Steps, func(of step) bool { return of.Name == cmp.Or(r.Step, s.Step) })
+				if !known || len(r.Of) == 0 {
+					t.Errorf("paper %s, %s, %s: step %q, %d paths", p.Name, s.Title, r.Name, cmp.Or(r.Step, s.Step), len(r.Of))
+				}
+				for _, of := range append(slices.Clone(r.Of), cmp.Or(r.Less, "x"), cmp.Or(s.Answer, "x")) {
+					if !path.MatchString(of) {
+						t.Errorf("paper %s, %s, %s: path %q", p.Name, s.Title, r.Name, of)
+					}
+				}
+			}
+		}
+	}
+	if p, err := read("x", size{scale: 1}); err == nil {
+		t.Errorf("there is a paper %v", p)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 // sampleReport is one of paper c: it has rows, charts and a step that failed.
@@ -32,7 +32,7 @@ func sampleReport(t *testing.T) *Report {
 		Paper:        "c", Scale: 0.1, Seed: 1, Millrace: "v1", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Machine: testbed.Machine{Cores: 2, CPU: "Model <1>", MemoryBytes: 25e9, Kernel: "6.1", Go: "go1.26"},
 		Steps: []StepReport{
-			{Name: stepInformers, Args: []string{"watch", "--informers=1,16", "--server-arg=--a b"}, Seconds: 100, Printed: text},
+			{Name: "informers", Args: []string{"watch", "--informers=1,16", "--server-arg=--a b"}, Seconds: 100, Printed: text},
 			{Name: "another", Args: []string{"list"}, Seconds: 1, Error: "it <broke>"},
 		},
 	}
@@ -61,7 +61,7 @@ func TestRenderGolden(t *testing.T) {
 // A figure that the paper has stays out of the plot if it is for another amount.
 func TestPublishedFigures(t *testing.T) {
 	for scale, want := range map[float64]float64{1: 18.3, 0.5: 0} {
-		s := largeLists(&results{scale: scale}, &printout{})
+		s := readPaper(t, "a", scale).Sections[0].section(nil)
 		if len(s.Rows) != 2 || s.Rows[0].PublishedValue != want {
 			t.Errorf("scale %g: got %+v", scale, s.Rows)
 		}

@@ -59,10 +59,11 @@ func (s *StepReport) Command() string {
 
 // complete sets what follows from the steps.
 func (r *Report) complete() error {
-	if r.paper = paperOf(r.Paper); r.paper == nil {
-		return fmt.Errorf("show report: there is no paper %q", r.Paper)
+	var err error
+	if r.paper, err = read(r.Paper, size{scale: r.Scale}); err != nil {
+		return fmt.Errorf("show report: %w", err)
 	}
-	all := &results{scale: r.Scale, steps: map[string]*printout{}}
+	all := map[string]printout{}
 	r.versions = map[string]string{}
 	r.remarks = make([][]string, len(r.Steps))
 	for i := range r.Steps {
@@ -74,11 +75,16 @@ func (r *Report) complete() error {
 		if err != nil {
 			return err
 		}
-		all.steps[s.Name] = d
+		all[s.Name] = d
 		maps.Copy(r.versions, d.versions())
-		r.remarks[i] = append(d.refusals(), d.failures()...)
+		r.remarks[i] = d.remarks()
 	}
-	r.Sections = slices.DeleteFunc(r.paper.view(all), func(s Section) bool { return !s.measured() })
+	r.Sections = nil
+	for i := range r.paper.Sections {
+		if s := r.paper.Sections[i].section(all); s.measured() {
+			r.Sections = append(r.Sections, s)
+		}
+	}
 	return nil
 }
 

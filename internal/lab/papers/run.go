@@ -27,13 +27,17 @@ func (o *options) run(ctx context.Context, version string, progress io.Writer) (
 	r.noteLoad()
 	defer r.noteLoad()
 	var chosen []step
-	for _, s := range o.paper.steps(o.size) {
-		if len(o.only) == 0 || slices.Contains(o.only, s.name) {
+	paper, err := read(o.paper.Name, o.size)
+	if err != nil {
+		return r, err
+	}
+	for _, s := range paper.Steps {
+		if len(o.only) == 0 || slices.Contains(o.only, s.Name) {
 			chosen = append(chosen, s)
 		}
 	}
 	for i, s := range chosen {
-		fmt.Fprintf(progress, "step %d of %d, %s\n", i+1, len(chosen), s.name)
+		fmt.Fprintf(progress, "step %d of %d, %s\n", i+1, len(chosen), s.Name)
 		result := o.runStep(ctx, s, progress)
 		if len(result.Printed) > 0 || ctx.Err() == nil {
 			r.Steps = append(r.Steps, result)
@@ -54,8 +58,8 @@ func (r *Report) noteLoad() {
 
 // runStep runs a bench as a user would.
 func (o *options) runStep(ctx context.Context, s step, progress io.Writer) StepReport {
-	args := slices.Concat(s.args, o.benchArgs(s.names))
-	result, start := StepReport{Name: s.name, Args: args}, time.Now()
+	args := slices.Concat(s.words(), o.benchArgs(s))
+	result, start := StepReport{Name: s.Name, Args: args}, time.Now()
 	var printed bytes.Buffer
 	cmd := bench.NewCommand()
 	cmd.SetArgs(append(slices.Clone(args), "-o=json"))
@@ -64,7 +68,7 @@ func (o *options) runStep(ctx context.Context, s step, progress io.Writer) StepR
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		// The lines after the first are the end of a process's log.
 		result.Error, _, _ = strings.Cut(err.Error(), "\n")
-		fmt.Fprintf(progress, "step %s failed: %v\n", s.name, err)
+		fmt.Fprintf(progress, "step %s failed: %v\n", s.Name, err)
 	}
 	result.Seconds = time.Since(start).Seconds()
 	if text := printed.Bytes(); json.Valid(text) {
@@ -72,6 +76,9 @@ func (o *options) runStep(ctx context.Context, s step, progress io.Writer) StepR
 	}
 	return result
 }
+
+// provisionName is the name of the objects of stepProvision.
+const provisionName = "paper-b"
 
 // removeData removes from the server of --kubeconfig what a run has left.
 func (o *options) removeData(ctx context.Context, progress io.Writer) error {

@@ -16,7 +16,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("millrace %s --help: code %d, or no usage:\n%s", command, code, output)
 		}
 		switch command {
-		case "", "bench", "bench crd", "bench discovery", "bench replica", "version":
+		case "", "bench", "bench list", "bench crd", "bench discovery", "bench replica", "version":
 		default:
 			if !strings.Contains(output, "--data-dir") {
 				t.Errorf("millrace %s --help does not mention --data-dir", command)

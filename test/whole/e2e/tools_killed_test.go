@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,8 @@ const endTimeout = 10 * time.Second
 // tool is a command that is ended half way.
 type tool struct {
 	args []string
+	// server is the flag that names the kubeconfig, and empty for --kubeconfig.
+	server string
 	// half is a path whose list has objects when the command is half way.
 	half string
 	// cleanup removes what a run has left. A tidy command leaves nothing when it is
@@ -60,7 +63,7 @@ func tools(log string) map[string]tool {
 		},
 		"replay": {args: []string{"replay", log}, says: "millrace-tools: interrupted"},
 		"bench watch": {
-			args: strings.Fields("bench watch --workloads=names-1000 --scale=0.02 --duration=10m"), tidy: true,
+			args: strings.Fields("bench watch --workloads=names-1000 --scale=0.02 --duration=10m"), server: "--at=", tidy: true,
 			cleanup: strings.Fields("bench watch --workloads=names-1000 --scale=0.02 --duration=100ms --warmup=0s --settle=0s"), half: "/api/v1/configmaps" + label + "bench.millrace.io/watch",
 			left: []string{"/api/v1/configmaps" + label + "bench.millrace.io/watch"},
 		},
@@ -99,14 +102,14 @@ func (c *tool) endHalfWay(t *testing.T, s *harness.Server) {
 				return nil
 			})
 		}
-		p := harness.Command(t, append(c.args, "--kubeconfig="+s.Kubeconfig())...)
+		p := harness.Command(t, append(c.args, cmp.Or(c.server, "--kubeconfig=")+s.Kubeconfig())...)
 		eventually(t, func(ctx context.Context) error { return c.isHalfWay(ctx, s, p) })
 		p.Signal(signal)
 		if err := p.Wait(endTimeout); signal == syscall.SIGINT && c.says != "" && (err == nil || !strings.HasPrefix(lastLine(p.Output()), c.says)) {
 			t.Errorf("interrupted: %v, and it says %q, want %q", err, lastLine(p.Output()), c.says)
 		}
 		if c.cleanup != nil && (signal == syscall.SIGKILL || !c.tidy) {
-			if out, code := harness.Run(t, append(c.cleanup, "--kubeconfig="+s.Kubeconfig())...); code != 0 {
+			if out, code := harness.Run(t, append(c.cleanup, cmp.Or(c.server, "--kubeconfig=")+s.Kubeconfig())...); code != 0 {
 				t.Errorf("%v: code %d: %s", c.cleanup, code, out)
 			}
 		}

@@ -110,12 +110,3 @@ func TestSampledDefinitionsAreDisjoint(t *testing.T) {
 		}
 	}
 }
-
-func TestGoroutines(t *testing.T) {
-	if n, err := goroutines([]byte("go_goroutines_x 1\n# go_goroutines 2\ngo_goroutines 3\n")); n != 3 || err != nil {
-		t.Errorf("got %d, %v", n, err)
-	}
-	if _, err := goroutines([]byte("x 1\n")); err == nil {
-		t.Error("goroutines found a count in metrics without go_goroutines")
-	}
-}

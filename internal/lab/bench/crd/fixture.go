@@ -1,13 +1,9 @@
 package crd
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
@@ -152,20 +148,15 @@ func (f *Fixture) AwaitIdle(ctx context.Context) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Goroutines, err = goroutines(metrics)
-	return &s, err
-}
-
-// goroutines returns their number from the text of /metrics.
-func goroutines(metrics []byte) (int, error) {
-	lines := bufio.NewScanner(bytes.NewReader(metrics))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if value, ok := strings.CutPrefix(lines.Text(), "go_goroutines "); ok {
-			return strconv.Atoi(value)
+	testbed.ParseMetrics(string(metrics), func(m testbed.Metric) {
+		if m.Name == "go_goroutines" {
+			s.Goroutines = int(m.Value)
 		}
+	})
+	if s.Goroutines == 0 {
+		return nil, errors.New("read metrics: no go_goroutines")
 	}
-	return 0, errors.New("read metrics: no go_goroutines")
+	return &s, nil
 }
 
 // Fill creates or deletes data through the server, as "fill" does.

@@ -56,7 +56,7 @@ type Options struct {
 // AddFlags adds the flags of the servers and definitions.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.compare, "compare", false, "measure both of --read-paths in turn, and compare them; without it only the first")
-	o.AddServerFlags(f, "")
+	o.AddServerFlags(f)
 	f.IntVar(&o.Data.CRDs, "crds", 300, "custom resource definitions to install")
 	f.IntVar(&o.Data.Groups, "groups", 60, "API groups to spread them over")
 	f.IntVar(&o.Data.Properties, "properties", fill.DefaultProperties, "properties in the schema of each, nested ones counted")

@@ -41,7 +41,7 @@ func NewCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := interrupt.Context(cmd.Context())
 			defer stop()
-			s, err := newServer(config{dir: dir})
+			s, err := newServer(dir)
 			if err != nil {
 				return err
 			}
@@ -52,23 +52,17 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-// config configures a server. dir, the directory of the captures, is required.
-type config struct {
-	dir string
-}
-
 // server does the least that Go's HTTP server can do for a response: it writes a body
 // that is in memory, in large pieces, over TLS.
 type server struct {
-	cfg    config
+	dir    string                // of the captures
 	bodies map[string]loadedBody // by URI; never changed
 	events *broadcast            // nil: it serves no watches
 }
 
 // Body is a response body that a server has sent. The manifest lists bodies.
 type Body struct {
-	Name            string `json:"name"` // part of the URI
-	File            string `json:"file"` // name in the directory of the captures
+	Name            string `json:"name"` // of its file, and a part of the URI
 	ContentType     string `json:"contentType"`
 	ContentEncoding string `json:"contentEncoding,omitempty"`
 }
@@ -79,8 +73,8 @@ type loadedBody struct {
 }
 
 // newServer loads the bodies of the manifest.
-func newServer(cfg config) (*server, error) {
-	text, err := os.ReadFile(filepath.Join(cfg.dir, manifestFile))
+func newServer(dir string) (*server, error) {
+	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if err != nil {
 		return nil, fmt.Errorf("read manifest: %w", err)
 	}
@@ -88,15 +82,15 @@ func newServer(cfg config) (*server, error) {
 	if err := json.Unmarshal(text, &bodies); err != nil {
 		return nil, fmt.Errorf("parse manifest: %w", err)
 	}
-	s := &server{cfg: cfg, bodies: make(map[string]loadedBody, len(bodies))}
+	s := &server{dir: dir, bodies: make(map[string]loadedBody, len(bodies))}
 	for _, b := range bodies {
-		text, err := os.ReadFile(filepath.Join(cfg.dir, b.File))
+		text, err := os.ReadFile(filepath.Join(dir, b.Name))
 		if err != nil {
 			return nil, fmt.Errorf("read capture: %w", err)
 		}
 		s.bodies[b.URI()] = loadedBody{b, text}
 	}
-	if s.events, err = newBroadcast(cfg.dir); err != nil {
+	if s.events, err = newBroadcast(dir); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -151,7 +145,7 @@ func (s *server) Run(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- httpServer.ServeTLS(listener, "", "") }()
-	err = testbed.WriteJSON(filepath.Join(s.cfg.dir, addressFile), testbed.Address{URL: "https://" + listener.Addr().String(), CA: ca})
+	err = testbed.WriteJSON(filepath.Join(s.dir, addressFile), testbed.Address{URL: "https://" + listener.Addr().String(), CA: ca})
 	if err == nil {
 		select {
 		case <-ctx.Done():

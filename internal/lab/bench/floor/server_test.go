@@ -22,12 +22,12 @@ func TestFloorServesCaptures(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, name), body, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		captures = append(captures, Body{Name: name, File: name, ContentType: "type/" + name, ContentEncoding: "coding"})
+		captures = append(captures, Body{Name: name, ContentType: "type/" + name, ContentEncoding: "coding"})
 	}
 	if err := testbed.WriteJSON(filepath.Join(dir, manifestFile), captures); err != nil {
 		t.Fatal(err)
 	}
-	f, err := newServer(config{dir: dir})
+	f, err := newServer(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,13 +49,13 @@ func TestFloorServesCaptures(t *testing.T) {
 
 func TestFloorNeedsItsFiles(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := newServer(config{dir: dir}); err == nil {
+	if _, err := newServer(dir); err == nil {
 		t.Error("no error without a manifest")
 	}
-	if err := testbed.WriteJSON(filepath.Join(dir, manifestFile), []Body{{Name: "x", File: "x"}}); err != nil {
+	if err := testbed.WriteJSON(filepath.Join(dir, manifestFile), []Body{{Name: "x"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newServer(config{dir: dir}); err == nil {
+	if _, err := newServer(dir); err == nil {
 		t.Error("no error without a body")
 	}
 }

@@ -17,72 +17,28 @@ type bench struct {
 	sampleFound bool // report.Subject is set
 }
 
-// single measures the server of a kubeconfig.
-func (b *bench) single(ctx context.Context) error {
-	cfg, err := b.opts.server.Load("bench")
-	if err != nil {
-		return err
-	}
-	t, err := testbed.NewTarget(testbed.TargetConfig{REST: cfg, HTTP1: b.opts.http1})
-	if err != nil {
-		return err
-	}
-	dir, remove, err := testbed.TemporaryDir()
-	if err != nil {
-		return err
-	}
-	defer remove()
-	l := &load.Loader{Target: t, Plan: b.opts.plan, CaptureDir: dir, Log: b.log}
-	if b.opts.serverPID > 0 {
-		l.Meter = testbed.NewMeter(b.opts.serverPID)
-	}
-	b.log.Phase("measuring %s", t.BaseURL)
-	s := serverReport{Name: "server", Version: t.Version(ctx)}
-	for _, section := range sections() {
-		if !b.opts.chosen.sections[section.name] {
-			continue
-		}
-		if err := section.run(b, ctx, l, &s); err != nil {
-			return err
-		}
-	}
-	if _, err := b.measure(ctx, l, &s); err != nil {
-		return err
-	}
-	b.report.Servers = append(b.report.Servers, s)
-	return nil
-}
-
 // floorSource is a workload that a server has answered, with the answer that the floor
 // is to send for it.
 type floorSource struct {
 	workload load.Workload
-	capture  load.Capture
+	body     floor.Body
 }
 
 // onFloor is the workload that requests the same bytes from the floor.
 func (m floorSource) onFloor() load.Workload {
 	w := m.workload
-	w.URI = m.body().URI()
+	w.URI = m.body.URI()
 	return w
-}
-
-// body is the answer, as the floor's manifest lists it.
-func (m floorSource) body() floor.Body {
-	c := m.capture
-	return floor.Body{Name: c.Name, File: c.File, ContentType: c.ContentType, ContentEncoding: c.ContentEncoding}
 }
 
 // measure runs all workloads against one server and returns those that were answered. A
 // failed workload is part of the report. An error ends the whole run.
 func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([]floorSource, error) {
-	if l.Meter != nil {
-		idle, err := l.Meter.Read()
-		if err != nil {
-			return nil, err
-		}
-		s.IdleBytes = idle.RSS
+	idle, err := l.Meter.Read()
+	if err != nil {
+		return nil, err
 	}
+	s.IdleBytes = idle.RSS
 	workloads, err := b.workloads(ctx, l.Target)
 	if err != nil {
 		return nil, err
@@ -99,7 +55,7 @@ func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([
 			continue
 		}
 		s.Results = append(s.Results, res)
-		sources = append(sources, floorSource{w, first})
+		sources = append(sources, floorSource{w, first.Body})
 	}
 	return sources, nil
 }
@@ -110,7 +66,7 @@ func (b *bench) workloads(ctx context.Context, t *testbed.Target) ([]load.Worklo
 	chosen := b.opts.chosen.specs
 	if len(chosen) > 0 && !b.sampleFound {
 		var err error
-		if b.report.Subject, err = findSample(ctx, t, b.opts.labelSelector); err != nil {
+		if b.report.Subject, err = findSample(ctx, t); err != nil {
 			return nil, err
 		}
 		b.sampleFound = true

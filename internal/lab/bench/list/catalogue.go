@@ -56,14 +56,10 @@ func specs() []spec {
 			accept: testbed.AcceptJSON, concurrency: 5, body: load.JSONList},
 		{name: "pods-json-gzip", description: "all pods as JSON with gzip", path: pods, byDefault: true,
 			accept: testbed.AcceptJSON, encoding: testbed.EncodingGzip, concurrency: 5, body: load.JSONList},
-		{name: "pods-json-zstd", description: "all pods as JSON with zstd", path: pods,
-			accept: testbed.AcceptJSON, encoding: testbed.EncodingZstd, concurrency: 5, body: load.JSONList},
 		{name: "pods-protobuf", description: "all pods as protobuf", path: pods, byDefault: true,
 			accept: testbed.AcceptProtobuf, concurrency: 5, body: load.ProtobufList},
 		{name: "pods-protobuf-gzip", description: "all pods as protobuf with gzip", path: pods, byDefault: true,
 			accept: testbed.AcceptProtobuf, encoding: testbed.EncodingGzip, concurrency: 5, body: load.ProtobufList},
-		{name: "pods-protobuf-zstd", description: "all pods as protobuf with zstd", path: pods,
-			accept: testbed.AcceptProtobuf, encoding: testbed.EncodingZstd, concurrency: 5, body: load.ProtobufList},
 		{name: "pods-of-node", description: "pods of one node (fieldSelector) as JSON", path: pods, query: byNode, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
 		{name: "pods-by-label", description: "a 500th of the pods (labelSelector) as JSON", path: pods, query: byLabel, byDefault: true,
@@ -206,7 +202,7 @@ func (s spec) workload(objects sampleObjects, resourceVersion string) (load.Work
 	case strings.HasSuffix(query.Get("fieldSelector"), "="):
 		return w, fmt.Errorf("choose node for %s: no pod has one, fill the cluster first", s.name)
 	case query.Has("labelSelector") && objects.LabelSelector == "":
-		return w, fmt.Errorf("choose labels for %s: no pod has any, pass --label-selector", s.name)
+		return w, fmt.Errorf("choose labels for %s: no pod has any, fill the cluster first", s.name)
 	}
 	switch {
 	case s.paged:

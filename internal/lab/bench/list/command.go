@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// NewCommand makes the command "bench list". With --compare it starts servers.
+// NewCommand makes the command "bench list". It starts servers.
 func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
@@ -18,11 +18,12 @@ func NewCommand() *cobra.Command {
 		Short: "Measure LIST and GET",
 		Long: `Measures what LIST and GET requests cost a server.
 
-By default it measures the server of a kubeconfig. With --compare it starts
-millrace with either read path in turn over one data directory that it
-fills, and a server that writes the same bytes from memory: the floor. With
---external-etcd both read paths serve out of one etcd in a process of its own.`,
-		Example: `  millrace-lab bench list --workloads=pods-json,pod-get
+With --compare it starts millrace with either read path in turn over one data
+directory that it fills, and a server that writes the same bytes from memory: the
+floor. With --external-etcd both read paths serve out of one etcd in a process of
+its own. With --at it measures a server that runs: with --pods=0 by the objects
+that are there, else by those that it fills in.`,
+		Example: `  millrace-lab bench list --at=admin.conf --pods=0 --workloads=pods-json,pod-get
   millrace-lab bench list --compare --nodes 1000 --pods 10000 -o json > report.json
   millrace-lab bench list --compare --external-etcd --workloads=default,list-rss
   millrace-lab bench list --compare --external-etcd --workloads=list-stalled
@@ -43,13 +44,7 @@ fills, and a server that writes the same bytes from memory: the floor. With
 // execute measures and prints the report. It returns an error if any workload failed.
 func execute(ctx context.Context, o *options, to testbed.Streams) error {
 	b := &bench{opts: o, log: testbed.NewProgress(to.Err), report: newReport(o)}
-	var err error
-	if o.compare {
-		err = b.compare(ctx)
-	} else {
-		err = b.single(ctx)
-	}
-	if err != nil {
+	if err := b.compare(ctx); err != nil {
 		return err
 	}
 	b.report.addNotes()

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// comparisonRun is one run of "bench list --compare". Workloads run in one process of a
+// comparisonRun is one run on a testbed. Workloads run in one process of a
 // server, and each section in another process (see testbed.Testbed for why).
 type comparisonRun struct {
 	*bench
@@ -29,7 +29,7 @@ func (b *bench) compare(ctx context.Context) (err error) {
 }
 
 func (c *comparisonRun) run(ctx context.Context) error {
-	if !c.Config.SkipFill {
+	if c.opts.fill.Pods+c.opts.fill.Secrets > 0 {
 		if err := c.Fill(ctx, c.opts.fill); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (c *comparisonRun) measureFloor(ctx context.Context, sources []floorSource)
 	c.log.Phase("measuring the floor")
 	bodies := make([]floor.Body, len(sources))
 	for i, m := range sources {
-		bodies[i] = m.body()
+		bodies[i] = m.body
 	}
 	run, err := floor.Start(ctx, floor.Config{
 		Executable: c.Own, Dir: c.Captures(c.opts.ReadPaths[0]), LogFile: c.Logs("floor.log"), HTTP1: c.opts.http1,

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
 	"github.com/millrace/millrace/internal/lab/bench/load"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 func quickArgs(args ...string) []string {
@@ -49,11 +49,10 @@ func TestCompare(t *testing.T) {
 	}
 
 	_, _, err = run(t, quickArgs("--compare", "--work-dir="+dir)...)
-	if err == nil || !strings.Contains(err.Error(), "--skip-fill") {
+	if err == nil || !strings.Contains(err.Error(), "has data already") {
 		t.Errorf("filled twice: %v", err)
 	}
-	out, _, err = run(t, quickArgs("--compare", "--work-dir="+dir, "--skip-fill", "--workloads=pods-json-gzip", "--list-memory=0",
-		"--read-paths=kubernetes", "--http1")...)
+	out, _, err = run(t, quickArgs("--compare", "--workloads=pods-json-gzip", "--list-memory=0", "--read-paths=kubernetes", "--http1")...)
 	if err != nil || !strings.Contains(out, "pods-json-gzip") || !strings.Contains(out, "HTTP/1.1") {
 		t.Errorf("got %v:\n%s", err, out)
 	}
@@ -63,10 +62,7 @@ func TestCompare(t *testing.T) {
 func TestCompareWithExternalEtcd(t *testing.T) {
 	dir, tmp := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	external := func(args ...string) []string {
-		return quickArgs(append([]string{"--compare", "--external-etcd", "--work-dir=" + dir, "--list-memory=0", "-o=json"}, args...)...)
-	}
-	out, progress, err := run(t, external("--workloads=pods-json")...)
+	out, progress, err := run(t, quickArgs("--compare", "--external-etcd", "--work-dir="+dir, "--list-memory=0", "--workloads=pods-json", "-o=json")...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, progress)
 	}
@@ -76,9 +72,6 @@ func TestCompareWithExternalEtcd(t *testing.T) {
 	}
 	if !got.ExternalEtcd || len(got.Servers) != 2 || got.Servers[1].Results[0].Items != 700 {
 		t.Errorf("got %+v", got)
-	}
-	if _, _, err = run(t, external("--workloads=pods-json", "--skip-fill")...); err != nil {
-		t.Errorf("over the former run's data: %v", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(tmp, "*")); len(left) != 0 {
 		t.Errorf("left %q", left)
@@ -131,14 +124,14 @@ func TestCompareExplainsFailedServers(t *testing.T) {
 	}
 }
 
-func TestSingle(t *testing.T) {
+func TestServerThatRuns(t *testing.T) {
 	_, cfg := benchtest.StartTLS(t, &benchtest.API{Nodes: 3, Pods: 10}, true)
 	path := filepath.Join(t.TempDir(), "k")
 	if err := benchtest.WriteKubeconfig(path, cfg.Host, cfg.CAData); err != nil {
 		t.Fatal(err)
 	}
-	out, _, err := run(t, "list", "--kubeconfig="+path, "--requests=2", "--settle=0s", "--workloads=nodes-json", "--resource-version=0,unset", "-o=wide")
-	if err != nil || !strings.Contains(out, "nodes-json@unset") || !strings.Contains(out, "v1.36.3-fake") {
+	out, _, err := run(t, "list", "--at="+path, "--pods=0", "--floor=false", "--list-memory=0", "--requests=2", "--settle=0s", "--workloads=nodes-json", "--resource-version=0,unset", "-o=wide")
+	if err != nil || !strings.Contains(out, "nodes-json@unset") || !strings.Contains(out, "v1.36.3-fake") || strings.Contains(out, "pods of") {
 		t.Errorf("got %v:\n%s", err, out)
 	}
 }

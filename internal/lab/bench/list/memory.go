@@ -60,15 +60,12 @@ func (b *bench) memory(ctx context.Context, l *load.Loader, s *serverReport) err
 	return b.sectionError(ctx, err)
 }
 
-// measureMemory needs l.Meter. The server should not have served much before: free
+// measureMemory opens the LISTs. The server should not have served much before: free
 // memory in its heap would hide what the LISTs need.
 func measureMemory(ctx context.Context, l *load.Loader, w load.Workload, lists int) (memoryResult, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout,
 		fmt.Errorf("run %s: not done within --timeout=%s", listMemory, l.Plan.Timeout))
 	defer cancel()
-	if l.Meter == nil {
-		return memoryResult{}, errors.New("measure memory: the server's process is unknown, pass --server-pid")
-	}
 	conns, err := l.Target.Connect(ctx, 1)
 	if err != nil {
 		return memoryResult{}, err

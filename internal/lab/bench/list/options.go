@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/lab/bench/load"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/lab/fill"
@@ -19,9 +18,6 @@ import (
 
 // options are the flags of "bench list".
 type options struct {
-	server    kubeconfig.Flags
-	serverPID int
-
 	compare bool
 	cold    bool
 	floor   bool
@@ -36,7 +32,6 @@ type options struct {
 
 	workloads        []string
 	resourceVersions []string
-	labelSelector    string
 	plan             load.Plan
 	memoryLists      int
 	rssLists         int
@@ -49,35 +44,30 @@ type options struct {
 	chosen choice // follows from workloads and memoryLists; set by validate
 }
 
-// listsByDefault is the value of --list-memory that choose replaces: by 32 with
-// --compare, by 64 if list-memory is named in --workloads, else by 0.
+// listsByDefault is the value of --list-memory that choose replaces: by 32 if list-memory or
+// workloads are chosen, else by 0.
 const listsByDefault = -1
 
 func (o *options) addFlags(f *pflag.FlagSet) {
-	o.server.Deliberate = true
-	o.server.AddTo(f)
-	o.server.AddDataDir(f)
-	f.IntVar(&o.serverPID, "server-pid", 0, "process id of that server, for its CPU and memory")
 
 	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
-	o.Options.AddFlags(f)
-	f.BoolVar(&o.floor, "floor", true, "with --compare: measure the floor too")
-	f.BoolVar(&o.cold, "cold", false, "with --compare: measure the first and the second request of each workload, on a server that was started for it and has encoded nothing ahead")
+	o.AddServerFlags(f)
+	f.BoolVar(&o.floor, "floor", true, "measure the floor too")
+	f.BoolVar(&o.cold, "cold", false, "measure the first and the second request of each workload, on a server that was started for it and has encoded nothing ahead")
 	f.DurationVar(&o.coldAfter, "cold-after", 0, "with --cold: let the server encode ahead, and send the first request so long after it is ready")
 	f.IntVar(&o.coldReaders, "cold-readers", 0, "with --cold: send each workload over so many connections at once, as soon as the server is ready, and measure its memory")
-	f.IntVar(&o.fill.Nodes, "nodes", 1000, "with --compare: nodes to fill in")
-	f.IntVar(&o.fill.Pods, "pods", 10000, "with --compare: pods to fill in")
-	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "with --compare: size of a pod as JSON")
-	f.BoolVar(&o.fill.Older, "older", false, "with --compare and --external-etcd: fill in pods that an older version has stored, without a field that servers add when they read them")
-	f.BoolVar(&o.fill.Services, "services", false, "with --compare: fill in the Deployment, Service and EndpointSlice of each 20 pods too")
-	f.IntVar(&o.fill.Secrets, "secrets", 400, "with --compare and "+listStalled+": secrets to fill in")
-	f.StringVar(&o.fill.SecretSize, "secret-size", "1MB", "with --compare and "+listStalled+": size of a secret as JSON")
-	f.IntVar(&o.fill.CustomObjects, "custom-objects", 0, "with --compare: custom objects of one definition to fill in, which the workload "+customWorkload+" lists")
-	f.IntVar(&o.fill.Namespaces, "namespaces", 1, "with --compare: namespaces to spread pods or secrets over")
+	f.IntVar(&o.fill.Nodes, "nodes", 1000, "nodes to fill in")
+	f.IntVar(&o.fill.Pods, "pods", 10000, "pods to fill in; 0 with --at: none of what follows, and what the server has is measured")
+	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "size of a pod as JSON")
+	f.BoolVar(&o.fill.Older, "older", false, "with --external-etcd: fill in pods that an older version has stored, without a field that servers add when they read them")
+	f.BoolVar(&o.fill.Services, "services", false, "fill in the Deployment, Service and EndpointSlice of each 20 pods too")
+	f.IntVar(&o.fill.Secrets, "secrets", 400, "with "+listStalled+": secrets to fill in")
+	f.StringVar(&o.fill.SecretSize, "secret-size", "1MB", "with "+listStalled+": size of a secret as JSON")
+	f.IntVar(&o.fill.CustomObjects, "custom-objects", 0, "custom objects of one definition to fill in, which the workload "+customWorkload+" lists")
+	f.IntVar(&o.fill.Namespaces, "namespaces", 1, "namespaces to spread pods or secrets over")
 
 	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all, with a mark at the default ones")
 	f.StringSliceVar(&o.resourceVersions, "resource-version", []string{"0"}, "resourceVersion of the requests: 0, a number, \"unset\", or several of them")
-	f.StringVar(&o.labelSelector, "label-selector", "", "selector of pods-by-label (default a label of the first pod; of what fill made one that a 500th of all pods have)")
 	f.IntVar(&o.plan.Concurrency, "concurrency", 0, "clients, each with its own connection (default each workload's own number)")
 	f.DurationVar(&o.plan.Duration, "duration", 5*time.Second, "how long to measure each workload")
 	f.IntVar(&o.plan.Requests, "requests", 0, "measure this many requests of each workload instead of --duration")
@@ -85,7 +75,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.plan.Warmup, "warmup", 2, "requests of each workload before measuring")
 	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause before measuring")
 	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
-	f.IntVar(&o.memoryLists, "list-memory", listsByDefault, "LISTs that list-memory opens at once, 0 for none (default 32 with --compare, 64 if named in --workloads)")
+	f.IntVar(&o.memoryLists, "list-memory", listsByDefault, "LISTs that list-memory opens at once, 0 for none (default 32 if named in --workloads, or with others)")
 	f.IntVar(&o.rssLists, "list-rss", 10, "LISTs of each encoding that list-rss sends")
 	f.DurationVar(&o.rest, "rest", 30*time.Second, "how long list-rss and list-stalled leave a server alone before they read its memory; until then it must have become idle")
 	f.DurationVar(&o.stall, "stall", 30*time.Second, "how long a slow reader of list-stalled takes for a LIST")
@@ -114,10 +104,10 @@ func (o *options) validate(isSet func(flag string) bool) error {
 	if err := o.choose(); err != nil {
 		return err
 	}
-	if o.compare {
-		return o.validateCompare(isSet)
+	if o.from != "" {
+		return nil
 	}
-	return o.validateSingle(isSet)
+	return o.validateServers(isSet)
 }
 
 // choose sets chosen and memoryLists.
@@ -127,13 +117,9 @@ func (o *options) choose() (err error) {
 	}
 	named := o.chosen.sections[listMemory]
 	if o.memoryLists == listsByDefault {
-		switch {
-		case o.compare && (named || len(o.chosen.specs) > 0):
+		o.memoryLists = 0
+		if named || len(o.chosen.specs) > 0 {
 			o.memoryLists = 32
-		case named:
-			o.memoryLists = 64
-		default:
-			o.memoryLists = 0
 		}
 	}
 	o.chosen.sections[listMemory] = o.memoryLists > 0
@@ -142,7 +128,7 @@ func (o *options) choose() (err error) {
 
 func (o *options) validateNumbers() error {
 	if err := testbed.CheckMinimums([]testbed.Minimum[int]{
-		{Flag: "server-pid", Value: o.serverPID, Min: 0}, {Flag: "nodes", Value: o.fill.Nodes, Min: 1}, {Flag: "pods", Value: o.fill.Pods, Min: 1},
+		{Flag: "nodes", Value: o.fill.Nodes, Min: 1}, {Flag: "pods", Value: o.fill.Pods, Min: 0},
 		{Flag: "namespaces", Value: o.fill.Namespaces, Min: 1}, {Flag: "concurrency", Value: o.plan.Concurrency, Min: 0}, {Flag: "requests", Value: o.plan.Requests, Min: 0},
 		{Flag: "warmup", Value: o.plan.Warmup, Min: 1}, {Flag: "list-memory", Value: o.memoryLists, Min: listsByDefault},
 		{Flag: "cold-readers", Value: o.coldReaders, Min: 0}, {Flag: "list-rss", Value: o.rssLists, Min: 1}, {Flag: "secrets", Value: o.fill.Secrets, Min: 1}, {Flag: "custom-objects", Value: o.fill.CustomObjects, Min: 0},
@@ -156,14 +142,12 @@ func (o *options) validateNumbers() error {
 	})
 }
 
-func (o *options) validateCompare(isSet func(string) bool) error {
-	for _, flag := range []string{"kubeconfig", "context", "data-dir", "server-pid"} {
-		if isSet(flag) {
-			return fmt.Errorf("--%s and --compare exclude each other", flag)
-		}
-	}
-	if err := o.Options.Validate(); err != nil {
+func (o *options) validateServers(isSet func(string) bool) error {
+	if err := o.Options.ValidateChoice(o.compare); err != nil {
 		return err
+	}
+	if o.fill.Pods == 0 && o.At == "" {
+		return errors.New("--pods=0 is for a server that has some: it needs --at")
 	}
 	if o.cold && o.At != "" {
 		return errors.New("--cold starts servers, so it excludes --at")
@@ -233,25 +217,6 @@ func (o *options) chooseData(isSet func(string) bool) error {
 		o.fill.Nodes, o.fill.Pods, o.fill.PodSize = 0, 0, ""
 	} else {
 		o.fill.Secrets, o.fill.SecretSize = 0, ""
-	}
-	return nil
-}
-
-func (o *options) validateSingle(isSet func(string) bool) error {
-	for _, flag := range append(testbed.CompareFlags(), "floor", "cold", "cold-readers", "nodes", "pods", "pod-size", "services", "custom-objects", "older", "namespaces", "secrets", "secret-size") {
-		if isSet(flag) {
-			return fmt.Errorf("--%s needs --compare", flag)
-		}
-	}
-	for _, s := range sections() {
-		if o.chosen.sections[s.name] && o.serverPID == 0 {
-			return fmt.Errorf("%s needs --server-pid", s.name)
-		}
-	}
-	if o.serverPID > 0 {
-		if _, err := testbed.NewMeter(o.serverPID).Read(); err != nil {
-			return fmt.Errorf("--server-pid=%d: %w", o.serverPID, err)
-		}
 	}
 	return nil
 }

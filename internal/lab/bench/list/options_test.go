@@ -1,7 +1,6 @@
 package list
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,24 +21,17 @@ func TestFlagErrors(t *testing.T) {
 		{"--duration=0s", "--duration=0s"},
 		{"--settle=-1s", "--settle=-1s"},
 		{"--list-memory=-2", "--list-memory=-2"},
-		{"--workloads=list-memory", "needs --server-pid"},
-		{"--server-pid=999999999", "--server-pid=999999999"},
-		{"--nodes=5", "--nodes needs --compare"},
-		{"--keep", "--keep needs --compare"},
-		{"--floor=false", "--floor needs --compare"},
-		{"--cold-readers=2", "--cold-readers needs --compare"},
+		{"--nodes=5", "choose --compare"},
+		{"--compare --pods=0", "it needs --at"},
+		{"--compare --pods=-1", "--pods=-1"},
 		{"--compare --cold-readers=2", "--cold-readers and --cold-after need --cold"},
 		{"--compare --cold-after=1s", "--cold-readers and --cold-after need --cold"},
 		{"--compare --cold --cold-after=1s --cold-readers=2", "choose one of --cold-readers and --cold-after"},
-		{"--compare --kubeconfig=x", "exclude each other"},
-		{"--compare --server-pid=1", "exclude each other"},
+		{"--at=/nowhere", "/nowhere"},
 		{"--compare --read-paths=etcd", "choose among millrace, millrace-encoded, kubernetes, each once"},
 		{"--compare --read-paths=millrace,millrace", "choose among millrace, millrace-encoded, kubernetes, each once"},
 		{"--compare --pod-size=large", "--pod-size=large"},
 		{"--compare --nodes=0", "--nodes=0"},
-		{"--compare --skip-fill", "--work-dir"},
-		{"--workloads=list-rss", "list-rss needs --server-pid"},
-		{"--external-etcd", "--external-etcd needs --compare"},
 		{"--rest=-1s", "--rest=-1s"},
 		{"--stall=0s", "--stall=0s"},
 		{"--list-rss=0", "--list-rss=0: must be at least 1"},
@@ -69,8 +61,6 @@ func TestListMemoryDefault(t *testing.T) {
 		{options{compare: true, workloads: []string{listMemory}}, 32},
 		{options{compare: true, workloads: []string{listRSS}}, 0},
 		{options{compare: true, workloads: []string{listStalled}}, 0},
-		{options{workloads: []string{listMemory}, serverPID: os.Getpid()}, 64},
-		{options{}, 0},
 	} {
 		o := c.o
 		o.memoryLists, o.output = listsByDefault, "json"

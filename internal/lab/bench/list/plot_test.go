@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
 	"github.com/millrace/millrace/internal/lab/bench/load"
 	"github.com/millrace/millrace/internal/tool/render"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 func TestPlotIsWellFormedAndComplete(t *testing.T) {

@@ -46,7 +46,7 @@ func (b *bench) rss(ctx context.Context, l *load.Loader, s *serverReport) error 
 	return b.sectionError(ctx, err)
 }
 
-// measureRSS sets the bytes in res. It needs l.Meter.
+// measureRSS sets the bytes in res.
 func measureRSS(ctx context.Context, l *load.Loader, workloads []load.Workload, res *rssResult) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout+2*testbed.MaxRests*res.Rest,
 		fmt.Errorf("run %s: not done within --timeout=%s", listRSS, l.Plan.Timeout))

@@ -12,18 +12,14 @@ import (
 
 // findSample chooses objects from the first pods of a cluster. It runs once, so that
 // every server gets the same requests.
-func findSample(ctx context.Context, t *testbed.Target, labelSelector string) (sampleObjects, error) {
+func findSample(ctx context.Context, t *testbed.Target) (sampleObjects, error) {
 	var list struct {
 		Items []testbed.PodSample `json:"items"`
 	}
 	if err := t.Get(ctx, "/api/v1/pods?limit=50", &list); err != nil {
 		return sampleObjects{}, fmt.Errorf("find subject: %w", err)
 	}
-	s := chooseSample(list.Items)
-	if labelSelector != "" {
-		s.LabelSelector = labelSelector
-	}
-	return s, nil
+	return chooseSample(list.Items), nil
 }
 
 // chooseSample takes the first pod that has a node. If none has one, it takes the first.

@@ -75,7 +75,7 @@ func (b *bench) stalled(ctx context.Context, l *load.Loader, s *serverReport) er
 	return b.sectionError(ctx, err)
 }
 
-// measureStalled sets the result in res. It needs l.Meter.
+// measureStalled sets the result in res.
 func measureStalled(ctx context.Context, l *load.Loader, w load.Workload, res *stalledResult) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout+testbed.MaxRests*res.Rest,
 		fmt.Errorf("run %s: not done within --timeout=%s", listStalled, l.Plan.Timeout))

@@ -10,20 +10,17 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/millrace/millrace/internal/lab/bench/floor"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// Capture is a response body as the server sent it, stored in a file.
+// Capture is a response body as the server sent it, stored in a file of its name.
 type Capture struct {
-	Name, File, ContentType string
-	ContentEncoding         string
-
+	floor.Body
 	Bytes int64
 	items int
 	took  time.Duration
-	cpu   time.Duration // of the server; zero if its process id is unknown
+	cpu   time.Duration // of the server
 	// refused is how many 429s there were before.
 	refused int
 }
@@ -54,20 +51,18 @@ func (l *Loader) capture(ctx context.Context, c *testbed.Conn, w Workload) (Capt
 	if err := f.Close(); err != nil {
 		return Capture{}, fmt.Errorf("write capture: %w", err)
 	}
+	header := resp.Header
 	return Capture{
-		Name:            w.Name,
-		File:            w.Name,
-		ContentType:     resp.Header.Get("Content-Type"),
-		ContentEncoding: resp.Header.Get("Content-Encoding"),
-		Bytes:           n,
-		took:            time.Since(start),
+		Body:  floor.Body{Name: w.Name, ContentType: header.Get("Content-Type"), ContentEncoding: header.Get("Content-Encoding")},
+		Bytes: n,
+		took:  time.Since(start),
 	}, nil
 }
 
 // validate decodes the body and counts its items. It fails if there are fewer than the
 // workload expects, or the encoding is not the one that was asked for.
 func (c *Capture) validate(w Workload, dir string) error {
-	f, err := os.Open(filepath.Join(dir, c.File))
+	f, err := os.Open(filepath.Join(dir, c.Name))
 	if err != nil {
 		return fmt.Errorf("open capture: %w", err)
 	}
@@ -79,7 +74,6 @@ func (c *Capture) validate(w Workload, dir string) error {
 	if err != nil {
 		return fmt.Errorf("validate %s: %w", w.Name, err)
 	}
-	defer body.Close()
 	if c.items, err = countItems(body, w.Body); err != nil {
 		return fmt.Errorf("validate %s: %w", w.Name, err)
 	}
@@ -89,23 +83,14 @@ func (c *Capture) validate(w Workload, dir string) error {
 	return nil
 }
 
-// decompress undoes a content encoding. The empty one leaves the body as it is.
-func decompress(body io.Reader, encoding string) (io.ReadCloser, error) {
-	switch encoding {
-	case "":
-		return io.NopCloser(body), nil
-	case testbed.EncodingGzip:
-		r, err := gzip.NewReader(bufio.NewReaderSize(body, testbed.ReadSize))
-		if err != nil {
-			return nil, fmt.Errorf("gunzip: %w", err)
-		}
-		return r, nil
-	case testbed.EncodingZstd:
-		r, err := zstd.NewReader(body)
-		if err != nil {
-			return nil, fmt.Errorf("decompress zstd: %w", err)
-		}
-		return r.IOReadCloser(), nil
+// decompress undoes a content encoding: gzip, or none.
+func decompress(body io.Reader, encoding string) (io.Reader, error) {
+	if encoding == "" {
+		return body, nil
 	}
-	return nil, fmt.Errorf("content encoding %q is unknown", encoding)
+	r, err := gzip.NewReader(bufio.NewReaderSize(body, testbed.ReadSize))
+	if err != nil {
+		return nil, fmt.Errorf("gunzip: %w", err)
+	}
+	return r, nil
 }

@@ -3,8 +3,8 @@ package load
 import (
 	"testing"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 func TestLoadRefusesHTTP1Server(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
@@ -120,7 +121,7 @@ func expectEnd(dec *json.Decoder) error {
 // countProtobuf counts the items of a list in Kubernetes' envelope. That is a magic
 // number and a runtime.Unknown, whose field 2 holds the list. The list's field 2 is
 // repeated for each item.
-func countProtobuf(r *bufio.Reader) (int, error) {
+func countProtobuf(r *bufio.Reader) (count int, err error) {
 	magic := make([]byte, 4)
 	if _, err := io.ReadFull(r, magic); err != nil {
 		return 0, fmt.Errorf("decode envelope: %w", noEOF(err))
@@ -128,101 +129,56 @@ func countProtobuf(r *bufio.Reader) (int, error) {
 	if !bytes.Equal(magic, []byte("k8s\x00")) {
 		return 0, fmt.Errorf("decode envelope: magic number is %q", magic)
 	}
-	count, found := 0, false
-	_, err := eachField(r, -1, func(number, size uint64) (bool, error) {
+	found := false
+	err = eachField(r, func(number uint64, field *io.LimitedReader) error {
 		if number != 2 || found {
-			return false, nil
+			return nil
 		}
 		found = true
-		left, err := eachField(r, int64(size), func(number, _ uint64) (bool, error) {
+		return eachField(bufio.NewReaderSize(field, testbed.ReadSize), func(number uint64, _ *io.LimitedReader) error {
 			if number == 2 {
 				count++
 			}
-			return false, nil
+			return nil
 		})
-		if err == nil && left != 0 {
-			err = fmt.Errorf("decode list: fields end %d bytes off", left)
-		}
-		return true, err
 	})
-	if err != nil {
-		return count, err
+	if err == nil && !found {
+		err = errors.New("decode envelope: it holds no object")
 	}
-	if !found {
-		return 0, errors.New("decode envelope: it holds no object")
-	}
-	return count, nil
+	return count, err
 }
 
-// eachField calls visit for the length-delimited fields of a protobuf message, and skips
-// other fields. The message has limit bytes, or ends with r if limit is negative. visit
-// reports whether it has read the field from r. eachField returns how many bytes of the
-// limit remain.
-func eachField(r *bufio.Reader, limit int64, visit func(number, size uint64) (bool, error)) (int64, error) {
+// eachField calls visit for the length-delimited fields of a protobuf message, and skips what
+// visit does not read.
+func eachField(r *bufio.Reader, visit func(number uint64, field *io.LimitedReader) error) error {
 	const varint, delimited = 0, 2
-	left := limit
-	for left != 0 {
-		tag, n, err := readVarint(r)
-		if err == io.EOF && limit < 0 {
-			return 0, nil
+	for {
+		tag, err := binary.ReadUvarint(r)
+		if err == io.EOF {
+			return nil
 		}
 		if err != nil {
-			return left, fmt.Errorf("decode tag: %w", noEOF(err))
+			return fmt.Errorf("decode tag: %w", err)
 		}
-		size, m, err := readVarint(r) // a value or a length
+		size, err := binary.ReadUvarint(r) // a value or a length
 		if err != nil {
-			return left, fmt.Errorf("decode field: %w", noEOF(err))
+			return fmt.Errorf("decode field: %w", noEOF(err))
 		}
-		used := int64(n + m)
 		switch tag & 7 {
 		case varint:
+			continue
 		case delimited:
-			consumed, err := visit(tag>>3, size)
-			if err == nil && !consumed {
-				err = discard(r, size)
-			}
-			if err != nil {
-				return left, err
-			}
-			used += int64(size)
 		default:
-			return left, fmt.Errorf("decode field: wire type %d", tag&7)
+			return fmt.Errorf("decode field: wire type %d", tag&7)
 		}
-		if limit >= 0 {
-			if left -= used; left < 0 {
-				return left, errors.New("decode field: it is longer than its message")
-			}
+		field := &io.LimitedReader{R: r, N: int64(min(size, math.MaxInt64))}
+		if err := visit(tag>>3, field); err != nil {
+			return err
 		}
-	}
-	return left, nil
-}
-
-func readVarint(r *bufio.Reader) (value uint64, size int, err error) {
-	for shift := 0; size < binary.MaxVarintLen64; shift += 7 {
-		b, err := r.ReadByte()
-		if err != nil {
-			if size > 0 {
-				err = noEOF(err)
-			}
-			return 0, size, err
-		}
-		size++
-		value |= uint64(b&0x7f) << shift
-		if b < 0x80 {
-			return value, size, nil
+		if _, err := io.CopyN(io.Discard, r, field.N); err != nil {
+			return fmt.Errorf("decode field: %w", noEOF(err))
 		}
 	}
-	return 0, size, errors.New("varint is too long")
-}
-
-func discard(r *bufio.Reader, size uint64) error {
-	if size > 1<<40 {
-		return fmt.Errorf("decode field: length %d", size)
-	}
-	if _, err := io.CopyN(io.Discard, r, int64(size)); err != nil {
-		return fmt.Errorf("decode field: %w", noEOF(err))
-	}
-	return nil
 }
 
 // noEOF replaces an end of file, which is unexpected here, by io.ErrUnexpectedEOF.

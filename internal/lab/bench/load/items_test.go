@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 func TestCountItems(t *testing.T) {

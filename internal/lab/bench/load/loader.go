@@ -29,7 +29,7 @@ type Plan struct {
 // Loader runs workloads against one server.
 type Loader struct {
 	Target       *testbed.Target
-	Meter        *testbed.Meter // nil: the server's process id is unknown
+	Meter        *testbed.Meter
 	Plan         Plan
 	CaptureDir   string // where first responses are stored
 	KeepCaptures bool   // captures stay after they are validated
@@ -69,7 +69,7 @@ func (l *Loader) Run(ctx context.Context, w Workload) (Result, Capture, error) {
 // WarmUp captures and validates the first response, and sends the remaining warm-up
 // requests.
 func (l *Loader) WarmUp(ctx context.Context, c *testbed.Conn, w Workload) (Capture, error) {
-	before, err := l.Meter.ReadIfKnown()
+	before, err := l.Meter.Read()
 	if err != nil {
 		return Capture{}, err
 	}
@@ -77,14 +77,14 @@ func (l *Loader) WarmUp(ctx context.Context, c *testbed.Conn, w Workload) (Captu
 	if err != nil {
 		return first, testbed.Cause(ctx, err)
 	}
-	after, err := l.Meter.ReadIfKnown()
+	after, err := l.Meter.Read()
 	if err != nil {
 		return first, err
 	}
 	first.cpu = after.CPU - before.CPU
 	err = first.validate(w, l.CaptureDir)
 	if !l.KeepCaptures {
-		_ = os.Remove(filepath.Join(l.CaptureDir, first.File))
+		_ = os.Remove(filepath.Join(l.CaptureDir, first.Name))
 	}
 	if err != nil {
 		return first, err
@@ -115,10 +115,8 @@ func (l *Loader) captureWithRetry(ctx context.Context, c *testbed.Conn, w Worklo
 // measure sends the measured requests. Requests that are in flight at the end of the
 // duration are finished and counted, so that the CPU belongs to exactly these requests.
 func (l *Loader) measure(ctx context.Context, conns []*testbed.Conn, w Workload, size int64) (Result, error) {
-	if l.Meter != nil {
-		l.Meter.ResetPeak()
-	}
-	before, err := l.Meter.ReadIfKnown()
+	l.Meter.ResetPeak()
+	before, err := l.Meter.Read()
 	if err != nil {
 		return Result{}, err
 	}
@@ -130,18 +128,16 @@ func (l *Loader) measure(ctx context.Context, conns []*testbed.Conn, w Workload,
 	if err != nil {
 		return Result{}, err
 	}
-	after, err := l.Meter.ReadIfKnown()
+	after, err := l.Meter.Read()
 	if err != nil {
 		return Result{}, err
 	}
 	res := newResult(w, clients, elapsed)
 	res.ClientCPUMillis = render.Millis(clientCPU) / float64(res.Requests)
-	if l.Meter != nil {
-		res.Server = &ServerCost{
-			CPUMillis: render.Millis(after.CPU-before.CPU) / float64(res.Requests),
-			RSSBytes:  after.RSS,
-			PeakBytes: after.Peak,
-		}
+	res.Server = &ServerCost{
+		CPUMillis: render.Millis(after.CPU-before.CPU) / float64(res.Requests),
+		RSSBytes:  after.RSS,
+		PeakBytes: after.Peak,
 	}
 	return res, nil
 }

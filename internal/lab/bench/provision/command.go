@@ -54,14 +54,17 @@ or, in a cluster that has none, those of millrace (--own-components).
 // execute measures and prints the report. It returns an error if a path failed, or if an
 // objective was missed.
 func execute(ctx context.Context, o *options, to testbed.Streams) error {
-	if err := o.checkPrograms(); err != nil {
-		return err
+	if o.Stock != "" { // before minutes are spent
+		if _, err := exec.LookPath(o.Stock); err != nil {
+			return fmt.Errorf("--kube-apiserver: %w: build it with make bin/kube-apiserver", err)
+		}
 	}
 	b := &bench{opts: o, progress: testbed.NewProgress(to.Err)}
 	if o.remove {
 		return b.clean(ctx)
 	}
 	b.report = &report{Started: time.Now(), Machine: testbed.ThisMachine(), Plan: o.plan, page: o.page}
+	b.report.Plan.ComponentQPS = componentQPS
 	if o.PodsOf == podsOfPods {
 		b.report.Plan.PodsPerDeployment = 0
 	}
@@ -69,20 +72,4 @@ func execute(ctx context.Context, o *options, to testbed.Streams) error {
 		return err
 	}
 	return testbed.Print(b.report, to.Out, o.output)
-}
-
-// checkPrograms checks that the programs of flags exist, before minutes are spent.
-func (o *options) checkPrograms() error {
-	for _, p := range []struct{ flag, path, target string }{
-		{"kube-apiserver", o.Stock, "bin/kube-apiserver"}, {"kube-scheduler", o.scheduler, "bin/kube-scheduler"},
-		{"kube-controller-manager", o.controllerManager, "bin/kube-controller-manager"},
-	} {
-		if p.path == "" {
-			continue
-		}
-		if _, err := exec.LookPath(p.path); err != nil {
-			return fmt.Errorf("--%s: %w: build it with make %s", p.flag, err, p.target)
-		}
-	}
-	return nil
 }

@@ -52,8 +52,7 @@ type plan struct {
 	Rate              float64       `json:"podsPerSecond,omitempty"` // 0: all at once
 	PodStart          time.Duration `json:"podStartNanos"`
 
-	// ComponentQPS is how many requests a second the scheduler and the controller manager
-	// may send, and how many at once.
+	// ComponentQPS is componentQPS.
 	ComponentQPS int           `json:"componentQPS"`
 	Turns        int           `json:"turns"`
 	Settle       time.Duration `json:"settleNanos"`
@@ -64,10 +63,9 @@ type plan struct {
 type options struct {
 	testbed.Options
 	plan
-	server                       kubeconfig.Flags // zero: none, servers are started
-	remove                       bool
-	ownComponents                bool
-	scheduler, controllerManager string // programs; empty: millrace
+	server        kubeconfig.Flags // zero: none, servers are started
+	remove        bool
+	ownComponents bool
 	// chosen are the paths of --paths, and empty for the default ones.
 	chosen     []string
 	slo        string
@@ -80,8 +78,6 @@ type options struct {
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.chosen, "paths", nil, "what to measure, of "+strings.Join(pathNames(), ", ")+" (default: millrace, a stock server, and a replica in front of that)")
 	f.StringVar(&o.Stock, "kube-apiserver", "", "the stock server (default: millrace with the stock read path)")
-	f.StringVar(&o.scheduler, "kube-scheduler", "", "scheduler to run (default: Kubernetes' own, which is in millrace; none with --kubeconfig)")
-	f.StringVar(&o.controllerManager, "kube-controller-manager", "", "controller manager to run (default as --kube-scheduler)")
 	f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: run the scheduler and the controller manager of millrace, for a cluster that has none")
 	f.StringVar(&o.server.Kubeconfig, "kubeconfig", "", "measure this cluster and start no server")
 	kubeconfig.AddContext(f, &o.server.Context)
@@ -99,7 +95,6 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.PodsPerDeployment, "pods-per-deployment", 50, "pods of each Deployment")
 	f.Float64Var(&o.Rate, "rate", 0, "pods a second (0: all at once)")
 	f.DurationVar(&o.PodStart, "pod-start", 0, "how long the containers of a pod take to start")
-	f.IntVar(&o.ComponentQPS, "component-qps", 5000, "requests a second that the scheduler and the controller manager may send")
 	f.IntVar(&o.Turns, "turns", 1, "how often to measure each path, in turn; the medians are shown")
 	f.DurationVar(&o.Settle, "settle", time.Second, "how long a server must be at rest before the measurement")
 	f.DurationVar(&o.Timeout, "timeout", 15*time.Minute, "give a path up after this time")
@@ -108,6 +103,10 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
 	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
+
+// componentQPS is how many requests a second the scheduler and the controller manager may send,
+// and how many at once.
+const componentQPS = 5000
 
 // podsOfNode is how many pods a hollow node takes.
 const podsOfNode = 110
@@ -135,7 +134,7 @@ func (o *options) validate() (err error) {
 	}
 	if err := testbed.CheckMinimums([]testbed.Minimum[int]{
 		{Flag: "nodes", Value: o.Nodes, Min: 1}, {Flag: "watchers", Value: o.Watchers, Min: 1}, {Flag: "pods", Value: o.Pods, Min: 1},
-		{Flag: "pods-per-deployment", Value: o.PodsPerDeployment, Min: 1}, {Flag: "component-qps", Value: o.ComponentQPS, Min: 1}, {Flag: "turns", Value: o.Turns, Min: 1},
+		{Flag: "pods-per-deployment", Value: o.PodsPerDeployment, Min: 1}, {Flag: "turns", Value: o.Turns, Min: 1},
 	}); err != nil {
 		return err
 	}
@@ -215,17 +214,4 @@ func (o *options) stock() string {
 		return testbed.ReadPathStock
 	}
 	return testbed.ReadPathKubernetes
-}
-
-// runs reports whether a component is started. In a cluster that exists it runs already.
-func (o *options) runs(component string) bool {
-	return !o.server.Given() || o.ownComponents || o.program(component) != ""
-}
-
-// program is the program of a component; empty: millrace.
-func (o *options) program(component string) string {
-	if component == testbed.Scheduler {
-		return o.scheduler
-	}
-	return o.controllerManager
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 func TestMain(m *testing.M) { benchtest.Main(m) }
@@ -28,8 +28,6 @@ func TestMistakes(t *testing.T) {
 		{"--paths=millrace,millrace", "each once"},
 		{"--paths=kube-apiserver", "make bin/kube-apiserver"},
 		{"--kube-apiserver=" + missing, "make bin/kube-apiserver"},
-		{"--kube-scheduler=" + missing, "make bin/kube-scheduler"},
-		{"--kube-controller-manager=" + missing, "make bin/kube-controller-manager"},
 		{"--delete", "needs the --kubeconfig"},
 		{"--own-components", "needs --kubeconfig"},
 		{"--kubeconfig=x --paths=millrace", "leave them out"},

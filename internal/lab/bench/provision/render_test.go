@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/lab/hollow"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 func sampleReport() *report {

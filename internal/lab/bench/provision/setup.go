@@ -129,12 +129,12 @@ func (s *setup) add(name string, child *testbed.Child, pid int) {
 
 // startComponents starts the controller manager and the scheduler, as far as they are to run.
 func (s *setup) startComponents(ctx context.Context, o *options) error {
+	if o.server.Given() && !o.ownComponents {
+		return nil
+	}
 	for _, name := range []string{testbed.ControllerManager, testbed.Scheduler} {
-		if !o.runs(name) {
-			continue
-		}
-		cfg := testbed.ComponentConfig{Name: name, Program: o.program(name), Log: name, Args: []string{
-			"--kube-api-qps=" + strconv.Itoa(o.ComponentQPS), "--kube-api-burst=" + strconv.Itoa(o.ComponentQPS),
+		cfg := testbed.ComponentConfig{Name: name, Args: []string{
+			"--kube-api-qps=" + strconv.Itoa(componentQPS), "--kube-api-burst=" + strconv.Itoa(componentQPS),
 		}}
 		var err error
 		if s.front == nil {
@@ -214,8 +214,7 @@ type cost struct {
 
 // sample is one look at all processes.
 type sample struct {
-	parts        []testbed.Usage
-	written      []int64
+	parts        []testbed.Total
 	client, busy time.Duration
 	requests     map[string]int // by part
 }
@@ -223,15 +222,11 @@ type sample struct {
 // read looks at all processes.
 func (s *setup) read(ctx context.Context) (r sample, err error) {
 	for _, p := range s.parts {
-		use, err := p.meter.Read()
+		total, err := testbed.ReadAll(p.meter)
 		if err != nil {
 			return r, err
 		}
-		written, err := p.meter.Written()
-		if err != nil {
-			return r, err
-		}
-		r.parts, r.written = append(r.parts, use), append(r.written, written)
+		r.parts = append(r.parts, total)
 	}
 	r.client, r.busy = testbed.ClientCPU(), testbed.BusyCPU()
 	r.requests = map[string]int{}
@@ -279,7 +274,7 @@ func (s *setup) costs(before, after sample, res *result) {
 		} else {
 			ours += used
 		}
-		res.Costs = append(res.Costs, cost{p.name, used.Seconds(), peak, after.written[i] - before.written[i]})
+		res.Costs = append(res.Costs, cost{p.name, used.Seconds(), peak, after.parts[i].Written - before.parts[i].Written})
 	}
 	res.ClientCPUSeconds = (after.client - before.client).Seconds()
 	res.OtherCPUSeconds = max(0, (after.busy - before.busy - ours).Seconds())

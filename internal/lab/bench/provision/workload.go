@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -143,44 +142,7 @@ func (w *workload) create(ctx context.Context) error {
 	return group.Wait()
 }
 
-// clean removes all that runs of the plan's name have made: first what would make pods anew,
-// and then pods and nodes, as hollow nodes do.
+// clean removes all that runs of the plan's name have made.
 func (w *workload) clean(ctx context.Context) error {
-	labelled := metav1.ListOptions{LabelSelector: hollow.Label + "=" + w.plan.Name}
-	apps := w.client.AppsV1()
-	deployments, err := apps.Deployments(metav1.NamespaceAll).List(ctx, labelled)
-	if err != nil {
-		return fmt.Errorf("list deployments: %w: check the kubeconfig", err)
-	}
-	for i := range deployments.Items {
-		d := &deployments.Items[i].ObjectMeta
-		if err := w.remove(ctx, d, apps.Deployments(d.Namespace).Delete); err != nil {
-			return fmt.Errorf("delete deployment: %w", err)
-		}
-	}
-	sets, err := apps.ReplicaSets(metav1.NamespaceAll).List(ctx, labelled)
-	if err != nil {
-		return fmt.Errorf("list replica sets: %w", err)
-	}
-	for i := range sets.Items {
-		set := &sets.Items[i].ObjectMeta
-		if err := w.remove(ctx, set, apps.ReplicaSets(set.Namespace).Delete); err != nil {
-			return fmt.Errorf("delete replica set: %w", err)
-		}
-	}
 	return hollow.Remove(ctx, hollow.Config{Name: w.plan.Name, REST: w.rest, Delete: true})
-}
-
-// remove removes a listed object. It does not rely on the server's selector, and leaves an
-// object alone that has taken the name since.
-func (w *workload) remove(ctx context.Context, meta *metav1.ObjectMeta, remove func(context.Context, string, metav1.DeleteOptions) error) error {
-	if meta.Labels[hollow.Label] != w.plan.Name {
-		return nil
-	}
-	background := metav1.DeletePropagationBackground
-	err := remove(ctx, meta.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: metav1.NewUIDPreconditions(string(meta.UID))})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
 }

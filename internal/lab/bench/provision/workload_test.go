@@ -1,16 +1,7 @@
 package provision
 
 import (
-	"context"
-	"slices"
 	"testing"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/millrace/millrace/internal/lab/hollow"
 )
 
 // TestWorkload checks that Deployments have all pods together, each on a node of the run.
@@ -38,23 +29,5 @@ func TestWorkload(t *testing.T) {
 		if pods != p.Pods {
 			t.Errorf("%+v: got %d pods", p, pods)
 		}
-	}
-}
-
-// TestRemoveOnlyOwn checks that objects of others are left, also if a server lists them.
-func TestRemoveOnlyOwn(t *testing.T) {
-	w := &workload{plan: &plan{Name: "x"}}
-	var uids []types.UID
-	remove := func(_ context.Context, _ string, opts metav1.DeleteOptions) error {
-		uids = append(uids, *opts.Preconditions.UID)
-		return apierrors.NewConflict(schema.GroupResource{}, "a", nil)
-	}
-	for _, meta := range []metav1.ObjectMeta{{UID: "1"}, {UID: "2", Labels: map[string]string{hollow.Label: "y"}}, {UID: "3", Labels: map[string]string{hollow.Label: "x"}}} {
-		if err := w.remove(t.Context(), &meta, remove); err != nil {
-			t.Error(err)
-		}
-	}
-	if !slices.Equal(uids, []types.UID{"3"}) {
-		t.Errorf("removed %v", uids)
 	}
 }

@@ -21,7 +21,6 @@ const (
 type front struct {
 	name   string
 	server *testbed.Server
-	meter  *testbed.Meter
 }
 
 // bench is one run of "bench quiet".
@@ -45,7 +44,7 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.add(frontDirect, upstream)
+	b.fronts = append(b.fronts, front{frontDirect, upstream})
 	b.report.Upstream = b.opts.readPath() + " " + upstream.Target.Version(ctx)
 	if b.writer, err = testbed.NewWriter(ctx, upstream.Target); err != nil {
 		return err
@@ -81,10 +80,6 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) add(name string, s *testbed.Server) {
-	b.fronts = append(b.fronts, front{name, s, testbed.NewMeter(s.PID())})
-}
-
 // startReplicas starts the replicas, and waits until they are at rest. Each follows what is
 // read and written: the one by etcd has all resources.
 func (b *bench) startReplicas(ctx context.Context, upstream *testbed.Server) error {
@@ -106,13 +101,13 @@ func (b *bench) startReplicas(ctx context.Context, upstream *testbed.Server) err
 		if err != nil {
 			return err
 		}
-		b.add(r.name, s)
+		b.fronts = append(b.fronts, front{r.name, s})
 		if !r.etcd {
 			behind = s
 		}
 	}
 	for _, f := range b.fronts {
-		if _, err := f.meter.AwaitIdleLogged(ctx, b.progress, f.name, b.opts.plan.Settle); err != nil {
+		if _, err := f.server.Meter().AwaitIdleLogged(ctx, b.progress, f.name, b.opts.plan.Settle); err != nil {
 			return err
 		}
 	}

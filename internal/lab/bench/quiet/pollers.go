@@ -167,7 +167,7 @@ func (b *bench) sample(ctx context.Context) (s sample, err error) {
 		}
 	})
 	for i, f := range b.fronts {
-		use, err := f.meter.Read()
+		use, err := f.server.Meter().Read()
 		if err != nil {
 			return s, err
 		}

@@ -13,7 +13,7 @@
 // the same etcd. Writes go to the upstream in all of them. A time in the object is that of
 // the write, and the client that receives the event reads the same clock.
 //
-// The fleet speaks HTTP/2 with a framer and one goroutine for each connection, because it
-// shares the machine with what it measures. It checks that each informer receives each
+// The fleet has one goroutine for each connection, because it shares the machine with what it
+// measures. It checks that each informer receives each
 // event once. It is no informer for programs: it decodes nothing and keeps no objects.
 package replica

@@ -2,30 +2,36 @@ package replica
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// arrivalPoll is the time between two looks at what has arrived.
-const arrivalPoll = 5 * time.Millisecond
-
-// fleet is the clients that read at servers. Each has a goroutine.
+// fleet is the clients that read at servers.
 type fleet struct {
-	ctx   context.Context
-	fail  context.CancelCauseFunc
-	group sync.WaitGroup
-
+	ctx     context.Context
+	fail    context.CancelCauseFunc
 	clients []*client
-	synced  atomic.Int64 // informers that have all objects
-	events  atomic.Int64 // measured events of all informers
+
+	synced atomic.Int64 // informers that have all objects
+	events atomic.Int64 // measured events of all informers
 	// measuredSince is the time of the first measured write, in nanoseconds since 1970; 0
 	// before it is known.
 	measuredSince atomic.Int64
+}
+
+// client is a program with an informer of each resource, which share its connection. One
+// goroutine reads for all of them: a fleet would otherwise take more CPU than the server.
+type client struct {
+	fleet     *fleet
+	wire      *watchclient.Client
+	identity  watchclient.Identity
+	informers []*informer
+	spans     []time.Duration // of measured events
 }
 
 // openFleet connects so many clients, all at once and in turn to all targets, and returns
@@ -33,51 +39,41 @@ type fleet struct {
 func openFleet(ctx context.Context, targets []*testbed.Target, clients int, within time.Duration) (*fleet, error) {
 	f := &fleet{}
 	f.ctx, f.fail = context.WithCancelCause(ctx)
+	var servers []*watchclient.Server
+	for _, t := range targets {
+		server, err := watchclient.NewServer(t.Config.REST, clients)
+		if err != nil {
+			return f, err
+		}
+		servers = append(servers, server)
+	}
 	for n := range clients {
-		c := newClient(f, targets[n%len(targets)])
+		c := &client{fleet: f, wire: servers[n%len(servers)].NewClient(f.ctx, func(int) {}), identity: watchclient.Identity{UserAgent: "millrace-bench"}}
 		f.clients = append(f.clients, c)
-		f.group.Go(func() {
-			if err := c.run(); err != nil {
-				f.fail(err)
-			}
-		})
+		for _, r := range watchedResources() {
+			i := &informer{resource: r, client: c}
+			c.informers = append(c.informers, i)
+			i.begin()
+		}
 	}
 	return f, f.await(&f.synced, int64(f.informers()), within, "informers have all objects")
 }
 
-// run is a client's goroutine. A failure ends the fleet, unless that has ended.
-func (c *client) run() error {
-	if err := c.connect(c.fleet.ctx); err != nil {
-		return err
-	}
-	defer context.AfterFunc(c.fleet.ctx, func() { c.conn.Close() })()
-	defer c.conn.Close()
-	return c.follow()
-}
-
 func (f *fleet) informers() int { return len(f.clients) * len(watchedResources()) }
-
-var errLate = errors.New("late")
 
 // await returns when a counter has a value, or with an error after a time.
 func (f *fleet) await(counter *atomic.Int64, value int64, within time.Duration, what string) error {
-	ctx, cancel := context.WithTimeoutCause(f.ctx, within, errLate)
-	defer cancel()
-	for counter.Load() < value {
-		if err := testbed.Sleep(ctx, arrivalPoll); err != nil {
-			if errors.Is(err, errLate) {
-				err = fmt.Errorf("%d of %d %s after %s", counter.Load(), value, what, within)
-			}
-			return err
-		}
-	}
-	return nil
+	return testbed.AwaitCount(f.ctx, counter, value, within, what)
 }
 
 // close ends all watches. After it the fleet's fields may be read. It may be called again.
 func (f *fleet) close() {
 	f.fail(nil)
-	f.group.Wait()
+	var closing sync.WaitGroup
+	for _, c := range f.clients {
+		closing.Go(c.wire.Close)
+	}
+	closing.Wait()
 }
 
 // check returns an error unless every informer has received what was written, once. It

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/tool/render"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 // readEvents opens two clients at an API, writes, and returns what the fleet's check says.

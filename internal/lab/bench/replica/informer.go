@@ -2,25 +2,32 @@ package replica
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
 	"net/url"
+	"time"
 
+	"github.com/millrace/millrace/internal/conn/watchclient"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
 const (
 	// headBytes is how many of an event's first bytes contain its resource version, which
 	// comes before labels and annotations.
-	headBytes    = 400
-	revisionMark = `"resourceVersion":"`
+	headBytes = 400
 	// timeoutReason is in the error of a server that has not caught up in time.
 	timeoutReason = `"reason":"Timeout"`
 	// watchSeconds is longer than a measurement.
 	watchSeconds = "3600"
 )
 
+// retryAfter is the pause before a watch that was refused: client-go's first one.
+const retryAfter = 800 * time.Millisecond
+
 // informer follows one resource as client-go's informers do: a watch that begins with all
-// objects, and others that resume where one has ended. It belongs to its client's
-// goroutine until the fleet has closed.
+// objects, and others that resume where one has ended. It is a watchclient.Handler, and belongs
+// to its client's connection until the fleet has closed.
 type informer struct {
 	resource watchedResource
 	client   *client
@@ -32,26 +39,60 @@ type informer struct {
 	resumed  int    // watches after the first
 	refused  bool   // the present watch ends because the server has too much to do
 	retries  int    // watches after refused ones
-	failure  string // the ERROR event of a watch, which ends it for another reason
 	received digest // measured events
-
-	unread uint32 // bytes for which the stream's window was not widened yet
 }
 
-func newInformer(c *client, r watchedResource) *informer {
-	i := &informer{resource: r, client: c}
-	i.reset()
-	return i
-}
-
-// reset prepares the informer for the events of its next watch.
-func (i *informer) reset() {
+// begin sends the request for the informer's next watch.
+func (i *informer) begin() {
+	if i.client.fleet.ctx.Err() != nil {
+		return
+	}
 	i.scanner = testbed.EventScanner{Mark: []byte(testbed.InitialEndMark), HeadBytes: headBytes}
-	i.refused, i.unread = false, 0
+	i.refused = false
 	if i.synced {
 		i.awaitStamps()
 	} else {
 		i.objects = 0
+	}
+	i.client.wire.Start(&watchclient.Request{Method: http.MethodGet, URI: i.uri(), Accept: testbed.AcceptJSON, Identity: &i.client.identity}, i)
+}
+
+// fail ends the fleet, unless that has ended.
+func (i *informer) fail(err error) {
+	i.client.fleet.fail(fmt.Errorf("watch %s: %w", i.resource.name, err))
+}
+
+// Header implements watchclient.Handler.
+func (i *informer) Header(h watchclient.Header) {
+	switch h.Status {
+	case http.StatusOK:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		i.refused = true
+	default:
+		i.fail(fmt.Errorf("status %d", h.Status))
+	}
+}
+
+// Data implements watchclient.Handler.
+func (i *informer) Data(p []byte) {
+	now := time.Now().UnixNano()
+	i.scanner.Feed(p, func(e testbed.Event) { i.arrive(e, now) })
+}
+
+// End implements watchclient.Handler. It resumes the watch.
+func (i *informer) End(err error) {
+	switch {
+	case i.client.fleet.ctx.Err() != nil:
+	case err != nil:
+		i.fail(fmt.Errorf("the server ended it: %w", err))
+	case i.refused:
+		i.retries++
+		time.AfterFunc(retryAfter, i.begin)
+	case !i.synced:
+		i.fail(errors.New("the server ended it before all objects were sent"))
+	default:
+		i.resumed++
+		i.begin()
 	}
 }
 
@@ -72,21 +113,22 @@ func (i *informer) uri() string {
 	return i.resource.collection() + "?" + query.Encode()
 }
 
-// arrive takes an event.
-func (i *informer) arrive(e testbed.Event) {
-	if _, rest, ok := bytes.Cut(e.Head, []byte(revisionMark)); ok {
-		if end := bytes.IndexByte(rest, '"'); end >= 0 {
-			i.revision = append(i.revision[:0], rest[:end]...)
-		}
+// arrive takes an event that has arrived at time now, in nanoseconds since 1970.
+func (i *informer) arrive(e testbed.Event, now int64) {
+	if revision := testbed.Revision(e.Head); revision != nil {
+		i.revision = append(i.revision[:0], revision...)
 	}
 	switch {
 	case e.IsType("ERROR"):
 		i.refused = bytes.Contains(e.Head, []byte(timeoutReason))
 		if !i.refused {
-			i.failure = string(e.Head)
+			i.fail(errors.New(string(e.Head)))
 		}
 	case i.synced:
-		if stamp := testbed.ParseStamp(e.Value); stamp > 0 && i.client.arrived(stamp) {
+		since := i.client.fleet.measuredSince.Load()
+		if stamp := testbed.ParseStamp(e.Value); since > 0 && stamp >= since {
+			i.client.spans = append(i.client.spans, time.Duration(now-stamp))
+			i.client.fleet.events.Add(1)
 			i.received.add(stamp)
 		}
 	case e.Marked:

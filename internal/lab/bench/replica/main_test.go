@@ -3,7 +3,7 @@ package replica
 import (
 	"testing"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 func TestMain(m *testing.M) { benchtest.Main(m) }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 func quickArgs(args ...string) []string {

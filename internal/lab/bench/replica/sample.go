@@ -27,22 +27,9 @@ type costs struct {
 	ClientSeconds float64 `json:"clientCPUSeconds"`
 }
 
-// processSample is one reading of a process.
-type processSample struct {
-	testbed.Usage
-	written int64
-}
-
-func readProcess(m *testbed.Meter) (r processSample, err error) {
-	if r.Usage, err = m.Read(); err != nil {
-		return r, err
-	}
-	r.written, err = m.Written()
-	return r, err
-}
-
-func (r processSample) since(before processSample) cost {
-	return cost{CPUSeconds: (r.CPU - before.CPU).Seconds(), SentBytes: r.written - before.written, RSSBytes: r.RSS, PeakBytes: r.Peak}
+// costBetween is what processes have used between two readings.
+func costBetween(before, after testbed.Total) cost {
+	return cost{CPUSeconds: (after.CPU - before.CPU).Seconds(), SentBytes: after.Written - before.Written, RSSBytes: after.RSS, PeakBytes: after.Peak}
 }
 
 // tier is the replicas at which informers read, or nil.
@@ -53,36 +40,26 @@ func (c *costs) tier() *cost {
 	return &c.Tiers[len(c.Tiers)-1]
 }
 
-func (c *cost) add(d cost) {
-	c.CPUSeconds += d.CPUSeconds
-	c.SentBytes += d.SentBytes
-	c.RSSBytes += d.RSSBytes
-	c.PeakBytes += d.PeakBytes
-}
-
 // sample is one reading of all processes.
 type sample struct {
-	upstream, etcd processSample
-	tiers          [][]processSample
+	upstream, etcd testbed.Total
+	tiers          []testbed.Total
 	client         time.Duration
 }
 
 func (s *servers) read() (r sample, err error) {
-	if r.upstream, err = readProcess(s.upstreamMeter); err != nil {
+	if r.upstream, err = testbed.ReadAll(s.upstream.Meter()); err != nil {
 		return r, err
 	}
-	for depth, tier := range s.tiers {
-		r.tiers = append(r.tiers, nil)
-		for _, replica := range tier {
-			one, err := readProcess(replica.meter)
-			if err != nil {
-				return r, err
-			}
-			r.tiers[depth] = append(r.tiers[depth], one)
+	for _, tier := range s.tiers {
+		total, err := testbed.ReadServers(tier)
+		if err != nil {
+			return r, err
 		}
+		r.tiers = append(r.tiers, total)
 	}
 	r.client = testbed.ClientCPU()
-	r.etcd, err = readProcess(s.etcdMeter)
+	r.etcd, err = testbed.ReadAll(testbed.NewMeter(s.bed.EtcdPID()))
 	return r, err
 }
 
@@ -99,12 +76,9 @@ func (s *servers) costsOf(work func() error) (c costs, err error) {
 	if err != nil {
 		return c, err
 	}
-	c = costs{Upstream: after.upstream.since(before.upstream), Etcd: after.etcd.since(before.etcd), ClientSeconds: (after.client - before.client).Seconds()}
-	for depth, tier := range after.tiers {
-		c.Tiers = append(c.Tiers, cost{})
-		for i, one := range tier {
-			c.Tiers[depth].add(one.since(before.tiers[depth][i]))
-		}
+	c = costs{Upstream: costBetween(before.upstream, after.upstream), Etcd: costBetween(before.etcd, after.etcd), ClientSeconds: (after.client - before.client).Seconds()}
+	for depth := range after.tiers {
+		c.Tiers = append(c.Tiers, costBetween(before.tiers[depth], after.tiers[depth]))
 	}
 	return c, nil
 }

@@ -34,33 +34,24 @@ func depthOf(setup string) int {
 	return depth
 }
 
-// replicaProcess is a replica and its meter.
-type replicaProcess struct {
-	*testbed.Server
-	meter *testbed.Meter
-}
-
 // servers are the processes of a setup.
 type servers struct {
 	bed      *testbed.Testbed
 	upstream *testbed.Server
 	// tiers are the replicas by depth. Informers read at the last ones, or at the upstream
 	// if there are none.
-	tiers [][]replicaProcess
+	tiers [][]*testbed.Server
 	// own is how many watches the upstream has open by itself.
 	own counts
-
-	upstreamMeter, etcdMeter *testbed.Meter
 }
 
 // startServers starts the processes of a setup. The caller must call end.
 func (b *bench) startServers(ctx context.Context, setup string) (*servers, error) {
-	s := &servers{bed: b.bed, etcdMeter: testbed.NewMeter(b.bed.EtcdPID())}
+	s := &servers{bed: b.bed}
 	var err error
 	if s.upstream, err = b.bed.Start(ctx, b.opts.readPath(setup), b.log(setup, "upstream")); err != nil {
 		return nil, err
 	}
-	s.upstreamMeter = testbed.NewMeter(s.upstream.PID())
 	if b.opts.fanout > 0 {
 		if err := s.upstream.UseToken(ctx, namespace, account, b.bed.Logs(b.log(setup, "upstream.kubeconfig"))); err != nil {
 			s.end(ctx)
@@ -76,7 +67,7 @@ func (b *bench) startServers(ctx context.Context, setup string) (*servers, error
 
 // startTiers starts the replicas of a setup, and waits until all processes are at rest.
 func (s *servers) startTiers(ctx context.Context, b *bench, setup string) (err error) {
-	if _, err := s.upstreamMeter.AwaitIdleLogged(ctx, b.progress, setup, b.opts.plan.Settle); err != nil {
+	if _, err := s.upstream.Meter().AwaitIdleLogged(ctx, b.progress, setup, b.opts.plan.Settle); err != nil {
 		return err
 	}
 	if s.own, err = scrape(ctx, s.upstream.Target); err != nil {
@@ -85,7 +76,6 @@ func (s *servers) startTiers(ctx context.Context, b *bench, setup string) (err e
 	parents := []*testbed.Server{s.upstream}
 	for depth, n := range b.opts.tiers(setup) {
 		s.tiers = append(s.tiers, nil)
-		var started []*testbed.Server
 		for i := range n {
 			r, err := b.bed.StartReplica(ctx, testbed.ReplicaConfig{
 				Log: b.log(setup, fmt.Sprintf("replica-%d-%d", depth+1, i+1)), Upstream: parents[i*len(parents)/n], Etcd: setup == setupReplicaEtcd, Args: b.opts.tierArgs(setup),
@@ -93,13 +83,12 @@ func (s *servers) startTiers(ctx context.Context, b *bench, setup string) (err e
 			if err != nil {
 				return err
 			}
-			s.tiers[depth] = append(s.tiers[depth], replicaProcess{r, testbed.NewMeter(r.PID())})
-			started = append(started, r)
+			s.tiers[depth] = append(s.tiers[depth], r)
 		}
-		parents = started
+		parents = s.tiers[depth]
 	}
 	for r := range s.replicas() {
-		if _, err := r.meter.AwaitIdleLogged(ctx, b.progress, setup, b.opts.plan.Settle); err != nil {
+		if _, err := r.Meter().AwaitIdleLogged(ctx, b.progress, setup, b.opts.plan.Settle); err != nil {
 			return err
 		}
 	}
@@ -107,8 +96,8 @@ func (s *servers) startTiers(ctx context.Context, b *bench, setup string) (err e
 }
 
 // replicas are those of all depths.
-func (s *servers) replicas() iter.Seq[replicaProcess] {
-	return func(yield func(replicaProcess) bool) {
+func (s *servers) replicas() iter.Seq[*testbed.Server] {
+	return func(yield func(*testbed.Server) bool) {
 		for _, tier := range s.tiers {
 			for _, r := range tier {
 				if !yield(r) {
@@ -123,7 +112,7 @@ func (s *servers) replicas() iter.Seq[replicaProcess] {
 func (s *servers) end(ctx context.Context) {
 	for _, tier := range slices.Backward(s.tiers) {
 		for _, r := range tier {
-			s.bed.End(ctx, r.Server)
+			s.bed.End(ctx, r)
 		}
 	}
 	s.bed.End(ctx, s.upstream)

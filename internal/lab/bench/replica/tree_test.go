@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 func runTree(t *testing.T, args ...string) (stdout, stderr string, err error) {

@@ -88,20 +88,12 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
-// process is a server and its meter.
-type process struct {
-	*testbed.Server
-	meter *testbed.Meter
-}
-
-func newProcess(s *testbed.Server) process { return process{s, s.Meter()} }
-
 // measure starts the processes of a setup and runs all workloads.
 func (b *bench) measure(ctx context.Context, s setup, log string) error {
-	var all []process
+	var all []*testbed.Server
 	defer func() {
 		for _, p := range slices.Backward(all) {
-			b.bed.End(ctx, p.Server)
+			b.bed.End(ctx, p)
 		}
 	}()
 	for i := range s.servers {
@@ -113,24 +105,24 @@ func (b *bench) measure(ctx context.Context, s setup, log string) error {
 		if err != nil {
 			return err
 		}
-		all = append(all, newProcess(one))
+		all = append(all, one)
 	}
 	for i := range s.replicas {
-		one, err := b.bed.StartReplica(ctx, testbed.ReplicaConfig{Log: fmt.Sprintf("%s-replica-%d", log, i+1), Upstream: all[0].Server, Args: []string{"--follow=nodes,pods"}})
+		one, err := b.bed.StartReplica(ctx, testbed.ReplicaConfig{Log: fmt.Sprintf("%s-replica-%d", log, i+1), Upstream: all[0], Args: []string{"--follow=nodes,pods"}})
 		if err != nil {
 			return err
 		}
-		all = append(all, newProcess(one))
+		all = append(all, one)
 	}
 	m, err := b.newMeasurement(ctx, s, log, all)
 	if err != nil {
 		return err
 	}
 	if m.proxy != nil {
-		defer b.bed.End(ctx, m.proxy.Server)
+		defer b.bed.End(ctx, m.proxy)
 	}
 	for _, p := range all {
-		if _, err := p.meter.AwaitIdleLogged(ctx, b.progress, s.String(), b.opts.plan.Settle); err != nil {
+		if _, err := p.Meter().AwaitIdleLogged(ctx, b.progress, s.String(), b.opts.plan.Settle); err != nil {
 			return err
 		}
 	}
@@ -150,14 +142,14 @@ type measurement struct {
 	*bench
 	setup            setup
 	version          string
-	readAt, upstream []process
-	proxy            *process // nil: clients read at readAt
+	readAt, upstream []*testbed.Server
+	proxy            *testbed.Server // nil: clients read at readAt
 	etcd             *testbed.Meter
 }
 
 // newMeasurement is that of the processes of a setup. It starts the proxy, if there is to be
 // one.
-func (b *bench) newMeasurement(ctx context.Context, s setup, log string, all []process) (*measurement, error) {
+func (b *bench) newMeasurement(ctx context.Context, s setup, log string, all []*testbed.Server) (*measurement, error) {
 	m := &measurement{bench: b, setup: s, readAt: all, version: all[0].Target.Version(ctx)}
 	if b.opts.At == "" {
 		m.etcd = testbed.NewMeter(b.bed.EtcdPID())
@@ -168,17 +160,9 @@ func (b *bench) newMeasurement(ctx context.Context, s setup, log string, all []p
 	if !b.opts.plan.Proxy {
 		return m, nil
 	}
-	var behind []*testbed.Server
-	for _, p := range m.readAt {
-		behind = append(behind, p.Server)
-	}
-	proxy, err := b.bed.StartProxy(ctx, log+"-proxy", behind...)
-	if err != nil {
-		return nil, err
-	}
-	p := newProcess(proxy)
-	m.proxy = &p
-	return m, nil
+	var err error
+	m.proxy, err = b.bed.StartProxy(ctx, log+"-proxy", m.readAt...)
+	return m, err
 }
 
 // target is what client i reads at.
@@ -193,31 +177,24 @@ func (m *measurement) target(i int) *testbed.Target {
 type cpu struct{ readAt, upstream, proxy, etcd, client time.Duration }
 
 func (m *measurement) read() (c cpu, resident int64, err error) {
-	for _, p := range m.readAt {
-		use, err := p.meter.Read()
-		if err != nil {
-			return c, 0, err
-		}
-		c.readAt += use.CPU
-		resident += use.RSS
+	readAt, err := testbed.ReadServers(m.readAt)
+	if err != nil {
+		return c, 0, err
 	}
-	for _, p := range m.upstream {
-		use, err := p.meter.Read()
-		if err != nil {
-			return c, 0, err
-		}
-		c.upstream += use.CPU
+	upstream, err := testbed.ReadServers(m.upstream)
+	if err != nil {
+		return c, 0, err
 	}
 	if m.proxy != nil {
-		use, err := m.proxy.meter.Read()
+		use, err := m.proxy.Meter().Read()
 		if err != nil {
 			return c, 0, err
 		}
 		c.proxy = use.CPU
 	}
 	use, err := m.etcd.ReadIfKnown()
-	c.etcd, c.client = use.CPU, testbed.ClientCPU()
-	return c, resident, err
+	c.readAt, c.upstream, c.etcd, c.client = readAt.CPU, upstream.CPU, use.CPU, testbed.ClientCPU()
+	return c, readAt.RSS, err
 }
 
 // run measures one workload.

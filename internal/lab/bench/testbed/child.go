@@ -129,18 +129,29 @@ func (c *Child) Stop(ctx context.Context) bool {
 // Await waits for the JSON file that the child writes when it listens, and decodes it
 // into v.
 func (c *Child) Await(ctx context.Context, file string, v any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, serveTimeout, fmt.Errorf("not ready within %s", serveTimeout))
+	return c.poll(ctx, serveTimeout, func(context.Context) error {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(text, v)
+	})
+}
+
+// poll calls try until it succeeds. It fails after a time, with ctx, or when the child has ended.
+func (c *Child) poll(ctx context.Context, within time.Duration, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("not ready within %s", within))
 	defer cancel()
 	for {
-		text, err := os.ReadFile(file)
-		if err == nil {
-			return json.Unmarshal(text, v)
+		last := try(ctx)
+		if last == nil {
+			return nil
 		}
 		if c.exited() {
 			return fmt.Errorf("it ended (%v)%s", c.err, c.logTail())
 		}
 		if err := Sleep(ctx, readyPoll); err != nil {
-			return fmt.Errorf("%w%s", err, c.logTail())
+			return fmt.Errorf("%w; last probe: %v%s", err, last, c.logTail())
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -35,12 +34,9 @@ func healthPath(component string) string {
 	return "/healthz"
 }
 
-// ComponentConfig says how to run a component. Name, Log and Kubeconfig are required.
+// ComponentConfig says how to run a component. Name and Kubeconfig are required.
 type ComponentConfig struct {
-	Name string // Scheduler or ControllerManager
-	// Program is Kubernetes' own. Zero value: Millrace, which has the same code.
-	Program    string
-	Log        string // the name of its log, without ".log"
+	Name       string // Scheduler or ControllerManager; also the name of its log
 	Kubeconfig string
 	Args       []string
 }
@@ -51,55 +47,44 @@ func (b *Testbed) StartComponent(ctx context.Context, c ComponentConfig) (*Child
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{
-		"--kubeconfig=" + c.Kubeconfig, "--authentication-kubeconfig=" + c.Kubeconfig, "--authorization-kubeconfig=" + c.Kubeconfig,
-		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--cert-dir=" + filepath.Join(b.dir, c.Log+"-certificates"), "--leader-elect=false",
-	}, c.Args...)
-	program := c.Program
-	if program == "" {
-		if program, err = b.Config.serverProgram(); err != nil {
-			return nil, err
-		}
-		args = append([]string{c.Name}, args...)
+	program, err := b.Config.serverProgram()
+	if err != nil {
+		return nil, err
 	}
-	child, err := StartChild(ChildConfig{Path: program, Args: args, LogFile: b.Logs(c.Log + ".log")})
+	args := append([]string{
+		c.Name, "--kubeconfig=" + c.Kubeconfig, "--authentication-kubeconfig=" + c.Kubeconfig, "--authorization-kubeconfig=" + c.Kubeconfig,
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--cert-dir=" + filepath.Join(b.dir, c.Name+"-certificates"), "--leader-elect=false",
+	}, c.Args...)
+	child, err := StartChild(ChildConfig{Path: program, Args: args, LogFile: b.Logs(c.Name + ".log")})
 	if err != nil {
 		return nil, err
 	}
 	address := "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) + healthPath(c.Name)
-	if err := child.awaitHealth(ctx, address, b.Config.ReadyTimeout); err != nil {
+	// The certificate is one that the component has made for itself. No secret is sent.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	if err := child.poll(ctx, b.Config.ReadyTimeout, func(ctx context.Context) error { return probeHealth(ctx, transport, address) }); err != nil {
 		child.Stop(ctx)
 		return nil, fmt.Errorf("start %s: %w", c.Name, err)
 	}
 	return child, nil
 }
 
-// awaitHealth polls an address that anybody may ask, until the answer is 200.
-func (c *Child) awaitHealth(ctx context.Context, address string, within time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("it does not work within %s", within))
-	defer cancel()
-	// The certificate is one that the component has made for itself. No secret is sent.
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-	defer transport.CloseIdleConnections()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-		if err != nil {
-			return err
-		}
-		resp, err := transport.RoundTrip(req)
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		if c.exited() {
-			return fmt.Errorf("it ended (%v)%s", c.err, c.logTail())
-		}
-		if err := Sleep(ctx, readyPoll); err != nil {
-			return fmt.Errorf("%w%s", err, c.logTail())
-		}
+// probeHealth asks an address that anybody may ask.
+func probeHealth(ctx context.Context, transport *http.Transport, address string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
 	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(resp.Status)
+	}
+	return nil
 }
 
 // ComponentKubeconfig writes the kubeconfig with which a component reaches a server, as the

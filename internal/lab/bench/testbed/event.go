@@ -3,6 +3,7 @@ package testbed
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 )
 
 const (
@@ -30,18 +31,33 @@ func (e Event) IsType(kind string) bool {
 		bytes.HasPrefix(e.Head, append([]byte{1<<3 | 2, byte(len(kind))}, kind...))
 }
 
-// EventScanner finds the events in a watch's JSON, each of which is one line, and a mark
-// inside each. It does not decode and copies only a few bytes of an event, because the
-// client shares the machine with the server.
+// Revision is the resource version of the object in an event's JSON, of which head has the
+// beginning. It is nil if it is not there.
+func Revision(head []byte) []byte {
+	_, rest, found := bytes.Cut(head, []byte(`"resourceVersion":"`))
+	revision, _, whole := bytes.Cut(rest, []byte{'"'})
+	if !found || !whole {
+		return nil
+	}
+	return revision
+}
+
+// EventScanner finds the events in a watch, and a mark inside each. It does not decode and
+// copies only a few bytes of an event, because the client shares the machine with the server.
 //
-// A read of the stream may cut an event anywhere, even inside the mark. carry therefore
-// holds the last bytes of the event so far: one byte less than mark and value have.
+// In JSON each event is one line; in protobuf it is a frame, which begins with its length. A read
+// of the stream may cut an event anywhere, even inside the mark. carry therefore holds the last
+// bytes of the event so far: one byte less than mark and value have.
 type EventScanner struct {
+	Frames     bool   // protobuf
 	Mark       []byte // required; it may be changed between two events
 	ValueBytes int    // how many bytes after the mark are the value
 	// HeadBytes is how many of an event's first bytes are copied. Zero value:
 	// EventHeadBytes.
 	HeadBytes int
+
+	length    []byte // of a frame, as far as it has come
+	remaining int    // bytes of the frame that have not arrived
 
 	head  []byte
 	carry []byte
@@ -52,18 +68,37 @@ type EventScanner struct {
 // Feed scans the next bytes of a stream. It calls visit for each event that ends in them.
 func (s *EventScanner) Feed(p []byte, visit func(Event)) {
 	for len(p) > 0 {
-		end := bytes.IndexByte(p, '\n')
-		if end < 0 {
-			s.add(p)
-			return
+		part, rest, ends := s.cut(p)
+		s.add(part)
+		p = rest
+		if !ends {
+			continue
 		}
-		s.add(p[:end])
 		if len(s.head) > 0 {
 			visit(Event{Head: s.head, Marked: s.found, Value: s.value})
 		}
-		s.head, s.carry, s.value, s.found = s.head[:0], s.carry[:0], s.value[:0], false
-		p = p[end+1:]
+		s.length, s.head, s.carry, s.value, s.found = s.length[:0], s.head[:0], s.carry[:0], s.value[:0], false
 	}
+}
+
+// cut returns the next part of the present event, what is behind it, and whether the event ends
+// with it.
+func (s *EventScanner) cut(p []byte) (part, rest []byte, ends bool) {
+	const lengthBytes = 4
+	if !s.Frames {
+		part, rest, ends = bytes.Cut(p, []byte{'\n'})
+		return part, rest, ends
+	}
+	if missing := lengthBytes - len(s.length); missing > 0 {
+		n := min(missing, len(p))
+		if s.length = append(s.length, p[:n]...); len(s.length) == lengthBytes {
+			s.remaining = int(binary.BigEndian.Uint32(s.length))
+		}
+		return nil, p[n:], false
+	}
+	n := min(s.remaining, len(p))
+	s.remaining -= n
+	return p[:n], p[n:], s.remaining == 0
 }
 
 // add scans the next part of one event.

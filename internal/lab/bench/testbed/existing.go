@@ -40,7 +40,7 @@ func (o *Options) AddAtFlags(f *pflag.FlagSet, when string) {
 
 // useExisting sets what follows from --at.
 func (o *Options) useExisting() error {
-	for _, flag := range []string{"read-paths", "kube-apiserver", "server-arg", "skip-fill"} {
+	for _, flag := range []string{"read-paths", "kube-apiserver", "server-arg"} {
 		if o.changed(flag) {
 			return fmt.Errorf("--at measures a server that runs: it excludes --%s", flag)
 		}

@@ -26,8 +26,7 @@ type Usage struct {
 }
 
 // Meter reads a process's CPU time and memory: from /proc, or from the metrics of a server
-// that runs elsewhere. A nil Meter stands for a server whose process id is unknown; only
-// ReadIfKnown may be called on it.
+// that runs elsewhere. A nil Meter stands for no process; only ReadIfKnown may be called on it.
 type Meter struct {
 	root   string // "/proc", except in tests
 	pid    int
@@ -85,6 +84,37 @@ func (m *Meter) Written() (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("parse process output: no wchar line in %q", text)
+}
+
+// Total is what some processes have used so far, all together.
+type Total struct {
+	Usage
+	Written int64 // as Meter.Written
+}
+
+// ReadAll takes a reading of each meter, and adds them up.
+func ReadAll(meters ...*Meter) (t Total, err error) {
+	for _, m := range meters {
+		use, err := m.Read()
+		if err != nil {
+			return t, err
+		}
+		written, err := m.Written()
+		if err != nil {
+			return t, err
+		}
+		t.CPU, t.RSS, t.Peak, t.Written = t.CPU+use.CPU, t.RSS+use.RSS, t.Peak+use.Peak, t.Written+written
+	}
+	return t, nil
+}
+
+// ReadServers is ReadAll for the meters of servers.
+func ReadServers(servers []*Server) (Total, error) {
+	meters := make([]*Meter, len(servers))
+	for i, s := range servers {
+		meters[i] = s.Meter()
+	}
+	return ReadAll(meters...)
 }
 
 // ReadIfKnown takes a reading, or returns the zero value if m is nil.

@@ -3,8 +3,6 @@ package testbed
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -49,17 +47,9 @@ func (p *remoteProcess) read() (Usage, error) {
 }
 
 // parseProcessMetrics finds the CPU and memory of a process in the text of its metrics.
-func parseProcessMetrics(text string) (u Usage, err error) {
+func parseProcessMetrics(text string) (Usage, error) {
 	values := map[string]float64{}
-	for line := range strings.Lines(text) {
-		for _, name := range []string{cpuMetric, memoryMetric} {
-			if value, ok := strings.CutPrefix(line, name+" "); ok {
-				if values[name], err = strconv.ParseFloat(strings.TrimSpace(value), 64); err != nil {
-					return Usage{}, fmt.Errorf("parse metrics: %w", err)
-				}
-			}
-		}
-	}
+	ParseMetrics(text, func(m Metric) { values[m.Name] = m.Value })
 	for _, name := range []string{cpuMetric, memoryMetric} {
 		if values[name] == 0 {
 			return Usage{}, fmt.Errorf("read metrics: there is no %s", name)

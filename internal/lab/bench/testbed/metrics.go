@@ -34,16 +34,16 @@ func (t *Target) Metrics(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-// ParseMetrics visits the samples with labels of a text in Prometheus' format.
+// ParseMetrics visits the samples of a text in Prometheus' format.
 func ParseMetrics(text string, visit func(Metric)) {
 	for line := range strings.Lines(text) {
-		name, rest, ok := strings.Cut(line, "{")
-		end := strings.LastIndexByte(rest, '}')
-		if !ok || end < 0 {
+		at := strings.LastIndexByte(line, ' ')
+		if at < 0 || line[0] == '#' {
 			continue
 		}
-		if value, err := strconv.ParseFloat(strings.TrimSpace(rest[end+1:]), 64); err == nil {
-			visit(Metric{name, rest[:end], value})
+		name, labels, _ := strings.Cut(line[:at], "{")
+		if value, err := strconv.ParseFloat(strings.TrimSpace(line[at:]), 64); err == nil {
+			visit(Metric{name, strings.TrimSuffix(labels, "}"), value})
 		}
 	}
 }

@@ -17,7 +17,6 @@ const (
 	AcceptTable    = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 	EncodingGzip = "gzip"
-	EncodingZstd = "zstd"
 )
 
 // Request describes a GET.

@@ -68,46 +68,27 @@ func startServer(ctx context.Context, cfg serverConfig) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Child: process, Kubeconfig: cfg.kubeconfig}
-	if s.Target, err = s.awaitReady(ctx, cfg); err != nil {
+	if err := s.poll(ctx, cfg.timeout, func(ctx context.Context) error { return s.probe(ctx, cfg) }); err != nil {
 		s.Stop(ctx)
-		return nil, err
+		return nil, fmt.Errorf("start %s server: %w", cfg.name, err)
 	}
 	s.Startup = time.Since(start)
 	return s, nil
 }
 
-// awaitReady polls /readyz. It uses the kubeconfig of the administrator, which "serve" and
-// "replica" write while they start.
-func (s *Server) awaitReady(ctx context.Context, cfg serverConfig) (*Target, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, cfg.timeout, fmt.Errorf("not ready within %s", cfg.timeout))
-	defer cancel()
-	for {
-		t, probeErr := s.probe(ctx, cfg)
-		if probeErr == nil {
-			return t, nil
-		}
-		if s.exited() {
-			return nil, fmt.Errorf("start %s server: it ended (%v)%s", cfg.name, s.err, s.logTail())
-		}
-		if err := Sleep(ctx, readyPoll); err != nil {
-			return nil, fmt.Errorf("start %s server: %w; last probe: %v%s", cfg.name, err, probeErr, s.logTail())
-		}
-	}
-}
-
-// probe asks whether the server is ready. It loads the kubeconfig each time, because
-// the file may still be that of an earlier start.
-func (s *Server) probe(ctx context.Context, cfg serverConfig) (*Target, error) {
+// probe sets Target if the server is ready. It loads the kubeconfig of the administrator each
+// time, because "serve" and "replica" write it while they start: it may still be that of an
+// earlier start.
+func (s *Server) probe(ctx context.Context, cfg serverConfig) error {
 	rest, err := (&kubeconfig.Flags{Kubeconfig: cfg.kubeconfig}).Load("bench")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	rest.Host = "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(cfg.port))
-	t, err := NewTarget(TargetConfig{REST: rest, HTTP1: cfg.http1})
-	if err != nil {
-		return nil, err
+	if s.Target, err = NewTarget(TargetConfig{REST: rest, HTTP1: cfg.http1}); err != nil {
+		return err
 	}
-	return t, t.Get(ctx, "/readyz", nil)
+	return s.Target.Get(ctx, "/readyz", nil)
 }
 
 // freePort finds a TCP port that is free now. Another process may take it before the

@@ -4,10 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"strings"
 
 	"k8s.io/client-go/rest"
@@ -40,25 +37,6 @@ func NewTarget(cfg TargetConfig) (*Target, error) {
 		base = "https://" + base
 	}
 	return &Target{Config: cfg, BaseURL: strings.TrimSuffix(base, "/"), tls: tlsConfig}, nil
-}
-
-// DialTLS opens a connection of its own that speaks HTTP/2. It has no credentials but the
-// client certificate of the kubeconfig.
-func (t *Target) DialTLS(ctx context.Context) (net.Conn, error) {
-	if t.tls == nil {
-		return nil, errors.New("connect to server: it does not speak TLS")
-	}
-	address, err := url.Parse(t.BaseURL)
-	if err != nil {
-		return nil, fmt.Errorf("parse address of server: %w", err)
-	}
-	config := t.tls.Clone()
-	config.NextProtos = []string{"h2"}
-	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address.Host)
-	if err != nil {
-		return nil, fmt.Errorf("connect to server: %w", Cause(ctx, err))
-	}
-	return conn, nil
 }
 
 // Connect returns n clients whose connections are open, so that handshakes are not

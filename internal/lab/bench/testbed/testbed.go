@@ -34,8 +34,6 @@ type Options struct {
 	commonArgs   []string // for kube-apiserver too
 	ReadyTimeout time.Duration
 	workDir      string // empty: a temporary directory
-	keep         bool   // the temporary directory stays
-	SkipFill     bool
 	ExternalEtcd bool
 	// At is the kubeconfig of a server to measure in place of starting any. Empty: none.
 	At string
@@ -44,20 +42,13 @@ type Options struct {
 	changed   func(flag string) bool // whether the user has given a flag; set by AddAtFlags
 }
 
-// AddFlags adds all of the flags, which hold with --compare.
-func (o *Options) AddFlags(f *pflag.FlagSet) {
-	o.AddServerFlags(f, "with --compare: ")
-	f.BoolVar(&o.SkipFill, "skip-fill", false, "with --compare: measure the data that --work-dir has from a former run")
-}
-
-// AddServerFlags adds the flags of a command that always fills in its own data. The
-// help text of each begins with when.
-func (o *Options) AddServerFlags(f *pflag.FlagSet, when string) {
-	f.StringSliceVar(&o.ReadPaths, "read-paths", []string{ReadPathMillrace, ReadPathKubernetes}, when+"what to run, in this order")
-	f.StringVar(&o.Stock, "kube-apiserver", "", when+"kube-apiserver to run as the read path \""+ReadPathStock+"\", which needs --external-etcd")
-	f.BoolVar(&o.ExternalEtcd, "external-etcd", false, when+"run etcd in a process of its own, so that CPU and memory are the API server's alone")
-	o.AddProcessFlags(f, when)
-	o.AddAtFlags(f, when)
+// AddServerFlags adds the flags of a command that runs read paths in turn.
+func (o *Options) AddServerFlags(f *pflag.FlagSet) {
+	f.StringSliceVar(&o.ReadPaths, "read-paths", []string{ReadPathMillrace, ReadPathKubernetes}, "what to run, in this order")
+	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to run as the read path \""+ReadPathStock+"\", which needs --external-etcd")
+	f.BoolVar(&o.ExternalEtcd, "external-etcd", false, "run etcd in a process of its own, so that CPU and memory are the API server's alone")
+	o.AddProcessFlags(f, "")
+	o.AddAtFlags(f, "")
 }
 
 // AddProcessFlags adds the flags of a command that chooses itself what it runs.
@@ -66,7 +57,6 @@ func (o *Options) AddProcessFlags(f *pflag.FlagSet, when string) {
 	f.StringArrayVar(&o.serverArgs, "server-arg", nil, when+"one more argument for every server of that program; may be repeated")
 	f.DurationVar(&o.ReadyTimeout, "ready-timeout", 2*time.Minute, when+"how long a server may take to be ready")
 	f.StringVar(&o.workDir, "work-dir", "", when+"directory for data, logs and captures; it stays (default a temporary one)")
-	f.BoolVar(&o.keep, "keep", false, when+"keep the temporary directory")
 }
 
 // AddServerArg adds an argument for every server but kube-apiserver.
@@ -78,9 +68,12 @@ func (o *Options) HasServerArgs() bool { return len(o.serverArgs) > 0 }
 // AddCommonArg adds an argument for every server, which kube-apiserver has too.
 func (o *Options) AddCommonArg(arg string) { o.commonArgs = append(o.commonArgs, arg) }
 
-// CompareFlags are the flags of AddFlags, which need --compare.
-func CompareFlags() []string {
-	return []string{"read-paths", "kube-apiserver", "millrace", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill", "external-etcd", "at", "at-context"}
+// ValidateChoice is Validate for a command that starts servers only if it is asked to.
+func (o *Options) ValidateChoice(start bool) error {
+	if !start && o.At == "" {
+		return errors.New("choose --compare, which starts servers, or --at for a server that runs")
+	}
+	return o.Validate()
 }
 
 // Validate checks the flags.
@@ -102,9 +95,6 @@ func (o *Options) Validate() error {
 		if !slices.Contains(all, path) || slices.Contains(o.ReadPaths[:i], path) {
 			return fmt.Errorf("--read-paths: choose among %s, each once", strings.Join(all, ", "))
 		}
-	}
-	if o.SkipFill && o.workDir == "" {
-		return errors.New("--skip-fill needs the --work-dir of a former run")
 	}
 	return nil
 }
@@ -154,7 +144,7 @@ func Open(ctx context.Context, cfg Config) (bed *Testbed, closeBed func() error,
 	if err != nil {
 		return nil, nil, err
 	}
-	if cfg.workDir != "" || cfg.keep {
+	if cfg.workDir != "" {
 		cfg.Progress.Phase("working in %s", b.dir)
 	}
 	if !cfg.ExternalEtcd {
@@ -176,33 +166,19 @@ func Open(ctx context.Context, cfg Config) (bed *Testbed, closeBed func() error,
 }
 
 // makeDirs makes the work directory and what is below it. remove deletes it again if
-// it is temporary and not to be kept.
+// it is temporary.
 func (b *Testbed) makeDirs() (remove func(), err error) {
 	remove = func() {}
-	switch {
-	case b.dir != "":
+	if b.dir != "" {
 		b.dir = filepath.Join(b.dir, b.Config.Subdirectory)
-	case b.Config.keep:
-		if b.dir, err = os.MkdirTemp("", tempPrefix); err != nil {
-			return nil, fmt.Errorf("create temporary directory: %w", err)
-		}
-	default:
-		if b.dir, remove, err = TemporaryDir(); err != nil {
-			return nil, err
-		}
+	} else if b.dir, remove, err = TemporaryDir(); err != nil {
+		return nil, err
 	}
 	if b.dir, err = filepath.Abs(b.dir); err != nil {
 		return nil, fmt.Errorf("resolve work directory: %w", err)
 	}
-	_, err = os.Stat(b.data())
-	if err == nil && b.Config.SkipFill && b.Config.ExternalEtcd {
-		_, err = os.Stat(b.etcdData())
-	}
-	switch {
-	case err == nil && !b.Config.SkipFill:
-		return nil, fmt.Errorf("%s has data already: pass --skip-fill to measure it, or choose another --work-dir", b.dir)
-	case err != nil && b.Config.SkipFill:
-		return nil, fmt.Errorf("--skip-fill: %s has no data of a former run", b.dir)
+	if _, err = os.Stat(b.data()); err == nil {
+		return nil, fmt.Errorf("%s has data already: choose another --work-dir", b.dir)
 	}
 	for _, dir := range []string{b.data(), b.Captures(""), b.Logs("")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -15,37 +15,6 @@ type bench struct {
 	pods   []testbed.PodSample // one of each node; set when first needed
 }
 
-// single measures the server of a kubeconfig.
-func (b *bench) single(ctx context.Context) error {
-	cfg, err := b.opts.server.Load("bench")
-	if err != nil {
-		return err
-	}
-	t, err := testbed.NewTarget(testbed.TargetConfig{REST: cfg})
-	if err != nil {
-		return err
-	}
-	var m *testbed.Meter
-	if b.opts.serverPID > 0 {
-		m = testbed.NewMeter(b.opts.serverPID)
-	}
-	b.log.Phase("measuring %s", t.BaseURL)
-	s := serverReport{Name: "server", Version: t.Version(ctx)}
-	for _, spec := range b.opts.chosen.informers {
-		res, err := newInformerRun(t, m, informersURI, b.log).measure(ctx, spec, b.opts.plan)
-		if err := b.addInformers(ctx, &s.Informers, spec, res, err); err != nil {
-			return err
-		}
-	}
-	if len(b.opts.chosen.events) > 0 {
-		if err := b.events(ctx, t, m, &s, func(ctx context.Context, r *runner) error { return removeConfigMaps(ctx, r.writer) }); err != nil {
-			return err
-		}
-	}
-	b.report.Servers = append(b.report.Servers, s)
-	return nil
-}
-
 // events runs the event workloads on a server, and last after them. last also runs after
 // an interrupt, then with a context that ends soon.
 func (b *bench) events(ctx context.Context, t *testbed.Target, m *testbed.Meter, s *serverReport, last func(context.Context, *runner) error) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// NewCommand makes the command "bench watch". With --compare it starts servers.
+// NewCommand makes the command "bench watch". It starts servers.
 func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
@@ -25,10 +25,10 @@ namespace default, and status patches of pods that fill has made. A span begins
 before the write is sent and so contains the write. "net" is CPU without that of
 the same writes without watchers.
 
-By default it measures the server of a kubeconfig, and removes its config maps
-afterwards. With --compare it starts millrace with either read path in turn
-over one data directory that it fills, and a server whose handlers write the same
-event from memory: the floor.
+With --compare it starts millrace with either read path in turn over one data
+directory that it fills, and a server whose handlers write the same event from
+memory: the floor. With --at it measures a server that runs, and removes its objects
+afterwards.
 
 This process and the server have a file open for each connection: ulimit -n must
 allow for 1,100 of them, and for more with --scale.`,
@@ -36,12 +36,12 @@ allow for 1,100 of them, and for more with --scale.`,
   millrace-lab bench watch --compare --workloads=all-h2-20,floor-h2-20,gzip --duration=5s
   millrace-lab bench watch --compare --workloads=one --pod-size=17KB --read-paths=millrace,millrace-encoded,kubernetes
   millrace-lab bench watch --compare --workloads=watchlist --secrets=100 -o json > report.json
-  millrace-lab bench watch --workloads=names-1000 --server-pid=1234
+  millrace-lab bench watch --at=admin.conf --workloads=names-1000
   millrace-lab bench watch --from report.json -o markdown`,
 	}
 	testbed.Subcommand{
 		Help:     func() (string, bool) { return workloadHelp(), slices.Contains(o.workloads, "help") },
-		Validate: func() error { return o.validate(cmd.Flags().Changed) },
+		Validate: o.validate,
 		From:     &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{} },
 		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, o, to) },
 	}.Bind(cmd)
@@ -54,13 +54,7 @@ func execute(ctx context.Context, o *options, to testbed.Streams) error {
 	b := &bench{opts: o, log: testbed.NewProgress(to.Err), report: &report{
 		Started: time.Now(), Machine: testbed.ThisMachine(), Plan: o.plan, ExternalEtcd: o.ExternalEtcd,
 	}}
-	var err error
-	if o.compare {
-		err = b.compare(ctx)
-	} else {
-		err = b.single(ctx)
-	}
-	if err != nil {
+	if err := b.compare(ctx); err != nil {
 		return err
 	}
 	b.report.noteFailures()

@@ -41,9 +41,6 @@ func (b *bench) onTestbed(ctx context.Context, part string, measure func(context
 
 // fill fills in data and adds it to the report.
 func (b *bench) fill(ctx context.Context, bed *testbed.Testbed, f testbed.FillConfig) error {
-	if bed.Config.SkipFill {
-		return nil
-	}
 	b.report.Data = append(b.report.Data, f)
 	return bed.Fill(ctx, f)
 }
@@ -156,7 +153,7 @@ func (b *bench) compareInformers(ctx context.Context, bed *testbed.Testbed) erro
 			}
 		}
 	}
-	if len(captured) == 0 || captured[0].File == "" {
+	if len(captured) == 0 || captured[0].Name == "" {
 		return nil
 	}
 	return b.onFloor(ctx, bed, dir, captured, func(run *testbed.Server) error {

@@ -321,5 +321,5 @@ func (r *informerRun) capture(ctx context.Context, dir string) (floor.Body, erro
 	if err != nil {
 		return floor.Body{}, fmt.Errorf("capture a watch-list: %w", err)
 	}
-	return floor.Body{Name: watchListGroup, File: watchListGroup, ContentType: testbed.AcceptJSON}, nil
+	return floor.Body{Name: watchListGroup, ContentType: testbed.AcceptJSON}, nil
 }

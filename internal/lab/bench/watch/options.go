@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/lab/fill"
 )
@@ -34,9 +32,6 @@ func (p plan) events(s eventWorkload, d time.Duration) int {
 
 // options are the flags of "bench watch".
 type options struct {
-	server    kubeconfig.Flags
-	serverPID int
-
 	compare bool
 	testbed.Options
 	podSize    string
@@ -60,16 +55,12 @@ const maxInformers = 4096
 func formats() []string { return []string{"table", "wide", "json", "markdown"} }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
-	o.server.Deliberate = true
-	o.server.AddTo(f)
-	o.server.AddDataDir(f)
-	f.IntVar(&o.serverPID, "server-pid", 0, "process id of that server, for its CPU and memory")
 
 	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
-	o.Options.AddFlags(f)
-	f.StringVar(&o.podSize, "pod-size", "4KB", "with --compare: size of a pod as JSON, for the workloads that write to pods")
-	f.IntVar(&o.secrets, "secrets", 400, "with --compare and "+watchListGroup+": secrets to fill in")
-	f.StringVar(&o.secretSize, "secret-size", "1MB", "with --compare and "+watchListGroup+": size of a secret as JSON")
+	o.AddServerFlags(f)
+	f.StringVar(&o.podSize, "pod-size", "4KB", "size of a pod as JSON, for the workloads that write to pods")
+	f.IntVar(&o.secrets, "secrets", 400, "with "+watchListGroup+": secrets to fill in")
+	f.StringVar(&o.secretSize, "secret-size", "1MB", "with "+watchListGroup+": size of a secret as JSON")
 
 	f.StringSliceVar(&o.forms, "forms", []string{informerForms()[0].name}, watchListGroup+": each in these forms, of "+strings.Join(informerFormNames(), ", "))
 	f.IntSliceVar(&o.informers, "informers", nil, "numbers of informers, each a workload, in place of those of "+watchListGroup)
@@ -81,14 +72,13 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.plan.Rest, "rest", 12*time.Second, "how long "+watchListGroup+" leaves a server alone before it reads its memory; until then it must have become idle")
 	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
 	f.Float64Var(&o.plan.Scale, "scale", 1, "multiply the watchers and connections of all workloads by this")
-	f.IntVar(&o.plan.Turns, "turns", 1, "with --compare: how often each server is started and measured, in turn with the others; the report has the medians. "+watchListGroup+" has one turn")
+	f.IntVar(&o.plan.Turns, "turns", 1, "how often each server is started and measured, in turn with the others; the report has the medians. "+watchListGroup+" has one turn")
 	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(formats(), ", "))
 	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
 // validate checks what can be checked before a server runs, and chooses the workloads.
-// isSet reports whether the user has given a flag.
-func (o *options) validate(isSet func(flag string) bool) (err error) {
+func (o *options) validate() (err error) {
 	if !slices.Contains(formats(), o.output) {
 		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(formats(), ", "))
 	}
@@ -122,10 +112,15 @@ func (o *options) validate(isSet func(flag string) bool) (err error) {
 	if needed, limit := o.chosen.files(), testbed.FileLimit(); needed > limit {
 		return fmt.Errorf("%d open files are needed and %d allowed: raise ulimit -n, or lower --scale", needed, limit)
 	}
-	if o.compare {
-		return o.validateCompare(isSet)
+	for _, size := range []struct{ flag, value string }{{"pod-size", o.podSize}, {"secret-size", o.secretSize}} {
+		if _, err := fill.ParseSize(size.value); err != nil {
+			return fmt.Errorf("--%s=%s: %w", size.flag, size.value, err)
+		}
 	}
-	return o.validateSingle(isSet)
+	if o.from != "" {
+		return nil
+	}
+	return o.Options.ValidateChoice(o.compare)
 }
 
 // chooseInformers replaces the workloads of informers by those of --informers.
@@ -144,43 +139,6 @@ func (o *options) chooseInformers() error {
 		}
 	}
 	o.chosen.informers = informersOf(o.informers, o.initial)
-	return nil
-}
-
-func (o *options) validateCompare(isSet func(string) bool) error {
-	for _, flag := range []string{"kubeconfig", "context", "data-dir", "server-pid"} {
-		if isSet(flag) {
-			return fmt.Errorf("--%s and --compare exclude each other", flag)
-		}
-	}
-	for _, size := range []struct{ flag, value string }{{"pod-size", o.podSize}, {"secret-size", o.secretSize}} {
-		if _, err := fill.ParseSize(size.value); err != nil {
-			return fmt.Errorf("--%s=%s: %w", size.flag, size.value, err)
-		}
-	}
-	return o.Options.Validate()
-}
-
-func (o *options) validateSingle(isSet func(string) bool) error {
-	for _, flag := range append(testbed.CompareFlags(), "pod-size", "secrets", "secret-size", "turns") {
-		if isSet(flag) {
-			return fmt.Errorf("--%s needs --compare", flag)
-		}
-	}
-	if len(o.workloads) == 0 { // of the defaults, those that need no --compare
-		o.chosen.floor, o.chosen.informers = nil, nil
-	}
-	if len(o.chosen.floor) > 0 {
-		return errors.New("the floor needs --compare")
-	}
-	if len(o.chosen.informers) > 0 && o.serverPID == 0 {
-		return fmt.Errorf("%s needs --server-pid", watchListGroup)
-	}
-	if o.serverPID > 0 {
-		if _, err := testbed.NewMeter(o.serverPID).Read(); err != nil {
-			return fmt.Errorf("--server-pid=%d: %w", o.serverPID, err)
-		}
-	}
 	return nil
 }
 

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/tool/render"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 func sampleReport() *report {

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 // impatientServer has config maps. Its watches begin behind a resource version, and end after
@@ -120,7 +121,7 @@ func TestRevisionOf(t *testing.T) {
 		{`{"object":{"metadata":{"name":"x","resourceVersion":"6`, unknownRevision}, // cut off
 		{`{"type":"ERROR","object":{"kind":"Status"}}`, unknownRevision},
 	} {
-		if got := revisionOf([]byte(c.head)); got != c.want {
+		if got := cmp.Or(string(testbed.Revision([]byte(c.head))), unknownRevision); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.head, got, c.want)
 		}
 	}

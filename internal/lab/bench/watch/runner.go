@@ -21,7 +21,7 @@ const arrivalTimeout = time.Minute
 // runner runs the event workloads against one server, or the floor.
 type runner struct {
 	target *testbed.Target
-	meter  *testbed.Meter // nil: the server's process id is unknown
+	meter  *testbed.Meter
 	plan   plan
 	log    *testbed.Progress
 	pods   []testbed.PodSample // one of each node, for workloads that write to pods
@@ -50,11 +50,7 @@ func newRunner(ctx context.Context, t *testbed.Target, base runner) (*runner, er
 	return &base, nil
 }
 
-func (r *runner) close() {
-	if r.writer != nil {
-		r.writer.Close()
-	}
-}
+func (r *runner) close() { r.writer.Close() }
 
 // run measures one workload.
 //
@@ -77,7 +73,7 @@ func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 	}
 	g := newWatcherGroup(ctx, t, streamForm{accept: s.accept, encoding: s.encoding})
 	defer g.close()
-	before, err := r.meter.ReadIfKnown()
+	before, err := r.meter.Read()
 	if err != nil {
 		return result{}, err
 	}
@@ -89,7 +85,7 @@ func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 	if err := testbed.Sleep(g.ctx, r.plan.Settle); err != nil {
 		return result{}, err
 	}
-	after, err := r.meter.ReadIfKnown()
+	after, err := r.meter.Read()
 	if err != nil {
 		return result{}, err
 	}
@@ -98,11 +94,12 @@ func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 		return result{}, fmt.Errorf("warm up: %w", err)
 	}
 	res, err := r.measure(g, s, events)
-	res.OpenSeconds = opened.Seconds()
-	if res.Server != nil {
-		res.Server.OpenMicros = micros(after.CPU-before.CPU) / float64(s.watchers)
+	if err != nil {
+		return result{}, err
 	}
-	return res, err
+	res.OpenSeconds = opened.Seconds()
+	res.Server.OpenMicros = micros(after.CPU-before.CPU) / float64(s.watchers)
+	return res, nil
 }
 
 // openWatches opens the watches of a workload. If it has a stalled watcher, that is the
@@ -132,10 +129,8 @@ func (r *runner) emitAndAwait(g *watcherGroup, s eventWorkload, from source, eve
 
 // measure makes the measured events. It closes g.
 func (r *runner) measure(g *watcherGroup, s eventWorkload, from source) (result, error) {
-	if r.meter != nil {
-		r.meter.ResetPeak()
-	}
-	before, err := r.meter.ReadIfKnown()
+	r.meter.ResetPeak()
+	before, err := r.meter.Read()
 	if err != nil {
 		return result{}, err
 	}
@@ -145,7 +140,7 @@ func (r *runner) measure(g *watcherGroup, s eventWorkload, from source) (result,
 	if err != nil {
 		return result{}, err
 	}
-	after, err := r.meter.ReadIfKnown()
+	after, err := r.meter.Read()
 	if err != nil {
 		return result{}, err
 	}
@@ -162,10 +157,8 @@ func (r *runner) measure(g *watcherGroup, s eventWorkload, from source) (result,
 		BytesPerEvent: float64(bytes) / float64(expected), Millis: render.Summarize(spans),
 		ClientMicros: micros(clientCPU) / float64(expected), Resumed: int64(resumed),
 	}
-	if r.meter != nil {
-		res.Server = newServerCost(after.CPU-before.CPU, r.writeMicrosAlone[s.aloneKey()], res)
-		res.Server.RSSBytes, res.Server.PeakBytes = after.RSS, after.Peak
-	}
+	res.Server = newServerCost(after.CPU-before.CPU, r.writeMicrosAlone[s.aloneKey()], res)
+	res.Server.RSSBytes, res.Server.PeakBytes = after.RSS, after.Peak
 	return res, nil
 }
 
@@ -227,7 +220,7 @@ func (r *runner) prepare(ctx context.Context, s eventWorkload) (from source, res
 // measureWritesAlone measures the writes of a workload without watchers, unless another
 // workload has the same writes and they are measured already.
 func (r *runner) measureWritesAlone(ctx context.Context, s eventWorkload) error {
-	if _, done := r.writeMicrosAlone[s.aloneKey()]; done || r.meter == nil {
+	if _, done := r.writeMicrosAlone[s.aloneKey()]; done {
 		return nil
 	}
 	// The objects may just have been created.

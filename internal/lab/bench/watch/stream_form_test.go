@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 // TestFrameScanner feeds the scanner frames in parts of several sizes.
@@ -16,7 +16,7 @@ func TestFrameScanner(t *testing.T) {
 		body = append(body, object...)
 		return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 	}
-	stream := slices.Concat(frame("ADDED", make([]byte, 3*maxScannedBytes)), frame("ADDED", nil), frame("BOOKMARK", []byte(testbed.InitialEndKey)))
+	stream := slices.Concat(frame("ADDED", make([]byte, 12<<10)), frame("ADDED", nil), frame("BOOKMARK", []byte(testbed.InitialEndKey)))
 	for _, size := range []int{1, 3, 1000, len(stream)} {
 		s := streamForm{accept: acceptWatchProtobuf}.endScanner()
 		added, ended := 0, 0

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/lab/bench/benchtest"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/tool/render"
+	"github.com/millrace/millrace/test/support/benchtest"
 )
 
 func quickArgs(args ...string) []string {
@@ -131,14 +131,14 @@ func TestFloorAlone(t *testing.T) {
 	}
 }
 
-func TestSingleRemovesConfigMaps(t *testing.T) {
+func TestServerThatRunsKeepsNoConfigMaps(t *testing.T) {
 	api := &benchtest.API{Pods: 10}
 	_, cfg := benchtest.StartTLS(t, api, true)
 	path := filepath.Join(t.TempDir(), "k")
 	if err := benchtest.WriteKubeconfig(path, cfg.Host, cfg.CAData); err != nil {
 		t.Fatal(err)
 	}
-	out, progress, err := run(t, quickArgs("--kubeconfig="+path, "--workloads=all-h2-20,names-1000,nodes-1000", "-o=wide")...)
+	out, progress, err := run(t, quickArgs("--at="+path, "--workloads=all-h2-20,names-1000,nodes-1000", "-o=wide")...)
 	if err != nil || !strings.Contains(out, "names-1000") || !strings.Contains(out, "nodes-1000") {
 		t.Errorf("got %v:\n%s\n%s", err, out, progress)
 	}
@@ -223,7 +223,7 @@ func newTestRunner(t *testing.T, api http.Handler) *runner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := newRunner(t.Context(), target, runner{log: testbed.NewProgress(io.Discard),
+	r, err := newRunner(t.Context(), target, runner{meter: testbed.NewMeter(os.Getpid()), log: testbed.NewProgress(io.Discard),
 		plan: plan{Duration: 50 * time.Millisecond, Warmup: 10 * time.Millisecond, Timeout: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
@@ -323,19 +323,12 @@ func TestFlagErrors(t *testing.T) {
 		{"--duration=0s", "--duration=0s"},
 		{"--scale=0", "--scale=0"},
 		{"--secrets=0 --compare", "--secrets=0"},
-		{"--workloads=floor", "the floor needs --compare"},
-		{"--workloads=watchlist", "needs --server-pid"},
-		{"--server-pid=999999999", "--server-pid=999999999"},
-		{"--secrets=5", "--secrets needs --compare"},
-		{"--turns=2", "--turns needs --compare"},
+		{"--workloads=floor", "choose --compare"},
+		{"--at=/nowhere", "/nowhere"},
 		{"--turns=0 --compare", "--turns=0"},
-		{"--keep", "--keep needs --compare"},
-		{"--compare --kubeconfig=x", "exclude each other"},
 		{"--compare --read-paths=etcd", "choose among millrace, millrace-encoded, kubernetes, each once"},
 		{"--compare --secret-size=large", "--secret-size=large"},
 		{"--compare --pod-size=large", "--pod-size=large"},
-		{"--pod-size=17KB", "--pod-size needs --compare"},
-		{"--compare --skip-fill", "--work-dir"},
 		{"--compare --scale=100 --workloads=all-h2-1000", "raise ulimit -n"},
 		{"--from=/nowhere", "read report"},
 	} {

@@ -1,7 +1,7 @@
 package watch
 
 import (
-	"bytes"
+	"cmp"
 	"compress/gzip"
 	"fmt"
 	"io"
@@ -81,7 +81,7 @@ func (w *watcher) read(resp *http.Response) (last string, ended error) {
 	if len(head) == 0 {
 		return "", ended
 	}
-	return revisionOf(head), ended
+	return cmp.Or(string(testbed.Revision(head)), unknownRevision), ended
 }
 
 // unknownRevision stands for that of an event which has none.
@@ -95,19 +95,6 @@ func (w *watcher) arrive(e testbed.Event, now int64) {
 		}
 	}
 	w.group.arrivedEvents.Add(1)
-}
-
-// revisionMark is in front of an object's resource version.
-const revisionMark = `"resourceVersion":"`
-
-// revisionOf returns the resource version in the head of an event's JSON.
-func revisionOf(head []byte) string {
-	_, rest, found := bytes.Cut(head, []byte(revisionMark))
-	revision, _, whole := bytes.Cut(rest, []byte{'"'})
-	if !found || !whole {
-		return unknownRevision
-	}
-	return string(revision)
 }
 
 // resumedURI is the request of a watch that goes on behind a resource version, or where it

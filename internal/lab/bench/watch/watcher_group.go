@@ -3,7 +3,6 @@ package watch
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -21,8 +20,6 @@ const (
 	readSize = 8 << 10
 	// stalledWindow is how many bytes a server may send to a watcher that does not read.
 	stalledWindow = 16 << 10
-	// arrivalPoll is the time between two looks at the number of arrived events.
-	arrivalPoll = 5 * time.Millisecond
 )
 
 // watcherGroup is the watchers of one workload. Each has a goroutine, which counts
@@ -147,20 +144,8 @@ func (g *watcherGroup) close() {
 // await returns when so many events have arrived since the group was made, or with an
 // error after a time.
 func (g *watcherGroup) await(events int64, within time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(g.ctx, within, errArrivalTimeout)
-	defer cancel()
-	for g.arrivedEvents.Load() < events {
-		if err := testbed.Sleep(ctx, arrivalPoll); err != nil {
-			if errors.Is(err, errArrivalTimeout) {
-				err = fmt.Errorf("%d of %d events arrived within %s of the last write", g.arrivedEvents.Load(), events, within)
-			}
-			return err
-		}
-	}
-	return nil
+	return testbed.AwaitCount(g.ctx, &g.arrivedEvents, events, within, "events arrived")
 }
-
-var errArrivalTimeout = errors.New("late")
 
 // totals returns the spans and bytes of all watchers, and how often one was resumed. It must be
 // called after close.

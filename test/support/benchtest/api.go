@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/client-go/rest"
 
@@ -129,21 +128,13 @@ func (f *API) list(w http.ResponseWriter, r *http.Request, n int, name string) {
 		f.onList()
 	}
 	var out io.Writer = w
-	switch r.Header.Get("Accept-Encoding") {
-	case "gzip":
+	if r.Header.Get("Accept-Encoding") == "gzip" {
 		w.Header().Set("Content-Encoding", "gzip")
 		zip := gzip.NewWriter(w)
 		defer zip.Close()
 		out = zip
-	case "zstd":
-		w.Header().Set("Content-Encoding", "zstd")
-		zip, err := zstd.NewWriter(w)
-		if err != nil {
-			panic(err)
-		}
-		defer zip.Close()
-		out = zip
 	}
+
 	accept := r.Header.Get("Accept")
 	if accept == testbed.AcceptProtobuf {
 		out.Write(ProtobufList(n))
