@@ -32,6 +32,7 @@ const (
 	shareTop    = 50
 	shareHeight = 170 // of the area of a panel
 	shareRow    = 19  // of the legend
+	shareSpace  = 8   // below the legend
 	shareGap    = 56  // between two panels, with the labels of the axis
 )
 
@@ -44,7 +45,7 @@ const shareStyle = `<style>.p{font-weight:600}.l{fill:none;stroke-width:2.5;stro
 func (p SharePlot) SVG() string {
 	largest, height := 0.0, shareTop
 	for _, panel := range p.Panels {
-		height += (1+len(panel.Lines))*shareRow + shareHeight + shareGap
+		height += (1+len(panel.Lines))*shareRow + shareSpace + shareHeight + shareGap
 		for _, line := range panel.Lines {
 			if n := len(line.Percentiles); n > 0 {
 				largest = max(largest, line.Percentiles[n-1])
@@ -75,7 +76,7 @@ func (p *SharePanel) draw(b *strings.Builder, top int, x func(float64) float64, 
 		y := top + (i+1)*shareRow
 		fmt.Fprintf(b, `<line class="l l%d" x1="16" y1="%d" x2="40" y2="%d"/><text class="s" x="48" y="%d">%s</text>`, i%colours, y+4, y+4, y+8, html.EscapeString(line.Name))
 	}
-	top += (1 + len(p.Lines)) * shareRow
+	top += (1+len(p.Lines))*shareRow + shareSpace
 	bottom = top + shareHeight
 	y := func(percent int) float64 { return float64(bottom) - shareHeight*float64(percent)/100 }
 	for percent := 0; percent <= 100; percent += 25 {

@@ -77,6 +77,7 @@ func (o *options) validate() error {
 		return fmt.Errorf("--pod-size=%s: %w", o.fill.PodSize, err)
 	}
 	o.fill.Nodes, o.fill.Pods, o.fill.Services, o.fill.Leases = o.plan.Nodes, o.plan.Nodes*o.podsPerNode, true, true
+	o.ReadyTimeout = max(o.ReadyTimeout, o.plan.Timeout) // in a storm, a server may be ready last of all
 	fleet := o.plan.fleet()
 	return fleet.Check()
 }
