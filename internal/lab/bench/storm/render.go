@@ -1,7 +1,9 @@
 package storm
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,6 +77,9 @@ func (r *report) plot() render.SharePlot {
 	return p
 }
 
+// shownKinds bounds the kinds of failures in the footer.
+const shownKinds = 4
+
 // failures are the requests that failed, by status or by what happened.
 func (r *result) failures() string {
 	var names, parts []string
@@ -89,7 +94,8 @@ func (r *result) failures() string {
 		}
 		counts[name] += kind.Count
 	}
-	for _, name := range names {
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
+	for _, name := range names[:min(len(names), shownKinds)] {
 		parts = append(parts, fmt.Sprintf("%d × %s", counts[name], name))
 	}
 	if parts == nil {
