@@ -75,7 +75,7 @@ func toolWings() []Wing {
 			Imports: []string{"wire", "conn", "account", "tool"},
 			Order: []string{
 				"lab/fill", "lab/hollow", "lab/bench/testbed", "lab/bench/floor", "lab/bench/load", "lab/bench/list", "lab/bench/watch", "lab/bench/crd",
-				"lab/bench/discovery", "lab/bench/replica", "lab/bench/quiet", "lab/bench/servers", "lab/bench/provision", "lab/bench", "lab/papers",
+				"lab/bench/discovery", "lab/bench/replica", "lab/bench/quiet", "lab/bench/servers", "lab/bench/storm", "lab/bench/provision", "lab/bench", "lab/papers",
 			},
 		},
 		{

@@ -38,6 +38,7 @@ func NewCommand(version string) *cobra.Command {
 			"replica":   {"kube-apiserver", "informers", "output"},
 			"tree":      {"kube-apiserver", "informers", "output"},
 			"servers":   {"kube-apiserver", "servers", "output"},
+			"storm":     {"kube-apiserver", "nodes", "output"},
 			"quiet":     {"write-rate", "pollers", "output"},
 			"provision": {"kubeconfig", "nodes", "slo", "output"},
 			"a":         {"kube-apiserver", "scale", "report"},

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/quiet"
 	"github.com/millrace/millrace/internal/lab/bench/replica"
 	"github.com/millrace/millrace/internal/lab/bench/servers"
+	"github.com/millrace/millrace/internal/lab/bench/storm"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/lab/bench/watch"
 )
@@ -30,7 +31,7 @@ func NewCommand() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(list.NewCommand(), watch.NewCommand(), crd.NewCommand(), discovery.NewCommand(),
-		replica.NewCommand(), replica.NewTreeCommand(), quiet.NewCommand(), servers.NewCommand(), provision.NewCommand(), floor.NewCommand(), testbed.NewProxyCommand())
+		replica.NewCommand(), replica.NewTreeCommand(), quiet.NewCommand(), servers.NewCommand(), storm.NewCommand(), provision.NewCommand(), floor.NewCommand(), testbed.NewProxyCommand())
 	return cmd
 }
 

@@ -24,7 +24,7 @@ func TestSubcommands(t *testing.T) {
 	}
 	slices.Sort(visible)
 	slices.Sort(hidden)
-	if want := []string{"crd", "discovery", "list", "provision", "quiet", "replica", "servers", "tree", "watch"}; !slices.Equal(visible, want) {
+	if want := []string{"crd", "discovery", "list", "provision", "quiet", "replica", "servers", "storm", "tree", "watch"}; !slices.Equal(visible, want) {
 		t.Errorf("visible subcommands are %q, want %q", visible, want)
 	}
 	if want := []string{"floor-server", "proxy"}; !slices.Equal(hidden, want) {
@@ -56,7 +56,7 @@ func TestSavedFailures(t *testing.T) {
 	const servers, results = `{"servers":[{"name":"x","results":[{"workload":"w"%s}]}]}`, `{"results":[{"setup":"direct"%s}]}`
 	reports := map[string]string{
 		"list": servers, "watch": servers, "crd": `{"servers":[{"name":"x"%s}]}`, "discovery": servers,
-		"replica": results, "quiet": results, "tree": results, "servers": results, "provision": results,
+		"replica": results, "quiet": results, "tree": results, "servers": results, "storm": results, "provision": results,
 	}
 	for _, cmd := range NewCommand().Commands() {
 		if cmd.Hidden {

@@ -10,6 +10,7 @@
 //	replica    a fleet of informers at a server, and through a replica
 //	quiet      reads of resources that nobody writes, through replicas
 //	servers    large LISTs at several servers over one etcd, and at replicas
+//	storm      all clients at once at a server that was just started
 //	provision  pods from creation to running, with scheduler, controllers and hollow nodes
 //
 // They use four packages that know nothing of what is measured:

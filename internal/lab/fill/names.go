@@ -115,9 +115,10 @@ func (g *Generator) namespaceName(i int) string {
 	return fmt.Sprintf("fill-%d-%05d", g.shape.Seed, i)
 }
 
-func (g *Generator) nodeName(i int) string {
-	return fmt.Sprintf("fill-%d-node-%06d", g.shape.Seed, i)
-}
+func (g *Generator) nodeName(i int) string { return NodeName(g.shape.Seed, i) }
+
+// NodeName is the name of node i of a seed.
+func NodeName(seed uint64, i int) string { return fmt.Sprintf("fill-%d-node-%06d", seed, i) }
 
 // Addresses of nodes and pods. They repeat after 65,536 nodes.
 

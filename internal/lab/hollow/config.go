@@ -58,6 +58,9 @@ type Config struct {
 	ConnectionsPerNode float64 `json:"connectionsPerNode"`
 	// Impersonate sends each program's requests as its own user.
 	Impersonate bool `json:"impersonate"`
+	// ServiceAccountRights leaves out the groups that profiles give to service accounts, of which
+	// one has all rights: what binds rights to them must exist.
+	ServiceAccountRights bool `json:"-"`
 	// Delete removes what runs of this name have left, and runs nothing.
 	Delete bool `json:"delete,omitempty"`
 
@@ -66,6 +69,13 @@ type Config struct {
 	PodWatchers int `json:"podWatchers,omitempty"`
 	// Observer may be nil.
 	Observer Observer `json:"-"`
+	// Informers may be nil.
+	Informers InformerObserver `json:"-"`
+
+	// ExistingNode, if not nil, names node i. Whoever has made such a node, the run takes it over.
+	ExistingNode func(i int) string `json:"-"`
+	// SkipPreflight begins even if no server runs yet.
+	SkipPreflight bool `json:"-"`
 
 	REST *rest.Config `json:"-"`
 	// Progress receives lines. Nil means no output.
@@ -114,4 +124,9 @@ func (c *Config) validateName() error {
 }
 
 // nodeName is the name of node i.
-func (c *Config) nodeName(i int) string { return fmt.Sprintf("%s-%05d", c.Name, i) }
+func (c *Config) nodeName(i int) string {
+	if c.ExistingNode != nil {
+		return c.ExistingNode(i)
+	}
+	return fmt.Sprintf("%s-%05d", c.Name, i)
+}

@@ -18,6 +18,7 @@ import (
 // for concurrent use.
 type counter struct {
 	agent, verb, request string
+	observe              func(what string) // gets each error; may be nil
 
 	requests, failures, events, bytes, relists atomic.Int64
 	// open is how many watches are open now.
@@ -63,6 +64,9 @@ func (c *counter) failed(what string) {
 // noteError counts what has gone wrong.
 func (c *counter) noteError(what string) {
 	what = display.Clean(errorKind(what))
+	if c.observe != nil {
+		c.observe(what)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.errors == nil {
@@ -95,7 +99,8 @@ func (c *counter) row() Row {
 
 // counters has all counters of a run.
 type counters struct {
-	mu struct {
+	failed func(what string) // gets each error; may be nil
+	mu     struct {
 		sync.Mutex
 		all []*counter
 	}
@@ -110,7 +115,7 @@ func (s *counters) get(agent, verb, request string) *counter {
 			return c
 		}
 	}
-	c := &counter{agent: agent, verb: verb, request: request}
+	c := &counter{agent: agent, verb: verb, request: request, observe: s.failed}
 	s.mu.all = append(s.mu.all, c)
 	return c
 }

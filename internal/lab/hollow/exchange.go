@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,7 +47,7 @@ type exchange struct {
 	events     watchevent.Reader
 	synced     bool  // the initial events are over
 	broken     error // why the watch cannot go on
-	gone       bool  // because its revision is too old
+	code       int   // of the error event that says so
 }
 
 // Header implements watchclient.Handler.
@@ -64,8 +65,9 @@ func (x *exchange) Header(h watchclient.Header) {
 	x.open = true
 	x.counter.open.Add(1)
 	x.counter.done(time.Since(x.began))
+	r.mu.retries = 0
 	if !x.initial {
-		r.mu.failures = 0
+		r.syncLocked(true)
 	}
 	if times := r.plan.Relist; times.Max > 0 {
 		x.relist = time.AfterFunc(r.instance.random.in(times), func() { r.relist(x) })
@@ -77,6 +79,7 @@ func (x *exchange) close() {
 	if x.open {
 		x.open = false
 		x.counter.open.Add(-1)
+		x.reflector.syncLocked(false)
 	}
 	if x.relist != nil {
 		x.relist.Stop()
@@ -96,13 +99,12 @@ func (x *exchange) Data(p []byte) {
 		x.keep(p)
 		return
 	}
-	err := x.events.Feed(p, x.takeEvent)
-	if err == nil {
-		err = x.broken
+	if err := x.events.Feed(p, x.takeEvent); err != nil && x.broken == nil {
+		x.broken = err
 	}
-	if err != nil {
+	if x.broken != nil {
 		r.dropLocked()
-		r.watchFailedLocked(x, err.Error())
+		r.watchFailedLocked(x, x.broken.Error())
 	}
 }
 
@@ -143,10 +145,11 @@ func (x *exchange) takeEvent(e *watchevent.Event) {
 		if !e.EndsInitial() {
 			return
 		}
-		x.synced, r.mu.failures = true, 0
+		x.synced, r.mu.resumes, r.mu.expired = true, true, false
 		if r.sink != nil {
 			r.sink.synced()
 		}
+		r.syncLocked(true)
 	}
 	if len(e.Revision) > 0 {
 		r.mu.revision = append(r.mu.revision[:0], e.Revision...)
@@ -164,7 +167,7 @@ func (x *exchange) takeError(e *watchevent.Event) {
 	if err != nil {
 		status.Message = "an ERROR event that cannot be read"
 	}
-	x.gone = status.Code == http.StatusGone
+	x.code = int(status.Code)
 	x.broken = fmt.Errorf("%d %s", status.Code, status.Message)
 }
 
@@ -185,7 +188,7 @@ func (x *exchange) End(err error) {
 		r.watchFailedLocked(x, err.Error())
 	case err != nil:
 		x.counter.failed(err.Error())
-		r.waitLocked(r.pauseLocked(0))
+		r.waitLocked(r.pauseLocked())
 	case x.header.Status != http.StatusOK:
 		r.refusedLocked(x)
 	case x.isWatch:
@@ -199,18 +202,38 @@ func (x *exchange) End(err error) {
 func (r *reflector) refusedLocked(x *exchange) {
 	status := x.header.Status
 	if status == http.StatusNotFound && r.plan.Optional {
-		r.mu.state = stateStopped
+		r.endLocked()
 		r.instance.fleet.noteUnserved(r.plan.Resource)
 		return
 	}
-	x.counter.failed(fmt.Sprintf("%d %s", status, statusMessage(x.head, x.events.Form)))
+	message := statusMessage(x.head, x.events.Form)
+	x.counter.failed(fmt.Sprintf("%d %s", status, message))
+	putOff := x.header.RetryAfter > 0 && (status == http.StatusTooManyRequests || status >= http.StatusInternalServerError)
 	switch {
-	case status == http.StatusGone:
-		r.mu.revision = r.mu.revision[:0]
+	case putOff && r.mu.retries < maxRetries: // client-go's requests do so, unknown to reflectors
+		r.mu.retries++
+		r.waitLocked(x.header.RetryAfter)
+		return
+	case r.expiredLocked(x, status, message):
+		return
 	case x.initial && (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity):
 		r.mu.withoutWatchList = true
+	case x.isWatch && status != http.StatusTooManyRequests:
+		r.mu.resumes = false
 	}
-	r.waitLocked(r.pauseLocked(x.header.RetryAfter))
+	r.mu.retries = 0
+	r.waitLocked(r.pauseLocked())
+}
+
+// expiredLocked begins anew at once if the server cannot list at the revision: without one then.
+func (r *reflector) expiredLocked(x *exchange, status int, message string) bool {
+	unavailable := status == http.StatusGone || strings.Contains(message, "Too large resource version")
+	if !unavailable || x.isWatch && !x.initial || len(r.mu.revision) == 0 || r.mu.expired {
+		return false
+	}
+	r.mu.expired = true
+	r.beginLocked()
+	return true
 }
 
 // statusMessage returns the message of a Status in a body.
@@ -225,24 +248,32 @@ func statusMessage(body []byte, form watchevent.Form) string {
 	return string(bytes.TrimSpace(body[:min(len(body), 100)]))
 }
 
-// watchFailedLocked goes on after an open watch that broke: from its last event, or with a
-// LIST if that is too old.
+// watchFailedLocked goes on after an open watch that broke: from its last event and at once if
+// its connection has ended, and with a LIST after a pause if the server has sent an error.
 func (r *reflector) watchFailedLocked(x *exchange, why string) {
 	x.counter.failures.Add(1)
 	x.counter.noteError(why)
-	if x.gone || r.plan.NoResume {
-		r.mu.revision = r.mu.revision[:0]
+	switch {
+	case r.plan.NoResume:
+		r.forgetLocked()
+	case x.broken == nil && r.mu.resumes && time.Since(x.began) >= shortWatch:
+		r.beginLocked()
+		return
+	case x.broken != nil && r.expiredLocked(x, x.code, why):
+		return
+	case x.broken != nil && x.code != http.StatusTooManyRequests:
+		r.mu.resumes = false
 	}
-	r.waitLocked(r.pauseLocked(0))
+	r.waitLocked(r.pauseLocked())
 }
 
 // watchEndedLocked goes on after a watch that the server has ended.
 func (r *reflector) watchEndedLocked(x *exchange) {
 	if r.plan.NoResume {
-		r.mu.revision = r.mu.revision[:0]
+		r.forgetLocked()
 	}
 	if time.Since(x.began) < shortWatch {
-		r.waitLocked(r.pauseLocked(0))
+		r.waitLocked(r.pauseLocked())
 		return
 	}
 	r.beginLocked()
@@ -252,7 +283,7 @@ func (r *reflector) watchEndedLocked(x *exchange) {
 func (r *reflector) listDoneLocked(x *exchange) {
 	x.counter.done(time.Since(x.began))
 	if r.plan.Mode == agentprofile.ModeGet {
-		r.mu.failures = 0
+		r.mu.failures, r.mu.retries = 0, 0
 		r.waitLocked(r.instance.random.in(r.plan.Every))
 		return
 	}
@@ -267,21 +298,22 @@ func (r *reflector) listDoneLocked(x *exchange) {
 	switch {
 	case revision == "":
 		x.counter.failed("a list without a resource version")
-		r.waitLocked(r.pauseLocked(0))
+		r.waitLocked(r.pauseLocked())
 		return
 	case token != "":
 		r.listLocked(token)
 		return
 	}
-	r.mu.failures = 0
+	r.mu.retries, r.mu.expired = 0, false
 	if r.sink != nil {
 		r.sink.synced()
 	}
 	switch {
 	case r.watches():
-		r.mu.revision = append(r.mu.revision[:0], revision...)
+		r.mu.revision, r.mu.resumes = append(r.mu.revision[:0], revision...), true
 		r.watchLocked()
 	case r.plan.Mode == agentprofile.ModePoll:
+		r.mu.failures = 0
 		r.waitLocked(r.instance.random.in(r.plan.Every))
 	default:
 		r.mu.state = stateStopped

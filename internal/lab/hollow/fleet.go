@@ -34,6 +34,7 @@ type fleet struct {
 	perNode    []*agentPlan
 	perCluster []*agentPlan
 	podWatcher *agentPlan
+	informers  atomic.Uint64 // that were made so far
 
 	counters counters
 	writes   writeCounters
@@ -69,8 +70,10 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if f.server, err = watchclient.NewServer(cfg.REST, concurrentDials); err != nil {
 		return nil, err
 	}
-	if err := preflight(ctx, f.admin, &cfg); err != nil {
-		return nil, err
+	if !cfg.SkipPreflight {
+		if err := preflight(ctx, f.admin, &cfg); err != nil {
+			return nil, err
+		}
 	}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
 	defer f.cancel(nil)
@@ -99,6 +102,9 @@ func newFleet(cfg Config) (*fleet, error) {
 		return nil, err
 	}
 	f := &fleet{cfg: cfg, log: display.NewLine(cfg.Progress)}
+	if cfg.Informers != nil {
+		f.counters.failed = cfg.Informers.Failed
+	}
 	f.writes = newWriteCounters(&f.counters)
 	if err := f.loadProfiles(); err != nil {
 		return nil, err
@@ -217,6 +223,9 @@ func (f *fleet) start() {
 		f.log.Print("all %d nodes have started, after %s", f.cfg.Nodes, time.Since(f.started).Round(time.Millisecond))
 		if f.cfg.Observer != nil {
 			f.cfg.Observer.Started()
+		}
+		if f.cfg.Informers != nil {
+			f.cfg.Informers.Started()
 		}
 	}
 }

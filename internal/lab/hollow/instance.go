@@ -54,6 +54,9 @@ func (f *fleet) newInstance(plan *agentPlan, node string, number uint64) *instan
 	if f.cfg.Impersonate && plan.User != "" {
 		i.identity.User, i.identity.Groups = i.expand(plan.User), plan.Groups
 		if strings.HasPrefix(plan.User, "system:serviceaccount:") {
+			if f.cfg.ServiceAccountRights {
+				i.identity.Groups = nil // the server adds those of service accounts
+			}
 			i.identity.Pod, i.identity.Node = fmt.Sprintf("%s-%s-%d", plan.Name, node, number), node
 		}
 	}

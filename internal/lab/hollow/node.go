@@ -224,7 +224,7 @@ func (n *node) register(ctx context.Context) bool {
 		n.fleet.writes.register.failed("a node that cannot be read")
 		return false
 	}
-	if name := n.fleet.cfg.Name; exists && made.Labels[Label] != name {
+	if name := n.fleet.cfg.Name; exists && n.fleet.cfg.ExistingNode == nil && made.Labels[Label] != name {
 		n.fleet.cancel(fmt.Errorf("node %s %w, as it has no label %s=%s: choose another --name, and remove what this run has made with --delete --name=%s",
 			n.name, errForeignNode, Label, name, name))
 		return false

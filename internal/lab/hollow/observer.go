@@ -27,6 +27,37 @@ type Observer interface {
 	Synced(watcher int)
 }
 
+// InformerObserver is told what becomes of the informers of a run: its reads that watch. Its
+// methods are called as those of an Observer.
+type InformerObserver interface {
+	// Started says that all nodes are ready, and that all their programs have begun.
+	Started()
+	// Informer tells the state of an informer whenever it changes. An informer exists from its
+	// first InformerListing to InformerEnded.
+	Informer(number uint64, state InformerState)
+	// Failed gets the kind of each error, of any request. A status is at its beginning.
+	Failed(kind string)
+}
+
+// InformerState is what an informer does.
+//
+//	listing ───▶ synced ◀───▶ lost
+//	   ▲                        │ its version is too old
+//	   └────────────────────────┘
+//
+// Each leads to ended.
+type InformerState int
+
+const (
+	// InformerListing asks for all objects: with a LIST, or with a watch that begins with them.
+	InformerListing InformerState = iota
+	// InformerSynced has all objects, and an open watch.
+	InformerSynced
+	// InformerLost has lost its watch.
+	InformerLost
+	InformerEnded
+)
+
 // PodEvent is an event of a watcher of all pods. Its bytes are valid during the call.
 type PodEvent struct {
 	Kind   string // as watchevent.Event.Type

@@ -55,15 +55,21 @@ type reflector struct {
 	fields   string
 	labels   string
 	sink     podSink // nil: what is read is thrown away
+	number   uint64  // tells it from all others
 
 	mu struct {
 		sync.Mutex
 		state    reflectorState
 		current  *exchange // nil while it waits
 		timer    *time.Timer
-		revision []byte // from which the next watch goes on; empty: from a list
+		revision []byte // the newest that it has seen; empty: none
+		resumes  bool   // the next watch goes on from there, without a list
+		expired  bool   // the server has refused to list there
+		synced   bool   // it has all objects, and an open watch
 		began    bool   // it has listed before
-		failures int    // one after another
+		retries  int    // of one request that the server has put off
+		failures int    // pauses, each longer than the one before
+		paused   time.Time
 		// withoutWatchList is set once the server has refused one.
 		withoutWatchList bool
 	}
@@ -81,7 +87,7 @@ const (
 // newReflector makes a reflector for a read. name, if not empty, is the only object of
 // namespace that it reads.
 func newReflector(i *instance, plan *readPlan, namespace, name string) *reflector {
-	r := &reflector{instance: i, plan: plan, fields: i.expand(plan.Fields), labels: i.expand(plan.Labels)}
+	r := &reflector{instance: i, plan: plan, fields: i.expand(plan.Fields), labels: i.expand(plan.Labels), number: i.fleet.informers.Add(1)}
 	if name != "" {
 		r.fields = "metadata.name=" + name
 	}
@@ -102,7 +108,7 @@ func (r *reflector) begin() {
 func (r *reflector) beginLocked() {
 	switch {
 	case r.mu.state == stateStopped:
-	case r.plan.Mode == agentprofile.ModeWatchList && !r.mu.withoutWatchList, r.watches() && len(r.mu.revision) > 0:
+	case r.plan.Mode == agentprofile.ModeWatchList && !r.mu.withoutWatchList, r.watches() && r.mu.resumes:
 		r.watchLocked()
 	default:
 		r.listLocked("")
@@ -117,9 +123,40 @@ func (r *reflector) watches() bool {
 func (r *reflector) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.state = stateStopped
 	r.dropLocked()
+	r.endLocked()
 }
+
+// endLocked ends the reflector, whose exchange has ended.
+func (r *reflector) endLocked() {
+	r.mu.state = stateStopped
+	if r.mu.began {
+		r.observeLocked(InformerEnded)
+	}
+}
+
+// observeLocked tells the state of a reflector that watches.
+func (r *reflector) observeLocked(state InformerState) {
+	if o := r.instance.fleet.cfg.Informers; o != nil && r.watches() {
+		o.Informer(r.number, state)
+	}
+}
+
+// syncLocked notes whether it has all objects and an open watch.
+func (r *reflector) syncLocked(synced bool) {
+	if r.mu.synced == synced {
+		return
+	}
+	r.mu.synced = synced
+	if synced {
+		r.observeLocked(InformerSynced)
+	} else {
+		r.observeLocked(InformerLost)
+	}
+}
+
+// forgetLocked has it read all anew, as if it had never read.
+func (r *reflector) forgetLocked() { r.mu.revision, r.mu.resumes = r.mu.revision[:0], false }
 
 // dropLocked ends the current exchange and the timer.
 func (r *reflector) dropLocked() {
@@ -147,7 +184,7 @@ func (r *reflector) relist(x *exchange) {
 		return
 	}
 	r.dropLocked()
-	r.mu.revision = r.mu.revision[:0]
+	r.forgetLocked()
 	r.beginLocked()
 }
 
@@ -158,12 +195,18 @@ func (r *reflector) listLocked(token string) {
 	}
 	r.mu.state = stateListing
 	query := r.selectors()
+	known := r.watches() && len(r.mu.revision) > 0
 	if r.plan.Limit > 0 {
 		query.Set("limit", strconv.Itoa(r.plan.Limit))
 	}
-	if token != "" {
+	switch {
+	case token != "":
 		query.Set("continue", token)
-	} else if r.plan.ResourceVersion != agentprofile.RevisionUnset {
+	case r.plan.ResourceVersion == agentprofile.RevisionUnset, known && r.mu.expired:
+	case known: // as client-go, so that the server can answer from its cache
+		query.Set("resourceVersion", string(r.mu.revision))
+		query.Del("limit")
+	default:
 		query.Set("resourceVersion", "0")
 	}
 	gzip := !r.plan.NoGzip && r.plan.BuiltIn() && r.sink == nil
@@ -176,6 +219,7 @@ func (r *reflector) countAnewLocked(c *counter) {
 		c.relists.Add(1)
 	}
 	r.mu.began = true
+	r.observeLocked(InformerListing)
 	if r.sink != nil {
 		r.sink.restart()
 	}
@@ -190,13 +234,14 @@ func (r *reflector) watchLocked() {
 	if !r.plan.NoBookmarks {
 		query.Set("allowWatchBookmarks", "true")
 	}
-	x := &exchange{counter: r.plan.watch, isWatch: true, initial: len(r.mu.revision) == 0}
+	x := &exchange{counter: r.plan.watch, isWatch: true, initial: !r.mu.resumes}
 	if x.initial {
 		r.countAnewLocked(r.plan.watch)
 		query.Set("sendInitialEvents", "true")
 		query.Set("resourceVersionMatch", "NotOlderThan")
 		query.Set("allowWatchBookmarks", "true") // required
-	} else {
+	}
+	if len(r.mu.revision) > 0 && !(x.initial && r.mu.expired) {
 		query.Set("resourceVersion", string(r.mu.revision))
 	}
 	r.sendLocked(x, query, false)
@@ -248,10 +293,16 @@ func (r *reflector) accept(isWatch bool) string {
 const (
 	firstPause   = 800 * time.Millisecond
 	longestPause = 30 * time.Second
+	// resetPauses is how long after the last pause the next one is a first one again: success
+	// alone makes it no shorter.
+	resetPauses = 2 * time.Minute
+	// maxRetries is how often a request is sent again that the server has put off, before that
+	// is a failure.
+	maxRetries = 10
 )
 
 // pauseLocked is how long to wait after another failure.
-func (r *reflector) pauseLocked(retryAfter time.Duration) time.Duration {
+func (r *reflector) pauseLocked() time.Duration {
 	backoff := r.instance.agent.Backoff
 	pause, longest := time.Duration(backoff.First), time.Duration(backoff.Longest)
 	if pause == 0 {
@@ -260,7 +311,12 @@ func (r *reflector) pauseLocked(retryAfter time.Duration) time.Duration {
 	if longest == 0 {
 		longest = max(longestPause, pause)
 	}
+	now := time.Now()
+	if now.Sub(r.mu.paused) > resetPauses {
+		r.mu.failures = 0
+	}
+	r.mu.paused = now
 	pause = min(pause<<min(r.mu.failures, 16), longest)
 	r.mu.failures++
-	return max(r.instance.random.between(pause, 2*pause), retryAfter)
+	return r.instance.random.between(pause, 2*pause)
 }

@@ -32,6 +32,7 @@ type step struct {
 	status int    // 0: 200
 	body   string
 	hold   bool // the answer stays open
+	later  bool // with Retry-After
 }
 
 // scriptedAPI serves one hollow node, and an agent whose requests are a script.
@@ -82,6 +83,9 @@ func (a *scriptedAPI) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := a.steps[n]
+	if s.later {
+		w.Header().Set("Retry-After", "1")
+	}
 	if s.status != 0 {
 		w.WriteHeader(s.status)
 	}
@@ -154,6 +158,11 @@ func event(kind, revision, annotations string) string {
 	return fmt.Sprintf(`{"type":%q,"object":{"kind":"ConfigMap","metadata":{"annotations":{%s},"resourceVersion":%q}}}`+"\n", kind, annotations, revision)
 }
 
+// initialAt is a watch with all objects at a revision or newer.
+func initialAt(revision string) string {
+	return strings.Replace(initial, "resourceVersionMatch", "resourceVersion="+revision+"&resourceVersionMatch", 1)
+}
+
 func resume(revision string) string { return fmt.Sprintf(resumeAt, revision) }
 
 // Each read sends the requests that its profile describes.
@@ -165,10 +174,20 @@ func TestReads(t *testing.T) {
 		relists int64
 		errors  int64
 	}{
-		"a watch goes on from its last bookmark, and lists anew after 410": {read: "limit: 2", relists: 1, errors: 1, steps: []step{
+		"a watch goes on from its last bookmark, and after 410 lists from there, without pages": {read: "limit: 2", relists: 1, errors: 1, steps: []step{
 			{query: "limit=2&" + cached, body: list("5", "more")}, {query: "continue=more&limit=2", body: list("5", "")},
 			{query: resume("5"), body: event("ADDED", "6", "") + event("BOOKMARK", "9", "")},
-			{query: resume("9"), body: gone}, {query: "limit=2&" + cached, body: list("20", "")}, {query: resume("20"), hold: true},
+			{query: resume("9"), body: gone}, {query: "resourceVersion=9", body: list("20", "")}, {query: resume("20"), hold: true},
+		}},
+		"a list that the server no longer has is asked for at any version": {read: "limit: 2", relists: 2, errors: 2, steps: []step{
+			{query: "limit=2&" + cached, body: list("5", "")}, {query: resume("5"), body: gone}, {query: "resourceVersion=5", status: http.StatusGone},
+			{query: "limit=2", body: list("20", "")}, {query: resume("20"), hold: true},
+		}},
+		"a watch that is refused lists anew": {read: "mode: watch-list", relists: 1, errors: 1, steps: []step{
+			{query: initial, body: event("BOOKMARK", "7", end)}, {query: resume("7"), status: http.StatusForbidden}, {query: initialAt("7"), body: event("BOOKMARK", "9", end)}, {query: resume("9"), hold: true},
+		}},
+		"a watch that is put off goes on": {read: "mode: watch-list", errors: 2, steps: []step{
+			{query: initial, body: event("BOOKMARK", "7", end)}, {query: resume("7"), status: http.StatusTooManyRequests}, {query: resume("7"), status: http.StatusTooManyRequests}, {query: resume("7"), hold: true},
 		}},
 		"a watch-list goes on from where its initial events end": {read: "mode: watch-list", steps: []step{
 			{query: initial, body: event("ADDED", "3", "") + event("BOOKMARK", "7", end)}, {query: resume("7"), hold: true},

@@ -83,7 +83,8 @@ type Read struct {
 
 	Mode string `json:"mode,omitempty"`
 	Form string `json:"form,omitempty"`
-	// ResourceVersion is that of LISTs and GETs: "0" or "unset". Empty: "0".
+	// ResourceVersion is that of LISTs and GETs: "0" or "unset". Empty: "0". Unless it is unset, a
+	// later LIST for a watch is for the last version seen and has no Limit, as in client-go.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Limit is that of LISTs. Further pages are read to the end.
 	Limit int `json:"limit,omitempty"`

@@ -94,14 +94,7 @@ func (p Plot) axis() (low, high float64, ticks []float64) {
 	case largest == 0:
 		return 0, 1, nil
 	case p.Linear:
-		step := math.Pow(10, math.Floor(math.Log10(largest)))
-		if largest < 4*step {
-			step /= 2
-		}
-		high = step * math.Ceil(largest/step)
-		for v := 0.0; v <= high; v += step {
-			ticks = append(ticks, v)
-		}
+		high, ticks = linearAxis(largest)
 		return 0, high, ticks
 	}
 	low, high = math.Floor(math.Log10(smallest)), math.Ceil(math.Log10(largest))
@@ -112,6 +105,22 @@ func (p Plot) axis() (low, high float64, ticks []float64) {
 		ticks = append(ticks, math.Pow(10, exponent))
 	}
 	return low, high, ticks
+}
+
+// linearAxis returns the end of an axis that begins at 0, and its ticks.
+func linearAxis(largest float64) (high float64, ticks []float64) {
+	if largest <= 0 {
+		return 1, nil
+	}
+	step := math.Pow(10, math.Floor(math.Log10(largest)))
+	if largest < 4*step {
+		step /= 2
+	}
+	high = step * math.Ceil(largest/step)
+	for v := 0.0; v <= high; v += step {
+		ticks = append(ticks, v)
+	}
+	return high, ticks
 }
 
 // tick is the label of a tick. Labels of a logarithmic axis are powers of ten.

@@ -64,6 +64,7 @@ func (f *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID, "uid")
 	}
 	switch path := r.URL.Path; {
+	case serveNode(w, r):
 	case f.Informers.serve(w, r):
 	case r.Header.Get("Accept") == testbed.AcceptProtobuf && slices.Contains(agentPaths(), path):
 		f.list(w, r, 2, "other")

@@ -2,18 +2,18 @@ package benchtest
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-
-	"crypto/tls"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
@@ -86,23 +86,23 @@ func serveCommand() *cobra.Command {
 	return cmd
 }
 
-// serve serves on a local port until the context ends. The kubeconfig that it writes leads there.
+// serve serves on a local port until the context ends. The kubeconfig that it writes leads there,
+// and is good for all servers of that port: they have the same certificate.
 func serve(ctx context.Context, handler http.Handler, port int, kubeconfig string) error {
-	certificate, ca, err := testbed.SelfSigned()
-	if err != nil {
-		return err
-	}
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		return err
 	}
-	if err := WriteKubeconfig(kubeconfig, "https://"+listener.Addr().String(), ca); err != nil {
+	s := httptest.NewUnstartedServer(handler)
+	s.Listener.Close()
+	s.Listener, s.EnableHTTP2 = listener, true
+	s.StartTLS()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	if err := WriteKubeconfig(kubeconfig, s.URL, authority); err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}
-	go server.ServeTLS(listener, "", "")
 	<-ctx.Done()
-	return server.Close()
+	return s.Config.Close()
 }
 
 // fillCommand creates no objects, but only the fillMark.
@@ -126,7 +126,7 @@ func fillCommand() *cobra.Command {
 	for _, name := range []string{"nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size", "seed", "crds", "groups", "context"} {
 		cmd.Flags().String(name, "", "")
 	}
-	for _, name := range []string{"workloads", "ownerless"} {
+	for _, name := range []string{"workloads", "ownerless", "leases"} {
 		cmd.Flags().Bool(name, false, "")
 	}
 	return cmd

@@ -9,14 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/millrace/millrace/internal/tool/render"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
 // WellFormedSVG returns the plot as SVG, and fails the test if that is not XML.
-func WellFormedSVG(t *testing.T, p render.Plot) string {
+func WellFormedSVG(t *testing.T, p interface{ SVG() string }) string {
 	t.Helper()
 	svg := p.SVG()
 	decoder := xml.NewDecoder(strings.NewReader(svg))

@@ -107,7 +107,8 @@ func (o *options) validate() error {
 			return fmt.Errorf("--rates: %g is not above 0, and up to %d", rate, maxRate)
 		}
 	}
-	if err := o.validatePaths(); err != nil {
+	o.CompareOverEtcd()
+	if err := o.Options.Validate(); err != nil {
 		return err
 	}
 	if len(o.setups()) == 0 {
@@ -120,19 +121,6 @@ func (o *options) validate() error {
 		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "settle", Value: o.plan.Settle, Min: 0},
 		{Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
 	})
-}
-
-// validatePaths sets and checks what servers run. They need an etcd of their own, unless the
-// server exists.
-func (o *options) validatePaths() error {
-	if len(o.ReadPaths) == 0 {
-		o.ReadPaths = []string{testbed.ReadPathMillrace, testbed.ReadPathKubernetes}
-		if o.Stock != "" {
-			o.ReadPaths[1] = testbed.ReadPathStock
-		}
-	}
-	o.ExternalEtcd = true
-	return o.Options.Validate()
 }
 
 // execute measures and prints the report. It returns an error if any setup failed.

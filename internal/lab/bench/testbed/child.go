@@ -121,9 +121,17 @@ func (c *Child) Stop(ctx context.Context) bool {
 		return true
 	case <-timeout.C:
 	}
+	c.Kill()
+	return false
+}
+
+// Kill sends SIGKILL, and returns when the process is reaped.
+func (c *Child) Kill() {
+	if c.exited() {
+		return
+	}
 	c.signal(syscall.SIGKILL)
 	<-c.done
-	return false
 }
 
 // Await waits for the JSON file that the child writes when it listens, and decodes it

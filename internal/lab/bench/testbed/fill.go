@@ -16,6 +16,7 @@ type FillConfig struct {
 	CustomObjects int    `json:"customObjects,omitempty"`
 	Older         bool   `json:"older,omitempty"`    // pods as an older version stored them
 	Services      bool   `json:"services,omitempty"` // the Deployment, Service and EndpointSlice of each 20 pods too
+	Leases        bool   `json:"leases,omitempty"`   // the lease of each node too
 	Secrets       int    `json:"secrets,omitempty"`
 	SecretSize    string `json:"secretSize,omitempty"`
 	Namespaces    int    `json:"namespaces"`
@@ -43,6 +44,9 @@ func (f FillConfig) args() []string {
 	args := []string{"--nodes=" + strconv.Itoa(f.Nodes), "--pods=" + strconv.Itoa(f.Pods), "--pod-size=" + f.PodSize}
 	if f.Services {
 		args = append(args, "--workloads")
+	}
+	if f.Leases {
+		args = append(args, "--leases")
 	}
 	if f.Older {
 		args = append(args, "--older")

@@ -99,6 +99,19 @@ func (o *Options) Validate() error {
 	return nil
 }
 
+// CompareOverEtcd chooses what runs, unless the user has: Millrace and what to compare with. Each
+// is over the same etcd, which is a process of its own.
+func (o *Options) CompareOverEtcd() {
+	o.ExternalEtcd = true
+	if len(o.ReadPaths) > 0 {
+		return
+	}
+	o.ReadPaths = []string{ReadPathMillrace, ReadPathKubernetes}
+	if o.Stock != "" {
+		o.ReadPaths[1] = ReadPathStock
+	}
+}
+
 // ExternalEtcdNote is what a report says of --external-etcd.
 const ExternalEtcdNote = "etcd runs in a process of its own: CPU and memory are the API server's alone"
 

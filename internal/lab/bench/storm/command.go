@@ -1,0 +1,59 @@
+package storm
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+)
+
+// NewCommand makes the command "bench storm". It starts servers.
+func NewCommand() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "storm",
+		Short: "Measure the start storm: all clients at once at a server that was just started",
+		Long: `Measures the minute that decides how many machines a cluster needs: a server has just been
+started, and all clients come to it at once.
+
+The clients are those of --nodes hollow nodes: kubelets, kube-proxies and --agents, each
+with a connection and a user of its own, and with client-go's back-off. At first all of
+them are new. Then they run for --rest, the server is killed and started anew, and they
+return: they resume their watches, or list anew where the server does not let them.
+
+Each storm is measured from the start of the server's process until all informers are
+synced: when /readyz answers, when how many informers are synced, the server's CPU and
+memory, what it refuses, and how long a bystander waits for a GET.
+
+Clients, servers and etcd share this machine.`,
+		Example: `  millrace-lab bench storm --kube-apiserver=bin/kube-apiserver
+  millrace-lab bench storm --nodes=100 --agents=network --rest=10s
+  millrace-lab bench storm --from storm.json -o svg`,
+	}
+	testbed.Subcommand{
+		Validate: o.validate,
+		From:     &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{} },
+		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, o, to) },
+	}.Bind(cmd)
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// execute measures and prints the report. It returns an error if a storm was not measured.
+func execute(ctx context.Context, o *options, to testbed.Streams) error {
+	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), report: &report{
+		Started: time.Now(), Machine: testbed.ThisMachine(), LoadAverage: testbed.LoadAverage(), Data: o.fill, Plan: o.plan,
+	}}
+	bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: o.Options, Progress: b.progress})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeBed() }() // its error is of --at, which this command has not
+	b.bed = bed
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	return testbed.Print(b.report, to.Out, o.output)
+}

@@ -1,0 +1,96 @@
+package storm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/millrace/millrace/internal/lab/bench/testbed"
+	"github.com/millrace/millrace/internal/lab/fill"
+	"github.com/millrace/millrace/internal/lab/hollow"
+	"github.com/millrace/millrace/internal/tool/render"
+)
+
+// plan says who the clients are, and when they come.
+type plan struct {
+	Nodes    int      `json:"nodes"`
+	Agents   []string `json:"agents"`
+	Profiles string   `json:"profiles,omitempty"`
+	// Within is how long it takes all new nodes to begin, from the start of the server on.
+	Within  time.Duration `json:"withinNanos"`
+	Rest    time.Duration `json:"restNanos"`    // from the first storm to the end of its server
+	Down    time.Duration `json:"downNanos"`    // from there to the second storm
+	Timeout time.Duration `json:"timeoutNanos"` // for one storm
+}
+
+// options are the flags of "bench storm".
+type options struct {
+	testbed.Options
+	fill         testbed.FillConfig
+	podsPerNode  int
+	plan         plan
+	output, from string
+}
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to compare with (default: millrace with the stock read path)")
+	f.StringSliceVar(&o.ReadPaths, "read-paths", nil, "what to run, in this order (default millrace and what to compare with)")
+	o.AddProcessFlags(f, "")
+	f.IntVar(&o.plan.Nodes, "nodes", 1000, "hollow nodes")
+	f.IntVar(&o.podsPerNode, "pods-per-node", 30, "pods to fill in for each node")
+	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "size of a pod as JSON")
+	f.IntVar(&o.fill.Namespaces, "namespaces", 20, "namespaces to spread pods over")
+	f.StringSliceVar(&o.plan.Agents, "agents", []string{"network", "exporter", "logs"}, "profiles of the agents that run besides kubelet and kube-proxy")
+	f.StringVar(&o.plan.Profiles, "profiles", "", "directory with profiles of your own")
+	f.DurationVar(&o.plan.Within, "within", 5*time.Second, "how long it takes all new nodes to begin")
+	f.DurationVar(&o.plan.Rest, "rest", 150*time.Second, "how long clients run before the server is killed; after 2 minutes without a failure client-go begins with short pauses again")
+	f.DurationVar(&o.plan.Down, "down", time.Second, "how long no server runs then")
+	f.DurationVar(&o.plan.Timeout, "timeout", 10*time.Minute, "give a storm up after this time")
+	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
+	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
+}
+
+// validate checks what can be checked before a server runs.
+func (o *options) validate() error {
+	if !slices.Contains(render.Formats(), o.output) {
+		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats(), ", "))
+	}
+	o.CompareOverEtcd()
+	if err := o.Options.Validate(); err != nil {
+		return err
+	}
+	if err := testbed.CheckMinimums([]testbed.Minimum[int]{
+		{Flag: "nodes", Value: o.plan.Nodes, Min: 1}, {Flag: "pods-per-node", Value: o.podsPerNode, Min: 1}, {Flag: "namespaces", Value: o.fill.Namespaces, Min: 1},
+	}); err != nil {
+		return err
+	}
+	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
+		{Flag: "within", Value: o.plan.Within, Min: time.Millisecond}, {Flag: "rest", Value: o.plan.Rest, Min: 0}, {Flag: "down", Value: o.plan.Down, Min: 0},
+		{Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
+	}); err != nil {
+		return err
+	}
+	if _, err := fill.ParseSize(o.fill.PodSize); err != nil {
+		return fmt.Errorf("--pod-size=%s: %w", o.fill.PodSize, err)
+	}
+	o.fill.Nodes, o.fill.Pods, o.fill.Services, o.fill.Leases = o.plan.Nodes, o.plan.Nodes*o.podsPerNode, true, true
+	o.ReadyTimeout = max(o.ReadyTimeout, o.plan.Timeout) // in a storm, a server may be ready last of all
+	fleet := o.plan.fleet()
+	return fleet.Check()
+}
+
+// nodeName is the name of a node that was filled in, with the seed that "fill" has by itself.
+func nodeName(i int) string { return fill.NodeName(1, i) }
+
+// fleet is the clients, without a server. Their requests have the users of real ones, since flow
+// control depends on them.
+func (p *plan) fleet() hollow.Config {
+	return hollow.Config{
+		Name: "storm", Nodes: p.Nodes, Agents: p.Agents, Profiles: p.Profiles, KubeProxy: true, Namespace: "default", Seed: 1,
+		Start: hollow.StartPaced, StartRate: float64(p.Nodes) / p.Within.Seconds(),
+		Impersonate: true, ServiceAccountRights: true, ExistingNode: nodeName, SkipPreflight: true,
+	}
+}

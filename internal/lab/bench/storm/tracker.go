@@ -1,0 +1,132 @@
+package storm
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/lab/hollow"
+)
+
+// informer is what is known of one informer.
+type informer struct {
+	synced  time.Time // zero: it is not
+	listing bool      // it lists since it was synced
+}
+
+// tracker follows all informers of a fleet. It implements hollow.InformerObserver, and is safe for
+// concurrent use.
+type tracker struct {
+	mu struct {
+		sync.Mutex
+		started   bool
+		informers map[uint64]*informer
+		synced    int       // how many are synced now
+		newest    time.Time // when the last one was
+		// Since the last reset:
+		lists    int // that have ended well, with the watch behind them
+		refused  int // requests, with 429
+		failures map[string]int
+	}
+}
+
+func newTracker() *tracker {
+	t := &tracker{}
+	t.mu.informers, t.mu.failures = map[uint64]*informer{}, map[string]int{}
+	return t
+}
+
+// Started implements hollow.InformerObserver.
+func (t *tracker) Started() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.started = true
+}
+
+// Informer implements hollow.InformerObserver.
+func (t *tracker) Informer(number uint64, state hollow.InformerState) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := t.mu.informers[number]
+	if i == nil {
+		i = &informer{}
+		t.mu.informers[number] = i
+	}
+	if !i.synced.IsZero() {
+		i.synced = time.Time{}
+		t.mu.synced--
+	}
+	switch state {
+	case hollow.InformerListing:
+		i.listing = true
+	case hollow.InformerSynced:
+		i.synced = time.Now()
+		t.mu.newest = i.synced
+		t.mu.synced++
+		if i.listing {
+			i.listing = false
+			t.mu.lists++
+		}
+	case hollow.InformerEnded:
+		delete(t.mu.informers, number)
+	}
+}
+
+// maxKinds bounds the kinds of failures.
+const maxKinds = 20
+
+// Failed implements hollow.InformerObserver.
+func (t *tracker) Failed(kind string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if strings.HasPrefix(kind, "429 ") {
+		t.mu.refused++
+		return
+	}
+	if t.mu.failures[kind] == 0 && len(t.mu.failures) >= maxKinds {
+		kind = "other errors"
+	}
+	t.mu.failures[kind]++
+}
+
+// reset begins to count anew.
+func (t *tracker) reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.lists, t.mu.refused = 0, 0
+	clear(t.mu.failures)
+}
+
+// counts is how many informers are synced, and how many there are.
+func (t *tracker) counts() (synced, all int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.synced, len(t.mu.informers)
+}
+
+// allSyncedBy reports whether all informers have been synced since a time.
+func (t *tracker) allSyncedBy(when time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.started && t.mu.synced > 0 && t.mu.synced == len(t.mu.informers) && !t.mu.newest.After(when)
+}
+
+// add adds to a result what has been seen since the start of its server.
+func (t *tracker) add(res *result, start time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var times []time.Duration
+	for _, i := range t.mu.informers {
+		times = append(times, i.synced.Sub(start))
+	}
+	res.setSynced(times)
+	res.Lists, res.Refused = t.mu.lists, t.mu.refused
+	for what, n := range t.mu.failures {
+		res.Failures = append(res.Failures, hollow.ErrorKind{What: what, Count: int64(n)})
+	}
+	slices.SortFunc(res.Failures, func(a, b hollow.ErrorKind) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What))
+	})
+}
