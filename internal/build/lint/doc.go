@@ -1,6 +1,7 @@
-// Package lint has the house rules of this module, as tests: sizes, the direction of
-// imports, package comments, names of types, paragraphs of documents, formatting, and
-// bans. `make lint` runs them. They need the Go toolchain's parser and nothing else.
+// Package lint has the house rules of this module, as tests. They concern sizes, the
+// direction of imports, package comments, names, sentences, paragraphs, formatting,
+// and bans. `make lint` runs them. They need the Go toolchain's parser and nothing
+// else.
 //
 //	files --Load--> Tree --Rule.Find--> Findings --exceptions--> test failures
 //
