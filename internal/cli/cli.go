@@ -53,8 +53,8 @@ func NewRoot(p Program) *cobra.Command {
 	return root
 }
 
-// Run runs a command line and returns the exit code of the process: 1 for an error, and the code
-// of its own that the error of a command may have, such as 2 for violations that verify has found.
+// Run runs a command line and returns the exit code of the process: 1 for an error. The error of a
+// command may have a code of its own, such as 2 for violations that verify has found.
 func Run(root *cobra.Command, args []string) int {
 	if slices.Equal(args, []string{"--version"}) {
 		args = []string{"version"}

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// idleStream is the backlog, history and transport of a watch that is never behind.
+// idleStream is the backlog, history and transport of a watch that never lags.
 type idleStream struct{}
 
 func (idleStream) Behind(uint64) (events, bytes int64, oldest time.Time) { return 0, 0, time.Time{} }

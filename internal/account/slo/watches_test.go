@@ -248,7 +248,7 @@ func TestPartsOfAnEvent(t *testing.T) {
 	}
 }
 
-// TestStuckWatches has a watch wait for its client, its connection, and the server.
+// TestStuckWatches makes a watch wait for its client, its connection, and the server.
 func TestStuckWatches(t *testing.T) {
 	x := newSet(slo.Objectives{})
 	stuck := &fakeStream{events: 7}

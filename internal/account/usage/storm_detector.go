@@ -27,9 +27,9 @@ import (
 // Clients that always list as often as now are no storm: they poll. So the count must
 // also be twice the candidate's baseline.
 //
-// A client is a user at a host, since connections come and go. Behind a proxy all
-// clients have one or two hosts. There the detector counts connections instead, and a
-// storm needs both a third of the group and 20 connections.
+// A client is a user at a host, since connections come and go. Through a proxy all clients
+// have one or two hosts. There the detector counts connections instead, and a storm needs
+// both a third of the group and 20 connections.
 //
 // Clients choose programs' names. So groups and candidates are bounded, and counts are
 // estimates (distinct.Counter). A Relist takes about 0.1 µs, under one lock.

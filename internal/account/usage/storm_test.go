@@ -232,8 +232,8 @@ func TestPacingReusesTickets(t *testing.T) {
 	}
 }
 
-// TestPacingOfNewConnections has a client behind a proxy that opens a new connection
-// for each request. It must be admitted at the rate too.
+// TestPacingOfNewConnections lists through a proxy that opens a new connection for
+// each request. It must be admitted at the rate too.
 func TestPacingOfNewConnections(t *testing.T) {
 	accounts, clock := newAccounts(usage.Config{Pace: 60})
 	port := 0

@@ -45,7 +45,7 @@ func (f *fixture) unreadable(t *testing.T, keys ...string) {
 }
 
 // TestDefinitionUnderAnotherKey writes a definition under a key that is not its name. It has no
-// row, changes no other row, and leaves nothing behind.
+// row, changes no other row, and leaves no trace.
 func TestDefinitionUnderAnotherKey(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

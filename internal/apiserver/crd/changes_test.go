@@ -35,7 +35,7 @@ import (
 )
 
 // changeFixture is a Server over a cache without an etcd. The test moves the cache and the
-// rows of the catalog by hand, so it decides how far the rows are behind.
+// rows of the catalog by hand, so it decides how far the rows lag.
 type changeFixture struct {
 	*Server
 	t       *testing.T
@@ -296,8 +296,8 @@ func TestReadsOfChangedDefinition(t *testing.T) {
 	}
 }
 
-// TestDefinitionThatNobodyRemembers loads another state of a definition while its row is
-// behind, so that the state of the row is nowhere: a client is to try again.
+// TestDefinitionThatNobodyRemembers loads another state of a definition while its row lags. So
+// the state of the row is nowhere, and a client must try again.
 func TestDefinitionThatNobodyRemembers(t *testing.T) {
 	t.Parallel()
 	f := newChangeFixture(t)

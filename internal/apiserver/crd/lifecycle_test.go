@@ -22,8 +22,8 @@ type warningFunc func()
 
 func (f warningFunc) AddWarning(string, string) { f() }
 
-// lifecycleFixture is a Server without Kubernetes behind it. It serves one definition. The
-// definition's schemas count as compiled, and its storage only records that it was destroyed.
+// lifecycleFixture is a Server without Kubernetes. It serves one definition. The definition's
+// schemas count as compiled, and its storage only records that it was destroyed.
 type lifecycleFixture struct {
 	*Server
 	row *Definition

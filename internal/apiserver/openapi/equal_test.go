@@ -42,7 +42,7 @@ type pair struct {
 	upstream *upstream
 	catalog  *catalog
 	ours     http.Handler
-	// behind is the aggregator that ours stands before.
+	// next is the aggregator to which ours passes requests on.
 	next *upstream
 }
 
@@ -107,9 +107,9 @@ func TestNoDefinitions(t *testing.T) {
 	eventually(t, p.wrong)
 }
 
-// TestServices has services behind the aggregation layer: one that was built with another
-// version of Kubernetes, one without v3, and one whose group version is also that of a
-// custom resource.
+// TestServices adds services to the aggregation layer. One was built with another version
+// of Kubernetes, one is without v3, and the group version of one is also that of a custom
+// resource.
 func TestServices(t *testing.T) {
 	p := newPair(t, corpus(t)[:8], newBuiltin("apps", "deployments", "Deployment"), newBuiltin("extensions", "definitions", "Definition"))
 	old := newBuiltin("metrics.example.com", "loads", "Load")

@@ -33,7 +33,7 @@ type upstream struct {
 	v3      v3aggregator.SpecProxier
 }
 
-// delegate is a local server behind the aggregator.
+// delegate is a local server of the aggregator.
 type delegate struct {
 	genericapiserver.DelegationTarget
 	handler http.Handler
@@ -119,7 +119,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.handler.ServeHTTP(w, r)
 }
 
-// addService adds a service behind the aggregation layer.
+// addService adds a service to the aggregation layer.
 func (u *upstream) addService(group string, priority int32, h http.Handler) {
 	u.t.Helper()
 	service := &apiregistrationv1.APIService{

@@ -47,6 +47,7 @@ func TestCaseNames(t *testing.T) {
 		"a/a.go", "package a\ntype log int\nfunc (log) Put() {}\nfunc (*log) put() {}\nfunc (log) Run() {}\nfunc (log) run() {}\nfunc put() {}\n",
 		"a/b.go", "package a\ntype Log int\ntype other int\nfunc (other) PUT() {}\n",
 		"b/b.go", "package b\ntype LOG int\n",
+		"a/external_test.go", "package a_test\ntype LOG int\n",
 		languageUnchecked()[0]+"/a.go", "package a\ntype log int\ntype Log int\n",
 	), "a/a.go:log.put", "a/b.go:Log")
 }

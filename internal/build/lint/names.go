@@ -53,7 +53,7 @@ func caseNames(t *Tree) []Finding {
 	var found []Finding
 	names := make(map[string]string)
 	check := func(file *File, scope string, name *ast.Ident) {
-		key := file.Dir() + " " + scope + strings.ToLower(name.Name)
+		key := file.Dir() + " " + file.Syntax.Name.Name + " " + scope + strings.ToLower(name.Name)
 		first, ok := names[key]
 		if !ok {
 			names[key] = name.Name

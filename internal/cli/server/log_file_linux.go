@@ -15,9 +15,9 @@ import (
 // logFileName is the log of a server that was started at a terminal, in its data directory.
 const logFileName = "millrace.log"
 
-// logToFile has everything that is written to standard error go to a file in a directory, if that
-// is a terminal and the user has not asked for the log with -v. It returns the file's name, "" if
-// nothing changed. Errors of the command are still printed where they were.
+// logToFile redirects standard error to a file in a directory, if it is a terminal and the user
+// has not asked for the log with -v. It returns the file's name, "" if nothing changed. Errors of
+// the command are still printed where they were.
 //
 // A file stands in the place of the terminal's descriptor, since Kubernetes, etcd and Go's
 // runtime each write to it in their own way.

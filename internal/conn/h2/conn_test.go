@@ -203,7 +203,7 @@ func smallBuffers(hs *http.Server) {
 	}
 }
 
-// TestFloods has clients send frames that cost the server more work than the client.
+// TestFloods sends frames that cost the server more work than the client.
 func TestFloods(t *testing.T) {
 	var running, most atomic.Int64
 	block := make(chan struct{})

@@ -25,7 +25,7 @@ type recorder struct {
 func (r *recorder) Read([]byte) (int, error)    { return 0, io.EOF }
 func (r *recorder) Write(p []byte) (int, error) { return r.Buffer.Write(p) }
 
-// FuzzInput has a client send arbitrary bytes. Nothing may panic. The connection and its
+// FuzzInput sends arbitrary bytes as a client. Nothing may panic. The connection and its
 // handlers must end when the client has gone.
 func FuzzInput(f *testing.F) {
 	for _, v := range violations() {

@@ -103,8 +103,8 @@ func TestInlineHandlersMayWait(t *testing.T) {
 	}
 }
 
-// TestInlineClientLeaves has the client close the connection while an inline handler
-// blocks and another goroutine reads. The handler's context must end.
+// TestInlineClientLeaves closes the client's connection while an inline handler blocks and
+// another goroutine reads. The handler's context must end.
 func TestInlineClientLeaves(t *testing.T) {
 	ended := make(chan struct{})
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

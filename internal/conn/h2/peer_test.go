@@ -68,7 +68,7 @@ func (p *peer) fields(pairs ...string) []byte {
 	return bytes.Clone(p.block.Bytes())
 }
 
-// get encodes the header block of a GET, with more fields behind.
+// get encodes the header block of a GET, with more fields at its end.
 func (p *peer) get(path string, more ...string) []byte {
 	return p.fields(append([]string{":method", "GET", ":scheme", "https", ":authority", "h", ":path", path}, more...)...)
 }

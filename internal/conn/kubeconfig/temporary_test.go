@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
 )
 
-// TestTemporary: the file can be read as often as one likes, and nothing is left behind.
+// TestTemporary: the file can be read as often as one likes, and nothing remains.
 func TestTemporary(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)

@@ -18,7 +18,7 @@ func lease(name string, version int, clock time.Time, state string) coordination
 	}
 }
 
-// TestForeignClocks has a server whose clock is years behind, and one that ended and whose
+// TestForeignClocks has a server whose clock is years late, and one that ended and whose
 // clock was years ahead. Only what changes by the reader's clock is alive.
 func TestForeignClocks(t *testing.T) {
 	t.Parallel()

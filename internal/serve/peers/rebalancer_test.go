@@ -47,7 +47,7 @@ func TestWatchesSpread(t *testing.T) {
 	}
 }
 
-// TestWithoutBalancer has all watches come back. Rounds must become rare.
+// TestWithoutBalancer makes all watches come back. Rounds must become rare.
 func TestWithoutBalancer(t *testing.T) {
 	t.Parallel()
 	r := Rebalancer{Above: 10}

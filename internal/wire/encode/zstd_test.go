@@ -20,8 +20,8 @@ var strictDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderMaxWindow(maxClientWindow), zstd.WithDecoderMaxMemory(1<<30))
 })
 
-// firstFrame walks a frame's blocks (RFC 8878, 3.1.1). It returns the frame's plain
-// bytes, and the bytes behind the frame, which decoders of a single frame do not see.
+// firstFrame walks a frame's blocks (RFC 8878, 3.1.1). It returns the frame's plain bytes,
+// and the bytes after the frame, which decoders of a single frame do not see.
 func firstFrame(tb testing.TB, stream []byte) (plain, rest []byte) {
 	tb.Helper()
 	var header zstd.Header

@@ -50,7 +50,7 @@ func mustShard(t *testing.T, text string) (*entry.Shard, sharding.Selector) {
 func bound(hash uint64) string { return fmt.Sprintf("0x%016x", hash) }
 
 // randomBound returns the end of a range. It often is the hash of one of the objects, or
-// the one behind it.
+// the one after it.
 func randomBound(r *rand.Rand, hashes []uint64) string {
 	switch r.IntN(6) {
 	case 0:

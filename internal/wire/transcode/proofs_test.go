@@ -147,7 +147,7 @@ func TestFormsThatTakeTurnsAreSampled(t *testing.T) {
 	}
 }
 
-// TestFailedEncoderProvesNothing has Kubernetes' encoder fail.
+// TestFailedEncoderProvesNothing makes Kubernetes' encoder fail.
 func TestFailedEncoderProvesNothing(t *testing.T) {
 	l := newLane(t, rarely, "ConfigMap", &corev1.ConfigMap{})
 	obj := &corev1.ConfigMap{}
