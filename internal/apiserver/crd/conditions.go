@@ -19,8 +19,8 @@ import (
 // clients and people rely on them.
 
 type (
-	definition = apiextensionsv1.CustomResourceDefinition
-	condition  = apiextensionsv1.CustomResourceDefinitionCondition
+	fullDefinition = apiextensionsv1.CustomResourceDefinition
+	condition      = apiextensionsv1.CustomResourceDefinitionCondition
 )
 
 // claims has the accepted names of all definitions of a group.
@@ -39,7 +39,7 @@ func (c claims) add(n *apiextensionsv1.CustomResourceDefinitionNames) {
 // own names.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.calculateNamesAndConditions; compare at each upgrade.
-func acceptNames(full *definition, claimed claims) bool {
+func acceptNames(full *fullDefinition, claimed claims) bool {
 	wanted, had := &full.Spec.Names, full.Status.AcceptedNames
 	if sameNames(wanted, &had) {
 		return false
@@ -107,7 +107,7 @@ func checkShortNamesFree(wanted, had []string, taken map[string]bool) error {
 // the condition NamesAccepted.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.calculateNamesAndConditions; compare at each upgrade.
-func establishedAfterNaming(full *definition, names apiextensionsv1.ConditionStatus) condition {
+func establishedAfterNaming(full *fullDefinition, names apiextensionsv1.ConditionStatus) condition {
 	old := apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established)
 	switch {
 	case old != nil && (old.Status == apiextensionsv1.ConditionTrue || names != apiextensionsv1.ConditionTrue):
@@ -128,7 +128,7 @@ func establishedAfterNaming(full *definition, names apiextensionsv1.ConditionSta
 // there is a delay and it is not over, establish queues the definition for later.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/establish.EstablishingController.sync; compare at each upgrade.
-func (c *controller) establish(k *definitionState, full *definition) {
+func (c *controller) establish(k *definitionState, full *fullDefinition) {
 	if !apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.NamesAccepted) ||
 		apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.Established) {
 		k.acceptedSince = time.Time{}
@@ -150,7 +150,7 @@ func (c *controller) establish(k *definitionState, full *definition) {
 // accepted. It is false if the CA of the conversion webhook is invalid.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/establish.EstablishingController.sync; compare at each upgrade.
-func establishedCondition(full *definition) condition {
+func establishedCondition(full *fullDefinition) condition {
 	conversion := full.Spec.Conversion
 	if conversion != nil && conversion.Webhook != nil && conversion.Webhook.ClientConfig != nil &&
 		len(webhook.ValidateCABundle(field.NewPath(""), conversion.Webhook.ClientConfig.CABundle)) > 0 {
@@ -169,7 +169,7 @@ func establishedCondition(full *definition) condition {
 // definitions can have it: today validation requires structural schemas.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/nonstructuralschema.ConditionController.sync; compare at each upgrade.
-func setStructuralCondition(logger *slog.Logger, full *definition) {
+func setStructuralCondition(logger *slog.Logger, full *fullDefinition) {
 	desired, old := structuralCondition(logger, full), apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema)
 	switch {
 	case desired != nil && (old == nil || !apiextensionshelpers.IsCRDConditionEquivalent(desired, old)):
@@ -183,7 +183,7 @@ func setStructuralCondition(logger *slog.Logger, full *definition) {
 // structural.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/nonstructuralschema.calculateCondition; compare at each upgrade.
-func structuralCondition(logger *slog.Logger, full *definition) *condition {
+func structuralCondition(logger *slog.Logger, full *fullDefinition) *condition {
 	verdict := &condition{Type: apiextensionsv1.NonStructuralSchema, Status: apiextensionsv1.ConditionUnknown}
 	var errs field.ErrorList
 	if full.Spec.PreserveUnknownFields {
@@ -227,7 +227,7 @@ func needsApproval(d *Definition) bool {
 // differently, and the two would overwrite each other's for ever.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/apiapproval.calculateCondition; compare at each upgrade.
-func setApprovalCondition(k *definitionState, full *definition) *string {
+func setApprovalCondition(k *definitionState, full *fullDefinition) *string {
 	annotation := full.Annotations[apiextensionsv1.KubeAPIApprovedAnnotation]
 	if !apiextensionshelpers.IsProtectedCommunityGroup(full.Spec.Group) || k.approval != nil && *k.approval == annotation {
 		return nil

@@ -28,7 +28,7 @@ import (
 )
 
 // definitionSet has definitions by name, with the statuses that our controller gives them.
-type definitionSet map[string]*definition
+type definitionSet map[string]*fullDefinition
 
 // settle does the work of the controller until nothing changes any longer.
 func (set definitionSet) settle() {
@@ -70,8 +70,8 @@ func startUpstream(t *testing.T) *upstream {
 		if !ok {
 			return false, nil, nil
 		}
-		written := with.GetObject().(*definition)
-		if now, err := u.client.Tracker().Get(gvr, "", written.Name); err == nil && now.(*definition).ResourceVersion != written.ResourceVersion {
+		written := with.GetObject().(*fullDefinition)
+		if now, err := u.client.Tracker().Get(gvr, "", written.Name); err == nil && now.(*fullDefinition).ResourceVersion != written.ResourceVersion {
 			return true, nil, apierrors.NewConflict(gvr.GroupResource(), written.Name, errors.New("written meanwhile"))
 		}
 		revision++
@@ -96,7 +96,7 @@ func startUpstream(t *testing.T) *upstream {
 
 // facts describes a status without its times, and without the condition Established, which
 // Kubernetes' handler sets, and that does not run here.
-func facts(full *definition) string {
+func facts(full *fullDefinition) string {
 	var lines []string
 	for _, c := range full.Status.Conditions {
 		if c.Type == apiextensionsv1.Established {
@@ -135,7 +135,7 @@ func (u *upstream) agrees(t *testing.T, set definitionSet, when string) {
 	}
 }
 
-func (u *upstream) put(t *testing.T, full *definition) {
+func (u *upstream) put(t *testing.T, full *fullDefinition) {
 	t.Helper()
 	definitions := u.client.ApiextensionsV1().CustomResourceDefinitions()
 	for {
@@ -165,10 +165,10 @@ func (m definitionMaker) name(prefix string, n int) string {
 }
 
 // definition makes a definition with a unique plural name.
-func (m definitionMaker) definition(i, generation int) *definition {
+func (m definitionMaker) definition(i, generation int) *fullDefinition {
 	group := []string{"one.example", "two.example", "three.k8s.io"}[m.IntN(3)]
 	plural := fmt.Sprintf("r%d", i)
-	full := &definition{
+	full := &fullDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group, Generation: int64(generation)},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: group, Scope: apiextensionsv1.NamespaceScoped,
@@ -250,7 +250,7 @@ func TestConditionsAgreeWithKubernetes(t *testing.T) {
 	u, set := startUpstream(t), definitionSet{}
 	conflicts := 0
 	for step := range 150 {
-		next, changed, gone := set.clone(), (*definition)(nil), ""
+		next, changed, gone := set.clone(), (*fullDefinition)(nil), ""
 		switch names := slices.Sorted(maps.Keys(set)); {
 		case len(names) > 3 && m.IntN(5) == 0:
 			gone = names[m.IntN(len(names))]
@@ -264,7 +264,7 @@ func TestConditionsAgreeWithKubernetes(t *testing.T) {
 			changed = m.definition(step, 1)
 			next[changed.Name] = changed
 		}
-		var asked *definition
+		var asked *fullDefinition
 		if changed != nil {
 			asked = changed.DeepCopy()
 		}

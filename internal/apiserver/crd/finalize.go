@@ -110,7 +110,7 @@ func (c *controller) finalize(ctx context.Context, d *Definition) error {
 }
 
 // writeDeletionStatus writes the status, and notes its revision.
-func (c *controller) writeDeletionStatus(ctx context.Context, e *deletionProgress, d *Definition, full *definition) (*definition, error) {
+func (c *controller) writeDeletionStatus(ctx context.Context, e *deletionProgress, d *Definition, full *fullDefinition) (*fullDefinition, error) {
 	written, err := c.write(ctx, d, full)
 	if written != nil && err == nil {
 		e.writtenRevision, err = revisionOf(written)
@@ -123,7 +123,7 @@ func (c *controller) writeDeletionStatus(ctx context.Context, e *deletionProgres
 // condition with which the round ends. With an error the deletion needs another round.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/finalizer.CRDFinalizer.deleteInstances; compare at each upgrade.
-func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *Definition, full *definition) (*condition, error) {
+func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *Definition, full *fullDefinition) (*condition, error) {
 	result := func(v condition, err error) (*condition, error) { return &v, err }
 	switch {
 	case finalizer.OverlappingBuiltInResources()[schema.GroupResource{Group: full.Spec.Group, Resource: full.Spec.Names.Plural}]:

@@ -27,7 +27,7 @@ var (
 )
 
 // wantRow returns the row of a decoded definition, without digests.
-func wantRow(full *definition) *Definition {
+func wantRow(full *fullDefinition) *Definition {
 	d := &Definition{
 		Name: full.Name, UID: full.UID, Revision: 7, Group: full.Spec.Group, Scope: full.Spec.Scope,
 		Wanted: full.Spec.Names, Accepted: full.Status.AcceptedNames, StoredVersions: full.Status.StoredVersions,
@@ -147,7 +147,7 @@ func TestDigests(t *testing.T) {
 	second := made.Spec.Versions[0].DeepCopy()
 	second.Name, second.Storage = "v2", false
 	made.Spec.Versions = append(made.Spec.Versions, *second)
-	row := func(change func(*definition)) *Definition {
+	row := func(change func(*fullDefinition)) *Definition {
 		t.Helper()
 		full := made.DeepCopy()
 		change(full)
@@ -157,27 +157,31 @@ func TestDigests(t *testing.T) {
 		}
 		return d
 	}
-	first := row(func(*definition) {})
-	for what, change := range map[string]func(*definition){
-		"status": func(d *definition) { d.Status.AcceptedNames = d.Spec.Names },
-		"labels": func(d *definition) { d.Labels = map[string]string{"a": "b"} },
-		"empty":  func(d *definition) { d.Spec.Names.ShortNames, d.Spec.Versions[0].SelectableFields = []string{}, nil },
+	first := row(func(*fullDefinition) {})
+	for what, change := range map[string]func(*fullDefinition){
+		"status": func(d *fullDefinition) { d.Status.AcceptedNames = d.Spec.Names },
+		"labels": func(d *fullDefinition) { d.Labels = map[string]string{"a": "b"} },
+		"empty": func(d *fullDefinition) {
+			d.Spec.Names.ShortNames, d.Spec.Versions[0].SelectableFields = []string{}, nil
+		},
 	} {
 		if d := row(change); d.Spec != first.Spec {
 			t.Errorf("changing %s changed the hash of the spec", what)
 		}
 	}
 	seen := map[uint64]string{first.Spec: "nothing"}
-	for what, change := range map[string]func(*definition){
-		"names":       func(d *definition) { d.Spec.Names.Categories = []string{"all"} },
-		"conversion":  func(d *definition) { d.Spec.PreserveUnknownFields = true },
-		"served":      func(d *definition) { d.Spec.Versions[1].Served = false },
-		"description": func(d *definition) { d.Spec.Versions[1].Schema.OpenAPIV3Schema.Description = "other" },
-		"status":      func(d *definition) { d.Spec.Versions[1].Subresources = &apiextensionsv1.CustomResourceSubresources{} },
-		"columns": func(d *definition) {
+	for what, change := range map[string]func(*fullDefinition){
+		"names":       func(d *fullDefinition) { d.Spec.Names.Categories = []string{"all"} },
+		"conversion":  func(d *fullDefinition) { d.Spec.PreserveUnknownFields = true },
+		"served":      func(d *fullDefinition) { d.Spec.Versions[1].Served = false },
+		"description": func(d *fullDefinition) { d.Spec.Versions[1].Schema.OpenAPIV3Schema.Description = "other" },
+		"status": func(d *fullDefinition) {
+			d.Spec.Versions[1].Subresources = &apiextensionsv1.CustomResourceSubresources{}
+		},
+		"columns": func(d *fullDefinition) {
 			d.Spec.Versions[1].AdditionalPrinterColumns = []apiextensionsv1.CustomResourceColumnDefinition{{Name: "A", Type: "string", JSONPath: ".a"}}
 		},
-		"fields": func(d *definition) {
+		"fields": func(d *fullDefinition) {
 			d.Spec.Versions[1].SelectableFields = []apiextensionsv1.SelectableField{{JSONPath: ".spec.field1"}}
 		},
 	} {

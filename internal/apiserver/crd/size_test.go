@@ -30,7 +30,7 @@ func TestCompiledSizes(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what string
-		full *definition
+		full *fullDefinition
 	}{{"with rules", with}, {"without rules", without}} {
 		encoded, err := json.Marshal(c.full)
 		if err != nil {
@@ -65,7 +65,7 @@ func TestCompiledSizes(t *testing.T) {
 	}
 }
 
-func specOf(full *definition) *apiextensionsv1.JSONSchemaProps {
+func specOf(full *fullDefinition) *apiextensionsv1.JSONSchemaProps {
 	spec := full.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 	return &spec
 }
