@@ -2,10 +2,10 @@ package usage
 
 import "github.com/millrace/millrace/internal/account/serverreport"
 
-// The CPU time of a stock API server. It is for a request as small as a GET of one object,
-// a byte of a body, and an event to one watch over HTTP/1.1. The figures are somewhat below
-// the lowest of docs/bench/list.json and docs/bench/watch-1.37.json. A test compares them
-// with other workloads.
+// What a request, a byte of a body and an event cost a stock API server, in seconds of CPU.
+// The request is as small as a GET of one object. The event goes to one watch over
+// HTTP/1.1. The figures are somewhat below the lowest of docs/bench/list.json and
+// docs/bench/watch-1.37.json. A test compares them with other workloads.
 //
 // They are low on purpose. A LIST that has to search, a compressed body, and an event over
 // HTTP/2 cost a stock server more. Some of them cost many times as much.
