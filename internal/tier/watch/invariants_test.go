@@ -62,7 +62,7 @@ func (h *Hub) nodes() *subscription { return h.mu.subscriptions[identity{fields:
 
 // corruptions break one invariant each. The texts are parts of the messages.
 var corruptions = map[string]func(*Hub){
-	"behind the end":          func(h *Hub) { h.mu.opaqueEnd = h.mu.end + 1 },
+	"after the end":           func(h *Hub) { h.mu.opaqueEnd = h.mu.end + 1 },
 	"is stored as":            func(h *Hub) { h.all().Prefix = "a/" },
 	"still dispatched to":     func(h *Hub) { h.all().lost = true },
 	"the one before it at":    func(h *Hub) { m := h.nodes().matches; m[0], m[1] = m[1], m[0] },
