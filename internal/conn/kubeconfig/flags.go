@@ -31,6 +31,16 @@ type Flags struct {
 	// should reach their cluster with it by accident, so ~/.kube/config is not used unless
 	// it is named.
 	Deliberate bool
+	// At says that the command's flags for Kubeconfig and Context are --at and --at-context.
+	At bool
+}
+
+// names returns the names of the flags for Kubeconfig and Context, for errors.
+func (f *Flags) names() (file, context string) {
+	if f.At {
+		return "--at", "--at-context"
+	}
+	return "--kubeconfig", "--context"
 }
 
 // AddTo adds --kubeconfig and --context.
@@ -156,7 +166,8 @@ func (f *Flags) loadFile(file string) (*rest.Config, error) {
 	case f.Context != "" && !there:
 		return nil, fmt.Errorf("%s has no context %q, but %s", strings.Join(names, ", "), f.Context, contexts(all.Contexts))
 	case f.Context == "" && all.CurrentContext == "":
-		return nil, fmt.Errorf("%s has no current context, but %s: give --context", strings.Join(names, ", "), contexts(all.Contexts))
+		_, flag := f.names()
+		return nil, fmt.Errorf("%s has no current context, but %s: give %s", strings.Join(names, ", "), contexts(all.Contexts), flag)
 	}
 	config, err := clientcmd.NewNonInteractiveClientConfig(*all, f.Context, &clientcmd.ConfigOverrides{}, rules).ClientConfig()
 	switch {
@@ -189,13 +200,14 @@ func contexts[V any](all map[string]V) string {
 
 // instead says what to do about a kubeconfig that cannot be used.
 func (f *Flags) instead() string {
+	file, context := f.names()
 	switch {
 	case f.Context != "":
-		return "give another --context or --kubeconfig"
+		return "give another " + context + " or " + file
 	case f.Kubeconfig != "":
-		return "give another --kubeconfig"
+		return "give another " + file
 	}
-	return "repair it, or give --kubeconfig"
+	return "repair it, or give " + file
 }
 
 // oneLine joins the lines of an error.

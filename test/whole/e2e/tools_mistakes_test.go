@@ -35,9 +35,13 @@ func TestToolsExplainMistakes(t *testing.T) {
 	}
 	commands := []string{
 		"top --once", "fill --pods=1", "hollow --nodes=1 --duration=1s", "hollow --delete", "fill --delete", "verify --duration=1s", "verify --delete", "replay LOG",
-		"analyze profile", "bench watch --workloads=names-1000 --scale=0.02 --duration=1s", "bench list --workloads=nodes-json --requests=1",
+		"analyze profile",
 	}
 	var all []mistake
+	for _, c := range []string{"bench watch --workloads=names-1000 --scale=0.02 --duration=1s", "bench list --workloads=nodes-json --requests=1"} {
+		all = append(all, mistake{c + " --at=OK --at-context=other", "give another --at-context"})
+	}
+	all = append(all, mistake{"bench list --workloads=nodes-json --requests=1 --pods=0 --at=STRANGER", ""})
 	for _, c := range commands {
 		all = append(all, mistake{c + " --kubeconfig=OK --context=other", "give another --context"}, mistake{c + " --kubeconfig=STRANGER", ""})
 	}

@@ -54,7 +54,7 @@ func (o *Options) useExisting() error {
 
 // existingServer is the server of --at.
 func (o *Options) existingServer() *kubeconfig.Flags {
-	return &kubeconfig.Flags{Kubeconfig: o.At, Context: o.atContext}
+	return &kubeconfig.Flags{Kubeconfig: o.At, Context: o.atContext, At: true}
 }
 
 // existingFlags are those of commands for the server of --at.
