@@ -190,18 +190,25 @@ func (r *treeRun) steps(size treeScale) error {
 	return nil
 }
 
-// awaitCheckpoints waits until each replica has a checkpoint of each resource: one without would
-// have to list at its restart.
+// awaitCheckpoints waits until each replica has a checkpoint of each resource that was written
+// since all have objects: one without objects is not used, so a restart would have to list.
 func (r *treeRun) awaitCheckpoints() error {
+	began := time.Now()
+	if _, err := r.load.mark(); err != nil { // what does not change is not written again
+		return err
+	}
 	for _, n := range r.replicas {
 		for _, resource := range r.load.resources {
 			file := filepath.Join(r.dir, n.name, "data", "checkpoints", resource.name+".checkpoint")
 			err := harness.Until(readyTimeout, func() error {
-				_, err := os.Stat(file)
+				info, err := os.Stat(file)
+				if err == nil && info.ModTime().Before(began) {
+					return harness.ErrNotYet
+				}
 				return err
 			})
 			if err != nil {
-				return fmt.Errorf("wait for a checkpoint: %w", err)
+				return fmt.Errorf("wait for a checkpoint in %s: %w", file, err)
 			}
 		}
 	}
