@@ -1,10 +1,8 @@
 package hollow
 
 import (
-	"cmp"
 	"math/bits"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,7 +25,7 @@ type counter struct {
 
 	mu struct {
 		sync.Mutex
-		errors map[string]int64 // by what happened, bounded by maxErrors
+		errors ErrorCounts // by what happened, bounded by maxErrors
 	}
 }
 
@@ -69,13 +67,7 @@ func (c *counter) noteError(what string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.errors == nil {
-		c.mu.errors = map[string]int64{}
-	}
-	if _, known := c.mu.errors[what]; !known && len(c.mu.errors) >= maxErrors {
-		what = "other errors"
-	}
-	c.mu.errors[what]++
+	c.mu.errors.Add(what, maxErrors)
 }
 
 // row is what the counter has counted so far.
@@ -88,12 +80,7 @@ func (c *counter) row() Row {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for what, n := range c.mu.errors {
-		r.ErrorKinds = append(r.ErrorKinds, ErrorKind{What: what, Count: n})
-	}
-	slices.SortFunc(r.ErrorKinds, func(a, b ErrorKind) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What))
-	})
+	r.ErrorKinds = c.mu.errors.Kinds()
 	return r
 }
 

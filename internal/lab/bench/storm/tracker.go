@@ -1,8 +1,6 @@
 package storm
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,13 +26,13 @@ type tracker struct {
 		// Since the last reset:
 		lists    int // that have ended well, with the watch behind them
 		refused  int // requests, with 429
-		failures map[string]int
+		failures hollow.ErrorCounts
 	}
 }
 
 func newTracker() *tracker {
 	t := &tracker{}
-	t.mu.informers, t.mu.failures = map[uint64]*informer{}, map[string]int{}
+	t.mu.informers = map[uint64]*informer{}
 	return t
 }
 
@@ -85,10 +83,7 @@ func (t *tracker) Failed(kind string) {
 		t.mu.refused++
 		return
 	}
-	if t.mu.failures[kind] == 0 && len(t.mu.failures) >= maxKinds {
-		kind = "other errors"
-	}
-	t.mu.failures[kind]++
+	t.mu.failures.Add(kind, maxKinds)
 }
 
 // reset begins to count anew.
@@ -123,10 +118,5 @@ func (t *tracker) add(res *result, start time.Time) {
 	}
 	res.setSynced(times)
 	res.Lists, res.Refused = t.mu.lists, t.mu.refused
-	for what, n := range t.mu.failures {
-		res.Failures = append(res.Failures, hollow.ErrorKind{What: what, Count: int64(n)})
-	}
-	slices.SortFunc(res.Failures, func(a, b hollow.ErrorKind) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What))
-	})
+	res.Failures = t.mu.failures.Kinds()
 }
