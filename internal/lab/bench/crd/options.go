@@ -2,15 +2,12 @@ package crd
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/lab/fill"
-	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // Data is what "bench crd" and "bench discovery" fill in.
@@ -65,15 +62,10 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.Plan.Samples, "samples", 100, "kinds that are asked for, and other ones that are written to; at most half of all")
 	f.DurationVar(&o.Plan.Rest, "rest", 30*time.Second, "how long a server is left alone before its memory is read; until then it must have become idle")
 	f.DurationVar(&o.Plan.Timeout, "timeout", time.Hour, "give a step up after this time")
-	f.StringVarP(&o.Output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
-	f.StringVar(&o.From, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
 // Validate checks what can be checked before a server runs.
 func (o *Options) Validate() error {
-	if !slices.Contains(render.Formats(), o.Output) {
-		return fmt.Errorf("-o %s: choose one of %s", o.Output, strings.Join(render.Formats(), ", "))
-	}
 	if err := testbed.CheckMinimums([]testbed.Minimum[int]{
 		{Flag: "crds", Value: o.Data.CRDs, Min: 2}, {Flag: "groups", Value: o.Data.Groups, Min: 1}, {Flag: "objects", Value: o.Data.Objects, Min: 0},
 		{Flag: "workers", Value: o.Plan.Workers, Min: 1}, {Flag: "samples", Value: o.Plan.Samples, Min: 1},

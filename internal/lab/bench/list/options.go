@@ -3,9 +3,7 @@ package list
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -13,7 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/load"
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/lab/fill"
-	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // options are the flags of "bench list".
@@ -80,16 +77,11 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.rest, "rest", 30*time.Second, "how long list-rss and list-stalled leave a server alone before they read its memory; until then it must have become idle")
 	f.DurationVar(&o.stall, "stall", 30*time.Second, "how long a slow reader of list-stalled takes for a LIST")
 	f.BoolVar(&o.http1, "http1", false, "use HTTP/1.1 instead of HTTP/2")
-	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
-	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
 // validate checks what can be checked before a server runs, and sets defaults that depend
 // on other flags. isSet reports whether the user has given a flag.
 func (o *options) validate(isSet func(flag string) bool) error {
-	if !slices.Contains(render.Formats(), o.output) {
-		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats(), ", "))
-	}
 	for _, rv := range o.resourceVersions {
 		if _, err := strconv.ParseUint(rv, 10, 64); err != nil && rv != rvUnset {
 			return fmt.Errorf("--resource-version=%s: choose a number or %q", rv, rvUnset)

@@ -13,7 +13,6 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/lab/hollow"
 	"github.com/millrace/millrace/internal/tool/display"
-	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // Paths besides the read paths of testbed: replicas in front of a stock server, and a
@@ -100,8 +99,6 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.Timeout, "timeout", 15*time.Minute, "give a path up after this time")
 	f.StringVar(&o.slo, "slo", "", `objectives, as in "watch p99<1s,provision p95<15s"; the exit code is 1 if one is missed; steps: `+strings.Join(stepNames(), ", "))
 	f.StringVar(&o.page, "report", "", "write a page of HTML to this file, too")
-	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
-	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
 // componentQPS is how many requests a second the scheduler and the controller manager may send,
@@ -120,9 +117,6 @@ const eventsOfPod = 5
 
 // validate checks what can be checked before a server runs.
 func (o *options) validate() (err error) {
-	if !slices.Contains(render.Formats(), o.output) {
-		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats(), ", "))
-	}
 	if err := display.CheckFile(o.page); err != nil {
 		return err
 	}

@@ -3,14 +3,11 @@ package quiet
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
-	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // plan is how much there is, and how much load each front gets.
@@ -56,8 +53,6 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.plan.Warmup, "warmup", 3*time.Second, "how long to read before measuring")
 	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause before each measurement")
 	f.DurationVar(&o.plan.Timeout, "timeout", 5*time.Minute, "give a measurement up after this time")
-	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
-	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
 // maxRate bounds the writes a second.
@@ -65,9 +60,6 @@ const maxRate = 10_000
 
 // validate checks what can be checked before a server runs.
 func (o *options) validate() error {
-	if !slices.Contains(render.Formats(), o.output) {
-		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats(), ", "))
-	}
 	for _, rate := range append(o.plan.WriteRates, o.plan.PollWriteRate) {
 		if rate < 0 || rate > maxRate {
 			return fmt.Errorf("--write-rate and --poll-write-rate: %g is not from 0 to %d", rate, maxRate)

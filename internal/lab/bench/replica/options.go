@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
-	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // plan is how much load the setups get.
@@ -58,15 +57,10 @@ func (o *options) addCommonFlags(f *pflag.FlagSet, informers []int, rate float64
 	f.DurationVar(&o.plan.Warmup, "warmup", 2*time.Second, "how long to write before measuring")
 	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause between two steps")
 	f.DurationVar(&o.plan.Timeout, "timeout", 5*time.Minute, "give a setup up after this time")
-	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
-	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
 // validate checks what can be checked before a server runs.
 func (o *options) validate() error {
-	if !slices.Contains(render.Formats(), o.output) {
-		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats(), ", "))
-	}
 	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
 		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "warmup", Value: o.plan.Warmup, Min: 0},
 		{Flag: "settle", Value: o.plan.Settle, Min: time.Millisecond}, {Flag: "timeout", Value: o.plan.Timeout, Min: time.Second},

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
-	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // options are the flags of "bench servers".
@@ -83,8 +81,6 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.plan.Duration, "duration", 10*time.Second, "how long to measure each workload")
 	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause before measuring")
 	f.DurationVar(&o.plan.Timeout, "timeout", 10*time.Minute, "give a setup up after this time")
-	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
-	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
 const (
@@ -94,9 +90,6 @@ const (
 
 // validate checks what can be checked before a server runs.
 func (o *options) validate() error {
-	if !slices.Contains(render.Formats(), o.output) {
-		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats(), ", "))
-	}
 	for _, n := range slices.Concat(o.servers, o.replicas) {
 		if n < 0 || n > maxServers {
 			return fmt.Errorf("--servers and --replicas: %d is not from 0 to %d", n, maxServers)

@@ -2,8 +2,6 @@ package storm
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -11,7 +9,6 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/lab/fill"
 	"github.com/millrace/millrace/internal/lab/hollow"
-	"github.com/millrace/millrace/internal/tool/render"
 )
 
 // plan says who the clients are, and when they come.
@@ -49,15 +46,10 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.plan.Rest, "rest", 150*time.Second, "how long clients run before the server is killed; after 2 minutes without a failure client-go begins with short pauses again")
 	f.DurationVar(&o.plan.Down, "down", time.Second, "how long no server runs then")
 	f.DurationVar(&o.plan.Timeout, "timeout", 10*time.Minute, "give a storm up after this time")
-	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
-	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
 // validate checks what can be checked before a server runs.
 func (o *options) validate() error {
-	if !slices.Contains(render.Formats(), o.output) {
-		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats(), ", "))
-	}
 	o.CompareOverEtcd()
 	if err := o.Options.Validate(); err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,17 +40,25 @@ type Subcommand struct {
 	// is nil in subcommands that have no catalogue.
 	Help     func() (catalogue string, requested bool)
 	Validate func() error
-	// From and Output point to the values of the flags --from and --output.
+	// From and Output point to the values of the flags --from and --output, which Bind adds.
 	From, Output *string
+	// Formats are the values of --output. Nil stands for those of render.Formats.
+	Formats []string
 	// NewReport makes the empty report that the file of --from is decoded into.
 	NewReport func() Report
 	// Measure measures and writes the report. Its context ends with an interrupt.
 	Measure func(context.Context, Streams) error
 }
 
-// Bind makes a command run m.
+// Bind makes a command run m, and adds the flags that all subcommands have.
 func (m Subcommand) Bind(cmd *cobra.Command) {
 	cmd.Args, cmd.SilenceUsage = cobra.NoArgs, true
+	if m.Formats == nil {
+		m.Formats = render.Formats()
+	}
+	formats := strings.Join(m.Formats, ", ")
+	cmd.Flags().StringVarP(m.Output, "output", "o", "table", "one of "+formats)
+	cmd.Flags().StringVar(m.From, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		to := Streams{cmd.OutOrStdout(), cmd.ErrOrStderr()}
 		if m.Help != nil {
@@ -56,6 +66,9 @@ func (m Subcommand) Bind(cmd *cobra.Command) {
 				_, err := io.WriteString(to.Out, catalogue)
 				return err
 			}
+		}
+		if !slices.Contains(m.Formats, *m.Output) {
+			return fmt.Errorf("-o %s: choose one of %s", *m.Output, formats)
 		}
 		if err := m.Validate(); err != nil {
 			return err

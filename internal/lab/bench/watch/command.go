@@ -41,8 +41,8 @@ allow for 1,100 of them, and for more with --scale.`,
 	}
 	testbed.Subcommand{
 		Help:     func() (string, bool) { return workloadHelp(), slices.Contains(o.workloads, "help") },
-		Validate: o.validate,
-		From:     &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{} },
+		Validate: o.validate, Formats: formats(),
+		From: &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{} },
 		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, o, to) },
 	}.Bind(cmd)
 	o.addFlags(cmd.Flags())

@@ -73,15 +73,10 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
 	f.Float64Var(&o.plan.Scale, "scale", 1, "multiply the watchers and connections of all workloads by this")
 	f.IntVar(&o.plan.Turns, "turns", 1, "how often each server is started and measured, in turn with the others; the report has the medians. "+watchListGroup+" has one turn")
-	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(formats(), ", "))
-	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
 // validate checks what can be checked before a server runs, and chooses the workloads.
 func (o *options) validate() (err error) {
-	if !slices.Contains(formats(), o.output) {
-		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(formats(), ", "))
-	}
 	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
 		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "warmup", Value: o.plan.Warmup, Min: 0}, {Flag: "settle", Value: o.plan.Settle, Min: 0},
 		{Flag: "rest", Value: o.plan.Rest, Min: 0}, {Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
