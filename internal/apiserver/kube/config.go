@@ -21,9 +21,9 @@ import (
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 )
 
-// configure makes the configuration of all servers. It differs from upstream in two ways:
-// stored objects have our decoder, and prepare sees the informer factory before any
-// informer is used.
+// configure makes the configuration of all servers. It differs from upstream in three ways:
+// stored objects have our decoder, prepare sees the informer factory before any informer is
+// used, and authorization waits until what it reads is loaded.
 //
 // Authentication and authorization are the first to use informers. Upstream sets them up
 // inside BuildGenericConfig, which also makes the factory. So that is called without
@@ -73,7 +73,7 @@ func configure(opts options.CompletedOptions, prepare func(informers.SharedInfor
 }
 
 // authenticate sets up authentication and authorization, as the end of BuildGenericConfig
-// does.
+// does, with a loadingAuthorizer.
 //
 // Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.BuildGenericConfig; compare at each upgrade.
 func authenticate(opts options.CompletedOptions, generic *genericapiserver.Config, factory informers.SharedInformerFactory) error {
@@ -90,7 +90,10 @@ func authenticate(opts options.CompletedOptions, generic *genericapiserver.Confi
 	if err != nil {
 		return fmt.Errorf("invalid authorization config: %w", err)
 	}
-	generic.Authorization.Authorizer, generic.RuleResolver = authorizer, rules
+	generic.RuleResolver = rules
+	if authorizer != nil {
+		generic.Authorization.Authorizer = newLoadingAuthorizer(authorizer, factory, rbac)
+	}
 	if opts.Authorization != nil && !rbac {
 		generic.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
 	}

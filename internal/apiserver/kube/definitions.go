@@ -12,7 +12,7 @@ import (
 // Kubernetes' own components. It decodes a definition when they ask for it.
 func newDefinitionsInformer(stored func(schema.GroupResource) *storage.Store) *storedInformer {
 	gr := apiextensionsv1.Resource("customresourcedefinitions")
-	made := newStoredInformer(func() *storage.Store { return stored(gr) }, func() object { return &apiextensionsv1.CustomResourceDefinition{} })
+	made := newStoredInformer(func() *storage.Store { return stored(gr) }, objectReader{empty: func() object { return &apiextensionsv1.CustomResourceDefinition{} }})
 	made.objects.scheme = apiextensionsapiserver.Scheme
 	return made
 }

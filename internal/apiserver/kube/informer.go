@@ -60,8 +60,8 @@ var errStarted = errors.New("the informer has been started")
 
 // newStoredInformer makes an informer over the store that source returns. source may
 // return nil until the informer runs.
-func newStoredInformer(source func() *storage.Store, empty func() object) *storedInformer {
-	i := &storedInformer{objects: storedIndexer{source: source, empty: empty}, loaded: make(chan struct{})}
+func newStoredInformer(source func() *storage.Store, read objectReader) *storedInformer {
+	i := &storedInformer{objects: storedIndexer{source: source, read: read}, loaded: make(chan struct{})}
 	i.mu.handlers = map[*storedHandler]bool{}
 	return i
 }
@@ -157,6 +157,18 @@ func (i *storedInformer) GetController() cache.Controller { return i }
 
 // HasSynced implements cache.SharedInformer.
 func (i *storedInformer) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) }
+
+// handlersSynced returns a checker for each handler, done when the handler has been given
+// the initial objects.
+func (i *storedInformer) handlersSynced() []cache.DoneChecker {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var synced []cache.DoneChecker
+	for h := range i.mu.handlers {
+		synced = append(synced, h.HasSyncedChecker())
+	}
+	return synced
+}
 
 // HasSyncedChecker implements cache.SharedInformer.
 func (i *storedInformer) HasSyncedChecker() cache.DoneChecker {

@@ -188,7 +188,7 @@ func (h *storedHandler) call(old, now *entry.Entry, revision int64) {
 }
 
 func (h *storedHandler) decode(e *entry.Entry) object {
-	return h.objects.decode(h.objects.source(), e)
+	return h.objects.decodeForHandlers(h.objects.source(), e)
 }
 
 func closed(c <-chan struct{}) bool {

@@ -26,8 +26,7 @@ import (
 type storedIndexer struct {
 	// source returns the store of the kind; nil before it is made.
 	source func() *storage.Store
-	// empty makes an object of the API version that the informer returns.
-	empty func() object
+	read   objectReader
 	// scheme converts stored objects to that version. nil means Kubernetes' own scheme.
 	scheme *runtime.Scheme
 
@@ -36,6 +35,15 @@ type storedIndexer struct {
 		indexers  cache.Indexers
 		transform cache.TransformFunc
 	}
+}
+
+// objectReader makes the objects of an informer.
+type objectReader struct {
+	// empty makes an object of the API version that the informer returns.
+	empty func() object
+	// forHandlers, if set, reads an object with only those fields that the informer's handlers
+	// read. It returns nil for an object that is to be decoded as a whole.
+	forHandlers func(*entry.Entry) object
 }
 
 // object is what an informer returns.
@@ -271,6 +279,23 @@ func (ix *storedIndexer) decode(s *storage.Store, e *entry.Entry) object {
 	return obj
 }
 
+// decodeForHandlers decodes an entry as decode does, with the fields at least that handlers
+// read.
+func (ix *storedIndexer) decodeForHandlers(s *storage.Store, e *entry.Entry) object {
+	if e != nil && ix.read.forHandlers != nil && ix.transform() == nil {
+		if obj := ix.read.forHandlers(e); obj != nil {
+			return obj
+		}
+	}
+	return ix.decode(s, e)
+}
+
+func (ix *storedIndexer) transform() cache.TransformFunc {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return ix.mu.transform
+}
+
 func (ix *storedIndexer) convert(s *storage.Store, e *entry.Entry) (object, error) {
 	stored, err := s.Decode(e)
 	if err != nil {
@@ -280,13 +305,11 @@ func (ix *storedIndexer) convert(s *storage.Store, e *entry.Entry) (object, erro
 	if scheme == nil {
 		scheme = legacyscheme.Scheme
 	}
-	obj := ix.empty()
+	obj := ix.read.empty()
 	if err := scheme.Convert(stored, obj, nil); err != nil {
 		return nil, err
 	}
-	ix.mu.RLock()
-	transform := ix.mu.transform
-	ix.mu.RUnlock()
+	transform := ix.transform()
 	if transform == nil {
 		return obj, nil
 	}

@@ -90,7 +90,7 @@ func (p *podCache) remove(key string, revision int64) {
 }
 
 func (p *podCache) informer() toolscache.SharedIndexInformer {
-	return newStoredInformer(func() *storage.Store { return p.store }, func() object { return &corev1.Pod{} })
+	return newStoredInformer(func() *storage.Store { return p.store }, objectReader{empty: func() object { return &corev1.Pod{} }})
 }
 
 // runInformer starts an informer. stop ends it and waits.

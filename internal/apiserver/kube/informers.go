@@ -18,14 +18,14 @@ import (
 // Pods are most of what a cluster stores, and secrets hold most of the bytes that these
 // components need.
 func setStoredInformers(factory informers.SharedInformerFactory, stored func(schema.GroupResource) *storage.Store) error {
-	for resource, empty := range map[string]func() object{
-		"pods":    func() object { return &corev1.Pod{} },
-		"secrets": func() object { return &corev1.Secret{} },
+	for resource, read := range map[string]objectReader{
+		"pods":    {empty: func() object { return &corev1.Pod{} }, forHandlers: graphPod},
+		"secrets": {empty: func() object { return &corev1.Secret{} }},
 		// Admission depends on quotas: they must not lag the cache.
-		"resourcequotas": func() object { return &corev1.ResourceQuota{} },
+		"resourcequotas": {empty: func() object { return &corev1.ResourceQuota{} }},
 	} {
-		factory.InformerFor(empty(), func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
-			return newStoredInformer(func() *storage.Store { return stored(schema.GroupResource{Resource: resource}) }, empty)
+		factory.InformerFor(read.empty(), func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+			return newStoredInformer(func() *storage.Store { return stored(schema.GroupResource{Resource: resource}) }, read)
 		})
 	}
 	if err := factory.Core().V1().Nodes().Informer().SetTransform(slimNode); err != nil {

@@ -55,7 +55,7 @@ func NewReplicatedRBAC(stored func(schema.GroupResource) *storage.Store) *Replic
 	r := &ReplicatedRBAC{}
 	of := func(gr schema.GroupResource, empty func() object, subjectsOf func(object) []bindingSubject) decodedObjects {
 		return decodedObjects{
-			stored:     storedIndexer{source: func() *storage.Store { return stored(gr) }, empty: empty},
+			stored:     storedIndexer{source: func() *storage.Store { return stored(gr) }, read: objectReader{empty: empty}},
 			subjectsOf: subjectsOf,
 		}
 	}
