@@ -58,12 +58,16 @@ func (h *hotness) hot(now time.Time) bool { return now.UnixNano()-h.last.Load() 
 func (t *Tier) Warm(ctx context.Context) {
 	ticker := time.NewTicker(warmPeriod)
 	defer ticker.Stop()
-	last := map[*Route]warmState{}
+	states := map[*Route]*warmState{}
 	for {
 		for _, r := range *t.routes.Load() {
-			now, w := time.Now(), last[r]
+			now, w := time.Now(), states[r]
+			if w == nil {
+				w = &warmState{}
+				states[r] = w
+			}
 			due, ahead := w.due(r.cfg.Objects.Resource().Snapshot().Revision, now)
-			if last[r] = w; !due {
+			if !due {
 				continue
 			}
 			for _, f := range r.hotForms(now, ahead) {
@@ -71,7 +75,6 @@ func (t *Tier) Warm(ctx context.Context) {
 			}
 			if !w.normalized && r.normalizer.HasFound() {
 				w.normalized = t.normalizeAhead(ctx, r)
-				last[r] = w
 			}
 		}
 		select {
