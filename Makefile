@@ -262,6 +262,15 @@ living: export MILLRACE_LIVING_STEPS := 20
 living: ## read through replicas of all feeds while the world behind them changes, SCRIPTS times for each upstream
 	$(GO) test -count=1 -timeout 24h -v ./test/fault/living
 
+.PHONY: living-versions
+living-versions: export MILLRACE_SEED := $(SEED)
+living-versions: export MILLRACE_LIVING_DISTURBED := $(DISTURBED)
+living-versions: export MILLRACE_LIVING_DISTURBANCES := version
+living-versions: export MILLRACE_LIVING_UPSTREAMS := $(CURDIR)/bin/kube-apiserver-1.35,$(CURDIR)/bin/kube-apiserver-1.36,$(CURDIR)/bin/kube-apiserver
+living-versions: export MILLRACE_LIVING_STEPS := 20
+living-versions: bin/kube-apiserver-1.35 bin/kube-apiserver-1.36 bin/kube-apiserver ## the same while the upstream goes from 1.35 to 1.37 and back, DISTURBED times
+	$(GO) test -count=1 -timeout 24h -v -run '^TestDisturbed$$' ./test/fault/living
+
 # For each fault a test binary is built that has it.
 .PHONY: living-planted
 living-planted: export MILLRACE_PLANTED := 1

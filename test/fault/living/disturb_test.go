@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,15 +22,26 @@ import (
 // disturber disturbs an upstream while a script changes its world.
 type disturber struct {
 	*changingupstream.Script
+	t *testing.T
 	// first is the server as it was started first, and server the one that runs.
 	first, server *harness.Server
-	etcd          *clientv3.Client
+	etcd          *harness.Etcd
+	client        *clientv3.Client
 	// older says that the server emulates an older version.
 	older bool
+	// programs are kube-apiservers of several minor versions, the oldest first. If there are
+	// some, programs[version] is the server.
+	programs []string
+	version  int
 }
 
 // restart starts the upstream, which has ended.
 func (d *disturber) restart() {
+	if len(d.programs) > 0 {
+		program := d.programs[d.version]
+		d.server = d.first.RestartAs(program, d.etcd.EtcdServers(), harness.KnownGates(d.t, program, upstreamGates))
+		return
+	}
 	var args []string
 	if d.older {
 		args = append(args, "--emulated-version=1.36")
@@ -93,9 +105,17 @@ func (d *disturber) freeze(ctx context.Context, random *rand.Rand) error {
 	})
 }
 
-func (d *disturber) changeVersion(ctx context.Context, _ *rand.Rand) error {
+// changeVersion restarts the upstream as the next older or newer program, or as one that
+// emulates an older version.
+func (d *disturber) changeVersion(ctx context.Context, random *rand.Rand) error {
 	d.older = !d.older
-	return d.Pause(ctx, fmt.Sprintf("restart the upstream as an older version: %v", d.older), func() error {
+	as := fmt.Sprintf("an older version: %v", d.older)
+	if last := len(d.programs) - 1; last >= 0 {
+		step := 1 - 2*random.IntN(2)
+		d.version = min(max(d.version+step, 0), last)
+		as = filepath.Base(d.programs[d.version])
+	}
+	return d.Pause(ctx, "restart the upstream as "+as, func() error {
 		d.server.Kill()
 		d.restart()
 		return nil
@@ -104,11 +124,11 @@ func (d *disturber) changeVersion(ctx context.Context, _ *rand.Rand) error {
 
 func (d *disturber) compact(ctx context.Context, _ *rand.Rand) error {
 	return d.Pause(ctx, "compact etcd", func() error {
-		now, err := d.etcd.Get(ctx, "/", clientv3.WithCountOnly())
+		now, err := d.client.Get(ctx, "/", clientv3.WithCountOnly())
 		if err != nil {
 			return err
 		}
-		_, err = d.etcd.Compact(ctx, now.Header.Revision)
+		_, err = d.client.Compact(ctx, now.Header.Revision)
 		return err
 	})
 }
@@ -121,6 +141,9 @@ const (
 	disturbedVariable = "MILLRACE_LIVING_DISTURBED"
 	// disturbancesVariable names the kinds of disturbances, separated by commas.
 	disturbancesVariable = "MILLRACE_LIVING_DISTURBANCES"
+	// programsVariable names kube-apiservers of several minor versions, the oldest first,
+	// separated by commas. The upstream of TestDisturbed is then one after the other.
+	programsVariable = "MILLRACE_LIVING_UPSTREAMS"
 )
 
 // TestDisturbed runs scripts, one after the other, whose upstream is killed, restarted, also as
@@ -131,8 +154,12 @@ func TestDisturbed(t *testing.T) {
 	}
 	seed, chosen := harness.Seed(t), feeds(t)
 	t.Logf("repeat with %s=%d", harness.SeedVariable, seed)
+	var programs []string
+	if given := os.Getenv(programsVariable); given != "" {
+		programs = strings.Split(given, ",")
+	}
 	for name, of := range feedsOf {
-		if !slices.ContainsFunc(of, func(feed string) bool { return chosen[feed] }) {
+		if len(programs) > 0 && name != stock || !slices.ContainsFunc(of, func(feed string) bool { return chosen[feed] }) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -143,10 +170,15 @@ func TestDisturbed(t *testing.T) {
 					w.apiFlags = []string{"--bounded-staleness=2s"}
 					etcd := harness.StartEtcd(t)
 					server := harness.Start(t, harness.ShortTempDir(t), append(w.flags(), etcd.EtcdServers())...)
-					w.begin(t, server, etcd.Client())
-					w.replicate(t, server, etcd.EtcdServers(), chosen)
+					d := &disturber{t: t, first: server, server: server, etcd: etcd, client: etcd.Client(), programs: programs}
+					if len(programs) > 0 {
+						server.Kill()
+						d.restart()
+					}
+					w.begin(t, d.server, d.client)
+					w.replicate(t, d.server, etcd.EtcdServers(), chosen)
 					s := w.script(seed + uint64(i))
-					d := &disturber{Script: s, first: server, server: server, etcd: etcd.Client()}
+					d.Script = s
 					s.Disturb = d.disturbBy(t, os.Getenv(disturbancesVariable))
 					w.run(t, s)
 					w.floor(t, 1)

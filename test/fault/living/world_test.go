@@ -132,12 +132,15 @@ func newWorld(t *testing.T, name string, seeds []uint64) *world {
 
 // flags are those of the world's upstream.
 func (w *world) flags() []string {
-	flags := []string{"--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false"}
+	flags := []string{upstreamGates}
 	if w.name == stock {
 		flags = append(flags, "--read-path=kubernetes")
 	}
 	return flags
 }
+
+// upstreamGates leaves out what an upstream writes by itself.
+const upstreamGates = "--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false"
 
 // begin has the world begin with an upstream that is ready, and a client of its etcd.
 func (w *world) begin(t *testing.T, server *harness.Server, etcd *clientv3.Client) {

@@ -36,6 +36,16 @@ func StartUpstreamOver(tb testing.TB, program string, first *Server, etcdServers
 	return s
 }
 
+// RestartAs starts a kube-apiserver in place of a `millrace serve` that has ended, and waits
+// until it is ready. It has that server's port, data directory and credentials.
+func (s *Server) RestartAs(program string, args ...string) *Server {
+	s.tb.Helper()
+	all := append(UpstreamFlags(filepath.Join(s.DataDir, "pki"), ShortTempDir(s.tb)), fmt.Sprintf("--secure-port=%d", s.port))
+	next := launchUpstream(s.tb, program, s.port, s.DataDir, append(all, args...))
+	next.WaitReady()
+	return next
+}
+
 func launchUpstream(tb testing.TB, program string, port int, dataDir string, args []string) *Server {
 	tb.Helper()
 	return &Server{
