@@ -4,14 +4,20 @@ import (
 	"math/rand"
 	"reflect"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	kubefuzzer "k8s.io/kubernetes/pkg/api/testing"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/millrace/millrace/internal/feed"
+	"github.com/millrace/millrace/internal/tier/storage"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
@@ -86,6 +92,39 @@ func TestGraphPods(t *testing.T) {
 	}
 	if secrets < 500 || claims < 50 {
 		t.Errorf("the pods have %d secrets and %d claims: that proves little", secrets, claims)
+	}
+}
+
+// TestHandlersGetGraphPods has a handler and a lister read a pod. The factory has a transform
+// function, as kube-apiserver's has.
+func TestHandlersGetGraphPods(t *testing.T) {
+	p := newPodCache(t)
+	stored := encodeStored(t, &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "1"},
+		Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	})
+	p.load(2, feed.Object{Key: []byte(podPrefix + "a/1"), Value: stored, Revision: 2})
+	factory := informers.NewSharedInformerFactoryWithOptions(nil, 0, informers.WithTransform(func(obj any) (any, error) {
+		obj.(*corev1.Pod).Annotations = map[string]string{"transformed": "yes"}
+		return obj, nil
+	}))
+	if err := setStoredInformers(factory, func(schema.GroupResource) *storage.Store { return p.store }); err != nil {
+		t.Fatal(err)
+	}
+	pods := factory.Core().V1().Pods()
+	got := make(chan *corev1.Pod, 1)
+	handle(t, pods.Informer(), toolscache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { got <- obj.(*corev1.Pod) }})
+	runInformer(t, pods.Informer())
+	select {
+	case pod := <-got:
+		if pod.Spec.NodeName != "n" || pod.Annotations["transformed"] != "yes" || pod.ResourceVersion != "2" || pod.Spec.Containers[0].Image != "" {
+			t.Errorf("the handler got %v, want it with its node, transformed, and without its image", pod)
+		}
+	case <-time.After(testTimeout):
+		t.Fatal("the handler got no pod")
+	}
+	if pod, err := pods.Lister().Pods("a").Get("1"); err != nil || pod.Spec.Containers[0].Image != "i" {
+		t.Errorf("the lister has %v (%v), want all of the pod", pod, err)
 	}
 }
 

@@ -272,6 +272,25 @@ func (ix *storedIndexer) decode(s *storage.Store, e *entry.Entry) object {
 		return nil
 	}
 	obj, err := ix.convert(s, e)
+	return ix.readable(e, obj, err)
+}
+
+// decodeForHandlers decodes an entry as decode does, with the fields at least that handlers
+// read.
+func (ix *storedIndexer) decodeForHandlers(s *storage.Store, e *entry.Entry) object {
+	if e == nil || ix.read.forHandlers == nil {
+		return ix.decode(s, e)
+	}
+	obj := ix.read.forHandlers(e)
+	if obj == nil {
+		return ix.decode(s, e)
+	}
+	obj, err := ix.transform(obj)
+	return ix.readable(e, obj, err)
+}
+
+// readable returns an object that was read of an entry, nil if that failed.
+func (ix *storedIndexer) readable(e *entry.Entry, obj object, err error) object {
 	if err != nil {
 		utilruntime.HandleError(fmt.Errorf("read %s for an informer: %w", e.Key, err))
 		return nil
@@ -279,21 +298,23 @@ func (ix *storedIndexer) decode(s *storage.Store, e *entry.Entry) object {
 	return obj
 }
 
-// decodeForHandlers decodes an entry as decode does, with the fields at least that handlers
-// read.
-func (ix *storedIndexer) decodeForHandlers(s *storage.Store, e *entry.Entry) object {
-	if e != nil && ix.read.forHandlers != nil && ix.transform() == nil {
-		if obj := ix.read.forHandlers(e); obj != nil {
-			return obj
-		}
-	}
-	return ix.decode(s, e)
-}
-
-func (ix *storedIndexer) transform() cache.TransformFunc {
+// transform applies the informer's transform function, if it has one.
+func (ix *storedIndexer) transform(obj object) (object, error) {
 	ix.mu.RLock()
-	defer ix.mu.RUnlock()
-	return ix.mu.transform
+	transform := ix.mu.transform
+	ix.mu.RUnlock()
+	if transform == nil {
+		return obj, nil
+	}
+	transformed, err := transform(obj)
+	if err != nil {
+		return nil, err
+	}
+	obj, ok := transformed.(object)
+	if !ok {
+		return nil, fmt.Errorf("transformed to %T", transformed)
+	}
+	return obj, nil
 }
 
 func (ix *storedIndexer) convert(s *storage.Store, e *entry.Entry) (object, error) {
@@ -309,17 +330,5 @@ func (ix *storedIndexer) convert(s *storage.Store, e *entry.Entry) (object, erro
 	if err := scheme.Convert(stored, obj, nil); err != nil {
 		return nil, err
 	}
-	transform := ix.transform()
-	if transform == nil {
-		return obj, nil
-	}
-	transformed, err := transform(obj)
-	if err != nil {
-		return nil, err
-	}
-	obj, ok := transformed.(object)
-	if !ok {
-		return nil, fmt.Errorf("transformed to %T", transformed)
-	}
-	return obj, nil
+	return ix.transform(obj)
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -11,12 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/millrace/millrace/test/support/harness"
 )
@@ -103,39 +96,6 @@ func TestMostObjectsAreTranscoded(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestOlderPodsAreNormalizedAhead starts a server over pods that an older version has stored,
-// without the list of their addresses. They are normalized although nobody reads them.
-func TestOlderPodsAreNormalizedAhead(t *testing.T) {
-	t.Parallel()
-	const pods = 400
-	etcd := harness.StartEtcd(t)
-	client := etcd.Client()
-	serializer := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
-	for i := range pods {
-		name := fmt.Sprintf("o-%d", i)
-		var stored bytes.Buffer
-		if err := serializer.Encode(&corev1.Pod{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), CreationTimestamp: metav1.Unix(1e9, 0)},
-			Spec:       corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "main", Image: "registry.example/a"}}},
-			Status:     corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"},
-		}, &stored); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := client.Put(t.Context(), "/registry/pods/default/"+name, stored.String()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s := harness.Start(t, harness.ShortTempDir(t), etcd.EtcdServers())
-	w := &updater{t: t, server: s, client: s.HTTPClient()}
-	eventually(t, func(context.Context) error {
-		if n := w.outcomes()["normalized"]; n < pods*9/10 { // some are compared as samples
-			return fmt.Errorf("%.0f of %d pods are normalized", n, pods)
-		}
-		return nil
-	})
 }
 
 // updater writes and reads objects.
