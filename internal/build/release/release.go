@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -117,7 +118,7 @@ func (r *release) addPrograms(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read document: %w", err)
 		}
-		shared = append(shared, tarFile{name, 0o644, data})
+		shared = append(shared, tarFile{name, 0o644, absoluteLinks(data, r.cfg.Source.Version)})
 	}
 	for _, program := range r.cfg.Programs {
 		for _, platform := range program.Platforms {
@@ -133,6 +134,22 @@ func (r *release) addPrograms(ctx context.Context) error {
 		return fmt.Errorf("no program is built for any of %s: name platforms such as linux/amd64", strings.Join(r.cfg.Platforms, ", "))
 	}
 	return nil
+}
+
+// relativeLink matches the link of a Markdown document to a file beside it, up to the file.
+var relativeLink = regexp.MustCompile(`(!?)(\[[^][]*\])\(([A-Za-z][^):]*\))`)
+
+// absoluteLinks makes links to files of the repository lead to those of a version, since an
+// archive has none of them. GitHub shows a document under blob, and an image's bytes under raw.
+func absoluteLinks(document []byte, version string) []byte {
+	return relativeLink.ReplaceAllFunc(document, func(link []byte) []byte {
+		part := relativeLink.FindSubmatch(link)
+		kind := "blob"
+		if len(part[1]) > 0 {
+			kind = "raw"
+		}
+		return fmt.Appendf(nil, "%s%s(%s/%s/%s/%s", part[1], part[2], repository, kind, version, part[3])
+	})
 }
 
 func (r *release) addProgram(ctx context.Context, program Program, platform string, shared []tarFile) error {

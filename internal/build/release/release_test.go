@@ -219,6 +219,12 @@ func testArchive(t *testing.T, files map[string][]byte) {
 	if len(tree) != 3 || tree[stub(here)+"/README.md"] == nil || tree[stub(here)+"/LICENSE"] == nil {
 		t.Errorf("archive has the files %v", slices.Sorted(maps.Keys(tree)))
 	}
+	// Files that the archive lacks are read where the version's are.
+	const links = "![a picture](https://github.com/millrace/millrace/raw/v1.2.3/docs/a.svg) and " +
+		"[a guide](https://github.com/millrace/millrace/blob/v1.2.3/docs/guides/analyze.md#try-it), [here](#below), [elsewhere](https://example.com/a)."
+	if readme := string(tree[stub(here)+"/README.md"].data); !strings.Contains(readme, links) {
+		t.Errorf("README is %q, want it with %q", readme, links)
+	}
 	run(t, tree[stub(here)+"/millrace"])
 }
 
