@@ -127,7 +127,7 @@ func (c *continuation) check(truth *watchcheck.Truth, through int64) (mismatch s
 		return err.Error()
 	}
 	state := map[watchcheck.Key]int64{}
-	for key, object := range truth.At(&start.Selection, start.Revision) {
+	for key, object := range truth.StateAt(&start.Selection, start.Revision) {
 		state[key] = object.Revision
 	}
 	if !maps.Equal(state, c.listed) {
