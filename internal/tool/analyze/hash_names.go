@@ -32,7 +32,7 @@ func (h nameHasher) client(c serverreport.Client) serverreport.Client {
 	if !isComponent(c.User) {
 		c.User = h.hash(hashedUserPrefix, c.User)
 	}
-	if useragent.Telling(c.UserAgent) {
+	if useragent.IdentifiesWorkload(c.UserAgent) {
 		c.UserAgent = h.hash("agent-", c.UserAgent)
 	}
 	return c
@@ -44,7 +44,7 @@ func (h nameHasher) forms(c *collector, given map[string]string) map[string]stri
 	forms := map[string]string{}
 	for key := range c.cells.rows {
 		program := key.client.UserAgent
-		if form, sure := useragent.Form(program, key.Verb, "pods", given); sure && (useragent.Telling(program) || given[program] != "") {
+		if form, sure := useragent.Encoding(program, key.Verb, "pods", given); sure && (useragent.IdentifiesWorkload(program) || given[program] != "") {
 			forms[h.client(key.client).UserAgent] = form
 		}
 	}

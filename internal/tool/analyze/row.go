@@ -138,7 +138,7 @@ func (u *resourceUse) readers(r *row) float64 {
 func (l *ledger) newRow(key cellKey, v *cell) *row {
 	m, s := l.model, key.SentShape
 	r := &row{cell: v, period: l.period}
-	s.Encoding, r.sureForm = useragent.Form(key.client.UserAgent, s.Verb, s.Resource, m.options.Forms)
+	s.Encoding, r.sureForm = useragent.Encoding(key.client.UserAgent, s.Verb, s.Resource, m.options.Forms)
 	s.Source = m.source(&s.Shape)
 	r.ShapeCost = ShapeCost{
 		Client: key.client, SentShape: s, Fleet: max(1, v.instances.Count()),

@@ -323,7 +323,7 @@ func accept(name string, s *serverreport.Shape, forms map[string]string) string 
 	if s.Version == "" {
 		return "application/json"
 	}
-	switch form, _ := useragent.Form(name, s.Verb, s.Resource, forms); form {
+	switch form, _ := useragent.Encoding(name, s.Verb, s.Resource, forms); form {
 	case price.Protobuf:
 		return "application/vnd.kubernetes.protobuf,application/json"
 	case price.Table:
