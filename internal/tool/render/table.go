@@ -38,15 +38,15 @@ func (t *Table) render(format string) string {
 	if format == Markdown {
 		return t.markdown()
 	}
-	return t.aligned()
+	return t.plainText()
 }
 
 // gap is the space between two columns on a terminal.
 const gap = "  "
 
-// aligned returns the table for a terminal: a line of groups if there are any, the titles, and
+// plainText returns the table for a terminal: a line of groups if there are any, the titles, and
 // the rows.
-func (t *Table) aligned() string {
+func (t *Table) plainText() string {
 	titles := make([]string, len(t.Columns))
 	hasGroups := false
 	for i, c := range t.Columns {

@@ -97,7 +97,7 @@ func (c *checker) checkStart(t *truth, w *watchRecord) {
 // lastSelectedChange returns the revision of the last change at or before revision that affects
 // the selection, 0 if there is none. Initial events cannot prove a newer revision.
 func (t *truth) lastSelectedChange(s *watchcheck.Selection, revision int64) int64 {
-	events := t.Expected(s, 0, revision)
+	events := t.ExpectedEvents(s, 0, revision)
 	if len(events) == 0 {
 		return 0
 	}

@@ -164,19 +164,19 @@ func (t *truth) sortChanges() {
 }
 
 // findFirsts finds the lowest revision of each object, by its UID, in answers to writes and reads.
-func (t *truth) findFirsts(record *record, resource string) {
+func (t *truth) findFirsts(rec *record, resource string) {
 	t.firsts = map[types.UID]int64{}
 	add := func(uid types.UID, revision int64) {
 		if first := t.firsts[uid]; uid != "" && revision > 0 && (first == 0 || revision < first) {
 			t.firsts[uid] = revision
 		}
 	}
-	for _, w := range record.mu.writes {
+	for _, w := range rec.mu.writes {
 		if w.Key.resource == resource && w.isAcknowledged() && w.Verb != remove {
 			add(w.UID, w.Revision)
 		}
 	}
-	for _, r := range record.mu.reads {
+	for _, r := range rec.mu.reads {
 		for i := range r.Objects {
 			if r.Resource == resource {
 				add(r.Objects[i].UID, r.Objects[i].Revision)
@@ -187,14 +187,14 @@ func (t *truth) findFirsts(record *record, resource string) {
 
 // findDeletions finds the revision of each acknowledged deletion. The answer has the object's
 // UID: the deletion is the first one of that name after the object's first revision.
-func (t *truth) findDeletions(record *record, resource string) {
+func (t *truth) findDeletions(rec *record, resource string) {
 	ends := map[watchcheck.Key][]int64{}
 	for i := range t.Changes {
 		if c := &t.Changes[i]; c.After == nil {
 			ends[c.Key] = append(ends[c.Key], c.Revision)
 		}
 	}
-	for _, w := range record.mu.writes {
+	for _, w := range rec.mu.writes {
 		if w.Key.resource != resource || w.Verb != remove || !w.isAcknowledged() {
 			continue
 		}
@@ -208,14 +208,14 @@ func (t *truth) findDeletions(record *record, resource string) {
 }
 
 // buildIndexes sets changesByKey, returned and returnedByKey.
-func (t *truth) buildIndexes(record *record, resource string) {
+func (t *truth) buildIndexes(rec *record, resource string) {
 	t.changesByKey = map[watchcheck.Key][]*watchcheck.Change{}
 	for i := range t.Changes {
 		c := &t.Changes[i]
 		t.changesByKey[c.Key] = append(t.changesByKey[c.Key], c)
 	}
 	t.returnedByKey = map[watchcheck.Key]*returnedWrites{}
-	sorted := slices.Clone(record.mu.writes)
+	sorted := slices.Clone(rec.mu.writes)
 	slices.SortStableFunc(sorted, func(a, b *Write) int { return cmp.Compare(a.Returned, b.Returned) })
 	for _, w := range sorted {
 		if w.Key.resource != resource || !w.isAcknowledged() || t.revision(w) == 0 {

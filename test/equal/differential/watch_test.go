@@ -252,9 +252,9 @@ func (run *watchRun) awaitAll(through int64) {
 		of := run.truth.Truth(r.kind.Name)
 		n := 0
 		if r.start.Initial {
-			n = len(of.StateAt(&r.start.Selection, run.now)) + len(of.Expected(&r.start.Selection, run.now, through))
+			n = len(of.StateAt(&r.start.Selection, run.now)) + len(of.ExpectedEvents(&r.start.Selection, run.now, through))
 		} else {
-			n = len(of.Expected(&r.start.Selection, r.start.Revision, through))
+			n = len(of.ExpectedEvents(&r.start.Selection, r.start.Revision, through))
 		}
 		run.await(r, n, r.start.End)
 	}

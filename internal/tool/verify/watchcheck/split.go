@@ -75,7 +75,7 @@ func (w *Watch) findInitialState(t *Truth) initialState {
 // and include all events up to the last bookmark.
 func (w *Watch) continues(t *Truth, b initialState) bool {
 	got := w.laterEvents(b)
-	want := t.Expected(&w.Selection, b.revision, t.Through)
+	want := t.ExpectedEvents(&w.Selection, b.revision, t.Through)
 	if len(got) > len(want) {
 		return false
 	}

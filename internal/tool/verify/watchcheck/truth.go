@@ -113,9 +113,9 @@ func (c *Change) transition(s *Selection) Event {
 	return e
 }
 
-// Expected returns the events that a watch of the selection must deliver for the changes after
+// ExpectedEvents returns the events that a watch of the selection must deliver for the changes after
 // one revision, up to and including another.
-func (t *Truth) Expected(s *Selection, after, through int64) []Event {
+func (t *Truth) ExpectedEvents(s *Selection, after, through int64) []Event {
 	var events []Event
 	for i := range t.Changes {
 		if c := &t.Changes[i]; c.Revision > after && c.Revision <= through {

@@ -160,7 +160,7 @@ func (w *Watch) findMissing(t *Truth, b initialState, through int64) error {
 		got[f.identity()]++
 	}
 	opaque := len(changes) > 0 && changes[0].Opaque
-	for _, e := range t.Expected(&w.Selection, b.revision, through) {
+	for _, e := range t.ExpectedEvents(&w.Selection, b.revision, through) {
 		id := identity{e.Key, e.Revision}
 		if opaque {
 			id.key = Key{}
@@ -246,7 +246,7 @@ func Transitions(t *Truth, w *Watch) error {
 	b := w.initialState(t)
 	want := map[identity]Event{}
 	types := map[int64][]string{} // by revision
-	for _, e := range t.Expected(&w.Selection, b.revision, t.Through) {
+	for _, e := range t.ExpectedEvents(&w.Selection, b.revision, t.Through) {
 		want[identity{e.Key, e.Revision}] = e
 		types[e.Revision] = append(types[e.Revision], e.Type)
 	}
