@@ -7,7 +7,7 @@ import (
 )
 
 // TestCheckFile checks that CheckFile and WritePage agree about a file, and that CheckFile
-// leaves nothing behind.
+// creates nothing that stays.
 func TestCheckFile(t *testing.T) {
 	for name, test := range map[string]struct {
 		// make makes the file, if it is to exist. Paths are in a directory of the test.

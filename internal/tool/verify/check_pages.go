@@ -9,9 +9,9 @@ type page struct {
 	remaining int64
 }
 
-// checkPages checks that all pages of a list are of one revision, that no page has more objects
-// than the limit, and that each remainingItemCount is right. At version 0 a server may ignore a
-// limit.
+// checkPages checks that all pages of a list are of one revision. It also checks that no page
+// has more objects than the limit, and that each remainingItemCount is right. At version 0 a
+// server may ignore a limit.
 func (c *checker) checkPages(r *Read) {
 	if r.Limit == 0 || r.Class == versionZero {
 		return

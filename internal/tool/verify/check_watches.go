@@ -104,8 +104,9 @@ func (t *truth) lastSelectedChange(s *watchcheck.Selection, revision int64) int6
 	return events[len(events)-1].Revision
 }
 
-// faultSteps returns the story of a fault: the frames around it, and the writes that made the
-// versions in the frame at fault and in the missing event. A nil fault has the last frames only.
+// faultSteps returns the story of a fault: the frames around it, and the writes that it is about.
+// They made the versions in the frame at fault and in the missing event. Without a fault the
+// story has the last frames only.
 func (c *checker) faultSteps(t *truth, w *watchRecord, f *watchcheck.Fault) []Step {
 	if f == nil {
 		return c.run.watchSteps(w, noFrame, "")

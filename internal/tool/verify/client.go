@@ -113,8 +113,8 @@ func (s *server) open(ctx context.Context, method, path string, query url.Values
 	return s.client.Do(req)
 }
 
-// refusedPause is how long a client waits after a request without an answer, so that a server
-// which has just started again is not met by a storm.
+// refusedPause is how long a client waits after a request without an answer. A server that has
+// just started again is thus not met by a storm.
 const refusedPause = 200 * time.Millisecond
 
 // pause waits for a duration, or until the context ends.

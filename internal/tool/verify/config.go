@@ -34,8 +34,8 @@ type Config struct {
 	Timeout time.Duration
 	// ReadPause is the time between two requests of a reader: 5 ms if it is 0.
 	ReadPause time.Duration
-	// Settle is how long one server may take to acknowledge the last write, and then how long
-	// all may take to show it: 30 s if it is 0.
+	// Settle is how long one server may take to acknowledge the last write: 30 s if it is 0.
+	// After that all servers may take as long again to show it.
 	Settle time.Duration
 	// Meanwhile, if it is set, runs beside the clients, and its context ends with them. The
 	// last write waits until Meanwhile has returned.

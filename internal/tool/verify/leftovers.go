@@ -17,8 +17,8 @@ import (
 // runLabel is on the namespace and the definition of a run. Its value is the run's id.
 const runLabel = "millrace.io/verify"
 
-// Remove deletes the fixtures of all runs at a server's cluster, and returns the number of
-// runs. They are left by runs that were killed. A run that still goes on loses its fixture, too.
+// Remove deletes the fixtures of all runs in a server's cluster, and returns the number of runs.
+// Runs that were killed leave fixtures. A run that still goes on loses its fixture, too.
 func Remove(ctx context.Context, config *rest.Config) (int, error) {
 	s, err := newServer(0, config, defaultTimeout)
 	if err != nil {

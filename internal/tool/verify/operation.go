@@ -50,8 +50,8 @@ type Write struct {
 	Operation
 	Verb verb
 	Key  objectKey
-	// Value and Half are the values of the object's labels after the write. They are empty for
-	// a deletion. No two writes of a run have the same value.
+	// Value and Half are the values of the object's labels after the write, empty for a
+	// deletion. No two writes of a run have the same value.
 	Value string
 	Half  string
 	// Expected is the resource version that the object must have, or empty.

@@ -43,8 +43,8 @@ func (r *reader) pickRequest() Request {
 	return r.run.completeRequest(req, r.rand)
 }
 
-// completeRequest returns a request of the scorecard with what the scorecard leaves open: a
-// random object, and a limit and a version of the kind that the request has.
+// completeRequest returns a request of the scorecard for a random object, with a random limit
+// and version of the kinds that the request has.
 func (r *run) completeRequest(req Request, random *rand.Rand) Request {
 	resources := r.fixture.resources
 	req.Resource = resources[random.IntN(len(resources))].name

@@ -58,7 +58,7 @@ type Request struct {
 	// Name is the object of a GET, or of a field selector.
 	Name  string
 	Class versionClass
-	// Version is the resource version as sent, and Match its resourceVersionMatch. Both may be
+	// Version is the resource version as sent, and Match its resourceVersionMatch. Each may be
 	// empty.
 	Version string
 	Match   string

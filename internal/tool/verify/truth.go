@@ -37,8 +37,7 @@ type truth struct {
 	deletions map[*Write]int64
 	// firsts has the lowest known revision of each object.
 	firsts map[types.UID]int64
-	// returned has the acknowledged writes of known revision, and returnedByKey those of each
-	// object.
+	// returned has the acknowledged writes of known revision, for all objects and for each.
 	returned      returnedWrites
 	returnedByKey map[watchcheck.Key]*returnedWrites
 	changesByKey  map[watchcheck.Key][]*watchcheck.Change

@@ -17,7 +17,7 @@ import (
 )
 
 // runVerify verifies a fake server for a moment, and then for longer times until enough returns
-// true: a busy machine sends few requests in a moment.
+// true. A busy machine sends few requests in a moment.
 func runVerify(t *testing.T, fault string, enough func(*verify.Report) bool) (report *verify.Report) {
 	t.Helper()
 	for duration := 1500 * time.Millisecond; duration < 30*time.Second; duration *= 2 {

@@ -79,7 +79,7 @@ func (state *State) inShard(shard sharding.Selector, k Key) bool {
 	return err == nil && matches
 }
 
-// These are the types of frames, as servers send them.
+// Types of frames, as servers send them.
 const (
 	Added    = "ADDED"
 	Modified = "MODIFIED"

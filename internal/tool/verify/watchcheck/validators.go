@@ -152,7 +152,7 @@ func Complete(t *Truth, w *Watch) error {
 }
 
 // findMissing returns a fault if an event is missing after the initial state b, up to and
-// including the revision through. Opaque events are told apart by revision alone.
+// including the revision through. It knows opaque events by their revision alone.
 func (w *Watch) findMissing(t *Truth, b initialState, through int64) error {
 	got := map[identity]int{}
 	changes := w.laterEvents(b)

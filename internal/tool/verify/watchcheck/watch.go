@@ -55,7 +55,7 @@ type Watch struct {
 	Start
 	Frames []Frame
 	// Ended is set if the server ended the answer regularly. Err is set if the answer broke.
-	// Neither is set if the client closed the watch.
+	// If the client closed the watch, neither is set.
 	Ended bool
 	Err   error
 
