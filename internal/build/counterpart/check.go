@@ -93,7 +93,7 @@ func CheckTree(root string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	modules, err := RequiredModules(root)
+	modules, err := Required(root)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func Accept(root string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	modules, err := RequiredModules(root)
+	modules, err := Required(root)
 	if err != nil {
 		return 0, err
 	}

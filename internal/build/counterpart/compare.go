@@ -120,7 +120,7 @@ func (p *printer) printf(format string, args ...any) {
 
 // diff writes one part as a unified diff, with lines numbered as in its file.
 func (p *printer) diff(fromModule, toModule Module, from, to Part) {
-	p.printf("--- %s\n+++ %s\n%s", fileHeader(fromModule, from), fileHeader(toModule, to), unifiedDiff(from.Text, to.Text, from.Line, to.Line))
+	p.printf("--- %s\n+++ %s\n%s", fileHeader(fromModule, from), fileHeader(toModule, to), unified(from.Text, to.Text, from.Line, to.Line))
 }
 
 func fileHeader(module Module, part Part) string {

@@ -16,7 +16,7 @@ type piece struct {
 	name string
 	doc  *ast.CommentGroup
 	node ast.Node
-	// before and after turn the node's text into a declaration. They are empty if it is one.
+	// before and after make a declaration of the node's text, if it is none by itself.
 	before, after string
 }
 

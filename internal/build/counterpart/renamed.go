@@ -24,7 +24,7 @@ const minSimilarity = 0.5
 func (m *Modules) hint(gone *Declaration) string {
 	places := m.similar(gone)
 	if len(places) == 0 {
-		places = m.movedDeclarations(gone)
+		places = m.moved(gone)
 	}
 	if len(places) == 0 {
 		return ""
@@ -90,8 +90,8 @@ func anonymous(source, name string) string {
 	return source
 }
 
-// movedDeclarations returns declarations of the same name in other packages of the module.
-func (m *Modules) movedDeclarations(gone *Declaration) []string {
+// moved returns declarations of the same name in other packages of the module.
+func (m *Modules) moved(gone *Declaration) []string {
 	_, identifier := packageOf(gone)
 	module := m.byPath[gone.Module.Path]
 	if module == nil || module.Dir == "" {

@@ -17,8 +17,8 @@ func longSentences(t *Tree) []Finding {
 	})
 }
 
-// behindWithoutLag finds comments in which "behind" has another sense than lag, such as
-// that of order, of proxies or of places.
+// behindWithoutLag finds comments in which "behind" does not mean lag, but order, a proxy or a
+// place.
 func behindWithoutLag(t *Tree) []Finding {
 	return findInSentences(t, func(sentence string) string {
 		if behindWord.MatchString(behindAsLag.ReplaceAllString(sentence, "")) {

@@ -27,7 +27,7 @@ type Source struct {
 // semantic matches versions that can be released.
 var semantic = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
-// ReadSource asks git about the tree at root. It refuses a malformed version, a version that is
+// ReadSource asks git about the tree at root. It refuses a version that is none, or that is
 // another commit's tag, and a modified tree unless allowModified is set.
 func ReadSource(ctx context.Context, root, version string, allowModified bool) (Source, error) {
 	source := Source{Root: root, Version: version}

@@ -104,7 +104,7 @@ func require(args []string) error {
 // modules returns the modules of a version of Kubernetes, or those of go.mod.
 func modules(version string) (*counterpart.Modules, error) {
 	if version == "" {
-		return counterpart.RequiredModules(".")
+		return counterpart.Required(".")
 	}
 	return counterpart.Release(version)
 }

@@ -16,13 +16,13 @@ type lineEdit struct {
 	from, to int
 }
 
-// unifiedDiff returns the difference of two texts as hunks of a unified diff, without a
+// unified returns the difference of two texts as hunks of a unified diff, without a
 // header. firstFrom and firstTo are the numbers of the texts' first lines. It is empty
 // if the texts are equal.
 //
 // It needs memory for the product of the numbers of changed lines. Declarations have at
 // most some hundred lines.
-func unifiedDiff(from, to string, firstFrom, firstTo int) string {
+func unified(from, to string, firstFrom, firstTo int) string {
 	edits := lineEdits(splitLines(from), splitLines(to))
 	var b strings.Builder
 	for at := 0; at < len(edits); {
