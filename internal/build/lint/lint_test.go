@@ -35,7 +35,7 @@ func TestHouseRules(t *testing.T) {
 }
 
 func TestExceptionsCover(t *testing.T) {
-	list := Exceptions{"a/b": older, "a/c.go": older, "a/d.go:f": older}
+	list := older("a/b", "a/c.go", "a/d.go:f")
 	for finding, want := range map[string]string{
 		"a/b": "a/b", "a/b/c.go": "a/b", "a/b/c/d.go:f": "a/b", "a/c.go": "a/c.go", "a/c.go:f": "a/c.go", "a/d.go:f": "a/d.go:f",
 		"a/bc.go": "", "a": "", "a/d.go": "", "a/d.go:g": "",
