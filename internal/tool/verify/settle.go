@@ -72,7 +72,8 @@ func (r *run) lastWrite(ctx context.Context, resource string) (rec *Write, err e
 	err = repeat(ctx, func() (bool, error) {
 		name := fmt.Sprintf("last-%d", tries)
 		tries++
-		rec = &Write{Verb: create, Key: objectKey{resource, watchcheck.Key{Namespace: r.fixture.namespace, Name: name}}, Half: halves[0], Value: name + "-" + resource}
+		key := objectKey{resource, watchcheck.Key{Namespace: r.fixture.namespace, Name: name}}
+		rec = &Write{Verb: create, Key: key, Half: halves[0], Value: name + "-" + resource}
 		w.send(ctx, rec, "")
 		r.record.addWrite(rec)
 		if rec.isAcknowledged() {
@@ -97,21 +98,4 @@ func (r *run) finalRead(ctx context.Context, s *server, resource string) (err er
 		}
 		return got.Status == 0 || mayServeLater(got.Status), err
 	})
-}
-
-// checkShown checks that each server has shown the last writes.
-func (c *checker) checkShown() {
-	c.check(Shown).Checked = c.run.shownCases
-	for _, s := range c.run.silences {
-		step := s.write.step(c.run)
-		resource := s.write.Key.resource
-		settle := c.run.cfg.Settle
-		if s.err == nil {
-			c.addViolation(Shown, s.server.index, []Step{step.withWant("delivered to a watch at %s", s.server.base)},
-				"no watch of %s delivered revision %d within %s", resource, s.write.Revision, settle)
-			continue
-		}
-		c.addViolation(Shown, s.server.index, []Step{step.withWant("shown by a list at %s", s.server.base)},
-			"no list of %s was answered within %s of revision %d: %v", resource, settle, s.write.Revision, s.err)
-	}
 }
