@@ -45,7 +45,7 @@ func TestCheckFile(t *testing.T) {
 			if !test.isWritable {
 				return
 			}
-			if content, err := os.ReadFile(file); err != nil || string(content) != "new" {
+			if content, err := os.ReadFile(file); err != nil || string(content) != "\nnew" {
 				t.Errorf("the file has %q, %v", content, err)
 			}
 		})

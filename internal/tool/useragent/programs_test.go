@@ -9,8 +9,8 @@ import (
 // TestCaseOfLibraries checks that both functions recognise a library whatever its case is.
 func TestCaseOfLibraries(t *testing.T) {
 	for name, isLibrary := range map[string]bool{"python-requests": true, "Python-Requests": true, "curl": true, "shop": false} {
-		if IdentifiesWorkload(name) == isLibrary {
-			t.Errorf("%s identifies a workload: %t", name, !isLibrary)
+		if got := IdentifiesWorkload(name); got == isLibrary {
+			t.Errorf("%s identifies a workload: %t", name, got)
 		}
 		if encoding, known := Encoding(name, "list", "pods", nil); encoding != price.JSON || known != isLibrary {
 			t.Errorf("%s requests %s, known: %t", name, encoding, known)
