@@ -131,7 +131,7 @@ func (f *flags) execute(cmd *cobra.Command, paths []string, version string, text
 	if err := render.WriteReport(cmd.OutOrStdout(), f.output, r, func(string) string { return page }); err != nil {
 		return err
 	}
-	if f.output != "json" {
+	if f.output != render.JSON {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s\n", r.Run.line())
 	}
 	if f.html != "" {

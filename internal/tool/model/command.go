@@ -56,7 +56,7 @@ func NewCommand() *cobra.Command {
 	f.IntSliceVar(&o.Sizes, "nodes", []int{5000, 10_000, 100_000, 1_000_000}, "numbers of nodes")
 	o.Cluster.addFlags(f)
 	f.Uint64Var(&o.Seed, "seed", 1, "decides all random times of the simulation")
-	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(formats, ", "))
+	f.StringVarP(&o.output, "output", "o", render.Terminal, "one of "+strings.Join(formats, ", "))
 	f.StringVar(&o.plot, "plot", plotCPU, "what -o svg shows of the API servers: cpu or memory")
 	f.StringSliceVar(&o.tables, "tables", tableNames(), "what the formats table and markdown have besides what breaks first")
 	f.StringVar(&o.html, "report", "", "also write a page of HTML to this file, which needs no network")
@@ -65,7 +65,7 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-var formats = []string{"table", "markdown", "json", "svg"}
+var formats = []string{render.Terminal, render.Markdown, render.JSON, render.SVG}
 
 func (o *options) validate() error {
 	if !slices.Contains(formats, o.output) {
@@ -109,8 +109,8 @@ func (o *options) run(out io.Writer) error {
 	if o.Constants, err = o.constants(); err != nil {
 		return err
 	}
-	tables := o.output == "table" || o.output == "markdown"
-	o.Latencies = o.html != "" || o.output == "json" || tables && slices.Contains(o.tables, tableNeeds)
+	tables := o.output == render.Terminal || o.output == render.Markdown
+	o.Latencies = o.html != "" || o.output == render.JSON || tables && slices.Contains(o.tables, tableNeeds)
 	report, err := Run(o.Config)
 	if err != nil {
 		return err
@@ -132,17 +132,17 @@ func (o *options) newConstantsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if output == "json" {
+			if output == render.JSON {
 				return constants.write(cmd.OutOrStdout())
 			}
 			return render.WriteReport(cmd.OutOrStdout(), output, constants, constants.text)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "one of "+strings.Join(textFormats(), ", "))
+	cmd.Flags().StringVarP(&output, "output", "o", render.Terminal, "one of "+strings.Join(textFormats(), ", "))
 	return cmd
 }
 
-func textFormats() []string { return []string{"table", "markdown", "json"} }
+func textFormats() []string { return []string{render.Terminal, render.Markdown, render.JSON} }
 
 // constantsFor are the constants of a command, whose output is to have one of textFormats.
 func (o *options) constantsFor(output string) (Constants, error) {
@@ -180,7 +180,7 @@ The reports are those of --reports, or of docs/bench below the working directory
 			return render.WriteReport(cmd.OutOrStdout(), output, all, func(format string) string { return comparisonText(format, all) })
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "one of "+strings.Join(textFormats(), ", "))
+	cmd.Flags().StringVarP(&output, "output", "o", render.Terminal, "one of "+strings.Join(textFormats(), ", "))
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "decides all random times of the simulation")
 	return cmd
 }

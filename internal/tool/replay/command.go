@@ -114,7 +114,7 @@ func NewCommand(version string) *cobra.Command {
 	return cmd
 }
 
-var formats = []string{"table", "json", "markdown"}
+var formats = []string{render.Terminal, render.JSON, render.Markdown}
 
 func (f *flags) validate() error {
 	switch {
