@@ -50,11 +50,11 @@ func (r *Report) writeHead(b *strings.Builder) {
 // write writes a finding. share is of the report's CPU.
 func (f *Finding) write(b *strings.Builder, number int, period float64, format string) {
 	bold, code := "", ""
-	if format == render.Markdown {
+	if format == "markdown" {
 		bold, code = "**", "`"
 	}
 	fmt.Fprintf(b, "%s%d. %s: %s%s\n", bold, number, f.Kind, f.Sentence, bold)
-	if format == render.Markdown {
+	if format == "markdown" {
 		b.WriteString("\n")
 	}
 	line := func(name, text string) {
