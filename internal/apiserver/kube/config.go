@@ -21,9 +21,9 @@ import (
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 )
 
-// configure makes the configuration of all servers. It differs from upstream in three ways:
-// stored objects have our decoder, prepare sees the informer factory before any informer is
-// used, and authorization waits until what it reads is loaded.
+// configure makes the configuration of all servers. It differs from upstream in three ways.
+// Stored objects have our decoder. prepare sees the informer factory before any informer is
+// used. Authorization waits until what it reads is loaded.
 //
 // Authentication and authorization are the first to use informers. Upstream sets them up
 // inside BuildGenericConfig, which also makes the factory. So that is called without
