@@ -14,50 +14,52 @@ import (
 	"github.com/millrace/millrace/internal/tool/useragent"
 )
 
-// Options are what a report depends on, besides the logs.
+// Options is what a report depends on, apart from the logs.
 type Options struct {
-	// ServerVersion is that of the stock server, as in "1.37": which reads it answers from
-	// its cache.
+	// ServerVersion is the version of kube-apiserver, as in "1.37". It decides which reads the
+	// server answers from its cache.
 	ServerVersion string `json:"serverVersion"`
-	// Cores are those of the server. MaxCPU are the processors that starts may use.
+	// Cores is the number of the server's processors, and MaxCPU the number of processors that
+	// starts of a fleet may use.
 	Cores  float64 `json:"cores"`
 	MaxCPU float64 `json:"maxCPU"`
 	// Profile and Prices are files. Without Prices the list in the binary is used.
 	Profile string `json:"profile,omitempty"`
 	Prices  string `json:"prices,omitempty"`
-	// LogForm is how logs wrap events.
-	LogForm auditlog.Form `json:"logForm,omitempty"`
-	// Forms are the forms that programs ask for, where the program's name does not tell.
+	// LogWrapping is how logs wrap events.
+	LogWrapping auditlog.Wrapping `json:"logForm,omitempty"`
+	// Forms are the forms that programs ask for, by the name of the program. They override what
+	// useragent knows.
 	Forms map[string]string `json:"forms,omitempty"`
-	// HashNames replaces names by hashes with Salt.
+	// HashNames replaces names by hashes with Salt. An empty Salt becomes a random one.
 	HashNames bool   `json:"hashNames,omitempty"`
 	Salt      string `json:"salt,omitempty"`
 	// FailOn are conditions under which the command ends with exit code 2.
 	FailOn []string `json:"failOn,omitempty"`
 
-	minor      int
+	// validate sets the fields below.
+	minor      int // of ServerVersion: 37 for "1.37"
 	conditions []condition
 }
 
-// flags are the options that only decide how a report is printed.
+// flags has the options, and the flags that decide where a report comes from and how it is printed.
 type flags struct {
 	Options
-	// accounts is a file with the accounts of a Millrace server.
-	accounts string
-
-	output string
-	html   string
-	from   string
-	top    int
+	accounts string // file with the accounts of a Millrace server, "" for logs
+	from     string // file of a saved report, "" for logs
+	output   string // one of formats
+	html     string // file of the page, "" for none
+	top      int    // rows of each table
 }
 
+// add defines the flags in a set.
 func (f *flags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.ServerVersion, "server-version", "1.37", "Kubernetes version of the server that wrote the log: it decides which reads come from etcd")
 	set.Float64Var(&f.Cores, "cores", 8, "processors of the server, for what a start of a whole fleet does")
 	set.Float64Var(&f.MaxCPU, "max-cpu", 1, "processors that starts of a fleet may use, for how far to spread them")
 	set.StringVar(&f.Profile, "profile", "", "the cluster in numbers, as millrace-tools analyze profile printed it")
-	set.StringVar(&f.Prices, "prices", "", "price list, as millrace-tools analyze prices printed it (default that in the binary)")
-	auditlog.AddFormFlag(set, &f.LogForm)
+	set.StringVar(&f.Prices, "prices", "", "price list, as millrace-tools analyze prices printed it (default the list in the binary)")
+	auditlog.AddWrappingFlag(set, &f.LogWrapping)
 	useragent.AddFormFlag(set, &f.Forms)
 	set.BoolVar(&f.HashNames, "hash-names", false, "replace names of users, programs, namespaces, labels and custom resources by hashes")
 	set.StringVar(&f.Salt, "salt", "", "salt of these hashes, to get the same again (default a random one)")
@@ -71,6 +73,8 @@ func (f *flags) add(set *pflag.FlagSet) {
 
 func formats() []string { return []string{"table", "json", "markdown"} }
 
+// validate returns an error that says which flag to change. It also sets what follows from the
+// options.
 func (f *flags) validate() error {
 	if !slices.Contains(formats(), f.output) {
 		return fmt.Errorf("-o %s: choose one of %s", f.output, strings.Join(formats(), ", "))
@@ -93,7 +97,7 @@ func (f *flags) validate() error {
 	return f.Options.validate()
 }
 
-// validate checks the options, and sets what follows from them.
+// validate checks the options, and sets the fields that follow from them.
 func (o *Options) validate() error {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(o.ServerVersion, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
@@ -102,7 +106,7 @@ func (o *Options) validate() error {
 		return fmt.Errorf("--server-version=%s: choose a version as in 1.37", o.ServerVersion)
 	}
 	o.minor = n
-	if err := auditlog.CheckForm(o.LogForm); err != nil {
+	if err := auditlog.CheckWrapping(o.LogWrapping); err != nil {
 		return err
 	}
 	if !(o.Cores > 0) || !(o.MaxCPU > 0) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// addFlags adds the flags of a cluster, with the defaults of a sensible one.
+// addFlags defines the flags of a cluster in a set. The defaults are a usual cluster.
 func (c *Cluster) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Counts, "counts", "", "a cluster of yours in numbers, as millrace-tools analyze profile printed it: objects of each node, and their sizes")
 	f.Float64Var(&c.PodsPerNode, "pods-per-node", 30, "pods on each node")
@@ -21,10 +21,10 @@ func (c *Cluster) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&c.Churn, "churn", 1, "pods that are made, and end, in a second for 1,000 nodes")
 	f.DurationVar(&c.LeaseInterval, "lease-interval", 10*time.Second, "time between two renewals of a node's lease")
 	f.DurationVar(&c.StatusInterval, "status-interval", 5*time.Minute, "time between two writes of a node's status")
-	f.StringSliceVar(&c.Agents, "agents", []string{"network", "exporter", "logs", "state-metrics"}, "profiles of the agents that run besides kubelet and kube-proxy, as in millrace-lab hollow")
+	f.StringSliceVar(&c.Agents, "agents", []string{"network", "exporter", "logs", "state-metrics"}, "profiles of the agents that run in addition to kubelet and kube-proxy, as in millrace-lab hollow")
 	f.StringVar(&c.Profiles, "profiles", "", "directory with profiles of your own")
 	f.BoolVar(&c.KubeProxy, "kube-proxy", true, "a kube-proxy runs on each node")
-	f.BoolVar(&c.Optional, "optional", false, "the servers serve what profiles read if it is there, such as Cilium's resources")
+	f.BoolVar(&c.Optional, "optional", false, "the servers serve the resources that profiles mark as optional, such as Cilium's")
 	f.Float64Var(&c.Definitions, "crds", 0, "custom resource definitions")
 	f.Float64Var(&c.Storm, "storm", 1, "part of all programs that begin at once")
 	f.IntVar(&c.Servers, "servers", 3, "API servers")
@@ -38,12 +38,13 @@ func (c *Cluster) addFlags(f *pflag.FlagSet) {
 // size is a flag's value: a number with a decimal unit, as in 4KB, 64GB or 10G.
 type size struct{ value *float64 }
 
+// newSize sets *value to start, and returns a flag's value for it.
 func newSize(value *float64, start float64) *size {
 	*value = start
 	return &size{value}
 }
 
-// units are decimal, by their first letter.
+// units are the letters of decimal units, each a thousand times the one before.
 const units = "kMGTP"
 
 // Set implements pflag.Value.
@@ -59,7 +60,8 @@ func (s *size) Set(text string) error {
 
 // String implements pflag.Value.
 func (s *size) String() string {
-	v, unit := *s.value, ""
+	v := *s.value
+	var unit string
 	for i := 0; v >= 1000 && i < len(units); i++ {
 		v, unit = v/1000, units[i:i+1]
 	}

@@ -17,8 +17,8 @@ func TestCompressedWatchList(t *testing.T) {
 		p := r.pricesOf(name)
 		p.gzipByte["json"] = 2*p.listByte["json"] + 1e-9
 		compresses := name != kubernetes
-		if less, more := zipped.sent(p) < plain.sent(p), zipped.cpu(p) > plain.cpu(p); less != compresses || more != compresses {
-			t.Errorf("%s: sent %g, plain %g; CPU %g, plain %g", name, zipped.sent(p), plain.sent(p), zipped.cpu(p), plain.cpu(p))
+		if less, more := zipped.sentBytes(p) < plain.sentBytes(p), zipped.cpuSeconds(p) > plain.cpuSeconds(p); less != compresses || more != compresses {
+			t.Errorf("%s: sent %g, plain %g; CPU %g, plain %g", name, zipped.sentBytes(p), plain.sentBytes(p), zipped.cpuSeconds(p), plain.cpuSeconds(p))
 		}
 	}
 	if r.err != nil {
@@ -34,7 +34,7 @@ func TestTierCores(t *testing.T) {
 	s := latencySimulation{cluster: &cluster, classes: []simulation.Class{{PerSecond: perSecond}}}
 	u := &ProcessUsage{Processes: 2, prices: &prices{event: 1e-3, takeBusy: 2e-3}}
 	u.CPU = 2*perSecond*2e-3 + perSecond*children*1e-3 + 1 // taking in, feeding, and something else
-	tier, ok := s.tier(u, true, children)
+	tier, ok := s.tierConfig(u, true, children)
 	if want := 4 - 1.0/2; !ok || tier.Cores < want-1e-9 || tier.Cores > want+1e-9 {
 		t.Errorf("got %+v, %v, want %g processors", tier, ok, want)
 	}

@@ -87,7 +87,7 @@ func TestManyLeases(t *testing.T) {
 func TestQuietShare(t *testing.T) {
 	p := &prices{wakeups: 200}
 	for perSecond, want := range map[float64]float64{0: 0, 50: 0.2, 200: 0.8, 1000: 0.8 + 0.8} {
-		if got := p.quietShare(0.004, 0.001, perSecond); math.Abs(got-want) > 1e-9 {
+		if got := p.cpuAtRate(0.004, 0.001, perSecond); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%g a second take %g processors, want %g", perSecond, got, want)
 		}
 	}
@@ -106,7 +106,7 @@ func TestProfile(t *testing.T) {
 		},
 	}}}
 	l := newLoad()
-	l.add(&c, p, agentprofile.PerNode, wire{0.7, 100})
+	l.addProfile(&c, p, agentprofile.PerNode, wire{0.7, 100})
 	within(t, "watches", l.watches, 2000, 1e-9)
 	within(t, "connections", l.connections, 1000, 1e-9)
 	within(t, "watchers of a pod's event", l.events["pods"].watchers, 1, 1e-9)
@@ -122,7 +122,7 @@ func TestProfile(t *testing.T) {
 	}
 	within(t, "polls", polls, 100, 1e-9)
 	l = newLoad()
-	l.add(&c, p, agentprofile.PerCluster, wire{0.7, 100})
+	l.addProfile(&c, p, agentprofile.PerCluster, wire{0.7, 100})
 	if l.watches != 0 {
 		t.Error("an agent on each node counts as one of the cluster")
 	}
@@ -192,7 +192,7 @@ func TestTree(t *testing.T) {
 	tiers = entry(t, r, "replicas of millrace serve").Usage.Tiers
 	for i := range tiers {
 		u := &tiers[i]
-		if u.each() > sizedCPU*16*1.01 || u.BegunBytes > sizedMemory*64e9*1.01 || u.SentBytes/float64(u.Processes) > sizedNetwork*10e9/8*1.01 {
+		if u.cpuPerProcess() > sizedCPU*16*1.01 || u.BegunBytes > sizedMemory*64e9*1.01 || u.SentBytes/float64(u.Processes) > sizedNetwork*10e9/8*1.01 {
 			t.Errorf("depth %d has too few replicas: %+v", i+1, u)
 		}
 	}

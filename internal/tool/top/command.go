@@ -28,6 +28,7 @@ The server is found as kubectl finds it: --kubeconfig, $KUBECONFIG,
 ~/.kube/config; or it is that of --data-dir, which is also the last resort. The
 user needs the verb get for the nonResourceURLs /debug/millrace/*.`
 
+// options has the values of the command's flags.
 type options struct {
 	server   kubeconfig.Flags
 	once     bool
@@ -67,10 +68,11 @@ func NewCommand() *cobra.Command {
 	o.server.AddDataDir(flags)
 	flags.BoolVar(&o.once, "once", false, "print once and end, also on a terminal")
 	flags.DurationVar(&o.interval, "interval", 2*time.Second, "how often to refresh")
-	flags.StringVarP(&o.output, "output", "o", "", `"json" prints what the server said, "wide" all columns and rows`)
+	flags.StringVarP(&o.output, "output", "o", "", `"json" prints what the server sent, "wide" all columns and rows`)
 	return cmd
 }
 
+// findView returns the view that the arguments name, or the overview.
 func findView(args []string) (view, error) {
 	all := views()
 	if len(args) == 0 {
@@ -83,6 +85,7 @@ func findView(args []string) (view, error) {
 	return all[i], nil
 }
 
+// validate returns an error that says which value of a flag to choose.
 func (o *options) validate() error {
 	if o.output != "" && o.output != "json" && o.output != "wide" {
 		return fmt.Errorf("-o %s is unknown: give json or wide", o.output)
@@ -93,8 +96,11 @@ func (o *options) validate() error {
 	return nil
 }
 
+// minInterval is the shortest time between two refreshes.
 const minInterval = 200 * time.Millisecond
 
+// run shows a view until the user quits, if out is a terminal and the options ask for no single
+// print. Else it prints the view once.
 func (o *options) run(ctx context.Context, v view, out io.Writer) error {
 	config, err := o.server.Load("top")
 	if err != nil {
@@ -116,6 +122,7 @@ func (o *options) run(ctx context.Context, v view, out io.Writer) error {
 	return err
 }
 
+// print prints a view, or its reports as JSON, to out.
 func (o *options) print(ctx context.Context, c *client, v view, out io.Writer) error {
 	r, err := c.fetch(ctx, v)
 	if err != nil {
