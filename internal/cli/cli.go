@@ -57,8 +57,8 @@ func NewRoot(p Program) *cobra.Command {
 }
 
 // Run runs a command line, prints its error, and returns the exit code of the process: 1 for an
-// error. An error with a method ExitCode has a code of its own, such as 2 for violations that verify
-// has found.
+// error. An error with a method ExitCode has a code of its own, such as 2 for violations that
+// verify has found.
 func Run(root *cobra.Command, args []string) int {
 	if slices.Equal(args, []string{"--version"}) {
 		args = []string{"version"}

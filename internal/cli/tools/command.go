@@ -1,5 +1,6 @@
-// Package tools is the command line of millrace-tools: commands for an audit log or for an API server
-// of any origin. The program is small: package lint (internal/build/lint) says what it must not link.
+// Package tools is the command line of millrace-tools: commands for an audit log or for an API
+// server of any origin. The program is small: package lint (internal/build/lint) says what it must
+// not link.
 package tools
 
 import (

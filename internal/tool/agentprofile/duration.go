@@ -21,9 +21,9 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Range is a time between two bounds, which YAML has as 5m-10m. One time alone, such as 30s,
-// means from 10 % less to 10 % more, because programs of a fleet do not act at the same moment.
-// The zero value means that the field is not set.
+// Range is a time between two bounds, which YAML has as 5m-10m. One time alone, such as 30s, means
+// 10 % less to 10 % more: programs of a fleet do not act at the same moment. The zero value means
+// that the field is not set.
 type Range struct{ Min, Max time.Duration }
 
 // defaultTimeout is the timeout of client-go's watches.

@@ -33,8 +33,8 @@ type Agent struct {
 	Instances int `json:"instances,omitempty"`
 	// UserAgent is the header User-Agent. Empty: Name.
 	UserAgent string `json:"userAgent,omitempty"`
-	// User and Groups are used if users are impersonated. Groups default to system:masters,
-	// so that the agent needs no rights of its own.
+	// User and Groups are used if users are impersonated. Groups default to system:masters, so that
+	// the agent needs no rights of its own.
 	User   string   `json:"user,omitempty"`
 	Groups []string `json:"groups,omitempty"`
 	// Backoff is the pause before a failed request is repeated. Zero: as in client-go.
@@ -63,11 +63,11 @@ const (
 // RevisionUnset is the value of Read.ResourceVersion other than "0".
 const RevisionUnset = "unset"
 
-// Values of Read.Form: the form in which the agent asks for objects.
+// Values of Read.Encoding.
 const (
-	FormJSON     = "json"
-	FormProtobuf = "protobuf"
-	FormMetadata = "metadata" // PartialObjectMetadata, as protobuf
+	EncodingJSON     = "json"
+	EncodingProtobuf = "protobuf"
+	EncodingMetadata = "metadata" // PartialObjectMetadata, as protobuf
 )
 
 // Read says what an agent reads of one resource, and how.
@@ -82,7 +82,8 @@ type Read struct {
 	Labels string `json:"labels,omitempty"`
 
 	Mode string `json:"mode,omitempty"`
-	Form string `json:"form,omitempty"`
+	// Encoding is how the agent asks for objects. Empty: EncodingJSON.
+	Encoding string `json:"form,omitempty"`
 	// ResourceVersion is the parameter of LISTs and GETs: "0" or "unset". Empty: "0". With "0" a
 	// later LIST for a watch asks for the last version seen, without Limit, as in client-go.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
@@ -215,8 +216,8 @@ func (r *Read) check() error {
 	if r.Mode == "" {
 		r.Mode = ModeWatch
 	}
-	if r.Form == "" {
-		r.Form = FormJSON
+	if r.Encoding == "" {
+		r.Encoding = EncodingJSON
 	}
 	if r.ResourceVersion == "" {
 		r.ResourceVersion = "0"
@@ -228,9 +229,9 @@ func (r *Read) check() error {
 		return errors.New("resource must be as v1/pods or apps/v1/deployments")
 	case !watches && !polls && r.Mode != ModeList:
 		return fmt.Errorf("mode is %q: choose watch-list, watch, poll, get or list", r.Mode)
-	case r.Form != FormJSON && r.Form != FormProtobuf && r.Form != FormMetadata:
-		return fmt.Errorf("form is %q: choose json, protobuf or metadata", r.Form)
-	case r.Form == FormProtobuf && !r.BuiltIn():
+	case r.Encoding != EncodingJSON && r.Encoding != EncodingProtobuf && r.Encoding != EncodingMetadata:
+		return fmt.Errorf("form is %q: choose json, protobuf or metadata", r.Encoding)
+	case r.Encoding == EncodingProtobuf && !r.BuiltIn():
 		return errors.New("custom resources have no protobuf: choose json or metadata")
 	case r.ResourceVersion != "0" && r.ResourceVersion != RevisionUnset:
 		return fmt.Errorf(`resourceVersion is %q: choose "0" or unset`, r.ResourceVersion)
@@ -242,7 +243,7 @@ func (r *Read) check() error {
 		return errors.New("name is for the mode get, which needs it; other modes take fields: metadata.name=…")
 	case !watches && (!r.Timeout.isZero() || !r.Relist.isZero() || r.NoBookmarks || r.NoResume || r.OwnPods || r.OfPods):
 		return errors.New("timeout, relist, noBookmarks, noResume, ownPods and ofPods are for watches")
-	case r.OwnPods && r.Form == FormMetadata:
+	case r.OwnPods && r.Encoding == EncodingMetadata:
 		return errors.New("ownPods needs whole pods: choose json or protobuf")
 	}
 	if r.Timeout.isZero() {

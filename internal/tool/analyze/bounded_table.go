@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// boundedTable keeps rows by key. When there are limit rows, it drops the lighter half of them. Keys
-// come from clients, so there may be any number of them.
+// boundedTable keeps rows by key. When there are limit rows, it drops the lighter half of them.
+// Keys come from clients, so there may be any number of them.
 //
 // The table is lossy counting (Manku and Motwani, VLDB 2002) with weights: a key that is dropped
 // and comes again begins at zero. So a row can lack the weight that was dropped with it before.

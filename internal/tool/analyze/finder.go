@@ -12,9 +12,9 @@ import (
 	"github.com/millrace/millrace/internal/tool/useragent"
 )
 
-// finders returns a function for each kind of finding. Each function returns the finding of a row, or
-// nil. Such a finding has its kind, its sentences, the better request, and the CPU and bytes that the
-// better request saves.
+// finders returns a function for each kind of finding. Each function returns the finding of a row,
+// or nil. Such a finding has its kind, its sentences, the better request, and the CPU and bytes
+// that the better request saves.
 func (l *ledger) finders() []func(*row) *Finding {
 	return []func(*row) *Finding{
 		l.findPolling, l.findRelistLoop, l.findIgnoredLimit, l.findUnsetRevision, l.findNamespaceSelector, l.findAllNamespaces,
@@ -121,7 +121,7 @@ func (l *ledger) findUnsetRevision(r *row) *Finding {
 	cached := l.model.costOf(&instead.Shape, false, float64(r.Requests))
 	f := &Finding{Kind: kindRevisionUnset, SavedCPU: r.CPU - cached.CPU, Instead: instead.Example()}
 	if r.Source != fromEtcd {
-		// The server asks etcd for its revision. That has the price of a GET that etcd answers.
+		// The server asks etcd for its revision, at the price of a GET that etcd answers.
 		f.SavedCPU = l.model.prices.Stock.CPU(&price.Work{EtcdGets: float64(r.Requests)})
 	}
 	f.Sentence = fmt.Sprintf("%s lists %s without a resourceVersion.", r.subject(), r.collectionName())
@@ -185,8 +185,8 @@ func (l *ledger) beginCost(r *row) Cost {
 	return l.model.costOf(&r.Shape, r.isInitial(), float64(r.Requests-min(r.Requests, r.Errors)))
 }
 
-// findMissingBookmarks finds watches without bookmarks. It assumes that watches with bookmarks would
-// spare the LISTs that an instance sends after its first one, but no more than one for each watch.
+// findMissingBookmarks finds watches without bookmarks. It assumes that bookmarks would spare the
+// LISTs that an instance sends after its first one, but at most one LIST for each watch.
 func (l *ledger) findMissingBookmarks(r *row) *Finding {
 	if r.Verb != "watch" || r.Bookmarks || r.Scope == serverreport.ScopeName || r.perInstance() < unmarkedWatches {
 		return nil
@@ -232,7 +232,7 @@ func (l *ledger) findShortWatches(r *row) *Finding {
 // findJSON finds reads of built-in resources as JSON by programs that are known to ask for it. It
 // compares them with reads as protobuf.
 func (l *ledger) findJSON(r *row) *Finding {
-	if r.Verb != "list" && r.Verb != "watch" || r.Encoding != price.JSON || !r.knownForm || !clusterprofile.BuiltIn(r.Resource) {
+	if r.Verb != "list" && r.Verb != "watch" || r.Encoding != price.JSON || !r.knownEncoding || !clusterprofile.BuiltIn(r.Resource) {
 		return nil
 	}
 	asProtobuf := r.Shape

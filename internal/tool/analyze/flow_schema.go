@@ -11,7 +11,7 @@ import (
 
 const serviceAccountPrefix = "system:serviceaccount:"
 
-// flowSchema returns the YAML of a FlowSchema and a PriorityLevelConfiguration, which give the
+// flowSchema returns the YAML of a FlowSchema and a PriorityLevelConfiguration. They give the
 // client's reads of the resource a small share of the server of their own. It returns "" for users
 // of Kubernetes' own components and for Millrace's replicas, which must not be held back. It also
 // returns "" for hashed names.
@@ -85,8 +85,8 @@ func isComponent(user string) bool {
 	return strings.HasPrefix(user, "system:") && !strings.HasPrefix(user, serviceAccountPrefix)
 }
 
-// isReplica reports whether a program is a replica of Millrace. A replica's watches of a few seconds
-// prove that its cache is fresh: longer watches would not.
+// isReplica reports whether a program is a replica of Millrace. A replica's watches of a few
+// seconds prove that its cache is fresh: longer watches would not.
 func isReplica(name string) bool { return strings.HasPrefix(name, useragent.Replica) }
 
 // notInNames matches text that names of objects must not have.

@@ -16,8 +16,8 @@ type Forecast struct {
 	// Answered counts reads that any replica answers, whatever it follows.
 	Answered uint64 `json:"answered"`
 	// Shared counts reads without a version that come while another one of the same URL is under
-	// way: they share its request to the API server, or the next one. The number is an estimate,
-	// because only URLs are compared.
+	// way. They share the next request to the API server. The number is an estimate, because only
+	// URLs are compared.
 	Shared uint64 `json:"shared"`
 	// Unproven counts other reads without a version. A replica that follows an API server asks the
 	// server for each, unless it can prove that nothing newer exists.

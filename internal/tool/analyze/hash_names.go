@@ -20,7 +20,8 @@ const hashedUserPrefix = "user-"
 // whatever their namespace is.
 type nameHasher struct{ salt string }
 
-// hash returns the hash of a name, with a prefix that says what it names. An empty name stays empty.
+// hash returns the hash of a name, with a prefix that says what it names. An empty name stays
+// empty.
 func (h nameHasher) hash(prefix, name string) string {
 	if name == "" {
 		return ""
@@ -41,17 +42,18 @@ func (h nameHasher) hashClient(c serverreport.Client) serverreport.Client {
 	return c
 }
 
-// hashForms returns the known forms of programs by their hashed names. A hashed name no longer says
-// which form a program asks for. given are the forms by name that the user has named.
-func (h nameHasher) hashForms(c *collector, given map[string]string) map[string]string {
-	forms := map[string]string{}
+// hashEncodings returns the known encodings of programs by their hashed names. A hashed name no
+// longer says which encoding a program asks for. overrides are the encodings by name that the user
+// has given.
+func (h nameHasher) hashEncodings(c *collector, overrides map[string]string) map[string]string {
+	encodings := map[string]string{}
 	for key := range c.cells.rows {
 		program := key.client.UserAgent
-		if form, known := useragent.Encoding(program, key.Verb, "pods", given); known && (useragent.IdentifiesWorkload(program) || given[program] != "") {
-			forms[h.hashClient(key.client).UserAgent] = form
+		if encoding, known := useragent.Encoding(program, key.Verb, "pods", overrides); known && (useragent.IdentifiesWorkload(program) || overrides[program] != "") {
+			encodings[h.hashClient(key.client).UserAgent] = encoding
 		}
 	}
-	return forms
+	return encodings
 }
 
 // hashResource hashes the names of custom resources. Their subresources stay, as they are

@@ -137,8 +137,8 @@ func (m *model) pageObjects(s *serverreport.Shape, whole objects) objects {
 	return objects{whole.processed, returned}
 }
 
-// Minor versions since which kube-apiserver answers LISTs from its cache: first LISTs without a
-// resource version, then such LISTs with a limit, then later pages and exact revisions.
+// Minor versions since which kube-apiserver answers LISTs from its cache: LISTs without a resource
+// version, then such LISTs with a limit, and then later pages and exact revisions.
 const (
 	consistentListMinor = 31
 	limitedListMinor    = 33
@@ -174,14 +174,14 @@ func (m *model) source(s *serverreport.Shape) string {
 	return fromCache
 }
 
-// objectBytes returns the mean size of an object in a form. Rows of tables have about the same size
-// for any object.
-func (m *model) objectBytes(resource, form string) float64 {
+// objectBytes returns the mean size of an object in an encoding. Rows of tables have about the same
+// size for any object.
+func (m *model) objectBytes(resource, encoding string) float64 {
 	r := m.cluster.resource(resource)
 	switch {
-	case form == price.Protobuf && r.ProtobufBytes > 0:
+	case encoding == price.Protobuf && r.ProtobufBytes > 0:
 		return r.ProtobufBytes
-	case form == price.Table:
+	case encoding == price.Table:
 		return min(tableRowBytes, r.Bytes)
 	}
 	return r.Bytes
@@ -193,8 +193,8 @@ const tableRowBytes = 2900
 // readVerbs are the verbs whose cost the model knows.
 var readVerbs = []string{"get", "list", "watch"}
 
-// cost returns the sum of the costs of a cell's requests, which have the shape s. s.Encoding must be
-// set. initial says that watches begin with all objects.
+// cost returns the sum of the costs of a cell's requests, which have the shape s. s.Encoding must
+// be set. initial says that watches begin with all objects.
 func (m *model) cost(s *serverreport.Shape, initial bool, v *cell) Cost {
 	requests := v.requests
 	if s.Verb == "watch" {
@@ -233,18 +233,18 @@ type oneRequest struct {
 	eventBytes float64
 }
 
-// requestWork returns the work for one request of a shape. initial says that a watch begins with all
-// objects.
+// requestWork returns the work for one request of a shape. initial says that a watch begins with
+// all objects.
 func (m *model) requestWork(s *serverreport.Shape, initial bool) oneRequest {
 	o := m.objectsOf(s)
 	if s.Verb == "watch" && !initial {
 		o = objects{}
 	}
 	r := m.cluster.resource(s.Resource)
-	form, _, _ := strings.Cut(s.Encoding, " ")
-	size := m.objectBytes(s.Resource, form)
+	encoding, _, _ := strings.Cut(s.Encoding, " ")
+	size := m.objectBytes(s.Resource, encoding)
 	one := oneRequest{objects: o, jsonBytes: o.returned * r.Bytes, scannedBytes: o.processed * r.Bytes, eventBytes: size}
-	one.work = price.Work{Requests: 1, Scanned: o.processed - o.returned, Bytes: o.returned * size, Form: form}
+	one.work = price.Work{Requests: 1, Scanned: o.processed - o.returned, Bytes: o.returned * size, Encoding: encoding}
 	if s.Verb == "watch" {
 		one.work.Requests, one.work.Watches = 0, 1
 		one.work.InitialBytes, one.work.Bytes = one.work.Bytes, 0
@@ -299,8 +299,8 @@ func (m *model) addPrices(one oneRequest, c *Cost, requests, events float64) Cos
 	return *c
 }
 
-// costOf returns the cost of a number of reads of a shape. The cost of watches has no further events.
-// initial says that watches begin with all objects.
+// costOf returns the cost of a number of reads of a shape. The cost of watches has no further
+// events. initial says that watches begin with all objects.
 func (m *model) costOf(s *serverreport.Shape, initial bool, requests float64) Cost {
 	c := Cost{ListCost: serverreport.ListCost{Requests: uint64(requests + 0.5)}}
 	if !slices.Contains(readVerbs, s.Verb) {

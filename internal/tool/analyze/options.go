@@ -28,9 +28,9 @@ type Options struct {
 	Prices  string `json:"prices,omitempty"`
 	// LogWrapping is how logs wrap events.
 	LogWrapping auditlog.Wrapping `json:"logForm,omitempty"`
-	// Forms are the forms that programs ask for, by the name of the program. They override what
-	// useragent knows.
-	Forms map[string]string `json:"forms,omitempty"`
+	// Encodings are the encodings that programs ask for, by the name of the program. They override
+	// what package useragent assumes.
+	Encodings map[string]string `json:"forms,omitempty"`
 	// HashNames replaces names by hashes with Salt. An empty Salt becomes a random one.
 	HashNames bool   `json:"hashNames,omitempty"`
 	Salt      string `json:"salt,omitempty"`
@@ -60,7 +60,7 @@ func (f *flags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.Profile, "profile", "", "the cluster in numbers, as millrace-tools analyze profile printed it")
 	set.StringVar(&f.Prices, "prices", "", "price list, as millrace-tools analyze prices printed it (default the list in the binary)")
 	auditlog.AddWrappingFlag(set, &f.LogWrapping)
-	useragent.AddFormFlag(set, &f.Forms)
+	useragent.AddFormFlag(set, &f.Encodings)
 	set.BoolVar(&f.HashNames, "hash-names", false, "replace names of users, programs, namespaces, labels and custom resources by hashes")
 	set.StringVar(&f.Salt, "salt", "", "salt of these hashes, to get the same again (default a random one)")
 	set.StringArrayVar(&f.FailOn, "fail-on", nil, "end with exit code 2 if this is so, as in 'list-cpu>0.5'; "+conditionHelp()+"; may be repeated")
@@ -112,7 +112,7 @@ func (o *Options) validate() error {
 	if !(o.Cores > 0) || !(o.MaxCPU > 0) {
 		return errors.New("--cores and --max-cpu: choose numbers above 0")
 	}
-	if err := useragent.CheckForms(o.Forms); err != nil {
+	if err := useragent.CheckForms(o.Encodings); err != nil {
 		return err
 	}
 	if o.Salt != "" && !o.HashNames {

@@ -15,9 +15,9 @@ type row struct {
 	ShapeCost
 	cell *cell
 	use  *resourceUse
-	// knownForm says that the form is known, and not assumed.
-	knownForm bool
-	period    float64 // of the log, in seconds
+	// knownEncoding says that the encoding is known, and not assumed.
+	knownEncoding bool
+	period        float64 // of the log, in seconds
 }
 
 // compareCells orders cells by all that their keys differ in.
@@ -110,8 +110,8 @@ func (u *clientUse) resourceUse(resource string) *resourceUse {
 	return u.uses[resource]
 }
 
-// addCell notes the namespace of a cell, except for Leases: their namespace is not the one in which
-// a program works, but the one in which its instances elect a leader, or a node reports itself.
+// addCell notes the namespace of a cell. It ignores Leases: a program's instances elect a leader in
+// their namespace, and a node reports itself there, but the program may work elsewhere.
 func (u *clientUse) addCell(key *cellKey, v *cell) {
 	if key.Scope == serverreport.ScopeCluster || v.namespace == "" || key.Resource == leases {
 		return
@@ -132,9 +132,9 @@ func (u *resourceUse) addCell(key *cellKey, v *cell) {
 	}
 }
 
-// readers returns the number of instances that read the collection of a row: its fleet, or more if
-// more watches of the resource were open at once. Nothing else shows that several instances share
-// an address.
+// readers returns the number of instances that read the collection of a row. The number is the
+// fleet, or more if more watches of the resource were open at once. Nothing else shows that several
+// instances share an address.
 func (u *resourceUse) readers(r *row) float64 {
 	open := u.watches - min(u.watches, u.ended)
 	return max(float64(r.Fleet), float64(open), u.seconds/r.period)
@@ -144,7 +144,7 @@ func (u *resourceUse) readers(r *row) float64 {
 func (l *ledger) newRow(key cellKey, v *cell) *row {
 	m, s := l.model, key.SentShape
 	r := &row{cell: v, period: l.period}
-	s.Encoding, r.knownForm = useragent.Encoding(key.client.UserAgent, s.Verb, s.Resource, m.options.Forms)
+	s.Encoding, r.knownEncoding = useragent.Encoding(key.client.UserAgent, s.Verb, s.Resource, m.options.Encodings)
 	s.Source = m.source(&s.Shape)
 	r.ShapeCost = ShapeCost{
 		Client: key.client, SentShape: s, Fleet: max(1, v.instances.Count()),

@@ -98,12 +98,12 @@ func (a *analysis) hashNames(c *collector, cluster *clusterprofile.Profile, pric
 		a.options.Salt = rand.Text()
 	}
 	h := nameHasher{a.options.Salt}
-	forms := h.hashForms(c, a.options.Forms)
+	encodings := h.hashEncodings(c, a.options.Encodings)
 	h.hashCollector(c)
 	if cluster != nil {
 		h.hashProfile(cluster)
 	}
-	a.options.Forms = forms
+	a.options.Encodings = encodings
 	if a.options.Prices != "" {
 		prices.Sources = nil // paths have names
 	}

@@ -125,7 +125,7 @@ func (r *Report) clientTable(top int) render.Table {
 }
 
 func (r *Report) shapeTable(top int) render.Table {
-	t := render.Table{Columns: costColumns("REQUEST", "CLIENT", "FROM", "FORM")}
+	t := render.Table{Columns: costColumns("REQUEST", "CLIENT", "FROM", "ENCODING")}
 	for i := range r.Shapes[:min(top, len(r.Shapes))] {
 		s := &r.Shapes[i]
 		t.Add(append([]string{cleanRequest(s.Example()), display.Clean(s.UserAgent), s.Source, s.Encoding}, s.Cost.cells()...)...)
@@ -148,13 +148,13 @@ func (r *Report) startTable(top int) render.Table {
 	return t
 }
 
-// agentText returns the report on the starts of clients: every request that an instance sends, what
-// the server has to look at for it, and what the client receives.
+// agentText returns the report on the starts of clients, with every request that an instance sends.
+// It has the objects that the server looks at, and those that the client receives.
 func (r *Report) agentText(format string) string {
 	var tables []render.TitledTable
 	for i := range r.Starts {
 		s := &r.Starts[i]
-		t := render.Table{Columns: costColumns("REQUEST", "TIMES", "FROM", "FORM")}
+		t := render.Table{Columns: costColumns("REQUEST", "TIMES", "FROM", "ENCODING")}
 		for _, q := range s.Requests {
 			t.Add(append([]string{cleanRequest(q.Example()), fmt.Sprintf("%.1f", q.PerStart), q.Source, q.Encoding}, q.Cost.cells()...)...)
 		}

@@ -17,8 +17,7 @@ type Event struct {
 	Groups [][]byte
 	// Pod and Node name the pod and its node, if the request came with a pod's token.
 	Pod, Node []byte
-	// Address is the last of the source addresses: the only one that a client cannot
-	// choose.
+	// Address is the last of the source addresses: the only one that a client cannot choose.
 	Address []byte
 	// Code is the HTTP status, 0 if there was none.
 	Code int

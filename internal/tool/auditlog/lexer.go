@@ -62,8 +62,8 @@ func (l *lexer) begin(open byte) bool {
 	return true
 }
 
-// more reports whether another member follows in an object or array that ends with last.
-// It consumes a comma, or the end.
+// more reports whether another member follows in an object or array that ends with last. It
+// consumes a comma, or the end.
 func (l *lexer) more(last byte, first bool) bool {
 	if l.bad {
 		return false

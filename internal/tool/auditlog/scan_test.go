@@ -105,8 +105,8 @@ func FuzzScan(f *testing.F) {
 		var s scanner
 		s.scanObject(line)
 		ParseURI(s.event.URI)
-		// encoding/json ignores the case of names, merges repeated ones, and replaces what
-		// is no UTF-8. API servers write none of these.
+		// encoding/json ignores the case of names, merges repeated ones, and replaces what is no UTF-8.
+		// API servers write none of these.
 		if !utf8.Valid(line) || bytes.Contains(line, []byte("null")) || repeatsNames(line) {
 			return
 		}

@@ -70,8 +70,8 @@ func (s *Shaper) Client(e *Event) serverreport.Client {
 	return serverreport.NewClient(user, s.Word(e.UserAgent))
 }
 
-// AppendInstance appends the identity of an instance among those of its client: the pod of its
-// token, the user of a node, or else the address.
+// AppendInstance appends the identity of an instance of a client: the pod of its token, the user of
+// a node, or else the address.
 func AppendInstance(dst []byte, e *Event, who serverreport.Client) []byte {
 	dst = append(append(append(dst, Clip(e.User)...), 0), who.UserAgent...)
 	dst = append(dst, 0)

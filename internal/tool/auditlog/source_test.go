@@ -127,7 +127,7 @@ func TestLinksAmongLogs(t *testing.T) {
 	if len(inputs) != 2 || inputs[0].Name != filepath.Join(link, "a.log") || inputs[1].Name != filepath.Join(link, "b.log") {
 		t.Errorf("got %+v", inputs)
 	}
-	// What is named is read, also a pipe, as a shell's <(zcat x) is.
+	// A path that is named may be a pipe, as a shell's <(zcat x) is.
 	if inputs, err := Expand([]string{filepath.Join(real, "pipe"), filepath.Join(real, "b.log")}); err != nil || len(inputs) != 2 {
 		t.Errorf("got %+v, %v", inputs, err)
 	}
@@ -136,8 +136,8 @@ func TestLinksAmongLogs(t *testing.T) {
 	}
 }
 
-// TestPackedData reads compressed data: whole, of several parts, cut off, and with something
-// behind it.
+// TestPackedData reads compressed data: whole, in several parts, cut off, and with other data after
+// it.
 func TestPackedData(t *testing.T) {
 	text := strings.Repeat(event("a")+"\n", 1000)
 	packed := compress(t, text)

@@ -21,8 +21,8 @@ type window struct {
 	source io.Reader
 	held   []byte
 	pos    int
-	// lineEnd is the index in held at which the line at pos ends: -1 if it is unknown, and
-	// len(held) if the line does not end in held.
+	// lineEnd is the index in held at which the line at pos ends, or len(held) if the line does
+	// not end in held. It is -1 if it is unknown.
 	lineEnd int
 	// read is the number of bytes that came from source, and lines the number of line ends
 	// before pos.

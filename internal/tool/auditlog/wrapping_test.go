@@ -23,7 +23,7 @@ func indented(text string) string {
 	return b.String()
 }
 
-// each wraps each event by a format with one place, and joins them.
+// each formats each event with a format of one verb, and joins the results.
 func each(format, between string, events []string, change func(string) string) string {
 	var all []string
 	for _, e := range events {
@@ -264,8 +264,8 @@ func TestOldEvents(t *testing.T) {
 	}
 }
 
-// FuzzWrappings joins texts of all formats, and cuts the whole. As many events are found as
-// are there, or it is said what was lost.
+// FuzzWrappings joins texts of all formats, and cuts the whole. The reader must find all events, or
+// count lost records.
 func FuzzWrappings(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed, uint16(seed*977))

@@ -147,8 +147,8 @@ func (o *options) newConstantsCommand() *cobra.Command {
 
 func textFormats() []string { return []string{render.Terminal, render.Markdown, render.JSON} }
 
-// constantsFor returns the constants for a command that prints them in one of textFormats, or an error
-// for another format.
+// constantsFor returns the constants for a command that prints them in one of textFormats, or an
+// error for another format.
 func (o *options) constantsFor(output string) (Constants, error) {
 	if !slices.Contains(textFormats(), output) {
 		return nil, fmt.Errorf("--output=%s: choose one of %s", output, strings.Join(textFormats(), ", "))

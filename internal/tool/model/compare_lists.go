@@ -25,7 +25,7 @@ func compareLists(dir string, constants Constants) ([]Comparison, error) {
 		if x.Replicas > 0 {
 			p, name = atReplicas, fmt.Sprintf("%d × replica of %s", x.Replicas, x.Path)
 		}
-		list := readLoad{count: 1, kind: readList, form: price.JSON, bytes: x.Bytes}
+		list := readLoad{count: 1, kind: readList, encoding: price.JSON, bytes: x.Bytes}
 		all = append(all, Comparison{
 			Row: name, What: "LIST of all " + x.Workload + ", CPU", Unit: "s",
 			Model: price.ThreeDigits(list.cpuSeconds(p)), Measured: price.ThreeDigits(x.CPUMillis / 1e3), Check: true,

@@ -16,8 +16,8 @@ type clusterCounts struct {
 // otherEvents is a second name of the resource events: its objects are the same.
 const otherEvents = "events.events.k8s.io"
 
-// growing decides which resources grow with the nodes: those with at least this number of objects for
-// each node. Others, such as drivers and classes, keep their number.
+// growing decides which resources grow with the nodes: those with at least this number of objects
+// for each node. Others, such as drivers and classes, keep their number.
 const growing = 0.1
 
 // readCounts reads the file Counts. It replaces the values of flags that the file has.

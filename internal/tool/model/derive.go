@@ -45,8 +45,8 @@ func Derive(dir string) (Constants, error) {
 
 func (d *deriver) set(name string, c Constant) { d.constants[name] = c }
 
-// deriveReads sets the prices of GETs and LISTs. They come from the price list of package price, which
-// is derived from the same reports.
+// deriveReads sets the prices of GETs and LISTs. They come from the price list of package price,
+// which is derived from the same reports.
 func (d *deriver) deriveReads() error {
 	file := func(name string) string { return filepath.Join(d.dir, name) }
 	list, err := price.Derive(price.Reports{List: file(listFile), Etcd: file(listEtcdFile), Watch: file(watchFile)}, &price.List{})
@@ -74,13 +74,13 @@ func (d *deriver) deriveEncodings() error {
 	for _, s := range r.Servers {
 		rows := s.Results
 		request := d.constants[s.Name+".request"].Value
-		for _, form := range []string{price.JSON, price.Protobuf} {
-			plain, zipped := rows.Workload("pods-"+form), rows.Workload("pods-"+form+"-gzip")
+		for _, encoding := range []string{price.JSON, price.Protobuf} {
+			plain, zipped := rows.Workload("pods-"+encoding), rows.Workload("pods-"+encoding+"-gzip")
 			if plain.Bytes == 0 || zipped.Bytes == 0 {
-				return fmt.Errorf("read report %s: it lacks pods-%s with and without gzip", listFile, form)
+				return fmt.Errorf("read report %s: it lacks pods-%s with and without gzip", listFile, encoding)
 			}
-			d.set(s.Name+".gzipByte."+form, Constant{max(0, zipped.Server.CPUMillis/1e3-request) / plain.Bytes, "s/B", Derived, listFile + ": pods-" + form + "-gzip", "a byte of a LIST, before compression"})
-			d.set(s.Name+".gzipRatio."+form, Constant{zipped.Bytes / plain.Bytes, "B/B", Measured, listFile + ": pods-" + form + "-gzip", "a compressed LIST, to a plain one"})
+			d.set(s.Name+".gzipByte."+encoding, Constant{max(0, zipped.Server.CPUMillis/1e3-request) / plain.Bytes, "s/B", Derived, listFile + ": pods-" + encoding + "-gzip", "a byte of a LIST, before compression"})
+			d.set(s.Name+".gzipRatio."+encoding, Constant{zipped.Bytes / plain.Bytes, "B/B", Measured, listFile + ": pods-" + encoding + "-gzip", "a compressed LIST, to a plain one"})
 		}
 		d.set("protobufRatio", Constant{rows.Workload("pods-protobuf").Bytes / rows.Workload("pods-json").Bytes, "B/B", Measured, listFile + ": pods-protobuf and pods-json", "protobuf, to JSON; of stored objects too"})
 		if s.Name == millrace {

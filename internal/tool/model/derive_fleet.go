@@ -9,8 +9,8 @@ import (
 // checks the simulation with larger fleets.
 const calibrationInformers = 1000
 
-// deriveFleets sets the prices that bench replica and bench tree have measured: of writes at a server
-// and a replica, of informers that all begin at once, and of their clients.
+// deriveFleets sets the prices that bench replica and bench tree have measured. They are the prices
+// of writes at a server and a replica, and of informers that all begin at once.
 func (d *deriver) deriveFleets() error {
 	f, err := readFleets(d.dir)
 	if err != nil {

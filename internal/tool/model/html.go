@@ -25,8 +25,8 @@ type barGroup struct {
 	Bars  []bar
 }
 
-// bar is a bar on a logarithmic scale. Length is in thousandths of the longest bar, and Class is the
-// CSS class of its colour.
+// bar is a bar on a logarithmic scale. Length is in thousandths of the longest bar, and Class is
+// the CSS class of its colour.
 type bar struct {
 	Label, Value string
 	Length       int

@@ -74,10 +74,10 @@ func (s *latencySimulation) addClasses(l *load) (perSecond float64) {
 	return perSecond
 }
 
-// tierConfig returns the Tier for a tier's usage. follows says that its processes follow a tier, and
-// children is the number of processes that follow them: 0 for the last tier. The work apart from the
-// simulated events takes processors away from these. ok is false if the processors or networks
-// cannot do the work.
+// tierConfig returns the Tier for a tier's usage. follows says that its processes follow a tier,
+// and children is the number of processes that follow them: 0 for the last tier. The work apart
+// from the simulated events takes processors away from these. ok is false if the processors or
+// networks cannot do the work.
 func (s *latencySimulation) tierConfig(u *ProcessUsage, follows bool, children int) (tier simulation.Tier, ok bool) {
 	c, p, n := s.cluster, u.prices, float64(u.Processes)
 	t := simulation.Tier{Processes: u.Processes, EventSeconds: p.event, FeedSeconds: p.event, ByteSeconds: 1 / c.networkBytes()}

@@ -83,8 +83,8 @@ func (m *calculator) limits(c *Cluster, u *Usage, setup Setup) []Limit {
 	return all
 }
 
-// addTreeLimits adds the limits of replicas. If the model chooses their number (--tree=auto), it adds
-// only the limits that more replicas do not raise.
+// addTreeLimits adds the limits of replicas. If the model chooses their number (--tree=auto), it
+// adds only the limits that more replicas do not raise.
 func (m *calculator) addTreeLimits(c *Cluster, u *Usage, all *limitList) {
 	last := u.readers
 	if c.tree == nil {

@@ -35,9 +35,9 @@ type readLoad struct {
 	count    float64
 	kind     readKind
 	objects  float64 // that are returned
-	bytes    float64 // of the objects, in the form
+	bytes    float64 // of the objects, encoded
 	scanned  float64 // objects that the server looks at for a selector
-	form     string
+	encoding string
 	gzip     bool // on the wire
 	fromEtcd bool
 }
@@ -126,8 +126,8 @@ func (p *programLoad) addRead(r *agentprofile.Read, resource resourceLoad) {
 		each = p.cluster.volumesPerNode()
 	}
 	count := p.instances * each
-	one := readLoad{kind: readList, objects: resource.objects * share, form: r.Form, scanned: resource.objects}
-	one.bytes = one.objects * p.formBytes(r, resource.bytes)
+	one := readLoad{kind: readList, objects: resource.objects * share, encoding: r.Encoding, scanned: resource.objects}
+	one.bytes = one.objects * p.encodedBytes(r, resource.bytes)
 	one.gzip = !r.NoGzip && one.bytes > gzipFrom
 	if share == 1 || strings.Contains(r.Fields, "$node") || r.Namespace != "" || r.OfPods {
 		one.scanned = 0 // all objects are returned, or an index or a key finds them
@@ -184,15 +184,15 @@ func (p *programLoad) addWatches(r *agentprofile.Read, resource resourceLoad, sh
 		p.load.events[name] = e
 	}
 	e.watchers += count * share
-	e.bytes += count * share * p.formBytes(r, resource.bytes)
+	e.bytes += count * share * p.encodedBytes(r, resource.bytes)
 }
 
-// formBytes returns the size of an object in the form of a read. json is its size as JSON.
-func (p *programLoad) formBytes(r *agentprofile.Read, json float64) float64 {
-	switch r.Form {
-	case agentprofile.FormProtobuf:
+// encodedBytes returns the size of an object in the encoding of a read. json is its size as JSON.
+func (p *programLoad) encodedBytes(r *agentprofile.Read, json float64) float64 {
+	switch r.Encoding {
+	case agentprofile.EncodingProtobuf:
 		return json * p.protobufRatio
-	case agentprofile.FormMetadata:
+	case agentprofile.EncodingMetadata:
 		return min(json, metadataBytes) * p.protobufRatio
 	}
 	return json
@@ -223,7 +223,7 @@ func (p *programLoad) share(r *agentprofile.Read, resource resourceLoad) float64
 
 // cpuSeconds returns the CPU of the reads at a process.
 func (r *readLoad) cpuSeconds(p *prices) float64 {
-	form := r.pricedForm()
+	encoding := r.pricedEncoding()
 	var each float64 // seconds of one read
 	switch r.kind {
 	case readGet:
@@ -232,9 +232,9 @@ func (r *readLoad) cpuSeconds(p *prices) float64 {
 			each += p.etcdGet
 		}
 	case readList:
-		perByte := p.listByte[form]
+		perByte := p.listByte[encoding]
 		if r.isCompressed(p) {
-			perByte = p.gzipByte[form]
+			perByte = p.gzipByte[encoding]
 		}
 		each = p.request + p.scanned*r.scanned + perByte*r.bytes
 	case readOpen:
@@ -242,18 +242,18 @@ func (r *readLoad) cpuSeconds(p *prices) float64 {
 	case readInitial:
 		each = p.open + p.initialObject*r.objects + p.initialByte*r.bytes
 		if r.isCompressed(p) {
-			each += max(0, p.gzipByte[form]-p.listByte[form]) * r.bytes
+			each += max(0, p.gzipByte[encoding]-p.listByte[encoding]) * r.bytes
 		}
 	}
 	return r.count * each
 }
 
-// pricedForm returns the form whose prices apply to a read: metadata is sent as protobuf.
-func (r *readLoad) pricedForm() string {
-	if r.form == agentprofile.FormMetadata {
-		return agentprofile.FormProtobuf
+// pricedEncoding returns the encoding whose prices apply to a read: metadata is sent as protobuf.
+func (r *readLoad) pricedEncoding() string {
+	if r.encoding == agentprofile.EncodingMetadata {
+		return agentprofile.EncodingProtobuf
 	}
-	return r.form
+	return r.encoding
 }
 
 // isCompressed reports whether a process compresses the answer to a read. kube-apiserver compresses
@@ -268,7 +268,7 @@ func (r *readLoad) sentBytes(p *prices) float64 {
 	case r.kind == readOpen:
 		return 0
 	case r.isCompressed(p):
-		return r.count * r.bytes * p.gzipRatio[r.pricedForm()]
+		return r.count * r.bytes * p.gzipRatio[r.pricedEncoding()]
 	}
 	return r.count * r.bytes
 }

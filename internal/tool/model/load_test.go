@@ -6,11 +6,11 @@ import (
 	"github.com/millrace/millrace/internal/tool/model/simulation"
 )
 
-// TestCompressedWatchList has kube-apiserver send watch-lists plain, and the others pay for the
-// compression of what they send less of.
+// TestCompressedWatchList checks that kube-apiserver sends watch-lists uncompressed, and that other
+// servers send fewer bytes at the price of compression.
 func TestCompressedWatchList(t *testing.T) {
 	r := constantReader{constants: defaultConstants(t)}
-	plain := readLoad{count: 1, kind: readInitial, objects: 1000, bytes: 4e6, form: "json"}
+	plain := readLoad{count: 1, kind: readInitial, objects: 1000, bytes: 4e6, encoding: "json"}
 	zipped := plain
 	zipped.gzip = true
 	for _, name := range []string{kubernetes, millrace, replica} {

@@ -33,7 +33,7 @@ type prices struct {
 	handshake     float64 // a new connection
 	initialObject float64 // an object among the initial events of a watch
 	initialByte   float64 // a byte of these events
-	// The maps are by form. gzipRatio is the compressed size, divided by the plain size.
+	// The maps are by encoding. gzipRatio is the compressed size, divided by the plain size.
 	listByte, gzipByte, gzipRatio map[string]float64
 
 	// wakeups is the number of writes or events a second for which a process pays the price of
@@ -41,8 +41,8 @@ type prices struct {
 	wakeups float64
 }
 
-// pricedForms are the forms of LISTs that have prices of their own.
-var pricedForms = []string{price.JSON, price.Protobuf}
+// pricedEncodings are the encodings of LISTs that have prices of their own.
+var pricedEncodings = []string{price.JSON, price.Protobuf}
 
 // pricesOf returns the prices of a kind of process: kubernetes, millrace or replica.
 func (r *constantReader) pricesOf(name string) *prices {
@@ -55,8 +55,8 @@ func (r *constantReader) pricesOf(name string) *prices {
 		listByte: map[string]float64{}, gzipByte: map[string]float64{}, gzipRatio: map[string]float64{},
 		wakeups: r.value("wakeups"),
 	}
-	for _, form := range pricedForms {
-		p.listByte[form], p.gzipByte[form], p.gzipRatio[form] = of("listByte."+form), of("gzipByte."+form), of("gzipRatio."+form)
+	for _, encoding := range pricedEncodings {
+		p.listByte[encoding], p.gzipByte[encoding], p.gzipRatio[encoding] = of("listByte."+encoding), of("gzipByte."+encoding), of("gzipRatio."+encoding)
 	}
 	if name == replica {
 		p.takeQuiet, p.takeBusy, p.feedQuiet, p.passOn = of("followQuiet"), of("followBusy"), of("feedQuiet"), of("passOn")

@@ -214,7 +214,8 @@ func (r *Report) objectTable() *render.Table {
 	return t
 }
 
-// breakSentence returns a sentence on the limit of a setup that is reached first, and on the next three.
+// breakSentence returns a sentence on the limit of a setup that is reached first, and on the next
+// three.
 func breakSentence(setup Setup, limits []Limit) string {
 	if len(limits) == 0 {
 		return fmt.Sprintf("%s: nothing breaks up to %s nodes.", setup.Name, formatWhole(maxNodes))

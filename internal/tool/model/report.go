@@ -178,8 +178,8 @@ type clusterLoad struct {
 	loads   *loads
 }
 
-// breaks returns the limits of a setup in the order in which they are reached. Each has the amounts of
-// the size at which it is reached.
+// breaks returns the limits of a setup in the order in which they are reached. Each has the amounts
+// of the size at which it is reached.
 func (s *sweep) breaks(setup Setup) Breaks {
 	known := map[float64][]Limit{}
 	limitsAt := func(nodes float64) []Limit {

@@ -25,8 +25,8 @@ const (
 	eventRetention = 3600.0 // seconds for which an Event object is kept
 )
 
-// Sizes (in bytes, as JSON) and numbers of objects that no flag has. They are assumptions. The table
-// of objects shows them.
+// Sizes (in bytes, as JSON) and numbers of objects that no flag has. They are assumptions. The
+// table of objects shows them.
 const (
 	podsPerNamespace = 300
 	leaseBytes       = 700
@@ -98,8 +98,8 @@ func (c *Cluster) resourceLoads() []resourceLoad {
 	return all
 }
 
-// optionalLoad returns the load of a resource that profiles mark as optional: zero unless the servers
-// serve such resources.
+// optionalLoad returns the load of a resource that profiles mark as optional: zero unless the
+// servers serve such resources.
 func (c *Cluster) optionalLoad(r resourceLoad) resourceLoad {
 	if !c.Optional {
 		return resourceLoad{}

@@ -116,8 +116,8 @@ func (m *calculator) usage(c *Cluster, l *loads, setup Setup) *Usage {
 	return u
 }
 
-// loads has the load of the programs on all nodes, and of the programs of which a cluster has one or
-// a few. The latter always read at the servers.
+// loads has the load of the programs on all nodes, and of the programs of which a cluster has one
+// or a few. The latter always read at the servers.
 type loads struct{ nodes, cluster *load }
 
 // serverUsage returns the usage of the API servers without their readers.
@@ -189,7 +189,8 @@ func mostEvent(l *load, p *prices) (cpu, bytes float64) {
 	return cpu, bytes
 }
 
-// beginCosts returns the CPU, in seconds, and the bytes for all programs together that begin at once.
+// beginCosts returns the CPU, in seconds, and the bytes for all programs together that begin at
+// once.
 func beginCosts(c *Cluster, l *load, p *prices) (cpu, sent float64) {
 	cpu = l.connections * p.handshake
 	for i := range l.begin {

@@ -67,7 +67,7 @@ func (l *List) servers() map[string]*Server {
 // already priced.
 //
 //	request   a GET, less its bytes
-//	byte      a LIST of all pods in the form, less the request
+//	byte      a LIST of all pods in the encoding, less the request
 //	scanned   a LIST by label, which looks at all pods, less the request and its bytes
 //	table     a page as a table, less the request and the scan of all pods for it
 func (s *Server) derive(m ListResults) error {
@@ -91,8 +91,8 @@ func (s *Server) derive(m ListResults) error {
 }
 
 // deriveEtcd sets kube-apiserver's prices of reads from etcd. The report is of a server without a
-// watch cache: a LIST of one node's pods reads all pods, a LIST of all pods sends them, too, and
-// a GET reads one.
+// watch cache. There a LIST of one node's pods reads all pods, a LIST of all pods also sends all,
+// and a GET reads one.
 func (l *List) deriveEtcd(file string) error {
 	var r ListReport
 	if err := render.ReadReport(file, &r); err != nil {
@@ -111,8 +111,8 @@ func (l *List) deriveEtcd(file string) error {
 }
 
 // derivePaced replaces the price of a request: a server that is idle between two requests has to
-// wake up for each. It comes last, because clients of the other reports make no pauses: their
-// prices must be derived with the price of a request in those reports.
+// wake up for each. Derive calls it last. Clients of the other reports make no pauses, so their
+// prices are derived with the price of a request in those reports.
 func (l *List) derivePaced(file string) error {
 	var r ListReport
 	if err := render.ReadReport(file, &r); err != nil {
@@ -163,8 +163,8 @@ func (l *List) round() {
 		} {
 			*v = ThreeDigits(*v)
 		}
-		for form, v := range s.ByteNanos {
-			s.ByteNanos[form] = ThreeDigits(v)
+		for encoding, v := range s.ByteNanos {
+			s.ByteNanos[encoding] = ThreeDigits(v)
 		}
 	}
 }

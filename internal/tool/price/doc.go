@@ -1,6 +1,5 @@
-// Package price has the price list: the CPU that a read costs an API server, by the work that
-// the server has to do for it. One list has the prices of kube-apiserver and of Millrace,
-// measured on the same machine.
+// Package price has the price list: the CPU that a read costs an API server, by the work for it.
+// One list has the prices of kube-apiserver and of Millrace, measured on the same machine.
 //
 // Default returns the list in the binary, prices.json, which Derive has made from the reports
 // that the list names. After new measurements, write the file again if its figures have changed:
@@ -11,7 +10,7 @@
 // Machines differ by a factor of two: "millrace-lab bench" measures another machine, and Derive
 // makes a price list of the reports.
 //
-// The model is a sum: a price for each request, for each object that is looked at, for each byte
-// that is encoded, and for each object and byte that is read from etcd. The caller says how much
-// work a request is: the package does not know the cluster.
+// The model is a sum: a price for each request, each object looked at, each byte encoded, and each
+// object and byte read from etcd. The caller says how much work a request is: the package does not
+// know the cluster.
 package price

@@ -35,7 +35,7 @@ type Server struct {
 	RequestMicros float64 `json:"requestMicros"`
 	// ScannedMicros is for an object in memory that a LIST looks at.
 	ScannedMicros float64 `json:"scannedMicros"`
-	// ByteNanos is for a byte of the answer before compression, by form.
+	// ByteNanos is for a byte of the answer before compression, by encoding.
 	ByteNanos map[string]float64 `json:"byteNanos"`
 	// EtcdByteNanos is for a byte of an object, as JSON, that a LIST reads from etcd: the work of
 	// etcd and of the server. EtcdSentByteNanos is added for objects that are sent.
@@ -50,7 +50,7 @@ type Server struct {
 	InitialByteNanos float64 `json:"initialByteNanos"`
 }
 
-// Forms of answers: how a server encodes the objects.
+// Encodings of answers.
 const (
 	JSON     = "json"
 	Protobuf = "protobuf"
@@ -62,10 +62,10 @@ type Work struct {
 	Requests float64
 	// Scanned is the number of objects in memory that LISTs look at.
 	Scanned float64
-	// Bytes is the size of the answers before compression, and Form is their form. Prices of an
-	// unknown form are those of JSON.
-	Bytes float64
-	Form  string
+	// Bytes is the size of the answers before compression, and Encoding is their encoding. An
+	// unknown encoding has the prices of JSON.
+	Bytes    float64
+	Encoding string
 	// EtcdBytes is the size, as JSON, of the objects that are read from etcd. EtcdSentBytes is
 	// the size of those among them that are sent. EtcdGets is the number of GETs that etcd
 	// answers.
@@ -78,11 +78,11 @@ type Work struct {
 // CPU returns the CPU time of work, in seconds.
 func (s *Server) CPU(w *Work) float64 {
 	micros := s.RequestMicros*w.Requests + s.ScannedMicros*w.Scanned + s.EtcdRequestMicros*w.EtcdGets + s.WatchMicros*w.Watches + s.EventMicros*w.Events
-	form := w.Form
-	if _, known := s.ByteNanos[form]; !known {
-		form = JSON
+	encoding := w.Encoding
+	if _, known := s.ByteNanos[encoding]; !known {
+		encoding = JSON
 	}
-	nanos := s.ByteNanos[form]*w.Bytes + s.EtcdByteNanos*w.EtcdBytes + s.EtcdSentByteNanos*w.EtcdSentBytes + s.InitialByteNanos*w.InitialBytes
+	nanos := s.ByteNanos[encoding]*w.Bytes + s.EtcdByteNanos*w.EtcdBytes + s.EtcdSentByteNanos*w.EtcdSentBytes + s.InitialByteNanos*w.InitialBytes
 	return micros/1e6 + nanos/1e9
 }
 

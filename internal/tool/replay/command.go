@@ -39,9 +39,9 @@ type Options struct {
 	Writes string `json:"writes,omitempty"`
 	// LogWrapping is how logs wrap events.
 	LogWrapping auditlog.Wrapping `json:"logForm,omitempty"`
-	// Forms are the forms that programs ask for, by the name of the program. They override what
-	// useragent knows.
-	Forms map[string]string `json:"forms,omitempty"`
+	// Encodings are the encodings that programs ask for, by the name of the program. They override
+	// what package useragent assumes.
+	Encodings map[string]string `json:"forms,omitempty"`
 }
 
 const longHelp = `Send the requests of an audit log to an API server: the same clients, requests and
@@ -50,8 +50,8 @@ rates, and watches for as long as they lasted. Writes are not sent, or with
 
 The log may be of another cluster: resource versions and continue tokens are replaced
 by those that the server answers with. GETs of objects that are not there are answered
-with 404; millrace-lab fill makes a cluster of a size. A log does not say in which form
-clients ask: it is guessed from the name of the program, or named with --form.
+with 404; millrace-lab fill makes a cluster of a size. A log does not say which encoding
+clients ask for: it is guessed from the name of the program, or named with --form.
 
 All requests are sent as the user of the kubeconfig, with the log's user agents.
 --impersonate sends them in the name of the log's users, so that the server's rights,
@@ -107,7 +107,7 @@ func NewCommand(version string) *cobra.Command {
 	set.IntVar(&f.Connections, "connections", 100, "connections that the log's instances share")
 	set.IntVar(&f.MaxInFlight, "max-in-flight", 1000, "requests besides watches that wait for answers at once; others are sent later")
 	auditlog.AddWrappingFlag(set, &f.LogWrapping)
-	useragent.AddFormFlag(set, &f.Forms)
+	useragent.AddFormFlag(set, &f.Encodings)
 	set.StringVarP(&f.output, "output", "o", "table", "one of "+strings.Join(formats, ", "))
 	set.StringVar(&f.page, "report", "", "write the report to this file, too, as one HTML page")
 	set.StringVar(&f.from, "from", "", "print the report in this file, as -o json wrote it, and send nothing")
@@ -133,7 +133,7 @@ func (f *flags) validate() error {
 	case f.Connections < 1 || f.MaxInFlight < 1 || f.top < 1:
 		return errors.New("--connections, --max-in-flight and --top: choose 1 or more")
 	}
-	return useragent.CheckForms(f.Forms)
+	return useragent.CheckForms(f.Encodings)
 }
 
 // execute sends the log to all servers, or reads a report, and prints the report. It prints the

@@ -1,5 +1,5 @@
-// Package replay sends the requests of an audit log to an API server: the same clients,
-// requests and rates, and watches for as long as they lasted.
+// Package replay sends the requests of an audit log to an API server: from the same clients, at the
+// same rates. Watches last as long as in the log.
 //
 //	logs ─► reader ─► plan ─► player ─► instances ─► API server
 //	                              └─► outcome ─► Report

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// TestPage writes a page of two servers, one of which has not seen a client, and no LIST of another.
+// TestPage writes a page of two servers. One of them lacks a client, and has no LIST of another.
 func TestPage(t *testing.T) {
 	cpu := 12.0
 	agent, hostile := serverreport.Client{User: "u", UserAgent: "agent"}, serverreport.Client{User: "u", UserAgent: "<script>alert(1)</script>"}

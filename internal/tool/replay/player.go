@@ -49,8 +49,8 @@ type collection struct {
 	revision atomic.Uint64
 }
 
-// turn is the place of a request in the order of its collection: a page needs the token of the
-// page before, and a watch the resource version of the LIST before. Writes of one object have
+// turn is the place of a request in the order of its collection. A page needs the token of the page
+// before, and a watch needs the resource version of the LIST before. Writes of one object have
 // turns, too, because each needs the resource version after the write before.
 type turn struct {
 	collection *collection // nil for writes and GETs

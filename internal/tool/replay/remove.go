@@ -35,9 +35,8 @@ func removeWrites(ctx context.Context, s *server) (int, error) {
 	return removed, errors.Join(errs...)
 }
 
-// removeNamespace deletes a namespace, the objects in it and its finalizers. It does
-// the work of the namespace controller, which may not run. uid, unless it is empty, must be the
-// namespace's.
+// removeNamespace deletes a namespace, the objects in it and its finalizers. It does the work of
+// the namespace controller, which may not run. uid, unless it is empty, must be the namespace's.
 func (w *writer) removeNamespace(ctx context.Context, name, uid string) error {
 	const namespaces = "/api/v1/namespaces/"
 	var opts []byte

@@ -237,8 +237,8 @@ func (r *Report) shapeTable(top int) render.Table {
 	return t
 }
 
-// notes returns sentences on what the tables do not show: requests that were left out, and
-// conditions under which figures do not mean what they seem to mean.
+// notes returns sentences on what the tables do not show: requests that were left out, and reasons
+// to distrust figures.
 func (r *Report) notes() (notes []string) {
 	for _, reason := range slices.Sorted(maps.Keys(r.Log.LeftOut)) {
 		notes = append(notes, fmt.Sprintf("%s requests of the log were left out: %s.", display.Count(r.Log.LeftOut[reason]), reason))

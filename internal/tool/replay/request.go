@@ -29,7 +29,7 @@ func (p *player) newRequest(ctx context.Context, r *request, c *collection) (req
 		panic(err) // plans have only URIs that can be parsed
 	}
 	req.Header.Set("User-Agent", i.userAgent)
-	req.Header.Set("Accept", accept(i.client.UserAgent, &t.shape, p.options.Forms))
+	req.Header.Set("Accept", accept(i.client.UserAgent, &t.shape, p.options.Encodings))
 	if p.options.Impersonate {
 		i.impersonate(req.Header)
 	}
@@ -65,11 +65,11 @@ func (p *player) query(t *target, c *collection) (query string, ok bool) {
 }
 
 // accept returns the header Accept with which a program asks for objects of a shape.
-func accept(program string, s *serverreport.Shape, forms map[string]string) string {
+func accept(program string, s *serverreport.Shape, encodings map[string]string) string {
 	if s.Version == "" {
 		return "application/json"
 	}
-	switch form, _ := useragent.Encoding(program, s.Verb, s.Resource, forms); form {
+	switch encoding, _ := useragent.Encoding(program, s.Verb, s.Resource, encodings); encoding {
 	case price.Protobuf:
 		return "application/vnd.kubernetes.protobuf,application/json"
 	case price.Table:

@@ -112,8 +112,8 @@ func resourceOf(r *auditlog.Request) string {
 	return string(r.Resource) + "." + string(r.Group)
 }
 
-// newObject returns the object that a write of the log is sent to. It lies in a namespace whose name
-// is derived from the one in the log, so that a replay changes only objects of its own.
+// newObject returns the object that a write of the log is sent to. It lies in a namespace whose
+// name is derived from the one in the log, so that a replay changes only objects of its own.
 func newObject(r *auditlog.Request) *object {
 	hash := fnv.New32a()
 	_, _ = hash.Write(r.Namespace) // it never fails

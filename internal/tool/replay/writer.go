@@ -82,7 +82,8 @@ func newWriter(ctx context.Context, s *server, p *plan) (*writer, error) {
 	return w, group.Wait()
 }
 
-// objectSize returns the bytes of an object's resource: of one that the server has, or a usual size.
+// objectSize returns the bytes of an object's resource: of one that the server has, or a usual
+// size.
 func (w *writer) objectSize(ctx context.Context, o *object) int {
 	plural, _, _ := strings.Cut(o.resource, ".")
 	usual := &clusterprofile.Resource{Resource: o.resource}

@@ -72,8 +72,7 @@ func (c *client) get(ctx context.Context, report string) (json.RawMessage, error
 // maxReason bounds an answer that is shown although it is no Status, in bytes.
 const maxReason = 500
 
-// explain returns an error for a response other than 200. The error says what the
-// user can do.
+// explain returns an error for a response other than 200. The error says what the user can do.
 func explain(resp *http.Response, report string, body []byte) error {
 	reason := "it gives no reason"
 	var status metav1.Status

@@ -48,8 +48,8 @@ func drawLists(p *page, l *serverreport.ListsReport) {
 	}
 }
 
-// drawTranscoding draws how objects were encoded, and the last difference that was found. t is nil if
-// the server does not transcode.
+// drawTranscoding draws how objects were encoded, and the last difference that was found. t is nil
+// if the server does not transcode.
 func drawTranscoding(p *page, t *serverreport.TranscodingCounts) {
 	if t == nil {
 		p.line(plain, "Kubernetes encodes all objects (--transcode=false)")
@@ -166,8 +166,8 @@ func drawCRDs(p *page, c *serverreport.CRDsReport) {
 	}, rows)
 }
 
-// drawFeed draws the feeds from etcd, and below them the probe and the process, if the server has an
-// SLO report.
+// drawFeed draws the feeds from etcd, and below them the probe and the process, if the server has
+// an SLO report.
 func drawFeed(p *page, r *reports) {
 	rows := make([][]cell, 0, len(r.Feed.Feeds))
 	for _, f := range r.Feed.Feeds {

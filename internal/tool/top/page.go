@@ -59,8 +59,8 @@ func (p *page) title(text string) {
 	p.line(bold, text)
 }
 
-// paragraph adds text with lines broken at spaces. The first line begins with
-// indent. The following lines begin with as many blanks.
+// paragraph adds text with lines broken at spaces. The first line begins with indent. The following
+// lines begin with as many blanks.
 func (p *page) paragraph(s style, indent, text string) {
 	room := 100
 	if p.width > 0 {
@@ -130,8 +130,8 @@ const gap = "  "
 // maxRows bounds the rows of a table on a page that is not wide.
 const maxRows = 20
 
-// table adds a table. If the columns together are wider than the page, those that
-// no longer fit are left out.
+// table adds a table. If the columns together are wider than the page, those that no longer fit are
+// left out.
 func (p *page) table(columns []column, rows [][]cell) {
 	hidden := 0
 	if !p.wide && len(rows) > maxRows {

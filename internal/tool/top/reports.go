@@ -11,8 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// reports holds the reports that a view needs. A report that the server does not
-// serve is nil.
+// reports holds the reports that a view needs. A report that the server does not serve is nil.
 type reports struct {
 	SLO      *serverreport.SLOReport
 	Watchers *serverreport.WatchersReport
@@ -69,8 +68,8 @@ func (r *reports) sums() totals {
 	return totals{r.SLO.Time, r.SLO.All.Events, r.SLO.All.Bytes}
 }
 
-// rates returns the events and bytes per second since the previous refresh, as text.
-// It returns "" if there was no previous refresh or the server has restarted.
+// rates returns the events and bytes per second since the previous refresh, as text. It returns ""
+// if there was no previous refresh or the server has restarted.
 func (r *reports) rates() string {
 	now := r.sums()
 	took := now.at.Sub(r.previous.at).Seconds()
@@ -80,8 +79,8 @@ func (r *reports) rates() string {
 	return fmt.Sprintf("  %s/s  %s/s", display.Count(float64(now.events-r.previous.events)/took), display.Size(float64(now.bytes-r.previous.bytes)/took))
 }
 
-// json returns the JSON of a view's first report. For the overview it returns an
-// object with all reports by name.
+// json returns the JSON of a view's first report. For the overview it returns an object with all
+// reports by name.
 func (r *reports) json(v view) ([]byte, error) {
 	if v.name != "overview" {
 		return json.MarshalIndent(r.raw[v.name], "", "  ")

@@ -39,8 +39,8 @@ type screen struct {
 
 	// reports are the newest reports of the view, nil before the first answer.
 	reports *reports
-	// fetchErr is the error of the last request, nil if it succeeded. reports may be set
-	// too; then they are older than the error.
+	// fetchErr is the error of the last request, nil if it succeeded. reports may be set too; then
+	// they are older than the error.
 	fetchErr error
 	// previous has the totals of the reports before the newest ones, for rates. It is zero
 	// before the second answer.
@@ -189,8 +189,8 @@ func readKeys(ctx context.Context, in io.Reader, keys chan<- byte) {
 	}
 }
 
-// draw writes the whole screen. It overwrites the old lines instead of clearing them
-// first, so that the screen does not flicker.
+// draw writes the whole screen. It overwrites the old lines instead of clearing them first, so that
+// the screen does not flicker.
 func (s *screen) draw() {
 	width, height, err := term.GetSize(int(s.out.Fd()))
 	if err != nil || width <= 0 || height <= 0 {

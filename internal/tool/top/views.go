@@ -11,8 +11,8 @@ import (
 // view is one page of the command, drawn from one or more reports.
 type view struct {
 	name string
-	// needs lists the names of the reports. The server must serve the first one,
-	// except for the overview.
+	// needs lists the names of the reports. The server must serve the first one, except for the
+	// overview.
 	needs []string
 	draw  func(*page, *reports)
 }
@@ -31,8 +31,7 @@ func views() []view {
 	}
 }
 
-// drawOverview draws the current problems first. It leaves out the parts whose
-// reports are missing.
+// drawOverview draws the current problems first. It leaves out the parts whose reports are missing.
 func drawOverview(p *page, r *reports) {
 	if r.SLO != nil {
 		drawCauses(p, r.SLO)
@@ -176,8 +175,8 @@ func drawResources(p *page, all []serverreport.ResourceSLO) {
 	}, rows)
 }
 
-// drawWatchers draws the numbers of watches, the watches that are furthest behind, and the watches by
-// resource.
+// drawWatchers draws the numbers of watches, the watches that are furthest behind, and the watches
+// by resource.
 func drawWatchers(p *page, w *serverreport.WatchersReport) {
 	p.line(bold, fmt.Sprintf("%s watches in %s subscriptions by %s clients, %s waiting",
 		display.Count(w.Watches), display.Count(w.Subscriptions), display.Count(w.Clients), display.Count(w.Waiting)))

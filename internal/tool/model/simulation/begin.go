@@ -65,8 +65,8 @@ func (r *simulator) serveBegin(process int, begin *Begin, done func()) {
 	r.startOn(r.tiers[tier][process], &job{work: watchers * each, parallel: cores, done: done})
 }
 
-// scheduleLoad schedules the CPU of a class's writes, from a time on, while goesOn returns true. The
-// writes have no events.
+// scheduleLoad schedules the CPU of a class's writes, from a time on, while goesOn returns true.
+// The writes have no events.
 func (r *simulator) scheduleLoad(class *Class, time float64, goesOn func() bool) {
 	r.clock.schedule(time, func() {
 		if !goesOn() {

@@ -14,8 +14,8 @@ type appointment struct {
 	call func()
 }
 
-// schedule makes run call a function at a time, after the functions of that time that were scheduled
-// before. The time must not be before now.
+// schedule makes run call a function at a time, after the functions of that time that were
+// scheduled before. The time must not be before now.
 func (c *clock) schedule(time float64, call func()) {
 	i, _ := slices.BinarySearchFunc(c.queue, time, func(a appointment, time float64) int {
 		if a.time <= time {

@@ -3,8 +3,8 @@
 // needs, and the times at which events come to watchers.
 //
 // A processor is shared by all jobs on its machine, as a kernel and Go's scheduler share it.
-// Watchers are no objects of the simulation: one job sends an event to all watchers of a process,
-// and each watcher is served when its share of the job is done. So a million watchers cost no more
+// Watchers are no objects of the simulation. One job sends an event to all watchers of a process.
+// Each watcher is served when its share of the job is done, so a million watchers cost no more
 // than one. Of a tier with many processes, which are all alike, some are simulated and stand for
 // the others.
 //

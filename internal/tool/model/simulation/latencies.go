@@ -44,8 +44,8 @@ func (l *latencies) add(from, to, deliveries float64) {
 	l.total += deliveries
 }
 
-// quantile returns the latency, in seconds, that a share of the deliveries does not exceed. It returns
-// 0 without deliveries.
+// quantile returns the latency, in seconds, that a share of the deliveries does not exceed. It
+// returns 0 without deliveries.
 func (l *latencies) quantile(share float64) float64 {
 	if l.total == 0 {
 		return 0

@@ -130,7 +130,8 @@ func (r *simulator) start(tier, process int, j *job) {
 	r.startOn(r.tiers[tier][process], j)
 }
 
-// startOn starts a job on a machine. It does not count the work. A job without work is done at once.
+// startOn starts a job on a machine. It does not count the work. A job without work is done at
+// once.
 func (r *simulator) startOn(m *machine, j *job) {
 	if j.work <= 0 {
 		if j.done != nil {
