@@ -107,7 +107,8 @@ func (r *Report) keepAgent(name string) error {
 	case !seen:
 		return fmt.Errorf("no client has %q in its name: millrace-tools analyze lists the clients", display.Clean(name))
 	case len(r.Starts) == 0:
-		return fmt.Errorf("the log has no start of %q: no request reads a collection from its beginning. Give a log of the time in which it was started", display.Clean(name))
+		return fmt.Errorf("the log has no start of %q: no request reads a collection from its beginning. "+
+			"Give a log of the time in which it was started", display.Clean(name))
 	}
 	return nil
 }

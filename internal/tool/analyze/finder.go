@@ -30,7 +30,10 @@ func (l *ledger) findPolling(r *row) *Finding {
 	if r.isWatched() || !isGet && !isList || r.Version == "" {
 		return nil
 	}
-	if isGet && (r.perInstance() < polledGets || r.perInstance()/r.period < polledGetsPerSecond) || isList && (r.perInstance() < polledLists || r.hourlyPerInstance() < polledListsHourly) {
+	if isGet && (r.perInstance() < polledGets || r.perInstance()/r.period < polledGetsPerSecond) {
+		return nil
+	}
+	if isList && (r.perInstance() < polledLists || r.hourlyPerInstance() < polledListsHourly) {
 		return nil
 	}
 	if r.UserAgent == useragent.Kubectl && r.hourlyPerInstance() < kubectlHourly {
@@ -41,7 +44,8 @@ func (l *ledger) findPolling(r *row) *Finding {
 		once = Cost{}
 	}
 	f := &Finding{Kind: kindPolling, SavedCPU: r.CPU - once.CPU, SavedBytes: float64(r.Bytes) - float64(once.Bytes), Instead: watchExample(r.Shape)}
-	f.Sentence = fmt.Sprintf("%s polls %s: each instance asks every %s and never watches.", r.subject(), r.collectionName(), display.Seconds(r.period/r.perInstance()))
+	f.Sentence = fmt.Sprintf("%s polls %s: each instance asks every %s and never watches.",
+		r.subject(), r.collectionName(), display.Seconds(r.period/r.perInstance()))
 	f.Setting = "Use an informer, or list once with resourceVersion=0 and watch from there: a watch sends changes only."
 	if r.Revision == serverreport.RevisionUnset {
 		f.Setting += " As long as it polls, resourceVersion=0 spares the question to etcd."

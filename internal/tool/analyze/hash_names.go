@@ -74,7 +74,10 @@ func (h nameHasher) hashResource(name string) string {
 }
 
 // knownPaths are the first parts of Kubernetes' own paths whose second parts are no names.
-var knownPaths = []string{"", ".well-known", "api", "apis", "debug", "flagz", "healthz", "livez", "metrics", "openapi", "openid", "readyz", "statusz", "swagger.json", "version"}
+var knownPaths = []string{
+	"", ".well-known", "api", "apis", "debug", "flagz", "healthz", "livez", "metrics",
+	"openapi", "openid", "readyz", "statusz", "swagger.json", "version",
+}
 
 // hashPath hashes the first parts of a path of no resource, unless they are Kubernetes' own. Paths
 // of discovery have custom groups in their second part.

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"strings"
 
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/render"
@@ -111,7 +110,8 @@ func (r *Report) columns() ([]column, string) {
 	for i, m := range r.Timeline {
 		all[i] = column{
 			X: width * float64(i), Width: width * 0.92, Lists: height(m.Lists), Watch: height(m.Watches), Other: height(m.Requests - m.Lists - m.Watches),
-			Title: strings.Join([]string{m.Time.Format("2006-01-02 15:04:05"), display.Count(m.Requests) + " requests", display.Count(m.Lists) + " LISTs", display.Count(m.Watches) + " watches"}, ", "),
+			Title: fmt.Sprintf("%s, %s requests, %s LISTs, %s watches",
+				m.Time.Format("2006-01-02 15:04:05"), display.Count(m.Requests), display.Count(m.Lists), display.Count(m.Watches)),
 		}
 	}
 	step := r.Timeline[1].Time.Sub(r.Timeline[0].Time)

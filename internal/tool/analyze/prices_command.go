@@ -36,7 +36,7 @@ reports do not have are those of the list in the binary.`,
 			return render.WriteReport(cmd.OutOrStdout(), "json", l, nil)
 		},
 	}
-	cmd.Flags().StringVar(&files.Etcd, "etcd", "", "report of bench list on kube-apiserver without a watch cache for pods")
+	cmd.Flags().StringVar(&files.Etcd, "etcd", "", "report of bench list on a stock server without a watch cache for pods")
 	cmd.Flags().StringVar(&files.Watch, "watch", "", "report of bench watch")
 	cmd.Flags().StringVar(&files.Paced, "paced", "", "report of bench list with --every, for the price of a request")
 	return cmd

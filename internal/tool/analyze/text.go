@@ -134,7 +134,10 @@ func (r *Report) shapeTable(top int) render.Table {
 }
 
 func (r *Report) startTable(top int) render.Table {
-	t := render.Table{Columns: render.ColumnsOf("CLIENT", "INSTANCES", "STARTS SEEN", "REQUESTS A START", "CPU A START", "SENT A START", "CPU OF THE FLEET", "SENT TO THE FLEET", "STARTS A MINUTE", "SPREAD OVER")}
+	t := render.Table{Columns: render.ColumnsOf(
+		"CLIENT", "INSTANCES", "STARTS SEEN", "REQUESTS A START", "CPU A START", "SENT A START",
+		"CPU OF THE FLEET", "SENT TO THE FLEET", "STARTS A MINUTE", "SPREAD OVER",
+	)}
 	for i := range r.Starts[:min(top, len(r.Starts))] {
 		s := &r.Starts[i]
 		requests := 0.0

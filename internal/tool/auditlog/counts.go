@@ -93,7 +93,8 @@ func (c *Counts) Notes(name string) (notes []string) {
 	for _, path := range slices.Sorted(maps.Keys(c.Wrapped)) {
 		note := fmt.Sprintf("%s: %s found in %s.", name, display.Plural(int(c.Wrapped[path]), "event"), path)
 		if strings.HasSuffix(path, googlePayload) {
-			note += " Google's entries have neither the parameters of requests (versions, limits, selectors) nor their durations: reads are counted as if they had no parameters."
+			note += " Google's entries have neither the parameters of requests (versions, limits, selectors) nor their durations: " +
+				"reads are counted as if they had no parameters."
 		}
 		notes = append(notes, note)
 	}
@@ -124,7 +125,8 @@ func NoEventsError(inputs []Input, counts []Counts, otherStages uint64) error {
 	}
 	switch {
 	case otherStages > 0:
-		return fmt.Errorf("no request in %s has an end: %s of other stages. Let the policy log the stage ResponseComplete", where, display.Plural(int(otherStages), "event"))
+		return fmt.Errorf("no request in %s has an end: %s of other stages. Let the policy log the stage ResponseComplete",
+			where, display.Plural(int(otherStages), "event"))
 	case bytes == 0:
 		return fmt.Errorf("no audit events in %s: it is empty", where)
 	}

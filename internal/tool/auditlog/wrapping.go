@@ -92,5 +92,6 @@ func (w Wrapping) wrappers() map[string]bool {
 
 // AddWrappingFlag adds the flag --log-form, with which a user names the wrapping.
 func AddWrappingFlag(set *pflag.FlagSet, w *Wrapping) {
-	set.StringVar((*string)(w), "log-form", string(WrappingAny), "how the log wraps events, if looking finds too much or too little: one of "+strings.Join(Wrappings(), ", "))
+	set.StringVar((*string)(w), "log-form", string(WrappingAny),
+		"how the log wraps events, if looking finds too much or too little: one of "+strings.Join(Wrappings(), ", "))
 }

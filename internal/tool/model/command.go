@@ -60,7 +60,8 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&o.plot, "plot", plotCPU, "what -o svg shows of the API servers: cpu or memory")
 	f.StringSliceVar(&o.tables, "tables", tableNames(), "what the formats table and markdown have in addition to what breaks first")
 	f.StringVar(&o.html, "report", "", "also write a page of HTML to this file, which needs no network")
-	cmd.PersistentFlags().StringVar(&o.reports, "reports", "", "directory with reports of millrace-lab bench to take prices from (default the prices in the binary, which are from docs/bench)")
+	cmd.PersistentFlags().StringVar(&o.reports, "reports", "",
+		"directory with reports of millrace-lab bench to take prices from (default the prices in the binary, which are from docs/bench)")
 	cmd.AddCommand(o.newConstantsCommand(), o.newCheckCommand())
 	return cmd
 }

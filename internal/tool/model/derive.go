@@ -54,14 +54,29 @@ func (d *deriver) deriveReads() error {
 		return fmt.Errorf("%w: %s", err, reportsHelp)
 	}
 	for name, s := range map[string]price.Server{kubernetes: list.Stock, millrace: list.Millrace} {
-		d.set(name+".request", Constant{s.RequestMicros / 1e6, "s", Derived, listFile + ": pod-get without its bytes", "a GET or LIST, without its objects"})
-		d.set(name+".scanned", Constant{s.ScannedMicros / 1e6, "s", Derived, listFile + ": pods-by-label, for each of all pods", "an object that a LIST looks at"})
+		d.set(name+".request", Constant{
+			s.RequestMicros / 1e6, "s", Derived,
+			listFile + ": pod-get without its bytes", "a GET or LIST, without its objects",
+		})
+		d.set(name+".scanned", Constant{
+			s.ScannedMicros / 1e6, "s", Derived,
+			listFile + ": pods-by-label, for each of all pods", "an object that a LIST looks at",
+		})
 		d.set(name+".listByte.json", Constant{s.ByteNanos[price.JSON] / 1e9, "s/B", Derived, listFile + ": pods-json", "a byte of a LIST as JSON"})
-		d.set(name+".listByte.protobuf", Constant{s.ByteNanos[price.Protobuf] / 1e9, "s/B", Derived, listFile + ": pods-protobuf", "a byte of a LIST as protobuf"})
-		d.set(name+".initialByte", Constant{s.InitialByteNanos / 1e9, "s/B", Measured, watchFile + ": watchlist-16", "a byte of initial events, of large objects"})
+		d.set(name+".listByte.protobuf", Constant{
+			s.ByteNanos[price.Protobuf] / 1e9, "s/B", Derived,
+			listFile + ": pods-protobuf", "a byte of a LIST as protobuf",
+		})
+		d.set(name+".initialByte", Constant{
+			s.InitialByteNanos / 1e9, "s/B", Measured,
+			watchFile + ": watchlist-16", "a byte of initial events, of large objects",
+		})
 		d.set(name+".open", Constant{s.WatchMicros / 1e6, "s", Measured, watchFile + ": all-h2-20", "the begin of a watch, without objects"})
 	}
-	d.set(kubernetes+".etcdGet", Constant{list.Stock.EtcdRequestMicros / 1e6, "s", Derived, listEtcdFile + ": pod-get, less that from the cache", "a GET that etcd answers, in addition"})
+	d.set(kubernetes+".etcdGet", Constant{
+		list.Stock.EtcdRequestMicros / 1e6, "s", Derived,
+		listEtcdFile + ": pod-get, less that from the cache", "a GET that etcd answers, in addition",
+	})
 	return nil
 }
 
@@ -79,16 +94,31 @@ func (d *deriver) deriveEncodings() error {
 			if plain.Bytes == 0 || zipped.Bytes == 0 {
 				return fmt.Errorf("read report %s: it lacks pods-%s with and without gzip", listFile, encoding)
 			}
-			d.set(s.Name+".gzipByte."+encoding, Constant{max(0, zipped.Server.CPUMillis/1e3-request) / plain.Bytes, "s/B", Derived, listFile + ": pods-" + encoding + "-gzip", "a byte of a LIST, before compression"})
-			d.set(s.Name+".gzipRatio."+encoding, Constant{zipped.Bytes / plain.Bytes, "B/B", Measured, listFile + ": pods-" + encoding + "-gzip", "a compressed LIST, to a plain one"})
+			d.set(s.Name+".gzipByte."+encoding, Constant{
+				max(0, zipped.Server.CPUMillis/1e3-request) / plain.Bytes, "s/B", Derived,
+				listFile + ": pods-" + encoding + "-gzip", "a byte of a LIST, before compression",
+			})
+			d.set(s.Name+".gzipRatio."+encoding, Constant{
+				zipped.Bytes / plain.Bytes, "B/B", Measured,
+				listFile + ": pods-" + encoding + "-gzip", "a compressed LIST, to a plain one",
+			})
 		}
-		d.set("protobufRatio", Constant{rows.Workload("pods-protobuf").Bytes / rows.Workload("pods-json").Bytes, "B/B", Measured, listFile + ": pods-protobuf and pods-json", "protobuf, to JSON; of stored objects too"})
+		d.set("protobufRatio", Constant{
+			rows.Workload("pods-protobuf").Bytes / rows.Workload("pods-json").Bytes, "B/B", Measured,
+			listFile + ": pods-protobuf and pods-json", "protobuf, to JSON; of stored objects too",
+		})
 		if s.Name == millrace {
-			d.set(millrace+".eventByte", Constant{rows.Workload("pods-json").Server.CPUMillis / 1e3 / rows.Workload("pods-json").Bytes, "s/B", Measured, listFile + ": pods-json", "a byte of an event beyond the first 2,436"})
+			d.set(millrace+".eventByte", Constant{
+				rows.Workload("pods-json").Server.CPUMillis / 1e3 / rows.Workload("pods-json").Bytes, "s/B", Measured,
+				listFile + ": pods-json", "a byte of an event beyond the first 2,436",
+			})
 		}
 	}
 	floor := r.Floor.Workload("pods-json")
-	d.set(kubernetes+".eventByte", Constant{floor.Server.CPUMillis / 1e3 / floor.Bytes, "s/B", Measured, listFile + ": Go's server with the same bytes", "a byte of an event beyond the first 2,436"})
+	d.set(kubernetes+".eventByte", Constant{
+		floor.Server.CPUMillis / 1e3 / floor.Bytes, "s/B", Measured,
+		listFile + ": Go's server with the same bytes", "a byte of an event beyond the first 2,436",
+	})
 	return nil
 }
 
@@ -110,9 +140,15 @@ func (d *deriver) deriveObjects() error {
 		if len(p) != 2 || p[1].bytes <= p[0].bytes {
 			return fmt.Errorf("read reports %s and %s: they lack two clusters of %s, the second the larger one", coldFile, coldLargeFile, server)
 		}
-		d.set(name+".objectByte", Constant{(p[1].memory - p[0].memory) / (p[1].bytes - p[0].bytes), "B/B", Derived, coldFile + " and " + coldLargeFile + ": memory when ready", "memory for a byte of objects as JSON"})
+		d.set(name+".objectByte", Constant{
+			(p[1].memory - p[0].memory) / (p[1].bytes - p[0].bytes), "B/B", Derived,
+			coldFile + " and " + coldLargeFile + ": memory when ready", "memory for a byte of objects as JSON",
+		})
 	}
-	d.set(replica+".objectByte", Constant{d.constants[millrace+".objectByte"].Value, "B/B", Derived, "millrace.objectByte: the same cache", "memory for a byte of objects as JSON"})
+	d.set(replica+".objectByte", Constant{
+		d.constants[millrace+".objectByte"].Value, "B/B", Derived,
+		"millrace.objectByte: the same cache", "memory for a byte of objects as JSON",
+	})
 	return nil
 }
 
@@ -123,9 +159,15 @@ func (d *deriver) deriveDefinitions() error {
 		return err
 	}
 	for _, s := range r.Servers {
-		d.set(s.Name+".definition", Constant{(s.Installed.RSSBytes - s.Idle.RSSBytes) / r.Data.CRDs, "B", Measured, definitionFile + ": installed, less idle", "memory for a definition of a custom resource"})
+		d.set(s.Name+".definition", Constant{
+			(s.Installed.RSSBytes - s.Idle.RSSBytes) / r.Data.CRDs, "B", Measured,
+			definitionFile + ": installed, less idle", "memory for a definition of a custom resource",
+		})
 	}
-	d.set(replica+".definition", Constant{d.constants[millrace+".definition"].Value, "B", Derived, "millrace.definition", "memory for a definition of a custom resource"})
+	d.set(replica+".definition", Constant{
+		d.constants[millrace+".definition"].Value, "B", Derived,
+		"millrace.definition", "memory for a definition of a custom resource",
+	})
 	return nil
 }
 
@@ -147,10 +189,16 @@ func (d *deriver) deriveWatches() error {
 			return fmt.Errorf("read report %s: it lacks all-h2-20, all-h2-1000, names-1000 or names-8000 of %s", watchFile, s.Name)
 		}
 		connection := (many.rss - few.rss) / (many.connections - few.connections)
-		d.set(s.Name+".event", Constant{many.event, "s", Measured, watchFile + ": all-h2-1000, the row with the most connections", "an event to a watcher, each with a connection"})
+		d.set(s.Name+".event", Constant{
+			many.event, "s", Measured,
+			watchFile + ": all-h2-1000, the row with the most connections", "an event to a watcher, each with a connection",
+		})
 		d.set(s.Name+".handshake", Constant{many.open - few.open, "s", Derived, watchFile + ": all-h2-1000, less all-h2-20", "a new connection"})
 		d.set(s.Name+".connection", Constant{connection, "B", Derived, watchFile + ": memory at all-h2-1000, less all-h2-20", "memory for a connection"})
-		d.set(s.Name+".watch", Constant{(much.rss-little.rss)/(much.watchers-little.watchers) - connection*(much.connections-little.connections)/(much.watchers-little.watchers), "B", Derived, watchFile + ": memory at names-8000, less names-1000", "memory for a watch"})
+		d.set(s.Name+".watch", Constant{
+			(much.rss-little.rss)/(much.watchers-little.watchers) - connection*(much.connections-little.connections)/(much.watchers-little.watchers), "B", Derived,
+			watchFile + ": memory at names-8000, less names-1000", "memory for a watch",
+		})
 	}
 	return nil
 }

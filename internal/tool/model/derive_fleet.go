@@ -142,9 +142,18 @@ func (d *deriver) deriveQuietServers(f *fleets) error {
 	_, each = fitLine(clients)
 	d.set(client+".write", Constant{each, "s", Derived, aloneRows, "a write, at the client that makes it"})
 	serve := f.one.baseline("serve")
-	d.set(millrace+".idle", Constant{d.constants[kubernetes+".idle"].Value, "s", Derived, "kubernetes.idle: the same code", "processors of a server to which nothing happens"})
-	d.set(millrace+".writeQuiet", Constant{(serve.Upstream.CPUSeconds - d.constants[kubernetes+".idle"].Value*serve.seconds()) / serve.Writes, "s", Derived, replicaFile + ": serve without informers", "a write at a quiet server"})
-	d.set(millrace+".base", Constant{serve.Upstream.RSSBytes, "B", Measured, replicaFile + ": serve without informers", "memory of a server without objects"})
+	d.set(millrace+".idle", Constant{
+		d.constants[kubernetes+".idle"].Value, "s", Derived,
+		"kubernetes.idle: the same code", "processors of a server to which nothing happens",
+	})
+	d.set(millrace+".writeQuiet", Constant{
+		(serve.Upstream.CPUSeconds - d.constants[kubernetes+".idle"].Value*serve.seconds()) / serve.Writes, "s", Derived,
+		replicaFile + ": serve without informers", "a write at a quiet server",
+	})
+	d.set(millrace+".base", Constant{
+		serve.Upstream.RSSBytes, "B", Measured,
+		replicaFile + ": serve without informers", "memory of a server without objects",
+	})
 	latency := f.tree.find("depth-0", 20)
 	if latency == nil {
 		return fmt.Errorf("read report %s: it lacks depth-0 with 20 informers", treeFile)
@@ -182,7 +191,10 @@ func (d *deriver) deriveQuietReplicas(f *fleets) error {
 	d.set(replica+".base", Constant{memory / replicas, "B", Measured, aloneRows + ", the mean", "memory of a replica without objects"})
 	row := f.tree.baseline("depth-2")
 	middle := row.Tiers[0].CPUSeconds/row.seconds()/f.tree.replicasAtDepth(1) - rest - each*row.PerSecond
-	d.set(replica+".feedQuiet", Constant{max(0, middle) / row.PerSecond / float64(f.tree.Fanout), "s", Derived, treeFile + ": depth 2 without informers, the first tier less the second", "an event to a replica that is fed, at a quiet one"})
+	d.set(replica+".feedQuiet", Constant{
+		max(0, middle) / row.PerSecond / float64(f.tree.Fanout), "s", Derived,
+		treeFile + ": depth 2 without informers, the first tier less the second", "an event to a replica that is fed, at a quiet one",
+	})
 	return nil
 }
 
@@ -194,9 +206,18 @@ func (d *deriver) deriveInformers(f *fleets) error {
 		return p.row.servingCost().CPUSeconds - p.baseline.servingCost().CPUSeconds*p.row.Writes/p.baseline.Writes
 	}
 	received := func(p fleetPair) float64 { return p.row.ClientSeconds - p.baseline.ClientSeconds }
-	d.set(replica+".event", Constant{pooledMean(f.pairs(atReplica...), net, events), "s", Derived, replicaRows + ", less those without", "an event to a watcher, each with a connection"})
-	d.set(client+".event", Constant{pooledMean(f.pairs(slices.Concat(atServer, atReplica)...), received, events), "s", Derived, serverRows + "; " + replicaRows, "an event, at its watcher"})
-	d.set(replica+".eventByte", Constant{d.constants[millrace+".eventByte"].Value, "s/B", Derived, "millrace.eventByte: the same code", "a byte of an event beyond the first 2,436"})
+	d.set(replica+".event", Constant{
+		pooledMean(f.pairs(atReplica...), net, events), "s", Derived,
+		replicaRows + ", less those without", "an event to a watcher, each with a connection",
+	})
+	d.set(client+".event", Constant{
+		pooledMean(f.pairs(slices.Concat(atServer, atReplica)...), received, events), "s", Derived,
+		serverRows + "; " + replicaRows, "an event, at its watcher",
+	})
+	d.set(replica+".eventByte", Constant{
+		d.constants[millrace+".eventByte"].Value, "s/B", Derived,
+		"millrace.eventByte: the same code", "a byte of an event beyond the first 2,436",
+	})
 	for _, name := range []string{
 		"handshake", "open", "initialByte", "watch", "connection", "request", "scanned",
 		"listByte.json", "listByte.protobuf", "gzipByte.json", "gzipByte.protobuf", "gzipRatio.json", "gzipRatio.protobuf",
@@ -248,17 +269,32 @@ func (d *deriver) deriveBegins(f *fleets) error {
 		used, memory := fitMemory(pairs)
 		of := func(constant string) float64 { return d.constants[name+"."+constant].Value }
 		rest := cpu - of("open") - of("handshake")*shared - of("initialByte")*bytes
-		d.set(name+".informer", Constant{cpu, "s", Derived, rows + ", when all begin", "an informer that begins with 50 objects of 2.7 KB, ten of them on a connection"})
-		d.set(name+".initialObject", Constant{max(0, rest) / objects, "s", Derived, rows + ": what open, handshake and initialByte leave", "an object among initial events"})
+		d.set(name+".informer", Constant{
+			cpu, "s", Derived,
+			rows + ", when all begin", "an informer that begins with 50 objects of 2.7 KB, ten of them on a connection",
+		})
+		d.set(name+".initialObject", Constant{
+			max(0, rest) / objects, "s", Derived,
+			rows + ": what open, handshake and initialByte leave", "an object among initial events",
+		})
 		d.set(name+".informerBytes", Constant{bytes, "B", Derived, rows, "what such an informer is sent when it begins"})
 		d.set(name+".used", Constant{used, "B", Derived, rows, "memory that a process has in addition once it is read"})
-		d.set(name+".begin", Constant{max(0, memory-of("watch")-of("connection")*shared), "B", Derived, rows + ": what watch and connection leave", "memory for a watch that began with all others"})
+		d.set(name+".begin", Constant{
+			max(0, memory-of("watch")-of("connection")*shared), "B", Derived,
+			rows + ": what watch and connection leave", "memory for a watch that began with all others",
+		})
 	}
 	began := func(p fleetPair) float64 {
 		return p.row.Opening.ClientSeconds - p.baseline.ClientSeconds*p.row.Opening.Writes/p.baseline.Writes
 	}
-	d.set(client+".informer.server", Constant{pooledMean(f.pairs(atServer...), began, informers), "s", Derived, serverRows, "an informer that begins, at the client, if a kube-apiserver serves it"})
-	d.set(client+".informer.replica", Constant{pooledMean(f.pairs(atReplica...), began, informers), "s", Derived, replicaRows, "the same, if a replica serves it"})
+	d.set(client+".informer.server", Constant{
+		pooledMean(f.pairs(atServer...), began, informers), "s", Derived,
+		serverRows, "an informer that begins, at the client, if a kube-apiserver serves it",
+	})
+	d.set(client+".informer.replica", Constant{
+		pooledMean(f.pairs(atReplica...), began, informers), "s", Derived,
+		replicaRows, "the same, if a replica serves it",
+	})
 	return nil
 }
 
@@ -268,11 +304,23 @@ func (d *deriver) deriveBytes(f *fleets) error {
 	sent := func(p fleetPair) float64 {
 		return p.row.servingCost().SentBytes - p.baseline.servingCost().SentBytes*p.row.Writes/p.baseline.Writes
 	}
-	d.set("fleet.eventBytes", Constant{pooledMean(f.pairs(slices.Concat(atServer, atReplica)...), sent, events), "B", Derived, serverRows + "; " + replicaRows, "an event of the fleets, as JSON"})
+	d.set("fleet.eventBytes", Constant{
+		pooledMean(f.pairs(slices.Concat(atServer, atReplica)...), sent, events), "B", Derived,
+		serverRows + "; " + replicaRows, "an event of the fleets, as JSON",
+	})
 	direct, fed, own := f.one.baseline("direct"), f.one.baseline("replica-api"), f.tree.baseline("depth-0")
-	d.set("fleet.writeBytes", Constant{(direct.Upstream.SentBytes + own.Upstream.SentBytes) / (direct.Writes + own.Writes), "B", Measured, aloneRows, "what a server sends for a write of the fleets, to etcd and to its client"})
-	d.set("fleet.feedBytes.server", Constant{(fed.Upstream.SentBytes - direct.Upstream.SentBytes) / direct.Writes, "B", Derived, replicaFile + ": replica-api, less direct, without informers", "an event of the fleets from a kube-apiserver to a replica"})
+	d.set("fleet.writeBytes", Constant{
+		(direct.Upstream.SentBytes + own.Upstream.SentBytes) / (direct.Writes + own.Writes), "B", Measured,
+		aloneRows, "what a server sends for a write of the fleets, to etcd and to its client",
+	})
+	d.set("fleet.feedBytes.server", Constant{
+		(fed.Upstream.SentBytes - direct.Upstream.SentBytes) / direct.Writes, "B", Derived,
+		replicaFile + ": replica-api, less direct, without informers", "an event of the fleets from a kube-apiserver to a replica",
+	})
 	deep := f.tree.baseline("depth-2")
-	d.set("fleet.feedBytes.replica", Constant{(deep.Tiers[0].SentBytes - deep.Tiers[1].SentBytes/2) / deep.Writes / f.tree.replicasAtDepth(2), "B", Derived, treeFile + ": depth 2 without informers", "the same from a replica to a replica"})
+	d.set("fleet.feedBytes.replica", Constant{
+		(deep.Tiers[0].SentBytes - deep.Tiers[1].SentBytes/2) / deep.Writes / f.tree.replicasAtDepth(2), "B", Derived,
+		treeFile + ": depth 2 without informers", "the same from a replica to a replica",
+	})
 	return nil
 }

@@ -127,7 +127,8 @@ func needCells(nodes float64, e *Entry) []string {
 	if e.Events != nil {
 		p50, p99 = display.Seconds(e.Events.P50), display.Seconds(e.Events.P99)
 	}
-	return append(cells, formatWhole(u.Etcd.WritesPerSecond), formatNumber(u.Etcd.CPU), display.Size(u.Etcd.DatabaseBytes), p50, p99, display.Seconds(u.BeginSeconds))
+	return append(cells, formatWhole(u.Etcd.WritesPerSecond), formatNumber(u.Etcd.CPU), display.Size(u.Etcd.DatabaseBytes),
+		p50, p99, display.Seconds(u.BeginSeconds))
 }
 
 // formatWhole returns a whole number with commas.

@@ -11,7 +11,7 @@ import (
 type Reports struct {
 	// List is a report of "bench list --compare" with its default workloads.
 	List string
-	// Etcd is a report of "bench list" on kube-apiserver without a watch cache for pods.
+	// Etcd is a report of "bench list" on a stock server without a watch cache for pods.
 	Etcd string
 	// Watch is a report of "bench watch --compare".
 	Watch string
@@ -90,7 +90,7 @@ func (s *Server) derive(m ListResults) error {
 	return nil
 }
 
-// deriveEtcd sets kube-apiserver's prices of reads from etcd. The report is of a server without a
+// deriveEtcd sets the stock server's prices of reads from etcd. The report is of a server without a
 // watch cache. There a LIST of one node's pods reads all pods, a LIST of all pods also sends all,
 // and a GET reads one.
 func (l *List) deriveEtcd(file string) error {

@@ -1,5 +1,6 @@
 // Package price has the price list: the CPU that a read costs an API server, by the work for it.
-// One list has the prices of kube-apiserver and of Millrace, measured on the same machine.
+// One list has the prices of the stock server (Kubernetes' own read path) and of Millrace, measured
+// on the same machine.
 //
 // Default returns the list in the binary, prices.json, which Derive has made from the reports
 // that the list names. After new measurements, write the file again if its figures have changed:

@@ -10,7 +10,7 @@ import (
 
 // List is a price list: the prices of two servers on one machine.
 type List struct {
-	// Kubernetes is the version of kube-apiserver that was measured.
+	// Kubernetes is the version of Kubernetes that was measured.
 	Kubernetes string  `json:"kubernetes"`
 	Machine    Machine `json:"machine"`
 	// Sources are the files of the reports from which the prices are derived.

@@ -102,7 +102,8 @@ func NewCommand(version string) *cobra.Command {
 	set.Float64Var(&f.Speed, "speed", 1, "how much faster than in the log time passes; watches are shorter too")
 	set.DurationVar(&f.Duration, "duration", 0, "end after this time (default when the log ends)")
 	set.BoolVar(&f.Impersonate, "impersonate", false, "send requests in the name of the log's users")
-	set.StringVar(&f.Writes, "writes", WritesNone, "none, or own-namespaces: writes of the log become writes of such objects in namespaces of replay's own, as the kubeconfig's user")
+	set.StringVar(&f.Writes, "writes", WritesNone,
+		"none, or own-namespaces: writes of the log become writes of such objects in namespaces of replay's own, as the kubeconfig's user")
 	set.BoolVar(&f.remove, "delete", false, "remove the namespaces that replays with writes have made, and send nothing")
 	set.IntVar(&f.Connections, "connections", 100, "connections that the log's instances share")
 	set.IntVar(&f.MaxInFlight, "max-in-flight", 1000, "requests besides watches that wait for answers at once; others are sent later")

@@ -101,12 +101,12 @@ sending:
 			}
 		}
 		p.outcome.addLateness(time.Since(p.began) - due)
-		turn := p.nextTurn(r)
+		ownTurn := p.nextTurn(r)
 		group.Go(func() {
-			defer turn.end()
-			turn.wait(ctx)
+			defer ownTurn.end()
+			ownTurn.wait(ctx)
 			if isWatch {
-				p.watch(ctx, r, turn, end)
+				p.watch(ctx, r, ownTurn, end)
 				return
 			}
 			defer func() { <-p.semaphore }()
@@ -114,7 +114,7 @@ sending:
 				p.outcome.add(r, p.writer.send(ctx, t.shape.Verb, t.object))
 				return
 			}
-			p.read(ctx, r, turn.collection)
+			p.read(ctx, r, ownTurn.collection)
 		})
 		progress(i + 1)
 	}

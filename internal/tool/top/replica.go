@@ -34,7 +34,10 @@ func drawReplica(p *page, r *serverreport.ReplicaReport) {
 		}
 		rows = append(rows, []cell{name(f.Name), state, count(f.Objects), text(fmt.Sprint(f.Revision)), text(heardText(f.Heard))})
 	}
-	p.table([]column{{head: "RESOURCE", maxWidth: 50}, {head: "STATE", maxWidth: 70}, {head: "OBJECTS", right: true}, {head: "REVISION", right: true}, {head: "HEARD", right: true}}, rows)
+	p.table([]column{
+		{head: "RESOURCE", maxWidth: 50}, {head: "STATE", maxWidth: 70}, {head: "OBJECTS", right: true}, {head: "REVISION", right: true},
+		{head: "HEARD", right: true},
+	}, rows)
 	p.title("GETs and LISTs by resource, last ten minutes")
 	reads := make([][]cell, 0, len(r.Reads))
 	for _, x := range r.Reads {
@@ -43,7 +46,10 @@ func drawReplica(p *page, r *serverreport.ReplicaReport) {
 			count(x.Shared), count(x.PassedOn), text(passedOnShare(x.PassedOn, x.Requests)),
 		})
 	}
-	p.table([]column{{head: "RESOURCE", maxWidth: 50}, {head: "REQUESTS", right: true}, {head: "CACHE", right: true}, {head: "SHARED", right: true}, {head: "PASSED ON", right: true}, {head: "OF ALL", right: true}}, reads)
+	p.table([]column{
+		{head: "RESOURCE", maxWidth: 50}, {head: "REQUESTS", right: true}, {head: "CACHE", right: true}, {head: "SHARED", right: true},
+		{head: "PASSED ON", right: true}, {head: "OF ALL", right: true},
+	}, reads)
 	p.title("Answered here")
 	drawCounts(p, "VERB", r.Answered)
 	p.title("Passed on")
