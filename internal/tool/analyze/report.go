@@ -20,7 +20,7 @@ type Report struct {
 	// Rest is the part of Total that belongs to clients and shapes that were too small to be
 	// kept.
 	Rest Cost `json:"rest"`
-	// Replica is the forecast of the reads behind a replica, nil if it is unknown.
+	// Replica is the forecast of the reads at a replica, nil if it is unknown.
 	Replica  *Forecast    `json:"replica,omitempty"`
 	Findings []Finding    `json:"findings"`
 	Clients  []ClientCost `json:"clients"`

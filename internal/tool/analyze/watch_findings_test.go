@@ -195,7 +195,7 @@ func TestReplicaIsNotAdvised(t *testing.T) {
 	}
 }
 
-// TestInstancesBehindOneAddress has a fleet that comes from one address, as behind a proxy. Each
+// TestInstancesBehindOneAddress has a fleet that comes from one address, that of a proxy. Each
 // instance lists once and watches for 9 minutes, which is no relist loop. Another program has
 // relist loops for two collections, which are one finding.
 func TestInstancesBehindOneAddress(t *testing.T) {

@@ -7,7 +7,8 @@ import (
 )
 
 // TestPathsThatLeadElsewhere has requests that an attacker may have sent to get them into the log.
-// With escaped slashes they would reach a program behind the server, with the operator's rights.
+// With escaped slashes they would reach a program that the server is a proxy of, with the
+// operator's rights.
 func TestPathsThatLeadElsewhere(t *testing.T) {
 	t.Parallel()
 	p := &planner{writes: true}

@@ -175,7 +175,7 @@ func drawResources(p *page, all []serverreport.ResourceSLO) {
 	}, rows)
 }
 
-// drawWatchers draws the numbers of watches, the watches that are furthest behind, and the watches
+// drawWatchers draws the numbers of watches, the watches that lag the most, and the watches
 // by resource.
 func drawWatchers(p *page, w *serverreport.WatchersReport) {
 	p.line(bold, fmt.Sprintf("%s watches in %s subscriptions by %s clients, %s waiting",
@@ -199,10 +199,10 @@ func drawWatchers(p *page, w *serverreport.WatchersReport) {
 	}, rows)
 }
 
-// behindWarning is the time behind from which a watch is marked, in seconds.
+// behindWarning is the lag from which a watch is marked, in seconds.
 const behindWarning = 10
 
-// drawBehind draws a table of watches that are behind.
+// drawBehind draws a table of watches that lag.
 func drawBehind(p *page, all []serverreport.Watcher) {
 	rows := make([][]cell, 0, len(all))
 	for _, w := range all {
