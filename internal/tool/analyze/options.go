@@ -26,8 +26,8 @@ type Options struct {
 	// Profile and Prices are files. Without Prices the list in the binary is used.
 	Profile string `json:"profile,omitempty"`
 	Prices  string `json:"prices,omitempty"`
-	// LogWrapping is how logs wrap events.
-	LogWrapping auditlog.Wrapping `json:"logForm,omitempty"`
+	// LogWrapper is how logs wrap events.
+	LogWrapper auditlog.Wrapper `json:"logForm,omitempty"`
 	// Encodings are the encodings that programs ask for, by the name of the program. They override
 	// what package useragent assumes.
 	Encodings map[string]string `json:"forms,omitempty"`
@@ -59,7 +59,7 @@ func (f *flags) add(set *pflag.FlagSet) {
 	set.Float64Var(&f.MaxCPU, "max-cpu", 1, "processors that starts of a fleet may use, for how far to spread them")
 	set.StringVar(&f.Profile, "profile", "", "the cluster in numbers, as millrace-tools analyze profile printed it")
 	set.StringVar(&f.Prices, "prices", "", "price list, as millrace-tools analyze prices printed it (default the list in the binary)")
-	auditlog.AddWrappingFlag(set, &f.LogWrapping)
+	auditlog.AddWrapperFlag(set, &f.LogWrapper)
 	useragent.AddFormFlag(set, &f.Encodings)
 	set.BoolVar(&f.HashNames, "hash-names", false, "replace names of users, programs, namespaces, labels and custom resources by hashes")
 	set.StringVar(&f.Salt, "salt", "", "salt of these hashes, to get the same again (default a random one)")
@@ -106,7 +106,7 @@ func (o *Options) validate() error {
 		return fmt.Errorf("--server-version=%s: choose a version as in 1.37", o.ServerVersion)
 	}
 	o.minor = n
-	if err := auditlog.CheckWrapping(o.LogWrapping); err != nil {
+	if err := auditlog.CheckWrapper(o.LogWrapper); err != nil {
 		return err
 	}
 	if !(o.Cores > 0) || !(o.MaxCPU > 0) {

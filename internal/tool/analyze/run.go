@@ -119,7 +119,7 @@ func (a *analysis) readAll(ctx context.Context, inputs []auditlog.Input, c *coll
 	all := make([]auditlog.Counts, len(inputs))
 	for i, in := range inputs {
 		var err error
-		if all[i], err = in.Read(ctx, a.stdin, auditlog.Options{Wrapping: a.options.LogWrapping}, c.observe, a.showProgress); err != nil {
+		if all[i], err = in.Read(ctx, a.stdin, auditlog.Options{Wrapper: a.options.LogWrapper}, c.observe, a.showProgress); err != nil {
 			return nil, interrupt.Explain(ctx, err)
 		}
 		a.doneBytes += in.Size

@@ -47,7 +47,7 @@ type reader struct {
 
 func newReader(source io.Reader, o Options, each func(*Event)) *reader {
 	r := &reader{window: window{source: source, lineEnd: -1}, options: o, each: each}
-	r.scanner.keepGroups, r.scanner.wrappers = o.KeepGroups, o.Wrapping.wrappers()
+	r.scanner.keepGroups, r.scanner.wrappers = o.KeepGroups, o.Wrapper.fields()
 	return r
 }
 

@@ -74,7 +74,7 @@ func compare(t *testing.T, line []byte) {
 	if json.Unmarshal(line, &want) != nil || want.Stage == "" {
 		return
 	}
-	s := scanner{wrappers: WrappingEvents.wrappers()}
+	s := scanner{wrappers: WrapperEvents.fields()}
 	if n, _, ok := s.scanObject(line); !ok || len(bytes.TrimSpace(line[n:])) > 0 && s.list == "" {
 		t.Fatalf("%s: the first %d bytes are consumed, %v", line, n, ok)
 	}

@@ -100,7 +100,7 @@ func expandDirectory(path string) (files []Input, err error) {
 
 // Options says how logs are read.
 type Options struct {
-	Wrapping Wrapping
+	Wrapper Wrapper
 	// KeepGroups sets Event.Groups.
 	KeepGroups bool
 }

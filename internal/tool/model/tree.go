@@ -81,7 +81,7 @@ func (m *calculator) sizeTree(c *Cluster, l *load, w *writeLoad, f feed) []int {
 	beginCPU, beginSent := beginCosts(c, l, p)
 	eventCPU, eventBytes := mostEvent(l, p)
 	processors, network := sizedCPU*c.Cores, sizedNetwork*c.networkBytes()
-	counts := []int{processCount(1, []need{
+	counts := []int{processCount(1, []demand{
 		{readCPU(l, p) + w.kubelets*p.passOn + w.gets*p.request, processors - one.fixedCPU},
 		{memory, sizedMemory*c.MemoryBytes - one.fixedBytes},
 		{readSent(l, p), network},
@@ -92,7 +92,7 @@ func (m *calculator) sizeTree(c *Cluster, l *load, w *writeLoad, f feed) []int {
 	for counts[0] > c.Servers*fanout {
 		children := float64(counts[0])
 		feeding := children * f.perSecond * p.eventSeconds(bytes/max(1, f.perSecond))
-		n := processCount(children/fanout, []need{{w.kubelets*p.passOn + feeding, processors - one.fixedCPU}, {children * bytes, network}})
+		n := processCount(children/fanout, []demand{{w.kubelets*p.passOn + feeding, processors - one.fixedCPU}, {children * bytes, network}})
 		if n >= counts[0] {
 			break // a further tier would be no smaller: the limits show it
 		}
@@ -101,15 +101,15 @@ func (m *calculator) sizeTree(c *Cluster, l *load, w *writeLoad, f feed) []int {
 	return counts
 }
 
-// need is a demand on processes together, and the part of it that one process can serve.
-type need struct{ total, perProcess float64 }
+// demand is what processes must serve together, and the part of it that one process can serve.
+type demand struct{ total, perProcess float64 }
 
-// processCount returns the number of processes that serve all needs: least or more, up to
-// maxReplicas. It ignores a need of which one process can serve nothing: the limits show that.
-func processCount(least float64, needs []need) int {
-	for _, n := range needs {
-		if n.perProcess > 0 {
-			least = max(least, n.total/n.perProcess)
+// processCount returns the number of processes that serve all demands: least or more, up to
+// maxReplicas. It ignores a demand of which one process can serve nothing: the limits show that.
+func processCount(least float64, demands []demand) int {
+	for _, d := range demands {
+		if d.perProcess > 0 {
+			least = max(least, d.total/d.perProcess)
 		}
 	}
 	return int(min(maxReplicas, math.Ceil(least)))

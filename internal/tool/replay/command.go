@@ -37,8 +37,8 @@ type Options struct {
 	MaxInFlight int `json:"maxInFlight"`
 	// Writes is WritesNone or WritesOwnNamespaces.
 	Writes string `json:"writes,omitempty"`
-	// LogWrapping is how logs wrap events.
-	LogWrapping auditlog.Wrapping `json:"logForm,omitempty"`
+	// LogWrapper is how logs wrap events.
+	LogWrapper auditlog.Wrapper `json:"logForm,omitempty"`
 	// Encodings are the encodings that programs ask for, by the name of the program. They override
 	// what package useragent assumes.
 	Encodings map[string]string `json:"forms,omitempty"`
@@ -107,7 +107,7 @@ func NewCommand(version string) *cobra.Command {
 	set.BoolVar(&f.remove, "delete", false, "remove the namespaces that replays with writes have made, and send nothing")
 	set.IntVar(&f.Connections, "connections", 100, "connections that the log's instances share")
 	set.IntVar(&f.MaxInFlight, "max-in-flight", 1000, "requests besides watches that wait for answers at once; others are sent later")
-	auditlog.AddWrappingFlag(set, &f.LogWrapping)
+	auditlog.AddWrapperFlag(set, &f.LogWrapper)
 	useragent.AddFormFlag(set, &f.Encodings)
 	set.StringVarP(&f.output, "output", "o", "table", "one of "+strings.Join(formats, ", "))
 	set.StringVar(&f.page, "report", "", "write the report to this file, too, as one HTML page")
@@ -125,8 +125,8 @@ func (f *flags) validate() error {
 		return fmt.Errorf("-o %s: choose one of %s", f.output, strings.Join(formats, ", "))
 	case f.Writes != WritesNone && f.Writes != WritesOwnNamespaces:
 		return fmt.Errorf("--writes=%s: choose %s or %s", f.Writes, WritesNone, WritesOwnNamespaces)
-	case auditlog.CheckWrapping(f.LogWrapping) != nil:
-		return auditlog.CheckWrapping(f.LogWrapping)
+	case auditlog.CheckWrapper(f.LogWrapper) != nil:
+		return auditlog.CheckWrapper(f.LogWrapper)
 	case !(f.Speed > 0):
 		return errors.New("--speed: choose a number above 0")
 	case f.Duration < 0:

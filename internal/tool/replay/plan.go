@@ -126,7 +126,7 @@ func readPlan(ctx context.Context, paths []string, stdin io.Reader, o *Options, 
 	p.writes = o.Writes == WritesOwnNamespaces
 	all := make([]auditlog.Counts, len(inputs))
 	for i, in := range inputs {
-		if all[i], err = in.Read(ctx, stdin, auditlog.Options{Wrapping: o.LogWrapping, KeepGroups: true}, p.observe, progress); err != nil {
+		if all[i], err = in.Read(ctx, stdin, auditlog.Options{Wrapper: o.LogWrapper, KeepGroups: true}, p.observe, progress); err != nil {
 			return nil, interrupt.Explain(ctx, err)
 		}
 		p.notes = append(p.notes, all[i].Notes(in.Name)...)

@@ -47,63 +47,63 @@ func pieces(e string, size int, format func(piece string, last bool) string) str
 
 // logFormat is a way in which logs come, and where its events are found.
 type logFormat struct {
-	name     string
-	wrapping Wrapping
-	where    string
-	write    func(events []string) string
+	name    string
+	wrapper Wrapper
+	where   string
+	write   func(events []string) string
 }
 
 // logFormats are made by hand after the references of Kubernetes, of the clouds and of the
 // programs that ship logs.
 var logFormats = []logFormat{
-	{"lines", WrappingEvents, "", func(e []string) string { return strings.Join(e, "\n") + "\n" }},
-	{"CRLF and empty lines", WrappingEvents, "", func(e []string) string { return strings.Join(e, "\r\n\r\n") }},
-	{"beside each other", WrappingEvents, "", func(e []string) string { return strings.Join(e, "") }},
-	{"list in a line", WrappingEvents, "items[]", func(e []string) string {
+	{"lines", WrapperEvents, "", func(e []string) string { return strings.Join(e, "\n") + "\n" }},
+	{"CRLF and empty lines", WrapperEvents, "", func(e []string) string { return strings.Join(e, "\r\n\r\n") }},
+	{"beside each other", WrapperEvents, "", func(e []string) string { return strings.Join(e, "") }},
+	{"list in a line", WrapperEvents, "items[]", func(e []string) string {
 		return `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[` + strings.Join(e, ",") + `]}`
 	}},
-	{"batches beside each other", WrappingEvents, "items[]", func(e []string) string {
+	{"batches beside each other", WrapperEvents, "items[]", func(e []string) string {
 		return each(`{"kind":"EventList","items":[%s],"metadata":{"resourceVersion":""}}`, "", e, as)
 	}},
-	{"array", WrappingEvents, "", func(e []string) string { return "[" + strings.Join(e, ",") + "]" }},
-	{"array, a line each", WrappingEvents, "", func(e []string) string { return "[\n" + strings.Join(e, ",\n") + "\n]\n" }},
-	{"array of arrays", WrappingEvents, "", func(e []string) string { return each("[[%s]]", "\n", e, as) }},
-	{"indented", WrappingEvents, "", func(e []string) string { return each("%s", "\n", e, indented) }},
-	{"indented list", WrappingEvents, "items[]", func(e []string) string {
+	{"array", WrapperEvents, "", func(e []string) string { return "[" + strings.Join(e, ",") + "]" }},
+	{"array, a line each", WrapperEvents, "", func(e []string) string { return "[\n" + strings.Join(e, ",\n") + "\n]\n" }},
+	{"array of arrays", WrapperEvents, "", func(e []string) string { return each("[[%s]]", "\n", e, as) }},
+	{"indented", WrapperEvents, "", func(e []string) string { return each("%s", "\n", e, indented) }},
+	{"indented list", WrapperEvents, "items[]", func(e []string) string {
 		return indented(`{"apiVersion":"audit.k8s.io/v1","items":[` + strings.Join(e, ",") + `],"kind":"EventList"}`)
 	}},
-	{"indented array", WrappingEvents, "", func(e []string) string { return indented("[" + strings.Join(e, ",") + "]") }},
-	{"byte order mark", WrappingEvents, "", func(e []string) string { return "\ufeff" + strings.Join(e, "\n") }},
-	{"UTF-16", WrappingEvents, "", func(e []string) string {
+	{"indented array", WrapperEvents, "", func(e []string) string { return indented("[" + strings.Join(e, ",") + "]") }},
+	{"byte order mark", WrapperEvents, "", func(e []string) string { return "\ufeff" + strings.Join(e, "\n") }},
+	{"UTF-16", WrapperEvents, "", func(e []string) string {
 		var b []byte
 		for _, unit := range utf16.Encode([]rune("\ufeff" + strings.Join(e, "\n"))) {
 			b = append(b, byte(unit), byte(unit>>8))
 		}
 		return string(b)
 	}},
-	{"CloudWatch, filter-log-events", WrappingCloudWatch, "events[].message", func(e []string) string {
+	{"CloudWatch, filter-log-events", WrapperCloudWatch, "events[].message", func(e []string) string {
 		return indented(`{"events":[` + each(`{"logStreamName":"kube-apiserver-audit-1","timestamp":1767225600000,"message":%s,"ingestionTime":1767225600001,"eventId":"1"}`, ",", e, quoted) + `],"searchedLogStreams":[]}`)
 	}},
-	{"CloudWatch, subscription", WrappingCloudWatch, "logEvents[].message", func(e []string) string {
+	{"CloudWatch, subscription", WrapperCloudWatch, "logEvents[].message", func(e []string) string {
 		return `{"messageType":"DATA_MESSAGE","owner":"1","logGroup":"/aws/eks/c/cluster","logStream":"kube-apiserver-audit-1","subscriptionFilters":["f"],"logEvents":[` + each(`{"id":"1","timestamp":1767225600000,"message":%s}`, ",", e, quoted) + `]}`
 	}},
-	{"CloudWatch, export to S3", WrappingCloudWatch, "TEXT", func(e []string) string { return each("2026-01-01T00:00:00.000Z %s", "\n", e, as) }},
-	{"CloudWatch, tail", WrappingCloudWatch, "TEXT", func(e []string) string {
+	{"CloudWatch, export to S3", WrapperCloudWatch, "TEXT", func(e []string) string { return each("2026-01-01T00:00:00.000Z %s", "\n", e, as) }},
+	{"CloudWatch, tail", WrapperCloudWatch, "TEXT", func(e []string) string {
 		return each("2026-01-01T00:00:00+00:00 kube-apiserver-audit-1 %s", "\n", e, as)
 	}},
-	{"Azure, lines, text", WrappingAzure, "properties.log", func(e []string) string {
+	{"Azure, lines, text", WrapperAzure, "properties.log", func(e []string) string {
 		return each(`{"time":"2026-01-01T00:00:00Z","resourceId":"/X","category":"kube-audit","operationName":"Microsoft.ContainerService/managedClusters/diagnosticLogs/Read","properties":{"log":%s,"stream":"stdout","pod":"kube-apiserver-1"}}`, "\n", e, quoted)
 	}},
-	{"Azure, Event Hubs", WrappingAzure, "records[].properties.log", func(e []string) string {
+	{"Azure, Event Hubs", WrapperAzure, "records[].properties.log", func(e []string) string {
 		return `{"records":[` + each(`{"category":"kube-audit-admin","properties":{"log":%s,"pod":"x"},"time":"2026-01-01T00:00:00Z"}`, ",", e, func(s string) string { return quoted(s + "\n") }) + `]}`
 	}},
-	{"Azure, objects", WrappingAzure, "records[].properties.log", func(e []string) string {
+	{"Azure, objects", WrapperAzure, "records[].properties.log", func(e []string) string {
 		return `{"records":[` + each(`{"category":"kube-audit","properties":{"log":%s}}`, ",", e, as) + `]}`
 	}},
-	{"CRI", WrappingContainer, "TEXT", func(e []string) string {
+	{"CRI", WrapperContainer, "TEXT", func(e []string) string {
 		return each("2026-01-01T00:00:00.123456789Z stdout F %s\n", "", e, as)
 	}},
-	{"CRI in pieces", WrappingContainer, "TEXT", func(e []string) string {
+	{"CRI in pieces", WrapperContainer, "TEXT", func(e []string) string {
 		return each("%s", "", e, func(s string) string {
 			return pieces(s, 300, func(piece string, last bool) string {
 				tag := map[bool]string{true: "F", false: "P"}[last]
@@ -111,10 +111,10 @@ var logFormats = []logFormat{
 			})
 		})
 	}},
-	{"Docker", WrappingContainer, "log", func(e []string) string {
+	{"Docker", WrapperContainer, "log", func(e []string) string {
 		return each(`{"log":%s,"stream":"stdout","time":"2026-01-01T00:00:00.1Z"}`, "\n", e, func(s string) string { return quoted(s + "\n") })
 	}},
-	{"Docker in pieces", WrappingContainer, "log", func(e []string) string {
+	{"Docker in pieces", WrapperContainer, "log", func(e []string) string {
 		return each("%s", "", e, func(s string) string {
 			s = strings.Replace(s, `"annotations"`, `"requestObject":{"x":"`+strings.Repeat("}", 2*dockerPiece)+`"},"annotations"`, 1)
 			return pieces(s, dockerPiece, func(piece string, last bool) string {
@@ -125,28 +125,28 @@ var logFormats = []logFormat{
 			})
 		})
 	}},
-	{"Fluent Bit, text", WrappingShipper, "log", func(e []string) string {
+	{"Fluent Bit, text", WrapperShipper, "log", func(e []string) string {
 		return each(`{"date":1767225600.1,"log":%s,"kubernetes":{"pod_name":"kube-apiserver-1","labels":{"a":"b"}}}`, "\n", e, quoted)
 	}},
-	{"Fluent Bit, merged", WrappingShipper, "", func(e []string) string {
+	{"Fluent Bit, merged", WrapperShipper, "", func(e []string) string {
 		return each(`{"date":1767225600.1,%s`, "\n", e, func(s string) string { return s[1:] })
 	}},
-	{"Filebeat", WrappingShipper, "message", func(e []string) string {
+	{"Filebeat", WrapperShipper, "message", func(e []string) string {
 		return each(`{"@timestamp":"2026-01-01T00:00:00.000Z","log":{"offset":1,"file":{"path":"/var/log/audit.log"}},"message":%s}`, "\n", e, quoted)
 	}},
-	{"Elasticsearch", WrappingShipper, "_source.message", func(e []string) string {
+	{"Elasticsearch", WrapperShipper, "_source.message", func(e []string) string {
 		return each(`{"_index":"x","_id":"1","_source":{"@timestamp":"2026-01-01T00:00:00.000Z","message":%s}}`, "\n", e, quoted)
 	}},
-	{"Elastic agent", WrappingShipper, "kubernetes.audit", func(e []string) string {
+	{"Elastic agent", WrapperShipper, "kubernetes.audit", func(e []string) string {
 		return each(`{"@timestamp":"2026-01-01T00:00:00.000Z","kubernetes":{"audit":%s}}`, "\n", e, as)
 	}},
-	{"Google, of a cluster of one's own", WrappingGoogle, "jsonPayload", func(e []string) string {
+	{"Google, of a cluster of one's own", WrapperGoogle, "jsonPayload", func(e []string) string {
 		return "[" + each(`{"insertId":"1","jsonPayload":%s,"logName":"projects/p/logs/audit","timestamp":"2026-01-01T00:00:00Z"}`, ",", e, as) + "]"
 	}},
 }
 
-// TestWrappings reads the same events in all wrappings, recognized and named.
-func TestWrappings(t *testing.T) {
+// TestWrappers reads the same events in all wrappers, recognized and named.
+func TestWrappers(t *testing.T) {
 	var events []string
 	want := ""
 	for i := range 7 {
@@ -155,8 +155,8 @@ func TestWrappings(t *testing.T) {
 	}
 	plain, _ := readEvents(t, strings.Join(events, "\n"), Options{KeepGroups: true})
 	for _, f := range logFormats {
-		for _, named := range []Wrapping{"", f.wrapping} {
-			got, counts := readEvents(t, f.write(events), Options{Wrapping: named, KeepGroups: true})
+		for _, named := range []Wrapper{"", f.wrapper} {
+			got, counts := readEvents(t, f.write(events), Options{Wrapper: named, KeepGroups: true})
 			if " "+ids(got) != want || len(counts.Rest) > 0 || counts.Events != 7 || f.where != "" && counts.Wrapped[f.where] != 7 || f.where == "" && counts.Wrapped != nil {
 				t.Errorf("%s as %q: got %s, %+v", f.name, named, ids(got), counts)
 				continue
@@ -170,7 +170,7 @@ func TestWrappings(t *testing.T) {
 		if f.where == "" || f.where == "items[]" {
 			continue
 		}
-		if got, counts := readEvents(t, f.write(events), Options{Wrapping: WrappingEvents}); len(got) > 0 || len(counts.Rest) == 0 {
+		if got, counts := readEvents(t, f.write(events), Options{Wrapper: WrapperEvents}); len(got) > 0 || len(counts.Rest) == 0 {
 			t.Errorf("%s as plain events: got %d, %+v", f.name, len(got), counts)
 		}
 	}
@@ -264,9 +264,9 @@ func TestOldEvents(t *testing.T) {
 	}
 }
 
-// FuzzWrappings joins texts of all formats, and cuts the whole. The reader must find all events, or
+// FuzzWrappers joins texts of all formats, and cuts the whole. The reader must find all events, or
 // count lost records.
-func FuzzWrappings(f *testing.F) {
+func FuzzWrappers(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed, uint16(seed*977))
 	}
