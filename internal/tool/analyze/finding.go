@@ -10,6 +10,58 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
+// Finding is a habit of a client that costs more than necessary.
+type Finding struct {
+	// Kind is a word to search for, as in "polling". docs/guides/analyze.md explains each.
+	Kind string `json:"kind"`
+	serverreport.Client
+	Resource string `json:"resource"`
+	Fleet    int    `json:"fleet"`
+	// Also are further collections with the same habit, which the same repair ends.
+	Also []string `json:"also,omitempty"`
+	// Sentence says what the client does. Why says what that costs.
+	Sentence string `json:"sentence"`
+	Why      string `json:"why"`
+	// Request is an example of the requests. Instead is the request that should replace it, ""
+	// if none does. Setting is what to change in the client.
+	Request string `json:"request"`
+	Instead string `json:"instead,omitempty"`
+	Setting string `json:"setting"`
+	// Cost is the cost of these requests. SavedCPU, in seconds, and SavedBytes are the parts that
+	// the repair saves.
+	Cost       Cost    `json:"cost"`
+	SavedCPU   float64 `json:"savedCPU"`
+	SavedBytes float64 `json:"savedBytes"`
+	// FlowSchema is the YAML of a FlowSchema and a PriorityLevelConfiguration that bound the
+	// client until it is repaired. It is "" for a client that must not be bounded.
+	FlowSchema string `json:"flowSchema,omitempty"`
+
+	source     string // of the objects: "cache", "etcd" or both
+	collection string // its name in sentences
+	shapeCount int    // of the rows that the finding sums
+	watches    watchSums
+}
+
+// watchSums has sums over the rows of a finding on watches.
+type watchSums struct {
+	began, ended, gone uint64
+	// seconds is the sum of the durations of watches that ended.
+	seconds float64
+	// beginCPU is the CPU of the beginnings of the watches, in seconds.
+	beginCPU float64
+	// relists counts LISTs of the same collection, without the first of each instance.
+	relists float64
+}
+
+func (w *watchSums) add(x *watchSums) {
+	w.began += x.began
+	w.ended += x.ended
+	w.gone += x.gone
+	w.seconds += x.seconds
+	w.beginCPU += x.beginCPU
+	w.relists += x.relists
+}
+
 // Values of Finding.Kind.
 const (
 	kindPolling       = "polling"

@@ -10,6 +10,36 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
+// Start is the cost of a start of one instance of a client, and of a start of all instances.
+type Start struct {
+	serverreport.Client
+	Fleet int `json:"fleet"`
+	// Seen is the number of starts in the log. Cost is the mean cost of one start.
+	Seen     int       `json:"seen"`
+	Cost     Cost      `json:"cost"`
+	Requests []Request `json:"requests"`
+	// FleetCPU, in seconds, and FleetBytes are the cost of a start of the whole fleet. AtOnce is
+	// the time, in seconds, for which a server with Options.Cores is busy if all start together.
+	FleetCPU   float64 `json:"fleetCPU"`
+	FleetBytes float64 `json:"fleetBytes"`
+	AtOnce     float64 `json:"atOnce"`
+	// PerMinute is the most starts a minute that keep the server below Options.MaxCPU, and that
+	// are no more than a tenth of the fleet. Spread is the time in which the fleet then starts, in
+	// seconds.
+	PerMinute float64 `json:"perMinute"`
+	Spread    float64 `json:"spread"`
+	Advice    string  `json:"advice"`
+}
+
+// Request is a request that an instance sends when it starts.
+type Request struct {
+	SentShape
+	// PerStart is the mean number of these requests in one start.
+	PerStart float64 `json:"perStart"`
+	// Cost is the cost of PerStart requests.
+	Cost Cost `json:"cost"`
+}
+
 // fleetShare bounds the part of a fleet that starts in a minute, for Start.PerMinute.
 const fleetShare = 0.1
 

@@ -1,9 +1,7 @@
 package top
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -118,95 +116,4 @@ func shapeDetails(s *serverreport.Shape) string {
 		words = append(words, fmt.Sprintf("limit %d", s.Limit))
 	}
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
-}
-
-// drawMemory draws the memory of the process, and of the cache by resource.
-func drawMemory(p *page, m *serverreport.MemoryReport) {
-	p.line(bold, fmt.Sprintf("%s of %s resident, heap %s", display.Size(m.Resident), display.Size(m.Limit), display.Size(m.Heap)))
-	p.line(plain, fmt.Sprintf("wire cache %s of %s, %s goroutines", display.Size(m.Wire), display.Size(m.WireLimit), display.Count(m.Goroutines)))
-	p.blank()
-	rows := make([][]cell, 0, len(m.Resources))
-	for _, r := range m.Resources {
-		var wire int64
-		forms := slices.SortedFunc(maps.Keys(r.Forms), func(a, b string) int { return cmp.Or(cmp.Compare(r.Forms[b], r.Forms[a]), cmp.Compare(a, b)) })
-		for i, f := range forms {
-			wire += r.Forms[f]
-			forms[i] = f + " " + display.Size(r.Forms[f])
-		}
-		rows = append(rows, []cell{
-			name(r.Resource), count(r.Objects), size(r.Values + r.Log + wire), size(r.Values), size(r.Log), size(wire),
-			name(strings.Join(forms, ", ")), name(strings.Join(r.Indexes, ", ")),
-		})
-	}
-	p.table([]column{
-		{head: "RESOURCE", maxWidth: 50}, {head: "OBJECTS", right: true}, {head: "TOTAL", right: true}, {head: "VALUES", right: true}, {head: "LOG", right: true}, {head: "WIRE", right: true},
-		{head: "FORMS", maxWidth: 50}, {head: "INDEXES", maxWidth: 50},
-	}, rows)
-}
-
-// drawCRDs draws the memory of definitions of custom resources and of their objects.
-func drawCRDs(p *page, c *serverreport.CRDsReport) {
-	p.line(bold, fmt.Sprintf("%s definitions, %s in use, %s compiled: %s of %s",
-		display.Count(c.Definitions), display.Count(c.Served), display.Count(c.Compiled), display.Size(c.CompiledBytes), display.Size(c.CompiledLimit)))
-	p.blank()
-	rows := make([][]cell, 0, len(c.Top))
-	for _, d := range c.Top {
-		conversion := "none"
-		if d.Webhook {
-			conversion = "webhook"
-		}
-		rows = append(rows, []cell{
-			name(d.Name), count(d.Objects), size(d.DefinitionBytes + d.ObjectBytes + d.CompiledBytes),
-			size(d.DefinitionBytes), size(d.ObjectBytes), size(d.CompiledBytes), text(conversion),
-		})
-	}
-	p.table([]column{
-		{head: "DEFINITION", maxWidth: 60}, {head: "OBJECTS", right: true}, {head: "TOTAL", right: true},
-		{head: "DEFINITION", right: true}, {head: "OBJECTS' BYTES", right: true}, {head: "COMPILED", right: true}, {head: "CONVERSION"},
-	}, rows)
-}
-
-// drawFeed draws the feeds from etcd, and below them the probe and the process, if the server has
-// an SLO report.
-func drawFeed(p *page, r *reports) {
-	rows := make([][]cell, 0, len(r.Feed.Feeds))
-	for _, f := range r.Feed.Feeds {
-		words, how := feedHealth(&f)
-		rows = append(rows, []cell{
-			name(f.Prefix), {words, how}, text(fmt.Sprint(f.Revision)), seconds(f.Delivery.P50), seconds(f.Delivery.P99), seconds(f.Delivery.Max),
-			count(f.Events), size(f.Bytes), count(f.Restarts), count(f.Loads), name(strings.Join(f.Endpoints, ",")),
-		})
-	}
-	p.table([]column{
-		{head: "PREFIX"}, {head: "HEALTH", maxWidth: 60}, {head: "REVISION", right: true}, {head: "P50", right: true}, {head: "P99", right: true}, {head: "MAX", right: true},
-		{head: "EVENTS", right: true}, {head: "BYTES", right: true}, {head: "RESTARTS", right: true}, {head: "LOADS", right: true}, {head: "ETCD"},
-	}, rows)
-	if r.SLO == nil {
-		return
-	}
-	p.blank()
-	if probe := r.SLO.Probe; probe == nil {
-		p.line(dim, "Probe     none (--watch-probe)")
-	} else {
-		state := "works"
-		if probe.Error != "" {
-			state = display.Clean(probe.Error)
-		}
-		p.line(styleIf(probe.Error != "", critical), fmt.Sprintf("Probe     %s  write to client p50 %s  p99 %s  of it after the answer p99 %s  pending %s", state,
-			display.Seconds(probe.Whole.P50), display.Seconds(probe.Whole.P99), display.Seconds(probe.Commit.P99), display.Seconds(probe.Pending)))
-	}
-	s := r.SLO.Process
-	p.line(plain, fmt.Sprintf("Process   %.2f of %d CPUs  timer delay p50 %s  p99 %s  max %s",
-		s.CPU, s.Processors, display.Seconds(s.Delay.P50), display.Seconds(s.Delay.P99), display.Seconds(s.Delay.Max)))
-}
-
-// feedHealth returns the state of a feed in words, and their style.
-func feedHealth(f *serverreport.Feed) (string, style) {
-	switch {
-	case f.Error != "":
-		return "✗ " + display.Clean(f.Error), critical
-	case f.Late > 0:
-		return "! late " + display.Seconds(f.Late), warning
-	}
-	return "✓ in time", good
 }
