@@ -114,7 +114,7 @@ func TestEventsWithoutTimesAreLeftOut(t *testing.T) {
 		if !got.From.Equal(want.From) || got.Seconds != want.Seconds || got.Total.Requests != want.Total.Requests {
 			t.Errorf("%s: %s, %.0f s, %d requests; want %s, %.0f s, %d requests", name, got.From, got.Seconds, got.Total.Requests, want.From, want.Seconds, want.Total.Requests)
 		}
-		if in := got.Run.Inputs[0]; in.Lost() != 1 || in.Rest[0].FirstLine != int64(bytes.Count(log, []byte("\n")))+1 {
+		if in := got.Run.Inputs[0]; in.LostRecords() != 1 || in.Rest[0].FirstLine != int64(bytes.Count(log, []byte("\n")))+1 {
 			t.Errorf("%s: got %+v", name, in.Rest)
 		}
 	}

@@ -151,7 +151,7 @@ func (f *flags) execute(cmd *cobra.Command, paths []string, version string, text
 func (r *Report) checkLost() error {
 	var lost int64
 	for i := range r.Run.Inputs {
-		lost += r.Run.Inputs[i].Lost()
+		lost += r.Run.Inputs[i].LostRecords()
 	}
 	return auditlog.CheckLost(lost)
 }

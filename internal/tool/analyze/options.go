@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/render"
 	"github.com/millrace/millrace/internal/tool/useragent"
 )
 
@@ -64,14 +65,14 @@ func (f *flags) add(set *pflag.FlagSet) {
 	set.BoolVar(&f.HashNames, "hash-names", false, "replace names of users, programs, namespaces, labels and custom resources by hashes")
 	set.StringVar(&f.Salt, "salt", "", "salt of these hashes, to get the same again (default a random one)")
 	set.StringArrayVar(&f.FailOn, "fail-on", nil, "end with exit code 2 if this is so, as in 'list-cpu>0.5'; "+conditionHelp()+"; may be repeated")
-	set.StringVarP(&f.output, "output", "o", "table", "one of "+strings.Join(formats(), ", "))
+	set.StringVarP(&f.output, "output", "o", render.Terminal, "one of "+strings.Join(formats(), ", "))
 	set.StringVar(&f.html, "report", "", "also write a page of HTML to this file, which needs no network")
 	set.StringVar(&f.from, "from", "", "print the report in this file, as -o json wrote it, and read no log")
 	set.StringVar(&f.accounts, "accounts", "", "instead of logs, read accounts that millrace-tools top lists -o json printed to this file; - is the standard input")
 	set.IntVar(&f.top, "top", 15, "rows of each table")
 }
 
-func formats() []string { return []string{"table", "json", "markdown"} }
+func formats() []string { return []string{render.Terminal, render.JSON, render.Markdown} }
 
 // validate returns an error that says which flag to change. It also sets what follows from the
 // options.

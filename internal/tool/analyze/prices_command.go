@@ -33,7 +33,7 @@ reports do not have are those of the list in the binary.`,
 			if err != nil {
 				return err
 			}
-			return render.WriteReport(cmd.OutOrStdout(), "json", l, nil)
+			return render.WriteReport(cmd.OutOrStdout(), render.JSON, l, nil)
 		},
 	}
 	cmd.Flags().StringVar(&files.Etcd, "etcd", "", "report of bench list on a stock server without a watch cache for pods")

@@ -55,7 +55,7 @@ resources and of labels, but no values, no names of objects and no data.`,
 			if len(p.Resources) == 0 {
 				return errors.New("nothing could be measured: give the user of the kubeconfig the right to list")
 			}
-			return render.WriteReport(cmd.OutOrStdout(), "json", p, nil)
+			return render.WriteReport(cmd.OutOrStdout(), render.JSON, p, nil)
 		},
 	}
 	f.server.AddTo(cmd.Flags())

@@ -52,11 +52,11 @@ func (r *Report) writeHead(b *strings.Builder) {
 // write writes a finding as text. period is the period of the report, in seconds.
 func (f *Finding) write(b *strings.Builder, number int, period float64, format string) {
 	var bold, code string
-	if format == "markdown" {
+	if format == render.Markdown {
 		bold, code = "**", "`"
 	}
 	fmt.Fprintf(b, "%s%d. %s: %s%s\n", bold, number, f.Kind, f.Sentence, bold)
-	if format == "markdown" {
+	if format == render.Markdown {
 		b.WriteString("\n")
 	}
 	line := func(name, text string) {

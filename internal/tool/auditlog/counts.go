@@ -56,7 +56,7 @@ func (c *Counts) add(why string, bytes, line int64, begins []byte) {
 	i := slices.IndexFunc(c.Rest, func(r Rest) bool { return r.Why == why })
 	if i < 0 {
 		i = len(c.Rest)
-		c.Rest = append(c.Rest, Rest{Why: why, Lost: slices.Contains(lostReasons, why), FirstLine: line, Begins: beginning(begins)})
+		c.Rest = append(c.Rest, Rest{Why: why, Lost: slices.Contains(lostReasons, why), FirstLine: line, Begins: firstCharacters(begins)})
 	}
 	c.Rest[i].Records++
 	c.Rest[i].Bytes += bytes
@@ -64,13 +64,14 @@ func (c *Counts) add(why string, bytes, line int64, begins []byte) {
 
 const maxBegins = 60
 
-// beginning returns the first characters of b, escaped for a terminal.
-func beginning(b []byte) string {
+// firstCharacters returns the first characters of b, escaped for a terminal.
+func firstCharacters(b []byte) string {
 	return display.Clean(strings.ToValidUTF8(string(b[:min(len(b), maxBegins)]), ""))
 }
 
-// Lost returns the number of records that are events or parts of events, which could not be read.
-func (c *Counts) Lost() (n int64) {
+// LostRecords returns the number of records that are events or parts of events, which could not be
+// read.
+func (c *Counts) LostRecords() (n int64) {
 	for _, r := range c.Rest {
 		if r.Lost {
 			n += r.Records

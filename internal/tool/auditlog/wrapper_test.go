@@ -299,7 +299,7 @@ func FuzzWrappers(f *testing.F) {
 			begin = end
 		}
 		events, counts := readEvents(t, text.String()[from:to], Options{})
-		if len(events) > len(ends) || len(events) < want && counts.Lost() == 0 {
+		if len(events) > len(ends) || len(events) < want && counts.LostRecords() == 0 {
 			t.Errorf("%d of %d events in\n%s\n%+v", len(events), want, text.String()[from:to], counts)
 		}
 	})

@@ -14,8 +14,8 @@ import (
 func (c *Cluster) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Counts, "counts", "", "a cluster of yours in numbers, as millrace-tools analyze profile printed it: objects of each node, and their sizes")
 	f.Float64Var(&c.PodsPerNode, "pods-per-node", 30, "pods on each node")
-	f.Var(newSize(&c.PodBytes, 4000), "pod-size", "size of a pod as JSON")
-	f.Var(newSize(&c.NodeBytes, 6500), "node-size", "size of a node as JSON")
+	f.Var(newSizeValue(&c.PodBytes, 4000), "pod-size", "size of a pod as JSON")
+	f.Var(newSizeValue(&c.NodeBytes, 6500), "node-size", "size of a node as JSON")
 	f.Float64Var(&c.PodsPerService, "pods-per-service", 50, "pods of each service, and endpoints of a slice (up to 100)")
 	f.Float64Var(&c.PodVolumes, "pod-volumes", 0.5, "secrets, and config maps, that a pod uses and no other pod of its node")
 	f.Float64Var(&c.Churn, "churn", 1, "pods that are made, and end, in a second for 1,000 nodes")
@@ -31,24 +31,24 @@ func (c *Cluster) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Tree, "tree", autoTree, "replicas at each depth, as in 2,4; auto counts as many as are needed")
 	f.StringSliceVar(&c.OwnEtcd, "own-etcd", nil, "resources that have an etcd of their own: leases, events")
 	f.Float64Var(&c.Cores, "cores", 16, "processors of each server and each replica")
-	f.Var(newSize(&c.MemoryBytes, 64e9), "memory", "memory of each server and each replica")
-	f.Var(newSize(&c.NetworkBits, 10e9), "network", "bits a second of each network card, as in 10G")
+	f.Var(newSizeValue(&c.MemoryBytes, 64e9), "memory", "memory of each server and each replica")
+	f.Var(newSizeValue(&c.NetworkBits, 10e9), "network", "bits a second of each network card, as in 10G")
 }
 
-// size is a flag's value: a number with a decimal unit, as in 4KB, 64GB or 10G.
-type size struct{ value *float64 }
+// sizeValue is a flag's value: a number with a decimal unit, as in 4KB, 64GB or 10G.
+type sizeValue struct{ value *float64 }
 
-// newSize sets *value to start, and returns a flag's value for it.
-func newSize(value *float64, start float64) *size {
+// newSizeValue sets *value to start, and returns a flag's value for it.
+func newSizeValue(value *float64, start float64) *sizeValue {
 	*value = start
-	return &size{value}
+	return &sizeValue{value}
 }
 
 // units are the letters of decimal units, each a thousand times the one before.
 const units = "kMGTP"
 
 // Set implements pflag.Value.
-func (s *size) Set(text string) error {
+func (s *sizeValue) Set(text string) error {
 	number := strings.ReplaceAll(strings.TrimSuffix(strings.TrimSpace(text), "B"), "K", "k")
 	v, err := resource.ParseQuantity(number)
 	if err != nil || v.Sign() <= 0 {
@@ -59,7 +59,7 @@ func (s *size) Set(text string) error {
 }
 
 // String implements pflag.Value.
-func (s *size) String() string {
+func (s *sizeValue) String() string {
 	v := *s.value
 	var unit string
 	for i := 0; v >= 1000 && i < len(units); i++ {
@@ -69,4 +69,4 @@ func (s *size) String() string {
 }
 
 // Type implements pflag.Value.
-func (s *size) Type() string { return "size" }
+func (s *sizeValue) Type() string { return "size" }

@@ -109,7 +109,7 @@ func NewCommand(version string) *cobra.Command {
 	set.IntVar(&f.MaxInFlight, "max-in-flight", 1000, "requests besides watches that wait for answers at once; others are sent later")
 	auditlog.AddWrapperFlag(set, &f.LogWrapper)
 	useragent.AddFormFlag(set, &f.Encodings)
-	set.StringVarP(&f.output, "output", "o", "table", "one of "+strings.Join(formats, ", "))
+	set.StringVarP(&f.output, "output", "o", render.Terminal, "one of "+strings.Join(formats, ", "))
 	set.StringVar(&f.page, "report", "", "write the report to this file, too, as one HTML page")
 	set.StringVar(&f.from, "from", "", "print the report in this file, as -o json wrote it, and send nothing")
 	set.IntVar(&f.top, "top", 15, "rows of each table")

@@ -130,7 +130,7 @@ func readPlan(ctx context.Context, paths []string, stdin io.Reader, o *Options, 
 			return nil, interrupt.Explain(ctx, err)
 		}
 		p.notes = append(p.notes, all[i].Notes(in.Name)...)
-		p.lost += all[i].Lost()
+		p.lost += all[i].LostRecords()
 	}
 	if p.last == 0 {
 		return nil, auditlog.NoEventsError(inputs, all, p.others)

@@ -49,7 +49,7 @@ type ServerOutcome struct {
 	// Seconds is the duration of the replay.
 	Seconds float64 `json:"seconds"`
 	// CPUSeconds is the CPU that the server's process used during the replay, and ResidentBytes its
-	// memory at the end. They are nil if its /metrics could not be read. Behind an address of
+	// memory at the end. They are nil if its /metrics could not be read. At an address of       //
 	// several servers the figures are of one of them.
 	CPUSeconds    *float64 `json:"cpuSeconds,omitempty"`
 	ResidentBytes *float64 `json:"residentBytes,omitempty"`

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/interrupt"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 const longHelp = `Show whether watch events are in time, and what they and reads cost, as the
@@ -87,7 +88,7 @@ func findView(args []string) (view, error) {
 
 // validate returns an error that says which value of a flag to choose.
 func (o *options) validate() error {
-	if o.output != "" && o.output != "json" && o.output != "wide" {
+	if o.output != "" && o.output != render.JSON && o.output != render.Wide {
 		return fmt.Errorf("-o %s is unknown: give json or wide", o.output)
 	}
 	if o.interval < minInterval {
@@ -111,10 +112,10 @@ func (o *options) run(ctx context.Context, v view, out io.Writer) error {
 		return err
 	}
 	file, isFile := out.(*os.File)
-	if o.output == "json" || o.once || !isFile || !display.IsTerminal(file) || !display.IsTerminal(os.Stdin) {
+	if o.output == render.JSON || o.once || !isFile || !display.IsTerminal(file) || !display.IsTerminal(os.Stdin) {
 		return o.print(ctx, c, v, out)
 	}
-	s := &screen{client: c, out: file, interval: o.interval, view: v, wide: o.output == "wide", color: os.Getenv("NO_COLOR") == ""}
+	s := &screen{client: c, out: file, interval: o.interval, view: v, wide: o.output == render.Wide, color: os.Getenv("NO_COLOR") == ""}
 	err = s.run(ctx, os.Stdin)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil
@@ -128,14 +129,14 @@ func (o *options) print(ctx context.Context, c *client, v view, out io.Writer) e
 	if err != nil {
 		return err
 	}
-	if o.output == "json" {
+	if o.output == render.JSON {
 		encoded, err := r.json(v)
 		if err == nil {
 			_, err = fmt.Fprintf(out, "%s\n", encoded)
 		}
 		return err
 	}
-	p := &page{wide: o.output == "wide"}
+	p := &page{wide: o.output == render.Wide}
 	v.draw(p, r)
 	_, err = fmt.Fprintln(out, strings.Join(p.lines, "\n"))
 	return err

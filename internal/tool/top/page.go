@@ -33,8 +33,8 @@ type page struct {
 	lines []string
 }
 
-// styled returns text with the escape sequences of a style, if the page has color.
-func (p *page) styled(s style, text string) string {
+// withStyle returns text with the escape sequences of a style, if the page has color.
+func (p *page) withStyle(s style, text string) string {
 	if !p.color || s == plain || text == "" {
 		return text
 	}
@@ -43,7 +43,7 @@ func (p *page) styled(s style, text string) string {
 
 // line adds a line, cut to the page's width.
 func (p *page) line(s style, text string) {
-	p.lines = append(p.lines, p.styled(s, cut(text, p.width)))
+	p.lines = append(p.lines, p.withStyle(s, cut(text, p.width)))
 }
 
 // blank adds a blank line, unless the page is empty.
@@ -155,9 +155,9 @@ func (p *page) table(columns []column, rows [][]cell) {
 				b.WriteString(gap)
 			}
 			if c.right {
-				b.WriteString(space + p.styled(row[i].style, shown))
+				b.WriteString(space + p.withStyle(row[i].style, shown))
 			} else {
-				b.WriteString(p.styled(row[i].style, shown) + space)
+				b.WriteString(p.withStyle(row[i].style, shown) + space)
 			}
 		}
 		p.lines = append(p.lines, strings.TrimRight(b.String(), " "))

@@ -242,10 +242,10 @@ func (s *screen) head(p *page) string {
 		if used += len(label) + len(gap); used > p.width {
 			break
 		}
-		parts = append(parts, p.styled(how, label))
+		parts = append(parts, p.withStyle(how, label))
 	}
 	if used+len(s.client.host)+len("q ends") < p.width {
-		parts = append(parts, p.styled(accent, display.Clean(s.client.host)), p.styled(dim, "q ends"))
+		parts = append(parts, p.withStyle(accent, display.Clean(s.client.host)), p.withStyle(dim, "q ends"))
 	}
 	return strings.Join(parts, gap)
 }
