@@ -339,7 +339,7 @@ fuzz: ## fuzz the parsers of encoded bytes and requests, FUZZTIME each
 	$(GO) test -run NONE -fuzz FuzzAgainstEncodingJSON -fuzztime $(FUZZTIME) ./internal/wire/storedjson
 	$(GO) test -run NONE -fuzz FuzzRead -fuzztime $(FUZZTIME) ./internal/wire/sentobject
 	$(GO) test -run NONE -fuzz FuzzScan -fuzztime $(FUZZTIME) ./internal/tool/auditlog
-	$(GO) test -run NONE -fuzz FuzzForms -fuzztime $(FUZZTIME) ./internal/tool/auditlog
+	$(GO) test -run NONE -fuzz FuzzWrappers -fuzztime $(FUZZTIME) ./internal/tool/auditlog
 	$(GO) test -run NONE -fuzz FuzzTargets -fuzztime $(FUZZTIME) ./internal/replica/handler
 	$(GO) test -c -o bin/differential.test ./test/equal/differential
 	cd test/equal/differential && for target in FuzzSelectors FuzzPages FuzzAccept FuzzRaw; do \

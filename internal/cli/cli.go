@@ -22,19 +22,22 @@ import (
 // errorOutput is where errors of commands are printed.
 var errorOutput io.Writer = os.Stderr
 
-// PrintErrorsTo has Run print the error of a command elsewhere than on stderr.
+// PrintErrorsTo makes Run print errors of commands to w instead of stderr. It must not be called
+// while Run runs.
 func PrintErrorsTo(w io.Writer) { errorOutput = w }
 
-// Program describes a program. All fields but First are required.
+// Program describes a program. Only First is optional.
 type Program struct {
 	Name, Short, Long string
-	// Versions is what its command "version" prints, and --version alone.
+	// Versions is the text that the command "version" prints, and that --version prints.
 	Versions string
-	// First has the flags to begin with, by command, without dashes.
+	// First has the names of the flags to begin with, by the name of the command. Usages list them
+	// first, in this order.
 	First map[string][]string
 }
 
-// NewRoot makes the root command of a program.
+// NewRoot returns the root command of a program, with the command "version". The caller adds the
+// other commands.
 func NewRoot(p Program) *cobra.Command {
 	root := &cobra.Command{Use: p.Name, Short: p.Short, Long: p.Long, SilenceUsage: true, SilenceErrors: true}
 	root.SetUsageFunc(func(cmd *cobra.Command) error { return printUsage(cmd, p.First[cmd.Name()]) })
@@ -53,8 +56,9 @@ func NewRoot(p Program) *cobra.Command {
 	return root
 }
 
-// Run runs a command line and returns the exit code of the process: 1 for an error. The error of a
-// command may have a code of its own, such as 2 for violations that verify has found.
+// Run runs a command line, prints its error, and returns the exit code of the process: 1 for an
+// error. An error with a method ExitCode has a code of its own, such as 2 for violations that
+// verify has found.
 func Run(root *cobra.Command, args []string) int {
 	if slices.Equal(args, []string{"--version"}) {
 		args = []string{"version"}
@@ -65,8 +69,8 @@ func Run(root *cobra.Command, args []string) int {
 		return 0
 	}
 	fmt.Fprintf(errorOutput, "%s: %v\n", root.Name(), err)
-	if own := (interface{ ExitCode() int })(nil); errors.As(err, &own) {
-		return own.ExitCode()
+	if coded := (interface{ ExitCode() int })(nil); errors.As(err, &coded) {
+		return coded.ExitCode()
 	}
 	return 1
 }

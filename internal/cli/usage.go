@@ -12,11 +12,11 @@ import (
 	"golang.org/x/term"
 )
 
-// usageColumns is the width of usages that no terminal shows.
+// usageColumns is the width of a usage that is not printed to a terminal, in characters.
 const usageColumns = 80
 
-// printUsage prints how a command is called: examples, its own commands, the flags to begin with,
-// and all others.
+// printUsage prints the usage of a command: examples, commands below it, the flags to begin with,
+// and all other flags. first has the names of the flags to begin with.
 func printUsage(cmd *cobra.Command, first []string) error {
 	var b strings.Builder
 	b.WriteString("Usage:\n")
@@ -42,13 +42,13 @@ func printUsage(cmd *cobra.Command, first []string) error {
 		section("Flags", others.FlagUsagesWrapped(columns))
 	}
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n%s COMMAND --help tells more of a command.\n", cmd.CommandPath())
+		fmt.Fprintf(&b, "\n%s COMMAND --help explains a command.\n", cmd.CommandPath())
 	}
 	_, err := io.WriteString(cmd.OutOrStdout(), b.String())
 	return err
 }
 
-// commandsOf lists the commands of a command, each with a line on what it is for.
+// commandsOf returns a line on each command below a command.
 func commandsOf(cmd *cobra.Command) string {
 	var b strings.Builder
 	for _, c := range cmd.Commands() {
@@ -59,7 +59,8 @@ func commandsOf(cmd *cobra.Command) string {
 	return b.String()
 }
 
-// flagsOf divides the flags of a command into those of some names and all others.
+// flagsOf divides the flags of a command: into the flags named in first, in that order, and all
+// others.
 func flagsOf(cmd *cobra.Command, first []string) (begin, others *pflag.FlagSet) {
 	begin, others = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	begin.SortFlags = false
@@ -76,7 +77,7 @@ func flagsOf(cmd *cobra.Command, first []string) (begin, others *pflag.FlagSet) 
 	return begin, others
 }
 
-// columnsOf is the width of the terminal that shows an output.
+// columnsOf returns the width of the terminal that shows an output, else usageColumns.
 func columnsOf(out io.Writer) int {
 	if file, ok := out.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil {

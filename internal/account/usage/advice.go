@@ -74,17 +74,17 @@ func worthAdvice(cpu, bytes float64, period time.Duration) bool {
 
 // adviseShape gives advice on all requests of a shape. It names the client that asks
 // most.
-func adviseShape(s *summary[serverreport.Shape, serverreport.Client], periods periods) []string {
-	if !worthAdvice(s.cost.CPU, float64(s.cost.Bytes), periods.accounts) || len(s.partners) == 0 {
+func adviseShape(s *summary[serverreport.Shape, serverreport.Client], spans periods) []string {
+	if !worthAdvice(s.cost.CPU, float64(s.cost.Bytes), spans.accounts) || len(s.partners) == 0 {
 		return nil
 	}
 	p := &s.partners[0]
-	pattern := requestPattern{Shape: s.key, mean: meanOf(&s.cost), client: p.key.Name(), requests: p.requests, addresses: p.addresses, period: periods.partners}
+	pattern := requestPattern{Shape: s.key, mean: meanOf(&s.cost), client: p.key.Name(), requests: p.requests, addresses: p.addresses, period: spans.partners}
 	return pattern.advice()
 }
 
 // adviseClient gives advice on the most expensive shape of a client. costs are by shape.
-func adviseClient(c *summary[serverreport.Client, serverreport.Shape], costs map[serverreport.Shape]serverreport.ListCost, periods periods) []string {
+func adviseClient(c *summary[serverreport.Client, serverreport.Shape], costs map[serverreport.Shape]serverreport.ListCost, spans periods) []string {
 	if len(c.partners) == 0 {
 		return nil
 	}
@@ -93,8 +93,8 @@ func adviseClient(c *summary[serverreport.Client, serverreport.Shape], costs map
 	if !ok {
 		return nil
 	}
-	pattern := requestPattern{Shape: p.key, mean: meanOf(&cost), client: c.key.Name(), requests: p.requests, addresses: p.addresses, period: periods.partners}
-	if !worthAdvice(p.cpu, pattern.mean.bytes*float64(p.requests), periods.partners) {
+	pattern := requestPattern{Shape: p.key, mean: meanOf(&cost), client: c.key.Name(), requests: p.requests, addresses: p.addresses, period: spans.partners}
+	if !worthAdvice(p.cpu, pattern.mean.bytes*float64(p.requests), spans.partners) {
 		return nil
 	}
 	return pattern.advice()

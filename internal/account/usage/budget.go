@@ -90,7 +90,7 @@ func (b *Budgets) Check(user, address string) Overdraft {
 	now := b.cfg.Clock.Now()
 	hash, s := b.find(user, address)
 	s.mu.Lock()
-	spent := s.mu.spent[hash].after(now)
+	spent := s.mu.spent[hash].leftAt(now)
 	s.mu.Unlock()
 	over, which := spent.cpu-1, "cpu"
 	if spent.bytes-1 > over {
@@ -117,7 +117,7 @@ func (b *Budgets) chargeCost(user, address string, cost *serverreport.ListCost) 
 	hash, s := b.find(user, address)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	spent := s.mu.spent[hash].after(now)
+	spent := s.mu.spent[hash].leftAt(now)
 	if b.cfg.CPUSeconds > 0 {
 		spent.cpu += cost.CPU / b.cfg.CPUSeconds
 	}
@@ -145,7 +145,7 @@ func (b *Budgets) find(user, address string) (uint64, *budgetStripe) {
 func (s *budgetStripe) makeRoomLocked(now time.Time) {
 	least, lowest := uint64(0), math.Inf(1)
 	for hash, spent := range s.mu.spent {
-		spent = spent.after(now)
+		spent = spent.leftAt(now)
 		used := spent.cpu + spent.bytes
 		if used == 0 {
 			delete(s.mu.spent, hash)
@@ -157,8 +157,8 @@ func (s *budgetStripe) makeRoomLocked(now time.Time) {
 	delete(s.mu.spent, least)
 }
 
-// after returns what is left of the expense at a time.
-func (s expense) after(now time.Time) expense {
+// leftAt returns what is left of the expense at a time.
+func (s expense) leftAt(now time.Time) expense {
 	paid := now.Sub(s.at).Seconds() / budgetWindow.Seconds()
 	return expense{cpu: max(0, s.cpu-paid), bytes: max(0, s.bytes-paid), at: now}
 }

@@ -171,7 +171,7 @@ func (f *fragments) keepLocked(k *cachedFragment) {
 	}
 }
 
-// dropLocked drops an element of recent. Nil is none.
+// dropLocked drops an element of recent. It ignores nil.
 func (f *fragments) dropLocked(e *list.Element) {
 	if e == nil {
 		return

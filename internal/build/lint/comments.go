@@ -17,8 +17,8 @@ func longSentences(t *Tree) []Finding {
 	})
 }
 
-// behindWithoutLag finds comments in which "behind" has another sense than lag, such as
-// that of order, of proxies or of places.
+// behindWithoutLag finds comments in which "behind" does not mean lag, but order, a proxy or a
+// place.
 func behindWithoutLag(t *Tree) []Finding {
 	return findInSentences(t, func(sentence string) string {
 		if behindWord.MatchString(behindAsLag.ReplaceAllString(sentence, "")) {
@@ -32,6 +32,19 @@ var (
 	behindWord  = regexp.MustCompile(`(^|[^"\w])behind\b|^Behind (an?|it|that|the)\b`)
 	behindAsLag = regexp.MustCompile(`\b(far|lags?|lagged|lagging|falls?|fell|falling) behind\b`)
 )
+
+// none finds comments in which a value "is none". It takes a moment to find out that nil stands
+// for an absent thing.
+func none(t *Tree) []Finding {
+	return findInSentences(t, func(sentence string) string {
+		if noneWord.MatchString(sentence) {
+			return `says that something "is none": say what it stands for, or what it is not: ` + sentence
+		}
+		return ""
+	})
+}
+
+var noneWord = regexp.MustCompile(`\b[Nn]il is (none|no)\b|\bif it is none\b|\bthat is none\b`)
 
 // causatives finds comments that say "has X do" for "makes X do": a reader takes it for
 // possession until the verb comes.
@@ -52,12 +65,12 @@ var (
 	clauseWord = regexp.MustCompile(`\b(?:and|can|did|do|does|for|may|must|not|of|or|that|to|which|who|will)\b`)
 )
 
-// findInSentences calls problem with each sentence of the comments of checked packages.
-// It returns a finding for each result that is not "".
+// findInSentences calls problem with each sentence of the tree's comments. It returns a finding
+// for each result that is not "".
 func findInSentences(t *Tree, problem func(sentence string) string) []Finding {
 	var found []Finding
 	for _, file := range t.Go {
-		if ast.IsGenerated(file.Syntax) || isLanguageUnchecked(file.Name) {
+		if ast.IsGenerated(file.Syntax) {
 			continue
 		}
 		for _, group := range file.Syntax.Comments {
@@ -101,14 +114,4 @@ func (t *Tree) commentParagraphs(group *ast.CommentGroup) []commentParagraph {
 		open = true
 	}
 	return all
-}
-
-// isLanguageUnchecked reports whether the rules of language leave a file out.
-func isLanguageUnchecked(name string) bool {
-	for _, folder := range languageUnchecked() {
-		if strings.HasPrefix(name, folder+"/") {
-			return true
-		}
-	}
-	return false
 }

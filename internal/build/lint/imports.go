@@ -48,7 +48,7 @@ func imports(t *Tree, h *house) []Finding {
 		for _, imported := range importPaths(file) {
 			dir, own := strings.CutPrefix(imported, t.Module+"/")
 			to := internalPackage(dir)
-			if !own || to == "" || to == from || isExternalTest(file) && within(to, from) {
+			if !own || to == "" || to == from || isExternalTest(file) && isWithin(to, from) {
 				continue
 			}
 			if reason := h.forbidden(from, to); reason != "" {
@@ -138,7 +138,7 @@ func importGroups(t *Tree) []Finding {
 				groups = append(groups, nil)
 			}
 			last := len(groups) - 1
-			groups[last] = append(groups[last], within(strings.Trim(spec.Path.Value, "\""), t.Module))
+			groups[last] = append(groups[last], isWithin(strings.Trim(spec.Path.Value, "\""), t.Module))
 			line = t.line(spec.End())
 		}
 		for i, group := range groups {

@@ -65,9 +65,6 @@ func caseNames(t *Tree) []Finding {
 		}
 	}
 	for _, file := range t.Go {
-		if isLanguageUnchecked(file.Name) {
-			continue
-		}
 		for _, decl := range file.Syntax.Decls {
 			switch decl := decl.(type) {
 			case *ast.FuncDecl:

@@ -70,8 +70,8 @@ const (
 	continuesParagraph
 )
 
-// proseReader is the state that the lines so far leave for the next one. The zero value
-// is the state at the beginning of a text.
+// proseReader is the state after the lines that were read. The zero value is the state at the
+// beginning of a text.
 type proseReader struct {
 	fence  string // the end of the code block that the line is in, or ""
 	text   bool   // the line before belongs to a paragraph

@@ -32,12 +32,18 @@ func Rules() []Rule {
 		{"sentences", longSentences},
 		{"behind", behindWithoutLag},
 		{"causatives", causatives},
+		{"none", none},
+		{"function docs", functionDocs},
+		{"preposition names", prepositionNames},
+		{"participle names", participleNames},
+		{"parameter names", parameterNames},
+		{"progress names", progressNames},
 		{"paragraphs", paragraphs},
 		{"references", func(t *Tree) []Finding { return references(t, minReferences) }},
 		{"output", output},
 		{"sleep", sleep},
 		{"paths", paths},
-		{"format", formatted},
+		{"format", gofmt},
 	}
 }
 
@@ -59,24 +65,11 @@ func fileSize(t *Tree) []Finding {
 // functionSize finds long functions. Tests are left out, since their tables are data.
 func functionSize(t *Tree) []Finding {
 	var found []Finding
-	for _, file := range t.Go {
-		if file.IsTest() || ast.IsGenerated(file.Syntax) {
-			continue
+	t.eachFunction(func(file *File, function *ast.FuncDecl) {
+		if lines := t.line(function.End()) - t.line(function.Pos()) + 1; lines > maxFuncLines {
+			found = append(found, t.functionFinding(file, function, fmt.Sprintf("%d lines, at most %d: split it", lines, maxFuncLines)))
 		}
-		for _, decl := range file.Syntax.Decls {
-			function, ok := decl.(*ast.FuncDecl)
-			if !ok {
-				continue
-			}
-			first, last := t.line(function.Pos()), t.line(function.End())
-			if lines := last - first + 1; lines > maxFuncLines {
-				found = append(found, Finding{
-					Key: file.Name + ":" + functionName(function), Line: first,
-					Text: fmt.Sprintf("%d lines, at most %d: split it", lines, maxFuncLines),
-				})
-			}
-		}
-	}
+	})
 	return found
 }
 
@@ -108,11 +101,11 @@ func functionName(function *ast.FuncDecl) string {
 func upstreamImports(t *Tree) []Finding {
 	var found []Finding
 	for _, file := range t.Go {
-		if slices.ContainsFunc(upstreamUsers(), func(folder string) bool { return within(file.Dir(), folder) }) {
+		if slices.ContainsFunc(upstreamUsers(), func(folder string) bool { return isWithin(file.Dir(), folder) }) {
 			continue
 		}
 		for _, imported := range importPaths(file) {
-			if within(imported, upstream) {
+			if isWithin(imported, upstream) {
 				found = append(found, Finding{Key: file.Name, Text: fmt.Sprintf("imports %s, which only %s may", imported, strings.Join(upstreamUsers(), " and "))})
 			}
 		}
@@ -214,8 +207,8 @@ func isPathByte(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || strings.IndexByte("._-~)}*", b) >= 0
 }
 
-// formatted finds files that gofmt would change.
-func formatted(t *Tree) []Finding {
+// gofmt finds files that gofmt would change.
+func gofmt(t *Tree) []Finding {
 	var found []Finding
 	for _, file := range t.Go {
 		want, err := format.Source(file.Data)
@@ -249,6 +242,7 @@ func (t *Tree) calls(file *File, visit func(call *ast.CallExpr, qualifier, name 
 	})
 }
 
+// isIdent reports whether an expression is a name alone.
 func isIdent(expr ast.Expr, name string) bool {
 	ident, ok := expr.(*ast.Ident)
 	return ok && ident.Name == name
@@ -280,7 +274,7 @@ func importPaths(file *File) []string {
 	return result
 }
 
-// within reports whether an import path is parent or lies below it.
-func within(importPath, parent string) bool {
+// isWithin reports whether a path is parent or lies below it.
+func isWithin(importPath, parent string) bool {
 	return importPath == parent || strings.HasPrefix(importPath, parent+"/")
 }

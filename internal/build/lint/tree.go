@@ -36,8 +36,7 @@ type File struct {
 
 // Finding is one breach of a rule.
 type Finding struct {
-	// Key identifies the finding in the table of exceptions: a file, a file and a name
-	// within it, or a directory.
+	// Key identifies the finding: a file, a file and a name within it, or a directory.
 	Key string
 	// Line is 0 if the finding concerns the whole file.
 	Line int
@@ -86,7 +85,7 @@ func Root(dir string) (string, error) {
 // directories itself, and does not ask Git: so Go's test cache sees what the test
 // depends on.
 func Load(root string) (*Tree, error) {
-	skip, err := ignored(root)
+	skip, err := ignoredDirs(root)
 	if err != nil {
 		return nil, err
 	}
@@ -160,9 +159,9 @@ func isHidden(dir string) bool {
 	return strings.HasPrefix(dir, ".") && dir != ".ci" && dir != ".github"
 }
 
-// ignored returns the directories that .gitignore names in the form "/name/". Other
+// ignoredDirs returns the directories that .gitignore names in the form "/name/". Other
 // patterns have no effect.
-func ignored(root string) ([]string, error) {
+func ignoredDirs(root string) ([]string, error) {
 	data, err := os.ReadFile(filepath.Join(root, ".gitignore"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

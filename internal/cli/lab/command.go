@@ -1,5 +1,5 @@
-// Package lab is the command line of millrace-lab: loads for API servers, and measurements of
-// them. Servers that it starts are those of the program millrace.
+// Package lab is the command line of millrace-lab: loads for API servers, and measurements of API
+// servers. The servers that it starts are processes of the program millrace.
 package lab
 
 import (
@@ -21,10 +21,10 @@ const longHelp = `Loads for Kubernetes API servers, and measurements of them.
   millrace-lab bench    what reads and custom resources cost any server
   millrace-lab papers   published experiments, beside their figures
 
-bench and papers start servers of the program millrace, unless they are given a server
-that runs. It is looked for beside this program and on the PATH; --millrace names another.`
+bench and papers start servers with the program millrace, unless they are given a server
+that runs. They look for it beside this program and on the PATH; --millrace names another.`
 
-// NewCommand makes the root command. version is Millrace's own.
+// NewCommand returns the root command. version is Millrace's own.
 func NewCommand(version string) *cobra.Command {
 	root := cli.NewRoot(cli.Program{
 		Name: "millrace-lab", Short: "Loads for Kubernetes API servers, and measurements of them", Long: longHelp, Versions: "Millrace   " + version + "\n",

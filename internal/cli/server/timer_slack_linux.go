@@ -22,7 +22,7 @@ const relaxedVariable = "MILLRACE_TIMERS_RELAXED"
 // goes on with the slack it has.
 func relaxTimers(slack time.Duration, logger *slog.Logger) {
 	relaxed := os.Getenv(relaxedVariable) != ""
-	_ = os.Unsetenv(relaxedVariable) // it fails only for a name that is none
+	_ = os.Unsetenv(relaxedVariable) // it fails only for an invalid name
 	if slack <= 0 || relaxed {
 		return
 	}

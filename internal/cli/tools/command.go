@@ -1,5 +1,6 @@
-// Package tools is the command line of millrace-tools: what a person runs against an audit log or
-// an API server, whoever made it. The program is small; build/lint says what it must not link.
+// Package tools is the command line of millrace-tools: commands for an audit log or for an API
+// server of any origin. The program is small: package lint (internal/build/lint) says what it must
+// not link.
 package tools
 
 import (
@@ -21,7 +22,7 @@ const longHelp = `Tools for any Kubernetes API server, which need only its audit
   millrace-tools top                 reads and watch events of a millrace server, by client
   millrace-tools model               what a cluster of any size costs, and what breaks first`
 
-// NewCommand makes the root command. version is Millrace's own.
+// NewCommand returns the root command. version is Millrace's own.
 func NewCommand(version string) *cobra.Command {
 	root := cli.NewRoot(cli.Program{
 		Name: "millrace-tools", Short: "Tools for any Kubernetes API server", Long: longHelp, Versions: "Millrace   " + version + "\n",

@@ -89,7 +89,7 @@ func (f *Flags) Load(agent string) (*rest.Config, error) {
 	}
 	config, err := f.loadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w: %s", err, f.instead())
+		return nil, fmt.Errorf("read kubeconfig: %w: %s", err, f.advice())
 	}
 	if config.UserAgent = "millrace-" + agent; f.Server != "" {
 		config.Host = f.Server
@@ -99,7 +99,7 @@ func (f *Flags) Load(agent string) (*rest.Config, error) {
 		return nil, fmt.Errorf("read the server's address %q: %w: give one like https://10.0.0.1:6443", config.Host, err)
 	}
 	if _, err := rest.TLSConfigFor(config); err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w: %s", err, f.instead())
+		return nil, fmt.Errorf("read kubeconfig: %w: %s", err, f.advice())
 	}
 	return config, nil
 }
@@ -198,8 +198,8 @@ func contexts[V any](all map[string]V) string {
 	return strings.Join(names, ", ")
 }
 
-// instead says what to do about a kubeconfig that cannot be used.
-func (f *Flags) instead() string {
+// advice says what to do about a kubeconfig that cannot be used.
+func (f *Flags) advice() string {
 	file, context := f.names()
 	switch {
 	case f.Context != "":

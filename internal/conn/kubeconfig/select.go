@@ -21,7 +21,7 @@ func (f *Flags) Select() (*clientcmdapi.Config, error) {
 		err = clientcmd.ResolveLocalPaths(config)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w: %s", oneLine(err), f.instead())
+		return nil, fmt.Errorf("read kubeconfig: %w: %s", oneLine(err), f.advice())
 	}
 	return config, nil
 }

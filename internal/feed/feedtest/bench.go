@@ -82,8 +82,8 @@ func (b *bench) putSome(what string) (last int64) {
 	return b.put("always", what)
 }
 
-// until waits for a condition that the sink's contents meet.
-func (b *bench) until(what string, condition func(contents) bool) contents {
+// awaitContents waits for a condition that the sink's contents meet.
+func (b *bench) awaitContents(what string, condition func(contents) bool) contents {
 	b.Helper()
 	deadline := time.After(patience)
 	for {
@@ -114,7 +114,7 @@ func (b *bench) poll(what string, condition func() bool) {
 // reach waits until the sink has everything up to a revision, and until the feed follows.
 func (b *bench) reach(revision int64) contents {
 	b.Helper()
-	got := b.until(fmt.Sprintf("revision %d", revision), func(c contents) bool { return c.applied >= revision })
+	got := b.awaitContents(fmt.Sprintf("revision %d", revision), func(c contents) bool { return c.applied >= revision })
 	b.poll("healthy", func() bool { return b.feed.Healthy() == nil })
 	b.compare(got)
 	return got

@@ -46,7 +46,7 @@ func testLoad(b *bench) {
 	}
 	b.putSome("x")
 	b.run()
-	got := b.until("the load", func(c contents) bool { return len(c.loads) > 0 && c.applied >= c.expected })
+	got := b.awaitContents("the load", func(c contents) bool { return len(c.loads) > 0 && c.applied >= c.expected })
 	if len(got.loads) != 1 {
 		b.Errorf("loads at %v, want one", got.loads)
 	}
@@ -127,7 +127,7 @@ func testForgottenHistory(b *bench) {
 	b.putSome("missed")
 	b.source.Forget(b.T)
 	b.source.Mend(b.T)
-	b.until("the second load", func(c contents) bool { return len(c.loads) == 2 })
+	b.awaitContents("the second load", func(c contents) bool { return len(c.loads) == 2 })
 	if got := b.reach(b.put("end", "x")); len(got.loads) != 2 {
 		b.Errorf("loads at %v, want two", got.loads)
 	}
@@ -235,7 +235,7 @@ func testLostDeletion(b *bench) {
 	b.run()
 	b.poll("followed", func() bool { return b.feed.Healthy() == nil })
 	b.delete("b")
-	b.until("the deletion", func(c contents) bool { return len(c.events) > 0 && c.events[len(c.events)-1].Deleted })
+	b.awaitContents("the deletion", func(c contents) bool { return len(c.events) > 0 && c.events[len(c.events)-1].Deleted })
 	b.source.Break(b.T)
 	b.source.Restore(b.T)
 	for range writesAfterBackup {

@@ -91,7 +91,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 }
 
 func (o *options) run(ctx context.Context, streams Streams) error {
-	if !slices.Contains([]string{"table", "markdown", "json"}, o.output) {
+	if !slices.Contains([]string{render.Terminal, render.Markdown, render.JSON}, o.output) {
 		return fmt.Errorf("--output=%s: choose table, markdown or json", o.output)
 	}
 	cfg := o.Config

@@ -279,11 +279,11 @@ const (
 
 func (r *reflector) accept(isWatch bool) string {
 	switch {
-	case r.plan.Form == agentprofile.FormProtobuf:
+	case r.plan.Encoding == agentprofile.EncodingProtobuf:
 		return acceptProtobuf
-	case r.plan.Form == agentprofile.FormMetadata && (isWatch || r.plan.Mode == agentprofile.ModeGet):
+	case r.plan.Encoding == agentprofile.EncodingMetadata && (isWatch || r.plan.Mode == agentprofile.ModeGet):
 		return acceptMetadata
-	case r.plan.Form == agentprofile.FormMetadata:
+	case r.plan.Encoding == agentprofile.EncodingMetadata:
 		return strings.ReplaceAll(acceptMetadata, "PartialObjectMetadata;", "PartialObjectMetadataList;")
 	}
 	return acceptJSON

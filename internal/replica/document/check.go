@@ -62,9 +62,9 @@ func (d *Documents) documentOf(e *entry) *document {
 }
 
 // ask sends a question. known is the document that may be current, or nil.
-func (d *Documents) ask(ctx context.Context, key key, known *document) checkAnswer {
-	header := question(key, known)
-	resp, err := d.cfg.Door.Document(ctx, key.target, header)
+func (d *Documents) ask(ctx context.Context, k key, known *document) checkAnswer {
+	header := question(k, known)
+	resp, err := d.cfg.Door.Document(ctx, k.target, header)
 	if err != nil {
 		return checkAnswer{result: checkFailed}
 	}
@@ -77,7 +77,7 @@ func (d *Documents) ask(ctx context.Context, key key, known *document) checkAnsw
 		return checkAnswer{result: checkFailed}
 	}
 	// A document with a client's address in it has no ETag, and a key with the address.
-	plain := key.target.Path() == "/api" && key.address == "" && resp.Header.Get("Etag") == ""
+	plain := k.target.Path() == "/api" && k.address == "" && resp.Header.Get("Etag") == ""
 	made := newDocument(resp, nil)
 	if made == nil || plain {
 		return checkAnswer{result: checkRefused}
@@ -93,17 +93,17 @@ func (d *Documents) ask(ctx context.Context, key key, known *document) checkAnsw
 }
 
 // question makes the headers of the request for a document.
-func question(key key, known *document) http.Header {
+func question(k key, known *document) http.Header {
 	header := http.Header{}
 	set := func(name, value string) {
 		if value != "" {
 			header.Set(name, value)
 		}
 	}
-	set("Accept", key.accept)
-	set("Accept-Encoding", key.encoding)
-	set("X-Forwarded-For", key.address)
-	if key.pretty {
+	set("Accept", k.accept)
+	set("Accept-Encoding", k.encoding)
+	set("X-Forwarded-For", k.address)
+	if k.pretty {
 		set("User-Agent", upstream.IndentedAgent+" (millrace-replica)")
 	}
 	if known != nil && known.status == http.StatusOK {

@@ -101,7 +101,7 @@ type watchEnd struct {
 	query string
 	// cause makes the watch end.
 	cause func(t *testing.T, env *watchServer)
-	// last is the last frame, "" if it is none of the end's.
+	// last is the frame that marks the end, "" if there is none.
 	last string
 }
 

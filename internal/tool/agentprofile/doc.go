@@ -1,6 +1,7 @@
-// Package agentprofile reads descriptions of agents: which requests a program sends to an API
-// server, and how. They are YAML files. Some are part of the binary, and users add their
-// own, or replace one of the same name. docs/guides/hollow.md explains all fields.
+// Package agentprofile reads profiles of agents: which requests a program sends to an API
+// server, and how. Profiles are YAML files. Some are part of the binary. Users add files of their
+// own, or replace a profile by a file of the same name. docs/guides/hollow.md explains all fields.
 //
-// The package knows nothing of connections: internal/lab/hollow sends the requests.
+// The package opens no connections: internal/lab/hollow sends the requests, and
+// internal/tool/model computes their cost.
 package agentprofile

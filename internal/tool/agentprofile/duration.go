@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Duration is written as in 30s or 5m.
+// Duration is a time that YAML has as 30s or 5m. The zero value means the default of its field.
 type Duration time.Duration
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -21,14 +21,16 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Range is a time between two bounds, such as 5m-10m. One time alone, such as 30s, means
-// from 10 % less to 10 % more, because no two programs do things at the same time.
+// Range is a time between two bounds, which YAML has as 5m-10m. One time alone, such as 30s, means
+// 10 % less to 10 % more: programs of a fleet do not act at the same moment. The zero value means
+// that the field is not set.
 type Range struct{ Min, Max time.Duration }
 
-// defaultTimeout is that of client-go's watches.
+// defaultTimeout is the timeout of client-go's watches.
 var defaultTimeout = Range{5 * time.Minute, 10 * time.Minute}
 
-func (r Range) zero() bool { return r.Max == 0 }
+// isZero reports whether the range is not set.
+func (r Range) isZero() bool { return r.Max == 0 }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (r *Range) UnmarshalJSON(text []byte) error {
@@ -56,9 +58,9 @@ func (r *Range) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Choose returns the time at a place between the bounds, which is from 0 to 1.
-func (r Range) Choose(place float64) time.Duration {
-	return r.Min + time.Duration(place*float64(r.Max-r.Min))
+// Choose returns the time between the bounds at a fraction from 0, for Min, to 1, for Max.
+func (r Range) Choose(fraction float64) time.Duration {
+	return r.Min + time.Duration(fraction*float64(r.Max-r.Min))
 }
 
 func parseDuration(s string) (time.Duration, error) {

@@ -16,18 +16,18 @@ import (
 //go:embed files/*.yaml
 var embedded embed.FS
 
-// Names of the profiles that each node has.
+// Names of the profiles that every node runs.
 const (
 	Kubelet   = "kubelet"
 	KubeProxy = "kube-proxy"
 )
 
-// Set is the profiles of the binary and those of a directory.
+// Set has the profiles of the binary and the profiles of a directory.
 type Set struct {
 	files map[string]fs.FS // by name of the profile
 }
 
-// Open finds the profiles. dir has the user's own files, and may be empty.
+// Open returns the profiles. dir is the directory with the user's own files, or "".
 func Open(dir string) (*Set, error) {
 	own, err := fs.Sub(embedded, "files")
 	if err != nil {
@@ -50,7 +50,7 @@ func Open(dir string) (*Set, error) {
 	return s, nil
 }
 
-// add adds the profiles of a directory, and returns how many it has.
+// add adds the profiles of a directory, and returns their number.
 func (s *Set) add(files fs.FS) (n int, err error) {
 	entries, err := fs.ReadDir(files, ".")
 	for _, entry := range entries {
@@ -62,12 +62,13 @@ func (s *Set) add(files fs.FS) (n int, err error) {
 	return n, err
 }
 
-// Names returns the names of all profiles that can be chosen, sorted.
+// Names returns the names of all profiles that a user can choose, sorted: all but Kubelet and
+// KubeProxy.
 func (s *Set) Names() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.files)), func(name string) bool { return name == Kubelet || name == KubeProxy })
 }
 
-// Text returns the file of a profile.
+// Text returns the content of a profile's file.
 func (s *Set) Text(name string) ([]byte, error) {
 	files := s.files[name]
 	if files == nil {
@@ -76,7 +77,7 @@ func (s *Set) Text(name string) ([]byte, error) {
 	return fs.ReadFile(files, name+".yaml")
 }
 
-// Load reads and checks a profile.
+// Load reads and checks a profile, and fills in defaults.
 func (s *Set) Load(name string) (*Profile, error) {
 	text, err := s.Text(name)
 	if err != nil {
@@ -96,23 +97,23 @@ func (s *Set) Load(name string) (*Profile, error) {
 	return p, nil
 }
 
-// checkPods checks that the kubelet, and nothing else, reads pods in order to run them.
+// checkPods checks that the profile of the kubelet, and no other profile, reads pods to run them.
 func (p *Profile) checkPods() error {
-	own, of := 0, 0
+	ownPods, ofPods := 0, 0
 	for i := range p.Agents {
 		for _, r := range p.Agents[i].Reads {
 			if r.OwnPods {
-				own++
+				ownPods++
 			}
 			if r.OfPods {
-				of++
+				ofPods++
 			}
 		}
 	}
 	switch {
-	case p.Name != Kubelet && own+of > 0:
+	case p.Name != Kubelet && ownPods+ofPods > 0:
 		return errors.New("ownPods and ofPods are for the profile kubelet alone")
-	case p.Name == Kubelet && (own != 1 || len(p.Agents) != 1 || p.Agents[0].Per != PerNode || p.Agents[0].Instances != 1):
+	case p.Name == Kubelet && (ownPods != 1 || len(p.Agents) != 1 || p.Agents[0].Per != PerNode || p.Agents[0].Instances != 1):
 		return errors.New("it must have one agent, per node, and one read with ownPods")
 	}
 	return nil

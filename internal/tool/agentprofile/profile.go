@@ -11,7 +11,7 @@ import (
 
 // Profile is what one file describes: the agents that are installed together.
 type Profile struct {
-	// Name is that of the file, without its ending.
+	// Name is the name of the file, without .yaml.
 	Name        string  `json:"-"`
 	Description string  `json:"description"`
 	Agents      []Agent `json:"agents"`
@@ -23,29 +23,29 @@ const (
 	PerCluster = "cluster"
 )
 
-// Agent is one program. The text $node in UserAgent, User and in all selectors and names of
-// its reads stands for the name of its node.
+// Agent is one program. The text $node stands for the name of the agent's node: in UserAgent and
+// User, and in all selectors and names of its reads.
 type Agent struct {
 	Name string `json:"name"`
-	// Per says where it runs. Empty: PerNode.
+	// Per says where the agent runs. Empty: PerNode.
 	Per string `json:"per,omitempty"`
-	// Instances is how many run on each node, or in the cluster. 0: one.
+	// Instances is the number of agents on each node, or in the cluster. 0: one.
 	Instances int `json:"instances,omitempty"`
-	// UserAgent is the header. Empty: the name.
+	// UserAgent is the header User-Agent. Empty: Name.
 	UserAgent string `json:"userAgent,omitempty"`
-	// User and Groups are used if users are impersonated. Groups default to system:masters,
-	// so that nobody has to give the agent rights.
+	// User and Groups are used if users are impersonated. Groups default to system:masters, so that
+	// the agent needs no rights of its own.
 	User   string   `json:"user,omitempty"`
 	Groups []string `json:"groups,omitempty"`
-	// Backoff is how it repeats what failed. Zero: as client-go does.
+	// Backoff is the pause before a failed request is repeated. Zero: as in client-go.
 	Backoff Backoff `json:"backoff,omitempty"`
-	// Restart is how long it runs before it restarts. Zero: for ever.
+	// Restart is the time after which the agent restarts. Zero: never.
 	Restart Range  `json:"restart,omitempty"`
 	Reads   []Read `json:"reads"`
 }
 
-// Backoff are the pauses after failures: the first, and the longest, up to which they
-// double.
+// Backoff has the pauses after failures. First is the first pause. Each further pause is twice as
+// long, up to Longest.
 type Backoff struct {
 	First   Duration `json:"first,omitempty"`
 	Longest Duration `json:"longest,omitempty"`
@@ -60,56 +60,59 @@ const (
 	ModeList      = "list"       // one LIST at the start
 )
 
-// Values of Read.ResourceVersion besides "0".
+// RevisionUnset is the value of Read.ResourceVersion other than "0".
 const RevisionUnset = "unset"
 
-// Values of Read.Form.
+// Values of Read.Encoding.
 const (
-	FormJSON     = "json"
-	FormProtobuf = "protobuf"
-	FormMetadata = "metadata" // PartialObjectMetadata, as protobuf
+	EncodingJSON     = "json"
+	EncodingProtobuf = "protobuf"
+	EncodingMetadata = "metadata" // PartialObjectMetadata, as protobuf
 )
 
-// Read is what an agent reads of one resource.
+// Read says what an agent reads of one resource, and how.
 type Read struct {
 	// Resource is the version and the name, as in v1/pods or apps/v1/deployments.
 	Resource string `json:"resource"`
-	// Namespace is empty for all namespaces and for resources without.
+	// Namespace is empty for all namespaces, and for resources without namespaces.
 	Namespace string `json:"namespace,omitempty"`
-	// Name is the object of ModeGet.
+	// Name is the name of the object that ModeGet reads.
 	Name   string `json:"name,omitempty"`
 	Fields string `json:"fields,omitempty"`
 	Labels string `json:"labels,omitempty"`
 
 	Mode string `json:"mode,omitempty"`
-	Form string `json:"form,omitempty"`
-	// ResourceVersion is that of LISTs and GETs: "0" or "unset". Empty: "0". Unless it is unset, a
-	// later LIST for a watch is for the last version seen and has no Limit, as in client-go.
+	// Encoding is how the agent asks for objects. Empty: EncodingJSON.
+	Encoding string `json:"form,omitempty"`
+	// ResourceVersion is the parameter of LISTs and GETs: "0" or "unset". Empty: "0". With "0" a
+	// later LIST for a watch asks for the last version seen, without Limit, as in client-go.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Limit is that of LISTs. Further pages are read to the end.
+	// Limit is the parameter of LISTs. All further pages are read, too. 0: no limit.
 	Limit int `json:"limit,omitempty"`
 	// Every is the period of ModePoll and ModeGet.
 	Every Range `json:"every,omitempty"`
-	// Timeout is the timeoutSeconds of watches. Zero: 5 to 10 minutes, as client-go.
+	// Timeout is the parameter timeoutSeconds of watches. Zero: 5 to 10 minutes, as in client-go.
 	Timeout Range `json:"timeout,omitempty"`
 	// NoBookmarks leaves allowWatchBookmarks out.
 	NoBookmarks bool `json:"noBookmarks,omitempty"`
-	// Relist is how often it lists anew although its watch is open. Zero: never.
+	// Relist is the time after which the agent lists again although its watch is open. Zero:
+	// never.
 	Relist Range `json:"relist,omitempty"`
-	// NoResume lists anew after each watch, instead of going on from its last event.
+	// NoResume lists again after each watch, instead of a watch from the last event.
 	NoResume bool `json:"noResume,omitempty"`
 	// NoGzip does not ask for compressed LISTs.
 	NoGzip bool `json:"noGzip,omitempty"`
 	// Optional leaves the resource out if the server does not serve it.
 	Optional bool `json:"optional,omitempty"`
 
-	// OwnPods marks the read by which a kubelet gets the pods that it runs, and OfPods
-	// those of which there is one for each object that its pods use.
+	// OwnPods marks the read by which a kubelet gets the pods that it runs. OfPods marks a read
+	// that exists once for each object that these pods use, such as a secret.
 	OwnPods bool `json:"ownPods,omitempty"`
 	OfPods  bool `json:"ofPods,omitempty"`
 }
 
-// Path is that of the resource in a namespace, or of the object name if it is not empty.
+// Path returns the path of the resource in a namespace, or of the object if name is not empty.
+// An empty namespace stands for all namespaces.
 func (r *Read) Path(namespace, name string) string {
 	version, resource := path.Split(r.Resource)
 	parts := []string{"/apis", version}
@@ -122,7 +125,7 @@ func (r *Read) Path(namespace, name string) string {
 	return path.Join(append(parts, resource, name)...)
 }
 
-// ResourceName is the resource without its version, as in pods or deployments.apps.
+// ResourceName returns the resource without its version, as in pods or deployments.apps.
 func (r *Read) ResourceName() string {
 	dir, resource := path.Split(r.Resource)
 	group, _, grouped := strings.Cut(strings.TrimSuffix(dir, "/"), "/")
@@ -132,10 +135,10 @@ func (r *Read) ResourceName() string {
 	return resource + "." + group
 }
 
-// BuiltIn reports whether the resource is one of Kubernetes', and so has protobuf.
+// BuiltIn reports whether the resource is one of Kubernetes' own. Only these have protobuf.
 func (r *Read) BuiltIn() bool { return clusterprofile.BuiltIn(r.ResourceName()) }
 
-// Title says in a few words what is read.
+// Title returns a few words on what is read.
 func (r *Read) Title() string {
 	title := r.Resource
 	if r.Namespace != "" {
@@ -178,6 +181,7 @@ func New(a Agent) (*Agent, error) {
 
 const maxInstances = 1000
 
+// check validates an agent and fills in defaults.
 func (a *Agent) check() error {
 	switch {
 	case a.Name == "":
@@ -207,12 +211,13 @@ func (a *Agent) check() error {
 	return nil
 }
 
+// check validates a read and fills in defaults. Its errors say what to write instead.
 func (r *Read) check() error {
 	if r.Mode == "" {
 		r.Mode = ModeWatch
 	}
-	if r.Form == "" {
-		r.Form = FormJSON
+	if r.Encoding == "" {
+		r.Encoding = EncodingJSON
 	}
 	if r.ResourceVersion == "" {
 		r.ResourceVersion = "0"
@@ -224,24 +229,24 @@ func (r *Read) check() error {
 		return errors.New("resource must be as v1/pods or apps/v1/deployments")
 	case !watches && !polls && r.Mode != ModeList:
 		return fmt.Errorf("mode is %q: choose watch-list, watch, poll, get or list", r.Mode)
-	case r.Form != FormJSON && r.Form != FormProtobuf && r.Form != FormMetadata:
-		return fmt.Errorf("form is %q: choose json, protobuf or metadata", r.Form)
-	case r.Form == FormProtobuf && !r.BuiltIn():
+	case r.Encoding != EncodingJSON && r.Encoding != EncodingProtobuf && r.Encoding != EncodingMetadata:
+		return fmt.Errorf("form is %q: choose json, protobuf or metadata", r.Encoding)
+	case r.Encoding == EncodingProtobuf && !r.BuiltIn():
 		return errors.New("custom resources have no protobuf: choose json or metadata")
 	case r.ResourceVersion != "0" && r.ResourceVersion != RevisionUnset:
 		return fmt.Errorf(`resourceVersion is %q: choose "0" or unset`, r.ResourceVersion)
 	case r.Limit < 0:
 		return fmt.Errorf("limit is %d: leave it out or choose a positive one", r.Limit)
-	case polls != !r.Every.zero():
+	case polls != !r.Every.isZero():
 		return errors.New("every is for the modes poll and get, which need it")
 	case (r.Mode == ModeGet) != (r.Name != ""):
 		return errors.New("name is for the mode get, which needs it; other modes take fields: metadata.name=…")
-	case !watches && (!r.Timeout.zero() || !r.Relist.zero() || r.NoBookmarks || r.NoResume || r.OwnPods || r.OfPods):
+	case !watches && (!r.Timeout.isZero() || !r.Relist.isZero() || r.NoBookmarks || r.NoResume || r.OwnPods || r.OfPods):
 		return errors.New("timeout, relist, noBookmarks, noResume, ownPods and ofPods are for watches")
-	case r.OwnPods && r.Form == FormMetadata:
+	case r.OwnPods && r.Encoding == EncodingMetadata:
 		return errors.New("ownPods needs whole pods: choose json or protobuf")
 	}
-	if r.Timeout.zero() {
+	if r.Timeout.isZero() {
 		r.Timeout = defaultTimeout
 	}
 	return nil

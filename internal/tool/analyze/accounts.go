@@ -16,15 +16,15 @@ import (
 	"github.com/millrace/millrace/internal/tool/price"
 )
 
-// accountsSeconds is the period of a Millrace server's accounts (docs/lists.md).
+// accountsSeconds is the period that a Millrace server's accounts cover (docs/lists.md).
 const accountsSeconds = 600
 
-// kindAdvice is the Finding.Kind of what a Millrace server advises. Its accounts are
-// measured, and know forms and sizes.
+// kindAdvice is the Finding.Kind of the advice of a Millrace server, which rests on measured
+// accounts.
 const kindAdvice = "advice"
 
-// readAccounts makes a report of the accounts of a running Millrace, as "millrace-tools top
-// lists -o json" prints them. Costs are those that the server measured itself.
+// readAccounts returns a report of a Millrace server's accounts, as "millrace-tools top lists -o
+// json" prints them. The server has measured the costs itself.
 func (f *flags) readAccounts(stdin io.Reader) (*Report, error) {
 	var data []byte
 	var err error
@@ -46,6 +46,7 @@ func (f *flags) readAccounts(stdin io.Reader) (*Report, error) {
 	return r, nil
 }
 
+// fillAccounts sets costs and findings from the accounts of a server.
 func (r *Report) fillAccounts(l *serverreport.ListsReport) {
 	for i := range l.Shapes {
 		s := &l.Shapes[i]
@@ -56,7 +57,7 @@ func (r *Report) fillAccounts(l *serverreport.ListsReport) {
 		r.Shapes = append(r.Shapes, row)
 		r.Total.add(&row.Cost)
 		if len(s.Advice) > 0 && !isReplica(row.UserAgent) {
-			r.Findings = append(r.Findings, advised(&row, s.Advice))
+			r.Findings = append(r.Findings, adviceFinding(&row, s.Advice))
 		}
 	}
 	for i := range l.Clients {
@@ -66,13 +67,15 @@ func (r *Report) fillAccounts(l *serverreport.ListsReport) {
 	slices.SortFunc(r.Clients, compareClients)
 	for i := range l.Storms {
 		s := &l.Storms[i]
-		r.Notes = append(r.Notes, fmt.Sprintf("Storm: %d of %d %s list %s. %s", s.Clients, s.Fleet, display.Clean(s.UserAgent), display.Clean(s.Resource), display.Clean(s.Advice)))
+		r.Notes = append(r.Notes, fmt.Sprintf("Storm: %d of %d %s list %s. %s",
+			s.Clients, s.Fleet, display.Clean(s.UserAgent), display.Clean(s.Resource), display.Clean(s.Advice)))
 	}
-	r.Notes = append(r.Notes, "These are a Millrace server's own accounts of ten minutes: CPU is its own, and what the advice would save is not known. A request names the client that sends it most.")
+	r.Notes = append(r.Notes, "These are a Millrace server's own accounts of ten minutes: CPU is its own, and what the advice would save is not known. "+
+		"A request names the client that sends it most.")
 }
 
-// advised is a finding of the server's own advice.
-func advised(s *ShapeCost, advice []string) Finding {
+// adviceFinding returns a finding with a server's advice on the requests of a shape.
+func adviceFinding(s *ShapeCost, advice []string) Finding {
 	f := Finding{Kind: kindAdvice, Client: s.Client, Resource: s.Resource, Fleet: s.Fleet, Cost: s.Cost, source: s.Source}
 	f.Request = s.Example()
 	f.Sentence = fmt.Sprintf("%s sends %s, most of all clients.", display.Clean(s.Client.Name()), cleanRequest(f.Request))

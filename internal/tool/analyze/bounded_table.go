@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// boundedTable keeps rows by key, and drops the light half of them when there are too many.
+// boundedTable keeps rows by key. When there are limit rows, it drops the lighter half of them.
 // Keys come from clients, so there may be any number of them.
 //
-// This is lossy counting (Manku and Motwani, VLDB 2002) with weights: a key that is dropped
-// and comes again begins at zero. So a row can be too light by what was dropped of it, and
-// rows that are heavier than all that is dropped between two prunings are exact.
+// The table is lossy counting (Manku and Motwani, VLDB 2002) with weights: a key that is dropped
+// and comes again begins at zero. So a row can lack the weight that was dropped with it before.
+// Rows that are always heavier than the dropped rows are exact.
 type boundedTable[K comparable, V any] struct {
 	limit  int
 	rows   map[K]*V
 	weight func(*V) float64
-	// drop is told of each row that is dropped.
+	// drop is called with each row before the table drops it.
 	drop func(K, *V)
 }
 
@@ -23,7 +23,7 @@ func newBoundedTable[K comparable, V any](limit int, weight func(*V) float64, dr
 	return &boundedTable[K, V]{limit: limit, rows: map[K]*V{}, weight: weight, drop: drop}
 }
 
-// row returns the row of a key, and makes it if there is none.
+// row returns the row of a key. It adds a zero row for a new key.
 func (t *boundedTable[K, V]) row(key K) *V {
 	if v := t.rows[key]; v != nil {
 		return v
@@ -36,13 +36,14 @@ func (t *boundedTable[K, V]) row(key K) *V {
 	return v
 }
 
+// prune drops the lighter half of the rows.
 func (t *boundedTable[K, V]) prune() {
 	weights := make([]float64, 0, len(t.rows))
 	for _, v := range t.rows {
 		weights = append(weights, t.weight(v))
 	}
 	slices.SortFunc(weights, cmp.Compare[float64])
-	// Rows of the median weight are dropped as well, so at least half of them go.
+	// Rows of the median weight are dropped, too, so at least half of the rows are.
 	median := weights[len(weights)/2]
 	for key, v := range t.rows {
 		if t.weight(v) <= median {

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/auditlog"
 )
 
-// Bounds of the collector.
+// Bounds of the collector, as numbers of rows and of instances.
 const (
 	maxCells     = 6000
 	maxClients   = 3000
@@ -19,8 +19,8 @@ const (
 	maxInstances = 100_000
 )
 
-// Times of a start, in microseconds. A start is a LIST of a client's instance that listed
-// nothing for startGap. What it sends within startWindow belongs to the start.
+// Times of a start, in microseconds. An instance starts with a LIST, if it listed nothing for
+// startGap before. Its requests within startWindow belong to the start.
 const (
 	startGap    = 10 * 60 * 1e6
 	startWindow = 2 * 60 * 1e6
@@ -31,22 +31,22 @@ type collector struct {
 	cells     *boundedTable[cellKey, cell]
 	clients   *boundedTable[serverreport.Client, client]
 	resources *boundedTable[string, resourceCounts]
-	// starts is when an instance of a client began to list, by hash. started are their hashes in
-	// the order in which they came, from the oldest one on at oldest.
-	starts  map[uint64]startTimes
-	started []uint64
-	oldest  int
-	// dropped is the sum of cells that were dropped.
+	// starts has the times of instances by their hash. startOrder is a ring of these hashes in the
+	// order in which the instances came. The oldest is at oldestStart.
+	starts      map[uint64]startTimes
+	startOrder  []uint64
+	oldestStart int
+	// dropped is the sum of the cells that were dropped.
 	dropped  cell
 	timeline timeline
-	// first and last are the times of the first and the last event, in microseconds.
+	// first and last are the times of the first and the last event, in microseconds since 1970.
 	first, last int64
-	// events are those that were counted, others those of other stages.
+	// events is the number of events that were counted, and others of events of other stages.
 	events, others uint64
 
-	// forecasts sum what would become of reads behind a replica. questions are what it would
-	// ask for them.
-	forecasts Forecast
+	// forecast sums the forecasts of reads. questions are the requests to the API server that a
+	// replica would have under way for them.
+	forecast  Forecast
 	questions questions
 
 	shaper  auditlog.Shaper
@@ -65,38 +65,39 @@ type cell struct {
 	gone, throttled, failed uint64
 	// started and ended are watches.
 	started, ended uint64
-	// lasted is the sum of durations of requests, watched that of watches that ended, both in
-	// microseconds. Their sums do not depend on the order.
-	lasted, watched int64
-	// answerBytes is the size of answeredRequests answers that the log holds.
-	answerBytes, answered uint64
-	// atStart are requests that belong to starts of instances.
+	// requestMicros is the sum of the durations of requests, and watchMicros the sum of the
+	// durations of watches that ended. They are integers, so that their order does not matter.
+	requestMicros, watchMicros int64
+	// answerBytes is the size of the answerCount answers that the log holds.
+	answerBytes, answerCount uint64
+	// atStart counts the requests that belong to starts of instances.
 	atStart   uint64
 	instances distinct.Counter
-	// namespace is that of the requests, unless there are several.
-	namespace  string
-	namespaces bool
+	// namespace is the namespace of the first request, "" for all namespaces.
+	// severalNamespaces says that others have another one.
+	namespace         string
+	severalNamespaces bool
 }
 
-// client counts what a client did in all.
+// client counts all requests of a client.
 type client struct {
 	instances distinct.Counter
 	starts    uint64
 	requests  uint64
 }
 
-// resourceCounts are what a log tells about the objects of a resource.
+// resourceCounts counts what a log has of the objects of a resource.
 type resourceCounts struct {
 	names, namespaces distinct.Counter
 	// writes are changes of objects.
 	writes uint64
 }
 
-// startTimes are in microseconds: when the last start began, and when the last LIST was.
+// startTimes has the times of an instance's last start and of its last LIST, in microseconds.
 type startTimes struct{ began, listed int64 }
 
-// hashOf is a hash of a name or of several. It is the same in each run.
-func hashOf(name []byte) uint64 { return xxhash.Sum64(name) }
+// hash64 returns a hash of a name, or of several. A name has the same hash in each run.
+func hash64(name []byte) uint64 { return xxhash.Sum64(name) }
 
 func newCollector() *collector {
 	c := &collector{starts: map[uint64]startTimes{}, questions: questions{}}
@@ -106,20 +107,23 @@ func newCollector() *collector {
 	return c
 }
 
-// weight ranks cells without knowing sizes. Rare requests of many objects must outlive
-// frequent ones of one object.
+// weight returns the rank of a cell among those to keep. Sizes are unknown yet, so it is derived
+// from durations, too: rare requests for many objects must outlive frequent requests for one.
 func (c *cell) weight() float64 { return float64(c.requests) + float64(c.started) + 1000*c.seconds() }
 
-func (c *cell) seconds() float64 { return float64(c.lasted) / 1e6 }
+// seconds returns the sum of the durations of requests.
+func (c *cell) seconds() float64 { return float64(c.requestMicros) / 1e6 }
 
-func (c *cell) watchedSeconds() float64 { return float64(c.watched) / 1e6 }
+// watchedSeconds returns the sum of the durations of watches that ended.
+func (c *cell) watchedSeconds() float64 { return float64(c.watchMicros) / 1e6 }
 
+// merge adds the counts of d that Report.Rest has.
 func (c *cell) merge(d *cell) {
 	c.requests += d.requests
 	c.errors += d.errors
 	c.started += d.started
 	c.ended += d.ended
-	c.lasted += d.lasted
+	c.requestMicros += d.requestMicros
 }
 
 // observe counts an event, which must have a time.
@@ -149,17 +153,17 @@ func (c *collector) observe(e *auditlog.Event) {
 	v.add(e, started)
 	counted := started || key.Verb != "watch"
 	if counted {
-		forecast := c.forecast(e, &key.Shape)
-		c.forecasts.add(&forecast)
+		forecast := c.forecastRead(e, &key.Shape)
+		c.forecast.add(&forecast)
 		c.timeline.add(now, key.Verb)
-		if c.inStart(instance, now, key.anew(), who) {
+		if c.inStart(instance, now, key.isInitial(), who) {
 			v.atStart++
 		}
 	}
 	c.addNames(e, &r, &key.Shape)
 }
 
-// add counts one event in the cell.
+// add counts an event in the cell. started says that the event is the beginning of a watch.
 func (c *cell) add(e *auditlog.Event, started bool) {
 	lasted := int64(0)
 	if e.Received > 0 {
@@ -171,10 +175,10 @@ func (c *cell) add(e *auditlog.Event, started bool) {
 	}
 	if string(e.Verb) == "watch" {
 		c.ended++
-		c.watched += lasted
+		c.watchMicros += lasted
 	} else {
 		c.requests++
-		c.lasted += lasted
+		c.requestMicros += lasted
 	}
 	switch {
 	case e.Code == 410:
@@ -188,16 +192,17 @@ func (c *cell) add(e *auditlog.Event, started bool) {
 		c.errors++
 	}
 	if e.ResponseBytes > 0 && e.Code == 200 {
-		c.answered++
+		c.answerCount++
 		c.answerBytes += uint64(e.ResponseBytes)
 	}
 }
 
+// addNamespace notes the namespace of a request.
 func (c *cell) addNamespace(name string) {
 	if c.namespace == "" {
 		c.namespace = name
 	}
-	c.namespaces = c.namespaces || name != c.namespace
+	c.severalNamespaces = c.severalNamespaces || name != c.namespace
 }
 
 // key returns the client and the shape of an event.
@@ -212,19 +217,20 @@ func (c *collector) key(e *auditlog.Event, r *auditlog.Request) cellKey {
 // instance returns a hash of the client and its instance.
 func (c *collector) instance(e *auditlog.Event, who serverreport.Client) uint64 {
 	c.scratch = auditlog.AppendInstance(c.scratch[:0], e, who)
-	return hashOf(c.scratch)
+	return hash64(c.scratch)
 }
 
-// inStart reports whether a request now belongs to a start of its instance.
-func (c *collector) inStart(instance uint64, now int64, anew bool, who *client) bool {
+// inStart reports whether a request belongs to a start of its instance. now is the time of the
+// request, and initial says that it reads a collection from its beginning.
+func (c *collector) inStart(instance uint64, now int64, initial bool, who *client) bool {
 	times, known := c.starts[instance]
-	if anew {
+	if initial {
 		if !known || now-times.listed > startGap {
 			times.began = now
 			who.starts++
 		}
 		if !known {
-			c.addStarted(instance)
+			c.rememberStart(instance)
 		}
 		times.listed = max(times.listed, now)
 		c.starts[instance] = times
@@ -233,18 +239,19 @@ func (c *collector) inStart(instance uint64, now int64, anew bool, who *client) 
 	return known && now-times.began <= startWindow
 }
 
-// addStarted makes room for an instance in place of the one that came first.
-func (c *collector) addStarted(instance uint64) {
-	if len(c.started) < maxInstances {
-		c.started = append(c.started, instance)
+// rememberStart puts an instance in startOrder. Beyond maxInstances it forgets the oldest one.
+func (c *collector) rememberStart(instance uint64) {
+	if len(c.startOrder) < maxInstances {
+		c.startOrder = append(c.startOrder, instance)
 		return
 	}
-	delete(c.starts, c.started[c.oldest])
-	c.started[c.oldest] = instance
-	c.oldest = (c.oldest + 1) % maxInstances
+	delete(c.starts, c.startOrder[c.oldestStart])
+	c.startOrder[c.oldestStart] = instance
+	c.oldestStart = (c.oldestStart + 1) % maxInstances
 }
 
-// addNames counts what a log tells about objects.
+// addNames counts the names, namespaces and changes of objects, from which their number is
+// estimated if there is no profile.
 func (c *collector) addNames(e *auditlog.Event, r *auditlog.Request, s *serverreport.Shape) {
 	changed := e.Code < 300 && changes(s.Verb, r)
 	if len(r.Name) == 0 && len(r.Namespace) == 0 && !changed || len(r.Resource) == 0 || e.Code == 404 {
@@ -256,19 +263,19 @@ func (c *collector) addNames(e *auditlog.Event, r *auditlog.Request, s *serverre
 		counts.writes++
 	}
 	if len(r.Namespace) > 0 {
-		counts.namespaces.Add(hashOf(r.Namespace))
+		counts.namespaces.Add(hash64(r.Namespace))
 	}
 	if len(r.Name) > 0 {
 		c.scratch = append(append(append(c.scratch[:0], auditlog.Clip(r.Namespace)...), '/'), auditlog.Clip(r.Name)...)
-		counts.names.Add(hashOf(c.scratch))
+		counts.names.Add(hash64(c.scratch))
 	}
 }
 
-// changingSubresources are those whose requests change the object itself. Requests of
-// others use it, as exec does, or make something else, as token does.
+// changingSubresources are the subresources whose requests change the object itself. Others use
+// the object, as exec does, or make something else, as token does.
 var changingSubresources = []string{"status", "scale", "binding", "eviction", "ephemeralcontainers", "resize", "approval", "finalize"}
 
-// changes reports whether a request changes one object, if it succeeds. A create has no
+// changes reports whether a request changes one object, if the request succeeds. A create has no
 // name in its URI.
 func changes(verb string, r *auditlog.Request) bool {
 	switch verb {

@@ -44,7 +44,7 @@ func TestChangesAreCounted(t *testing.T) {
 		w := newLog()
 		w.add(daemon("watcher", 1), "watch", "/api/v1/pods?resourceVersion=5&watch=true", time.Second, time.Minute, 200)
 		w.add(daemon("writer", 1), c.verb, c.uri, 2*time.Second, time.Millisecond, c.code)
-		for _, s := range analyzed(t, w.bytes()).Shapes {
+		for _, s := range runAnalysis(t, w.bytes()).Shapes {
 			if s.Verb == "watch" && s.Objects != c.changes {
 				t.Errorf("%s %s with %d: a watch of all pods is sent %d events, want %d", c.verb, c.uri, c.code, s.Objects, c.changes)
 			}
@@ -52,8 +52,8 @@ func TestChangesAreCounted(t *testing.T) {
 	}
 }
 
-// TestLongNamesTakeBoundedMemory has names and selectors as long as an API server lets
-// anyone send, also those who did not sign in.
+// TestLongNamesTakeBoundedMemory has names and selectors of the greatest length that an API server
+// accepts, even from clients without credentials.
 func TestLongNamesTakeBoundedMemory(t *testing.T) {
 	heap := func() uint64 {
 		runtime.GC()
@@ -105,33 +105,33 @@ func TestLongSelectorsAreNotParsed(t *testing.T) {
 
 func TestEventsWithoutTimesAreLeftOut(t *testing.T) {
 	log := smallLog()
-	want := analyzed(t, log)
+	want := runAnalysis(t, log)
 	for name, times := range map[string]string{
 		"none": ``, "null": `,"requestReceivedTimestamp":null,"stageTimestamp":null`, "zero": `,"requestReceivedTimestamp":"0001-01-01T00:00:00Z","stageTimestamp":"0001-01-01T00:00:00.000000Z"`,
 	} {
 		line := `{"stage":"ResponseComplete","verb":"list","requestURI":"/api/v1/pods","user":{"username":"x"},"responseStatus":{"code":200}` + times + "}\n"
-		got := analyzed(t, append(slices.Clone(log), line...))
+		got := runAnalysis(t, append(slices.Clone(log), line...))
 		if !got.From.Equal(want.From) || got.Seconds != want.Seconds || got.Total.Requests != want.Total.Requests {
 			t.Errorf("%s: %s, %.0f s, %d requests; want %s, %.0f s, %d requests", name, got.From, got.Seconds, got.Total.Requests, want.From, want.Seconds, want.Total.Requests)
 		}
-		if in := got.Run.Inputs[0]; in.Lost() != 1 || in.Rest[0].FirstLine != int64(bytes.Count(log, []byte("\n")))+1 {
+		if in := got.Run.Inputs[0]; in.LostRecords() != 1 || in.Rest[0].FirstLine != int64(bytes.Count(log, []byte("\n")))+1 {
 			t.Errorf("%s: got %+v", name, in.Rest)
 		}
 	}
 }
 
-// An event with one of its times has its place in the period.
+// An event that has only one of the two times still counts in the period.
 func TestEventsWithOneTimeAreCounted(t *testing.T) {
 	line := `{"stage":"ResponseComplete","verb":"list","requestURI":"/api/v1/pods","user":{"username":"x"},"requestReceivedTimestamp":"2026-11-26T10:30:00.000000Z"}` + "\n"
 	log := smallLog()
-	want, got := analyzed(t, log).Total.Requests+1, analyzed(t, append([]byte(line), log...)).Total.Requests
+	want, got := runAnalysis(t, log).Total.Requests+1, runAnalysis(t, append([]byte(line), log...)).Total.Requests
 	if got != want {
 		t.Errorf("%d requests, want %d", got, want)
 	}
 }
 
-// TestForecast has reads of every kind. Of those without a version, the ones that come while
-// another one of their URL is under way are two questions, however many there are.
+// TestForecast has reads of every kind. All reads of one URL without a version that come while
+// another one is under way cause one further question, whatever their number is.
 func TestForecast(t *testing.T) {
 	w := newLog()
 	who := daemon("reader", 1)
@@ -146,7 +146,7 @@ func TestForecast(t *testing.T) {
 	w.add(who, "get", "/healthz", time.Minute, time.Second, 200)
 	w.add(who, "get", "/api/v1/namespaces/a/pods/p/log", time.Minute, time.Second, 200)
 	w.add(who, "create", "/api/v1/namespaces/a/pods", time.Minute, time.Second, 201)
-	r := analyzed(t, w.bytes())
+	r := runAnalysis(t, w.bytes())
 	if want := (Forecast{Reads: 11, Answered: 3, Shared: 3, Unproven: 4, PassedOn: 1}); *r.Replica != want {
 		t.Errorf("got %+v, want %+v", *r.Replica, want)
 	}

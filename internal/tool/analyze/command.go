@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-const longHelp = `Tell from audit logs which client costs an API server what, and what would cost less.
+const longHelp = `Show from audit logs which client costs an API server what, and what would cost less.
 
 It reads events of audit.k8s.io: files, compressed with gzip, zstd or not, directories
 of rotated logs, or the standard input (-). They may be of kube-apiserver or of
@@ -27,15 +27,15 @@ enough; at RequestResponse sizes are those of the answers. The exit code is 3 if
 events could not be read.
 
 A log has no counts and sizes of objects: millrace-tools analyze profile measures a
-cluster, and --profile takes that. CPU comes from a price list that is measured by
-millrace-lab bench; machines differ, and millrace-tools analyze prices makes the list of yours.`
+cluster, and --profile takes the result. CPU comes from a price list that millrace-lab
+bench has measured. Machines differ: millrace-tools analyze prices makes a list of yours.`
 
 // NewCommand returns the command "analyze". version is Millrace's.
 func NewCommand(version string) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use:   "analyze LOG...",
-		Short: "Tell from audit logs which client costs an API server what, and what would cost less",
+		Short: "Show from audit logs which client costs an API server what, and what would cost less",
 		Long:  longHelp,
 		Example: `  millrace-tools analyze /var/log/kubernetes/audit
   millrace-tools analyze audit.log.gz --profile=cluster.json --report=report.html
@@ -53,7 +53,7 @@ func NewCommand(version string) *cobra.Command {
 	return cmd
 }
 
-// logArguments requires logs, unless something else is read.
+// logArguments returns a check of arguments: logs are required, unless --from or --accounts is set.
 func logArguments(f *flags) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch other := f.from != "" || f.accounts != ""; {
@@ -66,12 +66,13 @@ func logArguments(f *flags) cobra.PositionalArgs {
 	}
 }
 
+// newAgentCommand returns the command "analyze agent". version is Millrace's.
 func newAgentCommand(version string) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use:   "agent NAME LOG...",
-		Short: "Tell what one start of an agent costs, request by request, and a start of its whole fleet",
-		Long: `Tell what one start of an agent costs, request by request, and a start of its whole
+		Short: "Show what one start of an agent costs, request by request, and a start of its whole fleet",
+		Long: `Show what one start of an agent costs, request by request, and a start of its whole
 fleet: all that an instance sends in the first two minutes after a LIST, if it listed
 nothing for ten minutes before. NAME is a part of a user agent or of a user.`,
 		Example: "  millrace-tools analyze agent cilium-agent audit.log --profile=cluster.json",
@@ -94,7 +95,7 @@ nothing for ten minutes before. NAME is a part of a user agent or of a user.`,
 	return cmd
 }
 
-// keepAgent leaves only the clients whose names contain a text in the report.
+// keepAgent removes from the report all clients whose names do not contain a text.
 func (r *Report) keepAgent(name string) error {
 	others := func(user, agent string) bool { return !strings.Contains(user, name) && !strings.Contains(agent, name) }
 	seen := slices.ContainsFunc(r.Clients, func(c ClientCost) bool { return !others(c.User, c.UserAgent) })
@@ -106,32 +107,33 @@ func (r *Report) keepAgent(name string) error {
 	case !seen:
 		return fmt.Errorf("no client has %q in its name: millrace-tools analyze lists the clients", display.Clean(name))
 	case len(r.Starts) == 0:
-		return fmt.Errorf("the log has no start of %q: it lists nothing anew. Give a log of the time in which it was started", display.Clean(name))
+		return fmt.Errorf("the log has no start of %q: no request reads a collection from its beginning. "+
+			"Give a log of the time in which it was started", display.Clean(name))
 	}
 	return nil
 }
 
-// execute makes or reads a report, prints it, and checks the conditions. text makes tables
-// of it.
+// execute makes or reads a report, prints it, and checks the conditions. text returns the tables of
+// the report as text, and may remove a part of the report.
 func (f *flags) execute(cmd *cobra.Command, paths []string, version string, text func(*Report) (string, error)) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
 	ctx, stop := interrupt.Context(cmd.Context())
 	defer stop()
-	r, err := f.report(ctx, cmd, paths, version)
+	r, err := f.makeReport(ctx, cmd, paths, version)
 	if err != nil {
 		return err
 	}
-	// Tables come before JSON, because the text of an agent leaves the others out.
-	page, err := text(r)
+	// text comes first, also for JSON, because the text of an agent removes the others.
+	tables, err := text(r)
 	if err != nil {
 		return err
 	}
-	if err := render.WriteReport(cmd.OutOrStdout(), f.output, r, func(string) string { return page }); err != nil {
+	if err := render.WriteReport(cmd.OutOrStdout(), f.output, r, func(string) string { return tables }); err != nil {
 		return err
 	}
-	if f.output != "json" {
+	if f.output != render.JSON {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s\n", r.Run.line())
 	}
 	if f.html != "" {
@@ -139,22 +141,23 @@ func (f *flags) execute(cmd *cobra.Command, paths []string, version string, text
 			return err
 		}
 	}
-	if err := r.check(f.conditions); err != nil {
+	if err := r.checkConditions(f.conditions); err != nil {
 		return err
 	}
 	return r.checkLost()
 }
 
-// checkLost returns an error if events of the logs are not in the report.
+// checkLost returns an auditlog.LostError if events of the logs could not be read.
 func (r *Report) checkLost() error {
-	lost := int64(0)
+	var lost int64
 	for i := range r.Run.Inputs {
-		lost += r.Run.Inputs[i].Lost()
+		lost += r.Run.Inputs[i].LostRecords()
 	}
 	return auditlog.CheckLost(lost)
 }
 
-func (f *flags) report(ctx context.Context, cmd *cobra.Command, paths []string, version string) (*Report, error) {
+// makeReport reads a saved report, or makes one from accounts or logs.
+func (f *flags) makeReport(ctx context.Context, cmd *cobra.Command, paths []string, version string) (*Report, error) {
 	if f.from != "" {
 		r := &Report{}
 		return r, render.ReadReport(f.from, r)
@@ -177,9 +180,10 @@ func (f *flags) report(ctx context.Context, cmd *cobra.Command, paths []string, 
 	return r, nil
 }
 
-// line says how a report was made.
+// line returns a line on how the report was made.
 func (r *Run) line() string {
-	bytes, events := int64(0), uint64(0)
+	var bytes int64
+	var events uint64
 	for i := range r.Inputs {
 		bytes += r.Inputs[i].Bytes
 		events += r.Inputs[i].Events

@@ -34,7 +34,7 @@ func smallLog() []byte {
 }
 
 func TestCosts(t *testing.T) {
-	r := analyzed(t, smallLog())
+	r := runAnalysis(t, smallLog())
 	pods := r.Shapes[0]
 	if pods.Fleet != 3 || pods.Requests != 180 || pods.Objects != 180*6000 || pods.Bytes != 180*6000*8000 || pods.Source != fromCache {
 		t.Errorf("got %+v", pods)
@@ -88,8 +88,8 @@ func TestHashedNames(t *testing.T) {
 	}
 }
 
-// TestHashedNamesOfPrograms has programs whose names tell what runs in the cluster. Their form
-// is still known.
+// TestHashedNamesOfPrograms has programs whose names say what runs in the cluster. Their
+// encoding is still known.
 func TestHashedNamesOfPrograms(t *testing.T) {
 	w := newLog()
 	for i, program := range []string{"cilium-agent", "kubelet", "curl"} {
@@ -98,7 +98,7 @@ func TestHashedNamesOfPrograms(t *testing.T) {
 			w.add(who, "list", "/api/v1/pods?resourceVersion=0", at, time.Second, 200)
 		})
 	}
-	plain, hashed := analyzed(t, w.bytes()), analyzed(t, w.bytes(), "--hash-names")
+	plain, hashed := runAnalysis(t, w.bytes()), runAnalysis(t, w.bytes(), "--hash-names")
 	if plain.Total.CPU != hashed.Total.CPU {
 		t.Errorf("with hashes the CPU is %v, without %v", hashed.Total.CPU, plain.Total.CPU)
 	}
@@ -113,8 +113,8 @@ func TestHashedNamesOfPrograms(t *testing.T) {
 	}
 }
 
-// TestHashedNamesOutsideOfRequests has the names in paths of discovery, of files, and in what
-// the price list was made of.
+// TestHashedNamesOutsideOfRequests has names in paths of discovery, in names of files, and in the
+// sources of the price list.
 func TestHashedNamesOutsideOfRequests(t *testing.T) {
 	w := newLog()
 	kept := []string{"/apis/apps", "/apis/rbac.authorization.k8s.io", "/healthz/etcd", "/openapi/v3", "/version", "/api/v1"}
@@ -194,7 +194,7 @@ func TestBadInput(t *testing.T) {
 }
 
 // TestSameReport makes a report of the same events again and again, in other orders of files
-// and in a list. It is the same but for what it says of the inputs.
+// and in a list. The reports differ in the names and counts of inputs alone.
 func TestSameReport(t *testing.T) {
 	w := newLog()
 	for i := range 40 {

@@ -12,13 +12,14 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// condition is one of --fail-on: a figure of a report and the value that it may have.
+// condition is a condition of --fail-on: it holds if a figure of a report is above a value.
 type condition struct {
 	text, figure string
-	most         float64
+	most         float64 // the largest value with which it does not hold
 }
 
-// figures are what conditions can name. CPU is in processors, on average over the period.
+// figures are the figures that conditions can name. CPU is the mean number of processors over the
+// period.
 var figures = map[string]func(*Report) float64{
 	"cpu":        func(r *Report) float64 { return r.Total.CPU / r.Seconds },
 	"list-cpu":   func(r *Report) float64 { return r.verbCPU("list") / r.Seconds },
@@ -29,10 +30,12 @@ var figures = map[string]func(*Report) float64{
 	"findings":   func(r *Report) float64 { return float64(len(r.Findings)) },
 }
 
+// conditionHelp returns the part of a flag's help that lists the figures.
 func conditionHelp() string {
 	return "one of " + strings.Join(slices.Sorted(maps.Keys(figures)), ", ") + ", each a second, CPU in processors"
 }
 
+// parseCondition returns the condition of a text such as "list-cpu>0.5".
 func parseCondition(text string) (condition, error) {
 	name, value, found := strings.Cut(strings.ReplaceAll(text, " ", ""), ">")
 	most, err := strconv.ParseFloat(value, 64)
@@ -42,7 +45,7 @@ func parseCondition(text string) (condition, error) {
 	return condition{text: text, figure: name, most: most}, nil
 }
 
-// ConditionError says that a report does not meet a condition of --fail-on.
+// ConditionError says that a condition of --fail-on holds.
 type ConditionError struct {
 	condition string
 	value     float64
@@ -53,11 +56,11 @@ func (e *ConditionError) Error() string {
 	return fmt.Sprintf("--fail-on '%s': it is %.3g", e.condition, e.value)
 }
 
-// ExitCode is that of a command which ends with this error. Bad input has another one.
+// ExitCode returns the exit code of a command that ends with this error: not that of bad input.
 func (e *ConditionError) ExitCode() int { return 2 }
 
-// check returns an error for the first condition that holds.
-func (r *Report) check(conditions []condition) error {
+// checkConditions returns a ConditionError for the first condition that holds.
+func (r *Report) checkConditions(conditions []condition) error {
 	for _, c := range conditions {
 		if v := figures[c.figure](r); v > c.most {
 			return &ConditionError{c.text, v}
@@ -66,6 +69,7 @@ func (r *Report) check(conditions []condition) error {
 	return nil
 }
 
+// verbCPU returns the CPU of all requests with a verb, in seconds.
 func (r *Report) verbCPU(verb string) (sum float64) {
 	for i := range r.Shapes {
 		if r.Shapes[i].Verb == verb {
@@ -75,7 +79,7 @@ func (r *Report) verbCPU(verb string) (sum float64) {
 	return sum
 }
 
-// clientCPU is that of the most expensive client.
+// clientCPU returns the mean number of processors that the most expensive client uses.
 func (r *Report) clientCPU() float64 {
 	if len(r.Clients) == 0 {
 		return 0
@@ -83,6 +87,7 @@ func (r *Report) clientCPU() float64 {
 	return slices.MaxFunc(r.Clients, func(a, b ClientCost) int { return cmp.Compare(a.CPU, b.CPU) }).CPU / r.Seconds
 }
 
+// savedCPU returns the mean number of processors that the findings would save.
 func (r *Report) savedCPU() (sum float64) {
 	for _, saved := range r.savedByClient() {
 		sum += saved
@@ -90,8 +95,8 @@ func (r *Report) savedCPU() (sum float64) {
 	return sum / r.Seconds
 }
 
-// savedByClient is what the findings would save of each client. One request may have two
-// findings: a client's requests for one resource count with the larger one.
+// savedByClient returns the CPU that the findings would save of each client, in seconds. A request
+// may have several findings, so only the largest saving for a client and a resource counts.
 func (r *Report) savedByClient() map[serverreport.Client]float64 {
 	type use struct {
 		client   serverreport.Client

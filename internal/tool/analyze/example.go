@@ -8,23 +8,24 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// SentShape is the shape of requests, with what else a log tells of them.
+// SentShape is the shape of requests, with further properties that a log has.
 type SentShape struct {
 	serverreport.Shape
-	// Source is "cache" or "etcd": where the stock server takes the objects from.
+	// Source is where kube-apiserver takes the objects from: "cache" or "etcd".
 	Source string `json:"source"`
 	// Bookmarks and InitialEvents are parameters of watches.
 	Bookmarks     bool `json:"bookmarks,omitempty"`
 	InitialEvents bool `json:"initialEvents,omitempty"`
 }
 
-// anew reports whether the requests read a collection from its beginning.
-func (s *SentShape) anew() bool {
+// isInitial reports whether the requests read a collection from its beginning, as a program does
+// when it starts.
+func (s *SentShape) isInitial() bool {
 	fresh := s.Revision == serverreport.RevisionUnset || s.Revision == serverreport.RevisionAny
 	return s.Verb == "list" && fresh || s.Verb == "watch" && (s.InitialEvents || fresh)
 }
 
-// Example writes a request of the shape, with … for values.
+// Example returns a request of the shape, with … for values.
 func (s *SentShape) Example() string {
 	if s.Version == "" {
 		return strings.ToUpper(s.Verb) + " " + s.Resource
@@ -33,14 +34,15 @@ func (s *SentShape) Example() string {
 	if method == "" {
 		method = strings.ToUpper(s.Verb)
 	}
-	uri := method + " " + path(&s.Shape)
+	uri := method + " " + requestPath(&s.Shape)
 	if parameters := s.parameters(); len(parameters) > 0 {
 		uri += "?" + strings.Join(parameters, "&")
 	}
 	return uri
 }
 
-func path(s *serverreport.Shape) string {
+// requestPath returns the path of a request of the shape, with … for names.
+func requestPath(s *serverreport.Shape) string {
 	resource, subresource, _ := strings.Cut(s.Resource, "/")
 	resource, group, _ := strings.Cut(resource, ".")
 	parts := []string{"/api", s.Version}
@@ -62,12 +64,14 @@ func path(s *serverreport.Shape) string {
 	return strings.Join(parts, "/")
 }
 
-// clusterScoped are built-in resources without a namespace that clients often read by name.
+// clusterScoped are built-in resources without a namespace that clients often read by name. A shape
+// with the scope of a name does not say whether its resource has namespaces.
 var clusterScoped = []string{
 	"nodes", "namespaces", "persistentvolumes", "clusterroles", "clusterrolebindings", "customresourcedefinitions", "storageclasses", "csinodes", "csidrivers",
 	"priorityclasses", "runtimeclasses", "volumeattachments", "apiservices", "ingressclasses", "flowschemas", "prioritylevelconfigurations",
 }
 
+// parameters returns the parameters of a request of the shape, as in "limit=500".
 func (s *SentShape) parameters() (all []string) {
 	add := func(name, value string) { all = append(all, name+"="+value) }
 	for _, kind := range []string{"labels", "fields"} {
@@ -105,7 +109,7 @@ func (s *SentShape) parameters() (all []string) {
 	return all
 }
 
-// watchExample is a watch in place of LISTs of a shape.
+// watchExample returns an example of a watch that can replace LISTs of a shape.
 func watchExample(s serverreport.Shape) string {
 	s.Verb, s.Revision, s.Limit = "watch", serverreport.RevisionAtLeast, 0
 	watch := SentShape{Shape: s, Bookmarks: true}

@@ -11,10 +11,10 @@ import (
 
 const serviceAccountPrefix = "system:serviceaccount:"
 
-// flowSchema returns a FlowSchema and a PriorityLevelConfiguration that give the client's
-// reads of the resource a small share of the server of their own. It returns "" for users of
-// Kubernetes' own components and for Millrace's replicas, which must not be held back, and
-// for hashed names.
+// flowSchema returns the YAML of a FlowSchema and a PriorityLevelConfiguration. They give the
+// client's reads of the resource a small share of the server of their own. It returns "" for users
+// of Kubernetes' own components and for Millrace's replicas, which must not be held back. It also
+// returns "" for hashed names.
 func flowSchema(f *Finding) string {
 	subject := userSubject(f.User)
 	if subject == "" || isReplica(f.UserAgent) {
@@ -28,8 +28,8 @@ func flowSchema(f *Finding) string {
 	return fmt.Sprintf(flowSchemaTemplate, objectName(f), subject, group, resource)
 }
 
-// flowSchemaTemplate gives requests to a level of five shares, which is about a fortieth of
-// the shares of Kubernetes' own levels, and keeps each user of it from the others.
+// flowSchemaTemplate sends requests to a priority level of five shares, about a fortieth of the
+// shares of Kubernetes' own levels. Each user of the level has queues of its own.
 const flowSchemaTemplate = `apiVersion: flowcontrol.apiserver.k8s.io/v1
 kind: PriorityLevelConfiguration
 metadata:
@@ -68,6 +68,7 @@ spec:
       clusterScope: true
 `
 
+// userSubject returns the YAML of a subject for a user, "" for a user that must not be held back.
 func userSubject(user string) string {
 	if account, ok := strings.CutPrefix(user, serviceAccountPrefix); ok {
 		namespace, name, _ := strings.Cut(account, ":")
@@ -84,13 +85,15 @@ func isComponent(user string) bool {
 	return strings.HasPrefix(user, "system:") && !strings.HasPrefix(user, serviceAccountPrefix)
 }
 
-// isReplica reports whether a program is a replica of Millrace. Its watches of a few seconds
-// prove that its cache is fresh, which nothing that lasts would do.
+// isReplica reports whether a program is a replica of Millrace. A replica's watches of a few
+// seconds prove that its cache is fresh: longer watches would not.
 func isReplica(name string) bool { return strings.HasPrefix(name, useragent.Replica) }
 
+// notInNames matches text that names of objects must not have.
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// objectName makes a name of the client's. A hash keeps apart those that would be the same.
+// objectName returns a name for the objects, derived from the client and the resource. A hash in it
+// keeps names apart that would otherwise be the same.
 func objectName(f *Finding) string {
 	user := strings.TrimPrefix(f.User, serviceAccountPrefix)
 	words := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(user+"-"+f.Resource), "-"), "-")

@@ -13,13 +13,15 @@ import (
 
 const hashedUserPrefix = "user-"
 
-// nameHasher replaces names that the owner of a cluster may want to keep by a hash with a
+// nameHasher replaces names that the owner of a cluster may want to keep secret by hashes with a
 // salt. Equal names get equal hashes with the same salt.
 //
-// Users and programs of Kubernetes itself keep their names, and so do its resources. Service
-// accounts do not, in whatever namespace.
+// Users, programs and resources of Kubernetes itself keep their names. Service accounts do not,
+// whatever their namespace is.
 type nameHasher struct{ salt string }
 
+// hash returns the hash of a name, with a prefix that says what it names. An empty name stays
+// empty.
 func (h nameHasher) hash(prefix, name string) string {
 	if name == "" {
 		return ""
@@ -28,32 +30,35 @@ func (h nameHasher) hash(prefix, name string) string {
 	return prefix + hex.EncodeToString(sum[:5])
 }
 
-func (h nameHasher) client(c serverreport.Client) serverreport.Client {
+// hashClient hashes the names of a user and a program, unless they are Kubernetes' own or those of
+// common libraries.
+func (h nameHasher) hashClient(c serverreport.Client) serverreport.Client {
 	if !isComponent(c.User) {
 		c.User = h.hash(hashedUserPrefix, c.User)
 	}
-	if useragent.Telling(c.UserAgent) {
+	if useragent.IdentifiesWorkload(c.UserAgent) {
 		c.UserAgent = h.hash("agent-", c.UserAgent)
 	}
 	return c
 }
 
-// forms returns the forms of programs by their hashed names: those that were given, and those
-// that their names tell.
-func (h nameHasher) forms(c *collector, given map[string]string) map[string]string {
-	forms := map[string]string{}
+// hashEncodings returns the known encodings of programs by their hashed names. A hashed name no
+// longer says which encoding a program asks for. overrides are the encodings by name that the user
+// has given.
+func (h nameHasher) hashEncodings(c *collector, overrides map[string]string) map[string]string {
+	encodings := map[string]string{}
 	for key := range c.cells.rows {
 		program := key.client.UserAgent
-		if form, sure := useragent.Form(program, key.Verb, "pods", given); sure && (useragent.Telling(program) || given[program] != "") {
-			forms[h.client(key.client).UserAgent] = form
+		if encoding, known := useragent.Encoding(program, key.Verb, "pods", overrides); known && (useragent.IdentifiesWorkload(program) || overrides[program] != "") {
+			encodings[h.hashClient(key.client).UserAgent] = encoding
 		}
 	}
-	return forms
+	return encodings
 }
 
-// resource hashes the names of custom resources. Their subresources stay, as they are
+// hashResource hashes the names of custom resources. Their subresources stay, as they are
 // Kubernetes' own.
-func (h nameHasher) resource(name string) string {
+func (h nameHasher) hashResource(name string) string {
 	if name == "" || clusterprofile.BuiltIn(name) {
 		return name
 	}
@@ -69,11 +74,14 @@ func (h nameHasher) resource(name string) string {
 }
 
 // knownPaths are the first parts of Kubernetes' own paths whose second parts are no names.
-var knownPaths = []string{"", ".well-known", "api", "apis", "debug", "flagz", "healthz", "livez", "metrics", "openapi", "openid", "readyz", "statusz", "swagger.json", "version"}
+var knownPaths = []string{
+	"", ".well-known", "api", "apis", "debug", "flagz", "healthz", "livez", "metrics",
+	"openapi", "openid", "readyz", "statusz", "swagger.json", "version",
+}
 
-// path hashes the first parts of a path that is none of a resource, unless they are
-// Kubernetes' own. Discovery has custom groups in its second part.
-func (h nameHasher) path(name string) string {
+// hashPath hashes the first parts of a path of no resource, unless they are Kubernetes' own. Paths
+// of discovery have custom groups in their second part.
+func (h nameHasher) hashPath(name string) string {
 	first, second, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 	switch {
 	case !strings.HasPrefix(name, "/") || !slices.Contains(knownPaths, first) || first == "" && second != "":
@@ -84,8 +92,8 @@ func (h nameHasher) path(name string) string {
 	return name
 }
 
-// selectors hashes keys of labels, and leaves those of fields.
-func (h nameHasher) selectors(s *serverreport.Shape) {
+// hashSelectors hashes keys of labels, and leaves those of fields.
+func (h nameHasher) hashSelectors(s *serverreport.Shape) {
 	keys := s.SelectorKeys("labels")
 	for i := range keys {
 		keys[i] = h.hash("label-", keys[i])
@@ -95,32 +103,33 @@ func (h nameHasher) selectors(s *serverreport.Shape) {
 	}
 }
 
-// collector hashes the names that were collected. Nothing may be observed after it.
-func (h nameHasher) collector(c *collector) {
+// hashCollector hashes the names in a collector. The caller must not observe events after it.
+func (h nameHasher) hashCollector(c *collector) {
 	cells, clients, resources := map[cellKey]*cell{}, map[serverreport.Client]*client{}, map[string]*resourceCounts{}
 	for key, v := range c.cells.rows {
-		hash := h.resource
+		hash := h.hashResource
 		if key.Version == "" {
-			hash = h.path
+			hash = h.hashPath
 		}
-		key.client, key.Resource = h.client(key.client), hash(key.Resource)
-		h.selectors(&key.Shape)
+		key.client, key.Resource = h.hashClient(key.client), hash(key.Resource)
+		h.hashSelectors(&key.Shape)
 		v.namespace = h.hash("namespace-", v.namespace)
 		cells[key] = v
 	}
 	for who, v := range c.clients.rows {
-		clients[h.client(who)] = v
+		clients[h.hashClient(who)] = v
 	}
 	for name, v := range c.resources.rows {
-		resources[h.resource(name)] = v
+		resources[h.hashResource(name)] = v
 	}
 	c.cells.rows, c.clients.rows, c.resources.rows = cells, clients, resources
 }
 
-func (h nameHasher) profile(p *clusterprofile.Profile) {
+// hashProfile hashes the names of resources and labels in a profile.
+func (h nameHasher) hashProfile(p *clusterprofile.Profile) {
 	for i := range p.Resources {
 		r := &p.Resources[i]
-		r.Resource = h.resource(r.Resource)
+		r.Resource = h.hashResource(r.Resource)
 		for j := range r.Labels {
 			r.Labels[j].Key = h.hash("label-", r.Labels[j].Key)
 		}

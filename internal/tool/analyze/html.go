@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"strings"
 
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/render"
@@ -13,14 +12,14 @@ import (
 //go:embed page.html
 var pageTemplate string
 
-// Rows of the page. The JSON has all.
+// Bounds of the page. The JSON has all rows.
 const (
-	pageRows  = 40
-	pageBars  = 12
-	barLength = 40 // of a label, in characters
+	pageRows    = 40
+	pageBars    = 12
+	labelLength = 40 // in characters
 )
 
-// htmlPage is what the template of the page sees. The template escapes all text.
+// htmlPage is the data of the page's template. The template escapes all text.
 type htmlPage struct {
 	*Report
 	Line       string
@@ -32,36 +31,41 @@ type htmlPage struct {
 	MomentTop  string
 }
 
-// bar is a bar of a chart. It has two parts: Saved is what the findings would save, and Rest
-// is the rest, both in thousandths of the longest bar.
+// bar is a bar of a chart. Saved is the part that the findings would save, and Rest is the rest,
+// both in thousandths of the longest bar.
 type bar struct {
 	Label, Value string
 	Rest, Saved  int
 }
 
-// column is a moment of the timeline: heights in thousandths.
+// column is a moment of the timeline. All numbers are in thousandths of the chart.
 type column struct {
 	X, Width            float64
 	Lists, Watch, Other float64
 	Title               string
 }
 
-// writeHTML writes a report as one page, which loads nothing.
+// writeHTML writes a report to a file as one HTML page, which loads nothing from elsewhere.
 func writeHTML(name string, r *Report) error {
 	return display.WritePage(name, pageTemplate, template.FuncMap{
 		"cpu":  func(v, period float64) string { return render.FormatNumber(v / period) },
 		"rate": render.FormatNumber,
-	}, r.page())
+	}, r.htmlPage())
 }
 
-func (r *Report) page() *htmlPage {
-	p := &htmlPage{Report: r, Line: r.Run.line(), Clients: r.Clients[:min(pageRows, len(r.Clients))], Shapes: r.Shapes[:min(pageRows, len(r.Shapes))], Starts: r.Starts[:min(pageRows, len(r.Starts))]}
-	p.ClientPlot = r.clientPlot()
+// htmlPage returns the data of the page.
+func (r *Report) htmlPage() *htmlPage {
+	p := &htmlPage{
+		Report: r, Line: r.Run.line(), ClientPlot: r.clientPlot(),
+		Clients: r.Clients[:min(pageRows, len(r.Clients))],
+		Shapes:  r.Shapes[:min(pageRows, len(r.Shapes))],
+		Starts:  r.Starts[:min(pageRows, len(r.Starts))],
+	}
 	p.Moments, p.MomentTop = r.columns()
 	return p
 }
 
-// clientPlot has the CPU of clients, with the part that findings would save.
+// clientPlot returns bars of the CPU of clients, with the parts that findings would save.
 func (r *Report) clientPlot() []bar {
 	saved := r.savedByClient()
 	shown := r.Clients[:min(pageBars, len(r.Clients))]
@@ -81,16 +85,17 @@ func (r *Report) clientPlot() []bar {
 	return plot
 }
 
-// shorten cuts a name in its middle: beginnings and ends of names tell them apart.
+// shorten cuts a long name in its middle, because names differ in their beginnings and ends.
 func shorten(name string) string {
 	letters := []rune(name)
-	if len(letters) <= barLength {
+	if len(letters) <= labelLength {
 		return name
 	}
-	return string(letters[:barLength*2/3]) + "…" + string(letters[len(letters)-barLength/3:])
+	return string(letters[:labelLength*2/3]) + "…" + string(letters[len(letters)-labelLength/3:])
 }
 
-// columns returns the timeline in thousandths, and what its height stands for.
+// columns returns the columns of the timeline, and a text on what their full height stands for. It
+// returns nil for a timeline of less than two moments.
 func (r *Report) columns() ([]column, string) {
 	highest := uint64(0)
 	for _, m := range r.Timeline {
@@ -105,14 +110,15 @@ func (r *Report) columns() ([]column, string) {
 	for i, m := range r.Timeline {
 		all[i] = column{
 			X: width * float64(i), Width: width * 0.92, Lists: height(m.Lists), Watch: height(m.Watches), Other: height(m.Requests - m.Lists - m.Watches),
-			Title: strings.Join([]string{m.Time.Format("2006-01-02 15:04:05"), display.Count(m.Requests) + " requests", display.Count(m.Lists) + " LISTs", display.Count(m.Watches) + " watches"}, ", "),
+			Title: fmt.Sprintf("%s, %s requests, %s LISTs, %s watches",
+				m.Time.Format("2006-01-02 15:04:05"), display.Count(m.Requests), display.Count(m.Lists), display.Count(m.Watches)),
 		}
 	}
 	step := r.Timeline[1].Time.Sub(r.Timeline[0].Time)
 	return all, fmt.Sprintf("%s requests in %s", display.Count(highest), display.Seconds(step.Seconds()))
 }
 
-// ListsY, WatchY and OtherY say where parts of a column begin, from the top, in thousandths.
+// ListsY, WatchY and OtherY return the upper end of a column's part, from the top.
 func (c column) ListsY() float64 { return 1000 - c.Lists }
 func (c column) WatchY() float64 { return 1000 - c.Lists - c.Watch }
 func (c column) OtherY() float64 { return 1000 - c.Lists - c.Watch - c.Other }

@@ -16,34 +16,34 @@ const (
 	fromEtcd  = "etcd"
 )
 
-// model tells what requests make a server do, and what that costs.
+// model estimates the work of a server for requests, and its cost.
 type model struct {
 	options *Options
 	prices  *price.List
 	cluster *cluster
 }
 
-// cluster has the numbers of resources: a profile's, else what the log tells.
+// cluster has the numbers of resources: from a profile, or else from the log.
 type cluster struct {
-	known map[string]*clusterprofile.Resource
-	// writes are changes of each resource in the log, within period seconds.
+	resources map[string]*clusterprofile.Resource
+	// writes is the number of changes of each resource in the log.
 	writes map[string]float64
-	period float64
-	nodes  float64
+	period float64 // of the log, in seconds
+	nodes  float64 // their number
 }
 
-// newCluster takes counts of resources that the profile, which may be nil, does not have
-// from the collector.
+// newCluster returns the numbers of a profile. The numbers of resources that it does not have are
+// from the collector. p may be nil.
 func newCluster(p *clusterprofile.Profile, c *collector) *cluster {
-	all := &cluster{known: map[string]*clusterprofile.Resource{}, writes: map[string]float64{}, period: max(1, float64(c.last-c.first)/1e6)}
+	all := &cluster{resources: map[string]*clusterprofile.Resource{}, writes: map[string]float64{}, period: max(1, float64(c.last-c.first)/1e6)}
 	for resource, counts := range c.resources.rows {
 		all.writes[resource] = float64(counts.writes)
-		all.known[resource] = &clusterprofile.Resource{Resource: resource, Objects: float64(counts.names.Count()), Namespaces: float64(counts.namespaces.Count())}
+		all.resources[resource] = &clusterprofile.Resource{Resource: resource, Objects: float64(counts.names.Count()), Namespaces: float64(counts.namespaces.Count())}
 	}
 	if p != nil {
 		for i := range p.Resources {
 			r := p.Resources[i]
-			all.known[r.Resource] = &r
+			all.resources[r.Resource] = &r
 		}
 	}
 	nodes := all.resource("nodes")
@@ -58,21 +58,23 @@ func newCluster(p *clusterprofile.Profile, c *collector) *cluster {
 	return all
 }
 
-// resource returns the numbers of a resource. One that nothing is known of has one object.
+// resource returns the numbers of a resource. A resource of which nothing is known has one object
+// of a usual size.
 func (c *cluster) resource(name string) *clusterprofile.Resource {
 	name, _, _ = strings.Cut(name, "/")
-	r := c.known[name]
+	r := c.resources[name]
 	if r == nil {
 		r = &clusterprofile.Resource{Resource: name}
-		c.known[name] = r
+		c.resources[name] = r
 	}
 	r.Objects = max(1, r.Objects)
 	r.SetDefaults()
 	return r
 }
 
-// share returns which part of a resource's objects a shape selects within its scope.
-func (c *cluster) share(s *serverreport.Shape) float64 {
+// selectedShare returns the part of the objects in a shape's scope, from 0 to 1, that its selectors
+// select.
+func (c *cluster) selectedShare(s *serverreport.Shape) float64 {
 	r := c.resource(s.Resource)
 	labels, fields := s.SelectorKeys("labels"), s.SelectorKeys("fields")
 	known := slices.ContainsFunc(r.Fields, func(k clusterprofile.Key) bool { return k.Key == nodeField })
@@ -88,7 +90,7 @@ const (
 	namespaceField = "metadata.namespace"
 )
 
-// objects are those of one request: what the server has to look at, and what it returns.
+// objects has the numbers of objects of one request: that the server looks at, and that it returns.
 type objects struct{ processed, returned float64 }
 
 // objectsOf returns the objects of a GET, a LIST, or the initial events of a WATCH.
@@ -104,26 +106,27 @@ func (m *model) objectsOf(s *serverreport.Shape) objects {
 	case serverreport.ScopeName:
 		all = 1
 	}
-	o := objects{processed: all, returned: all * m.cluster.share(s)}
+	o := objects{processed: all, returned: all * m.cluster.selectedShare(s)}
 	fields := s.SelectorKeys("fields")
 	indexed := slices.Contains(fields, nameField) || slices.Contains(fields, nodeField) && !m.fromEtcd(s)
 	switch {
 	case indexed && s.Limit == 0, slices.Contains(fields, nameField):
 		o.processed = o.returned
-	case m.limited(s):
-		o = m.page(s, o)
+	case m.obeysLimit(s):
+		o = m.pageObjects(s, o)
 	}
 	return o
 }
 
-// limited reports whether the server obeys the limit.
-func (m *model) limited(s *serverreport.Shape) bool {
+// obeysLimit reports whether the server obeys the limit.
+func (m *model) obeysLimit(s *serverreport.Shape) bool {
 	return s.Limit > 0 && s.Revision != serverreport.RevisionAny
 }
 
-// page returns the objects of a page of a LIST. The stock server looks at all objects in
-// its cache that are behind the page's beginning: half of them for a mean later page.
-func (m *model) page(s *serverreport.Shape, whole objects) objects {
+// pageObjects returns the objects of a page of a LIST. whole has the objects of the LIST without a
+// limit. kube-apiserver looks at all objects in its cache from the page's beginning on: at half of
+// them for a mean later page.
+func (m *model) pageObjects(s *serverreport.Shape, whole objects) objects {
 	returned := min(whole.returned, float64(s.Limit))
 	if m.fromEtcd(s) {
 		return objects{returned / max(1e-9, whole.returned) * whole.processed, returned}
@@ -134,18 +137,18 @@ func (m *model) page(s *serverreport.Shape, whole objects) objects {
 	return objects{whole.processed, returned}
 }
 
-// Minor versions since which the stock server answers LISTs from its cache: without a
-// resource version, also with a limit, and later pages and exact revisions.
+// Minor versions since which kube-apiserver answers LISTs from its cache: LISTs without a resource
+// version, then such LISTs with a limit, and then later pages and exact revisions.
 const (
 	consistentListMinor = 31
 	limitedListMinor    = 33
 	snapshotListMinor   = 34
 )
 
-// uncached are resources that the stock server keeps no watch cache of.
+// uncached are the resources for which kube-apiserver has no watch cache.
 var uncached = []string{"events", "events.events.k8s.io"}
 
-// fromEtcd reports whether the stock server reads the objects from etcd.
+// fromEtcd reports whether kube-apiserver reads the objects of a request from etcd.
 func (m *model) fromEtcd(s *serverreport.Shape) bool {
 	minor := m.options.minor
 	switch {
@@ -163,6 +166,7 @@ func (m *model) fromEtcd(s *serverreport.Shape) bool {
 	return s.Revision == serverreport.RevisionUnset && minor < consistentListMinor
 }
 
+// source returns the SentShape.Source of requests of a shape.
 func (m *model) source(s *serverreport.Shape) string {
 	if m.fromEtcd(s) {
 		return fromEtcd
@@ -170,14 +174,14 @@ func (m *model) source(s *serverreport.Shape) string {
 	return fromCache
 }
 
-// objectBytes returns the size of an object in a form. Tables have a row of about the same
+// objectBytes returns the mean size of an object in an encoding. Rows of tables have about the same
 // size for any object.
-func (m *model) objectBytes(resource, form string) float64 {
+func (m *model) objectBytes(resource, encoding string) float64 {
 	r := m.cluster.resource(resource)
 	switch {
-	case form == price.Protobuf && r.ProtobufBytes > 0:
+	case encoding == price.Protobuf && r.ProtobufBytes > 0:
 		return r.ProtobufBytes
-	case form == price.Table:
+	case encoding == price.Table:
 		return min(tableRowBytes, r.Bytes)
 	}
 	return r.Bytes
@@ -186,11 +190,11 @@ func (m *model) objectBytes(resource, form string) float64 {
 // tableRowBytes is the size of a row of a table, with the object's metadata.
 const tableRowBytes = 2900
 
-// readVerbs are those whose cost is known.
+// readVerbs are the verbs whose cost the model knows.
 var readVerbs = []string{"get", "list", "watch"}
 
-// cost returns what requests of a shape cost in all. s.Encoding must be set. initial says
-// that watches begin with the objects that there are.
+// cost returns the sum of the costs of a cell's requests, which have the shape s. s.Encoding must
+// be set. initial says that watches begin with all objects.
 func (m *model) cost(s *serverreport.Shape, initial bool, v *cell) Cost {
 	requests := v.requests
 	if s.Verb == "watch" {
@@ -202,9 +206,9 @@ func (m *model) cost(s *serverreport.Shape, initial bool, v *cell) Cost {
 	}
 	// Requests that failed returned nothing.
 	good := float64(requests - min(requests, v.errors))
-	one := m.one(s, initial)
-	if v.answered > 0 && s.Verb != "watch" {
-		mean := float64(v.answerBytes) / float64(v.answered)
+	one := m.requestWork(s, initial)
+	if v.answerCount > 0 && s.Verb != "watch" {
+		mean := float64(v.answerBytes) / float64(v.answerCount)
 		one.work.Bytes *= mean / max(1, one.jsonBytes)
 		one.tier.Bytes = one.work.Bytes
 		one.returned = mean / m.cluster.resource(s.Resource).Bytes
@@ -212,54 +216,58 @@ func (m *model) cost(s *serverreport.Shape, initial bool, v *cell) Cost {
 	events := 0.0
 	if s.Verb == "watch" {
 		instances := float64(max(1, v.instances.Count()))
-		events = m.events(s) * instances * v.openShare(m.cluster.period, instances)
+		events = m.eventCount(s) * instances * v.openShare(m.cluster.period, instances)
 	}
-	return m.price(one, &c, good, events)
+	return m.addPrices(one, &c, good, events)
 }
 
-// oneRequest is what one request makes a server do.
+// oneRequest is the work of a server for one request.
 type oneRequest struct {
 	objects
-	// jsonBytes and scannedBytes are the sizes as JSON of what is returned and looked at.
+	// jsonBytes and scannedBytes are the sizes, as JSON, of the objects that are returned and
+	// looked at.
 	jsonBytes, scannedBytes float64
-	work, tier              price.Work
-	// eventBytes is the size of one event.
+	// work is the work of kube-apiserver, and tier the work of a replica.
+	work, tier price.Work
+	// eventBytes is the size of one event of a watch.
 	eventBytes float64
 }
 
-func (m *model) one(s *serverreport.Shape, initial bool) oneRequest {
+// requestWork returns the work for one request of a shape. initial says that a watch begins with
+// all objects.
+func (m *model) requestWork(s *serverreport.Shape, initial bool) oneRequest {
 	o := m.objectsOf(s)
 	if s.Verb == "watch" && !initial {
 		o = objects{}
 	}
 	r := m.cluster.resource(s.Resource)
-	form, _, _ := strings.Cut(s.Encoding, " ")
-	size := m.objectBytes(s.Resource, form)
+	encoding, _, _ := strings.Cut(s.Encoding, " ")
+	size := m.objectBytes(s.Resource, encoding)
 	one := oneRequest{objects: o, jsonBytes: o.returned * r.Bytes, scannedBytes: o.processed * r.Bytes, eventBytes: size}
-	one.work = price.Work{Requests: 1, Scanned: o.processed - o.returned, Bytes: o.returned * size, Form: form}
+	one.work = price.Work{Requests: 1, Scanned: o.processed - o.returned, Bytes: o.returned * size, Encoding: encoding}
 	if s.Verb == "watch" {
 		one.work.Requests, one.work.Watches = 0, 1
 		one.work.InitialBytes, one.work.Bytes = one.work.Bytes, 0
 	}
 	one.tier = one.work
-	one.tier.Scanned = 0 // an index, or the position of a page
+	one.tier.Scanned = 0 // a replica has an index, or the position of the page
 	if m.fromEtcd(s) {
 		one.work.EtcdBytes, one.work.EtcdSentBytes = o.processed*r.Bytes, one.jsonBytes
 		if s.Verb == "get" {
 			one.work.EtcdBytes, one.work.EtcdSentBytes, one.work.EtcdGets = 0, 0, 1
 		} else {
-			one.work.Scanned = 0 // the price of a byte from etcd has it
+			one.work.Scanned = 0 // the price of a byte from etcd includes it
 		}
 	}
 	return one
 }
 
-// openShare returns for which part of a period the watches of a number of instances were
-// open.
+// openShare returns the part of a period, from 0 to 1, for which the watches of some instances were
+// open. period is in seconds.
 //
-// The log does not tell for how long a watch was open that has not ended in it. It is taken
-// to be the last one of its instance, and the instance to begin its watches at even
-// distances: a sole watch was then open for the whole period.
+// The log does not say how long a watch was open that has no end in it. openShare assumes that each
+// such watch is the last of its instance, and that an instance begins its watches at equal
+// intervals. So a sole watch was open for the whole period.
 func (v *cell) openShare(period, instances float64) float64 {
 	open := v.watchedSeconds()
 	if v.started > v.ended {
@@ -268,18 +276,19 @@ func (v *cell) openShare(period, instances float64) float64 {
 	return min(1, open/period/instances)
 }
 
-// events returns how many events of a log's period a watch of a shape is sent that is always
-// open.
-func (m *model) events(s *serverreport.Shape) float64 {
-	n := m.cluster.writes[s.Resource] * m.cluster.share(s)
+// eventCount returns the number of events in the log's period that a watch of a shape receives, if
+// it is always open.
+func (m *model) eventCount(s *serverreport.Shape) float64 {
+	n := m.cluster.writes[s.Resource] * m.cluster.selectedShare(s)
 	if s.Scope == serverreport.ScopeNamespace {
 		n /= max(1, m.cluster.resource(s.Resource).Namespaces)
 	}
 	return n
 }
 
-// price completes the cost of requests of one kind.
-func (m *model) price(one oneRequest, c *Cost, requests, events float64) Cost {
+// addPrices sets the objects, bytes and CPU of c: for a number of requests like one, and of events
+// that their watches receive.
+func (m *model) addPrices(one oneRequest, c *Cost, requests, events float64) Cost {
 	c.Objects = uint64(one.returned*requests + events)
 	c.Scanned = uint64(one.processed * requests)
 	c.ScannedBytes = uint64(one.scannedBytes * requests)
@@ -290,12 +299,12 @@ func (m *model) price(one oneRequest, c *Cost, requests, events float64) Cost {
 	return *c
 }
 
-// costOf is the cost of a number of reads of a shape, of watches without the events that follow.
-// initial says that watches begin with the objects that there are.
+// costOf returns the cost of a number of reads of a shape. The cost of watches has no further
+// events. initial says that watches begin with all objects.
 func (m *model) costOf(s *serverreport.Shape, initial bool, requests float64) Cost {
 	c := Cost{ListCost: serverreport.ListCost{Requests: uint64(requests + 0.5)}}
 	if !slices.Contains(readVerbs, s.Verb) {
 		return c
 	}
-	return m.price(m.one(s, initial), &c, requests, 0)
+	return m.addPrices(m.requestWork(s, initial), &c, requests, 0)
 }

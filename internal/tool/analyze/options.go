@@ -11,66 +11,71 @@ import (
 
 	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/display"
+	"github.com/millrace/millrace/internal/tool/render"
 	"github.com/millrace/millrace/internal/tool/useragent"
 )
 
-// Options are what a report depends on, besides the logs.
+// Options is what a report depends on, apart from the logs.
 type Options struct {
-	// ServerVersion is that of the stock server, as in "1.37": which reads it answers from
-	// its cache.
+	// ServerVersion is the version of kube-apiserver, as in "1.37". It decides which reads the
+	// server answers from its cache.
 	ServerVersion string `json:"serverVersion"`
-	// Cores are those of the server. MaxCPU are the processors that starts may use.
+	// Cores is the number of the server's processors, and MaxCPU the number of processors that
+	// starts of a fleet may use.
 	Cores  float64 `json:"cores"`
 	MaxCPU float64 `json:"maxCPU"`
 	// Profile and Prices are files. Without Prices the list in the binary is used.
 	Profile string `json:"profile,omitempty"`
 	Prices  string `json:"prices,omitempty"`
-	// LogForm is how logs wrap events.
-	LogForm auditlog.Form `json:"logForm,omitempty"`
-	// Forms are the forms that programs ask for, where the program's name does not tell.
-	Forms map[string]string `json:"forms,omitempty"`
-	// HashNames replaces names by hashes with Salt.
+	// LogWrapper is how logs wrap events.
+	LogWrapper auditlog.Wrapper `json:"logForm,omitempty"`
+	// Encodings are the encodings that programs ask for, by the name of the program. They override
+	// what package useragent assumes.
+	Encodings map[string]string `json:"forms,omitempty"`
+	// HashNames replaces names by hashes with Salt. An empty Salt becomes a random one.
 	HashNames bool   `json:"hashNames,omitempty"`
 	Salt      string `json:"salt,omitempty"`
 	// FailOn are conditions under which the command ends with exit code 2.
 	FailOn []string `json:"failOn,omitempty"`
 
-	minor      int
+	// validate sets the fields below.
+	minor      int // of ServerVersion: 37 for "1.37"
 	conditions []condition
 }
 
-// flags are the options that only decide how a report is printed.
+// flags has the options, and the flags that decide where a report comes from and how it is printed.
 type flags struct {
 	Options
-	// accounts is a file with the accounts of a Millrace server.
-	accounts string
-
-	output string
-	html   string
-	from   string
-	top    int
+	accounts string // file with the accounts of a Millrace server, "" for logs
+	from     string // file of a saved report, "" for logs
+	output   string // one of formats
+	html     string // file of the page, "" for none
+	top      int    // rows of each table
 }
 
+// add defines the flags in a set.
 func (f *flags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.ServerVersion, "server-version", "1.37", "Kubernetes version of the server that wrote the log: it decides which reads come from etcd")
 	set.Float64Var(&f.Cores, "cores", 8, "processors of the server, for what a start of a whole fleet does")
 	set.Float64Var(&f.MaxCPU, "max-cpu", 1, "processors that starts of a fleet may use, for how far to spread them")
 	set.StringVar(&f.Profile, "profile", "", "the cluster in numbers, as millrace-tools analyze profile printed it")
-	set.StringVar(&f.Prices, "prices", "", "price list, as millrace-tools analyze prices printed it (default that in the binary)")
-	auditlog.AddFormFlag(set, &f.LogForm)
-	useragent.AddFormFlag(set, &f.Forms)
+	set.StringVar(&f.Prices, "prices", "", "price list, as millrace-tools analyze prices printed it (default the list in the binary)")
+	auditlog.AddWrapperFlag(set, &f.LogWrapper)
+	useragent.AddFormFlag(set, &f.Encodings)
 	set.BoolVar(&f.HashNames, "hash-names", false, "replace names of users, programs, namespaces, labels and custom resources by hashes")
 	set.StringVar(&f.Salt, "salt", "", "salt of these hashes, to get the same again (default a random one)")
 	set.StringArrayVar(&f.FailOn, "fail-on", nil, "end with exit code 2 if this is so, as in 'list-cpu>0.5'; "+conditionHelp()+"; may be repeated")
-	set.StringVarP(&f.output, "output", "o", "table", "one of "+strings.Join(formats(), ", "))
+	set.StringVarP(&f.output, "output", "o", render.Terminal, "one of "+strings.Join(formats(), ", "))
 	set.StringVar(&f.html, "report", "", "also write a page of HTML to this file, which needs no network")
 	set.StringVar(&f.from, "from", "", "print the report in this file, as -o json wrote it, and read no log")
 	set.StringVar(&f.accounts, "accounts", "", "instead of logs, read accounts that millrace-tools top lists -o json printed to this file; - is the standard input")
 	set.IntVar(&f.top, "top", 15, "rows of each table")
 }
 
-func formats() []string { return []string{"table", "json", "markdown"} }
+func formats() []string { return []string{render.Terminal, render.JSON, render.Markdown} }
 
+// validate returns an error that says which flag to change. It also sets what follows from the
+// options.
 func (f *flags) validate() error {
 	if !slices.Contains(formats(), f.output) {
 		return fmt.Errorf("-o %s: choose one of %s", f.output, strings.Join(formats(), ", "))
@@ -93,7 +98,7 @@ func (f *flags) validate() error {
 	return f.Options.validate()
 }
 
-// validate checks the options, and sets what follows from them.
+// validate checks the options, and sets the fields that follow from them.
 func (o *Options) validate() error {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(o.ServerVersion, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
@@ -102,13 +107,13 @@ func (o *Options) validate() error {
 		return fmt.Errorf("--server-version=%s: choose a version as in 1.37", o.ServerVersion)
 	}
 	o.minor = n
-	if err := auditlog.CheckForm(o.LogForm); err != nil {
+	if err := auditlog.CheckWrapper(o.LogWrapper); err != nil {
 		return err
 	}
 	if !(o.Cores > 0) || !(o.MaxCPU > 0) {
 		return errors.New("--cores and --max-cpu: choose numbers above 0")
 	}
-	if err := useragent.CheckForms(o.Forms); err != nil {
+	if err := useragent.CheckForms(o.Encodings); err != nil {
 		return err
 	}
 	if o.Salt != "" && !o.HashNames {

@@ -131,7 +131,7 @@ func (w *logWriter) addInnocents() {
 	})
 }
 
-// planted are the findings that addOffenders must cause.
+// planted are the kinds and clients of the findings that addOffenders must cause.
 var planted = []string{
 	"revision-unset unset-agent", "limit-ignored pager", "all-namespaces wide-lister", "relist-loop looper", "no-bookmarks no-marks",
 	"json OpenAPI-Generator", "polling ds-poller", "short-watches restless", "namespace-selector ns-field", "polling get-poller",
@@ -227,8 +227,8 @@ func execute(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return out.String(), errOut.String(), err
 }
 
-// analyzed returns the report on a log, some of which may be lost.
-func analyzed(t *testing.T, log []byte, args ...string) *Report {
+// runAnalysis returns the report on a log, some of which may be lost.
+func runAnalysis(t *testing.T, log []byte, args ...string) *Report {
 	t.Helper()
 	logFile, profileFile := inputs(t, log)
 	out, _, err := execute(t, append([]string{logFile, "--profile=" + profileFile, "-o", "json"}, args...)...)
@@ -252,7 +252,7 @@ func TestPlantedOffendersAreFound(t *testing.T) {
 	w.addOffenders()
 	log := w.bytes()
 	for _, version := range []string{"1.37", "1.30"} {
-		r := analyzed(t, log, "--server-version="+version)
+		r := runAnalysis(t, log, "--server-version="+version)
 		var found []string
 		for i, f := range r.Findings {
 			found = append(found, f.Kind+" "+f.UserAgent)
@@ -282,7 +282,7 @@ func TestPlantedOffendersAreFound(t *testing.T) {
 func TestInnocentsAreNotAccused(t *testing.T) {
 	w := newLog()
 	w.addInnocents()
-	r := analyzed(t, w.bytes())
+	r := runAnalysis(t, w.bytes())
 	if len(r.Findings) > 0 {
 		t.Errorf("accused: %s", r.Findings[0].Sentence)
 	}

@@ -7,13 +7,14 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
+// newPricesCommand returns the command "analyze prices".
 func newPricesCommand() *cobra.Command {
 	var files price.Reports
 	cmd := &cobra.Command{
 		Use:   "prices LIST-REPORT",
-		Short: "Make a price list of reports of millrace-lab bench",
-		Long: `Make a price list of reports of millrace-lab bench, for --prices. What the reports do not
-have is as in the list in the binary.`,
+		Short: "Make a price list from reports of millrace-lab bench",
+		Long: `Make a price list from reports of millrace-lab bench, for --prices. Prices that the
+reports do not have are those of the list in the binary.`,
 		Example: `  millrace-lab bench list --compare --list-memory=0 -o json > list.json
   millrace-lab bench list --compare --list-memory=0 --read-paths=kubernetes --server-arg='--watch-cache-sizes=pods#0' \
     --workloads=pods-json,pods-of-node,pod-get -o json > etcd.json
@@ -32,10 +33,10 @@ have is as in the list in the binary.`,
 			if err != nil {
 				return err
 			}
-			return render.WriteReport(cmd.OutOrStdout(), "json", l, nil)
+			return render.WriteReport(cmd.OutOrStdout(), render.JSON, l, nil)
 		},
 	}
-	cmd.Flags().StringVar(&files.Etcd, "etcd", "", "report of a stock server without a watch cache of pods")
+	cmd.Flags().StringVar(&files.Etcd, "etcd", "", "report of bench list on a stock server without a watch cache for pods")
 	cmd.Flags().StringVar(&files.Watch, "watch", "", "report of bench watch")
 	cmd.Flags().StringVar(&files.Paced, "paced", "", "report of bench list with --every, for the price of a request")
 	return cmd

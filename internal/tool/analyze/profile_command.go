@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
+// profileTimeout bounds each request of the profile.
 const profileTimeout = time.Minute
 
 type profileFlags struct {
@@ -23,6 +24,7 @@ type profileFlags struct {
 	exclude []string
 }
 
+// newProfileCommand returns the command "analyze profile".
 func newProfileCommand() *cobra.Command {
 	f := &profileFlags{}
 	cmd := &cobra.Command{
@@ -53,7 +55,7 @@ resources and of labels, but no values, no names of objects and no data.`,
 			if len(p.Resources) == 0 {
 				return errors.New("nothing could be measured: give the user of the kubeconfig the right to list")
 			}
-			return render.WriteReport(cmd.OutOrStdout(), "json", p, nil)
+			return render.WriteReport(cmd.OutOrStdout(), render.JSON, p, nil)
 		},
 	}
 	f.server.AddTo(cmd.Flags())
@@ -65,17 +67,19 @@ resources and of labels, but no values, no names of objects and no data.`,
 // maxProfileNotes bounds the notes of a profile in a report.
 const maxProfileNotes = 10
 
-// noteProfile notes what the profile, which may be nil, does not have. Its notes name
-// resources, so that only their number is told if names are hashed.
+// noteProfile adds a note on what the profile lacks. p is nil if there is no profile. If names are
+// hashed, the note has only the number of resources, because the notes of a profile name them.
 func (r *Report) noteProfile(p *clusterprofile.Profile, hashed bool) {
 	if p == nil {
-		r.Notes = append(r.Notes, "There is no profile: objects are those whose names occur in the log, and sizes are usual ones. Make a profile with millrace-tools analyze profile.")
+		r.Notes = append(r.Notes, "There is no profile: objects are those whose names occur in the log, and sizes are usual ones. "+
+			"Make a profile with millrace-tools analyze profile.")
 		return
 	}
 	if len(p.Notes) == 0 {
 		return
 	}
-	text := fmt.Sprintf("The profile lacks %d resources, which could not be measured: their objects are those whose names occur in the log, and their sizes are usual ones.", len(p.Notes))
+	text := fmt.Sprintf("The profile lacks %d resources, which could not be measured: their objects are those whose names occur in the log, "+
+		"and their sizes are usual ones.", len(p.Notes))
 	for i, note := range p.Notes {
 		switch {
 		case hashed:
@@ -88,7 +92,7 @@ func (r *Report) noteProfile(p *clusterprofile.Profile, hashed bool) {
 	r.Notes = append(r.Notes, text)
 }
 
-// config finds the server.
+// config returns a Config for the server of the kubeconfig. Its Progress is not set.
 func (f *profileFlags) config() (cfg clusterprofile.Config, err error) {
 	if f.sample < 1 {
 		return cfg, errors.New("--sample: choose 1 or more")

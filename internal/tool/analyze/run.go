@@ -16,12 +16,13 @@ import (
 	"github.com/millrace/millrace/internal/tool/price"
 )
 
-// InputCounts say what was read of an input.
+// InputCounts says what was read from an input.
 type InputCounts struct {
 	auditlog.Input
 	auditlog.Counts
 }
 
+// maxInputs bounds the inputs that a report names.
 const maxInputs = 100
 
 // analysis reads logs and makes a report.
@@ -29,14 +30,13 @@ type analysis struct {
 	options  *Options
 	stdin    io.Reader
 	progress *display.Progress
-	// started is when it began.
-	started time.Time
-	// total are the bytes of all inputs, 0 if that is not known. done are those of inputs that
-	// were read.
-	total, done int64
+	started  time.Time
+	// totalBytes is the size of all inputs, 0 if it is unknown. doneBytes is the size of the
+	// inputs that were read to the end.
+	totalBytes, doneBytes int64
 }
 
-// run reads all inputs. The report has all rows.
+// run reads all inputs, and returns the report with all rows.
 func (a *analysis) run(ctx context.Context, paths []string) (*Report, error) {
 	prices, cluster, err := a.load()
 	if err != nil {
@@ -49,9 +49,9 @@ func (a *analysis) run(ctx context.Context, paths []string) (*Report, error) {
 	c := newCollector()
 	r := &Report{}
 	for _, in := range inputs {
-		a.total += in.Size
+		a.totalBytes += in.Size
 	}
-	all, err := a.read(ctx, inputs, c)
+	all, err := a.readAll(ctx, inputs, c)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (a *analysis) run(ctx context.Context, paths []string) (*Report, error) {
 		r.Run.Inputs = append(r.Run.Inputs, InputCounts{inputs[i], all[i]})
 	}
 	if c.events == 0 {
-		return nil, auditlog.NoEvents(inputs, all, c.others)
+		return nil, auditlog.NoEventsError(inputs, all, c.others)
 	}
 	if a.options.HashNames {
 		a.hashNames(c, cluster, prices, r)
@@ -79,7 +79,7 @@ func (a *analysis) run(ctx context.Context, paths []string) (*Report, error) {
 	return r, nil
 }
 
-// load reads the price list and the profile. The profile is nil if there is none.
+// load returns the price list and the profile, which is nil if there is none.
 func (a *analysis) load() (*price.List, *clusterprofile.Profile, error) {
 	var cluster *clusterprofile.Profile
 	prices, err := price.Default()
@@ -92,20 +92,20 @@ func (a *analysis) load() (*price.List, *clusterprofile.Profile, error) {
 	return prices, cluster, err
 }
 
-// hashNames hashes names in all that reports are made of.
+// hashNames replaces names by hashes in everything from which the report is made.
 func (a *analysis) hashNames(c *collector, cluster *clusterprofile.Profile, prices *price.List, r *Report) {
 	if a.options.Salt == "" {
 		a.options.Salt = rand.Text()
 	}
 	h := nameHasher{a.options.Salt}
-	forms := h.forms(c, a.options.Forms)
-	h.collector(c)
+	encodings := h.hashEncodings(c, a.options.Encodings)
+	h.hashCollector(c)
 	if cluster != nil {
-		h.profile(cluster)
+		h.hashProfile(cluster)
 	}
-	a.options.Forms = forms
+	a.options.Encodings = encodings
 	if a.options.Prices != "" {
-		prices.Sources = nil // paths of whoever made the list
+		prices.Sources = nil // paths have names
 	}
 	a.options.Profile, a.options.Prices = "", ""
 	for i := range r.Run.Inputs {
@@ -113,38 +113,41 @@ func (a *analysis) hashNames(c *collector, cluster *clusterprofile.Profile, pric
 	}
 }
 
-func (a *analysis) read(ctx context.Context, inputs []auditlog.Input, c *collector) ([]auditlog.Counts, error) {
+// readAll passes the events of all inputs to c. It returns what was read from each input.
+func (a *analysis) readAll(ctx context.Context, inputs []auditlog.Input, c *collector) ([]auditlog.Counts, error) {
 	defer a.progress.End()
 	all := make([]auditlog.Counts, len(inputs))
 	for i, in := range inputs {
 		var err error
-		if all[i], err = in.Read(ctx, a.stdin, auditlog.Options{Form: a.options.LogForm}, c.observe, a.tell); err != nil {
+		if all[i], err = in.Read(ctx, a.stdin, auditlog.Options{Wrapper: a.options.LogWrapper}, c.observe, a.showProgress); err != nil {
 			return nil, interrupt.Explain(ctx, err)
 		}
-		a.done += in.Size
+		a.doneBytes += in.Size
 	}
 	return all, nil
 }
 
-// tell says that so many bytes of the present input were read.
-func (a *analysis) tell(bytes int64) {
-	bytes += a.done
+// showProgress shows how much was read. bytes were read from the present input.
+func (a *analysis) showProgress(bytes int64) {
+	bytes += a.doneBytes
 	a.progress.Show(func() string {
 		text := "read " + display.Size(bytes)
-		if a.total > 0 {
-			text += fmt.Sprintf(" of %s (%s)", display.Size(a.total), display.Percent(float64(bytes)/float64(a.total)))
+		if a.totalBytes > 0 {
+			text += fmt.Sprintf(" of %s (%s)", display.Size(a.totalBytes), display.Percent(float64(bytes)/float64(a.totalBytes)))
 		}
 		return text + fmt.Sprintf(", %s/s", display.Size(float64(bytes)/time.Since(a.started).Seconds()))
 	})
 }
 
+// fill sets all of the report that follows from the events.
 func (r *Report) fill(c *collector, m *model) {
 	l := newLedger(c, m)
 	r.Seconds = l.period
 	if c.first > 0 {
 		r.From, r.To = time.UnixMicro(c.first).UTC(), time.UnixMicro(c.last).UTC()
 	}
-	r.Rest.Requests, r.Rest.Errors, r.Rest.Seconds = c.dropped.requests+c.dropped.started, c.dropped.errors, c.dropped.seconds()
+	r.Rest.Requests, r.Rest.Errors = c.dropped.requests+c.dropped.started, c.dropped.errors
+	r.Rest.Seconds = c.dropped.seconds()
 	r.Total = l.total
 	r.Total.add(&r.Rest)
 	for who, use := range l.clients {
@@ -154,9 +157,9 @@ func (r *Report) fill(c *collector, m *model) {
 	for _, row := range l.rows {
 		r.Shapes = append(r.Shapes, row.ShapeCost)
 	}
-	r.Findings, r.Starts = l.findings(), l.startsOf()
-	r.Replica = &c.forecasts
-	r.Timeline = c.timeline.report()
+	r.Findings, r.Starts = l.findings(), l.starts()
+	r.Replica = &c.forecast
+	r.Timeline = c.timeline.reportMoments()
 	if len(r.Run.Inputs) > maxInputs {
 		r.Notes = append(r.Notes, fmt.Sprintf("Of %d inputs the first %d are named.", len(r.Run.Inputs), maxInputs))
 		r.Run.Inputs = r.Run.Inputs[:maxInputs]

@@ -10,12 +10,42 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// fleetShare is the part of a fleet that may start in a minute.
+// Start is the cost of a start of one instance of a client, and of a start of all instances.
+type Start struct {
+	serverreport.Client
+	Fleet int `json:"fleet"`
+	// Seen is the number of starts in the log. Cost is the mean cost of one start.
+	Seen     int       `json:"seen"`
+	Cost     Cost      `json:"cost"`
+	Requests []Request `json:"requests"`
+	// FleetCPU, in seconds, and FleetBytes are the cost of a start of the whole fleet. AtOnce is
+	// the time, in seconds, for which a server with Options.Cores is busy if all start together.
+	FleetCPU   float64 `json:"fleetCPU"`
+	FleetBytes float64 `json:"fleetBytes"`
+	AtOnce     float64 `json:"atOnce"`
+	// PerMinute is the most starts a minute that keep the server below Options.MaxCPU, and that
+	// are no more than a tenth of the fleet. Spread is the time in which the fleet then starts, in
+	// seconds.
+	PerMinute float64 `json:"perMinute"`
+	Spread    float64 `json:"spread"`
+	Advice    string  `json:"advice"`
+}
+
+// Request is a request that an instance sends when it starts.
+type Request struct {
+	SentShape
+	// PerStart is the mean number of these requests in one start.
+	PerStart float64 `json:"perStart"`
+	// Cost is the cost of PerStart requests.
+	Cost Cost `json:"cost"`
+}
+
+// fleetShare bounds the part of a fleet that starts in a minute, for Start.PerMinute.
 const fleetShare = 0.1
 
-// startsOf returns what starts of clients cost, the most expensive fleet first. Clients
-// without a start in the log are left out.
-func (l *ledger) startsOf() []Start {
+// starts returns the costs of the starts of clients, the most expensive fleet first. It leaves out
+// clients without a start in the log.
+func (l *ledger) starts() []Start {
 	byClient := map[serverreport.Client]*Start{}
 	for _, r := range l.rows {
 		who := l.clients[r.Client]
@@ -28,7 +58,7 @@ func (l *ledger) startsOf() []Start {
 			byClient[r.Client] = s
 		}
 		perStart := float64(r.cell.atStart) / float64(who.starts)
-		one := l.model.costOf(&r.Shape, r.anew(), perStart)
+		one := l.model.costOf(&r.Shape, r.isInitial(), perStart)
 		s.Cost.add(&one)
 		s.Requests = append(s.Requests, Request{SentShape: r.SentShape, PerStart: perStart, Cost: one})
 	}
@@ -43,7 +73,7 @@ func (l *ledger) startsOf() []Start {
 	return all
 }
 
-// complete computes what a start of the whole fleet does, and how to spread it.
+// complete sets the costs of a start of the whole fleet, and the advice how to spread it.
 func (s *Start) complete(o *Options) {
 	slices.SortFunc(s.Requests, func(a, b Request) int {
 		return cmp.Or(cmp.Compare(b.Cost.CPU, a.Cost.CPU), cmp.Compare(b.PerStart, a.PerStart), cmp.Compare(a.Example(), b.Example()))
@@ -60,11 +90,14 @@ func (s *Start) complete(o *Options) {
 		s.Advice = "One instance."
 		return
 	}
-	s.Advice = fmt.Sprintf("If all %d start together, %.0f cores are busy for %s with %s. At most %s starts a minute keep that below %s of a processor: rollingUpdate.maxUnavailable: %d for rollouts, and a random wait of up to %s before the first LIST for everything else that starts them together.",
-		s.Fleet, o.Cores, display.Seconds(s.AtOnce), display.Size(s.FleetBytes), display.Count(math.Floor(s.PerMinute)), display.Percent(o.MaxCPU), s.maxUnavailable(), display.Seconds(s.Spread))
+	s.Advice = fmt.Sprintf("If all %d start together, %.0f cores are busy for %s with %s. At most %s starts a minute keep that below %s of a processor: "+
+		"rollingUpdate.maxUnavailable: %d for rollouts, and a random wait of up to %s before the first LIST for everything else that starts them together.",
+		s.Fleet, o.Cores, display.Seconds(s.AtOnce), display.Size(s.FleetBytes), display.Count(math.Floor(s.PerMinute)),
+		display.Percent(o.MaxCPU), s.maxUnavailable(), display.Seconds(s.Spread))
 }
 
-// podStartMinutes is how long a pod takes to be replaced in a rollout.
+// podStartMinutes is the time in which a rollout replaces a pod.
 const podStartMinutes = 0.5
 
+// maxUnavailable returns the maxUnavailable of a rollout that has PerMinute starts a minute.
 func (s *Start) maxUnavailable() int { return max(1, int(s.PerMinute*podStartMinutes)) }

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// text returns the report as tables, with so many rows in each.
+// text returns the report as text, with up to top findings, and up to top rows in each table.
 func (r *Report) text(format string, top int) string {
 	var b strings.Builder
 	r.writeHead(&b)
@@ -21,7 +21,7 @@ func (r *Report) text(format string, top int) string {
 		fmt.Fprintf(&b, "%d smaller findings: raise --top.\n", hidden)
 	}
 	if len(r.Findings) == 0 {
-		b.WriteString("No client could do better, as far as the log tells.\n")
+		b.WriteString("No client could do better, as far as the log shows.\n")
 	}
 	b.WriteString("\n")
 	tables := []render.TitledTable{
@@ -33,13 +33,15 @@ func (r *Report) text(format string, top int) string {
 	return b.String()
 }
 
+// writeHead writes the sums of the report.
 func (r *Report) writeHead(b *strings.Builder) {
 	t := &r.Total
 	fmt.Fprintf(b, "%s requests in %s, from %s\n", display.Count(t.Requests), display.Seconds(r.Seconds), r.From.Format("2006-01-02 15:04:05 UTC"))
 	fmt.Fprintf(b, "Reads cost the API server an estimated %s of CPU (%.2f processors): %s objects (%s) looked at, %s (%s) sent\n",
 		display.Seconds(t.CPU), t.CPU/r.Seconds, display.Count(t.Scanned), display.Size(t.ScannedBytes), display.Count(t.Objects), display.Size(t.Bytes))
 	if t.CPU > 0 && r.savedCPU() > 0 {
-		fmt.Fprintf(b, "The findings below would save %s of it. Millrace would need %s for all reads\n", display.Percent(r.savedCPU()*r.Seconds/t.CPU), display.Seconds(t.TierCPU))
+		fmt.Fprintf(b, "The findings below would save %s of it. Millrace would need %s for all reads\n",
+			display.Percent(r.savedCPU()*r.Seconds/t.CPU), display.Seconds(t.TierCPU))
 	}
 	if r.Replica != nil && r.Replica.Reads > 0 {
 		fmt.Fprintf(b, "%s\n", r.Replica.Text())
@@ -47,14 +49,14 @@ func (r *Report) writeHead(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-// write writes a finding. share is of the report's CPU.
+// write writes a finding as text. period is the period of the report, in seconds.
 func (f *Finding) write(b *strings.Builder, number int, period float64, format string) {
-	bold, code := "", ""
-	if format == "markdown" {
+	var bold, code string
+	if format == render.Markdown {
 		bold, code = "**", "`"
 	}
 	fmt.Fprintf(b, "%s%d. %s: %s%s\n", bold, number, f.Kind, f.Sentence, bold)
-	if format == "markdown" {
+	if format == render.Markdown {
 		b.WriteString("\n")
 	}
 	line := func(name, text string) {
@@ -75,9 +77,10 @@ func (f *Finding) write(b *strings.Builder, number int, period float64, format s
 	b.WriteString("\n")
 }
 
+// maxAlso bounds the collections that AlsoText names.
 const maxAlso = 8
 
-// AlsoText names the further collections of a finding.
+// AlsoText returns the names of the further collections of a finding.
 func (f *Finding) AlsoText() string {
 	named := strings.Join(f.Also[:min(maxAlso, len(f.Also))], "; ")
 	if more := len(f.Also) - maxAlso; more > 0 {
@@ -86,7 +89,8 @@ func (f *Finding) AlsoText() string {
 	return named
 }
 
-// cleanRequest escapes a request, which may have two lines, and be longer than a name.
+// cleanRequest escapes a request for a terminal. It escapes the parameters one by one, because a
+// request may have two lines, and may be longer than the names that display.Clean cuts.
 func cleanRequest(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -99,12 +103,16 @@ func cleanRequest(text string) string {
 	return strings.Join(lines, "\n")
 }
 
+// costColumns returns columns with names, and then the columns of Cost.cells.
 func costColumns(names ...string) []render.Column {
 	return render.ColumnsOf(append(names, "CPU", "REQUESTS", "LOOKED AT", "RETURNED", "BYTES LOOKED AT", "BYTES SENT", "WITH A REPLICA")...)
 }
 
 func (c *Cost) cells() []string {
-	return []string{display.Seconds(c.CPU), display.Count(c.Requests), display.Count(c.Scanned), display.Count(c.Objects), display.Size(c.ScannedBytes), display.Size(c.Bytes), display.Seconds(c.TierCPU)}
+	return []string{
+		display.Seconds(c.CPU), display.Count(c.Requests), display.Count(c.Scanned), display.Count(c.Objects),
+		display.Size(c.ScannedBytes), display.Size(c.Bytes), display.Seconds(c.TierCPU),
+	}
 }
 
 func (r *Report) clientTable(top int) render.Table {
@@ -117,7 +125,7 @@ func (r *Report) clientTable(top int) render.Table {
 }
 
 func (r *Report) shapeTable(top int) render.Table {
-	t := render.Table{Columns: costColumns("REQUEST", "CLIENT", "FROM", "FORM")}
+	t := render.Table{Columns: costColumns("REQUEST", "CLIENT", "FROM", "ENCODING")}
 	for i := range r.Shapes[:min(top, len(r.Shapes))] {
 		s := &r.Shapes[i]
 		t.Add(append([]string{cleanRequest(s.Example()), display.Clean(s.UserAgent), s.Source, s.Encoding}, s.Cost.cells()...)...)
@@ -126,26 +134,30 @@ func (r *Report) shapeTable(top int) render.Table {
 }
 
 func (r *Report) startTable(top int) render.Table {
-	t := render.Table{Columns: render.ColumnsOf("CLIENT", "INSTANCES", "STARTS SEEN", "REQUESTS A START", "CPU A START", "SENT A START", "CPU OF THE FLEET", "SENT TO THE FLEET", "STARTS A MINUTE", "SPREAD OVER")}
+	t := render.Table{Columns: render.ColumnsOf(
+		"CLIENT", "INSTANCES", "STARTS SEEN", "REQUESTS A START", "CPU A START", "SENT A START",
+		"CPU OF THE FLEET", "SENT TO THE FLEET", "STARTS A MINUTE", "SPREAD OVER",
+	)}
 	for i := range r.Starts[:min(top, len(r.Starts))] {
 		s := &r.Starts[i]
 		requests := 0.0
 		for _, q := range s.Requests {
 			requests += q.PerStart
 		}
-		t.Add(display.Clean(s.Name()), display.Count(s.Fleet), display.Count(s.Seen), fmt.Sprintf("%.1f", requests), display.Seconds(s.Cost.CPU), display.Size(s.Cost.Bytes),
+		t.Add(display.Clean(s.Name()), display.Count(s.Fleet), display.Count(s.Seen),
+			fmt.Sprintf("%.1f", requests), display.Seconds(s.Cost.CPU), display.Size(s.Cost.Bytes),
 			display.Seconds(s.FleetCPU), display.Size(s.FleetBytes), display.Count(s.PerMinute), display.Seconds(s.Spread))
 	}
 	return t
 }
 
-// agentText is the report on the starts of some clients: every request that an instance
-// sends, what the server has to look at for it and what the client receives.
+// agentText returns the report on the starts of clients, with every request that an instance sends.
+// It has the objects that the server looks at, and those that the client receives.
 func (r *Report) agentText(format string) string {
 	var tables []render.TitledTable
 	for i := range r.Starts {
 		s := &r.Starts[i]
-		t := render.Table{Columns: costColumns("REQUEST", "TIMES", "FROM", "FORM")}
+		t := render.Table{Columns: costColumns("REQUEST", "TIMES", "FROM", "ENCODING")}
 		for _, q := range s.Requests {
 			t.Add(append([]string{cleanRequest(q.Example()), fmt.Sprintf("%.1f", q.PerStart), q.Source, q.Encoding}, q.Cost.cells()...)...)
 		}
@@ -166,6 +178,7 @@ func (c *Cost) times(n float64) Cost {
 	scale := func(v uint64) uint64 { return uint64(float64(v) * n) }
 	l := c.ListCost
 	return Cost{ListCost: serverreport.ListCost{
-		Requests: scale(l.Requests), Objects: scale(l.Objects), Scanned: scale(l.Scanned), ScannedBytes: scale(l.ScannedBytes), Bytes: scale(l.Bytes), CPU: l.CPU * n, Seconds: l.Seconds * n,
+		Requests: scale(l.Requests), Objects: scale(l.Objects), Scanned: scale(l.Scanned),
+		ScannedBytes: scale(l.ScannedBytes), Bytes: scale(l.Bytes), CPU: l.CPU * n, Seconds: l.Seconds * n,
 	}, Errors: scale(c.Errors), TierCPU: c.TierCPU * n}
 }

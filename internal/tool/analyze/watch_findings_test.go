@@ -13,7 +13,7 @@ import (
 
 const restlessWatch = "/api/v1/services?allowWatchBookmarks=true&resourceVersion=5&watch=true"
 
-// addWrites adds so many changes of services to the hour.
+// addWrites adds n changes of services, spread over the hour.
 func (w *logWriter) addWrites(n int) {
 	writer := agent{"system:kube-controller-manager", "kube-controller-manager/v1.37.2", "10.9.0.1", ""}
 	w.every(hour/time.Duration(n), func(at time.Duration) {
@@ -40,7 +40,7 @@ func TestShortWatchesSaveTheirBeginningsOnly(t *testing.T) {
 	w.addWrites(7200)
 	w.addRestless("restless", 10, "")
 	w.addRestless("restless", 10, "&labelSelector=app%3Dx")
-	r := analyzed(t, w.bytes())
+	r := runAnalysis(t, w.bytes())
 	if len(r.Findings) != 1 || r.Findings[0].Kind != kindShortWatches {
 		t.Fatalf("got %q", kinds(r))
 	}
@@ -69,7 +69,7 @@ func TestRelistLoopSavesNoEvents(t *testing.T) {
 			w.add(daemon("looper", i), "watch", "/api/v1/services?allowWatchBookmarks=true&resourceVersion=0&watch=true", at, 5*time.Second, 200)
 		})
 	}
-	r := analyzed(t, w.bytes())
+	r := runAnalysis(t, w.bytes())
 	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Kind == kindRelistLoop })
 	if i < 0 {
 		t.Fatalf("got %q", kinds(r))
@@ -114,7 +114,7 @@ func TestWatchesAreSentTheEventsOfTheirTime(t *testing.T) {
 		w := newLog()
 		w.addWrites(writes)
 		c.plant(w)
-		r := analyzed(t, w.bytes())
+		r := runAnalysis(t, w.bytes())
 		i := slices.IndexFunc(r.Shapes, func(s ShapeCost) bool { return s.UserAgent == "watcher" })
 		if got := float64(r.Shapes[i].Objects) / writes; math.Abs(got-c.want) > 0.01 {
 			t.Errorf("%s: %.3f of the events, want %.3f", name, got, c.want)
@@ -132,11 +132,11 @@ func TestReplicaIsNotAccused(t *testing.T) {
 		})
 	}
 	for _, args := range [][]string{nil, {"--hash-names"}} {
-		if r := analyzed(t, w.bytes(), args...); len(r.Findings) > 0 {
+		if r := runAnalysis(t, w.bytes(), args...); len(r.Findings) > 0 {
 			t.Errorf("%v: accused: %q", args, kinds(r))
 		}
 	}
-	if text := flowSchema(&Finding{Client: analyzed(t, w.bytes()).Clients[0].Client, Resource: "services"}); text != "" {
+	if text := flowSchema(&Finding{Client: runAnalysis(t, w.bytes()).Clients[0].Client, Resource: "services"}); text != "" {
 		t.Errorf("held back:\n%s", text)
 	}
 }
@@ -170,7 +170,7 @@ func TestWatchesWithoutBookmarksSaveRelists(t *testing.T) {
 		w.add(daemon("no-marks", 1), "list", "/api/v1/configmaps?labelSelector=a%3Db&resourceVersion=0", at, time.Second, 200)
 		w.add(daemon("no-marks", 1), "watch", "/api/v1/configmaps?resourceVersion=7&watch=true", at, 9*time.Minute, 200)
 	}
-	r := analyzed(t, w.bytes())
+	r := runAnalysis(t, w.bytes())
 	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Kind == kindNoBookmarks })
 	if i < 0 {
 		t.Fatalf("got %q", kinds(r))
@@ -195,9 +195,9 @@ func TestReplicaIsNotAdvised(t *testing.T) {
 	}
 }
 
-// TestInstancesBehindOneAddress has a fleet that comes from one address, as behind a proxy. Each
-// instance lists once and watches for 9 minutes: none lists again and again. Another program
-// does, for two collections, which is one finding.
+// TestInstancesBehindOneAddress has a fleet that comes from one address, that of a proxy. Each
+// instance lists once and watches for 9 minutes, which is no relist loop. Another program has
+// relist loops for two collections, which are one finding.
 func TestInstancesBehindOneAddress(t *testing.T) {
 	w := newLog()
 	w.addWrites(7200)
@@ -213,7 +213,7 @@ func TestInstancesBehindOneAddress(t *testing.T) {
 			w.add(looper, "watch", "/api/v1/"+resource+"?allowWatchBookmarks=true&resourceVersion=5&watch=true", at, 9*time.Second, 200)
 		}
 	})
-	r := analyzed(t, w.bytes())
+	r := runAnalysis(t, w.bytes())
 	var loops []Finding
 	for _, f := range r.Findings {
 		if f.UserAgent == "fleet" {

@@ -9,34 +9,34 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// Counts say what was read of an input. All its bytes are of events, or counted in Rest.
+// Counts says what was read from an input. All its bytes belong to events or are counted in Rest.
 type Counts struct {
-	// Bytes are those of the text, uncompressed.
+	// Bytes is the size of the text, uncompressed.
 	Bytes int64 `json:"bytes"`
 	Lines int64 `json:"lines"`
-	// Events are those that were given to the caller.
+	// Events is the number of events that were passed to the caller.
 	Events uint64 `json:"events"`
-	// Wrapped are those of them that were in something else, by where, as in
-	// "records[].properties.log". TEXT is text before them on a line.
+	// Wrapped counts the wrapped events by the path of their wrappers, as in
+	// "records[].properties.log". TEXT stands for text before an event on its line.
 	Wrapped map[string]uint64 `json:"wrapped,omitempty"`
-	// Rest is what is none of these events.
+	// Rest counts the records that are no events, by reason.
 	Rest []Rest `json:"rest,omitempty"`
 }
 
-// Rest are records of an input that are no events, for one reason.
+// Rest counts records of an input that are no events, for one reason.
 type Rest struct {
 	Why string `json:"why"`
-	// Lost says that they are events, or parts of some, that could not be read.
+	// Lost says that the records are events or parts of events, which could not be read.
 	Lost    bool  `json:"lost,omitempty"`
 	Records int64 `json:"records"`
 	Bytes   int64 `json:"bytes"`
-	// FirstLine is the number of the line on which the first begins, and Begins are its first
+	// FirstLine is the number of the line on which the first record begins. Begins has its first
 	// characters.
 	FirstLine int64  `json:"firstLine"`
 	Begins    string `json:"begins,omitempty"`
 }
 
-// Reasons of Rest. Those of lost events come first.
+// Reasons of Rest. The reasons of lost events come first.
 const (
 	whyCutOff      = "cut off or no JSON"
 	whyTooLong     = "longer than 16 MiB"
@@ -56,7 +56,7 @@ func (c *Counts) add(why string, bytes, line int64, begins []byte) {
 	i := slices.IndexFunc(c.Rest, func(r Rest) bool { return r.Why == why })
 	if i < 0 {
 		i = len(c.Rest)
-		c.Rest = append(c.Rest, Rest{Why: why, Lost: slices.Contains(lostReasons, why), FirstLine: line, Begins: beginning(begins)})
+		c.Rest = append(c.Rest, Rest{Why: why, Lost: slices.Contains(lostReasons, why), FirstLine: line, Begins: firstCharacters(begins)})
 	}
 	c.Rest[i].Records++
 	c.Rest[i].Bytes += bytes
@@ -64,12 +64,14 @@ func (c *Counts) add(why string, bytes, line int64, begins []byte) {
 
 const maxBegins = 60
 
-func beginning(b []byte) string {
+// firstCharacters returns the first characters of b, escaped for a terminal.
+func firstCharacters(b []byte) string {
 	return display.Clean(strings.ToValidUTF8(string(b[:min(len(b), maxBegins)]), ""))
 }
 
-// Lost is how many records are events that could not be read, or parts of some.
-func (c *Counts) Lost() (n int64) {
+// LostRecords returns the number of records that are events or parts of events, which could not be
+// read.
+func (c *Counts) LostRecords() (n int64) {
 	for _, r := range c.Rest {
 		if r.Lost {
 			n += r.Records
@@ -78,7 +80,8 @@ func (c *Counts) Lost() (n int64) {
 	return n
 }
 
-// Notes say what is no event, and where events were found.
+// Notes returns sentences on the records that are no events, and on the wrappers of events.
+// name is the name of the input.
 func (c *Counts) Notes(name string) (notes []string) {
 	name = display.Clean(name)
 	for _, r := range c.Rest {
@@ -86,25 +89,26 @@ func (c *Counts) Notes(name string) (notes []string) {
 		if r.Lost {
 			what = "lost"
 		}
-		notes = append(notes, fmt.Sprintf("%s: %s: %s", name, what, r.text()))
+		notes = append(notes, fmt.Sprintf("%s: %s: %s", name, what, r.sentence()))
 	}
-	for _, where := range slices.Sorted(maps.Keys(c.Wrapped)) {
-		note := fmt.Sprintf("%s: %s found in %s.", name, display.Plural(int(c.Wrapped[where]), "event"), where)
-		if strings.HasSuffix(where, googlePayload) {
-			note += " Google's form tells neither the parameters of requests (versions, limits, selectors) nor how long they took: reads are counted as those without parameters."
+	for _, path := range slices.Sorted(maps.Keys(c.Wrapped)) {
+		note := fmt.Sprintf("%s: %s found in %s.", name, display.Plural(int(c.Wrapped[path]), "event"), path)
+		if strings.HasSuffix(path, googlePayload) {
+			note += " Google's entries have neither the parameters of requests (versions, limits, selectors) nor their durations: " +
+				"reads are counted as if they had no parameters."
 		}
 		notes = append(notes, note)
 	}
 	return notes
 }
 
-func (r *Rest) text() string {
+func (r *Rest) sentence() string {
 	return fmt.Sprintf("%s of %s: %s (the first is line %d).", display.Plural(int(r.Records), "record"), display.Size(r.Bytes), r.Why, r.FirstLine)
 }
 
-// NoEvents is the error for inputs without an event that is of use. It says why, and what to
-// do. seen is how many events there were that are of no use.
-func NoEvents(inputs []Input, counts []Counts, seen uint64) error {
+// NoEventsError returns the error for inputs without an event of use. The error says why, and
+// what to do. otherStages is the number of events of stages that are of no use.
+func NoEventsError(inputs []Input, counts []Counts, otherStages uint64) error {
 	var names []string
 	for _, in := range inputs {
 		if in.Name == Stdin {
@@ -115,13 +119,15 @@ func NoEvents(inputs []Input, counts []Counts, seen uint64) error {
 	if len(names) > 3 {
 		names = append(names[:3], fmt.Sprintf("%d more", len(names)-3))
 	}
-	where, bytes := strings.Join(names, ", "), int64(0)
+	where := strings.Join(names, ", ")
+	var bytes int64
 	for i := range counts {
 		bytes += counts[i].Bytes
 	}
 	switch {
-	case seen > 0:
-		return fmt.Errorf("no request in %s has an end: %s of other stages. Let the policy log the stage ResponseComplete", where, display.Plural(int(seen), "event"))
+	case otherStages > 0:
+		return fmt.Errorf("no request in %s has an end: %s of other stages. Let the policy log the stage ResponseComplete",
+			where, display.Plural(int(otherStages), "event"))
 	case bytes == 0:
 		return fmt.Errorf("no audit events in %s: it is empty", where)
 	}
@@ -133,14 +139,14 @@ func NoEvents(inputs []Input, counts []Counts, seen uint64) error {
 			}
 		}
 	}
-	text := fmt.Sprintf("no audit events in %s: %s", where, worst.text())
+	text := fmt.Sprintf("no audit events in %s: %s", where, worst.sentence())
 	if worst.Begins != "" {
 		text += fmt.Sprintf(" It begins with %q.", worst.Begins)
 	}
 	return fmt.Errorf("%s Give events of audit.k8s.io, as kube-apiserver writes them to --audit-log-path or a cloud's log service exports them", text)
 }
 
-// ForgetText removes what is shown of records. It may have names.
+// ForgetText removes the beginnings of records, which may contain names.
 func (c *Counts) ForgetText() {
 	for i := range c.Rest {
 		c.Rest[i].Begins = ""
@@ -155,10 +161,10 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("the log is read in part: %s of it could not be read, as noted", display.Plural(int(e.records), "record"))
 }
 
-// ExitCode is that of a command which ends with this error.
+// ExitCode returns the exit code of a command that ends with this error.
 func (e *LostError) ExitCode() int { return 3 }
 
-// CheckLost returns a LostError if records were lost.
+// CheckLost returns a LostError if records, the number of lost records, is not 0.
 func CheckLost(records int64) error {
 	if records == 0 {
 		return nil

@@ -5,20 +5,19 @@ import (
 	"time"
 )
 
-// Event has the fields of an audit event that tell who asked for what. Its bytes are valid
-// until the next one is read.
+// Event has the fields of an audit event that say which client asked for what. Its bytes are
+// valid until the next event is read: a caller that keeps them must copy them.
 type Event struct {
-	// AuditID is one of a request: the same at all stages.
+	// AuditID identifies a request. It is the same at all stages.
 	AuditID          []byte
 	Stage, Verb, URI []byte
 	// User is the impersonated user, if there is one.
 	User, UserAgent []byte
-	// Groups are the user's, if the scanner keeps them.
+	// Groups are the user's groups, nil unless Options.KeepGroups is set.
 	Groups [][]byte
-	// Pod and Node are those of the token with which a pod's program signed in.
+	// Pod and Node name the pod and its node, if the request came with a pod's token.
 	Pod, Node []byte
-	// Address is the last of the source addresses: the only one that a client cannot
-	// choose.
+	// Address is the last of the source addresses: the only one that a client cannot choose.
 	Address []byte
 	// Code is the HTTP status, 0 if there was none.
 	Code int
@@ -28,8 +27,9 @@ type Event struct {
 	Received, Staged int64
 }
 
-// Time is when the stage was reached, or else when the request was received, in
-// microseconds since 1970. It is 0 if the event has neither, or one before 1970.
+// Time returns the time at which the stage was reached, or else the time at which the request
+// was received, in microseconds since 1970. It returns 0 if the event has neither, and for a
+// time before 1970.
 func (e *Event) Time() int64 {
 	if e.Staged > 0 {
 		return e.Staged
@@ -44,43 +44,50 @@ const (
 	StagePanic    = "Panic"
 )
 
-// scanner takes an event, or what may have events in it, out of one JSON object.
+// scanner reads one JSON object: an event, or fields that may have events.
 type scanner struct {
 	// keepGroups sets Event.Groups.
 	keepGroups bool
-	// wrappings are the fields that may have events, and whether they are lists.
-	wrappings map[string]bool
+	// wrappers are the names of fields that may have events. The value is true for a list of
+	// records, and false for one record.
+	wrappers map[string]bool
 
 	lexer lexer
 	event Event
-	// impersonated says that the user is the impersonated one.
+	// impersonated says that event.User is the impersonated user.
 	impersonated bool
-	// time is the only one that events of audit.k8s.io/v1beta1 had at first.
-	time int64
-	// list is the name of the list in which the scanner has stopped, if there is one.
+	// timestamp is the only time that early events of audit.k8s.io/v1beta1 have, in
+	// microseconds since 1970.
+	timestamp int64
+	// list is the name of the list at whose beginning the scanner has stopped, or "".
 	list string
-	// payloads may have events. The first are the texts: an object of the same record is about
-	// the text. piece says that the record has a name of a stream, as Docker's have: its text may
-	// be a piece of a line.
-	payloads []payload
-	texts    int
-	piece    bool
+	// payloads are the fields that may have events. The texts come first, because an object in
+	// the same record often describes the text. textCount is the number of texts.
+	payloads  []payload
+	textCount int
+	// mayBePiece says that the record has a field stream, as Docker's records have: its text
+	// may be a piece of a line.
+	mayBePiece bool
 }
 
 // payload is a field of a record that may have events.
 type payload struct {
 	key  string
 	data []byte
-	// text says that data is the text of a string.
+	// text says that data is a string without quotes and escapes. Else it is a JSON object.
 	text bool
 }
 
-// scan consumes an object, up to the beginning of a list of records if it has one. It
-// returns the length of what it consumed. If short, the object does not end in data.
-func (s *scanner) scan(data []byte) (n int, short, ok bool) {
+// scanObject consumes an object, or the part of it up to the beginning of a list of records. It
+// returns the number of bytes that it consumed. short says that data ends before the object.
+// ok is false if data is short or no JSON.
+func (s *scanner) scanObject(data []byte) (n int, short, ok bool) {
 	s.lexer = lexer{data: data, text: s.lexer.text[:0]}
-	s.event, s.impersonated, s.time = Event{Groups: s.event.Groups[:0]}, false, 0
-	s.list, s.payloads, s.texts, s.piece = "", s.payloads[:0], 0, false
+	s.event = Event{Groups: s.event.Groups[:0]}
+	s.impersonated, s.mayBePiece = false, false
+	s.timestamp, s.textCount = 0, 0
+	s.list = ""
+	s.payloads = s.payloads[:0]
 	l := &s.lexer
 	if !l.begin('{') {
 		l.fail()
@@ -91,14 +98,16 @@ func (s *scanner) scan(data []byte) (n int, short, ok bool) {
 		}
 	}
 	if s.event.Received == 0 && s.event.Staged == 0 {
-		s.event.Received = s.time
+		s.event.Received = s.timestamp
 	}
 	return l.pos, l.short, !l.bad
 }
 
-// scanTail consumes a member of an object behind a list of records, or the object's end.
+// scanTail consumes the next member of an object after its list of records, or the end of the
+// object. The other results are as those of scanObject.
 func (s *scanner) scanTail(data []byte) (n int, ended, short, ok bool) {
-	s.lexer, s.list = lexer{data: data, text: s.lexer.text[:0]}, ""
+	s.lexer = lexer{data: data, text: s.lexer.text[:0]}
+	s.list = ""
 	if ended = !s.lexer.more('}', false); !ended {
 		s.member()
 	}
@@ -109,7 +118,7 @@ func (s *scanner) scanTail(data []byte) (n int, ended, short, ok bool) {
 func (s *scanner) member() {
 	l := &s.lexer
 	name := l.key()
-	list, wraps := s.wrappings[string(name)]
+	list, wraps := s.wrappers[string(name)]
 	switch c := l.peek(); {
 	case wraps && list && c == '[':
 		s.list = string(name)
@@ -121,11 +130,12 @@ func (s *scanner) member() {
 	}
 }
 
+// addPayload consumes a value that may have events, and keeps it.
 func (s *scanner) addPayload(key string, text bool) {
 	l, start := &s.lexer, s.lexer.pos
 	if text {
-		s.payloads = slices.Insert(s.payloads, s.texts, payload{key, l.string(), true})
-		s.texts++
+		s.payloads = slices.Insert(s.payloads, s.textCount, payload{key, l.string(), true})
+		s.textCount++
 		return
 	}
 	l.skip()
@@ -137,15 +147,15 @@ func (s *scanner) scanField(name []byte) {
 	l, e := &s.lexer, &s.event
 	switch string(name) {
 	case "auditID":
-		s.text(&e.AuditID)
+		s.scanText(&e.AuditID)
 	case "stage":
-		s.text(&e.Stage)
+		s.scanText(&e.Stage)
 	case "verb":
-		s.text(&e.Verb)
+		s.scanText(&e.Verb)
 	case "requestURI":
-		s.text(&e.URI)
+		s.scanText(&e.URI)
 	case "userAgent":
-		s.text(&e.UserAgent)
+		s.scanText(&e.UserAgent)
 	case "user":
 		s.scanUser(!s.impersonated)
 	case "impersonatedUser":
@@ -167,17 +177,17 @@ func (s *scanner) scanField(name []byte) {
 	case "stageTimestamp":
 		s.scanTime(&e.Staged)
 	case "timestamp":
-		s.scanTime(&s.time)
+		s.scanTime(&s.timestamp)
 	case "stream":
-		s.piece = true
+		s.mayBePiece = true
 		l.skip()
 	default:
 		l.skip()
 	}
 }
 
-// text consumes a string. It skips another value.
-func (s *scanner) text(into *[]byte) {
+// scanText consumes a string into *into. It skips a value that is no string.
+func (s *scanner) scanText(into *[]byte) {
 	if s.lexer.peek() == '"' {
 		*into = s.lexer.string()
 		return
@@ -195,7 +205,7 @@ func (s *scanner) scanUser(wanted bool) {
 	for first := true; l.more('}', first); first = false {
 		switch string(l.key()) {
 		case "username":
-			s.text(&s.event.User)
+			s.scanText(&s.event.User)
 		case "groups":
 			s.scanGroups()
 		case "extra":
@@ -214,11 +224,12 @@ func (s *scanner) scanGroups() {
 	}
 	for first := true; l.more(']', first); first = false {
 		var group []byte
-		s.text(&group)
+		s.scanText(&group)
 		s.event.Groups = append(s.event.Groups, group)
 	}
 }
 
+// scanExtra consumes the extra fields of a user, and keeps the names of its pod and node.
 func (s *scanner) scanExtra() {
 	l := &s.lexer
 	if !l.begin('{') {
@@ -237,7 +248,7 @@ func (s *scanner) scanExtra() {
 	}
 }
 
-// scanLast consumes an array, and keeps its last string.
+// scanLast consumes an array, and sets *into to its last string.
 func (s *scanner) scanLast(into *[]byte) {
 	l := &s.lexer
 	if !l.begin('[') {
@@ -245,7 +256,7 @@ func (s *scanner) scanLast(into *[]byte) {
 		return
 	}
 	for first := true; l.more(']', first); first = false {
-		s.text(into)
+		s.scanText(into)
 	}
 }
 
@@ -266,12 +277,13 @@ func (s *scanner) scanStatus() {
 
 func (s *scanner) scanTime(into *int64) {
 	var text []byte
-	s.text(&text)
+	s.scanText(&text)
 	if n, ok := parseMicros(text); ok {
 		*into = n
 	}
 }
 
+// parseMicros returns a time of RFC 3339 in microseconds since 1970.
 func parseMicros(text []byte) (int64, bool) {
 	t, err := time.Parse(time.RFC3339Nano, string(text))
 	if err != nil {

@@ -32,16 +32,17 @@ type googleEntry struct {
 	} `json:"protoPayload"`
 }
 
-// httpStatus are the HTTP statuses of google.rpc.Code.
+// httpStatus has the HTTP status of each google.rpc.Code.
 var httpStatus = map[int]int{
 	0: 200, 1: 499, 2: 500, 3: 400, 4: 504, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400, 10: 409, 11: 400, 12: 501, 13: 500, 14: 503, 15: 500, 16: 401,
 }
 
-// googleEvent makes an event of a record with a protoPayload. ok is false if it is of another
-// service.
+// googleEvent converts a record with a protoPayload to an event. ok is false if the record is of
+// a service other than Kubernetes.
 //
-// The method is "io.k8s.core.v1.pods.list", the resource "core/v1/namespaces/default/pods".
-// Parameters of the URI, and when a request ended, are not there.
+// methodName is as in "io.k8s.core.v1.pods.list", and resourceName as in
+// "core/v1/namespaces/default/pods". The record lacks the parameters of the URI, and the time at
+// which the request ended.
 func googleEvent(record []byte) (e *Event, ok bool) {
 	var g googleEntry
 	p := &g.ProtoPayload
@@ -53,9 +54,14 @@ func googleEvent(record []byte) (e *Event, ok bool) {
 		uri = "/api/" + core
 	}
 	e = &Event{
-		AuditID: []byte(g.Operation.ID), Stage: []byte(StageComplete), Verb: []byte(p.MethodName[strings.LastIndexByte(p.MethodName, '.')+1:]), URI: []byte(uri),
-		User: []byte(p.AuthenticationInfo.PrincipalEmail), UserAgent: []byte(p.RequestMetadata.CallerSuppliedUserAgent), Address: []byte(p.RequestMetadata.CallerIP),
-		Code: httpStatus[p.Status.Code],
+		AuditID:   []byte(g.Operation.ID),
+		Stage:     []byte(StageComplete),
+		Verb:      []byte(p.MethodName[strings.LastIndexByte(p.MethodName, '.')+1:]),
+		URI:       []byte(uri),
+		User:      []byte(p.AuthenticationInfo.PrincipalEmail),
+		UserAgent: []byte(p.RequestMetadata.CallerSuppliedUserAgent),
+		Address:   []byte(p.RequestMetadata.CallerIP),
+		Code:      httpStatus[p.Status.Code],
 	}
 	if string(e.Verb) == "watch" && g.Operation.First && !g.Operation.Last {
 		e.Stage = []byte(StageStarted)

@@ -7,21 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// lexer walks over JSON. Its methods consume one thing each. After an error they consume
-// nothing more, and return zero values.
+// lexer walks over JSON. Each method consumes one token or value. After an error the methods
+// consume nothing more, and return zero values.
 //
-// It is written for speed: strings are searched for their closing quote, and numbers and
-// words are not looked at. So it accepts more than JSON. It refuses what holds for text of
-// several lines: a line's end in a string, and things that are not separated.
+// The lexer is written for speed: it searches strings for their closing quote only, and does not
+// check numbers and words. So it accepts more than JSON. It refuses the signs of a damaged line:
+// a line end in a string, and members without a comma between them.
 type lexer struct {
 	data []byte
 	pos  int
 	bad  bool
-	// short says that what is bad is the end of the data: with more of it, it may be good.
+	// short says that the error is at the end of the data: with more data it may be good.
 	short bool
-	depth int
-	// text has the strings that contained escapes. It belongs to the lexer, and the next
-	// line overwrites it.
+	depth int // of nested values that are skipped
+	// text has the strings that contained escapes. The lexer owns the bytes, and the next
+	// object overwrites them.
 	text []byte
 }
 
@@ -38,6 +38,7 @@ func (l *lexer) peek() byte {
 	return 0
 }
 
+// fail records an error at pos, and ends the text.
 func (l *lexer) fail() {
 	l.short = l.short || !l.bad && l.pos >= len(l.data)
 	l.bad, l.pos = true, len(l.data)
@@ -61,8 +62,8 @@ func (l *lexer) begin(open byte) bool {
 	return true
 }
 
-// more reports whether another member follows in an object or array that ends with last.
-// It consumes a comma, or the end.
+// more reports whether another member follows in an object or array that ends with last. It
+// consumes a comma, or the end.
 func (l *lexer) more(last byte, first bool) bool {
 	if l.bad {
 		return false
@@ -81,15 +82,14 @@ func (l *lexer) more(last byte, first bool) bool {
 	return false
 }
 
-// key consumes the name of a member and its colon. It returns the name as it is written.
+// key consumes the name of a member and its colon. It returns the name with its escapes.
 func (l *lexer) key() []byte {
 	name, _ := l.rawString()
 	l.take(':')
 	return name
 }
 
-// string consumes a string and returns its characters. They are valid until the next
-// line.
+// string consumes a string and returns its characters, which are valid until the next object.
 func (l *lexer) string() []byte {
 	raw, escaped := l.rawString()
 	if !escaped {
@@ -98,8 +98,8 @@ func (l *lexer) string() []byte {
 	return l.unescape(raw)
 }
 
-// rawString consumes a string. It returns what stands between the quotes, and whether
-// that has escapes.
+// rawString consumes a string. It returns the bytes between the quotes, and whether they have
+// escapes.
 func (l *lexer) rawString() (raw []byte, escaped bool) {
 	if l.peek() != '"' {
 		l.fail()
@@ -130,7 +130,7 @@ func (l *lexer) rawString() (raw []byte, escaped bool) {
 	}
 }
 
-// unescape writes a string with escapes to text.
+// unescape appends a string with escapes to text, and returns its characters.
 func (l *lexer) unescape(raw []byte) []byte {
 	start := len(l.text)
 	for len(raw) > 0 {
@@ -146,11 +146,11 @@ func (l *lexer) unescape(raw []byte) []byte {
 	return l.text[start:len(l.text):len(l.text)]
 }
 
-// plainEscapes are the characters behind a backslash and what they stand for.
+// plainEscapes maps the character after a backslash to the character that the escape stands for.
 var plainEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// escape appends the character of the escape at the beginning of raw to text. It returns
-// what follows.
+// escape appends the character of the escape at the beginning of raw to text. It returns the
+// bytes after the escape.
 func (l *lexer) escape(raw []byte) []byte {
 	if len(raw) < 2 {
 		l.fail()
@@ -177,7 +177,7 @@ func (l *lexer) escape(raw []byte) []byte {
 	return raw
 }
 
-// hexEscape reads \uXXXX at the beginning of raw.
+// hexEscape returns the UTF-16 code unit of \uXXXX at the beginning of raw.
 func hexEscape(raw []byte) (r rune, ok bool) {
 	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
 		return 0, false
@@ -207,8 +207,10 @@ func (l *lexer) skip() int {
 
 var endsScalar = [256]bool{',': true, '}': true, ']': true, ' ': true, '\t': true, '\n': true, '\r': true}
 
+// maxDepth bounds the depth of nested values, and with it the stack of skipNested.
 const maxDepth = 1000
 
+// skipNested consumes an object or array with all that is in it.
 func (l *lexer) skipNested() {
 	if l.depth++; l.depth > maxDepth {
 		l.fail()
@@ -229,7 +231,7 @@ func (l *lexer) skipNested() {
 	l.depth--
 }
 
-// number consumes a number, and returns 0 for one that is no integer.
+// number consumes a number. It returns 0 for a number that is no integer from 0 to 2³¹-1.
 func (l *lexer) number() int {
 	start := l.pos
 	l.skip()

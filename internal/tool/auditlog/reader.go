@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// dockerPiece is the size of all pieces of a line but the last one in Docker's logs.
+	// dockerPiece is the size of each piece of a line in Docker's logs, except for the last.
 	dockerPiece = 16 << 10
-	// maxWrappers bounds how often an event is wrapped, maxLists how deep lists are nested.
+	// maxWrappers bounds the wrappers of an event, and maxLists the depth of nested lists.
 	maxWrappers = 6
 	maxLists    = 100
 )
@@ -19,54 +19,54 @@ const (
 // reader finds the records of a text. It holds one window of the text, which begins at the
 // record that is read.
 //
-// A record is a JSON object, on a line, on several, or beside others on a line. One with a
-// list of records is left again at its end. What is no record ends with its line, or where
-// the next event begins on it.
+// A record is a JSON object. It may share its line with others, or have several lines. A record
+// with a list of records ends after that list, with the members that follow it. Text that is no
+// record ends with its line, or where the next event begins on that line.
 type reader struct {
 	window
 	options Options
-	each    func(*Event)
+	each    func(*Event) // receives each event; its bytes are the reader's
 	counts  Counts
-	// found are the events, and lost the records that were lost.
-	found, lost int64
+	// eventCount and lostCount are the events and the lost records of this text.
+	eventCount, lostCount int64
 
 	scanner scanner
-	// where names what the text is wrapped in. lists are those that are open, as in
-	// "records[]", with what they are wrapped in.
-	where string
-	lists []string
+	// outerPath has the names of the wrappers around the text, such as "properties.log". lists
+	// are the paths of the open lists of records in it, such as "records[]".
+	outerPath string
+	lists     []string
 	// inTail says that the innermost list has ended, and its object has not.
 	inTail bool
-	// inner reads what records have wrapped. level is how often this text is.
+	// inner reads the payloads of records. level is the number of wrappers around this text.
 	inner *reader
 	level int
-	// pieces of a line that are joined, and the wrapping that they were found in.
+	// pieces are the pieces of one line so far, and piecesPath is their wrapper path.
 	pieces     []byte
-	piecesFrom string
+	piecesPath string
 }
 
 func newReader(source io.Reader, o Options, each func(*Event)) *reader {
 	r := &reader{window: window{source: source, lineEnd: -1}, options: o, each: each}
-	r.scanner.keepGroups, r.scanner.wrappings = o.KeepGroups, o.Form.keys()
+	r.scanner.keepGroups, r.scanner.wrappers = o.KeepGroups, o.Wrapper.fields()
 	return r
 }
 
 // readAll reads until the text ends.
 func (r *reader) readAll() {
 	for {
-		c, more := r.peek()
+		c, more := r.skipSpace()
 		if !more {
 			break
 		}
 		r.step(c)
 	}
-	r.joinPieces(nil, r.piecesFrom, true)
+	r.joinPieces(nil, r.piecesPath, true)
 	switch {
 	case errors.Is(r.err, errPacked):
 		r.err = nil
-		r.rest(whyPacked, nil)
+		r.countRest(whyPacked, nil)
 	case r.err == nil && len(r.lists) > 0:
-		r.rest(whyListCutOff, nil)
+		r.countRest(whyListCutOff, nil)
 	}
 	r.counts.Bytes = r.read
 	if r.counts.Lines = r.lines; r.unfinishedLine() {
@@ -74,7 +74,7 @@ func (r *reader) readAll() {
 	}
 }
 
-// step consumes a record, or a part of what is around records.
+// step consumes a record, or a part of the text around records, which begins with c.
 func (r *reader) step(c byte) {
 	switch {
 	case r.inTail:
@@ -90,52 +90,54 @@ func (r *reader) step(c byte) {
 			r.close()
 		}
 		r.consume(1)
-	case c == ',' || c == ']' || c == '}': // what is left of something whose beginning was no JSON
+	case c == ',' || c == ']' || c == '}': // the rest of text whose beginning was no JSON
 		r.consume(1)
-		// Text may have brackets, and what is lost may have left some.
+		// Text may have brackets, and a lost record may have left some.
 		if c != ',' && !slices.ContainsFunc(r.counts.Rest, func(rest Rest) bool { return rest.Lost || rest.Why == whyText }) {
-			r.rest(whyPart, r.held[r.pos-1:r.pos])
+			r.countRest(whyPart, r.held[r.pos-1:r.pos])
 		}
 	case len(r.lists) > 0:
 		r.skipDamage(whyCutOff)
 	default:
-		r.text()
+		r.textLine()
 	}
 }
 
 // withoutObject marks a list that is in no object.
 const withoutObject = "\x00"
 
-// open enters a list: a field of an object, or "" for one without an object.
+// open enters a list of records: the field name of an object, or "" for an array in no object.
 func (r *reader) open(name string) {
 	if name == "" {
-		r.lists = append(r.lists, r.around()+withoutObject)
+		r.lists = append(r.lists, r.wrapperPath()+withoutObject)
 		return
 	}
-	r.lists = append(r.lists, join(r.around(), name+"[]"))
+	r.lists = append(r.lists, join(r.wrapperPath(), name+"[]"))
 }
 
+// close leaves the innermost list.
 func (r *reader) close() { r.lists, r.inTail = r.lists[:len(r.lists)-1], false }
 
-// around names what the record at pos is wrapped in.
-func (r *reader) around() string {
+// wrapperPath returns the names of the wrappers around the record at pos, such as
+// "records[].properties".
+func (r *reader) wrapperPath() string {
 	if len(r.lists) == 0 {
-		return r.where
+		return r.outerPath
 	}
 	return strings.TrimSuffix(r.lists[len(r.lists)-1], withoutObject)
 }
 
-func join(where, name string) string {
-	if where == "" {
+func join(path, name string) string {
+	if path == "" {
 		return name
 	}
-	return where + "." + name
+	return path + "." + name
 }
 
-// tail consumes a member of an object whose list has ended.
+// tail consumes a member of an object after its list of records, or the end of the object.
 func (r *reader) tail() {
 	ended := false
-	consumed := r.scan(func(data []byte) (n int, short, ok bool) {
+	consumed := r.consumeScanned(func(data []byte) (n int, short, ok bool) {
 		n, ended, short, ok = r.scanner.scanTail(data)
 		return n, short, ok
 	})
@@ -152,7 +154,7 @@ func (r *reader) tail() {
 
 // record consumes an object, or the part of it before its list.
 func (r *reader) record() {
-	n := r.scan(r.scanner.scan)
+	n := r.consumeScanned(r.scanner.scanObject)
 	s := &r.scanner
 	switch object := r.held[r.pos-n : r.pos]; {
 	case n == 0: // it was damaged
@@ -163,14 +165,14 @@ func (r *reader) record() {
 	case len(s.payloads) > 0:
 		r.unwrap(object)
 	default:
-		r.rest(whyOtherObject, object)
+		r.countRest(whyOtherObject, object)
 	}
 }
 
-// scan has a function of the scanner consume what it is for: first of the line, then of all
-// that the window can hold. It returns the number of bytes, 0 if what is at pos is damaged. That
-// is then skipped.
-func (r *reader) scan(scan func([]byte) (n int, short, ok bool)) int {
+// consumeScanned calls scan with the rest of the line, and with up to maxRecord bytes if that is
+// short. It consumes the bytes that scan has read, and returns their number. If the text at pos
+// is damaged, consumeScanned skips the damage and returns 0.
+func (r *reader) consumeScanned(scan func([]byte) (n int, short, ok bool)) int {
 	for whole := false; ; {
 		end := r.endOfLine()
 		if whole {
@@ -194,43 +196,44 @@ func (r *reader) scan(scan func([]byte) (n int, short, ok bool)) int {
 	}
 }
 
-// emit gives an event to the caller.
+// emit counts an event and passes it to the caller. record is the object that it was read from.
 func (r *reader) emit(e *Event, record []byte) {
 	if e.Time() == 0 {
-		r.rest(whyNoTime, record)
+		r.countRest(whyNoTime, record)
 		return
 	}
-	r.found++
+	r.eventCount++
 	r.counts.Events++
-	if where := r.around(); where != "" {
+	if path := r.wrapperPath(); path != "" {
 		if r.counts.Wrapped == nil {
 			r.counts.Wrapped = map[string]uint64{}
 		}
-		r.counts.Wrapped[where]++
+		r.counts.Wrapped[path]++
 	}
 	r.each(e)
 }
 
-// unwrap reads the events that a record has wrapped.
+// unwrap reads the events in the payloads of a record. A payload that has events is the last.
 func (r *reader) unwrap(record []byte) {
 	s := &r.scanner
-	found, lost := int64(0), int64(0)
+	var found, lost int64
 	for i := range s.payloads {
 		p := &s.payloads[i]
 		switch {
 		case p.key == googlePayload:
 			if e, ok := googleEvent(record); ok {
-				r.lists = append(r.lists, join(r.around(), googlePayload))
+				r.lists = append(r.lists, join(r.wrapperPath(), googlePayload))
 				r.emit(e, record)
 				r.close()
 				return
 			}
-		case p.text && p.key == piecesKey && s.piece:
-			r.joinPieces(p.data, join(r.around(), p.key), len(p.data) != dockerPiece)
+		case p.text && p.key == piecesKey && s.mayBePiece:
+			r.joinPieces(p.data, join(r.wrapperPath(), p.key), len(p.data) != dockerPiece)
 			return
 		default:
-			n, bad := r.readInner(p.data, join(r.around(), p.key))
-			found, lost = found+n, lost+bad
+			events, damaged := r.readInner(p.data, join(r.wrapperPath(), p.key))
+			found += events
+			lost += damaged
 		}
 		if found > 0 {
 			break
@@ -238,15 +241,15 @@ func (r *reader) unwrap(record []byte) {
 	}
 	switch {
 	case lost > 0:
-		r.rest(whyInsideOf, record)
+		r.countRest(whyInsideOf, record)
 	case found == 0:
-		r.rest(whyOtherObject, record)
+		r.countRest(whyOtherObject, record)
 	}
 }
 
-// readInner reads a text that is wrapped. It returns the number of events, and of records
-// that were lost.
-func (r *reader) readInner(text []byte, where string) (found, lost int64) {
+// readInner reads the text of a payload. It returns the numbers of events and of lost records in
+// the text. path has the names of the wrappers around it.
+func (r *reader) readInner(text []byte, path string) (found, lost int64) {
 	if r.level >= maxWrappers {
 		return 0, 0
 	}
@@ -256,33 +259,38 @@ func (r *reader) readInner(text []byte, where string) (found, lost int64) {
 	}
 	in := r.inner
 	in.window = window{held: text, lineEnd: -1, ended: true}
-	in.where, in.lists, in.inTail, in.found, in.lost = where, in.lists[:0], false, 0, 0
+	in.outerPath, in.lists = path, in.lists[:0]
+	in.inTail = false
+	in.eventCount, in.lostCount = 0, 0
 	in.counts = Counts{Wrapped: r.counts.Wrapped}
 	in.readAll()
 	r.counts.Wrapped = in.counts.Wrapped
 	r.counts.Events += in.counts.Events
-	r.found += in.found
-	return in.found, in.lost
+	r.eventCount += in.eventCount
+	return in.eventCount, in.lostCount
 }
 
-// rest counts a record that is no event, and has been consumed.
-func (r *reader) rest(why string, record []byte) {
-	r.restOf(why, int64(len(record)), r.lines+1-int64(bytes.Count(record, []byte{'\n'})), record)
+// countRest counts a record that is no event, and has been consumed.
+func (r *reader) countRest(why string, record []byte) {
+	r.countRestAt(why, int64(len(record)), r.lines+1-int64(bytes.Count(record, []byte{'\n'})), record)
 }
 
-func (r *reader) restOf(why string, bytes, line int64, begins []byte) {
+// countRestAt counts a record that is no event. bytes is its length, line the number of its first
+// line, and begins its first bytes.
+func (r *reader) countRestAt(why string, bytes, line int64, begins []byte) {
 	if slices.Contains(lostReasons, why) {
-		r.lost++
+		r.lostCount++
 	}
 	if r.level == 0 {
 		r.counts.add(why, bytes, line, begins)
 	}
 }
 
-// eventBegins is how events begin that an API server has written.
+// eventBegins is the beginning of an event as API servers write it.
 var eventBegins = []byte(`{"kind":"Event"`)
 
-// skipDamage consumes what is no record: to the end of its line, or to the next event on it.
+// skipDamage consumes text that is no record: to the end of its line, or to the next event on it.
+// It leaves all lists. why is the reason with which the text is counted.
 func (r *reader) skipDamage(why string) {
 	begins := bytes.Clone(r.held[r.pos:min(len(r.held), r.pos+maxBegins)])
 	line, bytesSkipped := r.lines+1, int64(0)
@@ -316,5 +324,5 @@ func (r *reader) skipDamage(why string) {
 		r.lists, r.inTail = r.lists[:0], false
 		break
 	}
-	r.restOf(why, bytesSkipped, line, begins)
+	r.countRestAt(why, bytesSkipped, line, begins)
 }

@@ -11,9 +11,11 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// Request is what a request URI asks for. Its bytes are parts of the URI, still escaped.
+// Request is what a request URI asks for. Its bytes are parts of the URI: they share its memory,
+// and are still escaped.
 type Request struct {
-	// Group, Version and Resource are nil for paths that are none of a resource.
+	// Group, Version and Resource are nil for a path of no resource, such as /healthz. Group is
+	// nil for the core group, too.
 	Group, Version, Resource, Subresource []byte
 	Namespace, Name                       []byte
 
@@ -24,7 +26,8 @@ type Request struct {
 	Continue, Bookmarks, InitialEvents bool
 }
 
-// ParseURI reads the path and the parameters of a request.
+// ParseURI returns what the path and the parameters of a request ask for. It ignores parameters
+// that it does not know.
 func ParseURI(uri []byte) (r Request) {
 	path, query, _ := bytes.Cut(uri, []byte{'?'})
 	r.parsePath(path)
@@ -73,7 +76,7 @@ func (r *Request) parsePath(path []byte) {
 		return
 	}
 	version, resource := next(), next()
-	if string(resource) == "watch" { // the old form of watches
+	if string(resource) == "watch" { // the old path of watches
 		resource = next()
 	}
 	if len(resource) == 0 {
@@ -96,7 +99,7 @@ func (r *Request) parsePath(path []byte) {
 	r.Name, r.Subresource = name, next()
 }
 
-// Scope is the serverreport.Shape.Scope of the request.
+// Scope returns the serverreport.Shape.Scope of the request.
 func (r *Request) Scope() string {
 	switch {
 	case len(r.Name) > 0:
@@ -107,7 +110,7 @@ func (r *Request) Scope() string {
 	return serverreport.ScopeCluster
 }
 
-// RevisionMode is the serverreport.Shape.Revision of the request.
+// RevisionMode returns the serverreport.Shape.Revision of the request.
 func (r *Request) RevisionMode() string {
 	switch {
 	case r.Continue:
@@ -122,8 +125,8 @@ func (r *Request) RevisionMode() string {
 	return serverreport.RevisionAtLeast
 }
 
-// Selectors returns the serverreport.Shape.Selectors of escaped selectors. Those that cannot be
-// read have no keys.
+// Selectors returns the serverreport.Shape.Selectors of escaped selectors. A selector that cannot
+// be parsed has no keys.
 func Selectors(label, field, shard string) string {
 	var byLabel, byField, byShard []string
 	if text, err := url.QueryUnescape(label); err == nil {

@@ -74,8 +74,8 @@ func compare(t *testing.T, line []byte) {
 	if json.Unmarshal(line, &want) != nil || want.Stage == "" {
 		return
 	}
-	s := scanner{wrappings: FormEvents.keys()}
-	if n, _, ok := s.scan(line); !ok || len(bytes.TrimSpace(line[n:])) > 0 && s.list == "" {
+	s := scanner{wrappers: WrapperEvents.fields()}
+	if n, _, ok := s.scanObject(line); !ok || len(bytes.TrimSpace(line[n:])) > 0 && s.list == "" {
 		t.Fatalf("%s: the first %d bytes are consumed, %v", line, n, ok)
 	}
 	if got := s.event.summary(); s.list == "" && got != want.summary() {
@@ -103,10 +103,10 @@ func FuzzScan(f *testing.F) {
 	f.Add([]byte(`{"stage":"x","sourceIPs":["a"],"user":{"username":"\u0041"}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var s scanner
-		s.scan(line)
+		s.scanObject(line)
 		ParseURI(s.event.URI)
-		// encoding/json ignores the case of names, merges repeated ones, and replaces what
-		// is no UTF-8. API servers write none of these.
+		// encoding/json ignores the case of names, merges repeated ones, and replaces what is no UTF-8.
+		// API servers write none of these.
 		if !utf8.Valid(line) || bytes.Contains(line, []byte("null")) || repeatsNames(line) {
 			return
 		}

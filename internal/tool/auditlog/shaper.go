@@ -13,8 +13,8 @@ const NodeUser = "system:node:*"
 
 const nodeUserPrefix = "system:node:"
 
-// Bounds of a Shaper. Selectors are remembered up to rememberedBytes, escaped as they are,
-// and parsed up to parsedBytes: the parser needs many times their size.
+// Bounds of a Shaper, the sizes in bytes. Selectors are remembered up to rememberedBytes and
+// parsed up to parsedBytes, both with their escapes: the parser needs many times their size.
 const (
 	MaxWords        = 1 << 14
 	maxWord         = 512
@@ -23,15 +23,16 @@ const (
 	parsedBytes     = 64 << 10
 )
 
-// Shaper tells the client and the shape of events. It remembers words and selectors, up to
-// a number of them. The zero value is ready.
+// Shaper derives the client and the shape of events. It remembers up to MaxWords words and
+// maxSelectors selectors. The zero value is ready. A Shaper is for one goroutine.
 type Shaper struct {
 	words     map[string]string
 	selectors map[string]string
 	scratch   []byte
 }
 
-// Word returns bytes as a string, clipped to 512 bytes. Equal bytes are one string.
+// Word returns bytes as a string, clipped to 512 bytes. Equal bytes share one string while the
+// Shaper remembers it.
 func (s *Shaper) Word(b []byte) string {
 	b = Clip(b)
 	if word, ok := s.words[string(b)]; ok { // does not copy
@@ -45,10 +46,10 @@ func (s *Shaper) Word(b []byte) string {
 	return word
 }
 
-// Words is how many words are remembered.
+// Words returns the number of words that are remembered.
 func (s *Shaper) Words() int { return len(s.words) }
 
-// Clip cuts a word to 512 bytes.
+// Clip returns the first 512 bytes of a word, cut at a character.
 func Clip(b []byte) []byte {
 	if len(b) <= maxWord {
 		return b
@@ -69,8 +70,8 @@ func (s *Shaper) Client(e *Event) serverreport.Client {
 	return serverreport.NewClient(user, s.Word(e.UserAgent))
 }
 
-// AppendInstance appends what tells the instances of a client apart: the pod of its token,
-// the user of a node, or else the address.
+// AppendInstance appends the identity of an instance of a client: the pod of its token, the user of
+// a node, or else the address.
 func AppendInstance(dst []byte, e *Event, who serverreport.Client) []byte {
 	dst = append(append(append(dst, Clip(e.User)...), 0), who.UserAgent...)
 	dst = append(dst, 0)
@@ -82,8 +83,8 @@ func AppendInstance(dst []byte, e *Event, who serverreport.Client) []byte {
 	return dst
 }
 
-// Shape returns the shape of an event, whose request r is. It has no Encoding, Path and
-// Reason. Selectors over 64 KiB have no keys.
+// Shape returns the shape of an event. r is its request. The shape has no Encoding, Path and
+// Reason, which a log does not have. Selectors over 64 KiB have no keys.
 func (s *Shaper) Shape(e *Event, r *Request) (shape serverreport.Shape) {
 	defer shape.Truncate()
 	shape.Verb = s.Word(e.Verb)
@@ -114,7 +115,7 @@ func (s *Shaper) Shape(e *Event, r *Request) (shape serverreport.Shape) {
 	return shape
 }
 
-// firstParts returns the first two parts of a path that is none of a resource.
+// firstParts returns the first two parts of a path of no resource.
 func firstParts(uri []byte) []byte {
 	parts := 0
 	for i, b := range uri {
@@ -127,7 +128,7 @@ func firstParts(uri []byte) []byte {
 	return uri
 }
 
-// parseLimit returns 0 for what is no number, or no sensible one.
+// parseLimit returns the limit of a LIST, 0 if text is no number below 2⁴⁴.
 func parseLimit(text []byte) int64 {
 	n, err := strconv.ParseUint(string(text), 10, 44)
 	if err != nil {
@@ -136,7 +137,7 @@ func parseLimit(text []byte) int64 {
 	return int64(n)
 }
 
-// selectorsOf returns the keys of a request's selectors. It remembers selectors, since
+// selectorsOf returns the keys of a request's selectors. It remembers them by selector, because
 // parsing takes longer than all else.
 func (s *Shaper) selectorsOf(r *Request) string {
 	switch size := len(r.LabelSelector) + len(r.FieldSelector) + len(r.ShardSelector); {

@@ -26,16 +26,16 @@ const Stdin = "-"
 // Input is one file, or the standard input.
 type Input struct {
 	Name string `json:"name"`
-	// Size is that of the file, compressed as it is. It is 0 if it is not known.
+	// Size is the size of the file, before decompression. It is 0 if it is unknown.
 	Size int64 `json:"size,omitempty"`
 }
 
 // Expand returns the inputs that paths stand for: files, directories with all files below
-// them, and Stdin. They are in the order of their names, which is the order of rotated logs,
-// whatever the order of paths is; Stdin is the first.
+// them, and Stdin. Stdin is the first. The files follow in the order of their names, which is the
+// order of rotated logs.
 //
-// Links to files are followed, and a path may itself be a link to a directory. In
-// directories, links to nothing and what is no regular file are left out.
+// Links to files are followed, and a path may itself be a link to a directory. In directories,
+// Expand leaves out links to nothing, and what is no regular file.
 func Expand(paths []string) ([]Input, error) {
 	var all []Input
 	for _, path := range paths {
@@ -47,7 +47,7 @@ func Expand(paths []string) ([]Input, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list logs: %w", err)
 		}
-		if !info.IsDir() { // also a pipe, if it is named
+		if !info.IsDir() { // a pipe, too
 			all = append(all, Input{Name: path, Size: info.Size()})
 			continue
 		}
@@ -73,8 +73,8 @@ func stdinFirst(in Input) int {
 	return 1
 }
 
-// expandDirectory returns the files of a directory. Their names begin with path, also if
-// that is a link.
+// expandDirectory returns the files below a directory. Their names begin with path, even if path
+// is a link.
 func expandDirectory(path string) (files []Input, err error) {
 	root, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -98,20 +98,20 @@ func expandDirectory(path string) (files []Input, err error) {
 	return files, err
 }
 
-// Options say how logs are read.
+// Options says how logs are read.
 type Options struct {
-	// Form is "" for FormAny.
-	Form Form
+	Wrapper Wrapper
 	// KeepGroups sets Event.Groups.
 	KeepGroups bool
 }
 
-// Read calls each for every event of an input that has a time. Compressed input and the
-// coding of its characters are recognized by the first bytes. read is called with the number
-// of bytes of the file that were read so far, about once a megabyte.
+// Read calls each for every event of an input that has a time. Read recognizes compressed input,
+// and the coding of its characters, by the first bytes. About once a megabyte it calls progress
+// with the number of bytes of the file that were read so far.
 //
-// What cannot be read is in the counts. The error is one of the file.
-func (in Input) Read(ctx context.Context, stdin io.Reader, o Options, each func(*Event), read func(int64)) (Counts, error) {
+// Records that cannot be read are in the counts, and are no error. The error is one of opening or
+// reading the file.
+func (in Input) Read(ctx context.Context, stdin io.Reader, o Options, each func(*Event), progress func(readBytes int64)) (Counts, error) {
 	var file io.Reader = &pendingReader{ctx: ctx, reader: stdin}
 	if in.Name != Stdin {
 		f, err := os.Open(in.Name)
@@ -121,7 +121,7 @@ func (in Input) Read(ctx context.Context, stdin io.Reader, o Options, each func(
 		defer f.Close()
 		file = f
 	}
-	text, closeText, err := unpack(&countingReader{ctx: ctx, reader: file, read: read})
+	text, closeText, err := unpack(&countingReader{ctx: ctx, reader: file, progress: progress})
 	if err != nil {
 		return Counts{}, fmt.Errorf("read log %s: %w", in.Name, err)
 	}
@@ -134,7 +134,8 @@ func (in Input) Read(ctx context.Context, stdin io.Reader, o Options, each func(
 	return r.counts, nil
 }
 
-// unpack undoes compression, and makes UTF-8 of text that begins with a byte order mark.
+// unpack returns the text of a source: decompressed, and as UTF-8 if it begins with a byte order
+// mark. The caller must call closeText at the end.
 func unpack(source io.Reader) (text io.Reader, closeText func(), err error) {
 	text, closeText = source, func() {}
 	buffered := bufio.NewReaderSize(source, 256<<10)
@@ -159,7 +160,7 @@ func unpack(source io.Reader) (text io.Reader, closeText func(), err error) {
 	return withoutMark(bufio.NewReaderSize(packedReader{text}, 256<<10)), closeText, nil
 }
 
-// withoutMark reads text as its byte order mark says, which is left out.
+// withoutMark returns a reader of text as UTF-8, without its byte order mark.
 func withoutMark(text *bufio.Reader) io.Reader {
 	head, _ := text.Peek(3)
 	for _, mark := range []string{"\ufeff", "\xff\xfe", "\xfe\xff"} {
@@ -170,10 +171,10 @@ func withoutMark(text *bufio.Reader) io.Reader {
 	return text
 }
 
-// errPacked is the end of compressed data that cannot be read further.
+// errPacked says that the rest of compressed data cannot be read.
 var errPacked = errors.New("compressed data is cut off or broken")
 
-// packedReader has errPacked in place of any error of compressed data.
+// packedReader returns errPacked in place of any error of a decompressor.
 type packedReader struct{ io.Reader }
 
 // Read implements io.Reader.
@@ -185,8 +186,8 @@ func (r packedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// pendingReader ends when its context does, also while a read waits for more, as at a pipe or
-// a terminal. What it waits for then is left to the end of the process.
+// pendingReader ends with its context, even while a read waits at a pipe or a terminal. The
+// goroutine of that read then stays until the read returns, or until the process ends.
 type pendingReader struct {
 	ctx    context.Context
 	reader io.Reader
@@ -217,12 +218,13 @@ func (r *pendingReader) Read(b []byte) (int, error) {
 	}
 }
 
-// countingReader counts what is read, and ends when its context does.
+// countingReader counts bytes, and ends with its context.
 type countingReader struct {
 	ctx    context.Context
 	reader io.Reader
 	count  int64
-	read   func(int64)
+	// progress is called with count about once a megabyte.
+	progress func(readBytes int64)
 }
 
 // Read implements io.Reader.
@@ -233,7 +235,7 @@ func (r *countingReader) Read(b []byte) (int, error) {
 	n, err := r.reader.Read(b)
 	before := r.count
 	if r.count += int64(n); before>>20 != r.count>>20 {
-		r.read(r.count)
+		r.progress(r.count)
 	}
 	return n, err
 }

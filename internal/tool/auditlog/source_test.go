@@ -72,7 +72,7 @@ func TestRecordsOfAnyLength(t *testing.T) {
 		return strings.Replace(sampleLine, `"annotations"`, `"responseObject":{"x":"`+strings.Repeat("x", size)+`"},"annotations"`, 1)
 	}
 	events, counts := readEvents(t, event("a")+"\r\n\n"+object(3<<20)+"\n"+object(maxRecord)+"\n"+event("b"), Options{})
-	if len(events) != 3 || ids(events[2:]) != "b" || counts.Lost() != 1 || counts.Rest[0].Why != whyTooLong || counts.Rest[0].FirstLine != 4 || counts.Lines != 5 {
+	if len(events) != 3 || ids(events[2:]) != "b" || counts.LostRecords() != 1 || counts.Rest[0].Why != whyTooLong || counts.Rest[0].FirstLine != 4 || counts.Lines != 5 {
 		t.Fatalf("got %d events, %+v", len(events), counts)
 	}
 	list := `{"kind":"EventList","items":[` + strings.Repeat(object(1000)+",", maxRecord/1000+10) + event("last") + `],"metadata":{}}`
@@ -127,7 +127,7 @@ func TestLinksAmongLogs(t *testing.T) {
 	if len(inputs) != 2 || inputs[0].Name != filepath.Join(link, "a.log") || inputs[1].Name != filepath.Join(link, "b.log") {
 		t.Errorf("got %+v", inputs)
 	}
-	// What is named is read, also a pipe, as a shell's <(zcat x) is.
+	// A path that is named may be a pipe, as a shell's <(zcat x) is.
 	if inputs, err := Expand([]string{filepath.Join(real, "pipe"), filepath.Join(real, "b.log")}); err != nil || len(inputs) != 2 {
 		t.Errorf("got %+v, %v", inputs, err)
 	}
@@ -136,8 +136,8 @@ func TestLinksAmongLogs(t *testing.T) {
 	}
 }
 
-// TestPackedData reads compressed data: whole, of several parts, cut off, and with something
-// behind it.
+// TestPackedData reads compressed data: whole, in several parts, cut off, and with other data after
+// it.
 func TestPackedData(t *testing.T) {
 	text := strings.Repeat(event("a")+"\n", 1000)
 	packed := compress(t, text)
@@ -159,7 +159,7 @@ func TestPackedData(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "log")
 		write(t, file, c.data)
 		events, counts := readInput(t, Input{Name: file}, "", Options{})
-		if whole := counts.Lost() == 0; whole != c.whole || len(events) < c.want || whole && len(events) != c.want {
+		if whole := counts.LostRecords() == 0; whole != c.whole || len(events) < c.want || whole && len(events) != c.want {
 			t.Errorf("%s: got %d events, %+v", name, len(events), counts)
 		}
 	}

@@ -8,25 +8,26 @@ import (
 )
 
 const (
-	// firstWindow is how much of a text is held at first. maxRecord bounds it, and so the
-	// records: longer ones are left out. Lists of records may have any length.
+	// firstWindow is the size of the window at first, in bytes. It grows up to maxRecord, so
+	// records that are longer are lost. Lists of records may have any length.
 	firstWindow = 1 << 20
 	maxRecord   = 16 << 20
 )
 
-// window is the part of a text that is held: from the record at pos on, and before it what
-// was consumed.
+// window is the part of a text that is held: bytes that were consumed, and from pos on the record
+// that is read.
 type window struct {
 	// source is nil for a text that is held as a whole.
 	source io.Reader
 	held   []byte
 	pos    int
-	// lineEnd is where the line at pos ends in what is held: -1 if that is not known, and the
-	// length of it if it does not end there.
+	// lineEnd is the index in held at which the line at pos ends, or len(held) if the line does
+	// not end in held. It is -1 if it is unknown.
 	lineEnd int
-	// read are the bytes that were read, lines the line ends before pos.
+	// read is the number of bytes that came from source, and lines the number of line ends
+	// before pos.
 	read, lines int64
-	// ended says that the source has no more. err is its error.
+	// ended says that source has no more bytes. err is its error, nil at a regular end.
 	ended bool
 	err   error
 }
@@ -36,8 +37,9 @@ func (w *window) unfinishedLine() bool { return len(w.held) > 0 && w.held[len(w.
 
 const whiteSpace = " \n\t\r"
 
-// peek returns the next byte that is no white space. more is false at the end.
-func (w *window) peek() (c byte, more bool) {
+// skipSpace consumes white space. It returns the next byte, without consuming it. more is false
+// at the end of the text.
+func (w *window) skipSpace() (c byte, more bool) {
 	for {
 		held := w.held[w.pos:]
 		rest := bytes.TrimLeft(held, whiteSpace)
@@ -63,6 +65,7 @@ func (w *window) beginsList() bool {
 	}
 }
 
+// consume moves pos on by n bytes, and counts line ends.
 func (w *window) consume(n int) {
 	end := w.pos + n
 	if w.lineEnd >= 0 && end <= w.lineEnd {
@@ -73,7 +76,7 @@ func (w *window) consume(n int) {
 	w.pos, w.lineEnd = end, -1
 }
 
-// endOfLine returns where the line at pos ends in the window, or the length of what is held.
+// endOfLine returns the index in held at which the line at pos ends, or len(held).
 func (w *window) endOfLine() int {
 	if w.lineEnd < 0 {
 		w.lineEnd = len(w.held)
@@ -84,7 +87,8 @@ func (w *window) endOfLine() int {
 	return w.lineEnd
 }
 
-// fillMore reads as much as is held of the record at pos, at the least, if there is so much.
+// fillMore doubles the bytes that are held from pos on, if the text has them. It returns false if
+// it has read nothing.
 func (w *window) fillMore() (read bool) {
 	held := len(w.held) - w.pos
 	for len(w.held)-w.pos < 2*held && w.fill() {

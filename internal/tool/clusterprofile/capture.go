@@ -13,10 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"k8s.io/apimachinery/pkg/version"
-
-	"github.com/millrace/millrace/internal/account/distinct"
 )
 
 // Config says what to measure. All fields but Exclude are required.
@@ -24,32 +21,34 @@ type Config struct {
 	// Client sends requests to the server at Host, as in "https://10.0.0.1:6443".
 	Client *http.Client
 	Host   string
-	// Exclude are resources to leave out.
+	// Exclude are names of resources to leave out, as in "deployments.apps".
 	Exclude []string
-	// Sample is how many objects of each resource are read. The number of the others is
-	// what the server says.
+	// Sample is the number of objects of each resource to read, rounded up to whole pages. The
+	// server says how many objects remain after them.
 	Sample int
-	// Progress is told of each resource before it is read.
+	// Progress is called before each resource is read.
 	Progress func(resource string)
 }
 
 // collection is a resource that can be listed.
 type collection struct {
-	// resource is as in "deployments.apps", path as in "/apis/apps/v1/deployments".
-	resource, path string
+	resource string // as in "deployments.apps"
+	path     string // as in "/apis/apps/v1/deployments"
 }
 
 const (
-	pageSize  = 500
+	pageSize = 500 // objects of a LIST
+	// maxLabels bounds the labels of a resource in a profile.
 	maxLabels = 20
-	// maxKeys bounds the labels that are counted. Objects choose them.
+	// maxKeys bounds the labels that are counted: objects may have any number of them.
 	maxKeys = 2000
 )
 
-// errRefused means that the user may not list a resource.
+// errRefused says that the server does not list a resource, or not for this user.
 var errRefused = errors.New("refused")
 
-// Capture lists each resource that can be listed in pages and counts. It keeps no object.
+// Capture returns a profile of the cluster. It lists each resource that can be listed, in pages,
+// and keeps no object. A resource that the server refuses becomes one of the profile's Notes.
 func Capture(ctx context.Context, cfg Config) (*Profile, error) {
 	collections, err := cfg.collections(ctx)
 	if err != nil {
@@ -83,6 +82,8 @@ func Capture(ctx context.Context, cfg Config) (*Profile, error) {
 	return p, nil
 }
 
+// get returns the body of an answer with the status 200. The error is an errRefused if the server
+// does not serve uri, or not to this user.
 func (cfg *Config) get(ctx context.Context, uri, accept string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(cfg.Host, "/")+uri, nil)
 	if err != nil {
@@ -98,7 +99,7 @@ func (cfg *Config) get(ctx context.Context, uri, accept string) ([]byte, error) 
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read answer: %w", err)
-	case resp.StatusCode == http.StatusForbidden, resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusMethodNotAllowed, resp.StatusCode == http.StatusServiceUnavailable:
+	case slices.Contains(refusals, resp.StatusCode):
 		return nil, fmt.Errorf("%w: %s", errRefused, resp.Status)
 	case resp.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("the server answers %s to %s", resp.Status, uri)
@@ -106,6 +107,10 @@ func (cfg *Config) get(ctx context.Context, uri, accept string) ([]byte, error) 
 	return body, nil
 }
 
+// refusals are the statuses of a resource that cannot be listed.
+var refusals = []int{http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusServiceUnavailable}
+
+// page is a page of a LIST.
 type page struct {
 	Metadata struct {
 		Continue  string `json:"continue"`
@@ -117,7 +122,8 @@ type page struct {
 // measure returns the numbers of a resource, nil if it has no objects.
 func (cfg *Config) measure(ctx context.Context, c collection) (*Resource, error) {
 	var s sample
-	token, first := "", 0
+	var token string
+	firstPage := 0 // objects of it
 	for {
 		uri := fmt.Sprintf("%s?limit=%d&continue=%s", c.path, pageSize, url.QueryEscape(token))
 		body, err := cfg.get(ctx, uri, "application/json")
@@ -132,7 +138,7 @@ func (cfg *Config) measure(ctx context.Context, c collection) (*Resource, error)
 			s.add(item)
 		}
 		if token == "" {
-			first = len(p.Items)
+			firstPage = len(p.Items)
 		}
 		s.remaining = max(0, p.Metadata.Remaining)
 		if token = p.Metadata.Continue; token == "" || len(s.sizes) >= cfg.Sample {
@@ -146,108 +152,8 @@ func (cfg *Config) measure(ctx context.Context, c collection) (*Resource, error)
 	if BuiltIn(c.resource) {
 		body, err := cfg.get(ctx, fmt.Sprintf("%s?limit=%d", c.path, pageSize), "application/vnd.kubernetes.protobuf")
 		if err == nil {
-			r.ProtobufBytes = float64(len(body) / max(1, first))
+			r.ProtobufBytes = float64(len(body) / max(1, firstPage))
 		}
 	}
 	return r, nil
-}
-
-// sample counts the objects that were read.
-type sample struct {
-	sizes      []int
-	namespaces map[string]int
-	labels     keyCounts
-	fields     keyCounts
-	remaining  int64
-}
-
-type keyCounts map[string]*keyCount
-
-type keyCount struct {
-	objects int
-	values  distinct.Counter
-	// half is the number of values when half of the objects were seen.
-	half int
-}
-
-func (k *keyCounts) add(key, value string) {
-	if *k == nil {
-		*k = keyCounts{}
-	}
-	c := (*k)[key]
-	if c == nil {
-		if len(*k) >= maxKeys {
-			return
-		}
-		c = &keyCount{}
-		(*k)[key] = c
-	}
-	c.objects++
-	c.values.Add(xxhash.Sum64String(value))
-	if c.objects&(c.objects-1) == 0 {
-		c.half = c.values.Count()
-	}
-}
-
-func (s *sample) add(item json.RawMessage) {
-	var o struct {
-		Metadata struct {
-			Namespace string            `json:"namespace"`
-			Labels    map[string]string `json:"labels"`
-		} `json:"metadata"`
-		Spec struct {
-			NodeName any `json:"nodeName"`
-		} `json:"spec"`
-	}
-	s.sizes = append(s.sizes, len(item))
-	if json.Unmarshal(item, &o) != nil {
-		return // an object with fields of other types: its size counts
-	}
-	if o.Metadata.Namespace != "" {
-		if s.namespaces == nil {
-			s.namespaces = map[string]int{}
-		}
-		s.namespaces[o.Metadata.Namespace]++
-	}
-	for key, value := range o.Metadata.Labels {
-		s.labels.add(key, value)
-	}
-	if node, ok := o.Spec.NodeName.(string); ok && node != "" {
-		s.fields.add("spec.nodeName", node)
-	}
-}
-
-// resource computes the numbers of all objects from those that were read.
-func (s *sample) resource(name string) *Resource {
-	read := float64(len(s.sizes))
-	scale := (read + float64(s.remaining)) / read
-	slices.Sort(s.sizes)
-	quantile := func(q float64) float64 { return float64(s.sizes[int(q*float64(len(s.sizes)-1))]) }
-	sum := 0
-	for _, n := range s.sizes {
-		sum += n
-	}
-	r := &Resource{Resource: name, Objects: read * scale, Bytes: float64(sum) / read, Sizes: &Sizes{quantile(.5), quantile(.9), quantile(.99), quantile(1)}}
-	// A LIST is in the order of namespaces, so those that were not read are like these.
-	r.Namespaces = float64(len(s.namespaces)) * scale
-	for _, n := range s.namespaces {
-		r.LargestNamespace = max(r.LargestNamespace, float64(n))
-	}
-	r.Labels, r.Fields = s.labels.keys(scale), s.fields.keys(scale)
-	return r
-}
-
-// keys returns the keys that most objects have. Values of a key grow with the objects if the
-// second half of them brought many new ones.
-func (k keyCounts) keys(scale float64) []Key {
-	var all []Key
-	for key, c := range k {
-		values := float64(c.values.Count())
-		if values > 1.3*float64(c.half) || values == float64(c.objects) {
-			values *= scale
-		}
-		all = append(all, Key{Key: key, Objects: float64(c.objects) * scale, Values: values})
-	}
-	slices.SortFunc(all, func(a, b Key) int { return cmp.Or(cmp.Compare(b.Objects, a.Objects), cmp.Compare(a.Key, b.Key)) })
-	return all[:min(len(all), maxLabels)]
 }

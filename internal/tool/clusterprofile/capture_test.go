@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// podServer has 1,200 pods in 12 namespaces on 60 nodes, of 3 values of a label.
+// podServer returns a server with 1,200 pods in 12 namespaces on 60 nodes, with 3 values of a
+// label.
 func podServer(t *testing.T) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()

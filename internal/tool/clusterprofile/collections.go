@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// collections asks the server for all resources that can be listed, each in the version that it
-// prefers, or in another one if that version lacks it. A group version whose server does not
-// answer is left out.
+// collections returns all resources that the server can list. Each has the version that the server
+// prefers, or another version if the preferred one lacks the resource. A group version whose
+// server does not answer is left out.
 func (cfg *Config) collections(ctx context.Context) ([]collection, error) {
 	var core metav1.APIVersions
 	var all metav1.APIGroupList
@@ -56,6 +56,7 @@ func (cfg *Config) collections(ctx context.Context) ([]collection, error) {
 	return found, nil
 }
 
+// decode gets uri and decodes the JSON of the answer into v.
 func (cfg *Config) decode(ctx context.Context, uri string, v any) error {
 	body, err := cfg.get(ctx, uri, "application/json")
 	if err != nil {

@@ -13,26 +13,29 @@ import (
 type Profile struct {
 	Time    time.Time `json:"time,omitzero"`
 	Version string    `json:"version,omitempty"` // of the server
-	// Resources are in the order of their bytes, the largest first.
+	// Resources are in the order of the bytes of all their objects, the largest first.
 	Resources []Resource `json:"resources"`
-	// Notes say what could not be read.
+	// Notes say which resources could not be read, and why.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Resource has the numbers of one resource, as in "deployments.apps".
+// Resource has the numbers of one resource. Those of a sample are extrapolated, so they are no
+// integers.
 type Resource struct {
-	Resource string  `json:"resource"`
+	Resource string  `json:"resource"` // as in "deployments.apps"
 	Objects  float64 `json:"objects"`
-	// Bytes and ProtobufBytes are the mean size of an object in that form. ProtobufBytes is
-	// 0 for resources that have none.
+	// Bytes is the mean size of an object as JSON, and ProtobufBytes its mean size as protobuf:
+	// 0 for resources that have no protobuf.
 	Bytes         float64 `json:"bytes"`
 	ProtobufBytes float64 `json:"protobufBytes,omitempty"`
-	// Sizes are quantiles of the sizes as JSON.
+	// Sizes are quantiles of the sizes as JSON, nil if they are unknown.
 	Sizes *Sizes `json:"sizes,omitempty"`
-	// Namespaces have objects, LargestNamespace is how many the largest one has.
+	// Namespaces is the number of namespaces with objects. LargestNamespace is the number of
+	// objects in the largest one.
 	Namespaces       float64 `json:"namespaces,omitempty"`
 	LargestNamespace float64 `json:"largestNamespace,omitempty"`
-	// Labels are those that most objects have, Fields the selectable ones that were counted.
+	// Labels are the labels that most objects have, and Fields the selectable fields that were
+	// counted.
 	Labels []Key `json:"labels,omitempty"`
 	Fields []Key `json:"fields,omitempty"`
 }
@@ -45,15 +48,16 @@ type Sizes struct {
 	Max float64 `json:"max"`
 }
 
-// Key is the key of a label, or a field.
+// Key is the key of a label, or the path of a field.
 type Key struct {
 	Key string `json:"key"`
-	// Objects have it, with so many distinct Values.
+	// Objects is the number of objects with the key, and Values the number of its distinct
+	// values.
 	Objects float64 `json:"objects"`
 	Values  float64 `json:"values"`
 }
 
-// Read reads a profile from a file.
+// Read returns the profile in a file.
 func Read(file string) (*Profile, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -75,19 +79,19 @@ func (p *Profile) Find(resource string) *Resource {
 	return &p.Resources[i]
 }
 
-// Objects of one namespace, on average.
+// InNamespace returns the mean number of objects in a namespace that has any.
 func (r *Resource) InNamespace() float64 { return r.Objects / max(1, r.Namespaces) }
 
-// Shares for selectors of which the profile knows nothing.
+// Shares of a resource's objects that selectors select whose keys the profile does not have.
 const (
 	unknownLabelShare = 0.01
 	unknownFieldShare = 0.01
-	// phaseShare is for status.phase, which is mostly used to leave out what has ended.
+	// phaseShare is for status.phase, which clients mostly use to leave out pods that have ended.
 	phaseShare = 0.9
 )
 
-// Share returns which part of the objects a selector by these keys selects, for a value of
-// mean frequency.
+// Share returns the part of the objects, from 0 to 1, that a selector by these keys selects. The
+// values in the selector are taken to be of mean frequency.
 func (r *Resource) Share(labels, fields []string) float64 {
 	share := 1.0
 	for _, key := range labels {
@@ -108,6 +112,8 @@ func (r *Resource) Share(labels, fields []string) float64 {
 	return share
 }
 
+// keyShare returns the part of the objects that have one value of a key, and unknown for a key
+// that the profile does not have.
 func (r *Resource) keyShare(keys []Key, key string, unknown float64) float64 {
 	i := slices.IndexFunc(keys, func(k Key) bool { return k.Key == key })
 	if i < 0 || r.Objects == 0 {
@@ -116,7 +122,7 @@ func (r *Resource) keyShare(keys []Key, key string, unknown float64) float64 {
 	return min(1, keys[i].Objects/max(1, keys[i].Values)/r.Objects)
 }
 
-// defaultBytes are sizes of objects as JSON, for logs without a profile.
+// defaultBytes are usual sizes of objects as JSON, for logs without a profile.
 var defaultBytes = map[string]float64{
 	"pods": 8000, "nodes": 12000, "secrets": 4000, "configmaps": 4000, "services": 2000, "endpoints": 3000, "events": 1300, "namespaces": 1000,
 	"serviceaccounts": 700, "persistentvolumes": 2500, "persistentvolumeclaims": 2000, "endpointslices.discovery.k8s.io": 3000,
@@ -125,12 +131,13 @@ var defaultBytes = map[string]float64{
 }
 
 const (
+	// otherBytes is the size of an object of a resource that defaultBytes does not have.
 	otherBytes = 3000
-	// protobufShare is the size of protobuf, of the same object's as JSON.
+	// protobufShare is the size of an object as protobuf, divided by its size as JSON.
 	protobufShare = 0.7
 )
 
-// SetDefaults sets the sizes that are 0 to those that are usual.
+// SetDefaults sets sizes that are 0 to usual ones.
 func (r *Resource) SetDefaults() {
 	if r.Bytes == 0 {
 		if r.Bytes = defaultBytes[r.Resource]; r.Bytes == 0 {
@@ -142,7 +149,8 @@ func (r *Resource) SetDefaults() {
 	}
 }
 
-// BuiltIn reports whether a resource is one of Kubernetes. Only those have protobuf.
+// BuiltIn reports whether a resource, as in "deployments.apps", is one of Kubernetes' own. Only
+// these have protobuf.
 func BuiltIn(resource string) bool {
 	resource, _, _ = strings.Cut(resource, "/")
 	_, group, _ := strings.Cut(resource, ".")
@@ -153,6 +161,7 @@ func BuiltIn(resource string) bool {
 	return strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io") && slices.Contains(builtInGroups, strings.TrimSuffix(group, ".k8s.io"))
 }
 
+// builtInGroups are Kubernetes' API groups below k8s.io, without that suffix.
 var builtInGroups = []string{
 	"admissionregistration", "apiextensions", "apiregistration", "certificates", "coordination", "discovery", "events", "flowcontrol.apiserver",
 	"internal.apiserver", "networking", "node", "rbac.authorization", "resource", "scheduling", "storage", "storagemigration",

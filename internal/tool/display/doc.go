@@ -1,4 +1,4 @@
-// Package display formats names and numbers for people, and has the look of the pages that
-// commands write. Names come from clients, so each goes through Clean before it is printed in
-// a terminal.
+// Package display formats names and numbers for people, shows progress, and writes the HTML
+// pages of commands. Names come from clients, so callers must pass each through Clean before they
+// print it in a terminal. Tables and plots are in package render.
 package display

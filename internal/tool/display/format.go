@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxName bounds the length of a displayed name, in characters.
+// maxName is the greatest length of a displayed name, in characters.
 const maxName = 120
 
-// Clean makes text from a client safe to print. It escapes all characters that are
-// not printable, so that a name cannot send control sequences to the terminal. It
-// also cuts the text to maxName characters.
+// Clean returns text from a client in a form that is safe to print. It escapes all characters
+// that are not printable, so that a name cannot send control sequences to the terminal. It also
+// cuts the text to maxName characters.
 func Clean(name string) string {
 	var b strings.Builder
 	n := 0
@@ -48,7 +48,7 @@ func threeDigits(x float64) string {
 	return strconv.FormatFloat(math.Round(x), 'f', 0, 64)
 }
 
-// Seconds formats a duration given in seconds, with a suitable unit.
+// Seconds formats a duration in seconds with a suitable unit, as in "1.5ms" and "2h03m".
 func Seconds(s float64) string {
 	switch {
 	case s <= 0:
@@ -67,7 +67,8 @@ func Seconds(s float64) string {
 	return fmt.Sprintf("%dd%02dh", int(s)/86400, int(s)%86400/3600)
 }
 
-func scaled(n float64, units []string) string {
+// formatScaled formats a number with one of the units, each of which is 1000 of the one before.
+func formatScaled(n float64, units []string) string {
 	i := 0
 	for n >= 999.5 && i < len(units)-1 {
 		n /= 1000
@@ -81,7 +82,7 @@ func scaled(n float64, units []string) string {
 
 // Size formats bytes in decimal units, as in "1.5MB".
 func Size[N int64 | uint64 | float64](n N) string {
-	return scaled(float64(n), []string{"B", "kB", "MB", "GB", "TB", "PB"})
+	return formatScaled(float64(n), []string{"B", "kB", "MB", "GB", "TB", "PB"})
 }
 
 // Plural formats a number of things whose plural takes an s, as in "1 node" and "2 nodes".
@@ -97,14 +98,14 @@ func Count[N int | int64 | uint64 | float64](n N) string {
 	if float64(n) < 99_999.5 {
 		return strconv.FormatFloat(math.Round(float64(n)), 'f', 0, 64)
 	}
-	return scaled(float64(n), []string{"", "k", "M", "G", "T"})
+	return formatScaled(float64(n), []string{"", "k", "M", "G", "T"})
 }
 
 // Percent formats a fraction of 1 as a percentage.
 func Percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 
-// BurnRate formats the burn rate of an error budget. At a rate of 1 the budget lasts
-// exactly as long as its period.
+// BurnRate formats the burn rate of an error budget. At a rate of 1 the budget lasts exactly
+// as long as its period.
 func BurnRate(x float64) string {
 	if x == 0 {
 		return "0"

@@ -17,38 +17,37 @@ func IsTerminal(out any) bool {
 	return isFile && term.IsTerminal(int(file.Fd()))
 }
 
-// Times between two lines of Follow.
+// Times between two texts of Follow, on a terminal and elsewhere.
 const (
 	terminalFollowInterval = time.Second
 	lineInterval           = 10 * time.Second
 )
 
-// Line is text that the next one takes the place of: on a terminal the line is written over,
-// and elsewhere each is a line of its own. Errors of writing are ignored. It may be used by
-// several goroutines.
+// Line shows the state of work. On a terminal each text overwrites the one before. Elsewhere
+// each is a line of its own. Errors of writing are ignored. A Line is safe for concurrent use.
 type Line struct {
-	out      io.Writer
-	terminal bool
+	out        io.Writer
+	isTerminal bool
 
 	mu struct {
 		sync.Mutex
-		width int // of the text that is to be written over
+		width int // in bytes, of the text that the terminal shows
 	}
 }
 
-// NewLine shows lines on out. Nil means nowhere.
+// NewLine returns a Line on out. Nil means that nothing is shown.
 func NewLine(out io.Writer) *Line {
 	if out == nil {
 		out = io.Discard
 	}
-	return &Line{out: out, terminal: IsTerminal(out)}
+	return &Line{out: out, isTerminal: IsTerminal(out)}
 }
 
-// Show shows a text that the next one takes the place of.
+// Show shows a text until the next one.
 func (l *Line) Show(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.terminal {
+	if !l.isTerminal {
 		fmt.Fprintln(l.out, text)
 		return
 	}
@@ -64,13 +63,14 @@ func (l *Line) Print(format string, args ...any) {
 	fmt.Fprintf(l.out, format+"\n", args...)
 }
 
-// End clears what is shown.
+// End clears the line on a terminal.
 func (l *Line) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.clearLocked()
 }
 
+// clearLocked overwrites the shown text with spaces.
 func (l *Line) clearLocked() {
 	if l.mu.width > 0 {
 		fmt.Fprintf(l.out, "\r%-*s\r", l.mu.width, "")
@@ -78,11 +78,12 @@ func (l *Line) clearLocked() {
 	}
 }
 
-// Follow shows the state again and again until the context ends: each second on a terminal,
-// and each ten elsewhere. since is the time since the last one.
+// Follow shows the result of state again and again until the context ends: each second on a
+// terminal, and every ten seconds elsewhere. since is the time since the last call, or since
+// the beginning.
 func (l *Line) Follow(ctx context.Context, state func(since time.Duration) string) {
 	interval := lineInterval
-	if l.terminal {
+	if l.isTerminal {
 		interval = terminalFollowInterval
 	}
 	ticker := time.NewTicker(interval)

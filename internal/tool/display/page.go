@@ -3,15 +3,9 @@ package display
 import (
 	"bytes"
 	_ "embed"
-	"errors"
 	"fmt"
 	"html/template"
-	"io"
-	"os"
-	"path/filepath"
 	"reflect"
-
-	"github.com/millrace/millrace/internal/conn/datadir"
 )
 
 //go:embed page.css
@@ -23,11 +17,12 @@ var chartStyle string
 //go:embed head.html
 var pageHead string
 
-// WritePage writes a page of a template, which begins with {{template "head" "title"}}. The page is
-// one file that loads nothing, and follows the reader's choice of a light or a dark scheme. A
-// style element with {{charts}} in it has the look of bars and legends.
+// WritePage executes an HTML template on data, and writes the page to a file. text is the
+// template. It must begin with {{template "head" "title"}}, which supplies the doctype and the
+// stylesheet. {{charts}} within a style element adds the styles of bars and legends.
 //
-// The template escapes all text. Its functions count, size and seconds take any number.
+// The page is one file that loads nothing, for light and dark screens. The template escapes all
+// data. It has the functions count, size and seconds, which take any number, and the given ones.
 func WritePage(name, text string, functions template.FuncMap, data any) error {
 	common := template.FuncMap{
 		"style":   func() template.CSS { return template.CSS(pageStyle) },
@@ -38,16 +33,17 @@ func WritePage(name, text string, functions template.FuncMap, data any) error {
 	}
 	t, err := template.New("page").Funcs(common).Funcs(functions).Parse(pageHead + text)
 	if err != nil {
-		return fmt.Errorf("read template of the page: %w", err)
+		return fmt.Errorf("parse template of the page: %w", err)
 	}
 	var b bytes.Buffer
 	if err := t.Execute(&b, data); err != nil {
-		return fmt.Errorf("write page: %w", err)
+		return fmt.Errorf("execute template of the page: %w", err)
 	}
-	return writeFile(name, b.Bytes())
+	return writeWhole(name, b.Bytes())
 }
 
-// numberOf is a number of any type, or the one that a pointer points to.
+// numberOf returns a number of any type, or the number that a pointer points to. It panics for
+// anything else, which a template turns into an error.
 func numberOf(n any) float64 {
 	switch v := reflect.Indirect(reflect.ValueOf(n)); {
 	case v.CanInt():
@@ -57,41 +53,4 @@ func numberOf(n any) float64 {
 	default:
 		return v.Float()
 	}
-}
-
-// writeFile writes a file in one piece, so that a full disk leaves no half of it.
-func writeFile(name string, content []byte) error {
-	var err error
-	if info, failed := os.Lstat(name); failed == nil && !info.Mode().IsRegular() {
-		err = os.WriteFile(name, content, 0) // a pipe, a device or a link: nothing may take its place
-	} else {
-		err = datadir.ReplaceFile(name, 0o644, func(out io.Writer) error {
-			_, err := out.Write(content)
-			return err
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
-}
-
-// CheckFile returns an error if WritePage cannot write a file, so that a command says so before
-// it begins work that takes long. No name means no file.
-func CheckFile(name string) error {
-	if name == "" {
-		return nil
-	}
-	info, err := os.Stat(name)
-	switch {
-	case err == nil && info.IsDir():
-		return fmt.Errorf("write %s: it is a directory: give a file", name)
-	case err == nil && !info.Mode().IsRegular():
-		return nil
-	}
-	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w: give another file", name, err)
-	}
-	return errors.Join(file.Close(), os.Remove(file.Name()))
 }

@@ -5,30 +5,34 @@ import (
 	"time"
 )
 
-// progressInterval is that of a Progress on a terminal. Elsewhere it is lineInterval.
+// progressInterval is the least time between two texts of a Progress on a terminal. Elsewhere
+// it is lineInterval.
 const progressInterval = 200 * time.Millisecond
 
-// Progress tells how far long work is: on a terminal in one line that is written over, and
-// elsewhere in a line each ten seconds. Work that is short shows none.
+// Progress shows how far work is that calls Show often. On a terminal it shows one line that
+// is overwritten, elsewhere a line every ten seconds. Short work shows none. A Progress belongs
+// to one goroutine.
 type Progress struct {
 	line *Line
 	now  func() time.Time
-	last time.Time
+	last time.Time // when a text was shown, at first the start
 }
 
-// NewProgress begins now.
+// NewProgress returns a Progress on out of work that begins now. Nil means that nothing is shown.
 func NewProgress(out io.Writer) *Progress { return newProgress(NewLine(out), time.Now) }
 
+// newProgress is NewProgress with a clock.
 func newProgress(line *Line, now func() time.Time) *Progress {
 	return &Progress{line: line, now: now, last: now()}
 }
 
-// Show shows what text returns, if it is time for a line.
+// Show shows the result of text, unless the last one was shown a moment ago.
 func (p *Progress) Show(text func() string) {
-	now, interval := p.now(), lineInterval
-	if p.line.terminal {
+	interval := lineInterval
+	if p.line.isTerminal {
 		interval = progressInterval
 	}
+	now := p.now()
 	if now.Sub(p.last) < interval {
 		return
 	}

@@ -16,7 +16,7 @@ func TestProgress(t *testing.T) {
 	} {
 		var out strings.Builder
 		now := time.Unix(0, 0)
-		p := newProgress(&Line{out: &out, terminal: c.terminal}, func() time.Time { return now })
+		p := newProgress(&Line{out: &out, isTerminal: c.terminal}, func() time.Time { return now })
 		for _, text := range []string{"1", "2", "3", "4", "11", "21"} {
 			seconds, _ := time.ParseDuration(text + "s")
 			now = time.Unix(0, 0).Add(seconds)
@@ -40,7 +40,7 @@ func TestProgress(t *testing.T) {
 func TestLine(t *testing.T) {
 	for terminal, want := range map[bool]string{true: "\rlong text\rshort    \r     \rdone\n", false: "long text\nshort\ndone\n"} {
 		var out strings.Builder
-		l := &Line{out: &out, terminal: terminal}
+		l := &Line{out: &out, isTerminal: terminal}
 		l.Show("long text")
 		l.Show("short")
 		l.Print("%s", "done")

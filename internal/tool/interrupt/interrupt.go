@@ -1,5 +1,5 @@
-// Package interrupt ends the work of a command at a signal. Every command whose work takes
-// longer than a moment runs it in the context of Context, and cleans up when that ends.
+// Package interrupt ends the work of a command at a signal. A command whose work takes longer
+// than a moment runs it in the context that Context returns, and cleans up when that ends.
 //
 // The package is not for servers, which have Kubernetes' order of shutdown.
 package interrupt
@@ -20,11 +20,12 @@ func Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// errInterrupted takes the place of the errors of work that a signal has ended. Nearly all of
-// them say that some request was cancelled.
+// errInterrupted replaces the errors of work that a signal has ended. Nearly all of these say
+// that some request was cancelled.
 var errInterrupted = errors.New("interrupted")
 
-// Explain returns the error of work that has ended, which is shorter if a signal has ended it.
+// Explain returns the error of work that has run in ctx: errInterrupted if ctx was cancelled,
+// else err as it is. A nil err stays nil.
 func Explain(ctx context.Context, err error) error {
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return errInterrupted

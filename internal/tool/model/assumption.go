@@ -1,6 +1,6 @@
 package model
 
-// assumptions are the numbers that no report has. Each says what it rests on.
+// assumptions returns the constants that no report has. The Source of each says what it rests on.
 func assumptions() Constants {
 	return Constants{
 		"kubernetes.writeBusy": {1.09e-3, "s", Assumed, "updates of config maps by 16 writers at kube-apiserver 1.37.2, by hand, without a report; at a quiet server kubernetes.writeQuiet was measured", "a write at a server that is busy with writes"},

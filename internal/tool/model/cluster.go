@@ -12,7 +12,7 @@ import (
 
 // Cluster describes a cluster, its load and its machines.
 type Cluster struct {
-	// Nodes is set for each size in turn.
+	// Nodes is the number of nodes. Run sets it for each size in turn.
 	Nodes       float64 `json:"nodes"`
 	PodsPerNode float64 `json:"podsPerNode"`
 	// PodBytes and NodeBytes are sizes of objects as JSON.
@@ -20,51 +20,54 @@ type Cluster struct {
 	NodeBytes float64 `json:"nodeBytes"`
 	// PodsPerService is also the number of endpoints of each slice.
 	PodsPerService float64 `json:"podsPerService"`
-	// PodVolumes is how many secrets, and how many config maps, a pod uses that no other pod
-	// of its node does.
+	// PodVolumes is the number of secrets, and the number of config maps, that a pod uses and no
+	// other pod of its node.
 	PodVolumes float64 `json:"podVolumes"`
-	// Churn is pods that are made, and pods that end, in a second for 1,000 nodes.
+	// Churn is the number of pods that are made, and the number that end, in a second for 1,000
+	// nodes.
 	Churn          float64       `json:"churn"`
 	LeaseInterval  time.Duration `json:"leaseIntervalNanos"`
 	StatusInterval time.Duration `json:"statusIntervalNanos"`
 
-	Agents    []string `json:"agents"`
-	Profiles  string   `json:"profiles,omitempty"`
+	Agents    []string `json:"agents"`             // names of profiles
+	Profiles  string   `json:"profiles,omitempty"` // directory with profiles of the user
 	KubeProxy bool     `json:"kubeProxy"`
-	// Optional has the servers serve what profiles read if it is there.
+	// Optional says that the servers serve the resources that profiles mark as optional.
 	Optional bool `json:"optional"`
 	// Definitions is the number of custom resource definitions.
 	Definitions float64 `json:"definitions,omitempty"`
-	// Storm is the part of all programs that begins at once.
+	// Storm is the part of all programs, from 0 to 1, that begin at once.
 	Storm float64 `json:"storm"`
 
-	Servers int `json:"servers"`
+	Servers int `json:"servers"` // their number
 	// Tree is "auto", or the number of replicas at each depth, as in 2,4.
 	Tree string `json:"tree"`
-	// OwnEtcd are resources with an etcd of their own: leases, events.
+	// OwnEtcd are the resources with an etcd of their own: leases, events.
 	OwnEtcd []string `json:"ownEtcd,omitempty"`
-	// Cores, memory and network of each server and each replica.
+	// Cores, MemoryBytes and NetworkBits are of each server and each replica.
 	Cores       float64 `json:"cores"`
 	MemoryBytes float64 `json:"memoryBytes"`
 	NetworkBits float64 `json:"networkBitsPerSecond"`
 
-	// Counts is a file with a cluster in numbers. It may be empty.
+	// Counts is the file of a clusterprofile.Profile, or "".
 	Counts string `json:"counts,omitempty"`
 
-	tree   []int // nil: auto
-	counts *clusterCounts
+	tree   []int          // number of replicas at each depth, nil for auto
+	counts *clusterCounts // content of the file Counts, nil for none
 }
 
-// autoTree is the value of --tree that has replicas counted.
+// autoTree is the value of --tree with which the model chooses the numbers of replicas.
 const autoTree = "auto"
 
-// Bounds of flags: beyond them a figure says nothing.
+// Bounds of flags. Results beyond them mean nothing.
 const (
 	maxNodes    = 100_000_000
 	maxReplicas = 1_000_000
 	maxServers  = 1000
 )
 
+// validate returns an error that says which flag to change. It also sets what follows from the
+// flags.
 func (c *Cluster) validate() error {
 	for _, f := range []struct {
 		name  string
@@ -96,6 +99,7 @@ func (c *Cluster) validate() error {
 	return c.parseTree()
 }
 
+// parseTree sets tree from Tree.
 func (c *Cluster) parseTree() error {
 	c.tree = nil
 	if c.Tree == autoTree {
@@ -120,6 +124,6 @@ func (c *Cluster) pods() float64          { return c.Nodes * c.PodsPerNode }
 func (c *Cluster) podsPerSecond() float64 { return c.Churn * c.Nodes / 1000 }
 func (c *Cluster) networkBytes() float64  { return c.NetworkBits / 8 }
 func (c *Cluster) namespaces() float64 {
-	return max(5, c.counts.objects("namespaces", c.Nodes, c.pods()/podsPerNamespace))
+	return max(5, c.counts.objectCount("namespaces", c.Nodes, c.pods()/podsPerNamespace))
 }
 func (c *Cluster) volumesPerNode() float64 { return c.PodsPerNode * c.PodVolumes }

@@ -17,10 +17,10 @@ CPU, memory, bytes, latencies of watch events, and what breaks first. It compare
 kube-apiserver, millrace serve, and a tree of replicas in front of either.
 
 Nothing runs: figures are sums of prices that benchmarks have measured, and latencies
-come from a simulation of the tree. What nodes read is in profiles, as for millrace
-hollow. Each figure says whether it is derived, simulated or assumed;
+come from a simulation of the tree. What nodes read is in profiles, as for
+millrace-lab hollow. Each figure says whether it is derived, simulated or assumed;
 "millrace-tools model constants" lists the prices with their origins, and "millrace-tools model
-check" sets the simulation against what was measured.`
+check" compares the simulation with measurements.`
 
 const examples = `  millrace-tools model
   millrace-tools model --nodes=5000 --agents=network,mesh --pods-per-node=60 --churn=5
@@ -30,7 +30,7 @@ const examples = `  millrace-tools model
   millrace-tools model --reports=docs/bench                  # prices of other measurements
   millrace-tools model check`
 
-// options are the flags of the command and its subcommands.
+// options has the values of the flags of the command and its subcommands.
 type options struct {
 	Config
 	reports, output, plot, html string
@@ -46,7 +46,7 @@ func NewCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range []string{"pods-per-node", "pod-size", "node-size", "crds"} {
 				if o.Cluster.Counts != "" && cmd.Flags().Changed(name) {
-					return fmt.Errorf("--%s and --counts: give one of them, for the file has that number", name)
+					return fmt.Errorf("--%s and --counts: give one of them, because the file has that number", name)
 				}
 			}
 			return o.run(cmd.OutOrStdout())
@@ -56,17 +56,19 @@ func NewCommand() *cobra.Command {
 	f.IntSliceVar(&o.Sizes, "nodes", []int{5000, 10_000, 100_000, 1_000_000}, "numbers of nodes")
 	o.Cluster.addFlags(f)
 	f.Uint64Var(&o.Seed, "seed", 1, "decides all random times of the simulation")
-	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(formats, ", "))
+	f.StringVarP(&o.output, "output", "o", render.Terminal, "one of "+strings.Join(formats, ", "))
 	f.StringVar(&o.plot, "plot", plotCPU, "what -o svg shows of the API servers: cpu or memory")
-	f.StringSliceVar(&o.tables, "tables", tableNames(), "what the formats table and markdown have besides what breaks first")
+	f.StringSliceVar(&o.tables, "tables", tableNames(), "what the formats table and markdown have in addition to what breaks first")
 	f.StringVar(&o.html, "report", "", "also write a page of HTML to this file, which needs no network")
-	cmd.PersistentFlags().StringVar(&o.reports, "reports", "", "directory with reports of millrace-lab bench to take prices from (default those in the binary, of docs/bench)")
+	cmd.PersistentFlags().StringVar(&o.reports, "reports", "",
+		"directory with reports of millrace-lab bench to take prices from (default the prices in the binary, which are from docs/bench)")
 	cmd.AddCommand(o.newConstantsCommand(), o.newCheckCommand())
 	return cmd
 }
 
-var formats = []string{"table", "markdown", "json", "svg"}
+var formats = []string{render.Terminal, render.Markdown, render.JSON, render.SVG}
 
+// validate returns an error that says which value of a flag to change.
 func (o *options) validate() error {
 	if !slices.Contains(formats, o.output) {
 		return fmt.Errorf("--output=%s: choose one of %s", o.output, strings.Join(formats, ", "))
@@ -93,7 +95,7 @@ func (o *options) validate() error {
 	return nil
 }
 
-// constants are those of --reports, or those in the binary.
+// constants returns the constants from --reports, or the ones in the binary.
 func (o *options) constants() (Constants, error) {
 	if o.reports == "" {
 		return DefaultConstants()
@@ -101,6 +103,7 @@ func (o *options) constants() (Constants, error) {
 	return Derive(o.reports)
 }
 
+// run computes and prints a report. It simulates latencies only if the output has them.
 func (o *options) run(out io.Writer) error {
 	if err := o.validate(); err != nil {
 		return err
@@ -109,8 +112,8 @@ func (o *options) run(out io.Writer) error {
 	if o.Constants, err = o.constants(); err != nil {
 		return err
 	}
-	tables := o.output == "table" || o.output == "markdown"
-	o.Latencies = o.html != "" || o.output == "json" || tables && slices.Contains(o.tables, tableNeeds)
+	tables := o.output == render.Terminal || o.output == render.Markdown
+	o.Latencies = o.html != "" || o.output == render.JSON || tables && slices.Contains(o.tables, tableNeeds)
 	report, err := Run(o.Config)
 	if err != nil {
 		return err
@@ -123,8 +126,9 @@ func (o *options) run(out io.Writer) error {
 	return report.Write(out, o)
 }
 
+// newConstantsCommand returns the command "model constants".
 func (o *options) newConstantsCommand() *cobra.Command {
-	output := ""
+	var output string
 	cmd := &cobra.Command{
 		Use: "constants", Short: "List the prices of the model, and where each comes from", Args: cobra.NoArgs, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -132,19 +136,20 @@ func (o *options) newConstantsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if output == "json" {
+			if output == render.JSON {
 				return constants.write(cmd.OutOrStdout())
 			}
 			return render.WriteReport(cmd.OutOrStdout(), output, constants, constants.text)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "one of "+strings.Join(textFormats(), ", "))
+	cmd.Flags().StringVarP(&output, "output", "o", render.Terminal, "one of "+strings.Join(textFormats(), ", "))
 	return cmd
 }
 
-func textFormats() []string { return []string{"table", "markdown", "json"} }
+func textFormats() []string { return []string{render.Terminal, render.Markdown, render.JSON} }
 
-// constantsFor are the constants of a command, whose output is to have one of textFormats.
+// constantsFor returns the constants for a command that prints them in one of textFormats, or an
+// error for another format.
 func (o *options) constantsFor(output string) (Constants, error) {
 	if !slices.Contains(textFormats(), output) {
 		return nil, fmt.Errorf("--output=%s: choose one of %s", output, strings.Join(textFormats(), ", "))
@@ -152,12 +157,15 @@ func (o *options) constantsFor(output string) (Constants, error) {
 	return o.constants()
 }
 
+// newCheckCommand returns the command "model check".
 func (o *options) newCheckCommand() *cobra.Command {
-	output, seed := "", uint64(0)
+	var output string
+	var seed uint64
 	cmd := &cobra.Command{
-		Use: "check", Short: "Set the model against reports of millrace-lab bench tree and bench servers",
+		Use: "check", Short: "Compare the model with reports of millrace-lab bench tree and bench servers",
 		Long: `Simulates each row of tree.json with 1,000 informers or more, all processes on the
-same processors, and sets it against what was measured; and the LISTs of servers.json.
+same processors, and compares it with what was measured; computes the LISTs of
+servers.json, too.
 Prices come from rows of up to 1,000 informers and from other reports: larger fleets
 and all LISTs are the check.
 
@@ -180,7 +188,7 @@ The reports are those of --reports, or of docs/bench below the working directory
 			return render.WriteReport(cmd.OutOrStdout(), output, all, func(format string) string { return comparisonText(format, all) })
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "one of "+strings.Join(textFormats(), ", "))
+	cmd.Flags().StringVarP(&output, "output", "o", render.Terminal, "one of "+strings.Join(textFormats(), ", "))
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "decides all random times of the simulation")
 	return cmd
 }

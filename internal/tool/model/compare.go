@@ -8,29 +8,29 @@ import (
 	"github.com/millrace/millrace/internal/tool/price"
 )
 
-// tolerance is how far a figure of the model may be from a measured one.
+// tolerance bounds the Deviation of a figure that is close to the measured one.
 const tolerance = 0.25
 
-// Comparison is a figure of a row of a report, as the model has it and as it was measured.
+// Comparison is a figure of a row of a report: as the model computes it, and as it was measured.
 type Comparison struct {
 	Row      string  `json:"row"`
 	What     string  `json:"what"`
 	Unit     string  `json:"unit"`
 	Model    float64 `json:"model"`
 	Measured float64 `json:"measured"`
-	// Check is true if no constant was derived from the row.
+	// Check says that no constant was derived from the row.
 	Check bool `json:"check"`
 }
 
-// Deviation is 0.1 if the model's figure is a tenth above the measured one.
+// Deviation returns 0.1 if the model's figure is a tenth above the measured one.
 func (c *Comparison) Deviation() float64 { return c.Model/c.Measured - 1 }
 
-// Close says whether the figures are within the tolerance.
-func (c *Comparison) Close() bool { return math.Abs(c.Deviation()) <= tolerance }
+// IsClose reports whether the figures differ by no more than the tolerance.
+func (c *Comparison) IsClose() bool { return math.Abs(c.Deviation()) <= tolerance }
 
-// Compare simulates the rows of tree.json in a directory that have 1,000 informers or more,
-// with all processes on the same processors, as they were measured; and computes the LISTs of
-// servers.json.
+// Compare returns comparisons with the reports in a directory. It simulates the rows of tree.json
+// with 1,000 informers or more. All processes share the processors, as in the measurement. It also
+// computes the LISTs of servers.json.
 func Compare(dir string, constants Constants, seed uint64) ([]Comparison, error) {
 	f, err := readFleets(dir)
 	if err != nil {
@@ -50,6 +50,7 @@ func Compare(dir string, constants Constants, seed uint64) ([]Comparison, error)
 	return append(s.all, lists...), s.reader.err
 }
 
+// fleetSimulation compares rows of tree.json with simulations of them.
 type fleetSimulation struct {
 	reader          constantReader
 	report          *fleetReport
@@ -58,33 +59,35 @@ type fleetSimulation struct {
 	all             []Comparison
 }
 
-// repeats is how many times as many writes are simulated as were measured, so that a single
-// slow one does not decide.
+// repeats is the number of simulated writes for each measured one. Thus a single slow write does
+// not decide the p99.
 const repeats = 20
 
-// config is a tree on shared processors, as bench tree has it.
+// config returns the Config of a row: a tree on shared processors, as in bench tree.
 func (s *fleetSimulation) config(row *fleetRow) simulation.Config {
 	cfg := simulation.Config{
 		Seed: s.seed, Regular: true, Seconds: repeats * row.seconds(), SharedCores: s.report.Machine.Cores,
 		Write:          simulation.Lognormal{Median: s.reader.value("write.p50"), P99: s.reader.value("write.p99")},
-		WatcherSeconds: s.reader.value("client.event"), WriterSeconds: s.reader.value("client.write") + s.reader.value("etcd.writeQuiet"),
-		Classes: []simulation.Class{{PerSecond: row.PerSecond, Watchers: row.Clients}},
+		WatcherSeconds: s.reader.value("client.event"),
+		WriterSeconds:  s.reader.value("client.write") + s.reader.value("etcd.writeQuiet"),
+		Classes:        []simulation.Class{{PerSecond: row.PerSecond, Watchers: row.Clients}},
 		Tiers: []simulation.Tier{{
 			Processes: 1, WriteSeconds: s.server.takeQuiet, FeedSeconds: s.server.feedQuiet, EventSeconds: s.server.event,
 		}},
 	}
 	for tier := range row.Tiers {
 		cfg.Tiers = append(cfg.Tiers, simulation.Tier{
-			Processes: int(s.report.replicas(tier + 1)), FollowSeconds: s.replica.takeQuiet, FeedSeconds: s.replica.feedQuiet, EventSeconds: s.replica.event,
+			Processes: int(s.report.replicasAtDepth(tier + 1)), FollowSeconds: s.replica.takeQuiet, FeedSeconds: s.replica.feedQuiet, EventSeconds: s.replica.event,
 		})
 	}
 	return cfg
 }
 
+// compare simulates a row, and adds comparisons of its figures.
 func (s *fleetSimulation) compare(row *fleetRow) {
 	add := func(what, unit string, model, measured float64) {
 		s.all = append(s.all, Comparison{
-			Row: fmt.Sprintf("depth %d, %s informers", len(row.Tiers), people(row.Informers)), What: what, Unit: unit,
+			Row: fmt.Sprintf("depth %d, %s informers", len(row.Tiers), formatWhole(row.Informers)), What: what, Unit: unit,
 			Model: price.ThreeDigits(model), Measured: price.ThreeDigits(measured), Check: row.Informers > calibrationInformers,
 		})
 	}
@@ -92,40 +95,47 @@ func (s *fleetSimulation) compare(row *fleetRow) {
 	got := simulation.Run(cfg)
 	depth := len(row.Tiers)
 	for tier := range depth + 1 {
-		cost, name, idle, count := &row.Upstream, "root", s.server.idle, 1.0
+		cost, name := &row.Upstream, "root"
+		idle := s.server.idle // of all processes of the tier
 		if tier > 0 {
-			cost, name, idle, count = &row.Tiers[tier-1], fmt.Sprint("depth ", tier), s.replica.idle, s.report.replicas(tier)
+			cost, name = &row.Tiers[tier-1], fmt.Sprint("depth ", tier)
+			idle = s.replica.idle * s.report.replicasAtDepth(tier)
 		}
-		add("CPU, "+name, "s", got.CPUSeconds[tier]/repeats+idle*count*row.seconds(), cost.CPUSeconds)
-		add("memory, "+name, "B", s.memory(row, tier), cost.RSSBytes)
-		if sent := s.sent(row, tier); sent > 0 {
+		add("CPU, "+name, "s", got.CPUSeconds[tier]/repeats+idle*row.seconds(), cost.CPUSeconds)
+		add("memory, "+name, "B", s.memoryBytes(row, tier), cost.RSSBytes)
+		if sent := s.sentBytes(row, tier); sent > 0 {
 			add("sent, "+name, "B", sent, cost.SentBytes)
 		}
 	}
 	add("event p50", "s", got.P50, row.Millis.P50/1e3)
 	add("event p99", "s", got.P99, row.Millis.P99/1e3)
-	kind, name := s.server, "server"
+	readAt := s.server
+	clientPrice := "client.informer.server"
 	if depth > 0 {
-		kind, name = s.replica, "replica"
+		readAt = s.replica
+		clientPrice = "client.informer.replica"
 	}
-	informer, informerBytes := s.reader.value(kind.name+".informer"), s.reader.value(kind.name+".informerBytes")
+	informer, informerBytes := s.reader.value(readAt.name+".informer"), s.reader.value(readAt.name+".informerBytes")
 	began := simulation.RunBegin(cfg, simulation.Begin{
 		Watchers: row.Informers, Resources: int(row.Informers / row.Clients), CPUSeconds: informer,
-		WatcherSeconds: s.reader.value("client.informer." + name),
+		WatcherSeconds: s.reader.value(clientPrice),
 		ProofInterval:  row.Informers / row.Clients / row.PerSecond,
 	})
-	alone := s.report.alone(row.Setup)
-	while := row.Opening.Writes / alone.Writes
+	baseline := s.report.baseline(row.Setup)
+	writes := row.Opening.Writes / baseline.Writes // during the begin, to those of the baseline
 	add("begin, time", "s", began.Seconds, row.Opening.Seconds)
-	add("begin, CPU", "s", began.CPUSeconds, row.Opening.server().CPUSeconds-alone.server().CPUSeconds*while)
-	add("begin, sent", "B", informerBytes*row.Informers, row.Opening.server().SentBytes-alone.server().SentBytes*while)
+	add("begin, CPU", "s", began.CPUSeconds, row.Opening.servingCost().CPUSeconds-baseline.servingCost().CPUSeconds*writes)
+	add("begin, sent", "B", informerBytes*row.Informers, row.Opening.servingCost().SentBytes-baseline.servingCost().SentBytes*writes)
 }
 
-// memory is that of a tier, which is the root or the replicas of a depth.
-func (s *fleetSimulation) memory(row *fleetRow, tier int) float64 {
-	p, count := s.server, 1.0
+// memoryBytes returns the memory of all processes of a tier: of the root (0), or of the replicas of
+// a depth.
+func (s *fleetSimulation) memoryBytes(row *fleetRow, tier int) float64 {
+	p := s.server
+	count := 1.0
 	if tier > 0 {
-		p, count = s.replica, s.report.replicas(tier)
+		p = s.replica
+		count = s.report.replicasAtDepth(tier)
 	}
 	if tier < len(row.Tiers) {
 		return count * p.base
@@ -133,8 +143,8 @@ func (s *fleetSimulation) memory(row *fleetRow, tier int) float64 {
 	return count*(p.base+p.used) + row.Informers*(p.watch+p.begin) + row.Clients*p.connection
 }
 
-// sent is what a tier sends while writes are made.
-func (s *fleetSimulation) sent(row *fleetRow, tier int) float64 {
+// sentBytes returns the bytes that a tier sends in the time of the writes.
+func (s *fleetSimulation) sentBytes(row *fleetRow, tier int) float64 {
 	sent := 0.0
 	if tier == 0 {
 		sent = row.Writes * s.reader.value("fleet.writeBytes")
@@ -143,7 +153,7 @@ func (s *fleetSimulation) sent(row *fleetRow, tier int) float64 {
 	case tier == len(row.Tiers):
 		return sent + row.Events*s.reader.value("fleet.eventBytes")
 	case tier == 0:
-		return sent + row.Writes*s.report.replicas(1)*s.reader.value("fleet.feedBytes.server")
+		return sent + row.Writes*s.report.replicasAtDepth(1)*s.reader.value("fleet.feedBytes.server")
 	}
-	return sent + row.Writes*s.report.replicas(tier+1)*s.reader.value("fleet.feedBytes.replica")
+	return sent + row.Writes*s.report.replicasAtDepth(tier+1)*s.reader.value("fleet.feedBytes.replica")
 }

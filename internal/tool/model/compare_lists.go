@@ -6,7 +6,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/price"
 )
 
-// compareLists computes the CPU of the LISTs in servers.json.
+// compareLists returns comparisons of the CPU of the LISTs in servers.json.
 func compareLists(dir string, constants Constants) ([]Comparison, error) {
 	var r serversReport
 	if err := readReport(dir, serversFile, &r); err != nil {
@@ -25,8 +25,11 @@ func compareLists(dir string, constants Constants) ([]Comparison, error) {
 		if x.Replicas > 0 {
 			p, name = atReplicas, fmt.Sprintf("%d × replica of %s", x.Replicas, x.Path)
 		}
-		list := readLoad{count: 1, kind: readList, form: price.JSON, bytes: x.Bytes}
-		all = append(all, Comparison{Row: name, What: "LIST of all " + x.Workload + ", CPU", Unit: "s", Model: price.ThreeDigits(list.cpu(p)), Measured: price.ThreeDigits(x.CPUMillis / 1e3), Check: true})
+		list := readLoad{count: 1, kind: readList, encoding: price.JSON, bytes: x.Bytes}
+		all = append(all, Comparison{
+			Row: name, What: "LIST of all " + x.Workload + ", CPU", Unit: "s",
+			Model: price.ThreeDigits(list.cpuSeconds(p)), Measured: price.ThreeDigits(x.CPUMillis / 1e3), Check: true,
+		})
 	}
 	return all, reader.err
 }

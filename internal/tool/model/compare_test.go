@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/price"
 )
 
-// reports are those of this repository.
+// reports is the directory of this repository's reports.
 const reports = "../../../docs/bench"
 
 func defaultConstants(t *testing.T) Constants {
@@ -23,7 +23,7 @@ func defaultConstants(t *testing.T) Constants {
 	return c
 }
 
-// TestConstants checks that the constants in the binary are those of docs/bench.
+// TestConstants checks that the constants in the binary follow from docs/bench.
 func TestConstants(t *testing.T) {
 	want, err := Derive(reports)
 	if err != nil {
@@ -51,19 +51,19 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// farRows are figures that are known to be further away, and the deviation that they have at
-// most. The price of a byte is that of pods, whose texts are shorter than those of nodes; one
-// and three servers are nearer. Of 10,000 informers a hundred writes were measured, and one
-// slow write of the disk, or one pause of a collector, makes the p99 of all their events. The
-// simulation knows neither, so its p99 is below the measured one.
+// farRows are the figures that are known to deviate more, with the most that they may deviate. The
+// price of a byte comes from pods, whose texts are shorter than the texts of nodes. One and three
+// servers are closer. With 10,000 informers only a hundred writes were measured: one slow write of
+// the disk, or one pause of a collector, decides the p99. The simulation has neither, so its p99 is
+// below the measured one.
 var farRows = map[[2]string]float64{
 	{"2 × kube-apiserver", "LIST of all nodes, CPU"}: 0.3,
 	{"depth 0, 10,000 informers", "event p99"}:       -0.9,
 	{"depth 1, 10,000 informers", "event p99"}:       -0.35,
 }
 
-// TestCompare sets the model against docs/bench/tree.json and servers.json: each figure within
-// a quarter of what was measured, also those from which no constant comes: 10,000 informers,
+// TestCompare compares the model with docs/bench/tree.json and servers.json. Each figure must be
+// within a quarter of the measured one, even if no constant comes from its row: 10,000 informers,
 // and all LISTs. farRows are the exceptions.
 func TestCompare(t *testing.T) {
 	all, err := Compare(reports, defaultConstants(t), 1)

@@ -14,8 +14,8 @@ import (
 type Origin string
 
 const (
-	Measured  Origin = "measured"  // a report has it, as it is or as a difference of two rows
-	Derived   Origin = "derived"   // computed from several measured ones
+	Measured  Origin = "measured"  // in a report, or the difference of two rows of a report
+	Derived   Origin = "derived"   // computed from several measured numbers
 	Assumed   Origin = "assumed"   // nobody has measured it for this model
 	Simulated Origin = "simulated" // only in results
 )
@@ -23,10 +23,11 @@ const (
 // Constant is the price of one thing.
 type Constant struct {
 	Value float64 `json:"value"`
-	// Unit is s (seconds, also of one processor), B (bytes), s/B, B/B or 1/s.
+	// Unit is s (seconds of time, or of one processor), B (bytes), s/B, B/B, 1/s or 1.
 	Unit   string `json:"unit"`
 	Origin Origin `json:"origin"`
-	// Source is the report and its rows, or what an assumption rests on.
+	// Source names the report and its rows, or what an assumption rests on. Meaning names the
+	// thing that has the price.
 	Source  string `json:"source"`
 	Meaning string `json:"meaning"`
 }
@@ -37,7 +38,7 @@ type Constants map[string]Constant
 //go:embed constants.json
 var embedded []byte
 
-// DefaultConstants returns those in the binary.
+// DefaultConstants returns the constants in the binary.
 func DefaultConstants() (Constants, error) {
 	d := json.NewDecoder(bytes.NewReader(embedded))
 	d.DisallowUnknownFields()
@@ -48,7 +49,7 @@ func DefaultConstants() (Constants, error) {
 	return c, nil
 }
 
-// write prints constants as DefaultConstants reads them.
+// write prints constants as the JSON that DefaultConstants reads.
 func (c Constants) write(out io.Writer) error {
 	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)
@@ -61,16 +62,17 @@ func (c Constants) write(out io.Writer) error {
 
 func (c Constants) names() []string { return slices.Sorted(maps.Keys(c)) }
 
-// constantReader reads constants by name and notes the first that is not there.
+// constantReader reads constants by name. err is the error for the first one that is missing.
 type constantReader struct {
 	constants Constants
 	err       error
 }
 
+// value returns the value of a constant, or 0 and an error in err if it is missing.
 func (r *constantReader) value(name string) float64 {
 	c, ok := r.constants[name]
 	if !ok && r.err == nil {
-		r.err = fmt.Errorf("there is no constant %s: make them anew with make scale", name)
+		r.err = fmt.Errorf("there is no constant %s: derive the constants again with make scale", name)
 	}
 	return c.Value
 }

@@ -6,21 +6,21 @@ import (
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
-// clusterCounts are the numbers and sizes of objects of a real cluster, as "millrace-tools analyze
-// profile" has counted them. Nil has none.
+// clusterCounts has the numbers and sizes of a real cluster's objects, as "millrace-tools analyze
+// profile" has counted them. A nil *clusterCounts has no resources.
 type clusterCounts struct {
 	profile *clusterprofile.Profile
-	nodes   float64 // that the cluster had
+	nodes   float64 // of the real cluster
 }
 
 // otherEvents is a second name of the resource events: its objects are the same.
 const otherEvents = "events.events.k8s.io"
 
-// growing is the part of the number of nodes from which a resource is taken to grow with
-// them. Others, such as drivers and classes, stay as many as they are.
+// growing decides which resources grow with the nodes: those with at least this number of objects
+// for each node. Others, such as drivers and classes, keep their number.
 const growing = 0.1
 
-// readCounts reads a file, and sets what it knows better than flags.
+// readCounts reads the file Counts. It replaces the values of flags that the file has.
 func (c *Cluster) readCounts() error {
 	c.counts = nil
 	if c.Counts == "" {
@@ -45,28 +45,29 @@ func (c *Cluster) readCounts() error {
 	return nil
 }
 
-// scale is how many objects of a resource a cluster of so many nodes has.
-func (c *clusterCounts) scale(r *clusterprofile.Resource, nodes float64) float64 {
+// scaledObjects returns the number of a resource's objects in a cluster with a number of nodes.
+func (c *clusterCounts) scaledObjects(r *clusterprofile.Resource, nodes float64) float64 {
 	if r.Objects < growing*c.nodes {
 		return r.Objects
 	}
 	return r.Objects * nodes / c.nodes
 }
 
+// has reports whether a resource was counted.
 func (c *clusterCounts) has(resource string) bool { return c != nil && c.profile.Find(resource) != nil }
 
-// objects is the number of a resource, and usual where it was not counted.
-func (c *clusterCounts) objects(resource string, nodes, usual float64) float64 {
+// objectCount returns the number of a resource's objects, or usual if they were not counted.
+func (c *clusterCounts) objectCount(resource string, nodes, usual float64) float64 {
 	if c != nil {
 		if r := c.profile.Find(resource); r != nil {
-			return c.scale(r, nodes)
+			return c.scaledObjects(r, nodes)
 		}
 	}
 	return usual
 }
 
-// apply sets what was counted. How often objects change was not: resources that the flags do
-// not know are taken not to change.
+// apply sets the numbers and sizes that were counted. Changes were not counted: resources that no
+// flag describes do not change.
 func (c *clusterCounts) apply(resources map[string]resourceLoad, nodes float64) {
 	if c == nil {
 		return
@@ -77,7 +78,7 @@ func (c *clusterCounts) apply(resources map[string]resourceLoad, nodes float64) 
 			continue
 		}
 		load := resources[r.Resource]
-		load.objects, load.bytes = c.scale(r, nodes), r.Bytes
+		load.objects, load.bytes = c.scaledObjects(r, nodes), r.Bytes
 		resources[r.Resource] = load
 	}
 }

@@ -1,15 +1,16 @@
-// Package model says on paper what a cluster of any size costs its API servers, replicas and
-// etcd, with kube-apiserver's read path, with Millrace's, and with a tree of replicas in front
-// of either; and what breaks first.
+// Package model computes what a cluster of any size costs its API servers, replicas and etcd, and
+// what breaks first. It compares kube-apiserver's read path, Millrace's, and a tree of replicas in
+// front of either.
 //
-// Constants are the prices of one thing: an event to a watcher, a watch in memory. They come
-// from the reports below docs/bench (Derive), and constants.json has those of this repository.
-// Each says whether it is measured, derived from measured ones, or assumed. The read load of a
-// node is that of the profiles that millrace-lab hollow runs (internal/tool/agentprofile).
+// A Constant is the price of one thing, such as an event to a watcher or a watch in memory. Derive
+// computes the constants from the reports below docs/bench, and constants.json has those of this
+// repository. Each constant says whether it is measured, derived from measured numbers, or
+// assumed. The read load of a node comes from the profiles that millrace-lab hollow runs
+// (internal/tool/agentprofile).
 //
 // Demands are sums, which Usage has for each group of processes. Latencies come from a
-// simulation of the tree (internal/tool/model/simulation). Compare sets both against what was
-// measured: docs/scale.md.
+// simulation of the tree (internal/tool/model/simulation). Compare compares both with
+// measurements: docs/scale.md.
 //
-// The package is not for measuring, and talks to no server.
+// The package measures nothing, and talks to no server.
 package model

@@ -10,44 +10,45 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// addFlags adds the flags of a cluster, with the defaults of a sensible one.
+// addFlags defines the flags of a cluster in a set. The defaults are a usual cluster.
 func (c *Cluster) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Counts, "counts", "", "a cluster of yours in numbers, as millrace-tools analyze profile printed it: objects of each node, and their sizes")
 	f.Float64Var(&c.PodsPerNode, "pods-per-node", 30, "pods on each node")
-	f.Var(newSize(&c.PodBytes, 4000), "pod-size", "size of a pod as JSON")
-	f.Var(newSize(&c.NodeBytes, 6500), "node-size", "size of a node as JSON")
+	f.Var(newSizeValue(&c.PodBytes, 4000), "pod-size", "size of a pod as JSON")
+	f.Var(newSizeValue(&c.NodeBytes, 6500), "node-size", "size of a node as JSON")
 	f.Float64Var(&c.PodsPerService, "pods-per-service", 50, "pods of each service, and endpoints of a slice (up to 100)")
 	f.Float64Var(&c.PodVolumes, "pod-volumes", 0.5, "secrets, and config maps, that a pod uses and no other pod of its node")
 	f.Float64Var(&c.Churn, "churn", 1, "pods that are made, and end, in a second for 1,000 nodes")
 	f.DurationVar(&c.LeaseInterval, "lease-interval", 10*time.Second, "time between two renewals of a node's lease")
 	f.DurationVar(&c.StatusInterval, "status-interval", 5*time.Minute, "time between two writes of a node's status")
-	f.StringSliceVar(&c.Agents, "agents", []string{"network", "exporter", "logs", "state-metrics"}, "profiles of the agents that run besides kubelet and kube-proxy, as in millrace-lab hollow")
+	f.StringSliceVar(&c.Agents, "agents", []string{"network", "exporter", "logs", "state-metrics"}, "profiles of the agents that run in addition to kubelet and kube-proxy, as in millrace-lab hollow")
 	f.StringVar(&c.Profiles, "profiles", "", "directory with profiles of your own")
 	f.BoolVar(&c.KubeProxy, "kube-proxy", true, "a kube-proxy runs on each node")
-	f.BoolVar(&c.Optional, "optional", false, "the servers serve what profiles read if it is there, such as Cilium's resources")
+	f.BoolVar(&c.Optional, "optional", false, "the servers serve the resources that profiles mark as optional, such as Cilium's")
 	f.Float64Var(&c.Definitions, "crds", 0, "custom resource definitions")
 	f.Float64Var(&c.Storm, "storm", 1, "part of all programs that begin at once")
 	f.IntVar(&c.Servers, "servers", 3, "API servers")
 	f.StringVar(&c.Tree, "tree", autoTree, "replicas at each depth, as in 2,4; auto counts as many as are needed")
 	f.StringSliceVar(&c.OwnEtcd, "own-etcd", nil, "resources that have an etcd of their own: leases, events")
 	f.Float64Var(&c.Cores, "cores", 16, "processors of each server and each replica")
-	f.Var(newSize(&c.MemoryBytes, 64e9), "memory", "memory of each server and each replica")
-	f.Var(newSize(&c.NetworkBits, 10e9), "network", "bits a second of each network card, as in 10G")
+	f.Var(newSizeValue(&c.MemoryBytes, 64e9), "memory", "memory of each server and each replica")
+	f.Var(newSizeValue(&c.NetworkBits, 10e9), "network", "bits a second of each network card, as in 10G")
 }
 
-// size is a flag's value: a number with a decimal unit, as in 4KB, 64GB or 10G.
-type size struct{ value *float64 }
+// sizeValue is a flag's value: a number with a decimal unit, as in 4KB, 64GB or 10G.
+type sizeValue struct{ value *float64 }
 
-func newSize(value *float64, start float64) *size {
+// newSizeValue sets *value to start, and returns a flag's value for it.
+func newSizeValue(value *float64, start float64) *sizeValue {
 	*value = start
-	return &size{value}
+	return &sizeValue{value}
 }
 
-// units are decimal, by their first letter.
+// units are the letters of decimal units, each a thousand times the one before.
 const units = "kMGTP"
 
 // Set implements pflag.Value.
-func (s *size) Set(text string) error {
+func (s *sizeValue) Set(text string) error {
 	number := strings.ReplaceAll(strings.TrimSuffix(strings.TrimSpace(text), "B"), "K", "k")
 	v, err := resource.ParseQuantity(number)
 	if err != nil || v.Sign() <= 0 {
@@ -58,8 +59,9 @@ func (s *size) Set(text string) error {
 }
 
 // String implements pflag.Value.
-func (s *size) String() string {
-	v, unit := *s.value, ""
+func (s *sizeValue) String() string {
+	v := *s.value
+	var unit string
 	for i := 0; v >= 1000 && i < len(units); i++ {
 		v, unit = v/1000, units[i:i+1]
 	}
@@ -67,4 +69,4 @@ func (s *size) String() string {
 }
 
 // Type implements pflag.Value.
-func (s *size) Type() string { return "size" }
+func (s *sizeValue) Type() string { return "size" }

@@ -12,51 +12,54 @@ import (
 //go:embed page.html
 var pageTemplate string
 
-// htmlPage is what the template of the page sees. The template escapes all text.
+// htmlPage is the data of the page's template. The template escapes all text.
 type htmlPage struct {
 	*Report
 	CPU, Memory []barGroup
 	Names       []string // of constants
 }
 
+// barGroup has the bars of one size.
 type barGroup struct {
 	Nodes string
 	Bars  []bar
 }
 
-// bar is as long as the logarithm of its value, in thousandths of the longest. Class is its
-// colour.
+// bar is a bar on a logarithmic scale. Length is in thousandths of the longest bar, and Class is
+// the CSS class of its colour.
 type bar struct {
 	Label, Value string
 	Length       int
 	Class        string
 }
 
-// writeHTML writes a report as one page, which loads nothing.
+// writeHTML writes a report to a file as one HTML page, which loads nothing from elsewhere.
 func (r *Report) writeHTML(name string) error {
 	return display.WritePage(name, pageTemplate, template.FuncMap{
-		"people": people, "number": number, "value": formatValue,
+		"whole": formatWhole, "number": formatNumber, "value": formatValue,
 		"each":     func(u ProcessUsage) float64 { return u.SentBytes / float64(u.Processes) },
 		"tree":     treeText,
 		"cpu":      tiersCPU,
 		"last":     func(tiers []ProcessUsage) ProcessUsage { return tiers[len(tiers)-1] },
 		"join":     func(all []string) string { return strings.Join(all, ", ") },
-		"letter":   func(of string) string { return string(origins()[of][:1]) },
+		"letter":   func(figures string) string { return string(origins()[figures][:1]) },
 		"constant": func(name string) Constant { return r.Constants[name] },
 	}, r.page())
 }
 
+// page returns the data of the page.
 func (r *Report) page() *htmlPage {
 	return &htmlPage{
 		Report: r, Names: r.Constants.names(),
-		CPU:    r.bars(number, func(u *Usage) float64 { return u.Servers.CPU }),
+		CPU:    r.bars(formatNumber, func(u *Usage) float64 { return u.Servers.CPU }),
 		Memory: r.bars(func(v float64) string { return display.Size(v) }, func(u *Usage) float64 { return u.Servers.BegunBytes }),
 	}
 }
 
-// bars draws a figure of the API servers at all sizes.
+// bars returns the bars of a figure of the API servers, at all sizes.
 func (r *Report) bars(format func(float64) string, value func(*Usage) float64) []barGroup {
-	least, most := math.Inf(1), 0.0
+	least := math.Inf(1)
+	var most float64
 	for i := range r.Sizes {
 		for j := range r.Sizes[i].Results {
 			v := value(r.Sizes[i].Results[j].Usage)
@@ -67,25 +70,29 @@ func (r *Report) bars(format func(float64) string, value func(*Usage) float64) [
 	span := max(1e-9, math.Log10(most)-low)
 	groups := make([]barGroup, len(r.Sizes))
 	for i := range r.Sizes {
-		groups[i].Nodes = people(r.Sizes[i].Nodes)
+		groups[i].Nodes = formatWhole(r.Sizes[i].Nodes)
 		for j := range r.Sizes[i].Results {
 			e := &r.Sizes[i].Results[j]
 			v := value(e.Usage)
-			class := map[string]string{kubernetes: "f2", millrace: "f1"}[e.Setup.Server]
-			groups[i].Bars = append(groups[i].Bars, bar{Label: e.Setup.Name, Value: format(v), Length: int(max(4, 1000*(math.Log10(v)-low)/span)), Class: class})
+			groups[i].Bars = append(groups[i].Bars, bar{
+				Label: e.Setup.Name, Value: format(v), Length: int(max(4, 1000*(math.Log10(v)-low)/span)),
+				Class: map[string]string{kubernetes: "f2", millrace: "f1"}[e.Setup.Server],
+			})
 		}
 	}
 	return groups
 }
 
+// treeText returns the numbers of replicas by depth, as in "16 + 512".
 func treeText(tiers []ProcessUsage) string {
 	counts := make([]string, len(tiers))
 	for i := range tiers {
-		counts[i] = people(float64(tiers[i].Processes))
+		counts[i] = formatWhole(float64(tiers[i].Processes))
 	}
 	return strings.Join(counts, " + ")
 }
 
+// tiersCPU returns the CPU of all tiers together.
 func tiersCPU(tiers []ProcessUsage) (cpu float64) {
 	for i := range tiers {
 		cpu += tiers[i].CPU

@@ -5,18 +5,21 @@ import (
 	"github.com/millrace/millrace/internal/tool/price"
 )
 
+// Bounds of the simulation.
 const (
-	// simulatedWrites is about how many writes a run simulates.
+	// simulatedWrites is about the number of writes that a run simulates.
 	simulatedWrites = 10_000
 	longestRun      = 30.0 // seconds
-	// smallShare is the part of all deliveries below which a resource's events are only load.
+	// smallShare is the part of all deliveries below which the events of a resource are not
+	// simulated. They only take processors.
 	smallShare = 0.01
-	// mostUsed is the part of a processor's time above which a queue has no meaning.
+	// mostUsed is the part of the processors above which a queue would grow without end.
 	mostUsed = 0.95
 )
 
-// events simulates the tree. It is nil if some tier has too little CPU or network.
-func (m *calculator) events(c *Cluster, l *load, u *Usage, seed uint64) *Events {
+// simulateEvents simulates the tree, and returns the latencies of events. It returns nil if some
+// tier has too little CPU or network, or if there are no events.
+func (m *calculator) simulateEvents(c *Cluster, l *load, u *Usage, seed uint64) *Events {
 	s := &latencySimulation{cluster: c}
 	perSecond := s.addClasses(l)
 	if perSecond == 0 {
@@ -36,7 +39,7 @@ func (m *calculator) events(c *Cluster, l *load, u *Usage, seed uint64) *Events 
 		if depth+1 < len(tiers) {
 			children = tiers[depth+1].Processes
 		}
-		tier, ok := s.tier(t, depth > 0, children)
+		tier, ok := s.tierConfig(t, depth > 0, children)
 		if !ok {
 			return nil
 		}
@@ -49,18 +52,20 @@ func (m *calculator) events(c *Cluster, l *load, u *Usage, seed uint64) *Events 
 	return &Events{P50: price.ThreeDigits(got.P50), P99: price.ThreeDigits(got.P99)}
 }
 
+// latencySimulation makes the Config of a simulation.
 type latencySimulation struct {
 	cluster *Cluster
 	classes []simulation.Class
 }
 
-// addClasses adds the events that matter, and returns how many there are in a second.
+// addClasses adds classes for the resources with many deliveries, and returns the number of their
+// writes in a second.
 func (s *latencySimulation) addClasses(l *load) (perSecond float64) {
 	total := 0.0
-	for _, name := range l.follows() {
+	for _, name := range l.eventResources() {
 		total += l.events[name].perSecond * l.events[name].watchers
 	}
-	for _, name := range l.follows() {
+	for _, name := range l.eventResources() {
 		if e := l.events[name]; e.perSecond*e.watchers >= smallShare*total {
 			s.classes = append(s.classes, simulation.Class{PerSecond: e.perSecond, Watchers: e.watchers, Bytes: e.bytes / e.watchers})
 			perSecond += e.perSecond
@@ -69,16 +74,17 @@ func (s *latencySimulation) addClasses(l *load) (perSecond float64) {
 	return perSecond
 }
 
-// tier describes a tier that feeds so many processes, none of the last tier. What it does
-// besides the simulated events takes processors from them. It reports false if they cannot do
-// the work.
-func (s *latencySimulation) tier(u *ProcessUsage, follows bool, children int) (simulation.Tier, bool) {
+// tierConfig returns the Tier for a tier's usage. follows says that its processes follow a tier,
+// and children is the number of processes that follow them: 0 for the last tier. The work apart
+// from the simulated events takes processors away from these. ok is false if the processors or
+// networks cannot do the work.
+func (s *latencySimulation) tierConfig(u *ProcessUsage, follows bool, children int) (tier simulation.Tier, ok bool) {
 	c, p, n := s.cluster, u.prices, float64(u.Processes)
 	t := simulation.Tier{Processes: u.Processes, EventSeconds: p.event, FeedSeconds: p.event, ByteSeconds: 1 / c.networkBytes()}
 	if follows {
 		t.FollowSeconds = p.takeBusy
 	}
-	if u.each() > mostUsed*c.Cores || u.SentBytes/n > mostUsed*c.networkBytes() {
+	if u.cpuPerProcess() > mostUsed*c.Cores || u.SentBytes/n > mostUsed*c.networkBytes() {
 		return t, false
 	}
 	simulated := 0.0
@@ -88,6 +94,6 @@ func (s *latencySimulation) tier(u *ProcessUsage, follows bool, children int) (s
 			simulated += class.PerSecond * class.Watchers / n * p.event
 		}
 	}
-	t.Cores = min(c.Cores, max(c.Cores*(1-mostUsed), c.Cores-max(0, u.each()-simulated)))
+	t.Cores = min(c.Cores, max(c.Cores*(1-mostUsed), c.Cores-max(0, u.cpuPerProcess()-simulated)))
 	return t, true
 }

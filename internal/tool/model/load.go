@@ -9,38 +9,40 @@ import (
 	"github.com/millrace/millrace/internal/tool/agentprofile"
 )
 
-// load is what programs read, of one profile or of all.
+// load sums the reads of programs: of one profile, or of all profiles.
 type load struct {
-	// connections are one for each program, or more where it has more watches than one takes.
+	// A program has one connection, or more if it has more watches than a connection takes.
 	connections, watches float64
 	// streams is the most watches of one program.
 	streams float64
 	events  map[string]*eventLoad // by resource
-	// steady has reads in a second, begin those of all programs when they begin.
+	// steady has the reads of a second. begin has the reads of all programs when they begin.
 	steady, begin []readLoad
-	// resources are those that are read, unknown those of them whose numbers are guesses.
+	// resources are the resources that are read. unknown are those among them whose numbers are
+	// guesses.
 	resources, unknown map[string]bool
 }
 
-// eventLoad is the events of one resource to watchers.
+// eventLoad has the events of one resource to watchers.
 type eventLoad struct {
 	perSecond float64
-	watchers  float64 // of each event
-	bytes     float64 // to all of them
+	watchers  float64 // that receive an event
+	bytes     float64 // of an event to all its watchers
 }
 
-// readLoad is requests of one kind.
+// readLoad is a number of equal requests. Objects and bytes are of one request.
 type readLoad struct {
 	count    float64
 	kind     readKind
-	objects  float64 // returned
-	bytes    float64 // of them, in the form
-	scanned  float64 // objects that were looked at for a selector
-	form     string
+	objects  float64 // that are returned
+	bytes    float64 // of the objects, encoded
+	scanned  float64 // objects that the server looks at for a selector
+	encoding string
 	gzip     bool // on the wire
 	fromEtcd bool
 }
 
+// readKind is a kind of reads with prices of its own.
 type readKind int
 
 const (
@@ -50,21 +52,22 @@ const (
 	readInitial // a watch that begins with all objects
 )
 
-// gzipFrom is the size from which a LIST is compressed, as in Kubernetes.
+// gzipFrom is the size from which servers compress a LIST, in bytes.
 const gzipFrom = 128 << 10
 
 func newLoad() *load {
 	return &load{events: map[string]*eventLoad{}, resources: map[string]bool{}, unknown: map[string]bool{}}
 }
 
-// wire is what programs and servers agree on.
+// wire has the constants of what programs and servers exchange.
 type wire struct {
-	protobufRatio float64 // the size of protobuf, to that of JSON
+	protobufRatio float64 // size as protobuf, divided by the size as JSON
 	streams       float64 // watches of one connection
 }
 
-// add adds the reads of a profile's agents that run on each node, or of those in the cluster.
-func (l *load) add(c *Cluster, p *agentprofile.Profile, per string, w wire) {
+// addProfile adds the reads of a profile's agents that run per node, or per cluster: per is
+// agentprofile.PerNode or agentprofile.PerCluster.
+func (l *load) addProfile(c *Cluster, p *agentprofile.Profile, per string, w wire) {
 	resources := c.resources()
 	for i := range p.Agents {
 		a := &p.Agents[i]
@@ -88,43 +91,46 @@ func (l *load) add(c *Cluster, p *agentprofile.Profile, per string, w wire) {
 				l.unknown[name] = true
 			}
 			l.resources[name] = true
-			program.read(r, resource)
+			program.addRead(r, resource)
 		}
 		l.connections += instances * max(1, math.Ceil(program.streams/w.streams))
 		l.streams = max(l.streams, program.streams)
 	}
 }
 
+// programLoad adds the reads of one program to a load.
 type programLoad struct {
 	load          *load
 	cluster       *Cluster
-	instances     float64
+	instances     float64 // in the whole cluster
 	protobufRatio float64
-	restarts      float64 // in a second
-	streams       float64
+	restarts      float64 // of an instance, in a second
+	streams       float64 // watches of an instance so far
 }
 
-// perSecond is how often something happens each so often. Zero: never.
-func perSecond(r agentprofile.Range) float64 {
-	mean := (r.Min + r.Max).Seconds() / 2
+// perSecond returns how often something happens in a second whose interval is in a range. A zero
+// range means never.
+func perSecond(interval agentprofile.Range) float64 {
+	mean := (interval.Min + interval.Max).Seconds() / 2
 	if mean == 0 {
 		return 0
 	}
 	return 1 / mean
 }
 
-func (p *programLoad) read(r *agentprofile.Read, resource resourceLoad) {
+// addRead adds a read of the program: when it begins, when it restarts, and what it repeats.
+func (p *programLoad) addRead(r *agentprofile.Read, resource resourceLoad) {
 	share := p.share(r, resource)
 	each := 1.0 // requests of this kind by one program
 	if r.OfPods {
 		each = p.cluster.volumesPerNode()
 	}
 	count := p.instances * each
-	one := readLoad{kind: readList, objects: resource.objects * share, form: r.Form, scanned: resource.objects}
-	one.bytes = one.objects * p.formBytes(r, resource.bytes)
+	one := readLoad{kind: readList, objects: resource.objects * share, encoding: r.Encoding, scanned: resource.objects}
+	one.bytes = one.objects * p.encodedBytes(r, resource.bytes)
 	one.gzip = !r.NoGzip && one.bytes > gzipFrom
 	if share == 1 || strings.Contains(r.Fields, "$node") || r.Namespace != "" || r.OfPods {
-		one.scanned = 0 // all are returned, or found by an index or a key
+		one.scanned = 0 // all objects are returned, or an index or a key finds them
 	}
 	one.fromEtcd = r.ResourceVersion == agentprofile.RevisionUnset
 	steady := func(kind readKind, perSecond float64) {
@@ -145,7 +151,7 @@ func (p *programLoad) read(r *agentprofile.Read, resource resourceLoad) {
 		if r.Mode == agentprofile.ModeWatchList {
 			first = readInitial
 		}
-		p.watch(r, resource, share, count)
+		p.addWatches(r, resource, share, count)
 		again := perSecond(r.Timeout)
 		steady(readOpen, again)
 		if r.NoResume {
@@ -165,8 +171,8 @@ func (p *programLoad) read(r *agentprofile.Read, resource resourceLoad) {
 	}
 }
 
-// watch adds open watches, and the events that they receive.
-func (p *programLoad) watch(r *agentprofile.Read, resource resourceLoad, share, count float64) {
+// addWatches adds count open watches, and the events that they receive.
+func (p *programLoad) addWatches(r *agentprofile.Read, resource resourceLoad, share, count float64) {
 	p.load.watches += count
 	if resource.changes == 0 {
 		return
@@ -178,21 +184,21 @@ func (p *programLoad) watch(r *agentprofile.Read, resource resourceLoad, share, 
 		p.load.events[name] = e
 	}
 	e.watchers += count * share
-	e.bytes += count * share * p.formBytes(r, resource.bytes)
+	e.bytes += count * share * p.encodedBytes(r, resource.bytes)
 }
 
-// formBytes is the size of an object in a form.
-func (p *programLoad) formBytes(r *agentprofile.Read, json float64) float64 {
-	switch r.Form {
-	case agentprofile.FormProtobuf:
+// encodedBytes returns the size of an object in the encoding of a read. json is its size as JSON.
+func (p *programLoad) encodedBytes(r *agentprofile.Read, json float64) float64 {
+	switch r.Encoding {
+	case agentprofile.EncodingProtobuf:
 		return json * p.protobufRatio
-	case agentprofile.FormMetadata:
+	case agentprofile.EncodingMetadata:
 		return min(json, metadataBytes) * p.protobufRatio
 	}
 	return json
 }
 
-// share is the part of a resource's objects that a read selects.
+// share returns the part of a resource's objects, from 0 to 1, that a read selects.
 func (p *programLoad) share(r *agentprofile.Read, resource resourceLoad) float64 {
 	if resource.objects == 0 {
 		return 1
@@ -215,9 +221,10 @@ func (p *programLoad) share(r *agentprofile.Read, resource resourceLoad) float64
 	return max(share, min(1, one))
 }
 
-// cpu is the CPU of a read at a process.
-func (r *readLoad) cpu(p *prices) float64 {
-	form, each := r.pricedForm(), 0.0
+// cpuSeconds returns the CPU of the reads at a process.
+func (r *readLoad) cpuSeconds(p *prices) float64 {
+	encoding := r.pricedEncoding()
+	var each float64 // seconds of one read
 	switch r.kind {
 	case readGet:
 		each = p.request
@@ -225,44 +232,47 @@ func (r *readLoad) cpu(p *prices) float64 {
 			each += p.etcdGet
 		}
 	case readList:
-		perByte := p.listByte[form]
-		if r.compressed(p) {
-			perByte = p.gzipByte[form]
+		perByte := p.listByte[encoding]
+		if r.isCompressed(p) {
+			perByte = p.gzipByte[encoding]
 		}
 		each = p.request + p.scanned*r.scanned + perByte*r.bytes
 	case readOpen:
 		each = p.open
 	case readInitial:
 		each = p.open + p.initialObject*r.objects + p.initialByte*r.bytes
-		if r.compressed(p) {
-			each += max(0, p.gzipByte[form]-p.listByte[form]) * r.bytes
+		if r.isCompressed(p) {
+			each += max(0, p.gzipByte[encoding]-p.listByte[encoding]) * r.bytes
 		}
 	}
 	return r.count * each
 }
 
-// pricedForm is the form whose prices a read has: metadata is sent as protobuf.
-func (r *readLoad) pricedForm() string {
-	if r.form == agentprofile.FormMetadata {
-		return agentprofile.FormProtobuf
+// pricedEncoding returns the encoding whose prices apply to a read: metadata is sent as protobuf.
+func (r *readLoad) pricedEncoding() string {
+	if r.encoding == agentprofile.EncodingMetadata {
+		return agentprofile.EncodingProtobuf
 	}
-	return r.form
+	return r.encoding
 }
 
-// compressed says whether a process compresses what it sends for a read. kube-apiserver
-// compresses LISTs, and no watches.
-func (r *readLoad) compressed(p *prices) bool {
+// isCompressed reports whether a process compresses the answer to a read. kube-apiserver compresses
+// LISTs, but no watches.
+func (r *readLoad) isCompressed(p *prices) bool {
 	return r.gzip && (r.kind != readInitial || p.name != kubernetes)
 }
 
-func (r *readLoad) sent(p *prices) float64 {
+// sentBytes returns the bytes that a process sends for the reads.
+func (r *readLoad) sentBytes(p *prices) float64 {
 	switch {
 	case r.kind == readOpen:
 		return 0
-	case r.compressed(p):
-		return r.count * r.bytes * p.gzipRatio[r.pricedForm()]
+	case r.isCompressed(p):
+		return r.count * r.bytes * p.gzipRatio[r.pricedEncoding()]
 	}
 	return r.count * r.bytes
 }
 
-func (l *load) follows() []string { return slices.Sorted(maps.Keys(l.events)) }
+// eventResources returns the names of the resources with events, sorted, so that sums are the same
+// in each run.
+func (l *load) eventResources() []string { return slices.Sorted(maps.Keys(l.events)) }

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/agentprofile"
 )
 
-// defaultCluster is that of the flags.
+// defaultCluster returns the cluster that the flags describe by default.
 func defaultCluster() Cluster {
 	var c Cluster
 	c.addFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
@@ -54,8 +54,9 @@ func entry(t *testing.T, r *Report, setup string) *Entry {
 	return nil
 }
 
-// TestWrites adds up by hand what 30,000 nodes write in a second: 3,000 leases, 100 statuses,
-// and for each of 30 pods 7 writes, 5 events, 4 of endpoints and 2 of controllers.
+// TestWrites adds up by hand the writes of 30,000 nodes in a second: 3,000 leases, 100 statuses,
+// and the writes for 30 pods. A pod has 7 writes, 5 events, 4 writes of endpoints and 2 of
+// controllers.
 func TestWrites(t *testing.T) {
 	r := runModel(t, 30_000, nil)
 	u := entry(t, r, "kube-apiserver").Usage
@@ -69,8 +70,8 @@ func TestWrites(t *testing.T) {
 	within(t, "writes with slow leases", entry(t, slow, "kube-apiserver").Usage.Etcd.WritesPerSecond, 750+100+30*18, 1e-9)
 }
 
-// TestManyLeases is what no read path changes: an etcd takes 30,000 writes a second, and
-// 280,000 nodes write 34,000.
+// TestManyLeases checks a limit that no read path changes: an etcd takes 30,000 writes a second,
+// and 280,000 nodes send 34,000.
 func TestManyLeases(t *testing.T) {
 	for nodes, want := range map[int]bool{240_000: false, 280_000: true, 1_000_000: true} {
 		r := runModel(t, nodes, nil)
@@ -83,30 +84,30 @@ func TestManyLeases(t *testing.T) {
 	}
 }
 
-// TestQuietShare has writes that are expensive up to 200 a second.
-func TestQuietShare(t *testing.T) {
+// TestCPUAtRate has writes that are expensive up to 200 a second.
+func TestCPUAtRate(t *testing.T) {
 	p := &prices{wakeups: 200}
 	for perSecond, want := range map[float64]float64{0: 0, 50: 0.2, 200: 0.8, 1000: 0.8 + 0.8} {
-		if got := p.quietShare(0.004, 0.001, perSecond); math.Abs(got-want) > 1e-9 {
+		if got := p.cpuAtRate(0.004, 0.001, perSecond); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%g a second take %g processors, want %g", perSecond, got, want)
 		}
 	}
 }
 
-// TestProfile counts what one agent on each node reads.
+// TestProfile counts the reads of one agent on each node.
 func TestProfile(t *testing.T) {
 	c := defaultCluster()
 	c.Nodes = 1000
 	p := &agentprofile.Profile{Name: "test", Agents: []agentprofile.Agent{{
 		Name: "a", Per: agentprofile.PerNode, Instances: 1,
 		Reads: []agentprofile.Read{
-			{Resource: "v1/pods", Fields: "spec.nodeName=$node", Mode: agentprofile.ModeWatchList, Form: agentprofile.FormProtobuf},
-			{Resource: "v1/nodes", Mode: agentprofile.ModeWatch, Form: agentprofile.FormJSON},
-			{Resource: "v1/pods", Labels: "app=web", Mode: agentprofile.ModePoll, Form: agentprofile.FormJSON, Every: agentprofile.Range{Min: 10 * time.Second, Max: 10 * time.Second}},
+			{Resource: "v1/pods", Fields: "spec.nodeName=$node", Mode: agentprofile.ModeWatchList, Encoding: agentprofile.EncodingProtobuf},
+			{Resource: "v1/nodes", Mode: agentprofile.ModeWatch, Encoding: agentprofile.EncodingJSON},
+			{Resource: "v1/pods", Labels: "app=web", Mode: agentprofile.ModePoll, Encoding: agentprofile.EncodingJSON, Every: agentprofile.Range{Min: 10 * time.Second, Max: 10 * time.Second}},
 		},
 	}}}
 	l := newLoad()
-	l.add(&c, p, agentprofile.PerNode, wire{0.7, 100})
+	l.addProfile(&c, p, agentprofile.PerNode, wire{0.7, 100})
 	within(t, "watches", l.watches, 2000, 1e-9)
 	within(t, "connections", l.connections, 1000, 1e-9)
 	within(t, "watchers of a pod's event", l.events["pods"].watchers, 1, 1e-9)
@@ -122,7 +123,7 @@ func TestProfile(t *testing.T) {
 	}
 	within(t, "polls", polls, 100, 1e-9)
 	l = newLoad()
-	l.add(&c, p, agentprofile.PerCluster, wire{0.7, 100})
+	l.addProfile(&c, p, agentprofile.PerCluster, wire{0.7, 100})
 	if l.watches != 0 {
 		t.Error("an agent on each node counts as one of the cluster")
 	}
@@ -178,7 +179,7 @@ func TestBreaks(t *testing.T) {
 	}
 }
 
-// TestTree gives a number of replicas, and has one counted.
+// TestTree has a tree with given numbers of replicas, and a tree that the model sizes.
 func TestTree(t *testing.T) {
 	r := runModel(t, 5000, func(c *Cluster) { c.Tree = "2, 4" })
 	tiers := entry(t, r, "replicas of kube-apiserver").Usage.Tiers
@@ -192,7 +193,7 @@ func TestTree(t *testing.T) {
 	tiers = entry(t, r, "replicas of millrace serve").Usage.Tiers
 	for i := range tiers {
 		u := &tiers[i]
-		if u.each() > sizedCPU*16*1.01 || u.BegunBytes > sizedMemory*64e9*1.01 || u.SentBytes/float64(u.Processes) > sizedNetwork*10e9/8*1.01 {
+		if u.cpuPerProcess() > sizedCPU*16*1.01 || u.BegunBytes > sizedMemory*64e9*1.01 || u.SentBytes/float64(u.Processes) > sizedNetwork*10e9/8*1.01 {
 			t.Errorf("depth %d has too few replicas: %+v", i+1, u)
 		}
 	}

@@ -1,27 +1,50 @@
 package model
 
-// prices are the constants of one kind of process: kube-apiserver, Millrace or a replica. CPU
-// is in seconds of one processor, memory in bytes.
+import "github.com/millrace/millrace/internal/tool/price"
+
+// prices has the constants of one kind of process: kube-apiserver, Millrace or a replica.
 type prices struct {
 	name string
-	// Memory: without objects, in addition once it is read, for a byte of objects as JSON, for
-	// a definition, a watch, a connection, and a watch that began with all others.
-	base, used, objectByte, definition, watch, connection, begin float64
-	// CPU: at rest (processors); a write or an event of the feed, at a quiet process and at a
-	// busy one; an event to a replica, and to a watcher; a byte of it beyond the first ones.
-	idle, takeQuiet, takeBusy, feedQuiet, event, eventByte float64
-	// follow is an event that another server has written (servers alone). passOn is a write
-	// that is passed on (replicas alone).
-	follow, passOn float64
-	// Reads.
-	request, scanned, etcdGet, open, handshake, initialObject, initialByte float64
-	listByte, gzipByte, gzipRatio                                          map[string]float64
-	wakeups                                                                float64
+
+	// Memory, in bytes.
+	base       float64 // without objects
+	used       float64 // in addition, once clients read at the process
+	objectByte float64 // for a byte of objects, as JSON
+	definition float64 // of a custom resource
+	watch      float64
+	connection float64
+	begin      float64 // in addition, for a watch that began at the same time as all others
+
+	// CPU, in seconds of one processor.
+	idle      float64 // for each second without any work
+	takeQuiet float64 // a write or an event of the feed that the process takes, if it was idle
+	takeBusy  float64 // the same, if it was busy
+	feedQuiet float64 // an event to a replica, from a process that was idle
+	event     float64 // an event to a watcher
+	eventByte float64 // a byte of an event beyond measuredEventBytes
+	follow    float64 // an event that another server has written; 0 for replicas
+	passOn    float64 // a write that is passed on; 0 for servers
+
+	// CPU of reads, in seconds of one processor.
+	request       float64 // a GET or LIST, without its objects
+	scanned       float64 // an object that a LIST looks at
+	etcdGet       float64 // in addition, for a GET that etcd answers
+	open          float64 // the beginning of a watch
+	handshake     float64 // a new connection
+	initialObject float64 // an object among the initial events of a watch
+	initialByte   float64 // a byte of these events
+	// The maps are by encoding. gzipRatio is the compressed size, divided by the plain size.
+	listByte, gzipByte, gzipRatio map[string]float64
+
+	// wakeups is the number of writes or events a second for which a process pays the price of
+	// an idle one.
+	wakeups float64
 }
 
-// forms of LISTs that have prices of their own.
-var pricedForms = []string{"json", "protobuf"}
+// pricedEncodings are the encodings of LISTs that have prices of their own.
+var pricedEncodings = []string{price.JSON, price.Protobuf}
 
+// pricesOf returns the prices of a kind of process: kubernetes, millrace or replica.
 func (r *constantReader) pricesOf(name string) *prices {
 	of := func(constant string) float64 { return r.value(name + "." + constant) }
 	p := &prices{
@@ -32,8 +55,8 @@ func (r *constantReader) pricesOf(name string) *prices {
 		listByte: map[string]float64{}, gzipByte: map[string]float64{}, gzipRatio: map[string]float64{},
 		wakeups: r.value("wakeups"),
 	}
-	for _, form := range pricedForms {
-		p.listByte[form], p.gzipByte[form], p.gzipRatio[form] = of("listByte."+form), of("gzipByte."+form), of("gzipRatio."+form)
+	for _, encoding := range pricedEncodings {
+		p.listByte[encoding], p.gzipByte[encoding], p.gzipRatio[encoding] = of("listByte."+encoding), of("gzipByte."+encoding), of("gzipRatio."+encoding)
 	}
 	if name == replica {
 		p.takeQuiet, p.takeBusy, p.feedQuiet, p.passOn = of("followQuiet"), of("followBusy"), of("feedQuiet"), of("passOn")
@@ -46,16 +69,16 @@ func (r *constantReader) pricesOf(name string) *prices {
 	return p
 }
 
-// quietShare has the cost of something that comes at a rate: each time at the busy price, and
-// so many times a second with what waking up adds.
-func (p *prices) quietShare(quiet, busy, perSecond float64) float64 {
+// cpuAtRate returns the CPU for events of one kind that come at a rate, in processors. Each costs
+// the price of a busy process. Up to wakeups events a second cost the price of an idle one, quiet.
+func (p *prices) cpuAtRate(quiet, busy, perSecond float64) float64 {
 	return busy*perSecond + max(0, quiet-busy)*min(perSecond, p.wakeups)
 }
 
-// measuredEventBytes is the size of the events that prices of events were measured with.
+// measuredEventBytes is the size of the events with which prices of events were measured.
 const measuredEventBytes = 2436
 
-// eventSeconds is the CPU of an event to a watcher.
+// eventSeconds returns the CPU for an event of a size to a watcher.
 func (p *prices) eventSeconds(bytes float64) float64 {
 	return p.event + p.eventByte*max(0, bytes-measuredEventBytes)
 }

@@ -7,21 +7,21 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// comparisonText sets what the model has against what was measured.
+// comparisonText returns the comparisons as a table with notes.
 func comparisonText(format string, all []Comparison) string {
 	t := &render.Table{Columns: render.ColumnsOf("row", "what", "model", "measured", "difference", "")}
-	checked, far := 0, 0
+	var checked, far int
 	for i := range all {
 		c := &all[i]
 		verdict := "calibration"
 		if c.Check {
 			verdict = "check"
 			checked++
-			if !c.Close() {
+			if !c.IsClose() {
 				far++
 			}
 		}
-		if !c.Close() {
+		if !c.IsClose() {
 			verdict += ", far"
 		}
 		t.Add(c.Row, c.What, formatValue(c.Model, c.Unit), formatValue(c.Measured, c.Unit), fmt.Sprintf("%+.0f %%", 100*c.Deviation()), verdict)
@@ -33,6 +33,7 @@ func comparisonText(format string, all []Comparison) string {
 	})
 }
 
+// formatValue returns a value with the unit of a Constant.
 func formatValue(v float64, unit string) string {
 	switch unit {
 	case "s":
@@ -47,6 +48,7 @@ func formatValue(v float64, unit string) string {
 	return fmt.Sprintf("%.3g %s", v, unit)
 }
 
+// text returns the constants as a table.
 func (c Constants) text(format string) string {
 	t := &render.Table{Columns: render.ColumnsOf("constant", "value", "origin", "of", "from")}
 	for _, name := range c.names() {

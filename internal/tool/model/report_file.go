@@ -7,7 +7,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// Files of reports that constants are derived from, and the commands that make them.
+// Files of the reports from which constants are derived.
 const (
 	listFile       = "list.json"
 	listEtcdFile   = "list-without-cache.json"
@@ -17,7 +17,7 @@ const (
 	definitionFile = "crd.json"
 	replicaFile    = "replica.json"
 	treeFile       = "tree.json"
-	serversFile    = "servers.json" // for checks alone
+	serversFile    = "servers.json" // for Compare alone
 )
 
 // definitionReport is a report of bench crd.
@@ -45,7 +45,7 @@ type fleetReport struct {
 	Results []fleetRow `json:"results"`
 }
 
-// fleetRow is one setup with so many informers.
+// fleetRow is the result of one setup with a number of informers.
 type fleetRow struct {
 	Setup     string     `json:"setup"`
 	Informers float64    `json:"informers"`
@@ -62,13 +62,14 @@ type fleetRow struct {
 	Error string `json:"error"`
 }
 
-// fleetOpen is what it has cost that all informers began at once.
+// fleetOpen is the cost of the time in which all informers began at once.
 type fleetOpen struct {
 	Seconds float64 `json:"seconds"`
 	Writes  float64 `json:"writes"`
 	fleetCosts
 }
 
+// fleetCosts has the costs of all processes of a setup.
 type fleetCosts struct {
 	Upstream processCost   `json:"upstream"`
 	Tiers    []processCost `json:"tiers"`
@@ -77,25 +78,26 @@ type fleetCosts struct {
 	ClientSeconds float64 `json:"clientCPUSeconds"`
 }
 
+// processCost is the cost of a process, or of all processes of a tier.
 type processCost struct {
 	CPUSeconds float64 `json:"cpuSeconds"`
 	SentBytes  float64 `json:"sentBytes"`
 	RSSBytes   float64 `json:"rssBytes"`
 }
 
-// seconds is how long writes came.
+// seconds returns the time for which writes came.
 func (r *fleetRow) seconds() float64 { return r.Writes / r.PerSecond }
 
-// server is the processes at which informers read.
-func (c *fleetCosts) server() *processCost {
+// servingCost returns the cost of the processes at which informers read.
+func (c *fleetCosts) servingCost() *processCost {
 	if len(c.Tiers) > 0 {
 		return &c.Tiers[len(c.Tiers)-1]
 	}
 	return &c.Upstream
 }
 
-// replicas is how many replicas a row of a tree has at a depth.
-func (r *fleetReport) replicas(depth int) float64 {
+// replicasAtDepth returns the number of replicas that a row of a tree has at a depth.
+func (r *fleetReport) replicasAtDepth(depth int) float64 {
 	if r.Fanout == 0 {
 		return 1
 	}
@@ -106,9 +108,10 @@ func (r *fleetReport) replicas(depth int) float64 {
 	return n
 }
 
-// alone is the row of a setup in which nobody reads, or nil.
-func (r *fleetReport) alone(setup string) *fleetRow { return r.find(setup, 0) }
+// baseline returns the row of a setup without informers, or nil.
+func (r *fleetReport) baseline(setup string) *fleetRow { return r.find(setup, 0) }
 
+// find returns the row of a setup with a number of informers, or nil. It ignores failed rows.
 func (r *fleetReport) find(setup string, informers float64) *fleetRow {
 	for i := range r.Results {
 		if row := &r.Results[i]; row.Setup == setup && row.Informers == informers && row.Error == "" {
@@ -130,9 +133,10 @@ type serversReport struct {
 	} `json:"results"`
 }
 
-// reportsHelp says what to do about a report that is not there.
+// reportsHelp says what to do about a missing report.
 const reportsHelp = "give --reports the docs/bench of a checkout, or a directory with all reports that docs/scale.md names"
 
+// readReport decodes a report in a directory.
 func readReport(dir, name string, into any) error {
 	if err := render.ReadReport(filepath.Join(dir, name), into); err != nil {
 		return fmt.Errorf("%w: %s", err, reportsHelp)

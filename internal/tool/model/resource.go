@@ -6,27 +6,27 @@ import (
 	"slices"
 )
 
-// resourceLoad is a resource of the cluster in numbers.
+// resourceLoad has the numbers of a resource of the cluster.
 type resourceLoad struct {
 	objects float64
-	bytes   float64 // of one, as JSON
+	bytes   float64 // of one object, as JSON
 	changes float64 // in a second, each an event and a write
 	etcd    string  // the group that may have an etcd of its own
 }
 
-// What the life of a pod writes.
+// Numbers of writes in the life of a pod, and of its Event objects.
 const (
-	podWrites      = 7 // created, bound, three statuses, marked for deletion, deleted
-	podEvents      = 5 // Event objects: scheduled, pulled, created, started, killing
-	kubeletGets    = 3 // a GET before each status
-	sliceWrites    = 2 // its EndpointSlice and its Endpoints: when it is ready, and when it ends
-	kubeletWrites  = 4 // of podWrites: three statuses and the deletion
-	kubeletEvents  = 4 // of podEvents
-	eventRetention = 3600.0
+	podWrites      = 7      // created, bound, three statuses, marked for deletion, deleted
+	podEvents      = 5      // Event objects: scheduled, pulled, created, started, killing
+	kubeletGets    = 3      // a GET before each status
+	sliceWrites    = 2      // its EndpointSlice and its Endpoints: when it is ready, and when it ends
+	kubeletWrites  = 4      // of podWrites: three statuses and the deletion
+	kubeletEvents  = 4      // of podEvents
+	eventRetention = 3600.0 // seconds for which an Event object is kept
 )
 
-// Sizes and numbers of objects that no flag has. They are assumptions, which the table of
-// objects shows.
+// Sizes (in bytes, as JSON) and numbers of objects that no flag has. They are assumptions. The
+// table of objects shows them.
 const (
 	podsPerNamespace = 300
 	leaseBytes       = 700
@@ -37,7 +37,8 @@ const (
 	maxEndpoints     = 100 // of a slice
 	// labelShare is the part of objects that a selector by a label's value selects.
 	labelShare = 0.01
-	// controllers is how many clients of the control plane watch each resource at the servers.
+	// controllers is the number of clients of the control plane that watch each resource at the
+	// servers.
 	controllers = 2
 )
 
@@ -48,7 +49,7 @@ func (c *Cluster) resources() map[string]resourceLoad {
 	return resources
 }
 
-// usualResources are those of a cluster of which only the flags are known.
+// usualResources returns the resources of a cluster of which only the flags are known.
 func (c *Cluster) usualResources() map[string]resourceLoad {
 	pods, churn := c.pods(), c.podsPerSecond()
 	services := math.Ceil(pods / c.PodsPerService)
@@ -78,11 +79,11 @@ func (c *Cluster) usualResources() map[string]resourceLoad {
 		"runtimeclasses.node.k8s.io":        {objects: 3, bytes: 500},
 		"servicecidrs.networking.k8s.io":    {objects: 1, bytes: 500},
 		"networkpolicies.networking.k8s.io": {objects: c.namespaces(), bytes: 1000},
-		"ciliumnodes.cilium.io":             c.optional(resourceLoad{objects: c.Nodes, bytes: 1500}),
-		"ciliumendpoints.cilium.io":         c.optional(resourceLoad{objects: pods, bytes: 1200, changes: 3 * churn}),
-		"ciliumidentities.cilium.io":        c.optional(resourceLoad{objects: pods / 20, bytes: 800}),
-		"ciliumnetworkpolicies.cilium.io":   c.optional(resourceLoad{objects: c.namespaces(), bytes: 1000}),
-		"ciliumclusterwidenetworkpolicies.cilium.io": c.optional(resourceLoad{objects: 10, bytes: 1000}),
+		"ciliumnodes.cilium.io":             c.optionalLoad(resourceLoad{objects: c.Nodes, bytes: 1500}),
+		"ciliumendpoints.cilium.io":         c.optionalLoad(resourceLoad{objects: pods, bytes: 1200, changes: 3 * churn}),
+		"ciliumidentities.cilium.io":        c.optionalLoad(resourceLoad{objects: pods / 20, bytes: 800}),
+		"ciliumnetworkpolicies.cilium.io":   c.optionalLoad(resourceLoad{objects: c.namespaces(), bytes: 1000}),
+		"ciliumclusterwidenetworkpolicies.cilium.io": c.optionalLoad(resourceLoad{objects: 10, bytes: 1000}),
 	}
 }
 
@@ -97,15 +98,16 @@ func (c *Cluster) resourceLoads() []resourceLoad {
 	return all
 }
 
-// optional is the load of a resource that is there only if the servers serve what is optional.
-func (c *Cluster) optional(r resourceLoad) resourceLoad {
+// optionalLoad returns the load of a resource that profiles mark as optional: zero unless the
+// servers serve such resources.
+func (c *Cluster) optionalLoad(r resourceLoad) resourceLoad {
 	if !c.Optional {
 		return resourceLoad{}
 	}
 	return r
 }
 
-// unknownResource is the load of a resource that only a user's profile names.
+// unknownResource returns a guess of the load of a resource that only a user's profile names.
 func (c *Cluster) unknownResource() resourceLoad {
 	return resourceLoad{objects: c.pods() / 10, bytes: 2000, changes: c.podsPerSecond() / 10}
 }

@@ -3,13 +3,13 @@ package model
 // Setup is a way to serve a cluster.
 type Setup struct {
 	Name string `json:"name"`
-	// Server is kubernetes or millrace: whose read path the API servers have.
+	// Server is the read path of the API servers: "kubernetes" or "millrace".
 	Server string `json:"server"`
-	// Replicas says that all nodes read at a tree of replicas.
+	// Replicas says that the programs on nodes read at a tree of replicas.
 	Replicas bool `json:"replicas,omitempty"`
 }
 
-// Setups returns those that are compared.
+// Setups returns the setups that a report compares.
 func Setups() []Setup {
 	return []Setup{
 		{Name: "kube-apiserver", Server: kubernetes},

@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// feed is what a replica follows.
+// feed sums what a replica follows.
 type feed struct {
-	perSecond, bytes float64 // events in a second, and their bytes as JSON
-	resources        float64
-	objectBytes      float64 // as JSON
+	perSecond   float64 // events
+	bytes       float64 // of the events of a second, as JSON
+	resources   float64
+	objectBytes float64 // of all objects, as JSON
 }
 
-// feedOf is what replicas follow: all that is read at them.
+// feedOf returns the feed of replicas: they follow all resources that programs read at them.
 func (c *Cluster) feedOf(l *load) (f feed) {
 	resources := c.resources()
 	for _, name := range slices.Sorted(maps.Keys(l.resources)) {
@@ -29,19 +30,19 @@ func (c *Cluster) feedOf(l *load) (f feed) {
 	return f
 }
 
-// addTree adds replicas, and what they cost the servers.
+// addTree adds the tiers of replicas, and what they cost the servers.
 func (m *calculator) addTree(c *Cluster, l *load, w *writeLoad, u *Usage) {
 	f := c.feedOf(l)
 	counts := c.tree
 	if counts == nil {
 		counts = m.sizeTree(c, l, w, f)
 	}
-	u.Tiers = make([]ProcessUsage, 0, len(counts)) // so that above stays what it is
+	u.Tiers = make([]ProcessUsage, 0, len(counts)) // append must not move them: above points to one
 	above, aboveKind := &u.Servers, u.Servers.prices
 	for depth, n := range counts {
 		tier := m.replicaUsage(c, w, f, n)
 		if depth+1 == len(counts) {
-			// The GETs of kubelets are answered here.
+			// The replicas of the last tier answer the GETs of kubelets.
 			tier.CPU += w.gets * m.replica.request
 			u.Servers.CPU -= w.gets * (u.Servers.prices.request + u.Servers.prices.etcdGet)
 		}
@@ -59,19 +60,20 @@ func (m *calculator) addTree(c *Cluster, l *load, w *writeLoad, u *Usage) {
 	}
 }
 
-// replicaUsage is so many replicas without their readers.
+// replicaUsage returns the usage of n replicas without their readers.
 func (m *calculator) replicaUsage(c *Cluster, w *writeLoad, f feed, n int) ProcessUsage {
 	p := m.replica
 	u := ProcessUsage{Processes: n, prices: p}
-	u.fixedCPU = p.idle + p.quietShare(p.takeQuiet, p.takeBusy, f.perSecond)
+	u.fixedCPU = p.idle + p.cpuAtRate(p.takeQuiet, p.takeBusy, f.perSecond)
 	u.CPU = float64(n)*u.fixedCPU + w.kubelets*p.passOn
 	u.fixedBytes = p.base + p.used + p.objectByte*f.objectBytes + p.definition*c.Definitions
 	u.MemoryBytes, u.BegunBytes = u.fixedBytes, u.fixedBytes
 	return u
 }
 
-// sizeTree counts replicas: in the last tier as many as keep each within its part of processors, memory,
-// network and time, and as many in front of them as keep the fan-out and their own parts.
+// sizeTree returns the number of replicas at each depth. The last tier has enough replicas for its
+// readers: each stays within its part of the processors, memory, network and time. The tiers before
+// it have enough replicas to feed the next one, with at most fanout replicas each.
 func (m *calculator) sizeTree(c *Cluster, l *load, w *writeLoad, f feed) []int {
 	p := m.replica
 	one := m.replicaUsage(c, w, f, 1)
@@ -79,7 +81,7 @@ func (m *calculator) sizeTree(c *Cluster, l *load, w *writeLoad, f feed) []int {
 	beginCPU, beginSent := beginCosts(c, l, p)
 	eventCPU, eventBytes := mostEvent(l, p)
 	processors, network := sizedCPU*c.Cores, sizedNetwork*c.networkBytes()
-	counts := []int{count(1, [][2]float64{
+	counts := []int{processCount(1, []demand{
 		{readCPU(l, p) + w.kubelets*p.passOn + w.gets*p.request, processors - one.fixedCPU},
 		{memory, sizedMemory*c.MemoryBytes - one.fixedBytes},
 		{readSent(l, p), network},
@@ -90,21 +92,24 @@ func (m *calculator) sizeTree(c *Cluster, l *load, w *writeLoad, f feed) []int {
 	for counts[0] > c.Servers*fanout {
 		children := float64(counts[0])
 		feeding := children * f.perSecond * p.eventSeconds(bytes/max(1, f.perSecond))
-		n := count(children/fanout, [][2]float64{{w.kubelets*p.passOn + feeding, processors - one.fixedCPU}, {children * bytes, network}})
+		n := processCount(children/fanout, []demand{{w.kubelets*p.passOn + feeding, processors - one.fixedCPU}, {children * bytes, network}})
 		if n >= counts[0] {
-			break // one more tier would be no smaller: a limit says so
+			break // a further tier would be no smaller: the limits show it
 		}
 		counts = append([]int{n}, counts...)
 	}
 	return counts
 }
 
-// count is how many processes are needed: at least so many, and for each need as many as have
-// all of it together. What one process cannot have at all is left to the limits.
-func count(least float64, needs [][2]float64) int {
-	for _, need := range needs {
-		if need[1] > 0 {
-			least = max(least, need[0]/need[1])
+// demand is what processes must serve together, and the part of it that one process can serve.
+type demand struct{ total, perProcess float64 }
+
+// processCount returns the number of processes that serve all demands: least or more, up to
+// maxReplicas. It ignores a demand of which one process can serve nothing: the limits show that.
+func processCount(least float64, demands []demand) int {
+	for _, d := range demands {
+		if d.perProcess > 0 {
+			least = max(least, d.total/d.perProcess)
 		}
 	}
 	return int(min(maxReplicas, math.Ceil(least)))

@@ -2,31 +2,32 @@ package model
 
 import "slices"
 
-// writeLoad is what is written in a second.
+// writeLoad has the writes of a second.
 type writeLoad struct {
 	perSecond float64
 	bytes     float64 // of the objects, as JSON
-	// kubelets is how many of them come from nodes.
+	// kubelets is the number of these writes that kubelets send.
 	kubelets float64
-	// gets are the GETs of kubelets before they write a status.
+	// gets is the number of GETs that kubelets send before they write a status.
 	gets float64
-	// etcds are by group: "" is the one that has what has none of its own.
+	// etcds are by group of resources. "" is the etcd of the resources without one of their own.
 	etcds map[string]*etcdLoad
 }
 
-// etcdLoad is what one etcd holds and takes.
+// etcdLoad has the writes and the objects of one etcd.
 type etcdLoad struct {
-	perSecond    float64
-	objectBytes  float64 // as they are stored
-	changedBytes float64 // in a second, as they are stored
+	perSecond    float64 // writes
+	objectBytes  float64 // of all objects, as they are stored
+	changedBytes float64 // of the objects of a second's writes, as they are stored
 }
 
-// database is the size of the database: the newest state, and the past that is not compacted.
-func (e *etcdLoad) database(historySeconds float64) float64 {
+// databaseBytes returns the size of the database: of the newest objects, and of the older versions
+// from historySeconds, which are not compacted yet.
+func (e *etcdLoad) databaseBytes(historySeconds float64) float64 {
 	return e.objectBytes + e.changedBytes*historySeconds
 }
 
-// writes returns what nodes, controllers and the scheduler write.
+// writes returns the writes of nodes, controllers and the scheduler.
 func (c *Cluster) writes(protobufRatio float64) *writeLoad {
 	w := &writeLoad{etcds: map[string]*etcdLoad{}}
 	for _, r := range c.resourceLoads() {

@@ -9,7 +9,7 @@ import (
 type ListReport struct {
 	Machine Machine      `json:"machine"`
 	Servers []ListServer `json:"servers"`
-	// Floor has what sending the same bytes costs Go's own server.
+	// Floor has the results of Go's HTTP server that sends the same bytes from memory.
 	Floor ListResults `json:"floor"`
 }
 
@@ -17,24 +17,24 @@ type ListReport struct {
 type ListServer struct {
 	Name      string      `json:"name"`
 	Version   string      `json:"version"`
-	IdleBytes float64     `json:"idleBytes"`
+	IdleBytes float64     `json:"idleBytes"` // resident memory before the first request
 	Results   ListResults `json:"results"`
 }
 
 // ListResults are the results of one server.
 type ListResults []ListResult
 
-// ListResult is what the requests of one workload cost.
+// ListResult is the mean cost of one request of a workload.
 type ListResult struct {
 	Workload string  `json:"workload"`
 	Items    float64 `json:"items"`
-	Bytes    float64 `json:"bytes"`
+	Bytes    float64 `json:"bytes"` // of the answer
 	Server   struct {
 		CPUMillis float64 `json:"cpuMillis"`
 	} `json:"server"`
 }
 
-// server returns the server of a name, and one without results if there is none.
+// server returns the server of a name, or a server without results if the report lacks it.
 func (r *ListReport) server(name string) ListServer {
 	i := slices.IndexFunc(r.Servers, func(s ListServer) bool { return s.Name == name })
 	if i < 0 {
@@ -43,8 +43,8 @@ func (r *ListReport) server(name string) ListServer {
 	return r.Servers[i]
 }
 
-// Of returns the result of a workload, and zeros if there is none.
-func (all ListResults) Of(workload string) ListResult {
+// Workload returns the result of a workload, or zeros if the report lacks it.
+func (all ListResults) Workload(workload string) ListResult {
 	i := slices.IndexFunc(all, func(r ListResult) bool { return r.Workload == workload })
 	if i < 0 {
 		return ListResult{}
@@ -52,8 +52,9 @@ func (all ListResults) Of(workload string) ListResult {
 	return all[i]
 }
 
+// micros returns the CPU of a request of a workload, in microseconds.
 func (all ListResults) micros(workload string) float64 {
-	return 1000 * all.Of(workload).Server.CPUMillis
+	return 1000 * all.Workload(workload).Server.CPUMillis
 }
 
 // WatchReport is a report of "millrace-lab bench watch -o json", as far as prices need it.
@@ -77,8 +78,8 @@ type WatchReport struct {
 	} `json:"servers"`
 }
 
-// ThreeDigits rounds to three significant digits: there are no more in a measurement.
+// ThreeDigits rounds to three significant digits: measurements are not more precise.
 func ThreeDigits(v float64) float64 {
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64) // its own format
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64) // FormatFloat's text always parses
 	return rounded
 }

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// measured are parts of reports that bench has made once. Reports in docs/bench are made
-// anew now and then, and have other figures then.
+// measured names parts of old reports of bench. Reports in docs/bench are replaced now and then,
+// and then have other figures.
 var measured = Reports{List: "testdata/list.json", Etcd: "testdata/list-without-cache.json", Watch: "testdata/watch.json"}
 
-// derived returns the prices of the measured reports.
-func derived(t *testing.T) *List {
+// derivePrices returns the prices of the measured reports.
+func derivePrices(t *testing.T) *List {
 	t.Helper()
 	l, err := Derive(measured, &List{})
 	if err != nil {
@@ -27,7 +27,7 @@ func TestDerive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := derived(t); !reflect.DeepEqual(got, want) {
+	if got := derivePrices(t); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -60,7 +60,7 @@ func TestPaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, s := range got.servers() {
-		hot := derived(t).servers()[name]
+		hot := derivePrices(t).servers()[name]
 		if request := map[string]float64{millraceName: 399, stockName: 791}[name]; math.Abs(s.RequestMicros-request) > 1 {
 			t.Errorf("%s: a request is %v µs, want %v", name, s.RequestMicros, request)
 		}
@@ -73,23 +73,24 @@ func TestPaced(t *testing.T) {
 	}
 }
 
-// TestOtherSizes compares prices with requests that they are not derived from, measured on
-// the same machine: the first two of 100,000 pods of 17 KB, the others of other workloads.
+// TestOtherSizes compares prices with requests from which they are not derived, measured on the
+// same machine. The first two requests are for 100,000 pods of 17 KB, the others are of other
+// workloads.
 func TestOtherSizes(t *testing.T) {
-	l := derived(t)
+	l := derivePrices(t)
 	for _, c := range []struct {
 		name   string
 		work   Work
 		millis float64
 		off    float64
 	}{
-		{"all pods, JSON", Work{Requests: 1, Bytes: 1.70e9, Form: JSON}, 15_340, 0.2},
-		{"one label of 500", Work{Requests: 1, Scanned: 100_000, Bytes: 3.4e6, Form: JSON}, 129, 0.2},
-		{"all nodes, JSON", Work{Requests: 1, Bytes: 5_112_379, Form: JSON}, 41.7, 0.2},
-		{"pods of one node", Work{Requests: 1, Bytes: 44_749, Scanned: 10, Form: JSON}, 0.844, 0.2},
-		{"pods of one label from etcd", Work{Requests: 1, Bytes: 44_734, EtcdBytes: 22_296_933, EtcdSentBytes: 44_734, Form: JSON}, 221, 0.2},
-		{"a page of 500 from etcd", Work{Requests: 1, Bytes: 2_228_059, EtcdBytes: 2_228_059, EtcdSentBytes: 2_228_059, Form: JSON}, 57, 0.2},
-		{"a page of 500", Work{Requests: 1, Bytes: 2_230_652, Scanned: 10_000, Form: JSON}, 27.58, 0.2},
+		{"all pods, JSON", Work{Requests: 1, Bytes: 1.70e9, Encoding: JSON}, 15_340, 0.2},
+		{"one label of 500", Work{Requests: 1, Scanned: 100_000, Bytes: 3.4e6, Encoding: JSON}, 129, 0.2},
+		{"all nodes, JSON", Work{Requests: 1, Bytes: 5_112_379, Encoding: JSON}, 41.7, 0.2},
+		{"pods of one node", Work{Requests: 1, Bytes: 44_749, Scanned: 10, Encoding: JSON}, 0.844, 0.2},
+		{"pods of one label from etcd", Work{Requests: 1, Bytes: 44_734, EtcdBytes: 22_296_933, EtcdSentBytes: 44_734, Encoding: JSON}, 221, 0.2},
+		{"a page of 500 from etcd", Work{Requests: 1, Bytes: 2_228_059, EtcdBytes: 2_228_059, EtcdSentBytes: 2_228_059, Encoding: JSON}, 57, 0.2},
+		{"a page of 500", Work{Requests: 1, Bytes: 2_230_652, Scanned: 10_000, Encoding: JSON}, 27.58, 0.2},
 	} {
 		got := 1000 * l.Stock.CPU(&c.work)
 		if math.Abs(got/c.millis-1) > c.off {

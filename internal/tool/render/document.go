@@ -2,8 +2,9 @@ package render
 
 import "strings"
 
-// Document joins a main table, which may be nil, the further tables that have rows,
-// and notes. format is "markdown", or any other for a terminal.
+// Document returns a text of a main table, which may be nil, of the further tables that have
+// rows, and of notes. It is Markdown if that is the format, else for a terminal. The notes of a
+// Markdown text are changed in place.
 func Document(format string, first *Table, tables []TitledTable, notes []string) string {
 	var parts []string
 	if first != nil {
@@ -14,7 +15,7 @@ func Document(format string, first *Table, tables []TitledTable, notes []string)
 			parts = append(parts, t.Title+":\n\n"+t.Table.render(format))
 		}
 	}
-	if format == "markdown" {
+	if format == Markdown {
 		for i := range notes {
 			notes[i] = "- " + notes[i]
 		}

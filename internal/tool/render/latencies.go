@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Latencies are percentiles of the times that one workload's requests or events took,
-// in milliseconds.
+// Latencies are percentiles of the latencies of one workload's requests or events, in
+// milliseconds.
 type Latencies struct {
 	P50 float64 `json:"p50"`
 	P90 float64 `json:"p90"`
@@ -26,9 +26,9 @@ func Summarize(samples []time.Duration) Latencies {
 	}
 }
 
-// Percentile returns the nearest-rank percentile of sorted samples: the smallest
-// sample that at least p percent of all samples do not exceed. It never interpolates.
-// Without samples it is zero.
+// Percentile returns the nearest-rank percentile of sorted samples: the smallest sample that at
+// least p percent of all samples do not exceed. It never interpolates. Without samples it
+// returns zero.
 func Percentile(sorted []time.Duration, p float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -7,25 +7,27 @@ import (
 	"strings"
 )
 
-// Plot is a bar chart with horizontal bars. Each group has one bar of each series. It
-// becomes one SVG without scripts or fonts, for light and dark pages.
+// Plot is a bar chart with horizontal bars. Each group has one bar of each series. SVG draws it
+// without scripts and fonts, for light and dark pages.
 type Plot struct {
 	Title string
-	// Linear is for an axis that begins at 0. Otherwise the axis is logarithmic, for
-	// values that differ by orders of magnitude.
+	// Linear selects an axis that begins at 0. Otherwise the axis is logarithmic, for values
+	// that differ by orders of magnitude.
 	Linear bool
 	Groups []string
 	Series []Series
-	Format func(float64) string
+	Format func(float64) string // of the values at bars
 }
 
-// Series is the bars of one colour: one server.
+// Series has the bars of one colour, which belong to one server.
 type Series struct {
 	Name string
-	// Values are by group, and above 0. A group without a value has no bar.
+	// Values has the lengths of the bars, by group. All are above 0. A group without a value has
+	// no bar.
 	Values map[string]float64
 }
 
+// Sizes of a Plot, in pixels of its view box.
 const (
 	plotWidth  = 860
 	plotLeft   = 190
@@ -35,8 +37,10 @@ const (
 	groupGap   = 18
 	plotTop    = 64
 	plotBottom = 44
-	colours    = 4 // of series; further ones begin anew
 )
+
+// colours is the number of colours. Series take them in turns.
+const colours = 4
 
 const plotStyle = `<style>
 text{font:13px system-ui,-apple-system,"Segoe UI",sans-serif;fill:#1f2933}
@@ -46,7 +50,7 @@ text{font:13px system-ui,-apple-system,"Segoe UI",sans-serif;fill:#1f2933}
 .b0{fill:#3bc9db}.b1{fill:#6c757d}.b2{fill:#ffa94d}.b3{fill:#da77f2}}
 </style>`
 
-// SVG draws the plot.
+// SVG returns the plot as an SVG document.
 func (p Plot) SVG() string {
 	low, high, ticks := p.axis()
 	scale := func(v float64) float64 { return v }
@@ -84,7 +88,8 @@ func (p Plot) SVG() string {
 // axis returns the range of the axis and its ticks. On a logarithmic axis low and high
 // are exponents of ten.
 func (p Plot) axis() (low, high float64, ticks []float64) {
-	smallest, largest := math.Inf(1), 0.0
+	smallest := math.Inf(1)
+	largest := 0.0
 	for _, s := range p.Series {
 		for _, v := range s.Values {
 			smallest, largest = min(smallest, v), max(largest, v)
@@ -97,7 +102,8 @@ func (p Plot) axis() (low, high float64, ticks []float64) {
 		high, ticks = linearAxis(largest)
 		return 0, high, ticks
 	}
-	low, high = math.Floor(math.Log10(smallest)), math.Ceil(math.Log10(largest))
+	low = math.Floor(math.Log10(smallest))
+	high = math.Ceil(math.Log10(largest))
 	if low == high {
 		high++
 	}
@@ -123,7 +129,7 @@ func linearAxis(largest float64) (high float64, ticks []float64) {
 	return high, ticks
 }
 
-// tick is the label of a tick. Labels of a logarithmic axis are powers of ten.
+// tick returns the label of a tick. Labels of a logarithmic axis are powers of ten.
 func (p Plot) tick(v float64) string {
 	if !p.Linear {
 		return fmt.Sprintf("%g", v)
@@ -131,8 +137,10 @@ func (p Plot) tick(v float64) string {
 	return p.Format(v)
 }
 
+// legend draws the names of the series in a row. Widths of texts are estimated.
 func (p Plot) legend(b *strings.Builder) {
-	const letter, box = 7.2, 30
+	const letter = 7.2 // mean width
+	const box = 30     // with the space around it
 	at := 16.0
 	for i, s := range p.Series {
 		fmt.Fprintf(b, `<rect class="b%d" x="%.1f" y="38" width="12" height="12" rx="2"/><text class="s" x="%.1f" y="48">%s</text>`,
@@ -141,6 +149,7 @@ func (p Plot) legend(b *strings.Builder) {
 	}
 }
 
+// bar draws the bar of value v, and v after it. end is the x at which the bar ends.
 func (p Plot) bar(b *strings.Builder, colour, y int, end, v float64) {
 	end = max(end, plotLeft+2)
 	fmt.Fprintf(b, `<rect class="b%d" x="%d" y="%d" width="%.1f" height="%d" rx="2"/>`, colour%colours, plotLeft, y, end-plotLeft, barHeight)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// SharePlot is line charts of shares that grow, one above the other over the same axis. It becomes
-// an SVG like that of a Plot.
+// SharePlot is a column of charts of cumulative distributions, over the same axis. A line shows
+// the share of samples up to each value. SVG draws it in the style of a Plot.
 type SharePlot struct {
 	Title, XTitle string
 	Panels        []SharePanel
@@ -19,13 +19,15 @@ type SharePanel struct {
 	Lines []ShareLine
 }
 
-// ShareLine is one line: one server.
+// ShareLine is one line of a chart, which belongs to one server.
 type ShareLine struct {
 	Name string
-	// Percentiles says where on the axis 1, 2, … percent are reached.
+	// Percentiles has the values at which 1, 2, … percent of the samples are reached, in rising
+	// order. The line ends where they end.
 	Percentiles []float64
 }
 
+// Sizes of a SharePlot, in pixels of its view box.
 const (
 	shareLeft   = 64
 	shareRight  = 24
@@ -41,9 +43,10 @@ const shareStyle = `<style>.p{font-weight:600}.l{fill:none;stroke-width:2.5;stro
 @media (prefers-color-scheme:dark){.l0{stroke:#3bc9db}.l1{stroke:#adb5bd}.l2{stroke:#ffa94d}.l3{stroke:#da77f2}}
 </style>`
 
-// SVG draws the plot.
+// SVG returns the plot as an SVG document.
 func (p SharePlot) SVG() string {
-	largest, height := 0.0, shareTop
+	largest := 0.0
+	height := shareTop
 	for _, panel := range p.Panels {
 		height += (1+len(panel.Lines))*shareRow + shareSpace + shareHeight + shareGap
 		for _, line := range panel.Lines {
@@ -69,7 +72,8 @@ func (p SharePlot) SVG() string {
 	return b.String()
 }
 
-// draw draws a panel, and returns the y of its axis.
+// draw draws a panel from y = top down, and returns the y of its axis. x maps a value to its
+// place on the axis.
 func (p *SharePanel) draw(b *strings.Builder, top int, x func(float64) float64, ticks []float64) (bottom int) {
 	fmt.Fprintf(b, `<text class="p" x="16" y="%d">%s</text>`, top+8, html.EscapeString(p.Title))
 	for i, line := range p.Lines {

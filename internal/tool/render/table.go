@@ -27,42 +27,46 @@ func ColumnsOf(titles ...string) []Column {
 	return columns
 }
 
-// render renders the table as Markdown if that is the format, else for a terminal.
-func (t *Table) render(format string) string {
-	if format == "markdown" {
-		return t.markdown()
-	}
-	return t.aligned()
-}
-
-// Add adds a row, which has a cell for each column.
+// Add adds a row, which has a cell for each column. The table keeps the slice.
 func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 
-// Rows returns the rows that were added.
+// Rows returns the rows that were added, without a copy.
 func (t *Table) Rows() [][]string { return t.rows }
 
-// aligned renders the table for a terminal: a line of groups if there are any, the
-// titles, the rows.
-func (t *Table) aligned() string {
-	titles, grouped := make([]string, len(t.Columns)), false
+// render returns the table as Markdown if that is the format, else for a terminal.
+func (t *Table) render(format string) string {
+	if format == Markdown {
+		return t.markdown()
+	}
+	return t.plainText()
+}
+
+// gap is the space between two columns on a terminal.
+const gap = "  "
+
+// plainText returns the table for a terminal: a line of groups if there are any, the titles, and
+// the rows.
+func (t *Table) plainText() string {
+	titles := make([]string, len(t.Columns))
+	hasGroups := false
 	for i, c := range t.Columns {
 		titles[i] = c.Title
-		grouped = grouped || c.Group != ""
+		hasGroups = hasGroups || c.Group != ""
 	}
-	widths := t.widths(titles)
+	lines := append([][]string{titles}, t.rows...)
+	widths := t.widths(lines)
 	var b strings.Builder
-	if grouped {
-		b.WriteString(groupLine(t.Columns, widths))
+	if hasGroups {
+		b.WriteString(t.groupLine(widths))
 	}
-	for _, row := range append([][]string{titles}, t.rows...) {
+	for _, cells := range lines {
 		var line strings.Builder
-		for i, cell := range row {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			switch i {
-			case 0:
-				line.WriteString(cell + pad)
-			default:
-				line.WriteString("  " + pad + cell)
+		for i, cell := range cells {
+			padding := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i == 0 {
+				line.WriteString(cell + padding)
+			} else {
+				line.WriteString(gap + padding + cell)
 			}
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
@@ -70,29 +74,25 @@ func (t *Table) aligned() string {
 	return b.String()
 }
 
-// widths are those of the columns. The last column of a group is widened if the group's
-// name needs more space.
-func (t *Table) widths(titles []string) []int {
+// widths returns the widths of the columns, in characters. The last column of a group is wide
+// enough for the group's name.
+func (t *Table) widths(lines [][]string) []int {
 	widths := make([]int, len(t.Columns))
-	for _, row := range append([][]string{titles}, t.rows...) {
-		for i, cell := range row {
+	for _, cells := range lines {
+		for i, cell := range cells {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
 	for i := 0; i < len(t.Columns); {
-		end, total := groupEnd(t.Columns, i), 0
-		for j := i; j < end; j++ {
-			total += widths[j] + 2
-		}
-		if missing := utf8.RuneCountInString(t.Columns[i].Group) + 2 - total; missing > 0 {
-			widths[end-1] += missing
-		}
+		end := groupEnd(t.Columns, i)
+		missing := utf8.RuneCountInString(t.Columns[i].Group) - groupWidth(widths[i:end])
+		widths[end-1] += max(0, missing)
 		i = end
 	}
 	return widths
 }
 
-// groupEnd is the index behind the last column of the group that begins at start.
+// groupEnd returns the index after the last column of the group that begins at start.
 func groupEnd(columns []Column, start int) int {
 	end := start + 1
 	for end < len(columns) && columns[end].Group == columns[start].Group {
@@ -101,41 +101,49 @@ func groupEnd(columns []Column, start int) int {
 	return end
 }
 
-// groupLine writes each group's name above its columns and fills the rest with dashes.
-// The columns must be wide enough (widths).
-func groupLine(columns []Column, widths []int) string {
+// groupWidth returns the width of neighbouring columns with the gaps between them.
+func groupWidth(widths []int) int {
+	total := (len(widths) - 1) * len(gap)
+	for _, width := range widths {
+		total += width
+	}
+	return total
+}
+
+// groupLine returns a line with each group's name above its columns, filled up with dashes.
+// widths must come from t.widths, which makes room for the names.
+func (t *Table) groupLine(widths []int) string {
 	var line strings.Builder
-	for i := 0; i < len(columns); {
-		end, total := groupEnd(columns, i), -2
-		for j := i; j < end; j++ {
-			total += widths[j] + 2
-		}
+	for i := 0; i < len(t.Columns); {
 		if i > 0 {
-			line.WriteString("  ")
+			line.WriteString(gap)
 		}
-		name := columns[i].Group
-		free := total - utf8.RuneCountInString(name)
-		if name != "" && free > 1 {
-			name, free = name+" "+strings.Repeat("-", free-1), 0
+		end := groupEnd(t.Columns, i)
+		name := t.Columns[i].Group
+		padding := groupWidth(widths[i:end]) - utf8.RuneCountInString(name)
+		if name != "" && padding > 1 {
+			name += " " + strings.Repeat("-", padding-1)
+			padding = 0
 		}
-		line.WriteString(name + strings.Repeat(" ", free))
+		line.WriteString(name + strings.Repeat(" ", padding))
 		i = end
 	}
 	return strings.TrimRight(line.String(), " ") + "\n"
 }
 
-// markdown renders a Markdown table. The group of a column becomes the beginning of its
-// title.
+// markdown returns a Markdown table. The group of a column becomes the beginning of its title.
+// Cells must not have a "|", which is not escaped.
 func (t *Table) markdown() string {
-	var b strings.Builder
-	titles, rules := make([]string, len(t.Columns)), make([]string, len(t.Columns))
+	titles := make([]string, len(t.Columns))
+	alignments := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
 		titles[i] = strings.TrimSpace(c.Group + " " + c.Title)
-		rules[i] = "---:"
+		alignments[i] = "---:"
 	}
-	rules[0] = "---"
-	for _, row := range append([][]string{titles, rules}, t.rows...) {
-		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+	alignments[0] = "---"
+	var b strings.Builder
+	for _, cells := range append([][]string{titles, alignments}, t.rows...) {
+		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 	}
 	return b.String()
 }

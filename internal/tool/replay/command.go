@@ -23,24 +23,25 @@ import (
 	"github.com/millrace/millrace/internal/tool/useragent"
 )
 
-// Options are what a replay depends on, besides the log and the servers.
+// Options is what a replay depends on, apart from the log and the servers.
 type Options struct {
-	// Speed is how much faster than in the log time passes.
+	// Speed is how many times as fast as in the log requests are sent.
 	Speed float64 `json:"speed"`
-	// Duration ends the replay early, 0 for never.
+	// Duration ends the replay early. 0: the log ends it.
 	Duration time.Duration `json:"duration,omitempty"`
 	// Impersonate sends requests in the name of the log's users.
 	Impersonate bool `json:"impersonate,omitempty"`
-	// Connections are those that the instances share. MaxInFlight bounds requests besides
-	// watches.
+	// Connections is the number of connections that all instances share. MaxInFlight bounds the
+	// requests that wait for answers, without watches.
 	Connections int `json:"connections"`
 	MaxInFlight int `json:"maxInFlight"`
 	// Writes is WritesNone or WritesOwnNamespaces.
 	Writes string `json:"writes,omitempty"`
-	// LogForm is how logs wrap events.
-	LogForm auditlog.Form `json:"logForm,omitempty"`
-	// Forms are the forms that programs ask for, where the program's name does not tell.
-	Forms map[string]string `json:"forms,omitempty"`
+	// LogWrapper is how logs wrap events.
+	LogWrapper auditlog.Wrapper `json:"logForm,omitempty"`
+	// Encodings are the encodings that programs ask for, by the name of the program. They override
+	// what package useragent assumes.
+	Encodings map[string]string `json:"forms,omitempty"`
 }
 
 const longHelp = `Send the requests of an audit log to an API server: the same clients, requests and
@@ -49,8 +50,8 @@ rates, and watches for as long as they lasted. Writes are not sent, or with
 
 The log may be of another cluster: resource versions and continue tokens are replaced
 by those that the server answers with. GETs of objects that are not there are answered
-with 404; millrace-lab fill makes a cluster of a size. A log does not tell in which form
-clients ask; millrace-tools analyze says what is taken.
+with 404; millrace-lab fill makes a cluster of a size. A log does not say which encoding
+clients ask for: it is guessed from the name of the program, or named with --form.
 
 All requests are sent as the user of the kubeconfig, with the log's user agents.
 --impersonate sends them in the name of the log's users, so that the server's rights,
@@ -65,7 +66,7 @@ const examples = `  millrace-tools replay /var/log/kubernetes/audit --kubeconfig
   millrace-tools replay audit.log --kubeconfig stock.kubeconfig --compare replica.kubeconfig --report page.html
   kubectl exec -n kube-system kube-apiserver-1 -- cat /var/log/audit.log | millrace-tools replay - --impersonate`
 
-// flags are the options that only decide where to send and how to print.
+// flags has the options, and the flags that decide where to send and how to print.
 type flags struct {
 	Options
 	server                kubeconfig.Flags
@@ -101,29 +102,31 @@ func NewCommand(version string) *cobra.Command {
 	set.Float64Var(&f.Speed, "speed", 1, "how much faster than in the log time passes; watches are shorter too")
 	set.DurationVar(&f.Duration, "duration", 0, "end after this time (default when the log ends)")
 	set.BoolVar(&f.Impersonate, "impersonate", false, "send requests in the name of the log's users")
-	set.StringVar(&f.Writes, "writes", WritesNone, "none, or own-namespaces: writes of the log become writes of such objects in namespaces of replay's own, as the kubeconfig's user")
+	set.StringVar(&f.Writes, "writes", WritesNone,
+		"none, or own-namespaces: writes of the log become writes of such objects in namespaces of replay's own, as the kubeconfig's user")
 	set.BoolVar(&f.remove, "delete", false, "remove the namespaces that replays with writes have made, and send nothing")
 	set.IntVar(&f.Connections, "connections", 100, "connections that the log's instances share")
 	set.IntVar(&f.MaxInFlight, "max-in-flight", 1000, "requests besides watches that wait for answers at once; others are sent later")
-	auditlog.AddFormFlag(set, &f.LogForm)
-	useragent.AddFormFlag(set, &f.Forms)
-	set.StringVarP(&f.output, "output", "o", "table", "one of "+strings.Join(formats, ", "))
+	auditlog.AddWrapperFlag(set, &f.LogWrapper)
+	useragent.AddFormFlag(set, &f.Encodings)
+	set.StringVarP(&f.output, "output", "o", render.Terminal, "one of "+strings.Join(formats, ", "))
 	set.StringVar(&f.page, "report", "", "write the report to this file, too, as one HTML page")
 	set.StringVar(&f.from, "from", "", "print the report in this file, as -o json wrote it, and send nothing")
 	set.IntVar(&f.top, "top", 15, "rows of each table")
 	return cmd
 }
 
-var formats = []string{"table", "json", "markdown"}
+var formats = []string{render.Terminal, render.JSON, render.Markdown}
 
+// validate returns an error that says which value of a flag to change.
 func (f *flags) validate() error {
 	switch {
 	case !slices.Contains(formats, f.output):
 		return fmt.Errorf("-o %s: choose one of %s", f.output, strings.Join(formats, ", "))
 	case f.Writes != WritesNone && f.Writes != WritesOwnNamespaces:
 		return fmt.Errorf("--writes=%s: choose %s or %s", f.Writes, WritesNone, WritesOwnNamespaces)
-	case auditlog.CheckForm(f.LogForm) != nil:
-		return auditlog.CheckForm(f.LogForm)
+	case auditlog.CheckWrapper(f.LogWrapper) != nil:
+		return auditlog.CheckWrapper(f.LogWrapper)
 	case !(f.Speed > 0):
 		return errors.New("--speed: choose a number above 0")
 	case f.Duration < 0:
@@ -131,10 +134,11 @@ func (f *flags) validate() error {
 	case f.Connections < 1 || f.MaxInFlight < 1 || f.top < 1:
 		return errors.New("--connections, --max-in-flight and --top: choose 1 or more")
 	}
-	return useragent.CheckForms(f.Forms)
+	return useragent.CheckForms(f.Encodings)
 }
 
-// execute sends the log to all servers, and prints the report.
+// execute sends the log to all servers, or reads a report, and prints the report. It prints the
+// report of a replay that failed, too, if any server has an outcome.
 func (f *flags) execute(ctx context.Context, cmd *cobra.Command, paths []string, version string) error {
 	if err := cmp.Or(f.validate(), display.CheckFile(f.page)); err != nil {
 		return err
@@ -161,7 +165,10 @@ func (f *flags) execute(ctx context.Context, cmd *cobra.Command, paths []string,
 		if err != nil {
 			return err
 		}
-		r = &Report{Millrace: version, Arguments: os.Args, Started: time.Now().UTC().Truncate(time.Second), Machine: price.Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}, Options: f.Options}
+		r = &Report{
+			Millrace: version, Arguments: os.Args, Started: time.Now().UTC().Truncate(time.Second),
+			Machine: price.Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}, Options: f.Options,
+		}
 		if failed = r.replay(ctx, paths, cmd.InOrStdin(), servers, display.NewProgress(cmd.ErrOrStderr())); len(r.Servers) == 0 {
 			return failed
 		}
@@ -173,6 +180,7 @@ func (f *flags) execute(ctx context.Context, cmd *cobra.Command, paths []string,
 	return cmp.Or(errors.Join(failed, err), auditlog.CheckLost(r.Log.Lost))
 }
 
+// removeAll removes from all servers the namespaces that replays have made.
 func (f *flags) removeAll(ctx context.Context, out io.Writer) error {
 	servers, err := f.servers()
 	if err != nil {
@@ -190,6 +198,7 @@ func (f *flags) removeAll(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
+// servers returns the server of the kubeconfig, and the one of --compare after it.
 func (f *flags) servers() (all []*server, err error) {
 	named := []kubeconfig.Flags{f.server}
 	if f.compare != "" {

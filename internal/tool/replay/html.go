@@ -12,13 +12,13 @@ import (
 //go:embed page.html
 var pageTemplate string
 
-// Rows of the page. The JSON has all.
+// Bounds of the page. The JSON has all rows.
 const (
 	pageRows = 60
 	pageBars = 12
 )
 
-// htmlPage is what the template of the page sees. The template escapes all text.
+// htmlPage is the data of the page's template. The template escapes all text.
 type htmlPage struct {
 	*Report
 	Sums   []htmlSums
@@ -39,16 +39,16 @@ type htmlPlot struct {
 	Bars  []htmlBar
 }
 
-// htmlBar is a bar, whose length is in thousandths of the longest. Number is the server's. The
-// label stands at a client's first bar alone.
+// htmlBar is a bar. Length is in thousandths of the longest bar, and Number is the index of the
+// server. Only the first bar of a client has a Label.
 type htmlBar struct {
 	Label, Client, Server, Value string
 	Number                       int
 	Length                       float64
-	amount                       float64
+	amount                       float64 // Length before it is scaled
 }
 
-// htmlTable is a table with a line of groups above its titles, if it has any.
+// htmlTable is a table. If Grouped, a row of groups stands above its titles.
 type htmlTable struct {
 	Title   string
 	Table   *render.Table
@@ -61,28 +61,29 @@ type htmlGroup struct {
 	Columns int
 }
 
-// WritePage writes the report as one page, which loads nothing.
+// WritePage writes the report to a file as one HTML page, which loads nothing from elsewhere.
 func (r *Report) WritePage(name string) error {
 	return display.WritePage(name, pageTemplate, template.FuncMap{
 		"ms": func(n float64) string { return display.Seconds(n / 1000) },
 	}, r.page())
 }
 
+// page returns the data of the page: plots that have bars, and two tables.
 func (r *Report) page() *htmlPage {
 	p := &htmlPage{Report: r, Notes: r.notes()}
 	for i := range r.Servers {
 		p.Sums = append(p.Sums, htmlSums{&r.Servers[i], r.Servers[i].totals()})
 	}
-	millis := func(of func(*ClientOutcome) *render.Latencies) func(*ClientOutcome) (float64, string) {
+	millis := func(latencies func(*ClientOutcome) *render.Latencies) func(*ClientOutcome) (float64, string) {
 		return func(c *ClientOutcome) (float64, string) {
-			l := of(c)
+			l := latencies(c)
 			if l == nil {
 				return 0, ""
 			}
 			return l.P99, display.Seconds(l.P99 / 1000)
 		}
 	}
-	for _, of := range []struct {
+	for _, plotted := range []struct {
 		title string
 		value func(*ClientOutcome) (float64, string)
 	}{
@@ -92,8 +93,8 @@ func (r *Report) page() *htmlPage {
 		{"Writes by client, 99th percentile", millis(func(c *ClientOutcome) *render.Latencies { return c.WriteMillis })},
 		{"Watches by client until they begin, 99th percentile", millis(func(c *ClientOutcome) *render.Latencies { return c.WatchMillis })},
 	} {
-		if plot := r.plot(of.value); len(plot) > 0 {
-			p.Plots = append(p.Plots, htmlPlot{of.title, plot})
+		if bars := r.bars(plotted.value); len(bars) > 0 {
+			p.Plots = append(p.Plots, htmlPlot{plotted.title, bars})
 		}
 	}
 	clients, shapes := r.clientTable(pageRows), r.shapeTable(pageRows)
@@ -114,14 +115,15 @@ func newHTMLTable(title string, table *render.Table) htmlTable {
 	return t
 }
 
-// plot has the bars of the first server's largest clients, at each server. value returns an
-// empty text for a client that has none.
-func (r *Report) plot(value func(*ClientOutcome) (float64, string)) (bars []htmlBar) {
+// bars returns the bars of the first server's largest clients, one for each server. value returns
+// the length of a client's bar and its text, which is empty for a client without a bar.
+func (r *Report) bars(value func(*ClientOutcome) (float64, string)) (bars []htmlBar) {
 	byClient := make([]map[serverreport.Client]*ClientOutcome, len(r.Servers))
 	for i := range r.Servers {
 		byClient[i] = r.Servers[i].byClient()
 	}
-	clients, longest := 0, 0.0
+	clients := 0
+	var longest float64
 	for i := range r.Servers[0].Clients {
 		c := &r.Servers[0].Clients[i]
 		if _, text := value(c); text == "" || clients == pageBars {
@@ -140,7 +142,8 @@ func (r *Report) plot(value func(*ClientOutcome) (float64, string)) (bars []html
 				text = "-"
 			}
 			bars = append(bars, htmlBar{Label: label, Client: client, Server: r.Servers[n].Address, Value: text, Number: n, amount: amount})
-			longest, label = max(longest, amount), ""
+			longest = max(longest, amount)
+			label = ""
 		}
 	}
 	for i := range bars {

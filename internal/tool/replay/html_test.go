@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// TestPage writes a page of two servers, one of which has not seen a client, and no LIST of another.
+// TestPage writes a page of two servers. One of them lacks a client, and has no LIST of another.
 func TestPage(t *testing.T) {
 	cpu := 12.0
 	agent, hostile := serverreport.Client{User: "u", UserAgent: "agent"}, serverreport.Client{User: "u", UserAgent: "<script>alert(1)</script>"}
@@ -31,7 +31,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"2 times as fast", "12s", "not told", `aria-label="agent (u) at https://a: 40ms"`, `class="s1" width="250"`, "LISTs by client", `aria-label="lister (u) at https://b: -"`, `<th colspan="8">https://b</th>`, "audit.log.gz: lost",
+		"2 times as fast", "12s", "unknown", `aria-label="agent (u) at https://a: 40ms"`, `class="s1" width="250"`, "LISTs by client", `aria-label="lister (u) at https://b: -"`, `<th colspan="8">https://b</th>`, "audit.log.gz: lost",
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q", want)

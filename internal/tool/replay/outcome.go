@@ -11,33 +11,35 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// result is what became of one request.
+// result is the outcome of one request.
 type result struct {
 	// status is 0 if there was no answer.
-	status        int
-	bytes, events int64
-	// took is until the answer was read, of a watch until it began.
+	status int
+	bytes  int64 // of the body as it was sent
+	events int64 // of a watch
+	// took is the time until the end of the answer, for a watch until the answer began.
 	took time.Duration
 	err  error
-	// noPage says that the request was not sent, since its list had no further page.
+	// noPage says that the request was not sent, because its list had no further page.
 	noPage bool
-	// cutShort says that the server ended a watch that was open to the end of the log.
+	// cutShort says that the server ended a watch that is open to the end of the log.
 	cutShort bool
 }
 
+// outcome sums the results of a plan's requests. It is safe for several goroutines.
 type outcome struct {
-	mu      sync.Mutex
 	plan    *plan
+	mu      sync.Mutex // guards all below
 	clients map[serverreport.Client]*clientSums
 	shapes  map[serverreport.Shape]*ShapeOutcome
-	// firstError is the first request without an answer.
+	// firstError is the error of the first request without an answer.
 	firstError error
 	lateness   samples
 	cutShort   int
 	elapsed    time.Duration
 }
 
-// clientSums are those of one client.
+// clientSums sums the results of one client.
 type clientSums struct {
 	ClientOutcome
 	gets, lists, watches, writes samples
@@ -47,13 +49,14 @@ func newOutcome(p *plan) *outcome {
 	return &outcome{plan: p, clients: map[serverreport.Client]*clientSums{}, shapes: map[serverreport.Shape]*ShapeOutcome{}}
 }
 
-// late notes by how much a request is sent too late.
-func (o *outcome) late(by time.Duration) {
+// addLateness adds the time by which a request was sent too late.
+func (o *outcome) addLateness(by time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.lateness.add(by)
 }
 
+// add adds the result of a request.
 func (o *outcome) add(r *request, v result) {
 	who, shape := o.plan.instances[r.instance].client, o.plan.targets[r.target].shape
 	o.mu.Lock()
@@ -102,7 +105,7 @@ func (o *outcome) add(r *request, v result) {
 	}
 }
 
-// samples keeps times, a random sample of them if there are many (Vitter's algorithm R).
+// samples keeps times, or a random sample of maxSamples of them (Vitter's algorithm R).
 type samples struct {
 	kept []time.Duration
 	seen int
@@ -119,7 +122,7 @@ func (s *samples) add(d time.Duration) {
 	}
 }
 
-// latencies returns nil if there are no samples.
+// latencies returns the quantiles of the samples, nil if there are none.
 func (s *samples) latencies() *render.Latencies {
 	if len(s.kept) == 0 {
 		return nil
@@ -128,14 +131,17 @@ func (s *samples) latencies() *render.Latencies {
 	return &l
 }
 
-func (o *outcome) fill(into *ServerOutcome) {
+// writeTo writes the sums to a report's outcome of the server. Clients are in the order of their
+// bytes, the largest first.
+func (o *outcome) writeTo(into *ServerOutcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	into.Seconds = o.elapsed.Seconds()
 	into.Late = o.lateness.latencies()
 	into.CutShort = o.cutShort
 	for _, c := range o.clients {
-		c.GetMillis, c.ListMillis, c.WatchMillis, c.WriteMillis = c.gets.latencies(), c.lists.latencies(), c.watches.latencies(), c.writes.latencies()
+		c.GetMillis, c.ListMillis = c.gets.latencies(), c.lists.latencies()
+		c.WatchMillis, c.WriteMillis = c.watches.latencies(), c.writes.latencies()
 		into.Clients = append(into.Clients, c.ClientOutcome)
 	}
 	slices.SortFunc(into.Clients, func(a, b ClientOutcome) int {

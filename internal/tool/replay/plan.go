@@ -22,43 +22,47 @@ import (
 // maxRequests bounds a plan, which is kept in memory.
 const maxRequests = 20_000_000
 
-// plan is what a log tells, in the order of time.
+// plan has the requests of a log in the order of time. Requests share targets and instances, which
+// they name by their numbers.
 type plan struct {
 	requests  []request
 	targets   []target
 	instances []instance
-	// first is when the first request was received, in microseconds since 1970, and length
-	// the time from then to the last event.
+	// first is the time of the first request, in microseconds since 1970. length is the time from
+	// then to the last event, in microseconds.
 	first, length int64
-	leftOut       map[string]int
-	// notes say what of the logs is no event, lost how many records could not be read.
+	// leftOut counts requests that are not sent, by reason.
+	leftOut map[string]int
+	// notes are sentences on records that are no events. lost is the number of records that
+	// could not be read, although they are events.
 	notes []string
 	lost  int64
 }
 
+// request is a request of the log. A plan may have 20 million of them.
 type request struct {
-	// at is when it was received, in microseconds after the plan's first.
+	// at is the time at which it was received, in microseconds after plan.first.
 	at int64
-	// lasts is for how long a watch was open, in microseconds, or openEnded.
+	// lasts is the time for which a watch was open, in microseconds, or openEnded.
 	lasts            int64
-	target, instance uint32
+	target, instance uint32 // indexes in the plan
 }
 
-// openEnded is for watches whose end is not in the log.
+// openEnded is the request.lasts of a watch whose end is not in the log.
 const openEnded = -1
 
-// target is what requests ask for, without the values that only mean something to the
-// server that wrote the log.
+// target is what requests ask for, without the values that mean something only to the server that
+// wrote the log.
 type target struct {
 	path string
 	// query has no resourceVersion and no continue.
 	query    string
 	revision string // serverreport.Revision*
 	shape    serverreport.Shape
-	// object is what a write becomes, nil for a read.
+	// object is the object that a write is sent to, nil for a read.
 	object *object
-	// collection numbers the resource, namespace and selectors: a LIST and the watch behind
-	// it have one collection.
+	// collection is a number for the resource, namespace and selectors. A LIST and the watch that
+	// follows it have the same collection.
 	collection uint32
 }
 
@@ -82,21 +86,22 @@ const (
 	leftOutPath    = "path that may lead elsewhere than it reads"
 )
 
+// planner makes a plan of events.
 type planner struct {
 	plan
-	// writes says that writes are sent as well.
+	// writes says that writes are sent, too.
 	writes bool
 	shaper auditlog.Shaper
-	// The numbers of what was seen.
+	// The numbers of the targets, collections and instances so far.
 	targetNumbers     map[targetKey]uint32
 	collectionNumbers map[string]uint32
 	instanceNumbers   map[string]uint32
-	// open are watches whose end was not read yet, by their audit ID.
+	// open are the indexes of watches whose end was not read yet, by the hash of the audit ID.
 	open    map[uint64]int
 	scratch []byte
-	last    int64
-	full    bool
-	// others are events of other stages.
+	last    int64 // time of the last event, in microseconds since 1970
+	full    bool  // the log has more than maxRequests
+	// others is the number of events of other stages.
 	others uint64
 }
 
@@ -110,8 +115,8 @@ func newPlanner() *planner {
 	}
 }
 
-// readPlan reads logs. It returns an error that says what to do if they have no request that
-// can be sent.
+// readPlan returns the plan of logs. It calls progress with the bytes that were read of a log. The
+// error for logs without a request that can be sent says what to do.
 func readPlan(ctx context.Context, paths []string, stdin io.Reader, o *Options, progress func(int64)) (*plan, error) {
 	inputs, err := auditlog.Expand(paths)
 	if err != nil {
@@ -121,14 +126,14 @@ func readPlan(ctx context.Context, paths []string, stdin io.Reader, o *Options, 
 	p.writes = o.Writes == WritesOwnNamespaces
 	all := make([]auditlog.Counts, len(inputs))
 	for i, in := range inputs {
-		if all[i], err = in.Read(ctx, stdin, auditlog.Options{Form: o.LogForm, KeepGroups: true}, p.observe, progress); err != nil {
+		if all[i], err = in.Read(ctx, stdin, auditlog.Options{Wrapper: o.LogWrapper, KeepGroups: true}, p.observe, progress); err != nil {
 			return nil, interrupt.Explain(ctx, err)
 		}
 		p.notes = append(p.notes, all[i].Notes(in.Name)...)
-		p.lost += all[i].Lost()
+		p.lost += all[i].LostRecords()
 	}
 	if p.last == 0 {
-		return nil, auditlog.NoEvents(inputs, all, p.others)
+		return nil, auditlog.NoEventsError(inputs, all, p.others)
 	}
 	if p.full {
 		return nil, fmt.Errorf("the log has more than %d requests: give a part of it", maxRequests)
@@ -136,17 +141,18 @@ func readPlan(ctx context.Context, paths []string, stdin io.Reader, o *Options, 
 	return p.finish(paths)
 }
 
+// observe adds the request of an event to the plan. The second event of a watch sets its duration.
 func (p *planner) observe(e *auditlog.Event) {
 	stage := string(e.Stage)
 	started := stage == auditlog.StageStarted
-	watch := string(e.Verb) == "watch"
-	if !started && stage != auditlog.StageComplete && stage != auditlog.StagePanic || started && !watch {
+	isWatch := string(e.Verb) == "watch"
+	if !started && stage != auditlog.StageComplete && stage != auditlog.StagePanic || started && !isWatch {
 		p.others++
 		return
 	}
 	p.last = max(p.last, e.Time())
 	id := xxhash.Sum64(e.AuditID)
-	if watch && !started {
+	if isWatch && !started {
 		if i, ok := p.open[id]; ok {
 			p.requests[i].lasts = max(0, e.Time()-p.requests[i].at)
 			delete(p.open, id)
@@ -160,8 +166,8 @@ func (p *planner) observe(e *auditlog.Event) {
 	if p.full = p.full || len(p.requests) >= maxRequests; p.full {
 		return
 	}
-	r := request{at: cmp.Or(e.Received, e.Staged), target: p.target(e), instance: p.instance(e)}
-	if watch {
+	r := request{at: cmp.Or(e.Received, e.Staged), target: p.targetNumber(e), instance: p.instanceNumber(e)}
+	if isWatch {
 		r.lasts = e.Time() - r.at
 		if started {
 			r.lasts = openEnded
@@ -171,12 +177,13 @@ func (p *planner) observe(e *auditlog.Event) {
 	p.requests = append(p.requests, r)
 }
 
+// maxURI bounds the URI of a request, in bytes.
 const maxURI = 16 << 10
 
-// streams are subresources that move streams of a pod, a node or a service.
+// streams are the subresources that carry streams of a pod, a node or a service.
 var streams = []string{"exec", "attach", "portforward", "proxy", "log"}
 
-// leaveOut returns why a request is not sent, or "".
+// leaveOut returns the reason for which a request is not sent, or "".
 func (p *planner) leaveOut(e *auditlog.Event) string {
 	switch string(e.Verb) {
 	case "get", "list", "watch":
@@ -207,11 +214,12 @@ func (p *planner) leaveOut(e *auditlog.Event) string {
 	return ""
 }
 
-// versionName is what versions of groups are called.
+// versionName matches the versions of groups.
 var versionName = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 
-// leadsElsewhere reports whether a path may be taken for another one than it reads: who could send
-// requests to the logged server has chosen it. Slashes and dots may be escaped once or more.
+// leadsElsewhere reports whether a server may take a path for another path than it seems to be.
+// Paths come from anybody who could send requests to the logged server, and a replay has rights of
+// its own. Slashes and dots may be escaped once or more.
 func leadsElsewhere(uri []byte, r *auditlog.Request) bool {
 	path, _, _ := bytes.Cut(bytes.ToLower(uri), []byte{'?'})
 	for _, odd := range []string{"%2f", "%2e", "%5c", "%25", "/../", "/./", "//"} {
@@ -222,7 +230,7 @@ func leadsElsewhere(uri []byte, r *auditlog.Request) bool {
 	return len(r.Resource) > 0 && !versionName.Match(r.Version)
 }
 
-// isDocument reports whether a path is one of discovery, of the OpenAPI or the version.
+// isDocument reports whether a path is a path of discovery, the OpenAPI or the version.
 func isDocument(uri []byte) bool {
 	path, _, _ := bytes.Cut(uri, []byte{'?'})
 	for _, prefix := range []string{"/api", "/apis", "/openapi", "/version"} {
@@ -233,7 +241,8 @@ func isDocument(uri []byte) bool {
 	return false
 }
 
-func (p *planner) target(e *auditlog.Event) uint32 {
+// targetNumber returns the number of an event's target. It adds a new target to the plan.
+func (p *planner) targetNumber(e *auditlog.Event) uint32 {
 	r := auditlog.ParseURI(e.URI)
 	path, query, _ := bytes.Cut(e.URI, []byte{'?'})
 	key := targetKey{verb: p.shaper.Word(e.Verb), path: string(path), query: keptQuery(query), revision: r.RevisionMode()}
@@ -244,7 +253,7 @@ func (p *planner) target(e *auditlog.Event) uint32 {
 	p.targetNumbers[key] = n
 	t := target{
 		path: key.path, query: key.query, revision: key.revision, shape: p.shaper.Shape(e, &r).Clone(),
-		collection: p.collection(key.path, &r),
+		collection: p.collectionNumber(key.path, &r),
 	}
 	if isWrite(t.shape.Verb) {
 		t.object = newObject(&r)
@@ -253,8 +262,8 @@ func (p *planner) target(e *auditlog.Event) uint32 {
 	return n
 }
 
-// collection returns the number of what a LIST and the watch behind it have in common.
-func (p *planner) collection(path string, r *auditlog.Request) uint32 {
+// collectionNumber returns the number of a request's collection.
+func (p *planner) collectionNumber(path string, r *auditlog.Request) uint32 {
 	key := strings.Join([]string{path, string(r.LabelSelector), string(r.FieldSelector), string(r.ShardSelector)}, "\x00")
 	n, ok := p.collectionNumbers[key]
 	if !ok {
@@ -264,7 +273,7 @@ func (p *planner) collection(path string, r *auditlog.Request) uint32 {
 	return n
 }
 
-// keptQuery leaves out the parameters that an instance fills in itself.
+// keptQuery returns a query without the parameters for which an instance has values of its own.
 func keptQuery(query []byte) string {
 	var kept []string
 	for pair := range strings.SplitSeq(string(query), "&") {
@@ -277,9 +286,11 @@ func keptQuery(query []byte) string {
 	return strings.Join(kept, "&")
 }
 
+// maxGroups bounds the groups of a user that are impersonated.
 const maxGroups = 100
 
-func (p *planner) instance(e *auditlog.Event) uint32 {
+// instanceNumber returns the number of an event's instance. It adds a new instance to the plan.
+func (p *planner) instanceNumber(e *auditlog.Event) uint32 {
 	client := p.shaper.Client(e)
 	p.scratch = auditlog.AppendInstance(p.scratch[:0], e, client)
 	if n, ok := p.instanceNumbers[string(p.scratch)]; ok {
@@ -296,12 +307,13 @@ func (p *planner) instance(e *auditlog.Event) uint32 {
 		groups = append(groups, string(auditlog.Clip(group)))
 	}
 	p.instances = append(p.instances, instance{
-		client: client.Clone(), user: string(auditlog.Clip(e.User)), groups: groups, userAgent: string(auditlog.Clip(e.UserAgent)), identity: string(auditlog.Clip(identity)),
+		client: client.Clone(), user: string(auditlog.Clip(e.User)), groups: groups,
+		userAgent: string(auditlog.Clip(e.UserAgent)), identity: string(auditlog.Clip(identity)),
 	})
 	return n
 }
 
-// finish sorts the requests, and makes their times relative.
+// finish returns the plan, with requests sorted by time and times relative to the first.
 func (p *planner) finish(paths []string) (*plan, error) {
 	if len(p.requests) == 0 {
 		left := ""

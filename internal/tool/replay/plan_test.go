@@ -6,8 +6,9 @@ import (
 	"github.com/millrace/millrace/internal/tool/auditlog"
 )
 
-// TestPathsThatLeadElsewhere has requests that somebody may have sent for the log's sake: with
-// escaped slashes they would reach a program behind the server, with the operator's rights.
+// TestPathsThatLeadElsewhere has requests that an attacker may have sent to get them into the log.
+// With escaped slashes they would reach a program that the server is a proxy of, with the
+// operator's rights.
 func TestPathsThatLeadElsewhere(t *testing.T) {
 	t.Parallel()
 	p := &planner{writes: true}

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// removeWrites deletes the namespaces that replays have made, with what is in them. It returns
-// how many there were. It does the work of the namespace controller, which may not run.
+// removeWrites deletes the namespaces that replays have made, with all their objects. It returns
+// the number of namespaces that it removed, even with an error.
 func removeWrites(ctx context.Context, s *server) (int, error) {
 	var list metav1.PartialObjectMetadataList
 	if err := s.getJSON(ctx, "/api/v1/namespaces?labelSelector="+writeLabel, &list); err != nil {
@@ -24,7 +24,7 @@ func removeWrites(ctx context.Context, s *server) (int, error) {
 	for i := range list.Items {
 		m := &list.Items[i]
 		if m.Labels[writeLabel] == "" || !strings.HasPrefix(m.Name, namespacePrefix) {
-			continue // a server that ignores selectors, or a label of others, must not have more removed
+			continue // other namespaces may have the label, and a server may ignore selectors
 		}
 		if err := w.removeNamespace(ctx, m.Name, string(m.UID)); err != nil {
 			errs = append(errs, fmt.Errorf("remove namespace %s: %w", m.Name, err))
@@ -35,6 +35,8 @@ func removeWrites(ctx context.Context, s *server) (int, error) {
 	return removed, errors.Join(errs...)
 }
 
+// removeNamespace deletes a namespace, the objects in it and its finalizers. It does the work of
+// the namespace controller, which may not run. uid, unless it is empty, must be the namespace's.
 func (w *writer) removeNamespace(ctx context.Context, name, uid string) error {
 	const namespaces = "/api/v1/namespaces/"
 	var opts []byte
@@ -50,7 +52,7 @@ func (w *writer) removeNamespace(ctx context.Context, name, uid string) error {
 			continue // the same objects as events
 		}
 		o := object{resource: resource, api: known.api, namespace: name}
-		if _, err := w.do(ctx, http.MethodDelete, o.collection()+"?gracePeriodSeconds=0", "", "", nil, http.StatusNotFound); err != nil {
+		if _, err := w.do(ctx, http.MethodDelete, o.collectionPath()+"?gracePeriodSeconds=0", "", "", nil, http.StatusNotFound); err != nil {
 			return err
 		}
 	}

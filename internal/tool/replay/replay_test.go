@@ -18,14 +18,13 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// fakeServer answers as an API server does whose lists have two pages, and notes what it was
-// asked.
+// fakeServer answers like an API server whose lists have two pages, and notes the requests.
 type fakeServer struct {
 	mu       sync.Mutex
 	revision int
 	asked    []string
 	headers  []http.Header
-	// watched is how long watches were open.
+	// watched has the times for which watches were open.
 	watched []time.Duration
 }
 
@@ -90,8 +89,8 @@ func (e logEvent) line() string {
 	return string(text) + "\n"
 }
 
-// informerLog is what an informer of a pod does: it lists in two pages, watches, and lists
-// custom resources. Besides there are requests that are not sent.
+// informerLog returns the log of an informer in a pod: it lists in two pages, watches, and lists
+// custom resources. The log also has requests that replay does not send.
 func informerLog() string {
 	const done, begun, user, agent = "ResponseComplete", "ResponseStarted", "system:serviceaccount:mon:agent", "agent/v1 (linux)"
 	var b strings.Builder
@@ -115,7 +114,7 @@ func informerLog() string {
 	return b.String() + "no event\n"
 }
 
-// fakeTransport gives requests to a handler, without a network, so that time can be faked.
+// fakeTransport passes requests to a handler without a network, so that time can be faked.
 type fakeTransport struct{ handler http.Handler }
 
 // RoundTrip implements http.RoundTripper.
@@ -147,8 +146,8 @@ func (w *pipeWriter) Write(b []byte) (int, error) {
 	return w.pipe.Write(b)
 }
 
-// replayed sends a log to a server in faked time.
-func replayed(t *testing.T, f http.Handler, log string, o Options) (r Report) {
+// runReplay sends a log to a server in faked time.
+func runReplay(t *testing.T, f http.Handler, log string, o Options) (r Report) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "audit.log")
@@ -165,11 +164,11 @@ func replayed(t *testing.T, f http.Handler, log string, o Options) (r Report) {
 	return r
 }
 
-// TestReplaySendsWhatAClientWould compares the requests that reach the server with the log:
-// pages, watches and their resource versions are those of the server that is asked.
+// TestReplaySendsWhatAClientWould compares the requests that reach the server with the log.
+// Continue tokens and resource versions must be the ones that this server has sent.
 func TestReplaySendsWhatAClientWould(t *testing.T) {
 	f := &fakeServer{}
-	r := replayed(t, f, informerLog(), Options{Speed: 1, Impersonate: true})
+	r := runReplay(t, f, informerLog(), Options{Speed: 1, Impersonate: true})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	want := []string{
@@ -220,7 +219,7 @@ func checkReport(t *testing.T, r *Report) {
 // TestWatchesLastAsInTheLog ends watches when they ended in the log, and others at its end.
 func TestWatchesLastAsInTheLog(t *testing.T) {
 	f := &fakeServer{}
-	replayed(t, f, informerLog(), Options{Speed: 0.5})
+	runReplay(t, f, informerLog(), Options{Speed: 0.5})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	// In the log they are 100, 151 and 221 ms, and time passes half as fast.
@@ -231,7 +230,7 @@ func TestWatchesLastAsInTheLog(t *testing.T) {
 }
 
 // TestInterrupted interrupts a replay at a server that does not answer, while a request waits
-// for another one to end.
+// for the end of another one.
 func TestInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "audit.log")

@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/interrupt"
 )
 
-// replay reads logs, and sends their requests to each server. The report has what was sent
-// also if it returns an error.
+// replay reads logs, and sends their requests to one server after the other. If it returns an
+// error, the report still has the outcomes of the servers so far.
 func (r *Report) replay(ctx context.Context, paths []string, stdin io.Reader, servers []*server, progress *display.Progress) error {
 	p, err := readPlan(ctx, paths, stdin, &r.Options, func(n int64) {
 		progress.Show(func() string { return "read " + display.Size(n) + " of the log" })
@@ -31,6 +31,8 @@ func (r *Report) replay(ctx context.Context, paths []string, stdin io.Reader, se
 	return nil
 }
 
+// playTo sends a plan to a server, and adds the outcome to the report. It returns errInterrupted,
+// with an outcome, if ctx ended during the replay.
 func (r *Report) playTo(ctx context.Context, s *server, p *plan, progress *display.Progress) error {
 	version, err := s.check(ctx)
 	if err != nil {
@@ -43,18 +45,18 @@ func (r *Report) playTo(ctx context.Context, s *server, p *plan, progress *displ
 			return interrupt.Explain(ctx, err)
 		}
 	}
-	before, told := s.usage(ctx)
+	before, known := s.readUsage(ctx)
 	failed := play.play(ctx, func(sent int) {
 		progress.Show(func() string { return fmt.Sprintf("%s: sent %d of %d requests", s.base, sent, len(p.requests)) })
 	})
 	progress.End()
 	o := ServerOutcome{Address: s.base, Version: version, Interrupted: failed != nil}
-	play.outcome.fill(&o)
-	if after, ok := s.usage(context.WithoutCancel(ctx)); ok && told {
+	play.outcome.writeTo(&o)
+	if after, ok := s.readUsage(context.WithoutCancel(ctx)); ok && known {
 		cpu := after.cpu - before.cpu
 		o.CPUSeconds, o.ResidentBytes = &cpu, &after.resident
 	}
-	until := p.length
+	until := p.length // microseconds of the log
 	if r.Options.Duration > 0 {
 		until = min(until, int64(r.Options.Duration.Seconds()*r.Options.Speed*1e6))
 	}

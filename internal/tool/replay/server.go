@@ -21,13 +21,13 @@ import (
 // server sends requests to an API server over a number of connections.
 type server struct {
 	base       string
-	agent      string // of requests that are not the log's
+	agent      string // user agent of requests that are not from the log
 	transports []http.RoundTripper
-	// newest is the newest resource version that any answer had.
+	// newest is the newest resource version of any answer.
 	newest atomic.Uint64
 }
 
-// newServer makes clients, which do not share connections.
+// newServer returns a server with one connection for each of its transports. It sends nothing.
 func newServer(config *rest.Config, connections int) (*server, error) {
 	address, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -36,7 +36,8 @@ func newServer(config *rest.Config, connections int) (*server, error) {
 	s := &server{base: strings.TrimSuffix(address.String(), "/"), agent: config.UserAgent}
 	for range connections {
 		one := rest.CopyConfig(config)
-		one.DisableCompression, one.UserAgent = true, "" // requests name their own
+		one.DisableCompression = true // the player decompresses, to count the bytes that were sent
+		one.UserAgent = ""            // each request has its own
 		one.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 		transport, err := rest.TransportFor(one)
 		if err != nil {
@@ -47,14 +48,15 @@ func newServer(config *rest.Config, connections int) (*server, error) {
 	return s, nil
 }
 
-// close ends connections that no request uses.
+// close closes the connections that no request uses.
 func (s *server) close() {
 	for _, t := range s.transports {
 		(&http.Client{Transport: t}).CloseIdleConnections()
 	}
 }
 
-func (s *server) saw(revision uint64) {
+// noteRevision sets newest to revision if that is newer.
+func (s *server) noteRevision(revision uint64) {
 	for old := s.newest.Load(); revision > old; old = s.newest.Load() {
 		if s.newest.CompareAndSwap(old, revision) {
 			return
@@ -62,7 +64,7 @@ func (s *server) saw(revision uint64) {
 	}
 }
 
-// check asks for the version, and for a resource version to begin with.
+// check returns the version of the server. It also reads a first value of newest.
 func (s *server) check(ctx context.Context) (string, error) {
 	var version version.Info
 	if err := s.getJSON(ctx, "/version", &version); err != nil {
@@ -76,10 +78,11 @@ func (s *server) check(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the resource version of %s: %w", s.base, err)
 	}
-	s.saw(revision)
+	s.noteRevision(revision)
 	return version.GitVersion, nil
 }
 
+// getJSON decodes the JSON of a path into *into.
 func (s *server) getJSON(ctx context.Context, path string, into any) error {
 	body, err := s.get(ctx, path)
 	if err != nil {
@@ -92,7 +95,8 @@ func (s *server) getJSON(ctx context.Context, path string, into any) error {
 	return nil
 }
 
-// get sends a request in the name of the kubeconfig's user. The status must be 200.
+// get sends a GET as the user of the kubeconfig, and returns the body of an answer with the status
+// 200. The caller must close it.
 func (s *server) get(ctx context.Context, path string) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+path, nil)
 	if err != nil {
@@ -113,13 +117,17 @@ func (s *server) get(ctx context.Context, path string) (io.ReadCloser, error) {
 	return resp.Body, nil
 }
 
-// usage is what a server's process has used so far.
-type usage struct{ cpu, resident float64 }
+// usage is what the process of a server uses.
+type usage struct {
+	cpu      float64 // seconds since it started
+	resident float64 // bytes
+}
 
 const usageTimeout = 10 * time.Second
 
-// usage reads the server's metrics. ok is false if it does not tell, or not to this user.
-func (s *server) usage(ctx context.Context) (u usage, ok bool) {
+// readUsage reads the metrics of the server. ok is false if they lack the CPU, or if the user may
+// not read them.
+func (s *server) readUsage(ctx context.Context) (u usage, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
 	defer cancel()
 	body, err := s.get(ctx, "/metrics")

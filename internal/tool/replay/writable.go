@@ -16,34 +16,38 @@ const (
 	WritesOwnNamespaces = "own-namespaces"
 )
 
-// writeLabel is on the namespaces and the objects that replays make.
+// writeLabel is the label of the namespaces and the objects that replays make.
 const writeLabel = "millrace.io/replay"
 
 // namespacePrefix begins the names of the namespaces that replays make.
 const namespacePrefix = "millrace-replay-"
 
-// object is what a write of the log becomes: an object in a namespace of replay's own.
+// object is the target of a write: an object in a namespace of replay's own.
 type object struct {
 	resource   string // as in "leases.coordination.k8s.io"
 	api        string // the path of group and version
 	namespace  string
-	name       string // empty in a create, of which the log's path has no name
-	kind, body string
+	name       string // empty for a create, which has no name in the path
+	kind, body string // as in writable
 }
 
-// collection is the path of the object's namespace.
-func (o *object) collection() string {
+// collectionPath returns the path of the resource in the object's namespace.
+func (o *object) collectionPath() string {
 	plural, _, _ := strings.Cut(o.resource, ".")
 	return o.api + "/namespaces/" + o.namespace + "/" + plural
 }
 
-func (o *object) path() string { return o.collection() + "/" + o.name }
+// path returns the path of the object.
+func (o *object) path() string { return o.collectionPath() + "/" + o.name }
 
 // writable is a resource whose writes are sent. Its objects do nothing: pods have a scheduler
-// that does not exist, and workloads no replicas.
+// that does not exist, and workloads have no replicas.
 type writable struct {
-	// api is the path of the group, in a version that every server has.
-	api, kind, body string
+	api  string // the path of the group, in a version that every server has
+	kind string
+	// body is the JSON of an object after its metadata. NAME, NAMESPACE and TIME stand for the
+	// name, the namespace and the present time.
+	body string
 }
 
 const (
@@ -51,8 +55,7 @@ const (
 	idleReplicas = `"spec":{"replicas":0,"selector":{"matchLabels":{"replay":"NAME"}},"template":` + idleTemplate + `}`
 )
 
-// writables are those resources, with the objects' bodies besides their metadata. NAME,
-// NAMESPACE and TIME stand for those of the object.
+// writables are the resources whose writes are sent, by name.
 var writables = map[string]writable{
 	"configmaps": {"/api/v1", "ConfigMap", `"data":{}`},
 	"secrets":    {"/api/v1", "Secret", `"data":{}`},
@@ -76,7 +79,7 @@ const (
 	leftOutFailedWrite  = "write that failed"
 )
 
-// leaveOutWrite returns why a write is not sent, or "".
+// leaveOutWrite returns the reason for which a write is not sent, or "".
 func leaveOutWrite(e *auditlog.Event) string {
 	r := auditlog.ParseURI(e.URI)
 	_, ok := writables[resourceOf(&r)]
@@ -101,6 +104,7 @@ func leaveOutWrite(e *auditlog.Event) string {
 	return ""
 }
 
+// resourceOf returns a request's resource with its group, as in "leases.coordination.k8s.io".
 func resourceOf(r *auditlog.Request) string {
 	if len(r.Group) == 0 {
 		return string(r.Resource)
@@ -108,8 +112,8 @@ func resourceOf(r *auditlog.Request) string {
 	return string(r.Resource) + "." + string(r.Group)
 }
 
-// newObject returns what a write becomes. Namespaces of the log become others, so that no
-// object of anybody else is touched.
+// newObject returns the object that a write of the log is sent to. It lies in a namespace whose
+// name is derived from the one in the log, so that a replay changes only objects of its own.
 func newObject(r *auditlog.Request) *object {
 	hash := fnv.New32a()
 	_, _ = hash.Write(r.Namespace) // it never fails
@@ -122,43 +126,49 @@ func newObject(r *auditlog.Request) *object {
 	return o
 }
 
-// maxPadding is below the 256 KiB that Kubernetes allows for annotations.
-const maxPadding = 250_000
+const (
+	// maxPadding is below the 256 KiB that Kubernetes allows for annotations.
+	maxPadding = 250_000
+	// frameBytes is about the size of an object without its body and its padding.
+	frameBytes = 300
+)
 
-// json is an object of about so many bytes. Objects of different turns differ.
-func (o *object) json(name, version string, size, turn int) []byte {
+// encode returns the object as JSON of about size bytes. version is the resource version that it
+// must have, "" for any. Objects with different numbers differ.
+func (o *object) encode(name, version string, size, number int) []byte {
 	now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
 	metadata := map[string]any{"name": name, "namespace": o.namespace, "labels": map[string]string{writeLabel: "true"}}
 	if version != "" {
 		metadata["resourceVersion"] = version
 	}
-	metadata["annotations"] = map[string]string{writeLabel: o.padding(size-len(o.body)-300, turn)}
+	metadata["annotations"] = map[string]string{writeLabel: o.padding(size-len(o.body)-frameBytes, number)}
 	encoded, err := json.Marshal(metadata)
 	if err != nil {
-		panic(err) // it is made of text
+		panic(err) // maps of strings can always be encoded
 	}
 	body := strings.NewReplacer("NAMESPACE", o.namespace, "NAME", labelValue(name), "TIME", now).Replace(o.body)
 	return fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":%s,%s}`, strings.TrimPrefix(strings.TrimPrefix(o.api, "/apis/"), "/api/"), o.kind, encoded, body)
 }
 
-// patch changes an object of that size.
-func (o *object) patch(size, turn int) []byte {
-	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, writeLabel, o.padding(size-len(o.body)-300, turn))
+// mergePatch returns a patch that changes the object, and leaves it at about size bytes.
+func (o *object) mergePatch(size, number int) []byte {
+	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, writeLabel, o.padding(size-len(o.body)-frameBytes, number))
 }
 
-// padding is text that differs between turns.
-func (o *object) padding(length, turn int) string {
+// padding returns text of length bytes, or a little more or less. It differs between numbers.
+func (o *object) padding(length, number int) string {
 	length = max(0, min(length, maxPadding))
-	begin := fmt.Sprintf("%d %s/%s ", turn, o.namespace, o.name)
+	begin := fmt.Sprintf("%d %s/%s ", number, o.namespace, o.name)
 	return begin + strings.Repeat("lorem ipsum ", length/12+1)[:max(0, length-len(begin))]
 }
 
-// labelValue is a name as a label may have it.
+// labelValue returns a name as the value of a label may be: short, and with a letter or digit at
+// both ends.
 func labelValue(name string) string {
 	return strings.Trim(name[:min(len(name), 63)], "-._")
 }
 
-// isWrite reports whether a verb is one of those that are sent as writes.
+// isWrite reports whether replay can send requests with a verb as writes.
 func isWrite(verb string) bool {
 	return verb == "create" || verb == "update" || verb == "patch" || verb == "delete"
 }

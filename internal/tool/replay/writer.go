@@ -18,31 +18,31 @@ import (
 	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
-// writer sends writes, in the name of the kubeconfig's user.
+// writer sends writes as the user of the kubeconfig. It is safe for several goroutines.
 type writer struct {
 	server *server
-	// sizes are those of the resources' objects.
+	// sizes are bytes of an object by resource. newWriter sets them.
 	sizes map[string]int
-	// turn numbers the writes.
-	turn atomic.Int64
+	// count is the number of writes that send has begun.
+	count atomic.Int64
 
 	mu struct {
 		sync.Mutex
-		// versions are the newest resource versions that were answered, by path.
+		// versions are the resource versions of the newest answers, by path.
 		versions map[string]string
 	}
 }
 
 const (
-	// maxPrepared bounds the objects that are made before a replay.
+	// maxPrepared bounds the objects that newWriter creates.
 	maxPrepared = 50_000
-	preparers   = 32
-	// maxWriteAnswer is how much of an answer to a write is looked at.
+	preparers   = 32 // goroutines of newWriter
+	// maxWriteAnswer is how many bytes of an answer are searched for the resource version.
 	maxWriteAnswer = 64 << 10
 )
 
-// newWriter makes what the plan's writes need: namespaces, and the objects that the log
-// updates, patches or deletes without having created them.
+// newWriter returns a writer for a plan. It first creates what the writes need: namespaces, and the
+// objects that the log updates, patches or deletes but does not create.
 func newWriter(ctx context.Context, s *server, p *plan) (*writer, error) {
 	w := &writer{server: s, sizes: map[string]int{}}
 	w.mu.versions = map[string]string{}
@@ -54,7 +54,7 @@ func newWriter(ctx context.Context, s *server, p *plan) (*writer, error) {
 		}
 		namespaces[o.namespace] = true
 		if w.sizes[o.resource] == 0 {
-			w.sizes[o.resource] = w.sizeOf(ctx, o)
+			w.sizes[o.resource] = w.objectSize(ctx, o)
 		}
 		if o.name != "" {
 			objects[o.path()] = o
@@ -75,15 +75,16 @@ func newWriter(ctx context.Context, s *server, p *plan) (*writer, error) {
 	group.SetLimit(preparers)
 	for _, o := range objects {
 		group.Go(func() error {
-			_, err := w.do(groupCtx, http.MethodPost, o.collection(), o.path(), "", o.json(o.name, "", w.sizes[o.resource], 0), http.StatusConflict)
+			_, err := w.do(groupCtx, http.MethodPost, o.collectionPath(), o.path(), "", o.encode(o.name, "", w.sizes[o.resource], 0), http.StatusConflict)
 			return err
 		})
 	}
 	return w, group.Wait()
 }
 
-// sizeOf is the size of an object that the server has of the resource, or a usual one.
-func (w *writer) sizeOf(ctx context.Context, o *object) int {
+// objectSize returns the bytes of an object's resource: of one that the server has, or a usual
+// size.
+func (w *writer) objectSize(ctx context.Context, o *object) int {
 	plural, _, _ := strings.Cut(o.resource, ".")
 	usual := &clusterprofile.Resource{Resource: o.resource}
 	usual.SetDefaults()
@@ -92,7 +93,7 @@ func (w *writer) sizeOf(ctx context.Context, o *object) int {
 		return int(usual.Bytes)
 	}
 	defer body.Close()
-	const head = 150 // what a list has around its object
+	const head = 150 // bytes of a list without its object
 	text, err := io.ReadAll(io.LimitReader(body, 2<<20))
 	if err != nil || len(text) < 2*head {
 		return int(usual.Bytes)
@@ -100,8 +101,8 @@ func (w *writer) sizeOf(ctx context.Context, o *object) int {
 	return len(text) - head
 }
 
-// makeNamespace makes a namespace with the service account without which no pod is admitted.
-// Both may be there.
+// makeNamespace creates a namespace, and the service account without which no pod is admitted. It
+// is no error if they exist.
 func (w *writer) makeNamespace(ctx context.Context, name string) error {
 	const path = "/api/v1/namespaces"
 	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q,"labels":{%q:"true"}}}`, name, writeLabel)
@@ -113,32 +114,34 @@ func (w *writer) makeNamespace(ctx context.Context, name string) error {
 	return err
 }
 
-// send sends a write of the log. An update of a pod or of a new event, most of whose fields
-// must not change, becomes a patch.
+// send sends a write of the log. An update of a pod, or of an object of events.events.k8s.io,
+// becomes a patch: most of their fields must not change.
 func (w *writer) send(ctx context.Context, verb string, o *object) result {
-	began, turn, size := time.Now(), int(w.turn.Add(1)), w.sizes[o.resource]
-	method, path, contentType, name := http.MethodPost, o.collection(), "", o.name
+	began, number, size := time.Now(), int(w.count.Add(1)), w.sizes[o.resource]
+	method, path, name := http.MethodPost, o.collectionPath(), o.name
+	var contentType string
 	var body []byte
 	switch {
 	case verb == "create":
-		name = fmt.Sprintf("replay-%d-%d", began.UnixNano(), turn)
-		body = o.json(name, "", size, turn)
+		name = fmt.Sprintf("replay-%d-%d", began.UnixNano(), number)
+		body = o.encode(name, "", size, number)
 	case verb == "delete":
 		method, path = http.MethodDelete, o.path()+"?gracePeriodSeconds=0"
 	case verb == "update" && o.resource != "pods" && o.resource != "events.events.k8s.io":
-		method, path, body = http.MethodPut, o.path(), o.json(name, w.version(o.path()), size, turn)
+		method, path, body = http.MethodPut, o.path(), o.encode(name, w.version(o.path()), size, number)
 	default:
-		method, path, contentType, body = http.MethodPatch, o.path(), "application/merge-patch+json", o.patch(size, turn)
+		method, path, contentType, body = http.MethodPatch, o.path(), "application/merge-patch+json", o.mergePatch(size, number)
 	}
 	r, err := w.do(ctx, method, path, o.path(), contentType, body, 0)
 	r.took = time.Since(began)
 	if refused := (*refusedError)(nil); errors.As(err, &refused) {
-		return r // the status says it
+		return r // r.status is the error
 	}
 	r.err = err
 	return r
 }
 
+// version returns the newest resource version of the object at a path, "" if it is unknown.
 func (w *writer) version(path string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,9 +159,10 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("%s %s: status %s: %.200s", e.method, e.path, e.status, watchevent.Text(watchevent.Member(e.body, "message")))
 }
 
-// do sends a write, and keeps the version that it is answered with for the object at a path.
-// expected is a status of 400 or more that is no error, or 0.
-func (w *writer) do(ctx context.Context, method, path, at, contentType string, body []byte, expected int) (result, error) {
+// do sends a request, and keeps the resource version of the answer as that of the object at
+// objectPath, unless this is "". An empty contentType means JSON. expected is a status of 400 or
+// more that is no error, or 0. The error for another one is a refusedError.
+func (w *writer) do(ctx context.Context, method, path, objectPath, contentType string, body []byte, expected int) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, w.server.base+path, bytes.NewReader(body))
@@ -171,7 +175,7 @@ func (w *writer) do(ctx context.Context, method, path, at, contentType string, b
 	req.Header.Set("Content-Type", contentType)
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", w.server.agent)
-	resp, err := w.server.transports[int(w.turn.Load())%len(w.server.transports)].RoundTrip(req)
+	resp, err := w.server.transports[int(w.count.Load())%len(w.server.transports)].RoundTrip(req)
 	if err != nil {
 		return result{}, err
 	}
@@ -188,10 +192,10 @@ func (w *writer) do(ctx context.Context, method, path, at, contentType string, b
 	case resp.StatusCode >= 400 && resp.StatusCode != expected:
 		return r, &refusedError{method, path, resp.Status, head}
 	}
-	if version := string(watchevent.Revision(head, watchevent.JSON)); version != "" && at != "" && method != http.MethodDelete {
+	if version := string(watchevent.Revision(head, watchevent.JSON)); version != "" && objectPath != "" && method != http.MethodDelete {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.mu.versions[at] = version
+		w.mu.versions[objectPath] = version
 	}
 	return r, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
+// requestTimeout bounds the request for a report.
 const requestTimeout = 10 * time.Second
 
 var (
@@ -26,9 +27,10 @@ var (
 	errFinal = errors.New("refused")
 )
 
+// client reads the reports of one server.
 type client struct {
 	http *http.Client
-	host string
+	host string // as in "https://10.0.0.1:6443"
 }
 
 func newClient(config *rest.Config) (*client, error) {
@@ -45,7 +47,8 @@ func newClient(config *rest.Config) (*client, error) {
 	return &client{http: h, host: strings.TrimSuffix(host.String(), "/")}, nil
 }
 
-// get returns the bytes of a report as the server sent them.
+// get returns the bytes of a report as the server sent them. The error is an errAbsent if the
+// server does not serve the report, and an errFinal if it does not serve it to this user.
 func (c *client) get(ctx context.Context, report string) (json.RawMessage, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.host+dashboard.Prefix+report, nil)
 	if err != nil {
@@ -66,23 +69,22 @@ func (c *client) get(ctx context.Context, report string) (json.RawMessage, error
 	return nil, explain(resp, report, body)
 }
 
-// maxReason bounds what is shown of an answer that is no Status.
+// maxReason bounds an answer that is shown although it is no Status, in bytes.
 const maxReason = 500
 
-// explain returns an error for a response other than 200. The error says what the
-// user can do.
+// explain returns an error for a response other than 200. The error says what the user can do.
 func explain(resp *http.Response, report string, body []byte) error {
-	said := "it gives no reason"
+	reason := "it gives no reason"
 	var status metav1.Status
 	switch text := strings.TrimSpace(string(body)); {
 	case json.Unmarshal(body, &status) == nil && status.Message != "":
-		said = display.Clean(status.Message)
+		reason = display.Clean(status.Message)
 	case text != "" && len(text) < maxReason:
-		said = display.Clean(text)
+		reason = display.Clean(text)
 	}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:
-		return fmt.Errorf("%w: the server does not accept the kubeconfig's credentials (%s): they may have expired, or be of another cluster", errFinal, said)
+		return fmt.Errorf("%w: the server does not accept the kubeconfig's credentials (%s): they may have expired, or be of another cluster", errFinal, reason)
 	case http.StatusForbidden:
 		return fmt.Errorf(`%w: %s.
 Who may look has this rule of a ClusterRole (deploy/monitoring/viewer.yaml):
@@ -91,9 +93,9 @@ Who may look has this rule of a ClusterRole (deploy/monitoring/viewer.yaml):
 An administrator grants it with
   kubectl create clusterrole millrace-viewer --verb=get --non-resource-url='%s*'
   kubectl create clusterrolebinding millrace-viewer-USER --clusterrole=millrace-viewer --user=USER`,
-			errFinal, said, dashboard.Prefix, dashboard.Prefix)
+			errFinal, reason, dashboard.Prefix, dashboard.Prefix)
 	case http.StatusNotFound:
-		return fmt.Errorf("%w %s (%s): it is no Millrace, an older one, or runs with --read-path=kubernetes", errAbsent, report, said)
+		return fmt.Errorf("%w %s (%s): it is no Millrace, an older one, or runs with --read-path=kubernetes", errAbsent, report, reason)
 	}
-	return fmt.Errorf("read %s: the server answers %s: %s", report, resp.Status, said)
+	return fmt.Errorf("read %s: the server answers %s: %s", report, resp.Status, reason)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/interrupt"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
 const longHelp = `Show whether watch events are in time, and what they and reads cost, as the
@@ -28,6 +29,7 @@ The server is found as kubectl finds it: --kubeconfig, $KUBECONFIG,
 ~/.kube/config; or it is that of --data-dir, which is also the last resort. The
 user needs the verb get for the nonResourceURLs /debug/millrace/*.`
 
+// options has the values of the command's flags.
 type options struct {
 	server   kubeconfig.Flags
 	once     bool
@@ -67,10 +69,11 @@ func NewCommand() *cobra.Command {
 	o.server.AddDataDir(flags)
 	flags.BoolVar(&o.once, "once", false, "print once and end, also on a terminal")
 	flags.DurationVar(&o.interval, "interval", 2*time.Second, "how often to refresh")
-	flags.StringVarP(&o.output, "output", "o", "", `"json" prints what the server said, "wide" all columns and rows`)
+	flags.StringVarP(&o.output, "output", "o", "", `"json" prints what the server sent, "wide" all columns and rows`)
 	return cmd
 }
 
+// findView returns the view that the arguments name, or the overview.
 func findView(args []string) (view, error) {
 	all := views()
 	if len(args) == 0 {
@@ -83,8 +86,9 @@ func findView(args []string) (view, error) {
 	return all[i], nil
 }
 
+// validate returns an error that says which value of a flag to choose.
 func (o *options) validate() error {
-	if o.output != "" && o.output != "json" && o.output != "wide" {
+	if o.output != "" && o.output != render.JSON && o.output != render.Wide {
 		return fmt.Errorf("-o %s is unknown: give json or wide", o.output)
 	}
 	if o.interval < minInterval {
@@ -93,8 +97,11 @@ func (o *options) validate() error {
 	return nil
 }
 
+// minInterval is the shortest time between two refreshes.
 const minInterval = 200 * time.Millisecond
 
+// run shows a view until the user quits, if out is a terminal and the options ask for no single
+// print. Else it prints the view once.
 func (o *options) run(ctx context.Context, v view, out io.Writer) error {
 	config, err := o.server.Load("top")
 	if err != nil {
@@ -105,10 +112,10 @@ func (o *options) run(ctx context.Context, v view, out io.Writer) error {
 		return err
 	}
 	file, isFile := out.(*os.File)
-	if o.output == "json" || o.once || !isFile || !display.IsTerminal(file) || !display.IsTerminal(os.Stdin) {
+	if o.output == render.JSON || o.once || !isFile || !display.IsTerminal(file) || !display.IsTerminal(os.Stdin) {
 		return o.print(ctx, c, v, out)
 	}
-	s := &screen{client: c, out: file, interval: o.interval, view: v, wide: o.output == "wide", color: os.Getenv("NO_COLOR") == ""}
+	s := &screen{client: c, out: file, interval: o.interval, view: v, wide: o.output == render.Wide, color: os.Getenv("NO_COLOR") == ""}
 	err = s.run(ctx, os.Stdin)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil
@@ -116,19 +123,20 @@ func (o *options) run(ctx context.Context, v view, out io.Writer) error {
 	return err
 }
 
+// print prints a view, or its reports as JSON, to out.
 func (o *options) print(ctx context.Context, c *client, v view, out io.Writer) error {
 	r, err := c.fetch(ctx, v)
 	if err != nil {
 		return err
 	}
-	if o.output == "json" {
+	if o.output == render.JSON {
 		encoded, err := r.json(v)
 		if err == nil {
 			_, err = fmt.Fprintf(out, "%s\n", encoded)
 		}
 		return err
 	}
-	p := &page{wide: o.output == "wide"}
+	p := &page{wide: o.output == render.Wide}
 	v.draw(p, r)
 	_, err = fmt.Fprintln(out, strings.Join(p.lines, "\n"))
 	return err

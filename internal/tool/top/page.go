@@ -7,7 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// style is the look of text on a terminal: the parameters of an SGR escape sequence.
+// style is the look of text on a terminal: the parameters of an escape sequence of the kind SGR
+// (select graphic rendition).
 type style string
 
 const (
@@ -20,8 +21,8 @@ const (
 	accent   style = "36"
 )
 
-// page collects the lines of a view. Callers must pass names through clean before
-// they add them.
+// page collects the lines of a view. Callers must pass names through display.Clean before they add
+// them.
 type page struct {
 	// width is the terminal's width in characters; 0 means no bound.
 	width int
@@ -32,8 +33,8 @@ type page struct {
 	lines []string
 }
 
-// styled returns text with the escape sequences of a style, if the page has color.
-func (p *page) styled(s style, text string) string {
+// withStyle returns text with the escape sequences of a style, if the page has color.
+func (p *page) withStyle(s style, text string) string {
 	if !p.color || s == plain || text == "" {
 		return text
 	}
@@ -42,9 +43,10 @@ func (p *page) styled(s style, text string) string {
 
 // line adds a line, cut to the page's width.
 func (p *page) line(s style, text string) {
-	p.lines = append(p.lines, p.styled(s, cut(text, p.width)))
+	p.lines = append(p.lines, p.withStyle(s, cut(text, p.width)))
 }
 
+// blank adds a blank line, unless the page is empty.
 func (p *page) blank() {
 	if len(p.lines) > 0 {
 		p.lines = append(p.lines, "")
@@ -57,8 +59,8 @@ func (p *page) title(text string) {
 	p.line(bold, text)
 }
 
-// paragraph adds text with lines broken at spaces. The first line begins with
-// indent. The following lines begin with as many blanks.
+// paragraph adds text with lines broken at spaces. The first line begins with indent. The following
+// lines begin with as many blanks.
 func (p *page) paragraph(s style, indent, text string) {
 	room := 100
 	if p.width > 0 {
@@ -88,6 +90,7 @@ func cut(text string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
+// column is a column of a table.
 type column struct {
 	head string
 	// right aligns the cells to the right, for numbers.
@@ -98,31 +101,37 @@ type column struct {
 	maxWidth int
 }
 
+// cell is a cell of a table.
 type cell struct {
 	text  string
 	style style
 }
 
-func text(s string) cell { return cell{text: s} }
+// text, count, size and seconds return cells with a plain text, a count, bytes and a duration.
+func text(s string) cell                               { return cell{text: s} }
+func count[N int | int64 | uint64 | float64](n N) cell { return text(display.Count(n)) }
+func size[N int64 | uint64 | float64](bytes N) cell    { return text(display.Size(bytes)) }
+func seconds(s float64) cell                           { return text(display.Seconds(s)) }
 
 // name returns a cell with text that a client chose. The text is cleaned.
 func name(s string) cell { return cell{text: display.Clean(s)} }
 
-// flag returns a cell that has the style how if bad is true.
-func flag(s string, bad bool, how style) cell {
+// flag returns a cell whose style is badStyle if bad is true.
+func flag(s string, bad bool, badStyle style) cell {
 	if bad {
-		return cell{s, how}
+		return cell{s, badStyle}
 	}
 	return cell{text: s}
 }
 
+// gap is the text between two columns.
 const gap = "  "
 
 // maxRows bounds the rows of a table on a page that is not wide.
 const maxRows = 20
 
-// table adds a table. If the columns together are wider than the page, those that
-// no longer fit are left out.
+// table adds a table. If the columns together are wider than the page, those that no longer fit are
+// left out.
 func (p *page) table(columns []column, rows [][]cell) {
 	hidden := 0
 	if !p.wide && len(rows) > maxRows {
@@ -146,9 +155,9 @@ func (p *page) table(columns []column, rows [][]cell) {
 				b.WriteString(gap)
 			}
 			if c.right {
-				b.WriteString(space + p.styled(row[i].style, shown))
+				b.WriteString(space + p.withStyle(row[i].style, shown))
 			} else {
-				b.WriteString(p.styled(row[i].style, shown) + space)
+				b.WriteString(p.withStyle(row[i].style, shown) + space)
 			}
 		}
 		p.lines = append(p.lines, strings.TrimRight(b.String(), " "))

@@ -12,7 +12,8 @@ import (
 
 // drawReplica draws what a replica holds of its upstream, and what it passed on.
 func drawReplica(p *page, r *serverreport.ReplicaReport) {
-	p.line(bold, fmt.Sprintf("%s %s, through %s, at depth %d; Kubernetes %s is built in here", display.Clean(r.Upstream), display.Clean(r.Version), display.Clean(r.Source), r.Depth, display.Clean(r.OwnVersion)))
+	p.line(bold, fmt.Sprintf("%s %s, through %s, at depth %d; Kubernetes %s is built in here",
+		display.Clean(r.Upstream), display.Clean(r.Version), display.Clean(r.Source), r.Depth, display.Clean(r.OwnVersion)))
 	if r.Skew != "" {
 		p.line(plain, display.Clean(r.Skew))
 	}
@@ -31,15 +32,24 @@ func drawReplica(p *page, r *serverreport.ReplicaReport) {
 		case f.Error != "":
 			state = cell{"! " + display.Clean(f.Error), warning}
 		}
-		rows = append(rows, []cell{name(f.Name), state, text(display.Count(f.Objects)), text(fmt.Sprint(f.Revision)), text(heard(f.Heard))})
+		rows = append(rows, []cell{name(f.Name), state, count(f.Objects), text(fmt.Sprint(f.Revision)), text(heardText(f.Heard))})
 	}
-	p.table([]column{{head: "RESOURCE", maxWidth: 50}, {head: "STATE", maxWidth: 70}, {head: "OBJECTS", right: true}, {head: "REVISION", right: true}, {head: "HEARD", right: true}}, rows)
+	p.table([]column{
+		{head: "RESOURCE", maxWidth: 50}, {head: "STATE", maxWidth: 70}, {head: "OBJECTS", right: true}, {head: "REVISION", right: true},
+		{head: "HEARD", right: true},
+	}, rows)
 	p.title("GETs and LISTs by resource, last ten minutes")
 	reads := make([][]cell, 0, len(r.Reads))
 	for _, x := range r.Reads {
-		reads = append(reads, []cell{name(x.Resource), text(display.Count(x.Requests)), text(display.Count(x.Requests - x.Shared - x.PassedOn)), text(display.Count(x.Shared)), text(display.Count(x.PassedOn)), text(passedOnPart(x.PassedOn, x.Requests))})
+		reads = append(reads, []cell{
+			name(x.Resource), count(x.Requests), count(x.Requests - x.Shared - x.PassedOn),
+			count(x.Shared), count(x.PassedOn), text(passedOnShare(x.PassedOn, x.Requests)),
+		})
 	}
-	p.table([]column{{head: "RESOURCE", maxWidth: 50}, {head: "REQUESTS", right: true}, {head: "CACHE", right: true}, {head: "SHARED", right: true}, {head: "PASSED ON", right: true}, {head: "OF ALL", right: true}}, reads)
+	p.table([]column{
+		{head: "RESOURCE", maxWidth: 50}, {head: "REQUESTS", right: true}, {head: "CACHE", right: true}, {head: "SHARED", right: true},
+		{head: "PASSED ON", right: true}, {head: "OF ALL", right: true},
+	}, reads)
 	p.title("Answered here")
 	drawCounts(p, "VERB", r.Answered)
 	p.title("Passed on")
@@ -52,26 +62,27 @@ func drawReplica(p *page, r *serverreport.ReplicaReport) {
 	}
 }
 
-// heard is how long ago a watch has told something.
-func heard(seconds float64) string {
+// heardText returns how long ago a feed last heard from its source, as text.
+func heardText(seconds float64) string {
 	if seconds == 0 {
 		return "-"
 	}
 	return display.Seconds(seconds) + " ago"
 }
 
-// drawCounts draws counts, the largest first.
+// drawCounts draws a table of counts, the largest first. head is the title of their names.
 func drawCounts(p *page, head string, counts map[string]uint64) {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})
 	rows := make([][]cell, 0, len(names))
 	for _, n := range names {
-		rows = append(rows, []cell{name(n), text(display.Count(counts[n]))})
+		rows = append(rows, []cell{name(n), count(counts[n])})
 	}
 	p.table([]column{{head: head}, {head: "REQUESTS", right: true}}, rows)
 }
 
+// total returns the sum of counts.
 func total(counts map[string]uint64) (sum uint64) {
 	for _, n := range counts {
 		sum += n
@@ -79,7 +90,7 @@ func total(counts map[string]uint64) (sum uint64) {
 	return sum
 }
 
-// brokenFeeds is the number of feeds that do not follow.
+// brokenFeeds returns the number of feeds that do not follow their source.
 func brokenFeeds(r *serverreport.ReplicaReport) (n int) {
 	for _, f := range r.Followed {
 		if f.Error != "" {

@@ -11,8 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// reports holds the reports that a view needs. A report that the server does not
-// serve is nil.
+// reports holds the reports that a view needs. A report that the server does not serve is nil.
 type reports struct {
 	SLO      *serverreport.SLOReport
 	Watchers *serverreport.WatchersReport
@@ -24,18 +23,19 @@ type reports struct {
 
 	// raw holds the bytes of the reports by name, as the server sent them.
 	raw map[string]json.RawMessage
-	// previous holds the totals of the previous refresh, from which rates are
-	// computed.
+	// previous holds the totals of the previous refresh, for rates. It is zero at the first
+	// refresh.
 	previous totals
 }
 
+// totals has the sums of a server since its start, at a time.
 type totals struct {
 	at            time.Time
-	events, bytes uint64
+	events, bytes uint64 // that watches were sent
 }
 
-// fetch reads the reports of a view. The server must serve the first report of
-// view.needs. For the overview any one report is enough.
+// fetch returns the reports of a view. The server must serve the first report of view.needs. For
+// the overview any one report is enough.
 func (c *client) fetch(ctx context.Context, v view) (*reports, error) {
 	r := &reports{raw: map[string]json.RawMessage{}}
 	into := map[string]any{"slo": &r.SLO, "watchers": &r.Watchers, "lists": &r.Lists, "memory": &r.Memory, "crds": &r.CRDs, "feed": &r.Feed, "replica": &r.Replica}
@@ -60,18 +60,18 @@ func (c *client) fetch(ctx context.Context, v view) (*reports, error) {
 	return r, nil
 }
 
-// totals returns the totals that the next refresh compares with.
-func (r *reports) totals() totals {
+// sums returns the totals for the next refresh, zero without an SLO report.
+func (r *reports) sums() totals {
 	if r.SLO == nil {
 		return totals{}
 	}
 	return totals{r.SLO.Time, r.SLO.All.Events, r.SLO.All.Bytes}
 }
 
-// rates returns the events and bytes per second since the previous refresh, as text.
-// It returns "" if there was no previous refresh or the server has restarted.
+// rates returns the events and bytes per second since the previous refresh, as text. It returns ""
+// if there was no previous refresh or the server has restarted.
 func (r *reports) rates() string {
-	now := r.totals()
+	now := r.sums()
 	took := now.at.Sub(r.previous.at).Seconds()
 	if r.previous.at.IsZero() || took <= 0 || now.events < r.previous.events || now.bytes < r.previous.bytes {
 		return ""
@@ -79,8 +79,8 @@ func (r *reports) rates() string {
 	return fmt.Sprintf("  %s/s  %s/s", display.Count(float64(now.events-r.previous.events)/took), display.Size(float64(now.bytes-r.previous.bytes)/took))
 }
 
-// json returns the JSON of a view's first report. For the overview it returns an
-// object with all reports by name.
+// json returns the JSON of a view's first report. For the overview it returns an object with all
+// reports by name.
 func (r *reports) json(v view) ([]byte, error) {
 	if v.name != "overview" {
 		return json.MarshalIndent(r.raw[v.name], "", "  ")

@@ -39,11 +39,11 @@ type screen struct {
 
 	// reports are the newest reports of the view, nil before the first answer.
 	reports *reports
-	// fetchErr is the error of the last request, nil if it succeeded. reports may be set
-	// too; then they are older than the error.
+	// fetchErr is the error of the last request, nil if it succeeded. reports may be set too; then
+	// they are older than the error.
 	fetchErr error
-	// previous has the totals of the reports before, for rates. It is zero before the
-	// second answer.
+	// previous has the totals of the reports before the newest ones, for rates. It is zero
+	// before the second answer.
 	previous totals
 }
 
@@ -59,11 +59,11 @@ type fetchResult struct {
 // the terminal. The goroutine that reads keys outlives run, because a read from a terminal
 // cannot be cancelled. It ends with the process.
 func (s *screen) run(ctx context.Context, in *os.File) error {
-	was, err := term.MakeRaw(int(in.Fd()))
+	oldState, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
 		return fmt.Errorf("set up the terminal: %w", err)
 	}
-	defer func() { _ = term.Restore(int(in.Fd()), was) }()
+	defer func() { _ = term.Restore(int(in.Fd()), oldState) }()
 	if _, err := s.out.WriteString(enterScreen); err != nil {
 		return fmt.Errorf("set up the terminal: %w", err)
 	}
@@ -130,14 +130,14 @@ func (s *screen) loop(ctx context.Context, keys <-chan byte, resized <-chan os.S
 	}
 }
 
-// setReports takes over an answer for the current view. With an error, the older reports
-// stay.
+// setReports keeps the answer to a request for the current view. If it is an error, the older
+// reports stay.
 func (s *screen) setReports(a fetchResult) {
 	if s.fetchErr = a.err; a.err != nil {
 		return
 	}
 	if s.reports != nil {
-		s.previous = s.reports.totals()
+		s.previous = s.reports.sums()
 	}
 	a.reports.previous = s.previous
 	s.reports = a.reports
@@ -161,7 +161,11 @@ func (s *screen) handleKey(key byte) bool {
 	return true
 }
 
-const ctrlC, ctrlD = 3, 4
+// Bytes that a terminal in raw mode sends for control characters.
+const (
+	ctrlC = 3
+	ctrlD = 4
+)
 
 // readKeys sends typed bytes to keys until reading fails or the context ends. It skips
 // escape sequences, which arrow keys and function keys send.
@@ -185,8 +189,8 @@ func readKeys(ctx context.Context, in io.Reader, keys chan<- byte) {
 	}
 }
 
-// draw writes the whole screen. It overwrites the old lines instead of clearing them
-// first, so that the screen does not flicker.
+// draw writes the whole screen. It overwrites the old lines instead of clearing them first, so that
+// the screen does not flicker.
 func (s *screen) draw() {
 	width, height, err := term.GetSize(int(s.out.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
@@ -238,10 +242,10 @@ func (s *screen) head(p *page) string {
 		if used += len(label) + len(gap); used > p.width {
 			break
 		}
-		parts = append(parts, p.styled(how, label))
+		parts = append(parts, p.withStyle(how, label))
 	}
 	if used+len(s.client.host)+len("q ends") < p.width {
-		parts = append(parts, p.styled(accent, display.Clean(s.client.host)), p.styled(dim, "q ends"))
+		parts = append(parts, p.withStyle(accent, display.Clean(s.client.host)), p.withStyle(dim, "q ends"))
 	}
 	return strings.Join(parts, gap)
 }

@@ -2,7 +2,6 @@ package top
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/display"
@@ -11,12 +10,13 @@ import (
 // view is one page of the command, drawn from one or more reports.
 type view struct {
 	name string
-	// needs lists the names of the reports. The server must serve the first one,
-	// except for the overview.
+	// needs lists the names of the reports. The server must serve the first one, except for the
+	// overview.
 	needs []string
 	draw  func(*page, *reports)
 }
 
+// views returns all views in the order of their keys. The first is the overview.
 func views() []view {
 	return []view{
 		{"overview", []string{"slo", "watchers", "lists", "memory", "feed", "replica"}, drawOverview},
@@ -30,8 +30,7 @@ func views() []view {
 	}
 }
 
-// drawOverview draws the current problems first. It leaves out the parts whose
-// reports are missing.
+// drawOverview draws the current problems first. It leaves out the parts whose reports are missing.
 func drawOverview(p *page, r *reports) {
 	if r.SLO != nil {
 		drawCauses(p, r.SLO)
@@ -54,27 +53,33 @@ func drawOverview(p *page, r *reports) {
 	}
 }
 
+// overviewFigures returns the lines of the overview: a line or more for each report.
 func overviewFigures(r *reports) []cell {
 	var rows []cell
 	add := func(s style, format string, args ...any) { rows = append(rows, cell{fmt.Sprintf(format, args...), s}) }
 	if s := r.SLO; s != nil {
-		add(styleIf(!s.All.Met, critical), "Events    p50 %s  p99 %s  p99.9 %s  objective %s  late %s of %s%s", display.Seconds(s.All.Spans.P50), display.Seconds(s.All.Spans.P99),
-			display.Seconds(s.All.Spans.P999), display.Seconds(s.All.Objective), display.Count(s.All.Late), display.Count(s.All.Spans.Count), r.rates())
+		add(styleIf(!s.All.Met, critical), "Events    p50 %s  p99 %s  p99.9 %s  objective %s  late %s of %s%s",
+			display.Seconds(s.All.Spans.P50), display.Seconds(s.All.Spans.P99), display.Seconds(s.All.Spans.P999),
+			display.Seconds(s.All.Objective), display.Count(s.All.Late), display.Count(s.All.Spans.Count), r.rates())
 		add(plain, "Process   %.1f of %d CPUs  timer delay p99 %s", s.Process.CPU, s.Process.Processors, display.Seconds(s.Process.Delay.P99))
 	}
 	if w := r.Watchers; w != nil {
-		add(plain, "Watches   %s in %s subscriptions by %s clients  %s waiting  %s told to list again", display.Count(w.Watches), display.Count(w.Subscriptions), display.Count(w.Clients), display.Count(w.Waiting), display.Count(w.Expired))
+		add(plain, "Watches   %s in %s subscriptions by %s clients  %s waiting  %s told to list again",
+			display.Count(w.Watches), display.Count(w.Subscriptions), display.Count(w.Clients), display.Count(w.Waiting), display.Count(w.Expired))
 	}
 	if l := r.Lists; l != nil {
-		add(plain, "Reads     %s GETs and LISTs  %s objects  %s  CPU %s", display.Count(l.Total.Requests), display.Count(l.Total.Objects), display.Size(l.Total.Bytes), display.Seconds(l.Total.CPU))
+		add(plain, "Reads     %s GETs and LISTs  %s objects  %s  CPU %s",
+			display.Count(l.Total.Requests), display.Count(l.Total.Objects), display.Size(l.Total.Bytes), display.Seconds(l.Total.CPU))
 		for _, s := range l.Storms {
 			if s.Ended.IsZero() {
-				add(warning, "! Storm   %s of %s %s list %s  %s", display.Count(s.Clients), display.Count(s.Fleet), display.Clean(s.UserAgent), display.Clean(s.Resource), display.Size(s.Bytes))
+				add(warning, "! Storm   %s of %s %s list %s  %s",
+					display.Count(s.Clients), display.Count(s.Fleet), display.Clean(s.UserAgent), display.Clean(s.Resource), display.Size(s.Bytes))
 			}
 		}
 	}
 	if m := r.Memory; m != nil {
-		add(plain, "Memory    %s of %s resident  heap %s  wire cache %s of %s", display.Size(m.Resident), display.Size(m.Limit), display.Size(m.Heap), display.Size(m.Wire), display.Size(m.WireLimit))
+		add(plain, "Memory    %s of %s resident  heap %s  wire cache %s of %s",
+			display.Size(m.Resident), display.Size(m.Limit), display.Size(m.Heap), display.Size(m.Wire), display.Size(m.WireLimit))
 	}
 	if f := r.Feed; f != nil {
 		for _, e := range f.Feeds {
@@ -83,139 +88,13 @@ func overviewFigures(r *reports) []cell {
 		}
 	}
 	if u := r.Replica; u != nil {
-		add(styleIf(brokenFeeds(u) > 0, critical), "Upstream  %s  %s answered here, %s asked  %s followed, %d broken", display.Clean(u.Upstream), display.Count(total(u.Answered)), display.Count(total(u.Asked)), display.Count(len(u.Followed)), brokenFeeds(u))
+		add(styleIf(brokenFeeds(u) > 0, critical), "Upstream  %s  %s answered here, %s asked  %s followed, %d broken",
+			display.Clean(u.Upstream), display.Count(total(u.Answered)), display.Count(total(u.Asked)), display.Count(len(u.Followed)), brokenFeeds(u))
 	}
 	return rows
 }
 
-// drawCauses draws the current problems, each with its message and advice.
-func drawCauses(p *page, s *serverreport.SLOReport) {
-	switch {
-	case len(s.Causes) > 0:
-		p.line(bold, "What is wrong now")
-	case s.Met:
-		p.line(good, "✓ Nothing is wrong: every objective is met.")
-	default:
-		p.line(warning, "! An objective was missed in the last minute; no cause is seen now.")
-	}
-	for _, c := range s.Causes {
-		mark, how := "!", warning
-		if c.Severity == "critical" {
-			mark, how = "✗", critical
-		}
-		subject := strings.TrimSpace(display.Clean(c.Resource) + "  " + display.Clean(c.Client))
-		p.line(how, strings.TrimRight(fmt.Sprintf("%s %s (%s)  %s", mark, causeWords(c.Cause), display.Clean(c.Severity), subject), " "))
-		p.paragraph(plain, "  ", display.Clean(c.Message))
-		if c.Advice != "" {
-			p.paragraph(accent, "  → ", display.Clean(c.Advice))
-		}
-	}
-}
-
-func drawSLO(p *page, s *serverreport.SLOReport) {
-	drawCauses(p, s)
-	p.title("By resource")
-	drawResources(p, s.Resources)
-	p.title("Stages of all events")
-	rows := make([][]cell, 0, len(s.All.Stages))
-	for _, st := range s.All.Stages {
-		rows = append(rows, []cell{name(string(st.Stage)), text(display.Percent(st.Share)), text(display.Seconds(st.P50)), text(display.Seconds(st.P99)), text(display.Seconds(st.P999)), text(display.Seconds(st.Max))})
-	}
-	p.table([]column{{head: "STAGE"}, {head: "SHARE", right: true}, {head: "P50", right: true}, {head: "P99", right: true}, {head: "P99.9", right: true}, {head: "MAX", right: true}}, rows)
-	p.title("Slowest clients")
-	rows = nil
-	for _, c := range s.Clients {
-		rows = append(rows, []cell{name(agent(c.Client)), text(display.Seconds(c.Spans.P99)), text(display.Count(c.Late)), text(display.Count(c.Watches)), text(causeWords(c.Cause)), name(c.User)})
-	}
-	p.table([]column{{head: "CLIENT", maxWidth: 40}, {head: "P99", right: true}, {head: "LATE", right: true}, {head: "WATCHES", right: true}, {head: "WAITS FOR"}, {head: "USER", maxWidth: 50}}, rows)
-	p.title("Slowest subscriptions")
-	rows = nil
-	for _, c := range s.Subscriptions {
-		rows = append(rows, []cell{name(c.Resource), text(display.Seconds(c.Spans.P99)), text(display.Count(c.Watches)), text(display.Count(c.Events)), name(c.Selection)})
-	}
-	p.table([]column{{head: "RESOURCE", maxWidth: 40}, {head: "P99", right: true}, {head: "WATCHES", right: true}, {head: "EVENTS", right: true}, {head: "SELECTION", maxWidth: 60}}, rows)
-}
-
-func drawResources(p *page, all []serverreport.ResourceSLO) {
-	rows := make([][]cell, 0, len(all))
-	for _, r := range all {
-		met := cell{"✓ met", good}
-		if !r.Met {
-			met = cell{"✗ missed", critical}
-		}
-		rows = append(rows, []cell{
-			name(r.Resource), met, flag(display.Seconds(r.Spans.P99), !r.Met, critical), text(display.Seconds(r.Objective)), text(display.Seconds(r.Spans.P50)), text(display.Seconds(r.Spans.P999)),
-			text(display.Count(r.Late)), text(display.Count(r.Spans.Count)), flag(display.BurnRate(r.Burn.FiveMinutes), r.Burn.FiveMinutes > 1, critical), text(display.BurnRate(r.Burn.Hour)), text(display.BurnRate(r.Burn.SixHours)),
-			text(waitsFor(r)), text(display.Size(r.Bytes)),
-		})
-	}
-	p.table([]column{
-		{head: "RESOURCE", maxWidth: 40}, {head: "OBJECTIVE"}, {head: "P99", right: true}, {head: "OF", right: true}, {head: "P50", right: true}, {head: "P99.9", right: true},
-		{head: "LATE", right: true}, {head: "EVENTS", right: true}, {head: "BURN5M", right: true}, {head: "1H", right: true}, {head: "6H", right: true}, {head: "WAITS FOR"}, {head: "SENT", right: true, wide: true},
-	}, rows)
-}
-
-func drawWatchers(p *page, w *serverreport.WatchersReport) {
-	p.line(bold, fmt.Sprintf("%s watches in %s subscriptions by %s clients, %s waiting", display.Count(w.Watches), display.Count(w.Subscriptions), display.Count(w.Clients), display.Count(w.Waiting)))
-	p.line(plain, fmt.Sprintf("%s events and %s sent since the start, %s told to list again", display.Count(w.Events), display.Size(w.Bytes), display.Count(w.Expired)))
-	p.title("Furthest behind")
-	if len(w.Behind) == 0 {
-		p.line(dim, "none")
-	} else {
-		drawBehind(p, w.Behind)
-	}
-	p.title("By resource")
-	rows := make([][]cell, 0, len(w.ByResource))
-	for _, r := range w.ByResource {
-		rows = append(rows, []cell{name(r.Resource), text(display.Count(r.Watches)), text(display.Count(r.Subscriptions)), text(display.Count(r.LogEvents)), text(display.Size(r.LogBytes)), text(display.Seconds(r.LogSeconds))})
-	}
-	p.table([]column{{head: "RESOURCE", maxWidth: 50}, {head: "WATCHES", right: true}, {head: "SUBSCRIPTIONS", right: true}, {head: "LOG", right: true}, {head: "BYTES", right: true}, {head: "REACHES BACK", right: true}}, rows)
-}
-
-func drawBehind(p *page, all []serverreport.Watcher) {
-	rows := make([][]cell, 0, len(all))
-	for _, w := range all {
-		rows = append(rows, []cell{
-			name(agent(w.Client)), name(w.Resource), name(w.State), flag(display.Seconds(w.BehindSeconds), w.BehindSeconds > 10, warning), text(display.Count(w.BehindEvents)), text(display.Size(w.BehindBytes)),
-			text(display.Seconds(w.Age)), name(w.User), name(w.Address), name(w.Selection), name(w.Encoding), name(w.Protocol),
-		})
-	}
-	p.table([]column{
-		{head: "CLIENT", maxWidth: 28}, {head: "WATCHES", maxWidth: 30}, {head: "STATE"}, {head: "BEHIND", right: true}, {head: "EVENTS", right: true}, {head: "BYTES", right: true},
-		{head: "AGE", right: true}, {head: "USER", maxWidth: 40}, {head: "ADDRESS"}, {head: "SELECTION", maxWidth: 50}, {head: "ENCODING", wide: true}, {head: "PROTOCOL", wide: true},
-	}, rows)
-}
-
-// waitsFor returns the main cause of late events in words, or "-" if none was late.
-func waitsFor(r serverreport.ResourceSLO) string {
-	if r.Late == 0 {
-		return "-"
-	}
-	return causeWords(r.Cause)
-}
-
-func causeWords(c serverreport.Cause) string {
-	switch c {
-	case "":
-		return "-"
-	case serverreport.CauseCPU:
-		return "not enough CPU"
-	case serverreport.CauseSize:
-		return "large objects"
-	case serverreport.CauseUnreadable:
-		return "unreadable objects"
-	case serverreport.CausePanic:
-		return "panic"
-	case serverreport.Cause(serverreport.StageEtcd):
-		return "etcd is slow"
-	case serverreport.Cause(serverreport.StageClient):
-		return "clients do not read"
-	case serverreport.Cause(serverreport.StageConnection):
-		return "network is full"
-	}
-	return display.Clean(string(c))
-}
-
+// agent returns the user agent of a client.
 func agent(c serverreport.Client) string {
 	if c.UserAgent == "" {
 		return "(no user agent)"
@@ -223,9 +102,10 @@ func agent(c serverreport.Client) string {
 	return c.UserAgent
 }
 
-func styleIf(is bool, how style) style {
-	if is {
-		return how
+// styleIf returns a style if a condition holds, else plain.
+func styleIf(condition bool, s style) style {
+	if condition {
+		return s
 	}
 	return plain
 }

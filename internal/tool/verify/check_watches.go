@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,88 +10,124 @@ import (
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
-func (c *checker) watch(t *truth, w *watchRecord) {
-	// kube-apiserver ends a watch when its time is over, also within its initial events, which
-	// it cannot send while etcd does not answer. Such a watch has not ended in good order. That
-	// is believed of a server at which other requests failed, too.
-	if w.late && c.run.servers[w.Server].failedAfter(c.run.start.Add(w.Called)) {
+// checkWatch checks the status of one watch, its frames with all validators, and the state that
+// it began with.
+func (c *checker) checkWatch(t *truth, w *watchRecord) {
+	switch {
+	// The changes after these revisions may be compacted.
+	case w.Status == http.StatusGone && (w.Class == versionExpired || w.Class == versionSeen):
+		c.count(Answers)
+		return
+	// Failures and throttling promise nothing.
+	case w.hasUnknownOutcome() || w.Status == http.StatusTooManyRequests:
+		return
+	// No other refusal is allowed. Err says that the stream is of an unknown type.
+	case w.Status != http.StatusOK || w.Err != "":
+		c.count(Answers)
+		c.addViolation(Answers, w.Server, []Step{w.step(c.run)}, "status %d: %s", w.Status, w.Err)
+		return
+	}
+	if w.endedAtTimeout(c.run) {
 		w.watch.Ended = false
 	}
-	switch {
-	case w.Status == http.StatusGone && (w.Class == gone || w.Class == known):
-		c.of(Answers).Checked++
-		return
-	case w.unknown() || w.Status == http.StatusTooManyRequests:
-		return
-	case w.Status != http.StatusOK || w.Err != "":
-		c.of(Answers).Checked++
-		c.found(Answers, w.Server, []Step{w.step(c.run)}, "status %d: %s", w.Status, w.Err)
-		return
+	c.checkFrames(t, w)
+	if w.Class == versionUnset && w.watch.Initial {
+		c.checkStart(t, w)
 	}
-	told := map[version]bool{}
+}
+
+// endedAtTimeout reports whether the server may have closed the watch before its initial events
+// were complete. kube-apiserver closes a watch at its timeout even if etcd was down meanwhile.
+// Such a watch is not held to have ended regularly, if another request to this server failed as
+// well.
+func (w *watchRecord) endedAtTimeout(r *run) bool {
+	return w.isLate && r.servers[w.Server].failedAfter(r.start.Add(w.Called))
+}
+
+// checkFrames runs all validators on a watch. A missing event breaks several guarantees, and is
+// reported once.
+func (c *checker) checkFrames(t *truth, w *watchRecord) {
+	reported := map[version]bool{}
 	for _, v := range watchcheck.Validators() {
-		c.of(Watching).Checked++
+		c.count(Watching)
 		err := v.Check(&t.Truth, &w.watch)
 		if err == nil {
 			continue
 		}
-		if f := (*watchcheck.Fault)(nil); errors.As(err, &f) && f.Event.Revision > 0 {
-			event := version{f.Event.Key, f.Event.Revision}
-			if told[event] {
-				continue // one event that is missing breaks several guarantees
+		if f := faultOf(err); f != nil && f.Event.Revision > 0 {
+			missing := version{f.Event.Key, f.Event.Revision}
+			if reported[missing] {
+				continue
 			}
-			told[event] = true
+			reported[missing] = true
 		}
 		text := strings.ReplaceAll(err.Error(), c.run.fixture.namespace+"/", "")
-		c.found(Watching, w.Server, c.tellFault(t, w, err), "%s: %s", v.Name, text)
-	}
-	if w.Class != unset || !w.watch.Initial {
-		return
-	}
-	revision, whole := w.watch.Began(&t.Truth)
-	if !whole {
-		return
-	}
-	c.of(Fresh).Checked++
-	if before := t.returned.before(w.Called); before != nil && revision < t.settled(&w.watch.Selection, t.revision(before)) {
-		story := append(c.run.tellFrames(w, 0, ""), before.step(c.run))
-		story[0] = story[0].instead("a state of revision %d or newer", t.revision(before))
-		c.found(Fresh, w.Server, c.run.story(story...), "the watch began with the state at revision %d, after revision %d was acknowledged", revision, t.revision(before))
+		c.addViolation(Watching, w.Server, c.faultSteps(t, w, faultOf(err)), "%s: %s", v.Name, text)
 	}
 }
 
-// settled is the revision of the last change up to a revision that concerns a selection.
-// Initial events do not tell of others.
-func (t *truth) settled(s *watchcheck.Selection, revision int64) int64 {
-	events := t.Expected(s, 0, revision)
+// faultOf returns the fault that a validator's error has, nil if it has none.
+func faultOf(err error) (f *watchcheck.Fault) {
+	errors.As(err, &f)
+	return f
+}
+
+// checkStart checks that a watch without a version began with a state that has every write
+// acknowledged before. It says nothing about a watch whose initial events may be incomplete.
+func (c *checker) checkStart(t *truth, w *watchRecord) {
+	revision, isComplete := w.watch.LatestStart(&t.Truth)
+	if !isComplete {
+		return
+	}
+	c.count(Fresh)
+	before := t.returned.newestBefore(w.Called)
+	if before == nil {
+		return
+	}
+	acknowledged := t.revision(before)
+	if revision >= t.lastSelectedChange(&w.watch.Selection, acknowledged) {
+		return
+	}
+	story := append(c.run.watchSteps(w, firstFrame, ""), before.step(c.run))
+	story[0] = story[0].withWant("a state of revision %d or newer", acknowledged)
+	c.addViolation(Fresh, w.Server, newStory(story...),
+		"the watch began with the state at revision %d, after revision %d was acknowledged", revision, acknowledged)
+}
+
+// lastSelectedChange returns the revision of the last change at or before revision that affects
+// the selection, 0 if there is none. Initial events cannot prove a newer revision.
+func (t *truth) lastSelectedChange(s *watchcheck.Selection, revision int64) int64 {
+	events := t.ExpectedEvents(s, 0, revision)
 	if len(events) == 0 {
 		return 0
 	}
 	return events[len(events)-1].Revision
 }
 
-// tellFault tells a fault of a watch: the frames around it, and the writes that it is about.
-func (c *checker) tellFault(t *truth, w *watchRecord, err error) []Step {
-	var f *watchcheck.Fault
-	if !errors.As(err, &f) {
-		return c.run.tellFrames(w, -1, "")
+// faultSteps returns the story of a fault: the frames around it, and the writes that it is about.
+// They made the versions in the frame at fault and in the missing event. Without a fault the
+// story has the last frames only.
+func (c *checker) faultSteps(t *truth, w *watchRecord, f *watchcheck.Fault) []Step {
+	if f == nil {
+		return c.run.watchSteps(w, noFrame, "")
 	}
-	should := ""
-	var about []version
+	want := ""
+	var versions []version
 	if e := &f.Event; e.Revision > 0 {
-		should = fmt.Sprintf("%s %s %d %s", e.Type, e.Key.Name, e.Revision, e.Labels[valueLabel])
-		if f.Frame < 0 || w.watch.Frames[f.Frame].Revision != e.Revision {
-			should += " before it"
+		want = fmt.Sprintf("%s %s %d %s", e.Type, e.Key.Name, e.Revision, e.Labels[valueLabel])
+		switch {
+		case f.Frame == noFrame:
+			want += " in this watch"
+		case w.watch.Frames[f.Frame].Revision != e.Revision:
+			want += ", before this frame"
 		}
-		about = append(about, version{e.Key, e.Revision})
+		versions = append(versions, version{e.Key, e.Revision})
 	}
-	if f.Frame >= 0 {
-		if should == "" {
-			should = "another frame, or none"
-		}
+	if f.Frame != noFrame {
+		want = cmp.Or(want, "another frame, or none")
 		if frame := &w.watch.Frames[f.Frame]; frame.Key.Name != "" {
-			about = append(about, version{frame.Key, frame.Revision})
+			versions = append(versions, version{frame.Key, frame.Revision})
 		}
 	}
-	return c.run.story(append(c.run.tellFrames(w, f.Frame, should), t.of(c.run, about...)...)...)
+	return newStory(append(c.run.watchSteps(w, f.Frame, want), t.makerSteps(c.run, versions...)...)...)
 }

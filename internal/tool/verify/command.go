@@ -16,18 +16,19 @@ import (
 )
 
 const longHelp = `Check whether an API server keeps what the Kubernetes API promises to readers,
-while it is read and written: order and completeness of watches, consistency of
+while clients read and write: order and completeness of watches, consistency of
 reads, exact reads, pages, and that no acknowledged write is lost.
 
 Any API server may be verified, and several at once that belong to one cluster:
-its servers, or replicas in front of it. ~/.kube/config is not used unless it is named,
-since the load is written too. Only a namespace and a definition of
-its own are written to, and removed in the end; --delete removes those of a run that
-was killed.
+its servers, or replicas in front of it. ~/.kube/config is not used unless it is
+named, since the load includes writes. A run writes only in a namespace and a
+definition of its own, and removes both in the end; --delete removes those of a
+run that was killed.
 
-The report has a line for each promise, and tells each violation as a story of
-operations with their revisions. The exit code is 2 if there was one, and 1 if
-something went wrong. An interrupt ends the run early, and reports what there is.`
+The report has a line for each promise. It shows each violation as a story of
+operations with their revisions. The exit code is 2 if there was a violation, and
+1 if something else went wrong. An interrupt ends the run early, and the report
+has what was recorded by then.`
 
 const examples = `  millrace-tools verify --kubeconfig ~/.kube/config
   millrace-tools verify --kubeconfig admin.kubeconfig --server https://10.0.0.1:6443 --server https://10.0.0.2:6443
@@ -41,12 +42,12 @@ type options struct {
 	kubeconfigs []string
 	context     string
 	addresses   []string
-	output      string
-	page        string
+	output      string // the format
+	page        string // name of the HTML report
 	remove      bool
 }
 
-// NewCommand returns the command "verify". version is Millrace's own.
+// NewCommand returns the command "verify". version is the version of Millrace.
 func NewCommand(version string) *cobra.Command {
 	o := options{Config: Config{Version: version}}
 	cmd := &cobra.Command{
@@ -57,25 +58,29 @@ func NewCommand(version string) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&o.kubeconfigs, "kubeconfig", nil, "kubeconfig of an API server ("+kubeconfig.DeliberateDefaults+"); may be repeated for servers of one cluster")
+	flags.StringArrayVar(&o.kubeconfigs, "kubeconfig", nil,
+		"kubeconfig of an API server ("+kubeconfig.DeliberateDefaults+"); may be repeated for servers of one cluster")
 	kubeconfig.AddContext(flags, &o.context)
-	flags.StringArrayVar(&o.addresses, "server", nil, "verify this address with the kubeconfig's user and authority; may be repeated (default the kubeconfig's server)")
+	flags.StringArrayVar(&o.addresses, "server", nil,
+		"verify this address with the kubeconfig's user and authority; may be repeated (default the kubeconfig's server)")
 	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long to write, read and watch")
-	flags.IntVar(&o.Writers, "writers", 4, "writers at once")
-	flags.IntVar(&o.Readers, "readers", 4, "readers at once")
-	flags.IntVar(&o.Watchers, "watchers", 16, "watchers at once")
-	flags.Float64Var(&o.Rate, "rate", 60, "writes a second, of all writers together")
-	flags.IntVar(&o.Keys, "names", 12, "names of objects; few names make many conflicts")
-	flags.DurationVar(&o.Timeout, "request-timeout", defaultTimeout, "how long to wait for an answer; a write that takes longer may have happened or not")
+	flags.IntVar(&o.Writers, "writers", 4, "number of concurrent writers")
+	flags.IntVar(&o.Readers, "readers", 4, "number of concurrent readers")
+	flags.IntVar(&o.Watchers, "watchers", 16, "number of concurrent watchers")
+	flags.Float64Var(&o.Rate, "rate", 60, "writes per second, of all writers together")
+	flags.IntVar(&o.Keys, "names", 12, "number of names of objects; few names make many conflicts")
+	flags.DurationVar(&o.Timeout, "request-timeout", defaultTimeout,
+		"how long to wait for an answer; a write that takes longer has an unknown outcome")
 	flags.Uint64Var(&o.Seed, "seed", 0, "decides what is requested (0: a random one)")
-	flags.StringVarP(&o.output, "output", "o", "table", "one of table, json")
-	flags.BoolVar(&o.remove, "delete", false, "remove what all runs have left at the first server, also runs that go on, and verify nothing")
+	flags.StringVarP(&o.output, "output", "o", render.Terminal, "one of table, json")
+	flags.BoolVar(&o.remove, "delete", false, "remove what all runs have left in the cluster, also runs that go on, and verify nothing")
 	flags.StringVar(&o.page, "report", "", "write the report to this file, too, as one HTML page")
 	return cmd
 }
 
+// run verifies the servers, or removes what runs have left, and prints the result.
 func (o *options) run(cmd *cobra.Command) error {
-	if o.output != "table" && o.output != "json" {
+	if o.output != render.Terminal && o.output != render.JSON {
 		return fmt.Errorf("output is %q: give table or json", o.output)
 	}
 	cfg := o.Config
@@ -86,7 +91,8 @@ func (o *options) run(cmd *cobra.Command) error {
 	if cfg.Servers, err = o.servers(); err != nil {
 		return err
 	}
-	cfg.Progress, cfg.Target = cmd.ErrOrStderr(), o.target()
+	cfg.Progress = cmd.ErrOrStderr()
+	cfg.Target = o.target()
 	if err := display.CheckFile(o.page); err != nil {
 		return err
 	}
@@ -99,14 +105,14 @@ func (o *options) run(cmd *cobra.Command) error {
 		}
 		return interrupt.Explain(ctx, err)
 	}
-	report, left := Run(ctx, cfg)
+	report, runErr := Run(ctx, cfg)
 	if report == nil {
-		return left
+		return runErr
 	}
 	if o.page != "" {
-		left = errors.Join(left, report.WritePage(o.page))
+		runErr = errors.Join(runErr, report.WritePage(o.page))
 	}
-	if o.output == "json" {
+	if o.output == render.JSON {
 		err = render.WriteReport(cmd.OutOrStdout(), o.output, report, nil)
 	} else {
 		err = report.Write(cmd.OutOrStdout())
@@ -115,29 +121,30 @@ func (o *options) run(cmd *cobra.Command) error {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	if n := report.Violations(); n > 0 {
-		return &ViolationsError{n, left}
+		return &ViolationsError{n, runErr}
 	}
-	return left
+	return runErr
 }
 
 // ViolationsError says that a report has violations.
 type ViolationsError struct {
 	violations int
-	left       error
+	other      error // of the same run, may be nil
 }
 
 // Error implements error.
 func (e *ViolationsError) Error() string {
-	if e.left != nil {
-		return fmt.Sprintf("%d violations\n%v", e.violations, e.left)
+	if e.other != nil {
+		return fmt.Sprintf("%d violations\n%v", e.violations, e.other)
 	}
 	return fmt.Sprintf("%d violations", e.violations)
 }
 
-// ExitCode is that of a command which ends with this error. Other errors have another one.
+// ExitCode returns the exit code of a command that ends with this error. Other errors have
+// another one.
 func (e *ViolationsError) ExitCode() int { return 2 }
 
-// target are the flags that name the servers, as the user gave them.
+// target returns the flags that name the servers, as the user gave them.
 func (o *options) target() (text string) {
 	for _, file := range o.kubeconfigs {
 		text += " --kubeconfig " + display.ShellWord(file)
@@ -151,6 +158,8 @@ func (o *options) target() (text string) {
 	return text
 }
 
+// servers returns the client configurations for the kubeconfigs and addresses that the user gave.
+// Several addresses need one kubeconfig.
 func (o *options) servers() (all []*rest.Config, err error) {
 	if len(o.kubeconfigs) > 1 && len(o.addresses) > 0 {
 		return nil, errors.New("several kubeconfigs and --server are given: choose one of them")

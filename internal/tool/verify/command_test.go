@@ -47,7 +47,8 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestOwnKubeconfigIsNotUsed has a kubeconfig at home. A run writes, so it must be named.
+// TestOwnKubeconfigIsNotUsed checks that the kubeconfig in the home directory is not used: a run
+// writes, so its cluster must be named.
 func TestOwnKubeconfigIsNotUsed(t *testing.T) {
 	api := newFakeAPI(t, "")
 	home := t.TempDir()

@@ -11,43 +11,43 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Config of a run.
+// Config configures a run. The fields up to Keys must be set.
 type Config struct {
 	// Servers are clients of the servers to verify. All are servers of one cluster, or
 	// replicas in front of it.
 	Servers []*rest.Config
 	// Duration is how long writers, readers and watchers run.
 	Duration time.Duration
-	// Writers, Readers and Watchers are how many of each run at once.
+	// Writers, Readers and Watchers are the numbers of concurrent clients.
 	Writers, Readers, Watchers int
-	// Rate is how many writes a second all writers send together.
+	// Rate is the number of writes per second, of all writers together.
 	Rate float64
-	// Keys is how many names the objects of each resource have.
+	// Keys is the number of names that the objects of each resource have.
 	Keys int
-	// Seed decides what is requested. Two runs with one seed send the same requests, as far
-	// as the answers are the same.
+	// Seed decides what each client requests. Two runs with one seed draw the same requests,
+	// as long as they get the same answers.
 	Seed uint64
-	// Version is Millrace's, for the report.
+	// Version is the version of Millrace, for the report.
 	Version string
-	// Timeout bounds a request, and the start of a watch: 15 s if it is 0. Whether a write
-	// that takes longer has happened is not known.
+	// Timeout bounds a request, and the start of a watch: 15 s if it is 0. A write that takes
+	// longer has an unknown outcome.
 	Timeout time.Duration
-	// ReadPause is between two requests of a reader: 5 ms if it is 0.
+	// ReadPause is the time between two requests of a reader: 5 ms if it is 0.
 	ReadPause time.Duration
-	// Settle is how long all servers may take to show the last write, and one of them to
-	// acknowledge it: 30 s if it is 0.
+	// Settle is how long one server may take to acknowledge the last write: 30 s if it is 0.
+	// After that all servers may take as long again to show it.
 	Settle time.Duration
 	// Meanwhile, if it is set, runs beside the clients, and its context ends with them. The
-	// last write waits for its return.
+	// last write waits until Meanwhile has returned.
 	Meanwhile func(context.Context)
-	// Target are the flags that name the servers, for the report: "" or as in " --server URL".
+	// Target has the flags that name the servers, for the report: "" or as in " --server URL".
 	Target string
 	// Progress receives lines that say how far the run is. Nil means none.
 	Progress io.Writer
 }
 
-// Bounds of a Config. A history is kept in memory, and checks take longer than in proportion
-// to it.
+// Bounds of a Config. The record of a run is kept in memory, and the time of checks grows
+// faster than its size.
 const (
 	maxDuration = time.Hour
 	maxKeys     = 1000
@@ -60,6 +60,7 @@ const (
 	defaultSettle    = 30 * time.Second
 )
 
+// validate returns an error for a value that is out of bounds. It replaces zero by defaults.
 func (c *Config) validate() error {
 	switch {
 	case len(c.Servers) == 0:
@@ -75,6 +76,8 @@ func (c *Config) validate() error {
 	case c.Timeout < 0 || c.ReadPause < 0 || c.Settle < 0:
 		return fmt.Errorf("a request timeout of %s, a pause of %s and %s for the last write: give positive ones", c.Timeout, c.ReadPause, c.Settle)
 	}
-	c.Timeout, c.ReadPause, c.Settle = cmp.Or(c.Timeout, defaultTimeout), cmp.Or(c.ReadPause, defaultReadPause), cmp.Or(c.Settle, defaultSettle)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.ReadPause = cmp.Or(c.ReadPause, defaultReadPause)
+	c.Settle = cmp.Or(c.Settle, defaultSettle)
 	return nil
 }

@@ -10,23 +10,25 @@ import (
 // difference is an object in which a list differs from a state.
 type difference struct {
 	key watchcheck.Key
-	// want is the object of the state, nil if it has none.
+	// want is the object in the state, nil if the object is absent or not selected.
 	want *watchcheck.State
-	// versions are those that tell the story: what should be there, and what is.
+	// versions are the object's version in the list and its version in the state, as far as
+	// there are such.
 	versions []version
 	text     string
 }
 
-func (d *difference) should(t *truth) string {
+// wantText returns the object of the state as text.
+func (d *difference) wantText(t *truth) string {
 	if d.want == nil {
 		return "no " + d.key.Name
 	}
 	return t.describe(d.key, d.want)
 }
 
-// differs tells in what a list differs from what is selected of a state. It returns nil if
-// it does not.
-func differs(all map[watchcheck.Key]*watchcheck.State, selection *watchcheck.Selection, got []Object) *difference {
+// findDifference returns one difference between the objects of a list and the selected objects
+// of a state. It returns nil if there is none. It does not change the state.
+func findDifference(all map[watchcheck.Key]*watchcheck.State, selection *watchcheck.Selection, got []Object) *difference {
 	want := maps.Clone(all)
 	maps.DeleteFunc(want, func(k watchcheck.Key, state *watchcheck.State) bool { return !selection.Matches(k, state) })
 	seen := map[watchcheck.Key]bool{}

@@ -1,13 +1,15 @@
-// Package verify checks what an API server promises to readers, while it is read and
-// written: any server, ours or Kubernetes' own, and several servers of one cluster.
+// Package verify checks what an API server promises to readers, while clients read and write
+// it. Any server can be checked, ours or Kubernetes' own, and several servers of one cluster.
 //
 //	writers ──┐                 ┌─ truth: all versions of all objects, by revision
-//	readers ──┼── history ──────┤
+//	readers ──┼── record ───────┤
 //	watchers ─┘                 └─ checks, each of one promise ──► report
 //
-// All that is written is in a namespace and a definition of its own. Every write has a
-// value that no other write has, so a read tells which writes it has seen. Each promise has
-// one check, and docs/verify.md says what each promise is and where it is from.
+// A run writes in a namespace and a definition of its own. No two writes have the same value,
+// so the value in a read names the write that the read shows. Each promise has one check, and
+// docs/verify.md says what each promise is and what it is based on. A story is the list of
+// requests, answers and frames that shows one violation.
 //
-// The package is not for faults: it checks whatever the servers do while it runs.
+// To begin reading, see Run, then run.newTruth, then run.checkRecord. The package causes no
+// faults: it checks whatever the servers do while it runs.
 package verify

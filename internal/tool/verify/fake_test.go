@@ -16,27 +16,27 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fakeAPI is an API server in memory that keeps all promises but those that a fault breaks.
+// fakeAPI is an API server in memory. It keeps all promises, except those that its fault breaks.
+// "" is no fault. Reads and writes hold mu.
 type fakeAPI struct {
 	fault string
 	mu    sync.Mutex
 	// grown is closed and replaced when a change is made.
 	grown     chan struct{}
 	revision  int64
-	uids      int
+	uids      int // number of objects that were created
 	resources map[string]*fakeResource
-	// delayed is the newest revision that reads see with the fault "stale".
-	delayed int64
-	watches int
+	watches   int // number of watches that were opened
 }
 
-// fakeResource is the log of a resource, and the names whose fault is over.
+// fakeResource has all changes of a resource, by revision.
 type fakeResource struct{ log []fakeChange }
 
 type fakeChange struct {
 	revision int64
 	name     string
-	// object is nil for a deletion. before is the version before.
+	// object is the version that the change made, nil for a deletion. before is the version
+	// that it replaced.
 	object, before *fakeObject
 }
 
@@ -53,6 +53,7 @@ type fakeMetadata struct {
 	Annotations     map[string]string `json:"annotations,omitempty"`
 }
 
+// newFakeAPI starts a fakeAPI, and returns the configuration of a client of it.
 func newFakeAPI(t *testing.T, fault string) *rest.Config {
 	t.Helper()
 	f := &fakeAPI{fault: fault, grown: make(chan struct{}), revision: 100, resources: map[string]*fakeResource{}}
@@ -61,12 +62,15 @@ func newFakeAPI(t *testing.T, fault string) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
+// ServeHTTP implements http.Handler. It accepts all requests for a namespace and a definition.
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	at := slices.Index(parts, "namespaces")
 	switch {
-	case at < 0 || len(parts) <= at+2: // the namespace and the definition
-		w.WriteHeader(map[string]int{http.MethodPost: http.StatusCreated}[req.Method] | map[bool]int{true: http.StatusOK}[req.Method != http.MethodPost])
+	case at < 0 || len(parts) <= at+2:
+		if req.Method == http.MethodPost {
+			w.WriteHeader(http.StatusCreated)
+		}
 		fmt.Fprint(w, `{"gitVersion":"v0.0.0-fake"}`)
 		return
 	case req.URL.Query().Get("watch") == "true":
@@ -86,7 +90,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-func refused(status int) (int, any) {
+func refuse(status int) (int, any) {
 	return status, map[string]any{"kind": "Status", "code": status, "message": http.StatusText(status)}
 }
 
@@ -97,8 +101,8 @@ func (f *fakeAPI) resourceLocked(name string) *fakeResource {
 	return f.resources[name]
 }
 
-// atLocked is the state of a resource at a revision.
-func (r *fakeResource) atLocked(revision int64) map[string]*fakeObject {
+// stateAtLocked returns the objects of a resource at a revision, by name.
+func (r *fakeResource) stateAtLocked(revision int64) map[string]*fakeObject {
 	state := map[string]*fakeObject{}
 	for _, c := range r.log {
 		if c.revision > revision {
@@ -111,15 +115,16 @@ func (r *fakeResource) atLocked(revision int64) map[string]*fakeObject {
 	return state
 }
 
+// answerLocked makes a write or answers a read, and returns the status and the body.
 func (f *fakeAPI) answerLocked(req *http.Request, namespace, resource, name string, body []byte) (int, any) {
 	r := f.resourceLocked(resource)
-	now := r.atLocked(f.revision)
+	now := r.stateAtLocked(f.revision)
 	var sent fakeObject
 	_ = json.Unmarshal(body, &sent)
 	switch req.Method {
 	case http.MethodPost:
 		if now[sent.Metadata.Name] != nil && f.fault != "create over" {
-			return refused(http.StatusConflict)
+			return refuse(http.StatusConflict)
 		}
 		f.uids++
 		sent.Metadata.UID, sent.Metadata.Namespace = fmt.Sprint("uid-", f.uids), namespace
@@ -127,10 +132,10 @@ func (f *fakeAPI) answerLocked(req *http.Request, namespace, resource, name stri
 	case http.MethodPut, http.MethodPatch:
 		old := now[name]
 		if old == nil {
-			return refused(http.StatusNotFound)
+			return refuse(http.StatusNotFound)
 		}
 		if v := sent.Metadata.ResourceVersion; v != "" && v != old.Metadata.ResourceVersion && f.fault != "lost update" {
-			return refused(http.StatusConflict)
+			return refuse(http.StatusConflict)
 		}
 		changed := *old
 		changed.Metadata.Labels = sent.Metadata.Labels
@@ -143,7 +148,7 @@ func (f *fakeAPI) answerLocked(req *http.Request, namespace, resource, name stri
 	case http.MethodDelete:
 		old := now[name]
 		if old == nil {
-			return refused(http.StatusNotFound)
+			return refuse(http.StatusNotFound)
 		}
 		f.changeLocked(r, name, nil)
 		return http.StatusOK, map[string]any{"kind": "Status", "details": map[string]any{"uid": old.Metadata.UID}}
@@ -151,9 +156,9 @@ func (f *fakeAPI) answerLocked(req *http.Request, namespace, resource, name stri
 	return f.readLocked(req, r, name)
 }
 
-// changeLocked makes a change and tells watches of it.
+// changeLocked makes a change and wakes watches. It returns the object with its new version.
 func (f *fakeAPI) changeLocked(r *fakeResource, name string, object *fakeObject) *fakeObject {
-	before := r.atLocked(f.revision)[name]
+	before := r.stateAtLocked(f.revision)[name]
 	f.revision++
 	if object != nil {
 		copied := *object
@@ -166,14 +171,16 @@ func (f *fakeAPI) changeLocked(r *fakeResource, name string, object *fakeObject)
 	return object
 }
 
+// readLocked answers a GET or a LIST.
 func (f *fakeAPI) readLocked(req *http.Request, r *fakeResource, name string) (int, any) {
 	query := req.URL.Query()
-	revision, table := f.revision, strings.Contains(req.Header.Get("Accept"), "as=Table")
+	revision := f.revision
+	table := strings.Contains(req.Header.Get("Accept"), "as=Table")
 	asked, _ := strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
 	match, limit := query.Get("resourceVersionMatch"), query.Get("limit")
 	switch {
 	case asked > f.revision && f.fault != "future":
-		return refused(http.StatusGatewayTimeout)
+		return refuse(http.StatusGatewayTimeout)
 	case f.fault == "stale" && query.Get("resourceVersion") == "" && query.Get("continue") == "":
 		revision -= min(10, f.revision-100)
 	case f.fault == "older" && asked > 0:
@@ -188,7 +195,7 @@ func (f *fakeAPI) readLocked(req *http.Request, r *fakeResource, name string) (i
 			revision = f.revision
 		}
 	}
-	state := r.atLocked(revision)
+	state := r.stateAtLocked(revision)
 	if name != "" {
 		return f.getLocked(state[name], table)
 	}
@@ -220,7 +227,7 @@ func (f *fakeAPI) readLocked(req *http.Request, r *fakeResource, name string) (i
 func (f *fakeAPI) getLocked(o *fakeObject, table bool) (int, any) {
 	switch {
 	case o == nil:
-		return refused(http.StatusNotFound)
+		return refuse(http.StatusNotFound)
 	case table:
 		return http.StatusOK, tableOf(map[string]any{"resourceVersion": o.Metadata.ResourceVersion}, o)
 	}
@@ -244,7 +251,7 @@ func selects(labels, fields string, o *fakeObject) bool {
 	return (!byLabel || o.Metadata.Labels["half"] == half) && (!byField || o.Metadata.Name == name)
 }
 
-// fakeWatch is one watch.
+// fakeWatch is one watch. It breaks a promise only if it is faulty.
 type fakeWatch struct {
 	*fakeAPI
 	w              http.ResponseWriter
@@ -253,22 +260,27 @@ type fakeWatch struct {
 	sent           int
 }
 
+// watch answers a watch. Its seconds are tenths of a second, since a test is short.
 func (f *fakeAPI) watch(w http.ResponseWriter, req *http.Request, namespace, resource string) {
 	query := req.URL.Query()
 	seconds, _ := strconv.Atoi(query.Get("timeoutSeconds"))
-	end := time.After(time.Duration(seconds) * 100 * time.Millisecond) // a test is short
+	end := time.After(time.Duration(seconds) * 100 * time.Millisecond)
 	asked, _ := strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
 	bookmarks := query.Get("allowWatchBookmarks") != ""
 	f.mu.Lock()
-	r, at := f.resourceLocked(resource), f.revision
+	r := f.resourceLocked(resource)
+	at := f.revision // the last revision that the watch has sent
 	f.watches++
-	out := &fakeWatch{f, w, query.Get("labelSelector"), query.Get("fieldSelector"), strings.Contains(req.Header.Get("Accept"), "as=Table"), f.watches%3 == 0, 0}
+	out := &fakeWatch{
+		fakeAPI: f, w: w, labels: query.Get("labelSelector"), fields: query.Get("fieldSelector"),
+		table: strings.Contains(req.Header.Get("Accept"), "as=Table"), faulty: f.watches%3 == 0,
+	}
 	w.Header().Set("Content-Type", "application/json")
 	if query.Get("sendInitialEvents") != "" || asked == 0 {
 		if f.fault == "stale watch" && query.Get("resourceVersion") == "" {
 			at -= min(15, f.revision-100)
 		}
-		for _, o := range r.atLocked(at) {
+		for _, o := range r.stateAtLocked(at) {
 			if selects(out.labels, out.fields, o) {
 				out.send("ADDED", o)
 			}
@@ -307,7 +319,7 @@ func (f *fakeAPI) watch(w http.ResponseWriter, req *http.Request, namespace, res
 	}
 }
 
-// change sends what a change is to the watch's selection.
+// change sends the event of a change, or what the fault makes of it.
 func (w *fakeWatch) change(c fakeChange) {
 	before, after := selects(w.labels, w.fields, c.before), selects(w.labels, w.fields, c.object)
 	if w.sent++; w.faulty && w.sent%7 == 0 {
@@ -323,6 +335,8 @@ func (w *fakeWatch) change(c fakeChange) {
 	w.transition(c, before, after)
 }
 
+// transition sends the event of a change. before and after say whether the watch selects the
+// object's versions.
 func (w *fakeWatch) transition(c fakeChange, before, after bool) {
 	switch {
 	case before && after && c.object != nil && c.before != nil:

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,32 +10,34 @@ import (
 	"time"
 )
 
-// These labels are on every object.
+// Labels that every object has. No two writes have the same value. Selectors select one half of
+// the objects.
 const (
 	valueLabel = "value"
 	halfLabel  = "half"
 )
 
+// halves has the values of halfLabel.
 var halves = []string{"a", "b"}
 
-// resource is one of those whose objects are written and read.
+// resource is a resource whose objects are written and read.
 type resource struct {
-	name, kind, version string
-	// collection is the path of the objects of the namespace.
+	name, kind, version string // version is an apiVersion
+	// collection is the path of the resource's objects in the namespace of the run.
 	collection string
 }
 
-// fixture is what a run creates: a namespace, and a definition.
+// fixture is the namespace and the definition that a run creates.
 type fixture struct {
-	run              string
+	run              string // the run's id
 	namespace, group string
 	resources        []resource
-	// made says that there may be something to remove.
-	made bool
+	// mayExist says that there may be something to remove.
+	mayExist bool
 }
 
-// newFixture names what a run creates. A built-in resource and a custom one are verified:
-// servers read them in different ways.
+// newFixture returns the fixture of a run, and creates nothing. It has a built-in and a custom
+// resource, since servers read them in different ways.
 func newFixture(run string) *fixture {
 	f := &fixture{run: run, namespace: "millrace-verify-" + run, group: run + ".verify.millrace.dev"}
 	collection := func(api, name string) string { return api + "/namespaces/" + f.namespace + "/" + name }
@@ -47,6 +48,7 @@ func newFixture(run string) *fixture {
 	return f
 }
 
+// resource returns the resource of a name, nil if the fixture has none.
 func (f *fixture) resource(name string) *resource {
 	for i := range f.resources {
 		if f.resources[i].name == name {
@@ -56,7 +58,8 @@ func (f *fixture) resource(name string) *resource {
 	return nil
 }
 
-func (r *resource) object(name, value, half, version string) []byte {
+// encodeObject returns an object as JSON. version is its resource version, and may be empty.
+func (r *resource) encodeObject(name, value, half, version string) []byte {
 	metadata := map[string]any{"name": name, "labels": map[string]string{valueLabel: value, halfLabel: half}}
 	if version != "" {
 		metadata["resourceVersion"] = version
@@ -64,7 +67,7 @@ func (r *resource) object(name, value, half, version string) []byte {
 	return mustJSON(map[string]any{"apiVersion": r.version, "kind": r.kind, "metadata": metadata})
 }
 
-// mustJSON encodes what always can be encoded.
+// mustJSON returns v as JSON. It panics if v cannot be encoded.
 func mustJSON(v any) []byte {
 	encoded, err := json.Marshal(v)
 	if err != nil {
@@ -78,12 +81,13 @@ const (
 	definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 )
 
-// metadata is that of an object by which Remove finds the run.
+// metadata returns metadata with the label by which Remove finds the run.
 func (f *fixture) metadata(name string) map[string]any {
 	return map[string]any{"name": name, "labels": map[string]string{runLabel: f.run}}
 }
 
-func (f *fixture) definition() []byte {
+// encodeDefinition returns the definition of the custom resource as JSON.
+func (f *fixture) encodeDefinition() []byte {
 	return mustJSON(map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": f.metadata("registers." + f.group),
@@ -98,16 +102,16 @@ func (f *fixture) definition() []byte {
 	})
 }
 
-// create makes the namespace and the definition through the first server, and waits until
-// every server serves both.
+// create creates the namespace and the definition at the first server, and waits until every
+// server serves both resources. It sets mayExist, also if it returns an error.
 func (f *fixture) create(ctx context.Context, servers []*server) error {
 	namespace := mustJSON(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": f.metadata(f.namespace)})
-	err := servers[0].post(ctx, namespacesPath, namespace)
+	err := servers[0].createObject(ctx, namespacesPath, namespace)
 	refused := (*refusal)(nil)
-	if f.made = !errors.As(err, &refused) || refused.status >= http.StatusInternalServerError; err != nil {
+	if f.mayExist = !errors.As(err, &refused) || refused.status >= http.StatusInternalServerError; err != nil {
 		return fmt.Errorf("create namespace %s: %w", f.namespace, err)
 	}
-	if err := servers[0].post(ctx, definitionsPath, f.definition()); err != nil {
+	if err := servers[0].createObject(ctx, definitionsPath, f.encodeDefinition()); err != nil {
 		return fmt.Errorf("create definition registers.%s: %w", f.group, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, fixtureTimeout)
@@ -122,20 +126,21 @@ func (f *fixture) create(ctx context.Context, servers []*server) error {
 	return nil
 }
 
-// fixtureTimeout bounds how long a server may take to serve a new definition.
+// fixtureTimeout bounds the time until a server serves a new definition, and each other step of
+// creating and removing a fixture.
 const fixtureTimeout = time.Minute
 
-// awaitServed waits until a LIST succeeds a few times in a row: behind one address there may
-// be several servers.
+// awaitServed waits until a LIST succeeds a few times in a row. Once is not enough: an address
+// may be of several servers.
 func (s *server) awaitServed(ctx context.Context, collection string) error {
-	const inRow = 3
+	const tries = 3
 	return repeat(ctx, func() (bool, error) {
-		for range inRow {
+		for range tries {
 			got, err := s.call(ctx, http.MethodGet, collection, nil, nil, nil)
 			switch {
 			case got.status == http.StatusOK && err == nil:
 				continue
-			case err == nil && !comesLater(got.status):
+			case err == nil && !mayServeLater(got.status):
 				return false, fmt.Errorf("list %s%s: %w", s.base, collection, got.refusal())
 			case got.status == http.StatusNotFound:
 				err = errors.New("is it a server of another cluster?")
@@ -148,22 +153,15 @@ func (s *server) awaitServed(ctx context.Context, collection string) error {
 	})
 }
 
-// explain says what to do about a server that does not answer.
-func (s *server) explain(err error) error {
-	if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {
-		return fmt.Errorf("%s: %w: give a kubeconfig with its authority", s.base, untrusted)
-	}
-	return fmt.Errorf("%s does not answer: %w", s.base, err)
-}
-
-// comesLater reports whether a server that answers so may serve the resource in a moment.
-func comesLater(status int) bool {
+// mayServeLater reports whether a server that answered with a status may serve the resource in
+// a moment.
+func mayServeLater(status int) bool {
 	return status == http.StatusNotFound || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
 }
 
-// post creates an object. After an answer that came too late, or tells of trouble, the object
-// may be there or not, and it tries again.
-func (s *server) post(ctx context.Context, path string, body []byte) error {
+// createObject creates an object. After an answer that came too late, or one of 500 and above,
+// the object may exist or not, and createObject tries again. Then a conflict is a success.
+func (s *server) createObject(ctx context.Context, path string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, fixtureTimeout)
 	defer cancel()
 	isUnknown := false
@@ -184,25 +182,26 @@ func (s *server) post(ctx context.Context, path string, body []byte) error {
 	})
 }
 
+// jsonHeader returns the header of a request with JSON as its body.
 func jsonHeader() http.Header { return http.Header{"Content-Type": {"application/json"}} }
 
-// remove deletes what create made, and the objects. It sends all requests at once: a server that
-// cannot read may take ten seconds for each.
+// remove deletes the definition, the namespace and the leases. It sends all requests at once,
+// since a server that cannot read may take ten seconds for each. Where no controller empties
+// namespaces, at least the leases are gone: an error of that deletion is ignored.
 func (f *fixture) remove(ctx context.Context, s *server) error {
 	paths := []string{definitionsPath + "/registers." + f.group, namespacesPath + "/" + f.namespace}
 	errs := make([]error, len(paths))
 	var removing sync.WaitGroup
 	for i, path := range paths {
-		removing.Go(func() { errs[i] = s.remove(ctx, path) })
+		removing.Go(func() { errs[i] = s.deletePath(ctx, path) })
 	}
-	// Where no controller empties namespaces, objects go at least.
-	removing.Go(func() { _ = s.remove(ctx, f.resources[0].collection) })
+	removing.Go(func() { _ = s.deletePath(ctx, f.resources[0].collection) }) // the leases
 	removing.Wait()
 	return errors.Join(errs...)
 }
 
-// remove deletes an object, or all of a collection.
-func (s *server) remove(ctx context.Context, path string) error {
+// deletePath deletes an object, or all objects of a collection. An absent one is no error.
+func (s *server) deletePath(ctx context.Context, path string) error {
 	got, err := s.call(ctx, http.MethodDelete, path, nil, nil, nil)
 	if err == nil && got.status != http.StatusOK && got.status != http.StatusNotFound && got.status != http.StatusAccepted {
 		err = got.refusal()

@@ -10,17 +10,15 @@ import (
 //go:embed page.html
 var pageTemplate string
 
-// pageViolations is how many violations of a promise the page has. The JSON has all.
-const pageViolations = maxViolations
-
-// htmlPage is what the template of the page sees. The template escapes all text.
+// htmlPage is the data of the page's template. The template escapes all text.
 type htmlPage struct {
 	*Report
-	Found         int
-	Kept, Checked int
-	Line, Command string
-	Stories       []htmlViolation
-	More          int
+	Found         int // violations of all promises
+	Kept, Checked int // promises
+	Provenance    string
+	Command       string
+	Stories       []htmlViolation // up to maxViolations of each promise
+	More          int             // violations that the page leaves out
 }
 
 type htmlViolation struct {
@@ -28,20 +26,21 @@ type htmlViolation struct {
 	Steps []htmlStep
 }
 
-// htmlStep is a step with its bar: from X on, in thousandths of the time of the story.
+// htmlStep is a step with its bar. X and Width are in thousandths of the time of the story.
 type htmlStep struct {
 	*Step
 	When     string
 	X, Width float64
 }
 
-// WritePage writes the report as one page, which loads nothing.
+// WritePage writes the report as one HTML page to a file.
 func (r *Report) WritePage(name string) error {
 	return display.WritePage(name, pageTemplate, nil, r.page())
 }
 
+// page returns the data of the page's template.
 func (r *Report) page() *htmlPage {
-	p := &htmlPage{Report: r, Found: r.Violations(), Line: r.line(), Command: r.command()}
+	p := &htmlPage{Report: r, Found: r.Violations(), Provenance: r.provenance(), Command: r.commandLine()}
 	for i := range r.Checks {
 		c := &r.Checks[i]
 		if c.Checked > 0 {
@@ -50,7 +49,7 @@ func (r *Report) page() *htmlPage {
 				p.Kept++
 			}
 		}
-		shown := min(pageViolations, len(c.Violations))
+		shown := min(maxViolations, len(c.Violations))
 		p.More += len(c.Violations) - shown
 		for n := range shown {
 			v := &c.Violations[n]
@@ -60,10 +59,10 @@ func (r *Report) page() *htmlPage {
 	return p
 }
 
-// minBar is the width of a bar that can still be seen, in thousandths.
+// minBar is the least width of a bar that can still be seen, in thousandths.
 const minBar = 8
 
-// steps are the steps of the story with their bars.
+// steps returns the steps of the story with their bars.
 func (v *Violation) steps() (steps []htmlStep) {
 	if len(v.Story) == 0 {
 		return nil

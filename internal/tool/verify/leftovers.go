@@ -17,8 +17,8 @@ import (
 // runLabel is on the namespace and the definition of a run. Its value is the run's id.
 const runLabel = "millrace.io/verify"
 
-// Remove deletes what runs have left that were killed. It returns how many runs there were. A
-// run that goes on loses its objects, too.
+// Remove deletes the fixtures of all runs in a server's cluster, and returns the number of runs.
+// Runs that were killed leave fixtures. A run that still goes on loses its fixture, too.
 func Remove(ctx context.Context, config *rest.Config) (int, error) {
 	s, err := newServer(0, config, defaultTimeout)
 	if err != nil {
@@ -41,7 +41,9 @@ func Remove(ctx context.Context, config *rest.Config) (int, error) {
 	return len(runs), errors.Join(errs...)
 }
 
-// runsOf returns the runs whose label objects of a collection carry, and that go by it.
+// runsOf returns the ids of the runs that have created objects of a collection. An object counts
+// if it has the label runLabel, and the id is part of its name. A server that ignores selectors,
+// or somebody else's label, must not make Remove delete anything else.
 func (s *server) runsOf(ctx context.Context, collection string) (runs []string, err error) {
 	got, err := s.call(ctx, http.MethodGet, collection, url.Values{"labelSelector": {runLabel}}, jsonHeader(), nil)
 	if err != nil {
@@ -56,8 +58,6 @@ func (s *server) runsOf(ctx context.Context, collection string) (runs []string, 
 	}
 	for i := range list.Items {
 		m := &list.Items[i]
-		// A server that ignores selectors, or a label that somebody else has set, must not
-		// have anything else removed.
 		if run := m.Labels[runLabel]; run != "" && strings.Contains(m.Name, run) {
 			runs = append(runs, run)
 		}

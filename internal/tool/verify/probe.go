@@ -10,22 +10,22 @@ import (
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
-// probeName is the name of the objects of a probe. No client uses it.
+// probeName is the name of the objects that probe writes. No other client uses it.
 const probeName = "probe"
 
-// probe writes and reads an object of each resource in each way that clients will. It fails if
-// that is refused, by the user's rights or by an admission policy: refusals of the run would be
-// taken for broken promises, or leave nothing to check. It also waits for the first write of
-// a new definition, which kube-apiserver holds up for two seconds.
+// probe writes and reads an object of each resource in each way that clients will. It returns an
+// error if the user's rights or an admission policy forbid one of the ways. Refusals during the
+// run would look like violations, or leave nothing to check. probe also waits for the first
+// write of a new definition, which kube-apiserver delays by two seconds.
 func (r *run) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, fixtureTimeout)
 	defer cancel()
-	w := &writer{run: r, id: probeName, rand: r.random(-3), believed: map[objectKey]string{}}
+	w := &writer{run: r, id: probeName, rand: r.newRandom(-3), believed: map[objectKey]string{}}
 	for i := range r.fixture.resources {
 		resource := &r.fixture.resources[i]
 		key := objectKey{resource.name, watchcheck.Key{Namespace: r.fixture.namespace, Name: probeName}}
 		for _, do := range []verb{create, replace, patch} {
-			if err := w.try(ctx, do, key); err != nil {
+			if err := w.tryWrite(ctx, do, key); err != nil {
 				return err
 			}
 		}
@@ -34,17 +34,18 @@ func (r *run) probe(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := w.try(ctx, remove, key); err != nil {
+		if err := w.tryWrite(ctx, remove, key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// advice says what to do about a refusal.
 const advice = "the user's rights and all admission policies have to allow that"
 
-// try writes until the answer tells of no trouble. It fails if the answer is a refusal.
-func (w *writer) try(ctx context.Context, do verb, key objectKey) error {
+// tryWrite writes until the answer is conclusive. It returns an error if that is a refusal.
+func (w *writer) tryWrite(ctx context.Context, do verb, key objectKey) error {
 	return repeat(ctx, func() (bool, error) {
 		w.written++
 		rec := &Write{Verb: do, Key: key, Half: halves[0], Value: fmt.Sprintf("%s-%d", w.id, w.written)}
@@ -53,16 +54,17 @@ func (w *writer) try(ctx context.Context, do verb, key objectKey) error {
 		w.run.record.addWrite(rec)
 		err := fmt.Errorf("%s %s at %s: status %d: %s", do, key, w.run.servers[rec.Server].base, rec.Status, rec.Err)
 		switch {
-		case !rec.expected():
+		case !rec.isExpected():
 			return false, fmt.Errorf("%w: %s", err, advice)
-		case rec.troubled():
+		case rec.isInconclusive():
 			return true, err
 		}
 		return false, nil
 	})
 }
 
-// tryReads reads until the answers tell of no trouble. It fails if one is a refusal.
+// tryReads sends a GET, a LIST and a watch, each until the answer is conclusive. It returns an
+// error if that is a refusal.
 func (s *server) tryReads(ctx context.Context, r *resource) error {
 	for _, read := range []struct {
 		verb, path string
@@ -73,7 +75,7 @@ func (s *server) tryReads(ctx context.Context, r *resource) error {
 		{"watch", r.collection, url.Values{"watch": {"true"}}},
 	} {
 		err := repeat(ctx, func() (bool, error) {
-			got, err := s.begin(ctx, read.path, read.query)
+			got, err := s.probeGet(ctx, read.path, read.query)
 			if err == nil && (got.status == http.StatusOK || read.verb == "get" && got.status == http.StatusNotFound) {
 				return false, nil
 			}
@@ -81,7 +83,7 @@ func (s *server) tryReads(ctx context.Context, r *resource) error {
 				err = got.refusal()
 			}
 			err = fmt.Errorf("%s %s at %s: %w", read.verb, r.name, s.base, err)
-			if got.status != 0 && !comesLater(got.status) {
+			if got.status != 0 && !mayServeLater(got.status) {
 				return false, fmt.Errorf("%w: %s", err, advice)
 			}
 			return true, err
@@ -93,8 +95,9 @@ func (s *server) tryReads(ctx context.Context, r *resource) error {
 	return nil
 }
 
-// begin sends a GET. It reads no answer that is a success, which may be an open watch.
-func (s *server) begin(ctx context.Context, path string, query url.Values) (answer, error) {
+// probeGet sends a GET. It reads the body of a refusal only, since a success may be an endless
+// watch.
+func (s *server) probeGet(ctx context.Context, path string, query url.Values) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	resp, err := s.open(ctx, http.MethodGet, path, query, nil, nil)
@@ -109,9 +112,9 @@ func (s *server) begin(ctx context.Context, path string, query url.Values) (answ
 	return answer{resp.StatusCode, read}, err
 }
 
-// reach asks each server for its version, so that one which is away is known before anything
-// is created.
-func (r *run) reach(ctx context.Context) error {
+// reachServers gets and shows the version of each server. A server that does not answer is an
+// error, before anything is created.
+func (r *run) reachServers(ctx context.Context) error {
 	for _, s := range r.servers {
 		version, err := s.version(ctx)
 		if err != nil {

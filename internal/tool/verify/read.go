@@ -14,10 +14,6 @@ import (
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
-// futureDistance is how far behind the newest revision that a client has seen the revision
-// of a request is that no server has.
-const futureDistance = 1 << 40
-
 // reader sends random GETs and LISTs, one after another.
 type reader struct {
 	run     *run
@@ -26,63 +22,79 @@ type reader struct {
 	servers []*server
 }
 
+// work sends requests until the context ends.
 func (r *reader) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait := r.run.cfg.ReadPause
-		if r.read(ctx, r.pick()).unknown() {
+		if r.read(ctx, r.pickRequest()).hasUnknownOutcome() {
 			wait = max(wait, refusedPause) // the server may be down
 		}
 		pause(ctx, wait)
 	}
 }
 
-// pick makes the next request of the scorecard, or a random GET.
-func (r *reader) pick() Request {
-	resources := r.run.fixture.resources
-	req := Request{Verb: "get", Class: []versionClass{unset, unset, zero, known}[r.rand.IntN(4)], Form: forms[r.rand.IntN(len(forms))]}
+// pickRequest returns the next request of the scorecard, or a random GET.
+func (r *reader) pickRequest() Request {
+	classes := []versionClass{versionUnset, versionUnset, versionZero, versionSeen}
+	req := Request{Verb: "get", Class: classes[r.rand.IntN(4)], Encoding: encodings[r.rand.IntN(len(encodings))]}
 	if r.rand.IntN(3) > 0 {
-		req = r.run.reads.next()
+		req = r.run.readCycle.next()
 	}
-	req.Resource, req.Name, req.Half = resources[r.rand.IntN(len(resources))].name, r.run.keyName(r.rand), halves[r.rand.IntN(len(halves))]
+	return r.run.completeRequest(req, r.rand)
+}
+
+// completeRequest returns a request of the scorecard for a random object, with a random limit
+// and version of the kinds that the request has.
+func (r *run) completeRequest(req Request, random *rand.Rand) Request {
+	resources := r.fixture.resources
+	req.Resource = resources[random.IntN(len(resources))].name
+	req.Name = r.randomKeyName(random)
+	req.Half = halves[random.IntN(len(halves))]
 	if req.Limit > 0 {
-		req.Limit = []int{1, 2, 3, 4, 100, 100}[r.rand.IntN(6)]
+		req.Limit = []int{1, 2, 3, 4, 100, 100}[random.IntN(6)]
 	}
-	req.Version = r.run.version(r.rand, req.Class)
+	req.Version = r.drawVersion(random, req.Class)
 	return req
 }
 
-func (r *run) version(random *rand.Rand, class versionClass) string {
-	newest := r.record.newest()
+// drawVersion returns a resource version of a class, as a request sends it.
+func (r *run) drawVersion(random *rand.Rand, class versionClass) string {
+	newest := r.record.newestRevision()
 	switch class {
-	case zero:
+	case versionZero:
 		return "0"
-	case known:
-		// A revision of the run's last part: servers keep the changes of some time.
-		oldest := max(r.began, newest-int64(random.IntN(recentRevisions)))
+	case versionSeen:
+		// Servers keep changes for some time only.
+		oldest := max(r.firstRevision, newest-int64(random.IntN(recentRevisions)))
 		return strconv.FormatInt(max(oldest, 1), 10)
-	case ahead:
+	case versionAhead:
 		return strconv.FormatInt(newest+1+random.Int64N(aheadRevisions), 10)
-	case future:
+	case versionFuture:
 		return strconv.FormatInt(newest+futureDistance, 10)
-	case gone:
+	case versionExpired:
 		return "1"
 	default:
 		return ""
 	}
 }
 
-// aheadRevisions is how far ahead of the newest revision watches begin that ask for one which
-// there will be in a moment.
-const aheadRevisions = 20
+// Distances from the newest revision that a client has seen, of revisions in requests.
+const (
+	// recentRevisions is the greatest distance of versionSeen, backwards.
+	recentRevisions = 100
+	// aheadRevisions is the greatest distance of versionAhead. At the default rate of writes it
+	// is reached within a second.
+	aheadRevisions = 20
+	// futureDistance is the distance of versionFuture.
+	futureDistance = 1 << 40
+)
 
-// recentRevisions is how far back requests for a known revision go.
-const recentRevisions = 100
-
-// endlessPages is how many pages beyond one for each name a list may have.
+// endlessPages is the number of pages, beyond one for each name, after which a list counts as
+// endless.
 const endlessPages = 10
 
-// read sends a request and notes the answer, unless the context has ended before it came. The
-// pages of a list are one read.
+// read sends a request and adds the answer to the record, unless the context ended before the
+// answer came. The pages of a list are one read.
 func (r *reader) read(ctx context.Context, req Request) *Read {
 	s := r.servers[r.rand.IntN(len(r.servers))]
 	rec := &Read{Request: req}
@@ -113,71 +125,37 @@ func (r *reader) read(ctx context.Context, req Request) *Read {
 			break
 		}
 		if len(rec.Pages) > r.run.cfg.Keys+endlessPages {
-			rec.Err = fmt.Sprintf("%d pages are no end of the list", len(rec.Pages))
+			rec.Err = fmt.Sprintf("the list does not end after %d pages", len(rec.Pages))
 			break
 		}
-		query = url.Values{"limit": query["limit"], "continue": {next}, "labelSelector": query["labelSelector"], "fieldSelector": query["fieldSelector"]}
+		query = nextPageQuery(query, next)
 	}
 	r.run.record.addRead(rec, rec.outcome())
 	return rec
 }
 
-// outcome names the answer in the scorecard.
+// nextPageQuery returns the parameters for the next page of a list. The version belongs to the
+// token, and must not be repeated.
+func nextPageQuery(query url.Values, token string) url.Values {
+	return url.Values{
+		"limit": query["limit"], "continue": {token},
+		"labelSelector": query["labelSelector"], "fieldSelector": query["fieldSelector"],
+	}
+}
+
+// outcome returns the name of the answer in the scorecard.
 func (r *Read) outcome() string {
 	switch {
 	case r.Status == 0:
 		return "no answer"
-	case r.ok() && len(r.Pages) > 1 && r.Class != zero: // from a cache, servers may ignore a limit
+	case r.ok() && len(r.Pages) > 1 && r.Class != versionZero: // from a cache, servers may ignore a limit
 		return outcomePages
 	}
 	return strconv.Itoa(r.Status)
 }
 
-// path is that of the object, or of the collection.
-func (r *run) path(req *Request) string {
-	collection := r.fixture.resource(req.Resource).collection
-	if req.Verb == "get" {
-		return collection + "/" + url.PathEscape(req.Name)
-	}
-	return collection
-}
-
-func (req *Request) query() url.Values {
-	query := url.Values{}
-	set := func(name, value string) {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	set("resourceVersion", req.Version)
-	set("resourceVersionMatch", req.Match)
-	if req.Limit > 0 {
-		set("limit", strconv.Itoa(req.Limit))
-	}
-	switch req.Select {
-	case selectLabel:
-		set("labelSelector", halfLabel+"="+req.Half)
-	case selectField:
-		set("fieldSelector", "metadata.name="+req.Name)
-	}
-	return query
-}
-
-func (req *Request) header() http.Header {
-	list := ""
-	if req.Verb != "get" {
-		list = "List"
-	}
-	switch req.Form {
-	case formMetadata:
-		return http.Header{"Accept": {"application/json;as=PartialObjectMetadata" + list + ";g=meta.k8s.io;v=v1"}}
-	case formTable:
-		return http.Header{"Accept": {"application/json;as=Table;g=meta.k8s.io;v=v1"}}
-	}
-	return http.Header{"Accept": {"application/json"}}
-}
-
-// parse takes the objects of an answer. It returns the token of the next page.
+// parse adds the objects of an answer to the read. It returns the token of the next page, ""
+// after the last one. An error wraps errMalformed.
 func (r *Read) parse(body []byte) (next string, err error) {
 	var got answerBody
 	if err := json.Unmarshal(body, &got); err != nil {
@@ -187,7 +165,7 @@ func (r *Read) parse(body []byte) (next string, err error) {
 	for i := range got.Rows {
 		objects = append(objects, got.Rows[i].Object)
 	}
-	if r.Verb == "get" && r.Form != formTable {
+	if r.Verb == "get" && r.Encoding != encodingTable {
 		objects = []metav1.PartialObjectMetadata{{ObjectMeta: got.Metadata.ObjectMeta}}
 	}
 	for i := range objects {

@@ -20,13 +20,14 @@ import (
 	"github.com/millrace/millrace/internal/tool/verify"
 )
 
-// newRefusingAPI is a server that answers some requests with 403. refuses is called for each.
+// newRefusingAPI starts a server that answers requests with 403 if refuses returns true for them.
 func newRefusingAPI(t *testing.T, refuses func(*http.Request) bool) *rest.Config {
 	t.Helper()
-	return newRefusing(t, "registers is forbidden", refuses)
+	return newAPIRefusingWith(t, "registers is forbidden", refuses)
 }
 
-func newRefusing(t *testing.T, message string, refuses func(*http.Request) bool) *rest.Config {
+// newAPIRefusingWith is newRefusingAPI with a message for the refusals.
+func newAPIRefusingWith(t *testing.T, message string, refuses func(*http.Request) bool) *rest.Config {
 	t.Helper()
 	return newProxyAPI(t, newFakeAPI(t, ""), func(w http.ResponseWriter, req *http.Request, server http.Handler) {
 		if !refuses(req) {
@@ -35,7 +36,9 @@ func newRefusing(t *testing.T, message string, refuses func(*http.Request) bool)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
-		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: http.StatusForbidden, Message: message})
+		status := metav1.Status{Code: http.StatusForbidden, Message: message}
+		status.Kind, status.APIVersion = "Status", "v1"
+		_ = json.NewEncoder(w).Encode(status)
 	})
 }
 
@@ -43,8 +46,8 @@ func config(server *rest.Config, duration time.Duration) verify.Config {
 	return verify.Config{Servers: []*rest.Config{server}, Duration: duration, Writers: 2, Readers: 2, Watchers: 2, Rate: 100, Keys: 6, Seed: 1}
 }
 
-// TestMissingRight ends before the clients begin, with what is missing, and removes what was
-// created.
+// TestMissingRight checks that a run without a right ends before its clients begin, names the
+// right, and removes what it has created.
 func TestMissingRight(t *testing.T) {
 	t.Parallel()
 	for verb, refuses := range map[string]func(*http.Request) bool{
@@ -75,11 +78,12 @@ func TestMissingRight(t *testing.T) {
 	}
 }
 
-// TestRemovedByAnotherServer removes what was created although the first server no longer does.
+// TestRemovedByAnotherServer checks that a run removes its fixture at another server if the
+// first one no longer does.
 func TestRemovedByAnotherServer(t *testing.T) {
 	t.Parallel()
 	whole := newFakeAPI(t, "")
-	behind := func(answer func(w http.ResponseWriter, req *http.Request) bool) *rest.Config {
+	inFront := func(answer func(w http.ResponseWriter, req *http.Request) bool) *rest.Config {
 		return newProxyAPI(t, whole, func(w http.ResponseWriter, req *http.Request, whole http.Handler) {
 			removesNamespace := req.Method == http.MethodDelete && path.Base(path.Dir(req.URL.Path)) == "namespaces"
 			if !removesNamespace || !answer(w, req) {
@@ -88,12 +92,12 @@ func TestRemovedByAnotherServer(t *testing.T) {
 		})
 	}
 	var refused, removed atomic.Int64
-	first := behind(func(w http.ResponseWriter, _ *http.Request) bool {
+	first := inFront(func(w http.ResponseWriter, _ *http.Request) bool {
 		refused.Add(1)
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return true
 	})
-	second := behind(func(http.ResponseWriter, *http.Request) bool {
+	second := inFront(func(http.ResponseWriter, *http.Request) bool {
 		removed.Add(1)
 		return false
 	})
@@ -107,7 +111,7 @@ func TestRemovedByAnotherServer(t *testing.T) {
 	}
 }
 
-// TestNothingCreated says nothing of removal if the namespace was refused.
+// TestNothingCreated checks that the error does not mention removal if the namespace was refused.
 func TestNothingCreated(t *testing.T) {
 	t.Parallel()
 	server := newRefusingAPI(t, func(req *http.Request) bool { return req.Method == http.MethodPost || req.Method == http.MethodDelete })
@@ -117,7 +121,7 @@ func TestNothingCreated(t *testing.T) {
 	}
 }
 
-// TestRefusedWrites are violations, and counted.
+// TestRefusedWrites checks that refused writes are violations, and counted.
 func TestRefusedWrites(t *testing.T) {
 	t.Parallel()
 	server := newRefusingAPI(t, func(req *http.Request) bool {
@@ -132,12 +136,12 @@ func TestRefusedWrites(t *testing.T) {
 	}
 }
 
-// TestNotReady takes the 403 of a server that has just been started for trouble, also in the
-// first writes.
+// TestNotReady checks that a 403 because of admission plugins that are not ready is no violation,
+// also if it answers the first writes.
 func TestNotReady(t *testing.T) {
 	t.Parallel()
 	var writes atomic.Int64
-	server := newRefusing(t, `registers "k001" is forbidden: not yet ready to handle request`, func(req *http.Request) bool {
+	server := newAPIRefusingWith(t, `registers "k001" is forbidden: not yet ready to handle request`, func(req *http.Request) bool {
 		return req.Method == http.MethodPatch && strings.Contains(req.URL.Path, "/registers/") && writes.Add(1)%2 == 1
 	})
 	report, err := verify.Run(t.Context(), config(server, time.Second))
@@ -145,11 +149,11 @@ func TestNotReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	if report.Violations() > 0 || report.Counts.Refused > 0 {
-		t.Errorf("%d violations, %d refused writes:\n%s", report.Violations(), report.Counts.Refused, told(t, report))
+		t.Errorf("%d violations, %d refused writes:\n%s", report.Violations(), report.Counts.Refused, reportText(t, report))
 	}
 }
 
-// TestInterrupted reports what there was until an interrupt.
+// TestInterrupted checks that an interrupted run reports what was recorded by then.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -165,11 +169,12 @@ func TestInterrupted(t *testing.T) {
 		t.Fatalf("report %v, error %v", report, err)
 	}
 	if report.Counts.Writes == 0 || report.Counts.Reads == 0 || report.Violations() > 0 {
-		t.Errorf("the report of an interrupted run:\n%s", told(t, report))
+		t.Errorf("the report of an interrupted run:\n%s", reportText(t, report))
 	}
 }
 
-// TestReportThatCannotBeWritten is an error before anything is sent.
+// TestReportThatCannotBeWritten checks that a file for the report that cannot be written is an
+// error before anything is sent.
 func TestReportThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
@@ -184,8 +189,8 @@ func TestReportThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestOnceMore shows a command that reaches the same server, and ends with exit code 2 after
-// violations.
+// TestOnceMore checks that the report has a command for the same server, and that the exit code
+// is 2 after violations.
 func TestOnceMore(t *testing.T) {
 	t.Parallel()
 	server := newRefusingAPI(t, func(req *http.Request) bool {
@@ -202,7 +207,8 @@ func TestOnceMore(t *testing.T) {
 	if found := (*verify.ViolationsError)(nil); !errors.As(err, &found) || found.ExitCode() != 2 {
 		t.Errorf("error %v", err)
 	}
-	if want := "once more: millrace-tools verify --kubeconfig " + file + " --server " + server.Host + " --seed "; !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "--request-timeout 7s") {
+	want := "once more: millrace-tools verify --kubeconfig " + file + " --server " + server.Host + " --seed "
+	if !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "--request-timeout 7s") {
 		t.Errorf("the report does not say %q:\n%s", want, out.String())
 	}
 }

@@ -7,44 +7,44 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// registerOperation is an operation on an object as a register: a value, or "" where there is
-// no object.
+// registerOperation is an operation on one object. The object is taken for a register, which
+// holds a value, or "" where there is no object.
 type registerOperation struct {
 	// verb is "" for a read.
 	verb verb
-	// value is what a write wrote or a read was told.
+	// value is the value that a write wrote or that a read showed.
 	value string
-	// unknown says that it is not known whether the write has happened.
+	// unknown says that the write may have happened or not.
 	unknown bool
 	*Operation
-	by teller
+	source recordedRequest
 }
 
-func (o *registerOperation) read() bool { return o.verb == "" }
+func (o *registerOperation) isRead() bool { return o.verb == "" }
 
-// registerState is what the register holds.
+// registerState is the content of the register.
 type registerState struct {
 	value string
-	// anything says that it may hold whatever the next operation needs.
+	// anything says that the register may hold whatever the next operation needs.
 	anything bool
 }
 
-// interference is what operations that are left out of a history may do to the register at
-// any time.
+// interference is the effect of operations that are left out of a history. Each may change the
+// register at any time.
 type interference struct {
-	// values are those that they write. "" is among them if they delete.
+	// values has the values that these operations write, and "" if one of them deletes.
 	values map[string]bool
-	// present says that they may leave an object.
+	// present says that one of them writes a value.
 	present bool
-	// start is what the register holds at the beginning.
+	// start is the state of the register at the beginning.
 	start registerState
 }
 
-// without is the interference by some operations. Reads change nothing.
-func without(left []*registerOperation, start registerState) *interference {
+// newInterference returns the effect of operations that are left out. Reads have none.
+func newInterference(left []*registerOperation, start registerState) *interference {
 	x := &interference{values: map[string]bool{}, start: start}
 	for _, o := range left {
-		if !o.read() {
+		if !o.isRead() {
 			x.values[o.value] = true
 			x.present = x.present || o.value != ""
 		}
@@ -52,13 +52,13 @@ func without(left []*registerOperation, start registerState) *interference {
 	return x
 }
 
-// model is the model of one object. It knows no revisions: where a server's revisions are
-// wrong, it finds what the other checks believe.
+// model returns porcupine's model of one object. The model has no revisions, so it finds faults
+// that wrong revisions hide from other checks.
 func (x *interference) model() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return x.start },
 		Step: func(state, input, _ any) (bool, any) {
-			return x.step(state.(registerState), input.(*registerOperation))
+			return x.apply(state.(registerState), input.(*registerOperation))
 		},
 		Equal: func(a, b any) bool {
 			return a.(registerState) == b.(registerState)
@@ -66,13 +66,13 @@ func (x *interference) model() porcupine.Model {
 	}
 }
 
-// step says whether an operation can follow in a state, and what it leaves.
-func (x *interference) step(now registerState, o *registerOperation) (bool, registerState) {
-	if o.read() {
+// apply reports whether an operation can happen in a state, and returns the state after it.
+func (x *interference) apply(now registerState, o *registerOperation) (bool, registerState) {
+	if o.isRead() {
 		return now.anything || now.value == o.value || x.values[o.value], registerState{value: o.value}
 	}
-	// A create needs that there is no object, a patch or a deletion that there is one.
-	// Leases, unlike most kinds, may be created by an update.
+	// A create requires that there is no object. A patch or a deletion requires one. An update
+	// may create a lease, unlike objects of most kinds.
 	fits := now.anything || o.verb == replace
 	if o.verb == create {
 		fits = fits || now.value == "" || x.values[""]
@@ -88,7 +88,8 @@ func (x *interference) step(now registerState, o *registerOperation) (bool, regi
 	return false, now
 }
 
-// porcupineOperations are operations as the search for an order takes them.
+// porcupineOperations returns operations in the form that porcupine takes. An operation of
+// unknown outcome may happen at any time after its call, or never: it returns at the end of time.
 func porcupineOperations(all []*registerOperation) []porcupine.Operation {
 	clients := map[string]int{}
 	operations := make([]porcupine.Operation, len(all))
@@ -98,14 +99,14 @@ func porcupineOperations(all []*registerOperation) []porcupine.Operation {
 		}
 		returned := int64(o.Returned)
 		if o.unknown {
-			returned = math.MaxInt64 // it may happen at any time, and never
+			returned = math.MaxInt64
 		}
 		operations[i] = porcupine.Operation{ClientId: clients[o.Client], Input: o, Call: int64(o.Called), Return: returned}
 	}
 	return operations
 }
 
-// sortByCall sorts operations by the time at which they were sent.
+// sortByCall sorts operations in place, by the time at which they were sent.
 func sortByCall(all []*registerOperation) {
 	slices.SortStableFunc(all, func(a, b *registerOperation) int { return int(a.Called - b.Called) })
 }

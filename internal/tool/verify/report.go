@@ -3,24 +3,20 @@ package verify
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"runtime"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	apiversion "k8s.io/apimachinery/pkg/version"
 )
 
-// Report is the result of a run.
+// Report is the result of a run. Its JSON is published: names of fields stay as they are.
 type Report struct {
 	Started time.Time      `json:"started"`
-	Version string         `json:"version,omitempty"`
+	Version string         `json:"version,omitempty"` // of Millrace
 	Seed    uint64         `json:"seed"`
-	Seconds float64        `json:"seconds"`
+	Seconds float64        `json:"seconds"` // from the start to the end of all checks
 	Servers []ServerReport `json:"servers"`
 	// Target is Config.Target.
 	Target  string  `json:"target,omitempty"`
@@ -49,20 +45,18 @@ type Clients struct {
 	Timeout  string  `json:"requestTimeout"`
 }
 
-// Counts are the sizes of the history.
+// Counts are the numbers of requests and frames in the record of a run.
 type Counts struct {
-	Writes  int `json:"writes"`
-	Reads   int `json:"reads"`
-	Watches int `json:"watches"`
-	Frames  int `json:"frames"`
-	// Unknown are writes whose outcome is not known, Refused those that were answered with what
-	// no write here should be, and Unanswered reads and watches without an answer.
-	Unknown    int `json:"unknownWrites"`
-	Refused    int `json:"refusedWrites"`
-	Unanswered int `json:"unanswered"`
+	Writes     int `json:"writes"`
+	Reads      int `json:"reads"`
+	Watches    int `json:"watches"`
+	Frames     int `json:"frames"`
+	Unknown    int `json:"unknownWrites"` // writes of unknown outcome
+	Refused    int `json:"refusedWrites"` // writes with a status that no write may have
+	Unanswered int `json:"unanswered"`    // reads and watches without an answer
 }
 
-// Violations counts the violations of all promises.
+// Violations returns the number of violations of all promises.
 func (r *Report) Violations() (n int) {
 	for i := range r.Checks {
 		n += len(r.Checks[i].Violations)
@@ -70,39 +64,42 @@ func (r *Report) Violations() (n int) {
 	return n
 }
 
-// ViolationsOf are the violations of a promise whose summaries begin with a guarantee. ""
-// stands for any.
-func (r *Report) ViolationsOf(p Promise, guarantee string) (found []Violation) {
+// ViolationsOf returns the violations of a promise whose summaries begin with a prefix. For
+// the promise Watching that is the name of a validator. "" is the prefix of all.
+func (r *Report) ViolationsOf(p Promise, prefix string) (violations []Violation) {
 	for i := range r.Checks {
 		for _, v := range r.Checks[i].Violations {
-			if v.Promise == p && strings.HasPrefix(v.Summary, guarantee) {
-				found = append(found, v)
+			if v.Promise == p && strings.HasPrefix(v.Summary, prefix) {
+				violations = append(violations, v)
 			}
 		}
 	}
-	return found
+	return violations
 }
 
-// promises are all promises in the order of the report.
+// promises returns all promises in the order of the report.
 func promises() []Promise {
 	return []Promise{
 		OneHistory, Kept, WriteOrder, Conditional, Consistent, Linearizable, NotOlder, Exact, States, Pages, Watching, Fresh, Shown, Answers,
 	}
 }
 
+// report returns the report of the run with the results of a checker. It asks each server for
+// its version once more.
 func (r *run) report(c *checker) *Report {
 	rec := r.record
 	report := &Report{
-		Started: r.start, Version: r.cfg.Version, Seed: r.cfg.Seed, Target: r.cfg.Target, Seconds: r.now().Seconds(), Machine: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.Version()),
+		Started: r.start, Seconds: r.now().Seconds(), Version: r.cfg.Version, Seed: r.cfg.Seed, Target: r.cfg.Target,
+		Machine: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.Version()),
 		Clients: Clients{r.cfg.Writers, r.cfg.Readers, r.cfg.Watchers, r.cfg.Rate, r.cfg.Keys, r.cfg.Duration.String(), r.cfg.Timeout.String()},
 		Counts: Counts{
 			Writes: len(rec.mu.writes), Reads: len(rec.mu.reads), Watches: len(rec.mu.watches),
-			Frames: int(rec.count.events.Load()), Unknown: int(rec.count.unknown.Load()),
+			Frames: int(rec.count.frames.Load()), Unknown: int(rec.count.unknown.Load()),
 		},
-		Coverage: coverage(rec.mu.states),
+		Coverage: newCoverage(rec.mu.states),
 	}
 	for _, w := range rec.mu.writes {
-		if !w.expected() {
+		if !w.isExpected() {
 			report.Counts.Refused++
 		}
 	}
@@ -117,48 +114,21 @@ func (r *run) report(c *checker) *Report {
 		}
 	}
 	for _, p := range promises() {
-		report.Checks = append(report.Checks, *c.of(p))
+		report.Checks = append(report.Checks, *c.check(p))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), interruptGrace)
 	defer cancel()
 	for _, s := range r.servers {
-		version, _ := s.version(ctx) // a server may be away by now
+		version, _ := s.version(ctx) // a server may be down by now
 		report.Servers = append(report.Servers, ServerReport{s.base, version})
 	}
 	return report
 }
 
-// version is what the server says of itself. An error says that it does not answer.
-func (s *server) version(ctx context.Context) (string, error) {
-	var version apiversion.Info
-	got, err := s.call(ctx, http.MethodGet, "/version", nil, nil, nil)
-	if err != nil {
-		return unknownVersion, s.explain(err)
-	}
-	if json.Unmarshal(got.body, &version) != nil {
-		return unknownVersion, nil
-	}
-	return version.GitVersion, nil
-}
-
-const unknownVersion = "unknown"
-
-// Write writes the report for a person.
+// Write writes the report for a person: a table of the promises, the violations, the scorecard
+// and the provenance.
 func (r *Report) Write(to io.Writer) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "promise\tchecked\tviolations\n")
-	for i := range r.Checks {
-		check := &r.Checks[i]
-		found := "none"
-		if n := len(check.Violations); n > 0 {
-			found = fmt.Sprintf("%d  ✗", n)
-		}
-		if check.Undecided > 0 {
-			found += fmt.Sprintf(", %d undecided", check.Undecided)
-		}
-		fmt.Fprintf(w, "%s\t%d\t%s\n", check.Promise, check.Checked, found)
-	}
-	if err := w.Flush(); err != nil {
+	if err := r.writeChecks(to); err != nil {
 		return err
 	}
 	for i := range r.Checks {
@@ -174,30 +144,51 @@ func (r *Report) Write(to io.Writer) error {
 		fmt.Fprintf(to, "  not seen: %s\n", state)
 	}
 	n := &r.Counts
-	fmt.Fprintf(to, "%d writes (%d of unknown outcome, %d refused), %d reads, %d watches with %d frames in %.0f s; %d reads and watches without an answer\n",
-		n.Writes, n.Unknown, n.Refused, n.Reads, n.Watches, n.Frames, r.Seconds, n.Unanswered)
+	fmt.Fprintf(to, "%d writes (%d of unknown outcome, %d refused), %d reads, %d watches with %d frames in %.0f s; ",
+		n.Writes, n.Unknown, n.Refused, n.Reads, n.Watches, n.Frames, r.Seconds)
+	fmt.Fprintf(to, "%d reads and watches without an answer\n", n.Unanswered)
 	for _, s := range r.Servers {
 		fmt.Fprintf(to, "%s %s\n", s.URL, s.Version)
 	}
-	_, err := fmt.Fprintf(to, "%s\nonce more: %s\n", r.line(), r.command())
+	_, err := fmt.Fprintf(to, "%s\nonce more: %s\n", r.provenance(), r.commandLine())
 	return err
 }
 
-// line says by what and when a report was made.
-func (r *Report) line() string {
+// writeChecks writes the table of the promises.
+func (r *Report) writeChecks(to io.Writer) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "promise\tchecked\tviolations\n")
+	for i := range r.Checks {
+		check := &r.Checks[i]
+		result := "none"
+		if n := len(check.Violations); n > 0 {
+			result = fmt.Sprintf("%d  ✗", n)
+		}
+		if check.Undecided > 0 {
+			result += fmt.Sprintf(", %d undecided", check.Undecided)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\n", check.Promise, check.Checked, result)
+	}
+	return w.Flush()
+}
+
+// provenance returns a line that says by what and when the report was made.
+func (r *Report) provenance() string {
 	return fmt.Sprintf("Millrace %s, %s, %s", cmp.Or(r.Version, "unknown"), r.Machine, r.Started.UTC().Format(time.RFC3339))
 }
 
-// command is the command that draws the same requests.
-func (r *Report) command() string {
+// commandLine returns the command that draws the same requests.
+func (r *Report) commandLine() string {
 	c := &r.Clients
-	return fmt.Sprintf("millrace-tools verify%s --seed %d --duration %s --writers %d --readers %d --watchers %d --rate %g --names %d --request-timeout %s",
-		r.Target, r.Seed, c.Duration, c.Writers, c.Readers, c.Watchers, c.Rate, c.Keys, c.Timeout)
+	return fmt.Sprintf("millrace-tools verify%s --seed %d --duration %s --writers %d --readers %d --watchers %d ",
+		r.Target, r.Seed, c.Duration, c.Writers, c.Readers, c.Watchers) +
+		fmt.Sprintf("--rate %g --names %d --request-timeout %s", c.Rate, c.Keys, c.Timeout)
 }
 
-// maxMissing is how many states that were not seen are shown.
+// maxMissing is the number of missing states of the read API that a report for people shows.
 const maxMissing = 10
 
+// write writes the violations with their stories, and the number of those that it leaves out.
 func (c *Check) write(to io.Writer) {
 	for n := range c.Violations {
 		if n == maxViolations {

@@ -1,18 +1,6 @@
 package verify
 
-import (
-	"math/rand/v2"
-	"sync"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
-const (
-	exact        = string(metav1.ResourceVersionMatchExact)
-	notOlderThan = string(metav1.ResourceVersionMatchNotOlderThan)
-)
-
-// Outcomes of requests in the scorecard.
+// Outcomes of requests in the scorecard. Other outcomes are statuses, and "no answer".
 const (
 	outcomeOK       = "200"
 	outcomePages    = "200, pages"
@@ -21,75 +9,52 @@ const (
 	outcomeTimeout  = "504"
 )
 
+// selectors and encodings are the columns of the scorecard.
 var (
 	selectors = []selector{selectAll, selectLabel, selectField}
-	forms     = []encoding{formJSON, formMetadata, formTable}
+	encodings = []encoding{encodingJSON, encodingMetadata, encodingTable}
 )
 
-// listKinds are the ways to ask for a list's resource version that servers accept.
+// listKinds returns LISTs with all combinations of version, match and limit that servers accept.
 func listKinds() []Request {
 	kinds := []Request{
-		{Class: unset}, {Class: zero}, {Class: zero, Match: notOlderThan},
-		{Class: known}, {Class: known, Match: notOlderThan}, {Class: known, Match: exact},
+		{Class: versionUnset}, {Class: versionZero}, {Class: versionZero, Match: matchNotOlderThan},
+		{Class: versionSeen}, {Class: versionSeen, Match: matchNotOlderThan}, {Class: versionSeen, Match: matchExact},
 	}
 	for _, kind := range kinds {
 		kind.Limit = 1
 		kinds = append(kinds, kind)
 	}
-	return append(kinds, Request{Class: future}, Request{Class: gone, Match: exact})
+	return append(kinds, Request{Class: versionFuture}, Request{Class: versionExpired, Match: matchExact})
 }
 
-// readRequests are all LISTs of the scorecard. GETs are few and come anyway.
+// readRequests returns all LISTs of the scorecard. Its GETs are so few that random ones suffice.
 func readRequests() (all []Request) {
 	for _, kind := range listKinds() {
 		kind.Verb = "list"
-		all = append(all, selected(kind)...)
+		all = append(all, variants(kind)...)
 	}
 	return all
 }
 
-// watchRequests are all watches of the scorecard.
+// watchRequests returns all watches of the scorecard.
 func watchRequests() (all []Request) {
-	for _, class := range []versionClass{unset, zero, known} {
+	for _, class := range []versionClass{versionUnset, versionZero, versionSeen} {
 		for _, bookmarks := range []bool{false, true} {
-			all = append(all, selected(Request{Verb: "watch", Class: class, Bookmarks: bookmarks})...)
-			all = append(all, selected(Request{Verb: "watch", Class: class, Bookmarks: bookmarks, Initial: true, Match: notOlderThan})...)
+			all = append(all, variants(Request{Verb: "watch", Class: class, Bookmarks: bookmarks})...)
+			all = append(all, variants(Request{Verb: "watch", Class: class, Bookmarks: bookmarks, Initial: true, Match: matchNotOlderThan})...)
 		}
 	}
-	all = append(all, selected(Request{Verb: "watch", Class: ahead})...)
-	return append(all, selected(Request{Verb: "watch", Class: gone, Bookmarks: true})...)
+	all = append(all, variants(Request{Verb: "watch", Class: versionAhead})...)
+	return append(all, variants(Request{Verb: "watch", Class: versionExpired, Bookmarks: true})...)
 }
 
-// selected is a request with each selector and in each form.
-func selected(req Request) (all []Request) {
+// variants returns a request with each selector in each encoding.
+func variants(req Request) (all []Request) {
 	for _, req.Select = range selectors {
-		for _, req.Form = range forms {
+		for _, req.Encoding = range encodings {
 			all = append(all, req)
 		}
 	}
 	return all
-}
-
-// deck hands out all requests in a random order, and begins again. It is safe for concurrent
-// use.
-type deck struct {
-	mu   sync.Mutex
-	rest []Request
-	all  []Request
-}
-
-func newDeck(all []Request, random *rand.Rand) *deck {
-	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return &deck{all: all}
-}
-
-func (d *deck) next() Request {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.rest) == 0 {
-		d.rest = d.all
-	}
-	req := d.rest[0]
-	d.rest = d.rest[1:]
-	return req
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// shrinker cuts a history of one object that has no order down to a few operations that have
-// none either. What it leaves is a proof: each step leaves out operations only so that a
-// history with an order keeps one.
+// shrinker reduces a history of one object that has no order to a few operations that have no
+// order either. The result is a proof: each step is one after which a history with an order
+// would still have one.
 //
 //   - Operations that were sent after a moment can be left out, and the answers that came
 //     later be forgotten.
@@ -19,19 +19,21 @@ import (
 //   - A read can be left out. A write can, if its value may be found in the register at any
 //     time.
 //
-// The first two are found by bisection, and the last one by trying.
+// The first two are found by bisection, and the last one by trying. After the deadline nothing
+// more is left out.
 type shrinker struct{ deadline time.Time }
 
 const shrinkTimeout = 2 * time.Second
 
-// shrink returns the operations that are left, in the order in which they were sent.
+// shrink returns the operations that are left of a history, in the order in which they were sent.
+// It takes up to shrinkTimeout, and does not change its argument.
 func shrink(all []*registerOperation) []*registerOperation {
 	s := &shrinker{deadline: time.Now().Add(shrinkTimeout)}
 	all = slices.Clone(all)
 	sortByCall(all)
 	all = s.shortestPrefix(all)
 	all, start := s.shortestSuffix(all)
-	return s.fewest(all, start)
+	return s.fewestOperations(all, start)
 }
 
 // fails reports whether the operations certainly have no order.
@@ -40,10 +42,9 @@ func (s *shrinker) fails(all []*registerOperation, x *interference) bool {
 	return left > 0 && porcupine.CheckOperationsTimeout(x.model(), porcupineOperations(all), left) == porcupine.Illegal
 }
 
-// shortestPrefix leaves out what was sent after the moment at which the history had an order
-// for the last time.
+// shortestPrefix returns the history as it was at the first answer after which it had no order.
 func (s *shrinker) shortestPrefix(all []*registerOperation) []*registerOperation {
-	nothing := without(nil, registerState{})
+	nothing := newInterference(nil, registerState{})
 	var moments []time.Duration
 	for _, o := range all {
 		moments = append(moments, o.Returned)
@@ -56,16 +57,16 @@ func (s *shrinker) shortestPrefix(all []*registerOperation) []*registerOperation
 	return prefix(all, moments[n])
 }
 
-// prefix is the history as it was at a moment: without operations that were sent later, and
-// without reads that were answered later. Writes that were answered later may have happened
-// or not.
+// prefix returns the history as it was at a moment: without operations that were sent later, and
+// without reads that were answered later. Writes that were answered later have an unknown
+// outcome.
 func prefix(all []*registerOperation, until time.Duration) (cut []*registerOperation) {
 	for _, o := range all {
 		switch {
 		case o.Called > until:
 		case o.Returned <= until || o.unknown:
 			cut = append(cut, o)
-		case !o.read():
+		case !o.isRead():
 			later := *o
 			later.unknown = true
 			cut = append(cut, &later)
@@ -74,28 +75,28 @@ func prefix(all []*registerOperation, until time.Duration) (cut []*registerOpera
 	return cut
 }
 
-// shortestSuffix leaves out what was answered before some moment at which nothing was under
-// way. It returns what the register may hold then.
+// shortestSuffix leaves out the operations before a quiet moment, the latest possible one. It
+// also returns the state of the register at that moment.
 func (s *shrinker) shortestSuffix(all []*registerOperation) ([]*registerOperation, registerState) {
 	cuts := quietMoments(all)
 	anything := registerState{anything: true}
 	slices.Reverse(cuts) // the latest first
-	n := sort.Search(len(cuts), func(i int) bool { return s.fails(suffix(all, cuts[i]), without(nil, anything)) })
+	n := sort.Search(len(cuts), func(i int) bool { return s.fails(suffix(all, cuts[i]), newInterference(nil, anything)) })
 	if n == len(cuts) {
 		return all, registerState{}
 	}
 	return suffix(all, cuts[n]), anything
 }
 
-// suffix is what was sent from a quiet moment on, and writes before whose outcome is not
-// known: they may happen later.
+// suffix returns the operations from an index on, and earlier writes of unknown outcome, which
+// may happen later.
 func suffix(all []*registerOperation, cut int) []*registerOperation {
 	before := slices.DeleteFunc(slices.Clone(all[:cut]), func(o *registerOperation) bool { return !o.unknown })
 	return append(before, all[cut:]...)
 }
 
-// quietMoments are the indexes of operations that were sent after all before them had been
-// answered, those of unknown outcome aside.
+// quietMoments returns the indexes of operations that were sent when all earlier ones had been
+// answered, not counting operations of unknown outcome.
 func quietMoments(all []*registerOperation) (cuts []int) {
 	last := time.Duration(-1)
 	for i, o := range all {
@@ -109,14 +110,14 @@ func quietMoments(all []*registerOperation) (cuts []int) {
 	return cuts
 }
 
-// fewest leaves out one operation after another, until none can be spared.
-func (s *shrinker) fewest(all []*registerOperation, start registerState) []*registerOperation {
+// fewestOperations leaves out one operation after another, until none can be spared.
+func (s *shrinker) fewestOperations(all []*registerOperation, start registerState) []*registerOperation {
 	var left []*registerOperation
 	for tried := true; tried; {
 		tried = false
 		for i := len(all) - 1; i >= 0; i-- {
 			rest := slices.Delete(slices.Clone(all), i, i+1)
-			if gone := append(slices.Clone(left), all[i]); s.fails(rest, without(gone, start)) {
+			if gone := append(slices.Clone(left), all[i]); s.fails(rest, newInterference(gone, start)) {
 				all, left, tried = rest, gone, true
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// randomHistory is a history that has an order: each operation happens at a moment between
-// its call and its answer. Some writes are of unknown outcome.
+// randomHistory returns n operations that have an order: each happens at a moment between its
+// call and its answer. Some writes are of unknown outcome.
 func randomHistory(random *rand.Rand, n int) (all []*registerOperation) {
 	type moment struct {
 		at time.Duration
@@ -20,7 +20,7 @@ func randomHistory(random *rand.Rand, n int) (all []*registerOperation) {
 	for i := range n {
 		now += time.Duration(1 + random.IntN(6))
 		o := &registerOperation{Operation: &Operation{Client: fmt.Sprint(i), Called: now, Returned: now + time.Duration(1+random.IntN(12))}}
-		o.by = &Read{Operation: *o.Operation}
+		o.source = &Read{Operation: *o.Operation}
 		moments = append(moments, moment{o.Called + time.Duration(random.IntN(int(o.Returned-o.Called))), o})
 	}
 	slices.SortStableFunc(moments, func(a, b moment) int { return int(a.at - b.at) })
@@ -35,7 +35,7 @@ func randomHistory(random *rand.Rand, n int) (all []*registerOperation) {
 				do = []verb{replace, patch, remove}[random.IntN(3)]
 			}
 			o.verb, o.unknown = do, random.IntN(10) == 0
-			if o.by = (&Write{Operation: *o.Operation}); do != remove {
+			if o.source = (&Write{Operation: *o.Operation}); do != remove {
 				o.value = fmt.Sprint("v", i)
 			}
 			if !o.unknown || random.IntN(2) == 0 {
@@ -48,13 +48,13 @@ func randomHistory(random *rand.Rand, n int) (all []*registerOperation) {
 	return all
 }
 
-// TestShrinkingInventsNothing checks that what is left of a history with an order has one, in
+// TestShrinkingInventsNothing checks that the rest of a history with an order has an order, in
 // whatever way operations are left out.
 func TestShrinkingInventsNothing(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	s := &shrinker{deadline: time.Now().Add(time.Minute)}
-	nothing, anything := without(nil, registerState{}), registerState{anything: true}
+	nothing, anything := newInterference(nil, registerState{}), registerState{anything: true}
 	for n := range 300 {
 		all := randomHistory(random, 4+n%12)
 		if s.fails(all, nothing) {
@@ -64,7 +64,7 @@ func TestShrinkingInventsNothing(t *testing.T) {
 			t.Errorf("history %d up to %d has no order", n, until)
 		}
 		for _, cut := range quietMoments(all) {
-			if s.fails(suffix(all, cut), without(nil, anything)) {
+			if s.fails(suffix(all, cut), newInterference(nil, anything)) {
 				t.Errorf("history %d from operation %d on has no order", n, cut)
 			}
 		}
@@ -76,13 +76,14 @@ func TestShrinkingInventsNothing(t *testing.T) {
 				rest = append(rest, o)
 			}
 		}
-		if s.fails(rest, without(left, registerState{})) {
+		if s.fails(rest, newInterference(left, registerState{})) {
 			t.Errorf("history %d without %d operations has no order", n, len(left))
 		}
 	}
 }
 
-// TestShrink cuts a stale read among many operations down to the writes that make it stale.
+// TestShrink checks that a stale read among many operations is left with little more than the
+// writes that make it stale.
 func TestShrink(t *testing.T) {
 	t.Parallel()
 	var all []*registerOperation

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/verify"
 )
 
-// newProxyAPI answers requests in the place of a server, which answer may pass them on to.
+// newProxyAPI starts a proxy of a server. answer answers each request; its server passes one on.
 func newProxyAPI(t *testing.T, server *rest.Config, answer func(w http.ResponseWriter, req *http.Request, server http.Handler)) *rest.Config {
 	t.Helper()
 	to, err := url.Parse(server.Host)
@@ -38,8 +38,8 @@ func isConsistentRead(req *http.Request) bool {
 	return req.Method == http.MethodGet && !isWatch(req) && !query.Has("resourceVersion") && !query.Has("continue")
 }
 
-// tellNothing answers a watch with no frame.
-func tellNothing(w http.ResponseWriter, req *http.Request) {
+// sendNothing answers a watch without a frame.
+func sendNothing(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.(http.Flusher).Flush()
 	select {
@@ -48,20 +48,20 @@ func tellNothing(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// TestSilentServer has one of two servers stand still in several ways, while both acknowledge
-// writes. It is found, and the other server is not blamed.
+// TestSilentServer lets one of two servers stand still in several ways, while both acknowledge
+// writes. It checks that this server is found, and that the other one is not blamed.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
-	const noWatch, noList = "no watch of %s was told of revision ", "no list of %s was answered within 2s of revision "
+	const noWatch, noList = "no watch of %s delivered revision ", "no list of %s was answered within 2s of revision "
 	for name, test := range map[string]struct {
-		// answer reports whether it has answered, in the place of the whole server.
+		// answer reports whether it has answered a request. If not, the other server does.
 		answer func(http.ResponseWriter, *http.Request) bool
 		found  []string
 	}{
-		"nothing-is-told": {func(w http.ResponseWriter, req *http.Request) bool {
+		"nothing-is-shown": {func(w http.ResponseWriter, req *http.Request) bool {
 			switch {
 			case isWatch(req):
-				tellNothing(w, req)
+				sendNothing(w, req)
 			case isConsistentRead(req):
 				w.WriteHeader(http.StatusGatewayTimeout)
 			default:
@@ -80,7 +80,7 @@ func TestSilentServer(t *testing.T) {
 			case isWatch(req) && version != "" && version != "0":
 				w.WriteHeader(http.StatusGone)
 			case isWatch(req):
-				tellNothing(w, req)
+				sendNothing(w, req)
 			}
 			return isWatch(req)
 		}, []string{noWatch}},
@@ -111,17 +111,17 @@ func TestSilentServer(t *testing.T) {
 			}
 			for _, check := range report.Checks {
 				if slices.ContainsFunc(check.Violations, func(v verify.Violation) bool { return v.Server == whole.Host }) {
-					t.Errorf("the whole server is blamed:\n%s", told(t, report))
+					t.Errorf("the whole server is blamed:\n%s", reportText(t, report))
 				}
 			}
 			found := report.ViolationsOf(verify.Shown, "")
 			if want := 2 * len(test.found); len(found) != want {
-				t.Errorf("%d violations, not %d:\n%s", len(found), want, told(t, report))
+				t.Errorf("%d violations, not %d:\n%s", len(found), want, reportText(t, report))
 			}
 			for _, summary := range test.found {
 				for _, resource := range []string{"leases", "registers"} {
 					if begin := fmt.Sprintf(summary, resource); len(report.ViolationsOf(verify.Shown, begin)) != 1 {
-						t.Errorf("%q is not found:\n%s", begin, told(t, report))
+						t.Errorf("%q is not found:\n%s", begin, reportText(t, report))
 					}
 				}
 			}

@@ -4,66 +4,67 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
-
-	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
 // Step is one line of a story: an operation, or a frame of a watch.
 type Step struct {
-	// Called and Returned are seconds since the run began. Of a frame both are when it came.
+	// Called and Returned are seconds since the start of the run. For a frame, both are when it
+	// arrived.
 	Called   float64 `json:"called"`
 	Returned float64 `json:"returned"`
 	// Client and Server are empty for a frame, which belongs to the watch before it.
 	Client string `json:"client,omitempty"`
 	Server string `json:"server,omitempty"`
-	// Request is what was asked for, and Answer what was told.
+	// Request is empty for a frame. Answer is the status and a summary, or the frame.
 	Request string `json:"request,omitempty"`
 	Answer  string `json:"answer"`
-	// Should says what the answer should have been. It is empty where the answer is right.
-	Should string `json:"should,omitempty"`
+	// Want says what the answer should have been. It is empty where the answer is right.
+	Want string `json:"should,omitempty"`
 }
 
-// instead is the step with what its answer should have been.
-func (s Step) instead(format string, args ...any) Step {
-	s.Should = fmt.Sprintf(format, args...)
+// withWant returns the step with a text for Want.
+func (s Step) withWant(format string, args ...any) Step {
+	s.Want = fmt.Sprintf(format, args...)
 	return s
 }
 
+// write writes the step for a person. Errors of writing are ignored.
 func (s *Step) write(to io.Writer) {
 	if s.Client == "" {
 		fmt.Fprintf(to, "        %9.3fs  %s\n", s.Called, strings.TrimRight(s.Answer, " "))
 	} else {
 		fmt.Fprintf(to, "    %9.3fs to %9.3fs  %-10s %s: %s → %s\n", s.Called, s.Returned, s.Client, s.Server, s.Request, s.Answer)
 	}
-	if s.Should != "" {
-		fmt.Fprintf(to, "    ✗ right would be: %s\n", s.Should)
+	if s.Want != "" {
+		fmt.Fprintf(to, "    ✗ right would be: %s\n", s.Want)
 	}
 }
 
-// story are the steps of operations, in the order in which they were sent. An operation that
-// is named twice comes once.
-func (r *run) story(steps ...Step) []Step {
+// newStory returns steps in the order in which they were sent, each once. It sorts in place.
+func newStory(steps ...Step) []Step {
 	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(a.Called, b.Called) })
 	return slices.CompactFunc(steps, func(a, b Step) bool { return a == b })
 }
 
-func (r *run) step(o *Operation, request, answer string) Step {
+// newStep returns the step of an operation, without a text for Want.
+func (r *run) newStep(o *Operation, request, answer string) Step {
 	return Step{
-		Called: o.Called.Seconds(), Returned: o.Returned.Seconds(), Client: o.Client, Server: strings.TrimPrefix(r.servers[o.Server].base, "https://"),
+		Called: o.Called.Seconds(), Returned: o.Returned.Seconds(),
+		Client: o.Client, Server: strings.TrimPrefix(r.servers[o.Server].base, "https://"),
 		Request: request, Answer: answer,
 	}
 }
 
-// teller is something that tells what a version of an object is.
-type teller interface{ step(r *run) Step }
+// recordedRequest is a request of the record: a *Write, a *Read or a *watchRecord.
+type recordedRequest interface{ step(r *run) Step }
 
+// step returns the step of a write.
 func (w *Write) step(r *run) Step {
 	answer := fmt.Sprintf("status %d", w.Status)
 	switch {
-	case w.done() && w.Revision > 0:
+	case w.isAcknowledged() && w.Revision > 0:
 		answer += fmt.Sprintf(", revision %d", w.Revision)
 	case w.Err != "":
 		answer += ", " + w.Err
@@ -75,9 +76,10 @@ func (w *Write) step(r *run) Step {
 	if w.Expected != "" {
 		request += " if at " + w.Expected
 	}
-	return r.step(&w.Operation, request, answer)
+	return r.newStep(&w.Operation, request, answer)
 }
 
+// step returns the step of a read. All pages of a list are one step.
 func (read *Read) step(r *run) Step {
 	answer := fmt.Sprintf("status %d", read.Status)
 	switch {
@@ -88,93 +90,54 @@ func (read *Read) step(r *run) Step {
 	case read.ok() && len(read.Objects) == 1:
 		answer += fmt.Sprintf(", %s of revision %d", read.Objects[0].Value, read.Objects[0].Revision)
 	}
-	return r.step(&read.Operation, read.text(), answer)
+	return r.newStep(&read.Operation, read.text(), answer)
 }
 
-// step tells how a watch was asked for and answered.
+// step returns the step of a watch, without its frames.
 func (w *watchRecord) step(r *run) Step {
 	answer := fmt.Sprintf("status %d, %d frames", w.Status, len(w.watch.Frames))
 	if w.Err != "" {
 		answer += ", " + w.Err
 	}
-	return r.step(&w.Operation, w.text(), answer)
+	return r.newStep(&w.Operation, w.text(), answer)
 }
 
-// text is the request as a person writes it.
-func (req *Request) text() string {
-	query, _ := url.QueryUnescape(req.query().Encode())
-	what := req.Verb + " " + req.Resource
-	if req.Verb == "get" {
-		what += "/" + req.Name
-	}
-	if req.Initial {
-		query = strings.TrimPrefix(query+"&sendInitialEvents=true", "&")
-	}
-	if query != "" {
-		what += "?" + query
-	}
-	if req.Form == formMetadata || req.Form == formTable {
-		what += " as " + string(req.Form)
-	}
-	return what
-}
+// Indexes of frames for watchSteps.
+const (
+	firstFrame = 0
+	noFrame    = -1 // no frame is at fault: watchcheck.Fault.Frame has the same value
+)
 
-// maxFrames is how many frames before and behind the one at fault a story has.
+// maxFrames is the number of frames before and after the frame at fault that a story has.
 const maxFrames = 3
 
-// tellFrames tells how a watch was asked for, and its frames around one: all that a story needs
-// of them. should belongs to that frame.
-func (r *run) tellFrames(w *watchRecord, at int, should string) []Step {
+// watchSteps returns the step of a watch and the steps of the frames around one, which is given
+// by its index. want belongs to that frame. With noFrame the last frames follow, and want
+// belongs to the watch.
+func (r *run) watchSteps(w *watchRecord, at int, want string) []Step {
 	steps := []Step{w.step(r)}
-	if at < 0 {
-		at = len(w.watch.Frames) - 1
-		steps[0].Should, should = should, ""
+	end := len(w.watch.Frames) - 1
+	if at == noFrame {
+		steps[0].Want = want
+		want = ""
+		at = end
 	}
-	first, last := max(0, at-maxFrames), min(len(w.watch.Frames)-1, at+maxFrames)
+	first := max(0, at-maxFrames)
+	last := min(end, at+maxFrames)
 	for i := first; i <= last; i++ {
 		f := &w.watch.Frames[i]
-		came := f.Received.Sub(r.start).Seconds()
-		step := Step{Called: came, Returned: came, Answer: strings.TrimRight(strings.Replace(f.String(), r.fixture.namespace+"/", "", 1)+" "+f.Labels[valueLabel], " ")}
+		arrived := f.Received.Sub(r.start).Seconds()
+		text := strings.Replace(f.String(), r.fixture.namespace+"/", "", 1) + " " + f.Labels[valueLabel]
+		step := Step{Called: arrived, Returned: arrived, Answer: strings.TrimRight(text, " ")}
 		switch {
 		case i == at:
-			step.Should = should
+			step.Want = want
 		case i == first && first > 0:
 			step.Answer = fmt.Sprintf("… %d frames, then %s", first, step.Answer)
-		case i == last && last < len(w.watch.Frames)-1:
-			step.Answer += fmt.Sprintf(", and %d frames …", len(w.watch.Frames)-1-last)
+		case i == last && last < end:
+			step.Answer += fmt.Sprintf(", and %d frames …", end-last)
 		}
 		steps = append(steps, step)
 	}
 	return steps
-}
-
-// of are the steps of the writes that made versions of an object, as far as they are known.
-func (t *truth) of(r *run, versions ...version) (steps []Step) {
-	for _, v := range versions {
-		if w := t.maker(v); w != nil {
-			steps = append(steps, w.step(r))
-		}
-	}
-	return steps
-}
-
-// maker is the write that made a version, or the deletion that ended the object at its
-// revision. It is nil if that is not known.
-func (t *truth) maker(v version) *Write {
-	if w := t.writes[v]; w != nil {
-		return w
-	}
-	for w, revision := range t.deletions {
-		if revision == v.revision && w.Key.Key == v.key {
-			return w
-		}
-	}
-	return nil
-}
-
-func (t *truth) describe(key watchcheck.Key, state *watchcheck.State) string {
-	if state == nil {
-		return "no " + key.Name
-	}
-	return fmt.Sprintf("%s of revision %d", cmp.Or(t.values[version{key, state.Revision}].value, key.Name), state.Revision)
 }

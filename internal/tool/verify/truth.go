@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -13,68 +12,97 @@ import (
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
+// version identifies a version of an object, or its deletion.
 type version struct {
 	key      watchcheck.Key
 	revision int64
 }
 
-// truth is the history of one resource, as answers to writes and the rest of the history
-// tell it.
+func (v version) String() string { return fmt.Sprintf("%s at revision %d", v.key.Name, v.revision) }
+
+// truth is the history of one resource. It is derived from the record alone: values and
+// revisions from all answers, deletions from events.
+//
+// The servers under test are thus the source of what they are compared with. Answers that
+// contradict each other are conflicts. A fault that all answers share is not found.
 type truth struct {
 	watchcheck.Truth
-	// writes are the writes that made versions. A version without one was made by a write of
+	// writes has the writes that made versions. A version without one was made by a write of
 	// unknown outcome, or by somebody else.
 	writes map[version]*Write
-	// shownValues are the values that reads and watches have shown.
+	// values has what the first answer with a version says of it. shownValues has all values.
+	values      map[version]statement
 	shownValues map[string]bool
-	// deletions are the revisions of deletions whose answers came.
+	// deletions has the revisions of acknowledged deletions, as far as they are known.
 	deletions map[*Write]int64
-	// firsts are the lowest known revisions of each object, by its identity.
+	// firsts has the lowest known revision of each object.
 	firsts map[types.UID]int64
-	// values are what the versions are.
-	values map[version]statement
-	// returned are the writes of known revision, and ofObjects those of each object.
-	returned  returnedWrites
-	ofObjects map[watchcheck.Key]*returnedWrites
-	// changesOf are the changes of each object.
-	changesOf map[watchcheck.Key][]*watchcheck.Change
-	// now is the state at the revision at, and next the first change behind it.
-	now  map[watchcheck.Key]*watchcheck.State
-	at   int64
-	next int
-	// conflicts are versions that two answers tell differently.
-	conflicts []conflict
+	// returned has the acknowledged writes of known revision, for all objects and for each.
+	returned      returnedWrites
+	returnedByKey map[watchcheck.Key]*returnedWrites
+	changesByKey  map[watchcheck.Key][]*watchcheck.Change
+	conflicts     []conflict
+	// cursor is the result of the last call of stateAt.
+	cursor struct {
+		state    map[watchcheck.Key]*watchcheck.State
+		revision int64
+		next     int // index of the first change after revision
+	}
 }
 
-// statement is what an answer tells of a version: its value, or that it is a deletion.
+// statement is what an answer says of a version: its value, or that it is a deletion.
 type statement struct {
-	value   string
-	deleted bool
-	by      teller
+	value     string
+	isDeleted bool
+	source    recordedRequest
 }
 
 func (x statement) String() string {
-	if x.deleted {
+	if x.isDeleted {
 		return "deleted"
 	}
 	return fmt.Sprintf("%q", x.value)
 }
 
-// conflict is a version of an object that two tell differently.
+// conflict is a version of which two answers say different things.
 type conflict struct {
 	version
 	one, other statement
 }
 
-// note notes what a version is. Where two tell it differently, there is a conflict.
-func (t *truth) note(v version, value, half string, by teller) {
+// newTruth returns the history of a resource, from a record that is complete.
+func (r *run) newTruth(resource string) *truth {
+	t := &truth{
+		writes: map[version]*Write{}, values: map[version]statement{}, shownValues: map[string]bool{}, deletions: map[*Write]int64{},
+	}
+	t.From = r.firstRevision
+	t.Through = r.record.newestRevision()
+	for _, w := range r.record.mu.writes {
+		if w.Key.resource == resource && w.isAcknowledged() && w.Revision > 0 {
+			v := version{w.Key.Key, w.Revision}
+			t.writes[v] = w
+			t.addVersion(v, w.Value, w.Half, w)
+		}
+	}
+	r.addReadVersions(t, resource)
+	r.addWatchVersions(t, resource)
+	t.sortChanges()
+	t.findFirsts(r.record, resource)
+	t.findDeletions(r.record, resource)
+	t.buildIndexes(r.record, resource)
+	return t
+}
+
+// addVersion adds a version of an object as an answer shows it. If another answer has shown it
+// with another value, it adds a conflict.
+func (t *truth) addVersion(v version, value, half string, source recordedRequest) {
 	if known, ok := t.values[v]; ok {
 		if known.value != value {
-			t.conflicts = append(t.conflicts, conflict{v, known, statement{value: value, by: by}})
+			t.conflicts = append(t.conflicts, conflict{v, known, statement{value: value, source: source}})
 		}
 		return
 	}
-	t.values[v] = statement{value: value, by: by}
+	t.values[v] = statement{value: value, source: source}
 	t.shownValues[value] = true
 	state := &watchcheck.State{
 		Revision: v.revision, Labels: labels.Set{valueLabel: value, halfLabel: half}, Fields: fields.Set{"metadata.name": v.key.Name},
@@ -82,108 +110,23 @@ func (t *truth) note(v version, value, half string, by teller) {
 	t.Changes = append(t.Changes, watchcheck.Change{Revision: v.revision, Key: v.key, After: state})
 }
 
-// truthOf makes the history of a resource.
-func (r *run) truthOf(resource string) *truth {
-	t := &truth{
-		writes: map[version]*Write{}, shownValues: map[string]bool{}, deletions: map[*Write]int64{}, values: map[version]statement{},
-	}
-	t.From, t.Through = r.began, r.record.newest()
-	for _, w := range r.record.mu.writes {
-		if w.Key.resource != resource {
-			continue
-		}
-		if w.done() && w.Revision > 0 {
-			v := version{w.Key.Key, w.Revision}
-			t.writes[v] = w
-			t.note(v, w.Value, w.Half, w)
-		}
-	}
-	r.noteReads(t, resource)
-	r.noteWatches(t, resource)
-	t.chain()
-	t.findDeletions(r.record, resource)
-	t.index(r.record.mu.writes, resource)
-	return t
-}
-
-// index makes what checks look up.
-func (t *truth) index(writes []*Write, resource string) {
-	t.ofObjects, t.changesOf = map[watchcheck.Key]*returnedWrites{}, map[watchcheck.Key][]*watchcheck.Change{}
-	for i := range t.Changes {
-		c := &t.Changes[i]
-		t.changesOf[c.Key] = append(t.changesOf[c.Key], c)
-	}
-	sorted := slices.Clone(writes)
-	slices.SortStableFunc(sorted, func(a, b *Write) int { return cmp.Compare(a.Returned, b.Returned) })
-	for _, w := range sorted {
-		if w.Key.resource != resource || !w.done() || t.revision(w) == 0 {
-			continue
-		}
-		if t.ofObjects[w.Key.Key] == nil {
-			t.ofObjects[w.Key.Key] = &returnedWrites{}
-		}
-		t.returned.add(t, w)
-		t.ofObjects[w.Key.Key].add(t, w)
-	}
-}
-
-// returnedWrites are writes in the order in which they returned, and for each of them the one of
-// the highest revision among it and those before.
-type returnedWrites struct{ writes, newest []*Write }
-
-func (r *returnedWrites) add(t *truth, w *Write) {
-	newest := w
-	if n := len(r.newest); n > 0 && t.revision(r.newest[n-1]) > t.revision(w) {
-		newest = r.newest[n-1]
-	}
-	r.writes, r.newest = append(r.writes, w), append(r.newest, newest)
-}
-
-// before is the write of the highest revision that had returned at a time, nil if none had.
-func (r *returnedWrites) before(at time.Duration) *Write {
-	if r == nil {
-		return nil
-	}
-	i, _ := slices.BinarySearchFunc(r.writes, at, func(w *Write, at time.Duration) int { return cmp.Compare(w.Returned, at) })
-	if i == 0 {
-		return nil
-	}
-	return r.newest[i-1]
-}
-
-// state is the state at a revision. Revisions that follow each other in rising order are
-// cheap. The caller must not change it.
-func (t *truth) state(revision int64) map[watchcheck.Key]*watchcheck.State {
-	if t.now == nil || revision < t.at {
-		t.now, t.next = map[watchcheck.Key]*watchcheck.State{}, 0
-	}
-	for ; t.next < len(t.Changes) && t.Changes[t.next].Revision <= revision; t.next++ {
-		if c := &t.Changes[t.next]; c.After == nil {
-			delete(t.now, c.Key)
-		} else {
-			t.now[c.Key] = c.After
-		}
-	}
-	t.at = revision
-	return t.now
-}
-
-func (r *run) noteReads(t *truth, resource string) {
+// addReadVersions adds the versions in GETs and LISTs.
+func (r *run) addReadVersions(t *truth, resource string) {
 	for _, read := range r.record.mu.reads {
 		if read.Resource != resource {
 			continue
 		}
 		for i := range read.Objects {
 			o := &read.Objects[i]
-			t.note(version{o.Key, o.Revision}, o.Value, o.Half, read)
+			t.addVersion(version{o.Key, o.Revision}, o.Value, o.Half, read)
 		}
 	}
 }
 
-// noteWatches notes the versions in events. An event that says that an object was deleted
-// tells of that only if the watch does not select by labels.
-func (r *run) noteWatches(t *truth, resource string) {
-	deleted := map[version]teller{}
+// addWatchVersions adds the versions and the deletions in events. In a watch with a label
+// selector, a DELETED event may also mean that the object left the selection: it is not used.
+func (r *run) addWatchVersions(t *truth, resource string) {
+	deleted := map[version]recordedRequest{}
 	for _, w := range r.record.mu.watches {
 		if w.Resource != resource {
 			continue
@@ -194,22 +137,22 @@ func (r *run) noteWatches(t *truth, resource string) {
 			switch {
 			case f.Opaque:
 			case f.Type == watchcheck.Added, f.Type == watchcheck.Modified:
-				t.note(v, f.Labels[valueLabel], f.Labels[halfLabel], w)
+				t.addVersion(v, f.Labels[valueLabel], f.Labels[halfLabel], w)
 			case f.Type == watchcheck.Deleted && w.Select != selectLabel && deleted[v] == nil:
 				deleted[v] = w
 				t.Changes = append(t.Changes, watchcheck.Change{Revision: f.Revision, Key: f.Key})
 			}
 		}
 	}
-	for v, by := range deleted {
+	for v, source := range deleted {
 		if known, ok := t.values[v]; ok {
-			t.conflicts = append(t.conflicts, conflict{v, known, statement{deleted: true, by: by}})
+			t.conflicts = append(t.conflicts, conflict{v, known, statement{isDeleted: true, source: source}})
 		}
 	}
 }
 
-// chain orders the changes, and gives each the state before it.
-func (t *truth) chain() {
+// sortChanges sorts the changes by revision, and sets the state before each.
+func (t *truth) sortChanges() {
 	slices.SortStableFunc(t.Changes, func(a, b watchcheck.Change) int { return cmp.Compare(a.Revision, b.Revision) })
 	now := map[watchcheck.Key]*watchcheck.State{}
 	for i := range t.Changes {
@@ -219,36 +162,39 @@ func (t *truth) chain() {
 	}
 }
 
-// findDeletions finds the revision of each deletion whose answer came: it ended the object
-// of the identity in the answer.
-func (t *truth) findDeletions(record *record, resource string) {
+// findFirsts finds the lowest revision of each object, by its UID, in answers to writes and reads.
+func (t *truth) findFirsts(rec *record, resource string) {
 	t.firsts = map[types.UID]int64{}
-	seen := func(uid types.UID, revision int64) {
+	add := func(uid types.UID, revision int64) {
 		if first := t.firsts[uid]; uid != "" && revision > 0 && (first == 0 || revision < first) {
 			t.firsts[uid] = revision
 		}
 	}
-	writes := record.mu.writes
-	for _, w := range writes {
-		if w.Key.resource == resource && w.done() && w.Verb != remove {
-			seen(w.UID, w.Revision)
+	for _, w := range rec.mu.writes {
+		if w.Key.resource == resource && w.isAcknowledged() && w.Verb != remove {
+			add(w.UID, w.Revision)
 		}
 	}
-	for _, r := range record.mu.reads {
+	for _, r := range rec.mu.reads {
 		for i := range r.Objects {
 			if r.Resource == resource {
-				seen(r.Objects[i].UID, r.Objects[i].Revision)
+				add(r.Objects[i].UID, r.Objects[i].Revision)
 			}
 		}
 	}
+}
+
+// findDeletions finds the revision of each acknowledged deletion. The answer has the object's
+// UID: the deletion is the first one of that name after the object's first revision.
+func (t *truth) findDeletions(rec *record, resource string) {
 	ends := map[watchcheck.Key][]int64{}
 	for i := range t.Changes {
 		if c := &t.Changes[i]; c.After == nil {
 			ends[c.Key] = append(ends[c.Key], c.Revision)
 		}
 	}
-	for _, w := range writes {
-		if w.Key.resource != resource || w.Verb != remove || !w.done() {
+	for _, w := range rec.mu.writes {
+		if w.Key.resource != resource || w.Verb != remove || !w.isAcknowledged() {
 			continue
 		}
 		if first := t.firsts[w.UID]; first > 0 {
@@ -260,10 +206,48 @@ func (t *truth) findDeletions(record *record, resource string) {
 	}
 }
 
-// shown reports whether an answer has shown what a write wrote.
-func (t *truth) shown(w *Write) bool { return t.shownValues[w.Value] }
+// buildIndexes sets changesByKey, returned and returnedByKey.
+func (t *truth) buildIndexes(rec *record, resource string) {
+	t.changesByKey = map[watchcheck.Key][]*watchcheck.Change{}
+	for i := range t.Changes {
+		c := &t.Changes[i]
+		t.changesByKey[c.Key] = append(t.changesByKey[c.Key], c)
+	}
+	t.returnedByKey = map[watchcheck.Key]*returnedWrites{}
+	sorted := slices.Clone(rec.mu.writes)
+	slices.SortStableFunc(sorted, func(a, b *Write) int { return cmp.Compare(a.Returned, b.Returned) })
+	for _, w := range sorted {
+		if w.Key.resource != resource || !w.isAcknowledged() || t.revision(w) == 0 {
+			continue
+		}
+		if t.returnedByKey[w.Key.Key] == nil {
+			t.returnedByKey[w.Key.Key] = &returnedWrites{}
+		}
+		t.returned.add(t, w)
+		t.returnedByKey[w.Key.Key].add(t, w)
+	}
+}
 
-// revision is that of a write whose answer came, and 0 if it is not known.
+// stateAt returns all objects at a revision. Calls with rising revisions are cheap. The caller
+// must not change the map, which is valid until the next call.
+func (t *truth) stateAt(revision int64) map[watchcheck.Key]*watchcheck.State {
+	c := &t.cursor
+	if c.state == nil || revision < c.revision {
+		c.state = map[watchcheck.Key]*watchcheck.State{}
+		c.next = 0
+	}
+	for ; c.next < len(t.Changes) && t.Changes[c.next].Revision <= revision; c.next++ {
+		change := &t.Changes[c.next]
+		watchcheck.Apply(c.state, change.Key, change.After)
+	}
+	c.revision = revision
+	return c.state
+}
+
+// isShown reports whether an answer has shown the value of a write.
+func (t *truth) isShown(w *Write) bool { return t.shownValues[w.Value] }
+
+// revision returns the revision of an acknowledged write, 0 if it is not known.
 func (t *truth) revision(w *Write) int64 {
 	if w.Verb == remove {
 		return t.deletions[w]
@@ -271,9 +255,9 @@ func (t *truth) revision(w *Write) int64 {
 	return w.Revision
 }
 
-// during reports whether an object was as a GET tells, at some revision from least on.
-// nil is an object that was not there.
-func (t *truth) during(key watchcheck.Key, got *Object, least int64) bool {
+// matchesSince reports whether an object was as a GET shows it, at some revision from least on.
+// A nil result of the GET matches an absent object.
+func (t *truth) matchesSince(key watchcheck.Key, got *Object, least int64) bool {
 	var state *watchcheck.State
 	matches := func() bool {
 		if got == nil {
@@ -281,7 +265,7 @@ func (t *truth) during(key watchcheck.Key, got *Object, least int64) bool {
 		}
 		return state != nil && state.Revision == got.Revision
 	}
-	for _, c := range t.changesOf[key] {
+	for _, c := range t.changesByKey[key] {
 		if c.Revision > least && matches() {
 			return true
 		}
@@ -290,4 +274,35 @@ func (t *truth) during(key watchcheck.Key, got *Object, least int64) bool {
 	return matches()
 }
 
-func (v version) String() string { return fmt.Sprintf("%s at revision %d", v.key.Name, v.revision) }
+// maker returns the write that made a version, or the deletion that ended the object at its
+// revision. It returns nil if the write is not known.
+func (t *truth) maker(v version) *Write {
+	if w := t.writes[v]; w != nil {
+		return w
+	}
+	for w, revision := range t.deletions {
+		if revision == v.revision && w.Key.Key == v.key {
+			return w
+		}
+	}
+	return nil
+}
+
+// makerSteps returns the steps of the writes that made versions, as far as they are known.
+func (t *truth) makerSteps(r *run, versions ...version) (steps []Step) {
+	for _, v := range versions {
+		if w := t.maker(v); w != nil {
+			steps = append(steps, w.step(r))
+		}
+	}
+	return steps
+}
+
+// describe returns a state of an object as text. A nil state is an absent object.
+func (t *truth) describe(key watchcheck.Key, state *watchcheck.State) string {
+	if state == nil {
+		return "no " + key.Name
+	}
+	value := cmp.Or(t.values[version{key, state.Revision}].value, key.Name)
+	return fmt.Sprintf("%s of revision %d", value, state.Revision)
+}

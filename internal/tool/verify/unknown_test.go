@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/verify"
 )
 
-// newLossyAPI puts a proxy in front of a server that keeps all promises. Of some writes the
-// answer is lost, or the request is, and some watches break before they tell of anything.
+// newLossyAPI starts a proxy of a server that keeps all promises. The proxy loses the answer to
+// some writes, or the request, and breaks some watches before their first frame.
 func newLossyAPI(t *testing.T) *rest.Config {
 	t.Helper()
 	var writes, watches atomic.Int64
@@ -54,8 +54,8 @@ func newLossyAPI(t *testing.T) *rest.Config {
 	})
 }
 
-// TestUnknownOutcomes loses answers to writes and beginnings of watches: that breaks no
-// promise, whether the writes have happened or not. What runs beside the clients is waited for.
+// TestUnknownOutcomes checks that lost answers and broken watches are no violations, whether the
+// writes have happened or not. It also checks that the run waits for Config.Meanwhile.
 func TestUnknownOutcomes(t *testing.T) {
 	t.Parallel()
 	returned := false
@@ -70,7 +70,7 @@ func TestUnknownOutcomes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if report.Violations() > 0 {
-		t.Errorf("violations at a right server:\n%s", told(t, report))
+		t.Errorf("violations at a right server:\n%s", reportText(t, report))
 	}
 	if report.Counts.Unknown == 0 || !returned {
 		t.Errorf("%d writes of unknown outcome; what ran beside has returned: %v", report.Counts.Unknown, returned)

@@ -13,28 +13,31 @@ import (
 	"github.com/millrace/millrace/internal/tool/interrupt"
 )
 
+// run is one run of the verifier. Its clients share it, and change nothing of it but the record
+// and the two cycles, which have locks of their own.
 type run struct {
 	cfg     Config
-	id      string
+	id      string // part of the names of the namespace and the definition
 	start   time.Time
 	servers []*server
 	fixture *fixture
 	record  *record
 	line    *display.Line
-	// reads and watches are the requests of the scorecard.
-	reads, watches *deck
-	// began is the revision before the first write.
-	began int64
-	// awaited counts what servers had to show of the last writes, and silent are those that did
-	// not.
-	awaited int
-	silent  []silence
-	// incomplete says why the history ends early. What there is of it is checked.
-	incomplete error
+	// readCycle and watchCycle have the requests of the scorecard.
+	readCycle, watchCycle *requestCycle
+	// firstRevision is the revision before the first write.
+	firstRevision int64
+	// shownCases counts the cases of the promise Shown, and silences are the violations.
+	shownCases int
+	silences   []silence
+	// incompleteErr says why the record ends early, nil if it does not. What was recorded is
+	// checked anyway.
+	incompleteErr error
 }
 
-// Run verifies the servers of a Config. Violations are in the report. The error says why there
-// is no report, or, beside a report, what was left behind.
+// Run verifies the servers of a Config. The report has the violations: they are no error.
+// Without a report, the error says why there is none. Beside a report, it says that the run
+// was interrupted, or what was not removed from the cluster.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -42,7 +45,8 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	r := &run{cfg: cfg, start: time.Now(), record: newRecord(), line: display.NewLine(cfg.Progress)}
 	r.id = fmt.Sprintf("r%d-%s", cfg.Seed, strconv.FormatInt(r.start.UnixMilli()%1e9, 36))
 	r.fixture = newFixture(r.id)
-	r.reads, r.watches = newDeck(readRequests(), r.random(-1)), newDeck(watchRequests(), r.random(-2))
+	r.readCycle = newRequestCycle(readRequests(), r.newRandom(-1))
+	r.watchCycle = newRequestCycle(watchRequests(), r.newRandom(-2))
 	for i, config := range cfg.Servers {
 		s, err := newServer(i, config, r.cfg.Timeout)
 		if err != nil {
@@ -50,33 +54,36 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		}
 		r.servers = append(r.servers, s)
 	}
-	return r.inFixture(ctx)
+	return r.runInFixture(ctx)
 }
 
-// interruptGrace bounds the removal of what was created, after an interrupt. The user waits.
+// interruptGrace bounds the removal of the fixture after an interrupt, since the user waits.
 const interruptGrace = 5 * time.Second
 
-// inFixture records a history, removes what was created for it, and checks the history.
-func (r *run) inFixture(ctx context.Context) (*Report, error) {
+// runInFixture creates the fixture, runs the clients, removes the fixture, and checks the
+// record.
+func (r *run) runInFixture(ctx context.Context) (*Report, error) {
 	defer r.line.End()
-	err := r.reach(ctx)
+	err := r.reachServers(ctx)
 	if err == nil {
 		err = r.fixture.create(ctx, r.servers)
 	}
 	if err == nil {
 		err = r.work(ctx)
 	}
-	left := r.removeFixture(ctx)
+	removeErr := r.removeFixture(ctx)
 	if err != nil {
-		return nil, errors.Join(interrupt.Explain(ctx, err), left)
+		return nil, errors.Join(interrupt.Explain(ctx, err), removeErr)
 	}
-	r.line.Show(fmt.Sprintf("checking %d writes, %d reads and %d watches", len(r.record.mu.writes), len(r.record.mu.reads), len(r.record.mu.watches)))
-	return r.check(context.WithoutCancel(ctx)), errors.Join(r.incomplete, left)
+	record := &r.record.mu // no client runs any more
+	r.line.Show(fmt.Sprintf("checking %d writes, %d reads and %d watches", len(record.writes), len(record.reads), len(record.watches)))
+	return r.checkRecord(context.WithoutCancel(ctx)), errors.Join(r.incompleteErr, removeErr)
 }
 
-// removeFixture removes what was created, also after the context has ended.
+// removeFixture removes the fixture, also after the context has ended. It tries one server
+// after another, since the first may be down by now.
 func (r *run) removeFixture(ctx context.Context) error {
-	if !r.fixture.made {
+	if !r.fixture.mayExist {
 		return nil
 	}
 	limit := fixtureTimeout
@@ -86,7 +93,7 @@ func (r *run) removeFixture(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	var err error
-	for _, s := range r.servers { // one of them may be gone
+	for _, s := range r.servers {
 		if err = r.fixture.remove(ctx, s); err == nil {
 			return nil
 		}
@@ -94,24 +101,28 @@ func (r *run) removeFixture(ctx context.Context) error {
 	return fmt.Errorf("not removed, millrace-tools verify --delete does it: %w", err)
 }
 
+// now returns the time since the start of the run.
 func (r *run) now() time.Duration { return time.Since(r.start) }
 
-// keyName is a random name of an object.
-func (r *run) keyName(random *rand.Rand) string { return keyName(random.IntN(r.cfg.Keys)) }
+// randomKeyName returns the name of one of the objects.
+func (r *run) randomKeyName(random *rand.Rand) string { return keyName(random.IntN(r.cfg.Keys)) }
 
 func keyName(i int) string { return fmt.Sprintf("k%03d", i) }
 
-// random is a source for one of the clients.
-func (r *run) random(client int) *rand.Rand { return rand.New(rand.NewPCG(r.cfg.Seed, uint64(client))) }
+// newRandom returns a source of random numbers for one client. The seed decides what it draws.
+// The run itself has the negative numbers.
+func (r *run) newRandom(client int) *rand.Rand {
+	return rand.New(rand.NewPCG(r.cfg.Seed, uint64(client)))
+}
 
-// work runs all clients for the time of the run, and then writes once more and waits until
-// each server has shown that.
+// work runs all clients for Config.Duration. Then it writes once more, and waits until each
+// server has shown that write.
 func (r *run) work(ctx context.Context) error {
-	if err := r.findBeginning(ctx); err != nil {
+	if err := r.findFirstRevision(ctx); err != nil {
 		return err
 	}
 	following, stopFollowing := context.WithCancel(ctx)
-	followers := r.follow(following)
+	followers := r.startFollowers(following)
 	defer func() {
 		stopFollowing()
 		for _, f := range followers {
@@ -121,20 +132,33 @@ func (r *run) work(ctx context.Context) error {
 	if err := r.probe(ctx); err != nil {
 		return err
 	}
+	r.runClients(ctx)
+	if ctx.Err() == nil {
+		r.settle(ctx, followers)
+	}
+	if ctx.Err() != nil {
+		r.incompleteErr = fmt.Errorf("interrupted after %.0f s; what had happened by then was checked", r.now().Seconds())
+	}
+	return nil
+}
+
+// runClients runs all writers, readers and watchers, and Config.Meanwhile, for Config.Duration.
+// It returns when all have ended.
+func (r *run) runClients(ctx context.Context) {
 	clients, stop := context.WithTimeout(ctx, r.cfg.Duration)
 	defer stop()
 	var working sync.WaitGroup
 	period := time.Duration(float64(r.cfg.Writers) / r.cfg.Rate * float64(time.Second))
 	for i := range r.cfg.Writers {
-		w := &writer{run: r, id: fmt.Sprintf("writer-%d", i), rand: r.random(i), believed: map[objectKey]string{}}
+		w := &writer{run: r, id: fmt.Sprintf("writer-%d", i), rand: r.newRandom(i), believed: map[objectKey]string{}}
 		working.Go(func() { w.work(clients, period) })
 	}
 	for i := range r.cfg.Readers {
-		reader := &reader{run: r, id: fmt.Sprintf("reader-%d", i), rand: r.random(1000 + i), servers: r.servers}
+		reader := &reader{run: r, id: fmt.Sprintf("reader-%d", i), rand: r.newRandom(1000 + i), servers: r.servers}
 		working.Go(func() { reader.work(clients) })
 	}
 	for i := range r.cfg.Watchers {
-		w := &watcher{run: r, id: fmt.Sprintf("watcher-%d", i), rand: r.random(2000 + i)}
+		w := &watcher{run: r, id: fmt.Sprintf("watcher-%d", i), rand: r.newRandom(2000 + i)}
 		working.Go(func() { w.work(clients) })
 	}
 	if meanwhile := r.cfg.Meanwhile; meanwhile != nil {
@@ -142,17 +166,10 @@ func (r *run) work(ctx context.Context) error {
 	}
 	r.line.Follow(clients, r.progress)
 	working.Wait()
-	if ctx.Err() == nil {
-		r.settle(ctx, followers)
-	}
-	if ctx.Err() != nil {
-		r.incomplete = fmt.Errorf("interrupted after %.0f s; what had happened by then was checked", r.now().Seconds())
-	}
-	return nil
 }
 
-// findBeginning reads the revision before the first write.
-func (r *run) findBeginning(ctx context.Context) error {
+// findFirstRevision sets firstRevision to the newest revision that a server answers now.
+func (r *run) findFirstRevision(ctx context.Context) error {
 	for i := range r.fixture.resources {
 		for _, s := range r.servers {
 			got, err := s.call(ctx, "GET", r.fixture.resources[i].collection, nil, jsonHeader(), nil)
@@ -163,27 +180,29 @@ func (r *run) findBeginning(ctx context.Context) error {
 			if _, err := first.parse(got.body); err != nil {
 				return fmt.Errorf("list %s: %w", r.fixture.resources[i].name, err)
 			}
-			r.began = max(r.began, first.Revision)
-			r.record.saw(first.Revision)
+			r.firstRevision = max(r.firstRevision, first.Revision)
+			r.record.observe(first.Revision)
 		}
 	}
 	return nil
 }
 
-func (r *run) follow(ctx context.Context) (followers []*follower) {
+// startFollowers starts a follower of each resource at each server. The caller ends ctx, and
+// waits for each follower's passed.
+func (r *run) startFollowers(ctx context.Context) (followers []*follower) {
 	for _, s := range r.servers {
 		for i := range r.fixture.resources {
-			f := &follower{run: r, server: s, resource: r.fixture.resources[i].name, last: make(chan int64, 1), passed: make(chan struct{})}
-			go f.work(ctx, r.began)
+			f := &follower{run: r, server: s, resource: r.fixture.resources[i].name, goal: make(chan int64, 1), passed: make(chan struct{})}
+			go f.work(ctx, r.firstRevision)
 			followers = append(followers, f)
 		}
 	}
 	return followers
 }
 
-// progress says how far the run is.
+// progress returns the line that shows how far the run is.
 func (r *run) progress(time.Duration) string {
 	c := &r.record.count
-	return fmt.Sprintf("%3.0f s of %s: %d writes (%d of unknown outcome), %d reads, %d watches, %d frames", r.now().Seconds(), r.cfg.Duration,
-		c.writes.Load(), c.unknown.Load(), c.reads.Load(), c.watches.Load(), c.events.Load())
+	return fmt.Sprintf("%3.0f s of %s: %d writes (%d of unknown outcome), %d reads, %d watches, %d frames",
+		r.now().Seconds(), r.cfg.Duration, c.writes.Load(), c.unknown.Load(), c.reads.Load(), c.watches.Load(), c.frames.Load())
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/millrace/millrace/internal/tool/verify"
 )
 
-// verified runs the verifier against a fake server for a moment, and for longer ones until
-// there is enough: a busy machine sends few requests in a moment.
-func verified(t *testing.T, fault string, enough func(*verify.Report) bool) (report *verify.Report) {
+// runVerify verifies a fake server for a moment, and then for longer times until enough returns
+// true. A busy machine sends few requests in a moment.
+func runVerify(t *testing.T, fault string, enough func(*verify.Report) bool) (report *verify.Report) {
 	t.Helper()
 	for duration := 1500 * time.Millisecond; duration < 30*time.Second; duration *= 2 {
 		var err error
@@ -35,7 +35,8 @@ func verified(t *testing.T, fault string, enough func(*verify.Report) bool) (rep
 	return report
 }
 
-func told(t *testing.T, report *verify.Report) string {
+// reportText returns the report for a person.
+func reportText(t *testing.T, report *verify.Report) string {
 	t.Helper()
 	var out bytes.Buffer
 	if err := report.Write(&out); err != nil {
@@ -44,15 +45,15 @@ func told(t *testing.T, report *verify.Report) string {
 	return out.String()
 }
 
-// TestRightServer finds no violation at a server that keeps all promises, and sees most of
-// the states of the scorecard.
+// TestRightServer checks that a server which keeps all promises has no violation, and that each
+// promise was checked.
 func TestRightServer(t *testing.T) {
 	t.Parallel()
-	report := verified(t, "", func(r *verify.Report) bool {
+	report := runVerify(t, "", func(r *verify.Report) bool {
 		return r.Violations() > 0 || !slices.ContainsFunc(r.Checks, func(c verify.Check) bool { return c.Checked == 0 })
 	})
 	if report.Violations() > 0 {
-		t.Errorf("violations at a right server:\n%s", told(t, report))
+		t.Errorf("violations at a right server:\n%s", reportText(t, report))
 	}
 	for _, check := range report.Checks {
 		if check.Checked == 0 {
@@ -61,17 +62,18 @@ func TestRightServer(t *testing.T) {
 	}
 }
 
-// TestStory checks that a history without an order is told in few operations, with what the
-// read should have seen, and that the page has the same story and loads nothing.
+// TestStory checks that the story of a history without an order has few operations, and says
+// what the read should have shown. It also checks that the page has the same story and loads
+// nothing.
 func TestStory(t *testing.T) {
 	t.Parallel()
-	report := verified(t, "stale", func(r *verify.Report) bool { return len(r.ViolationsOf(verify.Linearizable, "")) > 0 })
+	report := runVerify(t, "stale", func(r *verify.Report) bool { return len(r.ViolationsOf(verify.Linearizable, "")) > 0 })
 	found := report.ViolationsOf(verify.Linearizable, "")
 	if len(found) == 0 {
-		t.Fatalf("stale reads have an order:\n%s", told(t, report))
+		t.Fatalf("stale reads have an order:\n%s", reportText(t, report))
 	}
 	for _, v := range found {
-		if n := len(v.Story); n < 2 || n > 8 || !slices.ContainsFunc(v.Story, func(s verify.Step) bool { return s.Should != "" }) {
+		if n := len(v.Story); n < 2 || n > 8 || !slices.ContainsFunc(v.Story, func(s verify.Step) bool { return s.Want != "" }) {
 			t.Errorf("a story of %d operations: %s: %+v", n, v.Summary, v.Story)
 		}
 	}
@@ -93,7 +95,7 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// TestFaultsAreFound has the verifier find each way to break a promise, and name the promise.
+// TestFaultsAreFound checks that each fault is found as a violation of the promise that it breaks.
 func TestFaultsAreFound(t *testing.T) {
 	t.Parallel()
 	for fault, promise := range map[string]verify.Promise{
@@ -118,9 +120,9 @@ func TestFaultsAreFound(t *testing.T) {
 		t.Run(strings.ReplaceAll(fault, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			found := func(r *verify.Report) bool { return len(r.ViolationsOf(promise, "")) > 0 }
-			report := verified(t, fault, found)
+			report := runVerify(t, fault, found)
 			if !found(report) {
-				t.Errorf("the fault was not found as one of %q:\n%s", promise, told(t, report))
+				t.Errorf("the fault was not found as one of %q:\n%s", promise, reportText(t, report))
 			}
 		})
 	}

@@ -21,10 +21,10 @@ type writer struct {
 	run  *run
 	id   string
 	rand *rand.Rand
-	// believed is what the writer last saw of each object: its resource version, or "" if it
-	// was not there. Other writers change the same objects.
+	// believed has the resource version of each object as the writer last saw it. An object
+	// that was absent has none. Other writers change the same objects.
 	believed map[objectKey]string
-	written  int
+	written  int // number of writes
 }
 
 // work writes until the context ends, at most once in each period.
@@ -32,7 +32,7 @@ func (w *writer) work(ctx context.Context, period time.Duration) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		key := w.pick()
+		key := w.pickKey()
 		if w.write(ctx, key); w.rand.IntN(2) == 0 {
 			w.readBack(ctx, key)
 		}
@@ -43,26 +43,29 @@ func (w *writer) work(ctx context.Context, period time.Duration) {
 	}
 }
 
-// readBack reads at once what the writer may have written, at any server. That finds a server
-// which is behind for a moment only.
+// readBack reads at once, at a random server, what the writer may have written. The read finds
+// a server that lags for a moment only.
 func (w *writer) readBack(ctx context.Context, key objectKey) {
-	req := Request{Verb: "get", Resource: key.resource, Name: key.Name, Class: unset, Form: formJSON}
+	req := Request{Verb: "get", Resource: key.resource, Name: key.Name, Class: versionUnset, Encoding: encodingJSON}
 	if w.rand.IntN(2) == 0 {
-		req = Request{Verb: "list", Resource: key.resource, Class: unset, Select: selectAll, Form: formJSON}
+		req = Request{Verb: "list", Resource: key.resource, Class: versionUnset, Select: selectAll, Encoding: encodingJSON}
 	}
 	r := &reader{run: w.run, id: w.id, rand: w.rand, servers: w.run.servers}
 	r.read(ctx, req)
 }
 
-func (w *writer) pick() objectKey {
+// pickKey returns a random object.
+func (w *writer) pickKey() objectKey {
 	resources := w.run.fixture.resources
-	return objectKey{resources[w.rand.IntN(len(resources))].name, watchcheck.Key{Namespace: w.run.fixture.namespace, Name: w.run.keyName(w.rand)}}
+	resource := resources[w.rand.IntN(len(resources))].name
+	return objectKey{resource, watchcheck.Key{Namespace: w.run.fixture.namespace, Name: w.run.randomKeyName(w.rand)}}
 }
 
-// write creates an object, or changes or deletes the one that it believes to be there. Now
-// and then it acts against what it believes.
+// write changes or deletes an object if the writer believes that it exists, and creates it if
+// not. One of ten writes acts against that belief.
 func (w *writer) write(ctx context.Context, key objectKey) {
-	version, exists := w.believed[key], w.believed[key] != ""
+	version := w.believed[key]
+	exists := version != ""
 	if w.rand.IntN(10) == 0 {
 		exists = !exists
 	}
@@ -77,11 +80,11 @@ func (w *writer) write(ctx context.Context, key objectKey) {
 	w.run.record.addWrite(rec)
 }
 
-// send sends a write and notes the answer. It goes on when the context ends, or its outcome
-// would not be known.
+// send sends a write to a random server and sets its answer. version is the resource version of
+// an update. The end of the context does not end the request, since its outcome would be unknown.
 func (w *writer) send(ctx context.Context, rec *Write, version string) {
 	s := w.run.servers[w.rand.IntN(len(w.run.servers))]
-	method, path, header, body := w.request(rec, version)
+	method, path, header, body := w.httpRequest(rec, version)
 	rec.Server, rec.Client, rec.Called = s.index, w.id, w.run.now()
 	got, err := s.call(context.WithoutCancel(ctx), method, path, nil, header, body)
 	rec.Returned = w.run.now()
@@ -89,7 +92,7 @@ func (w *writer) send(ctx context.Context, rec *Write, version string) {
 		rec.Err = err.Error()
 		return
 	}
-	if rec.Status = got.status; !rec.done() {
+	if rec.Status = got.status; !rec.isAcknowledged() {
 		rec.Err = statusText(got.body)
 		return
 	}
@@ -108,18 +111,20 @@ func (w *writer) send(ctx context.Context, rec *Write, version string) {
 	}
 }
 
-func (w *writer) request(rec *Write, version string) (method, path string, header http.Header, body []byte) {
+// httpRequest returns the HTTP request for a write. It sets Expected for an update, and clears
+// Value and Half for a deletion.
+func (w *writer) httpRequest(rec *Write, version string) (method, path string, header http.Header, body []byte) {
 	r := w.run.fixture.resource(rec.Key.resource)
 	object := r.collection + "/" + url.PathEscape(rec.Key.Name)
 	switch rec.Verb {
 	case create:
-		return http.MethodPost, r.collection, jsonHeader(), r.object(rec.Key.Name, rec.Value, rec.Half, "")
+		return http.MethodPost, r.collection, jsonHeader(), r.encodeObject(rec.Key.Name, rec.Value, rec.Half, "")
 	case replace:
 		if version == "" {
-			version = strconv.FormatInt(w.run.record.newest(), 10) // a conflict, unless the object is of that version
+			version = strconv.FormatInt(w.run.record.newestRevision(), 10) // a conflict, unless the object is of that version
 		}
 		rec.Expected = version
-		return http.MethodPut, object, jsonHeader(), r.object(rec.Key.Name, rec.Value, rec.Half, version)
+		return http.MethodPut, object, jsonHeader(), r.encodeObject(rec.Key.Name, rec.Value, rec.Half, version)
 	case patch:
 		changes := map[string]any{"metadata": map[string]any{"labels": map[string]string{valueLabel: rec.Value, halfLabel: rec.Half}}}
 		return http.MethodPatch, object, http.Header{"Content-Type": {string(types.MergePatchType)}}, mustJSON(changes)
@@ -129,9 +134,10 @@ func (w *writer) request(rec *Write, version string) (method, path string, heade
 	}
 }
 
+// believe updates the writer's belief after the answer to a write.
 func (w *writer) believe(rec *Write) {
 	switch {
-	case rec.done() && rec.Verb != remove && rec.Revision > 0:
+	case rec.isAcknowledged() && rec.Verb != remove && rec.Revision > 0:
 		w.believed[rec.Key] = strconv.FormatInt(rec.Revision, 10)
 	case rec.Status == http.StatusConflict && rec.Verb == create:
 		w.believed[rec.Key] = "1" // there is one, of another version
@@ -140,7 +146,8 @@ func (w *writer) believe(rec *Write) {
 	}
 }
 
-// deletedUID is the identity of a deleted object. The answer is a Status, or the object.
+// deletedUID returns the UID of a deleted object, "" if the answer has none. The answer is a
+// Status or the object.
 func deletedUID(body []byte) types.UID {
 	var deleted struct {
 		Metadata metav1.ObjectMeta     `json:"metadata"`

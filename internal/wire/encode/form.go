@@ -115,7 +115,7 @@ func (f *Form) SetModel(obj runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	if surrounding, ok := f.cfg.Framing.around(alone.Bytes(), item); ok {
+	if surrounding, ok := f.cfg.Framing.findEnvelope(alone.Bytes(), item); ok {
 		f.alone = &surrounding
 	}
 	return nil

@@ -145,8 +145,8 @@ func (f Framing) cut(encoded []byte, empty listEnvelope) ([]byte, error) {
 	return item, nil
 }
 
-// around finds what surrounds an item in alone, the answer to a GET of the same object.
-func (f Framing) around(alone, item []byte) (listEnvelope, bool) {
+// findEnvelope finds what surrounds an item in alone, the answer to a GET of the same object.
+func (f Framing) findEnvelope(alone, item []byte) (listEnvelope, bool) {
 	switch f {
 	case Protobuf:
 		surrounding, err := splitProtobuf(alone)

@@ -96,7 +96,7 @@ func difference(from, to []byte, most int) (edits []byte, ok bool) {
 	kept := CommonPrefix(from, to)
 	read, to := kept, to[kept:]
 	for read < len(from) || len(to) > 0 {
-		next, written := near(from, to, read)
+		next, written := findNear(from, to, read)
 		if next < 0 {
 			if blocks == nil {
 				blocks = blocksOf(from)
@@ -121,12 +121,12 @@ func difference(from, to []byte, most int) (edits []byte, ok bool) {
 	return edits, true
 }
 
-// nearBytes is how far near looks. A field that comes back is rarely longer.
+// nearBytes is how far findNear looks. A field that comes back is rarely longer.
 const nearBytes = 48
 
-// near is find for places that are near in both texts, as after a length that has changed
+// findNear is find for places that are near in both texts, as after a length that has changed
 // or a field that came back. It needs no index of the text.
-func near(text, other []byte, from int) (at, in int) {
+func findNear(text, other []byte, from int) (at, in int) {
 	text = text[from:]
 	for sum := 1; sum <= nearBytes; sum++ {
 		for in := max(0, sum-len(text)+blockSize); in <= min(sum, len(other)-blockSize); in++ {

@@ -116,7 +116,7 @@ func (c *continuation) check(truth *watchcheck.Truth, through int64) (mismatch s
 	c.stream.mu.Lock()
 	start := c.stream.mu.Start
 	c.stream.mu.Unlock()
-	want := len(truth.Expected(&start.Selection, start.Revision, through))
+	want := len(truth.ExpectedEvents(&start.Selection, start.Revision, through))
 	err := harness.Until(deliveryTimeout, func() error {
 		if got, _, over := c.stream.counts(); got < want || over {
 			return fmt.Errorf("%d of %d events, ended %t", got, want, over)
@@ -127,7 +127,7 @@ func (c *continuation) check(truth *watchcheck.Truth, through int64) (mismatch s
 		return err.Error()
 	}
 	state := map[watchcheck.Key]int64{}
-	for key, object := range truth.At(&start.Selection, start.Revision) {
+	for key, object := range truth.StateAt(&start.Selection, start.Revision) {
 		state[key] = object.Revision
 	}
 	if !maps.Equal(state, c.listed) {

@@ -237,7 +237,7 @@ func (run *watchRun) awaitInitial() {
 	defer run.patient()()
 	for _, r := range run.all {
 		if r.start.Initial {
-			run.await(r, len(run.truth.Truth(r.kind.Name).At(&r.start.Selection, run.now)), false)
+			run.await(r, len(run.truth.Truth(r.kind.Name).StateAt(&r.start.Selection, run.now)), false)
 		}
 	}
 	if moved := run.revision(); moved != run.now {
@@ -252,9 +252,9 @@ func (run *watchRun) awaitAll(through int64) {
 		of := run.truth.Truth(r.kind.Name)
 		n := 0
 		if r.start.Initial {
-			n = len(of.At(&r.start.Selection, run.now)) + len(of.Expected(&r.start.Selection, run.now, through))
+			n = len(of.StateAt(&r.start.Selection, run.now)) + len(of.ExpectedEvents(&r.start.Selection, run.now, through))
 		} else {
-			n = len(of.Expected(&r.start.Selection, r.start.Revision, through))
+			n = len(of.ExpectedEvents(&r.start.Selection, r.start.Revision, through))
 		}
 		run.await(r, n, r.start.End)
 	}

@@ -231,7 +231,7 @@ func edit(dst, message []byte, r *rand.Rand) []byte {
 	return dst
 }
 
-// splitFields splits a message into its fields. It returns nil if it is none.
+// splitFields splits a message into its fields. It returns nil if the bytes are no message.
 func splitFields(message []byte) [][]byte {
 	var fields [][]byte
 	for len(message) > 0 {

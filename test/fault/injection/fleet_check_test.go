@@ -38,7 +38,7 @@ func (r *resourceTruth) state(revision int64) map[watchcheck.Key]int64 {
 	found := r.states[revision]
 	if found == nil {
 		found = map[watchcheck.Key]int64{}
-		for key, state := range r.At(&watchcheck.Selection{}, revision) {
+		for key, state := range r.StateAt(&watchcheck.Selection{}, revision) {
 			found[key] = state.Revision
 		}
 		r.states[revision] = found

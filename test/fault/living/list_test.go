@@ -100,7 +100,7 @@ func (r *reader) judgeState(ctx context.Context, t target, p *pageOf, a *changin
 		return
 	}
 	want := map[watchcheck.Key]int64{}
-	for key, state := range truth.At(&p.selection, p.revision) {
+	for key, state := range truth.StateAt(&p.selection, p.revision) {
 		want[key] = state.Revision
 	}
 	if p.revision >= truth.From && !maps.Equal(want, p.seen) {

@@ -242,7 +242,7 @@ func (w *openWatch) behind(ctx context.Context) error {
 	w.frames.Lock()
 	now := watchcheck.Watch{Start: w.watch.Start, Frames: slices.Clip(w.watch.Frames)}
 	w.frames.Unlock()
-	began, _ := now.Began(truth)
+	began, _ := now.LatestStart(truth)
 	reached := max(began, w.reached.Load())
 	for i := len(truth.Changes) - 1; i >= 0 && truth.Changes[i].Revision > reached; i-- {
 		c := &truth.Changes[i]

@@ -224,7 +224,7 @@ func (s *stress) delivered(through int64) {
 	for _, w := range s.watchers {
 		truth := s.follower.Truth(w.kind.Name)
 		last := int64(0)
-		for _, e := range truth.Expected(&w.start.Selection, truth.From, through) {
+		for _, e := range truth.ExpectedEvents(&w.start.Selection, truth.From, through) {
 			last = e.Revision
 		}
 		for seen := w.newest(); seen < last; seen = w.newest() {

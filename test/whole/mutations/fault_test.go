@@ -213,5 +213,5 @@ var ofReads = []row{
 	{plantedfault.Fault{
 		Name: "remaining-wrong", Breaks: "remainingItemCount counts one object too many",
 		Edits: insert(listFile, "\t\tresult.Continue, result.Remaining, err = s.token(l, last, opts)\n", "\t\tif armed.On() {\n\t\t\tlast.total++\n\t\t}\n"),
-	}, verify.Pages, "behind page"},
+	}, verify.Pages, "after page"},
 }

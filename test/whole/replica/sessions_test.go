@@ -151,7 +151,7 @@ func (read *versionedRead) check(truth *watchcheck.Truth, r *round) error {
 			return fmt.Errorf("a LIST has version %d and was asked for %d", read.version, read.asked)
 		}
 		want := map[watchcheck.Key]int64{}
-		for key, state := range truth.At(&watchcheck.Selection{}, read.version) {
+		for key, state := range truth.StateAt(&watchcheck.Selection{}, read.version) {
 			if r.owns(key.Name) {
 				want[key] = state.Revision
 			}

@@ -2,25 +2,26 @@ package simulation
 
 // Begin is the load of many watchers that begin at the same time.
 type Begin struct {
-	// Watchers are those in the whole tree. They are of so many Resources, in equal parts.
+	// Watchers is the number of watchers in the whole tree, and Resources the number of resources
+	// that they watch, in equal parts.
 	Watchers  float64
 	Resources int
-	// CPUSeconds is what one costs the process at which it reads, WatcherSeconds what it
-	// costs the watcher itself, and Bytes what it receives.
+	// CPUSeconds is the CPU of one watcher at the process at which it reads, and WatcherSeconds
+	// at the watcher itself. Bytes is the size of what it receives.
 	CPUSeconds, WatcherSeconds, Bytes float64
-	// ProofInterval is the time between two writes of one resource: a replica reads its
-	// first answers when the resource changes. 0: nothing is waited for.
+	// ProofInterval is the time between two writes of one resource, in seconds. A replica gives
+	// the first answers when the resource has changed. 0: it gives them at once.
 	ProofInterval float64
 }
 
-// BeginResult is what it has come to.
+// BeginResult is the result of a simulated begin.
 type BeginResult struct {
 	Seconds float64 // until the last watcher has all objects
-	// CPUSeconds is of the processes at which watchers read, without that of writes.
+	// CPUSeconds is the CPU of the processes at which watchers read, without the CPU of writes.
 	CPUSeconds float64
 }
 
-// RunBegin simulates the begin. Writes go on meanwhile on shared processors.
+// RunBegin simulates a begin. On shared processors writes go on meanwhile.
 func RunBegin(cfg Config, begin Begin) BeginResult {
 	r := newSimulator(&cfg)
 	tier := len(r.tiers) - 1
@@ -32,8 +33,8 @@ func RunBegin(cfg Config, begin Begin) BeginResult {
 			if tier > 0 {
 				proof = begin.ProofInterval * (float64(resource) + r.random.Float64()) / float64(begin.Resources)
 			}
-			r.clock.at(proof, func() {
-				r.beginAt(process, &begin, func() {
+			r.clock.schedule(proof, func() {
+				r.serveBegin(process, &begin, func() {
 					last = max(last, r.clock.now)
 					waiting--
 				})
@@ -42,33 +43,36 @@ func RunBegin(cfg Config, begin Begin) BeginResult {
 	}
 	if cfg.SharedCores > 0 {
 		for i := range cfg.Classes {
-			r.disturb(&cfg.Classes[i], r.firstArrival(i), func() bool { return waiting > 0 })
+			r.scheduleLoad(&cfg.Classes[i], r.firstArrival(i), func() bool { return waiting > 0 })
 		}
 	}
 	r.clock.run(func() bool { return waiting == 0 })
 	return BeginResult{Seconds: last, CPUSeconds: begin.Watchers * begin.CPUSeconds}
 }
 
-// beginAt serves the watchers of one resource at a process.
-func (r *simulator) beginAt(process int, begin *Begin, done func()) {
+// serveBegin starts the job that serves the watchers of one resource at a process.
+func (r *simulator) serveBegin(process int, begin *Begin, done func()) {
 	tier := len(r.tiers) - 1
 	t := &r.cfg.Tiers[tier]
 	watchers := begin.Watchers / float64(t.Processes) / float64(begin.Resources)
-	cores, receiving := t.Cores, 0.0
+	cores := t.Cores
+	var receiving float64
 	if r.cfg.SharedCores > 0 {
-		cores, receiving = r.cfg.SharedCores, begin.WatcherSeconds
+		cores = r.cfg.SharedCores
+		receiving = begin.WatcherSeconds
 	}
 	each := max(begin.CPUSeconds, t.ByteSeconds*cores*begin.Bytes) + receiving
-	r.startAt(r.tiers[tier][process], &job{work: watchers * each, parallel: cores, done: done})
+	r.startOn(r.tiers[tier][process], &job{work: watchers * each, parallel: cores, done: done})
 }
 
-// disturb has writes cost their processors while something else goes on.
-func (r *simulator) disturb(class *Class, time float64, goesOn func() bool) {
-	r.clock.at(time, func() {
+// scheduleLoad schedules the CPU of a class's writes, from a time on, while goesOn returns true.
+// The writes have no events.
+func (r *simulator) scheduleLoad(class *Class, time float64, goesOn func() bool) {
+	r.clock.schedule(time, func() {
 		if !goesOn() {
 			return
 		}
-		r.startAt(r.tiers[0][0], &job{work: r.cfg.Tiers[0].WriteSeconds + r.cfg.WriterSeconds, parallel: 1})
-		r.disturb(class, time+1/class.PerSecond, goesOn)
+		r.startOn(r.tiers[0][0], &job{work: r.cfg.Tiers[0].WriteSeconds + r.cfg.WriterSeconds, parallel: 1})
+		r.scheduleLoad(class, time+1/class.PerSecond, goesOn)
 	})
 }

@@ -8,14 +8,15 @@ type clock struct {
 	queue []appointment
 }
 
-// appointment is a function to call.
+// appointment is a function to call at a time, in seconds.
 type appointment struct {
 	time float64
 	call func()
 }
 
-// at has call called at a time that is not before the present, behind all calls of that time.
-func (c *clock) at(time float64, call func()) {
+// schedule makes run call a function at a time, after the functions of that time that were
+// scheduled before. The time must not be before now.
+func (c *clock) schedule(time float64, call func()) {
 	i, _ := slices.BinarySearchFunc(c.queue, time, func(a appointment, time float64) int {
 		if a.time <= time {
 			return -1
@@ -25,7 +26,7 @@ func (c *clock) at(time float64, call func()) {
 	c.queue = slices.Insert(c.queue, i, appointment{time, call})
 }
 
-// run calls all functions until there are none. It stops earlier if stop says so.
+// run calls all functions until there are none, or until stop returns true.
 func (c *clock) run(stop func() bool) {
 	for len(c.queue) > 0 && !stop() {
 		next := c.queue[0]

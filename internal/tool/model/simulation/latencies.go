@@ -2,22 +2,24 @@ package simulation
 
 import "math"
 
-// Buckets of latencies: each is bucketGrowth times as wide as the one before.
+// Buckets of latencies. Each bucket is bucketGrowth times as wide as the one before.
 const (
 	bucketGrowth = 1.01
-	shortest     = 1e-6 // seconds
+	shortest     = 1e-6 // seconds, the end of the first bucket
 	buckets      = 2500
 )
 
-// latencies counts deliveries by their time.
+// latencies counts deliveries by latency. Deliveries are no integers, as a simulated process stands
+// for several.
 type latencies struct {
 	counts [buckets]float64
 	total  float64
 }
 
-// perLog is how many buckets a factor of e has: 1/log(bucketGrowth).
+// perLog is the number of buckets for a factor of e: 1/log(bucketGrowth).
 const perLog = 100.49917080713
 
+// bucketOf returns the index of the bucket of a latency.
 func bucketOf(seconds float64) int {
 	if seconds <= shortest {
 		return 0
@@ -25,11 +27,14 @@ func bucketOf(seconds float64) int {
 	return min(buckets-1, int(math.Log(seconds/shortest)*perLog))
 }
 
-// Points that stand for deliveries which are spread over a time: the fewer, the shorter the
-// time is to the latency.
-const spreadPoints, fewestPoints = 64, 2
+// Points that stand for deliveries whose latencies are spread over a range. A range that is narrow,
+// compared with the latency, needs fewer points.
+const (
+	spreadPoints = 64
+	fewestPoints = 2
+)
 
-// add counts deliveries whose latencies are spread evenly between two.
+// add counts deliveries whose latencies, in seconds, are spread evenly between from and to.
 func (l *latencies) add(from, to, deliveries float64) {
 	points := max(fewestPoints, int(spreadPoints*(to-from)/to))
 	for i := range points {
@@ -39,7 +44,8 @@ func (l *latencies) add(from, to, deliveries float64) {
 	l.total += deliveries
 }
 
-// quantile is the latency that a share of deliveries does not exceed. It is 0 without any.
+// quantile returns the latency, in seconds, that a share of the deliveries does not exceed. It
+// returns 0 without deliveries.
 func (l *latencies) quantile(share float64) float64 {
 	if l.total == 0 {
 		return 0

@@ -2,28 +2,30 @@ package simulation
 
 import "math"
 
-// machine has processors that its jobs share: each gets the same part, but no more than it
-// can use.
+// machine has processors that its jobs share: each job gets the same part, but no more than it can
+// use.
 type machine struct {
 	clock   *clock
 	cores   float64
 	jobs    []*job
-	updated float64 // the time up to which jobs have progressed
-	version int     // of the set of jobs, so that an alarm set for another one is ignored
+	updated float64 // time up to which jobs have progressed, in seconds
+	version int     // of the set of jobs: an alarm for an older version is ignored
 }
 
 // job is work for the processors of a machine.
 type job struct {
 	work, left float64 // processor seconds
-	parallel   float64 // how many processors it can use at once
+	parallel   float64 // the most processors that it can use at once
 	rate       float64 // processors that it has now
-	// served is called with the share of the job that was done between two times.
+	// served, unless it is nil, is called with the share of the job that was done between two
+	// times. done, unless it is nil, is called at the end.
 	served func(from, to, share float64)
 	done   func()
 }
 
 var never = math.Inf(1)
 
+// start adds a job, whose work must be above 0.
 func (m *machine) start(j *job) {
 	m.advance()
 	j.left = j.work
@@ -53,7 +55,8 @@ func (m *machine) share() {
 		j.rate = 0
 	}
 	for waiting > 0 {
-		part, limited := free/float64(waiting), 0
+		part := free / float64(waiting)
+		limited := 0 // jobs that can use no more than part
 		for _, j := range m.jobs {
 			if j.rate == 0 && j.parallel <= part {
 				j.rate = j.parallel
@@ -79,14 +82,14 @@ func (m *machine) share() {
 	}
 	if first < never {
 		version := m.version
-		m.clock.at(m.clock.now+first, func() { m.alarm(version) })
+		m.clock.schedule(m.clock.now+first, func() { m.alarm(version) })
 	}
 }
 
-// leastWork is what is left of a job that counts as done: rounding leaves such amounts.
+// leastWork is the work that a job may have left when it ends: rounding leaves such amounts.
 const leastWork = 1e-12
 
-// alarm ends the jobs that are done.
+// alarm ends the jobs that are done, unless the set of jobs has changed since it was scheduled.
 func (m *machine) alarm(version int) {
 	if version != m.version {
 		return

@@ -14,8 +14,8 @@ func near(t *testing.T, what string, got, want, within float64) {
 	}
 }
 
-// TestSharedProcessor compares a queue with what is known of it: with processor sharing, jobs
-// of any length stay on the average as long as they are, divided by the free part.
+// TestSharedProcessor compares a queue with theory: with processor sharing, the mean time of a job
+// is its length, divided by the free part of the processor.
 func TestSharedProcessor(t *testing.T) {
 	r := Run(Config{
 		Seed: 1, Seconds: 500, Classes: []Class{{PerSecond: 70, Watchers: 1}},
@@ -41,8 +41,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestFanOut has one write for a thousand watchers at a time: the last gets it when the
-// processors have sent all.
+// TestFanOut has one write at a time for a thousand watchers: the last watcher gets its event when
+// the processors have sent all events.
 func TestFanOut(t *testing.T) {
 	r := Run(Config{
 		Seed: 1, Seconds: 100, Regular: true, Classes: []Class{{PerSecond: 1, Watchers: 1000}},
@@ -90,8 +90,8 @@ func TestSharedCores(t *testing.T) {
 	near(t, "CPU of the begin", begin.CPUSeconds, 30, 1e-6)
 }
 
-// TestRepresentatives compares a tier that is simulated whole with one of which a part stands
-// for all.
+// TestRepresentatives compares a tier that is simulated as a whole with a tier of which a part
+// stands for all.
 func TestRepresentatives(t *testing.T) {
 	of := func(replicas int) Result {
 		return Run(Config{
@@ -115,7 +115,7 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// TestMillion simulates a million watchers, twice the same.
+// TestMillion simulates a million watchers twice, with the same result.
 func TestMillion(t *testing.T) {
 	cfg := Config{
 		Seed: 7, Seconds: 10, HopSeconds: 0.0005, Write: Lognormal{Median: 0.004, P99: 0.006},

@@ -8,53 +8,55 @@ import (
 // Config describes a tree and its writes.
 type Config struct {
 	Seed uint64
-	// Tiers begin with the root. Watchers read at the last one.
+	// Tiers begins with the root. Watchers read at the last tier.
 	Tiers []Tier
 	// Classes are the kinds of writes.
 	Classes []Class
-	// Regular writes come at equal intervals. Others come at random times (Poisson).
+	// Regular says that writes come at equal intervals. Else they come at random times (Poisson).
 	Regular bool
-	// Seconds is for how long writes come.
+	// Seconds is the time for which writes come.
 	Seconds float64
 	// Write is the time from a write until its event is at the root.
 	Write Lognormal
-	// HopSeconds is what the network adds between two tiers, and to a watcher.
+	// HopSeconds is the time of the network between two tiers, and to a watcher.
 	HopSeconds float64
-	// SharedCores are the processors on which all processes and watchers run together. 0:
-	// each process has its own Tier.Cores, and watchers have machines of their own.
+	// SharedCores is the number of processors on which all processes and watchers run together.
+	// 0: each process has Tier.Cores of its own, and watchers have machines of their own.
 	SharedCores float64
-	// WatcherSeconds is the processor time of a watcher for an event, and WriterSeconds is
-	// that of a write outside the tree (its client, etcd). They matter on shared processors.
+	// WatcherSeconds is the CPU of a watcher for an event. WriterSeconds is the CPU of a write
+	// outside the tree, in its client and in etcd. Both matter on shared processors alone.
 	WatcherSeconds, WriterSeconds float64
 }
 
-// Tier is the processes of one depth.
+// Tier describes the processes of one depth.
 type Tier struct {
 	Processes int
-	// Cores are the processors of each process that are free for events.
+	// Cores is the number of processors of each process that are free for events.
 	Cores float64
-	// Processor seconds of a process: WriteSeconds for a write (the root alone),
-	// FollowSeconds to take in an event from the tier before, FeedSeconds to send it to one
-	// process of the next tier, EventSeconds to send it to one watcher.
-	WriteSeconds, FollowSeconds, FeedSeconds, EventSeconds float64
-	// ByteSeconds is the time of the network card for a byte. 0: it is no limit.
+	// The CPU of a process, in seconds.
+	WriteSeconds  float64 // for a write, at the root
+	FollowSeconds float64 // for an event that the process takes from the tier before
+	FeedSeconds   float64 // for an event to one process of the next tier
+	EventSeconds  float64 // for an event to one watcher
+	// ByteSeconds is the time of the network card for a byte. 0: the network is no limit.
 	ByteSeconds float64
 }
 
-// Class is writes of one kind.
+// Class is a kind of writes.
 type Class struct {
 	PerSecond float64
-	// Watchers are those in the whole tree to which the event goes.
+	// Watchers is the number of watchers in the whole tree that receive the event.
 	Watchers float64
 	Bytes    float64 // of the event, to a watcher
 }
 
-// Lognormal is a distribution of times in seconds.
+// Lognormal is a distribution of times, in seconds. A Median of 0 means that all times are 0.
 type Lognormal struct{ Median, P99 float64 }
 
 // z99 is the 99th percentile of the standard normal distribution.
 const z99 = 2.3263
 
+// sample returns a random time.
 func (l Lognormal) sample(random *rand.Rand) float64 {
 	if l.Median <= 0 {
 		return 0
@@ -62,23 +64,23 @@ func (l Lognormal) sample(random *rand.Rand) float64 {
 	return l.Median * math.Exp(random.NormFloat64()*math.Log(l.P99/l.Median)/z99)
 }
 
-// Result is what a run has come to.
+// Result is the result of a run.
 type Result struct {
-	// CPUSeconds is of each tier: the sum of its processes.
+	// CPUSeconds has the CPU of each tier: the sum of its processes.
 	CPUSeconds []float64
 	Writes     int
-	Deliveries float64
+	Deliveries float64 // of events to watchers
 	// P50 and P99 are the times from a write to the receipt of its event, in seconds.
 	P50, P99 float64
-	// Overloaded is true if work came faster than it was done, and the run was ended.
+	// Overloaded says that work came faster than it was done. The run then ended early.
 	Overloaded bool
 }
 
 // Bounds of a run.
 const (
-	// maxProcesses is how many processes of a tier are simulated.
+	// maxProcesses is the most processes of a tier that are simulated.
 	maxProcesses = 16
-	// maxJobs is how many jobs a machine may have at once. More is an overload.
+	// maxJobs is the most jobs that a machine may have at once. More jobs are an overload.
 	maxJobs = 1000
 )
 
@@ -88,11 +90,12 @@ type simulator struct {
 	clock      clock
 	random     *rand.Rand
 	tiers      [][]*machine // by depth: the simulated processes
-	watched    latencies
+	delivered  latencies
 	result     Result
 	overloaded bool
 }
 
+// newSimulator returns a simulator without appointments. cfg must not change.
 func newSimulator(cfg *Config) *simulator {
 	r := &simulator{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 1))}
 	var shared *machine
@@ -116,18 +119,20 @@ func newSimulator(cfg *Config) *simulator {
 	return r
 }
 
-// weight is how many processes of a tier one that is simulated stands for.
+// weight returns the number of processes of a tier for which a simulated one stands.
 func (r *simulator) weight(tier int) float64 {
 	return float64(r.cfg.Tiers[tier].Processes) / float64(len(r.tiers[tier]))
 }
 
-// start starts a job of a tier and counts its work.
+// start starts a job of a process and counts its work.
 func (r *simulator) start(tier, process int, j *job) {
 	r.result.CPUSeconds[tier] += j.work * r.weight(tier)
-	r.startAt(r.tiers[tier][process], j)
+	r.startOn(r.tiers[tier][process], j)
 }
 
-func (r *simulator) startAt(m *machine, j *job) {
+// startOn starts a job on a machine. It does not count the work. A job without work is done at
+// once.
+func (r *simulator) startOn(m *machine, j *job) {
 	if j.work <= 0 {
 		if j.done != nil {
 			j.done()
@@ -138,20 +143,20 @@ func (r *simulator) startAt(m *machine, j *job) {
 	m.start(j)
 }
 
-// Run simulates writes.
+// Run simulates writes and their events.
 func Run(cfg Config) Result {
 	r := newSimulator(&cfg)
 	for i := range cfg.Classes {
-		r.schedule(&cfg.Classes[i], r.firstArrival(i))
+		r.scheduleWrites(&cfg.Classes[i], r.firstArrival(i))
 	}
 	r.clock.run(func() bool { return r.overloaded })
 	r.result.Overloaded = r.overloaded
-	r.result.Deliveries = r.watched.total
-	r.result.P50, r.result.P99 = r.watched.quantile(0.5), r.watched.quantile(0.99)
+	r.result.Deliveries = r.delivered.total
+	r.result.P50, r.result.P99 = r.delivered.quantile(0.5), r.delivered.quantile(0.99)
 	return r.result
 }
 
-// firstArrival is the time of the first write of a class.
+// firstArrival returns the time of the first write of a class, in seconds.
 func (r *simulator) firstArrival(class int) float64 {
 	interval := 1 / r.cfg.Classes[class].PerSecond
 	if r.cfg.Regular {
@@ -160,22 +165,22 @@ func (r *simulator) firstArrival(class int) float64 {
 	return interval * r.random.ExpFloat64()
 }
 
-// schedule has the writes of a class come from a time on.
-func (r *simulator) schedule(class *Class, time float64) {
+// scheduleWrites schedules the writes of a class from a time on.
+func (r *simulator) scheduleWrites(class *Class, time float64) {
 	if time >= r.cfg.Seconds || class.PerSecond <= 0 {
 		return
 	}
-	r.clock.at(time, func() {
+	r.clock.schedule(time, func() {
 		r.write(class)
 		interval := 1 / class.PerSecond
 		if !r.cfg.Regular {
 			interval *= r.random.ExpFloat64()
 		}
-		r.schedule(class, time+interval)
+		r.scheduleWrites(class, time+interval)
 	})
 }
 
-// write makes a write, whose event is at all processes of the root some time later.
+// write makes a write. Its event is at all processes of the root some time later.
 func (r *simulator) write(class *Class) {
 	r.result.Writes++
 	began, took := r.clock.now, r.cfg.Write.sample(r.random)
@@ -187,17 +192,17 @@ func (r *simulator) write(class *Class) {
 	}
 	r.result.CPUSeconds[0] += root.WriteSeconds
 	if r.cfg.SharedCores == 0 {
-		r.clock.at(began+took, arrive)
+		r.clock.schedule(began+took, arrive)
 		return
 	}
-	// On shared processors the write takes as long as it gets them, and what it costs
-	// besides is done meanwhile.
+	// On shared processors the write is a job, which takes longer if there are others. The rest of
+	// its CPU is a second job at the same time.
 	shared := r.tiers[0][0]
-	r.startAt(shared, &job{work: took, parallel: 1, done: arrive})
-	r.startAt(shared, &job{work: max(0, root.WriteSeconds+r.cfg.WriterSeconds-took), parallel: 1})
+	r.startOn(shared, &job{work: took, parallel: 1, done: arrive})
+	r.startOn(shared, &job{work: max(0, root.WriteSeconds+r.cfg.WriterSeconds-took), parallel: 1})
 }
 
-// arrive brings an event to a process, which sends it on.
+// arrive brings an event to a process, which then sends it on. began is the time of the write.
 func (r *simulator) arrive(class *Class, tier, process int, began float64) {
 	t := &r.cfg.Tiers[tier]
 	r.start(tier, process, &job{work: t.FollowSeconds, parallel: 1, done: func() {
@@ -209,8 +214,7 @@ func (r *simulator) arrive(class *Class, tier, process int, began float64) {
 	}})
 }
 
-// feed sends an event to the processes of the next tier that follow this one, one after the
-// other.
+// feed sends an event to the processes of the next tier that follow a process, one after the other.
 func (r *simulator) feed(class *Class, tier, process int, began float64) {
 	here, below := len(r.tiers[tier]), len(r.tiers[tier+1])
 	var children []int
@@ -233,7 +237,7 @@ func (r *simulator) feed(class *Class, tier, process int, began float64) {
 		child := children[0]
 		children = children[1:]
 		r.start(tier, process, &job{work: cost, parallel: 1, done: func() {
-			r.clock.at(r.clock.now+r.cfg.HopSeconds, func() { r.arrive(class, tier+1, child, began) })
+			r.clock.schedule(r.clock.now+r.cfg.HopSeconds, func() { r.arrive(class, tier+1, child, began) })
 			next()
 		}})
 	}
@@ -262,10 +266,10 @@ func (r *simulator) deliver(class *Class, process int, began float64) {
 		receiving = watchers * r.cfg.WatcherSeconds
 	}
 	r.result.CPUSeconds[tier] += sending * weight
-	r.startAt(r.tiers[tier][process], &job{
+	r.startOn(r.tiers[tier][process], &job{
 		work: sending + receiving, parallel: parallel,
 		served: func(from, to, share float64) {
-			r.watched.add(from-began+hop, to-began+hop, share*watchers*weight)
+			r.delivered.add(from-began+hop, to-began+hop, share*watchers*weight)
 		},
 	})
 }

@@ -16,31 +16,31 @@ import (
 
 // Reader splits the answer to a watch into frames and decodes them.
 type Reader struct {
-	next func() ([]byte, error)
-	read func(raw []byte) (Frame, error)
+	split  func() ([]byte, error) // returns the bytes of the next frame
+	decode func(raw []byte) (Frame, error)
 }
 
-// NewReader returns a Reader for an answer with the given Content-Type, which
-// must be JSON or protobuf.
+// NewReader returns a Reader for the body of an answer. An error says that contentType is
+// neither JSON nor protobuf.
 func NewReader(from io.Reader, contentType string) (*Reader, error) {
 	switch {
 	case strings.HasPrefix(contentType, "application/json"):
-		return &Reader{next: jsonFrames(from), read: readJSON}, nil
+		return &Reader{split: splitJSON(from), decode: decodeJSON}, nil
 	case strings.HasPrefix(contentType, "application/vnd.kubernetes.protobuf"):
-		return &Reader{next: lengthFrames(from), read: readProtobuf}, nil
+		return &Reader{split: splitByLength(from), decode: decodeProtobuf}, nil
 	}
 	return nil, fmt.Errorf("read a watch: content type %q is unknown", contentType)
 }
 
-// Next reads the next frame. raw holds its bytes, including the separator from
-// the frame before. The error is io.EOF if the stream ended after a complete
-// frame.
+// Next reads the next frame. raw has its bytes, with the separator from the frame before; the
+// caller owns it. The error is io.EOF if the stream ended after a complete frame. If the frame
+// cannot be decoded, raw has all of it.
 func (r *Reader) Next() (raw []byte, f Frame, err error) {
-	raw, err = r.next()
+	raw, err = r.split()
 	if err != nil {
 		return raw, Frame{}, err
 	}
-	f, err = r.read(raw)
+	f, err = r.decode(raw)
 	f.Received = time.Now()
 	if err != nil {
 		err = fmt.Errorf("read frame %.300q: %w", raw, err)
@@ -48,9 +48,9 @@ func (r *Reader) Next() (raw []byte, f Frame, err error) {
 	return raw, f, err
 }
 
-// jsonFrames splits a stream of JSON values after each value. Bytes after the
-// last value are returned together with the error that ends the stream.
-func jsonFrames(from io.Reader) func() ([]byte, error) {
+// splitJSON returns a function that splits a stream of JSON values after each value. The error
+// that ends the stream comes with the bytes after the last value.
+func splitJSON(from io.Reader) func() ([]byte, error) {
 	var kept bytes.Buffer
 	decoder := json.NewDecoder(io.TeeReader(from, &kept))
 	at := int64(0)
@@ -66,11 +66,13 @@ func jsonFrames(from io.Reader) func() ([]byte, error) {
 	}
 }
 
+// maxFrame is the greatest length of a frame, in bytes. A longer one is taken for a broken
+// stream.
 const maxFrame = 64 << 20
 
-// lengthFrames splits a stream of frames that each follow their length in four
-// bytes. The length stays in the returned bytes.
-func lengthFrames(from io.Reader) func() ([]byte, error) {
+// splitByLength returns a function that splits a stream of frames that each follow their length
+// in four bytes. The length stays in the returned bytes.
+func splitByLength(from io.Reader) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		var header [4]byte
 		if n, err := io.ReadFull(from, header[:]); err != nil {
@@ -88,6 +90,8 @@ func lengthFrames(from io.Reader) func() ([]byte, error) {
 	}
 }
 
+// jsonObject has the fields of an object, or of a Table with the object as its row, that a
+// Frame needs.
 type jsonObject struct {
 	Kind     string             `json:"kind"`
 	Metadata *metav1.ObjectMeta `json:"metadata"`
@@ -98,7 +102,9 @@ type jsonObject struct {
 	} `json:"rows"`
 }
 
-func readJSON(raw []byte) (Frame, error) {
+// decodeJSON decodes a frame of JSON. In a Table, the metadata is a list's and has only the
+// object's resource version. The object's metadata is in its row, if rows have objects at all.
+func decodeJSON(raw []byte) (Frame, error) {
 	var outer struct {
 		Type   string          `json:"type"`
 		Object json.RawMessage `json:"object"`
@@ -117,8 +123,6 @@ func readJSON(raw []byte) (Frame, error) {
 	}
 	meta := o.Metadata
 	if o.Kind == "Table" {
-		// The Table's own metadata is that of a list and holds only the
-		// object's resource version. The object's metadata is in its row.
 		if len(o.Rows) == 1 && o.Rows[0].Object != nil && o.Rows[0].Object.Metadata != nil {
 			meta = o.Rows[0].Object.Metadata
 		} else {
@@ -131,22 +135,21 @@ func readJSON(raw []byte) (Frame, error) {
 	return f, f.fill(meta)
 }
 
-// meansInitialEnd is the annotation of the bookmark that ends the initial
-// events.
-const meansInitialEnd = metav1.InitialEventsAnnotationKey
-
+// fill sets the fields that an object's metadata has. An error says that the resource version
+// is no number.
 func (f *Frame) fill(meta *metav1.ObjectMeta) (err error) {
-	f.Key, f.Labels = Key{meta.Namespace, meta.Name}, meta.Labels
-	f.InitialEnd = meta.Annotations[meansInitialEnd] == "true"
+	f.Key = Key{meta.Namespace, meta.Name}
+	f.Labels = meta.Labels
+	f.InitialEnd = meta.Annotations[metav1.InitialEventsAnnotationKey] == "true"
 	f.Revision, err = strconv.ParseInt(meta.ResourceVersion, 10, 64)
 	return err
 }
 
 var protobufPrefix = []byte("k8s\x00")
 
-// readProtobuf decodes only the metadata, which is the first field of every
-// object.
-func readProtobuf(raw []byte) (Frame, error) {
+// decodeProtobuf decodes a frame of protobuf, with its length in front. It decodes only the
+// metadata, which is the first field of every object.
+func decodeProtobuf(raw []byte) (Frame, error) {
 	var outer metav1.WatchEvent
 	if err := outer.Unmarshal(raw[4:]); err != nil {
 		return Frame{}, err

@@ -6,22 +6,23 @@ import (
 	"slices"
 )
 
-// Resumable checks a watch that was resumed from an event or a bookmark of
-// another watch. As far as both watches reach, the resumed watch must deliver
-// the events that the original delivered after that point.
+// Resumable checks a watch that was resumed from an event or a bookmark of another watch. As
+// far as both watches reach, the resumed watch must deliver the events that the original
+// delivered after that point.
 func Resumable(original, resumed *Watch) error {
-	through := min(newest(original), newest(resumed))
-	behind := func(w *Watch) []string {
+	through := min(completeThrough(original), completeThrough(resumed))
+	eventsAfter := func(w *Watch) []string {
 		var all []string
 		for _, f := range w.events() {
 			if f.Revision > resumed.Revision && f.Revision <= through {
 				all = append(all, f.String()+fmt.Sprint(f.Labels))
 			}
 		}
-		slices.Sort(all) // Ordered checks the order.
+		slices.Sort(all) // Ordered checks the order
 		return all
 	}
-	want, got := behind(original), behind(resumed)
+	want := eventsAfter(original)
+	got := eventsAfter(resumed)
 	if !slices.Equal(want, got) {
 		return fmt.Errorf("from %d to %d the watch had %d events, and resumed at %d it has %d: %v, then %v",
 			resumed.Revision, through, len(want), resumed.Revision, len(got), want, got)
@@ -29,34 +30,34 @@ func Resumable(original, resumed *Watch) error {
 	return nil
 }
 
-// newest returns the revision up to which a watch is certainly complete. That
-// is the revision of its last bookmark, or the revision before that of its last
-// event: further events of the last event's transaction may be missing.
-func newest(w *Watch) int64 {
+// completeThrough returns the revision up to which a watch is certainly complete. It is the
+// revision of the last bookmark, or the one before the last event: further events of the last
+// event's transaction may be missing.
+func completeThrough(w *Watch) int64 {
 	last := w.Revision
 	for i := range w.Frames {
 		switch f := &w.Frames[i]; {
 		case f.Type == Bookmark:
 			last = max(last, f.Revision)
-		case f.event():
+		case f.isEvent():
 			last = max(last, f.Revision-1)
 		}
 	}
 	return last
 }
 
-// Converged checks that a client ends up with the current objects. The client
-// applies the events of its watches, each of which resumes from the one before
-// or starts again with initial events.
+// Converged checks that a client ends up with the current objects. The client applies the events
+// of its watches, in order. Each watch resumes from the one before, or starts again with initial
+// events. All have the same selection.
 func Converged(t *Truth, watches []*Watch) error {
 	store := map[Key]int64{}
 	through := t.From
 	for n, w := range watches {
-		b := w.begin(t)
+		b := w.initialState(t)
 		if w.Initial {
 			clear(store)
 		} else if n == 0 {
-			for k, s := range t.At(&w.Selection, w.Revision) {
+			for k, s := range t.StateAt(&w.Selection, w.Revision) {
 				store[k] = s.Revision
 			}
 		}
@@ -74,17 +75,19 @@ func Converged(t *Truth, watches []*Watch) error {
 	}
 	want := map[Key]int64{}
 	if len(watches) > 0 {
-		for k, s := range t.At(&watches[0].Selection, through) {
+		for k, s := range t.StateAt(&watches[0].Selection, through) {
 			want[k] = s.Revision
 		}
 	}
 	if !maps.Equal(store, want) {
-		return fmt.Errorf("a client that saw everything up to %d has %s", through, differing(store, want))
+		return fmt.Errorf("a client that saw everything up to %d has %s", through, describeDifference(store, want))
 	}
 	return nil
 }
 
-func differing(got, want map[Key]int64) string {
+// describeDifference returns what a client's objects lack or have too much, as text. Values are
+// revisions.
+func describeDifference(got, want map[Key]int64) string {
 	var out []string
 	for k, rv := range got {
 		if want[k] != rv {

@@ -9,51 +9,54 @@ import (
 type initialState struct {
 	// events is the number of initial events. Bookmarks do not count.
 	events int
-	// revision is the revision of the state, or the revision that the watch
-	// started from if it had no initial events.
+	// revision is the revision of the state. For a watch without initial events it is the
+	// revision that the watch started from.
 	revision int64
-	// valid is set if the initial events equal the state at revision. If they
-	// broke off, it is set if they are a part of that state.
+	// valid is set if the initial events equal the state at revision. If they broke off, it is
+	// set if they are a part of that state.
 	valid bool
 	// partial is set if the initial events broke off.
 	partial bool
 }
 
-// begin finds the state that the initial events show. A revision qualifies if
-// its state equals the first events exactly and if the next event is newer.
+// initialState returns the state that the initial events show. A revision qualifies if its state
+// equals the first events exactly, and if the next event is newer.
 //
-// Several revisions may qualify. begin then prefers the oldest after which no
-// event is missing. If no revision qualifies and the watch broke, begin accepts
-// a revision whose state contains the events.
-func (w *Watch) begin(t *Truth) initialState {
+// Several revisions may qualify. The oldest after which no event is missing is then preferred.
+// If no revision qualifies and the watch broke, a revision is accepted whose state contains the
+// events.
+func (w *Watch) initialState(t *Truth) initialState {
 	if !w.Initial {
 		return initialState{revision: w.Revision, valid: true}
 	}
-	if w.begun.truth != t || w.begun.frames != len(w.Frames) {
-		w.begun.truth, w.begun.frames, w.begun.initialState = t, len(w.Frames), w.findInitialState(t)
+	if w.initialCache.truth != t || w.initialCache.frames != len(w.Frames) {
+		w.initialCache.truth = t
+		w.initialCache.frames = len(w.Frames)
+		w.initialCache.initialState = w.findInitialState(t)
 	}
-	return w.begun.initialState
+	return w.initialCache.initialState
 }
 
-// Began returns the newest revision with whose state the watch may have begun, and whether
-// it has certainly told of the whole of that state: it has said so, or has told of something
-// later, or has ended without an error.
-func (w *Watch) Began(t *Truth) (revision int64, whole bool) {
-	b := w.begin(t)
+// LatestStart returns the newest revision whose state the initial events may show. isComplete is
+// set if they certainly show all of that state. Then their end was marked, or a later event has
+// come, or the watch ended without an error.
+func (w *Watch) LatestStart(t *Truth) (revision int64, isComplete bool) {
+	b := w.initialState(t)
 	if w.Initial && b.valid && !b.partial {
-		found, _ := w.beginnings(t)
+		found, _ := w.possibleStates(t)
 		for _, other := range found {
 			if other.revision > b.revision && w.continues(t, other) {
 				b = other
 			}
 		}
 	}
-	whole = w.initialEnd() >= 0 || w.Ended && !w.failed() || len(w.events()) > b.events
-	return b.revision, whole && b.valid && !b.partial
+	isComplete = w.initialEnd() >= 0 || w.Ended && !w.endsWithError() || len(w.events()) > b.events
+	return b.revision, isComplete && b.valid && !b.partial
 }
 
+// findInitialState is initialState without its cache, for a watch with initial events.
 func (w *Watch) findInitialState(t *Truth) initialState {
-	found, partial := w.beginnings(t)
+	found, partial := w.possibleStates(t)
 	for _, b := range found {
 		if w.continues(t, b) {
 			return b
@@ -65,14 +68,14 @@ func (w *Watch) findInitialState(t *Truth) initialState {
 	case len(found) > 0:
 		return found[len(found)-1]
 	}
-	return initialState{events: w.leading(), revision: w.Revision}
+	return initialState{events: w.countLeading(), revision: w.Revision}
 }
 
-// continues reports whether the events after the initial state b are the first
-// expected ones, and whether they include all events that the bookmarks claim.
+// continues reports whether the events after the initial state b are the first expected ones,
+// and include all events up to the last bookmark.
 func (w *Watch) continues(t *Truth, b initialState) bool {
-	got := w.changes(b)
-	want := t.Expected(&w.Selection, b.revision, t.Through)
+	got := w.laterEvents(b)
+	want := t.ExpectedEvents(&w.Selection, b.revision, t.Through)
 	if len(got) > len(want) {
 		return false
 	}
@@ -81,24 +84,31 @@ func (w *Watch) continues(t *Truth, b initialState) bool {
 			return false
 		}
 	}
-	told := int64(0)
-	for i := range w.Frames {
-		if w.Frames[i].Type == Bookmark {
-			told = max(told, w.Frames[i].Revision)
-		}
-	}
-	return len(got) == len(want) || want[len(got)].Revision > told
+	return len(got) == len(want) || want[len(got)].Revision > w.lastBookmark()
 }
 
-// beginnings returns all states that the first events may show, ordered by
-// revision.
-func (w *Watch) beginnings(t *Truth) (found []initialState, partial initialState) {
-	events, end := w.events(), w.initialEnd()
-	newest, broken := int64(math.MaxInt64), end < 0 && (!w.Ended || w.failed())
+// lastBookmark returns the newest revision of a bookmark, 0 if there is none.
+func (w *Watch) lastBookmark() int64 {
+	last := int64(0)
+	for i := range w.Frames {
+		if w.Frames[i].Type == Bookmark {
+			last = max(last, w.Frames[i].Revision)
+		}
+	}
+	return last
+}
+
+// possibleStates returns all states that the first events may show, ordered by revision. If the
+// initial events may have broken off, partial is the last state that contains them all.
+func (w *Watch) possibleStates(t *Truth) (found []initialState, partial initialState) {
+	events := w.events()
+	end := w.initialEnd()
+	isBroken := end < 0 && (!w.Ended || w.endsWithError())
+	newest := int64(math.MaxInt64)
 	if end >= 0 {
 		newest = w.Frames[end].Revision
 	}
-	state := t.At(&w.Selection, t.From)
+	state := t.StateAt(&w.Selection, t.From)
 	// check tests the state that holds from one revision up to another.
 	check := func(revision, through int64) {
 		n := len(state)
@@ -106,12 +116,12 @@ func (w *Watch) beginnings(t *Truth) (found []initialState, partial initialState
 		case through < w.Revision || revision > newest:
 		case n <= len(events) && (n == len(events) || events[n].Revision > revision) && shows(events[:n], state):
 			found = append(found, initialState{events: n, revision: max(revision, min(w.Revision, through)), valid: true})
-		case broken && n > len(events) && shows(events, state):
+		case isBroken && n > len(events) && shows(events, state):
 			partial = initialState{events: len(events), revision: revision, valid: true, partial: true}
 		}
 	}
-	// The first state is older than the truth and its first revision is
-	// unknown. It is at least that of the newest object in the state.
+	// The first state is older than the truth. The revision that it holds from is not known, but
+	// is at least the revision of its newest object.
 	at := int64(0)
 	for _, s := range state {
 		at = max(at, s.Revision)
@@ -136,14 +146,14 @@ func (w *Watch) beginnings(t *Truth) (found []initialState, partial initialState
 	return found, partial
 }
 
-// shows reports whether the events are ADDED events for different objects of
-// the state, each with the object's revision.
+// shows reports whether the events are ADDED events for different objects of the state, each
+// with the object's revision and labels.
 func shows(events []*Frame, state map[Key]*State) bool {
 	used := make(map[Key]bool, len(events))
 	for _, f := range events {
 		key := f.Key
 		if f.Opaque {
-			key = byRevision(state, f.Revision, used)
+			key = keyAtRevision(state, f.Revision, used)
 		}
 		s := state[key]
 		if f.Type != Added || s == nil || s.Revision != f.Revision || used[key] || !f.Opaque && !maps.Equal(s.Labels, f.Labels) {
@@ -154,7 +164,9 @@ func shows(events []*Frame, state map[Key]*State) bool {
 	return true
 }
 
-func byRevision(state map[Key]*State, revision int64, used map[Key]bool) Key {
+// keyAtRevision returns the key of an object of a revision that is not used yet. The zero Key
+// means that there is none.
+func keyAtRevision(state map[Key]*State, revision int64, used map[Key]bool) Key {
 	for k, s := range state {
 		if s.Revision == revision && !used[k] {
 			return k
@@ -167,24 +179,23 @@ func byRevision(state map[Key]*State, revision int64, used map[Key]bool) Key {
 func (w *Watch) events() []*Frame {
 	var events []*Frame
 	for i := range w.Frames {
-		if w.Frames[i].event() {
+		if w.Frames[i].isEvent() {
 			events = append(events, &w.Frames[i])
 		}
 	}
 	return events
 }
 
-// leading counts the events that look like initial ones. If a bookmark ends the
-// initial events, they are the events before it; otherwise they are the leading
-// ADDED events.
-func (w *Watch) leading() int {
+// countLeading returns the number of events that look like initial ones. If a bookmark ends the
+// initial events, they are the ADDED events before it, else all ADDED events at the beginning.
+func (w *Watch) countLeading() int {
 	n := 0
 	for i := range w.Frames {
 		f := &w.Frames[i]
-		if f.InitialEnd || f.event() && f.Type != Added {
+		if f.InitialEnd || f.isEvent() && f.Type != Added {
 			break
 		}
-		if f.event() {
+		if f.isEvent() {
 			n++
 		}
 	}

@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Key identifies an object of a resource. Namespace is empty for cluster-scoped
-// objects.
+// Key identifies an object of a resource. Namespace is empty for cluster-scoped objects.
 type Key struct{ Namespace, Name string }
 
 func (k Key) String() string {
@@ -38,12 +37,13 @@ type Change struct {
 	Before, After *State
 }
 
-// Truth is the history of a resource's objects, as etcd recorded it.
+// Truth is the history of a resource: every version of every object, which watches are compared
+// with. Tests read it from etcd; verify derives it from answers.
 type Truth struct {
 	// From is the revision of the state in Initial.
 	From    int64
 	Initial map[Key]*State
-	// Changes are all changes after From up to Through, ordered by revision.
+	// Changes has all changes after From up to Through, ordered by revision.
 	Changes []Change
 	Through int64
 }
@@ -59,23 +59,27 @@ type Selection struct {
 	Shard sharding.Selector
 }
 
-// Matches reports whether the selection has a version of an object. nil is none.
+// Matches reports whether the selection includes object k in a state. A nil state, which stands
+// for an absent object, never matches.
 func (s *Selection) Matches(k Key, state *State) bool {
 	switch {
 	case state == nil, s.Namespace != "" && s.Namespace != k.Namespace, s.Name != "" && s.Name != k.Name:
 		return false
-	case s.Labels != nil && !s.Labels.Matches(state.Labels), s.Shard != nil && !state.in(s.Shard, k):
+	case s.Labels != nil && !s.Labels.Matches(state.Labels), s.Shard != nil && !state.inShard(s.Shard, k):
 		return false
 	}
 	return s.Fields == nil || s.Fields.Matches(state.Fields)
 }
 
-func (state *State) in(shard sharding.Selector, k Key) bool {
-	holds, err := shard.Matches(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, UID: state.UID}})
-	return err == nil && holds
+// inShard reports whether object k is in a shard. A selector that cannot be evaluated matches
+// nothing: one with different shard keys, or with an unknown field.
+func (state *State) inShard(shard sharding.Selector, k Key) bool {
+	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, UID: state.UID}}
+	matches, err := shard.Matches(object)
+	return err == nil && matches
 }
 
-// These are the types of frames, as servers send them.
+// Types of frames, as servers send them.
 const (
 	Added    = "ADDED"
 	Modified = "MODIFIED"
@@ -92,10 +96,9 @@ type Event struct {
 	Labels   labels.Set
 }
 
-// transition returns the event that a change causes in a watch of the
-// selection. Its Type is empty if the change causes none. If the object leaves
-// the selection, the event shows the last selected version of the object, at
-// the revision of the change.
+// transition returns the event that a change causes in a watch of the selection. Its Type is
+// empty if the change causes none. If the object leaves the selection, the event shows the last
+// selected version of the object, at the revision of the change.
 func (c *Change) transition(s *Selection) Event {
 	e := Event{Key: c.Key, Revision: c.Revision}
 	before, after := s.Matches(c.Key, c.Before), s.Matches(c.Key, c.After)
@@ -110,9 +113,9 @@ func (c *Change) transition(s *Selection) Event {
 	return e
 }
 
-// Expected returns the events that a selection causes after one revision and up
-// to another.
-func (t *Truth) Expected(s *Selection, after, through int64) []Event {
+// ExpectedEvents returns the events that a watch of the selection must deliver for the changes after
+// one revision, up to and including another.
+func (t *Truth) ExpectedEvents(s *Selection, after, through int64) []Event {
 	var events []Event
 	for i := range t.Changes {
 		if c := &t.Changes[i]; c.Revision > after && c.Revision <= through {
@@ -124,8 +127,9 @@ func (t *Truth) Expected(s *Selection, after, through int64) []Event {
 	return events
 }
 
-// At returns the objects of a selection at a revision.
-func (t *Truth) At(s *Selection, revision int64) map[Key]*State {
+// StateAt returns the objects of a selection at a revision. The caller owns the map, but not the
+// states.
+func (t *Truth) StateAt(s *Selection, revision int64) map[Key]*State {
 	all := maps.Clone(t.Initial)
 	if all == nil {
 		all = map[Key]*State{}
@@ -141,7 +145,7 @@ func (t *Truth) At(s *Selection, revision int64) map[Key]*State {
 	return all
 }
 
-// Apply sets the state of an object. Nil removes it.
+// Apply changes objects: it sets the state of an object, or removes the object if state is nil.
 func Apply(objects map[Key]*State, k Key, state *State) {
 	if state == nil {
 		delete(objects, k)

@@ -12,11 +12,10 @@ import (
 // Start describes the request for a watch.
 type Start struct {
 	Selection
-	// Revision is the requested resourceVersion. It is 0 if the request had
-	// none, or "0".
+	// Revision is the requested resourceVersion. It is 0 if the request had none, or "0".
 	Revision int64
-	// Initial is set if the watch begins with the current objects. End is set
-	// if a bookmark ends these initial events.
+	// Initial is set if the watch begins with the current objects. End is set if a bookmark
+	// has to end these initial events.
 	Initial, End bool
 	// Bookmarks is set if the client allows bookmarks.
 	Bookmarks bool
@@ -30,15 +29,16 @@ type Frame struct {
 	Labels   labels.Set
 	// InitialEnd is set in the bookmark that ends the initial events.
 	InitialEnd bool
-	// Opaque is set if the frame has neither key nor labels, as in a Table
-	// whose rows contain no objects.
+	// Opaque is set if the frame has neither key nor labels, as in a Table whose rows contain
+	// no objects.
 	Opaque bool
 	// Status is set in frames of type ERROR.
 	Status   *metav1.Status
 	Received time.Time
 }
 
-func (f *Frame) event() bool { return f.Type == Added || f.Type == Modified || f.Type == Deleted }
+// isEvent reports whether the frame is neither a bookmark nor an error.
+func (f *Frame) isEvent() bool { return f.Type == Added || f.Type == Modified || f.Type == Deleted }
 
 func (f *Frame) String() string {
 	switch {
@@ -54,22 +54,22 @@ func (f *Frame) String() string {
 type Watch struct {
 	Start
 	Frames []Frame
-	// Ended is set if the server ended the answer regularly. Err is set if the
-	// answer broke. Neither is set if the client closed the watch.
+	// Ended is set if the server ended the answer regularly. Err is set if the answer broke.
+	// If the client closed the watch, neither is set.
 	Ended bool
 	Err   error
 
-	// begun caches the result of begin for a truth and a number of frames.
-	begun struct {
+	// initialCache has the result of initialState for a truth and a number of frames.
+	initialCache struct {
 		truth  *Truth
 		frames int
 		initialState
 	}
 }
 
-// Last returns the revision from which the client can resume: that of the last
-// event or bookmark. It returns 0 if the client has to start again, because the
-// initial events are incomplete or have no recognizable end.
+// Last returns the revision from which the client can resume, which the last event or bookmark
+// has. It returns 0 if the client has to start again, because the initial events are incomplete
+// or have no recognizable end.
 func (w *Watch) Last() int64 {
 	last, from := w.Revision, 0
 	if w.Initial {
@@ -86,8 +86,8 @@ func (w *Watch) Last() int64 {
 	return last
 }
 
-// initialEnd returns the index of the bookmark that ends the initial events, or
-// -1 if there is none.
+// initialEnd returns the index of the bookmark that ends the initial events, -1 if there is
+// none.
 func (w *Watch) initialEnd() int {
 	return slices.IndexFunc(w.Frames, func(f Frame) bool { return f.InitialEnd })
 }

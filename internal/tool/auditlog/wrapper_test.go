@@ -23,7 +23,7 @@ func indented(text string) string {
 	return b.String()
 }
 
-// each wraps each event by a format with one place, and joins them.
+// each formats each event with a format of one verb, and joins the results.
 func each(format, between string, events []string, change func(string) string) string {
 	var all []string
 	for _, e := range events {
@@ -45,65 +45,65 @@ func pieces(e string, size int, format func(piece string, last bool) string) str
 	return b.String()
 }
 
-// form is a way in which logs come, and where its events are found.
-type form struct {
-	name  string
-	form  Form
-	where string
-	write func(events []string) string
+// logFormat is a way in which logs come, and where its events are found.
+type logFormat struct {
+	name    string
+	wrapper Wrapper
+	where   string
+	write   func(events []string) string
 }
 
-// forms are made by hand after the references of Kubernetes, of the clouds and of the
+// logFormats are made by hand after the references of Kubernetes, of the clouds and of the
 // programs that ship logs.
-var forms = []form{
-	{"lines", FormEvents, "", func(e []string) string { return strings.Join(e, "\n") + "\n" }},
-	{"CRLF and empty lines", FormEvents, "", func(e []string) string { return strings.Join(e, "\r\n\r\n") }},
-	{"beside each other", FormEvents, "", func(e []string) string { return strings.Join(e, "") }},
-	{"list in a line", FormEvents, "items[]", func(e []string) string {
+var logFormats = []logFormat{
+	{"lines", WrapperEvents, "", func(e []string) string { return strings.Join(e, "\n") + "\n" }},
+	{"CRLF and empty lines", WrapperEvents, "", func(e []string) string { return strings.Join(e, "\r\n\r\n") }},
+	{"beside each other", WrapperEvents, "", func(e []string) string { return strings.Join(e, "") }},
+	{"list in a line", WrapperEvents, "items[]", func(e []string) string {
 		return `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[` + strings.Join(e, ",") + `]}`
 	}},
-	{"batches beside each other", FormEvents, "items[]", func(e []string) string {
+	{"batches beside each other", WrapperEvents, "items[]", func(e []string) string {
 		return each(`{"kind":"EventList","items":[%s],"metadata":{"resourceVersion":""}}`, "", e, as)
 	}},
-	{"array", FormEvents, "", func(e []string) string { return "[" + strings.Join(e, ",") + "]" }},
-	{"array, a line each", FormEvents, "", func(e []string) string { return "[\n" + strings.Join(e, ",\n") + "\n]\n" }},
-	{"array of arrays", FormEvents, "", func(e []string) string { return each("[[%s]]", "\n", e, as) }},
-	{"indented", FormEvents, "", func(e []string) string { return each("%s", "\n", e, indented) }},
-	{"indented list", FormEvents, "items[]", func(e []string) string {
+	{"array", WrapperEvents, "", func(e []string) string { return "[" + strings.Join(e, ",") + "]" }},
+	{"array, a line each", WrapperEvents, "", func(e []string) string { return "[\n" + strings.Join(e, ",\n") + "\n]\n" }},
+	{"array of arrays", WrapperEvents, "", func(e []string) string { return each("[[%s]]", "\n", e, as) }},
+	{"indented", WrapperEvents, "", func(e []string) string { return each("%s", "\n", e, indented) }},
+	{"indented list", WrapperEvents, "items[]", func(e []string) string {
 		return indented(`{"apiVersion":"audit.k8s.io/v1","items":[` + strings.Join(e, ",") + `],"kind":"EventList"}`)
 	}},
-	{"indented array", FormEvents, "", func(e []string) string { return indented("[" + strings.Join(e, ",") + "]") }},
-	{"byte order mark", FormEvents, "", func(e []string) string { return "\ufeff" + strings.Join(e, "\n") }},
-	{"UTF-16", FormEvents, "", func(e []string) string {
+	{"indented array", WrapperEvents, "", func(e []string) string { return indented("[" + strings.Join(e, ",") + "]") }},
+	{"byte order mark", WrapperEvents, "", func(e []string) string { return "\ufeff" + strings.Join(e, "\n") }},
+	{"UTF-16", WrapperEvents, "", func(e []string) string {
 		var b []byte
 		for _, unit := range utf16.Encode([]rune("\ufeff" + strings.Join(e, "\n"))) {
 			b = append(b, byte(unit), byte(unit>>8))
 		}
 		return string(b)
 	}},
-	{"CloudWatch, filter-log-events", FormCloudWatch, "events[].message", func(e []string) string {
+	{"CloudWatch, filter-log-events", WrapperCloudWatch, "events[].message", func(e []string) string {
 		return indented(`{"events":[` + each(`{"logStreamName":"kube-apiserver-audit-1","timestamp":1767225600000,"message":%s,"ingestionTime":1767225600001,"eventId":"1"}`, ",", e, quoted) + `],"searchedLogStreams":[]}`)
 	}},
-	{"CloudWatch, subscription", FormCloudWatch, "logEvents[].message", func(e []string) string {
+	{"CloudWatch, subscription", WrapperCloudWatch, "logEvents[].message", func(e []string) string {
 		return `{"messageType":"DATA_MESSAGE","owner":"1","logGroup":"/aws/eks/c/cluster","logStream":"kube-apiserver-audit-1","subscriptionFilters":["f"],"logEvents":[` + each(`{"id":"1","timestamp":1767225600000,"message":%s}`, ",", e, quoted) + `]}`
 	}},
-	{"CloudWatch, export to S3", FormCloudWatch, "TEXT", func(e []string) string { return each("2026-01-01T00:00:00.000Z %s", "\n", e, as) }},
-	{"CloudWatch, tail", FormCloudWatch, "TEXT", func(e []string) string {
+	{"CloudWatch, export to S3", WrapperCloudWatch, "TEXT", func(e []string) string { return each("2026-01-01T00:00:00.000Z %s", "\n", e, as) }},
+	{"CloudWatch, tail", WrapperCloudWatch, "TEXT", func(e []string) string {
 		return each("2026-01-01T00:00:00+00:00 kube-apiserver-audit-1 %s", "\n", e, as)
 	}},
-	{"Azure, lines, text", FormAzure, "properties.log", func(e []string) string {
+	{"Azure, lines, text", WrapperAzure, "properties.log", func(e []string) string {
 		return each(`{"time":"2026-01-01T00:00:00Z","resourceId":"/X","category":"kube-audit","operationName":"Microsoft.ContainerService/managedClusters/diagnosticLogs/Read","properties":{"log":%s,"stream":"stdout","pod":"kube-apiserver-1"}}`, "\n", e, quoted)
 	}},
-	{"Azure, Event Hubs", FormAzure, "records[].properties.log", func(e []string) string {
+	{"Azure, Event Hubs", WrapperAzure, "records[].properties.log", func(e []string) string {
 		return `{"records":[` + each(`{"category":"kube-audit-admin","properties":{"log":%s,"pod":"x"},"time":"2026-01-01T00:00:00Z"}`, ",", e, func(s string) string { return quoted(s + "\n") }) + `]}`
 	}},
-	{"Azure, objects", FormAzure, "records[].properties.log", func(e []string) string {
+	{"Azure, objects", WrapperAzure, "records[].properties.log", func(e []string) string {
 		return `{"records":[` + each(`{"category":"kube-audit","properties":{"log":%s}}`, ",", e, as) + `]}`
 	}},
-	{"CRI", FormContainer, "TEXT", func(e []string) string {
+	{"CRI", WrapperContainer, "TEXT", func(e []string) string {
 		return each("2026-01-01T00:00:00.123456789Z stdout F %s\n", "", e, as)
 	}},
-	{"CRI in pieces", FormContainer, "TEXT", func(e []string) string {
+	{"CRI in pieces", WrapperContainer, "TEXT", func(e []string) string {
 		return each("%s", "", e, func(s string) string {
 			return pieces(s, 300, func(piece string, last bool) string {
 				tag := map[bool]string{true: "F", false: "P"}[last]
@@ -111,10 +111,10 @@ var forms = []form{
 			})
 		})
 	}},
-	{"Docker", FormContainer, "log", func(e []string) string {
+	{"Docker", WrapperContainer, "log", func(e []string) string {
 		return each(`{"log":%s,"stream":"stdout","time":"2026-01-01T00:00:00.1Z"}`, "\n", e, func(s string) string { return quoted(s + "\n") })
 	}},
-	{"Docker in pieces", FormContainer, "log", func(e []string) string {
+	{"Docker in pieces", WrapperContainer, "log", func(e []string) string {
 		return each("%s", "", e, func(s string) string {
 			s = strings.Replace(s, `"annotations"`, `"requestObject":{"x":"`+strings.Repeat("}", 2*dockerPiece)+`"},"annotations"`, 1)
 			return pieces(s, dockerPiece, func(piece string, last bool) string {
@@ -125,28 +125,28 @@ var forms = []form{
 			})
 		})
 	}},
-	{"Fluent Bit, text", FormShipper, "log", func(e []string) string {
+	{"Fluent Bit, text", WrapperShipper, "log", func(e []string) string {
 		return each(`{"date":1767225600.1,"log":%s,"kubernetes":{"pod_name":"kube-apiserver-1","labels":{"a":"b"}}}`, "\n", e, quoted)
 	}},
-	{"Fluent Bit, merged", FormShipper, "", func(e []string) string {
+	{"Fluent Bit, merged", WrapperShipper, "", func(e []string) string {
 		return each(`{"date":1767225600.1,%s`, "\n", e, func(s string) string { return s[1:] })
 	}},
-	{"Filebeat", FormShipper, "message", func(e []string) string {
+	{"Filebeat", WrapperShipper, "message", func(e []string) string {
 		return each(`{"@timestamp":"2026-01-01T00:00:00.000Z","log":{"offset":1,"file":{"path":"/var/log/audit.log"}},"message":%s}`, "\n", e, quoted)
 	}},
-	{"Elasticsearch", FormShipper, "_source.message", func(e []string) string {
+	{"Elasticsearch", WrapperShipper, "_source.message", func(e []string) string {
 		return each(`{"_index":"x","_id":"1","_source":{"@timestamp":"2026-01-01T00:00:00.000Z","message":%s}}`, "\n", e, quoted)
 	}},
-	{"Elastic agent", FormShipper, "kubernetes.audit", func(e []string) string {
+	{"Elastic agent", WrapperShipper, "kubernetes.audit", func(e []string) string {
 		return each(`{"@timestamp":"2026-01-01T00:00:00.000Z","kubernetes":{"audit":%s}}`, "\n", e, as)
 	}},
-	{"Google, of a cluster of one's own", FormGoogle, "jsonPayload", func(e []string) string {
+	{"Google, of a cluster of one's own", WrapperGoogle, "jsonPayload", func(e []string) string {
 		return "[" + each(`{"insertId":"1","jsonPayload":%s,"logName":"projects/p/logs/audit","timestamp":"2026-01-01T00:00:00Z"}`, ",", e, as) + "]"
 	}},
 }
 
-// TestForms reads the same events in all forms, by looking and with the form named.
-func TestForms(t *testing.T) {
+// TestWrappers reads the same events in all wrappers, recognized and named.
+func TestWrappers(t *testing.T) {
 	var events []string
 	want := ""
 	for i := range 7 {
@@ -154,9 +154,9 @@ func TestForms(t *testing.T) {
 		want += fmt.Sprintf(" id-%d", i)
 	}
 	plain, _ := readEvents(t, strings.Join(events, "\n"), Options{KeepGroups: true})
-	for _, f := range forms {
-		for _, named := range []Form{"", f.form} {
-			got, counts := readEvents(t, f.write(events), Options{Form: named, KeepGroups: true})
+	for _, f := range logFormats {
+		for _, named := range []Wrapper{"", f.wrapper} {
+			got, counts := readEvents(t, f.write(events), Options{Wrapper: named, KeepGroups: true})
 			if " "+ids(got) != want || len(counts.Rest) > 0 || counts.Events != 7 || f.where != "" && counts.Wrapped[f.where] != 7 || f.where == "" && counts.Wrapped != nil {
 				t.Errorf("%s as %q: got %s, %+v", f.name, named, ids(got), counts)
 				continue
@@ -170,7 +170,7 @@ func TestForms(t *testing.T) {
 		if f.where == "" || f.where == "items[]" {
 			continue
 		}
-		if got, counts := readEvents(t, f.write(events), Options{Form: FormEvents}); len(got) > 0 || len(counts.Rest) == 0 {
+		if got, counts := readEvents(t, f.write(events), Options{Wrapper: WrapperEvents}); len(got) > 0 || len(counts.Rest) == 0 {
 			t.Errorf("%s as plain events: got %d, %+v", f.name, len(got), counts)
 		}
 	}
@@ -264,9 +264,9 @@ func TestOldEvents(t *testing.T) {
 	}
 }
 
-// FuzzForms joins texts of all forms, and cuts the whole. As many events are found as
-// are there, or it is said what was lost.
-func FuzzForms(f *testing.F) {
+// FuzzWrappers joins texts of all formats, and cuts the whole. The reader must find all events, or
+// count lost records.
+func FuzzWrappers(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed, uint16(seed*977))
 	}
@@ -275,11 +275,11 @@ func FuzzForms(f *testing.F) {
 		var text strings.Builder
 		var ends []int
 		for i := range 1 + random.IntN(5) {
-			form := forms[random.IntN(len(forms))]
-			if form.name == "UTF-16" || form.name == "byte order mark" && i > 0 {
-				form = forms[0]
+			format := logFormats[random.IntN(len(logFormats))]
+			if format.name == "UTF-16" || format.name == "byte order mark" && i > 0 {
+				format = logFormats[0]
 			}
-			text.WriteString(form.write([]string{event(fmt.Sprint("id-", i))}))
+			text.WriteString(format.write([]string{event(fmt.Sprint("id-", i))}))
 			text.WriteString([]string{"", "\n"}[random.IntN(2)])
 			ends = append(ends, text.Len())
 		}
@@ -299,7 +299,7 @@ func FuzzForms(f *testing.F) {
 			begin = end
 		}
 		events, counts := readEvents(t, text.String()[from:to], Options{})
-		if len(events) > len(ends) || len(events) < want && counts.Lost() == 0 {
+		if len(events) > len(ends) || len(events) < want && counts.LostRecords() == 0 {
 			t.Errorf("%d of %d events in\n%s\n%+v", len(events), want, text.String()[from:to], counts)
 		}
 	})

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// FormatBytes formats bytes with three significant digits: "39.8 MB". Units are powers
-// of ten.
+// FormatBytes formats a number of bytes with three significant digits: "39.8 MB". Units are
+// powers of ten.
 func FormatBytes(n int64) string {
 	const units = "kMGTPE"
 	if n < 0 {
@@ -15,9 +15,11 @@ func FormatBytes(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)
 	}
-	value, unit := float64(n)/1000, 0
+	value := float64(n) / 1000
+	unit := 0
 	for value >= 999.5 && unit < len(units)-1 {
-		value, unit = value/1000, unit+1
+		value /= 1000
+		unit++
 	}
 	return FormatNumber(value) + " " + units[unit:unit+1] + "B"
 }
@@ -36,7 +38,7 @@ func FormatNumber(v float64) string {
 	}
 }
 
-// FormatRatio formats a/b, as "2.50x". It is "-" unless both are above zero.
+// FormatRatio formats a/b, as in "2.50x". It returns "-" unless both are above zero.
 func FormatRatio(a, b float64) string {
 	if a <= 0 || b <= 0 {
 		return "-"
@@ -44,9 +46,11 @@ func FormatRatio(a, b float64) string {
 	return FormatNumber(a/b) + "x"
 }
 
-// FormatByteCount formats bytes, and FormatCount a count, for columns of floats.
+// FormatByteCount is FormatBytes for a column of floats.
 func FormatByteCount(v float64) string { return FormatBytes(int64(v)) }
-func FormatCount(v float64) string     { return fmt.Sprint(int64(v)) }
 
-// Millis returns d in milliseconds.
+// FormatCount formats a whole number in a column of floats.
+func FormatCount(v float64) string { return fmt.Sprint(int64(v)) }
+
+// Millis returns a duration in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,119 @@
+package top
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/account/serverreport"
+	"github.com/millrace/millrace/internal/tool/display"
+)
+
+// drawLists draws what GETs and LISTs cost: sums, storms, shapes of requests and clients, with
+// advice below each table.
+func drawLists(p *page, l *serverreport.ListsReport) {
+	p.line(bold, fmt.Sprintf("%s GETs and LISTs since the start: %s objects of %s scanned, %s, CPU %s",
+		display.Count(l.Total.Requests), display.Count(l.Total.Objects), display.Count(l.Total.Scanned), display.Size(l.Total.Bytes), display.Seconds(l.Total.CPU)))
+	pacing := "off (--pace-relists)"
+	if l.Pacing {
+		pacing = fmt.Sprintf("on, %s requests were held back", display.Count(l.Paced))
+	}
+	p.line(plain, "Pacing of relists is "+pacing)
+	drawTranscoding(p, l.Transcoding)
+	for _, s := range l.Storms {
+		state, how := "for "+display.Seconds(l.Time.Sub(s.Began).Seconds()), warning
+		if !s.Ended.IsZero() {
+			state, how = "ended "+display.Seconds(l.Time.Sub(s.Ended).Seconds())+" ago", dim
+		}
+		p.blank()
+		p.line(how, fmt.Sprintf("! Storm: %s of %s %s list %s, %s requests, %s, %s", display.Count(s.Clients), display.Count(s.Fleet),
+			display.Clean(s.UserAgent), display.Clean(s.Resource), display.Count(s.Requests), display.Size(s.Bytes), state))
+		p.paragraph(accent, "  → ", display.Clean(s.Advice))
+	}
+	p.title("By request, last ten minutes")
+	drawShapes(p, l.Shapes)
+	for i := range l.Shapes {
+		drawAdvice(p, strings.ToUpper(l.Shapes[i].Verb)+" "+l.Shapes[i].Resource, l.Shapes[i].Advice)
+	}
+	p.title("By client, last ten minutes")
+	rows := make([][]cell, 0, len(l.Clients))
+	for _, c := range l.Clients {
+		rows = append(rows, slices.Concat([]cell{name(agent(c.Client)), name(c.User)}, costCells(&c.ListCost), []cell{name(shapeWords(&c.Top))}))
+	}
+	p.table(slices.Concat([]column{{head: "CLIENT", maxWidth: 30}, {head: "USER", maxWidth: 36}}, costColumns(), []column{{head: "MOSTLY", maxWidth: 70}}), rows)
+	for i := range l.Clients {
+		drawAdvice(p, agent(l.Clients[i].Client), l.Clients[i].Advice)
+	}
+}
+
+// drawTranscoding draws how objects were encoded, and the last difference that was found. t is nil
+// if the server does not transcode.
+func drawTranscoding(p *page, t *serverreport.TranscodingCounts) {
+	if t == nil {
+		p.line(plain, "Kubernetes encodes all objects (--transcode=false)")
+		return
+	}
+	p.line(plain, fmt.Sprintf("Objects encoded: %s from stored bytes, %s both ways and equal, %s different, %s refuted, %s declined, %s normalized; "+
+		"%s combinations of fields proven", display.Count(t.Transcoded), display.Count(t.Compared), display.Count(t.Different),
+		display.Count(t.Refuted), display.Count(t.Declined), display.Count(t.Normalized), display.Count(t.Proven)))
+	if d := t.Last; d != nil {
+		p.line(styleIf(d.Stopped, critical), fmt.Sprintf("Last difference: %s, revision %d of %s, at %s",
+			display.Clean(d.Form), d.Revision, display.Clean(d.Key), display.Clean(d.Place)))
+	}
+}
+
+// drawAdvice draws a paragraph for each advice on a subject.
+func drawAdvice(p *page, subject string, advice []string) {
+	for _, a := range advice {
+		p.paragraph(accent, "  → ", display.Clean(subject)+": "+display.Clean(a))
+	}
+}
+
+// costColumns returns the columns of costCells.
+func costColumns() []column {
+	return []column{
+		{head: "CPU", right: true}, {head: "REQUESTS", right: true}, {head: "PASSED ON", right: true}, {head: "OBJECTS", right: true},
+		{head: "SCANNED", right: true}, {head: "BYTES", right: true}, {head: "MEAN", right: true},
+	}
+}
+
+func costCells(c *serverreport.ListCost) []cell {
+	return []cell{
+		seconds(c.CPU), count(c.Requests), text(passedOnShare(c.PassedOn, c.Requests)), count(c.Objects),
+		count(c.Scanned), size(c.Bytes), seconds(c.Seconds / max(1, float64(c.Requests))),
+	}
+}
+
+// passedOnShare returns the share of requests that were passed on, as text.
+func passedOnShare(passedOn, requests uint64) string {
+	return display.Percent(float64(passedOn) / max(1, float64(requests)))
+}
+
+// drawShapes draws a table with a row for each shape of requests.
+func drawShapes(p *page, shapes []serverreport.ListShape) {
+	rows := make([][]cell, 0, len(shapes))
+	for i := range shapes {
+		s := &shapes[i]
+		how := plain
+		if s.Path == "scan" {
+			how = warning
+		}
+		request, foundBy := name(strings.ToUpper(s.Verb)+" "+s.Resource), cell{display.Clean(strings.TrimSpace(s.Path + " " + s.Reason)), how}
+		rows = append(rows, slices.Concat([]cell{request, foundBy}, costCells(&s.ListCost), []cell{name(shapeDetails(&s.Shape))}))
+	}
+	p.table(slices.Concat([]column{{head: "REQUEST", maxWidth: 40}, {head: "FOUND BY", maxWidth: 30}}, costColumns(), []column{{head: "SHAPE", maxWidth: 90}}), rows)
+}
+
+// shapeWords returns a shape with its verb and resource as text.
+func shapeWords(s *serverreport.Shape) string {
+	return strings.ToUpper(s.Verb) + " " + s.Resource + ", " + shapeDetails(s)
+}
+
+// shapeDetails returns a shape without its verb and resource as text.
+func shapeDetails(s *serverreport.Shape) string {
+	words := []string{s.Version, s.Scope, s.Selectors, "revision " + s.Revision, s.Encoding}
+	if s.Limit > 0 {
+		words = append(words, fmt.Sprintf("limit %d", s.Limit))
+	}
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
+}
