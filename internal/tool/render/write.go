@@ -7,10 +7,19 @@ import (
 	"os"
 )
 
-// Formats are the values of --output for a report that has a plot.
-func Formats() []string { return []string{"table", "wide", "json", "markdown", "svg"} }
+// Formats that --output selects.
+const (
+	Terminal = "table" // the default: aligned columns
+	Wide     = "wide"  // Terminal with more columns
+	JSON     = "json"
+	Markdown = "markdown"
+	SVG      = "svg"
+)
 
-// ReadReport decodes a file that "-o json" has printed into report.
+// Formats returns the values of --output for a report that has a plot.
+func Formats() []string { return []string{Terminal, Wide, JSON, Markdown, SVG} }
+
+// ReadReport decodes a file that "-o json" has printed into report, which is a pointer.
 func ReadReport(file string, report any) error {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -22,18 +31,18 @@ func ReadReport(file string, report any) error {
 	return nil
 }
 
-// WriteWithPlot is WriteReport for a report that also has a plot, for the format "svg".
+// WriteWithPlot is WriteReport for a report that also has a plot, for the format SVG.
 func WriteWithPlot(out io.Writer, format string, report any, text func(format string) string, plot func() Plot) error {
-	if format == "svg" {
+	if format == SVG {
 		text = func(string) string { return plot().SVG() }
 	}
 	return WriteReport(out, format, report, text)
 }
 
-// WriteReport prints a report: as JSON, or in another format the text that text returns
-// for it.
+// WriteReport writes a report as indented JSON, or in another format the result of text. text
+// may be nil if the format is JSON.
 func WriteReport(out io.Writer, format string, report any, text func(format string) string) error {
-	if format == "json" {
+	if format == JSON {
 		return writeIndented(out, report)
 	}
 	if _, err := io.WriteString(out, text(format)); err != nil {
@@ -42,6 +51,7 @@ func WriteReport(out io.Writer, format string, report any, text func(format stri
 	return nil
 }
 
+// writeIndented writes a report as indented JSON.
 func writeIndented(out io.Writer, report any) error {
 	enc := json.NewEncoder(out)
 	enc.SetIndent("", "  ")
