@@ -39,7 +39,7 @@ func sampleReport() *report {
 
 func TestRenderGolden(t *testing.T) {
 	r := sampleReport()
-	r.noteFailures()
+	r.addFailureNotes()
 	alone := sampleReport()
 	alone.Servers = alone.Servers[:1]
 	benchtest.CheckGolden(t, map[string]string{
@@ -48,7 +48,7 @@ func TestRenderGolden(t *testing.T) {
 }
 
 func TestFailedNotes(t *testing.T) {
-	failed := strings.Join(sampleReport().failed(), "\n")
+	failed := strings.Join(sampleReport().failureNotes(), "\n")
 	for _, want := range []string{"failed on kubernetes: gzip: it broke", "failed on kubernetes: watchlist-16: too slow"} {
 		if !strings.Contains(failed, want) {
 			t.Errorf("%q is missing in %q", want, failed)
