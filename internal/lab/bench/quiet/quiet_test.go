@@ -24,8 +24,8 @@ func quickArgs(args ...string) []string {
 	return append([]string{"--namespaces=3", "--accounts=4", "--config-maps=2", "--write-rate=0,100", "--requests=12", "--pause=0", "--pollers=5", "--every=20ms", "--duration=100ms", "--warmup=20ms", "--settle=1ms"}, args...)
 }
 
-// TestRun reads at fake servers, whose replicas answer nothing themselves. Only the answers to
-// LISTs of namespaces look as if they did.
+// TestRun reads at fake servers, whose replicas pass on all requests. The answers to LISTs of
+// namespaces look as if a replica had answered.
 func TestRun(t *testing.T) {
 	out, progress, err := run(t, quickArgs("-o=json")...)
 	if err != nil {
@@ -130,7 +130,7 @@ func TestRenderGolden(t *testing.T) {
 	benchtest.CheckGolden(t, map[string]string{
 		"table": r.text("table"), "markdown": r.text("markdown"), "plot": benchtest.WellFormedSVG(t, r.plot()),
 	})
-	if n := r.Failures(); n != 1 {
+	if n := r.FailureCount(); n != 1 {
 		t.Errorf("%d failures", n)
 	}
 }
