@@ -149,9 +149,9 @@ func (b *bench) measureCost(ctx context.Context, period pollPeriod) (c cost, err
 	seconds := after.time.Sub(before.time).Seconds()
 	perSecond := func(d time.Duration) float64 { return render.Millis(d) / seconds }
 	return cost{
-		UpstreamCPU: perSecond(after.upstream - before.upstream), UpstreamRequests: (after.requests - before.requests) / seconds,
-		ReplicaCPU: perSecond(after.replicas - before.replicas), EtcdCPU: perSecond(after.etcd - before.etcd),
-		ClientCPU: perSecond(after.client - before.client),
+		UpstreamCPUMillis: perSecond(after.upstream - before.upstream), UpstreamRequests: (after.requests - before.requests) / seconds,
+		ReplicaCPUMillis: perSecond(after.replicas - before.replicas), EtcdCPUMillis: perSecond(after.etcd - before.etcd),
+		ClientCPUMillis: perSecond(after.client - before.client),
 	}, nil
 }
 

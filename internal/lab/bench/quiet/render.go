@@ -73,8 +73,8 @@ func (r *report) pollTable() render.TitledTable {
 	}
 	row := func(res *result, reads []string, c *cost, cpuShare, requestShare string) {
 		cells := slices.Concat([]string{frontTitle(res.Front), render.FormatNumber(res.WritesPerSec)}, reads,
-			[]string{render.FormatNumber(c.UpstreamCPU), cpuShare, render.FormatNumber(c.UpstreamRequests), requestShare,
-				render.FormatNumber(c.ReplicaCPU), render.FormatNumber(c.EtcdCPU)})
+			[]string{render.FormatNumber(c.UpstreamCPUMillis), cpuShare, render.FormatNumber(c.UpstreamRequests), requestShare,
+				render.FormatNumber(c.ReplicaCPUMillis), render.FormatNumber(c.EtcdCPUMillis)})
 		t.Table.Add(cells...)
 	}
 	direct := r.netCost(frontDirect)
@@ -97,7 +97,7 @@ func (r *report) pollTable() render.TitledTable {
 			passedOn = percent(float64(list.ByUpstream+get.ByUpstream), float64(answered))
 		}
 		if direct != nil {
-			cpuShare, requestShare = percent(c.UpstreamCPU, direct.UpstreamCPU), percent(c.UpstreamRequests, direct.UpstreamRequests)
+			cpuShare, requestShare = percent(c.UpstreamCPUMillis, direct.UpstreamCPUMillis), percent(c.UpstreamRequests, direct.UpstreamRequests)
 		}
 		row(res, append(cells, passedOn), c, cpuShare, requestShare)
 	}

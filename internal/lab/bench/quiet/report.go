@@ -47,18 +47,19 @@ type readResult struct {
 
 // cost is a cost for each second, with CPU in milliseconds. It contains the cost of the writes.
 type cost struct {
-	UpstreamCPU      float64 `json:"upstreamCPUMillis"`
-	UpstreamRequests float64 `json:"upstreamRequests"` // without the writes
-	ReplicaCPU       float64 `json:"replicaCPUMillis"` // of all replicas together
-	EtcdCPU          float64 `json:"etcdCPUMillis"`
-	ClientCPU        float64 `json:"clientCPUMillis"` // of this process, which reads and writes
+	UpstreamCPUMillis float64 `json:"upstreamCPUMillis"`
+	UpstreamRequests  float64 `json:"upstreamRequests"` // without the writes
+	ReplicaCPUMillis  float64 `json:"replicaCPUMillis"` // of all replicas together
+	EtcdCPUMillis     float64 `json:"etcdCPUMillis"`
+	ClientCPUMillis   float64 `json:"clientCPUMillis"` // of this process, which reads and writes
 }
 
 // minus returns c less another cost. No field gets below 0.
 func (c cost) minus(o cost) cost {
 	return cost{
-		UpstreamCPU: max(0, c.UpstreamCPU-o.UpstreamCPU), UpstreamRequests: max(0, c.UpstreamRequests-o.UpstreamRequests),
-		ReplicaCPU: max(0, c.ReplicaCPU-o.ReplicaCPU), EtcdCPU: max(0, c.EtcdCPU-o.EtcdCPU), ClientCPU: max(0, c.ClientCPU-o.ClientCPU),
+		UpstreamCPUMillis: max(0, c.UpstreamCPUMillis-o.UpstreamCPUMillis), UpstreamRequests: max(0, c.UpstreamRequests-o.UpstreamRequests),
+		ReplicaCPUMillis: max(0, c.ReplicaCPUMillis-o.ReplicaCPUMillis), EtcdCPUMillis: max(0, c.EtcdCPUMillis-o.EtcdCPUMillis),
+		ClientCPUMillis: max(0, c.ClientCPUMillis-o.ClientCPUMillis),
 	}
 }
 

@@ -157,7 +157,7 @@ func sampleReport() *report {
 				continue
 			}
 			res := result{Setup: setup, Informers: informers, Clients: informers / 10, Writes: 1000, WritesPerSec: 49.5, Events: 100 * informers}
-			res.costs = costs{Upstream: used(3 + float64(informers)/200), Etcd: used(1), ClientSeconds: 2}
+			res.costs = costs{Upstream: used(3 + float64(informers)/200), Etcd: used(1), ClientCPUSeconds: 2}
 			if strings.HasPrefix(setup, "replica") {
 				res.Upstream, res.Tiers = used(3), []cost{used(1 + float64(informers)/1000)}
 			}

@@ -124,7 +124,7 @@ func (r *report) eventTable() render.TitledTable {
 			ratio = render.FormatRatio(net, serveNet)
 		}
 		t.Table.Add(setupTitle(res.Setup), fmt.Sprint(res.Informers), fmt.Sprint(res.Events), render.FormatNumber(all), render.FormatNumber(net), ratio,
-			render.FormatNumber(res.ClientSeconds/float64(res.Events)*1e6))
+			render.FormatNumber(res.ClientCPUSeconds/float64(res.Events)*1e6))
 	}
 	return t
 }

@@ -23,8 +23,8 @@ type costs struct {
 	// Tiers has the sum of the replicas at each depth.
 	Tiers []cost `json:"tiers,omitempty"`
 	Etcd  cost   `json:"etcd"`
-	// ClientSeconds is the CPU of the fleet, and of the writer.
-	ClientSeconds float64 `json:"clientCPUSeconds"`
+	// ClientCPUSeconds is the CPU of the fleet, and of the writer.
+	ClientCPUSeconds float64 `json:"clientCPUSeconds"`
 }
 
 // costBetween returns what processes have used between two readings.
@@ -78,7 +78,7 @@ func (s *servers) measureCosts(work func() error) (c costs, err error) {
 		return c, err
 	}
 	c = costs{Upstream: costBetween(before.upstream, after.upstream), Etcd: costBetween(before.etcd, after.etcd),
-		ClientSeconds: (after.client - before.client).Seconds()}
+		ClientCPUSeconds: (after.client - before.client).Seconds()}
 	for depth := range after.tiers {
 		c.Tiers = append(c.Tiers, costBetween(before.tiers[depth], after.tiers[depth]))
 	}

@@ -156,7 +156,7 @@ func (r *treeReport) mainTable() *render.Table {
 		if res.Informers > 0 {
 			p50, p99 = render.FormatNumber(res.Millis.P50), render.FormatNumber(res.Millis.P99)
 		}
-		t.Add(append(row, p50, p99, render.FormatNumber(res.ClientSeconds), render.FormatNumber(res.WritesPerSec))...)
+		t.Add(append(row, p50, p99, render.FormatNumber(res.ClientCPUSeconds), render.FormatNumber(res.WritesPerSec))...)
 	}
 	return t
 }

@@ -30,6 +30,7 @@ const (
 	// informerRead is the size of an informer's buffer in bytes.
 	informerRead = 128 << 10
 
+	// informersURI is the request of an informer that begins with a watch-list.
 	informersURI = secretsURI + "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	// listsURI is the request of an informer that begins with a LIST. client-go sends a limit
 	// too, which servers ignore at resourceVersion=0.
@@ -45,23 +46,23 @@ const (
 
 // informersResult is the cost of several informers that begin at once.
 type informersResult struct {
-	Workload      string        `json:"workload"`
-	Form          string        `json:"form,omitempty"` // empty: json
-	Informers     int           `json:"informers"`
-	Slow          int           `json:"slow"`            // number of slow ones among Informers
-	Lists         bool          `json:"lists,omitempty"` // the informers begin with a LIST
-	Objects       int           `json:"objects"`         // received by each; 0 for a LIST, which is not decoded
-	BodyBytes     int64         `json:"bodyBytes"`       // received by each
-	Rest          time.Duration `json:"restNanos"`       // before IdleBytes is read
-	IdleBytes     int64         `json:"idleBytes"`
-	PeakBytes     int64         `json:"peakBytes"`
-	ReadyBytes    int64         `json:"readyBytes,omitempty"` // when the measurement began
-	AfterBytes    int64         `json:"afterBytes,omitempty"` // memoryReturnTime after the last bookmark
-	CPUSeconds    float64       `json:"cpuSeconds"`
-	CPUMillis     float64       `json:"cpuMillisPerMB"`
-	ClientMillis  float64       `json:"clientCPUMillisPerMB"`
-	Seconds       float64       `json:"seconds"`       // until the last informer had its bookmark
-	MedianSeconds float64       `json:"medianSeconds"` // of the informers that are not slow
+	Workload             string        `json:"workload"`
+	Form                 string        `json:"form,omitempty"` // empty: json
+	Informers            int           `json:"informers"`
+	Slow                 int           `json:"slow"`            // number of slow ones among Informers
+	Lists                bool          `json:"lists,omitempty"` // the informers begin with a LIST
+	Objects              int           `json:"objects"`         // received by each; 0 for a LIST, which is not decoded
+	BodyBytes            int64         `json:"bodyBytes"`       // received by each
+	Rest                 time.Duration `json:"restNanos"`       // before IdleBytes is read
+	IdleBytes            int64         `json:"idleBytes"`
+	PeakBytes            int64         `json:"peakBytes"`
+	ReadyBytes           int64         `json:"readyBytes,omitempty"` // when the measurement began
+	AfterBytes           int64         `json:"afterBytes,omitempty"` // memoryReturnTime after the last bookmark
+	CPUSeconds           float64       `json:"cpuSeconds"`
+	CPUMillisPerMB       float64       `json:"cpuMillisPerMB"`
+	ClientCPUMillisPerMB float64       `json:"clientCPUMillisPerMB"`
+	Seconds              float64       `json:"seconds"`       // until the last informer had its bookmark
+	MedianSeconds        float64       `json:"medianSeconds"` // of the informers that are not slow
 	// Restarts is the number of restarts of all informers together.
 	Restarts int `json:"restarts,omitempty"`
 	// Memory is the RSS of the server over time, from the first request to the last byte.
@@ -78,7 +79,7 @@ type informerRun struct {
 	progress *testbed.Progress
 	// pause is the time before an informer restarts.
 	pause time.Duration
-	// form and lists are set by measure. The zero value of form is JSON.
+	// form and lists are set by measureInformers. The zero value of form is JSON.
 	form  streamForm
 	lists bool
 }
@@ -132,7 +133,7 @@ func (r *informerRun) measureInformers(ctx context.Context, s informerWorkload, 
 		IdleBytes: idle.RSS, PeakBytes: peak,
 		CPUSeconds: (after.CPU - idle.CPU).Seconds(), Seconds: took.Seconds()}
 	megabytes := float64(res.sum(informers)) / 1e6
-	res.CPUMillis, res.ClientMillis = 1000*res.CPUSeconds/megabytes, render.Millis(clientUsed)/megabytes
+	res.CPUMillisPerMB, res.ClientCPUMillisPerMB = 1000*res.CPUSeconds/megabytes, render.Millis(clientUsed)/megabytes
 	if err := testbed.Sleep(ctx, min(p.Rest, memoryReturnTime)); err != nil {
 		return res, err
 	}

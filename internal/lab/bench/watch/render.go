@@ -47,7 +47,7 @@ func serverColumns() []tableColumn {
 		cost("peak", true, func(c *serverCost) string { return render.FormatBytes(c.PeakBytes) }),
 		tableColumn{"writes/s", true, func(r *result) string { return render.FormatNumber(r.WritesPerSec) }},
 		tableColumn{"open s", true, func(r *result) string { return render.FormatNumber(r.OpenSeconds) }},
-		tableColumn{"client µs/event", true, func(r *result) string { return render.FormatNumber(r.ClientMicros) }})
+		tableColumn{"client µs/event", true, func(r *result) string { return render.FormatNumber(r.ClientCPUMicros) }})
 }
 
 // costColumn returns a column of a server's cost. A cell is "-" if the cost is not known.
@@ -248,7 +248,7 @@ func (r *report) informerTable() render.TitledTable {
 				render.FormatBytes(slowInformerBytes), r.Plan.Rest)
 			t.Table.Add(m.Workload, s.Name, fmt.Sprint(m.Slow), fmt.Sprint(m.Objects), render.FormatBytes(m.BodyBytes),
 				formatKnown(m.ReadyBytes), render.FormatBytes(m.IdleBytes), render.FormatBytes(m.PeakBytes), formatKnown(m.AfterBytes),
-				render.FormatNumber(m.CPUMillis), render.FormatNumber(m.ClientMillis),
+				render.FormatNumber(m.CPUMillisPerMB), render.FormatNumber(m.ClientCPUMillisPerMB),
 				render.FormatNumber(m.Seconds), render.FormatNumber(m.MedianSeconds))
 		}
 	}

@@ -48,9 +48,9 @@ type result struct {
 	// BytesPerEvent counts the bytes of bodies before decompression.
 	BytesPerEvent float64 `json:"bytesPerEvent"`
 	// Millis are the times from right before a write to the receipt of its event.
-	Millis       render.Latencies `json:"millis"`
-	Server       *serverCost      `json:"server,omitempty"`
-	ClientMicros float64          `json:"clientCPUMicrosPerEvent"`
+	Millis          render.Latencies `json:"millis"`
+	Server          *serverCost      `json:"server,omitempty"`
+	ClientCPUMicros float64          `json:"clientCPUMicrosPerEvent"`
 	// Resumed is the number of times that the server ended a watch, which then resumed after its
 	// last event.
 	Resumed int64  `json:"resumed,omitempty"`

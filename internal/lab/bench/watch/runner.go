@@ -157,7 +157,7 @@ func (r *runner) measure(g *watcherGroup, s eventWorkload, source eventSource) (
 		Workload: s.name, Watchers: s.watchers, Connections: len(g.connections), HTTP1: s.http1, Encoding: s.encoding,
 		Writes: writes, WritesPerSec: float64(writes) / took.Seconds(), Events: expected,
 		BytesPerEvent: float64(bytes) / float64(expected), Millis: render.Summarize(spans),
-		ClientMicros: micros(clientCPU) / float64(expected), Resumed: int64(resumed),
+		ClientCPUMicros: micros(clientCPU) / float64(expected), Resumed: int64(resumed),
 	}
 	res.Server = newServerCost(after.CPU-before.CPU, r.writeMicrosAlone[s.aloneKey()], res)
 	res.Server.RSSBytes, res.Server.PeakBytes = after.RSS, after.Peak

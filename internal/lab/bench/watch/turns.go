@@ -35,7 +35,7 @@ func medianResult(all []result) result {
 	figure(func(r *result) *float64 { return &r.Millis.P90 })
 	figure(func(r *result) *float64 { return &r.Millis.P99 })
 	figure(func(r *result) *float64 { return &r.Millis.Max })
-	figure(func(r *result) *float64 { return &r.ClientMicros })
+	figure(func(r *result) *float64 { return &r.ClientCPUMicros })
 	res.Resumed = medianFigure(all, func(r *result) *int64 { return &r.Resumed })
 	if res.Server == nil {
 		return res

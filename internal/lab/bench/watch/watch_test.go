@@ -102,7 +102,7 @@ func TestTurns(t *testing.T) {
 func TestMedians(t *testing.T) {
 	turn := func(figure float64, failure string) turnResults {
 		res := result{Workload: "x", Writes: 7, OpenSeconds: figure, WritesPerSec: figure, BytesPerEvent: figure,
-			Millis: render.Latencies{P50: figure, P90: figure, P99: figure, Max: figure}, ClientMicros: figure,
+			Millis: render.Latencies{P50: figure, P90: figure, P99: figure, Max: figure}, ClientCPUMicros: figure,
 			Server: &serverCost{OpenMicros: figure, CPUSeconds: figure, WriteMicros: figure, EventMicros: figure, AloneMicros: figure,
 				NetMicros: figure, RSSBytes: int64(figure), PeakBytes: int64(figure)}}
 		return turnResults{floor: []result{res, {Workload: "y", Error: failure}}}
