@@ -31,7 +31,8 @@ func NewCommand() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(list.NewCommand(), watch.NewCommand(), crd.NewCommand(), discovery.NewCommand(),
-		replica.NewCommand(), replica.NewTreeCommand(), quiet.NewCommand(), servers.NewCommand(), storm.NewCommand(), provision.NewCommand(), floor.NewCommand(), testbed.NewProxyCommand())
+		replica.NewCommand(), replica.NewTreeCommand(), quiet.NewCommand(), servers.NewCommand(), storm.NewCommand(),
+		provision.NewCommand(), floor.NewCommand(), testbed.NewProxyCommand())
 	return cmd
 }
 

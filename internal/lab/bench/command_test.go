@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// TestSubcommands checks which subcommands users see. The others are run by
-// comparisons only.
+// TestSubcommands checks which subcommands users see. Only comparisons run the hidden ones.
 func TestSubcommands(t *testing.T) {
 	var visible, hidden []string
 	for _, cmd := range NewCommand().Commands() {
@@ -32,26 +31,26 @@ func TestSubcommands(t *testing.T) {
 	}
 }
 
-// TestAt has --at at the benches that can measure a server that exists, and at no other.
+// TestAt checks that exactly the subcommands that can measure a server that exists have --at.
 func TestAt(t *testing.T) {
-	var with []string
+	var names []string
 	for _, cmd := range NewCommand().Commands() {
 		at, context := cmd.Flags().Lookup("at"), cmd.Flags().Lookup("at-context")
 		if (at == nil) != (context == nil) {
 			t.Errorf("%s has only one of --at and --at-context", cmd.Name())
 		}
 		if at != nil {
-			with = append(with, cmd.Name())
+			names = append(names, cmd.Name())
 		}
 	}
-	slices.Sort(with)
-	if want := []string{"crd", "discovery", "list", "servers", "watch"}; !slices.Equal(with, want) {
-		t.Errorf("got %q, want %q", with, want)
+	slices.Sort(names)
+	if want := []string{"crd", "discovery", "list", "servers", "watch"}; !slices.Equal(names, want) {
+		t.Errorf("got %q, want %q", names, want)
 	}
 }
 
-// TestSavedFailures prints saved reports: with something that was not measured, the exit code
-// is that of the run, and with all measured there is no error.
+// TestSavedFailures prints saved reports. A part that was not measured is an error, as in the run that
+// saved the report.
 func TestSavedFailures(t *testing.T) {
 	const servers, results = `{"servers":[{"name":"x","results":[{"workload":"w"%s}]}]}`, `{"results":[{"setup":"direct"%s}]}`
 	reports := map[string]string{

@@ -1,5 +1,5 @@
-// Package bench is the command "bench": it measures what requests cost an API
-// server in CPU, memory and time, and how far that is from the least possible cost.
+// Package bench is the command "bench". It measures what requests cost an API server in CPU, memory
+// and time, and compares that with the least possible cost.
 //
 // NewCommand joins the subcommands, each of which is a package:
 //
@@ -7,13 +7,14 @@
 //	watch      events to many watchers, and the memory of watch-list informers
 //	crd        custom resource definitions and custom objects
 //	discovery  discovery and OpenAPI with many definitions
-//	replica    a fleet of informers at a server, and through a replica
+//	replica    a fleet of informers at a server, and at a replica
+//	tree       the same fleet at replicas of replicas
 //	quiet      reads of resources that nobody writes, through replicas
 //	servers    large LISTs at several servers over one etcd, and at replicas
 //	storm      all clients at once at a server that was just started
 //	provision  pods from creation to running, with scheduler, controllers and hollow nodes
 //
-// They use four packages that know nothing of what is measured:
+// They use four packages that are independent of what is measured:
 //
 //	bench ─► list, watch, crd, discovery (which uses crd's servers), replica
 //	             │
@@ -27,16 +28,16 @@
 // the same way for every server. Their ratios therefore depend on the machine much
 // less than the numbers themselves.
 //
-// With --at a subcommand measures a server that exists. Its CPU and memory then come from
-// its metrics, and the data that was filled in is removed at the end.
+// With --at a subcommand measures a server that exists. The server's CPU and memory then come from
+// its metrics, and the subcommand removes at the end the data that it has filled in.
 //
 // The client shares the machine's cores with the servers. CPU per request is
 // therefore the number to compare. Throughput and latency describe the pair of
 // client and server.
 //
-// Package papers runs subcommands with the numbers of published experiments, and reads what
-// "-o json" prints: a field that is renamed there must be renamed in papers too.
+// Package papers runs subcommands with the numbers of published experiments, and reads what "-o json"
+// prints. A JSON name that changes here must change in papers, too, and in saved reports.
 //
-// The package does not check correctness: one response of a workload is validated,
-// and only the sizes of the others. It must not be run against production clusters.
+// The package does not check correctness: it validates one response of a workload, and only the sizes
+// of the others. It must not be run against production clusters.
 package bench

@@ -10,13 +10,13 @@ import (
 	"github.com/millrace/millrace/test/support/benchtest"
 )
 
-// printedBy begins the files of docs/bench/tables that commands print of a saved report.
-// Behind it come the arguments, and a backtick.
+// printedBy begins the files of docs/bench/tables that commands print of a saved report. The
+// arguments and a backtick follow it.
 const printedBy = "Printed by `millrace-lab bench "
 
-// TestTables checks that docs/bench has what the commands print of its reports: in each file of
-// docs/bench/tables what its first line names, and beside some reports a plot of the same.
-// docs/guides/papers.md has the reports of papers, and is checked there.
+// TestTables checks that docs/bench has what the commands print of its reports. The first line of each
+// file in docs/bench/tables names its command. Some reports also have a plot beside them. Package
+// papers checks its own reports.
 func TestTables(t *testing.T) {
 	t.Chdir("../../..")
 	tables, err := filepath.Glob("docs/bench/tables/*.md")
@@ -54,7 +54,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// execute returns what a subcommand prints. A report with failures is printed like any other.
+// execute returns what a subcommand prints. It ignores the error of a report that has failures.
 func execute(t *testing.T, args ...string) string {
 	t.Helper()
 	var out strings.Builder

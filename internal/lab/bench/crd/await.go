@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/fill"
 )
 
-// discoveryDocument is the part of aggregated discovery in which resources are counted.
+// discoveryDocument is the part of aggregated discovery that countResources reads.
 type discoveryDocument struct {
 	Items []struct {
 		Metadata struct {
@@ -27,8 +27,8 @@ type discoveryDocument struct {
 	} `json:"items"`
 }
 
-// resources counts the resources of the definitions that package fill has made.
-func (d *discoveryDocument) resources() int {
+// countResources returns the number of resources of the definitions that package fill has made.
+func (d *discoveryDocument) countResources() int {
 	n := 0
 	for _, group := range d.Items {
 		if !strings.HasSuffix(group.Metadata.Name, fill.CRDGroupSuffix) {
@@ -41,7 +41,7 @@ func (d *discoveryDocument) resources() int {
 	return n
 }
 
-// AwaitListed returns when aggregated discovery lists so many resources of definitions.
+// AwaitListed returns when aggregated discovery lists exactly count resources of definitions.
 func (f *Fixture) AwaitListed(ctx context.Context, count int) error {
 	listed := 0
 	err := f.AwaitDiscovery(ctx, documentPauseFactor, func(body []byte) (bool, error) {
@@ -49,7 +49,7 @@ func (f *Fixture) AwaitListed(ctx context.Context, count int) error {
 		if err := json.Unmarshal(body, &d); err != nil {
 			return false, fmt.Errorf("decode discovery: %w", err)
 		}
-		listed = d.resources()
+		listed = d.countResources()
 		return listed == count, nil
 	})
 	if err != nil {
@@ -58,18 +58,18 @@ func (f *Fixture) AwaitListed(ctx context.Context, count int) error {
 	return nil
 }
 
-// AwaitDiscovery polls aggregated discovery until accept returns true for a document. The
-// polls cost the server little: they have an ETag, so that an unchanged document is not
-// sent. After a changed one, AwaitDiscovery pauses for pauseFactor times as long as it
-// took to get it, because documents may change all the time.
+// AwaitDiscovery polls aggregated discovery until accept returns true for a document, or an
+// error. The polls cost the server little: they have an ETag, so that an unchanged document is
+// not sent. After a changed document AwaitDiscovery pauses for pauseFactor times the duration of
+// that read, because documents may change all the time.
 func (f *Fixture) AwaitDiscovery(ctx context.Context, pauseFactor int, accept func(body []byte) (bool, error)) error {
-	w := testbed.Request{URI: DiscoveryPath, Accept: AcceptDiscovery}
+	request := testbed.Request{URI: DiscoveryPath, Accept: AcceptDiscovery}
 	for {
-		req, err := f.Server.Target.NewRequest(ctx, w)
+		req, err := f.Server.Target.NewRequest(ctx, request)
 		if err != nil {
 			return err
 		}
-		began, pause := time.Now(), pollInterval/5
+		start, pause := time.Now(), pollInterval/5
 		body, etag, err := f.Conn.FetchTagged(req)
 		if err != nil {
 			return testbed.Cause(ctx, err)
@@ -78,9 +78,9 @@ func (f *Fixture) AwaitDiscovery(ctx context.Context, pauseFactor int, accept fu
 			if done, err := accept(body); done || err != nil {
 				return err
 			}
-			pause = max(pause, time.Duration(pauseFactor)*time.Since(began))
+			pause = max(pause, time.Duration(pauseFactor)*time.Since(start))
 		}
-		w.ETag = etag
+		request.ETag = etag
 		if err := testbed.Sleep(ctx, pause); err != nil {
 			return err
 		}
@@ -89,11 +89,11 @@ func (f *Fixture) AwaitDiscovery(ctx context.Context, pauseFactor int, accept fu
 
 // AwaitAnswered returns when LISTs of the objects of each sampled definition succeed.
 func (f *Fixture) AwaitAnswered(ctx context.Context) error {
-	asked, _ := f.opts.sampleDefinitions()
-	for _, i := range asked {
-		w := testbed.Request{URI: f.Generator.Definition(i).Path("") + "?limit=1", Accept: testbed.AcceptJSON}
+	listed, _ := f.opts.sampleDefinitions()
+	for _, i := range listed {
+		request := testbed.Request{URI: f.Generator.Definition(i).Path("") + "?limit=1", Accept: testbed.AcceptJSON}
 		for {
-			_, err := f.Get(ctx, w)
+			_, err := f.Get(ctx, request)
 			if err == nil {
 				break
 			}
@@ -101,22 +101,23 @@ func (f *Fixture) AwaitAnswered(ctx context.Context) error {
 			if !errors.As(err, &status) {
 				return testbed.Cause(ctx, err)
 			}
-			if ended := testbed.Sleep(ctx, pollInterval); ended != nil {
-				return fmt.Errorf("%w; last answer: %w", ended, err)
+			if cause := testbed.Sleep(ctx, pollInterval); cause != nil {
+				return fmt.Errorf("%w; last answer: %w", cause, err)
 			}
 		}
 	}
 	return nil
 }
 
-// established returns the time of the last condition Established of all definitions. Its
-// precision is a second.
-func (f *Fixture) established(ctx context.Context) (time.Time, error) {
+// lastEstablished returns the time of the last condition Established of all definitions, with a
+// precision of a second. It returns an error if a definition is not established.
+func (f *Fixture) lastEstablished(ctx context.Context) (time.Time, error) {
 	var last time.Time
 	token := ""
 	for {
 		var page definitionPage
-		body, err := f.Get(ctx, testbed.Request{URI: fmt.Sprintf("%s?limit=%d&continue=%s", DefinitionsPath, definitionsPerPage, url.QueryEscape(token)), Accept: testbed.AcceptJSON})
+		uri := fmt.Sprintf("%s?limit=%d&continue=%s", DefinitionsPath, definitionsPerPage, url.QueryEscape(token))
+		body, err := f.Get(ctx, testbed.Request{URI: uri, Accept: testbed.AcceptJSON})
 		if err == nil {
 			err = json.Unmarshal(body, &page)
 		}
@@ -124,7 +125,7 @@ func (f *Fixture) established(ctx context.Context) (time.Time, error) {
 			return last, fmt.Errorf("list definitions: %w", testbed.Cause(ctx, err))
 		}
 		for _, item := range page.Items {
-			at, ok := item.established()
+			at, ok := item.establishedAt()
 			if !ok {
 				return last, fmt.Errorf("definition %s is not established", item.Metadata.Name)
 			}
@@ -160,8 +161,8 @@ type definitionState struct {
 	} `json:"status"`
 }
 
-// established returns when the definition was established, and whether it was.
-func (d definitionState) established() (time.Time, bool) {
+// establishedAt returns when the definition was established, and whether it was.
+func (d definitionState) establishedAt() (time.Time, bool) {
 	for _, c := range d.Status.Conditions {
 		if c.Type == "Established" && c.Status == "True" {
 			return c.Since, true

@@ -11,26 +11,25 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// bench measures one server: from empty over many definitions to none.
+// bench measures one server, from empty to many definitions and back.
 //
-// The server starts again after the definitions are installed. The memory after that
-// start is that of the definitions alone, without the garbage of installing them, and no
-// kind has been used yet.
+// The server is restarted after the definitions are installed. The definitions alone then cost
+// the memory: the garbage of installing them is gone, and no kind has been used yet.
 type bench struct {
 	*Fixture
 	report *report
 	result *serverReport
 }
 
-// Done adds the result to the report.
-func (b *bench) Done(failure error) {
+// AddResult implements Measurement.
+func (b *bench) AddResult(failure error) {
 	if failure != nil {
 		b.result.Error = failure.Error()
 	}
 	b.report.Servers = append(b.report.Servers, *b.result)
 }
 
-// Run measures step by step. The first step that fails ends it.
+// Run implements Measurement. The first step that fails ends it.
 func (b *bench) Run(ctx context.Context) error {
 	for _, step := range []struct {
 		name string
@@ -38,7 +37,7 @@ func (b *bench) Run(ctx context.Context) error {
 	}{
 		{"start", b.startEmpty},
 		{"install definitions", b.install},
-		{"start with them", b.restart},
+		{"restart", b.restart},
 		{"read OpenAPI", b.openAPI},
 		{"list and write custom objects", b.useObjects},
 		{"delete definitions", b.deleteDefinitions},
@@ -50,15 +49,18 @@ func (b *bench) Run(ctx context.Context) error {
 	return nil
 }
 
+// startEmpty starts the server without definitions.
 func (b *bench) startEmpty(ctx context.Context) (err error) {
 	if err := b.Start(ctx, "serve"); err != nil {
 		return err
 	}
 	b.result.StartMillis, b.result.Version = render.Millis(b.Server.Startup), b.Server.Target.Version(ctx)
-	b.result.Idle, err = b.AwaitIdle(ctx)
+	b.result.AfterStart, err = b.AwaitIdle(ctx)
 	return err
 }
 
+// install fills the definitions in, and measures the time and CPU until all are listed and
+// answered. Then it creates the custom objects of --objects, which are not part of the cost.
 func (b *bench) install(ctx context.Context) error {
 	b.Meter.ResetPeak()
 	before, err := b.Meter.Read()
@@ -70,7 +72,7 @@ func (b *bench) install(ctx context.Context) error {
 	shape, start := b.opts.Shape(), time.Now()
 	shape.Objects = 0
 	for _, part := range []struct {
-		seconds *float64
+		seconds *float64 // set to the time since start
 		run     func(context.Context) error
 	}{
 		{&cost.WrittenSeconds, func(ctx context.Context) error { return b.Fill(ctx, fill.Config{Shape: shape}) }},
@@ -86,12 +88,12 @@ func (b *bench) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.result.Installed, err = b.AwaitIdle(ctx); err != nil {
+	if b.result.AfterInstall, err = b.AwaitIdle(ctx); err != nil {
 		return err
 	}
 	cost.CPUSeconds, cost.PeakBytes = (after.CPU - before.CPU).Seconds(), after.Peak
-	cost.IdleCPUSeconds = (b.result.Installed.cpu - before.CPU).Seconds()
-	established, err := b.established(ctx)
+	cost.IdleCPUSeconds = (b.result.AfterInstall.cpu - before.CPU).Seconds()
+	established, err := b.lastEstablished(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,6 +123,7 @@ func (b *bench) createObjects(ctx context.Context) error {
 	return nil
 }
 
+// restart restarts the server, and measures the time until discovery lists all definitions.
 func (b *bench) restart(ctx context.Context) (err error) {
 	if err := b.Start(ctx, "serve-again"); err != nil {
 		return err
@@ -132,10 +135,12 @@ func (b *bench) restart(ctx context.Context) (err error) {
 	}
 	cost.ListedSeconds = time.Since(start).Seconds()
 	b.result.Restart = cost
-	b.result.Restarted, err = b.AwaitIdle(ctx)
+	b.result.AfterRestart, err = b.AwaitIdle(ctx)
 	return err
 }
 
+// deleteDefinitions deletes the definitions with their objects, and measures the time until
+// discovery lists none of them.
 func (b *bench) deleteDefinitions(ctx context.Context) error {
 	before, err := b.Meter.Read()
 	if err != nil {
@@ -149,10 +154,10 @@ func (b *bench) deleteDefinitions(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(start)
-	b.result.Deleted, err = b.AwaitIdle(ctx)
+	b.result.AfterDelete, err = b.AwaitIdle(ctx)
 	if err != nil {
 		return err
 	}
-	b.result.Delete = &deleteCost{Seconds: took.Seconds(), IdleCPUSeconds: (b.result.Deleted.cpu - before.CPU).Seconds()}
+	b.result.Delete = &deleteCost{Seconds: took.Seconds(), IdleCPUSeconds: (b.result.AfterDelete.cpu - before.CPU).Seconds()}
 	return nil
 }

@@ -17,20 +17,20 @@ func NewCommand() *cobra.Command {
 		Use:   "crd",
 		Short: "Measure custom resource definitions",
 		Long: `Measures what custom resource definitions cost a server: memory and goroutines
-when idle, with the definitions, started again over them, after OpenAPI was read,
-after custom objects were used and after all was deleted; the time and CPU of
-installing and deleting definitions; the time of a start; and LISTs and writes of
-custom objects, the first ones of a kind apart, later ones in rounds over all of these.
+after a start, after definitions were installed, after a restart, after OpenAPI was
+read, after requests for custom objects, and after all was deleted; the time and CPU
+of installing and deleting definitions; the time of a restart; and LISTs and writes of
+custom objects, the first ones of a kind apart, later ones in rounds over all kinds.
 
 It starts millrace itself, over an empty data directory: with --compare with
-either read path in turn, else with the first. The definitions are those of
+either read path in turn, else with the first. The definitions come from
 "fill" and are installed without a client's rate limit.
 
 Memory and goroutines are read when the server has been left alone for --rest
 and was idle at the end of it. "All listed" is when aggregated discovery has
 every resource, "answered" when the objects of --samples of them can be listed
-too. The last LISTs and writes go to kinds that nobody has asked the server for
-since it started; writes to other ones than LISTs.`,
+too. The LISTs and writes go to kinds that no client has requested since the
+restart, and writes to other kinds than LISTs.`,
 		Example: `  millrace-lab bench crd --compare --crds 2000 --groups 200
   millrace-lab bench crd --compare --external-etcd --crds 190 --groups 190 --properties 5000
   millrace-lab bench crd --crds 50 --groups 10 --rest 5s
@@ -46,11 +46,11 @@ since it started; writes to other ones than LISTs.`,
 	return cmd
 }
 
-// execute measures and prints the report. It returns an error if a server failed or the
-// user has interrupted it.
+// execute measures and prints the report, also after an interrupt. It returns an error if a
+// server failed, or the cause of the interrupt.
 func execute(ctx context.Context, o *Options, to testbed.Streams) error {
 	report := &report{Started: time.Now(), Machine: testbed.ThisMachine(), Plan: o.Plan, Data: o.Data, ExternalEtcd: o.ExternalEtcd}
-	err := o.EachPath(ctx, testbed.NewProgress(to.Err), func(r *Fixture) Measurement {
+	err := o.EachReadPath(ctx, testbed.NewProgress(to.Err), func(r *Fixture) Measurement {
 		return &bench{r, report, &serverReport{Name: r.ReadPath}}
 	})
 	if len(report.Servers) == 0 {

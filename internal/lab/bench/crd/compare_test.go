@@ -28,9 +28,9 @@ func TestCompare(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	for _, s := range got.Servers {
-		for _, state := range s.moments() {
-			if at := state.of(&s); at == nil || at.RSSBytes <= 0 || at.Goroutines != 321 {
-				t.Errorf("%s, %s: got %+v", s.Name, state.name, at)
+		for _, point := range measuringPoints() {
+			if state := point.state(&s); state == nil || state.RSSBytes <= 0 || state.Goroutines != 321 {
+				t.Errorf("%s, %s: got %+v", s.Name, point.name, state)
 			}
 		}
 		in := s.Install
@@ -57,7 +57,7 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _, err = run(t, "crd", "--from="+report, "-o=markdown")
-	if err != nil || !strings.Contains(out, "| empty: goroutines | 321 | 321 | 1.00x |") {
+	if err != nil || !strings.Contains(out, "| after start: goroutines | 321 | 321 | 1.00x |") {
 		t.Errorf("got %v:\n%s", err, out)
 	}
 }
@@ -68,7 +68,7 @@ func TestFailedStepIsInReport(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "1 workload failed") {
 		t.Errorf("got %v", err)
 	}
-	for _, want := range []string{"failed on millrace: read OpenAPI: read /openapi/v2: it lacks /apis/g002.fill.millrace.dev/v1/", "started again: RSS"} {
+	for _, want := range []string{"failed on millrace: read OpenAPI: read /openapi/v2: it lacks /apis/g002.fill.millrace.dev/v1/", "after restart: RSS"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}

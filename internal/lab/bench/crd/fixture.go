@@ -15,15 +15,16 @@ const (
 	AcceptDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 	DiscoveryPath   = "/apis"
 	pollInterval    = 50 * time.Millisecond
-	// documentPauseFactor makes AwaitListed pause for so many times as long as it took to
-	// get a document. The server then spends little of its CPU on these polls.
+	// documentPauseFactor is the pauseFactor of AwaitListed. The server then spends little of
+	// its CPU on these polls.
 	documentPauseFactor = 20
-	// definitionsPerPage bounds a page of definitions, which may have 1 MB each.
+	// definitionsPerPage bounds a page of definitions, each of which may have 1 MB.
 	definitionsPerPage = 20
 )
 
-// Fixture is a server in which definitions are installed, and which can start again with
-// them. Each read path has a data directory, or an etcd, of its own.
+// Fixture is a server in which definitions are installed, and which can be restarted over them.
+// Each read path has a data directory, or an etcd, of its own. One goroutine may use a Fixture at
+// a time.
 type Fixture struct {
 	opts      *Options
 	Progress  *testbed.Progress
@@ -31,51 +32,53 @@ type Fixture struct {
 	ReadPath  string
 	Generator *fill.Generator
 
-	Server *testbed.Server // nil before Start
+	// Server is nil before Start. Meter and Conn belong to it.
+	Server *testbed.Server
 	Meter  *testbed.Meter
 	Conn   *testbed.Conn
 }
 
-// Measurement is what a subcommand measures on one server.
+// Measurement is a subcommand's measurement of one server.
 type Measurement interface {
+	// Run measures. It ends with the first error, or with ctx.
 	Run(context.Context) error
-	// Done adds the result to the report. failure is the error of Run, or the cause of an
+	// AddResult adds the result to the report. failure is the error of Run, or the cause of an
 	// interrupt.
-	Done(failure error)
+	AddResult(failure error)
 }
 
-// EachPath runs a measurement for each read path, in a testbed without data. After a
-// failure it continues with the next path. If ctx ends, it returns the cause; the result
-// so far is in the report.
-func (o *Options) EachPath(ctx context.Context, log *testbed.Progress, measurementOf func(*Fixture) Measurement) error {
+// EachReadPath runs a measurement for each read path, in a testbed without data. After a failure
+// it continues with the next read path. If ctx ends, it returns the cause, after AddResult was
+// called with that cause.
+func (o *Options) EachReadPath(ctx context.Context, progress *testbed.Progress, measurementOf func(*Fixture) Measurement) error {
 	generator, err := fill.NewGenerator(o.Shape())
 	if err != nil {
 		return err
 	}
-	for _, path := range o.paths() {
-		bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: o.Options, Progress: log, Subdirectory: path})
+	for _, readPath := range o.measuredReadPaths() {
+		bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: o.Options, Progress: progress, Subdirectory: readPath})
 		if err != nil {
 			return err
 		}
-		f := &Fixture{opts: o, Progress: log, Testbed: bed, ReadPath: path, Generator: generator}
+		f := &Fixture{opts: o, Progress: progress, Testbed: bed, ReadPath: readPath, Generator: generator}
 		m := measurementOf(f)
 		err = m.Run(ctx)
 		f.stop(ctx)
 		err = errors.Join(err, closeBed())
 		if ctx.Err() != nil {
-			m.Done(context.Cause(ctx))
+			m.AddResult(context.Cause(ctx))
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			log.Phase("failed: %v", err)
+			progress.Phase("failed: %v", err)
 		}
-		m.Done(err)
+		m.AddResult(err)
 	}
 	return nil
 }
 
-// Step runs a step of the measurement, with a timeout. An error begins with the step's
-// name. If the server has ended by itself, the error says so.
+// Step runs a step of the measurement, with the timeout of the plan. An error begins with the
+// step's name, and says so if the server has ended by itself.
 func (f *Fixture) Step(ctx context.Context, name string, run func(context.Context) error) error {
 	f.Progress.Phase("%s: %s", f.ReadPath, name)
 	ctx, cancel := context.WithTimeoutCause(ctx, f.opts.Plan.Timeout, fmt.Errorf("not done within --timeout=%s", f.opts.Plan.Timeout))
@@ -90,11 +93,11 @@ func (f *Fixture) Step(ctx context.Context, name string, run func(context.Contex
 	return nil
 }
 
-// Start starts the server. If it runs, it is stopped first.
-func (f *Fixture) Start(ctx context.Context, log string) error {
+// Start starts the server, or restarts it. logName is the name of its log without ".log".
+func (f *Fixture) Start(ctx context.Context, logName string) error {
 	f.stop(ctx)
 	var err error
-	if f.Server, err = f.Testbed.Start(ctx, f.ReadPath, log); err != nil {
+	if f.Server, err = f.Testbed.Start(ctx, f.ReadPath, logName); err != nil {
 		return err
 	}
 	f.Meter = f.Server.Meter()
@@ -106,6 +109,7 @@ func (f *Fixture) Start(ctx context.Context, log string) error {
 	return nil
 }
 
+// stop ends the server, if there is one.
 func (f *Fixture) stop(ctx context.Context) {
 	if f.Conn != nil {
 		f.Conn.Close()
@@ -113,12 +117,13 @@ func (f *Fixture) stop(ctx context.Context) {
 	if f.Server != nil {
 		f.Testbed.End(ctx, f.Server)
 	}
-	f.Server, f.Conn = nil, nil
+	f.Server = nil
+	f.Conn = nil
 }
 
-// Get returns the body of the answer.
-func (f *Fixture) Get(ctx context.Context, w testbed.Request) ([]byte, error) {
-	req, err := f.Server.Target.NewRequest(ctx, w)
+// Get sends a request over Conn, and returns the body of the answer.
+func (f *Fixture) Get(ctx context.Context, request testbed.Request) ([]byte, error) {
+	req, err := f.Server.Target.NewRequest(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -130,12 +135,12 @@ type State struct {
 	RSSBytes   int64 `json:"rssBytes"`
 	Goroutines int   `json:"goroutines"`
 	// Idle is false if the server was busy until the last reading.
-	Idle bool `json:"idle"`
-	cpu  time.Duration
+	Idle bool          `json:"idle"`
+	cpu  time.Duration // since the process started
 }
 
-// AwaitIdle waits until the server is idle and reads its state. The number of goroutines
-// is read last, because the request for it takes memory.
+// AwaitIdle waits until the server is idle, and returns its state. It reads the number of
+// goroutines last, because the request for it takes memory.
 func (f *Fixture) AwaitIdle(ctx context.Context) (*State, error) {
 	rest := f.opts.Plan.Rest
 	f.Progress.Step("rest")
@@ -159,10 +164,11 @@ func (f *Fixture) AwaitIdle(ctx context.Context) (*State, error) {
 	return &s, nil
 }
 
-// Fill creates or deletes data through the server, as "fill" does.
+// Fill creates or deletes data through the server, as "fill" does. It sets REST and Workers of
+// cfg.
 func (f *Fixture) Fill(ctx context.Context, cfg fill.Config) error {
 	cfg.REST, cfg.Workers = f.Server.Target.Config.REST, f.opts.Plan.Workers
-	f.Testbed.Filled()
+	f.Testbed.SetFilled()
 	filler, err := fill.New(cfg)
 	if err != nil {
 		return err

@@ -32,11 +32,11 @@ func (b *bench) openAPI(ctx context.Context) error {
 	}
 	cost.RSSBytes = after.RSS
 	b.result.OpenAPI = &cost
-	b.result.Read, err = b.AwaitIdle(ctx)
+	b.result.AfterOpenAPI, err = b.AwaitIdle(ctx)
 	return err
 }
 
-// measureRead measures read, which returns how many bytes it has read.
+// measureRead measures read, which returns the number of bytes that it has read.
 func (b *bench) measureRead(read func() (int64, error)) (readCost, error) {
 	before, err := b.Meter.Read()
 	if err != nil {
@@ -52,8 +52,8 @@ func (b *bench) measureRead(read func() (int64, error)) (readCost, error) {
 	return readCost{Seconds: took.Seconds(), Bytes: n, CPUSeconds: (after.CPU - before.CPU).Seconds()}, err
 }
 
-// openAPIV2 reads the document and returns its size. The document must have the last
-// definition.
+// openAPIV2 reads the document of v2, and returns its size in bytes. The document must have the
+// last definition.
 func (b *bench) openAPIV2(ctx context.Context) (int64, error) {
 	body, err := b.Get(ctx, testbed.Request{URI: OpenAPIV2Path, Accept: testbed.AcceptJSON})
 	if err != nil {
@@ -66,21 +66,21 @@ func (b *bench) openAPIV2(ctx context.Context) (int64, error) {
 	return int64(len(body)), nil
 }
 
-// openAPIV3 reads the documents of all group versions. It returns their number, and the
-// size of all together.
+// openAPIV3 reads the documents of all group versions. It returns their number, and the sum of
+// their sizes in bytes.
 func (b *bench) openAPIV3(ctx context.Context) (documents int, size int64, err error) {
-	all, err := b.openAPIV3Paths(ctx)
+	uris, err := b.openAPIV3Paths(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
-	for _, uri := range all {
+	for _, uri := range uris {
 		body, err := b.Get(ctx, testbed.Request{URI: uri, Accept: testbed.AcceptJSON})
 		if err != nil {
 			return 0, 0, err
 		}
 		size += int64(len(body))
 	}
-	return len(all), size, nil
+	return len(uris), size, nil
 }
 
 // openAPIV3Paths returns the URIs of all documents, in the order of their names. There

@@ -10,14 +10,15 @@ import (
 	"github.com/millrace/millrace/internal/lab/fill"
 )
 
-// Data is what "bench crd" and "bench discovery" fill in.
+// Data are the objects that "bench crd" and "bench discovery" fill in.
 type Data struct {
 	CRDs       int `json:"crds"`
 	Groups     int `json:"groups"`
-	Properties int `json:"properties"`
-	Objects    int `json:"objects"`
+	Properties int `json:"properties"` // of each definition's schema
+	Objects    int `json:"objects"`    // custom objects, over all definitions
 }
 
+// String returns the data in words.
 func (d Data) String() string {
 	text := fmt.Sprintf("%d definitions of %d properties in %d groups", d.CRDs, d.Properties, d.Groups)
 	if d.Objects > 0 {
@@ -73,7 +74,8 @@ func (o *Options) Validate() error {
 		return err
 	}
 	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
-		{Flag: "rest", Value: o.Plan.Rest, Min: 0}, {Flag: "timeout", Value: o.Plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
+		{Flag: "rest", Value: o.Plan.Rest, Min: 0}, {Flag: "timeout", Value: o.Plan.Timeout, Min: time.Second},
+		{Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
 	}); err != nil {
 		return err
 	}
@@ -83,21 +85,22 @@ func (o *Options) Validate() error {
 	return o.Options.Validate()
 }
 
-// paths are the read paths that are measured.
-func (o *Options) paths() []string {
+// measuredReadPaths returns the read paths to measure: without --compare only the first.
+func (o *Options) measuredReadPaths() []string {
 	if o.compare {
 		return o.ReadPaths
 	}
 	return o.ReadPaths[:1]
 }
 
-// sampleDefinitions returns the definitions whose objects are listed, and others whose
-// objects are only written. Both are spread evenly over all definitions.
+// sampleDefinitions returns the definitions whose objects are listed, and other definitions whose
+// objects are only written. Both samples are spread evenly over all definitions.
 func (o *Options) sampleDefinitions() (listed, written []int) {
 	samples := min(o.Plan.Samples, o.Data.CRDs/2)
 	for i := range samples {
 		first := i * o.Data.CRDs / samples
-		listed, written = append(listed, first), append(written, first+1)
+		listed = append(listed, first)
+		written = append(written, first+1)
 	}
 	return listed, written
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// text renders the report as "table", "wide" or "markdown".
+// text returns the report in a format of tables.
 func (r *report) text(format string) string {
-	tables := []render.TitledTable{r.memoryTable(), r.costTable(), r.requestTable(format == "wide")}
+	tables := []render.TitledTable{r.memoryTable(), r.costTable(), r.requestTable(format == render.Wide)}
 	return render.Document(format, nil, tables, r.footer())
 }
 
-// columns are the name of a row, the servers, and their ratio if there are two.
+// columns returns a column for the names of rows, one for each server, and one for the ratio of
+// two servers.
 func (r *report) columns(first string) []render.Column {
 	columns := render.ColumnsOf(first)
 	for _, s := range r.Servers {
@@ -26,68 +27,74 @@ func (r *report) columns(first string) []render.Column {
 	return columns
 }
 
-// addRow adds a row with a value of each server. The value 0 means that it was not
-// measured; its cell is "-". A row without values is left out.
+// addRow adds a row with a value of each server. The value 0 stands for a value that was not
+// measured: the cell is "-". addRow leaves out a row without values.
 func (r *report) addRow(t *render.Table, name string, format func(float64) string, value func(*serverReport) float64) {
-	row, some := []string{name}, false
+	row := []string{name}
+	measured := 0
 	var values []float64
 	for i := range r.Servers {
 		v := value(&r.Servers[i])
 		cell := "-"
 		if v != 0 {
-			cell, some = format(v), true
+			cell = format(v)
+			measured++
 		}
-		row, values = append(row, cell), append(values, v)
+		row = append(row, cell)
+		values = append(values, v)
 	}
 	if len(values) == 2 {
 		row = append(row, render.FormatRatio(values[1], values[0]))
 	}
-	if some {
+	if measured > 0 {
 		t.Add(row...)
 	}
 }
 
-// moment is a step of the measurement after which memory is read.
-type moment struct {
-	name string
-	of   func(*serverReport) *State
+// measuringPoint is a step of the measurement after which the state of the server is read.
+type measuringPoint struct {
+	name  string
+	state func(*serverReport) *State // returns nil if the step was not reached
 }
 
-func (s *serverReport) moments() []moment {
-	return []moment{
-		{"empty", func(s *serverReport) *State { return s.Idle }},
-		{"definitions installed", func(s *serverReport) *State { return s.Installed }},
-		{"started again", func(s *serverReport) *State { return s.Restarted }},
-		{"OpenAPI read", func(s *serverReport) *State { return s.Read }},
-		{"custom objects used", func(s *serverReport) *State { return s.Used }},
-		{"definitions deleted", func(s *serverReport) *State { return s.Deleted }},
+// measuringPoints returns all measuring points, in the order of the measurement.
+func measuringPoints() []measuringPoint {
+	return []measuringPoint{
+		{"after start", func(s *serverReport) *State { return s.AfterStart }},
+		{"after install", func(s *serverReport) *State { return s.AfterInstall }},
+		{"after restart", func(s *serverReport) *State { return s.AfterRestart }},
+		{"after OpenAPI", func(s *serverReport) *State { return s.AfterOpenAPI }},
+		{"after requests", func(s *serverReport) *State { return s.AfterRequests }},
+		{"after delete", func(s *serverReport) *State { return s.AfterDelete }},
 	}
 }
 
+// memoryTable returns a table of the states of all servers, and of the memory of one definition.
 func (r *report) memoryTable() render.TitledTable {
 	t := render.TitledTable{Title: fmt.Sprintf("Memory and goroutines, each after %s of rest", r.Plan.Rest), Table: render.Table{Columns: r.columns("when")}}
-	for _, state := range (*serverReport)(nil).moments() {
-		value := func(of func(*State) float64) func(*serverReport) float64 {
+	for _, point := range measuringPoints() {
+		value := func(figure func(*State) float64) func(*serverReport) float64 {
 			return func(s *serverReport) float64 {
-				if at := state.of(s); at != nil {
-					return of(at)
+				if state := point.state(s); state != nil {
+					return figure(state)
 				}
 				return 0
 			}
 		}
-		r.addRow(&t.Table, state.name+": RSS", render.FormatByteCount, value(func(at *State) float64 { return float64(at.RSSBytes) }))
-		r.addRow(&t.Table, state.name+": goroutines", render.FormatCount, value(func(at *State) float64 { return float64(at.Goroutines) }))
+		r.addRow(&t.Table, point.name+": RSS", render.FormatByteCount, value(func(state *State) float64 { return float64(state.RSSBytes) }))
+		r.addRow(&t.Table, point.name+": goroutines", render.FormatCount, value(func(state *State) float64 { return float64(state.Goroutines) }))
 	}
 	perDefinition := func(s *serverReport) float64 {
-		if s.Restarted == nil {
+		if s.AfterRestart == nil {
 			return 0
 		}
-		return float64(s.Restarted.RSSBytes-s.Idle.RSSBytes) / float64(r.Data.CRDs)
+		return float64(s.AfterRestart.RSSBytes-s.AfterStart.RSSBytes) / float64(r.Data.CRDs)
 	}
-	r.addRow(&t.Table, "a definition: RSS started again, less empty", render.FormatByteCount, perDefinition)
+	r.addRow(&t.Table, "a definition: RSS after restart, less after start", render.FormatByteCount, perDefinition)
 	return t
 }
 
+// costTable returns a table of the costs of installing, restarting, OpenAPI and deleting.
 func (r *report) costTable() render.TitledTable {
 	t := render.TitledTable{Title: "Times and costs", Table: render.Table{Columns: r.columns("what")}}
 	install := func(name string, format func(float64) string, value func(*installCost) float64) {
@@ -107,7 +114,7 @@ func (r *report) costTable() render.TitledTable {
 	install("peak RSS", render.FormatByteCount, func(c *installCost) float64 { return float64(c.PeakBytes) })
 	r.addRow(&t.Table, "custom objects created, 1/s", render.FormatNumber, func(s *serverReport) float64 { return s.ObjectsPerSecond })
 	restart := func(name string, value func(*restartCost) float64) {
-		r.addRow(&t.Table, "start: "+name, render.FormatNumber, func(s *serverReport) float64 {
+		r.addRow(&t.Table, "restart: "+name, render.FormatNumber, func(s *serverReport) float64 {
 			if s.Restart == nil {
 				return 0
 			}
@@ -117,23 +124,24 @@ func (r *report) costTable() render.TitledTable {
 	restart("ready, s", func(c *restartCost) float64 { return c.ReadySeconds })
 	restart("all listed, s", func(c *restartCost) float64 { return c.ListedSeconds })
 	r.openAPIRows(&t.Table)
-	for _, of := range []struct {
+	for _, figure := range []struct {
 		name  string
 		value func(*deleteCost) float64
 	}{
 		{"none listed, s", func(c *deleteCost) float64 { return c.Seconds }},
 		{"CPU until idle, s", func(c *deleteCost) float64 { return c.IdleCPUSeconds }},
 	} {
-		r.addRow(&t.Table, "delete: "+of.name, render.FormatNumber, func(s *serverReport) float64 {
+		r.addRow(&t.Table, "delete: "+figure.name, render.FormatNumber, func(s *serverReport) float64 {
 			if s.Delete == nil {
 				return 0
 			}
-			return of.value(s.Delete)
+			return figure.value(s.Delete)
 		})
 	}
 	return t
 }
 
+// openAPIRows adds the rows of the costs of OpenAPI.
 func (r *report) openAPIRows(t *render.Table) {
 	add := func(name string, format func(float64) string, value func(*openAPICost) float64) {
 		r.addRow(t, "OpenAPI "+name, format, func(s *serverReport) float64 {
@@ -145,19 +153,20 @@ func (r *report) openAPIRows(t *render.Table) {
 	}
 	for _, version := range []struct {
 		name string
-		of   func(*openAPICost) readCost
+		cost func(*openAPICost) readCost
 	}{
 		{"v2", func(c *openAPICost) readCost { return c.V2 }}, {"v3, all", func(c *openAPICost) readCost { return c.V3 }},
 	} {
-		add(version.name+": first read, s", render.FormatNumber, func(c *openAPICost) float64 { return version.of(c).Seconds })
-		add(version.name+": CPU, s", render.FormatNumber, func(c *openAPICost) float64 { return version.of(c).CPUSeconds })
-		add(version.name+": size", render.FormatByteCount, func(c *openAPICost) float64 { return float64(version.of(c).Bytes) })
+		add(version.name+": first read, s", render.FormatNumber, func(c *openAPICost) float64 { return version.cost(c).Seconds })
+		add(version.name+": CPU, s", render.FormatNumber, func(c *openAPICost) float64 { return version.cost(c).CPUSeconds })
+		add(version.name+": size", render.FormatByteCount, func(c *openAPICost) float64 { return float64(version.cost(c).Bytes) })
 	}
 	add("v3: documents", render.FormatCount, func(c *openAPICost) float64 { return float64(c.V3Documents) })
 	add("read: RSS right after", render.FormatByteCount, func(c *openAPICost) float64 { return float64(c.RSSBytes) })
 }
 
-// requestTable has rows for the requests that the first server with results was sent.
+// requestTable returns a table of the costs of requests. It has the requests of the first server
+// that has results.
 func (r *report) requestTable(wide bool) render.TitledTable {
 	t := render.TitledTable{Table: render.Table{Columns: r.columns("request")}}
 	var requests []requestResult
@@ -170,7 +179,7 @@ func (r *report) requestTable(wide bool) render.TitledTable {
 		name   string
 		wide   bool
 		format func(float64) string
-		of     func(requestResult) float64
+		figure func(requestResult) float64
 	}{
 		{"p50 ms", false, render.FormatNumber, func(w requestResult) float64 { return w.Millis.P50 }},
 		{"p90 ms", true, render.FormatNumber, func(w requestResult) float64 { return w.Millis.P90 }},
@@ -179,9 +188,9 @@ func (r *report) requestTable(wide bool) render.TitledTable {
 		{"429s", false, render.FormatCount, func(w requestResult) float64 { return float64(w.Refused) }},
 	}
 	for i, w := range requests {
-		t.Title = fmt.Sprintf("Requests for custom objects, one to each of %d kinds, one after another", w.Kinds)
+		t.Title = fmt.Sprintf("Requests for custom objects, one for each of %d kinds, one after another", w.Kinds)
 		if w.Rounds > 1 {
-			t.Title += fmt.Sprintf("; %d rounds of those that are not the first", w.Rounds)
+			t.Title += fmt.Sprintf("; %d rounds of the requests that are not the first of a kind", w.Rounds)
 		}
 		for _, v := range values {
 			if v.wide && !wide {
@@ -191,14 +200,14 @@ func (r *report) requestTable(wide bool) render.TitledTable {
 				if i >= len(s.Requests) {
 					return 0
 				}
-				return v.of(s.Requests[i])
+				return v.figure(s.Requests[i])
 			})
 		}
 	}
 	return t
 }
 
-// footer describes the servers, the data and the machine.
+// footer returns lines about the servers, the data and the machine, and the notes.
 func (r *report) footer() []string {
 	var lines []string
 	for _, s := range r.Servers {
@@ -212,21 +221,22 @@ func (r *report) footer() []string {
 	return append(lines, r.Notes...)
 }
 
-// plot shows the memory of each server at each moment.
+// plot returns a plot of the memory of each server at each measuring point.
 func (r *report) plot() render.Plot {
 	p := render.Plot{Title: "Resident memory of a server: " + r.Data.String(), Linear: true, Format: render.FormatByteCount}
 	for _, s := range r.Servers {
 		p.Series = append(p.Series, render.Series{Name: s.Name, Values: map[string]float64{}})
 	}
-	for _, state := range (*serverReport)(nil).moments() {
-		some := false
+	for _, point := range measuringPoints() {
+		measured := 0
 		for i := range r.Servers {
-			if at := state.of(&r.Servers[i]); at != nil {
-				p.Series[i].Values[state.name], some = float64(at.RSSBytes), true
+			if state := point.state(&r.Servers[i]); state != nil {
+				p.Series[i].Values[point.name] = float64(state.RSSBytes)
+				measured++
 			}
 		}
-		if some {
-			p.Groups = append(p.Groups, state.name)
+		if measured > 0 {
+			p.Groups = append(p.Groups, point.name)
 		}
 	}
 	return p

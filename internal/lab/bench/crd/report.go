@@ -20,32 +20,31 @@ type report struct {
 	Notes        []string        `json:"notes,omitempty"`
 }
 
-// serverReport is the part of the report on one server, in the order of the measurement.
-// Fields after a failed step are nil.
+// serverReport is the part of the report on one server, in the order of the measurement. Fields
+// after a failed step are nil. Saved reports have JSON names that are older than the fields.
 type serverReport struct {
 	Name        string  `json:"name"`
 	Version     string  `json:"version"`
-	StartMillis float64 `json:"startMillis,omitempty"` // from start to ready, without data
+	StartMillis float64 `json:"startMillis,omitempty"` // from the start of the process to readiness, without data
 
-	Idle      *State       `json:"idle,omitempty"`
-	Install   *installCost `json:"install,omitempty"`
-	Installed *State       `json:"installed,omitempty"`
+	AfterStart   *State       `json:"idle,omitempty"`
+	Install      *installCost `json:"install,omitempty"`
+	AfterInstall *State       `json:"installed,omitempty"`
 	// ObjectsPerSecond is the rate at which custom objects were created.
 	ObjectsPerSecond float64         `json:"objectsPerSecond,omitempty"`
 	Restart          *restartCost    `json:"restart,omitempty"`
-	Restarted        *State          `json:"restarted,omitempty"`
+	AfterRestart     *State          `json:"restarted,omitempty"`
 	OpenAPI          *openAPICost    `json:"openAPI,omitempty"`
-	Read             *State          `json:"read,omitempty"` // after OpenAPI
+	AfterOpenAPI     *State          `json:"read,omitempty"`
 	Requests         []requestResult `json:"requests,omitempty"`
-	Used             *State          `json:"used,omitempty"` // after the requests
+	AfterRequests    *State          `json:"used,omitempty"`
 	Delete           *deleteCost     `json:"delete,omitempty"`
-	Deleted          *State          `json:"deleted,omitempty"`
+	AfterDelete      *State          `json:"deleted,omitempty"`
 
 	Error string `json:"error,omitempty"` // not empty: the measurement ended early
 }
 
-// installCost is what installing the definitions cost. Times count from before the first
-// write.
+// installCost is the cost of installing the definitions. Times count from before the first write.
 type installCost struct {
 	WrittenSeconds float64 `json:"writtenSeconds"` // until every write was acknowledged
 	// EstablishedSeconds is the time until the last condition Established, whose own time
@@ -58,21 +57,21 @@ type installCost struct {
 	PeakBytes          int64   `json:"peakBytes"`
 }
 
-// restartCost is what a start with the definitions cost. Times count from the start of the
+// restartCost is the time of a start over the definitions. Times count from the start of the
 // process.
 type restartCost struct {
 	ReadySeconds  float64 `json:"readySeconds"`
-	ListedSeconds float64 `json:"listedSeconds"`
+	ListedSeconds float64 `json:"listedSeconds"` // until discovery lists all resources
 }
 
-// readCost is what the first read of some documents cost.
+// readCost is the cost of the first read of one or more documents.
 type readCost struct {
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpuSeconds"`
 	Bytes      int64   `json:"bytes"`
 }
 
-// openAPICost is what the first reads of OpenAPI cost.
+// openAPICost is the cost of the first reads of OpenAPI.
 type openAPICost struct {
 	V2          readCost `json:"v2"`
 	V3          readCost `json:"v3"` // the documents of all group versions
@@ -80,31 +79,31 @@ type openAPICost struct {
 	RSSBytes    int64    `json:"rssBytes"` // right after the reads, without rest
 }
 
-// requestResult is what one kind of request cost, which was sent for each sampled kind of
-// objects.
+// requestResult is the cost of one operation, such as "first list of a kind". It was sent for each
+// sampled resource.
 type requestResult struct {
 	Name      string           `json:"name"`
-	Kinds     int              `json:"kinds"`
+	Kinds     int              `json:"kinds"`  // sampled resources
 	Rounds    int              `json:"rounds"` // each with one request for each kind
 	Millis    render.Latencies `json:"millis"`
-	CPUMillis float64          `json:"cpuMillis"` // a request
-	// Refused is how many requests were answered with a 429 and sent again.
+	CPUMillis float64          `json:"cpuMillis"` // mean of a request
+	// Refused is the number of requests that were answered with 429 and sent again.
 	Refused int `json:"refused,omitempty"`
 }
 
-// deleteCost is what deleting the definitions cost.
+// deleteCost is the cost of deleting the definitions.
 type deleteCost struct {
 	Seconds        float64 `json:"seconds"` // until discovery lists none
 	IdleCPUSeconds float64 `json:"idleCPUSeconds"`
 }
 
-// Write prints the report in one of render.Formats.
+// Write implements testbed.Report.
 func (r *report) Write(out io.Writer, format string) error {
 	return render.WriteWithPlot(out, format, r, r.text, r.plot)
 }
 
-// Failures implements testbed.Report.
-func (r *report) Failures() int {
+// FailureCount implements testbed.Report.
+func (r *report) FailureCount() int {
 	n := 0
 	for _, s := range r.Servers {
 		if s.Error != "" {
@@ -114,16 +113,17 @@ func (r *report) Failures() int {
 	return n
 }
 
-// addNotes adds notes on what failed, and on memory that was read while the server was
+// addNotes adds notes on servers that failed, and on memory that was read while the server was
 // busy.
 func (r *report) addNotes() {
 	for _, s := range r.Servers {
 		if s.Error != "" {
 			r.Notes = append(r.Notes, fmt.Sprintf("failed on %s: %s", s.Name, s.Error))
 		}
-		for _, state := range s.moments() {
-			if at := state.of(&s); at != nil && !at.Idle {
-				r.Notes = append(r.Notes, fmt.Sprintf("%s was not idle within %s: %s", s.Name, testbed.MaxRests*r.Plan.Rest, state.name))
+		for _, point := range measuringPoints() {
+			if state := point.state(&s); state != nil && !state.Idle {
+				r.Notes = append(r.Notes, fmt.Sprintf("%s: memory %s was read while the server was busy (not idle within %s)", s.Name,
+					point.name, testbed.MaxRests*r.Plan.Rest))
 			}
 		}
 	}

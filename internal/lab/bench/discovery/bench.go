@@ -21,28 +21,28 @@ type bench struct {
 	result *serverReport
 }
 
-// Done adds the result to the report.
-func (b *bench) Done(failure error) {
+// AddResult implements crd.Measurement.
+func (b *bench) AddResult(failure error) {
 	if failure != nil {
 		b.result.Failed = append(b.result.Failed, failure.Error())
 	}
 	b.report.Servers = append(b.report.Servers, *b.result)
 }
 
-// Run installs the definitions and measures.
+// Run implements crd.Measurement.
 func (b *bench) Run(ctx context.Context) error {
 	if err := b.Step(ctx, "install definitions", b.install); err != nil {
 		return err
 	}
-	if err := b.Step(ctx, "start with them", b.restart); err != nil {
+	if err := b.Step(ctx, "restart", b.restart); err != nil {
 		return err
 	}
 	// These steps do not depend on each other.
-	return errors.Join(b.Step(ctx, "send requests", b.requests), b.Step(ctx, "discover as client-go does", b.discoverAll),
+	return errors.Join(b.Step(ctx, "send requests", b.runWorkloads), b.Step(ctx, "discover as client-go does", b.discoverAll),
 		b.Step(ctx, "add definitions", b.addDefinitions))
 }
 
-// install starts a server and fills the definitions in.
+// install starts the server and fills the definitions in.
 func (b *bench) install(ctx context.Context) error {
 	if err := b.Start(ctx, "serve-fill"); err != nil {
 		return err
@@ -53,8 +53,9 @@ func (b *bench) install(ctx context.Context) error {
 	return b.AwaitListed(ctx, b.opts.Data.CRDs)
 }
 
-// restart starts the server again and waits until it answers for the definitions. It
-// sends none of the requests that are measured later: each must be the first of its kind.
+// restart restarts the server, and waits until it answers requests for custom objects and is
+// idle. It sends none of the requests that are measured later: each must be the first of its
+// kind.
 func (b *bench) restart(ctx context.Context) error {
 	if err := b.Start(ctx, "serve"); err != nil {
 		return err
@@ -70,13 +71,14 @@ func (b *bench) restart(ctx context.Context) error {
 	return err
 }
 
-// requests runs the workloads one after another. A failed workload is part of the results.
-func (b *bench) requests(ctx context.Context) error {
-	captures := b.Testbed.Captures(b.ReadPath)
+// runWorkloads runs the workloads one after another. A workload that fails is part of the
+// results.
+func (b *bench) runWorkloads(ctx context.Context) error {
+	captures := b.Testbed.CaptureDir(b.ReadPath)
 	if err := os.MkdirAll(captures, 0o755); err != nil {
 		return fmt.Errorf("create work directory: %w", err)
 	}
-	l := &load.Loader{Target: b.Server.Target, Meter: b.Meter, Plan: b.report.Plan, CaptureDir: captures, Log: b.Progress}
+	l := &load.Loader{Target: b.Server.Target, Meter: b.Meter, Plan: b.report.Plan, CaptureDir: captures, Progress: b.Progress}
 	for _, w := range b.workloads() {
 		res, _, err := l.Run(ctx, w)
 		if ctx.Err() != nil {
@@ -88,7 +90,7 @@ func (b *bench) requests(ctx context.Context) error {
 		}
 		b.result.Results = append(b.result.Results, res)
 	}
-	unchanged, err := b.unchanged(ctx)
+	unchanged, err := b.unchangedWorkload(ctx)
 	if err != nil {
 		return err
 	}
@@ -99,15 +101,16 @@ func (b *bench) requests(ctx context.Context) error {
 	return err
 }
 
-// workloads are the documents that are requested, each by one client. The document of one
-// group version is that of the first definition's group.
+// workloads returns the requests for documents, each by one client. The document of one group
+// version has the group of the first definition.
 func (b *bench) workloads() []load.Workload {
-	group := crd.OpenAPIV3Path + "/apis/" + b.Generator.Definition(0).Group + "/v1"
+	groupURI := crd.OpenAPIV3Path + "/apis/" + b.Generator.Definition(0).Group + "/v1"
 	all := []load.Workload{
 		{Name: "aggregated", Request: testbed.Request{URI: crd.DiscoveryPath, Accept: crd.AcceptDiscovery}, Body: load.JSONList, MinItems: b.opts.Data.Groups},
-		{Name: "aggregated-gzip", Request: testbed.Request{URI: crd.DiscoveryPath, Accept: crd.AcceptDiscovery, Encoding: testbed.EncodingGzip}, Body: load.JSONList, MinItems: b.opts.Data.Groups},
+		{Name: "aggregated-gzip", Body: load.JSONList, MinItems: b.opts.Data.Groups,
+			Request: testbed.Request{URI: crd.DiscoveryPath, Accept: crd.AcceptDiscovery, Encoding: testbed.EncodingGzip}},
 		{Name: "openapi-v3", Request: testbed.Request{URI: crd.OpenAPIV3Path, Accept: testbed.AcceptJSON}},
-		{Name: "openapi-v3-group", Request: testbed.Request{URI: group, Accept: testbed.AcceptJSON}},
+		{Name: "openapi-v3-group", Request: testbed.Request{URI: groupURI, Accept: testbed.AcceptJSON}},
 		{Name: "openapi-v2", Request: testbed.Request{URI: crd.OpenAPIV2Path, Accept: testbed.AcceptJSON}},
 		{Name: "openapi-v2-gzip", Request: testbed.Request{URI: crd.OpenAPIV2Path, Accept: testbed.AcceptJSON, Encoding: testbed.EncodingGzip}},
 		{Name: "openapi-v2-protobuf", Request: testbed.Request{URI: crd.OpenAPIV2Path, Accept: acceptOpenAPIProtobuf}},
@@ -122,9 +125,11 @@ func (b *bench) workloads() []load.Workload {
 	return all
 }
 
-// unchanged is the request of a client that has aggregated discovery: with its ETag.
-func (b *bench) unchanged(ctx context.Context) (load.Workload, error) {
-	w := load.Workload{Name: "aggregated-304", Request: testbed.Request{URI: crd.DiscoveryPath, Accept: crd.AcceptDiscovery}, Body: load.AnyBody, Concurrency: 1}
+// unchangedWorkload returns the request of a client that has aggregated discovery, with its
+// ETag.
+func (b *bench) unchangedWorkload(ctx context.Context) (load.Workload, error) {
+	w := load.Workload{Name: "aggregated-304", Request: testbed.Request{URI: crd.DiscoveryPath, Accept: crd.AcceptDiscovery},
+		Body: load.AnyBody, Concurrency: 1}
 	req, err := b.Server.Target.NewRequest(ctx, w.Request)
 	if err != nil {
 		return w, err

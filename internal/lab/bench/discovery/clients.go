@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// limit is a limit of a client's requests: so many a second, after a burst.
+// limit bounds a client's requests: Burst requests at once, and QPS a second after that.
 type limit struct {
 	QPS   float32 `json:"qps,omitempty"` // 0: no limit
 	Burst int     `json:"burst,omitempty"`
@@ -27,11 +27,11 @@ type limit struct {
 
 const (
 	noLimit = "none"
-	// kubectlLimit is that of kubectl's discovery client.
+	// kubectlLimit is the limit of kubectl's discovery client.
 	kubectlLimit = "50/300"
 )
 
-// parseLimit parses a value of --limits.
+// parseLimit parses a value of --limits, such as "50/300".
 func parseLimit(text string) (l limit, err error) {
 	if text == noLimit {
 		return limit{}, nil
@@ -51,14 +51,14 @@ func parseLimit(text string) (l limit, err error) {
 
 // client is a configuration of client-go's discovery client.
 type client struct {
-	name   string
-	legacy bool // sends a request for each group version
+	name   string // in the table
+	legacy bool   // sends a request for each group version
 	limit  limit
 }
 
-// clients are one that reads aggregated discovery, and one for each limit that does not.
+// clients returns a client that reads aggregated discovery, and for each limit one that does not.
 func clients(limits []limit) []client {
-	all := []client{{"client-go, aggregated", false, limit{}}}
+	all := []client{{name: "client-go, aggregated"}}
 	for _, l := range limits {
 		name := "client-go, a request a group version"
 		if l.QPS > 0 {
@@ -95,7 +95,7 @@ func (b *bench) discoverAll(ctx context.Context) error {
 	return nil
 }
 
-// discover makes a new client, which discovers everything. It returns how many requests
+// discover makes a new client, which discovers everything. It returns the number of requests that
 // the client sent.
 func (b *bench) discover(ctx context.Context, c client) (int, error) {
 	var requests atomic.Int64
@@ -124,12 +124,14 @@ func (b *bench) discover(ctx context.Context, c client) (int, error) {
 	return int(requests.Load()), nil
 }
 
+// roundTripper is a function as an http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
+// RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// addDefinitions adds definitions one after another, and measures the time until discovery
-// lists each.
+// addDefinitions adds definitions one after another, and measures the time from before each write
+// until discovery lists the definition.
 func (b *bench) addDefinitions(ctx context.Context) error {
 	before, err := b.Meter.Read()
 	if err != nil {
@@ -144,7 +146,8 @@ func (b *bench) addDefinitions(ctx context.Context) error {
 		}
 		resource := []byte(`"` + b.Generator.Definition(added).Plural + `"`)
 		start := time.Now()
-		err = b.Server.Target.Write(ctx, b.Conn, testbed.Change{Method: http.MethodPost, URI: crd.DefinitionsPath, ContentType: testbed.AcceptJSON, Body: body}, http.StatusCreated)
+		err = b.Server.Target.Write(ctx, b.Conn, testbed.Change{Method: http.MethodPost, URI: crd.DefinitionsPath,
+			ContentType: testbed.AcceptJSON, Body: body}, http.StatusCreated)
 		if err != nil {
 			return err
 		}

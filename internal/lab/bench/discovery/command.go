@@ -18,13 +18,14 @@ const acceptOpenAPIProtobuf = "application/com.github.proto-openapi.spec.v2@v1.0
 // options are the flags of "bench discovery".
 type options struct {
 	crd.Options
-	duration time.Duration
-	rounds   int
-	appear   int
-	limits   []limit
-	limitsOf []string // the values of --limits
+	duration   time.Duration
+	rounds     int
+	appear     int
+	limits     []limit  // set by validate
+	limitTexts []string // the values of --limits
 }
 
+// validate checks the flags, and sets limits.
 func (o *options) validate() error {
 	switch {
 	case o.duration < time.Millisecond:
@@ -35,7 +36,7 @@ func (o *options) validate() error {
 		return fmt.Errorf("--appear=%d: must be at least 1", o.appear)
 	}
 	o.limits = nil
-	for _, text := range o.limitsOf {
+	for _, text := range o.limitTexts {
 		l, err := parseLimit(text)
 		if err != nil {
 			return err
@@ -59,8 +60,8 @@ in aggregated discovery; OpenAPI v2 in both encodings, plain and with gzip; the
 root of OpenAPI v3 and the document of one group version.
 
 It starts millrace itself, over an empty data directory that it fills: with
---compare with either read path in turn, else with the first. Then it starts it
-again, so that the first request of each kind is the very first.`,
+--compare with either read path in turn, else with the first. Then it restarts
+millrace, so that the first request of each kind is the very first.`,
 		Example: `  millrace-lab bench discovery --compare --crds 2000 --groups 400
   millrace-lab bench discovery --crds 50 --groups 10 --duration 1s
   millrace-lab bench discovery --from report.json -o markdown`,
@@ -73,17 +74,18 @@ again, so that the first request of each kind is the very first.`,
 	o.AddFlags(cmd.Flags())
 	cmd.Flags().DurationVar(&o.duration, "duration", 5*time.Second, "how long to repeat each request")
 	cmd.Flags().IntVar(&o.rounds, "rounds", 3, "how often each client discovers everything")
-	cmd.Flags().StringSliceVar(&o.limitsOf, "limits", []string{noLimit, kubectlLimit}, "limits of clients that ask for every group version: requests a second and the burst, or \""+noLimit+"\"")
+	cmd.Flags().StringSliceVar(&o.limitTexts, "limits", []string{noLimit, kubectlLimit},
+		"limits of clients that ask for every group version: requests a second and the burst, or \""+noLimit+"\"")
 	cmd.Flags().IntVar(&o.appear, "appear", 10, "definitions to add, one after another")
 	return cmd
 }
 
-// execute measures and prints the report. It returns an error if a measurement failed or
-// the user has interrupted it.
+// execute measures and prints the report, also after an interrupt. It returns an error if a
+// measurement failed, or the cause of the interrupt.
 func execute(ctx context.Context, o *options, to testbed.Streams) error {
 	report := &report{Started: time.Now(), Machine: testbed.ThisMachine(), Protocol: "HTTP/2", ExternalEtcd: o.ExternalEtcd, Definitions: &o.Data,
 		Plan: load.Plan{Duration: o.duration, Warmup: 1, Timeout: o.Plan.Timeout}}
-	err := o.EachPath(ctx, testbed.NewProgress(to.Err), func(r *crd.Fixture) crd.Measurement {
+	err := o.EachReadPath(ctx, testbed.NewProgress(to.Err), func(r *crd.Fixture) crd.Measurement {
 		return &bench{r, o, report, &serverReport{Name: r.ReadPath}}
 	})
 	if len(report.Servers) == 0 {

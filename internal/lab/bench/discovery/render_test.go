@@ -43,7 +43,7 @@ func TestRenderGolden(t *testing.T) {
 	benchtest.CheckGolden(t, map[string]string{
 		"table": r.text("table"), "wide": r.text("wide"), "markdown": r.text("markdown"),
 	})
-	if n := r.Failures(); n != 2 {
+	if n := r.FailureCount(); n != 2 {
 		t.Errorf("%d failures", n)
 	}
 }

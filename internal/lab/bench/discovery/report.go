@@ -27,23 +27,23 @@ type report struct {
 type serverReport struct {
 	Name        string         `json:"name"`
 	Version     string         `json:"version"`
-	StartMillis float64        `json:"startMillis,omitempty"` // from start to ready
+	StartMillis float64        `json:"startMillis,omitempty"` // from the start of the process to readiness
 	IdleBytes   int64          `json:"idleBytes,omitempty"`   // RSS before the first request
 	Results     []load.Result  `json:"results"`
 	Clients     []clientResult `json:"clients,omitempty"`
 	Appear      *appearResult  `json:"appear,omitempty"`
-	Failed      []string       `json:"failed,omitempty"` // what could not be measured
+	Failed      []string       `json:"failed,omitempty"` // errors of steps that were not measured
 }
 
-// clientResult is what discovery of everything by a client cost.
+// clientResult is the cost of the discovery of everything by a client.
 type clientResult struct {
 	Client string `json:"client"`
-	Legacy bool   `json:"legacy,omitempty"` // it sent a request for each group version
+	Legacy bool   `json:"legacy,omitempty"` // the client sent a request for each group version
 	limit
 	Rounds    int              `json:"rounds"`
-	Requests  int              `json:"requests"` // a round
-	Millis    render.Latencies `json:"millis"`   // a round, from the first request until everything is decoded
-	CPUMillis float64          `json:"cpuMillis"`
+	Requests  int              `json:"requests"`  // a round
+	Millis    render.Latencies `json:"millis"`    // a round, from the first request until everything is decoded
+	CPUMillis float64          `json:"cpuMillis"` // a round
 }
 
 // appearResult is the time from before the write of a definition until aggregated
@@ -54,6 +54,7 @@ type appearResult struct {
 	CPUMillis   float64          `json:"cpuMillis"` // a definition, with the polls of discovery
 }
 
+// comparison returns a view of the results of the workloads.
 func (r *report) comparison() load.Comparison {
 	var c load.Comparison
 	for _, s := range r.Servers {
@@ -62,17 +63,17 @@ func (r *report) comparison() load.Comparison {
 	return c
 }
 
-// Failures implements testbed.Report.
-func (r *report) Failures() int {
-	n := r.comparison().Failures()
+// FailureCount implements testbed.Report.
+func (r *report) FailureCount() int {
+	n := r.comparison().FailureCount()
 	for _, s := range r.Servers {
 		n += len(s.Failed)
 	}
 	return n
 }
 
-// addNotes adds notes on what failed, and on workloads for which two servers did different
-// work.
+// addNotes adds notes on failed measurements, and on workloads for which two servers did
+// different work.
 func (r *report) addNotes() {
 	c := r.comparison()
 	for i, s := range r.Servers {
@@ -84,21 +85,22 @@ func (r *report) addNotes() {
 	r.Notes = append(r.Notes, c.Differences()...)
 }
 
-// Write prints the report in one of the formats of --output.
+// Write implements testbed.Report.
 func (r *report) Write(out io.Writer, format string) error {
 	return render.WriteWithPlot(out, format, r, r.text, r.comparison().Plot)
 }
 
-// text renders the report as "table", "wide" or "markdown".
+// text returns the report in a format of tables.
 func (r *report) text(format string) string {
-	return render.Document(format, r.comparison().Table(cells, format == "wide"), []render.TitledTable{r.clientTable()}, r.footer())
+	return render.Document(format, r.comparison().Table(serverColumns, format == render.Wide), []render.TitledTable{r.clientTable()}, r.footer())
 }
 
-// cells are the columns of a server: for the first request, and for the later ones.
-func cells(server string, wide bool) []load.CellColumn {
+// serverColumns returns the columns of a server: for the cold (first) request, and for the later
+// requests.
+func serverColumns(server string, wide bool) []load.CellColumn {
 	all := []load.CellColumn{
-		load.NumberCell(server, "first ms", func(r *load.Result) float64 { return r.ColdMillis }),
-		load.ServerCell(server, "first CPU ms", func(r *load.Result) string {
+		load.NumberCell(server, "cold ms", func(r *load.Result) float64 { return r.ColdMillis }),
+		load.ServerCell(server, "cold CPU ms", func(r *load.Result) string {
 			if r.ColdCPUMillis < render.Millis(testbed.ClockTick) {
 				return "<" + render.FormatCount(render.Millis(testbed.ClockTick)) // the kernel counts in this unit
 			}
@@ -115,7 +117,7 @@ func cells(server string, wide bool) []load.CellColumn {
 	return all
 }
 
-// clientTable has the clients, and the definitions that were added.
+// clientTable returns a table of the clients, and of the definitions that were added.
 func (r *report) clientTable() render.TitledTable {
 	t := render.TitledTable{Title: "Discovery of everything by a new client, and how long until a new definition is in aggregated discovery", Table: render.Table{
 		Columns: render.ColumnsOf("what", "server", "rounds", "requests", "p50 ms", "max ms", "CPU ms")}}
@@ -141,7 +143,7 @@ func (r *report) clientTable() render.TitledTable {
 	return t
 }
 
-// footer describes the servers, the load, the data and the machine.
+// footer returns lines about the servers, the load, the data and the machine, and the notes.
 func (r *report) footer() []string {
 	var lines []string
 	for _, s := range r.Servers {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,63 +15,66 @@ import (
 )
 
 const (
-	// eventFile is the file with the event that the floor sends. It is in the same
-	// directory as the manifest.
+	// eventFile is the file with the event that the floor sends. It is in the directory of the
+	// manifest.
 	eventFile = "floor-event.json"
 
-	// WatchPath streams events, with a handler for each stream (broadcast).
+	// WatchPath streams events, with one handler for each stream (broadcast).
 	WatchPath = "/floor-watch"
 	// RecordsPath streams events, with one goroutine for all streams (recordStreams).
 	RecordsPath = "/floor-records"
-	// emitPath makes events, and answers when they are published.
+	// emitPath publishes events, and answers when all are published.
 	emitPath = "/floor-emit"
 )
 
-// broadcast sends one event again and again, each time with another stamp, to all
-// streams.
+// broadcast sends one event repeatedly to all streams, each time with another stamp.
 //
-// For WatchPath this is the least that Go's HTTP server can do for a watch: the
-// handler of a stream waits for one channel, writes bytes that are ready, and flushes.
-// Events are a linked list, at whose end all handlers wait. Closing one channel wakes
-// them all, and a slow handler holds nothing up but its own part of the list.
+// For WatchPath this is the least that Go's HTTP server can do for a watch. The handler of a
+// stream waits for one channel, writes bytes that are ready, and flushes. Events are a linked
+// list, at whose end all handlers wait. Closing one channel wakes them all. A slow handler
+// keeps its own part of the list alive, but delays no other handler.
 type broadcast struct {
-	frame []byte
-	last  atomic.Pointer[frameNode]
-	recordStreams
+	event      []byte                    // as a line of JSON; never changed
+	publishing sync.Mutex                // held while an event is published
+	last       atomic.Pointer[eventNode] // the place of the next event; set with publishing held
+	records    recordStreams
 }
 
-// frameNode is an event in the list, or the empty place of the next one. bytes and next
-// may be read once ready is closed.
-type frameNode struct {
+// eventNode is an event in the list, or the empty place of the next event. bytes and next may be
+// read once ready is closed.
+type eventNode struct {
 	ready chan struct{}
 	bytes []byte
-	next  *frameNode
+	next  *eventNode
 }
 
-// newBroadcast loads the event. It returns nil if dir has none.
+// newBroadcast returns a broadcast of the event in dir, or nil if dir has none.
 func newBroadcast(dir string) (*broadcast, error) {
-	frame, err := os.ReadFile(filepath.Join(dir, eventFile))
+	event, err := os.ReadFile(filepath.Join(dir, eventFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read event: %w", err)
 	}
-	b := &broadcast{frame: frame}
-	b.last.Store(&frameNode{ready: make(chan struct{})})
+	b := &broadcast{event: event}
+	b.last.Store(&eventNode{ready: make(chan struct{})})
 	return b, nil
 }
 
-// publish sends the event with the stamp of at. One goroutine may call it at a time.
+// publish sends the event with the stamp of at to all streams. It may be called concurrently.
 func (b *broadcast) publish(at time.Time) {
+	b.publishing.Lock()
+	defer b.publishing.Unlock()
 	node := b.last.Load()
-	node.bytes, node.next = testbed.WithStamp(b.frame, at), &frameNode{ready: make(chan struct{})}
+	node.bytes = testbed.WithStamp(b.event, at)
+	node.next = &eventNode{ready: make(chan struct{})}
 	b.last.Store(node.next)
 	close(node.ready)
-	b.send(node.bytes)
+	b.records.send(node.bytes)
 }
 
-// watch is the handler of WatchPath. It ends when the client has gone.
+// watch handles requests of WatchPath. It ends when the client has gone.
 func (b *broadcast) watch(w http.ResponseWriter, r *http.Request) {
 	node := b.last.Load()
 	w.Header().Set("Content-Type", testbed.AcceptJSON)
@@ -89,17 +93,21 @@ func (b *broadcast) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// emit is the handler of emitPath. The query says how many events are published, and
-// how many a second.
+// emit handles requests of emitPath. In the query, events is the number of events to publish,
+// and rate the number a second, which must be above 0.
 func (b *broadcast) emit(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	events, err := strconv.Atoi(query.Get("events"))
 	rate, rateErr := strconv.ParseFloat(query.Get("rate"), 64)
-	if err = errors.Join(err, rateErr); err != nil {
+	if err = errors.Join(err, rateErr); err == nil && !(rate > 0) {
+		err = fmt.Errorf("rate %g is not above 0", rate)
+	}
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	_ = testbed.AtRate(r.Context(), events, rate, func(int) error { // the error is that the client has gone
+	// AtRate returns an error only if the client has gone.
+	_ = testbed.AtRate(r.Context(), events, rate, func(int) error {
 		b.publish(time.Now())
 		return nil
 	})

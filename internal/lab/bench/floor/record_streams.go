@@ -10,10 +10,9 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// recordStreams are the streams of RecordsPath, over HTTP/1.1. One goroutine writes
-// each event to one connection after another: a TLS record and a system call for each.
-// A server with a connection for each watch cannot do less. The zero value has no
-// streams.
+// recordStreams are the streams of RecordsPath, over HTTP/1.1. One goroutine writes each event to
+// one connection after another: a TLS record and a system call for each. A server with a
+// connection for each watch cannot do less. The zero value has no streams.
 type recordStreams struct {
 	mu struct {
 		sync.Mutex
@@ -21,8 +20,8 @@ type recordStreams struct {
 	}
 }
 
-// watch is the handler of RecordsPath. It writes the header and takes the connection
-// over from the HTTP server.
+// watch handles requests of RecordsPath. It writes the header, and takes the connection over
+// from the HTTP server.
 func (s *recordStreams) watch(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", testbed.AcceptJSON)
 	control := http.NewResponseController(w)
@@ -38,7 +37,7 @@ func (s *recordStreams) watch(w http.ResponseWriter, _ *http.Request) {
 	s.mu.conns = append(s.mu.conns, conn)
 }
 
-// send writes an event to all streams, and forgets those whose clients have gone.
+// send writes an event to all streams, and closes the streams whose clients have gone.
 func (s *recordStreams) send(event []byte) {
 	chunk := fmt.Appendf(nil, "%x\r\n%s\r\n", len(event), event)
 	s.mu.Lock()
@@ -52,7 +51,7 @@ func (s *recordStreams) send(event []byte) {
 	})
 }
 
-// close ends all streams.
+// close closes all streams.
 func (s *recordStreams) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,17 +19,16 @@ import (
 )
 
 const (
-	// writeBytes is how much of a body is written at once.
+	// writeBytes is the number of bytes of a body that are written at once.
 	writeBytes = 256 << 10
 
-	// manifestFile lists the bodies to serve. It and addressFile are in the directory
-	// of the captures.
+	// manifestFile lists the bodies to serve. It is in the directory of the captures.
 	manifestFile = "floor.json"
-	// addressFile has the server's address once it listens.
+	// addressFile has the server's address once it listens. It is in the same directory.
 	addressFile = "floor-address.json"
 )
 
-// NewCommand returns the hidden command "floor-server", which --compare runs.
+// NewCommand returns the hidden command "floor-server", which Start runs.
 func NewCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
@@ -52,12 +51,12 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-// server does the least that Go's HTTP server can do for a response: it writes a body
-// that is in memory, in large pieces, over TLS.
+// server does the least that Go's HTTP server can do for a response. It writes a body that is in
+// memory, in large pieces, over TLS.
 type server struct {
 	dir    string                // of the captures
 	bodies map[string]loadedBody // by URI; never changed
-	events *broadcast            // nil: it serves no watches
+	events *broadcast            // nil: the server has no event and serves no watches
 }
 
 // Body is a response body that a server has sent. The manifest lists bodies.
@@ -67,12 +66,16 @@ type Body struct {
 	ContentEncoding string `json:"contentEncoding,omitempty"`
 }
 
+// URI returns the path at which the floor server serves the body.
+func (b Body) URI() string { return "/" + b.Name }
+
+// loadedBody is a body with its bytes.
 type loadedBody struct {
 	Body
 	bytes []byte
 }
 
-// newServer loads the bodies of the manifest.
+// newServer returns a server of the bodies in the manifest, which it loads from dir.
 func newServer(dir string) (*server, error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if err != nil {
@@ -104,7 +107,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.events.watch(w, r)
 		return
 	case s.events != nil && r.URL.Path == RecordsPath:
-		s.events.recordStreams.watch(w, r)
+		s.events.records.watch(w, r)
 		return
 	case s.events != nil && r.URL.Path == emitPath:
 		s.events.emit(w, r)
@@ -155,7 +158,7 @@ func (s *server) Run(ctx context.Context) error {
 	}
 	err = errors.Join(err, httpServer.Close())
 	if s.events != nil {
-		s.events.close()
+		s.events.records.close()
 	}
 	<-ended
 	return err

@@ -10,29 +10,30 @@ import (
 
 // bench is one run of "bench list".
 type bench struct {
-	opts   *options
-	log    *testbed.Progress
-	report *report
+	opts     *options
+	progress *testbed.Progress
+	report   *report
 
-	sampleFound bool // report.Subject is set
+	sampleFound bool // report.Samples is set; a cluster without pods leaves it empty
 }
 
-// floorSource is a workload that a server has answered, with the answer that the floor
-// is to send for it.
+// floorSource is a workload that a server has answered, with the body that the floor is to
+// send for it.
 type floorSource struct {
 	workload load.Workload
 	body     floor.Body
 }
 
-// onFloor is the workload that requests the same bytes from the floor.
-func (m floorSource) onFloor() load.Workload {
-	w := m.workload
-	w.URI = m.body.URI()
+// floorWorkload returns the workload that requests the same bytes from the floor.
+func (source floorSource) floorWorkload() load.Workload {
+	w := source.workload
+	w.URI = source.body.URI()
 	return w
 }
 
-// measure runs all workloads against one server and returns those that were answered. A
-// failed workload is part of the report. An error ends the whole run.
+// measure runs all workloads against one server, and adds the results to s. It returns the
+// workloads that were answered. A workload that fails is part of the report. An error ends the
+// whole run.
 func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([]floorSource, error) {
 	idle, err := l.Meter.Read()
 	if err != nil {
@@ -50,7 +51,7 @@ func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			b.log.Phase("failed: %v", err)
+			b.progress.Phase("failed: %v", err)
 			s.Results = append(s.Results, load.Result{Workload: w.Name, URI: w.URI, Error: err.Error()})
 			continue
 		}
@@ -60,24 +61,24 @@ func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([
 	return sources, nil
 }
 
-// workloads completes the chosen specs with objects of the cluster. The first server is
-// asked for these, so that all servers get the same requests.
+// workloads returns the chosen workloads, completed with objects of the cluster. It looks for
+// these in the first server alone, so that all servers get the same requests.
 func (b *bench) workloads(ctx context.Context, t *testbed.Target) ([]load.Workload, error) {
 	chosen := b.opts.chosen.specs
 	if len(chosen) > 0 && !b.sampleFound {
 		var err error
-		if b.report.Subject, err = findSample(ctx, t); err != nil {
+		if b.report.Samples, err = findSample(ctx, t); err != nil {
 			return nil, err
 		}
 		b.sampleFound = true
 	}
 	var all []load.Workload
-	for i, rv := range b.opts.resourceVersions {
+	for i, resourceVersion := range b.opts.resourceVersions {
 		for _, s := range chosen {
 			if s.paged && i > 0 {
-				continue // it does not depend on the resource version
+				continue // a paged workload does not depend on the resource version
 			}
-			w, err := s.workload(b.report.Subject, rv)
+			w, err := s.workload(b.report.Samples, resourceVersion)
 			if err != nil {
 				return nil, err
 			}

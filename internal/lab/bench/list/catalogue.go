@@ -15,27 +15,27 @@ import (
 // consistent reads.
 const rvUnset = "unset"
 
-// spec is a workload of the catalogue. It becomes a load.Workload once the objects of
+// workloadSpec is a workload of the catalogue. It becomes a load.Workload once the objects of
 // the cluster are known.
-type spec struct {
+type workloadSpec struct {
 	name, description string
 	path              string
-	query             func(sampleObjects) url.Values // nil: none
-	get               bool                           // path is completed with the subject pod
+	query             func(sampleObjects) url.Values // nil: no query
+	get               bool                           // path is completed with the sample pod
 	// paged workloads have a limit. They never send a resourceVersion, because servers
 	// ignore a limit at resourceVersion=0.
 	paged       bool
 	byDefault   bool
 	group       string // another name that chooses the workload
-	mayBeEmpty  bool
+	mayBeEmpty  bool   // an answer without items is valid
 	accept      string
 	encoding    string
 	concurrency int
 	body        load.BodyKind
 }
 
-// sampleObjects are the objects that workloads for a single object, or with a selector,
-// ask for: a pod, its node, and one of its labels.
+// sampleObjects are the objects that workloads request by name or selector: a pod, its node,
+// and one of its labels.
 type sampleObjects struct {
 	Namespace     string `json:"namespace"`
 	Pod           string `json:"pod"`
@@ -43,13 +43,13 @@ type sampleObjects struct {
 	LabelSelector string `json:"labelSelector"`
 }
 
-// specs is the catalogue of workloads, in the order in which they run.
-func specs() []spec {
+// specs returns the catalogue of workloads, in the order in which they run.
+func specs() []workloadSpec {
 	const nodes, pods = "/api/v1/nodes", "/api/v1/pods"
 	byNode := func(s sampleObjects) url.Values { return url.Values{"fieldSelector": {"spec.nodeName=" + s.Node}} }
 	byLabel := func(s sampleObjects) url.Values { return url.Values{"labelSelector": {s.LabelSelector}} }
 	page := func(sampleObjects) url.Values { return url.Values{"limit": {"500"}} }
-	return append([]spec{
+	return append([]workloadSpec{
 		{name: "nodes-json", description: "all nodes as JSON", path: nodes, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
 		{name: "pods-json", description: "all pods as JSON", path: pods, byDefault: true,
@@ -76,28 +76,29 @@ func specs() []spec {
 // customWorkload is the name of a workload that is chosen by --custom-objects alone.
 const customWorkload = "custom-json"
 
-// customSpec lists all custom objects that were filled in with a seed.
-func customSpec(seed uint64) (spec, error) {
+// customSpec returns the workload that lists all custom objects which were filled in with a
+// seed.
+func customSpec(seed uint64) (workloadSpec, error) {
 	g, err := fill.NewGenerator(fill.Shape{Seed: seed, CRDs: 1, Groups: 1})
 	if err != nil {
-		return spec{}, fmt.Errorf("name custom objects: %w", err)
+		return workloadSpec{}, fmt.Errorf("name custom objects: %w", err)
 	}
-	return spec{name: customWorkload, description: "all custom objects as JSON", path: g.Definition(0).Path(""),
+	return workloadSpec{name: customWorkload, description: "all custom objects as JSON", path: g.Definition(0).Path(""),
 		accept: testbed.AcceptJSON, concurrency: 5, body: load.JSONList}, nil
 }
 
 // agentGroup is the name of all LISTs that a network agent sends when it starts.
 const agentGroup = "agent"
 
-// agentSpecs are the LISTs of a network agent on a node, of those resources that every server
-// has.
-func agentSpecs() []spec {
+// agentSpecs returns the LISTs that a network agent on a node sends when it starts, of the
+// resources that every server has.
+func agentSpecs() []workloadSpec {
 	selector := func(name, value string) func(sampleObjects) url.Values {
 		return func(s sampleObjects) url.Values {
 			return url.Values{name: {strings.ReplaceAll(value, "$node", s.Node)}}
 		}
 	}
-	all := []spec{
+	all := []workloadSpec{
 		{name: "agent-node", description: "its node", path: "/api/v1/nodes", query: selector("fieldSelector", "metadata.name=$node")},
 		{name: "agent-pods", description: "the pods of its node", path: "/api/v1/pods", query: selector("fieldSelector", "spec.nodeName=$node")},
 		{name: "agent-namespaces", description: "all namespaces", path: "/api/v1/namespaces"},
@@ -117,18 +118,19 @@ func agentSpecs() []spec {
 
 // choice is what --workloads asks for.
 type choice struct {
-	specs    []spec          // in the catalogue's order
+	specs    []workloadSpec  // in the catalogue's order
 	sections map[string]bool // by name
 }
 
-// choose returns what the names of --workloads stand for. Without names these are the
-// defaults.
+// choose returns the workloads and sections that the names of --workloads stand for. Without
+// names it returns the defaults.
 func choose(names []string) (choice, error) {
-	all, c := specs(), choice{sections: map[string]bool{}}
+	all := specs()
+	c := choice{sections: map[string]bool{}}
 	wanted := map[string]bool{testbed.DefaultWorkloads: len(names) == 0}
 	for _, name := range names {
 		known := name == testbed.AllWorkloads || name == testbed.DefaultWorkloads || name == agentGroup ||
-			slices.ContainsFunc(all, func(s spec) bool { return s.name == name }) ||
+			slices.ContainsFunc(all, func(s workloadSpec) bool { return s.name == name }) ||
 			slices.ContainsFunc(sections(), func(s section) bool { return s.name == name })
 		if !known {
 			return choice{}, fmt.Errorf("no workload %q: --workloads=help lists them", name)
@@ -146,7 +148,7 @@ func choose(names []string) (choice, error) {
 	return c, nil
 }
 
-// workloadHelp is the catalogue as text.
+// workloadHelp returns the catalogue as text, for --workloads=help.
 func workloadHelp() string {
 	var b strings.Builder
 	for _, s := range specs() {
@@ -159,15 +161,15 @@ func workloadHelp() string {
 	for _, s := range sections() {
 		fmt.Fprintf(&b, "%-20s %s\n", s.name, s.description)
 	}
-	fmt.Fprintf(&b, "%-20s all whose names begin so\n", agentGroup)
-	fmt.Fprintf(&b, "%-20s what is marked so; it can be combined with others\n", testbed.DefaultWorkloads)
+	fmt.Fprintf(&b, "%-20s all workloads whose names begin with %s-\n", agentGroup, agentGroup)
+	fmt.Fprintf(&b, "%-20s the workloads with the mark (default); it can be combined with others\n", testbed.DefaultWorkloads)
 	fmt.Fprintf(&b, "%-20s all of these but %s\n", testbed.AllWorkloads, listStalled)
 	return b.String()
 }
 
-// expectedItems is the least number of items that a valid response has. It is 0 if data
-// is nil: then nothing is known of the server's objects.
-func (s spec) expectedItems(data *testbed.FillConfig) int {
+// expectedItems returns the least number of items of a valid response. It returns 0 if data is
+// nil, for then the server's objects are not known.
+func (s workloadSpec) expectedItems(data *testbed.FillConfig) int {
 	switch {
 	case data == nil || s.mayBeEmpty:
 		return 0
@@ -186,9 +188,9 @@ func (s spec) expectedItems(data *testbed.FillConfig) int {
 	}
 }
 
-// workload completes a spec. resourceVersion is a number or rvUnset. It becomes a suffix
-// of the name, as in "@unset", unless it is 0 or the spec is paged.
-func (s spec) workload(objects sampleObjects, resourceVersion string) (load.Workload, error) {
+// workload completes a spec with sample objects. resourceVersion is a number or rvUnset. It
+// becomes a suffix of the name, as in "@unset", unless it is 0 or the spec is paged.
+func (s workloadSpec) workload(objects sampleObjects, resourceVersion string) (load.Workload, error) {
 	query := url.Values{}
 	if s.query != nil {
 		query = s.query(objects)

@@ -3,6 +3,7 @@ package list
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/lab/bench/load"
@@ -10,17 +11,18 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// coldRest is how long a server must have been idle before its first request.
-const coldRest = time.Second
+// coldIdleTime is how long a server must have been idle before its first request.
+const coldIdleTime = time.Second
 
-// measureCold measures the first and the second request of each workload, or the first ones
-// of many clients at once. Servers take turns, each time in a process of their own.
+// measureCold measures the cold (first) and the warm (second) request of each workload, or,
+// with --cold-readers, the first requests that many clients send at once. Servers take turns.
+// Each workload has a process of its own on each server.
 func (c *comparisonRun) measureCold(ctx context.Context) error {
 	c.report.Servers = make([]serverReport, len(c.opts.ReadPaths))
-	for i, path := range c.opts.ReadPaths {
-		c.report.Servers[i].Name = path
+	for i, readPath := range c.opts.ReadPaths {
+		c.report.Servers[i].Name = readPath
 	}
-	measure := c.measureFirst
+	measure := c.measureColdAndWarm
 	if c.opts.coldReaders > 0 {
 		measure = c.measureReaders
 	}
@@ -36,9 +38,10 @@ func (c *comparisonRun) measureCold(ctx context.Context) error {
 	return nil
 }
 
-// measureFirst measures a workload on a server that was just started.
-func (c *comparisonRun) measureFirst(ctx context.Context, l *load.Loader, s *serverReport, spec spec) error {
-	before, err := c.rest(ctx, l, spec)
+// measureColdAndWarm measures two requests of a workload on a server that was just started. A
+// failure is part of the report. The error is the cause if ctx has ended.
+func (c *comparisonRun) measureColdAndWarm(ctx context.Context, l *load.Loader, s *serverReport, spec workloadSpec) error {
+	before, err := c.awaitFirstRequest(ctx, l, spec)
 	if err != nil {
 		return err
 	}
@@ -49,18 +52,18 @@ func (c *comparisonRun) measureFirst(ctx context.Context, l *load.Loader, s *ser
 	}
 	res, _, err := l.Run(ctx, w)
 	if err != nil {
-		c.log.Phase("failed: %v", err)
+		c.progress.Phase("failed: %v", err)
 		res = load.Result{Workload: w.Name, URI: w.URI, Error: err.Error()}
 	}
 	s.Results = append(s.Results, res)
-	return c.sectionError(ctx, nil)
+	return context.Cause(ctx)
 }
 
-// rest waits until a server that is ready is to get its first request, and returns what it has
-// used until then.
-func (c *comparisonRun) rest(ctx context.Context, l *load.Loader, spec spec) (testbed.Usage, error) {
+// awaitFirstRequest waits before the first request: until the server is idle, or for coldAfter.
+// It returns a reading of the server at that time.
+func (c *comparisonRun) awaitFirstRequest(ctx context.Context, l *load.Loader, spec workloadSpec) (testbed.Usage, error) {
 	if c.opts.coldAfter == 0 {
-		return l.Meter.AwaitIdleLogged(ctx, c.log, spec.name, coldRest)
+		return l.Meter.AwaitIdleWithProgress(ctx, c.progress, spec.name, coldIdleTime)
 	}
 	if err := testbed.Sleep(ctx, c.opts.coldAfter); err != nil {
 		return testbed.Usage{}, err
@@ -68,46 +71,48 @@ func (c *comparisonRun) rest(ctx context.Context, l *load.Loader, spec spec) (te
 	return l.Meter.Read()
 }
 
-// coldTable has the first and the second request of each workload, nil if neither was
-// measured. The ratios are those of the CPU to that of the first server.
+// coldTable returns a table of the CPU of the cold (first) and the warm (second) request of
+// each workload. The ratio divides a server's cold CPU by that of the first server, the
+// baseline. It returns nil if no result was measured.
 func (r *report) coldTable() *render.Table {
-	if len(r.Servers[0].Results) == 0 {
+	if len(r.Servers) == 0 || len(r.Servers[0].Results) == 0 {
 		return nil
 	}
+	baseline := r.Servers[0]
 	t := &render.Table{Columns: render.ColumnsOf("workload", "bytes")}
 	for i, s := range r.Servers {
-		for _, title := range []string{"first CPU ms", "second CPU ms", "first ms", "peak"} {
+		for _, title := range []string{"cold CPU ms", "warm CPU ms", "cold ms", "peak"} {
 			t.Columns = append(t.Columns, render.Column{Group: s.Name, Title: title})
 		}
 		if i > 0 {
-			t.Columns = append(t.Columns, render.Column{Group: s.Name, Title: "first/" + r.Servers[0].Name})
+			t.Columns = append(t.Columns, render.Column{Group: s.Name, Title: "cold/" + baseline.Name})
 		}
 	}
-	for _, first := range r.Servers[0].Results {
-		row := []string{first.Workload, render.FormatBytes(first.Bytes)}
+	for _, base := range baseline.Results {
+		row := []string{base.Workload, render.FormatBytes(base.Bytes)}
 		for i, s := range r.Servers {
-			res := load.FindResult(s.Results, first.Workload)
-			if res == nil || res.Server == nil {
-				res = &load.Result{Server: &load.ServerCost{}}
+			cells := slices.Repeat([]string{"-"}, 5)
+			if res := load.FindResult(s.Results, base.Workload); res != nil && res.Server != nil {
+				cells = []string{render.FormatNumber(res.ColdCPUMillis), render.FormatNumber(res.Server.CPUMillis),
+					render.FormatNumber(res.ColdMillis), render.FormatBytes(res.Server.PeakBytes), render.FormatRatio(res.ColdCPUMillis, base.ColdCPUMillis)}
 			}
-			row = append(row, render.FormatNumber(res.ColdCPUMillis), render.FormatNumber(res.Server.CPUMillis),
-				render.FormatNumber(res.ColdMillis), render.FormatBytes(res.Server.PeakBytes))
-			if i > 0 {
-				row = append(row, render.FormatRatio(res.ColdCPUMillis, first.ColdCPUMillis))
+			if i == 0 {
+				cells = cells[:4] // the baseline has no ratio
 			}
+			row = append(row, cells...)
 		}
 		t.Add(row...)
 	}
 	return t
 }
 
-// coldLine describes the load in the footer of a report of --cold.
+// coldLine returns the line about the load in the footer of a report of --cold.
 func (r *report) coldLine() string {
 	if r.ColdReaders > 0 {
 		return fmt.Sprintf("%s, each workload on a server that was started for it and has encoded nothing ahead", r.Protocol)
 	}
 	if r.ColdAfter > 0 {
-		return fmt.Sprintf("%s, first and second request of a server that was started for them, %s after it was ready; peak is that of the second", r.Protocol, r.ColdAfter)
+		return fmt.Sprintf("%s, cold (first) and warm (second) request of a server that was started for them, %s after it was ready; peak is during the warm request", r.Protocol, r.ColdAfter)
 	}
-	return fmt.Sprintf("%s, first and second request of a server that was started for them, once it was idle for %s; peak is that of the second", r.Protocol, coldRest)
+	return fmt.Sprintf("%s, cold (first) and warm (second) request of a server that was started for them, once it was idle for %s; peak is during the warm request", r.Protocol, coldIdleTime)
 }

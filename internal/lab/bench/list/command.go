@@ -22,7 +22,7 @@ With --compare it starts millrace with either read path in turn over one data
 directory that it fills, and a server that writes the same bytes from memory: the
 floor. With --external-etcd both read paths serve out of one etcd in a process of
 its own. With --at it measures a server that runs: with --pods=0 by the objects
-that are there, else by those that it fills in.`,
+of the server, else by objects that it fills in.`,
 		Example: `  millrace-lab bench list --at=admin.conf --pods=0 --workloads=pods-json,pod-get
   millrace-lab bench list --compare --nodes 1000 --pods 10000 -o json > report.json
   millrace-lab bench list --compare --external-etcd --workloads=default,list-rss
@@ -41,9 +41,9 @@ that are there, else by those that it fills in.`,
 	return cmd
 }
 
-// execute measures and prints the report. It returns an error if any workload failed.
+// execute measures and prints the report. It returns an error if a workload failed.
 func execute(ctx context.Context, o *options, to testbed.Streams) error {
-	b := &bench{opts: o, log: testbed.NewProgress(to.Err), report: newReport(o)}
+	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), report: newReport(o)}
 	if err := b.compare(ctx); err != nil {
 		return err
 	}
@@ -51,6 +51,7 @@ func execute(ctx context.Context, o *options, to testbed.Streams) error {
 	return testbed.Print(b.report, to.Out, o.output)
 }
 
+// newReport returns a report without results.
 func newReport(o *options) *report {
 	r := &report{Started: time.Now(), Machine: testbed.ThisMachine(), Protocol: "HTTP/2",
 		ResourceVersions: o.resourceVersions, Plan: o.plan}

@@ -2,7 +2,6 @@ package list
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -19,15 +18,15 @@ type comparisonRun struct {
 	*testbed.Testbed
 }
 
-func (b *bench) compare(ctx context.Context) (err error) {
-	bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: b.opts.Options, Progress: b.log, HTTP1: b.opts.http1})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeBed()) }()
-	return (&comparisonRun{b, bed}).run(ctx)
+// compare runs all measurements on a testbed.
+func (b *bench) compare(ctx context.Context) error {
+	return testbed.WithTestbed(ctx, testbed.Config{Options: b.opts.Options, Progress: b.progress, HTTP1: b.opts.http1}, func(bed *testbed.Testbed) error {
+		return (&comparisonRun{b, bed}).run(ctx)
+	})
 }
 
+// run fills in the data, measures all servers in turn, and then the floor, which sends the
+// bodies of the first server.
 func (c *comparisonRun) run(ctx context.Context) error {
 	if c.opts.fill.Pods+c.opts.fill.Secrets > 0 {
 		if err := c.Fill(ctx, c.opts.fill); err != nil {
@@ -38,23 +37,23 @@ func (c *comparisonRun) run(ctx context.Context) error {
 	if c.opts.cold {
 		return c.measureCold(ctx)
 	}
-	var floor []floorSource // from the first server
-	for i, path := range c.opts.ReadPaths {
-		s := serverReport{Name: path}
-		done, err := c.measureServer(ctx, &s)
+	var sources []floorSource
+	for i, readPath := range c.opts.ReadPaths {
+		s := serverReport{Name: readPath}
+		answered, err := c.measureServer(ctx, &s)
 		if err != nil {
 			return err
 		}
 		if i == 0 {
-			floor = done
+			sources = answered
 		}
 		c.report.Servers = append(c.report.Servers, s)
 	}
-	if len(floor) == 0 || !c.opts.floor {
+	if len(sources) == 0 || !c.opts.floor {
 		return nil
 	}
 	var err error
-	c.report.Floor, err = c.measureFloor(ctx, floor)
+	c.report.Floor, err = c.measureFloor(ctx, sources)
 	return err
 }
 
@@ -79,15 +78,15 @@ func (c *comparisonRun) measureServer(ctx context.Context, s *serverReport) (sou
 	return sources, err
 }
 
-// onFreshServer starts a server, measures it and stops it. section is empty for the
-// workloads.
+// onFreshServer starts a server, measures it and stops it. section is empty for the workloads.
+// It sets the version and the start of the server in s.
 func (c *comparisonRun) onFreshServer(ctx context.Context, s *serverReport, section string, measure func(*load.Loader) error) error {
-	subject, log := s.Name, "serve-"+s.Name
+	subject, logName := s.Name, "serve-"+s.Name
 	if section != "" {
-		subject, log = section+" of "+subject, log+"-"+section
+		subject, logName = section+" of "+subject, logName+"-"+section
 	}
-	c.log.Phase("measuring %s", subject)
-	run, err := c.Start(ctx, s.Name, log)
+	c.progress.Phase("measuring %s", subject)
+	run, err := c.Start(ctx, s.Name, logName)
 	if err != nil {
 		return err
 	}
@@ -107,15 +106,16 @@ func (c *comparisonRun) onFreshServer(ctx context.Context, s *serverReport, sect
 	return c.ExplainExit(ctx, run.Child, measure(l))
 }
 
-// measureFloor runs the same workloads on a floor that sends the captured bodies.
+// measureFloor runs the same workloads on a floor server that sends the captured bodies. A
+// workload that fails is part of the results.
 func (c *comparisonRun) measureFloor(ctx context.Context, sources []floorSource) ([]load.Result, error) {
-	c.log.Phase("measuring the floor")
+	c.progress.Phase("measuring the floor")
 	bodies := make([]floor.Body, len(sources))
-	for i, m := range sources {
-		bodies[i] = m.body
+	for i, source := range sources {
+		bodies[i] = source.body
 	}
 	run, err := floor.Start(ctx, floor.Config{
-		Executable: c.Own, Dir: c.Captures(c.opts.ReadPaths[0]), LogFile: c.Logs("floor.log"), HTTP1: c.opts.http1,
+		Executable: c.Own, Dir: c.CaptureDir(c.opts.ReadPaths[0]), LogFile: c.LogPath("floor.log"), HTTP1: c.opts.http1,
 	}, bodies)
 	if err != nil {
 		return nil, err
@@ -126,20 +126,21 @@ func (c *comparisonRun) measureFloor(ctx context.Context, sources []floorSource)
 		return nil, fmt.Errorf("create work directory: %w", err)
 	}
 	var results []load.Result
-	for _, m := range sources {
-		res, _, err := l.Run(ctx, m.onFloor())
+	for _, source := range sources {
+		res, _, err := l.Run(ctx, source.floorWorkload())
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			c.log.Phase("failed: %v", err)
-			res = load.Result{Workload: m.workload.Name, Error: err.Error()}
+			c.progress.Phase("failed: %v", err)
+			res = load.Result{Workload: source.workload.Name, Error: err.Error()}
 		}
 		results = append(results, res)
 	}
 	return results, c.ExplainExit(ctx, run.Child, nil)
 }
 
+// loader returns a loader for a server. Responses are stored in the capture directory captures.
 func (c *comparisonRun) loader(run *testbed.Server, captures string) *load.Loader {
-	return &load.Loader{Target: run.Target, Meter: run.Meter(), Plan: c.opts.plan, CaptureDir: c.Captures(captures), Log: c.log}
+	return &load.Loader{Target: run.Target, Meter: run.Meter(), Plan: c.opts.plan, CaptureDir: c.CaptureDir(captures), Progress: c.progress}
 }

@@ -44,8 +44,8 @@ func TestCompare(t *testing.T) {
 			}
 		}
 	}
-	if got.Data == nil || got.Data.Pods != 600 || got.Subject.Pod != "pod-0" {
-		t.Errorf("got data %+v, subject %+v", got.Data, got.Subject)
+	if got.Data == nil || got.Data.Pods != 600 || got.Samples.Pod != "pod-0" {
+		t.Errorf("got data %+v, samples %+v", got.Data, got.Samples)
 	}
 
 	_, _, err = run(t, quickArgs("--compare", "--work-dir="+dir)...)
@@ -58,7 +58,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareWithExternalEtcd has data in an etcd that outlives its servers. The fake "fill" stores its mark there.
+// TestCompareWithExternalEtcd measures servers over an etcd that outlives them. The fake "fill" stores
+// its mark there.
 func TestCompareWithExternalEtcd(t *testing.T) {
 	dir, tmp := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -160,7 +161,7 @@ func TestCompareCold(t *testing.T) {
 			t.Errorf("got %+v", s)
 		}
 	}
-	if text := got.text("markdown"); !strings.Contains(text, "kubernetes first/millrace") || !strings.Contains(text, "| pods-protobuf |") {
+	if text := got.text("markdown"); !strings.Contains(text, "kubernetes cold/millrace") || !strings.Contains(text, "| pods-protobuf |") {
 		t.Errorf("got %s", text)
 	}
 	for _, s := range got.Servers {
@@ -192,7 +193,7 @@ func TestCompareColdReaders(t *testing.T) {
 			t.Fatalf("got %+v", s)
 		}
 		plain, zipped := s.Readers[0], s.Readers[1]
-		if plain.Whole != 5 || zipped.Whole != 5 || plain.PeakBytes < plain.BeforeBytes || plain.AfterBytes <= 0 || plain.Seconds <= 0 || zipped.BodyBytes <= 0 || plain.BodyBytes < 2*zipped.BodyBytes {
+		if plain.Complete != 5 || zipped.Complete != 5 || plain.PeakBytes < plain.BeforeBytes || plain.AfterBytes <= 0 || plain.Seconds <= 0 || zipped.BodyBytes <= 0 || plain.BodyBytes < 2*zipped.BodyBytes {
 			t.Errorf("got %+v", s.Readers)
 		}
 	}

@@ -20,7 +20,7 @@ func newTestLoader(t *testing.T, api http.Handler, http2 bool) *load.Loader {
 		t.Fatal(err)
 	}
 	return &load.Loader{
-		Target: target, Meter: testbed.NewMeter(os.Getpid()), CaptureDir: t.TempDir(), Log: testbed.NewProgress(io.Discard),
+		Target: target, Meter: testbed.NewMeter(os.Getpid()), CaptureDir: t.TempDir(), Progress: testbed.NewProgress(io.Discard),
 		Plan: load.Plan{Requests: 7, Warmup: 2, Timeout: time.Minute},
 	}
 }

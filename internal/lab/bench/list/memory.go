@@ -25,28 +25,28 @@ const (
 type memoryResult struct {
 	Lists        int   `json:"lists"`
 	BodyBytes    int64 `json:"bodyBytes"`
-	BeforeBytes  int64 `json:"beforeBytes"`
+	BeforeBytes  int64 `json:"beforeBytes"` // RSS after one LIST
 	PeakBytes    int64 `json:"peakBytes"`
-	PerListBytes int64 `json:"perListBytes"`
+	PerListBytes int64 `json:"perListBytes"` // (PeakBytes - BeforeBytes) / Lists
 
 	Error string `json:"error,omitempty"` // not empty: nothing was measured
 }
 
 // memoryRun keeps several LISTs open at the same time. Each reader reads slowRead bytes,
-// waits until all readers have done so, and then continues slowly. Without that wait
-// some LISTs could end before others begin.
+// waits until all readers have done so, and then continues slowly. Without that wait some LISTs
+// could end before others begin.
 type memoryRun struct {
 	loader   *load.Loader
 	lists    int
 	holdOpen time.Duration
 
 	awaitingFirstBytes sync.WaitGroup // readers that have no bytes yet
-	allOpen            chan struct{}  // closed when there is no such reader
+	allOpen            chan struct{}  // closed when each reader has its first bytes
 }
 
-// memory measures the section list-memory.
-func (b *bench) memory(ctx context.Context, l *load.Loader, s *serverReport) error {
-	b.log.Step("%s, %d slow readers", listMemory, b.opts.memoryLists)
+// runMemory measures the section list-memory.
+func (b *bench) runMemory(ctx context.Context, l *load.Loader, s *serverReport) error {
+	b.progress.Step("%s, %d slow readers", listMemory, b.opts.memoryLists)
 	w, err := b.workloadOf(specByName("pods-json"))
 	var m memoryResult
 	if err == nil {
@@ -57,11 +57,11 @@ func (b *bench) memory(ctx context.Context, l *load.Loader, s *serverReport) err
 		m = memoryResult{Lists: b.opts.memoryLists, Error: err.Error()}
 	}
 	s.Memory = &m
-	return b.sectionError(ctx, err)
+	return b.reportFailure(ctx, err)
 }
 
-// measureMemory opens the LISTs. The server should not have served much before: free
-// memory in its heap would hide what the LISTs need.
+// measureMemory sends one LIST, and then keeps several LISTs open at once. The server should
+// not have served much before: free memory in its heap would hide what the LISTs need.
 func measureMemory(ctx context.Context, l *load.Loader, w load.Workload, lists int) (memoryResult, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout,
 		fmt.Errorf("run %s: not done within --timeout=%s", listMemory, l.Plan.Timeout))
@@ -79,7 +79,7 @@ func measureMemory(ctx context.Context, l *load.Loader, w load.Workload, lists i
 		return memoryResult{}, err
 	}
 	run := &memoryRun{loader: l, lists: lists, holdOpen: min(slowHold, max(l.Plan.Duration, testbed.PeakSampleInterval)), allOpen: make(chan struct{})}
-	before, peak, err := l.Meter.PeakDuring(func() error { return run.run(ctx, w) })
+	before, peak, err := l.Meter.PeakDuring(func() error { return run.openAll(ctx, w) })
 	if err != nil {
 		return memoryResult{}, err
 	}
@@ -89,12 +89,13 @@ func measureMemory(ctx context.Context, l *load.Loader, w load.Workload, lists i
 	}, nil
 }
 
-// run opens the LISTs, and ends when all have been open together for holdOpen.
-func (r *memoryRun) run(parent context.Context, w load.Workload) error {
+// openAll opens the LISTs, and returns when all have been open together for holdOpen. The first
+// error ends it. All readers have ended when it returns.
+func (r *memoryRun) openAll(parent context.Context, w load.Workload) error {
 	ctx, end := context.WithCancelCause(parent)
 	var group sync.WaitGroup
 	defer group.Wait()
-	defer end(nil) // before the Wait above
+	defer end(nil) // runs before the Wait above
 	r.awaitingFirstBytes.Add(r.lists)
 	for range r.lists {
 		group.Go(func() {
@@ -115,7 +116,7 @@ func (r *memoryRun) run(parent context.Context, w load.Workload) error {
 	}
 }
 
-// read is one slow reader. It ends with ctx, or at the end of the body.
+// read runs one slow reader, until ctx ends or the body does. In both cases it returns nil.
 func (r *memoryRun) read(ctx context.Context, w load.Workload) error {
 	begin := sync.OnceFunc(r.awaitingFirstBytes.Done)
 	defer begin()

@@ -18,11 +18,11 @@ type options struct {
 	compare bool
 	cold    bool
 	floor   bool
-	// coldReaders is how many clients of --cold send the first request at once. 0 stands for
-	// one client, whose second request is measured too.
+	// coldReaders is the number of clients of --cold that send the first request at once. 0
+	// stands for one client, whose second request is measured too.
 	coldReaders int
-	// coldAfter is how long after a server is ready it gets the first request of --cold. With 0
-	// it has to be idle, and encodes nothing ahead.
+	// coldAfter is the time from the readiness of a server to the first request of --cold. With
+	// 0 the server must be idle first, and encodes nothing ahead.
 	coldAfter time.Duration
 	testbed.Options
 	fill testbed.FillConfig
@@ -38,23 +38,23 @@ type options struct {
 	output           string
 	from             string
 
-	chosen choice // follows from workloads and memoryLists; set by validate
+	chosen choice // set by validate from workloads and memoryLists
 }
 
-// listsByDefault is the value of --list-memory that choose replaces: by 32 if list-memory or
-// workloads are chosen, else by 0.
+// listsByDefault is the default of --list-memory. choose replaces it: by 32 if list-memory or a
+// workload is chosen, else by 0.
 const listsByDefault = -1
 
+// addFlags adds the flags of "bench list", except those of testbed.Subcommand.
 func (o *options) addFlags(f *pflag.FlagSet) {
-
 	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
 	o.AddServerFlags(f)
 	f.BoolVar(&o.floor, "floor", true, "measure the floor too")
-	f.BoolVar(&o.cold, "cold", false, "measure the first and the second request of each workload, on a server that was started for it and has encoded nothing ahead")
-	f.DurationVar(&o.coldAfter, "cold-after", 0, "with --cold: let the server encode ahead, and send the first request so long after it is ready")
-	f.IntVar(&o.coldReaders, "cold-readers", 0, "with --cold: send each workload over so many connections at once, as soon as the server is ready, and measure its memory")
+	f.BoolVar(&o.cold, "cold", false, "measure the cold (first) and the warm (second) request of each workload, on a server that was started for it and has encoded nothing ahead")
+	f.DurationVar(&o.coldAfter, "cold-after", 0, "with --cold: let the server encode ahead, and send the first request this long after it is ready")
+	f.IntVar(&o.coldReaders, "cold-readers", 0, "with --cold: send each workload over this many connections at once, as soon as the server is ready, and measure its memory")
 	f.IntVar(&o.fill.Nodes, "nodes", 1000, "nodes to fill in")
-	f.IntVar(&o.fill.Pods, "pods", 10000, "pods to fill in; 0 with --at: none of what follows, and what the server has is measured")
+	f.IntVar(&o.fill.Pods, "pods", 10000, "pods to fill in; 0 with --at: fill nothing in, and measure the objects that the server has")
 	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "size of a pod as JSON")
 	f.BoolVar(&o.fill.Older, "older", false, "with --external-etcd: fill in pods that an older version has stored, without a field that servers add when they read them")
 	f.BoolVar(&o.fill.Services, "services", false, "fill in the Deployment, Service and EndpointSlice of each 20 pods too")
@@ -82,9 +82,9 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 // validate checks what can be checked before a server runs, and sets defaults that depend
 // on other flags. isSet reports whether the user has given a flag.
 func (o *options) validate(isSet func(flag string) bool) error {
-	for _, rv := range o.resourceVersions {
-		if _, err := strconv.ParseUint(rv, 10, 64); err != nil && rv != rvUnset {
-			return fmt.Errorf("--resource-version=%s: choose a number or %q", rv, rvUnset)
+	for _, version := range o.resourceVersions {
+		if _, err := strconv.ParseUint(version, 10, 64); err != nil && version != rvUnset {
+			return fmt.Errorf("--resource-version=%s: choose a number or %q", version, rvUnset)
 		}
 	}
 	if isSet("duration") && isSet("requests") {
@@ -102,7 +102,7 @@ func (o *options) validate(isSet func(flag string) bool) error {
 	return o.validateServers(isSet)
 }
 
-// choose sets chosen and memoryLists.
+// choose sets chosen and memoryLists by workloads.
 func (o *options) choose() (err error) {
 	if o.chosen, err = choose(o.workloads); err != nil {
 		return err
@@ -118,22 +118,28 @@ func (o *options) choose() (err error) {
 	return nil
 }
 
+// validateNumbers checks the lower bounds of numbers and durations.
 func (o *options) validateNumbers() error {
 	if err := testbed.CheckMinimums([]testbed.Minimum[int]{
 		{Flag: "nodes", Value: o.fill.Nodes, Min: 1}, {Flag: "pods", Value: o.fill.Pods, Min: 0},
-		{Flag: "namespaces", Value: o.fill.Namespaces, Min: 1}, {Flag: "concurrency", Value: o.plan.Concurrency, Min: 0}, {Flag: "requests", Value: o.plan.Requests, Min: 0},
+		{Flag: "namespaces", Value: o.fill.Namespaces, Min: 1}, {Flag: "concurrency", Value: o.plan.Concurrency, Min: 0},
+		{Flag: "requests", Value: o.plan.Requests, Min: 0},
 		{Flag: "warmup", Value: o.plan.Warmup, Min: 1}, {Flag: "list-memory", Value: o.memoryLists, Min: listsByDefault},
-		{Flag: "cold-readers", Value: o.coldReaders, Min: 0}, {Flag: "list-rss", Value: o.rssLists, Min: 1}, {Flag: "secrets", Value: o.fill.Secrets, Min: 1}, {Flag: "custom-objects", Value: o.fill.CustomObjects, Min: 0},
+		{Flag: "cold-readers", Value: o.coldReaders, Min: 0}, {Flag: "list-rss", Value: o.rssLists, Min: 1},
+		{Flag: "secrets", Value: o.fill.Secrets, Min: 1}, {Flag: "custom-objects", Value: o.fill.CustomObjects, Min: 0},
 	}); err != nil {
 		return err
 	}
 	return testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
-		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "settle", Value: o.plan.Settle, Min: 0}, {Flag: "every", Value: o.plan.Every, Min: 0},
+		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "settle", Value: o.plan.Settle, Min: 0},
+		{Flag: "every", Value: o.plan.Every, Min: 0},
 		{Flag: "rest", Value: o.rest, Min: 0}, {Flag: "cold-after", Value: o.coldAfter, Min: 0}, {Flag: "stall", Value: o.stall, Min: time.Millisecond},
 		{Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
 	})
 }
 
+// validateServers checks the flags that say what runs and what is filled in. It also sets the
+// options that follow from them, such as the arguments of servers.
 func (o *options) validateServers(isSet func(string) bool) error {
 	if err := o.Options.ValidateChoice(o.compare); err != nil {
 		return err
@@ -170,26 +176,29 @@ func (o *options) validateServers(isSet func(string) bool) error {
 	return o.chooseData(isSet)
 }
 
-// setCold sets what follows from --cold, unless the user did.
+// setCold sets the options that follow from --cold, except those that the user has set.
 func (o *options) setCold(isSet func(string) bool) {
 	o.plan.Warmup, o.plan.Requests = 1, 1
 	if !isSet("concurrency") {
 		o.plan.Concurrency = 1
 	}
 	if !isSet("list-memory") {
-		o.memoryLists, o.chosen.sections[listMemory] = 0, false
+		o.memoryLists = 0
+		o.chosen.sections[listMemory] = false
 	}
 	if o.coldAfter == 0 {
 		o.AddServerArg("--encode-ahead=false")
 	}
-	if o.coldReaders > 0 { // All are to be whole, however long they take.
+	if o.coldReaders > 0 { // no LIST may be cut off by the server's timeout
 		o.AddCommonArg("--request-timeout=" + o.plan.Timeout.String())
 	}
 }
 
-// chooseData removes from fill what the chosen workloads and sections do not need.
+// chooseData removes from fill the objects that the chosen workloads and sections do not need.
+// It returns an error for flags that have no effect, and for choices that need different data.
 func (o *options) chooseData(isSet func(string) bool) error {
-	stalled, others := o.chosen.sections[listStalled], len(o.chosen.specs) > 0
+	stalled := o.chosen.sections[listStalled]
+	others := len(o.chosen.specs) > 0
 	for _, s := range sections() {
 		others = others || !s.needsOwnData && o.chosen.sections[s.name]
 	}
@@ -206,9 +215,11 @@ func (o *options) chooseData(isSet func(string) bool) error {
 		return fmt.Errorf("%s fills in data of its own: run it alone", listStalled)
 	}
 	if stalled {
-		o.fill.Nodes, o.fill.Pods, o.fill.PodSize = 0, 0, ""
+		o.fill.Nodes, o.fill.Pods = 0, 0
+		o.fill.PodSize = ""
 	} else {
-		o.fill.Secrets, o.fill.SecretSize = 0, ""
+		o.fill.Secrets = 0
+		o.fill.SecretSize = ""
 	}
 	return nil
 }

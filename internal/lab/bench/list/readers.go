@@ -11,13 +11,13 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// readersResult is what the LISTs of many clients cost a server that was just started, if
-// all are sent at once.
+// readersResult is the cost of LISTs that many clients send at once to a server that was just
+// started.
 type readersResult struct {
 	Workload string `json:"workload"`
-	// Whole counts the LISTs that were whole. Servers cut off those that take longer than
-	// they allow.
-	Whole       int     `json:"whole"`
+	// Complete is the number of LISTs that arrived completely. Servers cut off LISTs that take
+	// longer than they allow.
+	Complete    int     `json:"whole"`
 	BodyBytes   int64   `json:"bodyBytes"`
 	BeforeBytes int64   `json:"beforeBytes"` // RSS before the LISTs, with the clients' connections
 	PeakBytes   int64   `json:"peakBytes"`   // RSS during the LISTs
@@ -25,31 +25,31 @@ type readersResult struct {
 	CPUMillis   float64 `json:"cpuMillis"`   // of the server, for all LISTs
 	Seconds     float64 `json:"seconds"`     // until the last LIST ended
 
-	// FirstFailure is the error of the first client whose LIST was not whole.
+	// FirstFailure is the error of the first client whose LIST was incomplete.
 	FirstFailure string `json:"firstFailure,omitempty"`
 
 	Error string `json:"error,omitempty"` // not empty: nothing was measured
 }
 
-// measureReaders measures a workload of --cold-readers on a server that was just started.
-// There is no rest before: clients do not wait for a server to collect the garbage of its
-// start.
-func (c *comparisonRun) measureReaders(ctx context.Context, l *load.Loader, s *serverReport, spec spec) error {
+// measureReaders measures a workload of --cold-readers on a server that was just started. It
+// does not wait until the server is idle: real clients do not wait for a server to collect the
+// garbage of its start, either.
+func (c *comparisonRun) measureReaders(ctx context.Context, l *load.Loader, s *serverReport, spec workloadSpec) error {
 	w, err := c.workloadOf(spec)
 	if err != nil {
 		return err
 	}
-	c.log.Step("%s, %d clients at once", w.Name, c.opts.coldReaders)
+	c.progress.Step("%s, %d clients at once", w.Name, c.opts.coldReaders)
 	res, err := listAtOnce(ctx, l, w, c.opts.coldReaders)
 	if err != nil {
 		res = readersResult{Error: err.Error()}
 	}
 	res.Workload = w.Name
 	s.Readers = append(s.Readers, res)
-	return c.sectionError(ctx, err)
+	return c.reportFailure(ctx, err)
 }
 
-// listAtOnce sends one LIST over each of so many connections.
+// listAtOnce sends one LIST over each of a number of connections, all at once.
 func listAtOnce(ctx context.Context, l *load.Loader, w load.Workload, clients int) (res readersResult, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout,
 		fmt.Errorf("run %s: not done within --timeout=%s", w.Name, l.Plan.Timeout))
@@ -74,13 +74,13 @@ func listAtOnce(ctx context.Context, l *load.Loader, w load.Workload, clients in
 		return res, err
 	}
 	res.CPUMillis = render.Millis(after.CPU - before.CPU)
-	after, err = l.Meter.AwaitIdleLogged(ctx, l.Log, w.Name, coldRest)
+	after, err = l.Meter.AwaitIdleWithProgress(ctx, l.Progress, w.Name, coldIdleTime)
 	res.AfterBytes = after.RSS
 	return res, err
 }
 
-// fetchAll sends one LIST over each connection, and counts those that were whole. The first
-// body is validated, and the others must have its size.
+// fetchAll sends one LIST over each connection, and sets Complete, BodyBytes and FirstFailure.
+// It validates the first body. The others must have its size.
 func (res *readersResult) fetchAll(ctx context.Context, l *load.Loader, w load.Workload, conns []*testbed.Conn) error {
 	sizes, failures := make([]int64, len(conns)), make([]error, len(conns))
 	var group sync.WaitGroup
@@ -92,10 +92,11 @@ func (res *readersResult) fetchAll(ctx context.Context, l *load.Loader, w load.W
 		err := failures[i]
 		switch {
 		case err != nil:
-		case res.Whole > 0 && (size < res.BodyBytes-stalledSlack || size > res.BodyBytes+stalledSlack):
+		case res.Complete > 0 && (size < res.BodyBytes-bodySizeTolerance || size > res.BodyBytes+bodySizeTolerance):
 			err = fmt.Errorf("run %s: a body of %d bytes, where another had %d", w.Name, size, res.BodyBytes)
 		default:
-			res.Whole, res.BodyBytes = res.Whole+1, size
+			res.Complete++
+			res.BodyBytes = size
 		}
 		if err != nil && res.FirstFailure == "" {
 			res.FirstFailure = err.Error()
@@ -104,6 +105,8 @@ func (res *readersResult) fetchAll(ctx context.Context, l *load.Loader, w load.W
 	return context.Cause(ctx)
 }
 
+// fetchOne sends one LIST and returns the size of its body. If validate is set, it also decodes
+// the body.
 func fetchOne(ctx context.Context, l *load.Loader, w load.Workload, conn *testbed.Conn, validate bool) (int64, error) {
 	if validate {
 		first, err := l.WarmUp(ctx, conn, w)
@@ -120,11 +123,11 @@ func fetchOne(ctx context.Context, l *load.Loader, w load.Workload, conn *testbe
 	return size, nil
 }
 
-// readersTable has a row for each workload and server of --cold-readers.
+// readersTable returns a table with a row for each workload and server of --cold-readers.
 func (r *report) readersTable() render.TitledTable {
 	t := render.TitledTable{
-		Title: fmt.Sprintf("%d clients that LIST at once, as soon as a server is ready; CPU and seconds are those of all LISTs", r.ColdReaders),
-		Table: render.Table{Columns: render.ColumnsOf("workload", "server", "whole", "body", "RSS ready", "peak", "above ready", "RSS after", "CPU s", "s")},
+		Title: fmt.Sprintf("%d clients that LIST at once, as soon as a server is ready; CPU and seconds are for all LISTs", r.ColdReaders),
+		Table: render.Table{Columns: render.ColumnsOf("workload", "server", "complete", "body", "RSS ready", "peak", "above ready", "RSS after", "CPU s", "s")},
 	}
 	if len(r.Servers) == 0 {
 		return t
@@ -135,7 +138,8 @@ func (r *report) readersTable() render.TitledTable {
 				continue
 			}
 			m := &s.Readers[i]
-			t.Table.Add(m.Workload, s.Name, fmt.Sprint(m.Whole), render.FormatBytes(m.BodyBytes), render.FormatBytes(m.BeforeBytes), render.FormatBytes(m.PeakBytes),
+			t.Table.Add(m.Workload, s.Name, fmt.Sprint(m.Complete), render.FormatBytes(m.BodyBytes), render.FormatBytes(m.BeforeBytes),
+				render.FormatBytes(m.PeakBytes),
 				render.FormatBytes(m.PeakBytes-m.BeforeBytes), render.FormatBytes(m.AfterBytes),
 				render.FormatNumber(m.CPUMillis/1000), render.FormatNumber(m.Seconds))
 		}

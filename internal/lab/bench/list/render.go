@@ -10,21 +10,22 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// text renders the report as "table", "wide" or "markdown".
+// text returns the report in a format of tables.
 func (r *report) text(format string) string {
-	table := r.comparison().Table(load.Cells, format == "wide")
+	table := r.comparison().Table(load.Cells, format == render.Wide)
 	if r.Cold {
 		table = r.coldTable()
 	}
 	return render.Document(format, table, r.sectionTables(), r.footer())
 }
 
-// sectionTables are the tables of all sections. Those of sections that did not run have
-// no rows.
+// sectionTables returns the tables of all sections. Tables of sections that did not run have no
+// rows.
 func (r *report) sectionTables() []render.TitledTable {
 	return []render.TitledTable{r.startTable(), r.readersTable(), r.memoryTable(), r.rssTable(), r.stalledTable()}
 }
 
+// memoryTable returns the table of the section list-memory.
 func (r *report) memoryTable() render.TitledTable {
 	t := render.TitledTable{Title: "Memory per concurrent LIST of all pods, slow readers", Table: render.Table{
 		Columns: render.ColumnsOf("server", "LISTs", "body", "RSS before", "peak", "per LIST")}}
@@ -37,6 +38,7 @@ func (r *report) memoryTable() render.TitledTable {
 	return t
 }
 
+// rssTable returns the table of the section list-rss.
 func (r *report) rssTable() render.TitledTable {
 	t := render.TitledTable{Table: render.Table{Columns: render.ColumnsOf("server", "ready s", "peak to ready", "RSS idle", "peak under LISTs", "RSS after")}}
 	for _, s := range r.Servers {
@@ -54,28 +56,32 @@ func (r *report) rssTable() render.TitledTable {
 	return t
 }
 
+// stalledTable returns the table of the section list-stalled.
 func (r *report) stalledTable() render.TitledTable {
 	t := render.TitledTable{Table: render.Table{Columns: render.ColumnsOf("server", "body", "RSS idle", "RSS before", "peak",
-		"whole", "cut off", "refused", "fast s", "slow s")}}
+		"complete", "cut off", "refused", "fast s", "slow s")}}
 	for _, s := range r.Servers {
 		if m := s.Stalled; m != nil && m.Error == "" {
-			t.Title = fmt.Sprintf("%d LISTs of all secrets at once, every second one read slowly, over %s; at least %s of rest before idle", m.Clients, m.Stall, m.Rest)
-			t.Table.Add(s.Name, render.FormatBytes(m.BodyBytes), render.FormatBytes(m.IdleBytes), render.FormatBytes(m.BeforeBytes), render.FormatBytes(m.PeakBytes),
-				fmt.Sprint(m.Fast.Whole+m.Slow.Whole), fmt.Sprint(m.Fast.CutOff+m.Slow.CutOff), fmt.Sprint(m.Fast.Refused+m.Slow.Refused),
-				m.Fast.median(), m.Slow.median())
+			t.Title = fmt.Sprintf("%d LISTs of all secrets at once, every second one read slowly, over %s; at least %s of rest before idle",
+				m.Clients, m.Stall, m.Rest)
+			t.Table.Add(s.Name, render.FormatBytes(m.BodyBytes), render.FormatBytes(m.IdleBytes), render.FormatBytes(m.BeforeBytes),
+				render.FormatBytes(m.PeakBytes),
+				fmt.Sprint(m.Fast.Complete+m.Slow.Complete), fmt.Sprint(m.Fast.CutOff+m.Slow.CutOff), fmt.Sprint(m.Fast.Refused+m.Slow.Refused),
+				m.Fast.formatMedian(), m.Slow.formatMedian())
 		}
 	}
 	return t
 }
 
-func (r readerOutcomes) median() string {
-	if r.Whole == 0 {
+// formatMedian returns the median time of the complete LISTs in seconds, "-" if there are none.
+func (r readerOutcomes) formatMedian() string {
+	if r.Complete == 0 {
 		return "-"
 	}
 	return render.FormatNumber(r.Seconds)
 }
 
-// footer describes the servers, the load, the data and the machine.
+// footer returns lines about the servers, the load, the data and the machine, and the notes.
 func (r *report) footer() []string {
 	var lines []string
 	for _, s := range r.Servers {
@@ -96,7 +102,7 @@ func (r *report) footer() []string {
 	if r.ExternalEtcd {
 		lines = append(lines, testbed.ExternalEtcdNote)
 	}
-	if len(r.Floor) > 0 {
+	if len(r.Floor) > 0 && len(r.Servers) > 0 {
 		lines = append(lines, "floor: Go's HTTP server writing "+r.Servers[0].Name+"'s bytes from memory")
 	}
 	lines = append(lines, r.Machine.String()+", "+r.Started.UTC().Format(time.RFC3339))

@@ -30,7 +30,7 @@ func sampleReport() *report {
 				RSS: &rssResult{Rest: 30 * time.Second, Lists: 10, Encodings: make([]string, 4), StartPeakBytes: 310e6, IdleBytes: 150e6,
 					PeakBytes: 360e6, AfterBytes: 180e6},
 				Stalled: &stalledResult{Clients: 64, Stall: 30 * time.Second, Rest: 30 * time.Second, BodyBytes: 400e6, IdleBytes: 150e6, BeforeBytes: 600e6, PeakBytes: 700e6,
-					Fast: readerOutcomes{Whole: 32, Seconds: 12.25}, Slow: readerOutcomes{Whole: 29, CutOff: 2, Refused: 1, Seconds: 31}}},
+					Fast: readerOutcomes{Complete: 32, Seconds: 12.25}, Slow: readerOutcomes{Complete: 29, CutOff: 2, Refused: 1, Seconds: 31}}},
 			{Name: "kubernetes", Version: "v1.36.3", Results: []load.Result{list(696, 1.25), {Workload: "pod-get", Error: "no"}}},
 		},
 		Floor: []load.Result{list(40, 22)},
@@ -61,7 +61,7 @@ func TestWriteJSONHasEverything(t *testing.T) {
 	if got := back.Servers[1].Results[0]; got.Server.CPUMillis != 696 || got.Millis.P99 != 1029 || got.ColdMillis != 1234.5 {
 		t.Errorf("got %+v", got)
 	}
-	if back.Failures() != 1 || back.Machine.Cores != 2 || back.Servers[0].Version != "v1.36.3" {
+	if back.FailureCount() != 1 || back.Machine.Cores != 2 || back.Servers[0].Version != "v1.36.3" {
 		t.Errorf("got %+v", back)
 	}
 }
@@ -76,9 +76,31 @@ func TestNotes(t *testing.T) {
 	r.addNotes()
 	notes := strings.Join(r.Notes, "\n")
 	for _, want := range []string{"pods-json: millrace sent 10000 items, kubernetes 9999", "failed on kubernetes: pod-get: no", "list-memory: broken",
-		"pods-json: kubernetes does not send zstd", "list-rss: no pods", "list-stalled: no secrets", "millrace: list-stalled: first LIST that was not whole: reset"} {
+		"pods-json: kubernetes does not send zstd", "list-rss: no pods", "list-stalled: no secrets", "millrace: list-stalled: first incomplete LIST: reset"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q is missing in %q", want, notes)
 		}
+	}
+}
+
+// TestReportWithoutServers prints saved reports that have no servers.
+func TestReportWithoutServers(t *testing.T) {
+	for _, r := range []*report{{Cold: true}, {Cold: true, ColdReaders: 4}, {Floor: sampleReport().Floor}} {
+		for _, format := range render.Formats() {
+			var out strings.Builder
+			if err := r.Write(&out, format); err != nil || out.Len() == 0 {
+				t.Errorf("cold %t, %d readers, as %s: %q, %v", r.Cold, r.ColdReaders, format, out.String(), err)
+			}
+		}
+	}
+}
+
+// TestColdTableWithoutResult checks that a workload which failed on the second server has dashes
+// there, not zeros.
+func TestColdTableWithoutResult(t *testing.T) {
+	r := sampleReport()
+	r.Cold = true
+	if text := r.text("markdown"); !strings.Contains(text, "| - | - | - | - | - |\n") {
+		t.Errorf("got %s", text)
 	}
 }

@@ -17,14 +17,15 @@ type report struct {
 	Protocol         string              `json:"protocol"`
 	ResourceVersions []string            `json:"resourceVersions,omitempty"`
 	Plan             load.Plan           `json:"plan"`
-	Cold             bool                `json:"cold,omitempty"` // coldTable is what it has
+	Cold             bool                `json:"cold,omitempty"` // --cold: each workload ran on a server that was started for it
 	ColdReaders      int                 `json:"coldReaders,omitempty"`
 	ColdAfter        time.Duration       `json:"coldAfterNanos,omitempty"`
 	ExternalEtcd     bool                `json:"externalEtcd,omitempty"`
 	Data             *testbed.FillConfig `json:"data,omitempty"` // filled in by this run
-	Subject          sampleObjects       `json:"subject,omitzero"`
+	Samples          sampleObjects       `json:"subject,omitzero"`
 	Servers          []serverReport      `json:"servers"`
-	// Floor is what Go's HTTP server costs that sends the first server's bodies.
+	// Floor has the results of a plain Go HTTP server, which sends the bodies that were captured
+	// from Servers[0].
 	Floor []load.Result `json:"floor,omitempty"`
 	Notes []string      `json:"notes,omitempty"`
 }
@@ -33,8 +34,8 @@ type report struct {
 type serverReport struct {
 	Name        string         `json:"name"`
 	Version     string         `json:"version"`
-	StartMillis float64        `json:"startMillis,omitempty"` // from start to ready
-	Starts      []startReport  `json:"starts,omitempty"`      // all of --cold
+	StartMillis float64        `json:"startMillis,omitempty"` // from the start of the process to readiness
+	Starts      []startReport  `json:"starts,omitempty"`      // one for each process that --cold started
 	IdleBytes   int64          `json:"idleBytes,omitempty"`   // RSS before the first request
 	Results     []load.Result  `json:"results"`
 	Memory      *memoryResult  `json:"listMemory,omitempty"`
@@ -44,8 +45,9 @@ type serverReport struct {
 	Readers []readersResult `json:"readers,omitempty"`
 }
 
-// failedSections lists the sections that could not be measured, with the reasons.
-func (s *serverReport) failedSections() []string {
+// failedMeasurements returns the sections and the workloads of --cold-readers that could not be
+// measured, each with the reason.
+func (s *serverReport) failedMeasurements() []string {
 	var failed []string
 	add := func(section, err string) {
 		if err != "" {
@@ -61,13 +63,13 @@ func (s *serverReport) failedSections() []string {
 	if s.Stalled != nil {
 		add(listStalled, s.Stalled.Error)
 	}
-	for _, m := range s.Readers {
-		add(m.Workload, m.Error)
+	for _, reader := range s.Readers {
+		add(reader.Workload, reader.Error)
 	}
 	return failed
 }
 
-// comparison is a view of the results of the workloads.
+// comparison returns a view of the results of the workloads.
 func (r *report) comparison() load.Comparison {
 	c := load.Comparison{Floor: r.Floor}
 	for _, s := range r.Servers {
@@ -76,34 +78,34 @@ func (r *report) comparison() load.Comparison {
 	return c
 }
 
-// Failures implements testbed.Report.
-func (r *report) Failures() int {
-	n := r.comparison().Failures()
+// FailureCount implements testbed.Report.
+func (r *report) FailureCount() int {
+	n := r.comparison().FailureCount()
 	for _, s := range r.Servers {
-		n += len(s.failedSections())
+		n += len(s.failedMeasurements())
 	}
 	return n
 }
 
-// addNotes adds notes on what failed, and on workloads for which two servers did different
-// work.
+// addNotes adds notes on failed measurements, on incomplete LISTs, and on workloads for which
+// two servers did different work.
 func (r *report) addNotes() {
 	c := r.comparison()
 	for i, s := range r.Servers {
 		r.Notes = append(r.Notes, c.Servers[i].Notes()...)
-		for _, failed := range s.failedSections() {
+		for _, failed := range s.failedMeasurements() {
 			r.Notes = append(r.Notes, fmt.Sprintf("failed on %s: %s", s.Name, failed))
 		}
 		if s.Stalled != nil && s.Stalled.FirstFailure != "" {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: first LIST that was not whole: %s", s.Name, listStalled, s.Stalled.FirstFailure))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: first incomplete LIST: %s", s.Name, listStalled, s.Stalled.FirstFailure))
 		}
-		for _, m := range s.Readers {
-			if m.FirstFailure != "" {
-				r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: first LIST that was not whole: %s", s.Name, m.Workload, m.FirstFailure))
+		for _, reader := range s.Readers {
+			if reader.FirstFailure != "" {
+				r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: first incomplete LIST: %s", s.Name, reader.Workload, reader.FirstFailure))
 			}
 		}
 	}
-	r.Notes = append(r.Notes, load.ServerResults{Name: "floor", Results: r.Floor}.Failures()...)
+	r.Notes = append(r.Notes, load.ServerResults{Name: "floor", Results: r.Floor}.FailureNotes()...)
 	r.Notes = append(r.Notes, c.Differences()...)
 }
 

@@ -9,14 +9,14 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// rssResult is the memory of a server at rest, before and after it has sent all pods in
-// several encodings.
+// rssResult is the memory of an idle server, before and after it has sent all pods in several
+// encodings.
 type rssResult struct {
 	Rest time.Duration `json:"restNanos"` // before IdleBytes and AfterBytes are read
-	// Lists is how many LISTs of each encoding were sent, one after another.
+	// Lists is the number of LISTs of each encoding, which were sent one after another.
 	Lists          int      `json:"lists"`
 	Encodings      []string `json:"encodings"`
-	StartPeakBytes int64    `json:"startPeakBytes"` // from start to ready
+	StartPeakBytes int64    `json:"startPeakBytes"` // from the start of the process to readiness
 	IdleBytes      int64    `json:"idleBytes"`
 	PeakBytes      int64    `json:"peakBytes"` // during the LISTs
 	AfterBytes     int64    `json:"afterBytes"`
@@ -24,8 +24,8 @@ type rssResult struct {
 	Error string `json:"error,omitempty"` // not empty: the numbers are incomplete
 }
 
-// rss measures the section list-rss.
-func (b *bench) rss(ctx context.Context, l *load.Loader, s *serverReport) error {
+// runRSS measures the section list-rss.
+func (b *bench) runRSS(ctx context.Context, l *load.Loader, s *serverReport) error {
 	res := rssResult{Rest: b.opts.rest, Lists: b.opts.rssLists}
 	var workloads []load.Workload
 	var err error
@@ -34,7 +34,8 @@ func (b *bench) rss(ctx context.Context, l *load.Loader, s *serverReport) error 
 		if w, err = b.workloadOf(specByName(name)); err != nil {
 			break
 		}
-		res.Encodings, workloads = append(res.Encodings, name), append(workloads, w)
+		res.Encodings = append(res.Encodings, name)
+		workloads = append(workloads, w)
 	}
 	if err == nil {
 		err = measureRSS(ctx, l, workloads, &res)
@@ -43,10 +44,10 @@ func (b *bench) rss(ctx context.Context, l *load.Loader, s *serverReport) error 
 		res.Error = err.Error()
 	}
 	s.RSS = &res
-	return b.sectionError(ctx, err)
+	return b.reportFailure(ctx, err)
 }
 
-// measureRSS sets the bytes in res.
+// measureRSS sends the LISTs, and sets the fields of res that count bytes.
 func measureRSS(ctx context.Context, l *load.Loader, workloads []load.Workload, res *rssResult) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout+2*testbed.MaxRests*res.Rest,
 		fmt.Errorf("run %s: not done within --timeout=%s", listRSS, l.Plan.Timeout))
@@ -55,7 +56,7 @@ func measureRSS(ctx context.Context, l *load.Loader, workloads []load.Workload, 
 	if err != nil {
 		return err
 	}
-	idle, err := l.Meter.AwaitIdleLogged(ctx, l.Log, listRSS, res.Rest)
+	idle, err := l.Meter.AwaitIdleWithProgress(ctx, l.Progress, listRSS, res.Rest)
 	if err != nil {
 		return err
 	}
@@ -63,13 +64,13 @@ func measureRSS(ctx context.Context, l *load.Loader, workloads []load.Workload, 
 	if err != nil {
 		return err
 	}
-	after, err := l.Meter.AwaitIdleLogged(ctx, l.Log, listRSS, res.Rest)
+	after, err := l.Meter.AwaitIdleWithProgress(ctx, l.Progress, listRSS, res.Rest)
 	res.StartPeakBytes, res.IdleBytes, res.PeakBytes, res.AfterBytes = ready.Peak, idle.RSS, peak, after.RSS
 	return err
 }
 
-// listAll sends so many requests of each workload, one after another over one connection.
-// The first response of each workload is validated.
+// listAll sends a number of LISTs of each workload, one after another over one connection. It
+// validates the first response of each workload.
 func listAll(ctx context.Context, l *load.Loader, workloads []load.Workload, lists int) error {
 	conns, err := l.Target.Connect(ctx, 1)
 	if err != nil {
@@ -77,9 +78,10 @@ func listAll(ctx context.Context, l *load.Loader, workloads []load.Workload, lis
 	}
 	defer testbed.CloseAll(conns)
 	warmUpLoader := *l
-	warmUpLoader.Plan.Warmup, warmUpLoader.KeepCaptures = lists, false
+	warmUpLoader.Plan.Warmup = lists
+	warmUpLoader.KeepCaptures = false
 	for _, w := range workloads {
-		l.Log.Step("%s, %d of %s", listRSS, lists, w.Name)
+		l.Progress.Step("%s, %d of %s", listRSS, lists, w.Name)
 		w.Name = listRSS
 		if _, err := warmUpLoader.WarmUp(ctx, conns[0], w); err != nil {
 			return err

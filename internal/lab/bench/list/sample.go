@@ -10,19 +10,20 @@ import (
 	"github.com/millrace/millrace/internal/lab/fill"
 )
 
-// findSample chooses objects from the first pods of a cluster. It runs once, so that
-// every server gets the same requests.
+// findSample chooses objects from the first pods of a cluster. The caller must call it once, so
+// that every server gets the same requests.
 func findSample(ctx context.Context, t *testbed.Target) (sampleObjects, error) {
 	var list struct {
 		Items []testbed.PodSample `json:"items"`
 	}
 	if err := t.Get(ctx, "/api/v1/pods?limit=50", &list); err != nil {
-		return sampleObjects{}, fmt.Errorf("find subject: %w", err)
+		return sampleObjects{}, fmt.Errorf("find a sample pod: %w", err)
 	}
 	return chooseSample(list.Items), nil
 }
 
-// chooseSample takes the first pod that has a node. If none has one, it takes the first.
+// chooseSample returns the first pod that has a node, with the node and a label. If no pod has
+// one, it takes the first pod. It returns the zero value if there are no pods.
 func chooseSample(pods []testbed.PodSample) sampleObjects {
 	if len(pods) == 0 {
 		return sampleObjects{}
@@ -36,8 +37,8 @@ func chooseSample(pods []testbed.PodSample) sampleObjects {
 	}
 }
 
-// chooseLabel prefers the label that fill gives to a 500th of all pods, then labels that
-// clients often select by.
+// chooseLabel returns a label as a selector, or "" if there are none. It prefers the label that
+// package fill gives to a 500th of all pods, then labels that clients often select by.
 func chooseLabel(labels map[string]string) string {
 	keys := append([]string{fill.LabelShare, "app", "app.kubernetes.io/name", "k8s-app"}, slices.Sorted(maps.Keys(labels))...)
 	for _, key := range keys {

@@ -12,8 +12,8 @@ const (
 	listStalled = "list-stalled"
 )
 
-// section is a measurement of memory. It has a table of its own in the report, and with
-// --compare a fresh server.
+// section is a measurement of memory. It has a table of its own in the report, and runs on a
+// fresh server with --compare.
 type section struct {
 	name, description string
 	// needsOwnData sections cannot share their data with workloads or other sections.
@@ -23,40 +23,41 @@ type section struct {
 	run func(*bench, context.Context, *load.Loader, *serverReport) error
 }
 
-// sections is the catalogue of sections, in the order in which they run.
+// sections returns the catalogue of sections, in the order in which they run.
 func sections() []section {
 	return []section{
-		{name: listMemory, description: "memory for each concurrent LIST of all pods with slow readers", run: (*bench).memory},
-		{name: listRSS, description: "memory at rest, and after LISTs of all pods in four encodings", run: (*bench).rss},
-		{name: listStalled, description: "memory under 64 LISTs of all secrets, half of them read slowly", needsOwnData: true, run: (*bench).stalled},
+		{name: listMemory, description: "memory for each concurrent LIST of all pods with slow readers", run: (*bench).runMemory},
+		{name: listRSS, description: "memory at rest, and after LISTs of all pods in four encodings", run: (*bench).runRSS},
+		{name: listStalled, description: "memory under 64 LISTs of all secrets, half of them read slowly", needsOwnData: true, run: (*bench).runStalled},
 	}
 }
 
-// sectionError returns the cause if ctx has ended, which ends the run. Otherwise it tells
-// the user of err, which may be nil and is part of the report.
-func (b *bench) sectionError(ctx context.Context, err error) error {
+// reportFailure shows the user the error of a measurement, which is part of the report and may
+// be nil. If ctx has ended, it returns the cause instead, which ends the run.
+func (b *bench) reportFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		b.log.Phase("failed: %v", err)
+		b.progress.Phase("failed: %v", err)
 	}
 	return nil
 }
 
-// workloadOf completes a spec for the first value of --resource-version.
-func (b *bench) workloadOf(s spec) (load.Workload, error) {
+// workloadOf completes a spec that needs no sample objects, for the first value of
+// --resource-version.
+func (b *bench) workloadOf(s workloadSpec) (load.Workload, error) {
 	w, err := s.workload(sampleObjects{}, b.opts.resourceVersions[0])
 	w.MinItems = s.expectedItems(b.report.Data)
 	return w, err
 }
 
-// specByName returns a spec of the catalogue.
-func specByName(name string) spec {
+// specByName returns a spec of the catalogue, or the zero value if there is none.
+func specByName(name string) workloadSpec {
 	for _, s := range specs() {
 		if s.name == name {
 			return s
 		}
 	}
-	return spec{}
+	return workloadSpec{}
 }

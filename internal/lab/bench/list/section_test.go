@@ -15,13 +15,13 @@ import (
 // sectionBench returns a bench whose sections can run against an API in this process.
 func sectionBench() *bench {
 	o := &options{resourceVersions: []string{"0"}, rest: time.Millisecond, rssLists: 3, stall: 50 * time.Millisecond}
-	return &bench{opts: o, log: testbed.NewProgress(io.Discard), report: &report{}}
+	return &bench{opts: o, progress: testbed.NewProgress(io.Discard), report: &report{}}
 }
 
 func TestRSSSendsEveryEncoding(t *testing.T) {
 	api := &benchtest.API{Pods: 600}
 	var s serverReport
-	if err := sectionBench().rss(t.Context(), newTestLoader(t, api, true), &s); err != nil {
+	if err := sectionBench().runRSS(t.Context(), newTestLoader(t, api, true), &s); err != nil {
 		t.Fatal(err)
 	}
 	if s.RSS.Error != "" || s.RSS.IdleBytes <= 0 || s.RSS.PeakBytes < s.RSS.IdleBytes || s.RSS.StartPeakBytes <= 0 || s.RSS.AfterBytes <= 0 {
@@ -36,7 +36,7 @@ func TestRSSReportsFailure(t *testing.T) {
 	b := sectionBench()
 	b.report.Data = &testbed.FillConfig{Pods: 700}
 	var s serverReport
-	if err := b.rss(t.Context(), newTestLoader(t, &benchtest.API{Pods: 600}, true), &s); err != nil {
+	if err := b.runRSS(t.Context(), newTestLoader(t, &benchtest.API{Pods: 600}, true), &s); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(s.RSS.Error, "600 items, expected at least 700") {
@@ -44,7 +44,7 @@ func TestRSSReportsFailure(t *testing.T) {
 	}
 }
 
-// TestStalledCounts has a server that answers one LIST with a 429 and aborts another.
+// TestStalledCounts measures a server that answers one LIST with a 429 and aborts another.
 func TestStalledCounts(t *testing.T) {
 	for _, http2 := range []bool{true, false} {
 		api := &benchtest.API{Secrets: 3000}
@@ -67,17 +67,17 @@ func TestStalledCounts(t *testing.T) {
 		b.opts.plan.Concurrency = 10
 		l := newTestLoader(t, faulty, http2)
 		var s serverReport
-		if err := b.stalled(t.Context(), l, &s); err != nil {
+		if err := b.runStalled(t.Context(), l, &s); err != nil {
 			t.Fatal(err)
 		}
 		got := s.Stalled
 		if got.Error != "" || got.Clients != 10 || got.BodyBytes < stalledRead || got.PeakBytes < got.BeforeBytes {
 			t.Errorf("got %+v", got)
 		}
-		if whole := got.Fast.Whole + got.Slow.Whole; whole != 8 || got.Fast.Refused+got.Slow.Refused != 1 || got.Fast.CutOff+got.Slow.CutOff != 1 || got.FirstFailure == "" {
+		if complete := got.Fast.Complete + got.Slow.Complete; complete != 8 || got.Fast.Refused+got.Slow.Refused != 1 || got.Fast.CutOff+got.Slow.CutOff != 1 || got.FirstFailure == "" {
 			t.Errorf("got %+v", got)
 		}
-		if ended := got.Slow.Whole + got.Slow.Refused + got.Slow.CutOff; ended != 5 {
+		if ended := got.Slow.Complete + got.Slow.Refused + got.Slow.CutOff; ended != 5 {
 			t.Errorf("%d of 10 readers were slow", ended)
 		}
 		if got.Slow.Seconds < b.opts.stall.Seconds()/2 {

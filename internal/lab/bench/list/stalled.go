@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// stalledClients is the default number of clients. Every second one is slow.
+	// stalledClients is the default number of clients. Every second client is slow.
 	stalledClients = 64
-	// stalledRead is how many bytes a slow reader reads between two pauses.
+	// stalledRead is the number of bytes that a reader reads at once. A slow reader pauses after
+	// them.
 	stalledRead = 256 << 10
-	// stalledSlack is how much two bodies of the same LIST may differ in size: their
-	// resource versions may differ in length.
-	stalledSlack = 64
+	// bodySizeTolerance is the number of bytes by which two bodies of the same LIST may differ:
+	// their resource versions may differ in length.
+	bodySizeTolerance = 64
 )
 
-// stalledResult is what LISTs cost a server if all are sent at once and half of them are
-// read slowly.
+// stalledResult is the cost of LISTs that are sent at once, and of which half are read slowly.
 type stalledResult struct {
 	Clients     int            `json:"clients"`
 	Stall       time.Duration  `json:"stallNanos"` // least time of a slow reader
@@ -35,7 +35,7 @@ type stalledResult struct {
 	PeakBytes   int64          `json:"peakBytes"`
 	Fast        readerOutcomes `json:"fast"`
 	Slow        readerOutcomes `json:"slow"`
-	// FirstFailure is the error of the first client whose LIST was not whole.
+	// FirstFailure is the error of the first client whose LIST was incomplete.
 	FirstFailure string `json:"firstFailure,omitempty"`
 
 	Error string `json:"error,omitempty"` // not empty: nothing was measured
@@ -43,27 +43,27 @@ type stalledResult struct {
 
 // readerOutcomes counts how the LISTs of the fast or the slow clients ended.
 type readerOutcomes struct {
-	Whole   int     `json:"whole"`
-	CutOff  int     `json:"cutOff"`
-	Refused int     `json:"refused"` // without a 200
-	Seconds float64 `json:"seconds"` // median of the whole LISTs
+	Complete int     `json:"whole"`
+	CutOff   int     `json:"cutOff"`
+	Refused  int     `json:"refused"` // answered with another status than 200
+	Seconds  float64 `json:"seconds"` // median of the complete LISTs
 }
 
-// outcome is how one LIST ended. err is nil if it was whole.
+// outcome is how one LIST ended. err is nil if the LIST was complete.
 type outcome struct {
 	slow bool
 	took time.Duration
 	err  error
 }
 
-// stalled measures the section list-stalled.
-func (b *bench) stalled(ctx context.Context, l *load.Loader, s *serverReport) error {
+// runStalled measures the section list-stalled.
+func (b *bench) runStalled(ctx context.Context, l *load.Loader, s *serverReport) error {
 	res := stalledResult{Clients: stalledClients, Stall: b.opts.stall, Rest: b.opts.rest}
 	if b.opts.plan.Concurrency > 0 {
 		res.Clients = b.opts.plan.Concurrency
 	}
-	b.log.Step("%s, %d clients", listStalled, res.Clients)
-	w, err := b.workloadOf(spec{name: listStalled, path: "/api/v1/secrets", accept: testbed.AcceptJSON, body: load.JSONList})
+	b.progress.Step("%s, %d clients", listStalled, res.Clients)
+	w, err := b.workloadOf(workloadSpec{name: listStalled, path: "/api/v1/secrets", accept: testbed.AcceptJSON, body: load.JSONList})
 	if err == nil {
 		w.Name = listStalled
 		err = measureStalled(ctx, l, w, &res)
@@ -72,15 +72,15 @@ func (b *bench) stalled(ctx context.Context, l *load.Loader, s *serverReport) er
 		res.Error = err.Error()
 	}
 	s.Stalled = &res
-	return b.sectionError(ctx, err)
+	return b.reportFailure(ctx, err)
 }
 
-// measureStalled sets the result in res.
+// measureStalled sends one LIST, and then all LISTs at once. It sets the results in res.
 func measureStalled(ctx context.Context, l *load.Loader, w load.Workload, res *stalledResult) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout+testbed.MaxRests*res.Rest,
 		fmt.Errorf("run %s: not done within --timeout=%s", listStalled, l.Plan.Timeout))
 	defer cancel()
-	idle, err := l.Meter.AwaitIdleLogged(ctx, l.Log, listStalled, res.Rest)
+	idle, err := l.Meter.AwaitIdleWithProgress(ctx, l.Progress, listStalled, res.Rest)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,8 @@ func measureStalled(ctx context.Context, l *load.Loader, w load.Workload, res *s
 	}
 	defer testbed.CloseAll(conns)
 	warmUpLoader := *l
-	warmUpLoader.Plan.Warmup, warmUpLoader.KeepCaptures = 1, false
+	warmUpLoader.Plan.Warmup = 1
+	warmUpLoader.KeepCaptures = false
 	first, err := warmUpLoader.WarmUp(ctx, conns[0], w)
 	if err != nil {
 		return err
@@ -101,7 +102,7 @@ func measureStalled(ctx context.Context, l *load.Loader, w load.Workload, res *s
 	run := &stalledRun{loader: l, workload: w, size: first.Bytes, stall: res.Stall}
 	var outcomes []outcome
 	before, peak, err := l.Meter.PeakDuring(func() error {
-		outcomes = run.run(ctx, res.Clients)
+		outcomes = run.sendAll(ctx, res.Clients)
 		return context.Cause(ctx)
 	})
 	if err != nil {
@@ -112,7 +113,7 @@ func measureStalled(ctx context.Context, l *load.Loader, w load.Workload, res *s
 	return nil
 }
 
-// count sets Fast, Slow and FirstFailure.
+// count sets Fast, Slow and FirstFailure by the outcomes.
 func (res *stalledResult) count(outcomes []outcome) {
 	for _, slow := range []bool{false, true} {
 		var r readerOutcomes
@@ -122,7 +123,7 @@ func (res *stalledResult) count(outcomes []outcome) {
 			case o.slow != slow:
 				continue
 			case o.err == nil:
-				r.Whole++
+				r.Complete++
 				took = append(took, o.took)
 			case errors.As(o.err, &status):
 				r.Refused++
@@ -149,11 +150,12 @@ func (res *stalledResult) count(outcomes []outcome) {
 type stalledRun struct {
 	loader   *load.Loader
 	workload load.Workload
-	size     int64 // of a whole body
-	stall    time.Duration
+	size     int64         // of a complete body
+	stall    time.Duration // least time of a slow reader
 }
 
-func (r *stalledRun) run(ctx context.Context, clients int) []outcome {
+// sendAll runs all clients, and returns their outcomes when all have ended.
+func (r *stalledRun) sendAll(ctx context.Context, clients int) []outcome {
 	outcomes := make([]outcome, clients)
 	var group sync.WaitGroup
 	for i := range outcomes {
@@ -168,8 +170,8 @@ func (r *stalledRun) run(ctx context.Context, clients int) []outcome {
 	return outcomes
 }
 
-// read sends one LIST and reads it. A slow reader reads at a rate at which a whole body
-// takes the time of stall.
+// read sends one LIST and reads it. A slow reader reads at a rate at which a complete body
+// takes stall. The error says why the LIST is incomplete.
 func (r *stalledRun) read(ctx context.Context, slow bool) error {
 	window := 0
 	if slow {
@@ -189,7 +191,8 @@ func (r *stalledRun) read(ctx context.Context, slow bool) error {
 		return err
 	}
 	defer resp.Body.Close()
-	start, total := time.Now(), int64(0)
+	start := time.Now()
+	var total int64
 	for {
 		n, err := io.ReadFull(resp.Body, c.Buffer[:stalledRead])
 		total += int64(n)
@@ -208,9 +211,9 @@ func (r *stalledRun) read(ctx context.Context, slow bool) error {
 	}
 }
 
-// checkSize returns an error if a body that has ended is not whole.
+// checkSize returns an error if a body that has ended is incomplete.
 func (r *stalledRun) checkSize(total int64) error {
-	if total < r.size-stalledSlack || total > r.size+stalledSlack {
+	if total < r.size-bodySizeTolerance || total > r.size+bodySizeTolerance {
 		return fmt.Errorf("the body ended after %d bytes, where the first had %d", total, r.size)
 	}
 	return nil

@@ -8,25 +8,27 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// startReport is what one start of a server took until it was ready.
+// startReport is the cost of one start of a server, until it was ready.
 type startReport struct {
 	Millis    float64 `json:"millis"`
 	CPUMillis float64 `json:"cpuMillis"`
-	RSSBytes  int64   `json:"rssBytes"` // when it was ready
+	RSSBytes  int64   `json:"rssBytes"` // when the server was ready
 	PeakBytes int64   `json:"peakBytes"`
 }
 
-// addStart adds the start of a server that has just become ready.
+// addStart adds the start of a server that has just become ready. It must be called before the
+// first request that is measured.
 func (s *serverReport) addStart(run *testbed.Server) error {
 	ready, err := run.Meter().Read()
 	if err != nil {
 		return err
 	}
-	s.Starts = append(s.Starts, startReport{Millis: render.Millis(run.Startup), CPUMillis: render.Millis(ready.CPU), RSSBytes: ready.RSS, PeakBytes: ready.Peak})
+	s.Starts = append(s.Starts, startReport{Millis: render.Millis(run.Startup), CPUMillis: render.Millis(ready.CPU), RSSBytes: ready.RSS,
+		PeakBytes: ready.Peak})
 	return nil
 }
 
-// startTable has the medians of the starts of each server.
+// startTable returns a table of the medians of each server's starts.
 func (r *report) startTable() render.TitledTable {
 	t := render.TitledTable{
 		Title: "From the start of a server until it is ready, medians",
@@ -46,17 +48,18 @@ func (r *report) startTable() render.TitledTable {
 	return t
 }
 
-// figures are one figure of all starts, in order of size.
-func figures(starts []startReport, of func(startReport) float64) []float64 {
+// figures returns one figure of all starts, sorted.
+func figures(starts []startReport, figure func(startReport) float64) []float64 {
 	sorted := make([]float64, len(starts))
 	for i, s := range starts {
-		sorted[i] = of(s)
+		sorted[i] = figure(s)
 	}
 	slices.Sort(sorted)
 	return sorted
 }
 
-// median is the mean of the two in the middle if there are an even number.
+// median returns the median of sorted values. Of an even number it is the mean of the two in
+// the middle.
 func median(sorted []float64) float64 {
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }

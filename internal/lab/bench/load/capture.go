@@ -14,19 +14,19 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// Capture is a response body as the server sent it, stored in a file of its name.
+// Capture is a response body as the server sent it. The file Name in Loader.CaptureDir has its
+// bytes.
 type Capture struct {
 	floor.Body
-	Bytes int64
-	items int
-	took  time.Duration
-	cpu   time.Duration // of the server
-	// refused is how many 429s there were before.
-	refused int
+	Bytes   int64         // on the wire
+	items   int           // set by validate
+	took    time.Duration // from the request to the last byte
+	cpu     time.Duration // of the server
+	refused int           // 429s before the answer
 }
 
-// capture sends one request of w and stores the body in CaptureDir. It does not decode
-// the body, so that took is the time of the server and not of a decoder.
+// capture sends one request of w and stores the body in CaptureDir. It does not decode the body,
+// so that took does not contain the time of a decoder.
 func (l *Loader) capture(ctx context.Context, c *testbed.Conn, w Workload) (Capture, error) {
 	req, err := l.Target.NewRequest(ctx, w.Request)
 	if err != nil {
@@ -43,7 +43,7 @@ func (l *Loader) capture(ctx context.Context, c *testbed.Conn, w Workload) (Capt
 		return Capture{}, err
 	}
 	defer resp.Body.Close()
-	// Without the wrapper CopyBuffer would use the file's ReadFrom, and not the buffer.
+	// Without the wrapper CopyBuffer would use the file's ReadFrom in place of the buffer.
 	n, err := io.CopyBuffer(struct{ io.Writer }{f}, resp.Body, c.Buffer)
 	if err != nil {
 		return Capture{}, fmt.Errorf("capture %s after %d bytes: %w", w.Name, n, err)
@@ -59,8 +59,9 @@ func (l *Loader) capture(ctx context.Context, c *testbed.Conn, w Workload) (Capt
 	}, nil
 }
 
-// validate decodes the body and counts its items. It fails if there are fewer than the
-// workload expects, or the encoding is not the one that was asked for.
+// validate decodes the body in the directory dir, and sets items. It returns an error if there
+// are fewer items than the workload expects, or if the server chose an encoding that was not
+// requested.
 func (c *Capture) validate(w Workload, dir string) error {
 	f, err := os.Open(filepath.Join(dir, c.Name))
 	if err != nil {
@@ -83,7 +84,7 @@ func (c *Capture) validate(w Workload, dir string) error {
 	return nil
 }
 
-// decompress undoes a content encoding: gzip, or none.
+// decompress returns a reader of the decompressed body. encoding is "gzip" or "".
 func decompress(body io.Reader, encoding string) (io.Reader, error) {
 	if encoding == "" {
 		return body, nil

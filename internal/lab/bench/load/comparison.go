@@ -6,8 +6,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// Comparison is what several servers and the floor needed for the same workloads. It is
-// a view of a report.
+// Comparison has the results of several servers and the floor for the same workloads. It is a
+// view of a report.
 type Comparison struct {
 	Servers []ServerResults
 	Floor   []Result // nil: the floor was not measured
@@ -19,7 +19,7 @@ type ServerResults struct {
 	Results []Result
 }
 
-// workloads are the names of the workloads, in the order in which they ran.
+// workloads returns the names of the workloads, in the order in which they ran.
 func (c Comparison) workloads() []string {
 	var names []string
 	seen := map[string]bool{}
@@ -34,17 +34,18 @@ func (c Comparison) workloads() []string {
 	return names
 }
 
-// Failures counts the results that have an error, over all servers and the floor.
-func (c Comparison) Failures() int {
+// FailureCount returns the number of results that have an error, over all servers and the
+// floor.
+func (c Comparison) FailureCount() int {
 	n := 0
 	for _, s := range append([]ServerResults{{"floor", c.Floor}}, c.Servers...) {
-		n += len(s.Failures())
+		n += len(s.FailureNotes())
 	}
 	return n
 }
 
-// Failures has a note for each workload that was not measured, with the reason.
-func (s ServerResults) Failures() (notes []string) {
+// FailureNotes returns a note for each workload that was not measured, with the reason.
+func (s ServerResults) FailureNotes() (notes []string) {
 	for _, res := range s.Results {
 		if res.Error != "" {
 			notes = append(notes, fmt.Sprintf("failed on %s: %s: %s", s.Name, res.Workload, res.Error))
@@ -53,10 +54,10 @@ func (s ServerResults) Failures() (notes []string) {
 	return notes
 }
 
-// Notes are Failures, and a note for each encoding that the server did not send though
-// it was asked for.
+// Notes returns FailureNotes, and a note for each requested encoding that the server did not
+// send.
 func (s ServerResults) Notes() []string {
-	notes := s.Failures()
+	notes := s.FailureNotes()
 	for _, res := range s.Results {
 		if res.Error == "" && res.ContentEncoding != res.AcceptEncoding {
 			notes = append(notes, fmt.Sprintf("%s: %s does not send %s", res.Workload, s.Name, res.AcceptEncoding))
@@ -65,8 +66,8 @@ func (s ServerResults) Notes() []string {
 	return notes
 }
 
-// Differences has a note for each workload for which two servers sent different numbers
-// of items: their costs cannot be compared.
+// Differences returns a note for each workload for which two servers sent different numbers of
+// items: their costs cannot be compared.
 func (c Comparison) Differences() (notes []string) {
 	if len(c.Servers) != 2 {
 		return nil
@@ -81,7 +82,7 @@ func (c Comparison) Differences() (notes []string) {
 	return notes
 }
 
-// Plot shows the CPU that each server spent on a request.
+// Plot returns a plot of the CPU that each server spent on a request.
 func (c Comparison) Plot() render.Plot {
 	p := render.Plot{Title: "Server CPU a request, milliseconds (logarithmic)", Groups: c.workloads(), Format: render.FormatNumber}
 	add := func(name string, results []Result) {
@@ -102,7 +103,7 @@ func (c Comparison) Plot() render.Plot {
 	return p
 }
 
-// ServerLine describes a server in a report's footer.
+// ServerLine returns the line about a server in a report's footer. It leaves zeros out.
 func ServerLine(name, version string, startMillis float64, idleBytes int64) string {
 	line := name + ": " + version
 	if startMillis > 0 {
@@ -114,7 +115,8 @@ func ServerLine(name, version string, startMillis float64, idleBytes int64) stri
 	return line
 }
 
-// FooterLine describes the load in a report's footer. run says how requests were sent.
+// FooterLine returns the line about the load in a report's footer. run says how requests were
+// sent.
 func (p Plan) FooterLine(run string) string {
 	amount := fmt.Sprintf("%d requests a workload", p.Requests)
 	if p.Requests == 0 {

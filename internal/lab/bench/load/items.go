@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// BodyKind says how items are counted in a body.
+// BodyKind says how the items of a body are counted.
 type BodyKind int
 
 const (
@@ -21,11 +21,11 @@ const (
 	JSONTable
 	JSONObject
 	ProtobufList
-	AnyBody // is not decoded and counts as one item
+	AnyBody // not decoded; counts as one item
 )
 
 // countItems decodes a body in constant memory and counts its items. A single object is
-// one item. A truncated body, or bytes behind the end, is an error.
+// one item. A truncated body is an error, and so are bytes after its end.
 func countItems(r io.Reader, kind BodyKind) (int, error) {
 	switch kind {
 	case JSONTable:
@@ -42,6 +42,8 @@ func countItems(r io.Reader, kind BodyKind) (int, error) {
 	}
 }
 
+// countObject decodes a single object. It returns 1, or an error if the object has no kind or no
+// name.
 func countObject(r io.Reader) (int, error) {
 	var object struct {
 		Kind     string `json:"kind"`
@@ -65,7 +67,8 @@ func countJSON(r io.Reader, field string) (int, error) {
 	if err := expectDelim(dec, '{'); err != nil {
 		return 0, err
 	}
-	count, found := 0, false
+	count := 0
+	found := false
 	var skipped json.RawMessage
 	for dec.More() {
 		key, err := dec.Token()
@@ -100,6 +103,7 @@ func countJSON(r io.Reader, field string) (int, error) {
 	return count, expectEnd(dec)
 }
 
+// expectDelim reads the next token. It returns an error unless that is want.
 func expectDelim(dec *json.Decoder, want json.Delim) error {
 	got, err := dec.Token()
 	if err != nil {
@@ -111,6 +115,7 @@ func expectDelim(dec *json.Decoder, want json.Delim) error {
 	return nil
 }
 
+// expectEnd returns an error if anything follows what was decoded.
 func expectEnd(dec *json.Decoder) error {
 	if _, err := dec.Token(); err != io.EOF {
 		return errors.New("decode body: something follows the end")
@@ -118,9 +123,9 @@ func expectEnd(dec *json.Decoder) error {
 	return nil
 }
 
-// countProtobuf counts the items of a list in Kubernetes' envelope. That is a magic
-// number and a runtime.Unknown, whose field 2 holds the list. The list's field 2 is
-// repeated for each item.
+// countProtobuf counts the items of a list in Kubernetes' envelope. The envelope is a magic
+// number and a runtime.Unknown, whose field 2 holds the list. The list's field 2 is repeated
+// for each item.
 func countProtobuf(r *bufio.Reader) (count int, err error) {
 	magic := make([]byte, 4)
 	if _, err := io.ReadFull(r, magic); err != nil {
@@ -148,8 +153,8 @@ func countProtobuf(r *bufio.Reader) (count int, err error) {
 	return count, err
 }
 
-// eachField calls visit for the length-delimited fields of a protobuf message, and skips what
-// visit does not read.
+// eachField calls visit for the length-delimited fields of a protobuf message. It skips the
+// other fields, and the bytes that visit does not read.
 func eachField(r *bufio.Reader, visit func(number uint64, field *io.LimitedReader) error) error {
 	const varint, delimited = 0, 2
 	for {
@@ -181,7 +186,7 @@ func eachField(r *bufio.Reader, visit func(number uint64, field *io.LimitedReade
 	}
 }
 
-// noEOF replaces an end of file, which is unexpected here, by io.ErrUnexpectedEOF.
+// noEOF returns io.ErrUnexpectedEOF for io.EOF, and other errors as they are.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

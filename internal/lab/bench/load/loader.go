@@ -13,13 +13,13 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// Plan is how much load a workload gets.
+// Plan says how much load a workload gets.
 type Plan struct {
-	Concurrency int           `json:"concurrency,omitempty"` // clients; 0: as the workload says
+	Concurrency int           `json:"concurrency,omitempty"` // clients; 0: the workload's own number
 	Duration    time.Duration `json:"durationNanos,omitempty"`
 	Requests    int           `json:"requests,omitempty"` // of all clients; replaces Duration if set
-	// Every is the time between the beginnings of a client's requests; 0: none. Clients begin
-	// one after the other within it.
+	// Every is the time between the beginnings of a client's requests. 0: each request follows
+	// the one before. Clients begin one after the other within Every.
 	Every   time.Duration `json:"everyNanos,omitempty"`
 	Warmup  int           `json:"warmup"`       // requests before measuring; at least 1
 	Settle  time.Duration `json:"settleNanos"`  // pause before measuring
@@ -33,10 +33,11 @@ type Loader struct {
 	Plan         Plan
 	CaptureDir   string // where first responses are stored
 	KeepCaptures bool   // captures stay after they are validated
-	Log          *testbed.Progress
+	Progress     *testbed.Progress
 }
 
-// Run measures one workload. It also returns the capture of the first response.
+// Run measures one workload. It also returns the capture of the first response. The error names
+// the workload if Plan.Timeout has passed.
 func (l *Loader) Run(ctx context.Context, w Workload) (Result, Capture, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout,
 		fmt.Errorf("run %s: not done within --timeout=%s", w.Name, l.Plan.Timeout))
@@ -44,7 +45,7 @@ func (l *Loader) Run(ctx context.Context, w Workload) (Result, Capture, error) {
 	if l.Plan.Concurrency > 0 {
 		w.Concurrency = l.Plan.Concurrency
 	}
-	l.Log.Step("%s, %d clients", w.Name, w.Concurrency)
+	l.Progress.Step("%s, %d clients", w.Name, w.Concurrency)
 	conns, err := l.Target.Connect(ctx, w.Concurrency)
 	if err != nil {
 		return Result{}, Capture{}, err
@@ -66,8 +67,8 @@ func (l *Loader) Run(ctx context.Context, w Workload) (Result, Capture, error) {
 	return res, first, nil
 }
 
-// WarmUp captures and validates the first response, and sends the remaining warm-up
-// requests.
+// WarmUp captures and validates the first response, and sends the remaining warm-up requests.
+// Unless KeepCaptures is set, the file of the capture is removed.
 func (l *Loader) WarmUp(ctx context.Context, c *testbed.Conn, w Workload) (Capture, error) {
 	before, err := l.Meter.Read()
 	if err != nil {
@@ -102,7 +103,7 @@ func (l *Loader) WarmUp(ctx context.Context, c *testbed.Conn, w Workload) (Captu
 }
 
 // captureWithRetry captures the first response. After a 429 with a Retry-After it tries again,
-// as client-go does: a server that has just started may have no storage of a definition yet.
+// as client-go does. A server that has just started may have no storage of a definition yet.
 func (l *Loader) captureWithRetry(ctx context.Context, c *testbed.Conn, w Workload) (first Capture, _ error) {
 	refused, err := testbed.RetryRefused(ctx, func() (err error) {
 		first, err = l.capture(ctx, c, w)
@@ -112,8 +113,9 @@ func (l *Loader) captureWithRetry(ctx context.Context, c *testbed.Conn, w Worklo
 	return first, err
 }
 
-// measure sends the measured requests. Requests that are in flight at the end of the
-// duration are finished and counted, so that the CPU belongs to exactly these requests.
+// measure sends the measured requests. It finishes and counts requests that are in flight at
+// the end of the duration, so that the CPU belongs to exactly these requests. size is the size
+// of the first response in bytes.
 func (l *Loader) measure(ctx context.Context, conns []*testbed.Conn, w Workload, size int64) (Result, error) {
 	l.Meter.ResetPeak()
 	before, err := l.Meter.Read()
@@ -142,7 +144,8 @@ func (l *Loader) measure(ctx context.Context, conns []*testbed.Conn, w Workload,
 	return res, nil
 }
 
-// measurement is the state that the clients of one workload share.
+// measurement is the state that the clients of one workload share. All fields but
+// begunRequests are constant.
 type measurement struct {
 	loader        *Loader
 	workload      Workload
@@ -157,7 +160,8 @@ type clientSamples struct {
 	bytes   int64
 }
 
-// run runs all clients and returns when they have ended. The first error ends them.
+// run runs all clients, and returns what each measured when all have ended. The first error ends
+// them.
 func (m *measurement) run(ctx context.Context, conns []*testbed.Conn) ([]clientSamples, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -175,7 +179,8 @@ func (m *measurement) run(ctx context.Context, conns []*testbed.Conn) ([]clientS
 	return clients, context.Cause(ctx)
 }
 
-// work sends the requests of one client, the first one at begin.
+// work sends the requests of one client, the first one at begin. It adds the measured times to
+// client, which no other goroutine uses.
 func (m *measurement) work(ctx context.Context, c *testbed.Conn, begin time.Time, client *clientSamples) error {
 	req, err := m.loader.Target.NewRequest(ctx, m.workload.Request)
 	if err != nil {

@@ -100,7 +100,7 @@ func newTestLoader(t *testing.T, api http.Handler, http2 bool) *Loader {
 		t.Fatal(err)
 	}
 	return &Loader{
-		Target: target, Meter: testbed.NewMeter(os.Getpid()), CaptureDir: t.TempDir(), Log: testbed.NewProgress(io.Discard),
+		Target: target, Meter: testbed.NewMeter(os.Getpid()), CaptureDir: t.TempDir(), Progress: testbed.NewProgress(io.Discard),
 		Plan: Plan{Requests: 7, Warmup: 2, Timeout: time.Minute},
 	}
 }

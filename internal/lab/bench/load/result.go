@@ -6,8 +6,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// Result is what one workload cost one server. Fields marked "a request" are means over
-// the measured requests.
+// Result is the cost of one workload on one server. Fields marked "a request" are means over the
+// measured requests.
 type Result struct {
 	Workload        string           `json:"workload"`
 	URI             string           `json:"uri"`
@@ -19,7 +19,7 @@ type Result struct {
 	Seconds         float64          `json:"seconds"`
 	Bytes           int64            `json:"bytes"` // a request, on the wire
 	RequestsPerSec  float64          `json:"requestsPerSecond"`
-	ColdMillis      float64          `json:"coldMillis"` // of the first request
+	ColdMillis      float64          `json:"coldMillis"` // of the cold (first) request
 	ColdCPUMillis   float64          `json:"coldCPUMillis,omitempty"`
 	Refused         int              `json:"refused,omitempty"` // 429s before the first answer
 	Millis          render.Latencies `json:"millis"`
@@ -28,14 +28,14 @@ type Result struct {
 	Error           string           `json:"error,omitempty"` // not empty: nothing was measured
 }
 
-// ServerCost is the server's CPU and memory, from /proc.
+// ServerCost is the server's CPU and memory, by a testbed.Meter.
 type ServerCost struct {
 	CPUMillis float64 `json:"cpuMillis"` // a request
 	RSSBytes  int64   `json:"rssBytes"`  // after the workload
 	PeakBytes int64   `json:"peakBytes"` // during the workload, if the kernel lets peaks be reset
 }
 
-// newResult merges what the clients measured.
+// newResult returns the result of a workload by what its clients measured.
 func newResult(w Workload, clients []clientSamples, elapsed time.Duration) Result {
 	var samples []time.Duration
 	var bytes int64

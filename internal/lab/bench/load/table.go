@@ -6,14 +6,14 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// CellColumn is a column of one server. Cell formats a result, which is nil if the
-// workload was not measured.
+// CellColumn is a column of one server. Cell formats a result, which is nil if the workload was
+// not measured.
 type CellColumn struct {
 	Column render.Column
 	Cell   func(*Result) string
 }
 
-// NumberCell returns a column of numbers.
+// NumberCell returns a column of numbers. A cell is "-" if the workload was not measured.
 func NumberCell(server, title string, value func(*Result) float64) CellColumn {
 	return CellColumn{render.Column{Group: server, Title: title}, func(r *Result) string {
 		if r == nil {
@@ -65,8 +65,8 @@ func Cells(server string, wide bool) []CellColumn {
 	return all
 }
 
-// Table has a row for each workload. It is nil if there is none. cellsOf returns the
-// columns of a server.
+// Table returns a table with a row for each workload, or nil if there are none. cellsOf returns
+// the columns of a server.
 func (c Comparison) Table(cellsOf func(server string, wide bool) []CellColumn, wide bool) *render.Table {
 	names := c.workloads()
 	if len(names) == 0 {
@@ -95,7 +95,8 @@ func (c Comparison) Table(cellsOf func(server string, wide bool) []CellColumn, w
 	return t
 }
 
-// leadingCells describe a workload, as the first server that has a result for it ran it.
+// leadingCells returns the cells that describe a workload, by the first server that has a result
+// for it.
 func (c Comparison) leadingCells(name string, wide bool) []string {
 	var res *Result
 	for _, s := range c.Servers {
@@ -116,7 +117,8 @@ func (c Comparison) leadingCells(name string, wide bool) []string {
 	return row
 }
 
-// ratioColumns compare the CPU of the servers with each other and with the floor's.
+// ratioColumns returns the columns that compare the CPU of the servers with each other and with
+// the floor.
 func (c Comparison) ratioColumns(wide bool) []render.Column {
 	const group = "CPU"
 	var columns []render.Column
@@ -135,6 +137,7 @@ func (c Comparison) ratioColumns(wide bool) []render.Column {
 	return columns
 }
 
+// ratioCells returns the cells of ratioColumns for a workload.
 func (c Comparison) ratioCells(name string, wide bool) []string {
 	cpu := func(results []Result) float64 {
 		if res := FindResult(results, name); res != nil && res.Server != nil {

@@ -21,8 +21,8 @@ type bench struct {
 	report   *report
 }
 
-// run measures all paths. A path that fails is part of the report, unless ctx has ended, or
-// it is a cluster of which nothing was measured.
+// run measures all paths, in turns. A failure is part of the report, unless ctx has ended, or nothing
+// was measured of a cluster that exists.
 func (b *bench) run(ctx context.Context) error {
 	b.report.LoadAverage = testbed.LoadAverage()
 	for i, path := range slices.Repeat(b.opts.paths(), b.opts.Turns) {
@@ -47,10 +47,10 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
-// measure measures one path, with files in a directory of its own. A cluster that exists is
-// cleaned when it returns, also after --timeout, but not if whole has ended.
-func (b *bench) measure(whole context.Context, res *result, dir string) (err error) {
-	ctx, cancel := context.WithTimeoutCause(whole, b.opts.Timeout, fmt.Errorf("not done within --timeout=%s", b.opts.Timeout))
+// measure measures one path, with files in the subdirectory dir. It removes what it has made in a
+// cluster that exists, also after --timeout, but not if parent has ended.
+func (b *bench) measure(parent context.Context, res *result, dir string) (err error) {
+	ctx, cancel := context.WithTimeoutCause(parent, b.opts.Timeout, fmt.Errorf("not done within --timeout=%s", b.opts.Timeout))
 	defer cancel()
 	s, closeSetup, err := b.open(ctx, res.Path, dir)
 	defer closeSetup()
@@ -70,8 +70,8 @@ func (b *bench) measure(whole context.Context, res *result, dir string) (err err
 			return err
 		}
 		defer func() {
-			s.endComponents(whole)
-			err = errors.Join(err, b.cleanAfter(whole, w))
+			s.endComponents(parent)
+			err = errors.Join(err, b.cleanCluster(parent, w))
 		}()
 	}
 	if err := w.prepare(ctx); err != nil {
@@ -81,25 +81,25 @@ func (b *bench) measure(whole context.Context, res *result, dir string) (err err
 	return s.explainExit(ctx, m.run(ctx))
 }
 
-// cleanTimeout bounds the removal of what a run has made, which begins also after --timeout.
+// cleanTimeout bounds the removal of what a run has made. It also begins after --timeout.
 const cleanTimeout = 10 * time.Minute
 
-// cleanAfter removes what a path has made in a cluster that exists. Once ctx has ended it does
-// nothing: run says what to do.
-func (b *bench) cleanAfter(ctx context.Context, w *workload) error {
+// cleanCluster removes what a path has made in a cluster that exists. It does nothing if ctx has ended:
+// run then shows the user what to do.
+func (b *bench) cleanCluster(ctx context.Context, w *workload) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	within, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("not done within %s", cleanTimeout))
+	limited, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("not done within %s", cleanTimeout))
 	defer cancel()
 	b.progress.Phase("removing what the run has made")
-	if err := w.clean(within); err != nil && ctx.Err() == nil {
+	if err := w.clean(limited); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("remove what the run has made: %w: --delete removes the rest", err)
 	}
 	return nil
 }
 
-// Remove removes from a cluster what runs of a name have left.
+// Remove removes the objects that runs of a name have left in a cluster.
 func Remove(ctx context.Context, server *kubeconfig.Flags, name string) error {
 	s := &setup{}
 	if err := s.reach(server); err != nil {
@@ -112,7 +112,7 @@ func Remove(ctx context.Context, server *kubeconfig.Flags, name string) error {
 	return w.clean(ctx)
 }
 
-// clean removes what a run has left in a cluster.
+// clean does what Remove does, for --delete.
 func (b *bench) clean(ctx context.Context) error {
 	if err := Remove(ctx, &b.opts.server, b.opts.Name); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (b *bench) clean(ctx context.Context) error {
 	return nil
 }
 
-// measurement is that of one path.
+// measurement measures one path.
 type measurement struct {
 	*bench
 	setup    *setup
@@ -130,8 +130,8 @@ type measurement struct {
 	tracker  *tracker
 }
 
-// run starts nodes and watchers, makes the pods, and waits until all run. What it has started
-// has ended when it returns.
+// run starts nodes and watchers, makes the pods, and waits until all run. It adds what it has measured
+// to the result, also after an error. Everything that it has started has ended when it returns.
 func (m *measurement) run(ctx context.Context) error {
 	o := m.opts
 	c := newClock(m.setup.front != nil)
@@ -169,14 +169,14 @@ func (m *measurement) run(ctx context.Context) error {
 }
 
 const (
-	// poll is the time between two looks at the tracker.
-	poll = 20 * time.Millisecond
+	// pollInterval is the time between two readings of the tracker.
+	pollInterval = 20 * time.Millisecond
 	// progressInterval is the time between two lines of progress.
 	progressInterval = 5 * time.Second
 )
 
-// awaitNodes waits until all nodes are ready, all watchers have all pods, a first pod runs,
-// and the server rests.
+// awaitNodes waits until all nodes are ready, all watchers have all pods, a first pod runs, and the
+// server is idle.
 func (m *measurement) awaitNodes(ctx context.Context, clockReady <-chan struct{}) error {
 	m.progress.Phase("starting %d nodes and %d watchers", m.opts.Nodes, m.opts.Watchers)
 	for _, ready := range []<-chan struct{}{clockReady, m.tracker.started} {
@@ -186,20 +186,20 @@ func (m *measurement) awaitNodes(ctx context.Context, clockReady <-chan struct{}
 			return context.Cause(ctx)
 		}
 	}
-	for m.tracker.synced() < m.opts.Watchers {
-		if err := testbed.Sleep(ctx, poll); err != nil {
+	for m.tracker.syncedWatchers() < m.opts.Watchers {
+		if err := testbed.Sleep(ctx, pollInterval); err != nil {
 			return err
 		}
 	}
-	if err := m.awaitFirst(ctx); err != nil {
+	if err := m.awaitFirstPod(ctx); err != nil {
 		return err
 	}
-	return m.setup.awaitRest(ctx, m.bench)
+	return m.setup.awaitIdle(ctx, m.bench)
 }
 
-// awaitFirst makes one pod and waits until it runs. So scheduler and controllers have begun
-// when the measurement does, and their absence is told early.
-func (m *measurement) awaitFirst(ctx context.Context) error {
+// awaitFirstPod makes one pod and waits until it runs. Scheduler and controllers then work when the
+// measurement begins. If one is missing, the user learns it early.
+func (m *measurement) awaitFirstPod(ctx context.Context) error {
 	late := fmt.Errorf("the first pod does not run within --ready-timeout=%s: does a scheduler run, and for Deployments a controller manager?", m.opts.ReadyTimeout)
 	if m.setup.front == nil && !m.opts.ownComponents {
 		late = fmt.Errorf("%w --own-components starts both", late)
@@ -210,19 +210,19 @@ func (m *measurement) awaitFirst(ctx context.Context) error {
 		return err
 	}
 	for !m.tracker.firstRuns.Load() {
-		if err := testbed.Sleep(ctx, poll); err != nil {
+		if err := testbed.Sleep(ctx, pollInterval); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// provision makes the pods, waits until all run, and notes what that has cost.
+// provision makes the pods, waits until all run, and sets the costs in the result.
 func (m *measurement) provision(ctx context.Context) error {
 	m.progress.Phase("creating %d pods", m.opts.Pods)
 	m.result.PeaksSinceStart = !m.setup.resetPeaks()
 	m.tracker.measuring.Store(true)
-	before, err := m.setup.read(ctx)
+	before, err := m.setup.takeSample(ctx)
 	if err != nil {
 		return err
 	}
@@ -231,28 +231,29 @@ func (m *measurement) provision(ctx context.Context) error {
 		return err
 	}
 	m.result.Seconds = time.Since(start).Seconds()
-	after, err := m.setup.read(ctx)
+	after, err := m.setup.takeSample(ctx)
 	if err != nil {
 		return err
 	}
-	m.setup.costs(before, after, m.result)
+	m.setup.setCosts(before, after, m.result)
 	return nil
 }
 
-// createAndAwait makes the pods, and returns when all run and every watcher knows.
+// createAndAwait makes the pods, and returns when all run and every watcher has received that. It shows
+// progress.
 func (m *measurement) createAndAwait(ctx context.Context) error {
 	if err := m.workload.create(ctx); err != nil {
 		return err
 	}
-	shown := time.Now()
+	lastShown := time.Now()
 	for !m.tracker.done() {
-		if err := testbed.Sleep(ctx, poll); err != nil {
-			created, bound, ready := m.tracker.progress()
+		if err := testbed.Sleep(ctx, pollInterval); err != nil {
+			created, bound, ready := m.tracker.countPods()
 			return fmt.Errorf("of %d pods %d were created, %d bound and %d running: %w", m.opts.Pods, created, bound, ready, err)
 		}
-		if time.Since(shown) >= progressInterval {
-			shown = time.Now()
-			created, bound, ready := m.tracker.progress()
+		if time.Since(lastShown) >= progressInterval {
+			lastShown = time.Now()
+			created, bound, ready := m.tracker.countPods()
 			m.progress.Phase("  %d created, %d bound, %d running", created, bound, ready)
 		}
 	}

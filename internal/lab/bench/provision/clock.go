@@ -12,43 +12,48 @@ import (
 	"go.uber.org/zap"
 )
 
-// clock has the times of writes of pods by their revisions. It is filled by a watch of etcd
-// itself, or by the answers to writes of this process.
+// clock has the times of writes of pods by their revisions. The times come from a watch of etcd itself,
+// or from the answers to writes of this process. It is safe for concurrent use.
 type clock struct {
-	// followsEtcd says that answers to writes are not taken: they come later.
+	// followsEtcd says that the times come from etcd. Answers to writes, which come later, are then
+	// ignored.
 	followsEtcd bool
 
 	mu struct {
 		sync.Mutex
-		times map[int64]time.Time
-		// lowered are the writes of which an event arrived before.
+		times map[int64]time.Time // by revision
+		// lowered has the revisions whose time lowerToDelivery has changed.
 		lowered map[int64]bool
 	}
 }
 
+// newClock returns a clock without times.
 func newClock(followsEtcd bool) *clock {
 	c := &clock{followsEtcd: followsEtcd}
 	c.mu.times, c.mu.lowered = map[int64]time.Time{}, map[int64]bool{}
 	return c
 }
 
+// set sets the time of a write.
 func (c *clock) set(revision int64, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.times[revision] = at
 }
 
-// answered notes the answer to a write of this process.
-func (c *clock) answered(revision string, at time.Time) {
+// setFromAnswer sets the time of a write of this process to the time of its answer, unless the times
+// come from etcd.
+func (c *clock) setFromAnswer(revision string, at time.Time) {
 	if n, err := strconv.ParseInt(revision, 10, 64); err == nil && !c.followsEtcd {
 		c.set(n, at)
 	}
 }
 
-// delivered notes that an event has arrived. Its write was not later: where processors are
-// busy, etcd's own watch may be. That shortens the way of such an event, the more so the
-// faster the server is, and so these writes are counted.
-func (c *clock) delivered(revision int64, at time.Time) {
+// lowerToDelivery lowers the time of a write to the time at which its event was delivered, if that is
+// earlier. If processors are busy, etcd's own watch may come after the delivery. The delivery of such
+// an event then seems to take no time, which favours fast servers. The report therefore counts these
+// writes.
+func (c *clock) lowerToDelivery(revision int64, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.mu.times[revision]; ok && at.Before(known) {
@@ -57,32 +62,32 @@ func (c *clock) delivered(revision int64, at time.Time) {
 	}
 }
 
-// wasLowered reports whether an event arrived before its write was known.
+// wasLowered reports whether lowerToDelivery has changed the time of a write.
 func (c *clock) wasLowered(revision int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mu.lowered[revision]
 }
 
-// at returns the time of a write, if it is known.
-func (c *clock) at(revision int64) (time.Time, bool) {
+// writeTime returns the time of a write, and whether it is known.
+func (c *clock) writeTime(revision int64) (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at, ok := c.mu.times[revision]
 	return at, ok
 }
 
-// knows reports whether a write's time is known, or is not going to be.
+// knows reports whether a write's time is known, or will never be.
 func (c *clock) knows(revision int64) bool {
-	_, ok := c.at(revision)
+	_, ok := c.writeTime(revision)
 	return ok || !c.followsEtcd
 }
 
 // podsPrefix is where Kubernetes keeps pods.
 const podsPrefix = "/registry/pods/"
 
-// follow watches etcd until ctx ends, which is no error. It calls ready once the watch has
-// begun.
+// follow sets times by a watch of etcd until ctx ends, which is no error. It calls ready once the watch
+// has begun.
 func (c *clock) follow(ctx context.Context, endpoint string, ready func()) error {
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Context: ctx, Logger: zap.NewNop()})
 	if err != nil {

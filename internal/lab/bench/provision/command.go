@@ -24,10 +24,10 @@ this binary, make the pods and bind them to hollow nodes, whose kubelets report 
 ready. For each step the report has p50, p95 and p99, and it has the time from each write
 to its delivery to each watcher, and what that cost the server: CPU, memory, bytes, requests.
 
-Each path has a server and an etcd of its own: Millrace, a stock server, and a replica in
-front of a stock server, at which all programs read and write. With --kubeconfig nothing
-is started but the hollow nodes: the cluster's own scheduler and controllers do the work,
-or, in a cluster that has none, those of millrace (--own-components).
+Each path has a server and an etcd of its own: Millrace, a stock server, and a replica of
+a stock server, at which all programs read and write. With --kubeconfig only the hollow
+nodes are started: the cluster's own scheduler and controllers do the work, or, in a
+cluster that has none, the components of millrace (--own-components).
 
 --slo says what must be reached. The exit code is 1 if it is not.`,
 		Example: `  # side by side, 1,000 pods on 100 nodes
@@ -51,10 +51,10 @@ or, in a cluster that has none, those of millrace (--own-components).
 	return cmd
 }
 
-// execute measures and prints the report. It returns an error if a path failed, or if an
-// objective was missed.
+// execute measures and prints the report, or removes objects for --delete. It returns an error if a
+// path failed, or if an objective was missed.
 func execute(ctx context.Context, o *options, to testbed.Streams) error {
-	if o.Stock != "" { // before minutes are spent
+	if o.Stock != "" { // fail before the measurement takes minutes
 		if _, err := exec.LookPath(o.Stock); err != nil {
 			return fmt.Errorf("--kube-apiserver: %w: build it with make bin/kube-apiserver", err)
 		}

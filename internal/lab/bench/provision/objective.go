@@ -22,6 +22,7 @@ const (
 // step is one row of the report.
 type step struct{ name, title string }
 
+// steps returns the rows of the report, in their order.
 func steps() []step {
 	return []step{
 		{stepProvision, "created → running"}, {stepBind, "created → bound"}, {stepKubelet, "bound → kubelet"},
@@ -29,6 +30,7 @@ func steps() []step {
 	}
 }
 
+// stepNames returns the names of steps.
 func stepNames() (names []string) {
 	for _, s := range steps() {
 		names = append(names, s.name)
@@ -43,12 +45,12 @@ type objective struct {
 	Bound      time.Duration `json:"boundNanos"`
 }
 
-// String is the objective as it is written on the command line.
+// String returns the objective as it is written on the command line.
 func (o objective) String() string {
 	return fmt.Sprintf("%s p%g<%s", o.Step, o.Percentile, o.Bound)
 }
 
-// parseObjectives reads a list such as "watch p99<1s,provision p95<15s".
+// parseObjectives parses a list such as "watch p99<1s,provision p95<15s".
 func parseObjectives(text string) (all []objective, err error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -64,6 +66,8 @@ func parseObjectives(text string) (all []objective, err error) {
 	return all, nil
 }
 
+// parseObjective parses one objective. An error continues the sentence of parseObjectives, which begins
+// with the text.
 func parseObjective(text string) (o objective, err error) {
 	left, right, ok := strings.Cut(text, "<")
 	words := strings.Fields(left)
@@ -83,25 +87,25 @@ func parseObjective(text string) (o objective, err error) {
 	return o, nil
 }
 
-// verdict is what was measured for an objective. An objective of which nothing was measured
-// is missed.
+// verdict is the measured value for an objective, and whether it was met. An objective is missed if
+// nothing was measured of its step.
 type verdict struct {
 	objective
 	Millis float64 `json:"millis"`
 	Met    bool    `json:"met"`
 }
 
-// judge compares sorted samples by step with objectives.
+// judge returns a verdict for each objective. sorted has the sorted samples of each step.
 func judge(objectives []objective, sorted map[string][]time.Duration) (all []verdict) {
 	for _, o := range objectives {
 		samples := sorted[o.Step]
-		at := render.Percentile(samples, o.Percentile)
-		all = append(all, verdict{o, render.Millis(at), len(samples) > 0 && at < o.Bound})
+		measured := render.Percentile(samples, o.Percentile)
+		all = append(all, verdict{o, render.Millis(measured), len(samples) > 0 && measured < o.Bound})
 	}
 	return all
 }
 
-// line says whether an objective is met.
+// line returns whether the objective of a path was met, in words.
 func (v verdict) line(path string) string {
 	word := "missed"
 	if v.Met {

@@ -57,7 +57,7 @@ func TestFailureMeetsNothing(t *testing.T) {
 	res := result{Verdicts: []verdict{{objective{stepRun, 50, 2 * time.Second}, 1000, true}}}
 	res.fail(errors.New("not done"))
 	r := report{Results: []result{res}}
-	if res.Verdicts[0].Met || r.Failures() != 1 || len(r.missed()) != 1 {
+	if res.Verdicts[0].Met || r.FailureCount() != 1 || len(r.missedObjectives()) != 1 {
 		t.Errorf("got %+v", res)
 	}
 }

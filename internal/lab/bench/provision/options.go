@@ -15,14 +15,14 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// Paths besides the read paths of testbed: replicas in front of a stock server, and a
-// cluster that exists.
+// Paths besides the read paths of testbed: replicas of a stock server, and a cluster that exists.
 const (
-	pathReplicaAPI  = "replica-api"  // fed by the server behind it
+	pathReplicaAPI  = "replica-api"  // fed by the stock server
 	pathReplicaEtcd = "replica-etcd" // fed by etcd
 	pathCluster     = "cluster"
 )
 
+// pathNames returns the values of --paths.
 func pathNames() []string {
 	return []string{testbed.ReadPathMillrace, testbed.ReadPathKubernetes, testbed.ReadPathStock, pathReplicaAPI, pathReplicaEtcd}
 }
@@ -33,15 +33,15 @@ const (
 	podsOfPods        = "pods"
 )
 
-// plan is what is run on each path. It is part of the report.
+// plan says what runs on each path. It is part of the report.
 type plan struct {
 	Name      string   `json:"name"`
 	Namespace string   `json:"namespace"`
 	Nodes     int      `json:"nodes"`
 	Agents    []string `json:"agents,omitempty"`
-	NodeRate  float64  `json:"nodesPerSecond"`
+	NodeRate  float64  `json:"nodesPerSecond"` // at which nodes start
 	Watchers  int      `json:"watchers"`
-	// ConnectionsPerNode is how many connections the programs of a node share. 0: each
+	// ConnectionsPerNode is the number of connections that the programs of a node share. 0: each
 	// program has its own.
 	ConnectionsPerNode float64 `json:"connectionsPerNode,omitempty"`
 
@@ -49,12 +49,12 @@ type plan struct {
 	PodsOf            string        `json:"podsOf"`
 	PodsPerDeployment int           `json:"podsPerDeployment,omitempty"`
 	Rate              float64       `json:"podsPerSecond,omitempty"` // 0: all at once
-	PodStart          time.Duration `json:"podStartNanos"`
+	PodStart          time.Duration `json:"podStartNanos"`           // of a pod's containers
 
-	// ComponentQPS is componentQPS.
+	// ComponentQPS is the constant componentQPS of this run.
 	ComponentQPS int           `json:"componentQPS"`
 	Turns        int           `json:"turns"`
-	Settle       time.Duration `json:"settleNanos"`
+	Settle       time.Duration `json:"settleNanos"`  // time in which a server must be idle before
 	Timeout      time.Duration `json:"timeoutNanos"` // for one path
 }
 
@@ -62,20 +62,22 @@ type plan struct {
 type options struct {
 	testbed.Options
 	plan
-	server        kubeconfig.Flags // zero: none, servers are started
-	remove        bool
+	server        kubeconfig.Flags // zero: servers are started
+	remove        bool             // --delete
 	ownComponents bool
-	// chosen are the paths of --paths, and empty for the default ones.
+	// chosen are the values of --paths. Empty: the default paths.
 	chosen     []string
 	slo        string
-	objectives []objective
+	objectives []objective // set by validate from slo
 	output     string
 	from       string
-	page       string
+	page       string // the file of --report; empty: no page is written
 }
 
+// addFlags adds the flags of "bench provision", except those of testbed.Subcommand.
 func (o *options) addFlags(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.chosen, "paths", nil, "what to measure, of "+strings.Join(pathNames(), ", ")+" (default: millrace, a stock server, and a replica in front of that)")
+	f.StringSliceVar(&o.chosen, "paths", nil,
+		"what to measure, among "+strings.Join(pathNames(), ", ")+" (default: millrace, a stock server, and a replica of the latter)")
 	f.StringVar(&o.Stock, "kube-apiserver", "", "the stock server (default: millrace with the stock read path)")
 	f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: run the scheduler and the controller manager of millrace, for a cluster that has none")
 	f.StringVar(&o.server.Kubeconfig, "kubeconfig", "", "measure this cluster and start no server")
@@ -95,27 +97,27 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.Rate, "rate", 0, "pods a second (0: all at once)")
 	f.DurationVar(&o.PodStart, "pod-start", 0, "how long the containers of a pod take to start")
 	f.IntVar(&o.Turns, "turns", 1, "how often to measure each path, in turn; the medians are shown")
-	f.DurationVar(&o.Settle, "settle", time.Second, "how long a server must be at rest before the measurement")
+	f.DurationVar(&o.Settle, "settle", time.Second, "how long a server must be idle before the measurement")
 	f.DurationVar(&o.Timeout, "timeout", 15*time.Minute, "give a path up after this time")
 	f.StringVar(&o.slo, "slo", "", `objectives, as in "watch p99<1s,provision p95<15s"; the exit code is 1 if one is missed; steps: `+strings.Join(stepNames(), ", "))
 	f.StringVar(&o.page, "report", "", "write a page of HTML to this file, too")
 }
 
-// componentQPS is how many requests a second the scheduler and the controller manager may send,
-// and how many at once.
+// componentQPS bounds the requests a second of the scheduler and of the controller manager, and also
+// their requests at once.
 const componentQPS = 5000
 
-// podsOfNode is how many pods a hollow node takes.
-const podsOfNode = 110
+// podsPerNode is the number of pods that a hollow node takes.
+const podsPerNode = 110
 
-// maxDeliveries bounds the events of all watchers together, which are kept until the end. A
+// maxDeliveries bounds the events of all watchers together, whose times are kept until the end. A
 // watcher keeps no more than its share.
 const maxDeliveries = 40_000_000
 
-// eventsOfPod is about how many events a pod has until it runs.
-const eventsOfPod = 5
+// eventsPerPod is about the number of events of a pod until it runs.
+const eventsPerPod = 5
 
-// validate checks what can be checked before a server runs.
+// validate checks the flags, and sets objectives.
 func (o *options) validate() (err error) {
 	if err := display.CheckFile(o.page); err != nil {
 		return err
@@ -141,10 +143,11 @@ func (o *options) validate() (err error) {
 	switch {
 	case o.PodsOf != podsOfDeployments && o.PodsOf != podsOfPods:
 		return fmt.Errorf("--pods-of=%s: choose %s or %s", o.PodsOf, podsOfDeployments, podsOfPods)
-	case o.Pods+1 > o.Nodes*podsOfNode:
-		return fmt.Errorf("--pods=%d: %d nodes take %d pods each, and one more pod is the first: raise --nodes", o.Pods, o.Nodes, podsOfNode)
-	case o.Pods*o.Watchers*eventsOfPod > maxDeliveries:
-		return fmt.Errorf("--watchers=%d with --pods=%d: that is more than %d events, which are kept until the end: lower one of them", o.Watchers, o.Pods, maxDeliveries)
+	case o.Pods+1 > o.Nodes*podsPerNode:
+		return fmt.Errorf("--pods=%d: %d nodes take %d pods each, and one more pod is the first: raise --nodes", o.Pods, o.Nodes, podsPerNode)
+	case o.Pods*o.Watchers*eventsPerPod > maxDeliveries:
+		return fmt.Errorf("--watchers=%d with --pods=%d: that is more than %d events, which are kept until the end: lower one of them",
+			o.Watchers, o.Pods, maxDeliveries)
 	case o.Rate < 0 || o.NodeRate <= 0:
 		return errors.New("--rate must not be negative, and --node-rate must be positive")
 	}
@@ -155,7 +158,7 @@ func (o *options) validate() (err error) {
 	return o.validatePaths()
 }
 
-// fleet is the hollow nodes and the watchers.
+// fleet returns the configuration of the hollow nodes and the watchers, without a server.
 func (p *plan) fleet(observer hollow.Observer) hollow.Config {
 	return hollow.Config{
 		Name: p.Name, Nodes: p.Nodes, Agents: p.Agents, KubeProxy: true, Namespace: p.Namespace, PodStart: p.PodStart,
@@ -164,6 +167,7 @@ func (p *plan) fleet(observer hollow.Observer) hollow.Config {
 	}
 }
 
+// validatePaths checks the flags that choose what runs.
 func (o *options) validatePaths() error {
 	if o.server.Given() {
 		if len(o.chosen) > 0 || o.Stock != "" || o.HasServerArgs() {
@@ -191,7 +195,7 @@ func (o *options) validatePaths() error {
 	return nil
 }
 
-// paths are those to measure in each turn, in this order.
+// paths returns the paths to measure in each turn, in this order.
 func (o *options) paths() []string {
 	switch {
 	case o.server.Given():
@@ -202,7 +206,7 @@ func (o *options) paths() []string {
 	return []string{testbed.ReadPathMillrace, o.stock(), pathReplicaAPI}
 }
 
-// stock is the read path of stock servers.
+// stock returns the read path of stock servers.
 func (o *options) stock() string {
 	if o.Stock != "" {
 		return testbed.ReadPathStock

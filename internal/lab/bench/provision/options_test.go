@@ -15,7 +15,7 @@ func command(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return benchtest.Run(t, NewCommand(), append([]string{"provision"}, args...)...)
 }
 
-// TestMistakes checks that each is told in one line that says what to do.
+// TestMistakes checks that the error of each mistake is one line that says what to do.
 func TestMistakes(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	for _, c := range []struct{ args, message string }{

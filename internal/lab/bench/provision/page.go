@@ -10,10 +10,10 @@ import (
 //go:embed page.html
 var pageTemplate string
 
-// pathColours is how many colours paths have. Further paths begin anew.
+// pathColours is the number of colours of paths. Further paths repeat them.
 const pathColours = 4
 
-// htmlPage is what the template of the page sees. The template escapes all text.
+// htmlPage is the data of the page's template. The template escapes all text.
 type htmlPage struct {
 	*report
 	Charts []htmlChart
@@ -25,39 +25,41 @@ type htmlPage struct {
 // htmlPath is the summary of a path.
 type htmlPath struct{ Title, Failed, Provision, Watch string }
 
-// htmlChart is the percentiles of a step, each with a bar for each path. Its bars have one scale.
+// htmlChart has the percentiles of a step, each with a bar for each path. All bars have one scale.
 type htmlChart struct {
 	Title string
 	Bars  []htmlBar
 }
 
-// htmlBar is a bar, whose length is in thousandths of the longest. Number is that of the path.
-// The label stands at a percentile's first bar alone.
+// htmlBar is a bar. Length is in thousandths of the longest bar. Number is the number of the path, for
+// its colour. Only the first bar of a percentile has a Label.
 type htmlBar struct {
 	Label, Percentile, Path, Value string
 	Number                         int
 	Length                         float64
 }
 
-// htmlTable is a table of the report. Its first column is that of titles.
+// htmlTable is a table of the report. Its first column has the titles of rows.
 type htmlTable struct {
 	Title   string
 	Columns []string
 	Rows    [][]string
 }
 
-// writePage writes the report as one page, which loads nothing.
+// writePage writes the report to a file, as one page that loads nothing.
 func (r *report) writePage(name string) error {
 	groups := r.groups()
 	p := &htmlPage{report: r, Lines: r.notes()}
-	for _, shown := range []struct{ step, title string }{{stepProvision, "A pod, from creation to running"}, {stepWatch, "An event, from its write to a watcher"}} {
-		if c := newHTMLChart(shown.title, shown.step, groups); len(c.Bars) > 0 {
+	for _, chart := range []struct{ step, title string }{{stepProvision, "A pod, from creation to running"},
+		{stepWatch, "An event, from its write to a watcher"}} {
+		if c := newHTMLChart(chart.title, chart.step, groups); len(c.Bars) > 0 {
 			p.Charts = append(p.Charts, c)
 		}
 	}
 	for _, g := range groups {
-		shown := percentiles()
-		p.Paths = append(p.Paths, htmlPath{g.title, g.failed(), milliseconds(g.median(shown[1].of(stepProvision))), milliseconds(g.median(shown[2].of(stepWatch)))})
+		p95, p99 := percentiles()[1], percentiles()[2]
+		p.Paths = append(p.Paths, htmlPath{g.title, g.lastError(), milliseconds(g.median(p95.figureOf(stepProvision))),
+			milliseconds(g.median(p99.figureOf(stepWatch)))})
 	}
 	for _, t := range []struct {
 		title string
@@ -70,17 +72,20 @@ func (r *report) writePage(name string) error {
 	}, p)
 }
 
+// newHTMLChart returns the chart of a step, without bars for values that were not measured.
 func newHTMLChart(title, step string, groups []*pathGroup) htmlChart {
-	c, longest := htmlChart{Title: title}, 0.0
+	c := htmlChart{Title: title}
+	var longest float64
 	for _, q := range percentiles() {
 		label := q.name
 		for i, g := range groups {
-			v := g.median(q.of(step))
+			v := g.median(q.figureOf(step))
 			if !(v > 0) {
 				continue
 			}
 			c.Bars = append(c.Bars, htmlBar{Label: label, Percentile: q.name, Path: g.title, Value: milliseconds(v), Number: i % pathColours, Length: v})
-			label, longest = "", max(longest, v)
+			label = ""
+			longest = max(longest, v)
 		}
 	}
 	for i := range c.Bars {
@@ -89,6 +94,7 @@ func newHTMLChart(title, step string, groups []*pathGroup) htmlChart {
 	return c
 }
 
+// newHTMLTable returns a table of rows, without rows that have no value.
 func newHTMLTable(title string, rows []row, groups []*pathGroup) htmlTable {
 	t := htmlTable{Title: title}
 	for i, g := range groups {
@@ -105,5 +111,5 @@ func newHTMLTable(title string, rows []row, groups []*pathGroup) htmlTable {
 	return t
 }
 
-// Title names the path, for the template.
+// Title returns the title of the path. The template calls it.
 func (res result) Title() string { return res.title() }

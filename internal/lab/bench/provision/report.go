@@ -18,44 +18,44 @@ import (
 type report struct {
 	Started time.Time       `json:"started"`
 	Machine testbed.Machine `json:"machine"`
-	// LoadAverage is that of the minute before.
+	// LoadAverage is the load of the machine in the minute before.
 	LoadAverage string   `json:"loadAverage,omitempty"`
 	Plan        plan     `json:"plan"`
 	Results     []result `json:"results"`
 
-	page string // the file of --report
+	page string // the file of --report; empty: no page is written
 }
 
-// result is one path.
+// result is the measurement of one path in one turn.
 type result struct {
 	Path     string `json:"path"`
 	Server   string `json:"server,omitempty"`   // version
-	Upstream string `json:"upstream,omitempty"` // the read path behind a replica
-	// Seconds is from the first creation until all pods run and every watcher knows.
+	Upstream string `json:"upstream,omitempty"` // the read path of a replica's upstream
+	// Seconds is the time from the first creation until all pods run and every watcher knows.
 	Seconds float64 `json:"seconds,omitempty"`
-	// Steps are the times of each step, by its name.
+	// Steps has the times of each step, by the step's name.
 	Steps map[string]quantiles `json:"steps,omitempty"`
 
 	Costs []cost `json:"costs,omitempty"`
-	// PeaksSinceStart says that the kernel did not let peaks of memory be set back: they are
-	// those since the processes began.
+	// PeaksSinceStart says that the kernel did not permit to reset peaks of memory. They then count
+	// from the start of the processes.
 	PeaksSinceStart  bool    `json:"peaksSinceStart,omitempty"`
 	ClientCPUSeconds float64 `json:"clientCPUSeconds,omitempty"` // hollow nodes and watchers
-	// OtherCPUSeconds is what the machine has worked for programs that are not part of this.
+	// OtherCPUSeconds is the CPU of the machine for programs that are not part of the measurement.
 	OtherCPUSeconds  float64 `json:"otherCPUSeconds,omitempty"`
 	Requests         int     `json:"requests,omitempty"`
 	UpstreamRequests int     `json:"upstreamRequests,omitempty"`
 
-	// Deliveries are events of the run's pods at watchers, and DeliveriesLeftOut those beyond
-	// the bound on what is kept. Relists are those of watchers. Errors are those of nodes
-	// and watchers together, since the nodes began to start.
+	// Deliveries is the number of events of the run's pods at watchers. DeliveriesLeftOut of them
+	// were beyond maxDeliveries. Relists counts watchers' LISTs after their first. Errors counts the
+	// errors of nodes and watchers together, since the nodes began to start.
 	Deliveries        int                `json:"deliveries,omitempty"`
 	DeliveriesLeftOut int                `json:"deliveriesLeftOut,omitempty"`
 	Relists           int                `json:"relists,omitempty"`
 	Errors            int64              `json:"errors,omitempty"`
 	ErrorKinds        []hollow.ErrorKind `json:"errorKinds,omitempty"`
-	// Writes are those whose time is known. WritesLowered of them were delivered before etcd's
-	// watch, or the answer, was read here: they count from their first delivery.
+	// Writes is the number of writes whose time is known. WritesLowered of them were delivered
+	// before etcd's watch, or the answer, was read here: their time is the first delivery.
 	Writes        int `json:"writes,omitempty"`
 	WritesLowered int `json:"writesLowered,omitempty"`
 
@@ -63,7 +63,7 @@ type result struct {
 	Error    string    `json:"error,omitempty"` // not empty: not all of it was measured
 }
 
-// quantiles are those of one step's times, in milliseconds.
+// quantiles are the quantiles of one step's times, in milliseconds.
 type quantiles struct {
 	Count int     `json:"count"`
 	P50   float64 `json:"p50"`
@@ -72,17 +72,18 @@ type quantiles struct {
 	Max   float64 `json:"max"`
 }
 
-func quantilesOf(sorted []time.Duration) quantiles {
-	at := func(p float64) float64 { return render.Millis(render.Percentile(sorted, p)) }
-	return quantiles{len(sorted), at(50), at(95), at(99), at(100)}
+// newQuantiles returns the quantiles of sorted times.
+func newQuantiles(sorted []time.Duration) quantiles {
+	millis := func(p float64) float64 { return render.Millis(render.Percentile(sorted, p)) }
+	return quantiles{len(sorted), millis(50), millis(95), millis(99), millis(100)}
 }
 
-// add takes what was seen. nodes is nil if the nodes have failed.
+// add sets the results of a tracker and of the nodes' report. nodes is nil if the nodes have failed.
 func (res *result) add(t *tracker, nodes *hollow.Report, objectives []objective) {
 	samples := t.samples()
 	res.Steps = map[string]quantiles{}
 	for step, sorted := range samples {
-		res.Steps[step] = quantilesOf(sorted)
+		res.Steps[step] = newQuantiles(sorted)
 	}
 	res.Verdicts = judge(objectives, samples)
 	res.Deliveries, res.DeliveriesLeftOut, res.Relists = t.deliveries()
@@ -105,7 +106,7 @@ func (res *result) add(t *tracker, nodes *hollow.Report, objectives []objective)
 	})
 }
 
-// fail notes that not all was measured. Of what was not measured, nothing is met.
+// fail records that not all was measured. No objective is then met.
 func (res *result) fail(err error) {
 	res.Error = err.Error()
 	for i := range res.Verdicts {
@@ -113,7 +114,7 @@ func (res *result) fail(err error) {
 	}
 }
 
-// cost returns what a part has used, or nil.
+// cost returns the cost of a part, or nil if it was not measured.
 func (res *result) cost(part string) *cost {
 	for i := range res.Costs {
 		if res.Costs[i].Part == part {
@@ -123,25 +124,26 @@ func (res *result) cost(part string) *cost {
 	return nil
 }
 
-// title names the path for people.
-func (res *result) title() string { return titleOf(res.Path, res.Upstream) }
+// title returns the path in words.
+func (res *result) title() string { return pathTitle(res.Path, res.Upstream) }
 
-func titleOf(path, upstream string) string {
+// pathTitle returns a path in words. upstream is the read path of a replica's upstream.
+func pathTitle(path, upstream string) string {
 	switch path {
 	case testbed.ReadPathMillrace:
 		return "millrace serve"
 	case testbed.ReadPathKubernetes:
 		return "stock read path"
 	case pathReplicaAPI:
-		return "replica of " + titleOf(upstream, "")
+		return "replica of " + pathTitle(upstream, "")
 	case pathReplicaEtcd:
-		return "replica of " + titleOf(upstream, "") + ", fed by etcd"
+		return "replica of " + pathTitle(upstream, "") + ", fed by etcd"
 	}
 	return path
 }
 
-// Write prints the report in one of the formats of --output, and writes the page if one was
-// asked for. It returns an error if an objective was missed.
+// Write implements testbed.Report. It also writes the page of --report. It returns an error if an
+// objective was missed.
 func (r *report) Write(out io.Writer, format string) error {
 	if err := render.WriteWithPlot(out, format, r, r.text, r.plot); err != nil {
 		return err
@@ -151,14 +153,14 @@ func (r *report) Write(out io.Writer, format string) error {
 			return err
 		}
 	}
-	if missed := r.missed(); len(missed) > 0 {
+	if missed := r.missedObjectives(); len(missed) > 0 {
 		return errors.New("objectives were missed: " + strings.Join(missed, "; "))
 	}
 	return nil
 }
 
-// missed are the objectives that were not met.
-func (r *report) missed() (all []string) {
+// missedObjectives returns the objectives that were not met, with their paths.
+func (r *report) missedObjectives() (all []string) {
 	for i := range r.Results {
 		res := &r.Results[i]
 		for _, v := range res.Verdicts {
@@ -170,8 +172,8 @@ func (r *report) missed() (all []string) {
 	return all
 }
 
-// Failures implements testbed.Report.
-func (r *report) Failures() (n int) {
+// FailureCount implements testbed.Report.
+func (r *report) FailureCount() (n int) {
 	for i := range r.Results {
 		if r.Results[i].Error != "" {
 			n++

@@ -12,15 +12,16 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// setup is the processes of one path, and how to reach them. In a cluster that exists, there
-// are no processes but the components that were asked for.
+// setup has the processes of one path, and the address of the server. In a cluster that exists, the only
+// processes are the components of --own-components.
 type setup struct {
 	bed *testbed.Testbed
-	// front is where all programs read and write, and upstream what is behind a replica.
+	// front is the server at which all programs read and write. It is nil in a cluster that exists.
+	// upstream is the upstream of a replica. It is nil without a replica.
 	front, upstream *testbed.Server
-	target          *testbed.Target
-	// cluster is the meter of the server of a cluster that exists. It is nil if that server does
-	// not let its metrics be read, or was started here. clusterPeak is its highest memory.
+	target          *testbed.Target // of front, or of the cluster
+	// cluster is the meter of the server of a cluster that exists. It is nil if the server's metrics
+	// cannot be read, or if the server was started here. clusterPeak is its highest memory in bytes.
 	cluster     *testbed.Meter
 	clusterPeak int64
 	parts       []part
@@ -30,7 +31,7 @@ type setup struct {
 // part is a process with its meter.
 type part struct {
 	name  string
-	child *testbed.Child // nil: nobody has to explain its end
+	child *testbed.Child // nil: explainExit leaves the part out
 	meter *testbed.Meter
 }
 
@@ -41,7 +42,7 @@ const (
 	partEtcd     = "etcd"
 )
 
-// open starts the processes of a path. The caller must call close, also after an error.
+// open starts the processes of a path. The caller must call closeAll, also after an error.
 func (b *bench) open(ctx context.Context, path, dir string) (s *setup, closeAll func(), err error) {
 	opts := b.opts.Options
 	opts.ExternalEtcd = path != pathCluster
@@ -67,7 +68,7 @@ func (b *bench) open(ctx context.Context, path, dir string) (s *setup, closeAll 
 	return s, closeAll, err
 }
 
-// reach finds a cluster that exists.
+// reach sets the target to a cluster that exists.
 func (s *setup) reach(server *kubeconfig.Flags) error {
 	config, err := server.Load("bench")
 	if err != nil {
@@ -77,8 +78,8 @@ func (s *setup) reach(server *kubeconfig.Flags) error {
 	return err
 }
 
-// meterCluster measures the server of a cluster that exists by its metrics, if these can be
-// read.
+// meterCluster adds the server of a cluster that exists as a part. It shows the user if the server's
+// metrics cannot be read.
 func (s *setup) meterCluster(progress *testbed.Progress) {
 	meter, err := testbed.NewRemoteMeter(s.target)
 	if err != nil {
@@ -89,8 +90,8 @@ func (s *setup) meterCluster(progress *testbed.Progress) {
 	s.parts = append(s.parts, part{partServer, nil, meter})
 }
 
-// tracePeak runs work, and notes meanwhile the highest memory of the server of a cluster that
-// exists. That of a process of this machine is in its meter.
+// tracePeak runs work, and sets clusterPeak meanwhile. Processes of this machine have their peak in
+// their meters.
 func (s *setup) tracePeak(work func() error) (err error) {
 	if s.cluster == nil {
 		return work()
@@ -99,7 +100,7 @@ func (s *setup) tracePeak(work func() error) (err error) {
 	return err
 }
 
-// startServers starts the server of a path, and a replica in front of it.
+// startServers starts the server of a path, and its replica. It sets front, upstream and target.
 func (s *setup) startServers(ctx context.Context, o *options, path string) (err error) {
 	replica := path == pathReplicaAPI || path == pathReplicaEtcd
 	readPath := path
@@ -114,7 +115,7 @@ func (s *setup) startServers(ctx context.Context, o *options, path string) (err 
 		s.upstream = s.front
 		s.add(partUpstream, s.upstream.Child, s.upstream.PID())
 		s.front = nil
-		if s.front, err = s.bed.StartReplica(ctx, testbed.ReplicaConfig{Log: "replica", Upstream: s.upstream, Etcd: path == pathReplicaEtcd}); err != nil {
+		if s.front, err = s.bed.StartReplica(ctx, testbed.ReplicaConfig{LogName: "replica", Upstream: s.upstream, Etcd: path == pathReplicaEtcd}); err != nil {
 			return err
 		}
 	}
@@ -123,11 +124,12 @@ func (s *setup) startServers(ctx context.Context, o *options, path string) (err 
 	return nil
 }
 
+// add adds a process as a part.
 func (s *setup) add(name string, child *testbed.Child, pid int) {
 	s.parts = append(s.parts, part{name, child, testbed.NewMeter(pid)})
 }
 
-// startComponents starts the controller manager and the scheduler, as far as they are to run.
+// startComponents starts the controller manager and the scheduler, unless the cluster has its own.
 func (s *setup) startComponents(ctx context.Context, o *options) error {
 	if o.server.Given() && !o.ownComponents {
 		return nil
@@ -147,7 +149,7 @@ func (s *setup) startComponents(ctx context.Context, o *options) error {
 			}
 			if name == testbed.ControllerManager {
 				cfg.Args = append(cfg.Args, "--use-service-account-credentials=true",
-					"--service-account-private-key-file="+s.bed.PKI("sa.key"), "--root-ca-file="+s.bed.PKI("ca.crt"))
+					"--service-account-private-key-file="+s.bed.PKIPath("sa.key"), "--root-ca-file="+s.bed.PKIPath("ca.crt"))
 			}
 		}
 		child, err := s.bed.StartComponent(ctx, cfg)
@@ -160,10 +162,10 @@ func (s *setup) startComponents(ctx context.Context, o *options) error {
 	return nil
 }
 
-// rest is how hollow nodes and watchers reach the server, without a limit of their own.
+// rest returns the configuration with which hollow nodes and watchers reach the server.
 func (s *setup) rest() *rest.Config { return s.target.Config.REST }
 
-// end stops the processes, those in front first.
+// end stops the processes. Each is stopped before its upstream.
 func (s *setup) end(ctx context.Context) {
 	s.endComponents(ctx)
 	for _, server := range []*testbed.Server{s.front, s.upstream} {
@@ -173,7 +175,7 @@ func (s *setup) end(ctx context.Context) {
 	}
 }
 
-// endComponents stops the components. They must not make anew what is being removed.
+// endComponents stops the components. Otherwise they would recreate objects that are being removed.
 func (s *setup) endComponents(ctx context.Context) {
 	for _, c := range slices.Backward(s.components) {
 		c.Stop(ctx)
@@ -181,8 +183,7 @@ func (s *setup) endComponents(ctx context.Context) {
 	s.components = nil
 }
 
-// explainExit returns the error of a measurement. If a process has ended by itself, that is
-// the error: the others only follow from it.
+// explainExit does what testbed.ExplainExit does, for all parts.
 func (s *setup) explainExit(ctx context.Context, err error) error {
 	for _, p := range s.parts {
 		if p.child != nil {
@@ -192,35 +193,35 @@ func (s *setup) explainExit(ctx context.Context, err error) error {
 	return err
 }
 
-// awaitRest waits until the server in front, if it is ours, does little.
-func (s *setup) awaitRest(ctx context.Context, b *bench) error {
+// awaitIdle waits until front is idle. For a cluster that exists, it waits for the time of --settle.
+func (s *setup) awaitIdle(ctx context.Context, b *bench) error {
 	if s.front == nil {
 		return testbed.Sleep(ctx, b.opts.Settle)
 	}
-	_, err := testbed.NewMeter(s.front.PID()).AwaitIdleLogged(ctx, b.progress, "server", b.opts.Settle)
+	_, err := testbed.NewMeter(s.front.PID()).AwaitIdleWithProgress(ctx, b.progress, "server", b.opts.Settle)
 	return err
 }
 
-// cost is what a process has used during the measurement.
+// cost is what a part has used during the measurement.
 type cost struct {
 	Part       string  `json:"part"`
 	CPUSeconds float64 `json:"cpuSeconds"`
-	// PeakBytes is the highest resident memory, but see result.PeaksSinceStart.
+	// PeakBytes is the highest resident memory (but see result.PeaksSinceStart).
 	PeakBytes int64 `json:"peakBytes"`
-	// SentBytes is what the process has handed to the kernel: for servers nearly all of it
-	// went to connections, after TLS. That of a server in a cluster that exists is not known.
+	// SentBytes is the number of bytes that the process has handed to the kernel. For servers nearly
+	// all of them went to connections, after TLS. It is 0 for a cluster that exists.
 	SentBytes int64 `json:"sentBytes,omitempty"`
 }
 
-// sample is one look at all processes.
+// sample is one reading of all processes.
 type sample struct {
-	parts        []testbed.Total
-	client, busy time.Duration
-	requests     map[string]int // by part
+	parts        []testbed.Total // in the order of setup.parts
+	client, busy time.Duration   // CPU of this process, and of the machine
+	requests     map[string]int  // by part
 }
 
-// read looks at all processes.
-func (s *setup) read(ctx context.Context) (r sample, err error) {
+// takeSample takes a reading of all processes.
+func (s *setup) takeSample(ctx context.Context) (r sample, err error) {
 	for _, p := range s.parts {
 		total, err := testbed.ReadAll(p.meter)
 		if err != nil {
@@ -242,7 +243,7 @@ func (s *setup) read(ctx context.Context) (r sample, err error) {
 	return r, err
 }
 
-// countRequests is how many requests a server has answered.
+// countRequests returns the number of requests that a server has answered.
 func countRequests(ctx context.Context, t *testbed.Target) (n int, err error) {
 	text, err := t.Metrics(ctx)
 	testbed.ParseMetrics(text, func(m testbed.Metric) {
@@ -253,8 +254,8 @@ func countRequests(ctx context.Context, t *testbed.Target) (n int, err error) {
 	return n, err
 }
 
-// resetPeaks begins the measurement of memory. It reports whether the kernel permits that for
-// all processes.
+// resetPeaks resets the peaks of memory. It reports whether the kernel permitted that for all processes
+// of this machine.
 func (s *setup) resetPeaks() bool {
 	all := true
 	for _, p := range s.parts {
@@ -263,8 +264,8 @@ func (s *setup) resetPeaks() bool {
 	return all
 }
 
-// costs is what all processes have used between two readings.
-func (s *setup) costs(before, after sample, res *result) {
+// setCosts sets the costs in res: what all processes have used between two readings.
+func (s *setup) setCosts(before, after sample, res *result) {
 	ours := after.client - before.client
 	for i, p := range s.parts {
 		used := after.parts[i].CPU - before.parts[i].CPU
@@ -274,7 +275,7 @@ func (s *setup) costs(before, after sample, res *result) {
 		} else {
 			ours += used
 		}
-		res.Costs = append(res.Costs, cost{p.name, used.Seconds(), peak, after.parts[i].Written - before.parts[i].Written})
+		res.Costs = append(res.Costs, cost{p.name, used.Seconds(), peak, after.parts[i].BytesWritten - before.parts[i].BytesWritten})
 	}
 	res.ClientCPUSeconds = (after.client - before.client).Seconds()
 	res.OtherCPUSeconds = max(0, (after.busy - before.busy - ours).Seconds())

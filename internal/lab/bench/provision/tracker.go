@@ -19,45 +19,46 @@ import (
 	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
-// tracker notes when each pod takes its steps, and when each watcher gets each event. It
-// implements hollow.Observer.
+// tracker records when each pod takes its steps, and when each watcher gets each event. It implements
+// hollow.Observer.
 //
-// Only the first watcher decodes pods: it stands for all programs that wait for a pod. The
-// others note revisions of the run's pods, which are joined with the clock after the run.
+// Only the first watcher decodes pods: it stands for all programs that wait for a pod. The other
+// watchers record revisions of the run's pods. After the run, revisions are joined with the clock.
 type tracker struct {
 	name     string // the value of hollow.Label on the pods
 	label    encodedLabel
-	wanted   int // pods
+	wanted   int // number of pods of the run
 	clock    *clock
 	watchers []watcherLog
-	most     int           // deliveries that are kept of each watcher
+	maxKept  int           // bounds the deliveries that are kept of each watcher
 	started  chan struct{} // closed once all nodes have started
-	// firstRuns says that the pod runs of which nothing is measured, and measuring that
-	// events are noted.
+	// firstRuns is set once the first pod runs, of which nothing is measured. Deliveries are recorded
+	// while measuring is set.
 	firstRuns, measuring atomic.Bool
 
 	mu struct {
 		sync.Mutex
 		pods map[types.UID]*podLog
-		// ready is how many pods run, and lastReady the revision at which the last one did.
+		// ready is the number of pods that run. lastReady is the highest revision at which one did.
 		ready     int
 		lastReady int64
 	}
 }
 
-// podLog is the steps of one pod. Steps that were not seen have no time.
+// podLog has the steps of one pod. The time of a step that was not seen is zero.
 type podLog struct {
 	created, bound, ready seenStep
-	adopted               time.Time
+	adopted               time.Time // when the node's kubelet saw the pod
 }
 
-// seenStep is when the first watcher saw a step, and the revision that has it.
+// seenStep is the time when the first watcher saw a step, and the revision that has the step.
 type seenStep struct {
 	revision int64
 	at       time.Time
 }
 
-func (s *seenStep) note(revision int64, at time.Time) {
+// set sets the step, unless it was seen before.
+func (s *seenStep) set(revision int64, at time.Time) {
 	if s.at.IsZero() {
 		s.revision, s.at = revision, at
 	}
@@ -67,9 +68,9 @@ func (s *seenStep) note(revision int64, at time.Time) {
 // until the run has ended.
 type watcherLog struct {
 	last      atomic.Int64 // revision of the last event
-	synced    atomic.Int64 // lists that were completed: the first one, and relists
+	synced    atomic.Int64 // number of completed LISTs: the first one, and relists
 	delivered []delivery
-	leftOut   int // deliveries beyond the tracker's bound
+	leftOut   int // number of deliveries beyond maxKept
 }
 
 // delivery is one event at one watcher.
@@ -78,8 +79,10 @@ type delivery struct {
 	at       time.Time
 }
 
+// newTracker returns a tracker of a number of pods and watchers. name is the name of the run.
 func newTracker(name string, pods, watchers int, c *clock) *tracker {
-	t := &tracker{name: name, label: encodeLabel(name), wanted: pods, clock: c, watchers: make([]watcherLog, watchers), most: maxDeliveries / watchers, started: make(chan struct{})}
+	t := &tracker{name: name, label: encodeLabel(name), wanted: pods, clock: c, watchers: make([]watcherLog, watchers),
+		maxKept: maxDeliveries / watchers, started: make(chan struct{})}
 	t.mu.pods = map[types.UID]*podLog{}
 	return t
 }
@@ -91,7 +94,9 @@ func (t *tracker) Started() { close(t.started) }
 func (t *tracker) Synced(watcher int) { t.watchers[watcher].synced.Add(1) }
 
 // Reported implements hollow.Observer.
-func (t *tracker) Reported(revision []byte, at time.Time) { t.clock.answered(string(revision), at) }
+func (t *tracker) Reported(revision []byte, at time.Time) {
+	t.clock.setFromAnswer(string(revision), at)
+}
 
 // Adopted implements hollow.Observer.
 func (t *tracker) Adopted(uid types.UID, at time.Time) {
@@ -100,6 +105,7 @@ func (t *tracker) Adopted(uid types.UID, at time.Time) {
 	t.logLocked(uid).adopted = at
 }
 
+// logLocked returns the log of a pod, which it makes if there is none. t.mu must be held.
 func (t *tracker) logLocked(uid types.UID) *podLog {
 	log := t.mu.pods[uid]
 	if log == nil {
@@ -116,24 +122,24 @@ func (t *tracker) Watched(watcher int, e hollow.PodEvent) {
 		return
 	}
 	log := &t.watchers[watcher]
-	// Objects of a list are older than their delivery.
-	if !e.Initial && t.measuring.Load() && t.label.in(e.Object, e.Form) {
-		if len(log.delivered) < t.most {
+	// The objects of a LIST were written long before their delivery.
+	if !e.Initial && t.measuring.Load() && t.label.isIn(e.Object, e.Form) {
+		if len(log.delivered) < t.maxKept {
 			log.delivered = append(log.delivered, delivery{revision, e.At})
 		} else {
 			log.leftOut++
 		}
 	}
 	if watcher == 0 && e.Kind != watchevent.Deleted {
-		t.see(&e, revision)
+		t.noteSteps(&e, revision)
 	}
 	if revision > log.last.Load() {
 		log.last.Store(revision)
 	}
 }
 
-// see notes the steps of a pod of the run.
-func (t *tracker) see(e *hollow.PodEvent, revision int64) {
+// noteSteps records the steps of a pod of the run, by an event of the first watcher.
+func (t *tracker) noteSteps(e *hollow.PodEvent, revision int64) {
 	var pod corev1.Pod
 	var err error
 	if e.Form == watchevent.Protobuf {
@@ -153,25 +159,26 @@ func (t *tracker) see(e *hollow.PodEvent, revision int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	log := t.logLocked(pod.UID)
-	log.created.note(revision, e.At)
+	log.created.set(revision, e.At)
 	if pod.Spec.NodeName != "" {
-		log.bound.note(revision, e.At)
+		log.bound.set(revision, e.At)
 	}
 	if isReady(&pod) && log.ready.at.IsZero() {
-		log.ready.note(revision, e.At)
+		log.ready.set(revision, e.At)
 		t.mu.ready++
 		t.mu.lastReady = max(t.mu.lastReady, revision)
 	}
 }
 
+// isReady reports whether a pod has the condition Ready.
 func isReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// synced is how many watchers have all pods.
-func (t *tracker) synced() (n int) {
+// syncedWatchers returns the number of watchers that have all pods.
+func (t *tracker) syncedWatchers() (n int) {
 	for i := range t.watchers {
 		if t.watchers[i].synced.Load() > 0 {
 			n++
@@ -180,8 +187,8 @@ func (t *tracker) synced() (n int) {
 	return n
 }
 
-// progress says how many pods exist, are bound and run.
-func (t *tracker) progress() (created, bound, ready int) {
+// countPods returns the numbers of pods that exist, that are bound and that run.
+func (t *tracker) countPods() (created, bound, ready int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, log := range t.mu.pods {
@@ -195,7 +202,7 @@ func (t *tracker) progress() (created, bound, ready int) {
 	return created, bound, t.mu.ready
 }
 
-// done reports whether all pods run, and every watcher and the clock know.
+// done reports whether all pods run, and whether every watcher and the clock have the last event.
 func (t *tracker) done() bool {
 	t.mu.Lock()
 	ready, last := t.mu.ready, t.mu.lastReady
@@ -211,9 +218,10 @@ func (t *tracker) done() bool {
 	return true
 }
 
-// of is the time of a step's write, or of its first sight if the clock does not know it.
-func (t *tracker) of(s seenStep) time.Time {
-	if at, ok := t.clock.at(s.revision); ok {
+// stepTime returns the time of a step's write, or when the first watcher saw it if the clock does not
+// have the write.
+func (t *tracker) stepTime(s seenStep) time.Time {
+	if at, ok := t.clock.writeTime(s.revision); ok {
 		return at
 	}
 	return s.at
@@ -225,7 +233,7 @@ func (t *tracker) samples() map[string][]time.Duration {
 	defer t.mu.Unlock()
 	for i := range t.watchers {
 		for _, d := range t.watchers[i].delivered {
-			t.clock.delivered(d.revision, d.at)
+			t.clock.lowerToDelivery(d.revision, d.at)
 		}
 	}
 	all := map[string][]time.Duration{}
@@ -236,9 +244,9 @@ func (t *tracker) samples() map[string][]time.Duration {
 	}
 	for _, log := range t.mu.pods {
 		if log.created.at.IsZero() {
-			continue // a pod of somebody else, on one of our nodes
+			continue // not a pod of the run, but on one of its nodes
 		}
-		created, bound := t.of(log.created), t.of(log.bound)
+		created, bound := t.stepTime(log.created), t.stepTime(log.bound)
 		add(stepBind, created, bound)
 		add(stepKubelet, bound, log.adopted)
 		add(stepRun, bound, log.ready.at)
@@ -246,7 +254,7 @@ func (t *tracker) samples() map[string][]time.Duration {
 	}
 	for i := range t.watchers {
 		for _, d := range t.watchers[i].delivered {
-			if at, ok := t.clock.at(d.revision); ok {
+			if at, ok := t.clock.writeTime(d.revision); ok {
 				add(stepWatch, at, d.at)
 			}
 		}
@@ -257,9 +265,8 @@ func (t *tracker) samples() map[string][]time.Duration {
 	return all
 }
 
-// deliveries is how many events of the run's pods all watchers together have received, leftOut
-// how many of them were not kept, and relists how often one had to list anew. It must be called
-// after the run.
+// deliveries returns three numbers for all watchers together: received events of the run's pods, the
+// events among these that were not kept, and relists. It must be called after the run.
 func (t *tracker) deliveries() (events, leftOut, relists int) {
 	for i := range t.watchers {
 		log := &t.watchers[i]
@@ -270,13 +277,13 @@ func (t *tracker) deliveries() (events, leftOut, relists int) {
 	return events + leftOut, leftOut, relists
 }
 
-// writes is how many writes with deliveries have a known time, and how many of these were
-// known first by a delivery. It must be called after samples.
+// writes returns the number of writes with deliveries and a known time. lowered is the number of these
+// whose time is a delivery. It must be called after samples.
 func (t *tracker) writes() (known, lowered int) {
 	seen := map[int64]bool{}
 	for i := range t.watchers {
 		for _, d := range t.watchers[i].delivered {
-			if _, ok := t.clock.at(d.revision); !ok || seen[d.revision] {
+			if _, ok := t.clock.writeTime(d.revision); !ok || seen[d.revision] {
 				continue
 			}
 			seen[d.revision] = true
@@ -289,10 +296,11 @@ func (t *tracker) writes() (known, lowered int) {
 	return known, lowered
 }
 
-// encodedLabel is the label of the run's pods as objects have it, in both forms. Watchers look
-// for it without decoding the object: that would take the CPU that is measured.
+// encodedLabel is the label of the run's pods as encoded objects have it, in both forms. Watchers look
+// for it without decoding the object, which would take CPU from the servers.
 type encodedLabel struct{ protobuf, json []byte }
 
+// encodeLabel returns the label of the run name.
 func encodeLabel(name string) encodedLabel {
 	entry := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), hollow.Label)
 	return encodedLabel{
@@ -301,8 +309,8 @@ func encodeLabel(name string) encodedLabel {
 	}
 }
 
-// in reports whether an object has the label.
-func (l *encodedLabel) in(object []byte, form watchevent.Form) bool {
+// isIn reports whether an encoded object has the label.
+func (l *encodedLabel) isIn(object []byte, form watchevent.Form) bool {
 	if form == watchevent.Protobuf {
 		return bytes.Contains(watchevent.Field(object, 1), l.protobuf)
 	}

@@ -20,7 +20,7 @@ var start = time.Unix(1_700_000_000, 0)
 
 func after(d time.Duration) time.Time { return start.Add(d) }
 
-// event is that of a pod at a revision, in protobuf or as JSON.
+// event returns an event of a pod at a revision, in protobuf or as JSON.
 func event(t *testing.T, uid string, revision int, node string, ready bool, form watchevent.Form) hollow.PodEvent {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), ResourceVersion: strconv.Itoa(revision), Labels: map[string]string{hollow.Label: "x"}}}
@@ -38,7 +38,7 @@ func event(t *testing.T, uid string, revision int, node string, ready bool, form
 	return hollow.PodEvent{Kind: watchevent.Modified, Object: object, Form: form}
 }
 
-// first has the first pod run, of which nothing is measured.
+// first makes the first pod run, of which nothing is measured.
 func first(t *testing.T, tracked *tracker) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "first", ResourceVersion: "5", Labels: map[string]string{hollow.Label: "x", appLabel: firstName("x")}}}
@@ -54,7 +54,7 @@ func first(t *testing.T, tracked *tracker) {
 	tracked.measuring.Store(true)
 }
 
-// run gives two watchers the three events of a pod: each 10 ms behind its write at the first
+// run gives two watchers the three events of a pod: each 10 ms after its write at the first
 // watcher, and 30 ms at the second one.
 func run(t *testing.T, tracked *tracker, form watchevent.Form) {
 	t.Helper()
@@ -71,7 +71,7 @@ func run(t *testing.T, tracked *tracker, form watchevent.Form) {
 		}
 	}
 	tracked.Adopted("a", after(time.Second+5*time.Millisecond))
-	if created, bound, ready := tracked.progress(); !tracked.done() || created != 1 || bound != 1 || ready != 1 {
+	if created, bound, ready := tracked.countPods(); !tracked.done() || created != 1 || bound != 1 || ready != 1 {
 		t.Errorf("%d created, %d bound, %d ready", created, bound, ready)
 	}
 }
@@ -102,8 +102,8 @@ func TestTracker(t *testing.T) {
 	}
 }
 
-// TestTrackerWithoutEtcd has only the answers to writes of this process. The others count from
-// when the first watcher saw them.
+// TestTrackerWithoutEtcd checks the times of steps, with the times of answers to writes of this process
+// alone. Steps by other programs count from when the first watcher saw them.
 func TestTrackerWithoutEtcd(t *testing.T) {
 	c := newClock(false)
 	tracked := newTracker("x", 1, 2, c)
@@ -119,7 +119,7 @@ func TestTrackerWithoutEtcd(t *testing.T) {
 	}
 }
 
-// TestTrackerAwaitsClock checks that the last write's time is awaited.
+// TestTrackerAwaitsClock checks that the tracker is not done before the last write's time is known.
 func TestTrackerAwaitsClock(t *testing.T) {
 	c := newClock(true)
 	tracked := newTracker("x", 1, 1, c)
@@ -135,8 +135,8 @@ func TestTrackerAwaitsClock(t *testing.T) {
 	}
 }
 
-// TestTrackerIgnores checks what is no step of the run: objects of lists are old, and pods
-// may belong to others.
+// TestTrackerIgnores checks that the tracker ignores objects of LISTs, which are old, and pods that are
+// not of the run.
 func TestTrackerIgnores(t *testing.T) {
 	c := newClock(true)
 	c.set(11, start)
@@ -156,13 +156,13 @@ func TestTrackerIgnores(t *testing.T) {
 	}
 }
 
-// TestTrackerIsBounded checks that a busy cluster does not fill the memory: pods of others are
-// not noted, and of the run's no more than the bound.
+// TestTrackerIsBounded checks that a busy cluster does not fill the memory. The tracker keeps nothing of
+// other pods, and no more deliveries of the run's pods than the bound.
 func TestTrackerIsBounded(t *testing.T) {
 	for _, form := range []watchevent.Form{watchevent.Protobuf, watchevent.JSON} {
 		for name, want := range map[string][2]int{"x": {3, 1}, "other": {}, "": {}} {
 			tracked := newTracker(name, 1, 1, newClock(true))
-			tracked.most = 2
+			tracked.maxKept = 2
 			tracked.measuring.Store(true)
 			for revision := range 3 {
 				tracked.Watched(0, event(t, "a", 11+revision, "n", false, form))

@@ -5,32 +5,32 @@ import (
 	"slices"
 )
 
-// pathGroup is all turns of one path.
+// pathGroup has all turns of one path.
 type pathGroup struct {
 	title string
 	turns []*result
 }
 
-// groups are the paths in the order of their first turns.
+// groups returns the paths in the order of their first turns.
 func (r *report) groups() (all []*pathGroup) {
 	for i := range r.Results {
 		res := &r.Results[i]
-		at := slices.IndexFunc(all, func(g *pathGroup) bool { return g.title == res.title() })
-		if at < 0 {
-			at = len(all)
+		index := slices.IndexFunc(all, func(g *pathGroup) bool { return g.title == res.title() })
+		if index < 0 {
+			index = len(all)
 			all = append(all, &pathGroup{title: res.title()})
 		}
-		all[at].turns = append(all[at].turns, res)
+		all[index].turns = append(all[index].turns, res)
 	}
 	return all
 }
 
-// median is that of one figure, of the turns that have it. It is NaN if none has. Of an even
-// number it is the lower one of the two in the middle.
-func (g *pathGroup) median(of func(*result) float64) float64 {
+// median returns the median of one figure over the turns that have it, or NaN if no turn has it. Of an
+// even number it is the lower of the two values in the middle.
+func (g *pathGroup) median(figure func(*result) float64) float64 {
 	var values []float64
 	for _, res := range g.turns {
-		if v := of(res); !math.IsNaN(v) {
+		if v := figure(res); !math.IsNaN(v) {
 			values = append(values, v)
 		}
 	}
@@ -41,8 +41,8 @@ func (g *pathGroup) median(of func(*result) float64) float64 {
 	return values[(len(values)-1)/2]
 }
 
-// failed is the error of a path of which no turn was measured, or empty.
-func (g *pathGroup) failed() (last string) {
+// lastError returns the error of the last turn if all turns have failed, else "".
+func (g *pathGroup) lastError() (last string) {
 	for _, res := range g.turns {
 		if last = res.Error; last == "" {
 			return ""

@@ -25,9 +25,10 @@ type workload struct {
 	plan   *plan
 	rest   *rest.Config
 	client kubernetes.Interface
-	clock  *clock // gets the answers to creations of pods
+	clock  *clock // gets the times of answers to creations of pods; may be nil
 }
 
+// newWorkload returns a workload at a server.
 func newWorkload(config *rest.Config, p *plan) (*workload, error) {
 	client, err := hollow.NewClient(config)
 	if err != nil {
@@ -36,30 +37,34 @@ func newWorkload(config *rest.Config, p *plan) (*workload, error) {
 	return &workload{plan: p, rest: config, client: client}, nil
 }
 
-// appLabel tells the pods of one Deployment from those of others.
+// appLabel is the label by which a Deployment selects its pods. Its value is the object's name.
 const appLabel = "app"
 
-// firstName is the name of the object with which each run begins. Its pod shows that all
+// firstName returns the name of the object with which the run name begins. Its pod shows that all
 // programs work, and is not measured.
 func firstName(name string) string { return name + "-first" }
 
+// meta returns the metadata of an object.
 func (w *workload) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: w.plan.Namespace, Labels: map[string]string{hollow.Label: w.plan.Name, appLabel: name}}
 }
 
-// spec keeps the pods on nodes of the run, in clusters that have others.
+// spec returns the spec of all pods, which keeps them on the nodes of the run.
 func (w *workload) spec() corev1.PodSpec {
 	spec := hollow.PodSpec(w.plan.Name)
 	spec.NodeSelector = map[string]string{hollow.Label: w.plan.Name}
 	return spec
 }
 
+// objectName returns the name of object i.
 func (w *workload) objectName(i int) string { return fmt.Sprintf("%s-%05d", w.plan.Name, i) }
 
+// pod returns a pod.
 func (w *workload) pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: w.meta(name), Spec: w.spec()}
 }
 
+// deployment returns a Deployment of a number of pods.
 func (w *workload) deployment(name string, pods int) *appsv1.Deployment {
 	meta, replicas := w.meta(name), int32(pods)
 	return &appsv1.Deployment{
@@ -71,7 +76,8 @@ func (w *workload) deployment(name string, pods int) *appsv1.Deployment {
 	}
 }
 
-// objects is how many objects are made, and pods how many pods each of them has.
+// objects returns the number of objects to make, and the number of pods of each. The last object may
+// have fewer pods.
 func (w *workload) objects() (objects, pods int) {
 	if w.plan.PodsOf == podsOfPods {
 		return w.plan.Pods, 1
@@ -80,18 +86,18 @@ func (w *workload) objects() (objects, pods int) {
 	return (w.plan.Pods + pods - 1) / pods, pods
 }
 
-// podsOf is how many pods object i has.
+// podsOf returns the number of pods of object i.
 func (w *workload) podsOf(i int) int {
 	_, pods := w.objects()
 	return min(pods, w.plan.Pods-i*pods)
 }
 
-// createOne makes an object with a number of pods.
+// createOne creates an object with a number of pods.
 func (w *workload) createOne(ctx context.Context, name string, pods int, opts metav1.CreateOptions) error {
 	if w.plan.PodsOf == podsOfPods {
 		pod, err := w.client.CoreV1().Pods(w.plan.Namespace).Create(ctx, w.pod(name), opts)
 		if err == nil && w.clock != nil {
-			w.clock.answered(pod.ResourceVersion, time.Now())
+			w.clock.setFromAnswer(pod.ResourceVersion, time.Now())
 		}
 		return explainCreation(err)
 	}
@@ -99,20 +105,21 @@ func (w *workload) createOne(ctx context.Context, name string, pods int, opts me
 	return explainCreation(err)
 }
 
+// explainCreation returns the error of a creation with a text that names it.
 func explainCreation(err error) error {
 	if err != nil {
-		return fmt.Errorf("create what is to run: %w", err)
+		return fmt.Errorf("create a pod or a Deployment: %w", err)
 	}
 	return nil
 }
 
-// createFirst makes the object with which each run begins.
+// createFirst creates the object with which each run begins.
 func (w *workload) createFirst(ctx context.Context) error {
 	return w.createOne(ctx, firstName(w.plan.Name), 1, metav1.CreateOptions{})
 }
 
-// prepare makes what all pods use. It also tries to create the first object:
-// what is not allowed is told before nodes are made.
+// prepare creates the objects that all pods use. It also tries to create the first object, as a dry run:
+// missing rights show before nodes are made.
 func (w *workload) prepare(ctx context.Context) error {
 	cfg := &hollow.Config{Name: w.plan.Name, Namespace: w.plan.Namespace}
 	if err := hollow.MakeShared(ctx, w.client, cfg); err != nil {
@@ -121,7 +128,7 @@ func (w *workload) prepare(ctx context.Context) error {
 	return w.createOne(ctx, firstName(w.plan.Name), 1, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-// create makes all objects, at the plan's rate of pods.
+// create creates all objects, at the plan's rate of pods.
 func (w *workload) create(ctx context.Context) error {
 	objects, pods := w.objects()
 	group, ctx := errgroup.WithContext(ctx)
@@ -142,7 +149,7 @@ func (w *workload) create(ctx context.Context) error {
 	return group.Wait()
 }
 
-// clean removes all that runs of the plan's name have made.
+// clean removes all objects that runs of the plan's name have made.
 func (w *workload) clean(ctx context.Context) error {
 	return hollow.Remove(ctx, hollow.Config{Name: w.plan.Name, REST: w.rest, Delete: true})
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestWorkload checks that Deployments have all pods together, each on a node of the run.
+// TestWorkload checks that all Deployments together have the pods of the plan, on nodes of the run.
 func TestWorkload(t *testing.T) {
 	for _, p := range []plan{
 		{Name: "x", Pods: 8, PodsOf: podsOfDeployments, PodsPerDeployment: 3}, {Name: "x", Pods: 6, PodsOf: podsOfDeployments, PodsPerDeployment: 3},

@@ -30,10 +30,10 @@ type bench struct {
 	report   *report
 	bed      *testbed.Testbed
 	writer   *testbed.Writer // at the upstream
-	fronts   []front         // the upstream is the first
+	fronts   []front         // the first is the upstream; set by run
 }
 
-// run starts all servers and measures.
+// run starts all servers, measures, and ends them.
 func (b *bench) run(ctx context.Context) error {
 	defer func() {
 		for _, f := range slices.Backward(b.fronts) {
@@ -66,34 +66,43 @@ func (b *bench) run(ctx context.Context) error {
 	if b.opts.plan.Pollers == 0 {
 		return nil
 	}
-	for i := -1; i < len(b.fronts); i++ {
-		res, at := result{Front: frontNobody, WriteRate: b.opts.plan.PollWriteRate}, (*front)(nil)
-		if i >= 0 {
-			at = &b.fronts[i]
-			res.Front, res.Pollers = at.name, b.opts.plan.Pollers
-		}
-		b.progress.Phase("polling: %s", res.Front)
-		if err := b.measure(ctx, &b.report.Polls, res, func(ctx context.Context, res result) ([]result, error) { return b.poll(ctx, at, res) }); err != nil {
+	if err := b.measurePolling(ctx, nil); err != nil {
+		return err
+	}
+	for i := range b.fronts {
+		if err := b.measurePolling(ctx, &b.fronts[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// startReplicas starts the replicas, and waits until they are at rest. Each follows what is
-// read and written: the one by etcd has all resources.
+// measurePolling measures the pollers of a front, or the writes alone if f is nil.
+func (b *bench) measurePolling(ctx context.Context, f *front) error {
+	res := result{Front: frontNobody, WriteRate: b.opts.plan.PollWriteRate}
+	if f != nil {
+		res.Front = f.name
+		res.Pollers = b.opts.plan.Pollers
+	}
+	b.progress.Phase("polling: %s", res.Front)
+	return b.measure(ctx, &b.report.Polls, res, func(ctx context.Context, res result) ([]result, error) { return b.measurePollers(ctx, f, res) })
+}
+
+// startReplicas starts the replicas, and waits until all fronts are idle. A replica that is fed by an
+// API follows the resources that are read and written. A replica that is fed by etcd has all
+// resources.
 func (b *bench) startReplicas(ctx context.Context, upstream *testbed.Server) error {
-	if err := upstream.UseToken(ctx, namespace, account, b.bed.Logs("upstream.kubeconfig")); err != nil {
+	if err := upstream.UseToken(ctx, namespace, account, b.bed.LogPath("upstream.kubeconfig")); err != nil {
 		return err
 	}
 	follow := []string{"--follow=namespaces,serviceaccounts,configmaps"}
-	behind := upstream
+	source := upstream // of the next replica that is fed by an API
 	for _, r := range []struct {
 		name string
 		etcd bool
 	}{{frontEtcd, true}, {frontAPI, false}, {frontReplica, false}} {
 		b.progress.Phase("starting %s", r.name)
-		config := testbed.ReplicaConfig{Log: r.name, Upstream: behind, Etcd: r.etcd}
+		config := testbed.ReplicaConfig{LogName: r.name, Upstream: source, Etcd: r.etcd}
 		if !r.etcd {
 			config.Args = follow
 		}
@@ -103,27 +112,27 @@ func (b *bench) startReplicas(ctx context.Context, upstream *testbed.Server) err
 		}
 		b.fronts = append(b.fronts, front{r.name, s})
 		if !r.etcd {
-			behind = s
+			source = s
 		}
 	}
 	for _, f := range b.fronts {
-		if _, err := f.server.Meter().AwaitIdleLogged(ctx, b.progress, f.name, b.opts.plan.Settle); err != nil {
+		if _, err := f.server.Meter().AwaitIdleWithProgress(ctx, b.progress, f.name, b.opts.plan.Settle); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// measure adds what do measures to results. A failure is part of the report, unless ctx has
-// ended.
+// measure runs do, and adds what it has measured to results. A failure is part of the report, unless
+// ctx has ended. res has the fields that do and a failure need.
 func (b *bench) measure(ctx context.Context, results *[]result, res result, do func(context.Context, result) ([]result, error)) error {
-	within, cancel := context.WithTimeoutCause(ctx, b.opts.plan.Timeout, fmt.Errorf("not done within --timeout=%s", b.opts.plan.Timeout))
+	limited, cancel := context.WithTimeoutCause(ctx, b.opts.plan.Timeout, fmt.Errorf("not done within --timeout=%s", b.opts.plan.Timeout))
 	defer cancel()
 	var measured []result
 	start := time.Now()
-	err := testbed.Sleep(within, b.opts.plan.Settle)
+	err := testbed.Sleep(limited, b.opts.plan.Settle)
 	if err == nil {
-		measured, err = b.whileWriting(within, res, do)
+		measured, err = b.measureWhileWriting(limited, res, do)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -140,15 +149,16 @@ func (b *bench) measure(ctx context.Context, results *[]result, res result, do f
 	return nil
 }
 
-// whileWriting runs do while config maps are written, and notes the rate that was reached.
-func (b *bench) whileWriting(ctx context.Context, res result, do func(context.Context, result) ([]result, error)) (measured []result, err error) {
+// measureWhileWriting runs do while config maps are written, and sets the rate that was reached in the
+// results.
+func (b *bench) measureWhileWriting(ctx context.Context, res result, do func(context.Context, result) ([]result, error)) (measured []result, err error) {
 	start := time.Now()
-	made, err := b.writer.EmitDuring(ctx, res.WriteRate, func() (err error) {
+	writes, err := b.writer.EmitDuring(ctx, res.WriteRate, func() (err error) {
 		measured, err = do(ctx, res)
 		return err
 	})
 	for i := range measured {
-		measured[i].WritesPerSec = float64(made) / time.Since(start).Seconds()
+		measured[i].WritesPerSec = float64(writes) / time.Since(start).Seconds()
 	}
 	return measured, err
 }

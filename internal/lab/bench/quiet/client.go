@@ -13,17 +13,18 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// answers are what a client received for reads of one kind.
+// answers are the answers that clients received to reads of one kind.
 type answers struct {
-	times []time.Duration
-	// byUpstream is how many the upstream gave: it says by which FlowSchema they went.
+	times []time.Duration // from the request to the last byte
+	// byUpstream is the number of answers that the upstream gave. Only the upstream adds the header
+	// that names the FlowSchema.
 	byUpstream int
-	refused    int // with 429
+	refused    int // answers with 429
 }
 
-// send sends a request and reads the answer.
+// send sends a request, reads the answer and adds it to a.
 func (a *answers) send(rt http.RoundTripper, req *http.Request) error {
-	began := time.Now()
+	start := time.Now()
 	resp, err := testbed.Send(rt, req)
 	if testbed.RetryAfter(err) > 0 {
 		a.refused++
@@ -36,20 +37,22 @@ func (a *answers) send(rt http.RoundTripper, req *http.Request) error {
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		return fmt.Errorf("read body: %w", err)
 	}
-	a.times = append(a.times, time.Since(began))
+	a.times = append(a.times, time.Since(start))
 	if resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) != "" {
 		a.byUpstream++
 	}
 	return nil
 }
 
+// add adds other answers to a.
 func (a *answers) add(other *answers) {
 	a.times = append(a.times, other.times...)
 	a.byUpstream += other.byUpstream
 	a.refused += other.refused
 }
 
-// stream is the requests of one kind that one client sends to one front.
+// stream has the requests of one kind that one client sends to one front, and their answers. One
+// goroutine may use it at a time.
 type stream struct {
 	kind    string
 	rt      http.RoundTripper
@@ -57,17 +60,20 @@ type stream struct {
 	answers answers
 }
 
+// send sends the request once.
 func (s *stream) send() error { return s.answers.send(s.rt, s.req) }
 
+// result returns the answers as a part of the report.
 func (s *stream) result() readResult {
 	a := &s.answers
 	return readResult{Kind: s.kind, Requests: len(a.times), ByUpstream: a.byUpstream, Refused: a.refused, Millis: render.Summarize(a.times)}
 }
 
-// turn is how many requests of each kind a front gets before the next one has its turn.
+// turn is the number of requests of each kind that a front gets before the next front has its turn.
 const turn = 10
 
-// readInTurn has one client send all reads to one front after the other, again and again.
+// readInTurn sends all reads with one client, to one front after the other, until each has the
+// requests of the plan. It returns a result for each front.
 func (b *bench) readInTurn(ctx context.Context, res result) ([]result, error) {
 	streams := make([][]stream, len(b.fronts)) // by front and kind
 	for i, f := range b.fronts {
@@ -89,9 +95,9 @@ func (b *bench) readInTurn(ctx context.Context, res result) ([]result, error) {
 			return nil, err
 		}
 	}
-	for _, of := range streams {
-		for k := range of {
-			of[k].answers = answers{}
+	for _, kinds := range streams {
+		for k := range kinds {
+			kinds[k].answers = answers{}
 		}
 	}
 	for left := b.opts.plan.Requests; left > 0; left -= turn {
@@ -100,27 +106,27 @@ func (b *bench) readInTurn(ctx context.Context, res result) ([]result, error) {
 		}
 	}
 	results := make([]result, len(b.fronts))
-	for i, of := range streams {
+	for i, kinds := range streams {
 		results[i] = res
 		results[i].Front = b.fronts[i].name
-		for k := range of {
-			results[i].Reads = append(results[i].Reads, of[k].result())
+		for k := range kinds {
+			results[i].Reads = append(results[i].Reads, kinds[k].result())
 		}
 	}
 	return results, nil
 }
 
-// sendAll sends so many requests of each kind to each front. A pause before each lets writes
-// come between: otherwise one read would find what the server has done for the one before.
+// sendAll sends n requests of each kind to each front. Writes happen in the pause before each request.
+// Otherwise a read could use what the server has done for the read before.
 func (b *bench) sendAll(ctx context.Context, streams [][]stream, n int) error {
-	for i, of := range streams {
+	for i, kinds := range streams {
 		for range n {
-			for k := range of {
+			for k := range kinds {
 				if err := testbed.Sleep(ctx, b.opts.plan.Pause); err != nil {
 					return err
 				}
-				if err := of[k].send(); err != nil {
-					return fmt.Errorf("%s at %s: %w", of[k].kind, b.fronts[i].name, testbed.Cause(ctx, err))
+				if err := kinds[k].send(); err != nil {
+					return fmt.Errorf("%s at %s: %w", kinds[k].kind, b.fronts[i].name, testbed.Cause(ctx, err))
 				}
 			}
 		}

@@ -21,8 +21,8 @@ API, at one that is fed by its etcd, and at a replica of the former.
 
 One client gets a namespace, lists all namespaces, and gets one of many service accounts,
 at each front in turn, for each rate of writes. Then, for each front, many clients list the
-namespaces once a second, and as many get one of them: what that costs the upstream is
-compared with what it costs directly.
+namespaces once a second, and as many get one namespace. The cost of the upstream is
+compared with clients that read at the upstream.
 
 All servers run at the same time, and share this machine with the clients.`,
 		Example: `  millrace-lab bench quiet
@@ -38,20 +38,17 @@ All servers run at the same time, and share this machine with the clients.`,
 	return cmd
 }
 
-// execute measures and prints the report. It returns an error if anything was not measured.
+// execute measures and prints the report. It returns an error if a part was not measured.
 func execute(ctx context.Context, o *options, to testbed.Streams) error {
 	o.ExternalEtcd = true
 	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), report: &report{
 		Started: time.Now(), Machine: testbed.ThisMachine(), LoadAverage: testbed.LoadAverage(), Plan: o.plan,
 	}}
-	bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: o.Options, Progress: b.progress})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = closeBed() }() // its error is of --at, which this command has not
-	b.bed = bed
-	if err := b.run(ctx); err != nil {
-		return err
-	}
-	return testbed.Print(b.report, to.Out, o.output)
+	return testbed.WithTestbed(ctx, testbed.Config{Options: o.Options, Progress: b.progress}, func(bed *testbed.Testbed) error {
+		b.bed = bed
+		if err := b.run(ctx); err != nil {
+			return err
+		}
+		return testbed.Print(b.report, to.Out, o.output)
+	})
 }

@@ -1,5 +1,5 @@
 // Package quiet is the command "bench quiet": it measures reads without a resource version, of
-// resources that nobody writes while others are written.
+// resources that nobody writes while other resources are written.
 //
 //	writer ── config maps, at a rate ──► upstream ◄── etcd
 //	                                      ▲  ▲  ▲      │
@@ -8,10 +8,10 @@
 //	                                         ▲
 //	                                 replica-of-replica
 //
-// An API server does not tell a replica at once that a quiet resource is still as it was. So
-// these are the reads that a replica fed by its API finds hardest to answer. All fronts run at
+// An API server does not report to a replica at once that a quiet resource is unchanged. For a
+// replica that is fed by its API, these reads are therefore the hardest to answer. All fronts run at
 // the same time, and clients read at them in turn.
 //
-// The package starts and ends all servers itself. It is not for a server that exists, and
-// checks no content of answers.
+// The package starts and ends all servers itself. It does not measure a server that exists, and does
+// not check the content of answers.
 package quiet

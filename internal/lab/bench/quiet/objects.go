@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// namespace has the service accounts and config maps, and account is the service account
-	// with whose token all clients read.
+	// namespace has the service accounts and config maps. account is the service account whose
+	// token all clients use.
 	namespace = "default"
 	account   = "default"
 
@@ -20,9 +20,10 @@ const (
 	configMapsPath = namespacesPath + "/" + namespace + "/configmaps"
 )
 
+// objectName returns the name of object i of each kind.
 func objectName(i int) string { return fmt.Sprintf("bench-quiet-%05d", i) }
 
-// createObjects creates all that is read and written.
+// createObjects creates the objects that are read and written.
 func (b *bench) createObjects(ctx context.Context) error {
 	if err := b.writer.CreateAdministrator(ctx, namespace, account); err != nil {
 		return err
@@ -30,7 +31,8 @@ func (b *bench) createObjects(ctx context.Context) error {
 	for _, objects := range []struct {
 		path, kind string
 		n          int
-	}{{namespacesPath, "Namespace", b.opts.plan.Namespaces}, {accountsPath, "ServiceAccount", b.opts.plan.Accounts}, {configMapsPath, "ConfigMap", b.opts.plan.ConfigMaps}} {
+	}{{namespacesPath, "Namespace", b.opts.plan.Namespaces}, {accountsPath, "ServiceAccount", b.opts.plan.Accounts},
+		{configMapsPath, "ConfigMap", b.opts.plan.ConfigMaps}} {
 		b.progress.Phase("creating %d objects of kind %s", objects.n, objects.kind)
 		if err := b.writer.Each(ctx, testbed.Turns(objects.n), func(ctx context.Context, c *testbed.Conn, i int) error {
 			body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":%q,"metadata":{"name":%q}}`, objects.kind, objectName(i))
@@ -43,7 +45,7 @@ func (b *bench) createObjects(ctx context.Context) error {
 	return nil
 }
 
-// change is a testbed.ChangeFunc of config maps.
+// change implements testbed.ChangeFunc, for config maps.
 func (b *bench) change(i int, at time.Time) testbed.Change {
 	return testbed.Change{
 		Method: http.MethodPatch, URI: configMapsPath + "/" + objectName(i%b.opts.plan.ConfigMaps), ContentType: "application/merge-patch+json",
@@ -61,7 +63,7 @@ const (
 // read is a request that clients send.
 type read struct{ kind, uri string }
 
-// reads are those of one client.
+// reads returns the requests of one client, one of each kind.
 func reads() []read {
 	return []read{{getNamespace, namespacesPath + "/" + objectName(0)}, {listNamespaces, namespacesPath}, {getAccount, accountsPath + "/" + objectName(0)}}
 }

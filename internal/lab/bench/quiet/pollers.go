@@ -11,15 +11,14 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// pollersPerConn is how many pollers share a connection: fewer than the streams that servers
-// allow.
+// pollersPerConn is the number of pollers that share a connection. Servers allow more streams.
 const pollersPerConn = 100
 
-// pollPeriod says when pollers read, and of when their answers count.
+// pollPeriod is the time in which pollers read. Answers to requests from measured on count.
 type pollPeriod struct{ start, measured, end time.Time }
 
-// poll sends the request each time that it is due, until the end. Requests that are due while an
-// answer is awaited are left out.
+// poll sends the request each time that it is due, from first until the end of the period. It skips
+// times that pass while it waits for an answer.
 func (p *stream) poll(ctx context.Context, first time.Time, every time.Duration, period pollPeriod) error {
 	for due := first; due.Before(period.end); due = due.Add((time.Since(due)/every + 1) * every) {
 		if err := testbed.Sleep(ctx, time.Until(due)); err != nil {
@@ -29,18 +28,18 @@ func (p *stream) poll(ctx context.Context, first time.Time, every time.Duration,
 		if !now.Before(period.end) {
 			return nil
 		}
-		to := &p.answers
+		received := &p.answers
 		if now.Before(period.measured) {
-			to = &answers{}
+			received = &answers{}
 		}
-		if err := to.send(p.rt, p.req); err != nil {
+		if err := received.send(p.rt, p.req); err != nil {
 			return fmt.Errorf("%s: %w", p.kind, testbed.Cause(ctx, err))
 		}
 	}
 	return nil
 }
 
-// newPollers are those of a front. The caller must call closeAll.
+// newPollers returns the pollers of a front. The caller must call closeAll, unless there is an error.
 func (b *bench) newPollers(ctx context.Context, t *testbed.Target) (pollers []stream, closeAll func(), err error) {
 	var transports []*http.Transport
 	closeAll = func() {
@@ -73,15 +72,16 @@ func (b *bench) newPollers(ctx context.Context, t *testbed.Target) (pollers []st
 	return pollers, closeAll, nil
 }
 
-// poll measures what the pollers of a front cost. A front of nil has none.
-func (b *bench) poll(ctx context.Context, at *front, res result) ([]result, error) {
+// measurePollers runs the pollers of a front, and measures their cost. If f is nil there are no
+// pollers.
+func (b *bench) measurePollers(ctx context.Context, f *front, res result) ([]result, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var pollers []stream
-	if at != nil {
+	if f != nil {
 		var closeAll func()
 		var err error
-		if pollers, closeAll, err = b.newPollers(ctx, at.server.Target); err != nil {
+		if pollers, closeAll, err = b.newPollers(ctx, f.server.Target); err != nil {
 			return nil, err
 		}
 		defer closeAll()
@@ -99,7 +99,7 @@ func (b *bench) poll(ctx context.Context, at *front, res result) ([]result, erro
 			}
 		})
 	}
-	cost, err := b.costOf(ctx, period)
+	cost, err := b.measureCost(ctx, period)
 	if err != nil {
 		fail(err)
 		return nil, err
@@ -116,7 +116,7 @@ func (b *bench) poll(ctx context.Context, at *front, res result) ([]result, erro
 				all.answers.add(&pollers[i].answers)
 			}
 		}
-		if at != nil {
+		if f != nil {
 			res.Reads = append(res.Reads, all.result())
 		}
 	}
@@ -125,42 +125,44 @@ func (b *bench) poll(ctx context.Context, at *front, res result) ([]result, erro
 
 // sample is one reading of all processes.
 type sample struct {
-	at                               time.Time
-	upstream, replicas, etcd, client time.Duration
-	requests                         float64 // that the upstream has answered, without patches
+	time                             time.Time
+	upstream, replicas, etcd, client time.Duration // CPU
+	requests                         float64       // number of requests that the upstream has answered, without patches
 }
 
-// costOf samples at the beginning and at the end of what is measured.
-func (b *bench) costOf(ctx context.Context, period pollPeriod) (c cost, err error) {
+// measureCost takes samples at the beginning and at the end of the measured part of a period.
+func (b *bench) measureCost(ctx context.Context, period pollPeriod) (c cost, err error) {
 	if err := testbed.Sleep(ctx, time.Until(period.measured)); err != nil {
 		return c, err
 	}
-	before, err := b.sample(ctx)
+	before, err := b.takeSample(ctx)
 	if err != nil {
 		return c, err
 	}
 	if err := testbed.Sleep(ctx, time.Until(period.end)); err != nil {
 		return c, err
 	}
-	after, err := b.sample(ctx)
+	after, err := b.takeSample(ctx)
 	if err != nil {
 		return c, err
 	}
-	seconds := after.at.Sub(before.at).Seconds()
-	each := func(d time.Duration) float64 { return render.Millis(d) / seconds }
+	seconds := after.time.Sub(before.time).Seconds()
+	perSecond := func(d time.Duration) float64 { return render.Millis(d) / seconds }
 	return cost{
-		UpstreamCPU: each(after.upstream - before.upstream), UpstreamRequests: (after.requests - before.requests) / seconds,
-		ReplicaCPU: each(after.replicas - before.replicas), EtcdCPU: each(after.etcd - before.etcd), ClientCPU: each(after.client - before.client),
+		UpstreamCPUMillis: perSecond(after.upstream - before.upstream), UpstreamRequests: (after.requests - before.requests) / seconds,
+		ReplicaCPUMillis: perSecond(after.replicas - before.replicas), EtcdCPUMillis: perSecond(after.etcd - before.etcd),
+		ClientCPUMillis: perSecond(after.client - before.client),
 	}, nil
 }
 
-func (b *bench) sample(ctx context.Context) (s sample, err error) {
-	// The writer's user is never refused, as that of the pollers may be.
+// takeSample takes a reading of all processes.
+func (b *bench) takeSample(ctx context.Context) (s sample, err error) {
+	// Flow control may refuse the user of the pollers, but never the user of the writer.
 	metrics, err := b.writer.Target.Metrics(ctx)
 	if err != nil {
 		return s, err
 	}
-	s.at, s.client = time.Now(), testbed.ClientCPU()
+	s.time, s.client = time.Now(), testbed.ClientCPU()
 	testbed.ParseMetrics(metrics, func(m testbed.Metric) {
 		if m.Name == "apiserver_request_total" && m.Label("verb") != http.MethodPatch {
 			s.requests += m.Value

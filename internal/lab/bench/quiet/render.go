@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// text renders the report as "table", "wide" or "markdown".
+// text returns the report in a format of tables.
 func (r *report) text(format string) string {
 	tables := []render.TitledTable{}
 	for _, read := range reads() {
@@ -17,8 +17,8 @@ func (r *report) text(format string) string {
 	return render.Document(format, nil, append(tables, r.pollTable()), r.footer())
 }
 
-// frontName says where clients read.
-func frontName(front string) string {
+// frontTitle returns where clients of a front read, in words.
+func frontTitle(front string) string {
 	switch front {
 	case "":
 		return "all fronts"
@@ -34,7 +34,7 @@ func frontName(front string) string {
 	return front
 }
 
-// readTable has the reads of one kind by one client.
+// readTable returns a table of the reads of one kind by one client.
 func (r *report) readTable(kind string) render.TitledTable {
 	t := render.TitledTable{
 		Title: kind + ", one client",
@@ -42,15 +42,16 @@ func (r *report) readTable(kind string) render.TitledTable {
 	}
 	for i := range r.Results {
 		res := &r.Results[i]
-		if read := res.read(kind); read != nil {
-			t.Table.Add(frontName(res.Front), render.FormatNumber(res.WritesPerSec), render.FormatNumber(read.Millis.P50), render.FormatNumber(read.Millis.P99),
+		if read := res.readsOf(kind); read != nil {
+			t.Table.Add(frontTitle(res.Front), render.FormatNumber(res.WritesPerSec), render.FormatNumber(read.Millis.P50),
+				render.FormatNumber(read.Millis.P99),
 				fmt.Sprint(read.byReplica(res.Front)), fmt.Sprint(read.ByUpstream))
 		}
 	}
 	return t
 }
 
-// byReplica is how many reads a replica has answered.
+// byReplica returns the number of reads that a replica has answered.
 func (r *readResult) byReplica(front string) int {
 	if front == frontDirect {
 		return 0
@@ -58,25 +59,28 @@ func (r *readResult) byReplica(front string) int {
 	return r.Requests - r.ByUpstream
 }
 
-// pollTable has what pollers received, and what they cost.
+// pollTable returns a table of the answers to pollers, and of their costs.
 func (r *report) pollTable() render.TitledTable {
 	t := render.TitledTable{
-		Title: "Pollers; CPU and requests are without what the first row has, and in percent of what pollers at the upstream cost",
+		Title: "Pollers; the first row is subtracted from CPU and requests; % is of the cost of pollers at the upstream",
 		Table: render.Table{Columns: []render.Column{
-			{Title: "read at"}, {Title: "writes/s"}, {Title: "reads/s"}, {Title: "refused"}, {Group: "LIST", Title: "p50 ms"}, {Group: "LIST", Title: "p99 ms"}, {Group: "GET", Title: "p50 ms"}, {Group: "GET", Title: "p99 ms"},
-			{Title: "passed on"}, {Group: "upstream", Title: "CPU ms/s"}, {Group: "upstream", Title: "%"}, {Group: "upstream", Title: "requests/s"}, {Group: "upstream", Title: "%"},
+			{Title: "read at"}, {Title: "writes/s"}, {Title: "reads/s"}, {Title: "refused"}, {Group: "LIST", Title: "p50 ms"},
+			{Group: "LIST", Title: "p99 ms"}, {Group: "GET", Title: "p50 ms"}, {Group: "GET", Title: "p99 ms"},
+			{Title: "passed on"}, {Group: "upstream", Title: "CPU ms/s"}, {Group: "upstream", Title: "%"},
+			{Group: "upstream", Title: "requests/s"}, {Group: "upstream", Title: "%"},
 			{Title: "replicas CPU ms/s"}, {Title: "etcd CPU ms/s"},
 		}},
 	}
 	row := func(res *result, reads []string, c *cost, cpuShare, requestShare string) {
-		cells := slices.Concat([]string{frontName(res.Front), render.FormatNumber(res.WritesPerSec)}, reads,
-			[]string{render.FormatNumber(c.UpstreamCPU), cpuShare, render.FormatNumber(c.UpstreamRequests), requestShare, render.FormatNumber(c.ReplicaCPU), render.FormatNumber(c.EtcdCPU)})
+		cells := slices.Concat([]string{frontTitle(res.Front), render.FormatNumber(res.WritesPerSec)}, reads,
+			[]string{render.FormatNumber(c.UpstreamCPUMillis), cpuShare, render.FormatNumber(c.UpstreamRequests), requestShare,
+				render.FormatNumber(c.ReplicaCPUMillis), render.FormatNumber(c.EtcdCPUMillis)})
 		t.Table.Add(cells...)
 	}
-	direct := r.costOf(frontDirect)
+	direct := r.netCost(frontDirect)
 	for i := range r.Polls {
 		res := &r.Polls[i]
-		list, get, c := res.read(listNamespaces), res.read(getNamespace), r.costOf(res.Front)
+		list, get, c := res.readsOf(listNamespaces), res.readsOf(getNamespace), r.netCost(res.Front)
 		if res.Front == frontNobody && res.Cost != nil {
 			row(res, slices.Repeat([]string{"-"}, 7), res.Cost, "-", "-")
 		}
@@ -93,14 +97,14 @@ func (r *report) pollTable() render.TitledTable {
 			passedOn = percent(float64(list.ByUpstream+get.ByUpstream), float64(answered))
 		}
 		if direct != nil {
-			cpuShare, requestShare = percent(c.UpstreamCPU, direct.UpstreamCPU), percent(c.UpstreamRequests, direct.UpstreamRequests)
+			cpuShare, requestShare = percent(c.UpstreamCPUMillis, direct.UpstreamCPUMillis), percent(c.UpstreamRequests, direct.UpstreamRequests)
 		}
 		row(res, append(cells, passedOn), c, cpuShare, requestShare)
 	}
 	return t
 }
 
-// percent formats a of b, as "2.30 %".
+// percent formats the share of a in b, as in "2.30 %". It returns "-" if b is 0.
 func percent(a, b float64) string {
 	if b <= 0 {
 		return "-"
@@ -108,7 +112,7 @@ func percent(a, b float64) string {
 	return render.FormatNumber(100*a/b) + " %"
 }
 
-// plot shows the medians of one client.
+// plot returns a plot of the medians of one client.
 func (r *report) plot() render.Plot {
 	p := render.Plot{Title: "A read by one client, p50 in ms", Format: render.FormatNumber}
 	for i := range r.Results {
@@ -116,27 +120,28 @@ func (r *report) plot() render.Plot {
 		if res.Error != "" {
 			continue
 		}
-		at := slices.IndexFunc(p.Series, func(s render.Series) bool { return s.Name == frontName(res.Front) })
-		if at < 0 {
-			at = len(p.Series)
-			p.Series = append(p.Series, render.Series{Name: frontName(res.Front), Values: map[string]float64{}})
+		index := slices.IndexFunc(p.Series, func(s render.Series) bool { return s.Name == frontTitle(res.Front) })
+		if index < 0 {
+			index = len(p.Series)
+			p.Series = append(p.Series, render.Series{Name: frontTitle(res.Front), Values: map[string]float64{}})
 		}
 		for _, read := range res.Reads {
 			group := fmt.Sprintf("%s, %g writes/s", read.Kind, res.WriteRate)
 			if !slices.Contains(p.Groups, group) {
 				p.Groups = append(p.Groups, group)
 			}
-			p.Series[at].Values[group] = read.Millis.P50
+			p.Series[index].Values[group] = read.Millis.P50
 		}
 	}
 	return p
 }
 
-// footer describes the load and the machine.
+// footer returns lines about the load and the machine, and what failed.
 func (r *report) footer() []string {
 	lines := []string{
 		fmt.Sprintf("upstream: %s; etcd runs in a process of its own, and all processes share this machine", r.Upstream),
-		fmt.Sprintf("%d namespaces and %d service accounts, which nobody writes; writes are to %d config maps; JSON over HTTP/2 and TLS", r.Plan.Namespaces, r.Plan.Accounts, r.Plan.ConfigMaps),
+		fmt.Sprintf("%d namespaces and %d service accounts, which nobody writes; writes are to %d config maps; JSON over HTTP/2 and TLS",
+			r.Plan.Namespaces, r.Plan.Accounts, r.Plan.ConfigMaps),
 		fmt.Sprintf("one client sends %d requests of each kind to each front, %d at a turn, each after a pause of %s; %d pollers list and %d get, each once in %s, for %s", r.Plan.Requests, turn, r.Plan.Pause, r.Plan.Pollers, r.Plan.Pollers, r.Plan.Every, r.Plan.Duration),
 		r.Machine.String() + ", " + r.Started.UTC().Format(time.RFC3339) + ", load average before: " + r.LoadAverage,
 	}
@@ -144,7 +149,7 @@ func (r *report) footer() []string {
 		for i := range results {
 			res := &results[i]
 			if res.Error != "" {
-				lines = append(lines, fmt.Sprintf("failed: %s with %g writes/s: %s", frontName(res.Front), res.WriteRate, res.Error))
+				lines = append(lines, fmt.Sprintf("failed: %s with %g writes/s: %s", frontTitle(res.Front), res.WriteRate, res.Error))
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 type report struct {
 	Started time.Time       `json:"started"`
 	Machine testbed.Machine `json:"machine"`
-	// LoadAverage is that of the minute before.
+	// LoadAverage is the load of the machine in the minute before.
 	LoadAverage string   `json:"loadAverage"`
 	Plan        plan     `json:"plan"`
 	Upstream    string   `json:"upstream"` // program and version
@@ -20,55 +20,56 @@ type report struct {
 	Polls       []result `json:"polls"`
 }
 
-// frontNobody is in place of a front where writes alone are measured.
+// frontNobody replaces the name of a front in the result of writes alone.
 const frontNobody = "nobody"
 
-// result is what the clients of one front have received, and what that has cost.
+// result has the answers to the clients of one front, and their cost.
 type result struct {
-	Front        string  `json:"front"` // empty: all of them failed
+	Front        string  `json:"front"` // empty: the reads at all fronts failed
 	WriteRate    float64 `json:"writeRate"`
 	WritesPerSec float64 `json:"writesPerSecond"` // the rate that was reached
-	// Pollers are the clients of each kind; 0: one client has read in turn.
+	// Pollers is the number of clients of each kind. 0: one client has read in turn.
 	Pollers int          `json:"pollers,omitempty"`
 	Reads   []readResult `json:"reads,omitempty"`
 	Cost    *cost        `json:"cost,omitempty"`
 	Error   string       `json:"error,omitempty"` // not empty: nothing was measured
 }
 
-// readResult is that of reads of one kind.
+// readResult has the answers to reads of one kind.
 type readResult struct {
 	Kind     string `json:"kind"`
-	Requests int    `json:"requests"` // that were answered
-	// ByUpstream is how many of them the upstream has answered.
+	Requests int    `json:"requests"` // answered ones
+	// ByUpstream is the number of Requests that the upstream has answered.
 	ByUpstream int              `json:"byUpstream"`
-	Refused    int              `json:"refused,omitempty"` // with 429
+	Refused    int              `json:"refused,omitempty"` // requests answered with 429
 	Millis     render.Latencies `json:"millis"`
 }
 
-// cost is for each second, CPU in milliseconds. It has what the writes cost as well.
+// cost is a cost for each second, with CPU in milliseconds. It contains the cost of the writes.
 type cost struct {
-	UpstreamCPU      float64 `json:"upstreamCPUMillis"`
-	UpstreamRequests float64 `json:"upstreamRequests"` // without the writes
-	ReplicaCPU       float64 `json:"replicaCPUMillis"` // of all replicas together
-	EtcdCPU          float64 `json:"etcdCPUMillis"`
-	ClientCPU        float64 `json:"clientCPUMillis"` // of readers and writer
+	UpstreamCPUMillis float64 `json:"upstreamCPUMillis"`
+	UpstreamRequests  float64 `json:"upstreamRequests"` // without the writes
+	ReplicaCPUMillis  float64 `json:"replicaCPUMillis"` // of all replicas together
+	EtcdCPUMillis     float64 `json:"etcdCPUMillis"`
+	ClientCPUMillis   float64 `json:"clientCPUMillis"` // of this process, which reads and writes
 }
 
-// minus is what c is without another cost.
+// minus returns c less another cost. No field gets below 0.
 func (c cost) minus(o cost) cost {
 	return cost{
-		UpstreamCPU: max(0, c.UpstreamCPU-o.UpstreamCPU), UpstreamRequests: max(0, c.UpstreamRequests-o.UpstreamRequests),
-		ReplicaCPU: max(0, c.ReplicaCPU-o.ReplicaCPU), EtcdCPU: max(0, c.EtcdCPU-o.EtcdCPU), ClientCPU: max(0, c.ClientCPU-o.ClientCPU),
+		UpstreamCPUMillis: max(0, c.UpstreamCPUMillis-o.UpstreamCPUMillis), UpstreamRequests: max(0, c.UpstreamRequests-o.UpstreamRequests),
+		ReplicaCPUMillis: max(0, c.ReplicaCPUMillis-o.ReplicaCPUMillis), EtcdCPUMillis: max(0, c.EtcdCPUMillis-o.EtcdCPUMillis),
+		ClientCPUMillis: max(0, c.ClientCPUMillis-o.ClientCPUMillis),
 	}
 }
 
-// Write prints the report in one of the formats of --output.
+// Write implements testbed.Report.
 func (r *report) Write(out io.Writer, format string) error {
 	return render.WriteWithPlot(out, format, r, r.text, r.plot)
 }
 
-// Failures implements testbed.Report.
-func (r *report) Failures() (n int) {
+// FailureCount implements testbed.Report.
+func (r *report) FailureCount() (n int) {
 	for _, results := range [][]result{r.Results, r.Polls} {
 		for i := range results {
 			if results[i].Error != "" {
@@ -79,26 +80,27 @@ func (r *report) Failures() (n int) {
 	return n
 }
 
-// costOf is what pollers of a front cost besides the writes, or nil if that is not known.
-func (r *report) costOf(front string) *cost {
-	var with, without *cost
+// netCost returns the cost of the pollers of a front, less the cost of the writes. It returns nil if
+// either was not measured.
+func (r *report) netCost(front string) *cost {
+	var polling, writing *cost
 	for i := range r.Polls {
 		switch r.Polls[i].Front {
 		case front:
-			with = r.Polls[i].Cost
+			polling = r.Polls[i].Cost
 		case frontNobody:
-			without = r.Polls[i].Cost
+			writing = r.Polls[i].Cost
 		}
 	}
-	if with == nil || without == nil {
+	if polling == nil || writing == nil {
 		return nil
 	}
-	c := with.minus(*without)
+	c := polling.minus(*writing)
 	return &c
 }
 
-// read returns the reads of one kind, or nil if they were not measured.
-func (r *result) read(kind string) *readResult {
+// readsOf returns the answers to reads of one kind, or nil if these were not measured.
+func (r *result) readsOf(kind string) *readResult {
 	for i := range r.Reads {
 		if r.Reads[i].Kind == kind {
 			return &r.Reads[i]

@@ -17,16 +17,16 @@ type bench struct {
 	report    *report
 	bed       *testbed.Testbed
 	writes    *writes
-	setupsRun int // names logs
+	setupsRun int // number of the present setup, for the names of logs
 }
 
-// run fills in the objects and measures all setups.
+// run fills in the objects and measures all setups. The baseline comes first.
 func (b *bench) run(ctx context.Context) error {
 	if err := b.fill(ctx); err != nil {
 		return fmt.Errorf("create objects: %w", err)
 	}
-	if direct, n := b.opts.baseline(); slices.Contains(b.opts.setups, direct) && !slices.Contains(b.opts.informers, n) {
-		if err := b.measure(ctx, direct, n); err != nil {
+	if setup, n := b.opts.baseline(); slices.Contains(b.opts.setups, setup) && !slices.Contains(b.opts.informers, n) {
+		if err := b.measure(ctx, setup, n); err != nil {
 			return err
 		}
 	}
@@ -40,8 +40,8 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
-// fill creates the objects through a server that serves nothing else. It also makes the
-// certificates that the upstream has.
+// fill creates the objects through a server that serves nothing else. That server also makes the
+// certificates of the upstream.
 func (b *bench) fill(ctx context.Context) error {
 	b.progress.Phase("creating %d objects of each of %d resources", b.opts.plan.Objects, len(b.writes.resources))
 	s, err := b.bed.Start(ctx, testbed.ReadPathMillrace, "fill")
@@ -57,8 +57,8 @@ func (b *bench) fill(ctx context.Context) error {
 	return b.writes.createObjects(ctx, writer)
 }
 
-// log names the log of a process of the present setup.
-func (b *bench) log(setup, process string) string {
+// logName returns the name of the log of a process of the present setup.
+func (b *bench) logName(setup, process string) string {
 	return fmt.Sprintf("%02d-%s-%s", b.setupsRun, setup, process)
 }
 
@@ -66,9 +66,9 @@ func (b *bench) log(setup, process string) string {
 func (b *bench) measure(ctx context.Context, setup string, informers int) error {
 	b.setupsRun++
 	b.progress.Phase("measuring %s with %d informers", setup, informers)
-	within, cancel := context.WithTimeoutCause(ctx, b.opts.plan.Timeout, fmt.Errorf("not done within --timeout=%s", b.opts.plan.Timeout))
+	limited, cancel := context.WithTimeoutCause(ctx, b.opts.plan.Timeout, fmt.Errorf("not done within --timeout=%s", b.opts.plan.Timeout))
 	defer cancel()
-	err := b.onServers(within, setup, informers)
+	err := b.measureOnServers(limited, setup, informers)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -79,7 +79,9 @@ func (b *bench) measure(ctx context.Context, setup string, informers int) error 
 	return nil
 }
 
-func (b *bench) onServers(ctx context.Context, setup string, informers int) error {
+// measureOnServers starts the servers of a setup, measures them and stops them. It adds the results
+// to the report.
+func (b *bench) measureOnServers(ctx context.Context, setup string, informers int) error {
 	s, err := b.startServers(ctx, setup)
 	if err != nil {
 		return err
@@ -98,7 +100,7 @@ func (b *bench) onServers(ctx context.Context, setup string, informers int) erro
 	return s.explainExit(ctx, m.run(ctx))
 }
 
-// measurement is that of one setup.
+// measurement measures one setup with one number of informers.
 type measurement struct {
 	*bench
 	servers *servers
@@ -106,62 +108,63 @@ type measurement struct {
 	result  result
 }
 
-// run measures the writes without informers unless that was done before, then the opening
-// of all informers, and then the events of writes.
+// run measures the writes without informers, unless the report has them already. Then it measures
+// the opening of all informers, and then the events of writes.
 func (m *measurement) run(ctx context.Context) error {
-	if m.report.alone(m.result.Setup) == nil {
-		if err := m.alone(ctx); err != nil {
+	if m.report.withoutReaders(m.result.Setup) == nil {
+		if err := m.measureAlone(ctx); err != nil {
 			return fmt.Errorf("write without informers: %w", err)
 		}
 	}
-	f, err := m.open(ctx)
+	f, err := m.measureOpening(ctx)
 	if f != nil {
 		defer f.close()
 	}
 	if err != nil {
 		return fmt.Errorf("open informers: %w", err)
 	}
-	if err := m.events(ctx, f); err != nil {
+	if err := m.measureEvents(ctx, f); err != nil {
 		return err
 	}
 	m.report.Results = append(m.report.Results, m.result)
 	return nil
 }
 
-// alone measures writes that nobody reads.
-func (m *measurement) alone(ctx context.Context) error {
+// measureAlone measures writes that no informer reads.
+func (m *measurement) measureAlone(ctx context.Context) error {
 	res := result{Setup: m.result.Setup}
 	if err := m.emit(ctx, m.opts.plan.Warmup); err != nil {
 		return err
 	}
 	var err error
-	res.costs, err = m.servers.costsOf(func() error { return m.emitMeasured(ctx, &res) })
+	res.costs, err = m.servers.measureCosts(func() error { return m.emitMeasured(ctx, &res) })
 	if err == nil {
 		m.report.Results = append(m.report.Results, res)
 	}
 	return err
 }
 
-// emit writes for a time, unless that is zero.
+// emit writes at the plan's rate for d. It returns at once if d is 0.
 func (m *measurement) emit(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil
 	}
-	return m.writer.Emit(ctx, m.opts.plan.writesIn(d), m.opts.plan.Rate)
+	return m.writer.Emit(ctx, m.opts.plan.writeCount(d), m.opts.plan.Rate)
 }
 
-// emitMeasured makes the measured writes and notes them in res.
+// emitMeasured makes the measured writes, and sets Writes and WritesPerSec of res.
 func (m *measurement) emitMeasured(ctx context.Context, res *result) error {
-	res.Writes = m.opts.plan.writesIn(m.opts.plan.Duration)
+	res.Writes = m.opts.plan.writeCount(m.opts.plan.Duration)
 	start := time.Now()
 	err := m.emit(ctx, m.opts.plan.Duration)
 	res.WritesPerSec = float64(res.Writes) / time.Since(start).Seconds()
 	return err
 }
 
-// open opens all informers at once while writes go on: in a cluster nothing is ever quiet,
-// and a replica proves by events that what it holds is new.
-func (m *measurement) open(ctx context.Context) (f *fleet, err error) {
+// measureOpening opens all informers at once while writes go on. Clusters always have writes, and a
+// replica proves by events that its objects are up to date. The caller must close the fleet, also
+// after an error, unless the fleet is nil.
+func (m *measurement) measureOpening(ctx context.Context) (f *fleet, err error) {
 	before, err := m.scrapeAll(ctx)
 	if err != nil {
 		return nil, err
@@ -169,7 +172,7 @@ func (m *measurement) open(ctx context.Context) (f *fleet, err error) {
 	clients := m.result.Informers / len(m.writes.resources)
 	m.progress.Step("opening %d informers on %d connections", m.result.Informers, clients)
 	opening := &openCost{}
-	opening.costs, err = m.servers.costsOf(func() error {
+	opening.costs, err = m.servers.measureCosts(func() error {
 		opening.Writes, err = m.writer.EmitDuring(ctx, m.opts.plan.Rate, func() error {
 			start := time.Now()
 			f, err = openFleet(ctx, m.servers.targets(), clients, m.opts.plan.Timeout)
@@ -190,7 +193,7 @@ func (m *measurement) open(ctx context.Context) (f *fleet, err error) {
 	return f, err
 }
 
-// scrapeAll reads the upstream's metrics, and what replicas have passed on.
+// scrapeAll returns the counts of the upstream, with the requests that all replicas have passed on.
 func (m *measurement) scrapeAll(ctx context.Context) (counts, error) {
 	c, err := scrape(ctx, m.servers.upstream.Target)
 	if err != nil {
@@ -198,20 +201,20 @@ func (m *measurement) scrapeAll(ctx context.Context) (counts, error) {
 	}
 	c.passedOn = 0
 	for r := range m.servers.replicas() {
-		of, err := scrape(ctx, r.Target)
+		own, err := scrape(ctx, r.Target)
 		if err != nil {
 			return c, err
 		}
-		c.passedOn += of.passedOn
+		c.passedOn += own.passedOn
 	}
 	return c, nil
 }
 
-// arrivalTimeout is how long the last events may take.
+// arrivalTimeout bounds the time from the last write to the last event.
 const arrivalTimeout = 30 * time.Second
 
-// events measures writes and the events that informers receive. It closes the fleet.
-func (m *measurement) events(ctx context.Context, f *fleet) error {
+// measureEvents measures writes and the events that informers receive. It closes the fleet.
+func (m *measurement) measureEvents(ctx context.Context, f *fleet) error {
 	if err := m.emit(ctx, m.opts.plan.Warmup); err != nil {
 		return err
 	}
@@ -219,11 +222,11 @@ func (m *measurement) events(ctx context.Context, f *fleet) error {
 	f.measuredSince.Store(time.Now().UnixNano())
 	res := &m.result
 	var err error
-	res.costs, err = m.servers.costsOf(func() error {
+	res.costs, err = m.servers.measureCosts(func() error {
 		if err := m.emitMeasured(f.ctx, res); err != nil {
 			return err
 		}
-		return f.await(&f.events, m.writes.expected()*int64(len(f.clients)), arrivalTimeout, "events arrived")
+		return f.await(&f.events, m.writes.expectedEvents()*int64(len(f.clients)), arrivalTimeout, "events arrived")
 	})
 	if err != nil {
 		return fmt.Errorf("measure events: %w", testbed.Cause(f.ctx, err))
@@ -233,6 +236,7 @@ func (m *measurement) events(ctx context.Context, f *fleet) error {
 		return err
 	}
 	spans, resumed, retries := f.totals()
-	res.Clients, res.Events, res.Resumed, res.Retries, res.Millis = len(f.clients), len(spans), resumed, retries, render.Summarize(spans)
+	res.Clients, res.Events, res.Resumed, res.Retries = len(f.clients), len(spans), resumed, retries
+	res.Millis = render.Summarize(spans)
 	return nil
 }

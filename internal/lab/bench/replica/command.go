@@ -15,8 +15,8 @@ func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replica",
 		Short: "Measure a fleet of informers through a replica",
-		Long: `Measures what informers of ten resources cost an API server that they read at,
-and what they cost it behind a replica: CPU, memory, watches and bytes of the
+		Long: `Measures what informers of ten resources cost an API server when they read there,
+and when they read through a replica: CPU, memory, watches and bytes of the
 upstream; CPU and memory of the replica; and the time from a write at the
 upstream to its event at the client.
 
@@ -25,9 +25,9 @@ nodes, namespaces, services, endpoint slices, config maps, secrets, deployments,
 replica sets and daemon sets. So 200 informers are 20 clients. All of them begin
 at once, with a watch-list, while writes go on.
 
-It starts an etcd, and then for each setup an upstream and what stands in front of
-it: nothing ("direct"), a replica that is fed by the upstream ("replica-api") or by
-etcd ("replica-etcd"); and, to compare CPU for each event, "millrace serve" alone
+It starts an etcd, and then an upstream for each setup. Informers read at the
+upstream ("direct"), or at a replica that is fed by the upstream ("replica-api") or
+by etcd ("replica-etcd"); and, to compare CPU for each event, at "millrace serve"
 ("serve"). Ten informers read directly first: one for each resource.
 
 An informer that receives an event twice or not at all is an error.`,
@@ -47,20 +47,17 @@ An informer that receives an event twice or not at all is an error.`,
 	return cmd
 }
 
-// execute measures into r, and prints it as printed does. It returns an error if any setup
-// failed.
+// execute measures, adds the results to r, and prints printed, which is r or contains it. It returns
+// an error if a setup failed.
 func execute(ctx context.Context, o *options, to testbed.Streams, r *report, printed testbed.Report) error {
 	o.ExternalEtcd = true
 	r.Started, r.Machine, r.Plan = time.Now(), testbed.ThisMachine(), o.plan
 	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), writes: newWrites(o.plan.Objects), report: r}
-	bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: o.Options, Progress: b.progress})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = closeBed() }() // its error is of --at, which this command has not
-	b.bed = bed
-	if err := b.run(ctx); err != nil {
-		return err
-	}
-	return testbed.Print(printed, to.Out, o.output)
+	return testbed.WithTestbed(ctx, testbed.Config{Options: o.Options, Progress: b.progress}, func(bed *testbed.Testbed) error {
+		b.bed = bed
+		if err := b.run(ctx); err != nil {
+			return err
+		}
+		return testbed.Print(printed, to.Out, o.output)
+	})
 }

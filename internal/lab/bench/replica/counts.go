@@ -6,20 +6,20 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// counts are what a server's metrics say.
+// counts are figures of a server's metrics.
 type counts struct {
-	watches  int // open, of the resources that informers watch
-	requests int // that ended, without those of the writer
-	passedOn int // by a replica
+	watches  int // open watches of watchedResources
+	requests int // ended requests, except writeVerb
+	passedOn int // requests that a replica has passed on
 }
 
-// scrape reads a server's metrics.
+// scrape returns the counts of a server.
 func scrape(ctx context.Context, t *testbed.Target) (c counts, err error) {
 	text, err := t.Metrics(ctx)
 	return parseCounts(text), err
 }
 
-// parseCounts adds up the samples of a text in Prometheus' format.
+// parseCounts returns the counts by a text in Prometheus' format.
 func parseCounts(text string) (c counts) {
 	watched := map[string]bool{}
 	for _, r := range watchedResources() {

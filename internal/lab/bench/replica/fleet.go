@@ -11,16 +11,16 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// fleet is the clients that read at servers.
+// fleet has the clients that read at servers.
 type fleet struct {
 	ctx     context.Context
 	fail    context.CancelCauseFunc
 	clients []*client
 
 	synced atomic.Int64 // informers that have all objects
-	events atomic.Int64 // measured events of all informers
-	// measuredSince is the time of the first measured write, in nanoseconds since 1970; 0
-	// before it is known.
+	events atomic.Int64 // measured events that all informers have received
+	// measuredSince is the time from which writes are measured, in nanoseconds since 1970. 0: no
+	// writes are measured yet.
 	measuredSince atomic.Int64
 }
 
@@ -34,9 +34,10 @@ type client struct {
 	spans     []time.Duration // of measured events
 }
 
-// openFleet connects so many clients, all at once and in turn to all targets, and returns
-// when each informer has all objects. The caller must call close, also after an error.
-func openFleet(ctx context.Context, targets []*testbed.Target, clients int, within time.Duration) (*fleet, error) {
+// openFleet connects a number of clients at once, to the targets in turn. It returns when each
+// informer has all objects, or with an error after timeout. The caller must call close, also after an
+// error.
+func openFleet(ctx context.Context, targets []*testbed.Target, clients int, timeout time.Duration) (*fleet, error) {
 	f := &fleet{}
 	f.ctx, f.fail = context.WithCancelCause(ctx)
 	var servers []*watchclient.Server
@@ -53,20 +54,22 @@ func openFleet(ctx context.Context, targets []*testbed.Target, clients int, with
 		for _, r := range watchedResources() {
 			i := &informer{resource: r, client: c}
 			c.informers = append(c.informers, i)
-			i.begin()
+			i.startWatch()
 		}
 	}
-	return f, f.await(&f.synced, int64(f.informers()), within, "informers have all objects")
+	return f, f.await(&f.synced, int64(f.informers()), timeout, "informers have all objects")
 }
 
+// informers returns the number of informers of all clients.
 func (f *fleet) informers() int { return len(f.clients) * len(watchedResources()) }
 
-// await returns when a counter has a value, or with an error after a time.
-func (f *fleet) await(counter *atomic.Int64, value int64, within time.Duration, what string) error {
-	return testbed.AwaitCount(f.ctx, counter, value, within, what)
+// await does what testbed.AwaitCount does, until the fleet fails.
+func (f *fleet) await(counter *atomic.Int64, value int64, timeout time.Duration, what string) error {
+	return testbed.AwaitCount(f.ctx, counter, value, timeout, what)
 }
 
-// close ends all watches. After it the fleet's fields may be read. It may be called again.
+// close ends all watches. When it has returned, the fields of clients and informers may be read. It
+// may be called again.
 func (f *fleet) close() {
 	f.fail(nil)
 	var closing sync.WaitGroup
@@ -76,14 +79,15 @@ func (f *fleet) close() {
 	closing.Wait()
 }
 
-// check returns an error unless every informer has received what was written, once. It
-// must be called after close.
+// check returns an error unless every informer has received each measured write once. It must be
+// called after close.
 func (f *fleet) check(w *writes) error {
 	for n, c := range f.clients {
 		for r, i := range c.informers {
-			got, want := &i.received, &w.made[r]
+			got, want := &i.received, &w.written[r]
 			if got.events.Load() != want.events.Load() || got.stamps.Load() != want.stamps.Load() {
-				return fmt.Errorf("client %d received %d events of %s, and %d were written, or others", n, got.events.Load(), i.resource.name, want.events.Load())
+				return fmt.Errorf("client %d received %d events of %s, but %d, or other ones, were written", n, got.events.Load(),
+					i.resource.name, want.events.Load())
 			}
 			if first := f.clients[0].informers[r].objects; i.objects != first || first < w.objects {
 				return fmt.Errorf("client %d began with %d %s, the first with %d", n, i.objects, i.resource.name, first)
@@ -93,9 +97,9 @@ func (f *fleet) check(w *writes) error {
 	return nil
 }
 
-// totals returns the spans of all measured events, from right before a write to the
-// receipt of its event, how often a watch was resumed, and how often one was refused and
-// begun again. It must be called after close.
+// totals returns the spans of all measured events: the times from right before a write to the
+// receipt of its event. It also returns the numbers of watches that were resumed, and that were
+// refused and retried. It must be called after close.
 func (f *fleet) totals() (spans []time.Duration, resumed, retries int) {
 	for _, c := range f.clients {
 		spans = append(spans, c.spans...)

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/test/support/benchtest"
 )
 
-// readEvents opens two clients at an API, writes, and returns what the fleet's check says.
+// readEvents opens two clients at an API, writes, and returns the error of the fleet's check.
 func readEvents(t *testing.T, api *benchtest.API, writes *writes, n int) (*fleet, error) {
 	t.Helper()
 	_, config := benchtest.StartTLS(t, api, true)
@@ -58,7 +58,7 @@ func TestEachEventOnce(t *testing.T) {
 	}
 }
 
-// TestResumed has a server end each watch after two events.
+// TestResumed watches at a server that ends each watch after two events.
 func TestResumed(t *testing.T) {
 	api := &benchtest.API{}
 	api.Informers.EndAfter = 2
@@ -72,7 +72,8 @@ func TestResumed(t *testing.T) {
 	}
 }
 
-// TestRefused has a server refuse the first watches by status, and the next ones by an event.
+// TestRefused watches at a server that refuses the first watches by status, and the next ones by an
+// event.
 func TestRefused(t *testing.T) {
 	api := &benchtest.API{}
 	api.Informers.Refuse = 2 * 2 * len(watchedResources())
@@ -81,7 +82,7 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, retries := f.totals(); retries != api.Informers.Refuse {
-		t.Errorf("%d watches were begun again, want %d", retries, api.Informers.Refuse)
+		t.Errorf("%d watches were retried, want %d", retries, api.Informers.Refuse)
 	}
 }
 
@@ -156,7 +157,7 @@ func sampleReport() *report {
 				continue
 			}
 			res := result{Setup: setup, Informers: informers, Clients: informers / 10, Writes: 1000, WritesPerSec: 49.5, Events: 100 * informers}
-			res.costs = costs{Upstream: used(3 + float64(informers)/200), Etcd: used(1), ClientSeconds: 2}
+			res.costs = costs{Upstream: used(3 + float64(informers)/200), Etcd: used(1), ClientCPUSeconds: 2}
 			if strings.HasPrefix(setup, "replica") {
 				res.Upstream, res.Tiers = used(3), []cost{used(1 + float64(informers)/1000)}
 			}

@@ -13,37 +13,38 @@ import (
 )
 
 const (
-	// headBytes is how many of an event's first bytes contain its resource version, which
+	// headBytes is the number of an event's first bytes that contain its resource version, which
 	// comes before labels and annotations.
 	headBytes = 400
 	// timeoutReason is in the error of a server that has not caught up in time.
 	timeoutReason = `"reason":"Timeout"`
-	// watchSeconds is longer than a measurement.
+	// watchSeconds is the timeout of a watch, which is longer than a measurement.
 	watchSeconds = "3600"
 )
 
-// retryAfter is the pause before a watch that was refused: client-go's first one.
-const retryAfter = 800 * time.Millisecond
+// retryPause is the pause after a watch that was refused. It is client-go's first pause.
+const retryPause = 800 * time.Millisecond
 
-// informer follows one resource as client-go's informers do: a watch that begins with all
-// objects, and others that resume where one has ended. It is a watchclient.Handler, and belongs
-// to its client's connection until the fleet has closed.
+// informer follows one resource as client-go's informers do. Its first watch begins with all objects.
+// Each further watch resumes where the last one has ended. It is a watchclient.Handler. Its
+// fields belong to the goroutine of its client's connection until the fleet has closed.
 type informer struct {
 	resource watchedResource
 	client   *client
 	scanner  testbed.EventScanner
 
-	synced   bool   // the bookmark that ends the initial events has come
+	synced   bool   // the bookmark that ends the initial events has arrived
 	objects  int    // among the initial events
 	revision []byte // of the last event or bookmark
-	resumed  int    // watches after the first
-	refused  bool   // the present watch ends because the server has too much to do
-	retries  int    // watches after refused ones
+	resumed  int    // number of watches that resumed an ended one
+	refused  bool   // the server refuses the present watch for now
+	retries  int    // number of watches after refused ones
 	received digest // measured events
 }
 
-// begin sends the request for the informer's next watch.
-func (i *informer) begin() {
+// startWatch sends the request for the informer's next watch. It does nothing once the fleet has
+// ended.
+func (i *informer) startWatch() {
 	if i.client.fleet.ctx.Err() != nil {
 		return
 	}
@@ -57,7 +58,7 @@ func (i *informer) begin() {
 	i.client.wire.Start(&watchclient.Request{Method: http.MethodGet, URI: i.uri(), Accept: testbed.AcceptJSON, Identity: &i.client.identity}, i)
 }
 
-// fail ends the fleet, unless that has ended.
+// fail ends the fleet with an error, unless the fleet has ended before.
 func (i *informer) fail(err error) {
 	i.client.fleet.fail(fmt.Errorf("watch %s: %w", i.resource.name, err))
 }
@@ -79,29 +80,29 @@ func (i *informer) Data(p []byte) {
 	i.scanner.Feed(p, func(e testbed.Event) { i.arrive(e, now) })
 }
 
-// End implements watchclient.Handler. It resumes the watch.
+// End implements watchclient.Handler. It resumes the watch, or retries it if it was refused.
 func (i *informer) End(err error) {
 	switch {
 	case i.client.fleet.ctx.Err() != nil:
 	case err != nil:
-		i.fail(fmt.Errorf("the server ended it: %w", err))
+		i.fail(fmt.Errorf("the server ended the watch: %w", err))
 	case i.refused:
 		i.retries++
-		time.AfterFunc(retryAfter, i.begin)
+		time.AfterFunc(retryPause, i.startWatch)
 	case !i.synced:
-		i.fail(errors.New("the server ended it before all objects were sent"))
+		i.fail(errors.New("the server ended the watch before all objects were sent"))
 	default:
 		i.resumed++
-		i.begin()
+		i.startWatch()
 	}
 }
 
-// awaitStamps has the scanner look for the stamps of writes.
+// awaitStamps makes the scanner look for the stamps of writes.
 func (i *informer) awaitStamps() {
 	i.scanner.Mark, i.scanner.ValueBytes = []byte(testbed.StampMark), testbed.StampDigits
 }
 
-// uri is that of the informer's next watch.
+// uri returns the URI of the informer's next watch.
 func (i *informer) uri() string {
 	query := url.Values{"watch": {"true"}, "allowWatchBookmarks": {"true"}, "timeoutSeconds": {watchSeconds}}
 	if i.synced {
@@ -113,7 +114,7 @@ func (i *informer) uri() string {
 	return i.resource.collection() + "?" + query.Encode()
 }
 
-// arrive takes an event that has arrived at time now, in nanoseconds since 1970.
+// arrive handles an event that has arrived at time now, in nanoseconds since 1970.
 func (i *informer) arrive(e testbed.Event, now int64) {
 	if revision := testbed.Revision(e.Head); revision != nil {
 		i.revision = append(i.revision[:0], revision...)

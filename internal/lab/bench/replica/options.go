@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// plan is how much load the setups get.
+// plan says how much load the setups get.
 type plan struct {
 	Objects  int           `json:"objects"` // of each resource
 	Rate     float64       `json:"writesPerSecond"`
@@ -22,16 +22,15 @@ type plan struct {
 	Timeout  time.Duration `json:"timeoutNanos"`  // for one setup
 }
 
-// writesIn is how many writes there are within d.
-func (p plan) writesIn(d time.Duration) int { return testbed.EventsIn(d, p.Rate) }
+// writeCount returns the number of writes within d.
+func (p plan) writeCount(d time.Duration) int { return testbed.EventsIn(d, p.Rate) }
 
 // options are the flags of "bench replica" and "bench tree".
 type options struct {
 	testbed.Options
 	informers []int
 	setups    []string
-	// fanout is how many replicas stand in front of each server of a tree. It is 0 in
-	// "bench replica".
+	// fanout is the number of replicas of each server of a tree. It is 0 in "bench replica".
 	fanout      int
 	replicaArgs []string
 	plan        plan
@@ -59,7 +58,7 @@ func (o *options) addCommonFlags(f *pflag.FlagSet, informers []int, rate float64
 	f.DurationVar(&o.plan.Timeout, "timeout", 5*time.Minute, "give a setup up after this time")
 }
 
-// validate checks what can be checked before a server runs.
+// validate checks the flags.
 func (o *options) validate() error {
 	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
 		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "warmup", Value: o.plan.Warmup, Min: 0},
@@ -93,10 +92,10 @@ func (o *options) validate() error {
 	return nil
 }
 
-// otherFiles is about how many files this process has open besides the fleet's connections.
+// otherFiles is about the number of files that this process has open, besides the fleet's connections.
 const otherFiles = 100
 
-// readPath is what runs as the upstream.
+// readPath returns the read path of a setup's upstream.
 func (o *options) readPath(setup string) string {
 	switch {
 	case setup == setupServe:
@@ -107,27 +106,29 @@ func (o *options) readPath(setup string) string {
 	return testbed.ReadPathKubernetes
 }
 
-// tierArgs are the arguments of a replica. One that is fed by etcd has all resources.
+// tierArgs returns the arguments of a setup's replicas. A replica that is fed by etcd has all
+// resources.
 func (o *options) tierArgs(setup string) []string {
 	if setup == setupReplicaEtcd {
 		return o.replicaArgs
 	}
-	return append([]string{"--follow=" + followed()}, o.replicaArgs...)
+	return append([]string{"--follow=" + followedResources()}, o.replicaArgs...)
 }
 
-// tiers are the numbers of replicas of a setup by depth, those next to the upstream first.
+// tiers returns the numbers of replicas of a setup by depth, beginning with the replicas of the
+// upstream.
 func (o *options) tiers(setup string) (numbers []int) {
 	if setup == setupReplicaAPI || setup == setupReplicaEtcd {
 		return []int{1}
 	}
-	for n := o.fanout; len(numbers) < depthOf(setup); n *= o.fanout {
+	for n := o.fanout; len(numbers) < parseDepth(setup); n *= o.fanout {
 		numbers = append(numbers, n)
 	}
 	return numbers
 }
 
-// baseline is what the upstream is compared with: the informers that replicas in front of it
-// are to cost it, reading there themselves.
+// baseline returns the setup and the number of informers with which others are compared. In it, as
+// many informers read at the upstream as its replicas otherwise have.
 func (o *options) baseline() (setup string, informers int) {
 	if o.fanout > 0 {
 		return depthSetup(0), o.fanout * len(watchedResources())

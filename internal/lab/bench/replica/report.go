@@ -18,13 +18,13 @@ type report struct {
 	Results  []result        `json:"results"`
 }
 
-// result is what one setup has cost while writes were made at a rate.
+// result is the cost of one setup while writes were made at a rate.
 type result struct {
 	Setup string `json:"setup"`
-	// Informers is 0 if nobody read.
+	// Informers is 0 for writes without readers.
 	Informers int `json:"informers"`
 	Clients   int `json:"clients,omitempty"` // connections
-	// Watches are open at the upstream, besides its own.
+	// Watches is the number of watches at the upstream, less the upstream's own.
 	Watches int       `json:"watches,omitempty"`
 	Opening *openCost `json:"opening,omitempty"`
 
@@ -39,25 +39,25 @@ type result struct {
 	Error string `json:"error,omitempty"` // not empty: nothing was measured
 }
 
-// openCost is what it has cost to open all informers at once.
+// openCost is the cost of opening all informers at once.
 type openCost struct {
-	Seconds float64 `json:"seconds"` // until all had all objects
-	Writes  int     `json:"writes"`  // that were made meanwhile
-	// Requests are those that the upstream has answered, without the writes. Watches that
-	// go on do not count.
+	Seconds float64 `json:"seconds"` // until each informer had all objects
+	Writes  int     `json:"writes"`  // made meanwhile
+	// Requests is the number of requests that the upstream has answered, without the writes. Open
+	// watches do not count.
 	Requests int `json:"requests"`
-	// PassedOn is how many requests a replica has passed on.
+	// PassedOn is the number of requests that replicas have passed on.
 	PassedOn int `json:"passedOn,omitempty"`
 	costs
 }
 
-// Write prints the report in one of the formats of --output.
+// Write implements testbed.Report.
 func (r *report) Write(out io.Writer, format string) error {
 	return render.WriteWithPlot(out, format, r, r.text, r.plot)
 }
 
-// Failures implements testbed.Report.
-func (r *report) Failures() (n int) {
+// FailureCount implements testbed.Report.
+func (r *report) FailureCount() (n int) {
 	for i := range r.Results {
 		if r.Results[i].Error != "" {
 			n++
@@ -76,30 +76,31 @@ func (r *report) find(setup string, informers int) *result {
 	return nil
 }
 
-// alone is the result of a setup whose writes nobody read, or nil.
-func (r *report) alone(setup string) *result { return r.find(setup, 0) }
+// withoutReaders returns the result of a setup's writes without readers, or nil.
+func (r *report) withoutReaders(setup string) *result { return r.find(setup, 0) }
 
-// one is the result of one informer of each resource at the upstream, or nil.
-func (r *report) one() *result { return r.find(setupDirect, len(watchedResources())) }
+// oneInformerEach returns the result of one informer of each resource at the upstream, or nil.
+func (r *report) oneInformerEach() *result { return r.find(setupDirect, len(watchedResources())) }
 
-// server is the process at which informers read, or the sum of them.
-func (c *costs) server() *cost {
+// readProcess returns the cost of the process at which informers read, or the sum of several.
+func (c *costs) readProcess() *cost {
 	return cmp.Or(c.tier(), &c.Upstream)
 }
 
-// eventMicros is the CPU for one event, of the process at which informers read: all of it,
-// and without what the same writes cost that process with nobody reading.
+// eventMicros returns the CPU for one event in microseconds, of the process at which informers read.
+// net is the CPU less what the same writes cost that process without readers.
 func (r *report) eventMicros(res *result) (all, net float64) {
-	used := res.server().CPUSeconds
+	used := res.readProcess().CPUSeconds
 	all = used / float64(res.Events) * 1e6
-	alone := r.alone(res.Setup)
+	alone := r.withoutReaders(res.Setup)
 	if alone == nil {
 		return all, 0
 	}
-	return all, max(0, used-share(alone, alone.server().CPUSeconds, res.Writes)) / float64(res.Events) * 1e6
+	return all, max(0, used-share(alone, alone.readProcess().CPUSeconds, res.Writes)) / float64(res.Events) * 1e6
 }
 
-// share is the part of what writes without readers cost, for so many writes.
+// share returns the cost of a number of writes without readers. value is the cost of all of alone's
+// writes.
 func share(alone *result, value float64, writes int) float64 {
 	return value / float64(alone.Writes) * float64(writes)
 }

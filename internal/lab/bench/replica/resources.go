@@ -12,11 +12,12 @@ import (
 
 const (
 	namespace = "default"
-	// benchLabel is on every object.
+	// benchLabel is a label of every object, and an annotation with the filling text.
 	benchLabel = "bench.millrace.io/replica"
-	// textBytes is the size of an annotation that makes an object as large as real ones,
-	// which have two or three kilobytes of JSON.
+	// textBytes is the size of that annotation. It makes objects as large as real ones, which have
+	// two or three kilobytes of JSON.
 	textBytes = 1200
+	// writeVerb is the verb of all measured writes.
 	writeVerb = http.MethodPatch
 )
 
@@ -27,19 +28,19 @@ type watchedResource struct {
 	kind       string
 	apiVersion string
 	global     bool           // its objects are in no namespace
-	content    map[string]any // of each object, besides its metadata
+	content    map[string]any // of each object, except its metadata
 }
 
-// plural is the resource's name without its group.
+// plural returns the resource's name without its group.
 func (r watchedResource) plural() string {
 	plural, _, _ := strings.Cut(r.name, ".")
 	return plural
 }
 
-// collection is the path of all objects.
+// collection returns the path of all objects.
 func (r watchedResource) collection() string { return r.root + "/" + r.plural() }
 
-// objects is the path of the objects of the bench.
+// objects returns the path of the objects that the bench makes.
 func (r watchedResource) objects() string {
 	if r.global {
 		return r.collection()
@@ -47,8 +48,8 @@ func (r watchedResource) objects() string {
 	return r.root + "/namespaces/" + namespace + "/" + r.plural()
 }
 
-// watchedResources are what agents in a cluster watch: meshes, monitoring, policy engines,
-// controllers of networks.
+// watchedResources returns the resources that agents in a cluster watch: meshes, monitoring, policy
+// engines, network controllers.
 func watchedResources() []watchedResource {
 	core := func(name, kind string, content map[string]any) watchedResource {
 		return watchedResource{name: name, root: "/api/v1", kind: kind, apiVersion: "v1", content: content}
@@ -63,7 +64,7 @@ func watchedResources() []watchedResource {
 	}}}
 	selector := map[string]any{"matchLabels": labels}
 	template := map[string]any{"metadata": map[string]any{"labels": labels}, "spec": pod}
-	spec := func(of map[string]any) map[string]any { return map[string]any{"spec": of} }
+	spec := func(fields map[string]any) map[string]any { return map[string]any{"spec": fields} }
 	return []watchedResource{
 		core("pods", "Pod", spec(pod)),
 		global(core("nodes", "Node", nil)),
@@ -79,8 +80,8 @@ func watchedResources() []watchedResource {
 	}
 }
 
-// followed is the value of --follow.
-func followed() string {
+// followedResources returns the value of --follow for watchedResources.
+func followedResources() string {
 	var names []string
 	for _, r := range watchedResources() {
 		names = append(names, r.name)
@@ -88,9 +89,10 @@ func followed() string {
 	return strings.Join(names, ",")
 }
 
+// objectName returns the name of object i of each resource.
 func objectName(i int) string { return fmt.Sprintf("bench-replica-%05d", i) }
 
-// creation creates object i of a resource.
+// creation returns the creation of object i of a resource, with the stamp of at.
 func (r watchedResource) creation(i int, at time.Time) testbed.Change {
 	var text strings.Builder
 	for line := 0; text.Len() < textBytes; line++ {
@@ -114,7 +116,7 @@ func (r watchedResource) creation(i int, at time.Time) testbed.Change {
 	return testbed.Change{Method: http.MethodPost, URI: r.objects(), ContentType: testbed.AcceptJSON, Body: body}
 }
 
-// change patches object i of a resource.
+// change returns a patch of object i of a resource, with the stamp of at.
 func (r watchedResource) change(i int, at time.Time) testbed.Change {
 	return testbed.Change{
 		Method: writeVerb, URI: r.objects() + "/" + objectName(i), ContentType: "application/merge-patch+json",

@@ -28,7 +28,7 @@ func TestRun(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	for _, setup := range setups() {
-		alone, res := got.alone(setup), got.find(setup, 20)
+		alone, res := got.withoutReaders(setup), got.find(setup, 20)
 		if alone == nil || res == nil {
 			t.Fatalf("%s was not measured: %+v", setup, got.Results)
 		}
@@ -42,7 +42,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: got %+v", setup, res)
 		}
 	}
-	if one := got.one(); one == nil || one.Events != one.Writes {
+	if one := got.oneInformerEach(); one == nil || one.Events != one.Writes {
 		t.Errorf("got %+v", one)
 	}
 
@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestReplicaThatDoesNotStart checks that one setup's failure does not end the others.
+// TestReplicaThatDoesNotStart checks that the failure of one setup does not end the run.
 func TestReplicaThatDoesNotStart(t *testing.T) {
 	out, _, err := run(t, quickArgs("--setups=replica-api,direct", "--replica-arg=--break=start")...)
 	if err == nil || !strings.Contains(out, "failed: replica-api with 20 informers") || !strings.Contains(out, "the disk is full") {
@@ -92,8 +92,8 @@ func TestObjectsAreOfTheirResources(t *testing.T) {
 		}
 		seen[r.plural()] = true
 	}
-	if len(seen) != 10 || !strings.Contains(followed(), "endpointslices.discovery.k8s.io") {
-		t.Errorf("%d resources: %s", len(seen), followed())
+	if len(seen) != 10 || !strings.Contains(followedResources(), "endpointslices.discovery.k8s.io") {
+		t.Errorf("%d resources: %s", len(seen), followedResources())
 	}
 }
 
@@ -102,7 +102,7 @@ func TestRenderGolden(t *testing.T) {
 	benchtest.CheckGolden(t, map[string]string{
 		"table": r.text("table"), "markdown": r.text("markdown"), "plot": benchtest.WellFormedSVG(t, r.plot()),
 	})
-	if n := r.Failures(); n != 1 {
+	if n := r.FailureCount(); n != 1 {
 		t.Errorf("%d failures", n)
 	}
 }

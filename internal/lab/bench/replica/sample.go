@@ -6,33 +6,33 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// cost is what a process has used during a measurement.
+// cost is what a process, or several together, have used during a measurement.
 type cost struct {
 	CPUSeconds float64 `json:"cpuSeconds"`
-	// SentBytes is what the process has handed to the kernel: nearly all of it went to
-	// connections, after TLS.
+	// SentBytes is the number of bytes that the process has handed to the kernel. Nearly all of
+	// them went to connections, after TLS.
 	SentBytes int64 `json:"sentBytes"`
-	// RSSBytes is at the end. PeakBytes is since the process has started.
+	// RSSBytes is the RSS at the end. PeakBytes is the highest RSS since the process started.
 	RSSBytes  int64 `json:"rssBytes"`
 	PeakBytes int64 `json:"peakBytes"`
 }
 
-// costs are those of the processes of a setup.
+// costs are the costs of the processes of a setup.
 type costs struct {
 	Upstream cost `json:"upstream"`
-	// Tiers are the replicas by depth, each the sum of those at that depth.
+	// Tiers has the sum of the replicas at each depth.
 	Tiers []cost `json:"tiers,omitempty"`
 	Etcd  cost   `json:"etcd"`
-	// ClientSeconds is the CPU of the fleet, and of the writer.
-	ClientSeconds float64 `json:"clientCPUSeconds"`
+	// ClientCPUSeconds is the CPU of the fleet, and of the writer.
+	ClientCPUSeconds float64 `json:"clientCPUSeconds"`
 }
 
-// costBetween is what processes have used between two readings.
+// costBetween returns what processes have used between two readings.
 func costBetween(before, after testbed.Total) cost {
-	return cost{CPUSeconds: (after.CPU - before.CPU).Seconds(), SentBytes: after.Written - before.Written, RSSBytes: after.RSS, PeakBytes: after.Peak}
+	return cost{CPUSeconds: (after.CPU - before.CPU).Seconds(), SentBytes: after.BytesWritten - before.BytesWritten, RSSBytes: after.RSS, PeakBytes: after.Peak}
 }
 
-// tier is the replicas at which informers read, or nil.
+// tier returns the cost of the replicas at which informers read, or nil if there are none.
 func (c *costs) tier() *cost {
 	if len(c.Tiers) == 0 {
 		return nil
@@ -44,10 +44,11 @@ func (c *costs) tier() *cost {
 type sample struct {
 	upstream, etcd testbed.Total
 	tiers          []testbed.Total
-	client         time.Duration
+	client         time.Duration // CPU of this process
 }
 
-func (s *servers) read() (r sample, err error) {
+// takeSample takes a reading of all processes of a setup, etcd and this process.
+func (s *servers) takeSample() (r sample, err error) {
 	if r.upstream, err = testbed.ReadAll(s.upstream.Meter()); err != nil {
 		return r, err
 	}
@@ -63,20 +64,21 @@ func (s *servers) read() (r sample, err error) {
 	return r, err
 }
 
-// costsOf runs work, and returns what it has cost.
-func (s *servers) costsOf(work func() error) (c costs, err error) {
-	before, err := s.read()
+// measureCosts runs work, and returns its costs, or its error.
+func (s *servers) measureCosts(work func() error) (c costs, err error) {
+	before, err := s.takeSample()
 	if err != nil {
 		return c, err
 	}
 	if err := work(); err != nil {
 		return c, err
 	}
-	after, err := s.read()
+	after, err := s.takeSample()
 	if err != nil {
 		return c, err
 	}
-	c = costs{Upstream: costBetween(before.upstream, after.upstream), Etcd: costBetween(before.etcd, after.etcd), ClientSeconds: (after.client - before.client).Seconds()}
+	c = costs{Upstream: costBetween(before.upstream, after.upstream), Etcd: costBetween(before.etcd, after.etcd),
+		ClientCPUSeconds: (after.client - before.client).Seconds()}
 	for depth := range after.tiers {
 		c.Tiers = append(c.Tiers, costBetween(before.tiers[depth], after.tiers[depth]))
 	}

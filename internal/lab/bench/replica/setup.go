@@ -19,6 +19,7 @@ const (
 	setupServe       = "serve"        // at "millrace serve", which also takes the writes
 )
 
+// setups returns the values of --setups.
 func setups() []string {
 	return []string{setupDirect, setupReplicaAPI, setupReplicaEtcd, setupServe}
 }
@@ -26,11 +27,13 @@ func setups() []string {
 // depthPrefix begins the setups of "bench tree": "depth-2" reads at replicas of replicas.
 const depthPrefix = "depth-"
 
+// depthSetup returns the setup in which informers read at a depth.
 func depthSetup(depth int) string { return depthPrefix + strconv.Itoa(depth) }
 
-// depthOf is the depth at which informers read in a setup of "bench tree".
-func depthOf(setup string) int {
-	depth, _ := strconv.Atoi(strings.TrimPrefix(setup, depthPrefix)) // 0 in other setups
+// parseDepth returns the depth at which informers read in a setup of "bench tree", and 0 for other
+// setups.
+func parseDepth(setup string) int {
+	depth, _ := strconv.Atoi(strings.TrimPrefix(setup, depthPrefix)) // an error leaves 0
 	return depth
 }
 
@@ -41,7 +44,7 @@ type servers struct {
 	// tiers are the replicas by depth. Informers read at the last ones, or at the upstream
 	// if there are none.
 	tiers [][]*testbed.Server
-	// own is how many watches the upstream has open by itself.
+	// own has the counts of the upstream before replicas and informers came.
 	own counts
 }
 
@@ -49,11 +52,11 @@ type servers struct {
 func (b *bench) startServers(ctx context.Context, setup string) (*servers, error) {
 	s := &servers{bed: b.bed}
 	var err error
-	if s.upstream, err = b.bed.Start(ctx, b.opts.readPath(setup), b.log(setup, "upstream")); err != nil {
+	if s.upstream, err = b.bed.Start(ctx, b.opts.readPath(setup), b.logName(setup, "upstream")); err != nil {
 		return nil, err
 	}
 	if b.opts.fanout > 0 {
-		if err := s.upstream.UseToken(ctx, namespace, account, b.bed.Logs(b.log(setup, "upstream.kubeconfig"))); err != nil {
+		if err := s.upstream.UseToken(ctx, namespace, account, b.bed.LogPath(b.logName(setup, "upstream.kubeconfig"))); err != nil {
 			s.end(ctx)
 			return nil, err
 		}
@@ -65,9 +68,9 @@ func (b *bench) startServers(ctx context.Context, setup string) (*servers, error
 	return s, nil
 }
 
-// startTiers starts the replicas of a setup, and waits until all processes are at rest.
+// startTiers starts the replicas of a setup, and waits until all processes are idle. It sets own.
 func (s *servers) startTiers(ctx context.Context, b *bench, setup string) (err error) {
-	if _, err := s.upstream.Meter().AwaitIdleLogged(ctx, b.progress, setup, b.opts.plan.Settle); err != nil {
+	if _, err := s.upstream.Meter().AwaitIdleWithProgress(ctx, b.progress, setup, b.opts.plan.Settle); err != nil {
 		return err
 	}
 	if s.own, err = scrape(ctx, s.upstream.Target); err != nil {
@@ -78,7 +81,8 @@ func (s *servers) startTiers(ctx context.Context, b *bench, setup string) (err e
 		s.tiers = append(s.tiers, nil)
 		for i := range n {
 			r, err := b.bed.StartReplica(ctx, testbed.ReplicaConfig{
-				Log: b.log(setup, fmt.Sprintf("replica-%d-%d", depth+1, i+1)), Upstream: parents[i*len(parents)/n], Etcd: setup == setupReplicaEtcd, Args: b.opts.tierArgs(setup),
+				LogName: b.logName(setup, fmt.Sprintf("replica-%d-%d", depth+1, i+1)), Upstream: parents[i*len(parents)/n],
+				Etcd: setup == setupReplicaEtcd, Args: b.opts.tierArgs(setup),
 			})
 			if err != nil {
 				return err
@@ -88,14 +92,14 @@ func (s *servers) startTiers(ctx context.Context, b *bench, setup string) (err e
 		parents = s.tiers[depth]
 	}
 	for r := range s.replicas() {
-		if _, err := r.Meter().AwaitIdleLogged(ctx, b.progress, setup, b.opts.plan.Settle); err != nil {
+		if _, err := r.Meter().AwaitIdleWithProgress(ctx, b.progress, setup, b.opts.plan.Settle); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// replicas are those of all depths.
+// replicas returns the replicas of all depths.
 func (s *servers) replicas() iter.Seq[*testbed.Server] {
 	return func(yield func(*testbed.Server) bool) {
 		for _, tier := range s.tiers {
@@ -108,7 +112,7 @@ func (s *servers) replicas() iter.Seq[*testbed.Server] {
 	}
 }
 
-// end stops the processes, those in front first.
+// end stops the processes. Each is stopped before its upstream.
 func (s *servers) end(ctx context.Context) {
 	for _, tier := range slices.Backward(s.tiers) {
 		for _, r := range tier {
@@ -118,7 +122,7 @@ func (s *servers) end(ctx context.Context) {
 	s.bed.End(ctx, s.upstream)
 }
 
-// targets are where informers read.
+// targets returns the servers at which informers read.
 func (s *servers) targets() (all []*testbed.Target) {
 	if len(s.tiers) == 0 {
 		return []*testbed.Target{s.upstream.Target}
@@ -129,7 +133,7 @@ func (s *servers) targets() (all []*testbed.Target) {
 	return all
 }
 
-// explainExit is testbed.ExplainExit for all servers.
+// explainExit does what testbed.ExplainExit does, for all servers.
 func (s *servers) explainExit(ctx context.Context, err error) error {
 	for r := range s.replicas() {
 		err = s.bed.ExplainExit(ctx, r.Child, err)

@@ -13,7 +13,7 @@ func runTree(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return benchtest.Run(t, NewTreeCommand(), append([]string{"tree"}, args...)...)
 }
 
-// TestTree runs trees of the fake replica, each a proxy.
+// TestTree runs trees of fake replicas, which are proxies.
 func TestTree(t *testing.T) {
 	out, progress, err := runTree(t, append(quickArgs("--depths=0,2", "-o=json")[1:], "--informers=40")...)
 	if err != nil {
@@ -38,7 +38,7 @@ func TestTree(t *testing.T) {
 			}
 		}
 	}
-	if n := got.replicas(got.find(depthSetup(2), 40)); n != 6 {
+	if n := got.replicaCount(got.find(depthSetup(2), 40)); n != 6 {
 		t.Errorf("%d replicas, want 2 and 4", n)
 	}
 }

@@ -9,21 +9,22 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// writes makes the writes of a Writer, in turn to all objects of all resources, and notes
-// what every informer has to receive.
+// writes makes the writes of a Writer, in turn to all objects of all resources. It records what every
+// informer must receive.
 type writes struct {
 	resources []watchedResource
-	objects   int // of each resource
-	made      []digest
+	objects   int      // of each resource
+	written   []digest // of each resource, since the last reset
 }
 
-// digest says which events there were: how many, and the sum of their stamps. Events that
-// are missed or come twice change it.
+// digest identifies a set of events by their number and the sum of their stamps. An event that is
+// missing or arrives twice changes it. It is safe for concurrent use.
 type digest struct {
 	events atomic.Int64
 	stamps atomic.Uint64
 }
 
+// add adds an event by its stamp.
 func (d *digest) add(stamp int64) {
 	d.events.Add(1)
 	d.stamps.Add(uint64(stamp))
@@ -34,38 +35,40 @@ func (d *digest) reset() {
 	d.stamps.Store(0)
 }
 
+// newWrites returns the writes to a number of objects of each resource.
 func newWrites(objects int) *writes {
 	resources := watchedResources()
-	return &writes{resources: resources, objects: objects, made: make([]digest, len(resources))}
+	return &writes{resources: resources, objects: objects, written: make([]digest, len(resources))}
 }
 
-// change is a testbed.ChangeFunc.
+// change implements testbed.ChangeFunc.
 func (w *writes) change(i int, at time.Time) testbed.Change {
 	resource := i % len(w.resources)
-	w.made[resource].add(at.UnixNano())
+	w.written[resource].add(at.UnixNano())
 	return w.resources[resource].change(i/len(w.resources)%w.objects, at)
 }
 
-// reset forgets the writes so far. None may be under way.
+// reset forgets the writes that were made. No write may be in flight.
 func (w *writes) reset() {
-	for i := range w.made {
-		w.made[i].reset()
+	for i := range w.written {
+		w.written[i].reset()
 	}
 }
 
-// expected is how many events a client receives, which has an informer of each resource.
-func (w *writes) expected() (events int64) {
-	for i := range w.made {
-		events += w.made[i].events.Load()
+// expectedEvents returns the number of events that a client must receive, with an informer of each
+// resource.
+func (w *writes) expectedEvents() (events int64) {
+	for i := range w.written {
+		events += w.written[i].events.Load()
 	}
 	return events
 }
 
-// account is the service account of the pods, and that with whose token trees are read.
+// account is the service account of the pods. Clients of trees use its token.
 const account = "default"
 
-// createObjects creates what is watched. Pods need a service account, which a controller
-// makes in a cluster.
+// createObjects creates the objects that are watched. It also creates the service account that pods
+// need, which a controller makes in a cluster.
 func (w *writes) createObjects(ctx context.Context, writer *testbed.Writer) error {
 	if err := writer.CreateAdministrator(ctx, namespace, account); err != nil {
 		return err

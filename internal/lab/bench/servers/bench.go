@@ -18,18 +18,18 @@ type bench struct {
 	bed      *testbed.Testbed
 }
 
-// workload is a LIST, and how many clients send it at once.
+// workload is a LIST, and the number of clients that send it at once.
 type workload struct {
 	name, uri string
 	clients   int
 	rate      float64 // requests a second; 0: as fast as clients get answers
 }
 
-// rateClients is how many requests of a workload with a rate may be in flight.
+// rateClients bounds the requests in flight of a workload with a rate.
 const rateClients = 50
 
-// workloads are those of Kubernetes clusters whose API servers were measured with
-// ApacheBench: no resource version, so the answer has to be consistent.
+// workloads returns the LISTs with which others have measured API servers by ApacheBench, and LISTs
+// at the rates of the plan. No LIST has a resource version, so answers must be consistent.
 func (p plan) workloads() []workload {
 	all := []workload{{"nodes", "/api/v1/nodes", 20, 0}, {"pods", "/api/v1/pods", 5, 0}}
 	for _, rate := range p.Rates {
@@ -38,58 +38,61 @@ func (p plan) workloads() []workload {
 	return all
 }
 
-// setup is what clients read at: servers, or replicas in front of one server.
+// setup is where clients read: at servers, or at replicas of one server.
 type setup struct {
-	path              string
+	readPath          string // of the servers
 	servers, replicas int
 }
 
+// String returns the setup in words.
 func (s setup) String() string {
 	if s.replicas > 0 {
-		return fmt.Sprintf("%d replicas in front of one server (%s)", s.replicas, s.path)
+		return fmt.Sprintf("%d replicas of one server (%s)", s.replicas, s.readPath)
 	}
-	return fmt.Sprintf("%d servers (%s)", s.servers, s.path)
+	return fmt.Sprintf("%d servers (%s)", s.servers, s.readPath)
 }
 
-// setups are in the order of the read paths, or the server of --at alone.
+// setups returns the setups in the order of the read paths, or the server of --at alone.
 func (o *options) setups() (all []setup) {
 	if o.At != "" {
-		return []setup{{path: testbed.ReadPathExisting, servers: 1}}
+		return []setup{{readPath: testbed.ReadPathExisting, servers: 1}}
 	}
-	for _, path := range o.ReadPaths {
+	for _, readPath := range o.ReadPaths {
 		for _, n := range o.servers {
-			all = append(all, setup{path: path, servers: n})
+			all = append(all, setup{readPath: readPath, servers: n})
 		}
 		for _, n := range o.replicas {
-			all = append(all, setup{path: path, servers: min(1, n), replicas: n})
+			all = append(all, setup{readPath: readPath, servers: min(1, n), replicas: n})
 		}
 	}
 	return slices.DeleteFunc(all, func(s setup) bool { return s.servers == 0 })
 }
 
-// run fills in the objects and measures all setups.
+// run fills in the objects and measures all setups. A setup that fails is part of the report, unless
+// ctx has ended.
 func (b *bench) run(ctx context.Context) error {
 	if err := b.bed.Fill(ctx, b.opts.fill); err != nil {
 		return err
 	}
 	for i, s := range b.opts.setups() {
 		b.progress.Phase("measuring %s", s)
-		within, cancel := context.WithTimeoutCause(ctx, b.opts.plan.Timeout, fmt.Errorf("not done within --timeout=%s", b.opts.plan.Timeout))
-		err := b.measure(within, s, fmt.Sprintf("%02d", i+1))
+		limited, cancel := context.WithTimeoutCause(ctx, b.opts.plan.Timeout, fmt.Errorf("not done within --timeout=%s", b.opts.plan.Timeout))
+		err := b.measure(limited, s, fmt.Sprintf("%02d", i+1))
 		cancel()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
 			b.progress.Phase("failed: %v", err)
-			b.report.Results = append(b.report.Results, result{Path: s.path, Servers: s.servers, Replicas: s.replicas, Error: err.Error()})
+			b.report.Results = append(b.report.Results, result{ReadPath: s.readPath, Servers: s.servers, Replicas: s.replicas, Error: err.Error()})
 		}
 	}
 	return nil
 }
 
-// measure starts the processes of a setup and runs all workloads.
-func (b *bench) measure(ctx context.Context, s setup, log string) error {
+// measure starts the processes of a setup, runs all workloads, and ends the processes. The names of
+// logs begin with logName.
+func (b *bench) measure(ctx context.Context, s setup, logName string) error {
 	var all []*testbed.Server
 	defer func() {
 		for _, p := range slices.Backward(all) {
@@ -101,20 +104,21 @@ func (b *bench) measure(ctx context.Context, s setup, log string) error {
 		if i == 0 {
 			start = b.bed.Start // the others use its certificates
 		}
-		one, err := start(ctx, s.path, fmt.Sprintf("%s-%s-%d", log, s.path, i+1))
+		one, err := start(ctx, s.readPath, fmt.Sprintf("%s-%s-%d", logName, s.readPath, i+1))
 		if err != nil {
 			return err
 		}
 		all = append(all, one)
 	}
 	for i := range s.replicas {
-		one, err := b.bed.StartReplica(ctx, testbed.ReplicaConfig{Log: fmt.Sprintf("%s-replica-%d", log, i+1), Upstream: all[0], Args: []string{"--follow=nodes,pods"}})
+		one, err := b.bed.StartReplica(ctx, testbed.ReplicaConfig{LogName: fmt.Sprintf("%s-replica-%d", logName, i+1), Upstream: all[0],
+			Args: []string{"--follow=nodes,pods"}})
 		if err != nil {
 			return err
 		}
 		all = append(all, one)
 	}
-	m, err := b.newMeasurement(ctx, s, log, all)
+	m, err := b.newMeasurement(ctx, s, logName, all)
 	if err != nil {
 		return err
 	}
@@ -122,7 +126,7 @@ func (b *bench) measure(ctx context.Context, s setup, log string) error {
 		defer b.bed.End(ctx, m.proxy)
 	}
 	for _, p := range all {
-		if _, err := p.Meter().AwaitIdleLogged(ctx, b.progress, s.String(), b.opts.plan.Settle); err != nil {
+		if _, err := p.Meter().AwaitIdleWithProgress(ctx, b.progress, s.String(), b.opts.plan.Settle); err != nil {
 			return err
 		}
 	}
@@ -137,19 +141,19 @@ func (b *bench) measure(ctx context.Context, s setup, log string) error {
 	return nil
 }
 
-// measurement is that of one setup.
+// measurement measures one setup.
 type measurement struct {
 	*bench
 	setup            setup
-	version          string
-	readAt, upstream []*testbed.Server
-	proxy            *testbed.Server // nil: clients read at readAt
-	etcd             *testbed.Meter
+	version          string            // of the first server
+	readAt, upstream []*testbed.Server // upstream is empty without replicas
+	proxy            *testbed.Server   // nil: clients read at readAt directly
+	etcd             *testbed.Meter    // nil: not known
 }
 
-// newMeasurement is that of the processes of a setup. It starts the proxy, if there is to be
-// one.
-func (b *bench) newMeasurement(ctx context.Context, s setup, log string, all []*testbed.Server) (*measurement, error) {
+// newMeasurement returns a measurement of a setup, whose processes are all. With --proxy it starts the
+// proxy, which the caller must end.
+func (b *bench) newMeasurement(ctx context.Context, s setup, logName string, all []*testbed.Server) (*measurement, error) {
 	m := &measurement{bench: b, setup: s, readAt: all, version: all[0].Target.Version(ctx)}
 	if b.opts.At == "" {
 		m.etcd = testbed.NewMeter(b.bed.EtcdPID())
@@ -161,11 +165,11 @@ func (b *bench) newMeasurement(ctx context.Context, s setup, log string, all []*
 		return m, nil
 	}
 	var err error
-	m.proxy, err = b.bed.StartProxy(ctx, log+"-proxy", m.readAt...)
+	m.proxy, err = b.bed.StartProxy(ctx, logName+"-proxy", m.readAt...)
 	return m, err
 }
 
-// target is what client i reads at.
+// target returns the server, or the proxy, at which client i reads.
 func (m *measurement) target(i int) *testbed.Target {
 	if m.proxy != nil {
 		return m.proxy.Target
@@ -173,10 +177,12 @@ func (m *measurement) target(i int) *testbed.Target {
 	return m.readAt[i%len(m.readAt)].Target
 }
 
-// cpu is the CPU of all processes.
+// cpu has the CPU of all processes.
 type cpu struct{ readAt, upstream, proxy, etcd, client time.Duration }
 
-func (m *measurement) read() (c cpu, resident int64, err error) {
+// readCPU returns the CPU of all processes since they started, and the memory in bytes of the processes
+// at which clients read.
+func (m *measurement) readCPU() (c cpu, resident int64, err error) {
 	readAt, err := testbed.ReadServers(m.readAt)
 	if err != nil {
 		return c, 0, err
@@ -197,7 +203,7 @@ func (m *measurement) read() (c cpu, resident int64, err error) {
 	return c, readAt.RSS, err
 }
 
-// run measures one workload.
+// run measures one workload, and adds the result to the report.
 func (m *measurement) run(ctx context.Context, w workload) error {
 	var conns []*testbed.Conn
 	defer func() { testbed.CloseAll(conns) }()
@@ -210,14 +216,14 @@ func (m *measurement) run(ctx context.Context, w workload) error {
 		}
 		conns = append(conns, one...)
 	}
-	// Each server has answered before.
-	if _, err := m.send(ctx, w, client{conns[:min(len(conns), len(m.readAt))], targets}, time.Time{}); err != nil {
+	// The first answer of each server is not measured.
+	if _, err := m.send(ctx, w, clients{conns[:min(len(conns), len(m.readAt))], targets}, time.Time{}); err != nil {
 		return err
 	}
 	if err := testbed.Sleep(ctx, m.opts.plan.Settle); err != nil {
 		return err
 	}
-	before, _, err := m.read()
+	before, _, err := m.readCPU()
 	if err != nil {
 		return err
 	}
@@ -226,22 +232,24 @@ func (m *measurement) run(ctx context.Context, w workload) error {
 	if w.rate > 0 {
 		send = m.sendAtRate
 	}
-	sent, err := send(ctx, w, client{conns, targets}, start.Add(m.opts.plan.Duration))
+	sent, err := send(ctx, w, clients{conns, targets}, start.Add(m.opts.plan.Duration))
 	if err != nil {
 		return err
 	}
 	elapsed := time.Since(start)
-	after, resident, err := m.read()
+	after, resident, err := m.readCPU()
 	if err != nil {
 		return err
 	}
 	n := float64(len(sent.times))
-	each := func(d time.Duration) float64 { return render.Millis(d) / n }
+	perRequest := func(d time.Duration) float64 { return render.Millis(d) / n }
 	m.report.Results = append(m.report.Results, result{
-		Path: m.setup.path, Servers: m.setup.servers, Replicas: m.setup.replicas, Workload: w.name, Clients: w.clients, Rate: w.rate, Version: m.version,
+		ReadPath: m.setup.readPath, Servers: m.setup.servers, Replicas: m.setup.replicas, Workload: w.name, Clients: w.clients,
+		Rate: w.rate, Version: m.version,
 		Requests: len(sent.times), RequestsPerSec: n / elapsed.Seconds(), Bytes: sent.bytes / int64(len(sent.times)), Millis: render.Summarize(sent.times),
-		CPUMillis: each(after.readAt - before.readAt), UpstreamCPUMillis: each(after.upstream - before.upstream), ProxyCPUMillis: each(after.proxy - before.proxy),
-		EtcdCPUMillis: each(after.etcd - before.etcd), ClientCPUMillis: each(after.client - before.client), RSSBytes: resident,
+		CPUMillis: perRequest(after.readAt - before.readAt), UpstreamCPUMillis: perRequest(after.upstream - before.upstream),
+		ProxyCPUMillis: perRequest(after.proxy - before.proxy),
+		EtcdCPUMillis:  perRequest(after.etcd - before.etcd), ClientCPUMillis: perRequest(after.client - before.client), RSSBytes: resident,
 	})
 	return nil
 }

@@ -8,21 +8,21 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// client is the connections of all clients, and what each reads at.
-type client struct {
+// clients are the connections of all clients, and the server at which each reads.
+type clients struct {
 	conns   []*testbed.Conn
 	targets []*testbed.Target
 }
 
-// answers are what clients received.
+// answers are the answers that clients received.
 type answers struct {
-	times []time.Duration
-	bytes int64
+	times []time.Duration // of each request
+	bytes int64           // of all bodies, on the wire
 }
 
-// send has each client send requests until a time, one at least. The first error ends all.
-func (m *measurement) send(ctx context.Context, w workload, of client, until time.Time) (answers, error) {
-	return of.each(ctx, w, func(ctx context.Context, request func(began time.Time) error) error {
+// send lets each client send requests until a time, at least one. The first error ends all.
+func (m *measurement) send(ctx context.Context, w workload, c clients, until time.Time) (answers, error) {
+	return c.each(ctx, w, func(ctx context.Context, request func(began time.Time) error) error {
 		for first := true; first || time.Now().Before(until); first = false {
 			if err := request(time.Now()); err != nil {
 				return err
@@ -32,10 +32,10 @@ func (m *measurement) send(ctx context.Context, w workload, of client, until tim
 	})
 }
 
-// sendAtRate sends requests at the rate of a workload until a time, one at least. A request
-// that is due while all clients wait for answers, or while this process gets no processor, is
-// sent later, but counts from when it was due.
-func (m *measurement) sendAtRate(ctx context.Context, w workload, of client, until time.Time) (answers, error) {
+// sendAtRate sends requests at the rate of a workload until a time, at least one. A request is sent
+// late if all clients wait for answers when it is due, or if this process gets no processor. Its time
+// counts from when it was due.
+func (m *measurement) sendAtRate(ctx context.Context, w workload, c clients, until time.Time) (answers, error) {
 	n := max(1, int(w.rate*time.Until(until).Seconds()+0.5))
 	due := make(chan time.Time, n)
 	ctx, fail := context.WithCancelCause(ctx)
@@ -48,7 +48,7 @@ func (m *measurement) sendAtRate(ctx context.Context, w workload, of client, unt
 			fail(err)
 		}
 	})
-	all, err := of.each(ctx, w, func(ctx context.Context, request func(began time.Time) error) error {
+	all, err := c.each(ctx, w, func(ctx context.Context, request func(began time.Time) error) error {
 		for began := range due {
 			if err := request(began); err != nil {
 				fail(err)
@@ -61,19 +61,19 @@ func (m *measurement) sendAtRate(ctx context.Context, w workload, of client, unt
 	return all, err
 }
 
-// each runs all clients and returns when they have ended. request sends a request, whose time
-// begins at began. The first error ends all.
-func (of client) each(ctx context.Context, w workload, run func(ctx context.Context, request func(began time.Time) error) error) (all answers, err error) {
+// each calls run for each client, and returns all answers when the calls have ended. request sends a
+// request, whose time counts from began. The first error ends all.
+func (c clients) each(ctx context.Context, w workload, run func(ctx context.Context, request func(began time.Time) error) error) (all answers, err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	received := make([]answers, len(of.conns))
+	received := make([]answers, len(c.conns))
 	var group sync.WaitGroup
-	for i, c := range of.conns {
+	for i, conn := range c.conns {
 		group.Go(func() {
-			req, err := of.targets[i].NewRequest(ctx, testbed.Request{URI: w.uri, Accept: testbed.AcceptJSON})
+			req, err := c.targets[i].NewRequest(ctx, testbed.Request{URI: w.uri, Accept: testbed.AcceptJSON})
 			if err == nil {
 				err = run(ctx, func(began time.Time) error {
-					n, err := c.Fetch(req)
+					n, err := conn.Fetch(req)
 					if err == nil {
 						received[i].times = append(received[i].times, time.Since(began))
 						received[i].bytes += n

@@ -22,7 +22,7 @@ type options struct {
 	output, from      string
 }
 
-// plan is how much load a workload gets.
+// plan says how much load a workload gets.
 type plan struct {
 	// Rates are the rates of further workloads of nodes, in requests a second.
 	Rates []float64 `json:"rates,omitempty"`
@@ -40,11 +40,11 @@ func NewCommand() *cobra.Command {
 		Use:   "servers",
 		Short: "Measure LISTs at several servers over one etcd, and at replicas",
 		Long: `Measures large LISTs without a resource version at one, two and three servers over one
-etcd, and at replicas in front of one server: requests a second, times, and the CPU of
-the servers, of what is behind them and of etcd.
+etcd, and at replicas of one server: requests a second, times, and the CPU of the
+servers or replicas, of the replicas' server and of etcd.
 
 20 clients list all nodes, and then 5 clients all pods, each as fast as it gets
-answers. A client has one connection, and servers get clients in turn. With --rates
+answers. A client has one connection. Clients are spread over the servers. With --rates
 nodes are also listed at rates that do not depend on the answers; times then begin when
 a request is due. With --proxy clients speak plain HTTP/1.1 with kubectl's proxy, which
 hands requests to the servers in turn.
@@ -65,15 +65,16 @@ more, and what counts is the CPU for a request.`,
 	return cmd
 }
 
+// addFlags adds the flags of "bench servers", except those of testbed.Subcommand.
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to compare with (default: millrace with the stock read path)")
 	f.StringSliceVar(&o.ReadPaths, "read-paths", nil, "what to run, in this order (default millrace and what to compare with)")
-	f.BoolVar(&o.plan.Proxy, "proxy", false, "read through kubectl's proxy, in front of all servers or replicas")
+	f.BoolVar(&o.plan.Proxy, "proxy", false, "read through kubectl's proxy, which spreads requests over all servers or replicas")
 	f.Float64SliceVar(&o.plan.Rates, "rates", nil, "also list nodes at these rates, in requests a second")
 	o.AddProcessFlags(f, "")
 	o.AddAtFlags(f, "")
-	f.IntSliceVar(&o.servers, "servers", []int{1, 2, 3}, "numbers of servers over one etcd; 0 leaves them out")
-	f.IntSliceVar(&o.replicas, "replicas", []int{1, 2, 4}, "numbers of replicas in front of one server; 0 leaves them out")
+	f.IntSliceVar(&o.servers, "servers", []int{1, 2, 3}, "numbers of servers over one etcd; 0: no setup with servers alone")
+	f.IntSliceVar(&o.replicas, "replicas", []int{1, 2, 4}, "numbers of replicas of one server; 0: no setup with replicas")
 	f.IntVar(&o.fill.Nodes, "nodes", 1000, "nodes to fill in")
 	f.IntVar(&o.fill.Pods, "pods", 10_000, "pods to fill in")
 	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "size of a pod as JSON")
@@ -84,11 +85,11 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 }
 
 const (
-	maxServers = 16
-	maxRate    = 10_000
+	maxServers = 16     // bounds the servers or replicas of a setup
+	maxRate    = 10_000 // bounds --rates, in requests a second
 )
 
-// validate checks what can be checked before a server runs.
+// validate checks the flags, and chooses the read paths.
 func (o *options) validate() error {
 	for _, n := range slices.Concat(o.servers, o.replicas) {
 		if n < 0 || n > maxServers {
@@ -116,19 +117,16 @@ func (o *options) validate() error {
 	})
 }
 
-// execute measures and prints the report. It returns an error if any setup failed.
-func execute(ctx context.Context, o *options, to testbed.Streams) (err error) {
+// execute measures and prints the report. It returns an error if a setup failed.
+func execute(ctx context.Context, o *options, to testbed.Streams) error {
 	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), report: &report{
 		Started: time.Now(), Machine: testbed.ThisMachine(), Data: o.fill, Plan: o.plan,
 	}}
-	bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: o.Options, Progress: b.progress})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeBed()) }()
-	b.bed = bed
-	if err := b.run(ctx); err != nil {
-		return err
-	}
-	return testbed.Print(b.report, to.Out, o.output)
+	return testbed.WithTestbed(ctx, testbed.Config{Options: o.Options, Progress: b.progress}, func(bed *testbed.Testbed) error {
+		b.bed = bed
+		if err := b.run(ctx); err != nil {
+			return err
+		}
+		return testbed.Print(b.report, to.Out, o.output)
+	})
 }

@@ -1,8 +1,8 @@
-// Package servers is the command "bench servers": it measures large LISTs at one server, at
-// several servers over one etcd, and at replicas in front of one.
+// Package servers is the command "bench servers". It measures large LISTs at one server, at several
+// servers over one etcd, and at replicas of one server.
 //
 //	clients, each with a connection ──► servers or replicas in turn ──► etcd
 //
-// Clients spread themselves: a balancer would share the machine with what is measured, and
-// all it can do is the same. With --proxy they do read through one, which is kubectl's proxy.
+// Clients choose their servers in turn. A load balancer would do the same, but share the machine with
+// the servers. With --proxy clients do read through one, which is kubectl's proxy.
 package servers

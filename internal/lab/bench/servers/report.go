@@ -19,23 +19,23 @@ type report struct {
 	Results []result           `json:"results"`
 }
 
-// result is what one workload cost in one setup. CPU is for each request.
+// result is the cost of one workload in one setup. CPU is the mean of a request.
 type result struct {
-	Path     string `json:"path"`
+	ReadPath string `json:"path"`
 	Servers  int    `json:"servers"`
 	Replicas int    `json:"replicas,omitempty"`
 	Workload string `json:"workload,omitempty"`
 	Clients  int    `json:"clients,omitempty"`
 	Version  string `json:"version,omitempty"` // of the first server
-	// Rate is at how many requests a second were to be sent. 0: as fast as clients got answers.
+	// Rate is the planned rate, in requests a second. 0: as fast as clients got answers.
 	Rate float64 `json:"rate,omitempty"`
 
 	Requests       int              `json:"requests,omitempty"`
 	RequestsPerSec float64          `json:"requestsPerSecond,omitempty"`
 	Bytes          int64            `json:"bytes,omitempty"` // a request
 	Millis         render.Latencies `json:"millis,omitzero"`
-	// CPUMillis is of all servers or replicas at which clients read, UpstreamCPUMillis of
-	// the server behind replicas.
+	// CPUMillis is the CPU of all servers or replicas at which clients read. UpstreamCPUMillis is
+	// the CPU of the replicas' server.
 	CPUMillis         float64 `json:"cpuMillis,omitempty"`
 	UpstreamCPUMillis float64 `json:"upstreamCPUMillis,omitempty"`
 	ProxyCPUMillis    float64 `json:"proxyCPUMillis,omitempty"`
@@ -46,11 +46,11 @@ type result struct {
 	Error    string `json:"error,omitempty"` // not empty: nothing was measured
 }
 
-// readAt says what clients read at.
+// readAt returns where clients read, in words.
 func (r *result) readAt() string {
-	name := map[string]string{testbed.ReadPathMillrace: "millrace serve", testbed.ReadPathKubernetes: "stock read path"}[r.Path]
+	name := map[string]string{testbed.ReadPathMillrace: "millrace serve", testbed.ReadPathKubernetes: "stock read path"}[r.ReadPath]
 	if name == "" {
-		name = r.Path
+		name = r.ReadPath
 	}
 	if r.Replicas > 0 {
 		return fmt.Sprintf("%d × replica of %s", r.Replicas, name)
@@ -58,21 +58,21 @@ func (r *result) readAt() string {
 	return fmt.Sprintf("%d × %s", r.Servers, name)
 }
 
-// Write prints the report in one of the formats of --output.
+// Write implements testbed.Report.
 func (r *report) Write(out io.Writer, format string) error {
 	return render.WriteWithPlot(out, format, r, r.text, r.plot)
 }
 
-// load says how a LIST of a name is sent.
-func (w workload) load(name string) string {
+// title returns how a LIST is sent, in words that begin with name.
+func (w workload) title(name string) string {
 	if w.rate > 0 {
 		return fmt.Sprintf("%s, %g requests/s", name, w.rate)
 	}
 	return fmt.Sprintf("%s, %d clients", name, w.clients)
 }
 
-// Failures implements testbed.Report.
-func (r *report) Failures() (n int) {
+// FailureCount implements testbed.Report.
+func (r *report) FailureCount() (n int) {
 	for i := range r.Results {
 		if r.Results[i].Error != "" {
 			n++
@@ -81,7 +81,7 @@ func (r *report) Failures() (n int) {
 	return n
 }
 
-// text renders the report as "table", "wide" or "markdown".
+// text returns the report in a format of tables.
 func (r *report) text(format string) string {
 	var tables []render.TitledTable
 	for _, w := range r.Plan.workloads() {
@@ -90,12 +90,14 @@ func (r *report) text(format string) string {
 	return render.Document(format, nil, tables, r.footer())
 }
 
+// table returns the table of a workload, with a row for each setup.
 func (r *report) table(w workload) render.TitledTable {
 	t := render.TitledTable{
-		Title: "GET " + w.load(w.uri),
+		Title: "GET " + w.title(w.uri),
 		Table: render.Table{Columns: []render.Column{
 			{Title: "read at"}, {Title: "requests/s"}, {Title: "p50 ms"}, {Title: "p99 ms"}, {Title: "MB"},
-			{Group: "CPU ms a request", Title: "read at"}, {Group: "CPU ms a request", Title: "upstream"}, {Group: "CPU ms a request", Title: "etcd"}, {Group: "CPU ms a request", Title: "client"},
+			{Group: "CPU ms a request", Title: "read at"}, {Group: "CPU ms a request", Title: "upstream"},
+			{Group: "CPU ms a request", Title: "etcd"}, {Group: "CPU ms a request", Title: "client"},
 			{Title: "RSS"},
 		}},
 	}
@@ -108,13 +110,15 @@ func (r *report) table(w workload) render.TitledTable {
 		if res.Replicas > 0 {
 			upstream = render.FormatNumber(res.UpstreamCPUMillis)
 		}
-		t.Table.Add(res.readAt(), render.FormatNumber(res.RequestsPerSec), render.FormatNumber(res.Millis.P50), render.FormatNumber(res.Millis.P99), render.FormatNumber(float64(res.Bytes)/1e6),
-			render.FormatNumber(res.CPUMillis), upstream, render.FormatNumber(res.EtcdCPUMillis), render.FormatNumber(res.ClientCPUMillis), render.FormatBytes(res.RSSBytes))
+		t.Table.Add(res.readAt(), render.FormatNumber(res.RequestsPerSec), render.FormatNumber(res.Millis.P50),
+			render.FormatNumber(res.Millis.P99), render.FormatNumber(float64(res.Bytes)/1e6),
+			render.FormatNumber(res.CPUMillis), upstream, render.FormatNumber(res.EtcdCPUMillis), render.FormatNumber(res.ClientCPUMillis),
+			render.FormatBytes(res.RSSBytes))
 	}
 	return t
 }
 
-// transport says how clients read.
+// transport returns how clients read, in words.
 func (p plan) transport() string {
 	if p.Proxy {
 		return "over HTTP/1.1 through kubectl's proxy, whose CPU is in none of these columns"
@@ -122,28 +126,28 @@ func (p plan) transport() string {
 	return "over HTTP/2 and TLS"
 }
 
-// plot shows requests a second.
+// plot returns a plot of the requests a second.
 func (r *report) plot() render.Plot {
 	p := render.Plot{Title: "LISTs a second", Format: render.FormatNumber}
 	for _, w := range r.Plan.workloads() {
-		p.Groups = append(p.Groups, w.load(w.name))
+		p.Groups = append(p.Groups, w.title(w.name))
 	}
 	for i := range r.Results {
 		res := &r.Results[i]
 		if res.Error != "" {
 			continue
 		}
-		at := slices.IndexFunc(p.Series, func(s render.Series) bool { return s.Name == res.readAt() })
-		if at < 0 {
-			at = len(p.Series)
+		index := slices.IndexFunc(p.Series, func(s render.Series) bool { return s.Name == res.readAt() })
+		if index < 0 {
+			index = len(p.Series)
 			p.Series = append(p.Series, render.Series{Name: res.readAt(), Values: map[string]float64{}})
 		}
-		p.Series[at].Values[workload{clients: res.Clients, rate: res.Rate}.load(res.Workload)] = res.RequestsPerSec
+		p.Series[index].Values[workload{clients: res.Clients, rate: res.Rate}.title(res.Workload)] = res.RequestsPerSec
 	}
 	return p
 }
 
-// footer describes the load and the machine.
+// footer returns lines about the load and the machine, and what failed.
 func (r *report) footer() []string {
 	lines := []string{
 		fmt.Sprintf("%s; JSON %s, %s for each row; etcd runs in a process of its own, and all share this machine", r.Data, r.Plan.transport(), r.Plan.Duration),

@@ -20,38 +20,38 @@ type bench struct {
 	bed      *testbed.Testbed
 }
 
-// run fills in the cluster, and measures all servers in turn. A server that fails is part of the
-// report, unless ctx has ended.
+// run fills in the cluster, and measures all servers in turn. A failure is part of the report, unless
+// ctx has ended.
 func (b *bench) run(ctx context.Context) error {
 	if err := b.bed.Fill(ctx, b.opts.fill); err != nil {
 		return err
 	}
-	for i, path := range b.opts.ReadPaths {
-		m := &measurement{bench: b, path: path, log: fmt.Sprintf("%02d-%s", i+1, path), tracker: newTracker()}
+	for i, readPath := range b.opts.ReadPaths {
+		m := &measurement{bench: b, readPath: readPath, logName: fmt.Sprintf("%02d-%s", i+1, readPath), tracker: newTracker()}
 		err := m.run(ctx)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
 			b.progress.Phase("failed: %v", err)
-			b.report.Results = append(b.report.Results, result{Path: path, Clients: m.clients, Error: err.Error()})
+			b.report.Results = append(b.report.Results, result{ReadPath: readPath, Clients: m.clients, Error: err.Error()})
 		}
 	}
 	return nil
 }
 
-// measurement is that of one server.
+// measurement measures one server.
 type measurement struct {
 	*bench
-	path, log string
-	tracker   *tracker
-	clients   string // of the storm that is measured
-	target    *testbed.Target
-	version   string
-	server    *testbed.Server // nil: none runs
+	readPath, logName string
+	tracker           *tracker
+	clients           string // clientsNew or clientsReturning: the present storm
+	target            *testbed.Target
+	version           string
+	server            *testbed.Server // nil: no server runs
 }
 
-// run measures both storms.
+// run measures both storms, while a fleet of hollow nodes runs.
 func (m *measurement) run(ctx context.Context) error {
 	m.clients = clientsNew
 	if err := m.prepare(ctx); err != nil {
@@ -79,11 +79,11 @@ func (m *measurement) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// prepare has a server store what it stores at its first start, and what clients need. So no
-// storm has to write more than another one.
+// prepare starts a server for the first time, and creates the objects that clients need. Both write
+// to etcd, and no storm should have to write more than another one. It sets target and version.
 func (m *measurement) prepare(ctx context.Context) error {
-	m.progress.Phase("%s: a first start", m.path)
-	s, err := m.bed.Start(ctx, m.path, m.log)
+	m.progress.Phase("%s: a first start", m.readPath)
+	s, err := m.bed.Start(ctx, m.readPath, m.logName)
 	if err != nil {
 		return err
 	}
@@ -109,14 +109,14 @@ func (m *measurement) prepare(ctx context.Context) error {
 	})
 }
 
-// storms measures the storm of new clients, which begin starts, and that of the same ones when
-// they return.
+// storms measures the storm of new clients, which begin starts, and the storm in which the same
+// clients return.
 func (m *measurement) storms(ctx context.Context, begin func()) error {
 	if err := m.storm(ctx, begin); err != nil {
 		return err
 	}
 	m.clients = clientsReturning
-	m.progress.Phase("%s: clients run for %s", m.path, m.opts.plan.Rest)
+	m.progress.Phase("%s: clients run for %s", m.readPath, m.opts.plan.Rest)
 	if err := testbed.Sleep(ctx, m.opts.plan.Rest); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (m *measurement) storms(ctx context.Context, begin func()) error {
 	m.server = nil
 	killed := time.Now()
 	for synced := 1; synced > 0; synced, _ = m.tracker.counts() {
-		if err := testbed.Sleep(ctx, poll); err != nil {
+		if err := testbed.Sleep(ctx, pollInterval); err != nil {
 			return err
 		}
 	}
@@ -135,19 +135,20 @@ func (m *measurement) storms(ctx context.Context, begin func()) error {
 }
 
 const (
-	// poll is the time between two looks at the tracker.
-	poll = 20 * time.Millisecond
-	// hold is how long all informers must stay synced: a watch that the server has taken may
-	// still end with an error.
-	hold = time.Second
+	// pollInterval is the time between two readings of the tracker.
+	pollInterval = 20 * time.Millisecond
+	// holdTime is how long all informers must stay synced. A watch that the server has accepted
+	// may still end with an error.
+	holdTime = time.Second
 )
 
-// storm starts the server, and measures until all informers are synced.
+// storm starts the server, and measures until all informers are synced. begin starts the clients, if
+// they do not run already. It adds the result to the report.
 func (m *measurement) storm(ctx context.Context, begin func()) (err error) {
-	m.progress.Phase("%s: the storm of %s clients", m.path, m.clients)
+	m.progress.Phase("%s: the storm of %s clients", m.readPath, m.clients)
 	ctx, cancel := context.WithTimeoutCause(ctx, m.opts.plan.Timeout, fmt.Errorf("not done within --timeout=%s", m.opts.plan.Timeout))
 	defer cancel()
-	by, err := newBystander(m.target)
+	bystander, err := newBystander(m.target)
 	if err != nil {
 		return err
 	}
@@ -157,56 +158,59 @@ func (m *measurement) storm(ctx context.Context, begin func()) (err error) {
 	}
 	m.tracker.reset()
 	start := time.Now()
-	by.begin(ctx, start)
-	defer by.stop()
+	bystander.begin(ctx, start)
+	defer bystander.stop()
 	begin()
-	server, err := m.bed.Start(ctx, m.path, m.log)
+	server, err := m.bed.Start(ctx, m.readPath, m.logName)
 	if err != nil {
 		return err
 	}
 	m.server = server
-	res := result{Path: m.path, Version: m.version, Clients: m.clients, ReadySeconds: server.Startup.Seconds()}
+	res := result{ReadPath: m.readPath, Version: m.version, Clients: m.clients, ReadySeconds: server.Startup.Seconds()}
 	if err := m.awaitSynced(ctx, func() error { return m.readCosts(&res, others) }); err != nil {
 		return err
 	}
 	m.tracker.add(&res, start)
-	res.setGets(by.end())
+	res.setGets(bystander.end())
 	m.report.Results = append(m.report.Results, res)
-	m.progress.Phase("%s: all %d informers are synced after %.1f s", m.path, res.Informers, res.synced(100))
+	m.progress.Phase("%s: all %d informers are synced after %.1f s", m.readPath, res.Informers, res.syncedSeconds(100))
 	return nil
 }
 
-// awaitSynced waits until all informers are synced and stay so. note is called when they are.
-func (m *measurement) awaitSynced(ctx context.Context, note func() error) error {
+// awaitSynced waits until all informers are synced, and stay synced for holdTime. It calls onSynced
+// each time that all informers are synced.
+func (m *measurement) awaitSynced(ctx context.Context, onSynced func() error) error {
 	for {
 		now := time.Now()
 		if m.tracker.allSyncedBy(now) {
-			if err := note(); err != nil {
+			if err := onSynced(); err != nil {
 				return err
 			}
-			if err := testbed.Sleep(ctx, hold); err != nil {
+			if err := testbed.Sleep(ctx, holdTime); err != nil {
 				return err
 			}
 			if m.tracker.allSyncedBy(now) {
 				return nil
 			}
 		}
-		if err := testbed.Sleep(ctx, poll); err != nil {
+		if err := testbed.Sleep(ctx, pollInterval); err != nil {
 			synced, all := m.tracker.counts()
 			return fmt.Errorf("of %d informers %d were synced: %w", all, synced, err)
 		}
 	}
 }
 
-// otherCPU is what etcd and the clients have used so far, in seconds.
+// otherCPU is the CPU of etcd and of the clients since they started, in seconds.
 type otherCPU struct{ etcd, clients float64 }
 
+// readOthers returns the CPU of etcd and of the clients.
 func (m *measurement) readOthers() (otherCPU, error) {
 	use, err := testbed.NewMeter(m.bed.EtcdPID()).Read()
 	return otherCPU{use.CPU.Seconds(), testbed.ClientCPU().Seconds()}, err
 }
 
-// readCosts notes what the server has cost since its start, and the others since before.
+// readCosts sets the costs in res: of the server since its start, and of etcd and the clients since
+// before.
 func (m *measurement) readCosts(res *result, before otherCPU) error {
 	use, err := m.server.Meter().Read()
 	if err != nil {
@@ -218,6 +222,6 @@ func (m *measurement) readCosts(res *result, before otherCPU) error {
 	}
 	res.CPUSeconds, res.PeakBytes = use.CPU.Seconds(), use.Peak
 	res.EtcdCPUSeconds, res.ClientCPUSeconds = others.etcd-before.etcd, others.clients-before.clients
-	res.SentBytes, err = m.server.Meter().Written()
+	res.SentBytes, err = m.server.Meter().BytesWritten()
 	return err
 }

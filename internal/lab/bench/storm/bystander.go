@@ -15,40 +15,42 @@ const (
 	getURI   = "/api/v1/namespaces/default"
 )
 
-// bystander is a client of its own, which gets one object again and again. A request counts from
-// when it is due, also while the one before waits for its answer.
+// bystander is a client that is not part of the fleet. It gets one object every getEvery. The time of
+// a request counts from when it is due, even if the request before still waits for its answer.
 type bystander struct {
 	conn   *testbed.Conn
 	target *testbed.Target
-	stop   context.CancelFunc
-	seen   chan answers
+	stop   context.CancelFunc // set by begin
+	result chan answers       // gets what the goroutine of begin has received
 }
 
-// answers are what a bystander received: when the first one came, and how long the later ones
-// took.
+// answers are the answers to a bystander: the time until the first one, and the times of later
+// requests.
 type answers struct {
-	first time.Duration
+	first time.Duration // since the start; 0: no answer yet
 	times []time.Duration
 }
 
-// newBystander connects to nothing yet. Flow control holds for its user, as for all clients.
-func newBystander(of *testbed.Target) (*bystander, error) {
-	cfg := testbed.TargetConfig{REST: rest.CopyConfig(of.Config.REST)}
+// newBystander returns a bystander of a server. It opens no connection. Flow control applies to its
+// user as to all clients.
+func newBystander(server *testbed.Target) (*bystander, error) {
+	cfg := testbed.TargetConfig{REST: rest.CopyConfig(server.Config.REST)}
 	cfg.REST.Impersonate.UserName = "system:serviceaccount:default:bystander"
 	target, err := testbed.NewTarget(cfg)
 	if err != nil {
 		return nil, err
 	}
 	conn, err := target.Dial(0)
-	return &bystander{conn: conn, target: target, seen: make(chan answers, 1)}, err
+	return &bystander{conn: conn, target: target, result: make(chan answers, 1)}, err
 }
 
-// begin begins to send. The caller must call end.
+// begin starts a goroutine that sends requests, the first one at start. The caller must call end, or
+// stop if nothing was measured.
 func (b *bystander) begin(ctx context.Context, start time.Time) {
 	ctx, b.stop = context.WithCancel(ctx)
 	go func() {
-		var seen answers
-		defer func() { b.seen <- seen }()
+		var received answers
+		defer func() { b.result <- received }()
 		for due := start; ; due = due.Add(getEvery) {
 			if testbed.Sleep(ctx, time.Until(due)) != nil {
 				return
@@ -58,16 +60,17 @@ func (b *bystander) begin(ctx context.Context, start time.Time) {
 					return
 				}
 			}
-			if seen.first == 0 {
-				seen.first = time.Since(start)
-				due = start.Add(seen.first.Truncate(getEvery))
+			if received.first == 0 {
+				received.first = time.Since(start)
+				due = start.Add(received.first.Truncate(getEvery))
 				continue
 			}
-			seen.times = append(seen.times, time.Since(due))
+			received.times = append(received.times, time.Since(due))
 		}
 	}()
 }
 
+// get sends one request, and returns an error unless the status is 200.
 func (b *bystander) get(ctx context.Context) error {
 	req, err := b.target.NewRequest(ctx, testbed.Request{URI: getURI, Accept: testbed.AcceptJSON})
 	if err == nil {
@@ -76,10 +79,10 @@ func (b *bystander) get(ctx context.Context) error {
 	return err
 }
 
-// end ends it, and returns what it has received.
+// end ends the bystander, and returns its answers.
 func (b *bystander) end() answers {
 	b.stop()
-	seen := <-b.seen
+	received := <-b.result
 	b.conn.Close()
-	return seen
+	return received
 }

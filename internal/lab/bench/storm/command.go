@@ -19,13 +19,13 @@ func NewCommand() *cobra.Command {
 started, and all clients come to it at once.
 
 The clients are those of --nodes hollow nodes: kubelets, kube-proxies and --agents, each
-with a connection and a user of its own, and with client-go's back-off. At first all of
-them are new. Then they run for --rest, the server is killed and started anew, and they
-return: they resume their watches, or list anew where the server does not let them.
+with a connection and a user of its own, and with client-go's back-off. In the first
+storm all clients are new. Then they run for --rest, the server is killed and restarted,
+and the clients return: they resume their watches, or relist where the server refuses.
 
 Each storm is measured from the start of the server's process until all informers are
-synced: when /readyz answers, when how many informers are synced, the server's CPU and
-memory, what it refuses, and how long a bystander waits for a GET.
+synced: when /readyz answers, how many informers are synced over time, the server's CPU
+and memory, what it refuses, and how long a bystander waits for a GET.
 
 Clients, servers and etcd share this machine.`,
 		Example: `  millrace-lab bench storm --kube-apiserver=bin/kube-apiserver
@@ -46,14 +46,11 @@ func execute(ctx context.Context, o *options, to testbed.Streams) error {
 	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), report: &report{
 		Started: time.Now(), Machine: testbed.ThisMachine(), LoadAverage: testbed.LoadAverage(), Data: o.fill, Plan: o.plan,
 	}}
-	bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: o.Options, Progress: b.progress})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = closeBed() }() // its error is of --at, which this command has not
-	b.bed = bed
-	if err := b.run(ctx); err != nil {
-		return err
-	}
-	return testbed.Print(b.report, to.Out, o.output)
+	return testbed.WithTestbed(ctx, testbed.Config{Options: o.Options, Progress: b.progress}, func(bed *testbed.Testbed) error {
+		b.bed = bed
+		if err := b.run(ctx); err != nil {
+			return err
+		}
+		return testbed.Print(b.report, to.Out, o.output)
+	})
 }

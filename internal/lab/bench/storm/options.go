@@ -11,15 +11,15 @@ import (
 	"github.com/millrace/millrace/internal/lab/hollow"
 )
 
-// plan says who the clients are, and when they come.
+// plan says which clients there are, and when they come.
 type plan struct {
 	Nodes    int      `json:"nodes"`
 	Agents   []string `json:"agents"`
 	Profiles string   `json:"profiles,omitempty"`
-	// Within is how long it takes all new nodes to begin, from the start of the server on.
+	// Within is the time in which all new nodes begin, from the start of the server on.
 	Within  time.Duration `json:"withinNanos"`
-	Rest    time.Duration `json:"restNanos"`    // from the first storm to the end of its server
-	Down    time.Duration `json:"downNanos"`    // from there to the second storm
+	Rest    time.Duration `json:"restNanos"`    // from the end of the first storm to the kill of its server
+	Down    time.Duration `json:"downNanos"`    // from the kill to the start of the second storm
 	Timeout time.Duration `json:"timeoutNanos"` // for one storm
 }
 
@@ -32,6 +32,7 @@ type options struct {
 	output, from string
 }
 
+// addFlags adds the flags of "bench storm", except those of testbed.Subcommand.
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to compare with (default: millrace with the stock read path)")
 	f.StringSliceVar(&o.ReadPaths, "read-paths", nil, "what to run, in this order (default millrace and what to compare with)")
@@ -40,22 +41,23 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.podsPerNode, "pods-per-node", 30, "pods to fill in for each node")
 	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "size of a pod as JSON")
 	f.IntVar(&o.fill.Namespaces, "namespaces", 20, "namespaces to spread pods over")
-	f.StringSliceVar(&o.plan.Agents, "agents", []string{"network", "exporter", "logs"}, "profiles of the agents that run besides kubelet and kube-proxy")
+	f.StringSliceVar(&o.plan.Agents, "agents", []string{"network", "exporter", "logs"}, "profiles of the agents on each node, besides kubelet and kube-proxy")
 	f.StringVar(&o.plan.Profiles, "profiles", "", "directory with profiles of your own")
 	f.DurationVar(&o.plan.Within, "within", 5*time.Second, "how long it takes all new nodes to begin")
 	f.DurationVar(&o.plan.Rest, "rest", 150*time.Second, "how long clients run before the server is killed; after 2 minutes without a failure client-go begins with short pauses again")
-	f.DurationVar(&o.plan.Down, "down", time.Second, "how long no server runs then")
+	f.DurationVar(&o.plan.Down, "down", time.Second, "how long no server runs after that")
 	f.DurationVar(&o.plan.Timeout, "timeout", 10*time.Minute, "give a storm up after this time")
 }
 
-// validate checks what can be checked before a server runs.
+// validate checks the flags, and sets the options that follow from them.
 func (o *options) validate() error {
 	o.CompareOverEtcd()
 	if err := o.Options.Validate(); err != nil {
 		return err
 	}
 	if err := testbed.CheckMinimums([]testbed.Minimum[int]{
-		{Flag: "nodes", Value: o.plan.Nodes, Min: 1}, {Flag: "pods-per-node", Value: o.podsPerNode, Min: 1}, {Flag: "namespaces", Value: o.fill.Namespaces, Min: 1},
+		{Flag: "nodes", Value: o.plan.Nodes, Min: 1}, {Flag: "pods-per-node", Value: o.podsPerNode, Min: 1},
+		{Flag: "namespaces", Value: o.fill.Namespaces, Min: 1},
 	}); err != nil {
 		return err
 	}
@@ -68,17 +70,18 @@ func (o *options) validate() error {
 	if _, err := fill.ParseSize(o.fill.PodSize); err != nil {
 		return fmt.Errorf("--pod-size=%s: %w", o.fill.PodSize, err)
 	}
-	o.fill.Nodes, o.fill.Pods, o.fill.Services, o.fill.Leases = o.plan.Nodes, o.plan.Nodes*o.podsPerNode, true, true
-	o.ReadyTimeout = max(o.ReadyTimeout, o.plan.Timeout) // in a storm, a server may be ready last of all
+	o.fill.Nodes, o.fill.Pods = o.plan.Nodes, o.plan.Nodes*o.podsPerNode
+	o.fill.Services, o.fill.Leases = true, true
+	o.ReadyTimeout = max(o.ReadyTimeout, o.plan.Timeout) // in a storm, a server may become ready late
 	fleet := o.plan.fleet()
 	return fleet.Check()
 }
 
-// nodeName is the name of a node that was filled in, with the seed that "fill" has by itself.
+// nodeName returns the name of node i that was filled in. Its seed is the default of "fill".
 func nodeName(i int) string { return fill.NodeName(1, i) }
 
-// fleet is the clients, without a server. Their requests have the users of real ones, since flow
-// control depends on them.
+// fleet returns the configuration of the clients, without a server. Their requests have the users of
+// real clients, because flow control depends on the user.
 func (p *plan) fleet() hollow.Config {
 	return hollow.Config{
 		Name: "storm", Nodes: p.Nodes, Agents: p.Agents, Profiles: p.Profiles, KubeProxy: true, Namespace: "default", Seed: 1,

@@ -11,16 +11,16 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// text renders the report as "table", "wide", "markdown" or "svg".
+// text returns the report in any format but JSON.
 func (r *report) text(format string) string {
-	if format == "svg" {
+	if format == render.SVG {
 		return r.plot().SVG()
 	}
 	return render.Document(format, nil, []render.TitledTable{r.syncTable(), r.clientTable()}, r.footer())
 }
 
-// measured are the storms that were measured, by their clients.
-func (r *report) measured() (all []*result) {
+// measuredStorms returns the storms that were measured, new clients first.
+func (r *report) measuredStorms() (all []*result) {
 	for _, clients := range []string{clientsNew, clientsReturning} {
 		for i := range r.Results {
 			if res := &r.Results[i]; res.Clients == clients && res.Error == "" {
@@ -31,6 +31,7 @@ func (r *report) measured() (all []*result) {
 	return all
 }
 
+// syncTable returns a table of the times until informers are synced, and of the server's costs.
 func (r *report) syncTable() render.TitledTable {
 	const group = "informers synced, s"
 	t := render.TitledTable{Title: "From the start of the server until all informers are synced", Table: render.Table{Columns: []render.Column{
@@ -38,37 +39,42 @@ func (r *report) syncTable() render.TitledTable {
 		{Group: group, Title: "50 %"}, {Group: group, Title: "90 %"}, {Group: group, Title: "99 %"}, {Group: group, Title: "all"},
 		{Title: "CPU, s"}, {Title: "peak"},
 	}}}
-	for _, res := range r.measured() {
+	for _, res := range r.measuredStorms() {
 		t.Table.Add(res.name(), render.FormatNumber(res.ReadySeconds),
-			render.FormatNumber(res.synced(50)), render.FormatNumber(res.synced(90)), render.FormatNumber(res.synced(99)), render.FormatNumber(res.synced(100)),
+			render.FormatNumber(res.syncedSeconds(50)), render.FormatNumber(res.syncedSeconds(90)),
+			render.FormatNumber(res.syncedSeconds(99)), render.FormatNumber(res.syncedSeconds(100)),
 			render.FormatNumber(res.CPUSeconds), render.FormatBytes(res.PeakBytes))
 	}
 	return t
 }
 
+// clientTable returns a table of what clients met: LISTs, refusals, failures and GETs.
 func (r *report) clientTable() render.TitledTable {
 	const group = "GET of a bystander"
 	t := render.TitledTable{Title: "What clients met until then", Table: render.Table{Columns: []render.Column{
 		{Title: "server, clients"}, {Title: "lists"}, {Title: "429"}, {Title: "failed"}, {Title: "sent"},
 		{Group: group, Title: "first, s"}, {Group: group, Title: "p50 ms"}, {Group: group, Title: "p99 ms"},
 	}}}
-	for _, res := range r.measured() {
-		t.Table.Add(res.name(), fmt.Sprint(res.Lists), fmt.Sprint(res.Refused), fmt.Sprint(res.failed()), render.FormatBytes(res.SentBytes),
+	for _, res := range r.measuredStorms() {
+		t.Table.Add(res.name(), fmt.Sprint(res.Lists), fmt.Sprint(res.Refused), fmt.Sprint(res.failureCount()), render.FormatBytes(res.SentBytes),
 			render.FormatNumber(res.FirstGetSeconds), render.FormatNumber(res.GetMillis.P50), render.FormatNumber(res.GetMillis.P99))
 	}
 	return t
 }
 
-// plot shows how many informers were synced when: a panel for each storm, a line for each server.
+// plot returns a plot of the share of synced informers over time. It has a panel for each storm, and a
+// line for each server.
 func (r *report) plot() render.SharePlot {
-	p := render.SharePlot{Title: fmt.Sprintf("The start storm of %s nodes: share of informers that are synced", display.Count(int64(r.Plan.Nodes))), XTitle: "seconds since the start of the server"}
+	p := render.SharePlot{Title: fmt.Sprintf("The start storm of %s nodes: share of informers that are synced",
+		display.Count(int64(r.Plan.Nodes))), XTitle: "seconds since the start of the server"}
 	for _, panel := range []struct{ clients, title string }{
-		{clientsNew, "New clients, which list everything"}, {clientsReturning, "The same clients when the server is killed and started anew"},
+		{clientsNew, "New clients, which list everything"}, {clientsReturning, "The same clients when the server is killed and restarted"},
 	} {
 		shares := render.SharePanel{Title: panel.title}
-		for _, res := range r.measured() {
+		for _, res := range r.measuredStorms() {
 			if res.Clients == panel.clients {
-				name := fmt.Sprintf("%s: all after %s s, %s s of CPU, %s at most", res.server(), render.FormatNumber(res.synced(100)), render.FormatNumber(res.CPUSeconds), render.FormatBytes(res.PeakBytes))
+				name := fmt.Sprintf("%s: all after %s s, %s s of CPU, %s at most", res.server(),
+					render.FormatNumber(res.syncedSeconds(100)), render.FormatNumber(res.CPUSeconds), render.FormatBytes(res.PeakBytes))
 				shares.Lines = append(shares.Lines, render.ShareLine{Name: name, Percentiles: res.SyncedSeconds})
 			}
 		}
@@ -80,8 +86,8 @@ func (r *report) plot() render.SharePlot {
 // shownKinds bounds the kinds of failures in the footer.
 const shownKinds = 4
 
-// failures are the requests that failed, by status or by what happened.
-func (r *result) failures() string {
+// failureText returns the numbers of requests that failed, by status or by error.
+func (r *result) failureText() string {
 	var names, parts []string
 	counts := map[string]int64{}
 	for _, kind := range r.Failures {
@@ -104,7 +110,7 @@ func (r *result) failures() string {
 	return "failed: " + strings.Join(parts, ", ")
 }
 
-// footer describes the load, the failures and the machine.
+// footer returns lines about the load, the failures and the machine.
 func (r *report) footer() []string {
 	programs := strings.Join(append([]string{"kubelet", "kube-proxy"}, r.Plan.Agents...), ", ")
 	lines := []string{
@@ -114,8 +120,9 @@ func (r *report) footer() []string {
 		"etcd runs in a process of its own, and all processes share this machine",
 		r.Machine.String() + ", " + r.Started.UTC().Format(time.RFC3339) + ", load average before: " + r.LoadAverage,
 	}
-	for _, res := range r.measured() {
-		lines = append(lines, fmt.Sprintf("%s: %d informers; CPU of etcd %s s, of clients %s s; %s", res.name(), res.Informers, render.FormatNumber(res.EtcdCPUSeconds), render.FormatNumber(res.ClientCPUSeconds), res.failures()))
+	for _, res := range r.measuredStorms() {
+		lines = append(lines, fmt.Sprintf("%s: %d informers; CPU of etcd %s s, of clients %s s; %s", res.name(), res.Informers,
+			render.FormatNumber(res.EtcdCPUSeconds), render.FormatNumber(res.ClientCPUSeconds), res.failureText()))
 	}
 	for i := range r.Results {
 		if res := &r.Results[i]; res.Error != "" {

@@ -22,8 +22,8 @@ func run(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return benchtest.Run(t, NewCommand(), append([]string{"storm"}, args...)...)
 }
 
-// TestRun has a few nodes at fake servers, which are killed and started anew between the storms.
-// They let every watch resume.
+// TestRun runs a few nodes at fake servers, which are killed and restarted between the storms.
+// The fake servers let every watch resume.
 func TestRun(t *testing.T) {
 	out, progress, err := run(t, "--nodes=3", "--agents=", "--within=1ms", "--rest=0", "--down=0", "-o=json")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 		if res.Informers != want.Informers || res.Lists != want.Lists || res.Refused != 0 || res.PeakBytes <= 0 || res.SentBytes <= 0 || res.ReadySeconds <= 0 || res.FirstGetSeconds <= 0 {
 			t.Errorf("got %+v", res)
 		}
-		if !slices.IsSorted(res.SyncedSeconds) || res.synced(1) <= 0 || res.GetMillis.P50 <= 0 {
+		if !slices.IsSorted(res.SyncedSeconds) || res.syncedSeconds(1) <= 0 || res.GetMillis.P50 <= 0 {
 			t.Errorf("got %+v", res)
 		}
 	}
@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestFailure has a server that does not start.
+// TestFailure measures a server that does not start.
 func TestFailure(t *testing.T) {
 	out, _, err := run(t, "--nodes=1", "--agents=", "--read-paths=millrace", "--server-arg=--break=start")
 	if err == nil || !strings.Contains(out, "not measured: millrace, new: start millrace server") {
@@ -84,8 +84,8 @@ func TestFlagErrors(t *testing.T) {
 	}
 }
 
-// TestTracker has an informer that is lost and lists, one that resumes, one that ends, and one
-// that is not synced at first.
+// TestTracker follows four informers: one is lost and lists, one resumes, one ends, and one is not
+// synced at first.
 func TestTracker(t *testing.T) {
 	tr := newTracker()
 	tell := func(number uint64, states ...hollow.InformerState) {
@@ -129,7 +129,7 @@ func sampleReport() *report {
 	}
 	sample := func(path, clients string, scale float64) result {
 		return result{
-			Path: path, Clients: clients, Version: "v1.37.2", ReadySeconds: 2 * scale, Informers: 20_000, SyncedSeconds: synced(3*scale, 20*scale),
+			ReadPath: path, Clients: clients, Version: "v1.37.2", ReadySeconds: 2 * scale, Informers: 20_000, SyncedSeconds: synced(3*scale, 20*scale),
 			CPUSeconds: 12.3 * scale, PeakBytes: int64(400e6 * scale), SentBytes: 1e9, EtcdCPUSeconds: 2, ClientCPUSeconds: 9, Lists: 20_000,
 			FirstGetSeconds: 1.5 * scale, Gets: 300, GetMillis: render.Latencies{P50: 1.2 * scale, P90: 3, P99: 80 * scale, Max: 200},
 		}
@@ -146,7 +146,7 @@ func sampleReport() *report {
 		Plan:    plan{Nodes: 1000, Agents: []string{"network", "logs"}, Within: 5 * time.Second, Rest: 150 * time.Second, Down: time.Second},
 		Results: []result{
 			sample(testbed.ReadPathMillrace, clientsNew, 1), returning, sample(testbed.ReadPathKubernetes, clientsNew, 2), refused,
-			{Path: testbed.ReadPathStock, Clients: clientsNew, Error: "it broke"},
+			{ReadPath: testbed.ReadPathStock, Clients: clientsNew, Error: "it broke"},
 		},
 	}
 }
@@ -156,7 +156,7 @@ func TestRenderGolden(t *testing.T) {
 	benchtest.CheckGolden(t, map[string]string{
 		"table": r.text("table"), "markdown": r.text("markdown"), "plot": benchtest.WellFormedSVG(t, r.plot()),
 	})
-	if n := r.Failures(); n != 1 {
+	if n := r.FailureCount(); n != 1 {
 		t.Errorf("%d failures", n)
 	}
 }

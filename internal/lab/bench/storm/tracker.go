@@ -8,28 +8,29 @@ import (
 	"github.com/millrace/millrace/internal/lab/hollow"
 )
 
-// informer is what is known of one informer.
+// informer is the state of one informer.
 type informer struct {
-	synced  time.Time // zero: it is not
-	listing bool      // it lists since it was synced
+	synced  time.Time // when it was synced; zero: it is not
+	listing bool      // it has begun to list since it was last synced
 }
 
-// tracker follows all informers of a fleet. It implements hollow.InformerObserver, and is safe for
-// concurrent use.
+// tracker has the states of all informers of a fleet. It implements hollow.InformerObserver, and is
+// safe for concurrent use.
 type tracker struct {
 	mu struct {
 		sync.Mutex
-		started   bool
+		started   bool // all nodes have begun
 		informers map[uint64]*informer
-		synced    int       // how many are synced now
-		newest    time.Time // when the last one was
-		// Since the last reset:
-		lists    int // that have ended well, with the watch behind them
-		refused  int // requests, with 429
+		synced    int       // number of informers that are synced now
+		newest    time.Time // the latest time at which an informer was synced
+		// The counts below begin at the last reset.
+		lists    int // LISTs that were followed by a watch
+		refused  int // requests answered with 429
 		failures hollow.ErrorCounts
 	}
 }
 
+// newTracker returns a tracker without informers.
 func newTracker() *tracker {
 	t := &tracker{}
 	t.mu.informers = map[uint64]*informer{}
@@ -72,7 +73,7 @@ func (t *tracker) Informer(number uint64, state hollow.InformerState) {
 	}
 }
 
-// maxKinds bounds the kinds of failures.
+// maxKinds bounds the kinds of failures that are counted.
 const maxKinds = 20
 
 // Failed implements hollow.InformerObserver.
@@ -86,7 +87,7 @@ func (t *tracker) Failed(kind string) {
 	t.mu.failures.Add(kind, maxKinds)
 }
 
-// reset begins to count anew.
+// reset sets the counts of lists, refusals and failures to zero.
 func (t *tracker) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,21 +95,22 @@ func (t *tracker) reset() {
 	clear(t.mu.failures)
 }
 
-// counts is how many informers are synced, and how many there are.
+// counts returns the number of synced informers, and the number of all informers.
 func (t *tracker) counts() (synced, all int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.mu.synced, len(t.mu.informers)
 }
 
-// allSyncedBy reports whether all informers have been synced since a time.
-func (t *tracker) allSyncedBy(when time.Time) bool {
+// allSyncedBy reports whether all informers were synced at a time, and still are.
+func (t *tracker) allSyncedBy(deadline time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.mu.started && t.mu.synced > 0 && t.mu.synced == len(t.mu.informers) && !t.mu.newest.After(when)
+	return t.mu.started && t.mu.synced > 0 && t.mu.synced == len(t.mu.informers) && !t.mu.newest.After(deadline)
 }
 
-// add adds to a result what has been seen since the start of its server.
+// add sets the results about informers and failures in res. Times count from start, when the server
+// was started.
 func (t *tracker) add(res *result, start time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

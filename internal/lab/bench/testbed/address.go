@@ -7,14 +7,15 @@ import (
 	"path/filepath"
 )
 
-// Address says where a child process listens. The child writes it to a file as
-// JSON, which Child.Await reads.
+// Address is where a child process listens. The child writes it to a file as JSON, and
+// Child.Await reads that file.
 type Address struct {
 	URL string `json:"url"`
 	CA  []byte `json:"ca,omitempty"` // PEM; empty without TLS
 }
 
-// WriteJSON writes v to a file atomically: a reader never sees a part of it.
+// WriteJSON writes v to the file path atomically: a reader sees the old content or all of the
+// new one. It needs the right to create path+".new" beside it.
 func WriteJSON(path string, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// SelfSigned makes a certificate for 127.0.0.1 that is its own authority. It also
-// returns the authority as PEM.
+// SelfSigned makes a certificate for 127.0.0.1 that is its own authority, valid for 30 days.
+// It also returns the authority as PEM.
 func SelfSigned() (tls.Certificate, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

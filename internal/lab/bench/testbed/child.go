@@ -17,7 +17,7 @@ import (
 const (
 	// stopGrace is the time between SIGTERM and SIGKILL.
 	stopGrace = 30 * time.Second
-	// InterruptGrace takes its place after an interrupt, when the user waits for the
+	// InterruptGrace replaces stopGrace after an interrupt, when the user waits for the
 	// prompt.
 	InterruptGrace = 5 * time.Second
 	// serveTimeout bounds how long a child loads its data before it listens.
@@ -33,24 +33,24 @@ type ChildConfig struct {
 	LogFile string // stdout and stderr are appended to it
 }
 
-// Child is a running process. It has a process group of its own, so that Ctrl-C
-// reaches this process alone, which then ends its children in order. A goroutine
-// reaps the child. On Linux the kernel kills it if this process dies first.
+// Child is a running process. It has a process group of its own: Ctrl-C reaches this process
+// alone, which then ends its children in order. A goroutine reaps the child. On Linux the
+// kernel kills the child if this process dies first.
 type Child struct {
 	cfg  ChildConfig
 	proc *os.Process
 	done chan struct{} // closed once the process is reaped
-	err  error         // how it ended; may be read after done is closed
+	err  error         // how the process ended, nil for exit code 0; may be read after done is closed
 }
 
 // StartChild starts a process. The caller must call Stop.
 func StartChild(cfg ChildConfig) (*Child, error) {
-	log, err := os.OpenFile(cfg.LogFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	logFile, err := os.OpenFile(cfg.LogFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	cmd := exec.Command(cfg.Path, cfg.Args...)
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.SysProcAttr = sysProcAttr()
 	c := &Child{cfg: cfg, done: make(chan struct{})}
 	started := make(chan error)
@@ -59,7 +59,7 @@ func StartChild(cfg ChildConfig) (*Child, error) {
 		// that thread must live as long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		defer log.Close()
+		defer logFile.Close()
 		err := cmd.Start()
 		c.proc = cmd.Process
 		started <- err
@@ -75,7 +75,7 @@ func StartChild(cfg ChildConfig) (*Child, error) {
 	return c, nil
 }
 
-// PID is the process id. It stays valid for the process group until Stop returns.
+// PID returns the process id. It stays valid for the process group until Stop returns.
 func (c *Child) PID() int { return c.proc.Pid }
 
 // exited reports whether the process has ended.
@@ -88,7 +88,8 @@ func (c *Child) exited() bool {
 	}
 }
 
-// wait returns how the process ended. If ctx ends first, wait stops the process.
+// wait waits for the end of the process, and returns an error unless its exit code is 0. If
+// ctx ends first, wait stops the process and returns the cause of that.
 func (c *Child) wait(ctx context.Context) error {
 	select {
 	case <-c.done:
@@ -102,9 +103,9 @@ func (c *Child) wait(ctx context.Context) error {
 	return nil
 }
 
-// Stop sends SIGTERM, and SIGKILL after a grace period that is shorter once ctx has
-// ended. It returns when the process is reaped, and reports whether SIGTERM was
-// enough. It may be called again.
+// Stop sends SIGTERM, and SIGKILL after a grace period, which is InterruptGrace once ctx has
+// ended. It returns when the process is reaped, and reports whether SIGTERM was enough. It may
+// be called again.
 func (c *Child) Stop(ctx context.Context) bool {
 	if c.exited() {
 		return true
@@ -134,8 +135,8 @@ func (c *Child) Kill() {
 	<-c.done
 }
 
-// Await waits for the JSON file that the child writes when it listens, and decodes it
-// into v.
+// Await waits for the JSON file that the child writes when it listens, and decodes it into v.
+// It returns an error if the child ends before, or after serveTimeout.
 func (c *Child) Await(ctx context.Context, file string, v any) error {
 	return c.poll(ctx, serveTimeout, func(context.Context) error {
 		text, err := os.ReadFile(file)
@@ -146,9 +147,10 @@ func (c *Child) Await(ctx context.Context, file string, v any) error {
 	})
 }
 
-// poll calls try until it succeeds. It fails after a time, with ctx, or when the child has ended.
-func (c *Child) poll(ctx context.Context, within time.Duration, try func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("not ready within %s", within))
+// poll calls try until it succeeds. It returns an error after timeout, when ctx ends, or when
+// the child has ended.
+func (c *Child) poll(ctx context.Context, timeout time.Duration, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not ready within %s", timeout))
 	defer cancel()
 	for {
 		last := try(ctx)
@@ -170,8 +172,8 @@ func (c *Child) signal(sig syscall.Signal) {
 	_ = syscall.Kill(-c.PID(), sig)
 }
 
-// logTail returns the last lines of the log in a form that can be appended to an
-// error's text.
+// logTail returns the last lines of the log, in a form that can be appended to an error's
+// text. It returns "" if the log cannot be opened.
 func (c *Child) logTail() string {
 	const maxBytes = 64 << 10
 	f, err := os.Open(c.cfg.LogFile)

@@ -16,9 +16,9 @@ import (
 
 // Names in --workloads that stand for several workloads of any catalogue.
 const (
-	// AllWorkloads are those that can share one data set.
+	// AllWorkloads stands for the workloads that can share one data set.
 	AllWorkloads = "all"
-	// DefaultWorkloads are those that run without --workloads.
+	// DefaultWorkloads stands for the workloads that run without --workloads.
 	DefaultWorkloads = "default"
 )
 
@@ -29,8 +29,8 @@ type Streams struct{ Out, Err io.Writer }
 type Report interface {
 	// Write prints the report in a format of --output.
 	Write(to io.Writer, format string) error
-	// Failures is how many parts were not measured.
-	Failures() int
+	// FailureCount returns how many parts were not measured.
+	FailureCount() int
 }
 
 // Subcommand is what all subcommands of "bench" have in common: they print a catalogue or
@@ -38,11 +38,12 @@ type Report interface {
 type Subcommand struct {
 	// Help returns the catalogue of workloads, and whether the user asked for it. It
 	// is nil in subcommands that have no catalogue.
-	Help     func() (catalogue string, requested bool)
+	Help func() (catalogue string, requested bool)
+	// Validate checks the flags, before anything is started or read.
 	Validate func() error
 	// From and Output point to the values of the flags --from and --output, which Bind adds.
 	From, Output *string
-	// Formats are the values of --output. Nil stands for those of render.Formats.
+	// Formats are the values of --output. Nil stands for render.Formats().
 	Formats []string
 	// NewReport makes the empty report that the file of --from is decoded into.
 	NewReport func() Report
@@ -50,14 +51,15 @@ type Subcommand struct {
 	Measure func(context.Context, Streams) error
 }
 
-// Bind makes a command run m, and adds the flags that all subcommands have.
+// Bind sets cmd.RunE to run m, and adds the flags --output and --from.
 func (m Subcommand) Bind(cmd *cobra.Command) {
-	cmd.Args, cmd.SilenceUsage = cobra.NoArgs, true
+	cmd.Args = cobra.NoArgs
+	cmd.SilenceUsage = true
 	if m.Formats == nil {
 		m.Formats = render.Formats()
 	}
 	formats := strings.Join(m.Formats, ", ")
-	cmd.Flags().StringVarP(m.Output, "output", "o", "table", "one of "+formats)
+	cmd.Flags().StringVarP(m.Output, "output", "o", render.Terminal, "one of "+formats)
 	cmd.Flags().StringVar(m.From, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		to := Streams{cmd.OutOrStdout(), cmd.ErrOrStderr()}
@@ -86,13 +88,13 @@ func (m Subcommand) Bind(cmd *cobra.Command) {
 	}
 }
 
-// Print prints a report, also one that was saved, and returns the error with which the command
-// ends: if something could not be printed or was not measured.
+// Print prints a report, which may be a saved one. It returns the error with which the command
+// ends: something could not be printed, or was not measured.
 func Print(r Report, to io.Writer, format string) error {
 	if err := r.Write(to, format); err != nil {
 		return err
 	}
-	if n := r.Failures(); n > 0 {
+	if n := r.FailureCount(); n > 0 {
 		return fmt.Errorf("%s failed, see above", display.Plural(n, "workload"))
 	}
 	return nil

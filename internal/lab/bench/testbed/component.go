@@ -25,8 +25,8 @@ const (
 	ControllerManager = "controller-manager"
 )
 
-// healthPath says where a component tells that it works. The scheduler is ready once its
-// informers have all objects.
+// healthPath returns the path at which a component answers 200 once it works. The scheduler
+// is ready once its informers have all objects.
 func healthPath(component string) string {
 	if component == Scheduler {
 		return "/readyz"
@@ -41,7 +41,8 @@ type ComponentConfig struct {
 	Args       []string
 }
 
-// StartComponent starts a component, and returns when it works. The caller must call Stop.
+// StartComponent starts a component, and returns when it works, or with an error after
+// Options.ReadyTimeout. The caller must call Stop on the Child.
 func (b *Testbed) StartComponent(ctx context.Context, c ComponentConfig) (*Child, error) {
 	port, err := freePort()
 	if err != nil {
@@ -55,12 +56,12 @@ func (b *Testbed) StartComponent(ctx context.Context, c ComponentConfig) (*Child
 		c.Name, "--kubeconfig=" + c.Kubeconfig, "--authentication-kubeconfig=" + c.Kubeconfig, "--authorization-kubeconfig=" + c.Kubeconfig,
 		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--cert-dir=" + filepath.Join(b.dir, c.Name+"-certificates"), "--leader-elect=false",
 	}, c.Args...)
-	child, err := StartChild(ChildConfig{Path: program, Args: args, LogFile: b.Logs(c.Name + ".log")})
+	child, err := StartChild(ChildConfig{Path: program, Args: args, LogFile: b.LogPath(c.Name + ".log")})
 	if err != nil {
 		return nil, err
 	}
 	address := "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) + healthPath(c.Name)
-	// The certificate is one that the component has made for itself. No secret is sent.
+	// The component signs its own certificate. The probe sends no secret.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	if err := child.poll(ctx, b.Config.ReadyTimeout, func(ctx context.Context) error { return probeHealth(ctx, transport, address) }); err != nil {
@@ -70,7 +71,7 @@ func (b *Testbed) StartComponent(ctx context.Context, c ComponentConfig) (*Child
 	return child, nil
 }
 
-// probeHealth asks an address that anybody may ask.
+// probeHealth sends a GET without credentials. It returns an error unless the status is 200.
 func probeHealth(ctx context.Context, transport *http.Transport, address string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -87,14 +88,14 @@ func probeHealth(ctx context.Context, transport *http.Transport, address string)
 	return nil
 }
 
-// ComponentKubeconfig writes the kubeconfig with which a component reaches a server, as the
-// user that "serve" has made for it.
-func (b *Testbed) ComponentKubeconfig(component string, to *Server) (string, error) {
+// ComponentKubeconfig writes the kubeconfig with which a component reaches server, as the user
+// that "serve" has made for the component. It returns the name of the file.
+func (b *Testbed) ComponentKubeconfig(component string, server *Server) (string, error) {
 	config, err := clientcmd.LoadFromFile(filepath.Join(b.data(), component+".kubeconfig"))
 	if err != nil {
 		return "", fmt.Errorf("read kubeconfig of %s: %w", component, err)
 	}
-	rest := to.Target.Config.REST
+	rest := server.Target.Config.REST
 	for name := range config.Clusters {
 		config.Clusters[name] = &api.Cluster{
 			Server: rest.Host, CertificateAuthority: rest.CAFile, CertificateAuthorityData: rest.CAData, TLSServerName: rest.ServerName,
@@ -107,16 +108,17 @@ func (b *Testbed) ComponentKubeconfig(component string, to *Server) (string, err
 	return file, nil
 }
 
-// ClusterKubeconfig writes the kubeconfig with which components reach a cluster that exists: its
-// current context is the one of the flags. It may have an administrator's credentials, so it is
-// removed when the Testbed is closed, also from a --work-dir.
+// ClusterKubeconfig writes the kubeconfig with which components reach a cluster that exists,
+// and returns the name of the file. Its current context is the one that the flags select. It
+// may have an administrator's credentials: closing the Testbed removes it, also from a
+// --work-dir.
 func (b *Testbed) ClusterKubeconfig(cluster *kubeconfig.Flags) (string, error) {
 	config, err := cluster.Select()
 	if err != nil {
 		return "", err
 	}
 	file := b.clusterKubeconfig()
-	// WriteToFile gives a new file the mode 0600, and leaves that of an old one.
+	// WriteToFile gives a new file the mode 0600, but does not change the mode of an old one.
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("write kubeconfig of the cluster: %w", err)
 	}
@@ -128,5 +130,5 @@ func (b *Testbed) ClusterKubeconfig(cluster *kubeconfig.Flags) (string, error) {
 
 func (b *Testbed) clusterKubeconfig() string { return filepath.Join(b.dir, "cluster.kubeconfig") }
 
-// PKI is the path of a key or certificate that "serve" has made.
-func (b *Testbed) PKI(name string) string { return filepath.Join(b.data(), "pki", name) }
+// PKIPath returns the path of a key or certificate that "serve" has made.
+func (b *Testbed) PKIPath(name string) string { return filepath.Join(b.data(), "pki", name) }

@@ -13,20 +13,20 @@ import (
 // system calls.
 const ReadSize = 256 << 10
 
-// SlowWindow is the flow-control window of slow readers. It keeps the client from
-// buffering bytes that they have not read.
+// SlowWindow is the flow-control window of slow readers, in bytes. It keeps the client's
+// transport from buffering bytes that the reader has not read.
 const SlowWindow = 256 << 10
 
 // Conn is one client with one connection. It must not be used concurrently.
 type Conn struct {
 	transport *http.Transport
 	rt        http.RoundTripper // transport with the credentials
-	Buffer    []byte            // for the body that is being read
+	Buffer    []byte            // of ReadSize, for the body that is being read
 }
 
-// Dial returns a client, which connects with its first request. window is how many
-// bytes the server may send ahead of the reader of a stream. Zero is Go's default,
-// which client-go uses too.
+// Dial returns a client, which connects with its first request. window is how many bytes the
+// server may send ahead of the reader of a stream. Zero stands for Go's default, which
+// client-go uses too. The caller must call Close.
 func (t *Target) Dial(window int) (*Conn, error) {
 	transport, rt, err := t.NewTransport(window)
 	if err != nil {
@@ -35,8 +35,8 @@ func (t *Target) Dial(window int) (*Conn, error) {
 	return &Conn{transport: transport, rt: rt, Buffer: make([]byte, ReadSize)}, nil
 }
 
-// NewTransport returns a transport with a single connection, and the same transport
-// wrapped so that it adds the credentials.
+// NewTransport returns a transport with a single connection, and the same transport wrapped
+// so that it adds the credentials. window is as in Dial.
 func (t *Target) NewTransport(window int) (transport *http.Transport, authenticated http.RoundTripper, err error) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(t.Config.HTTP1)
@@ -80,21 +80,21 @@ func (c *Conn) open(ctx context.Context, t *Target) error {
 	return err
 }
 
-// Close closes the connection if no request is in flight.
+// Close closes the connection, unless a request is in flight.
 func (c *Conn) Close() { c.transport.CloseIdleConnections() }
 
-// CloseAll closes all of them.
+// CloseAll calls Close on each of conns.
 func CloseAll(conns []*Conn) {
 	for _, c := range conns {
 		c.Close()
 	}
 }
 
-// Send sends a request. The status must be 200, or 304 if the request has an ETag;
-// any other is a *StatusError. The caller closes the body.
+// Send sends a request. The status must be 200, or 304 if the request has an If-None-Match
+// header. Any other status is a *StatusError. The caller must close the body.
 func (c *Conn) Send(req *http.Request) (*http.Response, error) { return Send(c.rt, req) }
 
-// Send does what Conn.Send does, over a transport of the caller.
+// Send does what Conn.Send does, over rt.
 func Send(rt http.RoundTripper, req *http.Request) (*http.Response, error) {
 	resp, err := rt.RoundTrip(req)
 	if err != nil {
@@ -108,8 +108,8 @@ func Send(rt http.RoundTripper, req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Fetch sends a request and returns the size of the body as it was sent. The body is
-// read and discarded.
+// Fetch sends a request, reads the body and discards it. It returns the size of the body as
+// it was sent, in bytes before decompression.
 func (c *Conn) Fetch(req *http.Request) (int64, error) {
 	resp, err := c.Send(req)
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *Conn) Fetch(req *http.Request) (int64, error) {
 	}
 }
 
-// FetchBody sends a request and returns the body.
+// FetchBody sends a request and returns the body, which the caller owns.
 func (c *Conn) FetchBody(req *http.Request) ([]byte, error) {
 	resp, err := c.Send(req)
 	if err != nil {
@@ -148,7 +148,7 @@ func readAll(resp *http.Response) ([]byte, error) {
 	return body, nil
 }
 
-// FetchTagged sends a request and returns the body and its ETag. A 304 has an empty
+// FetchTagged sends a request and returns the body and its ETag. For a 304 it returns an empty
 // body, and the ETag of the request.
 func (c *Conn) FetchTagged(req *http.Request) ([]byte, string, error) {
 	resp, err := c.Send(req)

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Cause returns the cause of ctx's end if ctx has ended, and err otherwise. An error
-// of an operation that was cancelled says less than that cause.
+// Cause returns the cause of ctx's end if ctx has ended, and err otherwise. The error of an
+// operation that was cancelled says less than that cause.
 func Cause(ctx context.Context, err error) error {
-	if reason := context.Cause(ctx); reason != nil {
-		return reason
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
 	}
 	return err
 }
 
-// Sleep waits for d, or for the end of ctx, whose cause it returns.
+// Sleep waits for d and returns nil. If ctx ends first, it returns the cause of that.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -29,18 +29,18 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// countPoll is the time between two looks of AwaitCount.
-const countPoll = 5 * time.Millisecond
+// countPollInterval is the time between two readings of the counter by AwaitCount.
+const countPollInterval = 5 * time.Millisecond
 
-// AwaitCount returns when a counter has a value, or with an error after a time. what says what
-// is counted.
-func AwaitCount(ctx context.Context, counter *atomic.Int64, value int64, within time.Duration, what string) error {
+// AwaitCount waits until a counter has reached value. It returns an error after timeout. what
+// says what is counted, for that error.
+func AwaitCount(ctx context.Context, counter *atomic.Int64, value int64, timeout time.Duration, what string) error {
 	late := errors.New("late")
-	ctx, cancel := context.WithTimeoutCause(ctx, within, late)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, late)
 	defer cancel()
 	for counter.Load() < value {
-		if err := Sleep(ctx, countPoll); errors.Is(err, late) {
-			return fmt.Errorf("%d of %d %s within %s", counter.Load(), value, what, within)
+		if err := Sleep(ctx, countPollInterval); errors.Is(err, late) {
+			return fmt.Errorf("%d of %d %s within %s", counter.Load(), value, what, timeout)
 		} else if err != nil {
 			return err
 		}

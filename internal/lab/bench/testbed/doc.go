@@ -1,11 +1,11 @@
-// Package testbed runs the servers that the subcommands of "bench" measure, and
-// has what every measurement needs: connections, writes at a rate, readings of CPU
-// and memory, progress for the user.
+// Package testbed runs the servers that the subcommands of "bench" measure. It also has what
+// every measurement needs: connections, writes at a rate, readings of CPU and memory, progress
+// for the user.
 //
 // Open makes a Testbed: a directory with the servers' data, and perhaps an etcd.
-// Its servers are child processes that run one after another over that data, each
-// with a port that stays the same. The caller calls the function that Open returns,
-// after it has ended every server.
+// Its servers are child processes that run one after another over that data, on a port that
+// stays the same. The caller must end every server, and then call the function that Open
+// returns. WithTestbed calls it for its caller.
 //
 //	Testbed ── Start ──► Server = Child (process) + Target (address, credentials)
 //	   │                              │                   │

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// etcdAddressFile has the Address of etcd once it serves. It is in the directory of
-// the sockets.
+// etcdAddressFile is the file with the Address of etcd, which exists once etcd serves. It is
+// in the directory of the sockets.
 const etcdAddressFile = "address.json"
 
 // etcdConfig says how to run "etcd". All fields are required.
@@ -24,18 +24,18 @@ type etcdProcess struct {
 	removeSockets func()
 }
 
-// startEtcd starts the Testbed's etcd.
+// startEtcd starts the Testbed's etcd, and sets b.etcd.
 func (b *Testbed) startEtcd(ctx context.Context) error {
 	program, err := b.Config.serverProgram()
 	if err != nil {
 		return err
 	}
-	b.etcd, err = startEtcd(ctx, etcdConfig{executable: program, dataDir: b.etcdData(), logFile: b.Logs("etcd.log")})
+	b.etcd, err = startEtcd(ctx, etcdConfig{executable: program, dataDir: b.etcdData(), logFile: b.LogPath("etcd.log")})
 	return err
 }
 
-// startEtcd returns when etcd serves. The caller must call end. The sockets are in a
-// temporary directory, because the path of a socket must be short.
+// startEtcd starts etcd, and returns when it serves. The caller must call end. The sockets are
+// in a temporary directory, because the path of a socket must be short.
 func startEtcd(ctx context.Context, cfg etcdConfig) (*etcdProcess, error) {
 	socketDir, remove, err := TemporaryDir()
 	if err != nil {

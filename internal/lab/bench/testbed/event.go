@@ -7,32 +7,33 @@ import (
 )
 
 const (
-	// InitialEndKey is the annotation of the bookmark that ends initial events, and
-	// InitialEndMark what only that bookmark has in its JSON.
+	// InitialEndKey is the annotation of the bookmark that ends initial events.
+	// InitialEndMark is in the JSON of that bookmark alone.
 	InitialEndKey  = "k8s.io/initial-events-end"
 	InitialEndMark = `"` + InitialEndKey + `":"true"`
 )
 
-// EventHeadBytes is how many of an event's first bytes are enough for its type.
+// EventHeadBytes is the number of an event's first bytes that contain its type.
 const EventHeadBytes = 24
 
 // Event is the part of a watch's event that scanners find. Its bytes are valid until
 // the scanner's next call of Feed.
 type Event struct {
 	Head   []byte // the first bytes
-	Marked bool   // the event contains the scanner's mark
-	Value  []byte // the bytes right after the mark
+	Marked bool   // the event contains the scanner's Mark
+	Value  []byte // the ValueBytes right after the mark; empty if there is no mark
 }
 
-// IsType reports whether an event is of a type.
+// IsType reports whether an event has the type kind, such as "ADDED".
 func (e Event) IsType(kind string) bool {
 	// In protobuf the type is field 1, preceded by its length.
 	return bytes.HasPrefix(e.Head, []byte(`{"type":"`+kind+`"`)) ||
 		bytes.HasPrefix(e.Head, append([]byte{1<<3 | 2, byte(len(kind))}, kind...))
 }
 
-// Revision is the resource version of the object in an event's JSON, of which head has the
-// beginning. It is nil if it is not there.
+// Revision returns the resource version of the object in an event's JSON. head is the
+// beginning of that JSON. Revision returns nil if head does not contain all of it. The result
+// shares head's bytes.
 func Revision(head []byte) []byte {
 	_, rest, found := bytes.Cut(head, []byte(`"resourceVersion":"`))
 	revision, _, whole := bytes.Cut(rest, []byte{'"'})
@@ -42,21 +43,21 @@ func Revision(head []byte) []byte {
 	return revision
 }
 
-// EventScanner finds the events in a watch, and a mark inside each. It does not decode and
+// EventScanner finds the events in a watch, and a mark inside each. It decodes nothing and
 // copies only a few bytes of an event, because the client shares the machine with the server.
 //
 // In JSON each event is one line; in protobuf it is a frame, which begins with its length. A read
 // of the stream may cut an event anywhere, even inside the mark. carry therefore holds the last
-// bytes of the event so far: one byte less than mark and value have.
+// bytes of the event that have arrived: one byte less than mark and value have.
 type EventScanner struct {
-	Frames     bool   // protobuf
+	Frames     bool   // the stream is protobuf; false: JSON
 	Mark       []byte // required; it may be changed between two events
 	ValueBytes int    // how many bytes after the mark are the value
 	// HeadBytes is how many of an event's first bytes are copied. Zero value:
 	// EventHeadBytes.
 	HeadBytes int
 
-	length    []byte // of a frame, as far as it has come
+	length    []byte // the bytes of a frame's length that have arrived
 	remaining int    // bytes of the frame that have not arrived
 
 	head  []byte
@@ -77,12 +78,13 @@ func (s *EventScanner) Feed(p []byte, visit func(Event)) {
 		if len(s.head) > 0 {
 			visit(Event{Head: s.head, Marked: s.found, Value: s.value})
 		}
-		s.length, s.head, s.carry, s.value, s.found = s.length[:0], s.head[:0], s.carry[:0], s.value[:0], false
+		s.length, s.head, s.carry, s.value = s.length[:0], s.head[:0], s.carry[:0], s.value[:0]
+		s.found = false
 	}
 }
 
-// cut returns the next part of the present event, what is behind it, and whether the event ends
-// with it.
+// cut splits p into the next part of the present event and the rest. It reports whether the
+// event ends with that part. part is nil while the length of a frame arrives.
 func (s *EventScanner) cut(p []byte) (part, rest []byte, ends bool) {
 	const lengthBytes = 4
 	if !s.Frames {
@@ -101,7 +103,8 @@ func (s *EventScanner) cut(p []byte) (part, rest []byte, ends bool) {
 	return p[:n], p[n:], s.remaining == 0
 }
 
-// add scans the next part of one event.
+// add scans the next part of one event. It copies the first bytes of the event to head, and
+// looks for the mark across the boundary of parts.
 func (s *EventScanner) add(part []byte) {
 	if missing := cmp.Or(s.HeadBytes, EventHeadBytes) - len(s.head); missing > 0 {
 		s.head = append(s.head, part[:min(len(part), missing)]...)
@@ -131,12 +134,14 @@ func (s *EventScanner) add(part []byte) {
 	}
 }
 
-func (s *EventScanner) findMark(in []byte) bool {
-	at := bytes.Index(in, s.Mark)
-	if at < 0 || len(in) < at+len(s.Mark)+s.ValueBytes {
+// findMark looks for the mark with its whole value in bytes of an event. It sets value and found.
+func (s *EventScanner) findMark(part []byte) bool {
+	start := bytes.Index(part, s.Mark)
+	if start < 0 || len(part) < start+len(s.Mark)+s.ValueBytes {
 		return false
 	}
-	at += len(s.Mark)
-	s.value, s.found = append(s.value[:0], in[at:at+s.ValueBytes]...), true
+	start += len(s.Mark)
+	s.value = append(s.value[:0], part[start:start+s.ValueBytes]...)
+	s.found = true
 	return true
 }

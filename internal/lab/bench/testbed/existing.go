@@ -17,12 +17,12 @@ const ReadPathExisting = "server"
 const (
 	// ownSeed is the seed of the data of servers that a command starts.
 	ownSeed = 1
-	// ExistingSeed is the seed of all data that is filled into the server of --at. It is not
-	// the one that "fill" has by itself, so that no other data of "fill" is removed.
+	// ExistingSeed is the seed of all data that is filled into the server of --at. It differs
+	// from the default of "fill", so that no other data of "fill" is removed.
 	ExistingSeed = 3700
 )
 
-// Seed is the seed of all data that is filled in.
+// Seed returns the seed of all data that is filled in.
 func (o *Options) Seed() uint64 {
 	if o.At != "" {
 		return ExistingSeed
@@ -30,15 +30,16 @@ func (o *Options) Seed() uint64 {
 	return ownSeed
 }
 
-// AddAtFlags adds the flags of a command that can measure a server that exists. It must call
-// Validate.
+// AddAtFlags adds the flags of a command that can measure a server that exists. Each help text
+// begins with when. The command must call Validate.
 func (o *Options) AddAtFlags(f *pflag.FlagSet, when string) {
 	f.StringVar(&o.At, "at", "", when+"kubeconfig of a server to measure in place of starting any: data is filled in through it, and removed again")
 	f.StringVar(&o.atContext, "at-context", "", when+"context of the kubeconfig of --at (default its current one)")
 	o.changed = f.Changed
 }
 
-// useExisting sets what follows from --at.
+// useExisting sets the options that follow from --at. It returns an error for flags that
+// exclude --at, and if the kubeconfig cannot be read.
 func (o *Options) useExisting() error {
 	for _, flag := range []string{"read-paths", "kube-apiserver", "server-arg"} {
 		if o.changed(flag) {
@@ -48,16 +49,17 @@ func (o *Options) useExisting() error {
 	if _, err := o.existingServer().Load("bench"); err != nil {
 		return fmt.Errorf("--at=%s: %w", o.At, err)
 	}
-	o.ReadPaths, o.ExternalEtcd = []string{ReadPathExisting}, false
+	o.ReadPaths = []string{ReadPathExisting}
+	o.ExternalEtcd = false
 	return nil
 }
 
-// existingServer is the server of --at.
+// existingServer returns how to reach the server of --at.
 func (o *Options) existingServer() *kubeconfig.Flags {
 	return &kubeconfig.Flags{Kubeconfig: o.At, Context: o.atContext, At: true}
 }
 
-// existingFlags are those of commands for the server of --at.
+// existingFlags returns the flags with which commands reach the server of --at.
 func (o *Options) existingFlags() []string {
 	flags := []string{"--kubeconfig=" + o.At}
 	if o.atContext != "" {
@@ -66,8 +68,9 @@ func (o *Options) existingFlags() []string {
 	return flags
 }
 
-// existing connects to the server of --at.
-func (b *Testbed) existing(ctx context.Context) (*Server, error) {
+// connectExisting connects to the server of --at. If its metrics cannot be read, the user is
+// shown why, and all readings of its meter are zero.
+func (b *Testbed) connectExisting(ctx context.Context) (*Server, error) {
 	cfg, err := b.Config.existingServer().Load("bench")
 	if err != nil {
 		return nil, err
@@ -86,18 +89,18 @@ func (b *Testbed) existing(ctx context.Context) (*Server, error) {
 	return &Server{Target: t, Kubeconfig: b.Config.At, context: b.Config.atContext, remote: meter}, nil
 }
 
-// existingArgs are the flags of "fill" for the server of --at.
-func (b *Testbed) existingArgs() []string {
+// existingFillArgs returns the arguments of "fill" for the server of --at.
+func (b *Testbed) existingFillArgs() []string {
 	return append([]string{"fill", "--seed=" + strconv.Itoa(ExistingSeed)}, b.Config.existingFlags()...)
 }
 
-// Filled tells the Testbed that its caller has filled in data by itself. If that is in the
-// server of --at, the Testbed removes it in the end.
-func (b *Testbed) Filled() { b.existingData = b.Config.At != "" }
+// SetFilled records that the caller has filled in data by itself. If a server of --at has that
+// data, closing the Testbed removes it.
+func (b *Testbed) SetFilled() { b.existingData = b.Config.At != "" }
 
 // removeExisting removes what was filled into the server of --at. After an interrupt it only
-// says how to do that, because it can take minutes. Any paper's --delete also removes objects
-// that "fill" has not made.
+// shows the command that removes it, because that can take minutes. It names the --delete of a
+// paper, which also removes objects that "fill" has not made.
 func (b *Testbed) removeExisting(ctx context.Context) error {
 	if !b.existingData {
 		return nil
@@ -109,7 +112,7 @@ func (b *Testbed) removeExisting(ctx context.Context) error {
 		return nil
 	}
 	b.Config.Progress.Phase("removing the objects")
-	if err := b.runFill(ctx, append(b.existingArgs(), "--delete")); err != nil {
+	if err := b.runFill(ctx, append(b.existingFillArgs(), "--delete")); err != nil {
 		return fmt.Errorf("%s: %w", left, err)
 	}
 	return nil

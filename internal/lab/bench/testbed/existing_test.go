@@ -15,7 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
 )
 
-// TestObjectsLeft has a "fill" that fails: the error names the command that removes the objects.
+// TestObjectsLeft closes a testbed whose "fill" fails: the error must name the command that removes the
+// objects.
 func TestObjectsLeft(t *testing.T) {
 	options := Options{At: "prod.kubeconfig", atContext: "east"}
 	bed, closeBed, err := Open(t.Context(), Config{Options: options, Progress: NewProgress(io.Discard)})
@@ -23,7 +24,7 @@ func TestObjectsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	bed.Own = "/bin/false"
-	bed.Filled()
+	bed.SetFilled()
 	const command = "millrace-lab papers a --delete --kubeconfig=prod.kubeconfig --context=east"
 	if err := closeBed(); err == nil || !strings.Contains(err.Error(), command) {
 		t.Errorf("got %v, want the command %q", err, command)
@@ -33,7 +34,7 @@ func TestObjectsLeft(t *testing.T) {
 	}
 }
 
-// TestClusterKubeconfig has a --work-dir, which stays: credentials do not.
+// TestClusterKubeconfig checks that closing a testbed removes credentials from a --work-dir, which stays.
 func TestClusterKubeconfig(t *testing.T) {
 	work, given := t.TempDir(), filepath.Join(t.TempDir(), "kubeconfig")
 	config := api.Config{

@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// FillConfig is the data that --compare fills in: nodes and pods, or, if Secrets is
-// set, secrets alone.
+// FillConfig is the data to fill in: nodes and pods, or, if Secrets is set, secrets alone.
 type FillConfig struct {
 	Nodes   int    `json:"nodes,omitempty"`
 	Pods    int    `json:"pods,omitempty"`
@@ -22,6 +21,7 @@ type FillConfig struct {
 	Namespaces    int    `json:"namespaces"`
 }
 
+// String returns the data in words, as in "1000 nodes, 10000 pods of 4KB in 1 namespaces".
 func (f FillConfig) String() string {
 	objects := fmt.Sprintf("%d nodes, %d pods of %s", f.Nodes, f.Pods, f.PodSize)
 	if f.Services {
@@ -39,7 +39,7 @@ func (f FillConfig) String() string {
 	return fmt.Sprintf("%s in %d namespaces", objects, f.Namespaces)
 }
 
-// args are the flags of "fill" for f.
+// args returns the flags of "fill" for f, without custom objects.
 func (f FillConfig) args() []string {
 	args := []string{"--nodes=" + strconv.Itoa(f.Nodes), "--pods=" + strconv.Itoa(f.Pods), "--pod-size=" + f.PodSize}
 	if f.Services {
@@ -57,13 +57,13 @@ func (f FillConfig) args() []string {
 	return append(args, "--namespaces="+strconv.Itoa(f.Namespaces))
 }
 
-// customArgs are the flags of "fill" for the custom objects of f.
+// customArgs returns the flags of "fill" for the custom objects of f.
 func (f FillConfig) customArgs() []string {
 	return []string{"--crds=1", "--groups=1", "--objects=" + strconv.Itoa(f.CustomObjects), "--namespaces=" + strconv.Itoa(f.Namespaces)}
 }
 
-// Fill runs "fill". It writes to an external etcd directly, and otherwise through the server
-// of --at, or one that serves nothing else. Custom objects never go to etcd directly.
+// Fill runs "fill". It writes to an external etcd directly, and otherwise through a server.
+// Custom objects always go through a server.
 func (b *Testbed) Fill(ctx context.Context, f FillConfig) error {
 	b.Config.Progress.Phase("filling in %s", f)
 	var err error
@@ -78,13 +78,13 @@ func (b *Testbed) Fill(ctx context.Context, f FillConfig) error {
 	return b.fillThroughServer(ctx, f.customArgs())
 }
 
-// fillThroughServer runs "fill" with the server of --at, or with one that serves nothing else.
-// In the former, objects have no owners, because controllers may run there, which would
-// remove what they own.
+// fillThroughServer runs "fill" with the server of --at, or with a server that serves nothing
+// else. Objects in the server of --at have no owners: controllers may run there, and would
+// remove objects whose owners do not exist.
 func (b *Testbed) fillThroughServer(ctx context.Context, args []string) error {
 	if b.Config.At != "" {
-		b.Filled()
-		return b.runFill(ctx, append(append(b.existingArgs(), "--ownerless"), args...))
+		b.SetFilled()
+		return b.runFill(ctx, append(append(b.existingFillArgs(), "--ownerless"), args...))
 	}
 	s, err := b.Start(ctx, b.Config.ReadPaths[0], "serve-fill")
 	if err != nil {
@@ -95,7 +95,7 @@ func (b *Testbed) fillThroughServer(ctx context.Context, args []string) error {
 }
 
 func (b *Testbed) runFill(ctx context.Context, args []string) error {
-	filler, err := StartChild(ChildConfig{Path: b.Own, LogFile: b.Logs("fill.log"), Args: args})
+	filler, err := StartChild(ChildConfig{Path: b.Own, LogFile: b.LogPath("fill.log"), Args: args})
 	if err != nil {
 		return err
 	}

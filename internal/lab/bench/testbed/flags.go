@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Minimum is a flag whose value has a lower bound.
+// Minimum is the value of a flag, and its lower bound.
 type Minimum[T int | time.Duration] struct {
 	Flag       string
 	Value, Min T

@@ -36,6 +36,7 @@ func ThisMachine() Machine {
 	return m
 }
 
+// cpuModel returns the first model name in the text of /proc/cpuinfo, or "".
 func cpuModel(cpuinfo string) string {
 	for line := range strings.Lines(cpuinfo) {
 		key, value, _ := strings.Cut(line, ":")
@@ -46,7 +47,7 @@ func cpuModel(cpuinfo string) string {
 	return ""
 }
 
-// LoadAverage is the machine's load over the last minute, and empty where /proc does not tell.
+// LoadAverage returns the machine's load over the last minute, or "" if /proc does not have it.
 func LoadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -56,8 +57,8 @@ func LoadAverage() string {
 	return average
 }
 
-// BusyCPU is the time that all processors of this machine have worked so far, for any
-// program. It is 0 where /proc does not tell.
+// BusyCPU returns the time that all processors of this machine have worked since its start,
+// for any program. It returns 0 if /proc does not have it.
 func BusyCPU() time.Duration {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -65,7 +66,7 @@ func BusyCPU() time.Duration {
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	fields := strings.Fields(first)
-	const user, idle, waiting, steal = 1, 4, 5, 8 // proc(5)
+	const user, idle, waiting, steal = 1, 4, 5, 8 // indices of fields, as in proc(5)
 	var ticks int64
 	for i := user; i < min(len(fields), steal); i++ {
 		if n, err := strconv.ParseInt(fields[i], 10, 64); err == nil && i != idle && i != waiting {

@@ -7,24 +7,25 @@ import (
 )
 
 const (
-	cpuMetric, memoryMetric = "process_cpu_seconds_total", "process_resident_memory_bytes"
+	cpuMetric    = "process_cpu_seconds_total"
+	memoryMetric = "process_resident_memory_bytes"
 	// remoteTimeout bounds one reading of metrics.
 	remoteTimeout = 30 * time.Second
-	// remoteSampleInterval is PeakSampleInterval of a remote process. Each reading costs the
-	// server some milliseconds of CPU.
+	// remoteSampleInterval replaces PeakSampleInterval for a remote process. Each reading costs
+	// the server some milliseconds of CPU.
 	remoteSampleInterval = time.Second
 )
 
-// remoteProcess is a server that runs elsewhere. It tells its CPU and memory in its metrics.
-// Behind one address several servers may answer: the figures then belong to none of them.
+// remoteProcess is a server that runs elsewhere. Its CPU and memory are in its metrics. If
+// several servers share its address, the readings belong to none of them.
 type remoteProcess struct {
 	target *Target
 	// unreadable is set if the first reading failed. All readings are then zero.
 	unreadable bool
 }
 
-// NewRemoteMeter returns a meter of a server that runs elsewhere. If the server does not let
-// its metrics be read, all readings of CPU and memory are zero, and err says why.
+// NewRemoteMeter returns a meter of a server that runs elsewhere. If its metrics cannot be
+// read, err says why. The meter is usable in any case: its readings are then zero.
 func NewRemoteMeter(t *Target) (m *Meter, err error) {
 	p := &remoteProcess{target: t}
 	if _, err = p.read(); err != nil {
@@ -33,6 +34,7 @@ func NewRemoteMeter(t *Target) (m *Meter, err error) {
 	return &Meter{remote: p}, err
 }
 
+// read takes a reading. The zero Usage stands for a process whose metrics cannot be read.
 func (p *remoteProcess) read() (Usage, error) {
 	if p.unreadable {
 		return Usage{}, nil
@@ -46,7 +48,8 @@ func (p *remoteProcess) read() (Usage, error) {
 	return parseProcessMetrics(text)
 }
 
-// parseProcessMetrics finds the CPU and memory of a process in the text of its metrics.
+// parseProcessMetrics returns the CPU and memory of a process by the text of its metrics. The
+// metrics have no peak: Peak is the present memory.
 func parseProcessMetrics(text string) (Usage, error) {
 	values := map[string]float64{}
 	ParseMetrics(text, func(m Metric) { values[m.Name] = m.Value })

@@ -56,11 +56,11 @@ func TestMeter(t *testing.T) {
 	if want := (Usage{CPU: 13 * time.Second, RSS: 10240, Peak: 20480}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
-	if _, err := m.Written(); err == nil {
+	if _, err := m.BytesWritten(); err == nil {
 		t.Error("no error without output")
 	}
 	write("io", "rchar: 7\nwchar: 12345\nsyscr: 1\n")
-	if n, err := m.Written(); err != nil || n != 12345 {
+	if n, err := m.BytesWritten(); err != nil || n != 12345 {
 		t.Errorf("got %d, %v", n, err)
 	}
 	if !m.ResetPeak() {

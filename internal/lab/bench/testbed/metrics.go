@@ -10,12 +10,12 @@ import (
 // Metric is one sample of a server's metrics.
 type Metric struct {
 	Name   string
-	labels string
+	labels string // as in the text, without the braces
 	Value  float64
 }
 
-// Label returns the value of a label. Values of an API server's labels have no quotation
-// marks.
+// Label returns the value of a label, or "" if there is none. It does not unescape values:
+// API servers' labels have no quotation marks.
 func (m Metric) Label(name string) string {
 	_, rest, ok := strings.Cut(","+m.labels, ","+name+`="`)
 	if !ok {
@@ -25,7 +25,7 @@ func (m Metric) Label(name string) string {
 	return value
 }
 
-// Metrics reads a server's metrics.
+// Metrics reads a server's metrics, as text in Prometheus' format.
 func (t *Target) Metrics(ctx context.Context) (string, error) {
 	text, err := t.fetch(ctx, Request{URI: "/metrics", Accept: "text/plain"})
 	if err != nil {
@@ -34,15 +34,16 @@ func (t *Target) Metrics(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-// ParseMetrics visits the samples of a text in Prometheus' format.
+// ParseMetrics calls visit for the samples of a text in Prometheus' format. It skips lines that
+// it cannot parse.
 func ParseMetrics(text string, visit func(Metric)) {
 	for line := range strings.Lines(text) {
-		at := strings.LastIndexByte(line, ' ')
-		if at < 0 || line[0] == '#' {
+		space := strings.LastIndexByte(line, ' ')
+		if space < 0 || line[0] == '#' {
 			continue
 		}
-		name, labels, _ := strings.Cut(line[:at], "{")
-		if value, err := strconv.ParseFloat(strings.TrimSpace(line[at:]), 64); err == nil {
+		name, labels, _ := strings.Cut(line[:space], "{")
+		if value, err := strconv.ParseFloat(strings.TrimSpace(line[space:]), 64); err == nil {
 			visit(Metric{name, strings.TrimSuffix(labels, "}"), value})
 		}
 	}

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// PeakSampleInterval is the time between readings of RSS during PeakDuring. They are
-// needed where the kernel does not let the peak be reset.
+// PeakSampleInterval is the time between readings of RSS during PeakDuring. The readings
+// replace the kernel's peak where the kernel does not permit to reset it.
 const PeakSampleInterval = 20 * time.Millisecond
 
 // maxTraceSamples bounds a trace. A full trace loses every second sample.
 const maxTraceSamples = 120
 
-// MemorySample is the RSS of a process at a time.
+// MemorySample is the RSS of a process at a time since the beginning of a trace.
 type MemorySample struct {
 	Seconds  float64 `json:"s"`
 	RSSBytes int64   `json:"rss"`
@@ -21,10 +21,12 @@ type MemorySample struct {
 // memoryTrace keeps samples that are evenly spread over a time of any length.
 type memoryTrace struct {
 	samples []MemorySample
-	stride  int // one of so many samples is kept; 0 stands for 1
+	stride  int // every stride-th sample is kept; 0 stands for 1
 	seen    int
 }
 
+// add keeps a sample, unless the stride leaves it out. A full trace drops every second sample,
+// and doubles the stride.
 func (t *memoryTrace) add(s MemorySample) {
 	t.stride = max(t.stride, 1)
 	if t.seen%t.stride == 0 {
@@ -46,14 +48,14 @@ func (m *Meter) sampleInterval() time.Duration {
 	return PeakSampleInterval
 }
 
-// PeakDuring runs work. It returns the RSS before work, and the highest RSS during
-// work.
+// PeakDuring runs work. It returns the RSS before work and the highest RSS during work, in
+// bytes, and the error of work.
 func (m *Meter) PeakDuring(work func() error) (before, peak int64, err error) {
 	before, peak, _, err = m.TraceDuring(work)
 	return before, peak, err
 }
 
-// TraceDuring is PeakDuring, and returns the RSS over time as well.
+// TraceDuring does what PeakDuring does, and also returns the RSS over time.
 func (m *Meter) TraceDuring(work func() error) (before, peak int64, trace []MemorySample, err error) {
 	reset := m.ResetPeak()
 	start, err := m.Read()

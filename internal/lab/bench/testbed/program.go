@@ -9,21 +9,21 @@ import (
 )
 
 // ServerVariable is the environment variable that names the program of servers. The flag
-// --millrace goes before it.
+// --millrace overrides it.
 const ServerVariable = "MILLRACE_PROGRAM"
 
 // serverName is the program that has the commands "serve", "replica", "etcd" and Kubernetes'
 // components.
 const serverName = "millrace"
 
-// serverProgram finds the program of servers: the one that the user names, the one beside this
-// program, or the one on the PATH.
+// serverProgram returns the path of the servers' program. The user names it, else it is beside this
+// program, else on the PATH.
 func (o *Options) serverProgram() (string, error) {
-	for _, given := range []string{o.millrace, os.Getenv(ServerVariable)} {
-		if given == "" {
+	for _, name := range []string{o.millrace, os.Getenv(ServerVariable)} {
+		if name == "" {
 			continue
 		}
-		path, err := exec.LookPath(given)
+		path, err := exec.LookPath(name)
 		if err != nil {
 			return "", fmt.Errorf("--millrace: %w", err)
 		}
@@ -41,8 +41,8 @@ func (o *Options) serverProgram() (string, error) {
 	return path, nil
 }
 
-// ownProgram is this program, whose commands "fill", "bench proxy" and "bench floor-server" run
-// as children.
+// ownProgram returns the path of this program, whose commands "fill", "bench proxy" and
+// "bench floor-server" run as children.
 func ownProgram() (string, error) {
 	path, err := os.Executable()
 	if err != nil {

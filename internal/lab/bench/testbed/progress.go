@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Progress tells the user how far the measurement is: a line for each phase, and on a
-// terminal also a line for each step.
+// Progress shows the user how far the measurement is: a line for each phase, and on a terminal
+// also a line for each step. It is safe for concurrent use if its writer is.
 type Progress struct {
 	out      io.Writer
-	detailed bool // out is a terminal
-	start    time.Time
+	detailed bool      // out is a terminal
+	start    time.Time // of the times in the lines
 }
 
-// NewProgress returns a Progress that writes to out. Its times count from now.
+// NewProgress returns a Progress that writes to out. The times in its lines count from now.
 func NewProgress(out io.Writer) *Progress {
 	p := &Progress{out: out, start: time.Now()}
 	if f, ok := out.(*os.File); ok {

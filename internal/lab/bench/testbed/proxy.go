@@ -19,14 +19,14 @@ import (
 	"github.com/millrace/millrace/internal/tool/interrupt"
 )
 
-// proxyAddressFile has the Address of a proxy once it serves.
+// proxyAddressFile is the file with the Address of a proxy, which exists once the proxy serves.
 const proxyAddressFile = "proxy.json"
 
 // headerTimeout bounds how long a client of a proxy may take to send a header.
 const headerTimeout = 30 * time.Second
 
-// NewProxyCommand returns the hidden command "proxy", which StartProxy runs: kubectl's proxy
-// in front of one server, or of several in turn.
+// NewProxyCommand returns the hidden command "proxy", which StartProxy runs: kubectl's proxy,
+// which hands requests to one server, or to several in turn.
 func NewProxyCommand() *cobra.Command {
 	var servers, kubeconfigs, contexts []string
 	var dir string
@@ -71,12 +71,13 @@ type balancer struct {
 	servers []http.Handler
 }
 
+// ServeHTTP hands a request to the next server.
 func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i := b.next.Add(1) - 1
 	b.servers[i%uint64(len(b.servers))].ServeHTTP(w, r)
 }
 
-// serve serves plain HTTP until ctx ends.
+// serve serves plain HTTP on a free local port until ctx ends. It writes the address to dir.
 func (b *balancer) serve(ctx context.Context, dir string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -93,10 +94,11 @@ func (b *balancer) serve(ctx context.Context, dir string) error {
 	return nil
 }
 
-// StartProxy runs kubectl's proxy, which speaks plain HTTP/1.1 and adds the credentials, in
-// front of servers, to which it hands requests in turn. The caller must call End.
-func (b *Testbed) StartProxy(ctx context.Context, log string, servers ...*Server) (*Server, error) {
-	dir := filepath.Join(b.dir, log)
+// StartProxy runs kubectl's proxy, which hands requests to servers in turn. The proxy speaks
+// plain HTTP/1.1 and adds the credentials. logName is the name of its log without ".log". The
+// caller must call End.
+func (b *Testbed) StartProxy(ctx context.Context, logName string, servers ...*Server) (*Server, error) {
+	dir := filepath.Join(b.dir, logName)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create work directory: %w", err)
 	}
@@ -104,7 +106,7 @@ func (b *Testbed) StartProxy(ctx context.Context, log string, servers ...*Server
 	for _, s := range servers {
 		args = append(args, "--server="+s.Target.BaseURL, "--kubeconfig="+s.Kubeconfig, "--context="+s.context)
 	}
-	process, err := StartChild(ChildConfig{Path: b.Own, LogFile: b.Logs(log + ".log"), Args: args})
+	process, err := StartChild(ChildConfig{Path: b.Own, LogFile: b.LogPath(logName + ".log"), Args: args})
 	if err != nil {
 		return nil, err
 	}

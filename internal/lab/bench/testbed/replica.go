@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// ReplicaConfig says how to run a replica. Log and Upstream are required.
+// ReplicaConfig says how to run a replica. LogName and Upstream are required.
 type ReplicaConfig struct {
-	// Log is the name of its log, without ".log". It also names its files.
-	Log string
-	// Upstream is the server or replica behind it.
+	// LogName is the name of the replica's log, without ".log". Its other files begin so, too.
+	LogName string
+	// Upstream is the server or replica that the replica passes requests on to.
 	Upstream *Server
-	// Etcd feeds it by the Testbed's etcd. Zero value: by Upstream.
+	// Etcd says that the replica is fed by the Testbed's etcd. Zero value: by Upstream.
 	Etcd bool
-	Args []string
+	Args []string // further arguments of "replica"
 }
 
 // StartReplica starts a replica on a port of its own, and returns when it is ready. The
@@ -24,11 +24,11 @@ func (b *Testbed) StartReplica(ctx context.Context, r ReplicaConfig) (*Server, e
 	if err != nil {
 		return nil, err
 	}
-	cfg := b.serverConfig("replica", r.Log)
-	cfg.port, cfg.kubeconfig = port, filepath.Join(b.dir, r.Log+".kubeconfig")
+	cfg := b.serverConfig("replica", r.LogName)
+	cfg.port, cfg.kubeconfig = port, filepath.Join(b.dir, r.LogName+".kubeconfig")
 	cfg.args = []string{
 		"replica", "--secure-port=" + strconv.Itoa(port), "--kubeconfig=" + r.Upstream.Kubeconfig, "--write-kubeconfig=" + cfg.kubeconfig,
-		"--cert-dir=" + filepath.Join(b.dir, r.Log+"-certificates"),
+		"--cert-dir=" + filepath.Join(b.dir, r.LogName+"-certificates"),
 	}
 	if r.Etcd {
 		cfg.args = append(cfg.args, b.etcdFlag())

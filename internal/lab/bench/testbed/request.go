@@ -24,8 +24,8 @@ type Request struct {
 	URI      string // path and query
 	Accept   string
 	Encoding string // Accept-Encoding; empty: the header is not sent
-	// ETag is that of the document that the client has. The answer may then be a 304
-	// without a body. Empty: the header is not sent.
+	// ETag is the ETag of the document that the client has. The answer may then be a 304
+	// without a body. Empty: If-None-Match is not sent.
 	ETag string
 }
 
@@ -52,14 +52,15 @@ type StatusError struct {
 	text                string // the beginning of the body
 
 	code       int
-	retryAfter time.Duration // Retry-After; zero without that header
+	retryAfter time.Duration // of the header Retry-After; zero without it
 }
 
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s %s: %s: %s", e.method, e.uri, e.status, e.text)
 }
 
-// newStatusError reads the beginning of the body. The caller closes the body.
+// newStatusError returns a *StatusError of an answer. It reads the beginning of the body. The
+// caller must close the body.
 func newStatusError(req *http.Request, resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
 	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))

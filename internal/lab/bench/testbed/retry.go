@@ -8,8 +8,8 @@ import (
 )
 
 // RetryRefused calls do, and calls it again after each 429 with a Retry-After, as client-go
-// does: a server that has just started refuses requests until its cache is filled. It returns
-// how many 429s there were. It ends with ctx, whose end the caller must have bounded.
+// does. A server that has just started refuses requests until its cache is filled.
+// RetryRefused returns the number of these 429s. Only the end of ctx bounds it.
 func RetryRefused(ctx context.Context, do func() error) (refused int, err error) {
 	for ; ; refused++ {
 		err := do()
@@ -23,7 +23,7 @@ func RetryRefused(ctx context.Context, do func() error) (refused int, err error)
 	}
 }
 
-// RetryAfter is the Retry-After of a 429, and zero for any other error.
+// RetryAfter returns the Retry-After of a 429, and zero for any other error.
 func RetryAfter(err error) time.Duration {
 	var status *StatusError
 	if !errors.As(err, &status) || status.code != http.StatusTooManyRequests {

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
 )
 
-// readyPoll is the time between two questions whether a server is ready.
+// readyPoll is the time between two probes whether a child is ready.
 const readyPoll = 50 * time.Millisecond
 
 // serverConfig says how to run a server. All fields are required, except http1.
@@ -23,20 +23,21 @@ type serverConfig struct {
 	logFile    string
 	kubeconfig string // of the administrator, which may not exist before the server is ready
 	http1      bool
-	timeout    time.Duration // from start to ready
+	timeout    time.Duration // from the start of the process to readiness
 }
 
-// Server is a child that serves, and how to reach it. Child is nil for the server of --at.
+// Server is a child that serves, with its address and credentials. Child is nil for the server
+// of --at.
 type Server struct {
 	*Child
 	Target     *Target
 	Kubeconfig string        // of the administrator
-	context    string        // of the kubeconfig, and empty for its current one
+	context    string        // of Kubeconfig; empty: its current one
 	Startup    time.Duration // from the start of the process to its readiness
-	remote     *Meter        // of a server that no command has started; Child is then nil
+	remote     *Meter        // of the server of --at
 }
 
-// Meter reads the server's CPU and memory.
+// Meter returns a meter of the server's CPU and memory.
 func (s *Server) Meter() *Meter {
 	if s.Child == nil {
 		return s.remote
@@ -44,15 +45,16 @@ func (s *Server) Meter() *Meter {
 	return NewMeter(s.PID())
 }
 
-// stockArgs are the flags with which a kube-apiserver serves with the keys and certificates
-// that "serve" has made, and as it does by itself.
+// stockArgs returns the flags of a kube-apiserver that uses the keys and certificates in pki,
+// which "serve" has made. Otherwise the server runs with its defaults.
 func stockArgs(pki string) []string {
 	file := func(name string) string { return filepath.Join(pki, name) }
 	return []string{
 		"--bind-address=127.0.0.1", "--cert-dir=" + pki,
 		"--tls-cert-file=" + file("apiserver.crt"), "--tls-private-key-file=" + file("apiserver.key"), "--client-ca-file=" + file("ca.crt"),
 		"--requestheader-client-ca-file=" + file("front-proxy-ca.crt"), "--requestheader-allowed-names=front-proxy-client",
-		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-username-headers=X-Remote-User",
 		"--proxy-client-cert-file=" + file("front-proxy-client.crt"), "--proxy-client-key-file=" + file("front-proxy-client.key"),
 		"--service-account-key-file=" + file("sa.pub"), "--service-account-signing-key-file=" + file("sa.key"),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-cluster-ip-range=10.96.0.0/12",
@@ -60,7 +62,7 @@ func stockArgs(pki string) []string {
 	}
 }
 
-// startServer returns when the server is ready. The caller must call Stop.
+// startServer starts a server, and returns when it is ready. The caller must call Stop.
 func startServer(ctx context.Context, cfg serverConfig) (*Server, error) {
 	start := time.Now()
 	process, err := StartChild(ChildConfig{Path: cfg.executable, Args: cfg.args, LogFile: cfg.logFile})
@@ -76,9 +78,9 @@ func startServer(ctx context.Context, cfg serverConfig) (*Server, error) {
 	return s, nil
 }
 
-// probe sets Target if the server is ready. It loads the kubeconfig of the administrator each
-// time, because "serve" and "replica" write it while they start: it may still be that of an
-// earlier start.
+// probe sets Target, and returns nil if the server is ready. It loads the administrator's
+// kubeconfig each time, because "serve" and "replica" write the file while they start. Until
+// then the file may be from an earlier start.
 func (s *Server) probe(ctx context.Context, cfg serverConfig) error {
 	rest, err := (&kubeconfig.Flags{Kubeconfig: cfg.kubeconfig}).Load("bench")
 	if err != nil {
@@ -91,8 +93,8 @@ func (s *Server) probe(ctx context.Context, cfg serverConfig) error {
 	return s.Target.Get(ctx, "/readyz", nil)
 }
 
-// freePort finds a TCP port that is free now. Another process may take it before the
-// server does.
+// freePort returns a TCP port that is free now. Another process may take it before the server
+// does.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -14,17 +14,17 @@ const (
 	StampKey = "bench.millrace.io/sent"
 	// StampMark stands right before the stamp in an event's JSON.
 	StampMark = StampKey + `":"`
-	// StampMarkProtobuf stands right before the stamp in an event's protobuf: behind the
-	// key come the tag of a map entry's value and its length.
+	// StampMarkProtobuf stands right before the stamp in an event's protobuf. After the key
+	// come the tag of a map entry's value and its length.
 	StampMarkProtobuf = StampKey + "\x12\x13"
-	// StampDigits is the length of every stamp.
+	// StampDigits is the number of digits of every stamp.
 	StampDigits = 19
 )
 
 // FormatStamp returns the stamp of a time.
 func FormatStamp(at time.Time) string { return fmt.Sprintf("%0*d", StampDigits, at.UnixNano()) }
 
-// ParseStamp returns the nanoseconds of a stamp, or zero if digits are no stamp.
+// ParseStamp returns a stamp in nanoseconds since 1970, or zero if digits are no stamp.
 func ParseStamp(digits []byte) int64 {
 	n, err := strconv.ParseInt(string(digits), 10, 64)
 	if err != nil {
@@ -39,7 +39,8 @@ func ModifiedEvent(object []byte) []byte {
 	return append(event, "}\n"...)
 }
 
-// WithStamp returns a copy of an event with the stamp of at in place of its own.
+// WithStamp returns a copy of an event in which the stamp of at replaces its own stamp. An
+// event without a stamp is copied unchanged.
 func WithStamp(event []byte, at time.Time) []byte {
 	restamped := bytes.Clone(event)
 	if i := bytes.Index(restamped, []byte(StampMark)); i >= 0 {

@@ -18,15 +18,15 @@ type TargetConfig struct {
 	HTTP1 bool
 }
 
-// Target is the address of a server, with credentials. Every client has a connection
-// of its own (Conn): a shared pool would leave open how many there are.
+// Target is the address of a server, with credentials. Every client has a connection of its
+// own (Conn), so that the number of connections is known. Target is safe for concurrent use.
 type Target struct {
 	Config  TargetConfig
 	BaseURL string
 	tls     *tls.Config // nil: not over TLS
 }
 
-// NewTarget connects to nothing yet.
+// NewTarget returns a Target. It opens no connection.
 func NewTarget(cfg TargetConfig) (*Target, error) {
 	tlsConfig, err := rest.TLSConfigFor(cfg.REST)
 	if err != nil {
@@ -39,8 +39,8 @@ func NewTarget(cfg TargetConfig) (*Target, error) {
 	return &Target{Config: cfg, BaseURL: strings.TrimSuffix(base, "/"), tls: tlsConfig}, nil
 }
 
-// Connect returns n clients whose connections are open, so that handshakes are not
-// measured. The caller closes them.
+// Connect returns n clients whose connections are open, so that handshakes are not measured.
+// The caller must call CloseAll.
 func (t *Target) Connect(ctx context.Context, n int) ([]*Conn, error) {
 	conns := make([]*Conn, 0, n)
 	for range n {
@@ -57,7 +57,7 @@ func (t *Target) Connect(ctx context.Context, n int) ([]*Conn, error) {
 	return conns, nil
 }
 
-// Get reads a small JSON document into v. If v is nil, Get only checks the status.
+// Get reads a small JSON document into v. If v is nil, Get only checks that the status is 200.
 func (t *Target) Get(ctx context.Context, uri string, v any) error {
 	body, err := t.fetch(ctx, Request{URI: uri, Accept: "application/json"})
 	if err != nil || v == nil {
@@ -69,7 +69,7 @@ func (t *Target) Get(ctx context.Context, uri string, v any) error {
 	return nil
 }
 
-// fetch reads a small body over a connection of its own.
+// fetch returns a small body, which it reads over a connection of its own.
 func (t *Target) fetch(ctx context.Context, r Request) ([]byte, error) {
 	c, err := t.Dial(0)
 	if err != nil {

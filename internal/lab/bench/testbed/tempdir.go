@@ -11,8 +11,8 @@ import (
 
 const (
 	tempPrefix = "millrace-bench-"
-	// tempLock is a file in a temporary directory that its process has locked. The kernel
-	// frees it when the process ends, whatever ends it.
+	// tempLock is a file in a temporary directory, which the process that uses the directory
+	// has locked. The kernel unlocks it when that process ends, also by SIGKILL.
 	tempLock = "in-use"
 )
 
@@ -21,8 +21,8 @@ const dirAttempts = 10
 
 var errTaken = errors.New("another process has taken it for abandoned")
 
-// TemporaryDir makes a temporary directory, and removes those that processes have left which
-// were killed. The caller must call remove in the end.
+// TemporaryDir makes a temporary directory. It also removes the directories of processes that
+// were killed. The caller must call remove.
 func TemporaryDir() (dir string, remove func(), err error) {
 	removeAbandoned(os.TempDir())
 	for range dirAttempts {
@@ -33,8 +33,8 @@ func TemporaryDir() (dir string, remove func(), err error) {
 	return dir, remove, err
 }
 
-// lockedDir makes a temporary directory. Before it is locked, another process may lock and
-// remove it.
+// lockedDir makes a temporary directory and locks it. The error is errTaken if another process
+// has removed it before it was locked.
 func lockedDir() (dir string, remove func(), err error) {
 	if dir, err = os.MkdirTemp("", tempPrefix); err != nil {
 		return "", nil, fmt.Errorf("create temporary directory: %w", err)
@@ -59,7 +59,7 @@ func lockedDir() (dir string, remove func(), err error) {
 }
 
 // lockFile locks the file tempLock of a directory. The error is errTaken if another process
-// has locked it, and also if that one has removed it since.
+// has locked the file, or has removed it since.
 func lockFile(dir string, lock *os.File) error {
 	err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -74,8 +74,8 @@ func lockFile(dir string, lock *os.File) error {
 	return err
 }
 
-// removeAbandoned removes temporary directories whose lock nobody holds. One without a lock is
-// to be kept.
+// removeAbandoned removes temporary directories whose lock no process holds. It keeps
+// directories without a lock.
 func removeAbandoned(root string) {
 	dirs, err := filepath.Glob(filepath.Join(root, tempPrefix+"*"))
 	if err != nil {
@@ -84,7 +84,7 @@ func removeAbandoned(root string) {
 	for _, dir := range dirs {
 		lock, err := os.OpenFile(filepath.Join(dir, tempLock), os.O_RDWR, 0)
 		if err != nil {
-			continue // none, or another user's
+			continue // no lock, or the lock of another user
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			_ = os.RemoveAll(dir)

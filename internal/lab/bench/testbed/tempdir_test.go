@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAbandonedDirs removes what a process has left that was killed, and neither what is in
-// use nor what is to be kept.
+// TestAbandonedDirs checks that the directory of a killed process is removed, but not a directory in
+// use, nor one without a lock.
 func TestAbandonedDirs(t *testing.T) {
 	root := t.TempDir()
 	t.Setenv("TMPDIR", root)
@@ -41,7 +41,7 @@ func TestAbandonedDirs(t *testing.T) {
 	}
 }
 
-// TestDirTaken has another process remove a directory before it is locked.
+// TestDirTaken locks a directory that another process has locked, and one that it has removed.
 func TestDirTaken(t *testing.T) {
 	dir := t.TempDir()
 	lock, err := os.Create(filepath.Join(dir, tempLock))

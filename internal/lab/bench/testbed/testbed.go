@@ -24,22 +24,23 @@ const (
 	ReadPathStock = "kube-apiserver"
 )
 
-// Options are the flags that say how servers are run.
+// Options are the flags that say which servers run, and how.
 type Options struct {
 	ReadPaths []string
 	// Stock is the program of ReadPathStock.
 	Stock        string
-	millrace     string   // the program of all other servers; empty: the one that serverProgram finds
+	millrace     string   // the program of all other servers; empty: serverProgram finds it
 	serverArgs   []string // for servers of that program
-	commonArgs   []string // for kube-apiserver too
+	commonArgs   []string // for all servers, kube-apiserver included
 	ReadyTimeout time.Duration
 	workDir      string // empty: a temporary directory
 	ExternalEtcd bool
-	// At is the kubeconfig of a server to measure in place of starting any. Empty: none.
+	// At is the kubeconfig of a server to measure in place of starting any. Empty: servers are
+	// started.
 	At string
-	// atContext is the context of At, and empty for its current one.
+	// atContext is the context of At. Empty: its current one.
 	atContext string
-	changed   func(flag string) bool // whether the user has given a flag; set by AddAtFlags
+	changed   func(flag string) bool // reports whether the user has given a flag; set by AddAtFlags
 }
 
 // AddServerFlags adds the flags of a command that runs read paths in turn.
@@ -51,7 +52,8 @@ func (o *Options) AddServerFlags(f *pflag.FlagSet) {
 	o.AddAtFlags(f, "")
 }
 
-// AddProcessFlags adds the flags of a command that chooses itself what it runs.
+// AddProcessFlags adds the flags of a command that chooses itself which servers it runs. Each
+// help text begins with when.
 func (o *Options) AddProcessFlags(f *pflag.FlagSet, when string) {
 	f.StringVar(&o.millrace, "millrace", "", when+"program that servers are started of (default: the one beside this program, else on the PATH)")
 	f.StringArrayVar(&o.serverArgs, "server-arg", nil, when+"one more argument for every server of that program; may be repeated")
@@ -65,10 +67,11 @@ func (o *Options) AddServerArg(arg string) { o.serverArgs = append(o.serverArgs,
 // HasServerArgs reports whether AddServerArg or the user has added any.
 func (o *Options) HasServerArgs() bool { return len(o.serverArgs) > 0 }
 
-// AddCommonArg adds an argument for every server, which kube-apiserver has too.
+// AddCommonArg adds an argument for every server, kube-apiserver included.
 func (o *Options) AddCommonArg(arg string) { o.commonArgs = append(o.commonArgs, arg) }
 
-// ValidateChoice is Validate for a command that starts servers only if it is asked to.
+// ValidateChoice does what Validate does, for a command that starts servers only if start is
+// set.
 func (o *Options) ValidateChoice(start bool) error {
 	if !start && o.At == "" {
 		return errors.New("choose --compare, which starts servers, or --at for a server that runs")
@@ -76,7 +79,7 @@ func (o *Options) ValidateChoice(start bool) error {
 	return o.Validate()
 }
 
-// Validate checks the flags.
+// Validate checks the flags. With --at it also sets the options that follow from it.
 func (o *Options) Validate() error {
 	if o.At != "" {
 		return o.useExisting()
@@ -91,16 +94,16 @@ func (o *Options) Validate() error {
 	if len(o.ReadPaths) == 0 {
 		return errors.New("--read-paths: choose one at least")
 	}
-	for i, path := range o.ReadPaths {
-		if !slices.Contains(all, path) || slices.Contains(o.ReadPaths[:i], path) {
+	for i, readPath := range o.ReadPaths {
+		if !slices.Contains(all, readPath) || slices.Contains(o.ReadPaths[:i], readPath) {
 			return fmt.Errorf("--read-paths: choose among %s, each once", strings.Join(all, ", "))
 		}
 	}
 	return nil
 }
 
-// CompareOverEtcd chooses what runs, unless the user has: Millrace and what to compare with. Each
-// is over the same etcd, which is a process of its own.
+// CompareOverEtcd chooses the read paths, unless the user has: Millrace and a stock one. Their
+// servers use the same etcd, which is a process of its own.
 func (o *Options) CompareOverEtcd() {
 	o.ExternalEtcd = true
 	if len(o.ReadPaths) > 0 {
@@ -112,7 +115,7 @@ func (o *Options) CompareOverEtcd() {
 	}
 }
 
-// ExternalEtcdNote is what a report says of --external-etcd.
+// ExternalEtcdNote is the note of reports about --external-etcd.
 const ExternalEtcdNote = "etcd runs in a process of its own: CPU and memory are the API server's alone"
 
 // Config configures a Testbed. Progress is required.
@@ -128,23 +131,23 @@ type Config struct {
 
 // Testbed runs servers, one after another, over one data directory or one etcd.
 //
-// Every measurement can so have a process of its own over the same data: none carries
-// the garbage of filling, or of an earlier measurement, in its heap. That costs the
-// start of a server each time, which is measured too.
+// Every measurement can therefore have a process of its own over the same data. No heap has
+// the garbage of filling, or of an earlier measurement. The price is the start of a server each
+// time, which is measured too.
 type Testbed struct {
 	Config Config
-	// Own is this program, for children that run its commands.
+	// Own is the path of this program, for children that run its commands.
 	Own  string
-	dir  string
+	dir  string       // absolute
 	port int          // the same for all servers, so that kubeconfigs stay valid
-	etcd *etcdProcess // nil: each server has an embedded etcd, or there is none of the Testbed's
-	// existingData says that the server of --at has data that must be removed.
+	etcd *etcdProcess // nil: each server has an embedded etcd, or is the server of --at
+	// existingData is set if the server of --at has data that must be removed.
 	existingData bool
 }
 
-// Open makes the directories of a Testbed, and starts etcd if that is to be a process
-// of its own. The caller must call closeBed after all servers have ended. Its error says that
-// objects may be left in the server of --at.
+// Open makes the directories of a Testbed, and starts etcd if Options.ExternalEtcd is set. The
+// caller must call closeBed after all servers have ended. The error of closeBed says that
+// objects may be left in the server of --at. It is nil without --at.
 func Open(ctx context.Context, cfg Config) (bed *Testbed, closeBed func() error, err error) {
 	b := &Testbed{Config: cfg, dir: cfg.workDir}
 	if b.Own, err = ownProgram(); err != nil {
@@ -163,7 +166,7 @@ func Open(ctx context.Context, cfg Config) (bed *Testbed, closeBed func() error,
 	if !cfg.ExternalEtcd {
 		return b, func() error {
 			defer remove()
-			defer os.Remove(b.clusterKubeconfig()) // only there if a component has used it
+			defer os.Remove(b.clusterKubeconfig()) // it exists only if a component has used it
 			return b.removeExisting(ctx)
 		}, nil
 	}
@@ -178,8 +181,19 @@ func Open(ctx context.Context, cfg Config) (bed *Testbed, closeBed func() error,
 	}, nil
 }
 
-// makeDirs makes the work directory and what is below it. remove deletes it again if
-// it is temporary.
+// WithTestbed opens a Testbed, runs measure with it, and closes it. It joins the errors of
+// both.
+func WithTestbed(ctx context.Context, cfg Config, measure func(*Testbed) error) (err error) {
+	bed, closeBed, err := Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeBed()) }()
+	return measure(bed)
+}
+
+// makeDirs makes the work directory and the directories below it. remove deletes the work
+// directory if it is temporary.
 func (b *Testbed) makeDirs() (remove func(), err error) {
 	remove = func() {}
 	if b.dir != "" {
@@ -193,7 +207,7 @@ func (b *Testbed) makeDirs() (remove func(), err error) {
 	if _, err = os.Stat(b.data()); err == nil {
 		return nil, fmt.Errorf("%s has data already: choose another --work-dir", b.dir)
 	}
-	for _, dir := range []string{b.data(), b.Captures(""), b.Logs("")} {
+	for _, dir := range []string{b.data(), b.CaptureDir(""), b.LogPath("")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			remove()
 			return nil, fmt.Errorf("create work directory: %w", err)
@@ -205,58 +219,62 @@ func (b *Testbed) makeDirs() (remove func(), err error) {
 func (b *Testbed) data() string     { return filepath.Join(b.dir, "data") }
 func (b *Testbed) etcdData() string { return filepath.Join(b.dir, "etcd") }
 
-// kubeconfig is the file in which "serve" writes the administrator's credentials.
+// kubeconfig returns the path of the file to which "serve" writes the administrator's
+// credentials.
 func (b *Testbed) kubeconfig() string { return filepath.Join(b.data(), "admin.kubeconfig") }
 
-// etcdFlag is the flag of servers that use the Testbed's etcd, which must exist.
+// etcdFlag returns the flag of servers that use the Testbed's etcd, which must exist.
 func (b *Testbed) etcdFlag() string { return "--etcd-servers=" + b.etcd.endpoint }
 
-// EtcdPID is the process id of the Testbed's etcd, which must exist.
+// EtcdPID returns the process id of the Testbed's etcd, which must exist.
 func (b *Testbed) EtcdPID() int { return b.etcd.PID() }
 
-// EtcdEndpoint is the address of the Testbed's etcd, which must exist.
+// EtcdEndpoint returns the address of the Testbed's etcd, which must exist.
 func (b *Testbed) EtcdEndpoint() string { return b.etcd.endpoint }
 
-// Logs is the path of a log.
-func (b *Testbed) Logs(name string) string { return filepath.Join(b.dir, "logs", name) }
+// LogPath returns the path of a log, by the name of its file.
+func (b *Testbed) LogPath(name string) string { return filepath.Join(b.dir, "logs", name) }
 
-// Captures is the directory of the response bodies that a server has sent. It need not
-// exist.
-func (b *Testbed) Captures(server string) string { return filepath.Join(b.dir, "captures", server) }
+// CaptureDir returns the directory for the response bodies that a server has sent. The caller
+// must make it.
+func (b *Testbed) CaptureDir(server string) string { return filepath.Join(b.dir, "captures", server) }
 
-// Start starts a server with a read path and returns when it is ready. The name of
-// its log is without ".log". The caller must call End.
-func (b *Testbed) Start(ctx context.Context, readPath, log string) (*Server, error) {
+// Start starts a server with a read path, and returns when it is ready. For ReadPathExisting it
+// connects to the server of --at. logName is the name of the log without ".log". The caller
+// must call End.
+func (b *Testbed) Start(ctx context.Context, readPath, logName string) (*Server, error) {
 	if readPath == ReadPathExisting {
-		return b.existing(ctx)
+		return b.connectExisting(ctx)
 	}
-	return b.startOn(ctx, readPath, log, b.port, b.data())
+	return b.startServerOn(ctx, readPath, logName, b.port, b.data())
 }
 
-// StartAnother starts one more server, on a port of its own, beside those that Start has
-// started. They need an external etcd. A Millrace server has a directory and
-// certificates of its own, a kube-apiserver those of Start's.
-func (b *Testbed) StartAnother(ctx context.Context, readPath, log string) (*Server, error) {
+// StartAnother starts one more server, on a port of its own, beside the one that Start has
+// started. Both need an external etcd. A Millrace server gets a directory and certificates of
+// its own. A kube-apiserver shares those of Start's server.
+func (b *Testbed) StartAnother(ctx context.Context, readPath, logName string) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
 	data := b.data()
 	if readPath != ReadPathStock {
-		data = filepath.Join(b.dir, "data-"+log)
+		data = filepath.Join(b.dir, "data-"+logName)
 	}
-	return b.startOn(ctx, readPath, log, port, data)
+	return b.startServerOn(ctx, readPath, logName, port, data)
 }
 
-func (b *Testbed) startOn(ctx context.Context, readPath, log string, on int, data string) (*Server, error) {
-	cfg := b.serverConfig(readPath, log)
-	cfg.port, cfg.kubeconfig = on, filepath.Join(data, "admin.kubeconfig")
+// startServerOn starts a server with a read path on a port. dataDir has its data, its keys and
+// its administrator's kubeconfig.
+func (b *Testbed) startServerOn(ctx context.Context, readPath, logName string, port int, dataDir string) (*Server, error) {
+	cfg := b.serverConfig(readPath, logName)
+	cfg.port, cfg.kubeconfig = port, filepath.Join(dataDir, "admin.kubeconfig")
 	var etcd []string
 	if b.etcd != nil {
 		etcd = []string{b.etcdFlag()}
 	}
-	port := "--secure-port=" + strconv.Itoa(on)
-	serve := []string{"serve", "--data-dir=" + data, "--read-path=" + readPath}
+	portFlag := "--secure-port=" + strconv.Itoa(port)
+	serve := []string{"serve", "--data-dir=" + dataDir, "--read-path=" + readPath}
 	switch readPath {
 	case ReadPathStock:
 		pki := filepath.Join(b.data(), "pki")
@@ -264,22 +282,22 @@ func (b *Testbed) startOn(ctx context.Context, readPath, log string, on int, dat
 			return nil, err
 		}
 		cfg.executable = b.Config.Stock
-		cfg.args = slices.Concat(stockArgs(pki), []string{port}, etcd, b.Config.commonArgs)
+		cfg.args = slices.Concat(stockArgs(pki), []string{portFlag}, etcd, b.Config.commonArgs)
 		return startServer(ctx, cfg)
 	case ReadPathEncoded:
-		serve = []string{"serve", "--data-dir=" + data, "--read-path=" + ReadPathMillrace, "--transcode=false"}
+		serve = []string{"serve", "--data-dir=" + dataDir, "--read-path=" + ReadPathMillrace, "--transcode=false"}
 	}
-	cfg.args = slices.Concat(serve, []string{port}, etcd, b.Config.commonArgs, b.Config.serverArgs)
+	cfg.args = slices.Concat(serve, []string{portFlag}, etcd, b.Config.commonArgs, b.Config.serverArgs)
 	return b.startMillrace(ctx, cfg)
 }
 
-// makeKeys has a Millrace server make the keys and certificates that a kube-apiserver
-// is given, unless an earlier one has.
+// makeKeys makes the keys and certificates of a kube-apiserver, unless they exist. It starts
+// and ends a Millrace server, which makes them.
 func (b *Testbed) makeKeys(ctx context.Context, pki string) error {
 	if _, err := os.Stat(filepath.Join(pki, "apiserver.crt")); err == nil {
 		return nil
 	}
-	s, err := b.startOn(ctx, ReadPathMillrace, "serve-keys", b.port, b.data())
+	s, err := b.startServerOn(ctx, ReadPathMillrace, "serve-keys", b.port, b.data())
 	if err != nil {
 		return fmt.Errorf("make keys: %w", err)
 	}
@@ -287,7 +305,7 @@ func (b *Testbed) makeKeys(ctx context.Context, pki string) error {
 	return nil
 }
 
-// startMillrace starts a server of the program that has them.
+// startMillrace starts a server of the program millrace, and sets cfg.executable.
 func (b *Testbed) startMillrace(ctx context.Context, cfg serverConfig) (s *Server, err error) {
 	if cfg.executable, err = b.Config.serverProgram(); err != nil {
 		return nil, err
@@ -295,31 +313,33 @@ func (b *Testbed) startMillrace(ctx context.Context, cfg serverConfig) (s *Serve
 	return startServer(ctx, cfg)
 }
 
-// serverConfig is that of a server on the Testbed's port, without its program and command line.
-func (b *Testbed) serverConfig(name, log string) serverConfig {
+// serverConfig returns the configuration of a server on the Testbed's port, without its program
+// and command line.
+func (b *Testbed) serverConfig(name, logName string) serverConfig {
 	return serverConfig{
-		name: name, port: b.port, logFile: b.Logs(log + ".log"), kubeconfig: b.kubeconfig(),
+		name: name, port: b.port, logFile: b.LogPath(logName + ".log"), kubeconfig: b.kubeconfig(),
 		http1: b.Config.HTTP1, timeout: b.Config.ReadyTimeout,
 	}
 }
 
-// End stops a server, and tells the user if it had to be killed.
+// End stops a server, and shows the user if it had to be killed. It leaves the server of --at
+// alone.
 func (b *Testbed) End(ctx context.Context, s *Server) {
 	if s.Child != nil && !s.Stop(ctx) {
 		b.Config.Progress.Phase("server did not end after SIGTERM and was killed")
 	}
 }
 
-// ExplainExit returns the error of a measurement of a child. The error may be nil, and so may
-// the child. If the child has ended by itself, that is the error: the others only follow from
-// it.
-func (b *Testbed) ExplainExit(ctx context.Context, process *Child, err error) error {
-	if process == nil || ctx.Err() != nil || err == nil && !process.exited() {
+// ExplainExit returns the error of a measurement of a child. If the child has ended by itself,
+// the error says so, because err only follows from that. Otherwise it is err. Both err and child
+// may be nil.
+func (b *Testbed) ExplainExit(ctx context.Context, child *Child, err error) error {
+	if child == nil || ctx.Err() != nil || err == nil && !child.exited() {
 		return err
 	}
 	select {
-	case <-process.done:
-		return fmt.Errorf("measure %s: it ended by itself (%v)%s", process.cfg.Args[0], process.err, process.logTail())
+	case <-child.done:
+		return fmt.Errorf("measure %s: it ended by itself (%v)%s", child.cfg.Args[0], child.err, child.logTail())
 	case <-time.After(time.Second): // a process that has just died is reaped within this time
 		return err
 	}

@@ -11,7 +11,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// CreateAdministrator creates a service account that has all rights, unless it exists.
+// CreateAdministrator creates a service account and binds it to cluster-admin. Objects that
+// exist are left as they are.
 func (w *Writer) CreateAdministrator(ctx context.Context, namespace, account string) error {
 	for uri, body := range map[string]string{
 		"/api/v1/namespaces/" + namespace + "/serviceaccounts": `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"` + account + `"}}`,
@@ -27,9 +28,10 @@ func (w *Writer) CreateAdministrator(ctx context.Context, namespace, account str
 	return nil
 }
 
-// UseToken has clients of the server sign in with a token of a service account instead of a
-// certificate, which a replica can hand on only once. The account must have all rights. The
-// kubeconfig is written to file.
+// UseToken replaces the certificate of the server's clients by a token of a service account,
+// which must have all rights. Only one replica can hand on a certificate, so clients of a replica
+// of a replica need a token. UseToken writes the new kubeconfig to file, and sets Target and
+// Kubeconfig.
 func (s *Server) UseToken(ctx context.Context, namespace, account, file string) error {
 	token, err := s.requestToken(ctx, namespace, account)
 	if err != nil {
@@ -44,10 +46,10 @@ func (s *Server) UseToken(ctx context.Context, namespace, account, file string) 
 	if err := clientcmd.WriteToFile(config, file); err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
-	with := rest.AnonymousClientConfig(old)
-	with.BearerToken = token
+	authenticated := rest.AnonymousClientConfig(old)
+	authenticated.BearerToken = token
 	cfg := s.Target.Config
-	cfg.REST = with
+	cfg.REST = authenticated
 	if s.Target, err = NewTarget(cfg); err != nil {
 		return err
 	}
@@ -55,6 +57,7 @@ func (s *Server) UseToken(ctx context.Context, namespace, account, file string) 
 	return nil
 }
 
+// requestToken returns a new token of a service account.
 func (s *Server) requestToken(ctx context.Context, namespace, account string) (string, error) {
 	c, err := s.Target.Dial(0)
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// writerConns is how many connections a Writer has, and so how many writes may be in
-// flight. If the server cannot keep up with them, the rate falls. The report has the
-// rate that was reached.
+// writerConns is the number of a Writer's connections, which bounds the writes in flight. If
+// the server cannot keep up, the rate falls. The report has the rate that was reached.
 const writerConns = 16
 
 // Change is one write.
@@ -23,8 +22,8 @@ type Change struct {
 	Body                     []byte
 }
 
-// ChangeFunc makes write i of a run. It is called right before the write is sent, at
-// time at.
+// ChangeFunc makes write i of a run. It is called at time at, right before the write is sent.
+// Calls may be concurrent.
 type ChangeFunc func(i int, at time.Time) Change
 
 // Writer sends writes over several connections. One goroutine may use it at a time.
@@ -32,10 +31,10 @@ type Writer struct {
 	Target *Target
 	Conns  []*Conn
 	Change ChangeFunc // required by Emit
-	sent   int        // writes of all calls of Emit
+	sent   int        // number of writes of all calls of Emit
 }
 
-// NewWriter connects to the server. The caller must call Close.
+// NewWriter connects to the server and returns a Writer. The caller must call Close.
 func NewWriter(ctx context.Context, t *Target) (*Writer, error) {
 	conns, err := t.Connect(ctx, writerConns)
 	if err != nil {
@@ -44,14 +43,14 @@ func NewWriter(ctx context.Context, t *Target) (*Writer, error) {
 	return &Writer{Target: t, Conns: conns}, nil
 }
 
-// Single returns a writer of other changes over one of w's connections. It must not
-// be used at the same time as w, and need not be closed.
+// Single returns a Writer of other changes over one of w's connections. It must not be used at
+// the same time as w, and must not be closed.
 func (w *Writer) Single(f ChangeFunc) *Writer {
 	return &Writer{Target: w.Target, Conns: w.Conns[:1], Change: f}
 }
 
-// Get reads a document over the first of w's connections.
-func (w *Writer) Get(ctx context.Context, r Request) ([]byte, error) {
+// FetchBody returns a document, which it reads over the first of w's connections.
+func (w *Writer) FetchBody(ctx context.Context, r Request) ([]byte, error) {
 	req, err := w.Target.NewRequest(ctx, r)
 	if err != nil {
 		return nil, err
@@ -62,8 +61,8 @@ func (w *Writer) Get(ctx context.Context, r Request) ([]byte, error) {
 // Close closes the connections.
 func (w *Writer) Close() { CloseAll(w.Conns) }
 
-// Emit sends so many writes, rate of them a second, and returns when the last one is
-// acknowledged.
+// Emit sends a number of writes, at a rate in writes a second, which must be above 0. It
+// returns when the last write is acknowledged.
 func (w *Writer) Emit(ctx context.Context, events int, rate float64) error {
 	first := w.sent
 	w.sent += events
@@ -74,13 +73,13 @@ func (w *Writer) Emit(ctx context.Context, events int, rate float64) error {
 	})
 }
 
-// EmitDuring sends writes at a rate until do has ended, and returns their number. At rate 0
-// there are none.
-func (w *Writer) EmitDuring(ctx context.Context, rate float64, do func() error) (made int, err error) {
+// EmitDuring runs do, and sends writes at a rate until do has ended. It returns the number of
+// writes, and the joined errors of both. At rate 0 there are no writes.
+func (w *Writer) EmitDuring(ctx context.Context, rate float64, do func() error) (writes int, err error) {
 	if rate == 0 {
 		return 0, do()
 	}
-	const part = 500 * time.Millisecond
+	const part = 500 * time.Millisecond // after each, do may have ended
 	n := EventsIn(part, rate)
 	done, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -89,7 +88,7 @@ func (w *Writer) EmitDuring(ctx context.Context, rate float64, do func() error) 
 				ended <- err
 				return
 			}
-			made += n
+			writes += n
 			select {
 			case <-done:
 				ended <- nil
@@ -101,10 +100,10 @@ func (w *Writer) EmitDuring(ctx context.Context, rate float64, do func() error) 
 	err = do()
 	close(done)
 	err = errors.Join(err, <-ended)
-	return made, err
+	return writes, err
 }
 
-// Turns returns a feed for Each that offers n turns as fast as they are taken.
+// Turns returns a feed for Each, which offers turns 0 to n-1 as fast as they are taken.
 func Turns(n int) func(context.Context, chan<- int) error {
 	return func(ctx context.Context, turns chan<- int) error {
 		for i := range n {
@@ -116,7 +115,7 @@ func Turns(n int) func(context.Context, chan<- int) error {
 	}
 }
 
-// OfferTurn sends turn i, or returns the cause of ctx's end.
+// OfferTurn sends turn i to turns. If ctx ends first, it returns the cause of that.
 func OfferTurn(ctx context.Context, turns chan<- int, i int) error {
 	select {
 	case turns <- i:
@@ -126,8 +125,8 @@ func OfferTurn(ctx context.Context, turns chan<- int, i int) error {
 	}
 }
 
-// Each calls do for the turns that feed offers, with one goroutine for each
-// connection. The first error ends it.
+// Each calls do for the turns that feed offers, with one goroutine for each connection. It
+// returns when all have ended. The first error ends them.
 func (w *Writer) Each(ctx context.Context, feed func(context.Context, chan<- int) error, do func(context.Context, *Conn, int) error) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -148,14 +147,14 @@ func (w *Writer) Each(ctx context.Context, feed func(context.Context, chan<- int
 	return Cause(ctx, err)
 }
 
-// Write sends one change and reads the whole answer. A status other than the wanted
-// ones is a *StatusError.
+// Write sends one change and reads the whole answer. A status that is not in want is a
+// *StatusError.
 func (t *Target) Write(ctx context.Context, c *Conn, ch Change, want ...int) error {
 	_, err := t.WriteAndRead(ctx, c, ch, want...)
 	return err
 }
 
-// WriteAndRead is Write, and returns the answer's body.
+// WriteAndRead does what Write does, and returns the answer's body.
 func (t *Target) WriteAndRead(ctx context.Context, c *Conn, ch Change, want ...int) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, ch.Method, t.BaseURL+ch.URI, bytes.NewReader(ch.Body))
 	if err != nil {
@@ -175,8 +174,8 @@ func (t *Target) WriteAndRead(ctx context.Context, c *Conn, ch Change, want ...i
 	return io.ReadAll(resp.Body)
 }
 
-// WriteWithRetry sends a change, and sends it again where the server refuses it for now. It
-// returns how many 429s there were.
+// WriteWithRetry does what Write does, and sends the change again after each 429, as
+// RetryRefused does. It returns the number of 429s.
 func (t *Target) WriteWithRetry(ctx context.Context, c *Conn, ch Change, want int) (refused int, err error) {
 	return RetryRefused(ctx, func() error { return t.Write(ctx, c, ch, want) })
 }

@@ -9,22 +9,22 @@ import (
 
 // bench is one run of "bench watch".
 type bench struct {
-	opts   *options
-	log    *testbed.Progress
-	report *report
-	pods   []testbed.PodSample // one of each node; set when first needed
+	opts     *options
+	progress *testbed.Progress
+	report   *report
+	pods     []testbed.PodSample // one pod of each node; nil until a workload needs pods
 }
 
-// events runs the event workloads on a server, and last after them. last also runs after
-// an interrupt, then with a context that ends soon.
-func (b *bench) events(ctx context.Context, t *testbed.Target, m *testbed.Meter, s *serverReport, last func(context.Context, *runner) error) error {
+// runEvents runs the event workloads on a server, and then last. After an interrupt last runs with
+// a context that ends after InterruptGrace.
+func (b *bench) runEvents(ctx context.Context, t *testbed.Target, m *testbed.Meter, s *serverReport, last func(context.Context, *runner) error) error {
 	if b.opts.chosen.needsPods() && b.pods == nil {
 		var err error
 		if b.pods, err = findPods(ctx, t); err != nil {
 			return err
 		}
 	}
-	r, err := newRunner(ctx, t, runner{meter: m, plan: b.opts.plan, log: b.log, pods: b.pods})
+	r, err := newRunner(ctx, t, runner{meter: m, plan: b.opts.plan, progress: b.progress, pods: b.pods})
 	if err != nil {
 		return err
 	}
@@ -38,8 +38,8 @@ func (b *bench) events(ctx context.Context, t *testbed.Target, m *testbed.Meter,
 	return errors.Join(err, last(ctx, r))
 }
 
-// runAll runs workloads one after another. A failed workload is part of the results. An
-// error ends the whole run.
+// runAll runs workloads one after another. A workload that fails is part of the results. An error
+// ends the whole run.
 func (b *bench) runAll(ctx context.Context, r *runner, specs []eventWorkload) ([]result, error) {
 	var results []result
 	for _, s := range specs {
@@ -48,7 +48,7 @@ func (b *bench) runAll(ctx context.Context, r *runner, specs []eventWorkload) ([
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			b.log.Phase("failed: %s: %v", s.name, err)
+			b.progress.Phase("failed: %s: %v", s.name, err)
 			res = result{Workload: s.name, Error: err.Error()}
 		}
 		results = append(results, res)
@@ -59,16 +59,16 @@ func (b *bench) runAll(ctx context.Context, r *runner, specs []eventWorkload) ([
 	return results, nil
 }
 
-// addInformers adds a result, or err, with which the measurement failed. It returns the
-// cause if ctx has ended.
-func (b *bench) addInformers(ctx context.Context, to *[]informersResult, s informerWorkload, res informersResult, err error) error {
+// addInformers adds a result to results, or the error with which its measurement failed. It returns
+// the cause if ctx has ended.
+func (b *bench) addInformers(ctx context.Context, results *[]informersResult, s informerWorkload, res informersResult, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		b.log.Phase("failed: %s: %v", s.name, err)
+		b.progress.Phase("failed: %s: %v", s.name, err)
 		res = informersResult{Workload: s.name, Informers: s.informers, Error: err.Error()}
 	}
-	*to = append(*to, res)
+	*results = append(*results, res)
 	return nil
 }

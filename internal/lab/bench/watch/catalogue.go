@@ -19,21 +19,20 @@ const (
 	watchNames                        // each watcher: one config map, by its name
 	watchNodes                        // each watcher: the pods of one node
 	watchPods                         // each watcher: all pods
-	watchShards                       // each watcher: a share of all pods
+	watchShards                       // each watcher: a shard of all pods
 	watchFloor                        // each watcher: the event that the floor sends
 )
 
 const (
-	// allObjects is how many config maps there are for watchAll. They are written in
-	// turn.
+	// allObjects is the number of config maps for watchAll, which are written in turn.
 	allObjects = 20
-	// streamsPerConnection is how many watches share a connection, unless a workload
+	// streamsPerConnection is the number of watches that share a connection, unless a workload
 	// says otherwise. It is also kube-apiserver's limit.
 	streamsPerConnection = 100
 )
 
-// eventWorkload is a workload with watchers: writes at a rate make events, which all
-// watchers receive, or each its own.
+// eventWorkload is a workload with watchers. Writes at a rate make events. By kind, an event goes
+// to all watchers or to one.
 type eventWorkload struct {
 	name, description string
 	group             string // another name that chooses the workload
@@ -41,9 +40,9 @@ type eventWorkload struct {
 
 	kind     watchedObjects
 	watchers int
-	pods     int // written in turn, for watchPods and watchShards
-	conns    int // 0: one for streamsPerConnection watchers
-	rate     float64
+	pods     int     // written in turn, for watchPods and watchShards
+	conns    int     // 0: one for each streamsPerConnection watchers
+	rate     float64 // writes a second
 	http1    bool
 	accept   string // empty: JSON
 	encoding string
@@ -52,13 +51,12 @@ type eventWorkload struct {
 	recordStreams bool
 	// floor names the workload that does the same on the floor.
 	floor string
-	// pair names another workload that this one is compared with. It is chosen as well.
+	// pair names the workload that this one is compared with. choose adds it.
 	pair string
 }
 
-// eventWorkloads is the catalogue, in the order in which workloads run. A workload that
-// is compared with another comes right after it. What earlier workloads have left in the
-// server then costs both of them about the same.
+// eventWorkloads returns the catalogue, in the order in which workloads run. A workload comes right
+// after its pair: what earlier workloads have left in the server then costs both about the same.
 func eventWorkloads() []eventWorkload {
 	all := eventWorkload{kind: watchAll, watchers: 1000, rate: 20, byDefault: true, group: "all-*"}
 	floor := eventWorkload{kind: watchFloor, watchers: 1000, rate: 20, byDefault: true, group: "floor"}
@@ -67,45 +65,54 @@ func eventWorkloads() []eventWorkload {
 	one := eventWorkload{kind: watchPods, watchers: 1, rate: 50, pods: 200, group: "one"}
 	shards := eventWorkload{kind: watchShards, rate: 100, pods: 1000, group: "shards"}
 	specs := []eventWorkload{
-		all.with("all-h2-20", "everybody watches 20 config maps, over 20 HTTP/2 connections", func(s *eventWorkload) { s.conns, s.floor = 20, "floor-h2-20" }),
-		all.with("gzip", "as all-h2-20, compressed with gzip", func(s *eventWorkload) {
-			s.conns, s.encoding, s.pair, s.group = 20, testbed.EncodingGzip, "all-h2-20", ""
+		all.variant("all-h2-20", "everybody watches 20 config maps, over 20 HTTP/2 connections",
+			func(s *eventWorkload) { s.conns, s.floor = 20, "floor-h2-20" }),
+		all.variant("gzip", "as all-h2-20, compressed with gzip", func(s *eventWorkload) {
+			s.conns = 20
+			s.encoding = testbed.EncodingGzip
+			s.pair, s.group = "all-h2-20", ""
 		}),
-		all.with("all-h2-1000", "as all-h2-20, over 1,000 HTTP/2 connections", func(s *eventWorkload) { s.conns, s.floor = 1000, "floor-h2-1000" }),
-		all.with("stalled", "as all-h2-1000, but one of them reads nothing", func(s *eventWorkload) { s.conns, s.stalled, s.pair, s.group = 999, true, "all-h2-1000", "" }),
-		all.with("all-h1", "as all-h2-20, over 1,000 HTTP/1.1 connections", func(s *eventWorkload) { s.conns, s.http1, s.floor = 1000, true, "floor-h1" }),
+		all.variant("all-h2-1000", "as all-h2-20, over 1,000 HTTP/2 connections", func(s *eventWorkload) { s.conns, s.floor = 1000, "floor-h2-1000" }),
+		all.variant("stalled", "as all-h2-1000, but one watcher reads nothing", func(s *eventWorkload) {
+			s.conns, s.stalled = 999, true
+			s.pair, s.group = "all-h2-1000", ""
+		}),
+		all.variant("all-h1", "as all-h2-20, over 1,000 HTTP/1.1 connections", func(s *eventWorkload) { s.conns, s.http1, s.floor = 1000, true, "floor-h1" }),
 	}
 	for _, n := range []int{1000, 4000, 8000} {
-		specs = append(specs, names.with(fmt.Sprintf("names-%d", n), "everybody watches one config map by its name", func(s *eventWorkload) { s.watchers = n }))
+		specs = append(specs, names.variant(fmt.Sprintf("names-%d", n), "everybody watches one config map by its name",
+			func(s *eventWorkload) { s.watchers = n }))
 	}
 	for _, n := range []int{1000, 5000} {
-		specs = append(specs, nodes.with(fmt.Sprintf("nodes-%d", n), "everybody watches the pods of one node", func(s *eventWorkload) { s.watchers = n }))
+		specs = append(specs, nodes.variant(fmt.Sprintf("nodes-%d", n), "everybody watches the pods of one node", func(s *eventWorkload) { s.watchers = n }))
 	}
 	specs = append(specs,
-		one.with("one-json", "one client watches all pods", func(*eventWorkload) {}),
-		one.with("one-protobuf", "as one-json, in protobuf", func(s *eventWorkload) { s.accept = acceptWatchProtobuf }))
-	specs = append(specs, shards.with("shards-1", "one client watches all pods", func(s *eventWorkload) { s.watchers = 1 }))
+		one.variant("one-json", "one client watches all pods", func(*eventWorkload) {}),
+		one.variant("one-protobuf", "as one-json, in protobuf", func(s *eventWorkload) { s.accept = acceptWatchProtobuf }))
+	specs = append(specs, shards.variant("shards-1", "one client watches all pods", func(s *eventWorkload) { s.watchers = 1 }))
 	for _, n := range []int{16, 64} {
-		specs = append(specs, shards.with(fmt.Sprintf("shards-%d", n), "each client watches a share of all pods", func(s *eventWorkload) { s.watchers, s.pair = n, "shards-1" }))
+		specs = append(specs, shards.variant(fmt.Sprintf("shards-%d", n), "each client watches a shard of all pods",
+			func(s *eventWorkload) { s.watchers, s.pair = n, "shards-1" }))
 	}
 	return append(specs,
-		floor.with("floor-h2-20", "Go's HTTP server sends the events of all-h2-20", func(s *eventWorkload) { s.conns = 20 }),
-		floor.with("floor-h2-1000", "Go's HTTP server sends the events of all-h2-1000", func(s *eventWorkload) { s.conns = 1000 }),
-		floor.with("floor-h1", "Go's HTTP server sends the events of all-h1", func(s *eventWorkload) { s.conns, s.http1 = 1000, true }),
-		floor.with("floor-tls", "a goroutine writes the events of all-h1 to the connections, a TLS record each", func(s *eventWorkload) { s.conns, s.http1, s.recordStreams = 1000, true, true }))
+		floor.variant("floor-h2-20", "Go's HTTP server sends the events of all-h2-20", func(s *eventWorkload) { s.conns = 20 }),
+		floor.variant("floor-h2-1000", "Go's HTTP server sends the events of all-h2-1000", func(s *eventWorkload) { s.conns = 1000 }),
+		floor.variant("floor-h1", "Go's HTTP server sends the events of all-h1", func(s *eventWorkload) { s.conns, s.http1 = 1000, true }),
+		floor.variant("floor-tls", "a goroutine writes the events of all-h1 to the connections, a TLS record each",
+			func(s *eventWorkload) { s.conns, s.http1, s.recordStreams = 1000, true, true }))
 }
 
-// with returns a variant of s.
-func (s eventWorkload) with(name, description string, change func(*eventWorkload)) eventWorkload {
+// variant returns a copy of s with another name and description, to which change was applied.
+func (s eventWorkload) variant(name, description string, change func(*eventWorkload)) eventWorkload {
 	s.name, s.description = name, description
 	change(&s)
 	return s
 }
 
-// scaled returns s with the numbers of watchers and connections multiplied. Of workloads that
-// write to a number of pods, that number is multiplied instead.
-func (s eventWorkload) scaled(by float64) eventWorkload {
-	times := func(n int) int { return max(1, int(float64(n)*by+0.5)) }
+// scale returns a copy of s with the numbers of watchers and connections multiplied by factor. If s
+// writes to a number of pods, scale multiplies that number instead.
+func (s eventWorkload) scale(factor float64) eventWorkload {
+	times := func(n int) int { return max(1, int(float64(n)*factor+0.5)) }
 	if s.pods > 0 {
 		s.pods, s.conns = times(s.pods), s.watchers
 		return s
@@ -119,15 +126,15 @@ func (s eventWorkload) scaled(by float64) eventWorkload {
 	return s
 }
 
-// informerWorkload is a number of informers that begin with a watch-list at once.
+// informerWorkload is a number of informers that begin at once, with a watch-list or a LIST.
 type informerWorkload struct {
 	name      string
 	informers int
 	byDefault bool
-	// firstServerOnly workloads do not run on the second, stock server, which would need
-	// more memory for them than machines have.
+	// firstServerOnly workloads do not run on the second, stock server: it would need more memory
+	// than machines have.
 	firstServerOnly bool
-	// form is set by inForms.
+	// form is the encoding of the stream; set by expandForms.
 	form streamForm
 	// lists says that the informers begin with a LIST in place of a watch-list.
 	lists bool
@@ -135,6 +142,7 @@ type informerWorkload struct {
 
 const watchListGroup = "watchlist"
 
+// informerWorkloads returns the catalogue of workloads of informers.
 func informerWorkloads() []informerWorkload {
 	return []informerWorkload{
 		{name: "watchlist-16", informers: 16, byDefault: true},
@@ -150,13 +158,15 @@ const (
 	initialList      = "list"
 )
 
-// informersOf are workloads of so many informers each, which begin in each of these ways.
-func informersOf(counts []int, initial []string) (all []informerWorkload) {
+// informerWorkloadsFor returns a workload for each number of informers and each way to begin, which
+// is a value of --initial.
+func informerWorkloadsFor(counts []int, initial []string) (all []informerWorkload) {
 	for _, way := range initial {
 		for _, n := range counts {
 			s := informerWorkload{name: fmt.Sprintf("%s-%d", watchListGroup, n), informers: n}
 			if way == initialList {
-				s.name, s.lists = fmt.Sprintf("list-%d", n), true
+				s.name = fmt.Sprintf("list-%d", n)
+				s.lists = true
 			}
 			all = append(all, s)
 		}
@@ -171,8 +181,8 @@ type choice struct {
 	informers []informerWorkload
 }
 
-// choose returns what the names of --workloads stand for. Without names these are the
-// defaults.
+// choose returns the workloads that the names of --workloads stand for. Without names it returns
+// the defaults.
 func choose(names []string) (choice, error) {
 	var c choice
 	known := map[string]bool{testbed.AllWorkloads: true, testbed.DefaultWorkloads: true, watchListGroup: true}
@@ -181,7 +191,8 @@ func choose(names []string) (choice, error) {
 		chosen[name] = true
 	}
 	for _, s := range eventWorkloads() {
-		known[s.name], known[s.group] = true, true
+		known[s.name] = true
+		known[s.group] = true
 		if s.pair != "" && (chosen[s.name] || chosen[testbed.AllWorkloads] || chosen[testbed.DefaultWorkloads] && s.byDefault) {
 			chosen[s.pair] = true
 		}
@@ -208,10 +219,10 @@ func choose(names []string) (choice, error) {
 	return c, nil
 }
 
-// needsPods and needsShards report whether a workload was chosen that writes to pods, or
-// that watches shards.
+// needsPods reports whether a workload was chosen that writes to pods.
 func (c choice) needsPods() bool { return slices.ContainsFunc(c.events, eventWorkload.writesPods) }
 
+// needsShards reports whether a workload was chosen that watches shards.
 func (c choice) needsShards() bool {
 	return slices.ContainsFunc(c.events, func(s eventWorkload) bool { return s.kind == watchShards })
 }
@@ -219,10 +230,10 @@ func (c choice) needsShards() bool {
 // writesPods reports whether the workload writes to pods, not to config maps.
 func (s eventWorkload) writesPods() bool { return s.kind == watchNodes || s.pods > 0 }
 
-// shardsFlag has a server serve shards.
+// shardsFlag is the flag, without dashes, with which a server serves shards.
 const shardsFlag = "feature-gates=ShardedListAndWatch=true"
 
-// workloadHelp is the catalogue as text.
+// workloadHelp returns the catalogue as text, for --workloads=help.
 func workloadHelp() string {
 	var b strings.Builder
 	line := func(name, description string, byDefault bool) {
@@ -241,13 +252,14 @@ func workloadHelp() string {
 		}
 		line(s.name, description, s.byDefault)
 	}
-	line("all-*, floor, names, nodes, one, shards, "+watchListGroup, "all whose names begin so", false)
-	line(testbed.DefaultWorkloads, "what is marked so; it can be combined with others", false)
-	line(testbed.AllWorkloads, "all of these", false)
+	line("all-*, floor, names, nodes, one, shards, "+watchListGroup, "all workloads whose names begin like this", false)
+	line(testbed.DefaultWorkloads, "the workloads with the mark (default); it can be combined with others", false)
+	line(testbed.AllWorkloads, "all workloads", false)
 	return b.String()
 }
 
-// uris are the requests of s's watchers, which watch from a resource version on.
+// uris returns the request of each watcher of s. Watches begin after a resource version. pods has
+// one pod of each node.
 func (s eventWorkload) uris(pods []testbed.PodSample, resourceVersion string) []string {
 	uris := make([]string, s.watchers)
 	for i := range uris {
@@ -260,7 +272,7 @@ func (s eventWorkload) uris(pods []testbed.PodSample, resourceVersion string) []
 			}
 			continue
 		case watchNames:
-			query.Set("fieldSelector", "metadata.name="+configMapName(s.set(), i))
+			query.Set("fieldSelector", "metadata.name="+configMapName(s.configMapSet(), i))
 		case watchNodes:
 			path = podsPath
 			query.Set("fieldSelector", "spec.nodeName="+pods[i].Spec.NodeName)
@@ -277,7 +289,7 @@ func (s eventWorkload) uris(pods []testbed.PodSample, resourceVersion string) []
 	return uris
 }
 
-// shardSelector selects shard i of a number of equal ones.
+// shardSelector returns the selector of shard i, of a number of shards of equal size.
 func shardSelector(i, shards int) string {
 	size := math.MaxUint64/uint64(shards) + 1
 	end := "0x10000000000000000"
@@ -287,15 +299,15 @@ func shardSelector(i, shards int) string {
 	return fmt.Sprintf("shardRange(object.metadata.uid, '0x%016x', '%s')", uint64(i)*size, end)
 }
 
-// set is the part of the names of s's config maps that differs from other workloads'.
-func (s eventWorkload) set() string {
+// configMapSet returns the set of config maps that s watches. It is a part of their names.
+func (s eventWorkload) configMapSet() string {
 	if s.kind == watchNames {
 		return "name"
 	}
 	return "all"
 }
 
-// objects is how many objects are written in turn.
+// objects returns the number of objects that are written in turn.
 func (s eventWorkload) objects() int {
 	switch {
 	case s.kind == watchAll:
@@ -306,7 +318,7 @@ func (s eventWorkload) objects() int {
 	return s.watchers
 }
 
-// fanOut is how many watchers receive the event of one write and count it.
+// fanOut returns the number of watchers that receive the event of one write and count it.
 func (s eventWorkload) fanOut() int {
 	switch {
 	case s.kind != watchAll && s.kind != watchFloor:

@@ -22,7 +22,7 @@ begin with a watch-list.
 
 The events come from writes of its own: config maps that it creates in the
 namespace default, and status patches of pods that fill has made. A span begins
-before the write is sent and so contains the write. "net" is CPU without that of
+before the write is sent and so contains the write. "net" is CPU less the CPU of
 the same writes without watchers.
 
 With --compare it starts millrace with either read path in turn over one data
@@ -31,7 +31,7 @@ memory: the floor. With --at it measures a server that runs, and removes its obj
 afterwards.
 
 This process and the server have a file open for each connection: ulimit -n must
-allow for 1,100 of them, and for more with --scale.`,
+allow 1,100 open files, and more with --scale.`,
 		Example: `  millrace-lab bench watch --compare
   millrace-lab bench watch --compare --workloads=all-h2-20,floor-h2-20,gzip --duration=5s
   millrace-lab bench watch --compare --workloads=one --pod-size=17KB --read-paths=millrace,millrace-encoded,kubernetes
@@ -49,14 +49,14 @@ allow for 1,100 of them, and for more with --scale.`,
 	return cmd
 }
 
-// execute measures and prints the report. It returns an error if any workload failed.
+// execute measures and prints the report. It returns an error if a workload failed.
 func execute(ctx context.Context, o *options, to testbed.Streams) error {
-	b := &bench{opts: o, log: testbed.NewProgress(to.Err), report: &report{
+	b := &bench{opts: o, progress: testbed.NewProgress(to.Err), report: &report{
 		Started: time.Now(), Machine: testbed.ThisMachine(), Plan: o.plan, ExternalEtcd: o.ExternalEtcd,
 	}}
 	if err := b.compare(ctx); err != nil {
 		return err
 	}
-	b.report.noteFailures()
+	b.report.addFailureNotes()
 	return testbed.Print(b.report, to.Out, o.output)
 }

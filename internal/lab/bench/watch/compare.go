@@ -12,11 +12,11 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// compare measures events and watch-lists over separate data. The secrets of the
-// watch-lists would otherwise be in the memory of every server.
+// compare measures events and watch-lists over separate data. Otherwise the secrets of the
+// watch-lists would be in the memory of every server.
 func (b *bench) compare(ctx context.Context) error {
-	for _, path := range b.opts.ReadPaths {
-		b.report.Servers = append(b.report.Servers, serverReport{Name: path})
+	for _, readPath := range b.opts.ReadPaths {
+		b.report.Servers = append(b.report.Servers, serverReport{Name: readPath})
 	}
 	chosen := b.opts.chosen
 	if len(chosen.events)+len(chosen.floor) > 0 {
@@ -30,21 +30,21 @@ func (b *bench) compare(ctx context.Context) error {
 	return b.onTestbed(ctx, "secrets", b.compareInformers)
 }
 
-func (b *bench) onTestbed(ctx context.Context, part string, measure func(context.Context, *testbed.Testbed) error) (err error) {
-	bed, closeBed, err := testbed.Open(ctx, testbed.Config{Options: b.opts.Options, Progress: b.log, Subdirectory: part})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeBed()) }()
-	return measure(ctx, bed)
+// onTestbed runs measure on a testbed in a subdirectory of the work directory.
+func (b *bench) onTestbed(ctx context.Context, subdirectory string, measure func(context.Context, *testbed.Testbed) error) error {
+	return testbed.WithTestbed(ctx, testbed.Config{Options: b.opts.Options, Progress: b.progress, Subdirectory: subdirectory},
+		func(bed *testbed.Testbed) error {
+			return measure(ctx, bed)
+		})
 }
 
-// fill fills in data and adds it to the report.
+// fill fills in data and adds its description to the report.
 func (b *bench) fill(ctx context.Context, bed *testbed.Testbed, f testbed.FillConfig) error {
 	b.report.Data = append(b.report.Data, f)
 	return bed.Fill(ctx, f)
 }
 
+// compareEvents runs the event workloads in turns, and adds the medians to the report.
 func (b *bench) compareEvents(ctx context.Context, bed *testbed.Testbed) error {
 	chosen := b.opts.chosen
 	if n := chosen.nodes(); n > 0 {
@@ -52,14 +52,14 @@ func (b *bench) compareEvents(ctx context.Context, bed *testbed.Testbed) error {
 			return err
 		}
 	}
-	dir := bed.Captures("floor")
+	dir := bed.CaptureDir("floor")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("create work directory: %w", err)
 	}
 	turns := make([]turnResults, b.opts.plan.Turns)
 	for i := range turns {
 		if len(turns) > 1 {
-			b.log.Phase("turn %d of %d", i+1, len(turns))
+			b.progress.Phase("turn %d of %d", i+1, len(turns))
 		}
 		var err error
 		if turns[i], err = b.takeTurn(ctx, bed, dir, i == 0); err != nil {
@@ -73,14 +73,14 @@ func (b *bench) compareEvents(ctx context.Context, bed *testbed.Testbed) error {
 	return nil
 }
 
-// turnResults is what one turn measured: on every server, and on the floor.
+// turnResults are the results of one turn, on every server and on the floor.
 type turnResults struct {
-	servers [][]result
+	servers [][]result // by server and workload
 	floor   []result
 }
 
-// takeTurn runs the workloads on each server and then on the floor. In the first turn it
-// stores in dir the event that the floor sends.
+// takeTurn runs the workloads on each server and then on the floor. In the first turn it stores the
+// event that the floor sends in dir.
 func (b *bench) takeTurn(ctx context.Context, bed *testbed.Testbed, dir string, first bool) (t turnResults, err error) {
 	chosen := b.opts.chosen
 	t.servers = make([][]result, len(b.report.Servers))
@@ -89,9 +89,9 @@ func (b *bench) takeTurn(ctx context.Context, bed *testbed.Testbed, dir string, 
 			break
 		}
 		s := &b.report.Servers[i]
-		bed.Filled() // config maps
+		bed.SetFilled() // runEvents creates config maps
 		err := b.onServer(ctx, bed, s, "serve-"+s.Name, func(run *testbed.Server) error {
-			return b.events(ctx, run.Target, run.Meter(), s, func(ctx context.Context, r *runner) error {
+			return b.runEvents(ctx, run.Target, run.Meter(), s, func(ctx context.Context, r *runner) error {
 				var err error
 				if first && i == 0 && len(chosen.floor) > 0 && ctx.Err() == nil {
 					err = r.saveFloorEvent(ctx, dir)
@@ -111,24 +111,25 @@ func (b *bench) takeTurn(ctx context.Context, bed *testbed.Testbed, dir string, 
 		return t, nil
 	}
 	if len(chosen.events) == 0 && first {
-		if err := floor.WriteEvent(dir, configMap("all", 0, 1, time.Now())); err != nil {
+		if err := floor.WriteWatchEvent(dir, configMap("all", 0, 1, time.Now())); err != nil {
 			return t, err
 		}
 	}
 	err = b.onFloor(ctx, bed, dir, nil, func(run *testbed.Server) (err error) {
-		r := &runner{target: run.Target, meter: run.Meter(), plan: b.opts.plan, log: b.log}
+		r := &runner{target: run.Target, meter: run.Meter(), plan: b.opts.plan, progress: b.progress}
 		t.floor, err = b.runAll(ctx, r, chosen.floor)
 		return err
 	})
 	return t, err
 }
 
-// compareInformers runs each workload of informers on a fresh server.
+// compareInformers runs each workload of informers on a fresh server, and the first one also on the
+// floor, which sends what one informer has received.
 func (b *bench) compareInformers(ctx context.Context, bed *testbed.Testbed) error {
 	if err := b.fill(ctx, bed, testbed.FillConfig{Secrets: b.opts.secrets, SecretSize: b.opts.secretSize, Namespaces: 1}); err != nil {
 		return err
 	}
-	dir := bed.Captures("floor")
+	dir := bed.CaptureDir("floor")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("create work directory: %w", err)
 	}
@@ -140,8 +141,8 @@ func (b *bench) compareInformers(ctx context.Context, bed *testbed.Testbed) erro
 				continue
 			}
 			err := b.onServer(ctx, bed, s, "serve-"+s.Name+"-"+spec.name, func(run *testbed.Server) error {
-				r := newInformerRun(run.Target, run.Meter(), informersURI, b.log)
-				res, err := r.measure(ctx, spec, b.opts.plan)
+				r := newInformerRun(run.Target, run.Meter(), informersURI, b.progress)
+				res, err := r.measureInformers(ctx, spec, b.opts.plan)
 				if err == nil && len(captured) == 0 {
 					captured = make([]floor.Body, 1)
 					captured[0], err = r.capture(ctx, dir)
@@ -158,19 +159,20 @@ func (b *bench) compareInformers(ctx context.Context, bed *testbed.Testbed) erro
 	}
 	return b.onFloor(ctx, bed, dir, captured, func(run *testbed.Server) error {
 		spec := b.opts.chosen.informers[0]
-		spec.lists = false // it sends the capture, which is a watch-list
-		r := newInformerRun(run.Target, run.Meter(), captured[0].URI(), b.log)
+		spec.lists = false // the floor sends the capture, which is a watch-list
+		r := newInformerRun(run.Target, run.Meter(), captured[0].URI(), b.progress)
 		plan := b.opts.plan
 		plan.Rest = 0
-		res, err := r.measure(ctx, spec, plan)
+		res, err := r.measureInformers(ctx, spec, plan)
 		return b.addInformers(ctx, &b.report.FloorInformers, spec, res, err)
 	})
 }
 
-// onServer starts a server, measures it and stops it.
-func (b *bench) onServer(ctx context.Context, bed *testbed.Testbed, s *serverReport, log string, measure func(*testbed.Server) error) error {
-	b.log.Phase("measuring %s", log[len("serve-"):])
-	run, err := bed.Start(ctx, s.Name, log)
+// onServer starts a server, measures it and stops it. It sets the version and the start of the
+// server in s. logName begins with "serve-".
+func (b *bench) onServer(ctx context.Context, bed *testbed.Testbed, s *serverReport, logName string, measure func(*testbed.Server) error) error {
+	b.progress.Phase("measuring %s", logName[len("serve-"):])
+	run, err := bed.Start(ctx, s.Name, logName)
 	if err != nil {
 		return err
 	}
@@ -181,9 +183,10 @@ func (b *bench) onServer(ctx context.Context, bed *testbed.Testbed, s *serverRep
 	return bed.ExplainExit(ctx, run.Child, measure(run))
 }
 
+// onFloor starts a floor server for bodies in dir, measures it and stops it.
 func (b *bench) onFloor(ctx context.Context, bed *testbed.Testbed, dir string, bodies []floor.Body, measure func(*testbed.Server) error) error {
-	b.log.Phase("measuring the floor")
-	run, err := floor.Start(ctx, floor.Config{Executable: bed.Own, Dir: dir, LogFile: bed.Logs("floor.log")}, bodies)
+	b.progress.Phase("measuring the floor")
+	run, err := floor.Start(ctx, floor.Config{Executable: bed.Own, Dir: dir, LogFile: bed.LogPath("floor.log")}, bodies)
 	if err != nil {
 		return err
 	}

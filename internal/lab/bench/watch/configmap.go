@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// contentBytes is the size of a config map's data. The whole object then has about
-	// 2 KB of JSON.
+	// contentBytes is the least size of a config map's data. The object then has about 2 KB of
+	// JSON.
 	contentBytes = 1500
 	// watchNamespace exists on every server.
 	watchNamespace = "default"
@@ -27,11 +27,11 @@ const (
 const contentWords = "cache client timeout retry limit queue worker batch index session token buffer route backend " +
 	"health probe interval window budget shard replica region tenant invoice order payment catalog search"
 
-// configMapName is the name of config map i of a set.
+// configMapName returns the name of config map i of a set.
 func configMapName(set string, i int) string { return fmt.Sprintf("bench-watch-%s-%05d", set, i) }
 
-// configMap returns config map i of a set as JSON. It resembles a program's settings:
-// lines of words and numbers, of which some change from round to round.
+// configMap returns config map i of a set as JSON, with the stamp of at. It resembles a program's
+// settings: lines of words and numbers, of which some change from round to round.
 func configMap(set string, i, round int, at time.Time) []byte {
 	object := map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
@@ -49,7 +49,7 @@ func configMap(set string, i, round int, at time.Time) []byte {
 	return text
 }
 
-// properties is the text of config map i. A tenth of its lines change in each round.
+// properties returns the text of config map i. A tenth of its lines change in each round.
 func properties(i, round int) string {
 	words := strings.Fields(contentWords)
 	constant := rand.New(rand.NewPCG(uint64(i), 0))
@@ -65,7 +65,7 @@ func properties(i, round int) string {
 	return b.String()
 }
 
-// configMapChanges updates the config maps of a set in turn.
+// configMapChanges returns updates of the config maps of a set, in turn.
 func configMapChanges(set string, objects int) testbed.ChangeFunc {
 	return func(i int, at time.Time) testbed.Change {
 		object, round := i%objects, i/objects+1
@@ -76,7 +76,7 @@ func configMapChanges(set string, objects int) testbed.ChangeFunc {
 	}
 }
 
-// podChanges patches the status of pods in turn, as kubelets do.
+// podChanges returns patches of the status of pods, in turn. Kubelets send such patches.
 func podChanges(pods []testbed.PodSample) testbed.ChangeFunc {
 	return func(i int, at time.Time) testbed.Change {
 		pod := pods[i%len(pods)].Metadata
@@ -89,7 +89,7 @@ func podChanges(pods []testbed.PodSample) testbed.ChangeFunc {
 	}
 }
 
-// createConfigMaps creates those of a set's config maps that do not exist yet.
+// createConfigMaps creates config maps 0 to n-1 of a set, unless they exist.
 func createConfigMaps(ctx context.Context, w *testbed.Writer, set string, n int) error {
 	return w.Each(ctx, testbed.Turns(n), func(ctx context.Context, c *testbed.Conn, i int) error {
 		ch := testbed.Change{Method: http.MethodPost, URI: configMapsPath, ContentType: testbed.AcceptJSON, Body: configMap(set, i, 0, time.Now())}
@@ -97,17 +97,18 @@ func createConfigMaps(ctx context.Context, w *testbed.Writer, set string, n int)
 	})
 }
 
-// Config maps are looked for so often, with a pause between two looks.
 const (
-	removeLooks = 4
+	// removeAttempts bounds the LISTs of removeConfigMaps.
+	removeAttempts = 4
+	// removePause is the time between them.
 	removePause = 200 * time.Millisecond
 )
 
-// removeConfigMaps deletes the config maps of all sets, until there are none: a server may yet
-// create some whose requests an interrupt has cancelled.
+// removeConfigMaps deletes the config maps of all sets, until a LIST has none. After an interrupt a
+// server may still create config maps of requests that were cancelled.
 func removeConfigMaps(ctx context.Context, w *testbed.Writer) error {
-	for range removeLooks {
-		if found, err := removeFoundConfigMaps(ctx, w); err != nil || found == 0 {
+	for range removeAttempts {
+		if removed, err := removeListedConfigMaps(ctx, w); err != nil || removed == 0 {
 			return err
 		}
 		if err := testbed.Sleep(ctx, removePause); err != nil {
@@ -117,9 +118,9 @@ func removeConfigMaps(ctx context.Context, w *testbed.Writer) error {
 	return nil
 }
 
-// removeFoundConfigMaps deletes the config maps that are there now, and returns their number. It
-// does not rely on the server's selector: in this namespace others have config maps, too.
-func removeFoundConfigMaps(ctx context.Context, w *testbed.Writer) (found int, err error) {
+// removeListedConfigMaps deletes the config maps that exist now, and returns their number. It does
+// not rely on the server's selector, because the namespace also has config maps of others.
+func removeListedConfigMaps(ctx context.Context, w *testbed.Writer) (removed int, err error) {
 	var list struct {
 		Items []struct {
 			Metadata struct {
@@ -134,11 +135,11 @@ func removeFoundConfigMaps(ctx context.Context, w *testbed.Writer) (found int, e
 	}
 	for i := range list.Items {
 		if m := &list.Items[i].Metadata; m.Labels[watchLabel] != "" {
-			list.Items[found] = list.Items[i]
-			found++
+			list.Items[removed] = list.Items[i]
+			removed++
 		}
 	}
-	return found, w.Each(ctx, testbed.Turns(found), func(ctx context.Context, c *testbed.Conn, i int) error {
+	return removed, w.Each(ctx, testbed.Turns(removed), func(ctx context.Context, c *testbed.Conn, i int) error {
 		m := &list.Items[i].Metadata
 		ch := testbed.Change{
 			Method: http.MethodDelete, URI: configMapsPath + "/" + m.Name, ContentType: testbed.AcceptJSON,
@@ -148,7 +149,7 @@ func removeFoundConfigMaps(ctx context.Context, w *testbed.Writer) (found int, e
 	})
 }
 
-// RemoveConfigMaps removes from a server the config maps that an interrupted run has left.
+// RemoveConfigMaps removes the config maps that an interrupted run has left in a server.
 func RemoveConfigMaps(ctx context.Context, t *testbed.Target) error {
 	w, err := testbed.NewWriter(ctx, t)
 	if err != nil {

@@ -48,8 +48,8 @@ func TestContentIsText(t *testing.T) {
 	}
 }
 
-// TestRemoveConfigMaps checks that a server that ignores selectors loses no config maps of
-// others.
+// TestRemoveConfigMaps checks that a server which ignores selectors keeps the config maps that the
+// bench has not made.
 func TestRemoveConfigMaps(t *testing.T) {
 	var mu sync.Mutex
 	deleted := map[string]string{}

@@ -10,7 +10,7 @@ import (
 
 const acceptMetadata = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// informerForms are the values of --forms. The first one is the default.
+// informerForms returns the values of --forms. The first one is the default.
 func informerForms() []streamForm {
 	return []streamForm{
 		{name: "json", accept: testbed.AcceptJSON},
@@ -23,6 +23,7 @@ func informerForms() []streamForm {
 	}
 }
 
+// informerFormNames returns the names of informerForms.
 func informerFormNames() (names []string) {
 	for _, f := range informerForms() {
 		names = append(names, f.name)
@@ -30,11 +31,12 @@ func informerFormNames() (names []string) {
 	return names
 }
 
-// inForms returns each workload in each of the named forms.
-func inForms(specs []informerWorkload, names []string) ([]informerWorkload, error) {
+// expandForms returns each workload in each of the named forms. It returns an error for an unknown
+// name.
+func expandForms(specs []informerWorkload, names []string) ([]informerWorkload, error) {
 	for _, name := range names {
 		if !slices.Contains(informerFormNames(), name) {
-			return nil, fmt.Errorf("--forms=%s: choose of %s", name, strings.Join(informerFormNames(), ", "))
+			return nil, fmt.Errorf("--forms=%s: choose among %s", name, strings.Join(informerFormNames(), ", "))
 		}
 	}
 	var all []informerWorkload

@@ -22,47 +22,48 @@ import (
 )
 
 const (
-	// slowInformer says that every fourth informer is slow. It reads its first bytes at
-	// a rate, and then as fast as it can, so that the run ends.
+	// Every slowInformer-th informer is slow. It reads its first slowInformerBytes at a rate, and
+	// then as fast as it can, so that the run ends.
 	slowInformer      = 4
 	slowInformerBytes = 20_000_000
-	slowInformerRate  = 2_000_000 // a second
-	// informerRead is the size of an informer's buffer.
+	slowInformerRate  = 2_000_000 // bytes a second
+	// informerRead is the size of an informer's buffer in bytes.
 	informerRead = 128 << 10
 
+	// informersURI is the request of an informer that begins with a watch-list.
 	informersURI = secretsURI + "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	// listsURI is the request of an informer that begins with a LIST. client-go sends a limit
 	// too, which servers ignore at resourceVersion=0.
 	listsURI   = secretsURI + "?limit=500&resourceVersion=0"
 	secretsURI = "/api/v1/secrets"
-	// listSlack is how much two bodies of the same LIST may differ in size: their resource
-	// versions may differ in length.
-	listSlack = 64
+	// bodySizeTolerance is the number of bytes by which two bodies of the same LIST may differ:
+	// their resource versions may differ in length.
+	bodySizeTolerance = 64
 	// memoryReturnTime is the time after the last bookmark in which a server can return
 	// memory to the system.
 	memoryReturnTime = 30 * time.Second
 )
 
-// informersResult is what several informers cost that begin with a watch-list at once.
+// informersResult is the cost of several informers that begin at once.
 type informersResult struct {
-	Workload      string        `json:"workload"`
-	Form          string        `json:"form,omitempty"` // empty: json
-	Informers     int           `json:"informers"`
-	Slow          int           `json:"slow"`            // how many of Informers were slow
-	Lists         bool          `json:"lists,omitempty"` // they begin with a LIST
-	Objects       int           `json:"objects"`         // received by each; 0 of a LIST, which is not decoded
-	BodyBytes     int64         `json:"bodyBytes"`       // received by each
-	Rest          time.Duration `json:"restNanos"`       // before IdleBytes is read
-	IdleBytes     int64         `json:"idleBytes"`
-	PeakBytes     int64         `json:"peakBytes"`
-	ReadyBytes    int64         `json:"readyBytes,omitempty"` // when the measurement began
-	AfterBytes    int64         `json:"afterBytes,omitempty"` // memoryReturnTime after the last bookmark
-	CPUSeconds    float64       `json:"cpuSeconds"`
-	CPUMillis     float64       `json:"cpuMillisPerMB"`
-	ClientMillis  float64       `json:"clientCPUMillisPerMB"`
-	Seconds       float64       `json:"seconds"`       // until the last informer had its bookmark
-	MedianSeconds float64       `json:"medianSeconds"` // of the informers that are not slow
-	// Restarts is how often an informer had to begin again.
+	Workload             string        `json:"workload"`
+	Form                 string        `json:"form,omitempty"` // empty: json
+	Informers            int           `json:"informers"`
+	Slow                 int           `json:"slow"`            // number of slow ones among Informers
+	Lists                bool          `json:"lists,omitempty"` // the informers begin with a LIST
+	Objects              int           `json:"objects"`         // received by each; 0 for a LIST, which is not decoded
+	BodyBytes            int64         `json:"bodyBytes"`       // received by each
+	Rest                 time.Duration `json:"restNanos"`       // before IdleBytes is read
+	IdleBytes            int64         `json:"idleBytes"`
+	PeakBytes            int64         `json:"peakBytes"`
+	ReadyBytes           int64         `json:"readyBytes,omitempty"` // when the measurement began
+	AfterBytes           int64         `json:"afterBytes,omitempty"` // memoryReturnTime after the last bookmark
+	CPUSeconds           float64       `json:"cpuSeconds"`
+	CPUMillisPerMB       float64       `json:"cpuMillisPerMB"`
+	ClientCPUMillisPerMB float64       `json:"clientCPUMillisPerMB"`
+	Seconds              float64       `json:"seconds"`       // until the last informer had its bookmark
+	MedianSeconds        float64       `json:"medianSeconds"` // of the informers that are not slow
+	// Restarts is the number of restarts of all informers together.
 	Restarts int `json:"restarts,omitempty"`
 	// Memory is the RSS of the server over time, from the first request to the last byte.
 	Memory []testbed.MemorySample `json:"memory,omitempty"`
@@ -72,25 +73,26 @@ type informersResult struct {
 
 // informerRun runs several informers at once.
 type informerRun struct {
-	target *testbed.Target
-	meter  *testbed.Meter
-	uri    string
-	log    *testbed.Progress
-	// pause is how long an informer waits before it begins again.
+	target   *testbed.Target
+	meter    *testbed.Meter
+	uri      string
+	progress *testbed.Progress
+	// pause is the time before an informer restarts.
 	pause time.Duration
-	// form and lists are set by measure. The zero value of form is JSON.
+	// form and lists are set by measureInformers. The zero value of form is JSON.
 	form  streamForm
 	lists bool
 }
 
-// informerPause is about that of client-go's informers.
+// informerPause is about the pause of client-go's informers before they restart.
 const informerPause = time.Second
 
-func newInformerRun(t *testbed.Target, m *testbed.Meter, uri string, log *testbed.Progress) *informerRun {
-	return &informerRun{target: t, meter: m, uri: uri, log: log, pause: informerPause}
+// newInformerRun returns a run of informers that send uri, unless they begin with a LIST.
+func newInformerRun(t *testbed.Target, m *testbed.Meter, uri string, progress *testbed.Progress) *informerRun {
+	return &informerRun{target: t, meter: m, uri: uri, progress: progress, pause: informerPause}
 }
 
-// informerTotals is what one informer has received.
+// informerTotals are the counts of one informer since its last restart. took includes restarts.
 type informerTotals struct {
 	slow     bool
 	objects  int
@@ -99,16 +101,16 @@ type informerTotals struct {
 	restarts int
 }
 
-// measure runs the informers of a workload until each has its bookmark.
-func (r *informerRun) measure(ctx context.Context, s informerWorkload, plan plan) (informersResult, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, plan.Timeout+testbed.MaxRests*plan.Rest,
-		fmt.Errorf("run %s: not done within --timeout=%s", s.name, plan.Timeout))
+// measureInformers runs the informers of a workload until each has its bookmark, or all of its LIST.
+func (r *informerRun) measureInformers(ctx context.Context, s informerWorkload, p plan) (informersResult, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout+testbed.MaxRests*p.Rest,
+		fmt.Errorf("run %s: not done within --timeout=%s", s.name, p.Timeout))
 	defer cancel()
 	ready, err := r.meter.Read()
 	if err != nil {
 		return informersResult{}, err
 	}
-	idle, err := r.meter.AwaitIdleLogged(ctx, r.log, s.name, plan.Rest)
+	idle, err := r.meter.AwaitIdleWithProgress(ctx, r.progress, s.name, p.Rest)
 	if err != nil {
 		return informersResult{}, err
 	}
@@ -116,7 +118,7 @@ func (r *informerRun) measure(ctx context.Context, s informerWorkload, plan plan
 	clientBefore, start := testbed.ClientCPU(), time.Now()
 	_, peak, memory, err := r.meter.TraceDuring(func() (err error) {
 		r.form, r.lists = s.form, s.lists
-		informers, err = r.run(ctx, s.informers)
+		informers, err = r.runInformers(ctx, s.informers)
 		return err
 	})
 	if err != nil {
@@ -127,11 +129,12 @@ func (r *informerRun) measure(ctx context.Context, s informerWorkload, plan plan
 	if err != nil {
 		return informersResult{}, err
 	}
-	res := informersResult{Workload: s.name, Form: s.form.name, Lists: s.lists, Memory: memory, Rest: plan.Rest, ReadyBytes: ready.RSS, IdleBytes: idle.RSS, PeakBytes: peak,
+	res := informersResult{Workload: s.name, Form: s.form.name, Lists: s.lists, Memory: memory, Rest: p.Rest, ReadyBytes: ready.RSS,
+		IdleBytes: idle.RSS, PeakBytes: peak,
 		CPUSeconds: (after.CPU - idle.CPU).Seconds(), Seconds: took.Seconds()}
 	megabytes := float64(res.sum(informers)) / 1e6
-	res.CPUMillis, res.ClientMillis = 1000*res.CPUSeconds/megabytes, render.Millis(clientUsed)/megabytes
-	if err := testbed.Sleep(ctx, min(plan.Rest, memoryReturnTime)); err != nil {
+	res.CPUMillisPerMB, res.ClientCPUMillisPerMB = 1000*res.CPUSeconds/megabytes, render.Millis(clientUsed)/megabytes
+	if err := testbed.Sleep(ctx, min(p.Rest, memoryReturnTime)); err != nil {
 		return res, err
 	}
 	if after, err = r.meter.Read(); err != nil {
@@ -141,8 +144,8 @@ func (r *informerRun) measure(ctx context.Context, s informerWorkload, plan plan
 	return res, res.check(informers)
 }
 
-// sum sets the fields that follow from the informers, and returns the bytes that all of
-// them received.
+// sum sets the fields that follow from the informers' counts. It returns the bytes that all
+// informers together received.
 func (res *informersResult) sum(informers []informerTotals) (total int64) {
 	var fast []time.Duration
 	for _, one := range informers {
@@ -160,11 +163,12 @@ func (res *informersResult) sum(informers []informerTotals) (total int64) {
 	return total
 }
 
-// check returns an error if an informer did not receive as much as the first.
+// check returns an error if an informer did not receive the same number of objects as the first, or
+// of bytes in a LIST.
 func (res *informersResult) check(informers []informerTotals) error {
 	for i, one := range informers {
 		if res.Lists {
-			if more := one.bytes - res.BodyBytes; more < -listSlack || more > listSlack {
+			if more := one.bytes - res.BodyBytes; more < -bodySizeTolerance || more > bodySizeTolerance {
 				return fmt.Errorf("informer %d got %d bytes, the first %d", i, one.bytes, res.BodyBytes)
 			}
 			continue
@@ -176,33 +180,35 @@ func (res *informersResult) check(informers []informerTotals) error {
 	return nil
 }
 
-func (r *informerRun) run(parent context.Context, informers int) ([]informerTotals, error) {
+// runInformers runs a number of informers, and returns their counts when all have ended. The first
+// error ends them.
+func (r *informerRun) runInformers(parent context.Context, informers int) ([]informerTotals, error) {
 	ctx, fail := context.WithCancelCause(parent)
 	defer fail(nil)
-	shares := make([]informerTotals, informers)
+	all := make([]informerTotals, informers)
 	var group sync.WaitGroup
-	for i := range shares {
+	for i := range all {
 		group.Go(func() {
-			totals, start := &shares[i], time.Now()
+			totals, start := &all[i], time.Now()
 			totals.slow = i%slowInformer == slowInformer-1
-			if err := r.begin(ctx, totals); err != nil {
+			if err := r.follow(ctx, totals); err != nil {
 				fail(fmt.Errorf("informer %d, after %d objects and %d bytes: %w", i, totals.objects, totals.bytes, err))
 			}
 			totals.took = time.Since(start)
 		})
 	}
 	group.Wait()
-	return shares, context.Cause(ctx)
+	return all, context.Cause(ctx)
 }
 
-// maxRestarts is how often an informer begins again.
+// maxRestarts bounds the restarts of an informer.
 const maxRestarts = 10
 
-// begin is one informer. It begins again, as client-go's do, if the server refuses its request
-// or ends the answer too early. Its time includes that.
-func (r *informerRun) begin(ctx context.Context, totals *informerTotals) error {
+// follow runs one informer. Like client-go's it restarts if the server refuses its request, or ends
+// the answer too early. It returns the error of the last attempt.
+func (r *informerRun) follow(ctx context.Context, totals *informerTotals) error {
 	for {
-		err := r.read(ctx, totals, io.Discard)
+		err := r.readObjects(ctx, totals, io.Discard)
 		if err == nil || ctx.Err() != nil || totals.restarts == maxRestarts {
 			return err
 		}
@@ -210,22 +216,24 @@ func (r *informerRun) begin(ctx context.Context, totals *informerTotals) error {
 			return err
 		}
 		totals.restarts++
-		totals.objects, totals.bytes = 0, 0
+		totals.objects = 0
+		totals.bytes = 0
 	}
 }
 
-// request is the first one of an informer.
+// request returns the first request of an informer.
 func (r *informerRun) request() testbed.Request {
-	q := testbed.Request{URI: r.uri, Accept: cmp.Or(r.form.accept, testbed.AcceptJSON), Encoding: r.form.encoding}
+	request := testbed.Request{URI: r.uri, Accept: cmp.Or(r.form.accept, testbed.AcceptJSON), Encoding: r.form.encoding}
 	if r.lists {
-		q.URI, q.Accept = listsURI, strings.Replace(q.Accept, acceptWatchProtobuf, testbed.AcceptProtobuf, 1)
+		request.URI = listsURI
+		request.Accept = strings.Replace(request.Accept, acceptWatchProtobuf, testbed.AcceptProtobuf, 1)
 	}
-	return q
+	return request
 }
 
-// read is one informer. It ends with the bookmark, or with its LIST. The decompressed bytes are also
-// written to copyTo.
-func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo io.Writer) error {
+// readObjects sends an informer's request and reads the answer, until the bookmark or the end of the
+// LIST. It adds to totals, and writes the decompressed bytes to copyTo.
+func (r *informerRun) readObjects(ctx context.Context, totals *informerTotals, copyTo io.Writer) error {
 	window := 0
 	if totals.slow {
 		window = testbed.SlowWindow
@@ -248,7 +256,8 @@ func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo i
 	if err != nil {
 		return err
 	}
-	scanner, done := r.form.endScanner(), false
+	scanner := r.form.endScanner()
+	done := false
 	buf, start := make([]byte, informerRead), time.Now()
 	for !done {
 		n, err := body.Read(buf)
@@ -272,7 +281,7 @@ func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo i
 			return fmt.Errorf("read LIST: %w", testbed.Cause(ctx, err))
 		}
 		if err != nil && !done {
-			return fmt.Errorf("it ended without its bookmark: %w", testbed.Cause(ctx, err))
+			return fmt.Errorf("the watch-list ended without its bookmark: %w", testbed.Cause(ctx, err))
 		}
 		if totals.slow && totals.bytes < slowInformerBytes {
 			due := time.Duration(float64(totals.bytes) / slowInformerRate * float64(time.Second))
@@ -284,8 +293,8 @@ func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo i
 	return nil
 }
 
-// body reads the body of an answer, and counts its bytes as they were sent. That of a LIST is
-// not decompressed, because nothing in it is looked at.
+// body returns a reader of an answer's body, which adds the bytes to count as they were sent. It
+// decompresses a watch-list, but not a LIST, of which only the size counts.
 func (r *informerRun) body(resp *http.Response, count *int64) (io.Reader, error) {
 	wire := &wireReader{Reader: resp.Body, bytes: count}
 	if resp.Header.Get("Content-Encoding") != testbed.EncodingGzip || r.lists {
@@ -304,20 +313,22 @@ type wireReader struct {
 	bytes *int64
 }
 
+// Read implements io.Reader.
 func (r *wireReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	*r.bytes += int64(n)
 	return n, err
 }
 
-// capture stores in dir what one informer receives, for the floor to send.
+// capture stores in dir what one informer receives of a watch-list as JSON, for the floor to send.
 func (r *informerRun) capture(ctx context.Context, dir string) (floor.Body, error) {
 	f, err := os.Create(filepath.Join(dir, watchListGroup))
 	if err != nil {
 		return floor.Body{}, fmt.Errorf("create capture: %w", err)
 	}
-	r.form, r.lists = streamForm{}, false
-	err = errors.Join(r.read(ctx, &informerTotals{}, f), f.Close())
+	r.form = streamForm{}
+	r.lists = false
+	err = errors.Join(r.readObjects(ctx, &informerTotals{}, f), f.Close())
 	if err != nil {
 		return floor.Body{}, fmt.Errorf("capture a watch-list: %w", err)
 	}

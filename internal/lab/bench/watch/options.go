@@ -10,9 +10,10 @@ import (
 
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/lab/fill"
+	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// plan is how much load the workloads get.
+// plan says how much load the workloads get.
 type plan struct {
 	Duration time.Duration `json:"durationNanos"` // of the measured writes
 	Warmup   time.Duration `json:"warmupNanos"`   // of the writes before those
@@ -20,13 +21,13 @@ type plan struct {
 	Rest     time.Duration `json:"restNanos"`     // before the memory of an idle server is read
 	Timeout  time.Duration `json:"timeoutNanos"`  // for one workload
 	Scale    float64       `json:"scale"`         // multiplies the numbers of watchers
-	// Turns is how often each server was started and measured. It is 0 in reports that
-	// are older than the flag, whose servers were measured once.
+	// Turns is the number of times that each server was started and measured. It is 0 in reports
+	// that are older than the flag, whose servers were measured once.
 	Turns int `json:"turns"`
 }
 
-// events is how many writes a workload makes within d.
-func (p plan) events(s eventWorkload, d time.Duration) int {
+// eventCount returns the number of writes that a workload makes within d, at least 1.
+func (p plan) eventCount(s eventWorkload, d time.Duration) int {
 	return max(1, int(s.rate*d.Seconds()+0.5))
 }
 
@@ -46,25 +47,28 @@ type options struct {
 	output    string
 	from      string
 
-	chosen choice // follows from workloads, forms and scale; set by validate
+	chosen choice // set by validate from workloads, forms and scale
 }
 
 // maxInformers bounds the connections of a workload.
 const maxInformers = 4096
 
-func formats() []string { return []string{"table", "wide", "json", "markdown"} }
+// formats returns the values of --output, for there is no plot.
+func formats() []string { return []string{render.Terminal, render.Wide, render.JSON, render.Markdown} }
 
+// addFlags adds the flags of "bench watch", except those of testbed.Subcommand.
 func (o *options) addFlags(f *pflag.FlagSet) {
-
 	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
 	o.AddServerFlags(f)
 	f.StringVar(&o.podSize, "pod-size", "4KB", "size of a pod as JSON, for the workloads that write to pods")
 	f.IntVar(&o.secrets, "secrets", 400, "with "+watchListGroup+": secrets to fill in")
 	f.StringVar(&o.secretSize, "secret-size", "1MB", "with "+watchListGroup+": size of a secret as JSON")
 
-	f.StringSliceVar(&o.forms, "forms", []string{informerForms()[0].name}, watchListGroup+": each in these forms, of "+strings.Join(informerFormNames(), ", "))
-	f.IntSliceVar(&o.informers, "informers", nil, "numbers of informers, each a workload, in place of those of "+watchListGroup)
-	f.StringSliceVar(&o.initial, "initial", []string{initialWatchList}, "with --informers: how they begin, each way a workload: "+initialWatchList+", "+initialList)
+	f.StringSliceVar(&o.forms, "forms", []string{informerForms()[0].name},
+		watchListGroup+": each in these forms, among "+strings.Join(informerFormNames(), ", "))
+	f.IntSliceVar(&o.informers, "informers", nil, "numbers of informers, each a workload, in place of the workloads of "+watchListGroup)
+	f.StringSliceVar(&o.initial, "initial", []string{initialWatchList},
+		"with --informers: how they begin, each way a workload: "+initialWatchList+", "+initialList)
 	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all, with a mark at the default ones")
 	f.DurationVar(&o.plan.Duration, "duration", 10*time.Second, "how long to write for each workload")
 	f.DurationVar(&o.plan.Warmup, "warmup", time.Second, "how long to write before measuring")
@@ -78,8 +82,10 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 // validate checks what can be checked before a server runs, and chooses the workloads.
 func (o *options) validate() (err error) {
 	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
-		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "warmup", Value: o.plan.Warmup, Min: 0}, {Flag: "settle", Value: o.plan.Settle, Min: 0},
-		{Flag: "rest", Value: o.plan.Rest, Min: 0}, {Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
+		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "warmup", Value: o.plan.Warmup, Min: 0},
+		{Flag: "settle", Value: o.plan.Settle, Min: 0},
+		{Flag: "rest", Value: o.plan.Rest, Min: 0}, {Flag: "timeout", Value: o.plan.Timeout, Min: time.Second},
+		{Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
 	}); err != nil {
 		return err
 	}
@@ -97,10 +103,10 @@ func (o *options) validate() (err error) {
 	if err := o.chooseInformers(); err != nil {
 		return err
 	}
-	if o.chosen.informers, err = inForms(o.chosen.informers, o.forms); err != nil {
+	if o.chosen.informers, err = expandForms(o.chosen.informers, o.forms); err != nil {
 		return err
 	}
-	o.chosen = o.chosen.scaled(o.plan.Scale)
+	o.chosen = o.chosen.scaleAll(o.plan.Scale)
 	if o.chosen.needsShards() {
 		o.AddServerArg("--" + shardsFlag)
 	}
@@ -118,7 +124,7 @@ func (o *options) validate() (err error) {
 	return o.Options.ValidateChoice(o.compare)
 }
 
-// chooseInformers replaces the workloads of informers by those of --informers.
+// chooseInformers replaces the workloads of informers by the workloads of --informers, if given.
 func (o *options) chooseInformers() error {
 	if len(o.informers) == 0 {
 		return nil
@@ -130,27 +136,28 @@ func (o *options) chooseInformers() error {
 	}
 	for _, way := range o.initial {
 		if way != initialWatchList && way != initialList {
-			return fmt.Errorf("--initial=%s: choose of %s, %s", way, initialWatchList, initialList)
+			return fmt.Errorf("--initial=%s: choose among %s, %s", way, initialWatchList, initialList)
 		}
 	}
-	o.chosen.informers = informersOf(o.informers, o.initial)
+	o.chosen.informers = informerWorkloadsFor(o.informers, o.initial)
 	return nil
 }
 
-// scaled returns c with the numbers of watchers and informers multiplied.
-func (c choice) scaled(by float64) choice {
+// scaleAll multiplies the numbers of watchers and informers of all workloads by factor. It changes
+// c's slices, and returns c.
+func (c choice) scaleAll(factor float64) choice {
 	for _, specs := range [][]eventWorkload{c.events, c.floor} {
 		for i := range specs {
-			specs[i] = specs[i].scaled(by)
+			specs[i] = specs[i].scale(factor)
 		}
 	}
 	for i := range c.informers {
-		c.informers[i].informers = max(1, int(float64(c.informers[i].informers)*by+0.5))
+		c.informers[i].informers = max(1, int(float64(c.informers[i].informers)*factor+0.5))
 	}
 	return c
 }
 
-// files is about how many files this process has open at the same time.
+// files returns about the number of files that this process has open at the same time.
 func (c choice) files() int {
 	const others = 100
 	largest := 0
@@ -163,7 +170,7 @@ func (c choice) files() int {
 	return largest + others
 }
 
-// nodes is how many nodes with a pod the workloads need.
+// nodes returns the number of nodes with a pod that the workloads need.
 func (c choice) nodes() int {
 	largest := 0
 	for _, s := range c.events {

@@ -9,50 +9,50 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// text renders the report as "table", "wide" or "markdown".
+// text returns the report in a format of tables.
 func (r *report) text(format string) string {
 	var events *render.Table
 	if names := r.workloads(); len(names) > 0 {
-		events = r.eventTable(names, format == "wide")
+		events = r.eventTable(names, format == render.Wide)
 	}
 	return render.Document(format, events, []render.TitledTable{r.comparedTable(), r.informerTable()}, r.footer())
 }
 
-// tableCell is a column of a server. cell formats a result.
-type tableCell struct {
+// tableColumn is a column of a server. cell formats a result.
+type tableColumn struct {
 	title string
 	wide  bool
 	cell  func(*result) string
 }
 
-// floorCells are the columns that servers and the floor have.
-func floorCells() []tableCell {
-	return []tableCell{
-		costCell("CPU µs/event", false, func(c *serverCost) string { return render.FormatNumber(c.EventMicros) }),
-		spanCell("p50 ms", func(l render.Latencies) float64 { return l.P50 }),
-		spanCell("p99 ms", func(l render.Latencies) float64 { return l.P99 }),
+// floorColumns returns the columns that servers and the floor have.
+func floorColumns() []tableColumn {
+	return []tableColumn{
+		costColumn("CPU µs/event", false, func(c *serverCost) string { return render.FormatNumber(c.EventMicros) }),
+		spanColumn("p50 ms", func(l render.Latencies) float64 { return l.P50 }),
+		spanColumn("p99 ms", func(l render.Latencies) float64 { return l.P99 }),
 	}
 }
 
-// serverCells are the columns of a server.
-func serverCells() []tableCell {
-	cost := costCell
-	all := append(floorCells(),
+// serverColumns returns the columns of a server.
+func serverColumns() []tableColumn {
+	cost := costColumn
+	return append(floorColumns(),
 		cost("CPU µs/open", false, func(c *serverCost) string { return render.FormatNumber(c.OpenMicros) }),
 		cost("net µs/event", false, func(c *serverCost) string { return render.FormatNumber(c.NetMicros) }),
 		cost("CPU s", false, func(c *serverCost) string { return render.FormatNumber(c.CPUSeconds) }),
-		tableCell{"bytes/event", false, func(r *result) string { return render.FormatNumber(r.BytesPerEvent) }},
+		tableColumn{"bytes/event", false, func(r *result) string { return render.FormatNumber(r.BytesPerEvent) }},
 		cost("µs/write alone", true, func(c *serverCost) string { return render.FormatNumber(c.AloneMicros) }),
 		cost("RSS", true, func(c *serverCost) string { return render.FormatBytes(c.RSSBytes) }),
 		cost("peak", true, func(c *serverCost) string { return render.FormatBytes(c.PeakBytes) }),
-		tableCell{"writes/s", true, func(r *result) string { return render.FormatNumber(r.WritesPerSec) }},
-		tableCell{"open s", true, func(r *result) string { return render.FormatNumber(r.OpenSeconds) }},
-		tableCell{"client µs/event", true, func(r *result) string { return render.FormatNumber(r.ClientMicros) }})
-	return all
+		tableColumn{"writes/s", true, func(r *result) string { return render.FormatNumber(r.WritesPerSec) }},
+		tableColumn{"open s", true, func(r *result) string { return render.FormatNumber(r.OpenSeconds) }},
+		tableColumn{"client µs/event", true, func(r *result) string { return render.FormatNumber(r.ClientCPUMicros) }})
 }
 
-func costCell(title string, wide bool, value func(*serverCost) string) tableCell {
-	return tableCell{title, wide, func(r *result) string {
+// costColumn returns a column of a server's cost. A cell is "-" if the cost is not known.
+func costColumn(title string, wide bool, value func(*serverCost) string) tableColumn {
+	return tableColumn{title, wide, func(r *result) string {
 		if r.Server == nil {
 			return "-"
 		}
@@ -60,28 +60,30 @@ func costCell(title string, wide bool, value func(*serverCost) string) tableCell
 	}}
 }
 
-func spanCell(title string, value func(render.Latencies) float64) tableCell {
-	return tableCell{title, false, func(r *result) string { return render.FormatNumber(value(r.Millis)) }}
+// spanColumn returns a column of a percentile of spans.
+func spanColumn(title string, value func(render.Latencies) float64) tableColumn {
+	return tableColumn{title, false, func(r *result) string { return render.FormatNumber(value(r.Millis)) }}
 }
 
-// columnGroup is the columns of one server or of the floor.
+// columnGroup has the columns of one server or of the floor.
 type columnGroup struct {
-	name  string
-	floor bool // then it is the last group
-	cells []tableCell
-	find  func(workload string) *result
+	name    string
+	floor   bool // the group of the floor, which is the last one
+	columns []tableColumn
+	find    func(workload string) *result // nil: not measured
 }
 
+// groups returns the column groups of the servers that have results, and of the floor.
 func (r *report) groups() []columnGroup {
 	var groups []columnGroup
 	for _, s := range r.Servers {
 		if len(s.Results) > 0 {
-			groups = append(groups, columnGroup{s.Name, false, serverCells(), func(name string) *result { return find(s.Results, name) }})
+			groups = append(groups, columnGroup{s.Name, false, serverColumns(), func(name string) *result { return findResult(s.Results, name) }})
 		}
 	}
 	if len(r.Floor) > 0 {
-		groups = append(groups, columnGroup{"floor", true, floorCells(), func(name string) *result {
-			if own := find(r.Floor, name); own != nil {
+		groups = append(groups, columnGroup{"floor", true, floorColumns(), func(name string) *result {
+			if own := findResult(r.Floor, name); own != nil {
 				return own
 			}
 			return r.floorOf(name)
@@ -90,22 +92,22 @@ func (r *report) groups() []columnGroup {
 	return groups
 }
 
-// eventTable has a row for each workload.
+// eventTable returns a table with a row for each workload.
 func (r *report) eventTable(names []string, wide bool) *render.Table {
 	t := &render.Table{Columns: render.ColumnsOf("workload", "watchers", "connections")}
 	groups := r.groups()
 	for _, g := range groups {
-		for _, c := range g.cells {
+		for _, c := range g.columns {
 			if wide || !c.wide {
 				t.Columns = append(t.Columns, render.Column{Group: g.name, Title: c.title})
 			}
 		}
 	}
 	for _, p := range ratios(groups) {
-		t.Columns = append(t.Columns, render.Column{Group: "CPU", Title: groups[p.of].name + "/" + groups[p.to].name})
+		t.Columns = append(t.Columns, render.Column{Group: "CPU", Title: groups[p.numerator].name + "/" + groups[p.denominator].name})
 	}
 	for _, p := range openRatios(groups) {
-		t.Columns = append(t.Columns, render.Column{Group: "CPU of opening", Title: groups[p.of].name + "/" + groups[p.to].name})
+		t.Columns = append(t.Columns, render.Column{Group: "CPU of opening", Title: groups[p.numerator].name + "/" + groups[p.denominator].name})
 	}
 	for _, name := range names {
 		t.Add(eventRow(name, groups, wide)...)
@@ -113,12 +115,13 @@ func (r *report) eventTable(names []string, wide bool) *render.Table {
 	return t
 }
 
+// eventRow returns the cells of a workload, and the ratios of CPU.
 func eventRow(name string, groups []columnGroup, wide bool) []string {
 	row := []string{name, "-", "-"}
 	cpu, openCPU := make([]float64, len(groups)), make([]float64, len(groups))
 	for i, g := range groups {
 		res := g.find(name)
-		for _, c := range g.cells {
+		for _, c := range g.columns {
 			switch {
 			case c.wide && !wide:
 			case res == nil:
@@ -136,18 +139,18 @@ func eventRow(name string, groups []columnGroup, wide bool) []string {
 		}
 	}
 	for _, p := range ratios(groups) {
-		row = append(row, render.FormatRatio(cpu[p.of], cpu[p.to]))
+		row = append(row, render.FormatRatio(cpu[p.numerator], cpu[p.denominator]))
 	}
 	for _, p := range openRatios(groups) {
-		row = append(row, render.FormatRatio(openCPU[p.of], openCPU[p.to]))
+		row = append(row, render.FormatRatio(openCPU[p.numerator], openCPU[p.denominator]))
 	}
 	return row
 }
 
-// ratio compares two column groups, given by their indices.
-type ratio struct{ of, to int }
+// ratio compares two column groups by their indices.
+type ratio struct{ numerator, denominator int }
 
-// ratios compare the other servers with the first, and each server with the floor.
+// ratios returns the ratios of the other servers to the first, and of each server to the floor.
 func ratios(groups []columnGroup) []ratio {
 	var all []ratio
 	servers := len(groups)
@@ -165,17 +168,18 @@ func ratios(groups []columnGroup) []ratio {
 	return all
 }
 
-// openRatios are the ratios without the floor, whose streams are not watches.
+// openRatios returns the ratios without the floor, whose streams are not watches.
 func openRatios(groups []columnGroup) []ratio {
-	return slices.DeleteFunc(ratios(groups), func(r ratio) bool { return groups[r.of].floor || groups[r.to].floor })
+	return slices.DeleteFunc(ratios(groups), func(r ratio) bool { return groups[r.numerator].floor || groups[r.denominator].floor })
 }
 
 // workloadPair compares a value of two workloads on the same server.
 type workloadPair struct {
-	name, of, to string
-	value        func(*result) float64
+	name, numerator, denominator string
+	value                        func(*result) float64
 }
 
+// workloadPairs returns the comparisons of comparedTable.
 func workloadPairs() []workloadPair {
 	bytes := func(r *result) float64 { return r.BytesPerEvent }
 	p99 := func(r *result) float64 { return r.Millis.P99 }
@@ -204,7 +208,7 @@ func workloadPairs() []workloadPair {
 	}
 }
 
-// comparedTable has a row for each pair of workloads that both ran on some server.
+// comparedTable returns a table with a row for each pair of workloads that both ran on a server.
 func (r *report) comparedTable() render.TitledTable {
 	t := render.TitledTable{Title: "Workloads compared with each other"}
 	t.Table.Columns = render.ColumnsOf("what")
@@ -212,25 +216,28 @@ func (r *report) comparedTable() render.TitledTable {
 		t.Table.Columns = append(t.Table.Columns, render.Column{Title: s.Name})
 	}
 	for _, pair := range workloadPairs() {
-		row, some := []string{fmt.Sprintf("%s: %s/%s", pair.name, pair.of, pair.to)}, false
+		row := []string{fmt.Sprintf("%s: %s/%s", pair.name, pair.numerator, pair.denominator)}
+		measured := 0
 		for _, s := range r.Servers {
-			of, to := find(s.Results, pair.of), find(s.Results, pair.to)
-			if of == nil || to == nil {
+			numerator, denominator := findResult(s.Results, pair.numerator), findResult(s.Results, pair.denominator)
+			if numerator == nil || denominator == nil {
 				row = append(row, "-")
 				continue
 			}
-			some = true
-			row = append(row, render.FormatRatio(pair.value(of), pair.value(to)))
+			measured++
+			row = append(row, render.FormatRatio(pair.value(numerator), pair.value(denominator)))
 		}
-		if some {
+		if measured > 0 {
 			t.Table.Add(row...)
 		}
 	}
 	return t
 }
 
+// informerTable returns a table of the informers on each server and on the floor.
 func (r *report) informerTable() render.TitledTable {
-	t := render.TitledTable{Table: render.Table{Columns: render.ColumnsOf("workload", "server", "slow", "objects", "bytes each", "RSS ready", "idle", "peak", "after",
+	t := render.TitledTable{Table: render.Table{Columns: render.ColumnsOf("workload", "server", "slow", "objects", "bytes each",
+		"RSS ready", "idle", "peak", "after",
 		"server ms/MB", "client ms/MB", "s", "fast s")}}
 	for _, s := range append(append([]serverReport{}, r.Servers...), serverReport{Name: "floor", Informers: r.FloorInformers}) {
 		for _, m := range s.Informers {
@@ -240,14 +247,15 @@ func (r *report) informerTable() render.TitledTable {
 			t.Title = fmt.Sprintf("Informers that begin with a watch-list at once, every fourth slow for its first %s; at least %s of rest before idle",
 				render.FormatBytes(slowInformerBytes), r.Plan.Rest)
 			t.Table.Add(m.Workload, s.Name, fmt.Sprint(m.Slow), fmt.Sprint(m.Objects), render.FormatBytes(m.BodyBytes),
-				formatKnown(m.ReadyBytes), render.FormatBytes(m.IdleBytes), render.FormatBytes(m.PeakBytes), formatKnown(m.AfterBytes), render.FormatNumber(m.CPUMillis), render.FormatNumber(m.ClientMillis),
+				formatKnown(m.ReadyBytes), render.FormatBytes(m.IdleBytes), render.FormatBytes(m.PeakBytes), formatKnown(m.AfterBytes),
+				render.FormatNumber(m.CPUMillisPerMB), render.FormatNumber(m.ClientCPUMillisPerMB),
 				render.FormatNumber(m.Seconds), render.FormatNumber(m.MedianSeconds))
 		}
 	}
 	return t
 }
 
-// formatKnown formats bytes, or "-" for 0: older reports do not have the value.
+// formatKnown formats bytes. It returns "-" for 0, for older reports do not have the value.
 func formatKnown(bytes int64) string {
 	if bytes == 0 {
 		return "-"
@@ -255,12 +263,12 @@ func formatKnown(bytes int64) string {
 	return render.FormatBytes(bytes)
 }
 
-// footer describes the servers, the load, the data and the machine.
+// footer returns lines about the servers, the load, the data and the machine, and the notes.
 func (r *report) footer() []string {
 	var lines []string
 	for _, s := range r.Servers {
 		if s.Version == "" {
-			continue // no workload ran on it
+			continue // no workload ran on this server
 		}
 		line := s.Name + ": " + s.Version
 		if s.StartMillis > 0 {
@@ -269,7 +277,8 @@ func (r *report) footer() []string {
 		lines = append(lines, line)
 	}
 	lines = append(lines, fmt.Sprintf("%s of writes a workload after %s to warm up; spans begin before the write is sent; "+
-		"CPU is the server's, net without that of the same writes without watchers, of opening a watch with its connections and %s later", r.Plan.Duration, r.Plan.Warmup, r.Plan.Settle))
+		"CPU is the server's, net without that of the same writes without watchers, of opening a watch with its connections and %s later",
+		r.Plan.Duration, r.Plan.Warmup, r.Plan.Settle))
 	if r.Plan.Turns > 1 {
 		lines = append(lines, fmt.Sprintf("medians of %d turns, in each of which every server was started and measured", r.Plan.Turns))
 	}
@@ -283,5 +292,5 @@ func (r *report) footer() []string {
 		lines = append(lines, "floor: Go's HTTP server writing the same bytes from memory, a handler a stream (floor-tls: one goroutine for all connections); nothing is written to it")
 	}
 	lines = append(lines, r.Machine.String()+", "+r.Started.UTC().Format(time.RFC3339))
-	return append(append(lines, r.interrupted()...), r.Notes...)
+	return append(append(lines, r.interruptionNotes()...), r.Notes...)
 }

@@ -13,14 +13,14 @@ import (
 func sampleReport() *report {
 	res := func(name string, event, p99, bytes float64) result {
 		return result{Workload: name, Watchers: 1000, Connections: 20, Writes: 300, WritesPerSec: 20.01, Events: 300_000, OpenSeconds: 0.5,
-			BytesPerEvent: bytes, Millis: render.Latencies{P50: p99 / 4, P99: p99}, ClientMicros: 9.5,
+			BytesPerEvent: bytes, Millis: render.Latencies{P50: p99 / 4, P99: p99}, ClientCPUMicros: 9.5,
 			Server: &serverCost{OpenMicros: event * 40, CPUSeconds: event * 0.3, WriteMicros: event * 1000, EventMicros: event, NetMicros: event - 2, AloneMicros: 2000,
 				RSSBytes: 281e6, PeakBytes: 332e6}}
 	}
 	nodes := res("nodes-1000", 6000, 9, 4868)
 	nodes.Server = nil
 	informers := informersResult{Workload: "watchlist-16", Informers: 16, Slow: 4, Objects: 400, BodyBytes: 400e6, IdleBytes: 567e6, PeakBytes: 848e6,
-		CPUMillis: 8, ClientMillis: 0.85, Seconds: 11.8, MedianSeconds: 9.15}
+		CPUMillisPerMB: 8, ClientCPUMillisPerMB: 0.85, Seconds: 11.8, MedianSeconds: 9.15}
 	return &report{
 		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Machine: testbed.Machine{Cores: 2, CPU: "Model 1", MemoryBytes: 25e9, Kernel: "6.1", Go: "go1.26"},
@@ -39,7 +39,7 @@ func sampleReport() *report {
 
 func TestRenderGolden(t *testing.T) {
 	r := sampleReport()
-	r.noteFailures()
+	r.addFailureNotes()
 	alone := sampleReport()
 	alone.Servers = alone.Servers[:1]
 	benchtest.CheckGolden(t, map[string]string{
@@ -48,7 +48,7 @@ func TestRenderGolden(t *testing.T) {
 }
 
 func TestFailedNotes(t *testing.T) {
-	failed := strings.Join(sampleReport().failed(), "\n")
+	failed := strings.Join(sampleReport().failureNotes(), "\n")
 	for _, want := range []string{"failed on kubernetes: gzip: it broke", "failed on kubernetes: watchlist-16: too slow"} {
 		if !strings.Contains(failed, want) {
 			t.Errorf("%q is missing in %q", want, failed)

@@ -17,8 +17,8 @@ type report struct {
 	ExternalEtcd bool                 `json:"externalEtcd,omitempty"`
 	Data         []testbed.FillConfig `json:"data,omitempty"` // filled in by this run
 	Servers      []serverReport       `json:"servers"`
-	// Floor is what Go's HTTP server costs that sends the first server's event, and
-	// FloorInformers what it costs to send that server's watch-list.
+	// Floor and FloorInformers have the results of a plain Go HTTP server, which sends the event
+	// and the watch-list of Servers[0].
 	Floor          []result          `json:"floor,omitempty"`
 	FloorInformers []informersResult `json:"floorInformers,omitempty"`
 	Notes          []string          `json:"notes,omitempty"`
@@ -28,12 +28,12 @@ type report struct {
 type serverReport struct {
 	Name        string            `json:"name"`
 	Version     string            `json:"version"`
-	StartMillis float64           `json:"startMillis,omitempty"` // from start to ready
+	StartMillis float64           `json:"startMillis,omitempty"` // from the start of the process to readiness
 	Results     []result          `json:"results,omitempty"`
 	Informers   []informersResult `json:"informers,omitempty"`
 }
 
-// result is what one event workload cost one server.
+// result is the cost of one event workload on one server.
 type result struct {
 	Workload    string  `json:"workload"`
 	Watchers    int     `json:"watchers"`
@@ -45,61 +45,63 @@ type result struct {
 	Writes       int     `json:"writes"`
 	WritesPerSec float64 `json:"writesPerSecond"` // the rate that was reached
 	Events       int     `json:"events"`          // received, by all watchers together
-	// BytesPerEvent counts bytes of bodies before they are decompressed.
+	// BytesPerEvent counts the bytes of bodies before decompression.
 	BytesPerEvent float64 `json:"bytesPerEvent"`
 	// Millis are the times from right before a write to the receipt of its event.
-	Millis       render.Latencies `json:"millis"`
-	Server       *serverCost      `json:"server,omitempty"`
-	ClientMicros float64          `json:"clientCPUMicrosPerEvent"`
-	// Resumed is how often the server ended a watch, which then went on behind its last event.
+	Millis          render.Latencies `json:"millis"`
+	Server          *serverCost      `json:"server,omitempty"`
+	ClientCPUMicros float64          `json:"clientCPUMicrosPerEvent"`
+	// Resumed is the number of times that the server ended a watch, which then resumed after its
+	// last event.
 	Resumed int64  `json:"resumed,omitempty"`
 	Error   string `json:"error,omitempty"` // not empty: nothing was measured
 }
 
-// serverCost is the server's CPU and memory, from /proc.
+// serverCost is the server's CPU and memory, by a testbed.Meter.
 type serverCost struct {
-	// OpenMicros is the CPU for opening one watch, with its part of a connection.
+	// OpenMicros is the CPU for opening one watch, with its share of a connection.
 	OpenMicros  float64 `json:"cpuMicrosPerOpen"`
 	CPUSeconds  float64 `json:"cpuSeconds"`
 	WriteMicros float64 `json:"cpuMicrosPerWrite"`
 	EventMicros float64 `json:"cpuMicrosPerEvent"`
-	// AloneMicros is the CPU for one write while there are no watchers. NetMicros is the
-	// CPU for one event after the CPU for the writes is subtracted.
+	// AloneMicros is the CPU for one write while there are no watchers. NetMicros is the CPU for
+	// one event, after the CPU for the writes alone is subtracted.
 	AloneMicros float64 `json:"cpuMicrosPerWriteAlone"`
 	NetMicros   float64 `json:"netCPUMicrosPerEvent"`
 	RSSBytes    int64   `json:"rssBytes"`
 	PeakBytes   int64   `json:"peakBytes"`
 }
 
-// Write prints the report in one of formats.
+// Write implements testbed.Report. format is one of formats.
 func (r *report) Write(out io.Writer, format string) error {
 	return render.WriteReport(out, format, r, r.text)
 }
 
-// interrupted has a note for each measurement in which a server ended a watch, or an answer, too
-// early.
-func (r *report) interrupted() []string {
+// interruptionNotes returns a note for each measurement in which a server ended a watch, or an
+// answer, too early.
+func (r *report) interruptionNotes() []string {
 	var lines []string
 	for _, s := range r.Servers {
 		for _, res := range s.Results {
 			if res.Resumed > 0 {
-				lines = append(lines, fmt.Sprintf("%s, %s: the server ended a watch %d times, which then went on behind its last event", s.Name, res.Workload, res.Resumed))
+				lines = append(lines, fmt.Sprintf("%s, %s: the server ended watches %d times, which then resumed after their last event",
+					s.Name, res.Workload, res.Resumed))
 			}
 		}
 		for _, res := range s.Informers {
 			if res.Restarts > 0 {
-				lines = append(lines, fmt.Sprintf("%s, %s: informers had to begin again %d times", s.Name, res.Workload, res.Restarts))
+				lines = append(lines, fmt.Sprintf("%s, %s: informers restarted %d times", s.Name, res.Workload, res.Restarts))
 			}
 		}
 	}
 	return lines
 }
 
-// Failures implements testbed.Report.
-func (r *report) Failures() int { return len(r.failed()) }
+// FailureCount implements testbed.Report.
+func (r *report) FailureCount() int { return len(r.failureNotes()) }
 
-// failed has a note for each measurement that failed, with the reason.
-func (r *report) failed() []string {
+// failureNotes returns a note for each measurement that failed, with the reason.
+func (r *report) failureNotes() []string {
 	var failed []string
 	add := func(server, workload, err string) {
 		if err != "" {
@@ -118,10 +120,11 @@ func (r *report) failed() []string {
 	return failed
 }
 
-func (r *report) noteFailures() { r.Notes = append(r.Notes, r.failed()...) }
+// addFailureNotes adds failureNotes to the notes.
+func (r *report) addFailureNotes() { r.Notes = append(r.Notes, r.failureNotes()...) }
 
-// find returns the result of a workload, or nil if the workload was not measured.
-func find(results []result, workload string) *result {
+// findResult returns the result of a workload, or nil if the workload was not measured.
+func findResult(results []result, workload string) *result {
 	for i := range results {
 		if results[i].Workload == workload && results[i].Error == "" {
 			return &results[i]
@@ -134,14 +137,14 @@ func find(results []result, workload string) *result {
 func (r *report) floorOf(workload string) *result {
 	for _, s := range eventWorkloads() {
 		if s.name == workload && s.floor != "" {
-			return find(r.Floor, s.floor)
+			return findResult(r.Floor, s.floor)
 		}
 	}
 	return nil
 }
 
-// workloads are the rows of the table: the workloads of the servers, and those of the
-// floor that no workload of the servers corresponds to.
+// workloads returns the names of the table's rows: the workloads of the servers, and the workloads
+// of the floor that correspond to none of them.
 func (r *report) workloads() []string {
 	var names []string
 	seen := map[string]bool{}

@@ -15,9 +15,9 @@ import (
 	"github.com/millrace/millrace/test/support/benchtest"
 )
 
-// impatientServer has config maps. Its watches begin behind a resource version, and end after
-// eventsOfWatch events, as those of the stock code do that read too slowly. With lossy they end
-// without any.
+// impatientServer has config maps. Its watches begin after a resource version, and end after
+// eventsOfWatch events, as a stock server ends watches that read too slowly. If lossy is set, watches
+// end without events.
 type impatientServer struct {
 	lossy bool
 	mu    struct {
@@ -57,7 +57,7 @@ func (s *impatientServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// watch refuses the first request of all.
+// watch serves a watch. It refuses the first request.
 func (s *impatientServer) watch(w http.ResponseWriter, r *http.Request) {
 	defer s.wakeAtEnd(r)()
 	s.mu.Lock()
@@ -98,7 +98,7 @@ func (s *impatientServer) wakeAtEnd(r *http.Request) (stop func()) {
 	return func() { close(done) }
 }
 
-// TestWatchIsResumed has a server that ends watches: all events arrive, and none comes twice.
+// TestWatchIsResumed watches at a server that ends watches: all events must arrive once.
 func TestWatchIsResumed(t *testing.T) {
 	spec := eventWorkload{name: "x", kind: watchAll, watchers: 5, conns: 2, rate: 200}
 	r := newTestRunner(t, newImpatientServer())
@@ -110,7 +110,7 @@ func TestWatchIsResumed(t *testing.T) {
 	}
 	lossy := newImpatientServer()
 	lossy.lossy = true
-	if _, err := newTestRunner(t, lossy).run(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "the server ended it") {
+	if _, err := newTestRunner(t, lossy).run(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "the server ended the watch") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -138,15 +138,15 @@ func TestResumedURI(t *testing.T) {
 		{uri, unknownRevision, "", false},
 		{"/floor", "7", "", false},
 	} {
-		if got, ok := resumedURI(c.uri, c.after); got != c.want || ok != c.ok {
+		if got, ok := resumeURI(c.uri, c.after); got != c.want || ok != c.ok {
 			t.Errorf("%s after %q: got %q, %v", c.uri, c.after, got, ok)
 		}
 	}
 }
 
-// TestInformerBeginsAgain has a server that refuses the first informer, and cuts the answer of
-// the second one.
-func TestInformerBeginsAgain(t *testing.T) {
+// TestInformerRestarts runs informers at a server that refuses the first request, and cuts off the
+// answer to the second one.
+func TestInformerRestarts(t *testing.T) {
 	api := &benchtest.API{Secrets: 9}
 	var requests struct {
 		sync.Mutex
@@ -171,8 +171,8 @@ func TestInformerBeginsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &informerRun{target: target, meter: testbed.NewMeter(os.Getpid()), uri: informersURI, log: testbed.NewProgress(io.Discard)}
-	res, err := r.measure(t.Context(), informerWorkload{name: "x", informers: 4}, plan{Timeout: time.Minute})
+	r := &informerRun{target: target, meter: testbed.NewMeter(os.Getpid()), uri: informersURI, progress: testbed.NewProgress(io.Discard)}
+	res, err := r.measureInformers(t.Context(), informerWorkload{name: "x", informers: 4}, plan{Timeout: time.Minute})
 	if err != nil || res.Restarts != 2 || res.Informers != 4 || res.Objects != 9 {
 		t.Errorf("got %+v, %v", res, err)
 	}

@@ -15,23 +15,23 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// arrivalTimeout is how long events may arrive after the last write is acknowledged.
+// arrivalTimeout bounds the time from the last acknowledgement of a write to the last event.
 const arrivalTimeout = time.Minute
 
 // runner runs the event workloads against one server, or the floor.
 type runner struct {
-	target *testbed.Target
-	meter  *testbed.Meter
-	plan   plan
-	log    *testbed.Progress
-	pods   []testbed.PodSample // one of each node, for workloads that write to pods
-	writer *testbed.Writer     // nil: the target is the floor
+	target   *testbed.Target
+	meter    *testbed.Meter
+	plan     plan
+	progress *testbed.Progress
+	pods     []testbed.PodSample // one pod of each node, for workloads that write to pods
+	writer   *testbed.Writer     // nil: the target is the floor
 
 	writeMicrosAlone map[writeKey]float64 // CPU for a write without watchers
-	created          map[string]int       // how many config maps of each set exist
+	created          map[string]int       // number of existing config maps, by set
 }
 
-// writeKey holds the properties of a workload that the cost of its writes depends on.
+// writeKey has the properties of a workload on which the cost of its writes depends.
 type writeKey struct {
 	kind    watchedObjects
 	objects int
@@ -39,7 +39,8 @@ type writeKey struct {
 
 func (s eventWorkload) aloneKey() writeKey { return writeKey{s.kind, s.objects()} }
 
-// newRunner completes base and connects the writer. The caller must call close.
+// newRunner returns a runner with the fields of base, which connects a writer to a server. The
+// caller must call close.
 func newRunner(ctx context.Context, t *testbed.Target, base runner) (*runner, error) {
 	w, err := testbed.NewWriter(ctx, t)
 	if err != nil {
@@ -54,14 +55,14 @@ func (r *runner) close() { r.writer.Close() }
 
 // run measures one workload.
 //
-// No event is in flight when the measured writes begin, and all their events have arrived
-// when the measurement ends. The CPU therefore belongs to exactly these events.
+// No event is in flight when the measured writes begin, and all their events have arrived when the
+// measurement ends. The CPU therefore belongs to exactly these events.
 func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.plan.Timeout,
 		fmt.Errorf("run %s: not done within --timeout=%s", s.name, r.plan.Timeout))
 	defer cancel()
-	r.log.Step("%s, %d watchers", s.name, s.watchers)
-	events, resourceVersion, err := r.prepare(ctx, s)
+	r.progress.Step("%s, %d watchers", s.name, s.watchers)
+	source, resourceVersion, err := r.prepare(ctx, s)
 	if err != nil {
 		return result{}, testbed.Cause(ctx, err)
 	}
@@ -89,11 +90,11 @@ func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	warm := r.plan.events(s, r.plan.Warmup)
-	if _, err := r.emitAndAwait(g, s, events, warm); err != nil {
+	warm := r.plan.eventCount(s, r.plan.Warmup)
+	if _, err := r.emitAndAwait(g, s, source, warm); err != nil {
 		return result{}, fmt.Errorf("warm up: %w", err)
 	}
-	res, err := r.measure(g, s, events)
+	res, err := r.measure(g, s, source)
 	if err != nil {
 		return result{}, err
 	}
@@ -102,7 +103,7 @@ func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 	return res, nil
 }
 
-// openWatches opens the watches of a workload. If it has a stalled watcher, that is the
+// openWatches opens the watches of a workload. If the workload has a stalled watcher, its URI is the
 // last one.
 func (r *runner) openWatches(g *watcherGroup, s eventWorkload, uris []string) error {
 	if s.stalled {
@@ -115,28 +116,29 @@ func (r *runner) openWatches(g *watcherGroup, s eventWorkload, uris []string) er
 	return g.open(uris, min(s.conns, len(uris)))
 }
 
-// emitAndAwait makes events, and returns when all watchers have received them. took is
-// the time until the last write was acknowledged.
-func (r *runner) emitAndAwait(g *watcherGroup, s eventWorkload, from source, events int) (took time.Duration, err error) {
+// emitAndAwait makes events, and returns when all watchers have received them. took is the time
+// until the last write was acknowledged.
+func (r *runner) emitAndAwait(g *watcherGroup, s eventWorkload, source eventSource, events int) (took time.Duration, err error) {
 	expected := g.arrivedEvents.Load() + int64(events)*int64(s.fanOut())
 	start := time.Now()
-	if err := from.Emit(g.ctx, events, s.rate); err != nil {
+	if err := source.Emit(g.ctx, events, s.rate); err != nil {
 		return 0, err
 	}
 	took = time.Since(start)
 	return took, g.await(expected, arrivalTimeout)
 }
 
-// measure makes the measured events. It closes g.
-func (r *runner) measure(g *watcherGroup, s eventWorkload, from source) (result, error) {
+// measure makes the measured events, and returns their cost without OpenSeconds and OpenMicros. It
+// closes g.
+func (r *runner) measure(g *watcherGroup, s eventWorkload, source eventSource) (result, error) {
 	r.meter.ResetPeak()
 	before, err := r.meter.Read()
 	if err != nil {
 		return result{}, err
 	}
-	clientBefore, writes := testbed.ClientCPU(), r.plan.events(s, r.plan.Duration)
+	clientBefore, writes := testbed.ClientCPU(), r.plan.eventCount(s, r.plan.Duration)
 	g.measuredSince.Store(time.Now().UnixNano())
-	took, err := r.emitAndAwait(g, s, from, writes)
+	took, err := r.emitAndAwait(g, s, source, writes)
 	if err != nil {
 		return result{}, err
 	}
@@ -149,21 +151,21 @@ func (r *runner) measure(g *watcherGroup, s eventWorkload, from source) (result,
 	spans, bytes, resumed := g.totals()
 	expected := writes * s.fanOut()
 	if len(spans) != expected {
-		return result{}, fmt.Errorf("%d events arrived, %d were sent: some came twice or without their stamp", len(spans), expected)
+		return result{}, fmt.Errorf("%d events arrived, %d were sent: some arrived twice or without their stamp", len(spans), expected)
 	}
 	res := result{
 		Workload: s.name, Watchers: s.watchers, Connections: len(g.connections), HTTP1: s.http1, Encoding: s.encoding,
 		Writes: writes, WritesPerSec: float64(writes) / took.Seconds(), Events: expected,
 		BytesPerEvent: float64(bytes) / float64(expected), Millis: render.Summarize(spans),
-		ClientMicros: micros(clientCPU) / float64(expected), Resumed: int64(resumed),
+		ClientCPUMicros: micros(clientCPU) / float64(expected), Resumed: int64(resumed),
 	}
 	res.Server = newServerCost(after.CPU-before.CPU, r.writeMicrosAlone[s.aloneKey()], res)
 	res.Server.RSSBytes, res.Server.PeakBytes = after.RSS, after.Peak
 	return res, nil
 }
 
-// newServerCost divides CPU time among the writes and events of res. aloneMicros is the
-// CPU for a write without watchers.
+// newServerCost divides CPU time by the numbers of writes and events of res. aloneMicros is the CPU
+// for a write without watchers.
 func newServerCost(cpu time.Duration, aloneMicros float64, res result) *serverCost {
 	cost := &serverCost{
 		CPUSeconds: cpu.Seconds(), AloneMicros: aloneMicros,
@@ -173,11 +175,12 @@ func newServerCost(cpu time.Duration, aloneMicros float64, res result) *serverCo
 	return cost
 }
 
+// micros returns a duration in microseconds.
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// prepare creates the objects that are watched and measures writes to them without
-// watchers. It returns the source of events, and the resource version to watch from.
-func (r *runner) prepare(ctx context.Context, s eventWorkload) (from source, resourceVersion string, err error) {
+// prepare creates the objects that are watched, and measures writes to them without watchers. It
+// returns the source of events, and the resource version after which watches begin.
+func (r *runner) prepare(ctx context.Context, s eventWorkload) (source eventSource, resourceVersion string, err error) {
 	if s.kind == watchFloor {
 		return floor.Emitter{Target: r.target}, "", nil
 	}
@@ -189,13 +192,13 @@ func (r *runner) prepare(ctx context.Context, s eventWorkload) (from source, res
 		}
 		r.writer.Change = podChanges(r.pods[:s.objects()])
 	} else {
-		if r.created[s.set()] < s.objects() {
-			if err := createConfigMaps(ctx, r.writer, s.set(), s.objects()); err != nil {
+		if r.created[s.configMapSet()] < s.objects() {
+			if err := createConfigMaps(ctx, r.writer, s.configMapSet(), s.objects()); err != nil {
 				return nil, "", fmt.Errorf("create config maps: %w", err)
 			}
-			r.created[s.set()] = s.objects()
+			r.created[s.configMapSet()] = s.objects()
 		}
-		r.writer.Change = configMapChanges(s.set(), s.objects())
+		r.writer.Change = configMapChanges(s.configMapSet(), s.objects())
 	}
 	if err := r.measureWritesAlone(ctx, s); err != nil {
 		return nil, "", fmt.Errorf("write without watchers: %w", err)
@@ -217,8 +220,8 @@ func (r *runner) prepare(ctx context.Context, s eventWorkload) (from source, res
 	return r.writer, list.Metadata.ResourceVersion, err
 }
 
-// measureWritesAlone measures the writes of a workload without watchers, unless another
-// workload has the same writes and they are measured already.
+// measureWritesAlone measures the writes of a workload without watchers, unless writes with the same
+// writeKey are measured already.
 func (r *runner) measureWritesAlone(ctx context.Context, s eventWorkload) error {
 	if _, done := r.writeMicrosAlone[s.aloneKey()]; done {
 		return nil
@@ -227,14 +230,14 @@ func (r *runner) measureWritesAlone(ctx context.Context, s eventWorkload) error 
 	if err := testbed.Sleep(ctx, r.plan.Settle); err != nil {
 		return err
 	}
-	if err := r.writer.Emit(ctx, r.plan.events(s, r.plan.Warmup), s.rate); err != nil {
+	if err := r.writer.Emit(ctx, r.plan.eventCount(s, r.plan.Warmup), s.rate); err != nil {
 		return err
 	}
 	before, err := r.meter.Read()
 	if err != nil {
 		return err
 	}
-	writes := r.plan.events(s, r.plan.Duration/3)
+	writes := r.plan.eventCount(s, r.plan.Duration/3)
 	if err := r.writer.Emit(ctx, writes, s.rate); err != nil {
 		return err
 	}
@@ -243,13 +246,13 @@ func (r *runner) measureWritesAlone(ctx context.Context, s eventWorkload) error 
 	return err
 }
 
-// saveFloorEvent stores in dir the event of a config map, for the floor to send.
+// saveFloorEvent stores the event of a config map in dir, for the floor to send.
 func (r *runner) saveFloorEvent(ctx context.Context, dir string) error {
 	object, err := r.writtenConfigMap(ctx)
 	if err != nil {
 		return fmt.Errorf("get a config map for the floor: %w", err)
 	}
-	return floor.WriteEvent(dir, object)
+	return floor.WriteWatchEvent(dir, object)
 }
 
 // writtenConfigMap returns a config map as the server stores it after a write.
@@ -261,11 +264,11 @@ func (r *runner) writtenConfigMap(ctx context.Context) ([]byte, error) {
 	if err := w.Emit(ctx, 1, 1); err != nil {
 		return nil, err
 	}
-	return w.Get(ctx, testbed.Request{URI: configMapsPath + "/" + configMapName("all", 0), Accept: testbed.AcceptJSON})
+	return w.FetchBody(ctx, testbed.Request{URI: configMapsPath + "/" + configMapName("all", 0), Accept: testbed.AcceptJSON})
 }
 
-// findPods returns one pod of each node, of the pods that "fill" has made. Other pods
-// must not be written to.
+// findPods returns one pod of each node, among the pods that "fill" has made: only these may be
+// written to.
 func findPods(ctx context.Context, t *testbed.Target) ([]testbed.PodSample, error) {
 	var list struct {
 		Items []testbed.PodSample `json:"items"`
@@ -281,8 +284,9 @@ func findPods(ctx context.Context, t *testbed.Target) ([]testbed.PodSample, erro
 	}), nil
 }
 
-// source makes events: a Writer for servers, an Emitter for the floor. Emit makes so many
-// events, rate of them a second, and returns when the last one is acknowledged.
-type source interface {
+// eventSource makes events: a Writer for servers, an Emitter for the floor.
+type eventSource interface {
+	// Emit makes a number of events, at a rate in events a second, and returns when the last one
+	// is acknowledged.
 	Emit(ctx context.Context, events int, rate float64) error
 }

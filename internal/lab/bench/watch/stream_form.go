@@ -6,14 +6,15 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// streamForm is the encoding in which a watch is asked for.
+// streamForm is the encoding of a watch, as its request asks for it. The zero value is JSON.
 type streamForm struct {
-	name             string // of --forms; empty: it is no value of that flag
+	name             string // a value of --forms; empty: not one of that flag's
 	accept, encoding string
 }
 
 const acceptWatchProtobuf = testbed.AcceptProtobuf + ";stream=watch"
 
+// isProtobuf reports whether the stream consists of frames of protobuf.
 func (f streamForm) isProtobuf() bool { return strings.HasPrefix(f.accept, testbed.AcceptProtobuf) }
 
 // endScanner returns a scanner whose mark is in the bookmark that ends the initial events.
@@ -24,8 +25,8 @@ func (f streamForm) endScanner() *testbed.EventScanner {
 	return &testbed.EventScanner{Mark: []byte(testbed.InitialEndMark)}
 }
 
-// revisionHead is how many of an event's first bytes have its object's resource version: only
-// names, the namespace and the UID are in front of it.
+// revisionHead is the number of an event's first bytes that contain its object's resource version.
+// Only names, the namespace and the UID come before it.
 const revisionHead = 640
 
 // stampScanner returns a scanner that finds the stamps of events.

@@ -2,31 +2,32 @@ package watch
 
 import "slices"
 
-// medians returns, for each workload, the medians of its figures over all turns. Every
-// turn has the same workloads. A workload that failed in one turn has failed.
-func medians(turns []turnResults, of func(turnResults) []result) []result {
-	results := slices.Clone(of(turns[0]))
+// medians returns the medians of each workload's figures over all turns. resultsOf returns the
+// results of a turn, which are of the same workloads in every turn. A workload that failed in one
+// turn has failed.
+func medians(turns []turnResults, resultsOf func(turnResults) []result) []result {
+	results := slices.Clone(resultsOf(turns[0]))
 	for i := range results {
 		var all []result
 		for _, turn := range turns {
-			if res := of(turn)[i]; res.Error == "" {
+			if res := resultsOf(turn)[i]; res.Error == "" {
 				all = append(all, res)
 			} else {
 				results[i] = res
 			}
 		}
 		if len(all) == len(turns) {
-			results[i] = mediansOf(all)
+			results[i] = medianResult(all)
 		}
 	}
 	return results
 }
 
-// mediansOf returns the median of each figure of one workload. Other fields are the same
-// in all turns and are taken from the first.
-func mediansOf(all []result) result {
+// medianResult returns the median of each figure of one workload. The other fields are the same in
+// all turns: it takes them from the first.
+func medianResult(all []result) result {
 	res := all[0]
-	figure := func(of func(*result) *float64) { *of(&res) = medianOf(all, of) }
+	figure := func(field func(*result) *float64) { *field(&res) = medianFigure(all, field) }
 	figure(func(r *result) *float64 { return &r.OpenSeconds })
 	figure(func(r *result) *float64 { return &r.WritesPerSec })
 	figure(func(r *result) *float64 { return &r.BytesPerEvent })
@@ -34,8 +35,8 @@ func mediansOf(all []result) result {
 	figure(func(r *result) *float64 { return &r.Millis.P90 })
 	figure(func(r *result) *float64 { return &r.Millis.P99 })
 	figure(func(r *result) *float64 { return &r.Millis.Max })
-	figure(func(r *result) *float64 { return &r.ClientMicros })
-	res.Resumed = medianOf(all, func(r *result) *int64 { return &r.Resumed })
+	figure(func(r *result) *float64 { return &r.ClientCPUMicros })
+	res.Resumed = medianFigure(all, func(r *result) *int64 { return &r.Resumed })
 	if res.Server == nil {
 		return res
 	}
@@ -47,14 +48,14 @@ func mediansOf(all []result) result {
 	figure(func(r *result) *float64 { return &r.Server.EventMicros })
 	figure(func(r *result) *float64 { return &r.Server.AloneMicros })
 	figure(func(r *result) *float64 { return &r.Server.NetMicros })
-	cost.RSSBytes = medianOf(all, func(r *result) *int64 { return &r.Server.RSSBytes })
-	cost.PeakBytes = medianOf(all, func(r *result) *int64 { return &r.Server.PeakBytes })
+	cost.RSSBytes = medianFigure(all, func(r *result) *int64 { return &r.Server.RSSBytes })
+	cost.PeakBytes = medianFigure(all, func(r *result) *int64 { return &r.Server.PeakBytes })
 	return res
 }
 
-// medianOf returns the median of one figure. For an even number of turns it is the mean
-// of the two in the middle.
-func medianOf[T int64 | float64](all []result, figure func(*result) *T) T {
+// medianFigure returns the median of one figure. For an even number of turns it is the mean of the
+// two values in the middle.
+func medianFigure[T int64 | float64](all []result, figure func(*result) *T) T {
 	values := make([]T, len(all))
 	for i := range all {
 		values[i] = *figure(&all[i])

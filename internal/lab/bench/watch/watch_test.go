@@ -36,13 +36,13 @@ func TestCompare(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	for _, s := range eventWorkloads() {
-		s = s.scaled(0.004)
+		s = s.scale(0.004)
 		results := [][]result{got.Floor}
 		if s.kind != watchFloor {
 			results = [][]result{got.Servers[0].Results, got.Servers[1].Results}
 		}
 		for _, in := range results {
-			res := find(in, s.name)
+			res := findResult(in, s.name)
 			if res == nil || res.Watchers != s.watchers || res.Events != res.Writes*s.fanOut() || res.Millis.P50 <= 0 || res.Server == nil {
 				t.Errorf("%s: got %+v", s.name, res)
 				continue
@@ -52,7 +52,7 @@ func TestCompare(t *testing.T) {
 			}
 		}
 	}
-	plain, zipped := find(got.Servers[0].Results, "all-h2-20"), find(got.Servers[0].Results, "gzip")
+	plain, zipped := findResult(got.Servers[0].Results, "all-h2-20"), findResult(got.Servers[0].Results, "gzip")
 	if plain.BytesPerEvent < 1900 || zipped.BytesPerEvent > plain.BytesPerEvent/2 {
 		t.Errorf("%g bytes an event, with gzip %g", plain.BytesPerEvent, zipped.BytesPerEvent)
 	}
@@ -97,11 +97,12 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestMedians has two workloads. One is measured in all turns, the other fails in one.
+// TestMedians computes medians of a workload that is measured in all turns, and of one that fails in
+// one turn.
 func TestMedians(t *testing.T) {
 	turn := func(figure float64, failure string) turnResults {
 		res := result{Workload: "x", Writes: 7, OpenSeconds: figure, WritesPerSec: figure, BytesPerEvent: figure,
-			Millis: render.Latencies{P50: figure, P90: figure, P99: figure, Max: figure}, ClientMicros: figure,
+			Millis: render.Latencies{P50: figure, P90: figure, P99: figure, Max: figure}, ClientCPUMicros: figure,
 			Server: &serverCost{OpenMicros: figure, CPUSeconds: figure, WriteMicros: figure, EventMicros: figure, AloneMicros: figure,
 				NetMicros: figure, RSSBytes: int64(figure), PeakBytes: int64(figure)}}
 		return turnResults{floor: []result{res, {Workload: "y", Error: failure}}}
@@ -150,9 +151,9 @@ func TestServerThatRunsKeepsNoConfigMaps(t *testing.T) {
 // TestFaultyServersFail measures servers that do not deliver each event exactly once.
 func TestFaultyServersFail(t *testing.T) {
 	for message, api := range map[string]*benchtest.API{
-		"some came twice or without their stamp": {Watches: benchtest.Watches{WithoutStamps: true}},
-		"some came twice":                        {Watches: benchtest.Watches{ExtraCopies: 1}},
-		"the server ended it":                    {Watches: benchtest.Watches{EndAfterEvent: true}},
+		"some arrived twice or without their stamp": {Watches: benchtest.Watches{WithoutStamps: true}},
+		"some arrived twice":                        {Watches: benchtest.Watches{ExtraCopies: 1}},
+		"the server ended the watch":                {Watches: benchtest.Watches{EndAfterEvent: true}},
 	} {
 		r := newTestRunner(t, api)
 		spec := eventWorkload{name: "x", kind: watchAll, watchers: 3, conns: 2, rate: 100}
@@ -223,7 +224,7 @@ func newTestRunner(t *testing.T, api http.Handler) *runner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := newRunner(t.Context(), target, runner{meter: testbed.NewMeter(os.Getpid()), log: testbed.NewProgress(io.Discard),
+	r, err := newRunner(t.Context(), target, runner{meter: testbed.NewMeter(os.Getpid()), progress: testbed.NewProgress(io.Discard),
 		plan: plan{Duration: 50 * time.Millisecond, Warmup: 10 * time.Millisecond, Timeout: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
@@ -239,8 +240,8 @@ func TestInformers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &informerRun{target: target, meter: testbed.NewMeter(os.Getpid()), uri: informersURI, log: testbed.NewProgress(io.Discard)}
-		res, err := r.measure(t.Context(), informerWorkload{name: "x", informers: 5}, plan{Timeout: time.Minute})
+		r := &informerRun{target: target, meter: testbed.NewMeter(os.Getpid()), uri: informersURI, progress: testbed.NewProgress(io.Discard)}
+		res, err := r.measureInformers(t.Context(), informerWorkload{name: "x", informers: 5}, plan{Timeout: time.Minute})
 		if lossy {
 			if err == nil || !strings.Contains(err.Error(), "objects, the first") {
 				t.Errorf("got %v", err)
@@ -251,7 +252,7 @@ func TestInformers(t *testing.T) {
 			t.Errorf("got %+v, %v", res, err)
 		}
 		r.uri = "/version"
-		if _, err := r.run(t.Context(), 2); err == nil || !strings.Contains(err.Error(), "without its bookmark") {
+		if _, err := r.runInformers(t.Context(), 2); err == nil || !strings.Contains(err.Error(), "without its bookmark") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -310,7 +311,7 @@ func TestScaled(t *testing.T) {
 		{eventWorkload{kind: watchShards, watchers: 16, pods: 1000}, 0.1, 16, 16},
 		{eventWorkload{kind: watchPods, watchers: 1, pods: 1000}, 0.1, 1, 1},
 	} {
-		if got := c.spec.scaled(c.by); got.watchers != c.watchers || got.conns != c.conns {
+		if got := c.spec.scale(c.by); got.watchers != c.watchers || got.conns != c.conns {
 			t.Errorf("%+v by %g: %d watchers, %d connections", c.spec, c.by, got.watchers, got.conns)
 		}
 	}

@@ -13,23 +13,23 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// watcher is one watch and what it has measured.
+// watcher is one watch with its measurements.
 type watcher struct {
 	group      *watcherGroup
 	connection *connection
 	uri        string
-	spans      []time.Duration
-	bytes      atomic.Int64 // received since group.measuredSince was set, before decompression
-	// resumed is how often the server ended the watch, which then went on behind its last event.
+	spans      []time.Duration // from the stamps of measured events to their arrival
+	bytes      atomic.Int64    // received since group.measuredSince was set, before decompression
+	// resumed is the number of times that the watch was resumed after its last event.
 	resumed int
 }
 
-// maxFruitless is how often in a row a watch is resumed that then ends without an event.
+// maxFruitless bounds the resumptions in a row after which no event came.
 const maxFruitless = 3
 
-// follow receives events until the group is closed. A watch that the server ends is resumed
-// behind its last event, as by client-go: servers end those that read too slowly. Its events
-// come late then, but all of them come.
+// follow receives events until the group is closed. If the server ends the watch, follow resumes it
+// after its last event, as client-go does: servers end watches that read too slowly. Events then
+// come late, but all events come.
 func (w *watcher) follow(resp *http.Response) error {
 	for fruitless := 0; ; {
 		last, ended := w.read(resp)
@@ -40,27 +40,27 @@ func (w *watcher) follow(resp *http.Response) error {
 		if last != "" {
 			fruitless = 0
 		}
-		from, ok := resumedURI(w.uri, last)
+		uri, ok := resumeURI(w.uri, last)
 		if !ok || w.group.form.isProtobuf() || fruitless == maxFruitless {
-			return fmt.Errorf("the server ended it: %w", ended)
+			return fmt.Errorf("the server ended the watch: %w", ended)
 		}
-		w.uri = from
+		w.uri = uri
 		var err error
 		if resp, err = w.group.watch(w.connection, w.uri); err != nil {
 			if w.group.ctx.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("the server ended it: %w: resume it: %w", ended, err)
+			return fmt.Errorf("the server ended the watch: %w: resume it: %w", ended, err)
 		}
 		w.resumed++
 	}
 }
 
-// read receives events until the watch ends. It returns the resource version of the last event,
-// if there is one, and why the watch ended.
+// read receives events until the watch ends. It returns the resource version of the last event, or
+// unknownRevision, or "" if there was no event. ended says why the watch ended.
 func (w *watcher) read(resp *http.Response) (last string, ended error) {
 	defer resp.Body.Close()
-	body := io.Reader(&countingReader{from: resp.Body, watcher: w})
+	body := io.Reader(&countingReader{Reader: resp.Body, watcher: w})
 	if resp.Header.Get("Content-Encoding") == testbed.EncodingGzip {
 		if body, ended = gzip.NewReader(body); ended != nil {
 			return "", ended
@@ -84,7 +84,7 @@ func (w *watcher) read(resp *http.Response) (last string, ended error) {
 	return cmp.Or(string(testbed.Revision(head)), unknownRevision), ended
 }
 
-// unknownRevision stands for that of an event which has none.
+// unknownRevision stands for the resource version of an event that has none.
 const unknownRevision = "?"
 
 // arrive counts an event that has arrived at time now, in nanoseconds since 1970.
@@ -97,9 +97,9 @@ func (w *watcher) arrive(e testbed.Event, now int64) {
 	w.group.arrivedEvents.Add(1)
 }
 
-// resumedURI is the request of a watch that goes on behind a resource version, or where it
-// began if that is "". It is not ok if that cannot be: the floor has no versions.
-func resumedURI(uri, after string) (_ string, ok bool) {
+// resumeURI returns the request that resumes a watch after a resource version, or from its beginning
+// if after is "". ok is false for streams without resource versions, such as those of the floor.
+func resumeURI(uri, after string) (_ string, ok bool) {
 	u, err := url.Parse(uri)
 	if err != nil || after == unknownRevision {
 		return "", false
@@ -115,13 +115,15 @@ func resumedURI(uri, after string) (_ string, ok bool) {
 	return u.String(), true
 }
 
+// countingReader adds the bytes that are read to the watcher's, while events are measured.
 type countingReader struct {
-	from    io.Reader
+	io.Reader
 	watcher *watcher
 }
 
+// Read implements io.Reader.
 func (r *countingReader) Read(p []byte) (int, error) {
-	n, err := r.from.Read(p)
+	n, err := r.Reader.Read(p)
 	if r.watcher.group.measuredSince.Load() > 0 {
 		r.watcher.bytes.Add(int64(n))
 	}

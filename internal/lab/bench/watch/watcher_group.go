@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// concurrentOpens is how many connections are opened at the same time.
+	// concurrentOpens is the number of connections that are opened at the same time.
 	concurrentOpens = 32
-	// readSize is the size of a watcher's buffer. There are thousands of watchers; an
-	// event of 2 KB fits.
+	// readSize is the size of a watcher's buffer in bytes. There are thousands of watchers. An event
+	// of 2 KB fits.
 	readSize = 8 << 10
-	// stalledWindow is how many bytes a server may send to a watcher that does not read.
+	// stalledWindow is the number of bytes that a server may send to a watcher that does not read.
 	stalledWindow = 16 << 10
 )
 
-// watcherGroup is the watchers of one workload. Each has a goroutine, which counts
-// events and records spans: the times from the stamp in an event to its arrival.
+// watcherGroup has the watchers of one workload. Each has a goroutine, which counts events and
+// records spans: the times from the stamp in an event to its arrival.
 //
-// Watchers share only two counters. Spans stay with each watcher until close, because
-// thousands of goroutines must not contend for one slice.
+// Watchers share only two counters. Spans stay with each watcher until close, because thousands of
+// goroutines must not contend for one slice.
 type watcherGroup struct {
 	target *testbed.Target
 	form   streamForm
@@ -35,7 +35,7 @@ type watcherGroup struct {
 	group  sync.WaitGroup // one for each watcher
 
 	arrivedEvents atomic.Int64 // at all watchers
-	measuredSince atomic.Int64 // events with this stamp or a later one are measured; 0: none
+	measuredSince atomic.Int64 // events with this stamp or a later one are measured; 0: no events are
 
 	connections []*connection
 	watchers    []*watcher // each belongs to its goroutine until close has returned
@@ -48,7 +48,8 @@ func newWatcherGroup(ctx context.Context, t *testbed.Target, form streamForm) *w
 	return g
 }
 
-// open starts a watch of each URI. Watch n is on connection n modulo conns.
+// open opens conns connections and a watch of each URI, and returns when all watches are open. Watch
+// n is on connection n modulo conns.
 func (g *watcherGroup) open(uris []string, conns int) error {
 	turns := make(chan int)
 	g.connections = make([]*connection, conns)
@@ -102,8 +103,8 @@ func (g *watcherGroup) connect(i int, uris []string, watchers []*watcher) error 
 // to watch-lists.
 const compressWatchHeader = "X-Millrace-Compress-Watch"
 
-// watch sends a request and returns when the header of the answer has arrived. Where the server
-// refuses it for now, it is sent again.
+// watch sends a request, and returns when the header of the answer has arrived. It sends the request
+// again after each 429 with a Retry-After.
 func (g *watcherGroup) watch(l *connection, uri string) (resp *http.Response, err error) {
 	req, err := g.target.NewRequest(g.ctx, testbed.Request{URI: uri, Accept: cmp.Or(g.form.accept, testbed.AcceptJSON), Encoding: g.form.encoding})
 	if err != nil {
@@ -119,7 +120,7 @@ func (g *watcherGroup) watch(l *connection, uri string) (resp *http.Response, er
 	return resp, err
 }
 
-// openStalled opens a watch that reads nothing, on a connection of its own.
+// openStalled opens a watch of which nothing is read, on a connection of its own.
 func (g *watcherGroup) openStalled(uri string) error {
 	l, err := dialConnection(g.target, stalledWindow, stalledWindow)
 	if err != nil {
@@ -130,7 +131,7 @@ func (g *watcherGroup) openStalled(uri string) error {
 	return err
 }
 
-// close ends all watches. After it totals may be called. It may be called again.
+// close ends all watches, and returns when the watchers have ended. It may be called again.
 func (g *watcherGroup) close() {
 	g.fail(nil)
 	for _, l := range g.connections {
@@ -141,13 +142,13 @@ func (g *watcherGroup) close() {
 	g.group.Wait()
 }
 
-// await returns when so many events have arrived since the group was made, or with an
-// error after a time.
-func (g *watcherGroup) await(events int64, within time.Duration) error {
-	return testbed.AwaitCount(g.ctx, &g.arrivedEvents, events, within, "events arrived")
+// await waits until a number of events have arrived since the group was made. It returns an error
+// after timeout.
+func (g *watcherGroup) await(events int64, timeout time.Duration) error {
+	return testbed.AwaitCount(g.ctx, &g.arrivedEvents, events, timeout, "events arrived")
 }
 
-// totals returns the spans and bytes of all watchers, and how often one was resumed. It must be
+// totals returns the spans of all watchers, and the sums of their bytes and resumptions. It must be
 // called after close.
 func (g *watcherGroup) totals() (spans []time.Duration, bytes int64, resumed int) {
 	for _, w := range g.watchers {
