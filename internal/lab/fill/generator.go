@@ -22,10 +22,10 @@ const poolSize = 1 << 16
 //
 // The pods of one application share their spec and its strings, as the replicas of
 // a deployment do. This sharing makes a pod cost only microseconds. The price is
-// that callers must not modify an object in place. They must DeepCopy it first.
+// that callers must not modify an object in place: a caller must DeepCopy it first.
 type Generator struct {
 	shape     Shape
-	words     words
+	words     vocabulary
 	hashStart uint64
 	envText   string // one line of words
 	fileText  string // lines of "key: value"
@@ -35,6 +35,7 @@ type Generator struct {
 	pods                []podTemplateOnce // by application
 }
 
+// podTemplateOnce is a template that is built at its first use.
 type podTemplateOnce struct {
 	once sync.Once
 	*podTemplate
@@ -45,7 +46,7 @@ func NewGenerator(shape Shape) (*Generator, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
 	}
-	g := &Generator{shape: shape.withDefaults(), words: newWords()}
+	g := &Generator{shape: shape.withDefaults(), words: newVocabulary()}
 	// Object i is in namespace i modulo Namespaces. Therefore the generator needs at
 	// least one namespace, even if none is to be written.
 	g.shape.Namespaces = max(g.shape.Namespaces, 1)
@@ -90,7 +91,7 @@ func (g *Generator) checkSizes() error {
 	return nil
 }
 
-// makeText generates the two texts from which values are cut.
+// makeText returns the two texts from which values are cut, each poolSize bytes long.
 func (g *Generator) makeText(draw *stream) (env, file string) {
 	word := func() string { return g.words.plain[draw.below(len(g.words.plain))] }
 	var line, lines strings.Builder
@@ -127,7 +128,7 @@ func excerpt(text string, draw *stream, length int) string {
 // Shape returns the shape with defaults in place of its zero values.
 func (g *Generator) Shape() Shape { return g.shape }
 
-// Object returns object i of a kind.
+// Object returns object i of one of Kinds.
 func (g *Generator) Object(kind Kind, i int) (Object, error) {
 	switch kind {
 	case KindNamespace:
