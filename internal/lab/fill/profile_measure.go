@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 )
+
 // overhead is the number of bytes by which an object is larger in a LIST than as it is sent.
 type overhead struct {
 	fixed int // for every object, without the apiVersion and kind that a LIST leaves out
