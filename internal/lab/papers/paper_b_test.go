@@ -48,7 +48,7 @@ func TestProvisionView(t *testing.T) {
 
 func readPaper(t *testing.T, name string, scale float64) *Paper {
 	t.Helper()
-	p, err := read(name, size{scale: scale})
+	p, err := loadPaper(name, size{scale: scale})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestStepArgs(t *testing.T) {
 	started := options{readPaths: []string{testbed.ReadPathMillrace, testbed.ReadPathStock}, kubeAPIServer: "k", serverArgs: []string{"--v=1"}}
 	existing := options{ownComponents: true}
 	existing.server.Kubeconfig, existing.server.Context = "k", "x"
-	for _, name := range names() {
+	for _, name := range paperNames() {
 		for _, s := range readPaper(t, name, 0.001).Steps {
 			for _, o := range []options{started, existing} {
 				args := slices.Concat(s.words(), o.benchArgs(s))
@@ -97,7 +97,7 @@ func TestProvisionedPods(t *testing.T) {
 			t.Errorf("scale %g: %d pods on %d nodes for %d watchers", scale, pods, nodes, watchers)
 		}
 	}
-	if runs := slices.Sorted(maps.Keys(quickRuns())); !slices.Equal(runs, names()) {
+	if runs := slices.Sorted(maps.Keys(quickRuns())); !slices.Equal(runs, paperNames()) {
 		t.Errorf("quick runs of %q", runs)
 	}
 }

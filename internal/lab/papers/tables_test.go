@@ -22,7 +22,7 @@ const (
 func TestTables(t *testing.T) {
 	var want strings.Builder
 	want.WriteString(tablesHead)
-	for _, p := range all() {
+	for _, p := range allPapers() {
 		report := "docs/bench/paper-" + p.Name + ".json"
 		// A report with failures is printed like any other.
 		printed, _, err := run(t, p.Name, "--from="+root+report, "-o=markdown")
