@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -57,15 +56,6 @@ func (o *Options) existingServer() *kubeconfig.Flags {
 	return &kubeconfig.Flags{Kubeconfig: o.At, Context: o.atContext, At: true}
 }
 
-// existingFlags are those of commands for the server of --at.
-func (o *Options) existingFlags() []string {
-	flags := []string{"--kubeconfig=" + o.At}
-	if o.atContext != "" {
-		flags = append(flags, "--context="+o.atContext)
-	}
-	return flags
-}
-
 // existing connects to the server of --at.
 func (b *Testbed) existing(ctx context.Context) (*Server, error) {
 	cfg, err := b.Config.existingServer().Load("bench")
@@ -88,29 +78,35 @@ func (b *Testbed) existing(ctx context.Context) (*Server, error) {
 
 // existingArgs are the flags of "fill" for the server of --at.
 func (b *Testbed) existingArgs() []string {
-	return append([]string{"fill", "--seed=" + strconv.Itoa(ExistingSeed)}, b.Config.existingFlags()...)
+	args := []string{"fill", "--seed=" + strconv.Itoa(ExistingSeed), "--kubeconfig=" + b.Config.At}
+	if b.Config.atContext != "" {
+		args = append(args, "--context="+b.Config.atContext)
+	}
+	return args
 }
 
 // Filled tells the Testbed that its caller has filled in data by itself. If that is in the
 // server of --at, the Testbed removes it in the end.
 func (b *Testbed) Filled() { b.existingData = b.Config.At != "" }
 
+// leftAdvice says what to do about objects that stay in the server of --at. It names no other
+// command than the user's own, which removes at its end what earlier runs have left, too.
+const leftAdvice = "objects may be left in the server: repeat the command, which removes them at its end"
+
 // removeExisting removes what was filled into the server of --at. After an interrupt it only
-// says how to do that, because it can take minutes. Any paper's --delete also removes objects
-// that "fill" has not made.
+// says how to do that, because it can take minutes.
 func (b *Testbed) removeExisting(ctx context.Context) error {
 	if !b.existingData {
 		return nil
 	}
 	b.existingData = false
-	left := fmt.Sprintf("objects may be left in the server, which \"millrace-lab papers a --delete %s\" removes", strings.Join(b.Config.existingFlags(), " "))
 	if ctx.Err() != nil {
-		b.Config.Progress.Phase("%s", left)
+		b.Config.Progress.Phase(leftAdvice)
 		return nil
 	}
 	b.Config.Progress.Phase("removing the objects")
 	if err := b.runFill(ctx, append(b.existingArgs(), "--delete")); err != nil {
-		return fmt.Errorf("%s: %w", left, err)
+		return fmt.Errorf("%s: %w", leftAdvice, err)
 	}
 	return nil
 }
