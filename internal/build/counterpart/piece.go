@@ -16,8 +16,8 @@ type piece struct {
 	name string
 	doc  *ast.CommentGroup
 	node ast.Node
-	// before and after stand around the node's text to make it a declaration. They are empty
-	// for a node that is a declaration by itself.
+	// before and after stand around the node's text to make it a declaration. A node that is a
+	// declaration by itself has none.
 	before, after string
 }
 

@@ -26,8 +26,7 @@ func (c *Count) add(d Count) {
 	c.Bytes += d.Bytes
 }
 
-// sizeText returns a comma and the size. It is empty if the size is not known, as that of a
-// deletion.
+// sizeText returns a comma and the size. It is empty if the size is not known, as in a deletion.
 func (c *Count) sizeText() string {
 	if c.Bytes == 0 {
 		return ""

@@ -192,9 +192,9 @@ func (x *exchange) End(err error) {
 		r.watchFailedLocked(x, err.Error())
 	case err != nil:
 		x.counter.recordFailure(err.Error())
-		r.waitLocked(r.pauseLocked())
+		r.waitLocked(r.nextPauseLocked())
 	case x.header.Status != http.StatusOK:
-		r.refusedLocked(x)
+		r.handleRefusalLocked(x)
 	case x.isWatch:
 		r.watchEndedLocked(x)
 	default:
@@ -202,8 +202,8 @@ func (x *exchange) End(err error) {
 	}
 }
 
-// refusedLocked handles an answer with another status than 200.
-func (r *reflector) refusedLocked(x *exchange) {
+// handleRefusalLocked handles an answer with another status than 200.
+func (r *reflector) handleRefusalLocked(x *exchange) {
 	status := x.header.Status
 	if status == http.StatusNotFound && r.plan.Optional {
 		r.endLocked()
@@ -226,7 +226,7 @@ func (r *reflector) refusedLocked(x *exchange) {
 		r.mu.resumes = false
 	}
 	r.mu.retries = 0
-	r.waitLocked(r.pauseLocked())
+	r.waitLocked(r.nextPauseLocked())
 }
 
 // restartExpiredLocked starts a LIST without a revision if the server cannot list at the
@@ -271,7 +271,7 @@ func (r *reflector) watchFailedLocked(x *exchange, why string) {
 	case x.broken != nil && x.code != http.StatusTooManyRequests:
 		r.mu.resumes = false
 	}
-	r.waitLocked(r.pauseLocked())
+	r.waitLocked(r.nextPauseLocked())
 }
 
 // watchEndedLocked goes on after a watch that the server has ended.
@@ -280,7 +280,7 @@ func (r *reflector) watchEndedLocked(x *exchange) {
 		r.forgetLocked()
 	}
 	if time.Since(x.began) < shortWatch {
-		r.waitLocked(r.pauseLocked())
+		r.waitLocked(r.nextPauseLocked())
 		return
 	}
 	r.beginLocked()
@@ -298,7 +298,8 @@ func (r *reflector) listDoneLocked(x *exchange) {
 	}
 	head, tail := x.head, x.tail
 	if x.header.Gzip {
-		head, tail = gunzip(head), nil
+		head = gunzip(head)
+		tail = nil
 	}
 	revision, token := watchevent.ListPosition(x.events.Form, head, tail)
 	if r.sink != nil {
@@ -307,7 +308,7 @@ func (r *reflector) listDoneLocked(x *exchange) {
 	switch {
 	case revision == "":
 		x.counter.recordFailure("a list without a resource version")
-		r.waitLocked(r.pauseLocked())
+		r.waitLocked(r.nextPauseLocked())
 		return
 	case token != "":
 		r.listLocked(token)

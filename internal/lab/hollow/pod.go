@@ -134,7 +134,7 @@ func (n *node) adoptLocked(seen *corev1.Pod) *pod {
 		return p
 	case corev1.PodRunning:
 		p.started = metav1.Now()
-		n.runningLocked(p)
+		n.markRunningLocked(p)
 	default:
 		n.scheduleStepLocked(p, 0, n.startPod)
 	}
@@ -196,12 +196,12 @@ func (n *node) runPod(p *pod) {
 			return
 		}
 		p.started = started
-		n.runningLocked(p)
+		n.markRunningLocked(p)
 	})
 }
 
-// runningLocked counts a running pod, and schedules its completion if it is a job's.
-func (n *node) runningLocked(p *pod) {
+// markRunningLocked counts a running pod, and schedules its completion if it is a job's.
+func (n *node) markRunningLocked(p *pod) {
 	p.phase = podRunning
 	n.fleet.podsRunning.Add(1)
 	if p.runFor > 0 {

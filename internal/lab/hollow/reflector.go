@@ -303,8 +303,8 @@ const (
 	maxRetries = 10
 )
 
-// pauseLocked counts a failure, and returns the pause after it.
-func (r *reflector) pauseLocked() time.Duration {
+// nextPauseLocked counts a failure, and returns the pause after it.
+func (r *reflector) nextPauseLocked() time.Duration {
 	backoff := r.instance.agent.Backoff
 	pause := time.Duration(backoff.First)
 	longest := time.Duration(backoff.Longest)

@@ -69,7 +69,7 @@ func (n *node) newPod(i int) *corev1.Pod {
 // PodSpec returns the spec of a run's pods, without a node. The pods use what MakeShared creates.
 // They tolerate every taint: without a controller manager, new nodes keep theirs.
 func PodSpec(name string) corev1.PodSpec {
-	no, optional := false, false
+	var no, optional bool
 	return corev1.PodSpec{
 		ServiceAccountName: name, AutomountServiceAccountToken: &no,
 		Containers: []corev1.Container{{

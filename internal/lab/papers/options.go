@@ -150,13 +150,15 @@ func (o *options) benchArgs(s step) []string {
 
 // existingArgs returns the flags of a step that measures the server of --kubeconfig.
 func (o *options) existingArgs(s step) []string {
-	kubeconfig, context := "--at=", "--at-context="
+	kubeconfigFlag := "--at="
+	contextFlag := "--at-context="
 	if s.Name == stepProvision {
-		kubeconfig, context = "--kubeconfig=", "--context="
+		kubeconfigFlag = "--kubeconfig="
+		contextFlag = "--context="
 	}
-	args := []string{kubeconfig + o.server.Kubeconfig}
+	args := []string{kubeconfigFlag + o.server.Kubeconfig}
 	if o.server.Context != "" {
-		args = append(args, context+o.server.Context)
+		args = append(args, contextFlag+o.server.Context)
 	}
 	if o.ownComponents && s.Name == stepProvision {
 		args = append(args, "--own-components")

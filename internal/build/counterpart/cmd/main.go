@@ -42,7 +42,7 @@ func run(args []string) error {
 	return fmt.Errorf("there is no command %q: give accept, diff or require", args[0])
 }
 
-// accept is the command "accept".
+// accept runs the command "accept".
 func accept() error {
 	rows, err := counterpart.Accept(".")
 	if err != nil {
@@ -52,7 +52,7 @@ func accept() error {
 	return nil
 }
 
-// diff is the command "diff".
+// diff runs the command "diff".
 func diff(args []string) error {
 	flags := flag.NewFlagSet("diff", flag.ContinueOnError)
 	fromVersion := flags.String("from", "", "version of Kubernetes with which ours were compared; the modules of go.mod if empty")
@@ -85,7 +85,7 @@ func diff(args []string) error {
 	return out.Flush()
 }
 
-// require is the command "require".
+// require runs the command "require".
 func require(args []string) error {
 	flags := flag.NewFlagSet("require", flag.ContinueOnError)
 	toVersion := flags.String("to", "", "version of Kubernetes, such as v1.37.2")

@@ -55,7 +55,7 @@ func (b *buildFlags) readRoots() ([]byte, error) {
 	return roots, nil
 }
 
-// makeRelease is the command "make".
+// makeRelease runs the command "make".
 func makeRelease(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	var build buildFlags
 	build.add(flags)
@@ -88,7 +88,7 @@ func makeRelease(ctx context.Context, flags *flag.FlagSet, args []string) error 
 	return nil
 }
 
-// makeImage is the command "image". It builds the program, and writes an image for one platform.
+// makeImage runs the command "image". It builds the program, and writes an image for one platform.
 func makeImage(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	var build buildFlags
 	build.add(flags)
@@ -118,7 +118,7 @@ func makeImage(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	return nil
 }
 
-// verify is the command "verify".
+// verify runs the command "verify".
 func verify(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	keyFile := flags.String("key", "", "public key of the signer, in PEM form")
 	if err := flags.Parse(args); err != nil {
