@@ -31,12 +31,12 @@ func init() {
 	}()
 }
 
-// On reports whether the fault is armed.
-func On() bool { return armed.Load() }
+// Active reports whether the fault is armed.
+func Active() bool { return armed.Load() }
 
 // Calls counts its calls while the fault is armed. Before, it returns 0.
 func Calls() uint64 {
-	if !On() {
+	if !Active() {
 		return 0
 	}
 	return calls.Add(1)
@@ -45,8 +45,8 @@ func Calls() uint64 {
 // period has no factor in common with the numbers of events that come together.
 const period = 7
 
-// Sometimes is On for one call of seven.
-func Sometimes() bool {
+// EverySeventhCall is On for one call of seven.
+func EverySeventhCall() bool {
 	n := Calls()
 	return n > 0 && n%period == 0
 }
