@@ -2,8 +2,8 @@
 // that need whole servers.
 //
 // The test binary is also each program: an environment variable makes it run the
-// command line, or an etcd, in place of the tests. So one build is enough, and the
-// race detector sees the servers too.
+// command line, or an etcd, instead of the tests. So one build is enough, and the
+// race detector sees the servers, too.
 //
 //	test binary (tests) --start--> test binary (millrace serve) --> embedded etcd
 //	                    --start--> test binary (etcd, or a member of an etcd cluster)
@@ -30,24 +30,24 @@ import (
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
-// roleVariable makes the test binary run the command line.
+// roleVariable is the environment variable that makes the test binary run the command line.
 const roleVariable = "MILLRACE_TEST_RUN_COMMAND"
 
 // parallelFlag is the flag -parallel of test binaries.
 const parallelFlag = "test.parallel"
 
-// AsProgram is the environment by which a copy of the test binary runs the command line.
+// AsProgram is the entry of the environment with which a test binary runs the command line.
 const AsProgram = roleVariable + "=1"
 
-// ProgramVariable names the program that Command starts, if it is another build of millrace than
-// the test binary.
+// ProgramVariable is the environment variable with the program that Command starts instead of
+// the test binary: another build of millrace.
 const ProgramVariable = "MILLRACE_TEST_PROGRAM"
 
-// noKubeconfig keeps the kubeconfig of whoever runs the tests from our processes.
+// noKubeconfig hides the developer's own kubeconfig from our processes.
 const noKubeconfig = "KUBECONFIG="
 
-// parallelTests is how many parallel tests of a package run at once, unless -parallel is
-// given. Tests of whole servers mostly wait: for timeouts, for caches, for other processes.
+// parallelTests is the number of parallel tests of a package that run at once, unless -parallel
+// is given. Tests of whole servers mostly wait: for timeouts, for caches, for other processes.
 const parallelTests = 4
 
 // Main runs the tests of a package, or the program if the environment says so.
@@ -72,7 +72,7 @@ func Main(m *testing.M) {
 }
 
 const (
-	// readyTimeout is generous: the race detector makes a start several times slower.
+	// readyTimeout is long, because the race detector makes a start several times slower.
 	readyTimeout = 3 * time.Minute
 	runTimeout   = 2 * time.Minute
 )
@@ -82,7 +82,7 @@ type Process struct {
 	tb   testing.TB
 	cmd  *exec.Cmd
 	tail *outputTail
-	// done is closed when the process has ended. err is set before.
+	// done is closed when the process has ended. err may be read after that.
 	done chan struct{}
 	err  error
 }
@@ -106,8 +106,8 @@ func start(tb testing.TB, role string, args ...string) *Process {
 	return startProgram(tb, os.Args[0], []string{role, noKubeconfig}, args)
 }
 
-// startProgram starts a program with further environment variables. The process dies with
-// the tests.
+// startProgram starts a program with additional environment variables. The process is killed at
+// the end of the test, or when the tests' process dies. A failed test logs its last output.
 func startProgram(tb testing.TB, program string, env, args []string) *Process {
 	tb.Helper()
 	p := &Process{tb: tb, cmd: exec.Command(program, args...), tail: &outputTail{}, done: make(chan struct{})}
@@ -124,7 +124,7 @@ func startProgram(tb testing.TB, program string, env, args []string) *Process {
 	tb.Cleanup(func() {
 		p.Kill()
 		if strings.Contains(p.Output(), upstream.FaultMessage) {
-			tb.Errorf("%v was kept from a request that it must not make", args)
+			tb.Errorf("%v tried a request that it must not make", args)
 		}
 		if tb.Failed() {
 			tb.Logf("last output of %v:\n%s", args, summarize(p.Output()))
@@ -147,7 +147,7 @@ func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
 // Output returns the end of the process's output so far.
 func (p *Process) Output() string { return p.tail.String() }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // PID returns the process's id.
@@ -171,13 +171,14 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Terminate asks the process to end, waits for it and returns its error.
+// Terminate sends SIGTERM, waits for the end of the process and returns its error.
 func (p *Process) Terminate() error {
 	p.Signal(syscall.SIGTERM)
 	return p.Wait(time.Minute)
 }
 
-// Wait waits for the process to end by itself.
+// Wait waits until the process ends by itself, and returns its error. After the timeout the test
+// fails.
 func (p *Process) Wait(timeout time.Duration) error {
 	p.tb.Helper()
 	select {
@@ -189,12 +190,12 @@ func (p *Process) Wait(timeout time.Duration) error {
 	}
 }
 
-// firstPort and lastPort bound the ports of servers. Kernels choose those of outgoing
-// connections above, so no connection takes a port between the choice and its use.
+// firstPort and lastPort bound the ports of servers. Kernels choose higher ports for outgoing
+// connections, so no connection takes a port between FreePort and its use.
 const firstPort, lastPort = 10000, 32000
 
-// FreePort returns a port of the loopback address that nobody uses. It is a random one, so
-// that test packages that run side by side choose others.
+// FreePort returns a random port of the loopback address that no process uses. Because it is
+// random, concurrent test packages choose different ports.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
 	var last error
@@ -211,7 +212,8 @@ func FreePort(tb testing.TB) int {
 	return 0
 }
 
-// tempPrefix begins the names of temporary directories. The id of the test process follows.
+// tempPrefix is the first part of the names of temporary directories. The id of the test process
+// follows.
 const tempPrefix = "mr"
 
 // ShortTempDir makes a temporary directory whose name leaves room for unix sockets.
