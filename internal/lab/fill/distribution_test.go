@@ -61,7 +61,7 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
-// TestPieces checks that pieces make an object larger by exactly what is missing.
+// TestPieces checks that pieces make an object larger by exactly the missing bytes.
 func TestPieces(t *testing.T) {
 	o := overhead{first: 20, piece: 60, limit: 5000}
 	for missing, want := range map[int]int{0: 0, 70: 0, 90: 90, 1000: 1000, 3333: 3333, 9999: 5000} {

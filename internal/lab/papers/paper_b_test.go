@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// TestProvisionView has three paths: one of all figures, one that failed half way, and a cluster
-// whose server does not tell what it sent.
+// TestProvisionView shows three paths: one with all figures, one that failed halfway, and a cluster
+// whose server does not report what it sent.
 func TestProvisionView(t *testing.T) {
 	const printed = `{"results": [
 		{"path": "millrace", "server": "v1", "seconds": 20, "steps": {"provision": {"p50": 4000, "p95": 9000, "p99": 9500}, "watch": {"p50": 3, "p99": 70}},
@@ -76,8 +76,8 @@ func TestStepArgs(t *testing.T) {
 	}
 }
 
-// TestProvisionedPods has room for all pods at every scale: a node takes 110, and one more pod is
-// the first.
+// TestProvisionedPods checks that the nodes have room for all pods at every scale. A node takes
+// 110 pods, and one additional pod is the first.
 func TestProvisionedPods(t *testing.T) {
 	for _, scale := range []float64{0.0001, 0.001, 0.0049, 0.0051, 0.0149, 0.105, 1, 100} {
 		steps := readPaper(t, "b", scale).Steps

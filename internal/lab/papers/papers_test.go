@@ -20,7 +20,7 @@ func run(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return benchtest.Run(t, NewCommand("test"), append([]string{"papers"}, args...)...)
 }
 
-// quickRuns are the flags of runs that take a second or two.
+// quickRuns returns the flags, by paper, of runs that take a second or two.
 func quickRuns() map[string][]string {
 	return map[string][]string{
 		"a": nil,
@@ -71,8 +71,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestData checks that no section or row of a paper names a step that it has not, and that each
-// path is well formed.
+// TestData checks that sections and rows of a paper name only its own steps, and that each path is
+// well formed.
 func TestData(t *testing.T) {
 	path := regexp.MustCompile(`^[a-zA-Z0-9]+(\[([a-zA-Z]+=[a-z0-9@-]+,?)*\])?(\.[a-zA-Z0-9]+(\[([a-zA-Z]+=[a-z0-9@-]+,?)*\])?)*$`)
 	for _, p := range allPapers() {

@@ -18,7 +18,7 @@ const (
 )
 
 // TestTables checks that docs/bench/tables/papers.md has what the command of each paper prints
-// of its saved report. -update writes it anew.
+// of its saved report. -update rewrites it.
 func TestTables(t *testing.T) {
 	var want strings.Builder
 	want.WriteString(tablesHead)
