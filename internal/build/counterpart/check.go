@@ -94,7 +94,7 @@ func CheckTree(root string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	modules, err := ReadModules(root)
+	modules, err := RequiredModules(root)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func Accept(root string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	modules, err := ReadModules(root)
+	modules, err := RequiredModules(root)
 	if err != nil {
 		return 0, err
 	}

@@ -43,9 +43,9 @@ func NewModules(list ...Module) *Modules {
 	return m
 }
 
-// ReadModules returns the modules that the go.mod below root selects. It uses no network: a
+// RequiredModules returns the modules that the go.mod below root selects. It uses no network: a
 // module that is not in the module cache is an error once a mark needs it.
-func ReadModules(root string) (*Modules, error) {
+func RequiredModules(root string) (*Modules, error) {
 	// This read makes Go's test cache depend on go.mod.
 	if _, err := os.ReadFile(filepath.Join(root, "go.mod")); err != nil {
 		return nil, fmt.Errorf("read requirements: %w", err)

@@ -22,9 +22,9 @@ const minSimilarity = 0.5
 // the same package with similar source, or else declarations of the same name in other packages
 // of the module. It returns "" if nothing is similar.
 func (m *Modules) hint(gone *Declaration) string {
-	places := m.findSimilar(gone)
+	places := m.similarDeclarations(gone)
 	if len(places) == 0 {
-		places = m.findMoved(gone)
+		places = m.movedDeclarations(gone)
 	}
 	if len(places) == 0 {
 		return ""
@@ -32,9 +32,9 @@ func (m *Modules) hint(gone *Declaration) string {
 	return "; look at " + strings.Join(places[:min(len(places), maxHints)], ", ")
 }
 
-// findSimilar returns the declarations that have most lines of the one that is gone, in the same
+// similarDeclarations returns the declarations that have most lines of the one that is gone, in the same
 // package, the most similar first.
-func (m *Modules) findSimilar(gone *Declaration) []string {
+func (m *Modules) similarDeclarations(gone *Declaration) []string {
 	importPath, identifier := packageOf(gone)
 	module := m.byPath[gone.Module.Path]
 	if module == nil || module.Dir == "" {
@@ -91,8 +91,8 @@ func anonymous(source, name string) string {
 	return source
 }
 
-// findMoved returns the declarations of the same name in other packages of the module.
-func (m *Modules) findMoved(gone *Declaration) []string {
+// movedDeclarations returns the declarations of the same name in other packages of the module.
+func (m *Modules) movedDeclarations(gone *Declaration) []string {
 	_, identifier := packageOf(gone)
 	module := m.byPath[gone.Module.Path]
 	if module == nil || module.Dir == "" {

@@ -107,7 +107,7 @@ func require(args []string) error {
 // modules returns the modules of a version of Kubernetes, or of go.mod if version is "".
 func modules(version string) (*counterpart.Modules, error) {
 	if version == "" {
-		return counterpart.ReadModules(".")
+		return counterpart.RequiredModules(".")
 	}
 	return counterpart.Release(version)
 }
