@@ -330,13 +330,3 @@ func (f *fleet) report() *Report {
 	}
 	return r
 }
-
-// ownUsage returns the CPU seconds and the peak memory of this process.
-func ownUsage() (seconds float64, bytes int64) {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0, 0
-	}
-	seconds = time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
-	return seconds, u.Maxrss << 10
-}

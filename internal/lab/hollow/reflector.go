@@ -272,13 +272,6 @@ func (r *reflector) sendLocked(x *exchange, query url.Values, gzip bool) {
 	}, x)
 }
 
-// The media types of each form. A server that has no protobuf sends JSON.
-const (
-	acceptJSON     = "application/json"
-	acceptProtobuf = "application/vnd.kubernetes.protobuf,application/json"
-	acceptMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-)
-
 func (r *reflector) accept(isWatch bool) string {
 	switch {
 	case r.plan.Form == agentprofile.FormProtobuf:

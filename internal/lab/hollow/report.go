@@ -3,6 +3,8 @@ package hollow
 import (
 	"fmt"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/render"
@@ -117,4 +119,14 @@ func (r *Report) writeErrors(b *strings.Builder) {
 			fmt.Fprintf(b, "%8s  %s %s %s: %s\n", display.Count(kind.Count), row.Agent, row.Verb, display.Clean(row.Request), kind.What)
 		}
 	}
+}
+
+// ownUsage returns the CPU seconds and the peak memory of this process.
+func ownUsage() (seconds float64, bytes int64) {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0, 0
+	}
+	seconds = time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+	return seconds, u.Maxrss << 10
 }

@@ -9,31 +9,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/millrace/millrace/internal/conn/watchclient"
 )
-
-// Media types of bodies.
-const (
-	typeProtobuf       = "application/vnd.kubernetes.protobuf"
-	typeStrategicPatch = "application/strategic-merge-patch+json"
-	typeJSON           = "application/json"
-)
-
-// encodeProtobuf returns an object as protobuf in Kubernetes' envelope.
-func encodeProtobuf(version, kind string, object interface{ Marshal() ([]byte, error) }) ([]byte, error) {
-	raw, err := object.Marshal()
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", kind, err)
-	}
-	envelope := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: version, Kind: kind}, Raw: raw}
-	body, err := envelope.Marshal()
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", kind, err)
-	}
-	return append([]byte("k8s\x00"), body...), nil
-}
 
 // podAddress returns an address of the node's range for pods, 10.x.y.0/24.
 func (n *node) podAddress(last int) string {
