@@ -64,8 +64,8 @@ func labelledResources() []schema.GroupVersionResource {
 	}
 }
 
-// Remove removes the labelled objects of a run, also the Deployments of others that carry its
-// label, and the pods on its nodes, as the garbage collector of pods would.
+// Remove removes all objects with the label of a run, also Deployments that others have made. It
+// also removes the pods on the run's nodes, as the garbage collector of pods would.
 func Remove(ctx context.Context, cfg Config) error {
 	if err := cfg.validateName(); err != nil {
 		return err
