@@ -36,7 +36,7 @@ that exist are not written again.
 
 Exactly 20 pods, the replicas of one ReplicaSet, share a value of the label
 bench.millrace.io/slice (0, 1, 2, ...), 500 pods share a value of
-bench.millrace.io/group, and one in 500 pods share a value of
+bench.millrace.io/group, and a 500th of all pods shares a value of
 bench.millrace.io/share (0 to 499).
 
 --crds makes custom resource definitions, in groups named g000.fill.millrace.dev
