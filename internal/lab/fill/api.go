@@ -40,7 +40,7 @@ type apiClient struct {
 		skippedNamespaces []string
 		// servedDefinitions holds the definitions that the server is known to serve.
 		servedDefinitions map[Definition]bool
-		// refusedDefinitions has the definitions whose rules refuse the objects that fill can make.
+		// refusedDefinitions lists the definitions whose rules refuse the objects of fill.
 		refusedDefinitions map[string]bool
 		// foreignDefinitions has the definitions that exist without this seed.
 		foreignDefinitions map[string]bool

@@ -30,8 +30,8 @@ func (g *Generator) CustomObjectOf(crd int, namespace, name string) *unstructure
 		draw.state = splitMix64(draw.state + uint64(c))
 	}
 	schema := g.crdSchema(crd).Properties["spec"]
-	class := crdClasses()[draw.below(len(crdClasses()))]
-	replicas := int64(1 + draw.below(9))
+	class := crdClasses()[draw.intBelow(len(crdClasses()))]
+	replicas := int64(1 + draw.intBelow(9))
 	delete(schema.Properties, "class")
 	delete(schema.Properties, "replicas")
 	delete(schema.Properties, "maxReplicas")
@@ -78,20 +78,20 @@ func (v *valueMaker) value(schema apiextv1.JSONSchemaProps) any {
 	v.remaining = max(v.remaining-1, 0)
 	switch schema.Type {
 	case "integer":
-		return int64(10 + v.draw.below(10_000))
+		return int64(10 + v.draw.intBelow(10_000))
 	case "boolean":
-		return v.draw.below(2) == 0
+		return v.draw.intBelow(2) == 0
 	case "object":
 		return map[string]any{"key": v.phrase()}
 	case "string":
 		return v.stringValue(schema)
 	}
-	return int64(v.draw.below(100)) // an integer or a string
+	return int64(v.draw.intBelow(100)) // an integer or a string
 }
 
 func (v *valueMaker) stringValue(schema apiextv1.JSONSchemaProps) string {
 	if len(schema.Enum) > 0 {
-		return strings.Trim(string(schema.Enum[v.draw.below(len(schema.Enum))].Raw), `"`)
+		return strings.Trim(string(schema.Enum[v.draw.intBelow(len(schema.Enum))].Raw), `"`)
 	}
 	for _, format := range formats() {
 		if format[0] == schema.Format {
@@ -104,4 +104,4 @@ func (v *valueMaker) stringValue(schema apiextv1.JSONSchemaProps) string {
 	return v.phrase()
 }
 
-func (v *valueMaker) phrase() string { return excerpt(v.text, v.draw, 10+v.draw.below(30)) }
+func (v *valueMaker) phrase() string { return excerpt(v.text, v.draw, 10+v.draw.intBelow(30)) }

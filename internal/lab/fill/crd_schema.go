@@ -57,7 +57,7 @@ type schemaMaker struct {
 	draw  *stream
 }
 
-func (s *schemaMaker) word() string { return s.words[s.draw.below(len(s.words))] }
+func (s *schemaMaker) word() string { return s.words[s.draw.intBelow(len(s.words))] }
 
 func (s *schemaMaker) objectSchema() apiextv1.JSONSchemaProps {
 	return apiextv1.JSONSchemaProps{Type: "object", Description: s.sentence()}
@@ -90,7 +90,7 @@ func (s *schemaMaker) members(n int) map[string]apiextv1.JSONSchemaProps {
 	for k := range sections {
 		nested := s.objectSchema()
 		nested.Properties = s.members(rest*(k+1)/sections - rest*k/sections - 1)
-		if s.draw.below(4) == 0 {
+		if s.draw.intBelow(4) == 0 {
 			item := nested
 			nested = apiextv1.JSONSchemaProps{Type: "array", Description: s.sentence(), Items: &apiextv1.JSONSchemaPropsOrArray{Schema: &item}}
 		}
@@ -122,7 +122,7 @@ func formats() [][2]string {
 func (s *schemaMaker) leaf() apiextv1.JSONSchemaProps {
 	leaf := apiextv1.JSONSchemaProps{Description: s.sentence()}
 	text := &apiextv1.JSONSchemaProps{Type: "string"}
-	switch pick := s.draw.below(16); {
+	switch pick := s.draw.intBelow(16); {
 	case pick < 5:
 		leaf.Type = "string"
 	case pick < 6:
@@ -130,11 +130,11 @@ func (s *schemaMaker) leaf() apiextv1.JSONSchemaProps {
 		leaf.Type, leaf.MaxLength, leaf.Pattern = "string", &most, "^[a-z0-9-]*$"
 	case pick < 7:
 		all := formats()
-		leaf.Type, leaf.Format = "string", all[s.draw.below(len(all))][0]
+		leaf.Type, leaf.Format = "string", all[s.draw.intBelow(len(all))][0]
 	case pick < 9:
 		leaf.Type, leaf.Format = "integer", "int32"
 	case pick < 10:
-		least := float64(s.draw.below(10))
+		least := float64(s.draw.intBelow(10))
 		leaf.Type, leaf.Format, leaf.Minimum = "integer", "int64", &least
 	case pick < 12:
 		leaf.Type = "boolean"

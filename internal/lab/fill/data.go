@@ -64,10 +64,11 @@ func (g *Generator) ConfigMap(i int) *corev1.ConfigMap {
 		// A line break takes two bytes in JSON.
 		data[key] = text[:max(1, len(text)-strings.Count(text, "\n"))]
 	})
-	return g.configMap(i, data)
+	return g.configMapWithData(i, data)
 }
 
-func (g *Generator) configMap(i int, data map[string]string) *corev1.ConfigMap {
+// configMapWithData returns config map i with the given data.
+func (g *Generator) configMapWithData(i int, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: g.dataMeta("config", drawConfigMap, i),
@@ -86,10 +87,11 @@ func (g *Generator) Secret(i int) *corev1.Secret {
 		draw.fill(raw)
 		data[key] = raw
 	})
-	return g.secret(i, data)
+	return g.secretWithData(i, data)
 }
 
-func (g *Generator) secret(i int, data map[string][]byte) *corev1.Secret {
+// secretWithData returns secret i with the given data.
+func (g *Generator) secretWithData(i int, data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: g.dataMeta("secret", drawSecret, i),

@@ -16,11 +16,11 @@ func newPermutation(n int, draw *stream) permutation {
 	n = max(1, n)
 	// A factor near the golden section puts neighbours far apart. It must have no divisor in
 	// common with n, or numbers would repeat.
-	factor := max(1, int(float64(n)*(0.38+0.3*float64(draw.below(1000))/1000)))
+	factor := max(1, int(float64(n)*(0.38+0.3*float64(draw.intBelow(1000))/1000)))
 	for gcd(factor, n) != 1 {
 		factor++
 	}
-	return permutation{n, factor, draw.below(n)}
+	return permutation{n, factor, draw.intBelow(n)}
 }
 
 // position returns the place of object i. It is below n, and different for each i below n.

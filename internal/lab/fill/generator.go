@@ -58,10 +58,10 @@ func NewGenerator(shape Shape) (*Generator, error) {
 	if err := g.nodes.prepare(g); err != nil {
 		return nil, err
 	}
-	if err := g.configMaps.prepare(g.configMap(0, nil), g.words.apps[0]); err != nil {
+	if err := g.configMaps.prepare(g.configMapWithData(0, nil), g.words.apps[0]); err != nil {
 		return nil, err
 	}
-	if err := g.secrets.prepare(g.secret(0, nil), g.words.apps[0]); err != nil {
+	if err := g.secrets.prepare(g.secretWithData(0, nil), g.words.apps[0]); err != nil {
 		return nil, err
 	}
 	if err := g.checkCRDs(); err != nil {
@@ -93,18 +93,18 @@ func (g *Generator) checkSizes() error {
 
 // makeText returns the two texts from which values are cut, each poolSize bytes long.
 func (g *Generator) makeText(draw *stream) (env, file string) {
-	word := func() string { return g.words.plain[draw.below(len(g.words.plain))] }
+	word := func() string { return g.words.plain[draw.intBelow(len(g.words.plain))] }
 	var line, lines strings.Builder
 	for line.Len() < poolSize {
 		line.WriteString(word())
-		line.WriteByte("-./:_,= "[draw.below(8)])
-		if draw.below(3) == 0 {
-			line.WriteString(strconv.Itoa(draw.below(10000)))
+		line.WriteByte("-./:_,= "[draw.intBelow(8)])
+		if draw.intBelow(3) == 0 {
+			line.WriteString(strconv.Itoa(draw.intBelow(10000)))
 			line.WriteByte('-')
 		}
 	}
 	for lines.Len() < poolSize {
-		lines.WriteString(word() + "." + word() + ": " + word() + strconv.Itoa(draw.below(10000)) + "\n")
+		lines.WriteString(word() + "." + word() + ": " + word() + strconv.Itoa(draw.intBelow(10000)) + "\n")
 	}
 	return line.String()[:poolSize], lines.String()[:poolSize]
 }
@@ -112,7 +112,7 @@ func (g *Generator) makeText(draw *stream) (env, file string) {
 // excerpt returns length bytes of text from a random position. The result shares
 // memory with text, unless the excerpt wraps around the end of text.
 func excerpt(text string, draw *stream, length int) string {
-	start := draw.below(len(text))
+	start := draw.intBelow(len(text))
 	if start+length <= len(text) {
 		return text[start : start+length]
 	}

@@ -158,6 +158,6 @@ func (g *Generator) image(app, n int) (tagged, digest string) {
 	if n > 0 {
 		repository += "-sidecar-" + strconv.Itoa(n)
 	}
-	tag := strconv.Itoa(1+draw.below(9)) + "." + strconv.Itoa(10+draw.below(90)) + "." + strconv.Itoa(draw.below(10))
+	tag := strconv.Itoa(1+draw.intBelow(9)) + "." + strconv.Itoa(10+draw.intBelow(90)) + "." + strconv.Itoa(draw.intBelow(10))
 	return repository + ":" + tag, repository + "@sha256:" + draw.hex(64)
 }

@@ -156,7 +156,7 @@ func (t *podTemplate) labels(i int, w workload) map[string]string {
 // on that node.
 func (t *podTemplate) setRunning(pod *corev1.Pod, node, slot int, draw *stream) {
 	created := pod.CreationTimestamp
-	ready := later(created, time.Duration(4+draw.below(20))*time.Second)
+	ready := later(created, time.Duration(4+draw.intBelow(20))*time.Second)
 	ip := podIP(node, slot)
 	pod.Status = corev1.PodStatus{
 		ObservedGeneration: 1,

@@ -43,10 +43,10 @@ func (v *schemaValueMaker) generate(s apiextv1.JSONSchemaProps) any {
 		return decodeValue(*s.Default)
 	}
 	if len(s.Enum) > 0 {
-		return decodeValue(s.Enum[v.draw.below(len(s.Enum))])
+		return decodeValue(s.Enum[v.draw.intBelow(len(s.Enum))])
 	}
 	if s.XIntOrString {
-		return int64(1 + v.draw.below(100))
+		return int64(1 + v.draw.intBelow(100))
 	}
 	switch s.Type {
 	case "object", "":
@@ -54,7 +54,7 @@ func (v *schemaValueMaker) generate(s apiextv1.JSONSchemaProps) any {
 	case "array":
 		return v.generateArray(s)
 	case "boolean":
-		return v.draw.below(2) == 0
+		return v.draw.intBelow(2) == 0
 	case "integer":
 		return int64(v.generateNumber(s))
 	case "number":
@@ -120,7 +120,7 @@ func (v *schemaValueMaker) generateNumber(s apiextv1.JSONSchemaProps) float64 {
 		high = *s.Maximum
 		low = min(low, high)
 	}
-	n := low + float64(v.draw.below(int(max(1, high-low))))
+	n := low + float64(v.draw.intBelow(int(max(1, high-low))))
 	if s.MultipleOf != nil && *s.MultipleOf > 0 {
 		n = *s.MultipleOf * float64(int(n / *s.MultipleOf)+1)
 	}

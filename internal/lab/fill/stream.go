@@ -58,8 +58,8 @@ func (s *stream) next() uint64 {
 	return v
 }
 
-// below returns a random number from 0 to n-1.
-func (s *stream) below(n int) int { return int(s.next() % uint64(n)) }
+// intBelow returns a random number from 0 to n-1.
+func (s *stream) intBelow(n int) int { return int(s.next() % uint64(n)) }
 
 // fill overwrites b with random bytes.
 func (s *stream) fill(b []byte) {
@@ -111,7 +111,7 @@ func (s *stream) uid() types.UID {
 func (s *stream) instant(day, days int) metav1.Time {
 	const base = 1767225600 // 2026-01-01T00:00:00Z
 	const secondsPerDay = 24 * 60 * 60
-	at := base + int64(day)*secondsPerDay - int64(s.below(days*secondsPerDay))
+	at := base + int64(day)*secondsPerDay - int64(s.intBelow(days*secondsPerDay))
 	return metav1.NewTime(time.Unix(at, 0).UTC())
 }
 

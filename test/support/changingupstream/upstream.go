@@ -119,25 +119,25 @@ var (
 // Compare returns an error unless the upstream sends the same object at its revision in a
 // version, in one of the generations among. It asks the upstream if nothing is recorded.
 func (u *Upstream) Compare(ctx context.Context, r *Resource, version string, among []Generation, o *Object) error {
-	err := u.compare(r, version, among, o)
+	err := u.compareWithRecord(r, version, among, o)
 	if !errors.Is(err, ErrUnknown) {
 		return err
 	}
 	r.turn.RLock()
 	defer r.turn.RUnlock()
 	// A change that held the lock may have recorded the object.
-	if err = u.compare(r, version, among, o); errors.Is(err, ErrUnknown) && slices.Contains(r.servedVersions(), version) {
+	if err = u.compareWithRecord(r, version, among, o); errors.Is(err, ErrUnknown) && slices.Contains(r.servedVersions(), version) {
 		if askErr := u.ask(ctx, r, version, o); askErr != nil {
 			return fmt.Errorf("%w: %w", ErrUnknown, askErr)
 		}
-		err = u.compare(r, version, among, o)
+		err = u.compareWithRecord(r, version, among, o)
 	}
 	return err
 }
 
-// compare is Compare with the record alone. It returns ErrUnknown if the object may be of a
+// compareWithRecord is Compare with the record alone. It returns ErrUnknown if the object may be of a
 // generation in which it is not recorded.
-func (u *Upstream) compare(r *Resource, version string, among []Generation, o *Object) error {
+func (u *Upstream) compareWithRecord(r *Resource, version string, among []Generation, o *Object) error {
 	got := o.canonical(r.Definition == nil)
 	unknown := false
 	difference := ErrUnknown

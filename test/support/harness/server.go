@@ -119,7 +119,7 @@ func (s *Server) WaitReady() {
 
 // Ready returns an error unless /readyz answers 200.
 func (s *Server) Ready() error {
-	config, err := s.config()
+	config, err := s.loadConfig()
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,8 @@ func (s *Server) EtcdServers() string {
 	return etcdServersFlag + "unix://" + filepath.Join(s.DataDir, "etcd", "client.sock")
 }
 
-func (s *Server) config() (*rest.Config, error) {
+// loadConfig is Config for a server whose kubeconfig may not exist yet. It has the default rate limits.
+func (s *Server) loadConfig() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
 	if err != nil {
 		return nil, err
@@ -159,7 +160,7 @@ func (s *Server) config() (*rest.Config, error) {
 // Config returns the administrator's client configuration, without rate limits.
 func (s *Server) Config() *rest.Config {
 	s.tb.Helper()
-	config, err := s.config()
+	config, err := s.loadConfig()
 	if err != nil {
 		s.tb.Fatalf("read kubeconfig: %v", err)
 	}
