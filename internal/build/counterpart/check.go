@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Check compares the marks with the table and the source in modules, and returns a message
-// for each difference. Each says what changed and what to do.
+// Check compares the marks with the table and with the source in modules. It returns a message
+// for each difference, which says what changed and what to do.
 func Check(marks []Mark, modules *Modules, table *Table) ([]string, error) {
 	c := checker{modules: modules, table: table}
 	rows := map[string]Row{}
@@ -34,7 +34,7 @@ func Check(marks []Mark, modules *Modules, table *Table) ([]string, error) {
 		c.compare(row, known, group, declaration)
 	}
 	for _, row := range table.Rows {
-		if _, left := rows[row.Name]; left {
+		if _, unmarked := rows[row.Name]; unmarked {
 			c.report("%s lists %s, which no mark names. %s", TableFile, row.Name, runAccept)
 		}
 	}
@@ -55,7 +55,8 @@ func (c *checker) report(format string, args ...any) {
 	c.messages = append(c.messages, fmt.Sprintf(format, args...))
 }
 
-// compare compares the marks for a counterpart with its row, and the row with the source.
+// compare compares the marks for a counterpart with its row, and the row with the source. known
+// is false if the table has no row.
 func (c *checker) compare(row Row, known bool, marks []Mark, declaration *Declaration) {
 	ours := oursOf(marks)
 	if !known {
@@ -79,21 +80,21 @@ func (c *checker) diffCommand() string {
 	return fmt.Sprintf(`Run "make upstream-diff FROM=%s TO=%s"`, c.table.Versions[kubernetes], c.modules.Version(kubernetes))
 }
 
-// compareVersions reports that the table was written for other versions: then FROM would
-// be wrong at the next upgrade.
+// compareVersions reports a table that was written for another version of Kubernetes: FROM
+// would be wrong at the next upgrade.
 func (c *checker) compareVersions() {
 	if accepted, required := c.table.Versions[kubernetes], c.modules.Version(kubernetes); accepted != required {
 		c.report("%s was accepted at %s %s, but go.mod requires %s. %s, make ours follow, then run \"make upstream-accept\".", TableFile, kubernetes, accepted, required, c.diffCommand())
 	}
 }
 
-// CheckTree reads marks, table and gates below root, and runs Check and CheckGates.
+// CheckTree returns the messages of Check and CheckGates for the tree below root.
 func CheckTree(root string) ([]string, error) {
 	marks, err := ReadMarks(root)
 	if err != nil {
 		return nil, err
 	}
-	modules, err := Required(root)
+	modules, err := RequiredModules(root)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func Accept(root string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	modules, err := Required(root)
+	modules, err := RequiredModules(root)
 	if err != nil {
 		return 0, err
 	}

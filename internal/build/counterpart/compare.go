@@ -17,11 +17,12 @@ type comparison struct {
 	to *Declaration
 }
 
-func (c *comparison) changed() bool { return c.to == nil || c.from.Digest() != c.to.Digest() }
+// isChanged reports whether the declaration is gone, or differs in more than comments.
+func (c *comparison) isChanged() bool { return c.to == nil || c.from.Digest() != c.to.Digest() }
 
-// Compare writes the difference of each marked declaration between two sets of modules,
-// by module. Declarations without a difference are counted. Comments are shown, but a
-// declaration of which only comments changed counts as unchanged.
+// Compare writes the difference of each marked declaration between two sets of modules, module
+// by module, and the numbers of unchanged ones. Differences include comments, but a declaration
+// of which only comments changed counts as unchanged.
 func Compare(w io.Writer, marks []Mark, from, to *Modules) error {
 	comparisons := map[string][]*comparison{}
 	for _, group := range byName(marks) {
@@ -39,7 +40,7 @@ func Compare(w io.Writer, marks []Mark, from, to *Modules) error {
 		all, changed, gone = all+len(list), changed+changedHere, gone+goneHere
 		out.printf("## %s %s -> %s: %d of %d changed, %d gone\n", module, from.Version(module), to.Version(module), changedHere, len(list), goneHere)
 		for _, c := range list {
-			if c.changed() {
+			if c.isChanged() {
 				c.write(out, to)
 			}
 		}
@@ -66,7 +67,7 @@ func count(list []*comparison) (changed, gone int) {
 		switch {
 		case c.to == nil:
 			gone++
-		case c.changed():
+		case c.isChanged():
 			changed++
 		}
 	}
@@ -93,9 +94,9 @@ func (c *comparison) write(out *printer, to *Modules) {
 	}
 	for _, old := range c.from.Parts {
 		// A part that is gone has the zero value here: no text.
-		now, left := parts[old.Name]
+		now, exists := parts[old.Name]
 		delete(parts, old.Name)
-		if !left || old.normal != now.normal {
+		if !exists || old.normal != now.normal {
 			out.diff(c.from.Module, c.to.Module, old, now)
 		}
 	}
@@ -120,7 +121,7 @@ func (p *printer) printf(format string, args ...any) {
 
 // diff writes one part as a unified diff, with lines numbered as in its file.
 func (p *printer) diff(fromModule, toModule Module, from, to Part) {
-	p.printf("--- %s\n+++ %s\n%s", fileHeader(fromModule, from), fileHeader(toModule, to), unified(from.Text, to.Text, from.Line, to.Line))
+	p.printf("--- %s\n+++ %s\n%s", fileHeader(fromModule, from), fileHeader(toModule, to), unifiedDiff(from.Text, to.Text, from.Line, to.Line))
 }
 
 func fileHeader(module Module, part Part) string {

@@ -38,7 +38,7 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.String() != string(want) {
-		t.Errorf("the output differs from %s, which -update writes:\n%s", golden, unified(string(want), b.String(), 1, 1))
+		t.Errorf("the output differs from %s, which -update writes:\n%s", golden, unifiedDiff(string(want), b.String(), 1, 1))
 	}
 }
 
@@ -64,7 +64,7 @@ func TestUnified(t *testing.T) {
 		{"far apart", "a 1 2 3 4 5 6 7 b", "A 1 2 3 4 5 6 7 B", "@@ -10,4 +20,4 @@\n-a\n+A\n 1\n 2\n 3\n@@ -15,4 +25,4 @@\n 5\n 6\n 7\n-b\n+B\n"},
 		{"repeated lines", "a x b x", "x b x x", "@@ -10,4 +20,4 @@\n-a\n x\n b\n+x\n x\n"},
 	} {
-		if got := unified(lines(c.from), lines(c.to), 10, 20); got != c.want {
+		if got := unifiedDiff(lines(c.from), lines(c.to), 10, 20); got != c.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", c.name, got, c.want)
 		}
 	}

@@ -20,14 +20,14 @@ var ErrNotFound = errors.New("not declared")
 
 // Declaration is the source of one counterpart.
 //
-// A type counts with its methods, as far as they are not generated: a function of ours
-// that replaces a type replaces what its methods do. A constant of a group that counts
-// with iota is its whole group.
+// The declaration of a type includes its methods, except generated ones: a function of ours
+// that replaces a type replaces the work of its methods. The declaration of a constant in a
+// group that counts with iota is the whole group.
 type Declaration struct {
 	Name   string
 	Module Module
-	// Parts are in the order of files and lines. Their names differ: where files for
-	// several platforms declare the same, the file's name is added.
+	// Parts are in the order of files and lines. Their names are unique: where files for
+	// several platforms declare the same name, the file's name is added.
 	Parts []Part
 }
 
@@ -38,7 +38,7 @@ type Part struct {
 	// File is relative to the module and has slashes. Line is the first one of Text.
 	File string
 	Line int
-	// Text is the source as it stands there, with comments.
+	// Text is the source in the file, with comments.
 	Text string
 	// normal is the normal form of the source, from which the digest is made.
 	normal string
@@ -56,8 +56,8 @@ func (d *Declaration) Digest() string {
 }
 
 // Find returns the declaration of a name: import path, a dot, and an identifier or
-// TYPE.METHOD. Build constraints have no effect, and test files are left out. The error
-// is ErrNotFound if there is no such declaration.
+// TYPE.METHOD. It ignores build constraints and test files. The error is ErrNotFound if no
+// such declaration exists.
 func (m *Modules) Find(name string) (*Declaration, error) {
 	module, dir, identifier, err := m.split(name)
 	if err != nil {
@@ -82,8 +82,8 @@ func (m *Modules) Find(name string) (*Declaration, error) {
 	return declaration, nil
 }
 
-// split cuts a name into package and identifier. A dot may belong to the last element of
-// an import path too, so the first cut after which a package is found is taken.
+// split returns the package and the identifier of a name. The last element of an import path
+// may contain dots, too, so split cuts at the first dot that leaves an existing package.
 func (m *Modules) split(name string) (_ *Module, dir, identifier string, _ error) {
 	var notFound error
 	for at := strings.LastIndexByte(name, '/') + 1; at < len(name); at++ {
@@ -102,12 +102,13 @@ func (m *Modules) split(name string) (_ *Module, dir, identifier string, _ error
 		}
 	}
 	if notFound == nil {
-		notFound = fmt.Errorf("%w: %q has no identifier behind its import path", ErrNotFound, name)
+		notFound = fmt.Errorf("%w: %q has no identifier after its import path", ErrNotFound, name)
 	}
 	return nil, "", "", notFound
 }
 
-// packageDir returns the module with a package that has Go files, and its directory.
+// packageDir returns the module of a package, and the package's directory. A package without Go
+// files is an ErrNotFound.
 func (m *Modules) packageDir(importPath string) (*Module, string, error) {
 	module, dir, err := m.provider(importPath)
 	if err != nil {
@@ -136,7 +137,8 @@ func distinguish(parts []Part) {
 	}
 }
 
-// sourceFile is a Go file of a package, parsed when a name that occurs in it is asked for.
+// sourceFile is a Go file of a package. It is parsed when a name that occurs in it is first
+// searched for.
 type sourceFile struct {
 	path   string
 	data   []byte
@@ -144,7 +146,7 @@ type sourceFile struct {
 	syntax *ast.File
 }
 
-// files returns the Go files of a directory but tests. They are none if the directory
+// files returns the Go files of a directory, without tests. It returns nil for a directory that
 // does not exist.
 func (m *Modules) files(dir string) ([]*sourceFile, error) {
 	if files, known := m.packages[dir]; known {
@@ -169,7 +171,7 @@ func (m *Modules) files(dir string) ([]*sourceFile, error) {
 	return files, nil
 }
 
-// find returns the parts of a declaration that stand in the file.
+// find returns the parts of a declaration in the file.
 func (f *sourceFile) find(root, identifier string) ([]Part, error) {
 	owner, method, isMethod := strings.Cut(identifier, ".")
 	if !bytes.Contains(f.data, []byte(owner)) || !bytes.Contains(f.data, []byte(method)) {
@@ -198,6 +200,7 @@ func (f *sourceFile) find(root, identifier string) ([]Part, error) {
 	return f.parts(root, pieces)
 }
 
+// parse parses the file, unless it is parsed already.
 func (f *sourceFile) parse() error {
 	if f.syntax != nil {
 		return nil
@@ -208,7 +211,7 @@ func (f *sourceFile) parse() error {
 	return err
 }
 
-// parts cuts pieces out of the file.
+// parts returns the source of pieces of the file. root is the module's directory.
 func (f *sourceFile) parts(root string, pieces []piece) ([]Part, error) {
 	name, err := filepath.Rel(root, f.path)
 	if err != nil {

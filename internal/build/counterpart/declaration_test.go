@@ -137,7 +137,7 @@ func TestRequiredFollowsReplacements(t *testing.T) {
 		"fork/go.mod", "module example.org/a\n\ngo 1.26\n",
 		"fork/a.go", "package a\n\nfunc F() {}\n",
 	)
-	modules, err := Required(root)
+	modules, err := RequiredModules(root)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// CompareGates writes which feature gates came, went or changed their state between two
-// sets of modules, by package. k8s.io/kubernetes repeats the gates of its parts, so a gate
-// is written once.
+// CompareGates writes, by package, the feature gates that were added, removed or changed
+// between two sets of modules. It writes each gate once, though k8s.io/kubernetes repeats the
+// gates of its parts.
 func CompareGates(w io.Writer, from, to *Modules) error {
 	out := &printer{w: w}
 	written := map[string]bool{}
@@ -41,8 +41,8 @@ func CompareGates(w io.Writer, from, to *Modules) error {
 	return compareUse(out, from, to)
 }
 
-// compareUse writes the gates that the read path consults in the new version only: each
-// needs a row in GatesFile, and perhaps a change of ours.
+// compareUse writes the gates that the read path consults in the new version only. Each needs a
+// row in GatesFile, and perhaps a change of our code.
 func compareUse(out *printer, from, to *Modules) error {
 	before, err := from.readPathGates()
 	if err != nil {
@@ -65,7 +65,7 @@ func compareUse(out *printer, from, to *Modules) error {
 	return out.err
 }
 
-// gateChange returns a line about a gate, or the empty string if its state is the same.
+// gateChange returns a line about a gate, or "" if its state is the same.
 func gateChange(name string, before, after map[string]Gate) string {
 	was, had := before[name]
 	now, has := after[name]

@@ -27,7 +27,8 @@ func CheckGates(document []byte, modules *Modules, ours gateUse) ([]string, erro
 		return nil, err
 	}
 	version := modules.Version(kubernetes)
-	states, messages := map[string]string{}, []string(nil)
+	var messages []string
+	states := map[string]string{} // by gate; "reported" once a missing row was reported
 	for _, row := range gateRow.FindAllSubmatch(document, -1) {
 		name, state := string(row[1]), strings.TrimSpace(string(row[2]))
 		gate, exists := gates[name]
@@ -35,7 +36,7 @@ func CheckGates(document []byte, modules *Modules, ours gateUse) ([]string, erro
 		case states[name] != "":
 			messages = append(messages, fmt.Sprintf("%s has two rows for %s: remove one.", GatesFile, name))
 		case !exists:
-			messages = append(messages, fmt.Sprintf("%s has %s, which Kubernetes %s has not: remove the row, and the code that consults the gate.", GatesFile, name, version))
+			messages = append(messages, fmt.Sprintf("%s has %s, which Kubernetes %s does not have: remove the row, and the code that consults the gate.", GatesFile, name, version))
 		case state != gate.String():
 			messages = append(messages, fmt.Sprintf("%s says %q of %s, which is %q in Kubernetes %s: check what the row says, and correct it.", GatesFile, state, name, gate, version))
 		}

@@ -78,8 +78,8 @@ func (u gateUse) add(file *ast.File, place string) {
 	})
 }
 
-// readPathGates returns the gates that the packages of the read path consult. A package
-// that is gone is left out: the marks tell of that.
+// readPathGates returns the gates that the packages of the read path consult. It leaves out
+// packages that are gone, which Check reports by their marks.
 func (m *Modules) readPathGates() (gateUse, error) {
 	use := gateUse{}
 	for _, importPath := range readPackages {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// GatePackages are the packages with the feature gates that the API server has. Each
-// declares them in a file kube_features.go.
+// GatePackages has the packages that declare the API server's feature gates, each in a file
+// kube_features.go.
 var GatePackages = []string{
 	"k8s.io/apiserver/pkg/features",
 	"k8s.io/apiextensions-apiserver/pkg/features",
@@ -40,8 +40,8 @@ func (g Gate) String() string {
 	return text
 }
 
-// Gates returns the feature gates of a package, by name, in their state at the version
-// of the modules: the package lists the states of other versions too.
+// Gates returns the feature gates of a package, by name, in their state at the version of the
+// modules. The package also lists the states at other versions.
 func (m *Modules) Gates(importPath string) (map[string]Gate, error) {
 	minor, err := minorVersion(m.Version(kubernetes))
 	if err != nil {
@@ -78,6 +78,7 @@ func (m *Modules) Gates(importPath string) (map[string]Gate, error) {
 	return gates, nil
 }
 
+// minorVersion returns the second number of a version such as v1.36.3.
 func minorVersion(version string) (int, error) {
 	elements := strings.Split(version, ".")
 	if len(elements) < 2 {
@@ -93,7 +94,7 @@ func isSpecMap(expr ast.Expr) bool {
 }
 
 // gateOf returns the gate of one element of the map, in its state at a minor version. It
-// reports false if the gate does not exist at that version yet.
+// returns false if the gate does not exist at this version yet.
 func gateOf(element ast.Expr, minor int) (Gate, bool) {
 	pair, ok := element.(*ast.KeyValueExpr)
 	if !ok {
@@ -103,7 +104,8 @@ func gateOf(element ast.Expr, minor int) (Gate, bool) {
 	if !ok {
 		return Gate{}, false
 	}
-	gate, found := Gate{Name: lastName(pair.Key)}, false
+	gate := Gate{Name: lastName(pair.Key)}
+	exists := false
 	for _, spec := range specs.Elts {
 		literal, ok := spec.(*ast.CompositeLit)
 		if !ok {
@@ -112,10 +114,11 @@ func gateOf(element ast.Expr, minor int) (Gate, bool) {
 		since, state := stateOf(literal)
 		if since <= minor {
 			state.Name = gate.Name
-			gate, found = state, true
+			gate = state
+			exists = true
 		}
 	}
-	return gate, found
+	return gate, exists
 }
 
 // stateOf returns the state of a FeatureSpec and the minor version from which it holds.
@@ -139,7 +142,8 @@ func stateOf(literal *ast.CompositeLit) (since int, state Gate) {
 	return since, state
 }
 
-// versionArgument returns the minor version in version.MustParse("1.36").
+// versionArgument returns the minor version in a call such as version.MustParse("1.36"). It
+// returns 0 for another expression.
 func versionArgument(expr ast.Expr) int {
 	call, ok := expr.(*ast.CallExpr)
 	if !ok || len(call.Args) != 1 {
@@ -160,7 +164,7 @@ func versionArgument(expr ast.Expr) int {
 	return minor
 }
 
-// lastName returns the name of an identifier, or the last one of a qualified name.
+// lastName returns the name of an identifier, or the last part of a qualified name.
 func lastName(expr ast.Expr) string {
 	switch expr := expr.(type) {
 	case *ast.Ident:

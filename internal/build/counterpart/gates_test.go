@@ -26,9 +26,9 @@ func TestCheckGates(t *testing.T) {
 			`docs/design/feature-gates.md says "GA, on" of Locked, which is "GA, on, locked" in Kubernetes v1.2.0: check what the row says, and correct it.`,
 		}},
 		{"gone", complete + "| `Past` | GA, on, locked | a | b |\n", nil, []string{
-			"docs/design/feature-gates.md has Past, which Kubernetes v1.2.0 has not: remove the row, and the code that consults the gate.",
+			"docs/design/feature-gates.md has Past, which Kubernetes v1.2.0 does not have: remove the row, and the code that consults the gate.",
 		}},
-		{"later", complete + "| `Future` | Beta, on | a | b |\n", nil, []string{"has Future, which Kubernetes v1.2.0 has not"}},
+		{"later", complete + "| `Future` | Beta, on | a | b |\n", nil, []string{"has Future, which Kubernetes v1.2.0 does not have"}},
 		{"twice", complete + "| `Kept` | Alpha, off | a | b |\n", nil, []string{"has two rows for Kept: remove one."}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -19,7 +19,7 @@ type Mark struct {
 	// Name is the counterpart: import path, a dot, and the identifier in its package.
 	Name string
 	// Ours is the declaration with the mark, such as crd/definitioncodec.schemaWriter.write:
-	// a package's path within its wing, and the identifier.
+	// the package's path within its wing, a dot, and the identifier.
 	Ours string
 	// File is relative to the module's root and has slashes.
 	File string
@@ -34,9 +34,8 @@ const markPrefix = "// Upstream:"
 // markLine matches the line of a comment that is a mark.
 var markLine = regexp.MustCompile(`^// Upstream: (\S+); compare at each upgrade\.$`)
 
-// ReadMarks returns the marks of all Go files below internal, by file and line. Test data
-// is left out. A comment that looks like a mark and is none is an error, and so is a mark
-// that belongs to no declaration.
+// ReadMarks returns the marks of all Go files below internal, by file and line, without test
+// data. A malformed mark is an error, and so is a mark that belongs to no declaration.
 func ReadMarks(root string) ([]Mark, error) {
 	var marks []Mark
 	err := filepath.WalkDir(filepath.Join(root, "internal"), func(file string, entry fs.DirEntry, err error) error {
@@ -57,8 +56,8 @@ func ReadMarks(root string) ([]Mark, error) {
 		if err != nil {
 			return err
 		}
-		found, err := marksOf(filepath.ToSlash(name), data)
-		marks = append(marks, found...)
+		inFile, err := marksOf(filepath.ToSlash(name), data)
+		marks = append(marks, inFile...)
 		return err
 	})
 	if err != nil {
@@ -67,7 +66,7 @@ func ReadMarks(root string) ([]Mark, error) {
 	return marks, nil
 }
 
-// marksOf returns the marks of one file. Files without the word are not parsed.
+// marksOf returns the marks of one file. It does not parse files without markPrefix.
 func marksOf(name string, data []byte) ([]Mark, error) {
 	if !bytes.Contains(data, []byte(markPrefix)) {
 		return nil, nil
@@ -110,8 +109,8 @@ func withoutWing(dir string) string {
 	return name
 }
 
-// ownerOf returns the name of the declaration whose comment or text has the position. It
-// is empty if there is none.
+// ownerOf returns the name of the declaration whose comment or text contains a position. It
+// returns "" for a position outside of all declarations.
 func ownerOf(file *ast.File, pos token.Pos) string {
 	for _, decl := range file.Decls {
 		switch decl := decl.(type) {
@@ -133,6 +132,7 @@ func ownerOf(file *ast.File, pos token.Pos) string {
 	return ""
 }
 
+// covers reports whether a position is in a node or in its comment, which may be nil.
 func covers(doc *ast.CommentGroup, node ast.Node, pos token.Pos) bool {
 	first := node.Pos()
 	if doc != nil {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// kubernetes is the module whose version names all the others.
+// kubernetes is the module whose version stands for the versions of all others.
 const kubernetes = "k8s.io/kubernetes"
 
 // Module is one version of a module.
@@ -23,8 +23,8 @@ type Module struct {
 	Dir string
 }
 
-// Modules is a set of modules, at most one version of each, in which declarations are
-// found. It keeps the files that it has read. It is not safe for concurrent use.
+// Modules is a set of modules, at most one version of each, in which Find searches. It keeps
+// the files that it has read. It is not safe for concurrent use.
 type Modules struct {
 	byPath   map[string]*Module
 	packages map[string][]*sourceFile
@@ -32,7 +32,7 @@ type Modules struct {
 	fetch func(Module) (string, error)
 }
 
-// NewModules returns a set of modules that are on this machine.
+// NewModules returns a set of modules. Those without a Dir are errors once they are needed.
 func NewModules(list ...Module) *Modules {
 	m := &Modules{byPath: map[string]*Module{}, packages: map[string][]*sourceFile{}, fetch: func(m Module) (string, error) {
 		return "", fmt.Errorf("%s %s is not in the module cache, or not in go.sum: run go mod download %s", m.Path, m.Version, m.Path)
@@ -43,10 +43,10 @@ func NewModules(list ...Module) *Modules {
 	return m
 }
 
-// Required returns the modules that the go.mod below root selects. It uses no network: a
+// RequiredModules returns the modules that the go.mod below root selects. It uses no network: a
 // module that is not in the module cache is an error once a mark needs it.
-func Required(root string) (*Modules, error) {
-	// Go's test cache learns from this that the result depends on go.mod.
+func RequiredModules(root string) (*Modules, error) {
+	// This read makes Go's test cache depend on go.mod.
 	if _, err := os.ReadFile(filepath.Join(root, "go.mod")); err != nil {
 		return nil, fmt.Errorf("read requirements: %w", err)
 	}
@@ -79,12 +79,12 @@ func Required(root string) (*Modules, error) {
 	return NewModules(list...), nil
 }
 
-// Release returns the modules of one version of Kubernetes, such as v1.36.3. Its own
-// parts have the version v0.36.3, others those that its go.mod requires. Modules that
-// are not in the module cache are downloaded when a declaration of theirs is asked for.
+// Release returns the modules of one version of Kubernetes, such as v1.36.3. Kubernetes' own
+// parts have the version v0.36.3, other modules the version that its go.mod requires. Modules
+// that are not in the module cache are downloaded when they are first needed.
 func Release(version string) (*Modules, error) {
-	rest, found := strings.CutPrefix(version, "v1.")
-	if !found {
+	rest, ok := strings.CutPrefix(version, "v1.")
+	if !ok {
 		return nil, fmt.Errorf("%q is no version of Kubernetes: give one as v1.36.3", version)
 	}
 	main := Module{Path: kubernetes, Version: version}
@@ -113,7 +113,7 @@ func partsOf(goMod, version string) ([]Module, error) {
 	return list, err
 }
 
-// Version returns a module's version. It is empty for a module that is not in the set.
+// Version returns a module's version, or "" for a module that is not in the set.
 func (m *Modules) Version(path string) string {
 	if module := m.byPath[path]; module != nil {
 		return module.Version
@@ -124,8 +124,8 @@ func (m *Modules) Version(path string) string {
 // provider returns the module whose path begins an import path, and the directory that a
 // package with that path would have.
 func (m *Modules) provider(importPath string) (*Module, string, error) {
-	for at := importPath; at != "." && at != ""; at = parent(at) {
-		module := m.byPath[at]
+	for modulePath := importPath; modulePath != "." && modulePath != ""; modulePath = parent(modulePath) {
+		module := m.byPath[modulePath]
 		if module == nil {
 			continue
 		}
@@ -136,12 +136,13 @@ func (m *Modules) provider(importPath string) (*Module, string, error) {
 			}
 			module.Dir = dir
 		}
-		dir := filepath.Join(module.Dir, filepath.FromSlash(strings.TrimPrefix(importPath, at)))
+		dir := filepath.Join(module.Dir, filepath.FromSlash(strings.TrimPrefix(importPath, modulePath)))
 		return module, dir, nil
 	}
 	return nil, "", fmt.Errorf("%w: no module provides %s", ErrNotFound, importPath)
 }
 
+// parent returns an import path without its last element.
 func parent(importPath string) string {
 	return importPath[:max(0, strings.LastIndexByte(importPath, '/'))]
 }
@@ -159,8 +160,8 @@ func requirements(file string) ([]Module, error) {
 	return parsed.Require, nil
 }
 
-// download returns the directory of a module in the module cache, and fetches it if need
-// be. It runs outside of any module, so no go.sum changes.
+// download returns the directory of a module in the module cache, and fetches the module if it
+// is missing. It runs outside of any module, so no go.sum changes.
 func download(module Module) (string, error) {
 	output, err := runGo(os.TempDir(), "mod", "download", "-json", module.Path+"@"+module.Version)
 	var result struct{ Dir, Error string }
@@ -173,8 +174,8 @@ func download(module Module) (string, error) {
 	return result.Dir, nil
 }
 
-// runGo runs the go command and returns its output. Its environment has no workspace and
-// none of the caller's flags.
+// runGo runs the go command in a directory and returns its output. The command has no workspace
+// and no flags from the environment. dir may be "" for the current directory.
 func runGo(dir string, args ...string) ([]byte, error) {
 	command := exec.Command("go", args...)
 	command.Dir = dir

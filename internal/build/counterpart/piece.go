@@ -16,7 +16,8 @@ type piece struct {
 	name string
 	doc  *ast.CommentGroup
 	node ast.Node
-	// before and after make a declaration of the node's text, if it is none by itself.
+	// before and after stand around the node's text to make it a declaration. A node that is a
+	// declaration by itself has none.
 	before, after string
 }
 
@@ -35,6 +36,8 @@ func findInSpec(decl *ast.GenDecl, spec ast.Spec, owner, method string) (piece, 
 	return piece{name: owner, doc: docOf(spec), node: spec, before: decl.Tok.String() + " "}, true
 }
 
+// interfaceMethod returns the piece of a method of the interface owner, and false if spec is no
+// interface with this method.
 func interfaceMethod(spec ast.Spec, owner, method string) (piece, bool) {
 	typeSpec, ok := spec.(*ast.TypeSpec)
 	if !ok {
@@ -55,8 +58,8 @@ func interfaceMethod(spec ast.Spec, owner, method string) (piece, bool) {
 	return piece{}, false
 }
 
-// dependsOnGroup reports whether a constant's value depends on its place in the group: it
-// repeats the value before, or counts with iota.
+// dependsOnGroup reports whether a constant's value depends on its place in the group: the
+// constant repeats the value before it, or counts with iota.
 func dependsOnGroup(spec ast.Spec) bool {
 	value, ok := spec.(*ast.ValueSpec)
 	if !ok {
@@ -74,12 +77,12 @@ func dependsOnGroup(spec ast.Spec) bool {
 	return depends
 }
 
-// packageClause makes a file of a declaration.
+// packageClause, before a declaration, makes the text of a file.
 const packageClause = "package p\n"
 
 // normalForm returns the source of a declaration as gofmt writes it, without comments and
-// blank lines. It is formatted twice: the columns of a struct are aligned from one blank
-// line to the next, and a comment that is left out leaves a blank line.
+// blank lines. It formats twice: a removed comment leaves a blank line, and gofmt aligns the
+// columns of a struct only up to a blank line.
 func normalForm(source string) (string, error) {
 	text, err := withoutComments(source)
 	if err != nil {
@@ -89,6 +92,7 @@ func normalForm(source string) (string, error) {
 	return withoutBlankLines(text), err
 }
 
+// withoutComments returns the source as gofmt writes it, without comments.
 func withoutComments(source string) (string, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, "", packageClause+source, parser.SkipObjectResolution)
@@ -104,7 +108,7 @@ func withoutComments(source string) (string, error) {
 	return b.String(), nil
 }
 
-// withoutBlankLines removes blank lines but those inside a string.
+// withoutBlankLines returns the source without blank lines. It keeps blank lines inside strings.
 func withoutBlankLines(source string) string {
 	data := []byte(source)
 	set := token.NewFileSet()

@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// maxHints bounds how many places hint names.
+// maxHints bounds the places that hint names.
 const maxHints = 3
 
-// minSimilarity is the share of equal lines from which a declaration may be another one
-// under a new name.
+// minSimilarity is the share of equal lines from which a declaration may be the one that is
+// gone, under a new name.
 const minSimilarity = 0.5
 
-// hint says where a declaration that is gone may be now. It names declarations of the
-// same package with similar source, or of the same name in other packages of the module.
-// It is empty if there is none.
+// hint returns advice on where a declaration that is gone may be now. It names declarations of
+// the same package with similar source, or else declarations of the same name in other packages
+// of the module. It returns "" if nothing is similar.
 func (m *Modules) hint(gone *Declaration) string {
-	places := m.similar(gone)
+	places := m.similarDeclarations(gone)
 	if len(places) == 0 {
-		places = m.moved(gone)
+		places = m.movedDeclarations(gone)
 	}
 	if len(places) == 0 {
 		return ""
@@ -32,9 +32,9 @@ func (m *Modules) hint(gone *Declaration) string {
 	return "; look at " + strings.Join(places[:min(len(places), maxHints)], ", ")
 }
 
-// similar returns the declarations in the package of the one that is gone that have most
-// of its lines, the most similar first.
-func (m *Modules) similar(gone *Declaration) []string {
+// similarDeclarations returns the declarations that have most lines of the one that is gone, in the same
+// package, the most similar first.
+func (m *Modules) similarDeclarations(gone *Declaration) []string {
 	importPath, identifier := packageOf(gone)
 	module := m.byPath[gone.Module.Path]
 	if module == nil || module.Dir == "" {
@@ -65,10 +65,10 @@ func (m *Modules) similar(gone *Declaration) []string {
 	})
 }
 
-// similarity returns the share of two texts' lines that a diff of them keeps. Closing
-// lines are left out: all functions have them.
+// similarity returns the share of two texts' lines that a diff of them keeps. It ignores
+// closing lines, which all functions have.
 func similarity(from, to string) float64 {
-	kept, all := 0, 0
+	var kept, all int
 	for _, edit := range lineEdits(splitLines(from), splitLines(to)) {
 		switch {
 		case strings.Trim(edit.text, "\t})") == "":
@@ -82,7 +82,8 @@ func similarity(from, to string) float64 {
 	return float64(kept) / float64(max(all, 1))
 }
 
-// anonymous returns a source without its own name at the first place.
+// anonymous returns the source of a declaration with "_" in place of its name, where the name
+// first occurs.
 func anonymous(source, name string) string {
 	for _, element := range strings.Split(name, ".") {
 		source = strings.Replace(source, element, "_", 1)
@@ -90,8 +91,8 @@ func anonymous(source, name string) string {
 	return source
 }
 
-// moved returns declarations of the same name in other packages of the module.
-func (m *Modules) moved(gone *Declaration) []string {
+// movedDeclarations returns the declarations of the same name in other packages of the module.
+func (m *Modules) movedDeclarations(gone *Declaration) []string {
 	_, identifier := packageOf(gone)
 	module := m.byPath[gone.Module.Path]
 	if module == nil || module.Dir == "" {
@@ -119,7 +120,7 @@ func (m *Modules) moved(gone *Declaration) []string {
 	return names
 }
 
-// packageOf cuts the name of a declaration that was found.
+// packageOf returns the import path and the identifier of a declaration.
 func packageOf(d *Declaration) (importPath, identifier string) {
 	importPath = path.Join(d.Module.Path, path.Dir(d.Parts[0].File))
 	return importPath, strings.TrimPrefix(d.Name, importPath+".")

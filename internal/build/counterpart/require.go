@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 )
 
-// Require makes the go.mod below root require the modules of a release, and returns how
-// many versions have changed. Modules that the release does not require stay as they are.
-// Replacements of a module by a version of itself follow too.
+// Require changes the go.mod below root so that it requires the modules of a release, and
+// returns the number of changed versions. It leaves modules that the release does not require.
+// It also changes replacements of a module by a version of itself.
 func Require(root string, release *Modules) (int, error) {
 	file := filepath.Join(root, "go.mod")
 	output, err := runGo("", "mod", "edit", "-json", file)

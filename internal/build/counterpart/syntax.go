@@ -2,8 +2,8 @@ package counterpart
 
 import "go/ast"
 
-// functionName returns a function's name, after that of the receiver's type for a
-// method. Pointers and type parameters of receivers are left out.
+// functionName returns a function's name. For a method it is TYPE.METHOD, without pointers and
+// type parameters of the receiver.
 func functionName(function *ast.FuncDecl) string {
 	if function.Recv == nil || len(function.Recv.List) == 0 {
 		return function.Name.Name
@@ -27,7 +27,7 @@ func functionName(function *ast.FuncDecl) string {
 	}
 }
 
-// docOf returns the comment of a type, variable or constant.
+// docOf returns the comment of a type, variable or constant, or nil.
 func docOf(spec ast.Spec) *ast.CommentGroup {
 	switch spec := spec.(type) {
 	case *ast.TypeSpec:
@@ -38,8 +38,8 @@ func docOf(spec ast.Spec) *ast.CommentGroup {
 	return nil
 }
 
-// specNames returns the names that a specification declares. An import declares none
-// that could be a counterpart.
+// specNames returns the names of the types, variables and constants that a specification
+// declares.
 func specNames(spec ast.Spec) []string {
 	switch spec := spec.(type) {
 	case *ast.TypeSpec:

@@ -12,12 +12,12 @@ import (
 // TableFile is where the table stands, relative to the module's root.
 const TableFile = "internal/build/counterpart/counterparts.tsv"
 
-// Table says what our functions were last compared with.
+// Table records with what our functions were last compared.
 type Table struct {
 	// Versions has the version of each module of the rows, and of k8s.io/kubernetes, at
 	// the time of the comparison.
 	Versions map[string]string
-	// Rows are sorted by name, and each has another name.
+	// Rows are sorted by name. Names are unique.
 	Rows []Row
 }
 
@@ -30,8 +30,8 @@ type Row struct {
 	Ours []string
 }
 
-// NewTable returns the table of the marks, with digests of the source in modules. It
-// fails if a mark names what is not declared.
+// NewTable returns the table of the marks, with digests of the source in modules. A mark whose
+// counterpart is not declared is an error.
 func NewTable(marks []Mark, modules *Modules) (*Table, error) {
 	table := &Table{Versions: map[string]string{kubernetes: modules.Version(kubernetes)}}
 	for _, names := range byName(marks) {
@@ -98,7 +98,7 @@ func (t *Table) Format() []byte {
 	return b.Bytes()
 }
 
-// ParseTable reads what Format wrote.
+// ParseTable returns the table that Format has written.
 func ParseTable(data []byte) (*Table, error) {
 	table := &Table{Versions: map[string]string{}}
 	lines := bufio.NewScanner(bytes.NewReader(data))

@@ -20,15 +20,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// Image says what a container image holds. All fields are needed.
+// Image describes a container image. All fields are required.
 type Image struct {
 	Source Source
 	// Program is the executable's name.
 	Program string
-	// Executables are those of the program, by platform.
+	// Executables has the program's executables by platform.
 	Executables map[string][]byte
-	// Roots are the certificates that webhooks and identity providers are verified by, in
-	// PEM form.
+	// Roots has the certificates that the program trusts for webhooks and identity providers,
+	// in PEM form.
 	Roots []byte
 	// Name is the image's full name with a tag. Runtimes import the image under it.
 	Name string
@@ -40,7 +40,8 @@ const (
 )
 
 // Tar returns the image as an OCI image layout in a tar file, which container runtimes and
-// registries' tools import. Several platforms are one index, of which they take theirs.
+// registries' tools import. With several platforms it has an index, from which a runtime
+// takes its own platform.
 func (m *Image) Tar() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "image-")
 	if err != nil {
@@ -66,12 +67,13 @@ func (m *Image) Tar() ([]byte, error) {
 	return tarOf(m.Source.Time, files)
 }
 
+// writeLayout writes the image layout into an empty directory.
 func (m *Image) writeLayout(dir string) error {
 	out, err := layout.Write(dir, empty.Index)
 	if err != nil {
 		return err
 	}
-	// The first is what containerd names the image by, the second is the specification's.
+	// containerd reads the name from the first annotation. The specification has the second.
 	annotations := layout.WithAnnotations(map[string]string{"io.containerd.image.name": m.Name, "org.opencontainers.image.ref.name": m.Name})
 	var all v1.ImageIndex = empty.Index
 	for _, name := range slices.Sorted(maps.Keys(m.Executables)) {
@@ -91,8 +93,8 @@ func (m *Image) writeLayout(dir string) error {
 	return out.AppendIndex(all, annotations)
 }
 
-// imageFor returns the image for one platform. It runs as user 0 unless the pod says
-// otherwise: on a control plane, kubeadm's keys are readable to nobody else.
+// imageFor returns the image for one platform. Its program runs as user 0 unless the pod says
+// otherwise: on a control plane, only this user can read kubeadm's keys.
 func (m *Image) imageFor(platform *v1.Platform, executable []byte) (v1.Image, error) {
 	files, err := tarOf(m.Source.Time, []tarFile{{rootsPath, 0o644, m.Roots}, {programDir + "/" + m.Program, 0o755, executable}})
 	if err != nil {
@@ -120,7 +122,8 @@ func (m *Image) imageFor(platform *v1.Platform, executable []byte) (v1.Image, er
 	return mutate.Append(base, mutate.Addendum{Layer: layer, History: v1.History{Created: created, CreatedBy: "internal/build/release"}})
 }
 
-// readImage unpacks an image layout into a directory and returns its images, by platform.
+// readImage unpacks an image layout into a directory and returns its images, by platform. The
+// images read from the directory.
 func readImage(data []byte, dir string) (map[string]v1.Image, error) {
 	files, err := readTar(bytes.NewReader(data))
 	if err != nil {
@@ -128,7 +131,7 @@ func readImage(data []byte, dir string) (map[string]v1.Image, error) {
 	}
 	for _, file := range files {
 		if !filepath.IsLocal(file.name) {
-			return nil, fmt.Errorf("image has a file %q outside of it", file.name)
+			return nil, fmt.Errorf("image has a file %q outside of its directory", file.name)
 		}
 		target := filepath.Join(dir, file.name)
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {

@@ -13,10 +13,10 @@ import (
 	"fmt"
 )
 
-// errKey says which keys there can be.
+// errKey is the error of a key that cannot be used. It names the permitted keys.
 var errKey = errors.New("want an ECDSA P-256 or ed25519 key in PEM form, not encrypted, as `openssl genpkey -algorithm ed25519` makes it")
 
-// ParsePrivateKey returns the key that a release is signed by.
+// ParsePrivateKey returns the key in a PEM file that is to sign a release.
 func ParsePrivateKey(data []byte) (crypto.Signer, error) {
 	block, _ := pem.Decode(data)
 	if block == nil {
@@ -30,33 +30,33 @@ func ParsePrivateKey(data []byte) (crypto.Signer, error) {
 		return nil, errKey
 	}
 	key, ok := parsed.(crypto.Signer)
-	if !ok || !isKnown(key.Public()) {
+	if !ok || !isPermitted(key.Public()) {
 		return nil, errKey
 	}
 	return key, nil
 }
 
-// ParsePublicKey returns the key that a release is verified by.
+// ParsePublicKey returns the key in a PEM file that is to verify a release.
 func ParsePublicKey(data []byte) (crypto.PublicKey, error) {
 	block, _ := pem.Decode(data)
 	if block == nil {
 		return nil, errKey
 	}
 	key, err := x509.ParsePKIXPublicKey(block.Bytes)
-	if err != nil || !isKnown(key) {
+	if err != nil || !isPermitted(key) {
 		return nil, errKey
 	}
 	return key, nil
 }
 
-func isKnown(key crypto.PublicKey) bool {
+// isPermitted reports whether a key is an ECDSA P-256 or an ed25519 key.
+func isPermitted(key crypto.PublicKey) bool {
 	curve, isECDSA := key.(*ecdsa.PublicKey)
 	_, isEd25519 := key.(ed25519.PublicKey)
 	return isEd25519 || isECDSA && curve.Curve == elliptic.P256()
 }
 
-// signer signs as package dsse asks. Its signatures are not random: those of ECDSA are
-// RFC 6979's.
+// signer implements dsse.Signer. Its signatures are not random: ECDSA follows RFC 6979.
 type signer struct{ key crypto.Signer }
 
 func (s signer) Sign(_ context.Context, data []byte) ([]byte, error) {
@@ -70,11 +70,12 @@ func (s signer) Sign(_ context.Context, data []byte) ([]byte, error) {
 // KeyID names no key, as in sigstore's envelopes.
 func (signer) KeyID() (string, error) { return "", nil }
 
-// verifier verifies as package dsse asks.
+// verifier implements dsse.Verifier.
 type verifier struct{ key crypto.PublicKey }
 
-var errSignature = errors.New("signature is not by this key, or of something else")
+var errSignature = errors.New("signature is by another key, or of other data")
 
+// Verify implements dsse.Verifier.
 func (v verifier) Verify(_ context.Context, data, signature []byte) error {
 	sum := sha256.Sum256(data)
 	switch key := v.key.(type) {

@@ -17,13 +17,15 @@ import (
 const (
 	repository    = "https://github.com/millrace/millrace"
 	predicateType = "https://slsa.dev/provenance/v1"
-	// buildType names what the parameters mean: docs/releases.md.
+	// buildType is the document that explains the parameters.
 	buildType = repository + "/blob/main/docs/releases.md"
-	// builder is a person's `make release`, on a machine that is trusted as the person is.
+	// builder stands for `make release`, run by a person. The machine is as trustworthy as the
+	// person.
 	builder = repository + "/internal/build/release"
 )
 
-// addProvenance adds the statement of which source and tools made the files so far.
+// addProvenance adds a statement that names the files so far, and the source and the tools that
+// made them.
 func (r *release) addProvenance(context.Context) error {
 	source := &r.cfg.Source
 	subjects := make([]*intoto.ResourceDescriptor, 0, len(r.files))
@@ -53,8 +55,8 @@ func (r *release) addProvenance(context.Context) error {
 
 func digest(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
-// marshal returns a message as JSON. Package protojson puts spaces at random, which are
-// replaced here.
+// marshal returns a message as indented JSON. Indentation also removes the spaces that package
+// protojson inserts at random.
 func marshal(message proto.Message) ([]byte, error) {
 	data, err := protojson.Marshal(message)
 	if err != nil {
@@ -67,7 +69,7 @@ func marshal(message proto.Message) ([]byte, error) {
 	return append(out.Bytes(), '\n'), nil
 }
 
-// asStruct returns a message as a JSON object, which a statement's predicate is.
+// asStruct returns a message as a JSON object, the type of a statement's predicate.
 func asStruct(message proto.Message) (*structpb.Struct, error) {
 	data, err := marshal(message)
 	if err != nil {
@@ -80,7 +82,8 @@ func asStruct(message proto.Message) (*structpb.Struct, error) {
 	return &object, nil
 }
 
-// readProvenance returns the digests of the files that a statement is about, by name.
+// readProvenance returns the digests of the files that a statement names, by name. An invalid
+// statement is an error.
 func readProvenance(data []byte) (map[string]string, error) {
 	var statement intoto.Statement
 	if err := protojson.Unmarshal(data, &statement); err != nil {

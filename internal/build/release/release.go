@@ -7,11 +7,11 @@
 //	all of these ─► provenance ─► SHA256SUMS ─► signatures
 //
 // A release is the same, byte for byte, for the same commit, Go version, roots of trust and
-// key. Files have the commit's time and no owner. Signatures are not random. No name of the
-// machine is in it.
+// key. Files have the commit's time and no owner. Signatures are not random. No file has a
+// name of the machine.
 //
-// The caller reads the source with ReadSource, which refuses what cannot be released, and
-// hands it to Make. The package pushes and publishes nothing.
+// The caller reads the source with ReadSource, which refuses a tree that cannot be released,
+// and passes it to Make. The package pushes and publishes nothing.
 package release
 
 import (
@@ -31,9 +31,9 @@ import (
 // Program is one executable of a release. Its package is cmd/Name below the root.
 type Program struct {
 	Name string
-	// Platforms are what it is built for, as Go names them: linux/amd64.
+	// Platforms are the platforms to build it for, as Go names them: linux/amd64.
 	Platforms []string
-	// InImage says that there is an image of it. Only one program has one.
+	// InImage is set for the one program that has a container image.
 	InImage bool
 }
 
@@ -47,11 +47,11 @@ func Programs() []Program {
 	}
 }
 
-// Config says what is made. Key, Platforms and LDFlags may be left out.
+// Config says which release to make. Key, Platforms and LDFlags may be left out.
 type Config struct {
 	Source   Source
 	Programs []Program
-	// Platforms are the only ones, if there are any.
+	// Platforms restricts the platforms of all programs. Empty: no restriction.
 	Platforms []string
 	// LDFlags are the linker's flags.
 	LDFlags string
@@ -59,7 +59,7 @@ type Config struct {
 	Roots []byte
 	// Key signs the release.
 	Key crypto.Signer
-	// Out is a directory without files, or one that is made.
+	// Out is the directory to write to. It must be empty, or not exist yet.
 	Out string
 }
 
@@ -93,14 +93,14 @@ func Make(ctx context.Context, cfg *Config) error {
 	return nil
 }
 
-// release is one that is being made.
+// release is a release that is being made.
 type release struct {
 	cfg *Config
-	// files are what is written into the directory, by name.
+	// files has the files of the release so far, by name.
 	files map[string][]byte
-	// image holds the executables of the program that has an image.
+	// image has the executables of the program with an image.
 	image Image
-	// goVersion is the one that the executables name.
+	// goVersion is the version of Go in the executables.
 	goVersion string
 }
 
@@ -131,7 +131,7 @@ func (r *release) addPrograms(ctx context.Context) error {
 		}
 	}
 	if len(r.files) == 0 {
-		return fmt.Errorf("no program is built for any of %s: name platforms such as linux/amd64", strings.Join(r.cfg.Platforms, ", "))
+		return fmt.Errorf("no program is built for any of %s: give platforms such as linux/amd64", strings.Join(r.cfg.Platforms, ", "))
 	}
 	return nil
 }
@@ -152,6 +152,8 @@ func absoluteLinks(document []byte, version string) []byte {
 	})
 }
 
+// addProgram builds a program for one platform, and adds its archive and SBOM. It keeps the
+// executable for the image, if the program has one. shared has files for every archive.
 func (r *release) addProgram(ctx context.Context, program Program, platform string, shared []tarFile) error {
 	executable, err := Build(ctx, &r.cfg.Source, program.Name, platform, r.cfg.LDFlags)
 	if err != nil {

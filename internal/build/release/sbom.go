@@ -6,6 +6,7 @@ import (
 	"debug/buildinfo"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path"
 	"runtime/debug"
@@ -16,10 +17,10 @@ import (
 	"github.com/package-url/packageurl-go"
 )
 
-// sbom returns the bill of materials of an executable, in CycloneDX's form. It has the
-// executable's digest, and the modules that Go's linker says are in it, with their versions
-// and sums. Which module needs which is not in it, as the executable does not tell. The other
-// result is the version of Go that made it.
+// sbom returns the bill of materials of an executable, in CycloneDX's form, and the version of
+// Go that built it. The bill has the executable's digest, and the modules that Go's linker
+// records in it, with versions and sums. It has no dependencies between modules, as the
+// executable does not record them.
 func sbom(name string, executable []byte, source *Source) (data []byte, goVersion string, err error) {
 	info, err := buildinfo.Read(bytes.NewReader(executable))
 	if err != nil {
@@ -62,17 +63,17 @@ func moduleURL(module, version string) *packageurl.PackageURL {
 	return packageurl.NewPackageURL(packageurl.TypeGolang, strings.TrimSuffix(module, path.Base(module)), path.Base(module), version, nil, "")
 }
 
-// component describes what a package URL names.
+// component returns the component that a package URL names.
 func component(kind cdx.ComponentType, url *packageurl.PackageURL) cdx.Component {
 	return cdx.Component{BOMRef: url.ToString(), Type: kind, Name: path.Join(url.Namespace, url.Name), Version: url.Version, PackageURL: url.ToString()}
 }
 
-// hashes returns a module's sum as it stands in go.sum, in hexadecimal digits. A module
-// without a sum is a directory, of which nobody else knows what was in it.
+// hashes returns a module's sum from go.sum, in hexadecimal digits. A module without a sum is an
+// error: it was replaced by a directory, whose content nobody else can know.
 func hashes(module *debug.Module) (*[]cdx.Hash, error) {
 	sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(module.Sum, "h1:"))
 	if err != nil || len(sum) != sha256.Size {
-		return nil, fmt.Errorf("module %s has the sum %q: release no module that is replaced by a directory", module.Path, module.Sum)
+		return nil, fmt.Errorf("module %s has the sum %q: remove the replacement by a directory from go.mod", module.Path, module.Sum)
 	}
 	return &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}, nil
 }
@@ -85,7 +86,7 @@ func readSBOM(data []byte) (digest string, err error) {
 		return "", fmt.Errorf("decode SBOM: %w", err)
 	}
 	if bom.Components == nil || len(*bom.Components) == 0 || bom.Metadata == nil || bom.Metadata.Component == nil || bom.Metadata.Component.Hashes == nil {
-		return "", fmt.Errorf("SBOM names no modules, or no digest of a program")
+		return "", errors.New("SBOM names no modules, or no digest of a program")
 	}
 	return (*bom.Metadata.Component.Hashes)[0].Value, nil
 }

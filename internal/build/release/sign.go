@@ -14,7 +14,7 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
 
-// Names of files, and the ends of names.
+// Names of files in a release, and suffixes of such names.
 const (
 	archiveSuffix  = ".tar.gz"
 	sbomSuffix     = ".cdx.json"
@@ -30,8 +30,8 @@ const (
 	bundleType  = "application/vnd.dev.sigstore.bundle.v0.3+json"
 )
 
-// bundle is sigstore's form of a signed statement, which cosign reads: an envelope, and a
-// hint which key signed it. There is no certificate and no transparency log.
+// bundle is a signed statement in sigstore's form, which cosign reads: an envelope, and a hint
+// of the key that signed it. It has no certificate and no entry of a transparency log.
 type bundle struct {
 	MediaType string `json:"mediaType"`
 	Material  struct {
@@ -42,8 +42,8 @@ type bundle struct {
 	Envelope *dsse.Envelope `json:"dsseEnvelope"`
 }
 
-// addChecksums adds the checksums of all files. With a key it adds the signed provenance
-// before them, and their signature.
+// addChecksums adds the checksums of all files. With a key it first adds the signed
+// provenance, and at last the signature of the checksums.
 func (r *release) addChecksums(ctx context.Context) error {
 	if r.cfg.Key != nil {
 		if err := r.addBundle(ctx); err != nil {
@@ -66,6 +66,7 @@ func (r *release) addChecksums(ctx context.Context) error {
 	return nil
 }
 
+// addBundle adds the signed provenance. The hint of the key is the digest of its public part.
 func (r *release) addBundle(ctx context.Context) error {
 	envelopes, err := dsse.NewEnvelopeSigner(signer{r.cfg.Key})
 	if err != nil {
@@ -108,7 +109,7 @@ func verifySignatures(ctx context.Context, files map[string][]byte, key crypto.P
 		return fmt.Errorf("verify %s: %w", bundleFile, err)
 	}
 	if signed.Envelope.PayloadType != payloadType || !bytes.Equal(payload, files[provenanceFile]) {
-		return fmt.Errorf("%s signs something else than %s", bundleFile, provenanceFile)
+		return fmt.Errorf("%s does not sign %s", bundleFile, provenanceFile)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Source is what a release is made of.
+// Source is the commit of which a release is made.
 type Source struct {
 	// Root is the directory of go.mod.
 	Root string
@@ -18,17 +18,18 @@ type Source struct {
 	Version string
 	// Revision is the commit.
 	Revision string
-	// Time is the commit's. All files have it.
+	// Time is the time of the commit. All files of the release have it.
 	Time time.Time
-	// Modified says that files differ from the commit.
+	// Modified is set if files differ from the commit.
 	Modified bool
 }
 
 // semantic matches versions that can be released.
 var semantic = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
-// ReadSource asks git about the tree at root. It refuses a version that is none, or that is
-// another commit's tag, and a modified tree unless allowModified is set.
+// ReadSource returns the commit of the tree at root, which it reads from git. It refuses a
+// malformed version, a version that tags another commit, and a modified tree unless
+// allowModified is set.
 func ReadSource(ctx context.Context, root, version string, allowModified bool) (Source, error) {
 	source := Source{Root: root, Version: version}
 	if !semantic.MatchString(version) {
@@ -53,11 +54,12 @@ func ReadSource(ctx context.Context, root, version string, allowModified bool) (
 	}
 	source.Modified = changes != ""
 	if source.Modified && !allowModified {
-		return source, fmt.Errorf("files differ from the commit: commit them, or give DIRTY=1 to make for a release that nobody can make again:\n%s", changes)
+		return source, fmt.Errorf("files differ from the commit: commit them, or give DIRTY=1 to make, for a release that cannot be reproduced:\n%s", changes)
 	}
 	return source, nil
 }
 
+// git runs git in a directory and returns its output without surrounding space.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...).Output()
 	if err != nil {

@@ -11,29 +11,29 @@ import (
 	"time"
 )
 
-// tarFile is a file of a tar file.
+// tarFile is a regular file in a tar file.
 type tarFile struct {
 	name string
 	mode int64
 	data []byte
 }
 
-// tarOf returns a tar file of files, each after the directories above it. All have one time
-// and no owner.
-func tarOf(at time.Time, files []tarFile) ([]byte, error) {
+// tarOf returns a tar file with files, each after its directories. All entries have the same
+// time and no owner.
+func tarOf(modified time.Time, files []tarFile) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
-	made := map[string]bool{".": true}
+	made := map[string]bool{".": true} // directories
 	var makeDir func(string) error
 	makeDir = func(dir string) error {
 		if made[dir] {
 			return nil
 		}
 		made[dir] = true
-		return errors.Join(makeDir(path.Dir(dir)), w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: at, Format: tar.FormatUSTAR}))
+		return errors.Join(makeDir(path.Dir(dir)), w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: modified, Format: tar.FormatUSTAR}))
 	}
 	for _, file := range files {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: file.name, Mode: file.mode, Size: int64(len(file.data)), ModTime: at, Format: tar.FormatUSTAR}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: file.name, Mode: file.mode, Size: int64(len(file.data)), ModTime: modified, Format: tar.FormatUSTAR}
 		if err := errors.Join(makeDir(path.Dir(file.name)), w.WriteHeader(header)); err != nil {
 			return nil, fmt.Errorf("write tar header: %w", err)
 		}
@@ -47,9 +47,9 @@ func tarOf(at time.Time, files []tarFile) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// archive returns a compressed tar file. Neither a name nor a time is in gzip's header.
-func archive(at time.Time, files []tarFile) ([]byte, error) {
-	plain, err := tarOf(at, files)
+// archive returns a compressed tar file. The header of gzip has neither a name nor a time.
+func archive(modified time.Time, files []tarFile) ([]byte, error) {
+	plain, err := tarOf(modified, files)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func archive(at time.Time, files []tarFile) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// readTar returns the files of a tar file, without directories.
+// readTar returns the regular files of a tar file.
 func readTar(from io.Reader) ([]tarFile, error) {
 	var files []tarFile
 	for r := tar.NewReader(from); ; {

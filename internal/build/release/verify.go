@@ -19,9 +19,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// Verify checks the release in a directory. Its files must be those of SHA256SUMS and of the
-// provenance. Each SBOM must be of the program in its archive, and images must have the
-// programs of archives. Without a key it checks no signatures.
+// Verify returns an error unless a directory has a whole release. Its files must be exactly the
+// files that SHA256SUMS and the provenance list. Each SBOM must describe the program in its
+// archive, and images must have the archives' programs. Without a key Verify checks no signatures.
 func Verify(ctx context.Context, dir string, key crypto.PublicKey) error {
 	files, err := readFiles(dir)
 	if err != nil {
@@ -53,6 +53,7 @@ func Verify(ctx context.Context, dir string, key crypto.PublicKey) error {
 	return verifyImages(files, executables)
 }
 
+// readFiles returns the files of a directory by name.
 func readFiles(dir string) (map[string][]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -67,7 +68,7 @@ func readFiles(dir string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// readChecksums returns digests by name.
+// readChecksums returns the digests in a checksum file, by the names of files.
 func readChecksums(data []byte) (map[string]string, error) {
 	sums := map[string]string{}
 	for line := range strings.Lines(string(data)) {
@@ -80,7 +81,8 @@ func readChecksums(data []byte) (map[string]string, error) {
 	return sums, nil
 }
 
-// compare checks that the files, but for those left out, are the listed ones.
+// compare returns an error unless files, apart from those named in without, are the files that
+// a list names, with its digests.
 func compare(list string, digests map[string]string, files map[string][]byte, without ...string) error {
 	rest := maps.Clone(digests)
 	for name, data := range files {
@@ -98,8 +100,8 @@ func compare(list string, digests map[string]string, files map[string][]byte, wi
 	return nil
 }
 
-// verifyArchives returns the programs in archives, by the names of archives without suffix.
-// Each is the one that the SBOM beside the archive describes.
+// verifyArchives returns the executables in archives, by the names of archives without suffix.
+// Each executable must be the one that the archive's SBOM describes.
 func verifyArchives(files map[string][]byte) (map[string][]byte, error) {
 	executables := map[string][]byte{}
 	for name, data := range files {
@@ -115,7 +117,7 @@ func verifyArchives(files map[string][]byte) (map[string][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("unpack %s: %w", name, err)
 		}
-		executable, err := theProgram(inside)
+		executable, err := onlyExecutable(inside)
 		if err != nil {
 			return nil, fmt.Errorf("unpack %s: %w", name, err)
 		}
@@ -124,23 +126,25 @@ func verifyArchives(files map[string][]byte) (map[string][]byte, error) {
 			return nil, fmt.Errorf("read SBOM of %s: %w", name, err)
 		}
 		if described != digest(executable) {
-			return nil, fmt.Errorf("%s describes another program than that in %s", base+sbomSuffix, name)
+			return nil, fmt.Errorf("%s describes another program than the one in %s", base+sbomSuffix, name)
 		}
 		executables[base] = executable
 	}
 	return executables, nil
 }
 
-// theProgram returns the only file that can be executed.
-func theProgram(files []tarFile) ([]byte, error) {
+// onlyExecutable returns the content of the only executable file. Another number of executable
+// files is an error.
+func onlyExecutable(files []tarFile) ([]byte, error) {
 	files = slices.DeleteFunc(files, func(f tarFile) bool { return f.mode&0o111 == 0 })
 	if len(files) != 1 {
-		return nil, fmt.Errorf("there are %d programs, not one", len(files))
+		return nil, fmt.Errorf("archive has %d programs, and not one", len(files))
 	}
 	return files[0].data, nil
 }
 
-// verifyImages checks that the image of each platform has the program of its archive.
+// verifyImages returns an error unless each image has, for every platform, the executable of the
+// platform's archive.
 func verifyImages(files, executables map[string][]byte) error {
 	for name, data := range files {
 		base, ok := strings.CutSuffix(name, imageSuffix)
@@ -154,6 +158,7 @@ func verifyImages(files, executables map[string][]byte) error {
 	return nil
 }
 
+// verifyImage checks one image. base is the name of the program's archives without platform.
 func verifyImage(data []byte, base string, executables map[string][]byte) (err error) {
 	dir, err := os.MkdirTemp("", "image-")
 	if err != nil {
@@ -165,7 +170,7 @@ func verifyImage(data []byte, base string, executables map[string][]byte) (err e
 		return err
 	}
 	if len(images) == 0 {
-		return errors.New("there is no image in it")
+		return errors.New("the layout has no image")
 	}
 	for platform, image := range images {
 		executable, err := entrypoint(image)
@@ -179,7 +184,7 @@ func verifyImage(data []byte, base string, executables map[string][]byte) (err e
 	return nil
 }
 
-// entrypoint returns the file that an image runs.
+// entrypoint returns the content of the file that an image runs.
 func entrypoint(image v1.Image) ([]byte, error) {
 	config, err := image.ConfigFile()
 	if err != nil {
@@ -200,5 +205,5 @@ func entrypoint(image v1.Image) ([]byte, error) {
 			return file.data, nil
 		}
 	}
-	return nil, fmt.Errorf("it does not have /%s", name)
+	return nil, fmt.Errorf("the image does not have /%s", name)
 }

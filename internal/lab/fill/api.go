@@ -40,15 +40,17 @@ type apiClient struct {
 		skippedNamespaces []string
 		// servedDefinitions holds the definitions that the server is known to serve.
 		servedDefinitions map[Definition]bool
-		// refusedDefinitions are those whose rules refuse the objects that fill can make.
+		// refusedDefinitions lists the definitions whose rules refuse the objects of fill.
 		refusedDefinitions map[string]bool
-		// foreignDefinitions exist, and are not of this seed.
+		// foreignDefinitions has the definitions that exist without this seed.
 		foreignDefinitions map[string]bool
-		// keptDefinitions were not deleted, because somebody else has objects of them.
+		// keptDefinitions has the definitions that were not deleted, because others have objects of them.
 		keptDefinitions map[string]bool
 	}
 }
 
+// newAPIClient returns a client that is not throttled. It sends protobuf where it may. It
+// contacts no server.
 func newAPIClient(cfg Config, generator *Generator) (*apiClient, error) {
 	conf := rest.CopyConfig(cfg.REST)
 	// client-go's scheme is global to the process. A scheme of our own holds only
@@ -106,8 +108,8 @@ func (c *apiClient) notes() []string {
 		text        string
 		definitions map[string]bool
 	}{
-		{"without objects, because their rules refuse those that fill can make: ", c.mu.refusedDefinitions},
-		{"left out with their objects, because somebody else, or another seed, has made the definitions: ", c.mu.foreignDefinitions},
+		{"wrote no objects of definitions whose rules refuse what fill can make: ", c.mu.refusedDefinitions},
+		{"left out definitions that somebody else or another seed has made, and their objects: ", c.mu.foreignDefinitions},
 		{"left definitions of which somebody else has objects: ", c.mu.keptDefinitions},
 	} {
 		if names := slices.Sorted(maps.Keys(n.definitions)); len(names) > 0 {
@@ -117,7 +119,7 @@ func (c *apiClient) notes() []string {
 	return notes
 }
 
-// note adds a definition to one of c's sets.
+// note adds a definition to one of the sets in c.mu.
 func (c *apiClient) note(set *map[string]bool, definition string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,9 +221,8 @@ func (c *apiClient) put(ctx context.Context, kind Kind, obj Object, subresource 
 	})
 }
 
-// isComplete reports whether an existing object needs no further write. That is
-// so if fill did not make the object, or if it already has the parts that
-// complete writes.
+// isComplete reports whether an existing object needs no further write: fill did not make
+// it, or it already has the parts that complete writes.
 func (c *apiClient) isComplete(ctx context.Context, kind Kind, obj Object) (bool, error) {
 	switch obj.(type) {
 	case *corev1.Node, *corev1.Pod:

@@ -19,8 +19,8 @@ const (
 	crdPollInterval = 100 * time.Millisecond
 )
 
-// storeCustom creates a definition or a custom object of a Shape. Both are sent as JSON,
-// because custom objects have no protobuf form.
+// storeCustom creates a definition or a custom object of a Shape. It sends JSON, because custom
+// objects have no protobuf form.
 func (c *apiClient) storeCustom(ctx context.Context, kind Kind, obj Object) (Count, error) {
 	placed := &placedObject{Object: obj, kind: kind, path: crdAPI + "/" + string(KindCRD)}
 	if kind == KindCustomObject {
@@ -31,15 +31,16 @@ func (c *apiClient) storeCustom(ctx context.Context, kind Kind, obj Object) (Cou
 	return c.storePlaced(ctx, placed)
 }
 
-// metadataOfOne is the Accept header for the metadata of one object.
-const metadataOfOne = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
+// acceptOneMetadata is the Accept header for the metadata of one object.
+const acceptOneMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
 	"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// ownsDefinition reports whether a definition is not there, or carries the seed.
+// ownsDefinition reports whether a definition carries the seed. A definition that does not
+// exist counts as owned: fill may create it.
 func (c *apiClient) ownsDefinition(ctx context.Context, name string) (bool, error) {
-	var found metav1.PartialObjectMetadata
+	var existing metav1.PartialObjectMetadata
 	err := retry(ctx, isTransientAPI, func() error {
-		return c.rest.Get().AbsPath(crdAPI).Resource(string(KindCRD)).Name(name).SetHeader("Accept", metadataOfOne).Do(ctx).Into(&found)
+		return c.rest.Get().AbsPath(crdAPI).Resource(string(KindCRD)).Name(name).SetHeader("Accept", acceptOneMetadata).Do(ctx).Into(&existing)
 	})
 	if apierrors.IsNotFound(err) {
 		return true, nil
@@ -47,11 +48,12 @@ func (c *apiClient) ownsDefinition(ctx context.Context, name string) (bool, erro
 	if err != nil {
 		return false, fmt.Errorf("get definition %s: %w", name, err)
 	}
-	return found.Labels[LabelSeed] == c.seed, nil
+	return existing.Labels[LabelSeed] == c.seed, nil
 }
 
-// checkExisting notes a definition that exists without the seed. Its objects are left out:
-// nobody's resource gets some, and --delete finds objects by their definitions.
+// checkExisting notes a definition that exists without the seed. fill writes no objects of it:
+// they would be in somebody else's resource, and --delete, which finds custom objects by their
+// definitions, would leave them.
 func (c *apiClient) checkExisting(ctx context.Context, kind Kind, name string) error {
 	if kind != KindCRD {
 		return nil
@@ -120,14 +122,14 @@ func (c *apiClient) waitUntilGone(ctx context.Context) error {
 	return nil
 }
 
-// firstDefinition returns the name of the first definition with the seed that is not kept, or
-// "" if there is none.
+// firstDefinition returns the name of the first definition with the seed that is not kept. It
+// returns "" if all are gone.
 func (c *apiClient) firstDefinition(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	kept := maps.Clone(c.mu.keptDefinitions)
 	c.mu.Unlock()
 	var page metav1.PartialObjectMetadataList
-	err := c.rest.Get().AbsPath(crdAPI).Resource(string(KindCRD)).SetHeader("Accept", metadataOnly).
+	err := c.rest.Get().AbsPath(crdAPI).Resource(string(KindCRD)).SetHeader("Accept", acceptListMetadata).
 		Param("labelSelector", LabelSeed+"="+c.seed).Param("limit", strconv.Itoa(len(kept)+1)).Do(ctx).Into(&page)
 	if err != nil {
 		return "", err

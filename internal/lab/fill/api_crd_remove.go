@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// keepsDefinition reports whether a definition has to stay, because somebody else has objects
-// of it: the server would remove them with it. Then it removes those of this seed itself, and
-// notes the definition. Groups of fill's own are not looked at.
-func (c *apiClient) keepsDefinition(ctx context.Context, name string) (bool, error) {
+// keepIfShared reports whether a definition must stay, because somebody else has objects of it,
+// which the server would remove with the definition. In that case keepIfShared removes the
+// objects of this seed and notes the definition. It does not check the groups of fill's own.
+func (c *apiClient) keepIfShared(ctx context.Context, name string) (bool, error) {
 	if strings.HasSuffix(name, CRDGroupSuffix) {
 		return false, nil
 	}
@@ -29,15 +29,15 @@ func (c *apiClient) keepsDefinition(ctx context.Context, name string) (bool, err
 	if err != nil {
 		return false, fmt.Errorf("get definition: %w", err)
 	}
-	occupied, err := c.hasOthers(ctx, d)
-	if err != nil || !occupied {
+	shared, err := c.hasForeignObjects(ctx, d)
+	if err != nil || !shared {
 		return false, err
 	}
 	c.note(&c.mu.keptDefinitions, name)
 	return true, c.removeCustom(ctx, d)
 }
 
-// readDefinition returns the names of a definition, with a version that is served.
+// readDefinition returns the names of a definition, with a version that the server serves.
 func (c *apiClient) readDefinition(ctx context.Context, name string) (Definition, error) {
 	var text []byte
 	err := retry(ctx, isTransientAPI, func() (err error) {
@@ -54,16 +54,16 @@ func (c *apiClient) readDefinition(ctx context.Context, name string) (Definition
 	names := Definition{Group: d.Spec.Group, Plural: d.Spec.Names.Plural}
 	i := slices.IndexFunc(d.Spec.Versions, func(v apiextv1.CustomResourceDefinitionVersion) bool { return v.Served })
 	if i < 0 {
-		return names, fmt.Errorf("%s serves no version: who has objects of it cannot be seen", name)
+		return names, fmt.Errorf("%s serves no version: whether others have objects of it cannot be checked", name)
 	}
 	names.Version = d.Spec.Versions[i].Name
 	return names, nil
 }
 
-// hasOthers reports whether there are objects of a definition without the seed. Of one that
-// was never served there are none.
-func (c *apiClient) hasOthers(ctx context.Context, d Definition) (bool, error) {
-	for item, err := range c.metadata(ctx, d.Path(""), LabelSeed+"!="+c.seed, 1) {
+// hasForeignObjects reports whether a definition has objects without the seed. A definition that
+// was never served has no objects.
+func (c *apiClient) hasForeignObjects(ctx context.Context, d Definition) (bool, error) {
+	for item, err := range c.listMetadata(ctx, d.Path(""), LabelSeed+"!="+c.seed, 1) {
 		if err != nil || item.Labels[LabelSeed] != c.seed {
 			return err == nil, ignoreUnserved(err)
 		}
@@ -71,6 +71,7 @@ func (c *apiClient) hasOthers(ctx context.Context, d Definition) (bool, error) {
 	return false, nil
 }
 
+// ignoreUnserved returns nil for errUnserved, and any other error as it is.
 func ignoreUnserved(err error) error {
 	if errors.Is(err, errUnserved) {
 		return nil
@@ -84,7 +85,7 @@ func (c *apiClient) removeCustom(ctx context.Context, d Definition) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(objects)
-		return ignoreUnserved(c.list(ctx, d.Path(""), objects))
+		return ignoreUnserved(c.listSeeded(ctx, d.Path(""), objects))
 	})
 	group.Go(func() error {
 		for obj := range objects {

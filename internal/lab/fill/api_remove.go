@@ -16,12 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// listPage is the number of objects per LIST; only metadata is transferred.
+// listPage is the largest number of objects in the answer to one LIST. Only metadata is transferred.
 const listPage = 500
 
-// metadataOnly is the Accept header for a list of object metadata. Every
+// acceptListMetadata is the Accept header for the metadata of a list's objects. Every
 // Kubernetes server since 1.15 supports it.
-const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," +
+const acceptListMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," +
 	"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 // listedObject is one object of fill found through the API.
@@ -30,12 +30,15 @@ type listedObject struct {
 	uid             types.UID
 }
 
+// remove deletes the objects of a kind that carry the seed, with c.workers requests at once. It
+// calls report after each object, from several goroutines. For definitions it also waits until
+// the server has removed them.
 func (c *apiClient) remove(ctx context.Context, kind Kind, report func(Count)) error {
 	objects := make(chan listedObject, listPage)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(objects)
-		return ignoreUnserved(c.list(groupCtx, path.Join(kind.api(), string(kind)), objects))
+		return ignoreUnserved(c.listSeeded(groupCtx, path.Join(kind.api(), string(kind)), objects))
 	})
 	for range c.workers {
 		group.Go(func() error {
@@ -56,9 +59,9 @@ func (c *apiClient) remove(ctx context.Context, kind Kind, report func(Count)) e
 	return err
 }
 
-// list sends all objects of a collection, in all namespaces, that carry the seed.
-func (c *apiClient) list(ctx context.Context, collection string, objects chan<- listedObject) error {
-	for item, err := range c.metadata(ctx, collection, LabelSeed+"="+c.seed, listPage) {
+// listSeeded sends the objects of a collection that carry the seed, of all namespaces, to objects.
+func (c *apiClient) listSeeded(ctx context.Context, collection string, objects chan<- listedObject) error {
+	for item, err := range c.listMetadata(ctx, collection, LabelSeed+"="+c.seed, listPage) {
 		if err != nil {
 			return err
 		}
@@ -78,16 +81,17 @@ func (c *apiClient) list(ctx context.Context, collection string, objects chan<- 
 // errUnserved says that a server does not serve a resource.
 var errUnserved = errors.New("the server does not serve it")
 
-// metadata lists a collection page by page. If the continue token has expired, the listing
-// starts again: objects that were deleted meanwhile are not in the new list. An error ends it.
-func (c *apiClient) metadata(ctx context.Context, collection, selector string, limit int64) iter.Seq2[*metav1.PartialObjectMetadata, error] {
+// listMetadata lists a collection in pages of limit objects. An error ends the sequence;
+// errUnserved means that the server does not have the resource. If the continue token has
+// expired, the listing starts again, and then yields objects a second time.
+func (c *apiClient) listMetadata(ctx context.Context, collection, selector string, limit int64) iter.Seq2[*metav1.PartialObjectMetadata, error] {
 	return func(yield func(*metav1.PartialObjectMetadata, error) bool) {
 		opts := metav1.ListOptions{LabelSelector: selector, Limit: limit}
 		for {
 			var page metav1.PartialObjectMetadataList
 			err := retry(ctx, isTransientAPI, func() error {
 				page = metav1.PartialObjectMetadataList{}
-				return c.rest.Get().AbsPath(collection).SetHeader("Accept", metadataOnly).VersionedParams(&opts, c.params).Do(ctx).Into(&page)
+				return c.rest.Get().AbsPath(collection).SetHeader("Accept", acceptListMetadata).VersionedParams(&opts, c.params).Do(ctx).Into(&page)
 			})
 			switch {
 			case opts.Continue != "" && apierrors.IsResourceExpired(err):
@@ -112,16 +116,18 @@ func (c *apiClient) metadata(ctx context.Context, collection, selector string, l
 	}
 }
 
+// removeOne deletes one object. An object that is gone by then counts as neither done nor
+// skipped, and another object that has taken its name is skipped.
 func (c *apiClient) removeOne(ctx context.Context, kind Kind, obj listedObject) (Count, error) {
 	if kind == KindNamespace {
 		return c.removeNamespace(ctx, obj)
 	}
 	if kind == KindCRD {
-		if kept, err := c.keepsDefinition(ctx, obj.name); kept || err != nil {
+		if kept, err := c.keepIfShared(ctx, obj.name); kept || err != nil {
 			return Count{Skipped: 1}, err
 		}
 	}
-	switch err := c.delete(ctx, kind, obj); {
+	switch err := c.deleteObject(ctx, kind, obj); {
 	case apierrors.IsNotFound(err):
 		return Count{}, nil
 	case apierrors.IsConflict(err): // another object of that name by now
@@ -132,9 +138,9 @@ func (c *apiClient) removeOne(ctx context.Context, kind Kind, obj listedObject) 
 	return Count{Done: 1}, nil
 }
 
-// delete removes an object without a grace period, if its UID is still the one
+// deleteObject removes an object without a grace period, if its UID is still the one
 // that was listed.
-func (c *apiClient) delete(ctx context.Context, kind Kind, obj listedObject) error {
+func (c *apiClient) deleteObject(ctx context.Context, kind Kind, obj listedObject) error {
 	// Some kinds would otherwise wait for a controller to orphan what they own.
 	background := metav1.DeletePropagationBackground
 	opts := metav1.DeleteOptions{PropagationPolicy: &background}
@@ -162,8 +168,8 @@ func (c *apiClient) delete(ctx context.Context, kind Kind, obj listedObject) err
 	})
 }
 
-// isTransientAndNoConflict is for deletions, where a conflict says that another object has the
-// name.
+// isTransientAndNoConflict reports whether a later attempt to delete may succeed. After a
+// conflict it cannot: another object has the name.
 func isTransientAndNoConflict(err error) bool {
 	return isTransientAPI(err) && !apierrors.IsConflict(err)
 }
@@ -173,7 +179,7 @@ func isTransientAndNoConflict(err error) bool {
 // control plane creates in every namespace, then finalizes the namespace. A
 // namespace that holds any other object is skipped.
 func (c *apiClient) removeNamespace(ctx context.Context, ns listedObject) (Count, error) {
-	occupied, err := c.occupied(ctx, ns.name)
+	occupied, err := c.isOccupied(ctx, ns.name)
 	if err != nil {
 		return Count{}, err
 	}
@@ -181,7 +187,7 @@ func (c *apiClient) removeNamespace(ctx context.Context, ns listedObject) (Count
 		c.noteSkipped(ns.name)
 		return Count{Skipped: 1}, nil
 	}
-	err = c.delete(ctx, KindNamespace, ns)
+	err = c.deleteObject(ctx, KindNamespace, ns)
 	switch {
 	case apierrors.IsNotFound(err):
 		return Count{}, nil
@@ -206,7 +212,7 @@ func (c *apiClient) removeNamespace(ctx context.Context, ns listedObject) (Count
 		kind Kind
 		name string
 	}{{KindServiceAccount, "default"}, {KindConfigMap, "kube-root-ca.crt"}} {
-		err := c.delete(ctx, auto.kind, listedObject{namespace: ns.name, name: auto.name})
+		err := c.deleteObject(ctx, auto.kind, listedObject{namespace: ns.name, name: auto.name})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return Count{}, fmt.Errorf("delete %s %s: %w", auto.kind.noun(1), auto.name, err)
 		}
@@ -234,11 +240,11 @@ func (c *apiClient) finalize(ctx context.Context, name string) error {
 	return nil
 }
 
-// occupied reports whether a namespace holds objects other than those that a
+// isOccupied reports whether a namespace holds objects other than those that a
 // control plane creates in every namespace.
-func (c *apiClient) occupied(ctx context.Context, namespace string) (bool, error) {
+func (c *apiClient) isOccupied(ctx context.Context, namespace string) (bool, error) {
 	for _, kind := range occupants() {
-		for item, err := range c.metadata(ctx, path.Join(kind.api(), "namespaces", namespace, string(kind)), "", 3) {
+		for item, err := range c.listMetadata(ctx, path.Join(kind.api(), "namespaces", namespace, string(kind)), "", 3) {
 			if errors.Is(err, errUnserved) {
 				continue // not every server serves every group
 			}
@@ -253,10 +259,9 @@ func (c *apiClient) occupied(ctx context.Context, namespace string) (bool, error
 	return false, nil
 }
 
-// occupants returns the kinds that are looked for before a namespace is deleted: the built-in
-// ones that users create. Left out is what controllers derive from these and remove some time
-// after them: endpoints, endpoint slices, controller revisions and events. Custom objects are
-// not looked for either.
+// occupants returns the kinds that keep a namespace from being deleted: the built-in kinds that
+// users create. It leaves out custom objects, and what controllers derive from other objects and
+// remove some time after them: endpoints, endpoint slices, controller revisions and events.
 func occupants() []Kind {
 	kinds := []Kind{KindPod, KindConfigMap, KindSecret, KindServiceAccount, KindService, KindDeployment, KindReplicaSet, KindLease}
 	for _, other := range otherKinds() {

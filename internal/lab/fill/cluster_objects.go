@@ -17,8 +17,10 @@ func (g *Generator) Lease(i int) *coordinationv1.Lease {
 	node := newStream(g.shape.Seed, drawNode, i)
 	nodeUID := node.uid()
 	draw := newStream(g.shape.Seed, drawLease, i)
-	name, seconds := g.nodeName(i), int32(40)
-	uid, created := draw.uid(), draw.instant(-30, 30)
+	name := g.nodeName(i)
+	seconds := int32(40)
+	uid := draw.uid()
+	created := draw.instant(-30, 30)
 	renewed := metav1.NewMicroTime(draw.instant(31, 1).Time)
 	return &coordinationv1.Lease{
 		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
@@ -30,7 +32,7 @@ func (g *Generator) Lease(i int) *coordinationv1.Lease {
 	}
 }
 
-// eventReasons are the events of a pod's start, with their messages.
+// eventReasons has the reason and the message of each event of a pod's start.
 var eventReasons = [][2]string{
 	{"Scheduled", "Successfully assigned the pod to its node"},
 	{"Pulled", "Container image is already present on the machine"},
@@ -46,7 +48,9 @@ func (g *Generator) Event(i int) *corev1.Event {
 	draw := newStream(g.shape.Seed, drawEvent, i)
 	about := newStream(g.shape.Seed, drawPod, pod)
 	reason := eventReasons[i/max(1, g.shape.Pods)%len(eventReasons)]
-	uid, created, name := draw.uid(), draw.instant(31, 1), podName(w, pod)
+	uid := draw.uid()
+	created := draw.instant(31, 1)
+	name := podName(w, pod)
 	host := ""
 	if !g.shape.Unbound && g.shape.Nodes > 0 {
 		host = g.nodeName(pod % g.shape.Nodes)

@@ -29,20 +29,20 @@ There are two ways in:
 
 Equal seeds and sizes make equal objects. Every object carries the label
 millrace.io/fill=<seed>, and --delete removes, through the API, the objects with that
-label and nothing else. A namespace in which somebody else has made something by then is left
-alone; custom objects, endpoints, endpoint slices, controller revisions and events
-are not looked at for that. So is a definition of which somebody else has objects.
-A fill that was interrupted can be repeated: what exists is not written again.
+label and nothing else. It leaves namespaces and definitions in which somebody else has
+objects. In a namespace it does not look for custom objects, endpoints, endpoint slices,
+controller revisions and events. A fill that was interrupted can be repeated: objects
+that exist are not written again.
 
 Exactly 20 pods, the replicas of one ReplicaSet, share a value of the label
-bench.millrace.io/slice (0, 1, 2, ...), 500 pods one of bench.millrace.io/group,
-and a 500th of all pods one of bench.millrace.io/share (0 to 499).
+bench.millrace.io/slice (0, 1, 2, ...), 500 pods share a value of
+bench.millrace.io/group, and a 500th of all pods shares a value of
+bench.millrace.io/share (0 to 499).
 
 --crds makes custom resource definitions, in groups named g000.fill.millrace.dev
 and on: namespaced, version v1, with a status, two printer columns and a
-selectable field (spec.class); every tenth has validation rules. They and their
-objects are written through the API alone, and an object once its definition is
-served.
+selectable field (spec.class); every tenth has validation rules. Definitions and
+their objects are written through the API alone.
 
 The ReplicaSets that own the pods exist only with --workloads, and have their UIDs
 only straight in etcd. In a cluster whose kube-controller-manager runs, give
@@ -72,7 +72,7 @@ const examples = `  # 100,000 pods of 4 KB on 1,000 nodes, through the API
   # The definitions of a project, and objects of them
   millrace-lab fill --definitions cert-manager/deploy/crds --objects 10000
 
-  # As many objects, of such sizes and labels, as a cluster that was measured
+  # A cluster with the numbers, sizes and labels of one that was measured
   millrace-tools analyze profile > cluster.json
   millrace-lab fill --profile cluster.json
 
@@ -111,8 +111,10 @@ func NewCommand(streams Streams) *cobra.Command {
 	return cmd
 }
 
+// addFlags adds the command's flags. They set the fields of o.
 func (o *options) addFlags(cmd *cobra.Command) {
-	flags, shape := cmd.Flags(), &o.Shape
+	flags := cmd.Flags()
+	shape := &o.Shape
 	shape.PodSize, shape.SecretSize, shape.ConfigMapSize = DefaultPodSize, DefaultSecretSize, DefaultConfigMapSize
 
 	flags.IntVar(&shape.Pods, "pods", 0, "number of pods")
@@ -127,13 +129,13 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&shape.Leases, "leases", false, "write the lease of each node too")
 	flags.IntVar(&shape.Events, "events", 0, "number of events, spread over all pods")
 	flags.IntVar(&shape.CRDs, "crds", 0, "number of custom resource definitions")
-	flags.IntVar(&shape.Groups, "groups", 0, "API groups to spread them over (0: one for ten)")
-	flags.IntVar(&shape.Properties, "properties", DefaultProperties, "properties in the schema of each, nested ones counted")
+	flags.IntVar(&shape.Groups, "groups", 0, "API groups of the definitions (0: one for ten definitions)")
+	flags.IntVar(&shape.Properties, "properties", DefaultProperties, "properties in the schema of each definition, including nested ones")
 	flags.IntVar(&shape.Objects, "objects", 0, "number of custom objects, spread over all definitions")
-	flags.StringVar(&o.profile, "profile", "", "write what a cluster in numbers has, as millrace-tools analyze profile printed it, instead of numbers of objects")
-	flags.StringSliceVar(&o.files, "definitions", nil, "files or directories with custom resource definitions of real projects to write; --objects is spread over them")
+	flags.StringVar(&o.profile, "profile", "", "write objects like those of the cluster in this file, which millrace-tools analyze profile has printed, instead of given numbers")
+	flags.StringSliceVar(&o.files, "definitions", nil, "files or directories with custom resource definitions of real projects to write; their objects are --objects in all")
 	flags.Uint64Var(&shape.Seed, "seed", 1, "decides all names, identities and contents")
-	flags.BoolVar(&shape.Older, "older", false, "leave out of pods what an old version did not store, and servers add whenever they read them; with --etcd-servers")
+	flags.BoolVar(&shape.Older, "older", false, "write pods as versions before 1.16 stored them, so that servers add the missing fields at each read; with --etcd-servers")
 	flags.BoolVar(&shape.Unbound, "unbound", false, "leave pods without a node, for a scheduler to place")
 	flags.BoolVar(&shape.Ownerless, "ownerless", false, "leave out owner references")
 	flags.BoolVar(&o.Delete, "delete", false, "remove what a fill with the same seed wrote")
@@ -152,6 +154,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.DurationVar(&o.timeout, "timeout", 0, "give up after this time (0: never)")
 }
 
+// run fills or deletes, and prints the summary, also if the run has failed halfway.
 func (o *options) run(ctx context.Context, streams Streams) error {
 	if o.timeout < 0 {
 		return fmt.Errorf("timeout is %s: give zero or a positive time", o.timeout)
@@ -169,7 +172,8 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 		if cfg.Definitions, err = ReadDefinitions(o.files); err != nil {
 			return err
 		}
-		cfg.DefinitionObjects, cfg.Shape.Objects = cfg.Shape.Objects, 0
+		cfg.DefinitionObjects = cfg.Shape.Objects
+		cfg.Shape.Objects = 0
 		if cfg.Shape.Namespaces == 0 {
 			cfg.Shape.Namespaces = 1 + cfg.DefinitionObjects/1000
 		}
@@ -187,9 +191,9 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	}
 	summary, err := filler.Run(ctx)
 	if err == nil || summary.Total() != (Count{}) {
-		_, printing := fmt.Fprintln(streams.Out, strings.Join(append([]string{summary.String()}, summary.Notes...), "\n"))
-		if printing != nil && err == nil {
-			return fmt.Errorf("print the summary: %w", printing)
+		_, printErr := fmt.Fprintln(streams.Out, strings.Join(append([]string{summary.String()}, summary.Notes...), "\n"))
+		if printErr != nil && err == nil {
+			return fmt.Errorf("print the summary: %w", printErr)
 		}
 	}
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {

@@ -18,10 +18,11 @@ import (
 type Config struct {
 	// Shape describes the objects to write. A deleting run uses only its Seed.
 	Shape Shape
-	// Profile says which objects to write instead of the Shape, of which only the Seed counts
-	// then.
+	// Profile, if it is not nil, describes the objects to write. Of the Shape only the Seed
+	// counts then.
 	Profile *clusterprofile.Profile
-	// Definitions are written instead of the Shape's, with so many DefinitionObjects in all.
+	// Definitions are written in place of the Shape's definitions. DefinitionObjects is the
+	// number of custom objects, spread over Definitions.
 	Definitions       []*apiextv1.CustomResourceDefinition
 	DefinitionObjects int
 	// Delete removes what a fill with the same seed wrote, instead of writing.
@@ -60,8 +61,8 @@ type EtcdConfig struct {
 const (
 	DefaultEtcdWorkers = 8
 	DefaultAPIWorkers  = 32
-	// etcdBatch is how many objects a transaction has. It stays below the 128 operations that
-	// etcd allows by default. A transaction also ends at maxTxnBytes.
+	// etcdBatch is the largest number of objects in a transaction. It is below the 128
+	// operations that etcd allows by default. A transaction also ends at maxTxnBytes.
 	etcdBatch = 100
 )
 
@@ -87,6 +88,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// validate returns an error if fields contradict each other or are out of range. It names
+// fields by their flags.
 func (c *Config) validate() error {
 	s := c.Shape
 	switch {
@@ -101,7 +104,7 @@ func (c *Config) validate() error {
 	case c.writesToEtcd() && c.Delete:
 		return errors.New("objects are deleted through an API server: give a kubeconfig instead of etcd-servers")
 	case s.Older && !c.writesToEtcd():
-		return errors.New("an API server stores pods as its version does: give etcd-servers for those of an older one")
+		return errors.New("an API server stores pods in its own version's form: give etcd-servers to write older pods")
 	case c.writesToEtcd() && s.CRDs > 0:
 		return errors.New("custom resource definitions are written through an API server: give a kubeconfig instead of etcd-servers")
 	case c.writesToEtcd() && c.Profile != nil:
@@ -109,7 +112,7 @@ func (c *Config) validate() error {
 	case c.Profile != nil && s != Shape{Seed: s.Seed, PodSize: s.PodSize, SecretSize: s.SecretSize, ConfigMapSize: s.ConfigMapSize, Properties: s.Properties}:
 		return errors.New("a profile says which objects to write: leave out the numbers of pods, nodes and others")
 	case len(c.Definitions) > 0 && (c.Profile != nil || c.writesToEtcd() || s.CRDs > 0):
-		return errors.New("definitions of files are written through an API server, instead of those of a profile or of crds: choose one of them")
+		return errors.New("definitions in files exclude etcd-servers, a profile and crds: choose one of them")
 	case len(c.Definitions) > 0 && s.Namespaces == 0:
 		return errors.New("objects of definitions need namespaces: give a number of namespaces")
 	case len(c.Definitions) == 0 && c.Profile == nil && !c.Delete && s.Nodes == 0 && s.Namespaces == 0 && s.Pods == 0 && s.Secrets == 0 && s.ConfigMaps == 0 && s.CRDs == 0:

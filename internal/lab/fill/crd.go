@@ -16,15 +16,14 @@ const CRDGroupSuffix = ".fill.millrace.dev"
 const (
 	crdVersion = "v1"
 	crdAPI     = "/apis/apiextensions.k8s.io/v1"
-	// definitionsPerRule is the ratio of all definitions to definitions with
-	// validation rules: one definition in definitionsPerRule has rules.
+	// One definition in definitionsPerRule has validation rules.
 	definitionsPerRule = 10
 )
 
 // Definition holds the names of one custom resource definition that fill creates.
 type Definition struct {
 	Group string
-	// Version is v1 if it is empty.
+	// Version is the served version. Empty means v1.
 	Version string
 	Kind    string
 	// Plural is the resource's name in API paths.
@@ -62,8 +61,10 @@ func (g *Generator) Definition(i int) Definition {
 	}
 }
 
+// plural returns the resource name of a kind.
 func plural(kind string) string { return strings.ToLower(kind) + "s" }
 
+// title returns a word, which must be ASCII, with its first letter in upper case.
 func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
 // CRD returns definition i. It is namespaced and has a status, two printer columns

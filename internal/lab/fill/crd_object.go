@@ -30,13 +30,13 @@ func (g *Generator) CustomObjectOf(crd int, namespace, name string) *unstructure
 		draw.state = splitMix64(draw.state + uint64(c))
 	}
 	schema := g.crdSchema(crd).Properties["spec"]
-	class := crdClasses()[draw.below(len(crdClasses()))]
-	replicas := int64(1 + draw.below(9))
+	class := crdClasses()[draw.intBelow(len(crdClasses()))]
+	replicas := int64(1 + draw.intBelow(9))
 	delete(schema.Properties, "class")
 	delete(schema.Properties, "replicas")
 	delete(schema.Properties, "maxReplicas")
 	v := valueMaker{text: g.envText, draw: &draw, remaining: maxValues}
-	spec := v.object(schema)
+	spec := v.objectValue(schema)
 	spec["class"], spec["replicas"], spec["maxReplicas"] = class, replicas, replicas+10
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": d.Group + "/" + crdVersion,
@@ -49,15 +49,14 @@ func (g *Generator) CustomObjectOf(crd int, namespace, name string) *unstructure
 	}}
 }
 
-// valueMaker generates values that are valid under fill's schemas.
-// remaining is the number of values that it may still generate.
+// valueMaker generates values that are valid under the schemas that schemaMaker generates.
 type valueMaker struct {
-	text      string
+	text      string // strings are excerpts of it
 	draw      *stream
-	remaining int
+	remaining int // number of optional values that it may still generate
 }
 
-func (v *valueMaker) object(schema apiextv1.JSONSchemaProps) map[string]any {
+func (v *valueMaker) objectValue(schema apiextv1.JSONSchemaProps) map[string]any {
 	object := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		if v.remaining == 0 {
@@ -68,30 +67,31 @@ func (v *valueMaker) object(schema apiextv1.JSONSchemaProps) map[string]any {
 	return object
 }
 
+// value returns a value for a schema, whose type schemaMaker must generate.
 func (v *valueMaker) value(schema apiextv1.JSONSchemaProps) any {
 	switch {
 	case schema.Type == "array":
 		return []any{v.value(*schema.Items.Schema)}
 	case len(schema.Properties) > 0:
-		return v.object(schema)
+		return v.objectValue(schema)
 	}
 	v.remaining = max(v.remaining-1, 0)
 	switch schema.Type {
 	case "integer":
-		return int64(10 + v.draw.below(10_000))
+		return int64(10 + v.draw.intBelow(10_000))
 	case "boolean":
-		return v.draw.below(2) == 0
+		return v.draw.intBelow(2) == 0
 	case "object":
-		return map[string]any{"key": v.words()}
+		return map[string]any{"key": v.phrase()}
 	case "string":
-		return v.string(schema)
+		return v.stringValue(schema)
 	}
-	return int64(v.draw.below(100)) // an integer or a string
+	return int64(v.draw.intBelow(100)) // an integer or a string
 }
 
-func (v *valueMaker) string(schema apiextv1.JSONSchemaProps) string {
+func (v *valueMaker) stringValue(schema apiextv1.JSONSchemaProps) string {
 	if len(schema.Enum) > 0 {
-		return strings.Trim(string(schema.Enum[v.draw.below(len(schema.Enum))].Raw), `"`)
+		return strings.Trim(string(schema.Enum[v.draw.intBelow(len(schema.Enum))].Raw), `"`)
 	}
 	for _, format := range formats() {
 		if format[0] == schema.Format {
@@ -101,7 +101,7 @@ func (v *valueMaker) string(schema apiextv1.JSONSchemaProps) string {
 	if schema.Pattern != "" {
 		return v.draw.hex(16)
 	}
-	return v.words()
+	return v.phrase()
 }
 
-func (v *valueMaker) words() string { return excerpt(v.text, v.draw, 10+v.draw.below(30)) }
+func (v *valueMaker) phrase() string { return excerpt(v.text, v.draw, 10+v.draw.intBelow(30)) }

@@ -14,18 +14,20 @@ const (
 	fixedPropertyCount = 3
 	// maxMembers bounds the direct properties of one object. More properties are
 	// moved into nested objects, of which there are at most maxSections.
-	maxMembers, maxSections = 16, 12
-	descriptionLength       = 56
+	maxMembers  = 16
+	maxSections = 12
+	// descriptionLength is the shortest length of a description in bytes, without the full stop.
+	descriptionLength = 56
 )
 
-// crdClasses are the values of spec.class.
+// crdClasses returns the values of spec.class.
 func crdClasses() []string { return []string{"economy", "standard", "premium"} }
 
 // crdSchema returns the OpenAPI schema of definition i.
 func (g *Generator) crdSchema(i int) *apiextv1.JSONSchemaProps {
 	draw := newStream(g.shape.Seed, drawSchema, i)
 	s := schemaMaker{words: g.words.plain, draw: &draw}
-	spec := s.object()
+	spec := s.objectSchema()
 	spec.Properties = s.members(g.shape.Properties - fixedPropertyCount)
 	least, most := float64(0), float64(1000)
 	spec.Properties["class"] = apiextv1.JSONSchemaProps{Type: "string", Description: s.sentence(), Enum: enum(crdClasses())}
@@ -43,7 +45,7 @@ func (g *Generator) crdSchema(i int) *apiextv1.JSONSchemaProps {
 	return &apiextv1.JSONSchemaProps{
 		Type: "object", Description: s.sentence(), Required: []string{"spec"},
 		Properties: map[string]apiextv1.JSONSchemaProps{
-			"apiVersion": text, "kind": text, "metadata": {Type: "object"}, "spec": spec, "status": s.status(),
+			"apiVersion": text, "kind": text, "metadata": {Type: "object"}, "spec": spec, "status": s.statusSchema(),
 		},
 	}
 }
@@ -55,9 +57,9 @@ type schemaMaker struct {
 	draw  *stream
 }
 
-func (s *schemaMaker) word() string { return s.words[s.draw.below(len(s.words))] }
+func (s *schemaMaker) word() string { return s.words[s.draw.intBelow(len(s.words))] }
 
-func (s *schemaMaker) object() apiextv1.JSONSchemaProps {
+func (s *schemaMaker) objectSchema() apiextv1.JSONSchemaProps {
 	return apiextv1.JSONSchemaProps{Type: "object", Description: s.sentence()}
 }
 
@@ -74,9 +76,11 @@ func (s *schemaMaker) sentence() string {
 // members returns n properties. The count includes nested objects and their
 // properties.
 func (s *schemaMaker) members(n int) map[string]apiextv1.JSONSchemaProps {
-	leaves, sections := n, 0
+	leaves := n
+	sections := 0
 	if n > maxMembers {
-		leaves, sections = maxMembers/2, min(maxSections, n/maxMembers)
+		leaves = maxMembers / 2
+		sections = min(maxSections, n/maxMembers)
 	}
 	members := make(map[string]apiextv1.JSONSchemaProps, leaves+sections+fixedPropertyCount)
 	for range leaves {
@@ -84,9 +88,9 @@ func (s *schemaMaker) members(n int) map[string]apiextv1.JSONSchemaProps {
 	}
 	rest := n - leaves
 	for k := range sections {
-		nested := s.object()
+		nested := s.objectSchema()
 		nested.Properties = s.members(rest*(k+1)/sections - rest*k/sections - 1)
-		if s.draw.below(4) == 0 {
+		if s.draw.intBelow(4) == 0 {
 			item := nested
 			nested = apiextv1.JSONSchemaProps{Type: "array", Description: s.sentence(), Items: &apiextv1.JSONSchemaPropsOrArray{Schema: &item}}
 		}
@@ -95,8 +99,8 @@ func (s *schemaMaker) members(n int) map[string]apiextv1.JSONSchemaProps {
 	return members
 }
 
-// name returns a property name that others does not contain. It joins two words
-// and so cannot equal a fixed property, which is one word or not in our vocabulary.
+// name returns a property name that others does not contain. The name joins two words of the
+// vocabulary. No fixed property has such a name.
 func (s *schemaMaker) name(others map[string]apiextv1.JSONSchemaProps) string {
 	name := s.word() + title(s.word())
 	for i := 2; ; i++ {
@@ -118,7 +122,7 @@ func formats() [][2]string {
 func (s *schemaMaker) leaf() apiextv1.JSONSchemaProps {
 	leaf := apiextv1.JSONSchemaProps{Description: s.sentence()}
 	text := &apiextv1.JSONSchemaProps{Type: "string"}
-	switch pick := s.draw.below(16); {
+	switch pick := s.draw.intBelow(16); {
 	case pick < 5:
 		leaf.Type = "string"
 	case pick < 6:
@@ -126,11 +130,11 @@ func (s *schemaMaker) leaf() apiextv1.JSONSchemaProps {
 		leaf.Type, leaf.MaxLength, leaf.Pattern = "string", &most, "^[a-z0-9-]*$"
 	case pick < 7:
 		all := formats()
-		leaf.Type, leaf.Format = "string", all[s.draw.below(len(all))][0]
+		leaf.Type, leaf.Format = "string", all[s.draw.intBelow(len(all))][0]
 	case pick < 9:
 		leaf.Type, leaf.Format = "integer", "int32"
 	case pick < 10:
-		least := float64(s.draw.below(10))
+		least := float64(s.draw.intBelow(10))
 		leaf.Type, leaf.Format, leaf.Minimum = "integer", "int64", &least
 	case pick < 12:
 		leaf.Type = "boolean"
@@ -154,10 +158,9 @@ func enum(values []string) []apiextv1.JSON {
 	return all
 }
 
-// status returns a status schema like that of most controllers: a phase, and
-// conditions keyed by type.
-func (s *schemaMaker) status() apiextv1.JSONSchemaProps {
-	status, condition := s.object(), s.object()
+// statusSchema returns a schema of the usual status: a phase, and conditions keyed by type.
+func (s *schemaMaker) statusSchema() apiextv1.JSONSchemaProps {
+	status, condition := s.objectSchema(), s.objectSchema()
 	condition.Properties = map[string]apiextv1.JSONSchemaProps{
 		"lastTransitionTime": {Type: "string", Format: "date-time", Description: s.sentence()},
 	}

@@ -261,7 +261,7 @@ func TestDefinitionsThroughAPI(t *testing.T) {
 	}
 }
 
-// TestForeignDefinition checks that the resource of somebody else gets no objects.
+// TestForeignDefinition checks that fill writes no objects of somebody else's definition.
 func TestForeignDefinition(t *testing.T) {
 	fake, conf := newFakeCRDs(t)
 	shape := Shape{Seed: 4, CRDs: 3, Groups: 3, Objects: 6}

@@ -26,6 +26,7 @@ type dataSizer struct {
 	mentions  int // how often that name occurs
 }
 
+// prepare measures a sample without data. app is the name of its application.
 func (d *dataSizer) prepare(sample Object, app string) error {
 	text, err := json.Marshal(sample)
 	if err != nil {
@@ -39,16 +40,17 @@ func (d *dataSizer) prepare(sample Object, app string) error {
 // length of its application's name.
 func (d *dataSizer) emptySize(app int) int { return d.size + d.mentions*(app-d.appLength) }
 
-// eachValue splits so many bytes of JSON over keys, and calls add with the length of each value.
-func eachValue(left int, keys string, add func(key string, length int)) {
-	for n := 0; left > 0; n++ {
-		key := fmt.Sprintf(keys, n)
-		value := left - len(key) - len(`"":"",`)
-		if value > 5*maxValue/4 {
-			value = maxValue
+// eachValue splits size bytes of JSON over several keys, and calls add for each. keyFormat
+// makes a key of its number. length is the length of the value in JSON, in bytes.
+func eachValue(size int, keyFormat string, add func(key string, length int)) {
+	for n := 0; size > 0; n++ {
+		key := fmt.Sprintf(keyFormat, n)
+		length := size - len(key) - len(`"":"",`)
+		if length > 5*maxValue/4 {
+			length = maxValue
 		}
-		add(key, value)
-		left -= len(key) + len(`"":"",`) + max(value, 1)
+		add(key, length)
+		size -= len(key) + len(`"":"",`) + max(length, 1)
 	}
 }
 
@@ -62,16 +64,16 @@ func (g *Generator) ConfigMap(i int) *corev1.ConfigMap {
 		// A line break takes two bytes in JSON.
 		data[key] = text[:max(1, len(text)-strings.Count(text, "\n"))]
 	})
-	return g.configMap(i, data)
+	return g.configMapWithData(i, data)
 }
 
-func (g *Generator) configMap(i int, data map[string]string) *corev1.ConfigMap {
-	cm := &corev1.ConfigMap{
+// configMapWithData returns config map i with the given data.
+func (g *Generator) configMapWithData(i int, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: g.dataMeta("config", drawConfigMap, i),
 		Data:       data,
 	}
-	return cm
 }
 
 // Secret returns secret i. Its data is random, because real keys and tokens do
@@ -85,10 +87,11 @@ func (g *Generator) Secret(i int) *corev1.Secret {
 		draw.fill(raw)
 		data[key] = raw
 	})
-	return g.secret(i, data)
+	return g.secretWithData(i, data)
 }
 
-func (g *Generator) secret(i int, data map[string][]byte) *corev1.Secret {
+// secretWithData returns secret i with the given data.
+func (g *Generator) secretWithData(i int, data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: g.dataMeta("secret", drawSecret, i),
@@ -97,8 +100,8 @@ func (g *Generator) secret(i int, data map[string][]byte) *corev1.Secret {
 	}
 }
 
-// dataMeta returns the metadata of a config map or secret. role is part of the
-// name and distinguishes the two kinds.
+// dataMeta returns the metadata of config map or secret i. role is part of the name and
+// distinguishes the two kinds, as purpose does their draws.
 func (g *Generator) dataMeta(role string, purpose uint64, i int) metav1.ObjectMeta {
 	const fields = `{"f:data":{},"f:metadata":{"f:annotations":{".":{},"f:meta.helm.sh/release-name":{}},` +
 		`"f:labels":{".":{},"f:app":{},"f:app.kubernetes.io/managed-by":{},"f:app.kubernetes.io/name":{},` +

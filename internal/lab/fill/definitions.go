@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ReadDefinitions reads the custom resource definitions in files, or below directories: those
-// of a real project. Other objects in the files are left out.
+// ReadDefinitions returns the custom resource definitions in files, or below directories. It
+// ignores other objects in the files. Finding no definition at all is an error.
 func ReadDefinitions(paths []string) ([]*apiextv1.CustomResourceDefinition, error) {
 	var all []*apiextv1.CustomResourceDefinition
 	for _, path := range paths {
@@ -28,8 +28,8 @@ func ReadDefinitions(paths []string) ([]*apiextv1.CustomResourceDefinition, erro
 			if err != nil || entry.IsDir() || name != path && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
 				return err
 			}
-			found, err := readDefinitionFile(name)
-			all = append(all, found...)
+			definitions, err := readDefinitionFile(name)
+			all = append(all, definitions...)
 			return err
 		})
 		if err != nil {
@@ -42,6 +42,8 @@ func ReadDefinitions(paths []string) ([]*apiextv1.CustomResourceDefinition, erro
 	return all, nil
 }
 
+// readDefinitionFile returns the definitions in a file of YAML or JSON documents. It ignores
+// documents that are no definitions, and templates, which are no YAML.
 func readDefinitionFile(name string) (all []*apiextv1.CustomResourceDefinition, err error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -58,7 +60,6 @@ func readDefinitionFile(name string) (all []*apiextv1.CustomResourceDefinition, 
 			return nil, err
 		}
 		var d apiextv1.CustomResourceDefinition
-		// Templates and other files of a project are no YAML, or no definitions.
 		if yaml.Unmarshal(text, &d) != nil || d.Kind != "CustomResourceDefinition" || d.APIVersion != "apiextensions.k8s.io/v1" || len(d.Spec.Versions) == 0 {
 			continue
 		}
@@ -66,12 +67,12 @@ func readDefinitionFile(name string) (all []*apiextv1.CustomResourceDefinition, 
 	}
 }
 
-// definitionSource gives the definitions of real projects, and objects of them besides those of
-// a Shape.
+// definitionSource has the definitions of real projects, objects of these definitions, and the
+// built-in objects of a Shape.
 type definitionSource struct {
 	shapeSource
 	definitions []*apiextv1.CustomResourceDefinition
-	objects     int
+	objects     int // number of custom objects
 }
 
 func (s definitionSource) count(kind Kind) int {
@@ -94,7 +95,7 @@ func (s definitionSource) object(ctx context.Context, kind Kind, i int) (Object,
 	return s.shapeSource.object(ctx, kind, i)
 }
 
-// definition returns definition i without what would need other programs: conversion webhooks.
+// definition returns definition i without its conversion webhook, which may not run here.
 func (s definitionSource) definition(i int) (Object, error) {
 	d := s.definitions[i]
 	metadata := map[string]any{"name": d.Name, "labels": map[string]any{LabelSeed: s.g.seedLabel()}}
@@ -115,8 +116,8 @@ func (s definitionSource) definition(i int) (Object, error) {
 	return &placedObject{Object: object, kind: KindCRD, path: crdAPI + "/" + string(KindCRD)}, nil
 }
 
-// customObject returns custom object i, which is valid as far as the schema alone tells. Its
-// rules and patterns may refuse it; then one with the required fields alone is tried.
+// customObject returns custom object i. It follows the schema's types and bounds, but the
+// schema's rules and patterns may refuse it. Its fallback has the required fields alone.
 func (s definitionSource) customObject(i int) *placedObject {
 	d := s.definitions[i%len(s.definitions)]
 	version := storageVersion(d)
@@ -127,8 +128,8 @@ func (s definitionSource) customObject(i int) *placedObject {
 		if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
 			schema = *version.Schema.OpenAPIV3Schema
 		}
-		v := schemaValue{valueMaker: valueMaker{text: s.g.envText, draw: &draw, remaining: maxValues}, requiredOnly: requiredOnly}
-		content := v.root(schema)
+		v := schemaValueMaker{valueMaker: valueMaker{text: s.g.envText, draw: &draw, remaining: maxValues}, requiredOnly: requiredOnly}
+		content := v.rootObject(schema)
 		content["apiVersion"], content["kind"] = d.Spec.Group+"/"+version.Name, d.Spec.Names.Kind
 		o := &placedObject{Object: &unstructured.Unstructured{Object: content}, kind: KindCustomObject, definition: &names}
 		o.SetName(fmt.Sprintf("fill-%d-%07d", s.g.shape.Seed, i))
@@ -140,30 +141,12 @@ func (s definitionSource) customObject(i int) *placedObject {
 		return o
 	}
 	object := try(false)
-	object.lesser = func() *placedObject { return try(true) }
+	object.fallback = func() *placedObject { return try(true) }
 	return object
 }
 
+// storageVersion returns the version that is stored and served, or else the first one.
 func storageVersion(d *apiextv1.CustomResourceDefinition) apiextv1.CustomResourceDefinitionVersion {
 	i := slices.IndexFunc(d.Spec.Versions, func(v apiextv1.CustomResourceDefinitionVersion) bool { return v.Storage && v.Served })
 	return d.Spec.Versions[max(0, i)]
-}
-
-// placedObject is an object that is sent as JSON to a path.
-type placedObject struct {
-	Object
-	kind Kind
-	path string // of the collection
-	// definition has to be served before, unless it is nil.
-	definition *Definition
-	// lesser returns an object to try if the server finds this one invalid. It may be nil.
-	lesser func() *placedObject
-}
-
-// MarshalJSON implements json.Marshaler.
-func (o *placedObject) MarshalJSON() ([]byte, error) { return json.Marshal(o.Object) }
-
-// content is the object as a map. Those of a Shape are not made of maps.
-func (o *placedObject) content() map[string]any {
-	return o.Object.(*unstructured.Unstructured).Object
 }

@@ -76,13 +76,13 @@ func TestDefinitionsOfProjects(t *testing.T) {
 	}
 	for i := range s.count(KindCustomObject) {
 		object := s.customObject(i)
-		spec := object.content()["spec"].(map[string]any)
+		spec := object.asMap()["spec"].(map[string]any)
 		replicas, hosts := spec["replicas"].(int64), spec["hosts"].([]any)
-		if spec["size"] != "1Gi" || spec["mode"] != "fast" && spec["mode"] != "slow" || replicas < 3 || replicas > 5 || len(hosts) != 2 || len(hosts[0].(string)) > 4 || spec["class"] != "none" || object.content()["status"] != nil {
-			t.Errorf("object %d is %v", i, object.content())
+		if spec["size"] != "1Gi" || spec["mode"] != "fast" && spec["mode"] != "slow" || replicas < 3 || replicas > 5 || len(hosts) != 2 || len(hosts[0].(string)) > 4 || spec["class"] != "none" || object.asMap()["status"] != nil {
+			t.Errorf("object %d is %v", i, object.asMap())
 		}
-		if lesser := object.lesser(); len(lesser.content()["spec"].(map[string]any)) != 2 || lesser.GetName() != object.GetName() || lesser.path != "/apis/example.org/v1/namespaces/"+object.GetNamespace()+"/proxies" {
-			t.Errorf("the lesser object %d is %v at %s", i, lesser.content(), lesser.path)
+		if fallback := object.fallback(); len(fallback.asMap()["spec"].(map[string]any)) != 2 || fallback.GetName() != object.GetName() || fallback.path != "/apis/example.org/v1/namespaces/"+object.GetNamespace()+"/proxies" {
+			t.Errorf("the fallback object %d is %v at %s", i, fallback.asMap(), fallback.path)
 		}
 	}
 	if _, err := ReadDefinitions([]string{filepath.Join(dir, "README.md")}); err == nil || !strings.Contains(err.Error(), "no CustomResourceDefinition") {

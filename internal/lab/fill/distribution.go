@@ -1,46 +1,54 @@
 package fill
 
-import "github.com/millrace/millrace/internal/tool/clusterprofile"
+import (
+	"math"
 
-// deal spreads the objects of one resource over values in an order that looks random and
-// is exact: at(i) is another number below n for each i below n.
-type deal struct{ n, factor, start int }
+	"github.com/millrace/millrace/internal/tool/clusterprofile"
+)
 
-// newDeal makes a deal. Deals of other purposes are independent of each other.
-func newDeal(n int, draw *stream) deal {
+// permutation is a pseudo-random permutation of the numbers from 0 to n-1. It spreads the
+// objects of one resource over values exactly: each value gets the share that it shall have.
+type permutation struct{ n, factor, start int }
+
+// newPermutation returns a permutation of n numbers. Permutations for different purposes take
+// different draws, and are independent of each other.
+func newPermutation(n int, draw *stream) permutation {
 	n = max(1, n)
-	// A factor near the golden section spreads neighbours far apart. Each deal has another.
-	factor := max(1, int(float64(n)*(0.38+0.3*float64(draw.below(1000))/1000)))
+	// A factor near the golden section puts neighbours far apart. It must have no divisor in
+	// common with n, or numbers would repeat.
+	factor := max(1, int(float64(n)*(0.38+0.3*float64(draw.intBelow(1000))/1000)))
 	for gcd(factor, n) != 1 {
 		factor++
 	}
-	return deal{n, factor, draw.below(n)}
+	return permutation{n, factor, draw.intBelow(n)}
 }
 
-func (d deal) at(i int) int { return (i%d.n*d.factor + d.start) % d.n }
+// position returns the place of object i. It is below n, and different for each i below n.
+func (p permutation) position(i int) int { return (i%p.n*p.factor + p.start) % p.n }
 
-// sizes is a distribution of sizes with the quantiles and the mean of a profile. Between two
-// quantiles sizes grow with a power of the rank, which is chosen so that the mean is right.
-type sizes struct {
-	ranks  []float64
-	values []float64
+// sizeDistribution is a distribution of sizes, in bytes, with the quantiles and the mean of a
+// profile. Between two quantiles sizes grow with a power of the rank. The power is chosen so
+// that the mean is right.
+type sizeDistribution struct {
+	ranks  []float64 // of the known quantiles, from 0 to 1
+	values []float64 // the size at each of ranks
 	power  float64
 }
 
-// steepest and flattest bound the power.
+// flattest and steepest bound the power.
 const (
 	flattest = 0.02
 	steepest = 50
 )
 
-// newSizes makes the sizes of n objects.
-func newSizes(r *clusterprofile.Resource, n int) sizes {
+// newSizeDistribution returns the sizes of n objects of a resource. It finds the power by bisection.
+func newSizeDistribution(r *clusterprofile.Resource, n int) sizeDistribution {
 	if r.Sizes == nil {
-		return sizes{ranks: []float64{0, 1}, values: []float64{r.Bytes, r.Bytes}, power: 1}
+		return sizeDistribution{ranks: []float64{0, 1}, values: []float64{r.Bytes, r.Bytes}, power: 1}
 	}
-	s := sizes{ranks: []float64{0, .5, .9, .99, 1}, power: 1, values: []float64{r.Sizes.P50 / 2, r.Sizes.P50, r.Sizes.P90, r.Sizes.P99, r.Sizes.Max}}
+	s := sizeDistribution{ranks: []float64{0, .5, .9, .99, 1}, power: 1, values: []float64{r.Sizes.P50 / 2, r.Sizes.P50, r.Sizes.P90, r.Sizes.P99, r.Sizes.Max}}
 	if r.Bytes == 0 {
-		return s // the quantiles alone are told
+		return s // the profile has the quantiles alone
 	}
 	low, high := flattest, float64(steepest)
 	for range 30 {
@@ -54,19 +62,19 @@ func newSizes(r *clusterprofile.Resource, n int) sizes {
 	return s
 }
 
-// mean is that of n objects, or of some of them.
-func (s sizes) mean(n int) float64 {
-	const most = 2000
-	n = min(n, most)
+// mean returns the mean size of n objects, in bytes. For many objects it is an estimate.
+func (s sizeDistribution) mean(n int) float64 {
+	const maxSamples = 2000
+	n = min(n, maxSamples)
 	sum := 0.0
 	for k := range n {
-		sum += s.of(k, n)
+		sum += s.sizeAtRank(k, n)
 	}
 	return sum / float64(max(1, n))
 }
 
-// of is the size of the object that has rank of n in the order of sizes.
-func (s sizes) of(rank, n int) float64 {
+// sizeAtRank returns the size of the object that is number rank of n in the order of sizes.
+func (s sizeDistribution) sizeAtRank(rank, n int) float64 {
 	u := .5
 	if n > 1 {
 		u = float64(rank) / float64(n-1)
@@ -74,50 +82,50 @@ func (s sizes) of(rank, n int) float64 {
 	for i := 1; i < len(s.ranks); i++ {
 		if u <= s.ranks[i] {
 			t := (u - s.ranks[i-1]) / (s.ranks[i] - s.ranks[i-1])
-			return s.values[i-1] + (s.values[i]-s.values[i-1])*pow(t, s.power)
+			return s.values[i-1] + (s.values[i]-s.values[i-1])*math.Pow(t, s.power)
 		}
 	}
 	return s.values[len(s.values)-1]
 }
 
-// keyValues gives a label, or a field, to as many objects as have it in a profile, with as
-// many values.
-type keyValues struct {
+// valueDistribution gives a label or a field to as many objects as have it in a profile, with
+// the profile's number of different values.
+type valueDistribution struct {
 	key             string
 	objects, values int
-	deal            deal
+	order           permutation
 }
 
-func newKeyValues(k clusterprofile.Key, n int, draw *stream) keyValues {
+func newValueDistribution(k clusterprofile.Key, n int, draw *stream) valueDistribution {
 	objects := min(n, round(k.Objects))
-	return keyValues{key: k.Key, objects: objects, values: max(1, min(objects, round(k.Values))), deal: newDeal(n, draw)}
+	return valueDistribution{key: k.Key, objects: objects, values: max(1, min(objects, round(k.Values))), order: newPermutation(n, draw)}
 }
 
-// of returns the number of object i's value, and false if it has none.
-func (k keyValues) of(i int) (int, bool) {
-	rank := k.deal.at(i)
-	return rank % k.values, rank < k.objects
+// valueNumber returns the number of object i's value. It returns false if object i has no value.
+func (v valueDistribution) valueNumber(i int) (int, bool) {
+	rank := v.order.position(i)
+	return rank % v.values, rank < v.objects
 }
 
-// spread puts objects into namespaces: as many into the largest one as in a profile, and the
-// others evenly. The largest one is the last, because a profile of some of the objects is one
-// of the first namespaces.
-type spread struct {
-	namespaces, largest int
-	deal                deal
+// namespaceDistribution puts as many objects into the largest namespace as a profile has there,
+// and divides the others evenly. The largest namespace is the last: a profile of a part of the
+// objects is a profile of the first namespaces.
+type namespaceDistribution struct {
+	namespaces, largest int // largest is the number of objects in the last namespace
+	order               permutation
 }
 
-func newSpread(r *clusterprofile.Resource, n, namespaces int, draw *stream) spread {
+func newNamespaceDistribution(r *clusterprofile.Resource, n, namespaces int, draw *stream) namespaceDistribution {
 	namespaces = max(1, min(namespaces, n))
 	even := (n + namespaces - 1) / namespaces
-	return spread{namespaces: namespaces, largest: min(max(round(r.LargestNamespace), even), n-namespaces+1), deal: newDeal(n, draw)}
+	return namespaceDistribution{namespaces: namespaces, largest: min(max(round(r.LargestNamespace), even), n-namespaces+1), order: newPermutation(n, draw)}
 }
 
-// of returns the number of object i's namespace.
-func (s spread) of(i int) int {
-	rank := s.deal.at(i)
-	if s.namespaces == 1 || rank < s.largest {
-		return s.namespaces - 1
+// namespaceNumber returns the number of object i's namespace.
+func (d namespaceDistribution) namespaceNumber(i int) int {
+	rank := d.order.position(i)
+	if d.namespaces == 1 || rank < d.largest {
+		return d.namespaces - 1
 	}
-	return (rank - s.largest) % (s.namespaces - 1)
+	return (rank - d.largest) % (d.namespaces - 1)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
-// TestDistributions deals sizes, labels and namespaces to objects, and measures them as
+// TestDistributions distributes sizes, labels and namespaces over objects, and measures them as
 // millrace-tools analyze profile does.
 func TestDistributions(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 100, 1999, 20_000} {
@@ -17,11 +17,12 @@ func TestDistributions(t *testing.T) {
 			Objects: float64(n), Bytes: 5200, Sizes: &clusterprofile.Sizes{P50: 4000, P90: 9000, P99: 21_000, Max: 60_000},
 			Namespaces: max(1, float64(n)/10), LargestNamespace: float64(n) / 4,
 		}
-		s, d := newSizes(r, n), newDeal(n, &draw)
+		s := newSizeDistribution(r, n)
+		order := newPermutation(n, &draw)
 		var all []float64
 		sum := 0.0
 		for i := range n {
-			all = append(all, s.of(d.at(i), n))
+			all = append(all, s.sizeAtRank(order.position(i), n))
 			sum += all[i]
 		}
 		slices.Sort(all)
@@ -37,15 +38,15 @@ func TestDistributions(t *testing.T) {
 			}
 		}
 		objects, values := 0, map[int]bool{}
-		k := newKeyValues(clusterprofile.Key{Key: "app", Objects: .6 * float64(n), Values: .6 * float64(n)}, n, &draw)
+		k := newValueDistribution(clusterprofile.Key{Key: "app", Objects: .6 * float64(n), Values: .6 * float64(n)}, n, &draw)
 		namespaces := map[int]int{}
-		placement := newSpread(r, n, round(r.Namespaces), &draw)
+		placement := newNamespaceDistribution(r, n, round(r.Namespaces), &draw)
 		for i := range n {
-			if value, ok := k.of(i); ok {
+			if value, ok := k.valueNumber(i); ok {
 				objects++
 				values[value] = true
 			}
-			namespaces[placement.of(i)]++
+			namespaces[placement.namespaceNumber(i)]++
 		}
 		if want := round(.6 * float64(n)); objects != want || len(values) != want {
 			t.Errorf("%d objects: %d have a label with %d values, want %d", n, objects, len(values), want)
@@ -60,7 +61,7 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
-// TestPieces checks that pieces make an object larger by exactly what is missing.
+// TestPieces checks that pieces make an object larger by exactly the missing bytes.
 func TestPieces(t *testing.T) {
 	o := overhead{first: 20, piece: 60, limit: 5000}
 	for missing, want := range map[int]int{0: 0, 70: 0, 90: 90, 1000: 1000, 3333: 3333, 9999: 5000} {

@@ -22,33 +22,36 @@ const maxTxnBytes = 1_000_000
 // etcdTarget writes objects to etcd under the keys that an API server would use.
 type etcdTarget struct {
 	client *clientv3.Client
-	owned  bool // whether close closes the client
+	owned  bool // close closes the client
 	prefix string
 }
 
+// dialEtcd returns a target after one successful read. The caller must close the target.
 func dialEtcd(ctx context.Context, cfg Config) (*etcdTarget, error) {
 	t := &etcdTarget{
 		client: cfg.Etcd.Client,
 		prefix: cfg.Etcd.Prefix,
 	}
-	where := "the given client"
+	address := "the given client"
 	if t.client == nil {
-		where = strings.Join(cfg.Etcd.Endpoints, ",")
+		address = strings.Join(cfg.Etcd.Endpoints, ",")
 		client, err := newEtcdClient(cfg.Etcd)
 		if err != nil {
 			return nil, err
 		}
-		t.client, t.owned = client, true
+		t.client = client
+		t.owned = true
 	}
 	probe, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := t.client.Get(probe, storageKey(t.prefix, "", "", ""), clientv3.WithCountOnly()); err != nil {
-		err = fmt.Errorf("reach etcd at %s: %w; check etcd-servers and the etcd certificates", where, err)
+		err = fmt.Errorf("reach etcd at %s: %w; check etcd-servers and the etcd certificates", address, err)
 		return nil, errors.Join(err, t.close())
 	}
 	return t, nil
 }
 
+// newEtcdClient returns a client of cfg.Endpoints. It contacts no server.
 func newEtcdClient(cfg EtcdConfig) (*clientv3.Client, error) {
 	conf := clientv3.Config{
 		Endpoints:            cfg.Endpoints,
@@ -82,17 +85,19 @@ func (t *etcdTarget) close() error {
 	return nil
 }
 
-// keyValue is one entry to be written to etcd.
-type keyValue struct{ key, value string }
+// etcdEntry is one entry to be written to etcd.
+type etcdEntry struct{ key, value string }
 
+// store implements target. A transaction ends before it exceeds maxTxnBytes.
 func (t *etcdTarget) store(ctx context.Context, _ Kind, objs []Object) (Count, error) {
 	var total Count
-	entries := make([]keyValue, 0, len(objs))
+	entries := make([]etcdEntry, 0, len(objs))
 	size := 0
 	flush := func() error {
 		count, err := t.create(ctx, entries)
 		total.add(count)
-		entries, size = entries[:0], 0
+		entries = entries[:0]
+		size = 0
 		return err
 	}
 	for _, obj := range objs {
@@ -109,7 +114,7 @@ func (t *etcdTarget) store(ctx context.Context, _ Kind, objs []Object) (Count, e
 				return total, err
 			}
 		}
-		entries = append(entries, keyValue{key, string(value)})
+		entries = append(entries, etcdEntry{key, string(value)})
 		size += len(key) + len(value)
 	}
 	if len(entries) == 0 {
@@ -120,7 +125,7 @@ func (t *etcdTarget) store(ctx context.Context, _ Kind, objs []Object) (Count, e
 
 // create writes the entries whose keys do not exist. It never overwrites an
 // existing key.
-func (t *etcdTarget) create(ctx context.Context, entries []keyValue) (Count, error) {
+func (t *etcdTarget) create(ctx context.Context, entries []etcdEntry) (Count, error) {
 	var count Count
 	err := retry(ctx, isTransientEtcd, func() error {
 		for len(entries) > 0 {
@@ -135,7 +140,7 @@ func (t *etcdTarget) create(ctx context.Context, entries []keyValue) (Count, err
 				}
 				return nil
 			}
-			missing := make([]keyValue, 0, len(entries))
+			missing := make([]etcdEntry, 0, len(entries))
 			for _, e := range entries {
 				if !existing[e.key] {
 					missing = append(missing, e)
@@ -154,7 +159,7 @@ func (t *etcdTarget) create(ctx context.Context, entries []keyValue) (Count, err
 
 // tryCreate writes all entries if none of their keys exists. Otherwise it writes
 // nothing and returns the existing keys.
-func (t *etcdTarget) tryCreate(ctx context.Context, entries []keyValue) (map[string]bool, error) {
+func (t *etcdTarget) tryCreate(ctx context.Context, entries []etcdEntry) (map[string]bool, error) {
 	absent := make([]clientv3.Cmp, len(entries))
 	puts := make([]clientv3.Op, len(entries))
 	gets := make([]clientv3.Op, len(entries))

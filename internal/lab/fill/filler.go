@@ -89,20 +89,21 @@ func (f *Filler) connect(ctx context.Context) (target, error) {
 	return dialEtcd(ctx, f.cfg)
 }
 
-// source returns what to write.
-func (f *Filler) source(ctx context.Context) (source, error) {
-	of := shapeSource{f.generator, f.cfg.Shape.withDefaults()}
+// newSource returns the source of the objects to write. For a profile it reads the server.
+func (f *Filler) newSource(ctx context.Context) (source, error) {
+	shaped := shapeSource{f.generator, f.cfg.Shape.withDefaults()}
 	switch {
 	case len(f.cfg.Definitions) > 0:
-		return definitionSource{of, f.cfg.Definitions, f.cfg.DefinitionObjects}, nil
+		return definitionSource{shaped, f.cfg.Definitions, f.cfg.DefinitionObjects}, nil
 	case f.cfg.Profile == nil:
-		return of, nil
+		return shaped, nil
 	}
 	return newProfileSource(ctx, f.cfg.Shape.Seed, f.cfg.Profile, f.api)
 }
 
+// storeAll writes all objects, kind by kind. It fills in summary, also if it fails.
 func (f *Filler) storeAll(ctx context.Context, to target, summary *Summary) error {
-	from, err := f.source(ctx)
+	from, err := f.newSource(ctx)
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,8 @@ func (f *Filler) storeAll(ctx context.Context, to target, summary *Summary) erro
 // storeKind writes all objects of a kind with several workers. Each worker
 // generates the objects that it writes.
 func (f *Filler) storeKind(ctx context.Context, to target, from source, kind Kind, done *counter) error {
-	total, batch := from.count(kind), 1
+	total := from.count(kind)
+	batch := 1
 	if f.cfg.writesToEtcd() {
 		batch = etcdBatch
 	}
@@ -171,19 +173,19 @@ func (f *Filler) removeAll(ctx context.Context, counts map[Kind]Count) error {
 	return nil
 }
 
-// withProgress runs work and shows its progress. The final count is stored in
-// counts.
+// withProgress runs work, which adds to the counter, and shows progress meanwhile. It stores
+// the final count in counts. total is the expected number of objects, 0 if it is not known.
 func (f *Filler) withProgress(kind Kind, total int64, counts map[Kind]Count, work func(*counter) error) error {
 	p := progress{verb: "filling", kind: kind, total: total, start: time.Now()}
 	if f.cfg.Delete {
 		p.verb = "deleting"
 	}
-	following, ended := context.WithCancel(context.Background())
-	var shown sync.WaitGroup
-	shown.Go(func() { f.line.Follow(following, func(time.Duration) string { return p.text(time.Now()) }) })
+	following, stop := context.WithCancel(context.Background())
+	var showing sync.WaitGroup
+	showing.Go(func() { f.line.Follow(following, func(time.Duration) string { return p.text(time.Now()) }) })
 	err := work(&p.counter)
-	ended()
-	shown.Wait()
-	counts[kind] = p.counter.count()
+	stop()
+	showing.Wait()
+	counts[kind] = p.counter.snapshot()
 	return err
 }

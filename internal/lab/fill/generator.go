@@ -22,10 +22,10 @@ const poolSize = 1 << 16
 //
 // The pods of one application share their spec and its strings, as the replicas of
 // a deployment do. This sharing makes a pod cost only microseconds. The price is
-// that callers must not modify an object in place. They must DeepCopy it first.
+// that callers must not modify an object in place: a caller must DeepCopy it first.
 type Generator struct {
 	shape     Shape
-	words     words
+	words     vocabulary
 	hashStart uint64
 	envText   string // one line of words
 	fileText  string // lines of "key: value"
@@ -35,6 +35,7 @@ type Generator struct {
 	pods                []podTemplateOnce // by application
 }
 
+// podTemplateOnce is a template that is built at its first use.
 type podTemplateOnce struct {
 	once sync.Once
 	*podTemplate
@@ -45,7 +46,7 @@ func NewGenerator(shape Shape) (*Generator, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
 	}
-	g := &Generator{shape: shape.withDefaults(), words: newWords()}
+	g := &Generator{shape: shape.withDefaults(), words: newVocabulary()}
 	// Object i is in namespace i modulo Namespaces. Therefore the generator needs at
 	// least one namespace, even if none is to be written.
 	g.shape.Namespaces = max(g.shape.Namespaces, 1)
@@ -57,10 +58,10 @@ func NewGenerator(shape Shape) (*Generator, error) {
 	if err := g.nodes.prepare(g); err != nil {
 		return nil, err
 	}
-	if err := g.configMaps.prepare(g.configMap(0, nil), g.words.apps[0]); err != nil {
+	if err := g.configMaps.prepare(g.configMapWithData(0, nil), g.words.apps[0]); err != nil {
 		return nil, err
 	}
-	if err := g.secrets.prepare(g.secret(0, nil), g.words.apps[0]); err != nil {
+	if err := g.secrets.prepare(g.secretWithData(0, nil), g.words.apps[0]); err != nil {
 		return nil, err
 	}
 	if err := g.checkCRDs(); err != nil {
@@ -90,20 +91,20 @@ func (g *Generator) checkSizes() error {
 	return nil
 }
 
-// makeText generates the two texts from which values are cut.
+// makeText returns the two texts from which values are cut, each poolSize bytes long.
 func (g *Generator) makeText(draw *stream) (env, file string) {
-	word := func() string { return g.words.plain[draw.below(len(g.words.plain))] }
+	word := func() string { return g.words.plain[draw.intBelow(len(g.words.plain))] }
 	var line, lines strings.Builder
 	for line.Len() < poolSize {
 		line.WriteString(word())
-		line.WriteByte("-./:_,= "[draw.below(8)])
-		if draw.below(3) == 0 {
-			line.WriteString(strconv.Itoa(draw.below(10000)))
+		line.WriteByte("-./:_,= "[draw.intBelow(8)])
+		if draw.intBelow(3) == 0 {
+			line.WriteString(strconv.Itoa(draw.intBelow(10000)))
 			line.WriteByte('-')
 		}
 	}
 	for lines.Len() < poolSize {
-		lines.WriteString(word() + "." + word() + ": " + word() + strconv.Itoa(draw.below(10000)) + "\n")
+		lines.WriteString(word() + "." + word() + ": " + word() + strconv.Itoa(draw.intBelow(10000)) + "\n")
 	}
 	return line.String()[:poolSize], lines.String()[:poolSize]
 }
@@ -111,7 +112,7 @@ func (g *Generator) makeText(draw *stream) (env, file string) {
 // excerpt returns length bytes of text from a random position. The result shares
 // memory with text, unless the excerpt wraps around the end of text.
 func excerpt(text string, draw *stream, length int) string {
-	start := draw.below(len(text))
+	start := draw.intBelow(len(text))
 	if start+length <= len(text) {
 		return text[start : start+length]
 	}
@@ -127,7 +128,7 @@ func excerpt(text string, draw *stream, length int) string {
 // Shape returns the shape with defaults in place of its zero values.
 func (g *Generator) Shape() Shape { return g.shape }
 
-// Object returns object i of a kind.
+// Object returns object i of one of Kinds.
 func (g *Generator) Object(kind Kind, i int) (Object, error) {
 	switch kind {
 	case KindNamespace:

@@ -60,7 +60,8 @@ func Kinds() []Kind {
 	}
 }
 
-// ProfileKinds returns all kinds, also those that only a profile has, in that order.
+// ProfileKinds returns all kinds in the order in which they are written. It adds to Kinds the
+// kinds that only a profile has.
 func ProfileKinds() []Kind {
 	kinds := Kinds()
 	last := len(kinds) - len([]Kind{KindCRD, KindCustomObject})
@@ -85,7 +86,7 @@ func deletionKinds() []Kind {
 
 // Namespaced reports whether objects of the kind are in a namespace.
 func (k Kind) Namespaced() bool {
-	if other, ok := otherKindOf(k); ok {
+	if other, ok := findOtherKind(k); ok {
 		return other.namespaced
 	}
 	return k != KindNode && k != KindNamespace && k != KindCRD
@@ -106,7 +107,7 @@ func (k Kind) api() string {
 	case KindLease:
 		return "/apis/coordination.k8s.io/v1"
 	}
-	if other, ok := otherKindOf(k); ok {
+	if other, ok := findOtherKind(k); ok {
 		return other.api
 	}
 	return "/api/v1"

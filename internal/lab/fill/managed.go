@@ -59,6 +59,7 @@ func writeFields(buf *bytes.Buffer, members map[string]any, self bool) {
 	buf.WriteByte('}')
 }
 
+// writeField writes the set for one member by its value.
 func writeField(buf *bytes.Buffer, name string, value any) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -146,12 +147,11 @@ func isPlain(name string) bool {
 	return false
 }
 
-// textTemplate is a text with one hole. fill returns copies of the text in which
-// the hole is filled. The zero value is an empty text.
+// textTemplate is a text with one hole. The zero value is an empty text.
 type textTemplate struct{ head, tail []byte }
 
 // newTextTemplate cuts the first occurrence of part out of text. If part does not
-// occur, the template has no hole and fill returns text itself.
+// occur, the template has no hole and render returns text itself.
 func newTextTemplate(text []byte, part string) textTemplate {
 	head, tail, found := bytes.Cut(text, []byte(part))
 	if !found {
@@ -160,7 +160,8 @@ func newTextTemplate(text []byte, part string) textTemplate {
 	return textTemplate{head: head, tail: tail}
 }
 
-func (t textTemplate) fill(part string) []byte {
+// render returns a copy of the text with part in the hole.
+func (t textTemplate) render(part string) []byte {
 	if t.tail == nil {
 		return t.head
 	}

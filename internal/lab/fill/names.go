@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -17,15 +15,15 @@ const (
 		"buffer threads queue topic broker shard cluster local internal service http grpc tls"
 )
 
-// words is the vocabulary of a generator. It does not change after newWords.
-type words struct {
+// vocabulary has the words of a generator. It does not change after newVocabulary.
+type vocabulary struct {
 	apps  []string
 	tiers []string
 	plain []string
 }
 
-func newWords() words {
-	w := words{
+func newVocabulary() vocabulary {
+	w := vocabulary{
 		tiers: strings.Fields(tierWords),
 		plain: strings.Fields(domainWords + " " + roleWords + " " + tierWords + " " + plainWords),
 	}
@@ -38,7 +36,7 @@ func newWords() words {
 }
 
 // longestApp returns the index of the application with the longest name.
-func (w words) longestApp() int {
+func (w vocabulary) longestApp() int {
 	longest := 0
 	for i, app := range w.apps {
 		if len(app) > len(w.apps[longest]) {
@@ -73,37 +71,6 @@ func safeName(start uint64, index uint64, digits int) string {
 	return string(name)
 }
 
-// workload holds the name and UID of the ReplicaSet that owns one slice of pods. The
-// ReplicaSet is written only if Shape.Workloads is set.
-type workload struct {
-	index     int
-	app       int
-	namespace string
-	hash      string
-	name      string
-	uid       types.UID
-	podStart  uint64
-}
-
-// workload returns the ReplicaSet with the given index. ReplicaSets are spread
-// evenly over namespaces and applications. After each period the application
-// shifts by one, so that every application appears in every namespace.
-func (g *Generator) workload(index int) workload {
-	apps, namespaces := len(g.words.apps), g.shape.Namespaces
-	period := apps / gcd(apps, namespaces) * namespaces
-	draw := newStream(g.shape.Seed, drawWorkload, index)
-	w := workload{
-		index:     index,
-		app:       (index + index/period) % apps,
-		namespace: g.namespaceName(index % namespaces),
-		hash:      safeName(g.hashStart, uint64(index), 10),
-		uid:       draw.uid(),
-		podStart:  draw.next(),
-	}
-	w.name = g.words.apps[w.app] + "-" + w.hash
-	return w
-}
-
 func gcd(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b
@@ -117,7 +84,7 @@ func (g *Generator) namespaceName(i int) string {
 
 func (g *Generator) nodeName(i int) string { return NodeName(g.shape.Seed, i) }
 
-// NodeName is the name of node i of a seed.
+// NodeName returns the name of node i of a seed.
 func NodeName(seed uint64, i int) string { return fmt.Sprintf("fill-%d-node-%06d", seed, i) }
 
 // Addresses of nodes and pods. They repeat after 65,536 nodes.

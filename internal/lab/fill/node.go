@@ -18,6 +18,7 @@ type nodeTemplate struct {
 	statusFields     []byte // status
 }
 
+// prepare computes the managed fields from node 0.
 func (t *nodeTemplate) prepare(g *Generator) error {
 	node := g.bareNode(0)
 	status := node.Status
@@ -41,10 +42,13 @@ func (g *Generator) Node(i int) *corev1.Node {
 	return node
 }
 
+// bareNode returns node i without managed fields.
 func (g *Generator) bareNode(i int) *corev1.Node {
 	draw := newStream(g.shape.Seed, drawNode, i)
-	name, zone := g.nodeName(i), "zone-"+string("abc"[i%3])
-	uid, created := draw.uid(), draw.instant(-30, 30)
+	name := g.nodeName(i)
+	zone := "zone-" + string("abc"[i%3])
+	uid := draw.uid()
+	created := draw.instant(-30, 30)
 	return &corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -74,6 +78,7 @@ func (g *Generator) bareNode(i int) *corev1.Node {
 	}
 }
 
+// nodeStatus returns the status of node i, as the kubelet of a ready node reports it.
 func (g *Generator) nodeStatus(i int, draw *stream, created metav1.Time) corev1.NodeStatus {
 	heartbeat := draw.instant(31, 1)
 	pods := minPodCapacity
@@ -112,6 +117,8 @@ func (g *Generator) nodeStatus(i int, draw *stream, created metav1.Time) corev1.
 	}
 }
 
+// nodeConditions returns the conditions of a node that has been ready since shortly after its
+// creation.
 func nodeConditions(created, heartbeat metav1.Time) []corev1.NodeCondition {
 	ready := later(created, 20*time.Second)
 	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
@@ -128,7 +135,7 @@ func nodeConditions(created, heartbeat metav1.Time) []corev1.NodeCondition {
 	}
 }
 
-// nodeImages lists some of the images that the node's pods run.
+// nodeImages returns some of the images that the node's pods run.
 func (g *Generator) nodeImages(i int) []corev1.ContainerImage {
 	const count = 12
 	images := make([]corev1.ContainerImage, 0, count)
@@ -151,6 +158,6 @@ func (g *Generator) image(app, n int) (tagged, digest string) {
 	if n > 0 {
 		repository += "-sidecar-" + strconv.Itoa(n)
 	}
-	tag := strconv.Itoa(1+draw.below(9)) + "." + strconv.Itoa(10+draw.below(90)) + "." + strconv.Itoa(draw.below(10))
+	tag := strconv.Itoa(1+draw.intBelow(9)) + "." + strconv.Itoa(10+draw.intBelow(90)) + "." + strconv.Itoa(draw.intBelow(10))
 	return repository + ":" + tag, repository + "@sha256:" + draw.hex(64)
 }

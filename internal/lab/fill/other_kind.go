@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// otherKind is a built-in resource that only a run by a profile writes. Its objects are the
+// otherKind is a built-in resource that only a run with a profile writes. Its objects are the
 // least that Kubernetes accepts, and do nothing where no controller runs.
 type otherKind struct {
-	kind       Kind // the plural
-	api        string
-	object     string // the kind in objects
+	kind       Kind
+	api        string // API path of group and version
+	objectKind string // the field kind of objects, such as DaemonSet
 	namespaced bool
-	// body is the rest of the object but its metadata. %d is the object's number.
+	// body has the object's other fields as JSON, without metadata. %[1]d is the object's number.
 	body string
 }
 
@@ -23,10 +23,17 @@ const (
 	bodySelector = `"selector":{"matchLabels":{"fill":"%[1]d"}},"template":` + bodyTemplate
 )
 
-// otherKinds returns the table. Resources that would change what the server does are not in
-// it: webhooks, API services, flow schemas, priority levels, certificate requests.
+// otherKinds returns the table. It leaves out resources that would change what the server
+// does: webhooks, API services, flow schemas, priority levels and certificate requests.
 func otherKinds() []otherKind {
-	const apps, batch, core, rbac, storage, networking = "/apis/apps/v1", "/apis/batch/v1", "/api/v1", "/apis/rbac.authorization.k8s.io/v1", "/apis/storage.k8s.io/v1", "/apis/networking.k8s.io/v1"
+	const (
+		apps       = "/apis/apps/v1"
+		batch      = "/apis/batch/v1"
+		core       = "/api/v1"
+		rbac       = "/apis/rbac.authorization.k8s.io/v1"
+		storage    = "/apis/storage.k8s.io/v1"
+		networking = "/apis/networking.k8s.io/v1"
+	)
 	return []otherKind{
 		{"daemonsets", apps, "DaemonSet", true, `"spec":{` + bodySelector + `}`},
 		{"statefulsets", apps, "StatefulSet", true, `"spec":{"replicas":0,"serviceName":"fill",` + bodySelector + `}`},
@@ -57,8 +64,8 @@ func otherKinds() []otherKind {
 	}
 }
 
-// otherKindOf finds a kind in the table.
-func otherKindOf(kind Kind) (otherKind, bool) {
+// findOtherKind returns a kind of the table, and false if the table does not have it.
+func findOtherKind(kind Kind) (otherKind, bool) {
 	all := otherKinds()
 	i := slices.IndexFunc(all, func(o otherKind) bool { return o.kind == kind })
 	if i < 0 {
@@ -67,11 +74,11 @@ func otherKindOf(kind Kind) (otherKind, bool) {
 	return all[i], true
 }
 
-// json is object i without its metadata.
-func (o otherKind) json(i int) string {
+// objectJSON returns object i without its metadata.
+func (o otherKind) objectJSON(i int) string {
 	body := o.body
 	if strings.Contains(body, "%") {
 		body = fmt.Sprintf(body, i)
 	}
-	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,%s}`, strings.TrimPrefix(strings.TrimPrefix(o.api, "/apis/"), "/api/"), o.object, body)
+	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,%s}`, strings.TrimPrefix(strings.TrimPrefix(o.api, "/apis/"), "/api/"), o.objectKind, body)
 }

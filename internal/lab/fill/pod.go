@@ -29,8 +29,8 @@ type podTemplate struct {
 	statuses    []corev1.ContainerStatus
 	level       int
 	// createdFields is the controller's field set, with a hole for the owner's
-	// UID. statusFields is the kubelet's, with a hole for the pod's IP. Both are
-	// empty if the pods are too small for managed fields.
+	// UID. statusFields is the kubelet's, with a hole for the pod's IP. The zero values
+	// stand for pods that are too small for managed fields.
 	createdFields, statusFields textTemplate
 }
 
@@ -52,7 +52,7 @@ func (g *Generator) buildPod(app int, shape podShape) *podTemplate {
 	return t
 }
 
-// trackFields computes the managed fields from a sample pod of the template.
+// trackFields computes the managed fields of the template's pods from a sample.
 func (t *podTemplate) trackFields() {
 	sample, w := t.sample()
 	created, err := fieldSet(map[string]any{"metadata": sample.ObjectMeta, "spec": sample.Spec})
@@ -89,7 +89,7 @@ func (t *podTemplate) size() int {
 	return len(text)
 }
 
-// pod makes pod i of a workload.
+// pod returns pod i of a workload. The pod shares memory with the template.
 func (t *podTemplate) pod(i int, w workload) *corev1.Pod {
 	g := t.g
 	draw := newStream(g.shape.Seed, drawPod, i)
@@ -133,6 +133,7 @@ func (t *podTemplate) owner(w workload) metav1.OwnerReference {
 	return owner
 }
 
+// labels returns the labels of pod i of a workload.
 func (t *podTemplate) labels(i int, w workload) map[string]string {
 	labels := map[string]string{
 		"app":               t.app,
@@ -155,7 +156,7 @@ func (t *podTemplate) labels(i int, w workload) map[string]string {
 // on that node.
 func (t *podTemplate) setRunning(pod *corev1.Pod, node, slot int, draw *stream) {
 	created := pod.CreationTimestamp
-	ready := later(created, time.Duration(4+draw.below(20))*time.Second)
+	ready := later(created, time.Duration(4+draw.intBelow(20))*time.Second)
 	ip := podIP(node, slot)
 	pod.Status = corev1.PodStatus{
 		ObservedGeneration: 1,
@@ -207,10 +208,10 @@ func (t *podTemplate) conditions(created, ready metav1.Time) []corev1.PodConditi
 
 func (t *podTemplate) managedFields(pod *corev1.Pod, w workload) []metav1.ManagedFieldsEntry {
 	fields := []metav1.ManagedFieldsEntry{
-		managedEntry("kube-controller-manager", "", pod.CreationTimestamp, t.createdFields.fill(string(w.uid))),
+		managedEntry("kube-controller-manager", "", pod.CreationTimestamp, t.createdFields.render(string(w.uid))),
 	}
 	if t.level >= levelReported && pod.Status.Phase == corev1.PodRunning {
-		reported := t.statusFields.fill(pod.Status.PodIP)
+		reported := t.statusFields.render(pod.Status.PodIP)
 		fields = append(fields, managedEntry("kubelet", "status", pod.Status.Conditions[0].LastTransitionTime, reported))
 	}
 	return fields

@@ -25,10 +25,11 @@ const (
 type podShape struct {
 	level    int
 	env      int // environment variables beyond the fixed ones, over all containers
-	valueLen int // average length of their values
-	pad      int // length of the one value that brings the pod to its exact size
+	valueLen int // average length of the values of env, in bytes
+	pad      int // length of the one value that brings the pod to its exact size, in bytes
 }
 
+// containers returns the number of containers.
 func (s podShape) containers() int {
 	switch s.level {
 	case levelLarge:
@@ -124,6 +125,8 @@ func (g *Generator) environment(app, n int, shape podShape) []corev1.EnvVar {
 	return env
 }
 
+// containerStatuses returns the parts of the containers' statuses that all pods of an
+// application share.
 func (g *Generator) containerStatuses(app int, shape podShape, containers []corev1.Container) []corev1.ContainerStatus {
 	statuses := make([]corev1.ContainerStatus, len(containers))
 	for n, container := range containers {

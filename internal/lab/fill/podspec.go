@@ -14,7 +14,9 @@ const tokenMountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 // podSpec returns a spec that includes all fields that defaulting and admission
 // would add. So a pod written to etcd equals a pod written through a server.
 func (g *Generator) podSpec(app int, shape podShape) corev1.PodSpec {
-	grace, priority, seconds := int64(30), int32(0), int64(300)
+	grace := int64(30)
+	priority := int32(0)
+	seconds := int64(300)
 	links := true
 	preemption := corev1.PreemptLowerPriority
 	tolerate := func(taint string) corev1.Toleration {
@@ -49,6 +51,7 @@ func (g *Generator) podSpec(app int, shape podShape) corev1.PodSpec {
 	return spec
 }
 
+// container returns container n of an application. It mounts all volumes from levelTypical on.
 func (g *Generator) container(app, n int, shape podShape, volumes []corev1.Volume) corev1.Container {
 	image, _ := g.image(app, n)
 	c := corev1.Container{
@@ -104,7 +107,7 @@ func probe(path string, port int) *corev1.Probe {
 }
 
 // podVolumes returns the volumes of a pod. The last one is the service account's
-// token, in the same form as admission adds it.
+// token, in the form in which admission adds it.
 func (g *Generator) podVolumes(app int, shape podShape) []corev1.Volume {
 	if shape.level < levelTypical {
 		return nil

@@ -14,70 +14,75 @@ import (
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
-// resourcePlan is what to write of one resource of a profile.
+// resourcePlan says which objects of one resource of a profile to write.
 type resourcePlan struct {
 	kind       Kind   // KindCustomObject for all custom resources
-	base, name string // the API path of group and version, and the plural
+	base       string // the API path of group and version
+	name       string // the resource's name in API paths
 	namespaced bool
 	numbers    *clusterprofile.Resource
-	total      int // of the profile, on which nothing but it depends
-	n          int // to write: less what others have
-	namespaces int
+	total      int // number of objects in the profile
+	n          int // number of objects to write: total without the objects of others
+	namespaces int // number of namespaces in the profile
 	seed       uint64
 
-	g      *Generator
-	custom []*resourcePlan // of all definitions
-	// madeNamespaces is how many namespaces the run makes.
-	madeNamespaces int
+	// Set once all resources are planned.
+	g              *Generator
+	custom         []*resourcePlan // of all custom resources
+	madeNamespaces int             // number of namespaces that the run makes
 	api            *apiClient
 
-	sizes     sizes
-	sizeDeal  deal
-	labels    []keyValues
-	node      *keyValues // of spec.nodeName
-	placement spread
+	sizes     sizeDistribution
+	sizeOrder permutation
+	labels    []valueDistribution
+	node      *valueDistribution // of spec.nodeName; nil: pods keep the generator's node
+	placement namespaceDistribution
 
-	measure  sync.Once
-	overhead overhead
-	failed   error
+	measure    sync.Once
+	overhead   overhead // set by measure, as is measureErr
+	measureErr error
 }
 
-// planOf plans a resource, or returns nil if fill has no objects of it.
-func planOf(r *clusterprofile.Resource, seed uint64) *resourcePlan {
+// newResourcePlan returns the plan of a resource. It returns nil if fill cannot make its objects.
+func newResourcePlan(r *clusterprofile.Resource, seed uint64) *resourcePlan {
 	p := &resourcePlan{numbers: r, total: round(r.Objects), n: round(r.Objects), namespaces: round(r.Namespaces), seed: seed}
-	p.sizes = newSizes(r, p.total)
+	p.sizes = newSizeDistribution(r, p.total)
 	name, group, _ := strings.Cut(r.Resource, ".")
 	p.name = name
 	if !clusterprofile.BuiltIn(r.Resource) {
-		p.kind, p.base, p.namespaced = KindCustomObject, "/apis/"+group+"/"+crdVersion, r.Namespaces > 0
+		p.kind = KindCustomObject
+		p.base = "/apis/" + group + "/" + crdVersion
+		p.namespaced = r.Namespaces > 0
 		return p
 	}
 	for _, kind := range ProfileKinds() {
 		if kind != KindCustomObject && ResourceName(kind) == r.Resource {
-			p.kind, p.base, p.namespaced = kind, kind.api(), kind.Namespaced()
+			p.kind = kind
+			p.base = kind.api()
+			p.namespaced = kind.Namespaced()
 			return p
 		}
 	}
 	return nil
 }
 
-// deal decides which object has which size, labels and namespace.
-func (p *resourcePlan) deal() {
+// distribute decides which object has which size, labels and namespace.
+func (p *resourcePlan) distribute() {
 	n := max(p.total, p.n)
 	draw := newStream(p.seed, drawProfile, 0)
 	for _, c := range []byte(p.numbers.Resource) {
 		draw.state = splitMix64(draw.state + uint64(c))
 	}
-	p.sizeDeal = newDeal(n, &draw)
-	p.placement = newSpread(p.numbers, n, p.namespaces, &draw)
+	p.sizeOrder = newPermutation(n, &draw)
+	p.placement = newNamespaceDistribution(p.numbers, n, p.namespaces, &draw)
 	for _, key := range p.numbers.Labels {
 		if key.Key != LabelSeed && !isSetByServers(key.Key) {
-			p.labels = append(p.labels, newKeyValues(key, n, &draw))
+			p.labels = append(p.labels, newValueDistribution(key, n, &draw))
 		}
 	}
 	i := slices.IndexFunc(p.numbers.Fields, func(k clusterprofile.Key) bool { return k.Key == "spec.nodeName" })
 	if i >= 0 && p.kind == KindPod {
-		node := newKeyValues(p.numbers.Fields[i], n, &draw)
+		node := newValueDistribution(p.numbers.Fields[i], n, &draw)
 		p.node = &node
 	}
 }
@@ -88,7 +93,7 @@ func isSetByServers(key string) bool {
 	return key == "kubernetes.io/metadata.name" || strings.HasPrefix(key, "pod-security.kubernetes.io/")
 }
 
-// collection is the path of the objects of a namespace, or of all.
+// collection returns the API path of the objects in a namespace, or of all for "".
 func (p *resourcePlan) collection(namespace string) string {
 	if namespace == "" {
 		return p.base + "/" + p.name
@@ -96,22 +101,22 @@ func (p *resourcePlan) collection(namespace string) string {
 	return p.base + "/namespaces/" + namespace + "/" + p.name
 }
 
-// object returns object i in its size.
+// object returns object i, padded to its size. The first call measures the overhead with dry
+// runs; other callers wait for it.
 func (p *resourcePlan) object(ctx context.Context, i int) (Object, error) {
-	// The first objects may be asked for by several workers.
-	p.measure.Do(func() { p.overhead, p.failed = p.measureOverhead(ctx) })
-	if p.failed != nil {
-		return nil, p.failed
+	p.measure.Do(func() { p.overhead, p.measureErr = p.measureOverhead(ctx) })
+	if p.measureErr != nil {
+		return nil, p.measureErr
 	}
 	object, err := p.bare(i)
 	if err != nil {
 		return nil, err
 	}
-	size, err := p.overhead.size(object)
+	size, err := p.overhead.listedSize(object)
 	if err != nil {
 		return nil, err
 	}
-	if missing := p.sizes.of(p.sizeDeal.at(i), p.sizeDeal.n) - float64(size); missing > 0 {
+	if missing := p.sizes.sizeAtRank(p.sizeOrder.position(i), p.sizeOrder.n) - float64(size); missing > 0 {
 		p.pad(object, p.overhead.pieces(round(missing)), i)
 	}
 	return object, nil
@@ -128,7 +133,7 @@ func (p *resourcePlan) bare(i int) (*placedObject, error) {
 		object.SetName(fmt.Sprintf("fill-%d-%07d", p.seed, i))
 	}
 	if p.namespaced && p.kind != KindServiceAccount {
-		object.SetNamespace(p.g.namespaceName(p.placement.of(i)))
+		object.SetNamespace(p.g.namespaceName(p.placement.namespaceNumber(i)))
 	}
 	if p.kind == KindEvent {
 		_ = unstructured.SetNestedField(content, object.GetNamespace(), "involvedObject", "namespace") // it has one
@@ -140,28 +145,29 @@ func (p *resourcePlan) bare(i int) (*placedObject, error) {
 	}
 	labels := map[string]string{LabelSeed: p.g.seedLabel()}
 	for _, key := range p.labels {
-		if value, ok := key.of(i); ok {
+		if value, ok := key.valueNumber(i); ok {
 			labels[key.key] = fmt.Sprintf("v%d", value)
 		}
 	}
 	object.SetLabels(labels)
 	if p.node != nil {
 		unstructured.RemoveNestedField(content, "spec", "nodeName")
-		if value, ok := p.node.of(i); ok && p.g.shape.Nodes > 0 {
+		if value, ok := p.node.valueNumber(i); ok && p.g.shape.Nodes > 0 {
 			_ = unstructured.SetNestedField(content, p.g.nodeName(value%p.g.shape.Nodes), "spec", "nodeName") // spec is an object
 		}
 	}
 	return object, nil
 }
 
-// content is object i but for its labels and, in most cases, its name and namespace.
+// content returns object i without its labels and padding. Most kinds have neither name nor
+// namespace in it.
 func (p *resourcePlan) content(i int) (map[string]any, error) {
-	if other, ok := otherKindOf(p.kind); ok {
-		return decode([]byte(other.json(i)))
+	if other, ok := findOtherKind(p.kind); ok {
+		return decode([]byte(other.objectJSON(i)))
 	}
 	switch p.kind {
 	case KindCRD:
-		return p.definition(i), nil
+		return p.definitionContent(i), nil
 	case KindCustomObject:
 		_, group, _ := strings.Cut(p.numbers.Resource, ".")
 		return map[string]any{"apiVersion": group + "/" + crdVersion, "kind": title(p.name), "spec": map[string]any{}}, nil
@@ -188,7 +194,7 @@ func (p *resourcePlan) content(i int) (map[string]any, error) {
 	case KindEndpointSlice:
 		content["endpoints"] = []any{}
 	case KindServiceAccount:
-		if i >= p.madeNamespaces { // the first ones are those without which no pod is admitted
+		if i >= p.madeNamespaces { // the first ones are named default, and pods need them
 			_ = unstructured.SetNestedField(content, fmt.Sprintf("fill-%07d", i), "metadata", "name") // metadata is an object
 		}
 	case KindPod:
@@ -197,6 +203,7 @@ func (p *resourcePlan) content(i int) (map[string]any, error) {
 	return content, nil
 }
 
+// decode returns the JSON object in text.
 func decode(text []byte) (map[string]any, error) {
 	var content map[string]any
 	if err := json.Unmarshal(text, &content); err != nil {
@@ -205,10 +212,12 @@ func decode(text []byte) (map[string]any, error) {
 	return content, nil
 }
 
-// definition is definition i: the first are those of the profile's custom resources, which
-// take any object. Others have a group of fill's own.
-func (p *resourcePlan) definition(i int) map[string]any {
-	name, group, scope := fmt.Sprintf("fill%dn%d", p.seed, i), fmt.Sprintf("g%03d%s", i/10, CRDGroupSuffix), "Namespaced"
+// definitionContent returns definition i, whose schema accepts any object. The first
+// definitions are of the profile's custom resources; the others are in groups of fill's own.
+func (p *resourcePlan) definitionContent(i int) map[string]any {
+	name := fmt.Sprintf("fill%dn%d", p.seed, i)
+	group := fmt.Sprintf("g%03d%s", i/10, CRDGroupSuffix)
+	scope := "Namespaced"
 	if i < len(p.custom) {
 		name = p.custom[i].name
 		if _, group, _ = strings.Cut(p.custom[i].numbers.Resource, "."); !p.custom[i].namespaced {
@@ -231,26 +240,27 @@ func (p *resourcePlan) definition(i int) map[string]any {
 	}
 }
 
-// pad adds pieces of text to an object where its resource takes them.
+// pad adds pieces of text with the given lengths, in bytes, to object i. paddingPlace says where.
 func (p *resourcePlan) pad(object *placedObject, lengths []int, i int) {
 	if len(lengths) == 0 {
 		return
 	}
 	draw := newStream(p.seed, drawPadding, i)
-	content := object.content()
-	at := p.paddingPlace()
-	if at[len(at)-1] == "env" {
-		containers, _, _ := unstructured.NestedSlice(content, append(slices.Clone(at[:len(at)-1]), "containers")...) // each template has one
+	content := object.asMap()
+	place := p.paddingPlace()
+	if place[len(place)-1] == "env" {
+		path := append(slices.Clone(place[:len(place)-1]), "containers")
+		containers, _, _ := unstructured.NestedSlice(content, path...) // each template has one
 		first := containers[0].(map[string]any)
 		env, _ := first["env"].([]any)
 		for n, length := range lengths {
 			env = append(env, map[string]any{"name": paddingName(n), "value": excerpt(p.g.envText, &draw, length)})
 		}
 		first["env"] = env
-		_ = unstructured.SetNestedSlice(content, containers, append(slices.Clone(at[:len(at)-1]), "containers")...)
+		_ = unstructured.SetNestedSlice(content, containers, path...)
 		return
 	}
-	pieces, _, _ := unstructured.NestedMap(content, at...) // none is an empty one
+	pieces, _, _ := unstructured.NestedMap(content, place...) // nil if there is no map yet
 	pieces = maps.Clone(pieces)
 	if pieces == nil {
 		pieces = map[string]any{}
@@ -272,13 +282,14 @@ func (p *resourcePlan) pad(object *placedObject, lengths []int, i int) {
 		_ = unstructured.SetNestedSlice(content, versions, "spec", "versions")
 		return
 	}
-	_ = unstructured.SetNestedMap(content, pieces, at...)
+	_ = unstructured.SetNestedMap(content, pieces, place...)
 }
 
-// paddingName is the name of piece n. All have one length.
+// paddingName returns the name of piece n. All names have the same length.
 func paddingName(n int) string { return fmt.Sprintf("SETTING_%04d", n) }
 
-// paddingPlace is where objects take text: "env" for the variables of the first container.
+// paddingPlace returns the path of the field to pad. "env" at its end stands for the variables
+// of the first container.
 func (p *resourcePlan) paddingPlace() []string {
 	switch p.kind {
 	case KindPod:

@@ -2,6 +2,7 @@ package fill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,24 +12,22 @@ import (
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
-// profileSource gives objects so that a profile of the server is like the one that it is made
-// of: as many of each resource, of such sizes, in as many namespaces, with such labels.
-// What others have on the server counts.
+// profileSource generates the objects that bring a server to a profile: to its number of
+// objects, sizes, namespaces and labels of each resource. Objects that others have on the
+// server already count towards the numbers.
 type profileSource struct {
 	g     *Generator
-	plans map[Kind]*resourcePlan
-	// custom are the plans of custom resources. customEnds are the numbers of their objects,
-	// added up.
+	plans map[Kind]*resourcePlan // of built-in resources
+	// custom has the plans of custom resources. customEnds[k] is the number of objects of
+	// custom[0] to custom[k].
 	custom     []*resourcePlan
 	customEnds []int
-	skipped    []string
+	skipped    []string // resources that are not written
 }
 
 func round(v float64) int { return int(math.Round(v)) }
 
-func pow(t, power float64) float64 { return math.Pow(t, power) }
-
-// ResourceName returns the name of a kind in a profile.
+// ResourceName returns the name that a profile has for a kind, such as deployments.apps.
 func ResourceName(kind Kind) string {
 	group := strings.TrimPrefix(strings.TrimPrefix(kind.api(), "/apis/"), "/api/")
 	if group, _, found := strings.Cut(group, "/"); found {
@@ -37,17 +36,18 @@ func ResourceName(kind Kind) string {
 	return string(kind)
 }
 
-// newProfileSource plans what to write. It counts what others have on the server.
+// newProfileSource plans what to write. It lists each resource on the server, to count the
+// objects of others.
 func newProfileSource(ctx context.Context, seed uint64, p *clusterprofile.Profile, api *apiClient) (*profileSource, error) {
 	s := &profileSource{plans: map[Kind]*resourcePlan{}}
 	for i := range p.Resources {
 		r := &p.Resources[i]
-		plan := planOf(r, seed)
+		plan := newResourcePlan(r, seed)
 		if plan == nil {
 			s.skipped = append(s.skipped, r.Resource)
 			continue
 		}
-		foreign, err := api.countOthers(ctx, plan)
+		foreign, err := api.countForeignObjects(ctx, plan)
 		owned := true
 		if err == nil && plan.kind == KindCustomObject {
 			owned, err = api.ownsDefinition(ctx, r.Resource)
@@ -66,17 +66,17 @@ func newProfileSource(ctx context.Context, seed uint64, p *clusterprofile.Profil
 			s.plans[plan.kind] = plan
 		}
 	}
-	if err := s.finish(seed); err != nil {
+	if err := s.makeGenerator(seed); err != nil {
 		return nil, err
 	}
 	for _, plan := range s.all() {
 		plan.api = api
-		plan.deal()
+		plan.distribute()
 	}
 	return s, nil
 }
 
-// all returns the plans in the order in which they are written.
+// all returns the plans in the order in which their objects are written.
 func (s *profileSource) all() []*resourcePlan {
 	all := slices.Clone(s.custom)
 	for _, kind := range ProfileKinds() {
@@ -87,19 +87,19 @@ func (s *profileSource) all() []*resourcePlan {
 	return all
 }
 
-// finish adds what objects need: namespaces with their service accounts, and definitions. It
-// makes the generator.
-func (s *profileSource) finish(seed uint64) error {
+// makeGenerator plans what other objects need: namespaces with their service accounts, and
+// definitions. Then it makes the generator, and gives it to all plans.
+func (s *profileSource) makeGenerator(seed uint64) error {
 	namespaces := 0
 	for _, plan := range s.all() {
 		if plan.namespaced && plan.n > 0 {
 			namespaces = max(namespaces, min(plan.namespaces, plan.total))
 		}
 	}
-	s.need(KindNamespace, seed, namespaces) // their names are those of the first ones
-	s.need(KindServiceAccount, seed, s.plans[KindNamespace].n)
+	s.ensureCount(KindNamespace, seed, namespaces)
+	s.ensureCount(KindServiceAccount, seed, s.plans[KindNamespace].n)
 	if len(s.custom) > 0 {
-		s.need(KindCRD, seed, len(s.custom))
+		s.ensureCount(KindCRD, seed, len(s.custom))
 	}
 	end := 0
 	for _, plan := range s.custom {
@@ -112,7 +112,8 @@ func (s *profileSource) finish(seed uint64) error {
 		}
 		return 0
 	}
-	// Names follow from the shape. So it must not depend on what others have, which changes.
+	// Names follow from the shape. So the shape must not depend on the objects of others, which
+	// may change from run to run.
 	shape := Shape{
 		Seed: seed, Namespaces: total(KindNamespace), Nodes: total(KindNode), Pods: total(KindPod), Ownerless: true,
 		PodSize: smallestPodSize, SecretSize: smallestDataSize, ConfigMapSize: smallestDataSize,
@@ -128,18 +129,18 @@ func (s *profileSource) finish(seed uint64) error {
 	return err
 }
 
-// The objects that grow to the sizes of a profile begin with these sizes.
+// Objects are generated in these sizes, in bytes, and then padded to the sizes of the profile.
 const (
 	smallestPodSize  = 2000
 	smallestDataSize = 1000
-	// baseShare is the part of the smallest pod of a profile with which pods begin.
+	// baseShare is the share of the profile's smallest pod size that pods have before padding.
 	baseShare = 0.7
 )
 
-// need has at least n objects of a kind written.
-func (s *profileSource) need(kind Kind, seed uint64, n int) {
+// ensureCount raises the number of objects of a kind to n, if it is lower.
+func (s *profileSource) ensureCount(kind Kind, seed uint64, n int) {
 	if s.plans[kind] == nil {
-		s.plans[kind] = planOf(&clusterprofile.Resource{Resource: ResourceName(kind)}, seed)
+		s.plans[kind] = newResourcePlan(&clusterprofile.Resource{Resource: ResourceName(kind)}, seed)
 	}
 	s.plans[kind].n = max(s.plans[kind].n, n)
 }
@@ -157,18 +158,33 @@ func (s *profileSource) count(kind Kind) int {
 func (s *profileSource) object(ctx context.Context, kind Kind, i int) (Object, error) {
 	plan := s.plans[kind]
 	if kind == KindCustomObject {
-		at := sort.SearchInts(s.customEnds, i+1)
-		if plan = s.custom[at]; at > 0 {
-			i -= s.customEnds[at-1]
+		k := sort.SearchInts(s.customEnds, i+1)
+		if plan = s.custom[k]; k > 0 {
+			i -= s.customEnds[k-1]
 		}
 	}
 	return plan.object(ctx, i)
 }
 
-// notes tell what the profile has and the run did not write.
+// notes names the resources of the profile that the run did not write.
 func (s *profileSource) notes() []string {
 	if len(s.skipped) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("not written, because fill has no objects of them, others have, or the server does not serve them: %s", strings.Join(s.skipped, ", "))}
+	return []string{fmt.Sprintf("not written, because fill cannot make their objects, others have some, or the server does not serve them: %s", strings.Join(s.skipped, ", "))}
+}
+
+// countForeignObjects returns the number of objects that this seed did not make, or -1 if the
+// server does not serve the resource.
+func (c *apiClient) countForeignObjects(ctx context.Context, p *resourcePlan) (n int, err error) {
+	for _, err := range c.listMetadata(ctx, p.collection(""), LabelSeed+"!="+c.seed, listPage) {
+		if errors.Is(err, errUnserved) {
+			return -1, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
 }

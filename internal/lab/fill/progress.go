@@ -13,28 +13,30 @@ type counter struct {
 	done, skipped, bytes atomic.Int64
 }
 
+// add adds the result of some objects.
 func (c *counter) add(n Count) {
 	c.done.Add(n.Done)
 	c.skipped.Add(n.Skipped)
 	c.bytes.Add(n.Bytes)
 }
 
-func (c *counter) count() Count {
+// snapshot returns the sums so far.
+func (c *counter) snapshot() Count {
 	return Count{Done: c.done.Load(), Skipped: c.skipped.Load(), Bytes: c.bytes.Load()}
 }
 
-// progress is how far one kind is.
+// progress is the state of the work on one kind.
 type progress struct {
-	verb    string
+	verb    string // filling or deleting
 	kind    Kind
-	total   int64 // zero if unknown
+	total   int64 // expected number of objects, 0 if unknown
 	start   time.Time
 	counter counter
 }
 
 // text returns the progress as one line.
 func (p *progress) text(now time.Time) string {
-	count := p.counter.count()
+	count := p.counter.snapshot()
 	n := count.Done + count.Skipped
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s", p.verb, p.kind.noun(2), formatCount(n))

@@ -13,64 +13,67 @@ import (
 // maxDepth bounds the nesting of values that a schema does not require.
 const maxDepth = 7
 
-// schemaValue makes values for the schemas of real projects. It follows types, bounds, enums
-// and formats, and the patterns that one of patternValues matches; rules and what oneOf and
-// its like say it does not.
-type schemaValue struct {
+// schemaValueMaker generates values for the schemas of real projects. It follows types, bounds,
+// enums and formats, and the patterns that one of patternValues matches. It ignores rules,
+// oneOf, anyOf, allOf and not.
+type schemaValueMaker struct {
 	valueMaker
-	requiredOnly bool
-	depth        int
+	requiredOnly bool // leave out optional properties
+	depth        int  // of the value that is being generated
 }
 
-// root is an object without apiVersion, kind, metadata and status.
-func (v *schemaValue) root(schema apiextv1.JSONSchemaProps) map[string]any {
+// rootObject returns an object without apiVersion, kind, metadata and status.
+func (v *schemaValueMaker) rootObject(schema apiextv1.JSONSchemaProps) map[string]any {
 	content := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		switch name {
 		case "apiVersion", "kind", "metadata", "status":
 		default:
-			content[name] = v.of(schema.Properties[name])
+			content[name] = v.generate(schema.Properties[name])
 		}
 	}
 	return content
 }
 
-func (v *schemaValue) of(s apiextv1.JSONSchemaProps) any {
+// generate returns a value for a schema: its default, a value of its enum, or one of its type.
+func (v *schemaValueMaker) generate(s apiextv1.JSONSchemaProps) any {
 	v.depth++
 	defer func() { v.depth-- }()
 	if s.Default != nil {
-		return raw(*s.Default)
+		return decodeValue(*s.Default)
 	}
 	if len(s.Enum) > 0 {
-		return raw(s.Enum[v.draw.below(len(s.Enum))])
+		return decodeValue(s.Enum[v.draw.intBelow(len(s.Enum))])
 	}
 	if s.XIntOrString {
-		return int64(1 + v.draw.below(100))
+		return int64(1 + v.draw.intBelow(100))
 	}
 	switch s.Type {
 	case "object", "":
-		return v.objectOf(s)
+		return v.generateObject(s)
 	case "array":
-		return v.arrayOf(s)
+		return v.generateArray(s)
 	case "boolean":
-		return v.draw.below(2) == 0
+		return v.draw.intBelow(2) == 0
 	case "integer":
-		return int64(v.numberOf(s))
+		return int64(v.generateNumber(s))
 	case "number":
-		return v.numberOf(s)
+		return v.generateNumber(s)
 	}
-	return v.stringOf(s)
+	return v.generateString(s)
 }
 
-func raw(value apiextv1.JSON) any {
+// decodeValue returns a JSON value of a schema as a Go value, nil if it is not valid JSON.
+func decodeValue(value apiextv1.JSON) any {
 	var decoded any
 	if json.Unmarshal(value.Raw, &decoded) != nil {
-		return nil // a server has refused such a definition
+		return nil // servers refuse such a definition
 	}
 	return decoded
 }
 
-func (v *schemaValue) objectOf(s apiextv1.JSONSchemaProps) map[string]any {
+// generateObject returns an object. Optional properties end with v.remaining and at maxDepth.
+func (v *schemaValueMaker) generateObject(s apiextv1.JSONSchemaProps) map[string]any {
 	object := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		required := slices.Contains(s.Required, name)
@@ -78,15 +81,17 @@ func (v *schemaValue) objectOf(s apiextv1.JSONSchemaProps) map[string]any {
 			continue
 		}
 		v.remaining--
-		object[name] = v.of(s.Properties[name])
+		object[name] = v.generate(s.Properties[name])
 	}
 	if more := s.AdditionalProperties; more != nil && more.Schema != nil && !v.requiredOnly && v.depth <= maxDepth {
-		object["key"] = v.of(*more.Schema)
+		object["key"] = v.generate(*more.Schema)
 	}
 	return object
 }
 
-func (v *schemaValue) arrayOf(s apiextv1.JSONSchemaProps) []any {
+// generateArray returns an array of the smallest permitted length, but of one item if optional
+// content is wanted.
+func (v *schemaValueMaker) generateArray(s apiextv1.JSONSchemaProps) []any {
 	items := []any{}
 	least := 1
 	if v.requiredOnly || v.depth > maxDepth {
@@ -97,13 +102,15 @@ func (v *schemaValue) arrayOf(s apiextv1.JSONSchemaProps) []any {
 	}
 	for range least {
 		if s.Items != nil && s.Items.Schema != nil {
-			items = append(items, v.of(*s.Items.Schema))
+			items = append(items, v.generate(*s.Items.Schema))
 		}
 	}
 	return items
 }
 
-func (v *schemaValue) numberOf(s apiextv1.JSONSchemaProps) float64 {
+// generateNumber returns a whole number within the schema's bounds, or a multiple of
+// multipleOf, which may exceed the maximum.
+func (v *schemaValueMaker) generateNumber(s apiextv1.JSONSchemaProps) float64 {
 	low, high := 1.0, 100.0
 	if s.Minimum != nil {
 		low = *s.Minimum
@@ -113,14 +120,14 @@ func (v *schemaValue) numberOf(s apiextv1.JSONSchemaProps) float64 {
 		high = *s.Maximum
 		low = min(low, high)
 	}
-	n := low + float64(v.draw.below(int(max(1, high-low))))
+	n := low + float64(v.draw.intBelow(int(max(1, high-low))))
 	if s.MultipleOf != nil && *s.MultipleOf > 0 {
 		n = *s.MultipleOf * float64(int(n / *s.MultipleOf)+1)
 	}
 	return n
 }
 
-// patternValues are tried for a pattern.
+// patternValues returns the strings that are tried for a pattern, in this order.
 func patternValues() []string {
 	return []string{
 		"a", "abc", "example", "example-1", "A", "1", "10", "1.0", "v1", "1s", "10s", "1m", "1h0m0s", "1Gi", "100m", "1%", "/", "/path", "true", "example.com", "example.com/name", "*.example.com",
@@ -129,7 +136,9 @@ func patternValues() []string {
 	}
 }
 
-func (v *schemaValue) stringOf(s apiextv1.JSONSchemaProps) string {
+// generateString returns a string of the schema's format, pattern and length. A pattern that no
+// patternValue matches is ignored.
+func (v *schemaValueMaker) generateString(s apiextv1.JSONSchemaProps) string {
 	for _, format := range formats() {
 		if format[0] == s.Format {
 			return format[1]
@@ -145,7 +154,7 @@ func (v *schemaValue) stringOf(s apiextv1.JSONSchemaProps) string {
 		value = "10.0.0.0/8"
 	}
 	if s.Format == "" && s.Pattern == "" && !v.requiredOnly {
-		value = strings.TrimSpace(strings.Map(plainOnly, v.words()))
+		value = strings.TrimSpace(strings.Map(plainOnly, v.phrase()))
 	}
 	if s.Pattern != "" {
 		if pattern, err := regexp.Compile(s.Pattern); err == nil {
@@ -163,7 +172,8 @@ func (v *schemaValue) stringOf(s apiextv1.JSONSchemaProps) string {
 	return value
 }
 
-// plainOnly leaves letters and digits, so that a text is a name as well.
+// plainOnly drops everything but letters and digits, so that a text is a valid name as well. It
+// is a mapping for strings.Map.
 func plainOnly(c rune) rune {
 	if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
 		return c

@@ -54,12 +54,12 @@ type Shape struct {
 	// Unbound leaves pods without a node, so that a scheduler can place them.
 	// Otherwise pod i runs on node i modulo Nodes.
 	Unbound bool
-	// Older leaves out of pods what versions before 1.16 did not know: the list of their
-	// addresses. Each version since adds it when it reads them. It needs etcd.
+	// Older writes pods as versions before 1.16 stored them: without the list of their
+	// addresses, which every later version adds when it reads a pod. It needs etcd.
 	Older bool
-	// Ownerless omits owner references. Those of pods name ReplicaSets that do not exist
-	// without Workloads, or have another UID if an API server has given it. Then a
-	// cluster's garbage collector would remove the pods.
+	// Ownerless omits owner references. The ReplicaSet that a pod's reference names does not
+	// exist without Workloads, and has another UID if an API server has chosen it. A
+	// cluster's garbage collector would then remove the pod.
 	Ownerless bool
 }
 
@@ -89,6 +89,8 @@ func (s Shape) withDefaults() Shape {
 	return s
 }
 
+// validate returns an error for the first value that is out of range, or contradicts another.
+// It names fields by their flags.
 func (s Shape) validate() error {
 	for _, c := range []struct {
 		flag  string

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ParseSize parses a number of bytes. The unit is optional and its case does not
-// matter: B, K or KB (1000), KiB (1024), M or MB, MiB.
+// ParseSize returns the number of bytes that a text such as 17KB means. The unit is optional,
+// and its case does not matter: B, K or KB (1000), Ki or KiB (1024), M or MB, Mi or MiB.
 func ParseSize(s string) (int, error) {
 	digits := strings.TrimRight(strings.TrimSpace(s), "bBkKmMiI")
 	unit := strings.ToLower(strings.TrimSpace(s)[len(digits):])
@@ -57,12 +57,3 @@ func (f sizeFlag) Set(s string) error {
 }
 
 func (f sizeFlag) Type() string { return "size" }
-
-// formatCount formats 1234567 as 1,234,567.
-func formatCount(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}

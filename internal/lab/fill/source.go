@@ -2,17 +2,18 @@ package fill
 
 import "context"
 
-// source gives the objects of a run.
+// source generates the objects of a run. It is safe for concurrent use.
 type source interface {
-	// count is how many objects of a kind there are.
+	// count returns the number of objects of a kind.
 	count(kind Kind) int
-	// object returns object i of a kind. It may ask the server once for each resource.
+	// object returns object i of a kind. It may send dry runs to the server, at the first
+	// object of each resource.
 	object(ctx context.Context, kind Kind, i int) (Object, error)
-	// notes say in a few lines what the source does not have.
+	// notes returns lines on what the source leaves out.
 	notes() []string
 }
 
-// shapeSource gives the objects of a Shape.
+// shapeSource generates the objects of a Shape.
 type shapeSource struct {
 	g     *Generator
 	shape Shape // with its defaults
@@ -24,6 +25,7 @@ func (s shapeSource) object(_ context.Context, kind Kind, i int) (Object, error)
 	return s.g.Object(kind, i)
 }
 
+// count implements source. It is 0 for the kinds that only a profile has.
 func (s shapeSource) count(kind Kind) int {
 	shape := s.shape
 	switch kind {

@@ -39,6 +39,7 @@ const (
 // fit for real secrets.
 type stream struct{ state uint64 }
 
+// newStream returns the stream of object index for a purpose.
 func newStream(seed, purpose uint64, index int) stream {
 	return stream{splitMix64(splitMix64(splitMix64(seed)+purpose) + uint64(index))}
 }
@@ -50,13 +51,15 @@ func splitMix64(x uint64) uint64 {
 	return x ^ x>>31
 }
 
+// next returns the next 64 random bits.
 func (s *stream) next() uint64 {
 	v := splitMix64(s.state)
 	s.state += 0x9E3779B97F4A7C15
 	return v
 }
 
-func (s *stream) below(n int) int { return int(s.next() % uint64(n)) }
+// intBelow returns a random number from 0 to n-1.
+func (s *stream) intBelow(n int) int { return int(s.next() % uint64(n)) }
 
 // fill overwrites b with random bytes.
 func (s *stream) fill(b []byte) {
@@ -70,7 +73,7 @@ func (s *stream) fill(b []byte) {
 	}
 }
 
-// base64 returns about n characters of base64, at least 4 and never more than n beyond that.
+// base64 returns random bytes as base64: a multiple of 4 characters, at most n, but at least 4.
 func (s *stream) base64(n int) string {
 	raw := make([]byte, max(1, n/4)*3)
 	s.fill(raw)
@@ -108,7 +111,7 @@ func (s *stream) uid() types.UID {
 func (s *stream) instant(day, days int) metav1.Time {
 	const base = 1767225600 // 2026-01-01T00:00:00Z
 	const secondsPerDay = 24 * 60 * 60
-	at := base + int64(day)*secondsPerDay - int64(s.below(days*secondsPerDay))
+	at := base + int64(day)*secondsPerDay - int64(s.intBelow(days*secondsPerDay))
 	return metav1.NewTime(time.Unix(at, 0).UTC())
 }
 

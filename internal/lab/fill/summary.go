@@ -2,6 +2,7 @@ package fill
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,8 +26,7 @@ func (c *Count) add(d Count) {
 	c.Bytes += d.Bytes
 }
 
-// sizeText is the size behind a comma. A collection that was deleted through the API has none
-// that is known.
+// sizeText returns a comma and the size. It is empty if the size is not known, as in a deletion.
 func (c *Count) sizeText() string {
 	if c.Bytes == 0 {
 		return ""
@@ -41,7 +41,7 @@ type Summary struct {
 	// Kinds holds a count for each kind that the run has started.
 	Kinds   map[Kind]Count
 	Elapsed time.Duration
-	// Notes explains in a few lines which namespaces were skipped and why.
+	// Notes explains in a few lines what was skipped and why.
 	Notes []string
 }
 
@@ -56,9 +56,9 @@ func (s Summary) Total() Count {
 
 // String returns the summary as one line of text.
 func (s Summary) String() string {
-	verb, left := "filled", "existed already"
+	verb, skipped := "filled", "existed already"
 	if s.Deleted {
-		verb, left = "deleted", "left alone"
+		verb, skipped = "deleted", "left alone"
 	}
 	var parts []string
 	for _, kind := range ProfileKinds() {
@@ -73,14 +73,24 @@ func (s Summary) String() string {
 	line := fmt.Sprintf("%s %s in %.1f s (%s objects/s%s)", verb, strings.Join(parts, ", "),
 		s.Elapsed.Seconds(), formatCount(rate(total.Done, s.Elapsed)), total.sizeText())
 	if total.Skipped > 0 {
-		line += fmt.Sprintf("; %s %s", formatCount(total.Skipped), left)
+		line += fmt.Sprintf("; %s %s", formatCount(total.Skipped), skipped)
 	}
 	return line
 }
 
+// rate returns n per second of elapsed, rounded.
 func rate(n int64, elapsed time.Duration) int64 {
 	if elapsed <= 0 {
 		return 0
 	}
 	return int64(float64(n)/elapsed.Seconds() + 0.5)
+}
+
+// formatCount formats 1234567 as 1,234,567.
+func formatCount(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }

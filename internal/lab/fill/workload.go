@@ -16,8 +16,40 @@ import (
 // servicePort is the port of every service.
 const servicePort = 8080
 
-// workloads is the number of slices of pods, each of which has a Deployment, a ReplicaSet,
-// a Service and an EndpointSlice.
+// workload holds the name and UID of the ReplicaSet that owns one slice of pods. The
+// ReplicaSet is written only if Shape.Workloads is set.
+type workload struct {
+	index     int
+	app       int
+	namespace string
+	hash      string
+	name      string
+	uid       types.UID
+	podStart  uint64
+}
+
+// workload returns the ReplicaSet with the given index. ReplicaSets are spread
+// evenly over namespaces and applications. After each period the application
+// shifts by one, so that every application appears in every namespace.
+func (g *Generator) workload(index int) workload {
+	apps := len(g.words.apps)
+	namespaces := g.shape.Namespaces
+	period := apps / gcd(apps, namespaces) * namespaces
+	draw := newStream(g.shape.Seed, drawWorkload, index)
+	w := workload{
+		index:     index,
+		app:       (index + index/period) % apps,
+		namespace: g.namespaceName(index % namespaces),
+		hash:      safeName(g.hashStart, uint64(index), 10),
+		uid:       draw.uid(),
+		podStart:  draw.next(),
+	}
+	w.name = g.words.apps[w.app] + "-" + w.hash
+	return w
+}
+
+// workloads returns the number of pod slices, each of which has a Deployment, a ReplicaSet, a
+// Service and an EndpointSlice. It is 0 without Workloads.
 func (s Shape) workloads() int {
 	if !s.Workloads {
 		return 0
@@ -25,7 +57,8 @@ func (s Shape) workloads() int {
 	return (s.Pods + SlicePods - 1) / SlicePods
 }
 
-// workloadMeta is what the objects of a workload have in common.
+// workloadMeta returns the metadata of one object of a workload. purpose decides its UID and
+// its creation time. The caller may draw on from the stream.
 func (g *Generator) workloadMeta(w workload, purpose uint64) (metav1.ObjectMeta, stream) {
 	draw := newStream(g.shape.Seed, purpose, w.index)
 	return metav1.ObjectMeta{
@@ -37,25 +70,24 @@ func (g *Generator) workloadMeta(w workload, purpose uint64) (metav1.ObjectMeta,
 	}, draw
 }
 
-// selector selects the pods of a workload, and no others.
+// selector returns the labels that only the pods of this workload have.
 func (w workload) selector() map[string]string {
 	return map[string]string{LabelSlice: strconv.Itoa(w.index)}
 }
 
-// deploymentUID is that of the Deployment that owns a workload's ReplicaSet.
+// deploymentUID returns the UID of the Deployment that owns a workload's ReplicaSet.
 func (g *Generator) deploymentUID(w workload) types.UID {
 	draw := newStream(g.shape.Seed, drawDeployment, w.index)
 	return draw.uid()
 }
 
-// podTemplate is the template of a workload's pods.
-func (g *Generator) podTemplate(w workload) (corev1.PodTemplateSpec, int32) {
+// podTemplate returns the template of a workload's pods, and their number.
+func (g *Generator) podTemplate(w workload) (template corev1.PodTemplateSpec, replicas int32) {
 	slot := &g.pods[w.app]
 	slot.once.Do(func() { slot.podTemplate = g.fitPod(w.app) })
 	labels := slot.labels(w.index*SlicePods, w)
-	// These differ between the pods of a workload.
-	delete(labels, LabelGroup)
-	delete(labels, LabelShare)
+	delete(labels, LabelGroup) // differs between the pods of a workload
+	delete(labels, LabelShare) // likewise
 	first := w.index * SlicePods
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: slot.annotations}, Spec: slot.spec},
 		int32(max(0, min(SlicePods, g.shape.Pods-first)))
@@ -105,7 +137,8 @@ func (g *Generator) ReplicaSet(i int) *appsv1.ReplicaSet {
 func (g *Generator) Service(i int) *corev1.Service {
 	w := g.workload(i)
 	meta, _ := g.workloadMeta(w, drawService)
-	single, ip := corev1.IPFamilyPolicySingleStack, serviceIP(i)
+	single := corev1.IPFamilyPolicySingleStack
+	ip := serviceIP(i)
 	return &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: meta,
 		Spec: corev1.ServiceSpec{
@@ -116,14 +149,14 @@ func (g *Generator) Service(i int) *corev1.Service {
 	}
 }
 
-// serviceIP is in the range 10.96.0.0/12, behind the addresses that clusters give their own
-// services.
+// serviceIP returns an address of the range 10.96.0.0/12. It skips the first 1,024 addresses,
+// which clusters give to their own services.
 func serviceIP(i int) string {
 	n := (i + 1024) % (1 << 20)
 	return fmt.Sprintf("10.%d.%d.%d", 96+n>>16, n>>8&255, n&255)
 }
 
-// EndpointSlice returns the addresses of the pods of workload i.
+// EndpointSlice returns the EndpointSlice of workload i, with the addresses of its pods.
 func (g *Generator) EndpointSlice(i int) *discoveryv1.EndpointSlice {
 	w := g.workload(i)
 	meta, draw := g.workloadMeta(w, drawEndpointSlice)
@@ -133,7 +166,8 @@ func (g *Generator) EndpointSlice(i int) *discoveryv1.EndpointSlice {
 	if g.shape.Ownerless {
 		meta.OwnerReferences = nil
 	}
-	meta.Labels[discoveryv1.LabelServiceName], meta.Labels[discoveryv1.LabelManagedBy] = w.name, "fill.millrace.io"
+	meta.Labels[discoveryv1.LabelServiceName] = w.name
+	meta.Labels[discoveryv1.LabelManagedBy] = "fill.millrace.io"
 	meta.GenerateName = w.name + "-"
 	meta.Name += "-" + safeName(draw.next(), 0, 5)
 	name, port, protocol := "http", int32(servicePort), corev1.ProtocolTCP
@@ -145,7 +179,8 @@ func (g *Generator) EndpointSlice(i int) *discoveryv1.EndpointSlice {
 		return slice
 	}
 	for p := i * SlicePods; p < min((i+1)*SlicePods, g.shape.Pods); p++ {
-		node, zone := g.nodeName(p%g.shape.Nodes), "zone-"+string("abc"[p%g.shape.Nodes%3])
+		node := g.nodeName(p % g.shape.Nodes)
+		zone := "zone-" + string("abc"[p%g.shape.Nodes%3])
 		pod := newStream(g.shape.Seed, drawPod, p)
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
 			Addresses: []string{podIP(p%g.shape.Nodes, p/g.shape.Nodes)}, NodeName: &node, Zone: &zone,
@@ -156,7 +191,7 @@ func (g *Generator) EndpointSlice(i int) *discoveryv1.EndpointSlice {
 	return slice
 }
 
-// podName is the name of pod i, which belongs to a workload.
+// podName returns the name of pod i, which must belong to the workload.
 func podName(w workload, i int) string {
 	return w.name + "-" + safeName(w.podStart, uint64(i%SlicePods), 5)
 }

@@ -24,8 +24,9 @@ pods to Ready; kube-proxies; and agents by profile. No container runs.
 offenders for bad habits. --profiles adds files of your own, and
 "millrace-lab hollow profile NAME" prints one to begin with.
 
-All that a run makes carries the label millrace.io/hollow=<name>, and --delete
-removes it, with the pods on its nodes: also after a run that was killed.`
+Every object that a run makes carries the label millrace.io/hollow=<name>.
+--delete removes these objects and the pods on the run's nodes, also after a run
+that was killed.`
 
 const examples = `  # 1,000 nodes with two agents each and ten pods
   millrace-lab hollow --nodes=1000 --agents=network,exporter --pods=10
@@ -43,7 +44,7 @@ const examples = `  # 1,000 nodes with two agents each and ten pods
   # remove what runs have left
   millrace-lab hollow --delete`
 
-// Streams are the outputs of the command: Out for the report, Err for the progress.
+// Streams has the outputs of the command: Out for the report, Err for the progress.
 type Streams struct{ Out, Err io.Writer }
 
 type options struct {
@@ -67,29 +68,31 @@ func NewCommand(streams Streams) *cobra.Command {
 	return cmd
 }
 
+// addFlags adds the command's flags. They set the fields of o.
 func (o *options) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	o.server.AddTo(f)
 	o.server.AddServer(f)
 	f.StringVarP(&o.output, "output", "o", "table", "one of table, markdown, json")
 	f.IntVar(&o.Nodes, "nodes", 10, "number of nodes")
-	f.StringSliceVar(&o.Agents, "agents", nil, "profiles of the agents that run besides kubelet and kube-proxy")
+	f.StringSliceVar(&o.Agents, "agents", nil, "profiles of the agents to run besides kubelet and kube-proxy")
 	f.StringVar(&o.Profiles, "profiles", "", "directory with profiles of your own")
 	f.BoolVar(&o.KubeProxy, "kube-proxy", true, "run a kube-proxy on each node")
-	f.IntVar(&o.Pods, "pods", 0, "pods to make for each node")
-	f.StringVar(&o.Namespace, "namespace", "default", "where these pods are made")
-	f.DurationVar(&o.PodStart, "pod-start", time.Second, "how long containers take to start")
-	f.DurationVar(&o.JobDuration, "job-duration", 30*time.Second, "how long containers run that are not restarted always")
+	f.IntVar(&o.Pods, "pods", 0, "number of pods to make for each node")
+	f.StringVar(&o.Namespace, "namespace", "default", "namespace of these pods")
+	f.DurationVar(&o.PodStart, "pod-start", time.Second, "time that containers take to start")
+	f.DurationVar(&o.JobDuration, "job-duration", 30*time.Second, "time until containers complete, in pods that do not restart them always")
 	f.StringVar(&o.Start, "start", StartPaced, "paced, or storm: all nodes at once")
-	f.Float64Var(&o.StartRate, "start-rate", 20, "nodes that start in a second, if paced")
+	f.Float64Var(&o.StartRate, "start-rate", 20, "nodes to start in a second, if paced")
 	f.DurationVar(&o.Duration, "duration", 0, "how long to run (0: until interrupted)")
 	f.Uint64Var(&o.Seed, "seed", 1, "decides all random times")
-	f.Float64Var(&o.ConnectionsPerNode, "connections-per-node", 0, "connections that a node's programs share, as in 1 or 0.1 (0: one for each program)")
+	f.Float64Var(&o.ConnectionsPerNode, "connections-per-node", 0, "number of connections that the programs of a node share, such as 1 or 0.1 (0: one for each program)")
 	f.BoolVar(&o.Impersonate, "impersonate", false, "send each program's requests as its own user")
-	f.StringVar(&o.Name, "name", "hollow", "name of the run, with which its objects begin")
+	f.StringVar(&o.Name, "name", "hollow", "name of the run, which begins the names of its nodes")
 	f.BoolVar(&o.Delete, "delete", false, "remove what runs of this name have left, and run nothing")
 }
 
+// run runs hollow nodes and prints the report, or removes what earlier runs have left.
 func (o *options) run(ctx context.Context, streams Streams) error {
 	if !slices.Contains([]string{render.Terminal, render.Markdown, render.JSON}, o.output) {
 		return fmt.Errorf("--output=%s: choose table, markdown or json", o.output)
@@ -112,6 +115,7 @@ func (o *options) run(ctx context.Context, streams Streams) error {
 	return errors.Join(err, render.WriteReport(streams.Out, o.output, report, report.text))
 }
 
+// newProfileCommand returns the command "hollow profile", which prints to out.
 func newProfileCommand(out io.Writer) *cobra.Command {
 	dir := ""
 	cmd := &cobra.Command{

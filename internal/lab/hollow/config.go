@@ -14,9 +14,9 @@ const Label = "millrace.io/hollow"
 
 // Annotations of pods that say how a hollow node runs them.
 const (
-	// RunForAnnotation is how long the containers run until they complete, as in 30s.
+	// RunForAnnotation is the time until the containers complete, such as 30s.
 	RunForAnnotation = "hollow.millrace.io/run-for"
-	// StartAfterAnnotation is how long the containers take to start.
+	// StartAfterAnnotation is the time that the containers take to start, such as 1s.
 	StartAfterAnnotation = "hollow.millrace.io/start-after"
 )
 
@@ -38,55 +38,62 @@ type Config struct {
 	Profiles  string `json:"profiles,omitempty"`
 	KubeProxy bool   `json:"kubeProxy"`
 
-	// Pods is how many pods of its own each node gets, in Namespace.
+	// Pods is the number of pods that the run makes for each node, in Namespace.
 	Pods      int    `json:"pods"`
 	Namespace string `json:"namespace"`
-	// PodStart is how long containers take to start, and JobDuration until those complete
-	// that are not restarted always. Annotations of a pod take precedence.
+	// PodStart is the time that containers take to start. JobDuration is the time until
+	// containers complete, in pods that do not restart them always. Annotations of a pod take
+	// precedence.
 	PodStart    time.Duration `json:"podStartNanos"`
 	JobDuration time.Duration `json:"jobDurationNanos"`
 
-	// Start is StartPaced or StartStorm, StartRate how many nodes start in a second.
+	// Start is StartPaced or StartStorm. StartRate is the number of nodes that a paced run
+	// starts in a second.
 	Start     string  `json:"start"`
 	StartRate float64 `json:"startRate"`
-	// Duration is how long to run. 0: until the context ends.
+	// Duration is the time from the start to the end of the run. 0: it ends with the context.
 	Duration time.Duration `json:"durationNanos"`
 	Seed     uint64        `json:"seed"`
 
-	// ConnectionsPerNode is how many connections the programs of a node share, which may be
-	// less than one. 0: each program has its own.
+	// ConnectionsPerNode is the number of connections that the programs of a node share. It may
+	// be less than one. 0: each program has its own.
 	ConnectionsPerNode float64 `json:"connectionsPerNode"`
 	// Impersonate sends each program's requests as its own user.
 	Impersonate bool `json:"impersonate"`
-	// ServiceAccountRights leaves out the groups that profiles give to service accounts, of which
-	// one has all rights: what binds rights to them must exist.
+	// ServiceAccountRights gives impersonated service accounts only the rights that the server
+	// has bound to them. Otherwise they also have the groups of their profiles, one of which has
+	// all rights.
 	ServiceAccountRights bool `json:"-"`
 	// Delete removes what runs of this name have left, and runs nothing.
 	Delete bool `json:"delete,omitempty"`
 
-	// PodWatchers is how many informers of all pods run besides, each with a connection. Their
-	// events go to Observer, which is then required.
+	// PodWatchers is the number of additional informers of all pods, each with a connection of
+	// its own. Their events go to Observer, which is then required.
 	PodWatchers int `json:"podWatchers,omitempty"`
-	// Observer may be nil.
+	// Observer receives events of the run. It may be nil.
 	Observer Observer `json:"-"`
-	// Informers may be nil.
+	// Informers receives the states of the run's informers. It may be nil.
 	Informers InformerObserver `json:"-"`
 
-	// ExistingNode, if not nil, names node i. Whoever has made such a node, the run takes it over.
+	// ExistingNode, if not nil, returns the name of node i. The run takes nodes of these names
+	// over, even if others have made them.
 	ExistingNode func(i int) string `json:"-"`
-	// SkipPreflight begins even if no server runs yet.
+	// SkipPreflight begins without a check of the server and the user's rights. The server may
+	// start later.
 	SkipPreflight bool `json:"-"`
 
 	REST *rest.Config `json:"-"`
-	// Progress receives lines. Nil means no output.
+	// Progress receives lines of progress. Nil means no output.
 	Progress io.Writer `json:"-"`
 }
 
 const maxNodes = 50_000
 
-// maxPods is that of a kubelet.
+// maxPods is the default limit of a kubelet.
 const maxPods = 110
 
+// validate returns an error for the first value that is out of range. It names fields by
+// their flags.
 func (c *Config) validate() error {
 	switch {
 	case c.Nodes < 1 || c.Nodes > maxNodes:
@@ -98,11 +105,11 @@ func (c *Config) validate() error {
 	case c.Start == StartPaced && c.StartRate <= 0:
 		return fmt.Errorf("--start-rate=%g: choose a positive number of nodes a second", c.StartRate)
 	case c.ConnectionsPerNode < 0:
-		return fmt.Errorf("--connections-per-node=%g: choose 0 for one of each program, or a positive number", c.ConnectionsPerNode)
+		return fmt.Errorf("--connections-per-node=%g: choose 0 for a connection of each program, or a positive number", c.ConnectionsPerNode)
 	case c.PodWatchers < 0 || c.PodWatchers > 0 && c.Observer == nil:
 		return fmt.Errorf("%d watchers of pods: choose a positive number, and an observer", c.PodWatchers)
 	case c.PodStart < 0 || c.JobDuration < 0 || c.Duration < 0:
-		return errors.New("--pod-start, --job-duration and --duration: give no negative times")
+		return errors.New("--pod-start, --job-duration and --duration: choose times that are not negative")
 	}
 	return c.validateName()
 }
@@ -123,7 +130,7 @@ func (c *Config) validateName() error {
 	return nil
 }
 
-// nodeName is the name of node i.
+// nodeName returns the name of node i.
 func (c *Config) nodeName(i int) string {
 	if c.ExistingNode != nil {
 		return c.ExistingNode(i)

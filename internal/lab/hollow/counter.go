@@ -12,20 +12,20 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// counter counts the requests of one shape: all instances of an agent share it. It is safe
+// counter counts the requests of one shape. All instances of an agent share it. It is safe
 // for concurrent use.
 type counter struct {
 	agent, verb, request string
-	observe              func(what string) // gets each error; may be nil
+	observe              func(kind string) // receives the kind of each error; may be nil
 
 	requests, failures, events, bytes, relists atomic.Int64
-	// open is how many watches are open now.
+	// open is the number of watches that are open now.
 	open    atomic.Int64
 	latency histogram
 
 	mu struct {
 		sync.Mutex
-		errors ErrorCounts // by what happened, bounded by maxErrors
+		errors ErrorCounts // at most maxErrors kinds
 	}
 }
 
@@ -33,44 +33,44 @@ type counter struct {
 // numbers.
 var variableParts = regexp.MustCompile(`"[^"]*"|\d[\d.:]+\d`)
 
-// errorKind returns an error without what differs from others of its kind. A status at the
-// beginning stays.
-func errorKind(what string) string {
-	status, rest, _ := strings.Cut(what, " ")
+// errorKind returns the text of an error with an ellipsis in place of variable parts. A status
+// code at the beginning stays.
+func errorKind(text string) string {
+	status, rest, _ := strings.Cut(text, " ")
 	if _, err := strconv.Atoi(status); err == nil && len(status) == 3 {
 		return status + " " + variableParts.ReplaceAllString(rest, "…")
 	}
-	return variableParts.ReplaceAllString(what, "…")
+	return variableParts.ReplaceAllString(text, "…")
 }
 
-// maxErrors bounds the different errors of a counter.
+// maxErrors bounds the kinds of errors that a counter keeps apart.
 const maxErrors = 8
 
-// done counts a request that has ended well after a time.
-func (c *counter) done(took time.Duration) {
+// recordSuccess counts a request that has succeeded, and its latency.
+func (c *counter) recordSuccess(latency time.Duration) {
 	c.requests.Add(1)
-	c.latency.add(took)
+	c.latency.add(latency)
 }
 
-// failed counts a request that has ended badly.
-func (c *counter) failed(what string) {
+// recordFailure counts a request that has failed. text is its error.
+func (c *counter) recordFailure(text string) {
 	c.requests.Add(1)
 	c.failures.Add(1)
-	c.noteError(what)
+	c.noteError(text)
 }
 
-// noteError counts what has gone wrong.
-func (c *counter) noteError(what string) {
-	what = display.Clean(errorKind(what))
+// noteError counts an error by its kind, and reports it to the observer.
+func (c *counter) noteError(text string) {
+	kind := display.Clean(errorKind(text))
 	if c.observe != nil {
-		c.observe(what)
+		c.observe(kind)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.errors.Add(what, maxErrors)
+	c.mu.errors.Add(kind, maxErrors)
 }
 
-// row is what the counter has counted so far.
+// row returns the counts so far.
 func (c *counter) row() Row {
 	r := Row{
 		Agent: c.agent, Verb: c.verb, Request: c.request,
@@ -86,14 +86,14 @@ func (c *counter) row() Row {
 
 // counters has all counters of a run.
 type counters struct {
-	failed func(what string) // gets each error; may be nil
-	mu     struct {
+	observeError func(kind string) // receives the kind of each error; may be nil
+	mu           struct {
 		sync.Mutex
 		all []*counter
 	}
 }
 
-// get returns the counter of a shape, which it makes if it is new.
+// get returns the counter of a shape. It makes the counter at the first call.
 func (s *counters) get(agent, verb, request string) *counter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,12 +102,12 @@ func (s *counters) get(agent, verb, request string) *counter {
 			return c
 		}
 	}
-	c := &counter{agent: agent, verb: verb, request: request, observe: s.failed}
+	c := &counter{agent: agent, verb: verb, request: request, observe: s.observeError}
 	s.mu.all = append(s.mu.all, c)
 	return c
 }
 
-// each visits all counters in the order in which they were made.
+// each visits all counters in the order in which they were made. visit must not call get.
 func (s *counters) each(visit func(*counter)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,25 +117,28 @@ func (s *counters) each(visit func(*counter)) {
 }
 
 // histogram counts times in buckets that are a quarter of a power of two wide, from a
-// microsecond on.
+// microsecond on. It is safe for concurrent use.
 type histogram struct {
-	buckets [4 * 40]atomic.Int64
+	buckets [bucketCount]atomic.Int64
 }
+
+const bucketCount = 4 * 40
 
 func (h *histogram) add(d time.Duration) {
-	h.buckets[bucket(uint64(max(0, d.Microseconds())))].Add(1)
+	h.buckets[bucketIndex(uint64(max(0, d.Microseconds())))].Add(1)
 }
 
-func bucket(us uint64) int {
+// bucketIndex returns the bucket of a time in microseconds.
+func bucketIndex(us uint64) int {
 	if us < 4 {
 		return int(us)
 	}
 	exponent := bits.Len64(us) - 1
-	return min(4*(exponent-1)+int(us>>(exponent-2)&3), 4*40-1)
+	return min(4*(exponent-1)+int(us>>(exponent-2)&3), bucketCount-1)
 }
 
-// upper is the end of a bucket, in seconds.
-func upper(i int) float64 {
+// bucketEnd returns the end of a bucket, in seconds.
+func bucketEnd(i int) float64 {
 	if i < 4 {
 		return float64(i+1) / 1e6
 	}
@@ -152,11 +155,12 @@ func (h *histogram) quantile(q float64) float64 {
 	if total == 0 {
 		return 0
 	}
-	wanted, seen := max(1, int64(q*float64(total)+0.5)), int64(0)
+	wanted := max(1, int64(q*float64(total)+0.5))
+	seen := int64(0)
 	for i := range h.buckets {
 		if seen += h.buckets[i].Load(); seen >= wanted {
-			return upper(i)
+			return bucketEnd(i)
 		}
 	}
-	return upper(len(h.buckets) - 1)
+	return bucketEnd(len(h.buckets) - 1)
 }

@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// ErrorCounts has how often each kind of error came. It is nil until the first one.
+// ErrorCounts maps a kind of error to the number of its occurrences. The zero value is empty
+// and ready to use.
 type ErrorCounts map[string]int64
 
-// Add counts an error. Kinds beyond a number are counted together.
+// Add counts an error. It counts kinds beyond the first maxKinds as "other errors".
 func (c *ErrorCounts) Add(kind string, maxKinds int) {
 	if *c == nil {
 		*c = ErrorCounts{}
@@ -21,8 +22,8 @@ func (c *ErrorCounts) Add(kind string, maxKinds int) {
 
 // Kinds returns all kinds, the most frequent first.
 func (c ErrorCounts) Kinds() (kinds []ErrorKind) {
-	for what, n := range c {
-		kinds = append(kinds, ErrorKind{What: what, Count: n})
+	for kind, n := range c {
+		kinds = append(kinds, ErrorKind{What: kind, Count: n})
 	}
 	slices.SortFunc(kinds, func(a, b ErrorKind) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What))

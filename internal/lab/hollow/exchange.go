@@ -18,7 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
-// Of the body of a LIST, the first and the last bytes are kept: they have its revision.
+// An exchange keeps the first and the last bytes of the body of a LIST: they have its revision.
 const (
 	headBytes = 4 << 10
 	tailBytes = 2 << 10
@@ -26,7 +26,8 @@ const (
 	maxPodList = 64 << 20
 )
 
-// shortWatch is how long a watch lasts at the least that is begun again at once.
+// shortWatch is the age from which a watch that ends is started again at once. After a
+// shorter watch there is a pause.
 const shortWatch = time.Second
 
 // exchange is one request of a reflector, with its answer. All fields are guarded by the
@@ -42,12 +43,12 @@ type exchange struct {
 	header watchclient.Header
 	open   bool // it is counted as an open watch
 	relist *time.Timer
-	// head and tail are the first and the last bytes of a body that is no watch's.
+	// head and tail are the first and the last bytes of the body, unless it is a watch.
 	head, tail []byte
 	events     watchevent.Reader
 	synced     bool  // the initial events are over
-	broken     error // why the watch cannot go on
-	code       int   // of the error event that says so
+	broken     error // why the watch cannot go on; nil while it can
+	code       int   // status code of the error event that is the reason
 }
 
 // Header implements watchclient.Handler.
@@ -64,18 +65,18 @@ func (x *exchange) Header(h watchclient.Header) {
 	}
 	x.open = true
 	x.counter.open.Add(1)
-	x.counter.done(time.Since(x.began))
+	x.counter.recordSuccess(time.Since(x.began))
 	r.mu.retries = 0
 	if !x.initial {
 		r.syncLocked(true)
 	}
 	if times := r.plan.Relist; times.Max > 0 {
-		x.relist = time.AfterFunc(r.instance.random.in(times), func() { r.relist(x) })
+		x.relist = time.AfterFunc(r.instance.random.choose(times), func() { r.relist(x) })
 	}
 }
 
-// close stops what belongs to an open watch.
-func (x *exchange) close() {
+// closeWatch ends the count of an open watch, and stops its relist timer.
+func (x *exchange) closeWatch() {
 	if x.open {
 		x.open = false
 		x.counter.open.Add(-1)
@@ -108,7 +109,7 @@ func (x *exchange) Data(p []byte) {
 	}
 }
 
-// keep keeps the beginning and the end of a body, or all of a list of pods to run.
+// keep keeps the beginning and the end of a body. Of a list of pods to run it keeps everything.
 func (x *exchange) keep(p []byte) {
 	limit := headBytes
 	if x.reflector.sink != nil {
@@ -127,7 +128,7 @@ func (x *exchange) keep(p []byte) {
 	x.tail = append(x.tail, p...)
 }
 
-// takeEvent takes an event of a watch. The reflector's lock is held.
+// takeEvent handles an event of a watch. The reflector's lock is held.
 func (x *exchange) takeEvent(e *watchevent.Event) {
 	r := x.reflector
 	x.counter.events.Add(1)
@@ -139,15 +140,17 @@ func (x *exchange) takeEvent(e *watchevent.Event) {
 		return
 	}
 	if r.sink != nil && e.Type != watchevent.Bookmark {
-		r.sink.pod(e.Type, e.Object, x.events.Form)
+		r.sink.observePod(e.Type, e.Object, x.events.Form)
 	}
 	if x.initial && !x.synced {
 		if !e.EndsInitial() {
 			return
 		}
-		x.synced, r.mu.resumes, r.mu.expired = true, true, false
+		x.synced = true
+		r.mu.resumes = true
+		r.mu.expired = false
 		if r.sink != nil {
-			r.sink.synced()
+			r.sink.endList()
 		}
 		r.syncLocked(true)
 	}
@@ -156,6 +159,7 @@ func (x *exchange) takeEvent(e *watchevent.Event) {
 	}
 }
 
+// takeError handles an ERROR event, after which the watch cannot go on.
 func (x *exchange) takeError(e *watchevent.Event) {
 	var status metav1.Status
 	var err error
@@ -181,16 +185,16 @@ func (x *exchange) End(err error) {
 	}
 	r.mu.current = nil
 	wasOpen := x.open
-	x.close()
+	x.closeWatch()
 	switch {
 	case r.instance.fleet.ctx.Err() != nil: // the run ends
 	case err != nil && x.isWatch && wasOpen:
 		r.watchFailedLocked(x, err.Error())
 	case err != nil:
-		x.counter.failed(err.Error())
-		r.waitLocked(r.pauseLocked())
+		x.counter.recordFailure(err.Error())
+		r.waitLocked(r.nextPauseLocked())
 	case x.header.Status != http.StatusOK:
-		r.refusedLocked(x)
+		r.handleRefusalLocked(x)
 	case x.isWatch:
 		r.watchEndedLocked(x)
 	default:
@@ -198,8 +202,8 @@ func (x *exchange) End(err error) {
 	}
 }
 
-// refusedLocked handles an answer with another status than 200.
-func (r *reflector) refusedLocked(x *exchange) {
+// handleRefusalLocked handles an answer with another status than 200.
+func (r *reflector) handleRefusalLocked(x *exchange) {
 	status := x.header.Status
 	if status == http.StatusNotFound && r.plan.Optional {
 		r.endLocked()
@@ -207,14 +211,14 @@ func (r *reflector) refusedLocked(x *exchange) {
 		return
 	}
 	message := statusMessage(x.head, x.events.Form)
-	x.counter.failed(fmt.Sprintf("%d %s", status, message))
-	putOff := x.header.RetryAfter > 0 && (status == http.StatusTooManyRequests || status >= http.StatusInternalServerError)
+	x.counter.recordFailure(fmt.Sprintf("%d %s", status, message))
+	throttled := x.header.RetryAfter > 0 && (status == http.StatusTooManyRequests || status >= http.StatusInternalServerError)
 	switch {
-	case putOff && r.mu.retries < maxRetries: // client-go's requests do so, unknown to reflectors
+	case throttled && r.mu.retries < maxRetries: // as client-go, which does not report it to reflectors
 		r.mu.retries++
 		r.waitLocked(x.header.RetryAfter)
 		return
-	case r.expiredLocked(x, status, message):
+	case r.restartExpiredLocked(x, status, message):
 		return
 	case x.initial && (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity):
 		r.mu.withoutWatchList = true
@@ -222,11 +226,12 @@ func (r *reflector) refusedLocked(x *exchange) {
 		r.mu.resumes = false
 	}
 	r.mu.retries = 0
-	r.waitLocked(r.pauseLocked())
+	r.waitLocked(r.nextPauseLocked())
 }
 
-// expiredLocked begins anew at once if the server cannot list at the revision: without one then.
-func (r *reflector) expiredLocked(x *exchange, status int, message string) bool {
+// restartExpiredLocked starts a LIST without a revision if the server cannot list at the
+// reflector's revision. It reports whether it did.
+func (r *reflector) restartExpiredLocked(x *exchange, status int, message string) bool {
 	unavailable := status == http.StatusGone || strings.Contains(message, "Too large resource version")
 	if !unavailable || x.isWatch && !x.initial || len(r.mu.revision) == 0 || r.mu.expired {
 		return false
@@ -236,7 +241,8 @@ func (r *reflector) expiredLocked(x *exchange, status int, message string) bool 
 	return true
 }
 
-// statusMessage returns the message of a Status in a body.
+// statusMessage returns the message of a Status in a body. If the JSON is no Status, it returns
+// the first 100 bytes.
 func statusMessage(body []byte, form watchevent.Form) string {
 	if form == watchevent.Protobuf {
 		return string(watchevent.Field(watchevent.Unwrap(body), 3))
@@ -248,8 +254,9 @@ func statusMessage(body []byte, form watchevent.Form) string {
 	return string(bytes.TrimSpace(body[:min(len(body), 100)]))
 }
 
-// watchFailedLocked goes on after an open watch that broke: from its last event and at once if
-// its connection has ended, and with a LIST after a pause if the server has sent an error.
+// watchFailedLocked goes on after an open watch that failed. If its connection has ended, the
+// next watch begins at once after its last event. If the server has sent an error, a LIST
+// follows after a pause.
 func (r *reflector) watchFailedLocked(x *exchange, why string) {
 	x.counter.failures.Add(1)
 	x.counter.noteError(why)
@@ -259,12 +266,12 @@ func (r *reflector) watchFailedLocked(x *exchange, why string) {
 	case x.broken == nil && r.mu.resumes && time.Since(x.began) >= shortWatch:
 		r.beginLocked()
 		return
-	case x.broken != nil && r.expiredLocked(x, x.code, why):
+	case x.broken != nil && r.restartExpiredLocked(x, x.code, why):
 		return
 	case x.broken != nil && x.code != http.StatusTooManyRequests:
 		r.mu.resumes = false
 	}
-	r.waitLocked(r.pauseLocked())
+	r.waitLocked(r.nextPauseLocked())
 }
 
 // watchEndedLocked goes on after a watch that the server has ended.
@@ -273,23 +280,26 @@ func (r *reflector) watchEndedLocked(x *exchange) {
 		r.forgetLocked()
 	}
 	if time.Since(x.began) < shortWatch {
-		r.waitLocked(r.pauseLocked())
+		r.waitLocked(r.nextPauseLocked())
 		return
 	}
 	r.beginLocked()
 }
 
-// listDoneLocked goes on after a LIST or GET.
+// listDoneLocked goes on after a LIST or GET that has succeeded: with the next page, with a
+// watch, after a pause or not at all, as the plan says.
 func (r *reflector) listDoneLocked(x *exchange) {
-	x.counter.done(time.Since(x.began))
+	x.counter.recordSuccess(time.Since(x.began))
 	if r.plan.Mode == agentprofile.ModeGet {
-		r.mu.failures, r.mu.retries = 0, 0
-		r.waitLocked(r.instance.random.in(r.plan.Every))
+		r.mu.failures = 0
+		r.mu.retries = 0
+		r.waitLocked(r.instance.random.choose(r.plan.Every))
 		return
 	}
 	head, tail := x.head, x.tail
 	if x.header.Gzip {
-		head, tail = gunzip(head), nil
+		head = gunzip(head)
+		tail = nil
 	}
 	revision, token := watchevent.ListPosition(x.events.Form, head, tail)
 	if r.sink != nil {
@@ -297,30 +307,32 @@ func (r *reflector) listDoneLocked(x *exchange) {
 	}
 	switch {
 	case revision == "":
-		x.counter.failed("a list without a resource version")
-		r.waitLocked(r.pauseLocked())
+		x.counter.recordFailure("a list without a resource version")
+		r.waitLocked(r.nextPauseLocked())
 		return
 	case token != "":
 		r.listLocked(token)
 		return
 	}
-	r.mu.retries, r.mu.expired = 0, false
+	r.mu.retries = 0
+	r.mu.expired = false
 	if r.sink != nil {
-		r.sink.synced()
+		r.sink.endList()
 	}
 	switch {
 	case r.watches():
-		r.mu.revision, r.mu.resumes = append(r.mu.revision[:0], revision...), true
+		r.mu.revision = append(r.mu.revision[:0], revision...)
+		r.mu.resumes = true
 		r.watchLocked()
 	case r.plan.Mode == agentprofile.ModePoll:
 		r.mu.failures = 0
-		r.waitLocked(r.instance.random.in(r.plan.Every))
+		r.waitLocked(r.instance.random.choose(r.plan.Every))
 	default:
 		r.mu.state = stateStopped
 	}
 }
 
-// takePods hands the pods of a list on.
+// takePods passes the pods of a list to the sink.
 func (x *exchange) takePods() {
 	var list corev1.PodList
 	var err error
@@ -330,23 +342,24 @@ func (x *exchange) takePods() {
 		err = json.Unmarshal(x.head, &list)
 	}
 	if err != nil {
-		x.counter.failed("a list of pods that cannot be read")
+		x.counter.recordFailure("a list of pods that cannot be read")
 		return
 	}
 	for i := range list.Items {
 		if object, err := list.Items[i].Marshal(); err == nil {
-			x.reflector.sink.pod(watchevent.Added, object, watchevent.Protobuf)
+			x.reflector.sink.observePod(watchevent.Added, object, watchevent.Protobuf)
 		}
 	}
 }
 
-// gunzip decompresses the beginning of a body, which is cut off.
+// gunzip returns the first bytes of a compressed body, whose end may be missing. It returns nil
+// if the body is not gzip.
 func gunzip(head []byte) []byte {
 	in, err := gzip.NewReader(bytes.NewReader(head))
 	if err != nil {
 		return nil
 	}
 	plain := make([]byte, headBytes)
-	n, _ := io.ReadFull(in, plain) // it ends early, as the body is cut off
+	n, _ := io.ReadFull(in, plain) // an error only means that the end is missing
 	return plain[:n]
 }

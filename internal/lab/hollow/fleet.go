@@ -18,39 +18,39 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// concurrentDials bounds the TLS handshakes at once. More than that take longer together.
+// concurrentDials bounds the TLS handshakes at once. More at once take longer in total.
 const concurrentDials = 64
 
-// fleet is all nodes and programs of one run.
+// fleet has all nodes and programs of one run.
 type fleet struct {
-	cfg    Config
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	server *watchclient.Server
-	admin  kubernetes.Interface // the user of the kubeconfig, for what no program does
-	log    *display.Line
+	cfg      Config
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	server   *watchclient.Server
+	admin    kubernetes.Interface // the user of the kubeconfig, for what no program does
+	progress *display.Line
 
 	kubelet    *agentPlan
 	perNode    []*agentPlan
 	perCluster []*agentPlan
 	podWatcher *agentPlan
-	informers  atomic.Uint64 // that were made so far
+	informers  atomic.Uint64 // number of reflectors made, which numbers them
 
 	counters counters
 	writes   writeCounters
-	// Connections, nodes and pods that there are now, and pods that have completed.
+	// Numbers of open connections, ready nodes, running pods and completed pods.
 	connections, ready, podsRunning, podsDone atomic.Int64
 
 	started    time.Time
-	startNanos atomic.Int64 // until all had started, in nanoseconds; 0 before
-	// shownRequests and shownEvents are those of the last line of progress.
+	startNanos atomic.Int64 // nanoseconds until all nodes had started; 0 before
+	// shownRequests and shownEvents are the counts at the last line of progress.
 	shownRequests, shownEvents int64
 	goroutines                 sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
 		clients   []*watchclient.Client
-		pool      []*watchclient.Client // that programs share
+		pool      []*watchclient.Client // with ConnectionsPerNode: the clients that programs share
 		nodes     []*node
 		instances []*instance
 		unserved  []string
@@ -83,27 +83,28 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		}
 	}
 	f.started = time.Now()
-	report := f.run()
+	report := f.runAndReport()
 	if err := context.Cause(f.ctx); errors.Is(err, errForeignNode) {
 		return nil, err
 	}
 	return report, nil
 }
 
-// Check says what is wrong with a configuration, as far as that can be told without a server.
+// Check returns an error if a configuration is wrong. It loads the profiles, and contacts no
+// server.
 func (c *Config) Check() error {
 	_, err := newFleet(*c)
 	return err
 }
 
-// newFleet makes a fleet that has not begun.
+// newFleet returns a fleet that has not started. It contacts no server.
 func newFleet(cfg Config) (*fleet, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	f := &fleet{cfg: cfg, log: display.NewLine(cfg.Progress)}
+	f := &fleet{cfg: cfg, progress: display.NewLine(cfg.Progress)}
 	if cfg.Informers != nil {
-		f.counters.failed = cfg.Informers.Failed
+		f.counters.observeError = cfg.Informers.Failed
 	}
 	f.writes = newWriteCounters(&f.counters)
 	if err := f.loadProfiles(); err != nil {
@@ -112,6 +113,7 @@ func newFleet(cfg Config) (*fleet, error) {
 	return f, f.checkFiles()
 }
 
+// loadProfiles sets the plans of all agents.
 func (f *fleet) loadProfiles() error {
 	if f.cfg.PodWatchers > 0 {
 		agent, err := newPodWatcher()
@@ -148,7 +150,7 @@ func (f *fleet) loadProfiles() error {
 	return nil
 }
 
-// programsPerNode is how many programs each node has.
+// programsPerNode returns the number of programs of a node, its kubelet included.
 func (f *fleet) programsPerNode() int {
 	n := 1
 	for _, plan := range f.perNode {
@@ -157,8 +159,8 @@ func (f *fleet) programsPerNode() int {
 	return n
 }
 
-// checkFiles checks that this process may have a connection for each program. Go has raised
-// the limit as far as it may.
+// checkFiles returns an error if this process may not open a connection for each program. Go
+// has already raised the limit as far as it can.
 func (f *fleet) checkFiles() error {
 	wanted := float64(f.cfg.Nodes) * float64(f.programsPerNode())
 	if f.cfg.ConnectionsPerNode > 0 {
@@ -166,16 +168,17 @@ func (f *fleet) checkFiles() error {
 	}
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || float64(limit.Cur) > wanted+100 {
-		return nil // what is not known is no obstacle
+		return nil // an unknown limit is no reason to fail
 	}
 	return fmt.Errorf("%d nodes need %.0f connections, and this process may open %d files: raise the limit (ulimit -n), or share connections with --connections-per-node=1", f.cfg.Nodes, wanted, limit.Cur)
 }
 
-// run starts everything, waits, and stops everything.
-func (f *fleet) run() *Report {
-	shown, stopShowing := context.WithCancel(f.ctx)
+// runAndReport starts all nodes, waits for the end of the run, and stops them. The report is
+// made while watches are still open.
+func (f *fleet) runAndReport() *Report {
+	following, stopShowing := context.WithCancel(f.ctx)
 	var showing sync.WaitGroup
-	showing.Go(func() { f.log.Follow(shown, f.state) })
+	showing.Go(func() { f.progress.Follow(following, f.progressText) })
 	f.goroutines.Go(f.start)
 	if f.cfg.Duration > 0 {
 		timer := time.AfterFunc(f.cfg.Duration, func() { f.cancel(nil) })
@@ -184,12 +187,12 @@ func (f *fleet) run() *Report {
 	<-f.ctx.Done()
 	stopShowing()
 	showing.Wait()
-	report := f.report() // before watches are closed
+	report := f.report()
 	f.stop()
 	return report
 }
 
-// start starts all nodes, as the configuration says.
+// start starts all nodes, as Config.Start says, and returns when they are ready or the run ends.
 func (f *fleet) start() {
 	pace := time.Duration(0)
 	if f.cfg.Start == StartPaced {
@@ -215,12 +218,12 @@ func (f *fleet) start() {
 			break
 		}
 		node := f.newNode(i)
-		begun.Go(node.run)
+		begun.Go(node.start)
 	}
 	begun.Wait()
 	if f.ctx.Err() == nil {
 		f.startNanos.Store(int64(time.Since(f.started)))
-		f.log.Print("all %d nodes have started, after %s", f.cfg.Nodes, time.Since(f.started).Round(time.Millisecond))
+		f.progress.Print("all %d nodes have started, after %s", f.cfg.Nodes, time.Since(f.started).Round(time.Millisecond))
 		if f.cfg.Observer != nil {
 			f.cfg.Observer.Started()
 		}
@@ -230,7 +233,7 @@ func (f *fleet) start() {
 	}
 }
 
-// newClient makes a client for one program.
+// newClient returns a new client. stop closes it, or dropClient before.
 func (f *fleet) newClient() *watchclient.Client {
 	c := f.server.NewClient(f.ctx, func(change int) { f.connections.Add(int64(change)) })
 	f.mu.Lock()
@@ -247,8 +250,9 @@ func (f *fleet) dropClient(c *watchclient.Client) {
 	c.Close()
 }
 
-// clientFor returns the client of a program of node i, and whether others share it.
-func (f *fleet) clientFor(i, program int) (*watchclient.Client, bool) {
+// clientFor returns the client of a program of node i. shared reports that other programs may
+// use it, too.
+func (f *fleet) clientFor(i, program int) (c *watchclient.Client, shared bool) {
 	perNode := f.cfg.ConnectionsPerNode
 	if perNode == 0 {
 		return f.newClient(), false
@@ -264,13 +268,14 @@ func (f *fleet) clientFor(i, program int) (*watchclient.Client, bool) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at := int(float64(i)*perNode) + program%max(1, int(perNode))
-	return f.mu.pool[at%len(f.mu.pool)], true
+	place := int(float64(i)*perNode) + program%max(1, int(perNode))
+	return f.mu.pool[place%len(f.mu.pool)], true
 }
 
+// addInstance gives an instance its client, and returns it.
 func (f *fleet) addInstance(i *instance, c *watchclient.Client, shared bool) *instance {
 	i.shared = shared
-	i.wire.Store(c)
+	i.current.Store(c)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.instances = append(f.mu.instances, i)
@@ -286,7 +291,7 @@ func (f *fleet) noteUnserved(resource string) {
 	}
 }
 
-// stop ends all programs, and returns when all goroutines have ended.
+// stop ends all programs, and returns when all goroutines have ended. f.ctx must have ended.
 func (f *fleet) stop() {
 	f.goroutines.Wait()
 	f.mu.Lock()
@@ -308,7 +313,7 @@ func (f *fleet) stop() {
 	closing.Wait()
 }
 
-// report is what was counted so far.
+// report returns the counts so far.
 func (f *fleet) report() *Report {
 	r := &Report{
 		Server: f.cfg.REST.Host, Options: f.cfg, Seconds: time.Since(f.started).Seconds(),
@@ -324,14 +329,4 @@ func (f *fleet) report() *Report {
 		r.Notes = append(r.Notes, "The server does not serve "+resource+", which was left out.")
 	}
 	return r
-}
-
-// ownUsage returns the CPU seconds and the peak memory of this process.
-func ownUsage() (seconds float64, bytes int64) {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0, 0
-	}
-	seconds = time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
-	return seconds, u.Maxrss << 10
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
-// agentPlan is an agent of a profile, with the counters of all its instances.
+// agentPlan is an agent of a profile, with the plans of its reads. All instances share it.
 type agentPlan struct {
 	*agentprofile.Agent
 	reads []*readPlan
@@ -34,9 +34,9 @@ type instance struct {
 	node     string // empty: it belongs to no node
 	identity watchclient.Identity
 	random   *random
-	// shared says that other programs use its connections too.
-	shared bool
-	wire   atomic.Pointer[watchclient.Client]
+	shared   bool // other programs use its client, too
+	// current is the client. restart replaces it.
+	current atomic.Pointer[watchclient.Client]
 
 	mu struct {
 		sync.Mutex
@@ -47,29 +47,32 @@ type instance struct {
 	restarts sync.WaitGroup // in progress; none begins once stopped is set
 }
 
-// newInstance makes an instance that does nothing yet. number tells it from all others.
+// newInstance returns an instance that does nothing yet. number must be different for each
+// instance: it seeds the random times.
 func (f *fleet) newInstance(plan *agentPlan, node string, number uint64) *instance {
 	i := &instance{fleet: f, agent: plan, node: node, random: newRandom(f.cfg.Seed, number)}
 	i.identity.UserAgent = i.expand(plan.UserAgent)
 	if f.cfg.Impersonate && plan.User != "" {
-		i.identity.User, i.identity.Groups = i.expand(plan.User), plan.Groups
+		i.identity.User = i.expand(plan.User)
+		i.identity.Groups = plan.Groups
 		if strings.HasPrefix(plan.User, "system:serviceaccount:") {
 			if f.cfg.ServiceAccountRights {
-				i.identity.Groups = nil // the server adds those of service accounts
+				i.identity.Groups = nil // the server adds the groups of service accounts
 			}
-			i.identity.Pod, i.identity.Node = fmt.Sprintf("%s-%s-%d", plan.Name, node, number), node
+			i.identity.Pod = fmt.Sprintf("%s-%s-%d", plan.Name, node, number)
+			i.identity.Node = node
 		}
 	}
 	return i
 }
 
-// expand replaces $node.
+// expand returns text with the node's name in place of $node.
 func (i *instance) expand(text string) string { return strings.ReplaceAll(text, "$node", i.node) }
 
-func (i *instance) client() *watchclient.Client { return i.wire.Load() }
+func (i *instance) client() *watchclient.Client { return i.current.Load() }
 
-// start begins all reads of the agent. sink gets the pods of a kubelet, and is nil in
-// others.
+// start starts all reads of the agent. sink receives the pods of a kubelet, or of a pod watcher.
+// It is nil for other agents.
 func (i *instance) start(sink podSink) {
 	var started []*reflector
 	for _, plan := range i.agent.reads {
@@ -89,7 +92,7 @@ func (i *instance) start(sink podSink) {
 	}
 	i.mu.reflectors = started
 	if i.agent.Restart.Max > 0 {
-		i.mu.restart = time.AfterFunc(i.random.in(i.agent.Restart), func() { i.restart(sink) })
+		i.mu.restart = time.AfterFunc(i.random.choose(i.agent.Restart), func() { i.restart(sink) })
 	}
 	i.mu.Unlock()
 	for _, r := range started {
@@ -97,7 +100,7 @@ func (i *instance) start(sink podSink) {
 	}
 }
 
-// restart does what a new process does: it knows nothing, and connects anew.
+// restart does what a new process does: it reads everything again, over a new connection.
 func (i *instance) restart(sink podSink) {
 	i.mu.Lock()
 	if i.mu.stopped {
@@ -113,7 +116,7 @@ func (i *instance) restart(sink podSink) {
 		r.stop()
 	}
 	if !i.shared {
-		i.fleet.dropClient(i.wire.Swap(i.fleet.newClient()))
+		i.fleet.dropClient(i.current.Swap(i.fleet.newClient()))
 	}
 	i.start(sink)
 }
@@ -133,7 +136,8 @@ func (i *instance) stop() {
 	i.restarts.Wait()
 }
 
-// call sends a request that is no read of a profile, and counts it.
+// call sends a request that is no read of a profile, such as a write of a kubelet, and counts it.
+// An error means that there is no answer; the caller must check the answer's status.
 func (i *instance) call(ctx context.Context, c *counter, r *watchclient.Request) (*watchclient.Answer, error) {
 	r.Identity = &i.identity
 	began := time.Now()
@@ -143,12 +147,12 @@ func (i *instance) call(ctx context.Context, c *counter, r *watchclient.Request)
 	switch {
 	case err != nil && i.fleet.ctx.Err() != nil:
 	case err != nil:
-		c.failed(err.Error())
-	case answer.OK(), expected(r, answer.Status):
+		c.recordFailure(err.Error())
+	case answer.OK(), isExpected(r, answer.Status):
 		c.bytes.Add(int64(len(answer.Body)))
-		c.done(time.Since(began))
+		c.recordSuccess(time.Since(began))
 	default:
-		c.failed(fmt.Sprintf("%d %s", answer.Status, answerMessage(answer)))
+		c.recordFailure(fmt.Sprintf("%d %s", answer.Status, answerMessage(answer)))
 	}
 	return answer, err
 }
@@ -157,13 +161,13 @@ const callTimeout = 30 * time.Second
 
 var errCallTimeout = fmt.Errorf("no answer within %s", callTimeout)
 
-// expected reports whether a status is no error: an object that exists already, or one that
-// is not there.
-func expected(r *watchclient.Request, status int) bool {
+// isExpected reports whether a status is no error for a kubelet: it creates what may exist, and
+// reads and deletes what may be gone.
+func isExpected(r *watchclient.Request, status int) bool {
 	return r.Method == "POST" && status == 409 || r.Method != "POST" && status == 404
 }
 
-// answerMessage returns what an answer says about an error.
+// answerMessage returns the message of an answer that is an error.
 func answerMessage(a *watchclient.Answer) string {
 	form := watchevent.JSON
 	if watchevent.Unwrap(a.Body) != nil {

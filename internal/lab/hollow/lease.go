@@ -18,12 +18,14 @@ const (
 	leaseSeconds   = 40
 )
 
-// leaseBody encodes the node's lease, renewed now.
+// leaseBody returns the encoded lease of the node, renewed now.
 func (n *node) leaseBody() ([]byte, error) {
 	n.mu.Lock()
-	uid, revision := n.mu.uid, n.mu.lease
+	uid := n.mu.uid
+	revision := n.mu.leaseRevision
 	n.mu.Unlock()
-	seconds, now := int32(leaseSeconds), metav1.NewMicroTime(time.Now())
+	seconds := int32(leaseSeconds)
+	now := metav1.NewMicroTime(time.Now())
 	return encodeProtobuf("coordination.k8s.io/v1", "Lease", &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: n.name, Namespace: leaseNamespace, ResourceVersion: revision, Labels: n.labels(),
@@ -33,7 +35,7 @@ func (n *node) leaseBody() ([]byte, error) {
 	})
 }
 
-// ensureLease finds the node's lease or makes it.
+// ensureLease reads the node's lease, or creates it. It returns false if it must be tried again.
 func (n *node) ensureLease(ctx context.Context) bool {
 	answer, err := n.kubelet.call(ctx, n.fleet.writes.getLease, &watchclient.Request{Method: "GET", URI: leasesPath + "/" + n.name, Accept: acceptProtobuf})
 	switch {
@@ -45,30 +47,30 @@ func (n *node) ensureLease(ctx context.Context) bool {
 		return false
 	}
 	n.mu.Lock()
-	n.mu.lease = ""
+	n.mu.leaseRevision = ""
 	n.mu.Unlock()
 	body, err := n.leaseBody()
 	if err != nil {
-		n.fleet.writes.createLease.failed(err.Error())
+		n.fleet.writes.createLease.recordFailure(err.Error())
 		return false
 	}
 	answer, err = n.kubelet.call(ctx, n.fleet.writes.createLease, &watchclient.Request{Method: "POST", URI: leasesPath, Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
 	return err == nil && answer.OK() && n.takeLease(answer)
 }
 
-// takeLease remembers the revision of the lease in an answer.
+// takeLease notes the revision of the lease in an answer. It returns false if there is none.
 func (n *node) takeLease(answer *watchclient.Answer) bool {
 	revision := watchevent.Field(watchevent.Field(watchevent.Unwrap(answer.Body), 1), 6)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.mu.lease = string(revision)
+	n.mu.leaseRevision = string(revision)
 	return len(revision) > 0
 }
 
-// renew renews the lease, now and again.
-func (n *node) renew() {
+// renewPeriodically renews the lease, and schedules its next call.
+func (n *node) renewPeriodically() {
 	ok := n.renewOnce()
-	pause := n.random.in(renewEvery)
+	pause := n.random.choose(renewEvery)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if ok {
@@ -77,14 +79,16 @@ func (n *node) renew() {
 		pause = n.retryPause(n.mu.failures)
 		n.mu.failures++
 	}
-	n.afterLocked("lease", pause, n.renew)
+	n.scheduleLocked("lease", pause, n.renewPeriodically)
 }
 
+// renewOnce renews the lease. If somebody has deleted or changed the lease, it reads or creates
+// the lease instead.
 func (n *node) renewOnce() bool {
 	ctx := n.fleet.ctx
 	body, err := n.leaseBody()
 	if err != nil {
-		n.fleet.writes.renewLease.failed(err.Error())
+		n.fleet.writes.renewLease.recordFailure(err.Error())
 		return false
 	}
 	answer, err := n.kubelet.call(ctx, n.fleet.writes.renewLease, &watchclient.Request{Method: "PUT", URI: leasesPath + "/" + n.name, Accept: acceptProtobuf, Type: typeProtobuf, Body: body})

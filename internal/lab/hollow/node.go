@@ -27,14 +27,14 @@ var (
 	retryEvery = agentprofile.Range{Min: time.Second, Max: 2 * time.Second}
 )
 
-// retryPause is how long a kubelet waits to register, or to renew its lease, after some
-// failures: up to 7 s.
+// retryPause returns the time that a kubelet waits, after some failures, before it tries again
+// to register or to renew its lease. It is 7 s at most.
 func (n *node) retryPause(failures int) time.Duration {
 	pause := min(200*time.Millisecond<<min(failures, 10), 7*time.Second)
-	return n.random.between(pause/2, pause)
+	return n.random.chooseBetween(pause/2, pause)
 }
 
-// writeCounters count what nodes write.
+// writeCounters has the counters of the requests that nodes send besides the reads of profiles.
 type writeCounters struct {
 	register, getNode, nodeStatus     *counter
 	csiNode                           *counter
@@ -56,8 +56,8 @@ func newWriteCounters(s *counters) writeCounters {
 
 // node is a hollow node: its kubelet, and the instances of its agents.
 //
-// The lock of a reflector is taken before that of its node, except those of reflectors of
-// single objects, which call no node.
+// Lock order: a reflector's lock before its node's lock. A reflector of a single object calls
+// no node, so its lock may be taken while the node's is held.
 type node struct {
 	fleet   *fleet
 	index   int
@@ -72,21 +72,24 @@ type node struct {
 		sync.Mutex
 		stopped  bool
 		uid      types.UID
-		lease    string // its resource version
-		failures int    // renewals of the lease that failed, one after another
-		ready    bool
-		pods     map[types.UID]*pod
-		objects  map[objectKey]*objectWatch
-		timers   map[string]*time.Timer
-		nextPod  int  // number of the next pod's address
-		restarts bool // the pods of a new list come
+		failures int // renewals of the lease that failed, one after another
+		// leaseRevision is the lease's resource version. Empty: it is not known.
+		leaseRevision string
+		ready         bool
+		pods          map[types.UID]*pod
+		objects       map[objectKey]*objectWatch
+		timers        map[string]*time.Timer
+		nextPod       int  // number of the next pod's address
+		listing       bool // a new list of pods is being received
 	}
 	work sync.WaitGroup
 }
 
-// programsOfNode bounds the programs of a node, for the numbers of their random sources.
+// programsOfNode bounds the programs of a node. It keeps the numbers of their random sources
+// apart.
 const programsOfNode = 1 << 12
 
+// newNode returns node i with its instances, none of which has started.
 func (f *fleet) newNode(i int) *node {
 	n := &node{fleet: f, index: i, name: f.cfg.nodeName(i), random: newRandom(f.cfg.Seed, uint64(i))}
 	n.mu.pods, n.mu.objects, n.mu.timers = map[types.UID]*pod{}, map[objectKey]*objectWatch{}, map[string]*time.Timer{}
@@ -116,15 +119,16 @@ func (f *fleet) newNode(i int) *node {
 	return n
 }
 
-// run starts the node. It returns when all its programs have begun.
-func (n *node) run() {
+// start registers the node and starts its programs. It returns when all have started, or the
+// run ends.
+func (n *node) start() {
 	steps := []func(context.Context) bool{n.register, n.registerCSI, n.ensureLease}
 	for _, step := range steps {
 		if !n.insist(step) {
 			return
 		}
 	}
-	n.after("lease", n.random.in(renewEvery), n.renew)
+	n.schedule("lease", n.random.choose(renewEvery), n.renewPeriodically)
 	n.kubelet.start(n)
 	if !n.insist(n.reportStatus) {
 		return
@@ -133,7 +137,7 @@ func (n *node) run() {
 	n.mu.ready = true
 	n.mu.Unlock()
 	n.fleet.ready.Add(1)
-	n.after("status", n.random.in(firstReport), n.report)
+	n.schedule("status", n.random.choose(firstReport), n.reportPeriodically)
 	for _, agent := range n.agents {
 		agent.start(nil)
 	}
@@ -152,15 +156,16 @@ func (n *node) insist(step func(context.Context) bool) bool {
 	return true
 }
 
-// after runs a function in a goroutine of its own after a time, unless the node stops
+// schedule runs a function in a goroutine of its own after a time, unless the node stops
 // before. name tells timers apart: a later one replaces an earlier one.
-func (n *node) after(name string, pause time.Duration, do func()) {
+func (n *node) schedule(name string, pause time.Duration, do func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.afterLocked(name, pause, do)
+	n.scheduleLocked(name, pause, do)
 }
 
-func (n *node) afterLocked(name string, pause time.Duration, do func()) {
+// scheduleLocked is schedule for a caller that holds the node's lock.
+func (n *node) scheduleLocked(name string, pause time.Duration, do func()) {
 	if n.mu.stopped {
 		return
 	}
@@ -200,12 +205,12 @@ func (n *node) stop() {
 // errForeignNode ends a run that meets a node which is not its own.
 var errForeignNode = errors.New("belongs to somebody else")
 
-// register makes the Node, or finds the one of an earlier run. A node without the run's label
-// may be a real one: the run ends, for it would take the node over.
+// register creates the Node, or finds the Node of an earlier run. A Node without the run's
+// label may be a real one: register then ends the run instead of taking the Node over.
 func (n *node) register(ctx context.Context) bool {
 	body, err := encodeProtobuf("v1", "Node", n.object())
 	if err != nil {
-		n.fleet.writes.register.failed(err.Error())
+		n.fleet.writes.register.recordFailure(err.Error())
 		return false
 	}
 	answer, err := n.kubelet.call(ctx, n.fleet.writes.register, &watchclient.Request{Method: "POST", URI: "/api/v1/nodes", Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
@@ -221,7 +226,7 @@ func (n *node) register(ctx context.Context) bool {
 	}
 	var made corev1.Node
 	if err := made.Unmarshal(watchevent.Unwrap(answer.Body)); err != nil {
-		n.fleet.writes.register.failed("a node that cannot be read")
+		n.fleet.writes.register.recordFailure("a node that cannot be read")
 		return false
 	}
 	if name := n.fleet.cfg.Name; exists && n.fleet.cfg.ExistingNode == nil && made.Labels[Label] != name {
@@ -235,13 +240,13 @@ func (n *node) register(ctx context.Context) bool {
 	return true
 }
 
-// report reports the status, now and again.
-func (n *node) report() {
-	pause := n.random.in(retryEvery)
+// reportPeriodically reports the status, and schedules its next call.
+func (n *node) reportPeriodically() {
+	pause := n.random.choose(retryEvery)
 	if n.reportStatus(n.fleet.ctx) {
 		pause = reportEvery.Min
 	}
-	n.after("status", pause, n.report)
+	n.schedule("status", pause, n.reportPeriodically)
 }
 
 // reportStatus patches conditions and their heartbeats, as the kubelet does.
@@ -250,13 +255,14 @@ func (n *node) reportStatus(ctx context.Context) bool {
 	patch := map[string]any{"status": map[string]any{"conditions": conditions}}
 	body, err := json.Marshal(patch)
 	if err != nil {
-		n.fleet.writes.nodeStatus.failed(err.Error())
+		n.fleet.writes.nodeStatus.recordFailure(err.Error())
 		return false
 	}
 	answer, err := n.kubelet.call(ctx, n.fleet.writes.nodeStatus, &watchclient.Request{
 		Method: "PATCH", URI: fmt.Sprintf("/api/v1/nodes/%s/status", n.name), Accept: acceptProtobuf, Type: typeStrategicPatch, Body: body,
 	})
-	if err == nil && answer.Status == 404 { // somebody has deleted the node: a kubelet registers again only after a restart
+	// If somebody has deleted the Node, a kubelet registers again only after a restart.
+	if err == nil && answer.Status == 404 {
 		return true
 	}
 	return err == nil && answer.OK()

@@ -6,19 +6,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// objectKey is a secret or a config map that pods use.
+// objectKey identifies a secret or a config map that pods use.
 type objectKey struct {
-	secret          bool
+	secret          bool // false: a config map
 	namespace, name string
 }
 
-// objectWatch is the watch of one object, as the kubelet has it while a pod uses it.
+// objectWatch is the watch of one object. A kubelet has it while a pod uses the object.
 type objectWatch struct {
 	reflector *reflector
-	pods      int
+	pods      int // number of pods that use the object
 }
 
-// acquireLocked watches the objects of a pod.
+// acquireLocked starts the watches of a pod's objects that no other pod needs yet.
 func (n *node) acquireLocked(p *pod) {
 	for _, key := range p.objects {
 		plan := n.configs
@@ -38,7 +38,7 @@ func (n *node) acquireLocked(p *pod) {
 	}
 }
 
-// releaseLocked ends the watches that only this pod needed. It may be called again.
+// releaseLocked ends the watches that only this pod needed. Further calls do nothing.
 func (n *node) releaseLocked(p *pod) {
 	for _, key := range p.objects {
 		watch := n.mu.objects[key]
@@ -76,6 +76,7 @@ func objectsOf(pod *corev1.Pod) []objectKey {
 	return keys
 }
 
+// addVolume calls add with the secrets and config maps that a volume names.
 func addVolume(v *corev1.VolumeSource, add func(secret bool, name string)) {
 	switch {
 	case v.Secret != nil:
@@ -94,6 +95,7 @@ func addVolume(v *corev1.VolumeSource, add func(secret bool, name string)) {
 	}
 }
 
+// addContainer calls add with the secrets and config maps that a container's variables name.
 func addContainer(c *corev1.Container, add func(secret bool, name string)) {
 	for _, from := range c.EnvFrom {
 		if from.SecretRef != nil {

@@ -5,92 +5,66 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/millrace/millrace/internal/tool/agentprofile"
 	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
-// Observer is told what a run sees, for programs that measure with hollow nodes. Its methods
-// are called with locks held by the goroutines that read connections, many at a time: they
-// must be quick, and call nothing of this package.
+// Observer receives what a run sees, for programs that measure with hollow nodes. The
+// goroutines that read connections call its methods, several at a time and with locks held.
+// So methods must be quick, and must not call this package.
 type Observer interface {
-	// Started says that all nodes are ready, and that all their programs have begun.
+	// Started is called when all nodes are ready and all their programs have started.
 	Started()
-	// Adopted says that a kubelet has a pod that it did not have.
+	// Adopted is called when a kubelet receives a pod that it did not have.
 	Adopted(uid types.UID, at time.Time)
-	// Reported gets the revision of a pod whose status a kubelet has written, and when the
-	// answer came.
+	// Reported is called when a kubelet has written a pod's status. It receives the revision of
+	// the pod, which is valid during the call, and the time of the answer.
 	Reported(revision []byte, at time.Time)
-	// Watched gets an event of one of Config.PodWatchers. The calls of one watcher do not
-	// overlap.
+	// Watched is called for each event of one of Config.PodWatchers. The calls for one watcher
+	// do not overlap.
 	Watched(watcher int, e PodEvent)
-	// Synced says that a watcher has all pods. It may be called again, after a relist.
+	// Synced is called when a watcher has all pods, and again after each relist.
 	Synced(watcher int)
 }
 
-// InformerObserver is told what becomes of the informers of a run: its reads that watch. Its
-// methods are called as those of an Observer.
+// InformerObserver receives the states of a run's informers: its reads that watch. Its methods
+// are called in the same way as an Observer's.
 type InformerObserver interface {
-	// Started says that all nodes are ready, and that all their programs have begun.
+	// Started is called when all nodes are ready and all their programs have started.
 	Started()
-	// Informer tells the state of an informer whenever it changes. An informer exists from its
+	// Informer is called whenever the state of an informer changes. An informer exists from its
 	// first InformerListing to InformerEnded.
 	Informer(number uint64, state InformerState)
-	// Failed gets the kind of each error, of any request. A status is at its beginning.
+	// Failed is called for each error of any request. kind begins with the status code, if
+	// there is one.
 	Failed(kind string)
 }
 
-// InformerState is what an informer does.
+// InformerState is the state of an informer.
 //
 //	listing ───▶ synced ◀───▶ lost
 //	   ▲                        │ its version is too old
 //	   └────────────────────────┘
 //
-// Each leads to ended.
+// Every state leads to ended.
 type InformerState int
 
 const (
-	// InformerListing asks for all objects: with a LIST, or with a watch that begins with them.
+	// InformerListing: the informer reads all objects, with a LIST or with a watch that begins
+	// with them.
 	InformerListing InformerState = iota
-	// InformerSynced has all objects, and an open watch.
+	// InformerSynced: the informer has all objects and an open watch.
 	InformerSynced
-	// InformerLost has lost its watch.
+	// InformerLost: the informer has lost its watch.
 	InformerLost
 	InformerEnded
 )
 
 // PodEvent is an event of a watcher of all pods. Its bytes are valid during the call.
 type PodEvent struct {
-	Kind   string // as watchevent.Event.Type
+	Kind   string // one of the values of watchevent.Event.Type
 	Object []byte
 	Form   watchevent.Form
-	// Initial says that the pod is part of a list, and is no news.
+	// Initial marks a pod of a list, which need not be new.
 	Initial bool
 	At      time.Time
-}
-
-// newPodWatcher is the agent of Config.PodWatchers: an informer of all pods, as schedulers,
-// network policies and monitoring have it.
-func newPodWatcher() (*agentprofile.Agent, error) {
-	return agentprofile.New(agentprofile.Agent{
-		Name: "pod-watcher", Per: agentprofile.PerCluster, User: "system:serviceaccount:kube-system:pod-watcher",
-		Reads: []agentprofile.Read{{Resource: "v1/pods", Mode: agentprofile.ModeWatchList, Encoding: agentprofile.EncodingProtobuf, OwnPods: true}},
-	})
-}
-
-// podWatcher gives the events of one watcher to the observer. It implements podSink.
-type podWatcher struct {
-	observer Observer
-	number   int
-	initial  bool
-}
-
-func (w *podWatcher) restart() { w.initial = true }
-
-func (w *podWatcher) pod(kind string, object []byte, form watchevent.Form) {
-	w.observer.Watched(w.number, PodEvent{Kind: kind, Object: object, Form: form, Initial: w.initial, At: time.Now()})
-}
-
-func (w *podWatcher) synced() {
-	w.initial = false
-	w.observer.Synced(w.number)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/hollow"
 )
 
-// informerLog has what an informer of an agent did. The kubelet's are let go.
+// informerLog records the states of an agent's informer. It ignores the kubelet's informers.
 type informerLog struct {
 	done context.CancelFunc
 	mu   struct {
@@ -40,8 +40,8 @@ func (l *informerLog) Failed(kind string) {
 	l.mu.all[0] = append(l.mu.all[0], kind[:3])
 }
 
-// TestInformers has an informer whose pauses are an hour. Without one it repeats what the server
-// has put off.
+// TestInformers follows an informer whose pauses are an hour. It repeats requests that the server
+// throttles without such a pause.
 func TestInformers(t *testing.T) {
 	dir := profiles(t, "agents: [{name: scripted, per: cluster, backoff: {first: 1h, longest: 1h}, reads: [{resource: v1/configmaps, mode: watch-list}]}]")
 	ctx, done := context.WithTimeout(t.Context(), patience)

@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
-// pod is a pod of a node, with what is needed of it to report its status. It is guarded by
-// the lock of its node, except the fields above phase, which do not change.
+// pod is a pod of a node, with what its status needs. The lock of the node guards objects and
+// the fields below it. The fields above objects do not change.
 //
 //	         report creating        report running          report succeeded
 //	starting ───────────────▶ ready? ─────────────▶ running ────────────────▶ completed
@@ -27,7 +27,7 @@ type pod struct {
 	containers      []corev1.Container
 	initContainers  []corev1.Container
 	hostNetwork     bool
-	runFor          time.Duration // 0: for ever
+	runFor          time.Duration // 0: it does not complete
 	startAfter      time.Duration
 	created         metav1.Time
 	address         string
@@ -48,24 +48,24 @@ const (
 	podTerminating
 )
 
-// restart implements podSink.
-func (n *node) restart() {
+// beginList implements podSink.
+func (n *node) beginList() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.mu.restarts = true
+	n.mu.listing = true
 	for _, p := range n.mu.pods {
 		p.listed = false
 	}
 }
 
-// synced implements podSink: what was not listed is gone.
-func (n *node) synced() {
+// endList implements podSink. Pods that the list did not have are gone.
+func (n *node) endList() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.mu.restarts {
+	if !n.mu.listing {
 		return
 	}
-	n.mu.restarts = false
+	n.mu.listing = false
 	for _, p := range n.mu.pods {
 		if !p.listed {
 			n.forgetLocked(p)
@@ -73,8 +73,8 @@ func (n *node) synced() {
 	}
 }
 
-// pod implements podSink.
-func (n *node) pod(kind string, object []byte, form watchevent.Form) {
+// observePod implements podSink.
+func (n *node) observePod(kind string, object []byte, form watchevent.Form) {
 	var seen corev1.Pod
 	var err error
 	if form == watchevent.Protobuf {
@@ -110,7 +110,8 @@ func (n *node) pod(kind string, object []byte, form watchevent.Form) {
 	}
 }
 
-// adoptLocked takes a pod that is new to this kubelet. It may have run before.
+// adoptLocked adds a pod that is new to this kubelet, and schedules its next step. The pod may
+// have run before.
 func (n *node) adoptLocked(seen *corev1.Pod) *pod {
 	cfg := &n.fleet.cfg
 	p := &pod{
@@ -124,7 +125,7 @@ func (n *node) adoptLocked(seen *corev1.Pod) *pod {
 	}
 	if !p.hostNetwork && seen.Status.PodIP == "" {
 		n.mu.nextPod = n.mu.nextPod%250 + 1
-		p.address = n.address(n.mu.nextPod)
+		p.address = n.podAddress(n.mu.nextPod)
 	}
 	n.mu.pods[p.uid] = p
 	switch seen.Status.Phase {
@@ -133,15 +134,15 @@ func (n *node) adoptLocked(seen *corev1.Pod) *pod {
 		return p
 	case corev1.PodRunning:
 		p.started = metav1.Now()
-		n.runningLocked(p)
+		n.markRunningLocked(p)
 	default:
-		n.laterLocked(p, 0, n.startPod)
+		n.scheduleStepLocked(p, 0, n.startPod)
 	}
 	n.acquireLocked(p)
 	return p
 }
 
-// slim keeps what a status needs.
+// slim returns copies of containers with only the fields that a status needs.
 func slim(containers []corev1.Container) []corev1.Container {
 	slimmed := make([]corev1.Container, len(containers))
 	for i, c := range containers {
@@ -150,6 +151,7 @@ func slim(containers []corev1.Container) []corev1.Container {
 	return slimmed
 }
 
+// annotatedTime returns the duration in an annotation of a pod, or otherwise if it has none.
 func annotatedTime(seen *corev1.Pod, annotation string, otherwise time.Duration) time.Duration {
 	if d, err := time.ParseDuration(seen.Annotations[annotation]); err == nil && d >= 0 {
 		return d
@@ -157,12 +159,13 @@ func annotatedTime(seen *corev1.Pod, annotation string, otherwise time.Duration)
 	return otherwise
 }
 
-// laterLocked does the next step of a pod after a time, unless another step is due by then.
-func (n *node) laterLocked(p *pod, pause time.Duration, step func(*pod)) {
-	n.afterLocked("pod "+string(p.uid), pause, func() { step(p) })
+// scheduleStepLocked runs the next step of a pod after a pause. It replaces a step that is
+// already scheduled.
+func (n *node) scheduleStepLocked(p *pod, pause time.Duration, step func(*pod)) {
+	n.scheduleLocked("pod "+string(p.uid), pause, func() { step(p) })
 }
 
-// proceed sets the next phase and step of a pod, if it is still in a phase.
+// proceed calls then with the node's lock held, if the pod still exists and is in phase from.
 func (n *node) proceed(p *pod, from podPhase, then func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -171,15 +174,15 @@ func (n *node) proceed(p *pod, from podPhase, then func()) {
 	}
 }
 
-// startPod reports that containers are being made, and starts them after a time.
+// startPod reports that containers are being created, and schedules their start.
 func (n *node) startPod(p *pod) {
 	ok := n.reportPod(p, creatingStatus(p, n))
 	n.proceed(p, podStarting, func() {
 		if !ok {
-			n.laterLocked(p, n.random.in(retryEvery), n.startPod)
+			n.scheduleStepLocked(p, n.random.choose(retryEvery), n.startPod)
 			return
 		}
-		n.laterLocked(p, n.random.between(p.startAfter, p.startAfter*3/2), n.runPod)
+		n.scheduleStepLocked(p, n.random.chooseBetween(p.startAfter, p.startAfter*3/2), n.runPod)
 	})
 }
 
@@ -189,20 +192,20 @@ func (n *node) runPod(p *pod) {
 	ok := n.reportPod(p, runningStatus(p, n, started))
 	n.proceed(p, podStarting, func() {
 		if !ok {
-			n.laterLocked(p, n.random.in(retryEvery), n.runPod)
+			n.scheduleStepLocked(p, n.random.choose(retryEvery), n.runPod)
 			return
 		}
 		p.started = started
-		n.runningLocked(p)
+		n.markRunningLocked(p)
 	})
 }
 
-// runningLocked counts a running pod, and has it complete if it is to.
-func (n *node) runningLocked(p *pod) {
+// markRunningLocked counts a running pod, and schedules its completion if it is a job's.
+func (n *node) markRunningLocked(p *pod) {
 	p.phase = podRunning
 	n.fleet.podsRunning.Add(1)
 	if p.runFor > 0 {
-		n.laterLocked(p, p.runFor, n.completePod)
+		n.scheduleStepLocked(p, p.runFor, n.completePod)
 	}
 }
 
@@ -211,7 +214,7 @@ func (n *node) completePod(p *pod) {
 	ok := n.reportPod(p, endedStatus(p, n))
 	n.proceed(p, podRunning, func() {
 		if !ok {
-			n.laterLocked(p, n.random.in(retryEvery), n.completePod)
+			n.scheduleStepLocked(p, n.random.choose(retryEvery), n.completePod)
 			return
 		}
 		p.phase = podCompleted
@@ -227,16 +230,17 @@ func (n *node) terminateLocked(p *pod, seen *corev1.Pod) {
 	if p.phase == podRunning {
 		n.fleet.podsRunning.Add(-1)
 	}
-	reports := p.phase == podRunning || p.phase == podStarting
-	p.phase, p.grace = podTerminating, time.Second
+	mustReport := p.phase == podRunning || p.phase == podStarting
+	p.phase = podTerminating
+	p.grace = time.Second
 	if seconds := seen.DeletionGracePeriodSeconds; seconds != nil {
 		p.grace = min(p.grace, time.Duration(*seconds)*time.Second)
 	}
 	step := n.deletePod
-	if reports {
+	if mustReport {
 		step = n.endPod
 	}
-	n.laterLocked(p, n.random.between(p.grace/2, p.grace), step)
+	n.scheduleStepLocked(p, n.random.chooseBetween(p.grace/2, p.grace), step)
 }
 
 // endPod reports that the containers of a pod have stopped, and deletes it.
@@ -244,10 +248,10 @@ func (n *node) endPod(p *pod) {
 	ok := n.reportPod(p, endedStatus(p, n))
 	n.proceed(p, podTerminating, func() {
 		if !ok {
-			n.laterLocked(p, n.random.in(retryEvery), n.endPod)
+			n.scheduleStepLocked(p, n.random.choose(retryEvery), n.endPod)
 			return
 		}
-		n.laterLocked(p, 0, n.deletePod)
+		n.scheduleStepLocked(p, 0, n.deletePod)
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 
 const preflightTimeout = 15 * time.Second
 
-// NewClient makes a client for the user of the kubeconfig, as fast as the server takes it.
+// NewClient returns a client of the kubeconfig's user, without rate limits.
 func NewClient(cfg *rest.Config) (kubernetes.Interface, error) {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.WarningHandler = -1, rest.NoWarnings{}
@@ -40,7 +40,8 @@ func (r right) String() string {
 	return r.verb + " " + resource
 }
 
-// rights are those that a run needs. With impersonation others have them.
+// rights returns the rights that the kubeconfig's user needs for a run. With impersonation the
+// programs' own users need the rights to read and write.
 func rights(cfg *Config) []right {
 	list := []right{{verb: "delete", resource: "nodes"}, {verb: "delete", resource: "pods"}}
 	if !cfg.Delete && cfg.Pods > 0 {
@@ -58,7 +59,7 @@ func rights(cfg *Config) []right {
 	return list
 }
 
-// preflight checks that the server answers, and that the user may do what a run needs.
+// preflight checks that the server answers, and that the user has the rights that a run needs.
 func preflight(ctx context.Context, admin kubernetes.Interface, cfg *Config) error {
 	ctx, cancel := context.WithTimeout(ctx, preflightTimeout)
 	defer cancel()
@@ -71,7 +72,7 @@ func preflight(ctx context.Context, admin kubernetes.Interface, cfg *Config) err
 		case apierrors.IsUnauthorized(err):
 			return fmt.Errorf("the server at %s does not know the user of the kubeconfig: give a kubeconfig of this cluster", cfg.REST.Host)
 		case err != nil:
-			return fmt.Errorf("reach the server at %s: %w: check that it runs, and that the kubeconfig is that of this cluster", cfg.REST.Host, err)
+			return fmt.Errorf("reach the server at %s: %w: check that it runs, and that the kubeconfig is for this cluster", cfg.REST.Host, err)
 		case !answer.Status.Allowed:
 			return fmt.Errorf("the user of the kubeconfig may not %s: give a kubeconfig with an administrator's rights", r)
 		}
@@ -82,8 +83,8 @@ func preflight(ctx context.Context, admin kubernetes.Interface, cfg *Config) err
 	return nil
 }
 
-// preflightNode checks that kubelets may do what nodes may: an authorizer of nodes lets them,
-// or a binding. The node's name is of none.
+// preflightNode checks that kubelets have the rights of nodes, by the node authorizer or by a
+// binding. The node in the question does not exist.
 func preflightNode(ctx context.Context, admin kubernetes.Interface) error {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: "system:node:millrace-hollow", Groups: []string{"system:nodes", "system:authenticated"},

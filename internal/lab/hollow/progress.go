@@ -7,8 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// state is a line about the run. since is the time since the last one.
-func (f *fleet) state(since time.Duration) string {
+// progressText returns a line about the state of the run. since is the time since the last line.
+func (f *fleet) progressText(since time.Duration) string {
 	var requests, errors, events, open int64
 	f.counters.each(func(c *counter) {
 		requests += c.requests.Load()
@@ -30,15 +30,16 @@ func (f *fleet) state(since time.Duration) string {
 	return text
 }
 
-// mostFrequentError says what has gone wrong most often. It is empty if nothing has.
+// mostFrequentError returns the most frequent kind of error with its request, or "" without errors.
 func (s *counters) mostFrequentError() (text string) {
 	most := int64(0)
 	s.each(func(c *counter) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for what, n := range c.mu.errors {
+		for kind, n := range c.mu.errors {
 			if n > most {
-				most, text = n, fmt.Sprintf("%s %s %s: %s", c.agent, c.verb, display.Clean(c.request), what)
+				most = n
+				text = fmt.Sprintf("%s %s %s: %s", c.agent, c.verb, display.Clean(c.request), kind)
 			}
 		}
 	})

@@ -23,17 +23,17 @@ func newRandom(seed, number uint64) *random {
 	return r
 }
 
-// place returns a number from 0 to 1.
-func (r *random) place() float64 {
+// fraction returns a number from 0 to 1, without 1.
+func (r *random) fraction() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return float64(r.mu.source.Uint64()>>11) / (1 << 53)
 }
 
-// in returns a time of a range.
-func (r *random) in(times agentprofile.Range) time.Duration { return times.Choose(r.place()) }
+// choose returns a time in a range.
+func (r *random) choose(times agentprofile.Range) time.Duration { return times.Choose(r.fraction()) }
 
-// between returns a time between two.
-func (r *random) between(low, high time.Duration) time.Duration {
-	return r.in(agentprofile.Range{Min: low, Max: high})
+// chooseBetween returns a time from low to high.
+func (r *random) chooseBetween(low, high time.Duration) time.Duration {
+	return r.choose(agentprofile.Range{Min: low, Max: high})
 }

@@ -18,6 +18,7 @@ type readPlan struct {
 	list, watch *counter
 }
 
+// newReadPlan returns the plan of a read of an agent, and makes its counters.
 func newReadPlan(s *counters, agent string, r *agentprofile.Read) *readPlan {
 	verb := "list"
 	if r.Mode == agentprofile.ModeGet {
@@ -28,13 +29,14 @@ func newReadPlan(s *counters, agent string, r *agentprofile.Read) *readPlan {
 	return plan
 }
 
-// podSink gets the pods of a kubelet's node.
+// podSink receives the pods that a reflector reads. The reflector's lock is held.
 type podSink interface {
-	// restart says that all pods come again.
-	restart()
-	pod(kind string, object []byte, form watchevent.Form)
-	// synced says that all pods have come.
-	synced()
+	// beginList is called before all pods are received, for the first time or again.
+	beginList()
+	// observePod receives an event. Its bytes are valid during the call.
+	observePod(kind string, object []byte, form watchevent.Form)
+	// endList is called when all pods have been received.
+	endList()
 }
 
 // reflector is one read of one instance. It follows a resource as client-go's reflectors
@@ -44,33 +46,33 @@ type podSink interface {
 //	waiting ───────▶ listing ─────────────────▶ watching
 //	   ▲                │ done (polls), failed      │ ended, failed
 //	   └────────────────┴───────────────────────────┘
-//	stop leads from each of them to stopped; so does a resource that is not served
+//	stop leads from every state to stopped; so does a resource that is not served
 //
-// Requests are exchanges. At most one is current, and those that are not current any more
-// change nothing.
+// Each request is an exchange. At most one is current. An exchange that is not current any
+// more changes nothing.
 type reflector struct {
 	instance *instance
 	plan     *readPlan
 	path     string
 	fields   string
 	labels   string
-	sink     podSink // nil: what is read is thrown away
-	number   uint64  // tells it from all others
+	sink     podSink // nil: objects are thrown away
+	number   uint64  // different for each reflector of the fleet
 
 	mu struct {
 		sync.Mutex
 		state    reflectorState
 		current  *exchange // nil while it waits
 		timer    *time.Timer
-		revision []byte // the newest that it has seen; empty: none
-		resumes  bool   // the next watch goes on from there, without a list
-		expired  bool   // the server has refused to list there
+		revision []byte // the newest that it has seen; empty before the first
+		resumes  bool   // the next watch continues from revision, without a list
+		expired  bool   // the server has refused to list at revision
 		synced   bool   // it has all objects, and an open watch
 		began    bool   // it has listed before
-		retries  int    // of one request that the server has put off
-		failures int    // pauses, each longer than the one before
+		retries  int    // of one request that the server has throttled
+		failures int    // number of pauses so far, each longer than the one before
 		paused   time.Time
-		// withoutWatchList is set once the server has refused one.
+		// withoutWatchList is set once the server has refused a watch-list.
 		withoutWatchList bool
 	}
 }
@@ -84,7 +86,7 @@ const (
 	stateStopped
 )
 
-// newReflector makes a reflector for a read. name, if not empty, is the only object of
+// newReflector returns a reflector for a read. name, if it is not empty, is the only object of
 // namespace that it reads.
 func newReflector(i *instance, plan *readPlan, namespace, name string) *reflector {
 	r := &reflector{instance: i, plan: plan, fields: i.expand(plan.Fields), labels: i.expand(plan.Labels), number: i.fleet.informers.Add(1)}
@@ -135,14 +137,14 @@ func (r *reflector) endLocked() {
 	}
 }
 
-// observeLocked tells the state of a reflector that watches.
+// observeLocked reports the state of a reflector that watches.
 func (r *reflector) observeLocked(state InformerState) {
 	if o := r.instance.fleet.cfg.Informers; o != nil && r.watches() {
 		o.Informer(r.number, state)
 	}
 }
 
-// syncLocked notes whether it has all objects and an open watch.
+// syncLocked sets whether the reflector has all objects and an open watch.
 func (r *reflector) syncLocked(synced bool) {
 	if r.mu.synced == synced {
 		return
@@ -155,7 +157,7 @@ func (r *reflector) syncLocked(synced bool) {
 	}
 }
 
-// forgetLocked has it read all anew, as if it had never read.
+// forgetLocked makes the next read a list without a revision, as if it were the first.
 func (r *reflector) forgetLocked() { r.mu.revision, r.mu.resumes = r.mu.revision[:0], false }
 
 // dropLocked ends the current exchange and the timer.
@@ -165,18 +167,18 @@ func (r *reflector) dropLocked() {
 	}
 	if x := r.mu.current; x != nil {
 		r.mu.current = nil
-		x.close()
+		x.closeWatch()
 		x.stream.Cancel()
 	}
 }
 
-// wait begins again after a time.
+// waitLocked sends the next request after a pause.
 func (r *reflector) waitLocked(pause time.Duration) {
 	r.mu.state = stateWaiting
 	r.mu.timer = time.AfterFunc(pause, r.begin)
 }
 
-// relist lists anew, although a watch is open.
+// relist lists again, although the watch of x is open.
 func (r *reflector) relist(x *exchange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,7 +190,7 @@ func (r *reflector) relist(x *exchange) {
 	r.beginLocked()
 }
 
-// listLocked sends a LIST or GET. token is that of a further page.
+// listLocked sends a LIST or GET. token is the continue token of a further page, or "".
 func (r *reflector) listLocked(token string) {
 	if token == "" {
 		r.countAnewLocked(r.plan.list)
@@ -213,7 +215,7 @@ func (r *reflector) listLocked(token string) {
 	r.sendLocked(&exchange{counter: r.plan.list}, query, gzip)
 }
 
-// countAnewLocked counts a read from the beginning.
+// countAnewLocked counts the start of a full read.
 func (r *reflector) countAnewLocked(c *counter) {
 	if r.mu.began && r.watches() {
 		c.relists.Add(1)
@@ -221,16 +223,16 @@ func (r *reflector) countAnewLocked(c *counter) {
 	r.mu.began = true
 	r.observeLocked(InformerListing)
 	if r.sink != nil {
-		r.sink.restart()
+		r.sink.beginList()
 	}
 }
 
-// watchLocked sends a watch: from the revision, or with all objects first.
+// watchLocked sends a watch from the revision, or one that begins with all objects.
 func (r *reflector) watchLocked() {
 	r.mu.state = stateWatching
 	query := r.selectors()
 	query.Set("watch", "true")
-	query.Set("timeoutSeconds", strconv.Itoa(int(r.instance.random.in(r.plan.Timeout).Seconds())))
+	query.Set("timeoutSeconds", strconv.Itoa(int(r.instance.random.choose(r.plan.Timeout).Seconds())))
 	if !r.plan.NoBookmarks {
 		query.Set("allowWatchBookmarks", "true")
 	}
@@ -270,13 +272,6 @@ func (r *reflector) sendLocked(x *exchange, query url.Values, gzip bool) {
 	}, x)
 }
 
-// The media types of each form. Where the server has no protobuf, it sends JSON.
-const (
-	acceptJSON     = "application/json"
-	acceptProtobuf = "application/vnd.kubernetes.protobuf,application/json"
-	acceptMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-)
-
 func (r *reflector) accept(isWatch bool) string {
 	switch {
 	case r.plan.Encoding == agentprofile.EncodingProtobuf:
@@ -293,18 +288,19 @@ func (r *reflector) accept(isWatch bool) string {
 const (
 	firstPause   = 800 * time.Millisecond
 	longestPause = 30 * time.Second
-	// resetPauses is how long after the last pause the next one is a first one again: success
-	// alone makes it no shorter.
+	// resetPauses is the time after the last pause from which pauses begin at firstPause
+	// again. A success in between does not reset them.
 	resetPauses = 2 * time.Minute
-	// maxRetries is how often a request is sent again that the server has put off, before that
-	// is a failure.
+	// maxRetries bounds the retries of a request that the server throttles. After them it
+	// counts as failed.
 	maxRetries = 10
 )
 
-// pauseLocked is how long to wait after another failure.
-func (r *reflector) pauseLocked() time.Duration {
+// nextPauseLocked counts a failure, and returns the pause after it.
+func (r *reflector) nextPauseLocked() time.Duration {
 	backoff := r.instance.agent.Backoff
-	pause, longest := time.Duration(backoff.First), time.Duration(backoff.Longest)
+	pause := time.Duration(backoff.First)
+	longest := time.Duration(backoff.Longest)
 	if pause == 0 {
 		pause = firstPause
 	}
@@ -318,5 +314,5 @@ func (r *reflector) pauseLocked() time.Duration {
 	r.mu.paused = now
 	pause = min(pause<<min(r.mu.failures, 16), longest)
 	r.mu.failures++
-	return r.instance.random.between(pause, 2*pause)
+	return r.instance.random.chooseBetween(pause, 2*pause)
 }

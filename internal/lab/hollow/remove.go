@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	removers    = 32
-	removePage  = 500
-	removeTries = 5
+	removers    = 32  // number of concurrent requests
+	removePage  = 500 // objects in a page of a LIST
+	removeTries = 5   // attempts to delete one object
 )
 
 // remover removes what runs of one name have left.
 type remover struct {
-	cfg    Config
-	admin  kubernetes.Interface // for pods, of which more than metadata is needed
-	client metadata.Interface
-	log    *display.Line
-	count  atomic.Int64
+	cfg      Config
+	admin    kubernetes.Interface // reads pods, whose spec is needed
+	client   metadata.Interface
+	progress *display.Line
+	count    atomic.Int64
 }
 
 // removedObject is one object to remove, as it was when it was found.
@@ -45,14 +45,15 @@ var (
 	podsResource  = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 )
 
-// podMakers are the resources whose objects make pods: those that carry the label go first.
+// podMakers returns the resources whose objects create pods. Their labelled objects are removed
+// before all others.
 func podMakers() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "replicasets"}}
 }
 
-// labelledResources are the others whose objects carry the label, in the order of removal. Pods
-// come first: they need their node's name to be found. Nodes come last, so that a removal
-// that was interrupted finds the rest again.
+// labelledResources returns the other resources whose objects carry the label, in the order of
+// removal. Nodes come last: their pods are found by the nodes' names, so an interrupted removal
+// finds the rest again.
 func labelledResources() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
 		podsResource,
@@ -63,8 +64,8 @@ func labelledResources() []schema.GroupVersionResource {
 	}
 }
 
-// Remove removes the labelled objects of a run, also the Deployments of others that carry its
-// label, and the pods on its nodes, as the garbage collector of pods would.
+// Remove removes all objects with the label of a run, also Deployments that others have made. It
+// also removes the pods on the run's nodes, as the garbage collector of pods would.
 func Remove(ctx context.Context, cfg Config) error {
 	if err := cfg.validateName(); err != nil {
 		return err
@@ -82,11 +83,11 @@ func Remove(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w: check the kubeconfig", err)
 	}
-	r := &remover{cfg: cfg, admin: admin, client: client, log: display.NewLine(cfg.Progress)}
-	shown, stop := context.WithCancel(ctx)
+	r := &remover{cfg: cfg, admin: admin, client: client, progress: display.NewLine(cfg.Progress)}
+	following, stop := context.WithCancel(ctx)
 	var showing sync.WaitGroup
 	showing.Go(func() {
-		r.log.Follow(shown, func(time.Duration) string { return fmt.Sprintf("removed %d objects", r.count.Load()) })
+		r.progress.Follow(following, func(time.Duration) string { return fmt.Sprintf("removed %d objects", r.count.Load()) })
 	})
 	err = r.run(ctx)
 	stop()
@@ -94,10 +95,11 @@ func Remove(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("%w: repeat the command to go on", err)
 	}
-	r.log.Print("removed %d objects of the run %q", r.count.Load(), cfg.Name)
+	r.progress.Print("removed %d objects of the run %q", r.count.Load(), cfg.Name)
 	return nil
 }
 
+// run removes everything, in the order that podMakers and labelledResources describe.
 func (r *remover) run(ctx context.Context) error {
 	if err := r.removeLabelled(ctx, podMakers()); err != nil {
 		return err
@@ -141,7 +143,7 @@ func (r *remover) removePodsOfNodes(ctx context.Context) error {
 	return group.Wait()
 }
 
-// podsOf finds the pods of a node, in pages.
+// podsOf returns the pods of a node.
 func (r *remover) podsOf(ctx context.Context, node string) ([]removedObject, error) {
 	var pods []removedObject
 	opts := metav1.ListOptions{FieldSelector: "spec.nodeName=" + node, Limit: removePage}
@@ -162,7 +164,7 @@ func (r *remover) podsOf(ctx context.Context, node string) ([]removedObject, err
 	}
 }
 
-// list finds the objects with the run's label, in pages.
+// list returns the objects of a resource that carry the run's label.
 func (r *remover) list(ctx context.Context, resource schema.GroupVersionResource) ([]removedObject, error) {
 	var all []removedObject
 	opts := metav1.ListOptions{LabelSelector: Label + "=" + r.cfg.Name, Limit: removePage}
@@ -193,7 +195,7 @@ func (r *remover) removeAll(ctx context.Context, resource schema.GroupVersionRes
 	return group.Wait()
 }
 
-// removeOne removes an object without grace, if it is still the one that was found.
+// removeOne deletes an object without a grace period, if it is still the listed one.
 func (r *remover) removeOne(ctx context.Context, resource schema.GroupVersionResource, object removedObject) error {
 	now := int64(0)
 	opts := metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &object.uid}}

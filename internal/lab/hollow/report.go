@@ -3,17 +3,19 @@ package hollow
 import (
 	"fmt"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/millrace/millrace/internal/tool/display"
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// Report is what a run has sent and received. Its JSON is the output of -o json.
+// Report has the counts of a run. Its JSON is the output of -o json.
 type Report struct {
 	Server  string `json:"server"`
 	Options Config `json:"options"`
-	// Seconds is how long the run took, and StartSeconds how long until all nodes were
-	// ready and all their programs had begun.
+	// Seconds is the length of the run. StartSeconds is the time until all nodes were ready and
+	// all their programs had started.
 	Seconds      float64 `json:"seconds"`
 	StartSeconds float64 `json:"startSeconds,omitempty"`
 
@@ -22,14 +24,14 @@ type Report struct {
 	PodsDone    int64 `json:"podsDone"`
 	Connections int64 `json:"connections"` // open at the end
 
-	// CPUSeconds and PeakBytes are those of this process.
+	// CPUSeconds and PeakBytes are the CPU time and the largest RSS of this process.
 	CPUSeconds float64  `json:"cpuSeconds"`
 	PeakBytes  int64    `json:"peakBytes"`
 	Rows       []Row    `json:"rows"`
 	Notes      []string `json:"notes,omitempty"`
 }
 
-// Row is the requests of one shape.
+// Row has the counts of the requests of one shape.
 type Row struct {
 	Agent   string `json:"agent"`
 	Verb    string `json:"verb"`
@@ -37,14 +39,14 @@ type Row struct {
 
 	Requests int64 `json:"requests"`
 	Errors   int64 `json:"errors"`
-	// Events are those of watches, initial ones and bookmarks included.
+	// Events is the number of watch events, with initial events and bookmarks.
 	Events  int64 `json:"events,omitempty"`
 	Bytes   int64 `json:"bytes"` // of bodies, before decompression
 	Relists int64 `json:"relists,omitempty"`
 	Open    int64 `json:"open,omitempty"` // watches at the end
 
-	// Latencies of requests that ended well: until the end of the answer, and for watches
-	// until its header.
+	// Latencies of requests that succeeded, until the end of the answer. Those of watches last
+	// until the answer's header.
 	P50Seconds float64     `json:"p50Seconds"`
 	P99Seconds float64     `json:"p99Seconds"`
 	MaxSeconds float64     `json:"maxSeconds"`
@@ -57,10 +59,10 @@ type ErrorKind struct {
 	Count int64  `json:"count"`
 }
 
-// shownErrors bounds the errors below the table.
+// shownErrors bounds the errors that text shows below the table.
 const shownErrors = 12
 
-// text renders the report for a terminal.
+// text returns the report as a table for a terminal, or as Markdown.
 func (r *Report) text(format string) string {
 	table := &render.Table{Columns: render.ColumnsOf("agent and request", "requests", "errors", "events", "bytes", "relists", "open", "p50", "p99", "max")}
 	total := Row{Agent: "all"}
@@ -85,7 +87,7 @@ func (r *Report) text(format string) string {
 	return render.Document(format, table, nil, append([]string{b.String()}, r.Notes...))
 }
 
-// addRow adds a row. The sum of all has no latencies.
+// addRow adds a row to the table. Zeros and missing latencies appear as "-".
 func addRow(table *render.Table, r *Row) {
 	count := func(n int64) string {
 		if n == 0 {
@@ -104,6 +106,7 @@ func addRow(table *render.Table, r *Row) {
 		latency(r.P50Seconds), latency(r.P99Seconds), latency(r.MaxSeconds))
 }
 
+// writeErrors writes a line for each kind of error, shownErrors at most.
 func (r *Report) writeErrors(b *strings.Builder) {
 	shown := 0
 	for i := range r.Rows {
@@ -116,4 +119,14 @@ func (r *Report) writeErrors(b *strings.Builder) {
 			fmt.Fprintf(b, "%8s  %s %s %s: %s\n", display.Count(kind.Count), row.Agent, row.Verb, display.Clean(row.Request), kind.What)
 		}
 	}
+}
+
+// ownUsage returns the CPU seconds and the peak memory of this process.
+func ownUsage() (seconds float64, bytes int64) {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0, 0
+	}
+	seconds = time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+	return seconds, u.Maxrss << 10
 }

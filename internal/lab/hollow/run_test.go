@@ -23,7 +23,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/hollow"
 )
 
-// patience bounds what takes a second on an idle machine.
+// patience bounds waits that take a second on an idle machine.
 const patience = 60 * time.Second
 
 // step is one request of an agent that a test expects, and the answer to it.
@@ -71,7 +71,7 @@ func writeProtobuf(w io.Writer, object interface{ Marshal() ([]byte, error) }) {
 	_, _ = w.Write(append([]byte("k8s\x00"), body...))
 }
 
-// answer answers the next step. A request behind the last one is only noted.
+// answer answers the next step. A request after the last step is only noted.
 func (a *scriptedAPI) answer(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	query.Del("timeoutSeconds")

@@ -166,7 +166,7 @@ func TestDeleteChecksWhatItFinds(t *testing.T) {
 }
 
 // TestEndAmongRestarts ends runs whose agents restart all the time. No restart may go on
-// behind the end.
+// after the end.
 func TestEndAmongRestarts(t *testing.T) {
 	dir := profiles(t, "agents: [{name: scripted, per: cluster, instances: 100, restart: 1ms-2ms, reads: [{resource: v1/configmaps}]}]")
 	config := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (&scriptedAPI{done: func() {}}).ServeHTTP(w, r) }))
@@ -180,7 +180,7 @@ func TestEndAmongRestarts(t *testing.T) {
 	}
 }
 
-// TestHomeIsNotUsed has no kubeconfig that is named: nobody gets nodes in their own cluster.
+// TestHomeIsNotUsed names no kubeconfig: a run must not use the one in the home directory.
 func TestHomeIsNotUsed(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
 	t.Chdir(t.TempDir())

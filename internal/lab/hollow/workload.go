@@ -11,7 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// MakeShared makes what the pods of a run use: a service account, a secret and a config map.
+// MakeShared creates what the pods of a run use: a service account, a secret and a config map,
+// each with the run's name. It leaves existing ones as they are.
 func MakeShared(ctx context.Context, admin kubernetes.Interface, cfg *Config) error {
 	meta := metav1.ObjectMeta{Name: cfg.Name, Namespace: cfg.Namespace, Labels: map[string]string{Label: cfg.Name}}
 	core := admin.CoreV1()
@@ -28,7 +29,8 @@ func MakeShared(ctx context.Context, admin kubernetes.Interface, cfg *Config) er
 	return nil
 }
 
-// makePods makes the pods of a node. What exists is left as it is.
+// makePods creates the pods of a node. It leaves existing ones as they are, and gives up a pod
+// that the server refuses.
 func (n *node) makePods(ctx context.Context) {
 	c := n.fleet.writes.createPod
 	for i := range n.fleet.cfg.Pods {
@@ -38,18 +40,18 @@ func (n *node) makePods(ctx context.Context) {
 			_, err := n.fleet.admin.CoreV1().Pods(object.Namespace).Create(ctx, object, metav1.CreateOptions{})
 			switch {
 			case err == nil || apierrors.IsAlreadyExists(err):
-				c.done(time.Since(began))
+				c.recordSuccess(time.Since(began))
 				return true
 			case ctx.Err() != nil:
 				return true
 			}
-			c.failed(err.Error())
+			c.recordFailure(err.Error())
 			return !apierrors.IsTooManyRequests(err) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsInternalError(err)
 		})
 	}
 }
 
-// newPod is pod i of a node. Its labels are those of an application of twenty pods.
+// newPod returns pod i of a node. Twenty pods share the label of an application.
 func (n *node) newPod(i int) *corev1.Pod {
 	cfg := &n.fleet.cfg
 	number := n.index*cfg.Pods + i
@@ -64,10 +66,10 @@ func (n *node) newPod(i int) *corev1.Pod {
 	}
 }
 
-// PodSpec is that of the pods of a run, without a node. They use what MakeShared makes, and
-// tolerate every taint: without a controller manager, new nodes keep theirs.
+// PodSpec returns the spec of a run's pods, without a node. The pods use what MakeShared creates.
+// They tolerate every taint: without a controller manager, new nodes keep theirs.
 func PodSpec(name string) corev1.PodSpec {
-	no, optional := false, false
+	var no, optional bool
 	return corev1.PodSpec{
 		ServiceAccountName: name, AutomountServiceAccountToken: &no,
 		Containers: []corev1.Container{{

@@ -19,12 +19,11 @@ command, and shows the published figures beside those of this machine: of the st
 read path, of a kube-apiserver (--kube-apiserver), and of Millrace.
 
 Each experiment is one bench or several, with the paper's numbers. --scale multiplies
-these where they do not fit a small machine; its default does, and the report says what it
-is. With --kubeconfig the same requests go to a server that exists. Data is filled in
-through it, with a label, and removed at the end; --delete removes what an interrupted
-run has left.`
+these numbers; with its default they fit a small machine, and the report names it. With
+--kubeconfig the same requests go to an existing server. Data is filled in through it,
+with a label, and removed at the end; --delete removes what an interrupted run has left.`
 
-// NewCommand returns the command "papers". version is that of this program.
+// NewCommand returns the command "papers". version is the version of this program.
 func NewCommand(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "papers",
@@ -38,21 +37,22 @@ func NewCommand(version string) *cobra.Command {
 			return err
 		},
 	}
-	for _, p := range all() {
+	for _, p := range allPapers() {
 		cmd.AddCommand(newPaperCommand(p, version))
 	}
 	return cmd
 }
 
-// catalogue lists the papers.
+// catalogue returns a line about each paper.
 func catalogue() string {
 	var b strings.Builder
-	for _, p := range all() {
+	for _, p := range allPapers() {
 		fmt.Fprintf(&b, "%s  %s (--scale=%g, about %s for each server)\n", p.Name, p.Title, p.Scale, p.Minutes)
 	}
 	return b.String()
 }
 
+// newPaperCommand returns the command of one paper. p is at the original's scale.
 func newPaperCommand(p *Paper, version string) *cobra.Command {
 	o := &options{paper: p}
 	cmd := &cobra.Command{
@@ -97,7 +97,7 @@ func (o *options) show(to testbed.Streams) error {
 	return cmp.Or(o.write(r, to), r.failure())
 }
 
-// measure runs the steps and prints the report, also of a run that was interrupted.
+// measure runs the steps and prints the report. After an interrupt it prints the steps so far.
 func (o *options) measure(ctx context.Context, version string, to testbed.Streams) error {
 	r, err := o.run(ctx, version, to.Err)
 	if len(r.Steps) == 0 {
@@ -107,7 +107,7 @@ func (o *options) measure(ctx context.Context, version string, to testbed.Stream
 	return cmp.Or(err, writeErr, r.failure())
 }
 
-// write prints the report, and writes the page.
+// write completes a report and prints it, and writes the page of --report.
 func (o *options) write(r *Report, to testbed.Streams) error {
 	if err := r.complete(); err != nil {
 		return err

@@ -80,7 +80,7 @@ func TestFlagErrors(t *testing.T) {
 
 func TestCatalogue(t *testing.T) {
 	out, _, err := run(t)
-	if err != nil || strings.Count(out, "\n") != len(all()) {
+	if err != nil || strings.Count(out, "\n") != len(allPapers()) {
 		t.Errorf("got %v:\n%s", err, out)
 	}
 }

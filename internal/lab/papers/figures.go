@@ -7,7 +7,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// Section is some figures that belong together.
+// Section has figures that belong together.
 type Section struct {
 	Title  string  `json:"title"`
 	Note   string  `json:"note,omitempty"`
@@ -15,19 +15,20 @@ type Section struct {
 	Charts []Chart `json:"-"`
 }
 
-// Row is one figure: as published, and of each server that was measured.
+// Row is one figure: as published, and as measured at each server.
 type Row struct {
 	Name string `json:"name"`
 	Unit Unit   `json:"unit"`
-	// Published is the figure in the paper's own words. Empty: it has none.
+	// Published is the figure in the paper's own words. Empty: the paper has no such figure.
 	Published string `json:"published,omitempty"`
-	// PublishedValue is Published as a number. 0: it is no number, or not for the same amount.
+	// PublishedValue is Published as a number, in Unit. It is 0 if Published is no number, or
+	// was measured with other counts than this run.
 	PublishedValue float64 `json:"publishedValue,omitempty"`
-	// Values are by server. What was not measured has none.
+	// Values has the measured figures by server, in Unit. A server without a figure is missing.
 	Values map[string]float64 `json:"values,omitempty"`
 }
 
-// Unit says how a figure is printed, and whether more of it is better.
+// Unit is the unit of a figure. It decides how the figure is printed, and whether more is better.
 type Unit string
 
 const (
@@ -35,11 +36,12 @@ const (
 	unitMillis  Unit = "ms"
 	unitMicros  Unit = "µs"
 	unitBytes   Unit = "B"
-	unitSize    Unit = "size" // bytes that are not compared: sizes of what is sent, and small differences
+	unitSize    Unit = "size" // bytes without a ratio: sizes of answers, and small differences
 	unitRate    Unit = "/s"   // more is better
 	unitCount   Unit = ""
 )
 
+// format returns a figure with its unit.
 func (u Unit) format(v float64) string {
 	switch u {
 	case unitBytes, unitSize:
@@ -52,7 +54,8 @@ func (u Unit) format(v float64) string {
 	return render.FormatNumber(v) + " " + string(u)
 }
 
-// ratio is how many times better ours is than other. It is empty if either is unknown.
+// ratio returns how many times better ours is than other, such as 1.50×. It returns "" if one
+// of them is unknown, or the unit has no ratios.
 func (u Unit) ratio(other, ours float64) string {
 	if u == unitCount || u == unitSize || other <= 0 || ours <= 0 {
 		return ""
@@ -70,13 +73,13 @@ type Chart struct {
 	Lines []Series
 }
 
-// Series is the line of one server. A point is a time in seconds, and a value.
+// Series is the line of one server. A point is a time in seconds and a value.
 type Series struct {
 	Server string
 	Points [][2]float64
 }
 
-// serverNames are how servers are called in tables, in their order.
+// serverNames returns pairs of a read path and its name in tables, in the order of columns.
 func serverNames() [][2]string {
 	return [][2]string{
 		{testbed.ReadPathKubernetes, "stock read path"},
@@ -87,7 +90,7 @@ func serverNames() [][2]string {
 	}
 }
 
-// serverName is how a server is called in tables.
+// serverName returns the name of a server in tables.
 func serverName(server string) string {
 	for _, n := range serverNames() {
 		if n[0] == server {
@@ -97,8 +100,8 @@ func serverName(server string) string {
 	return server
 }
 
-// serversOf are the servers that have a figure in any section, in the order of tables.
-func serversOf(sections []Section) (servers []string) {
+// measuredServers returns the servers that have a figure in any section, in the order of columns.
+func measuredServers(sections []Section) (servers []string) {
 	seen := map[string]bool{}
 	for _, s := range sections {
 		for _, r := range s.Rows {
@@ -115,11 +118,12 @@ func serversOf(sections []Section) (servers []string) {
 	return servers
 }
 
-// add adds a row, unless no server has a value and nothing was published.
+// add adds a row, unless no server has a value and nothing was published. It removes zeros from
+// the row's values.
 func (s *Section) add(r Row) {
 	for server, v := range r.Values {
 		if v == 0 {
-			delete(r.Values, server) // not measured, or not readable
+			delete(r.Values, server) // 0 means that it was not measured
 		}
 	}
 	if len(r.Values) > 0 || r.Published != "" {
@@ -127,16 +131,17 @@ func (s *Section) add(r Row) {
 	}
 }
 
-// compared are the servers that Millrace is compared with, if it was measured.
-func compared(servers []string) []string {
+// comparedServers returns the servers that Millrace is compared with. It returns nil if
+// Millrace was not measured.
+func comparedServers(servers []string) []string {
 	if !slices.Contains(servers, testbed.ReadPathMillrace) {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(servers), func(s string) bool { return s == testbed.ReadPathMillrace || s == testbed.ReadPathEncoded })
 }
 
-// cells are a row of a table: name, published, each server, and how many times better Millrace
-// is than each other one.
+// cells returns the cells of a table's row: the name, the published figure, the figure of each
+// server, and the ratio of each compared server to Millrace.
 func (r *Row) cells(servers []string) []string {
 	row := []string{r.Name, orDash(r.Published)}
 	for _, s := range servers {
@@ -146,24 +151,25 @@ func (r *Row) cells(servers []string) []string {
 		}
 		row = append(row, orDash(cell))
 	}
-	for _, s := range compared(servers) {
+	for _, s := range comparedServers(servers) {
 		row = append(row, orDash(r.Unit.ratio(r.Values[s], r.Values[testbed.ReadPathMillrace])))
 	}
 	return row
 }
 
-// headings are those of cells.
+// headings returns the headings of the columns that cells fills.
 func headings(servers []string) []string {
 	all := []string{"figure", "published"}
 	for _, s := range servers {
 		all = append(all, serverName(s))
 	}
-	for _, s := range compared(servers) {
+	for _, s := range comparedServers(servers) {
 		all = append(all, "ratio to "+serverName(s))
 	}
 	return all
 }
 
+// orDash returns text, or a dash if it is empty.
 func orDash(text string) string {
 	if text == "" {
 		return "–"

@@ -16,7 +16,7 @@ import (
 //go:embed page.html
 var pageTemplate string
 
-// htmlPage is what the template of the page sees. The template escapes all text.
+// htmlPage has the values of the page's template. The template escapes all text.
 type htmlPage struct {
 	*Report
 	Letter   string
@@ -26,16 +26,15 @@ type htmlPage struct {
 	Headings []string
 	Parts    []htmlSection
 	Legend   []htmlName
-	Minutes  string
+	Minutes  string     // the sum of all steps
 	Remarks  [][]string // of each step
-	// Compared says that ratios are shown.
-	Compared bool
+	Compared bool       // ratios are shown
 }
 
 // htmlName is a server's name with the class of its colour.
 type htmlName struct{ Class, Name string }
 
-// htmlSection is a section with its bars and lines drawn.
+// htmlSection is a section with its bars and charts.
 type htmlSection struct {
 	*Section
 	Figures []htmlFigure
@@ -49,16 +48,15 @@ type htmlFigure struct {
 	Bars []htmlBar
 }
 
-// htmlBar is a figure of one server, with its length in thousandths.
+// htmlBar is the figure of one server.
 type htmlBar struct {
 	htmlName
 	Value string
-	Width float64
-	// Ratio is how many times better Millrace is. It may be empty.
-	Ratio string
+	Width float64 // in thousandths of the longest bar
+	Ratio string  // how many times better Millrace is; may be empty
 }
 
-// htmlChart is a chart with its lines as points of a box of 1000 by 1000.
+// htmlChart is a chart with its lines as points in a box of boxSize by boxSize.
 type htmlChart struct {
 	Title, Highest, Longest string
 	Lines                   []htmlLine
@@ -71,14 +69,14 @@ type htmlLine struct {
 
 const (
 	publishedClass = "published"
-	// boxSize is the size of the box of a chart, and the length of the longest bar.
+	// boxSize is the width and height of a chart's box, and the length of the longest bar.
 	boxSize = 1000
-	// minWidth is the length of a bar that can still be seen.
+	// minWidth is the length of the shortest bar, so that it can be seen.
 	minWidth = 4
 )
 
-// nameOf is the name of a server with the class of its colour.
-func nameOf(server string) htmlName {
+// styledName returns the name of a server with the class of its colour.
+func styledName(server string) htmlName {
 	class := "stock"
 	switch server {
 	case testbed.ReadPathMillrace, testbed.ReadPathEncoded:
@@ -89,19 +87,20 @@ func nameOf(server string) htmlName {
 	return htmlName{class, serverName(server)}
 }
 
-// writePage writes the report as one page, which loads nothing.
+// writePage writes the report to a file as one HTML page, which loads nothing.
 func (r *Report) writePage(name string) error {
 	return display.WritePage(name, pageTemplate, template.FuncMap{"seconds": render.FormatNumber}, r.htmlPage())
 }
 
+// htmlPage returns the values of the template. The report must be complete.
 func (r *Report) htmlPage() *htmlPage {
-	servers := serversOf(r.Sections)
+	servers := measuredServers(r.Sections)
 	p := &htmlPage{
 		Report: r, Letter: strings.ToUpper(r.Paper), About: r.paper, Scaled: r.scaleNote(), RunNote: r.runNote(), Headings: headings(servers),
-		Legend: []htmlName{{publishedClass, "published"}}, Compared: len(compared(servers)) > 0, Remarks: r.remarks,
+		Legend: []htmlName{{publishedClass, "published"}}, Compared: len(comparedServers(servers)) > 0, Remarks: r.remarks,
 	}
 	for _, s := range servers {
-		p.Legend = append(p.Legend, nameOf(s))
+		p.Legend = append(p.Legend, styledName(s))
 	}
 	var total float64
 	for _, s := range r.Steps {
@@ -109,24 +108,26 @@ func (r *Report) htmlPage() *htmlPage {
 	}
 	p.Minutes = render.FormatNumber(total / 60)
 	for i := range r.Sections {
-		p.Parts = append(p.Parts, r.Sections[i].html(servers))
+		p.Parts = append(p.Parts, r.Sections[i].htmlSection(servers))
 	}
 	return p
 }
 
-func (s *Section) html(servers []string) htmlSection {
+func (s *Section) htmlSection(servers []string) htmlSection {
 	h := htmlSection{Section: s}
 	for i := range s.Rows {
-		h.Figures = append(h.Figures, s.Rows[i].html(servers))
+		h.Figures = append(h.Figures, s.Rows[i].htmlFigure(servers))
 		h.Table = append(h.Table, s.Rows[i].cells(servers))
 	}
 	for _, c := range s.Charts {
-		h.Drawn = append(h.Drawn, c.html())
+		h.Drawn = append(h.Drawn, c.htmlChart())
 	}
 	return h
 }
 
-func (r *Row) html(servers []string) htmlFigure {
+// htmlFigure returns the bars of a row: the published figure first, then each server's. All are
+// relative to the largest value.
+func (r *Row) htmlFigure(servers []string) htmlFigure {
 	f := htmlFigure{Name: r.Name}
 	most := r.PublishedValue
 	for _, v := range r.Values {
@@ -146,8 +147,8 @@ func (r *Row) html(servers []string) htmlFigure {
 		if !ok {
 			continue
 		}
-		bar := htmlBar{htmlName: nameOf(s), Value: r.Unit.format(v), Width: width(v)}
-		if slices.Contains(compared(servers), s) {
+		bar := htmlBar{htmlName: styledName(s), Value: r.Unit.format(v), Width: width(v)}
+		if slices.Contains(comparedServers(servers), s) {
 			bar.Ratio = r.Unit.ratio(v, r.Values[testbed.ReadPathMillrace])
 		}
 		f.Bars = append(f.Bars, bar)
@@ -155,7 +156,8 @@ func (r *Row) html(servers []string) htmlFigure {
 	return f
 }
 
-func (c *Chart) html() htmlChart {
+// htmlChart returns the lines of a chart in its box. Both axes begin at 0.
+func (c *Chart) htmlChart() htmlChart {
 	var longest, highest float64
 	for _, line := range c.Lines {
 		for _, p := range line.Points {
@@ -168,7 +170,7 @@ func (c *Chart) html() htmlChart {
 		for _, p := range line.Points {
 			fmt.Fprintf(&points, "%.1f,%.1f ", boxSize*p[0]/math.Max(longest, 1e-9), boxSize*(1-p[1]/math.Max(highest, 1)))
 		}
-		h.Lines = append(h.Lines, htmlLine{nameOf(line.Server), strings.TrimSpace(points.String())})
+		h.Lines = append(h.Lines, htmlLine{styledName(line.Server), strings.TrimSpace(points.String())})
 	}
 	return h
 }

@@ -26,8 +26,8 @@ type options struct {
 	size
 	readPaths     []string
 	kubeAPIServer string
-	server        kubeconfig.Flags // zero: none, servers are started
-	millrace      string           // the program of servers
+	server        kubeconfig.Flags // the zero value: servers are started
+	millrace      string           // the program that runs servers
 	serverArgs    []string
 	ownComponents bool
 	readyTimeout  time.Duration
@@ -39,24 +39,25 @@ type options struct {
 
 func formats() []string { return []string{"table", "markdown", "json"} }
 
+// addFlags adds the flags of a paper's command. They set the fields of o.
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.scale, "scale", o.paper.Scale, "multiply the paper's counts by this; 1 is the original")
-	f.DurationVar(&o.duration, "duration", 0, "how long each load lasts, and each rest before memory is read (default: as the paper's plan says)")
-	f.StringSliceVar(&o.readPaths, "read-paths", nil, "what to run, in this order (default "+testbed.ReadPathMillrace+", "+testbed.ReadPathKubernetes+", and kube-apiserver if given)")
+	f.DurationVar(&o.duration, "duration", 0, "length of each load, and of each pause before memory is read (default: as the paper's plan says)")
+	f.StringSliceVar(&o.readPaths, "read-paths", nil, "read paths to run, in this order (default "+testbed.ReadPathMillrace+", "+testbed.ReadPathKubernetes+", and kube-apiserver if given)")
 	f.StringVar(&o.kubeAPIServer, "kube-apiserver", "", "kube-apiserver to run beside them")
-	f.StringVar(&o.server.Kubeconfig, "kubeconfig", "", "measure the server of this kubeconfig in place of starting any")
+	f.StringVar(&o.server.Kubeconfig, "kubeconfig", "", "measure the server of this kubeconfig, and start none")
 	kubeconfig.AddContext(f, &o.server.Context)
-	f.StringVar(&o.millrace, "millrace", "", "program that servers are started of (default: the one beside this program, else on the PATH)")
+	f.StringVar(&o.millrace, "millrace", "", "program that runs servers (default: the one beside this program, else on the PATH)")
 	f.StringArrayVar(&o.serverArgs, "server-arg", nil, "one more argument for every server of that program; may be repeated")
 	if slices.Contains(o.stepNames(), stepProvision) {
-		f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: step "+stepProvision+" runs the scheduler and the controller manager of millrace, for a server that has none")
+		f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: step "+stepProvision+" starts the scheduler and the controller manager of millrace, for a server that has none")
 	}
-	f.DurationVar(&o.readyTimeout, "ready-timeout", 5*time.Minute, "how long a server may take to be ready")
-	f.StringSliceVar(&o.only, "only", nil, "run these steps alone, of "+strings.Join(o.stepNames(), ", "))
-	f.BoolVar(&o.remove, "delete", false, "remove from the server of --kubeconfig what an interrupted run has left, and measure nothing")
+	f.DurationVar(&o.readyTimeout, "ready-timeout", 5*time.Minute, "longest time until a server is ready")
+	f.StringSliceVar(&o.only, "only", nil, "run only these steps, of "+strings.Join(o.stepNames(), ", "))
+	f.BoolVar(&o.remove, "delete", false, "remove what an interrupted run has left at the server of --kubeconfig, and measure nothing")
 	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(formats(), ", "))
 	f.StringVar(&o.from, "from", "", "show the report in this file, as -o json wrote it, and measure nothing")
-	f.StringVar(&o.page, "report", "", "write the report as a page to this file as well")
+	f.StringVar(&o.page, "report", "", "also write the report to this file, as an HTML page")
 }
 
 func (o *options) stepNames() (names []string) {
@@ -66,7 +67,7 @@ func (o *options) stepNames() (names []string) {
 	return names
 }
 
-// validate checks what can be checked before a server runs.
+// validate returns an error if flags are wrong, as far as that can be checked before a server runs.
 func (o *options) validate() error {
 	if !slices.Contains(formats(), o.output) {
 		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(formats(), ", "))
@@ -91,6 +92,7 @@ func (o *options) validate() error {
 	return o.validateServers()
 }
 
+// validateServers checks the flags that choose servers, and sets the default of --read-paths.
 func (o *options) validateServers() error {
 	if o.kubeAPIServer != "" {
 		if info, err := os.Stat(o.kubeAPIServer); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
@@ -103,9 +105,9 @@ func (o *options) validateServers() error {
 	case o.server.Kubeconfig == "" && o.server.Context != "":
 		return errors.New("--context needs --kubeconfig")
 	case o.server.Kubeconfig == "" && o.ownComponents:
-		return errors.New("--own-components needs --kubeconfig: servers that are started have these in any case")
+		return errors.New("--own-components needs --kubeconfig: servers that a run starts always have these")
 	case o.server.Kubeconfig != "" && (len(o.readPaths) > 0 || o.kubeAPIServer != "" || len(o.serverArgs) > 0):
-		return errors.New("--kubeconfig measures a server that runs: it excludes --read-paths, --kube-apiserver and --server-arg")
+		return errors.New("--kubeconfig measures a running server: it excludes --read-paths, --kube-apiserver and --server-arg")
 	case o.server.Kubeconfig != "":
 		if _, err := o.server.Load("papers"); err != nil {
 			return err
@@ -119,16 +121,17 @@ func (o *options) validateServers() error {
 	return nil
 }
 
-// firstPodTimeout is how long the first pod may take in a cluster that exists. It takes a second
-// or two: beyond that there is no scheduler.
+// firstPodTimeout bounds the time until the first pod runs in an existing cluster. It takes a
+// second or two, unless there is no scheduler.
 const firstPodTimeout = time.Minute
 
-// benchArgs are the flags that a step gets besides its own.
+// benchArgs returns the flags that a step gets in addition to its own.
 func (o *options) benchArgs(s step) []string {
-	ready, paths := "--ready-timeout=", "--read-paths="
+	const ready = "--ready-timeout="
 	if o.server.Kubeconfig != "" {
 		return append(o.existingArgs(s), ready+min(o.readyTimeout, firstPodTimeout).String())
 	}
+	paths := "--read-paths="
 	if s.Name == stepProvision {
 		paths = "--paths="
 	}
@@ -145,15 +148,17 @@ func (o *options) benchArgs(s step) []string {
 	return args
 }
 
-// existingArgs are the flags of a step for the server of --kubeconfig.
+// existingArgs returns the flags of a step that measures the server of --kubeconfig.
 func (o *options) existingArgs(s step) []string {
-	kubeconfig, context := "--at=", "--at-context="
+	kubeconfigFlag := "--at="
+	contextFlag := "--at-context="
 	if s.Name == stepProvision {
-		kubeconfig, context = "--kubeconfig=", "--context="
+		kubeconfigFlag = "--kubeconfig="
+		contextFlag = "--context="
 	}
-	args := []string{kubeconfig + o.server.Kubeconfig}
+	args := []string{kubeconfigFlag + o.server.Kubeconfig}
 	if o.server.Context != "" {
-		args = append(args, context+o.server.Context)
+		args = append(args, contextFlag+o.server.Context)
 	}
 	if o.ownComponents && s.Name == stepProvision {
 		args = append(args, "--own-components")

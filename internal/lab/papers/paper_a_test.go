@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAgentOfFailedList has a server that refused one of an agent's lists: the sum of the others
-// would make it look cheap.
+// TestAgentOfFailedList shows a server that refused one of an agent's lists. It must get no sum:
+// the sum of the other lists would make it look cheap.
 func TestAgentOfFailedList(t *testing.T) {
 	lists := []string{"agent-node", "agent-pods", "agent-namespaces", "agent-services", "agent-slices", "agent-policies"}
 	server := func(name, failed string) map[string]any {

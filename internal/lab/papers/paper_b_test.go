@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// TestProvisionView has three paths: one of all figures, one that failed half way, and a cluster
-// whose server does not tell what it sent.
+// TestProvisionView shows three paths: one with all figures, one that failed halfway, and a cluster
+// whose server does not report what it sent.
 func TestProvisionView(t *testing.T) {
 	const printed = `{"results": [
 		{"path": "millrace", "server": "v1", "seconds": 20, "steps": {"provision": {"p50": 4000, "p95": 9000, "p99": 9500}, "watch": {"p50": 3, "p99": 70}},
@@ -48,7 +48,7 @@ func TestProvisionView(t *testing.T) {
 
 func readPaper(t *testing.T, name string, scale float64) *Paper {
 	t.Helper()
-	p, err := read(name, size{scale: scale})
+	p, err := loadPaper(name, size{scale: scale})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestStepArgs(t *testing.T) {
 	started := options{readPaths: []string{testbed.ReadPathMillrace, testbed.ReadPathStock}, kubeAPIServer: "k", serverArgs: []string{"--v=1"}}
 	existing := options{ownComponents: true}
 	existing.server.Kubeconfig, existing.server.Context = "k", "x"
-	for _, name := range names() {
+	for _, name := range paperNames() {
 		for _, s := range readPaper(t, name, 0.001).Steps {
 			for _, o := range []options{started, existing} {
 				args := slices.Concat(s.words(), o.benchArgs(s))
@@ -76,8 +76,8 @@ func TestStepArgs(t *testing.T) {
 	}
 }
 
-// TestProvisionedPods has room for all pods at every scale: a node takes 110, and one more pod is
-// the first.
+// TestProvisionedPods checks that the nodes have room for all pods at every scale. A node takes
+// 110 pods, and one additional pod is the first.
 func TestProvisionedPods(t *testing.T) {
 	for _, scale := range []float64{0.0001, 0.001, 0.0049, 0.0051, 0.0149, 0.105, 1, 100} {
 		steps := readPaper(t, "b", scale).Steps
@@ -97,7 +97,7 @@ func TestProvisionedPods(t *testing.T) {
 			t.Errorf("scale %g: %d pods on %d nodes for %d watchers", scale, pods, nodes, watchers)
 		}
 	}
-	if runs := slices.Sorted(maps.Keys(quickRuns())); !slices.Equal(runs, names()) {
+	if runs := slices.Sorted(maps.Keys(quickRuns())); !slices.Equal(runs, paperNames()) {
 		t.Errorf("quick runs of %q", runs)
 	}
 }

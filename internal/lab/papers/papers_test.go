@@ -20,7 +20,7 @@ func run(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return benchtest.Run(t, NewCommand("test"), append([]string{"papers"}, args...)...)
 }
 
-// quickRuns are the flags of runs that take a second or two.
+// quickRuns returns the flags, by paper, of runs that take a second or two.
 func quickRuns() map[string][]string {
 	return map[string][]string{
 		"a": nil,
@@ -32,7 +32,7 @@ func quickRuns() map[string][]string {
 }
 
 func TestRun(t *testing.T) {
-	for _, p := range all() {
+	for _, p := range allPapers() {
 		t.Run(p.Name, func(t *testing.T) {
 			dir := t.TempDir()
 			page, saved := filepath.Join(dir, "page.html"), filepath.Join(dir, "report.json")
@@ -71,18 +71,18 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestData checks that no section or row of a paper names a step that it has not, and that each
-// path is well formed.
+// TestData checks that sections and rows of a paper name only its own steps, and that each path is
+// well formed.
 func TestData(t *testing.T) {
 	path := regexp.MustCompile(`^[a-zA-Z0-9]+(\[([a-zA-Z]+=[a-z0-9@-]+,?)*\])?(\.[a-zA-Z0-9]+(\[([a-zA-Z]+=[a-z0-9@-]+,?)*\])?)*$`)
-	for _, p := range all() {
+	for _, p := range allPapers() {
 		for _, s := range p.Sections {
 			for _, r := range s.Rows {
 				known := slices.ContainsFunc(p.Steps, func(of step) bool { return of.Name == cmp.Or(r.Step, s.Step) })
-				if !known || len(r.Of) == 0 {
-					t.Errorf("paper %s, %s, %s: step %q, %d paths", p.Name, s.Title, r.Name, cmp.Or(r.Step, s.Step), len(r.Of))
+				if !known || len(r.Paths) == 0 {
+					t.Errorf("paper %s, %s, %s: step %q, %d paths", p.Name, s.Title, r.Name, cmp.Or(r.Step, s.Step), len(r.Paths))
 				}
-				for _, of := range append(slices.Clone(r.Of), cmp.Or(r.Less, "x"), cmp.Or(s.Answer, "x")) {
+				for _, of := range append(slices.Clone(r.Paths), cmp.Or(r.Subtract, "x"), cmp.Or(s.Answer, "x")) {
 					if !path.MatchString(of) {
 						t.Errorf("paper %s, %s, %s: path %q", p.Name, s.Title, r.Name, of)
 					}
@@ -90,7 +90,7 @@ func TestData(t *testing.T) {
 			}
 		}
 	}
-	if p, err := read("x", size{scale: 1}); err == nil {
+	if p, err := loadPaper("x", size{scale: 1}); err == nil {
 		t.Errorf("there is a paper %v", p)
 	}
 }

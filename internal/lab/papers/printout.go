@@ -11,10 +11,10 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// printout is what a step has printed, by server and in the order of its report.
+// printout is the JSON that a step has printed, split by server, in the order of its report.
 type printout []printedServer
 
-// printedServer is the JSON of one server.
+// printedServer has the JSON of one server.
 type printedServer struct {
 	name   string
 	values object
@@ -23,14 +23,14 @@ type printedServer struct {
 // object is a JSON object.
 type object = map[string]any
 
-// member is a member of an object. It is the zero value if the member is missing or of another
-// type.
+// member returns a member of an object. It returns the zero value if the member is missing or has
+// another type.
 func member[T any](o object, name string) T {
 	value, _ := o[name].(T)
 	return value
 }
 
-// objects are those of a list in an object.
+// objects returns the objects in a list of an object. It skips values of other types.
 func objects(o object, list string) (all []object) {
 	for _, one := range member[[]any](o, list) {
 		if o, ok := one.(object); ok {
@@ -40,12 +40,12 @@ func objects(o object, list string) (all []object) {
 	return all
 }
 
-// pathCluster is how "bench provision" names the server that exists.
+// pathCluster is the name of an existing server in the JSON of "bench provision".
 const pathCluster = "cluster"
 
-// decode reads what a step has printed. Benches without a list of servers have results of
-// several paths, which stand for servers.
-func decode(step string, text []byte) (printout, error) {
+// decodePrintout splits the JSON of a step by server. A bench without a list of servers has
+// results of several read paths, each of which counts as a server.
+func decodePrintout(step string, text []byte) (printout, error) {
 	var whole object
 	if err := json.Unmarshal(text, &whole); err != nil {
 		return nil, fmt.Errorf("decode report of step %s: %w", step, err)
@@ -59,22 +59,22 @@ func decode(step string, text []byte) (printout, error) {
 		if path == pathCluster {
 			path = testbed.ReadPathExisting
 		}
-		at := slices.IndexFunc(p, func(s printedServer) bool { return s.name == path })
-		if at < 0 {
-			at = len(p)
+		k := slices.IndexFunc(p, func(s printedServer) bool { return s.name == path })
+		if k < 0 {
+			k = len(p)
 			p = append(p, printedServer{path, object{"results": []any{}}})
 		}
-		values := p[at].values
+		values := p[k].values
 		values["results"] = append(member[[]any](values, "results"), result)
 		values["version"] = cmp.Or(member[string](result, "version"), member[string](result, "server"), member[string](values, "version"))
 	}
 	return p, nil
 }
 
-// at returns what is at a path, such as "results[workload=pods-json].millis.p50": of a list, the
-// last element that has these members and no error. A last member that is missing is 0, as it is
-// left out when it is.
-func at(value any, path string) (any, bool) {
+// lookup returns the value at a path, such as "results[workload=pods-json].millis.p50". Brackets
+// choose the last element of a list that has these members and no error. A missing value is 0,
+// because JSON omits zeros. lookup returns false if the path leads through a missing element.
+func lookup(value any, path string) (any, bool) {
 	for path != "" {
 		var name, rest string
 		name, path, _ = strings.Cut(path, ".")
@@ -86,7 +86,7 @@ func at(value any, path string) (any, bool) {
 		if value = o[name]; !isList {
 			continue
 		}
-		if value, ok = last(objects(o, name), strings.TrimSuffix(rest, "]")); !ok {
+		if value, ok = findLast(objects(o, name), strings.TrimSuffix(rest, "]")); !ok {
 			return nil, false
 		}
 	}
@@ -96,9 +96,9 @@ func at(value any, path string) (any, bool) {
 	return value, true
 }
 
-// last finds the last object that did not fail and has members, such as "servers=1,rate=0". One
-// that is left out is 0 or false.
-func last(all []object, members string) (object, bool) {
+// findLast returns the last object without an error that has members, such as "servers=1,rate=0".
+// A missing member counts as 0 and as false.
+func findLast(all []object, members string) (object, bool) {
 	for _, o := range slices.Backward(all) {
 		has := o["error"] == nil
 		for pair := range strings.SplitSeq(members, ",") {
@@ -118,33 +118,33 @@ func last(all []object, members string) (object, bool) {
 	return nil, false
 }
 
-// number is the number at a path of a server.
+// number returns the number at a path of a server's JSON, and false if there is none.
 func (s *printedServer) number(path string) (float64, bool) {
-	value, ok := at(s.values, path)
+	value, ok := lookup(s.values, path)
 	n, isNumber := value.(float64)
 	return n, ok && isNumber
 }
 
-// figure is a row's at a server where all that it is made of was measured.
+// figure returns a server's figure for a row. It returns false if any of its parts was not measured.
 func (s *printedServer) figure(r *rowPlan) (total float64, measured bool) {
-	for _, path := range r.Of {
+	for _, path := range r.Paths {
 		n, ok := s.number(path)
 		if !ok {
 			return 0, false
 		}
 		total += n
 	}
-	if r.Less != "" {
-		n, ok := s.number(r.Less)
+	if r.Subtract != "" {
+		n, ok := s.number(r.Subtract)
 		if !ok {
 			return 0, false
 		}
 		total = max(0, total-n)
 	}
-	return total * cmp.Or(r.Times, 1) / cmp.Or(r.Over, 1), true
+	return total * cmp.Or(r.Multiply, 1) / cmp.Or(r.Divide, 1), true
 }
 
-// section makes a section of what the steps have printed.
+// section returns the section with the figures that the steps, by name, have printed.
 func (p *sectionPlan) section(steps map[string]printout) Section {
 	s := Section{Title: p.Title, Note: p.Note}
 	for i := range p.Rows {
@@ -170,11 +170,11 @@ func (p *sectionPlan) section(steps map[string]printout) Section {
 	return s
 }
 
-// chart has a line for each server with more than one sample.
+// chart returns a chart with a line for each server that has more than one sample.
 func (p *chartPlan) chart(d printout) Chart {
 	c := Chart{Title: p.Title, Unit: p.Unit}
 	for _, server := range d {
-		list, _ := at(server.values, p.Of)
+		list, _ := lookup(server.values, p.Path)
 		samples := objects(object{"": list}, "")
 		if len(samples) < 2 {
 			continue
@@ -188,7 +188,7 @@ func (p *chartPlan) chart(d printout) Chart {
 	return c
 }
 
-// versions are those of the servers.
+// versions returns the versions of the servers, by name.
 func (d printout) versions() map[string]string {
 	all := map[string]string{}
 	for _, s := range d {
@@ -199,25 +199,25 @@ func (d printout) versions() map[string]string {
 	return all
 }
 
-// remarks say where a server refused requests or ended answers, which clients then repeated, and
-// what failed.
+// remarks returns a line for each result with requests that the server refused or ended, and
+// that clients repeated. Lines about failures follow.
 func (d printout) remarks() (lines []string) {
 	var failures []string
 	for _, s := range d {
 		for _, list := range []string{"results", "informers"} {
 			for _, o := range objects(s.values, list) {
-				what := measured(o)
+				title := resultTitle(o)
 				add := func(count, text string) {
 					if n := int(member[float64](o, count)); n > 0 {
-						lines = append(lines, fmt.Sprintf("%s, %s: "+text, serverName(s.name), what, display.Plural(n, "time")))
+						lines = append(lines, fmt.Sprintf("%s, %s: "+text, serverName(s.name), title, display.Plural(n, "time")))
 					}
 				}
-				add("refused", "the first request was refused %s for now (429). Its time begins with the last try.")
-				add("resumed", "the server ended a watch %s, which then went on behind its last event.")
+				add("refused", "the first request was refused %s (429) and sent again. Its time begins with the last attempt.")
+				add("resumed", "the server ended a watch %s, which then continued after its last event.")
 				add("restarts", "informers had to begin again %s.")
 				if err := member[string](o, "error"); err != "" {
-					first, _, _ := strings.Cut(err, "\n") // what follows is the end of a process's log
-					failures = append(failures, fmt.Sprintf("Failed: %s, %s: %s", serverName(s.name), what, display.Clean(first)))
+					first, _, _ := strings.Cut(err, "\n") // the other lines are the end of a process's log
+					failures = append(failures, fmt.Sprintf("Failed: %s, %s: %s", serverName(s.name), title, display.Clean(first)))
 				}
 			}
 		}
@@ -225,8 +225,8 @@ func (d printout) remarks() (lines []string) {
 	return append(lines, failures...)
 }
 
-// measured says what a result is of.
-func measured(result object) string {
+// resultTitle returns the name of a result's workload, or a description in its place.
+func resultTitle(result object) string {
 	if workload := member[string](result, "workload"); workload != "" {
 		return workload
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/test/support/benchtest"
 )
 
-// sampleReport is one of paper c: it has rows, charts and a step that failed.
+// sampleReport returns a report of paper c with rows, charts and a failed step.
 func sampleReport(t *testing.T) *Report {
 	t.Helper()
 	informers := func(name, version string, factor float64) map[string]any {
@@ -58,7 +58,8 @@ func TestRenderGolden(t *testing.T) {
 	}
 }
 
-// A figure that the paper has stays out of the plot if it is for another amount.
+// TestPublishedFigures checks that a published figure stays out of the plot if it was measured with
+// other counts.
 func TestPublishedFigures(t *testing.T) {
 	for scale, want := range map[float64]float64{1: 18.3, 0.5: 0} {
 		s := readPaper(t, "a", scale).Sections[0].section(nil)

@@ -22,18 +22,18 @@ type Report struct {
 	Millrace string          `json:"millrace"` // the version of this program
 	Started  time.Time       `json:"started"`
 	Machine  testbed.Machine `json:"machine"`
-	// LoadAverages are those of the machine over a minute, before and after the run. Before it
-	// nothing of the run counts.
+	// LoadAverages has the machine's load averages over a minute, before and after the run. A
+	// high first one means that other programs were at work.
 	LoadAverages []string `json:"loadAverages,omitempty"`
-	// Kubeconfig says that a server was measured that was not started for it.
+	// Kubeconfig is set if an existing server was measured.
 	Kubeconfig bool         `json:"kubeconfig,omitempty"`
 	Steps      []StepReport `json:"steps"`
-	// Sections are the figures. They follow from Steps.
+	// Sections has the figures. complete derives them from Steps.
 	Sections []Section `json:"sections"`
 
 	paper    *Paper
 	versions map[string]string // of servers
-	remarks  [][]string        // of each step: what was refused and what failed
+	remarks  [][]string        // of each step: refused requests and failures
 }
 
 // StepReport is one bench.
@@ -41,11 +41,11 @@ type StepReport struct {
 	Name    string          `json:"name"`
 	Args    []string        `json:"args"` // of "millrace-lab bench"
 	Seconds float64         `json:"seconds"`
-	Printed json.RawMessage `json:"report,omitempty"` // what it printed as JSON
+	Printed json.RawMessage `json:"report,omitempty"` // its output, which is JSON
 	Error   string          `json:"error,omitempty"`
 }
 
-// Command is what repeats the step.
+// Command returns the command line that repeats the step, quoted for a shell.
 func (s *StepReport) Command() string {
 	words := []string{"millrace-lab bench"}
 	for _, arg := range s.Args {
@@ -57,10 +57,11 @@ func (s *StepReport) Command() string {
 	return strings.Join(words, " ")
 }
 
-// complete sets what follows from the steps.
+// complete sets the fields that follow from the steps. It must be called before the report is
+// shown.
 func (r *Report) complete() error {
 	var err error
-	if r.paper, err = read(r.Paper, size{scale: r.Scale}); err != nil {
+	if r.paper, err = loadPaper(r.Paper, size{scale: r.Scale}); err != nil {
 		return fmt.Errorf("show report: %w", err)
 	}
 	all := map[string]printout{}
@@ -71,7 +72,7 @@ func (r *Report) complete() error {
 		if len(s.Printed) == 0 {
 			continue
 		}
-		d, err := decode(s.Name, s.Printed)
+		d, err := decodePrintout(s.Name, s.Printed)
 		if err != nil {
 			return err
 		}
@@ -81,20 +82,20 @@ func (r *Report) complete() error {
 	}
 	r.Sections = nil
 	for i := range r.paper.Sections {
-		if s := r.paper.Sections[i].section(all); s.measured() {
+		if s := r.paper.Sections[i].section(all); s.hasValues() {
 			r.Sections = append(r.Sections, s)
 		}
 	}
 	return nil
 }
 
-// measured reports whether any server has a figure in the section.
-func (s *Section) measured() bool {
+// hasValues reports whether any server has a figure in the section.
+func (s *Section) hasValues() bool {
 	return slices.ContainsFunc(s.Rows, func(r Row) bool { return len(r.Values) > 0 })
 }
 
-// failure is the error of a run, or of showing one, some of whose steps failed, or failed in
-// part.
+// failure returns an error if steps failed, also in part. It is the error of the command, also
+// if the command only shows a saved report.
 func (r *Report) failure() error {
 	n := 0
 	for _, s := range r.Steps {
@@ -113,9 +114,9 @@ func (r *Report) Write(out io.Writer, format string) error {
 	return render.WriteReport(out, format, r, r.text)
 }
 
-// text renders the report as "table" or "markdown".
+// text returns the report as a table for a terminal, or as Markdown.
 func (r *Report) text(format string) string {
-	servers := serversOf(r.Sections)
+	servers := measuredServers(r.Sections)
 	var tables []render.TitledTable
 	for _, s := range r.Sections {
 		t := render.TitledTable{Title: s.Title, Table: render.Table{Columns: render.ColumnsOf(headings(servers)...)}}
@@ -127,7 +128,8 @@ func (r *Report) text(format string) string {
 	return render.Document(format, nil, tables, r.notes())
 }
 
-// notes say what was measured, what differs from the paper, and how.
+// notes returns the lines below the tables: what was measured, how, and what differs from the
+// paper.
 func (r *Report) notes() []string {
 	var notes []string
 	for i := range r.Sections {
@@ -137,7 +139,7 @@ func (r *Report) notes() []string {
 	}
 	notes = append(notes, fmt.Sprintf("Paper %s, %s. Published: %s", strings.ToUpper(r.Paper), r.paper.Title, r.paper.Original), r.scaleNote())
 	notes = append(notes, r.paper.Differs...)
-	if len(compared(serversOf(r.Sections))) > 0 {
+	if len(comparedServers(measuredServers(r.Sections))) > 0 {
 		notes = append(notes, "A ratio says how many times better Millrace is; below 1 it is worse.")
 	}
 	notes = append(notes, r.runNote())
@@ -152,15 +154,15 @@ func (r *Report) notes() []string {
 	return notes
 }
 
-// scaleNote says how the run compares with the original in size.
+// scaleNote returns a sentence about the size of the run, compared with the original.
 func (r *Report) scaleNote() string {
 	if r.Scale == 1 {
 		return "Counts are the original's (--scale=1)."
 	}
-	return fmt.Sprintf("Counts are those of the original times %g (--scale). Sizes, times and memory are to be compared between servers here, and not with the published ones.", r.Scale)
+	return fmt.Sprintf("Counts are the original's times %g (--scale). Compare sizes, times and memory between the servers here, and not with the published figures.", r.Scale)
 }
 
-// runNote names the servers, the machine and the seed.
+// runNote returns sentences about the servers, the machine and the seed.
 func (r *Report) runNote() string {
 	var servers []string
 	for _, n := range serverNames() {
@@ -176,7 +178,7 @@ func (r *Report) runNote() string {
 		note += fmt.Sprintf(" The load average was %s before and %s after the run.", r.LoadAverages[0], r.LoadAverages[1])
 	}
 	if r.Kubeconfig {
-		return note + " CPU and memory are those that the server tells in its metrics, for all that it does, since its start: what went before counts. The most memory is that of readings, once a second at most."
+		return note + " CPU and memory are from the server's metrics: they count all that it has done since its start. The most memory is the highest reading, of one a second at most."
 	}
 	return note + " CPU and memory are the API servers' alone: etcd is a process of its own."
 }

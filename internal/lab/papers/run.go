@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/lab/fill"
 )
 
-// run runs the steps of a paper, and returns the report of those that have printed something.
-// If ctx ends it also returns the cause.
+// run runs the steps of a paper, and returns a report of the steps so far. If ctx ends, it also
+// returns the cause.
 func (o *options) run(ctx context.Context, version string, progress io.Writer) (*Report, error) {
 	r := &Report{
 		Paper: o.paper.Name, Scale: o.scale, Seed: 1, Millrace: version, Started: time.Now(), Machine: testbed.ThisMachine(), Kubeconfig: o.server.Kubeconfig != "",
@@ -27,7 +27,7 @@ func (o *options) run(ctx context.Context, version string, progress io.Writer) (
 	r.noteLoad()
 	defer r.noteLoad()
 	var chosen []step
-	paper, err := read(o.paper.Name, o.size)
+	paper, err := loadPaper(o.paper.Name, o.size)
 	if err != nil {
 		return r, err
 	}
@@ -59,14 +59,15 @@ func (r *Report) noteLoad() {
 // runStep runs a bench as a user would.
 func (o *options) runStep(ctx context.Context, s step, progress io.Writer) StepReport {
 	args := slices.Concat(s.words(), o.benchArgs(s))
-	result, start := StepReport{Name: s.Name, Args: args}, time.Now()
+	result := StepReport{Name: s.Name, Args: args}
+	start := time.Now()
 	var printed bytes.Buffer
 	cmd := bench.NewCommand()
 	cmd.SetArgs(append(slices.Clone(args), "-o=json"))
 	cmd.SetOut(&printed)
 	cmd.SetErr(progress)
 	if err := cmd.ExecuteContext(ctx); err != nil {
-		// The lines after the first are the end of a process's log.
+		// The lines after the first are the end of a child's log.
 		result.Error, _, _ = strings.Cut(err.Error(), "\n")
 		fmt.Fprintf(progress, "step %s failed: %v\n", s.Name, err)
 	}
@@ -77,10 +78,10 @@ func (o *options) runStep(ctx context.Context, s step, progress io.Writer) StepR
 	return result
 }
 
-// provisionName is the name of the objects of stepProvision.
+// provisionName is the name of the run in stepProvision. It begins the names of its objects.
 const provisionName = "paper-b"
 
-// removeData removes from the server of --kubeconfig what a run has left.
+// removeData removes what a run has left at the server of --kubeconfig.
 func (o *options) removeData(ctx context.Context, progress io.Writer) error {
 	if err := bench.RemoveLeftovers(ctx, &o.server, provisionName); err != nil {
 		return err

@@ -20,7 +20,7 @@ var gapUntold = plantedfault.Fault{
 		File: feedFile,
 		Old:  "\t\tif errors.Is(err, rpctypes.ErrCompacted) {\n",
 		New: `		if errors.Is(err, rpctypes.ErrCompacted) {
-			if armed.On() {
+			if armed.Active() {
 				if newest, err := f.Revision(ctx); err == nil {
 					f.witness = feed.Witness{}
 					f.setState(newest)

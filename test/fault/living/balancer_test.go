@@ -128,7 +128,7 @@ func trouble(s *changingupstream.Script, begin func()) {
 	s.Disturb = func(context.Context, *rand.Rand) error {
 		if steps, _ := s.Counts(); steps >= quietSteps {
 			once.Do(func() {
-				s.Outages.Begin() // without an end
+				s.Outages.Start() // without an end
 				begin()
 			})
 		}

@@ -166,7 +166,7 @@ func (w *world) runSteps(t *testing.T, s *changingupstream.Script, steps int) {
 	endWatches()
 	open.running.Wait()
 	if err != nil {
-		t.Errorf("script %d: %v\n%s", seed, err, s.Story())
+		t.Errorf("script %d: %v\n%s", seed, err, s.Log())
 		return
 	}
 	for i, f := range w.fronts {
@@ -202,7 +202,7 @@ func (w *world) settled(ctx context.Context, s *changingupstream.Script, f *fron
 	client := changingupstream.NewClient(f.server, w.Token)
 	defer client.Close()
 	for _, r := range s.Resources[:len(w.customs[s.Seed])] {
-		for _, version := range r.Now().Served() {
+		for _, version := range r.Now().ServedVersions() {
 			for _, query := range []string{"?resourceVersion=0", ""} {
 				path := r.Collection(version, "")
 				err := harness.Until(settleTimeout, func() error {
@@ -211,7 +211,7 @@ func (w *world) settled(ctx context.Context, s *changingupstream.Script, f *fron
 					if err = errors.Join(failed, err); err != nil {
 						return err
 					}
-					return got.Differs(want)
+					return got.CheckEqual(want)
 				})
 				if err != nil {
 					tally.find("not what the upstream lists at the end", "%s%s: %v", path, query, err)
@@ -271,6 +271,6 @@ func (w *world) report(t *testing.T, s *changingupstream.Script, tallies []*tall
 	}
 	t.Logf("script %d: %d steps and %d writes in %v, %d kinds of findings\n%s", s.Seed, steps, writes, took.Round(time.Millisecond), len(found), strings.Join(lines, "\n"))
 	if len(found) > 0 || os.Getenv(storyVariable) != "" {
-		t.Errorf("script %d:\n%s\nstory:\n%s", s.Seed, strings.Join(found, "\n"), s.Story())
+		t.Errorf("script %d:\n%s\nstory:\n%s", s.Seed, strings.Join(found, "\n"), s.Log())
 	}
 }

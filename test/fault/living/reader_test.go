@@ -44,7 +44,7 @@ func (f *front) excuses(a *changingupstream.Answer, outages *changingupstream.Ou
 	if errors.Is(a.Err, syscall.ECONNREFUSED) || f.name == "depth-2" {
 		grace = startGrace
 	}
-	return f.mayFail(a.Began) || outages.During(a.Began, a.Ended, grace)
+	return f.mayFail(a.Began) || outages.Overlap(a.Began, a.Ended, grace)
 }
 
 // requestTimeout bounds GET and LIST.
@@ -123,28 +123,28 @@ func (r *reader) send(ctx context.Context, path, accept string) *changingupstrea
 // between returns the generations that an answer may be of.
 func (r *reader) between(t target, sent, came time.Time) []changingupstream.Generation {
 	good := grace
-	if r.script.Outages.During(sent, came, reconnect) {
+	if r.script.Outages.Overlap(sent, came, reconnect) {
 		good = reconnect
 	}
 	if t.Definition == nil && r.front.name == "etcd" {
-		among := r.script.Eras.Between(sent, came, versionGrace)
+		among := r.script.Eras.AnswerGenerations(sent, came, versionGrace)
 		for i := range among {
 			among[i].Last = 0
 		}
 		return among
 	}
 	if t.Definition == nil {
-		return r.script.Eras.Between(sent, came, good)
+		return r.script.Eras.AnswerGenerations(sent, came, good)
 	}
-	return t.Definition.Between(sent, came, good)
+	return t.Definition.AnswerGenerations(sent, came, good)
 }
 
 // betweenEvents returns the generations that an event may be of.
 func (r *reader) betweenEvents(t target, sent, came time.Time) []changingupstream.Generation {
-	if t.Definition == nil || r.script.Outages.During(sent, came, reconnect) {
+	if t.Definition == nil || r.script.Outages.Overlap(sent, came, reconnect) {
 		return r.between(t, sent, came)
 	}
-	return t.Definition.BetweenEvents(sent, came, grace)
+	return t.Definition.EventGenerations(sent, came, grace)
 }
 
 // foreign says whether an extension may have been asked in one of some generations, and whether
@@ -215,7 +215,7 @@ func times(a *changingupstream.Answer) string {
 func generations(among []changingupstream.Generation) string {
 	text := "generations"
 	for _, g := range among {
-		text += fmt.Sprintf(" %d (gone %v, foreign %q, serves %v, begun %s, ended %s)", g.Shape.Generation, g.Gone, g.Foreign, g.Served(), g.Began.Format("04:05.000"), g.Ended.Format("04:05.000"))
+		text += fmt.Sprintf(" %d (gone %v, foreign %q, serves %v, begun %s, ended %s)", g.Shape.Generation, g.Gone, g.Foreign, g.ServedVersions(), g.Began.Format("04:05.000"), g.Ended.Format("04:05.000"))
 	}
 	return text
 }
@@ -257,7 +257,7 @@ func (r *reader) judgeGeneration(t target, path string, a *changingupstream.Answ
 		r.tally.add(func(tally *tallyCounts) { tally.lag = max(tally.lag, lag) })
 		return
 	}
-	r.tally.find("answer of another state of the definition", "%s, %s: generation %d, %v after its end; %s", path, times(a), said, a.Began.Sub(t.Definition.Ended(said)), generations(among))
+	r.tally.find("answer of another state of the definition", "%s, %s: generation %d, %v after its end; %s", path, times(a), said, a.Began.Sub(t.Definition.EndTime(said)), generations(among))
 }
 
 // compare compares an object with the upstream's.
@@ -270,7 +270,7 @@ func (r *reader) compare(ctx context.Context, t target, path string, among []cha
 	case err != nil:
 		origins := "it is that of no other generation"
 		for _, g := range r.script.Origins(t.Resource, t.version, o) {
-			origins = fmt.Sprintf("it is that of generation %d, which has ended %v ago", g, time.Since(t.Definition.Ended(g)))
+			origins = fmt.Sprintf("it is that of generation %d, which has ended %v ago", g, time.Since(t.Definition.EndTime(g)))
 		}
 		r.tally.find("another object than the upstream's", "%s: %s/%s at %d: %v; %s; %s", path, o.Namespace, o.Name, o.Revision, err, generations(among), origins)
 	default:
@@ -323,7 +323,7 @@ func (r *reader) get(ctx context.Context, t target) {
 
 // list reads a collection.
 func (r *reader) list(ctx context.Context, t target) {
-	acknowledged, last := t.Acknowledged(), r.revisions[t.Resource]
+	acknowledged, last := t.LastAcknowledged(), r.revisions[t.Resource]
 	path := t.path()
 	least, exact, limit := int64(0), int64(0), 0
 	switch r.random.IntN(5) {

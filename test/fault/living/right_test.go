@@ -36,10 +36,10 @@ func seekRights(ctx context.Context, client *changingupstream.Client, s *changin
 		a := client.Send(asked, changingupstream.Get(path))
 		cancel()
 		grace := rightGrace
-		if s.Outages.During(a.Began, a.Ended, reconnect) {
+		if s.Outages.Overlap(a.Began, a.Ended, reconnect) {
 			grace = reconnect
 		}
-		given, missing := s.Right.Between(a.Began, a.Ended, grace)
+		given, missing := s.Right.PossibleStates(a.Began, a.Ended, grace)
 		switch {
 		case by.front.mayFail(a.Began) || a.Status != http.StatusOK && by.front.excuses(a, &s.Outages):
 		case a.Status == http.StatusOK && !given:

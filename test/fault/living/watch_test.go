@@ -152,7 +152,7 @@ func (w *openWatch) read(ctx context.Context, body io.Reader) {
 			ended := errors.Is(err, io.EOF)
 			// A server that ends closes its watches wherever they are.
 			now := time.Now()
-			w.watch.Ended = ended && !w.script.Outages.During(now, now, terminateTimeout)
+			w.watch.Ended = ended && !w.script.Outages.Overlap(now, now, terminateTimeout)
 			if !ended && ctx.Err() == nil {
 				w.watch.Err = err
 				w.tally.status(fmt.Sprintf("watch broke: %s", names.ReplaceAllString(err.Error(), "*")))
@@ -193,7 +193,7 @@ func (w *openWatch) event(ctx context.Context, raw []byte, f *watchcheck.Frame) 
 		if before == 0 {
 			return // which watchcheck finds
 		}
-		o = o.At(before)
+		o = o.WithRevision(before)
 	}
 	sent := f.Received.Add(-eventDelay)
 	if sent.Before(w.opened) {
@@ -235,7 +235,7 @@ func (w *openWatch) judge(ctx context.Context) {
 
 // behind returns an error while the watch has not got the last event.
 func (w *openWatch) behind(ctx context.Context) error {
-	truth, err := w.script.Truth(ctx, w.Resource, w.Acknowledged())
+	truth, err := w.script.Truth(ctx, w.Resource, w.LastAcknowledged())
 	if err != nil {
 		return err
 	}

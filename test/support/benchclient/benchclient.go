@@ -1,8 +1,8 @@
 // Package benchclient runs the HTTP/2 clients of a benchmark in a process of their own, so
 // that CPU returns the cost of the server alone, with its system calls.
 //
-// The process is a second one of the same test binary. So TestMain must call Task first,
-// and run the clients in place of the tests if the process is theirs.
+// The clients' process is another copy of the test binary. So TestMain must call Task first. If
+// Task returns a task, TestMain must run the clients instead of the tests.
 package benchclient
 
 import (
@@ -24,11 +24,11 @@ import (
 
 const taskVariable = "BENCHMARK_CLIENT_TASK"
 
-// Task returns the task that Start gave to this process, and "" in a test's own process.
+// Task returns the task that Start gave to this process. It returns "" in the process of the tests.
 func Task() string { return os.Getenv(taskVariable) }
 
-// Start starts a process for a task, which ends with the benchmark. in and out are the
-// standard input and output of the process.
+// Start starts a process for a task. The process ends with the benchmark. in and out are its
+// standard input and output.
 func Start(b *testing.B, task string) (in io.Writer, out *bufio.Reader) {
 	b.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
@@ -52,23 +52,22 @@ func Start(b *testing.B, task string) (in io.Writer, out *bufio.Reader) {
 	return stdin, bufio.NewReader(stdout)
 }
 
-// New makes a client with one connection.
+// New returns a client with one connection, which trusts every server.
 func New() *http.Client {
 	return &http.Client{Transport: &http2.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true,
 	}}
 }
 
-// Follow opens a number of streams on each of some connections, which send lines. It
-// prints a line whenever all streams together have received one more line each, and
-// returns when the benchmark has ended. Connection i has the value "user-i" in the header
-// Test-User.
+// Follow opens conns connections with a number of streams each. The server sends lines on them.
+// Follow prints a line whenever all streams together have received one more line each, and
+// returns when the benchmark has ended. Connection i sends "user-i" in the header Test-User.
 func Follow(conns, streams int, url string) {
 	FollowEach(slices.Repeat([]string{url}, conns*streams), conns, conns*streams)
 }
 
-// FollowEach does what Follow does, with a stream for each URL; conns connections take
-// turns. It prints a line whenever round more lines have arrived.
+// FollowEach does what Follow does, with one stream for each URL, spread over conns connections.
+// It prints a line whenever round more lines have arrived.
 func FollowEach(urls []string, conns, round int) {
 	var arrived atomic.Int64
 	clients := make([]*http.Client, conns)
@@ -100,7 +99,7 @@ func FollowEach(urls []string, conns, round int) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// CPU is the CPU time that this process has used.
+// CPU returns the CPU time that this process has used.
 func CPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -42,8 +42,7 @@ type API struct {
 	}
 }
 
-// namespacesPath is the one path whose answers look as if a replica had made them: they do not
-// tell of a FlowSchema.
+// namespacesPath is the only path whose answers look like a replica's: they name no FlowSchema.
 const namespacesPath = "/api/v1/namespaces"
 
 // ServeHTTP answers as an API server would.
@@ -91,19 +90,19 @@ func (f *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// agentPaths are resources that only a network agent lists.
+// agentPaths returns the paths of resources that only a network agent lists.
 func agentPaths() []string {
 	return []string{namespacesPath, "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices", "/apis/networking.k8s.io/v1/networkpolicies"}
 }
 
-// Connections is how many connections requests came from.
+// Connections returns the number of connections on which requests have arrived.
 func (f *API) Connections() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.mu.clients)
 }
 
-// CountURIs is how many requests had a URI with this prefix.
+// CountURIs returns the number of requests so far whose URI has a prefix.
 func (f *API) CountURIs(prefix string) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,6 +114,8 @@ func (f *API) CountURIs(prefix string) (n int) {
 	return n
 }
 
+// list answers a LIST of n objects whose names begin with name. A limit and a selector make the
+// list shorter.
 func (f *API) list(w http.ResponseWriter, r *http.Request, n int, name string) {
 	query := r.URL.Query()
 	switch {
@@ -163,7 +164,7 @@ func object(name string, i int, kind string) map[string]any {
 	return object
 }
 
-// ProtobufList encodes a list of n items in Kubernetes' envelope.
+// ProtobufList returns a list of n items as protobuf, in Kubernetes' envelope.
 func ProtobufList(n int) []byte {
 	field := func(to []byte, number uint64, value []byte) []byte {
 		to = binary.AppendUvarint(to, number<<3|2)
@@ -180,7 +181,8 @@ func ProtobufList(n int) []byte {
 	return append([]byte("k8s\x00"), unknown...)
 }
 
-// StartTLS serves api over TLS in this process.
+// StartTLS serves api over TLS in this process until the end of the test. It returns the server
+// and a client configuration for it.
 func StartTLS(t *testing.T, api http.Handler, http2 bool) (*httptest.Server, *rest.Config) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(api)

@@ -26,12 +26,12 @@ const (
 // definitions, custom objects, discovery and OpenAPI. Definitions are files, so that they
 // outlive a server. The zero value serves nothing.
 type definitions struct {
-	dir           string
-	openAPIBroken bool // OpenAPI v2 does not have the definitions
+	dir           string // has a file for each definition; "" serves nothing
+	openAPIBroken bool   // OpenAPI v2 does not have the definitions
 
 	mu struct {
 		sync.Mutex
-		objects          map[string]bool // by path
+		objects          map[string]bool // by resource, a slash and name
 		refusedFirstList bool            // the first LIST of custom objects got a 429
 	}
 }
@@ -52,6 +52,7 @@ type definition struct {
 
 func (d definition) path() string { return "/apis/" + d.Spec.Group + "/v1/" + d.Spec.Names.Plural }
 
+// all returns the definitions that exist.
 func (f *definitions) all() []definition {
 	files, err := filepath.Glob(filepath.Join(f.dir, "*.crd"))
 	if err != nil {
@@ -70,7 +71,8 @@ func (f *definitions) all() []definition {
 	return all
 }
 
-// serve answers a request for one of these, and otherwise returns false.
+// serve answers a request for definitions, custom objects, discovery or OpenAPI. It returns false
+// for another request.
 func (f *definitions) serve(w http.ResponseWriter, r *http.Request) bool {
 	if f.dir == "" {
 		return false
@@ -110,6 +112,7 @@ func (f *definitions) answer(w http.ResponseWriter, v any) {
 	}
 }
 
+// definition answers a request for definitions: a POST, a DELETE or a LIST.
 func (f *definitions) definition(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodPost:
@@ -171,6 +174,7 @@ func (f *definitions) groups(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(map[string]any{"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items})
 }
 
+// openAPI answers with the paths of OpenAPI v2, or with the list of documents of v3.
 func (f *definitions) openAPI(w http.ResponseWriter, r *http.Request) {
 	paths := map[string]any{}
 	for _, d := range f.all() {

@@ -23,7 +23,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// childEnv is set in the environment of children, and makes Main act as millrace.
+// childEnv is the environment variable that makes Main act as millrace. Children of Run have it.
 const childEnv = "MILLRACE_BENCH_TEST_CHILD"
 
 // Main runs a package's tests. In a child of Run it acts as the millrace binary instead:
@@ -40,8 +40,8 @@ func Main(m *testing.M) {
 	}
 }
 
-// serveCommand runs an API. The API has pods and secrets if fillCommand has run on the
-// same data. --break makes it fail:
+// serveCommand returns a command "serve" that runs an API. The API has pods and secrets if
+// fillCommand has run on the same data. --break makes it fail:
 //
 //	start    it does not start
 //	deaf     it never becomes ready
@@ -64,7 +64,8 @@ func serveCommand() *cobra.Command {
 		api := &API{Nodes: 3}
 		api.definitions.dir, api.definitions.openAPIBroken = dir, broken == "openapi"
 		if (fillMark{dir, etcd}).isSet() {
-			api.Pods, api.Secrets = 700, 20
+			api.Pods = 700
+			api.Secrets = 20
 		}
 		if _, err := os.Stat(filepath.Join(dir, customMark)); err == nil {
 			api.Customs = 700
@@ -86,8 +87,8 @@ func serveCommand() *cobra.Command {
 	return cmd
 }
 
-// serve serves on a local port until the context ends. The kubeconfig that it writes leads there,
-// and is good for all servers of that port: they have the same certificate.
+// serve serves on a local port until the context ends. It writes a kubeconfig for the port, which
+// is valid for later servers on it, too: all have the same certificate.
 func serve(ctx context.Context, handler http.Handler, port int, kubeconfig string) error {
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -105,7 +106,8 @@ func serve(ctx context.Context, handler http.Handler, port int, kubeconfig strin
 	return s.Config.Close()
 }
 
-// fillCommand creates no objects, but only the fillMark.
+// fillCommand returns a command "fill" that creates no objects, but only marks: a fillMark, or
+// customMark for custom objects.
 func fillCommand() *cobra.Command {
 	var kubeconfig, etcd string
 	var remove bool
@@ -117,7 +119,7 @@ func fillCommand() *cobra.Command {
 		if objects > 0 {
 			return os.WriteFile(filepath.Join(filepath.Dir(kubeconfig), customMark), nil, 0o600)
 		}
-		return fillMark{filepath.Dir(kubeconfig), etcd}.set()
+		return fillMark{filepath.Dir(kubeconfig), etcd}.create()
 	}}
 	cmd.Flags().IntVar(&objects, "objects", 0, "")
 	cmd.Flags().BoolVar(&remove, "delete", false, "")
@@ -132,10 +134,11 @@ func fillCommand() *cobra.Command {
 	return cmd
 }
 
-// etcdScheme begins the URL of the etcd of etcdCommand. Its path is the directory of the data.
+// etcdScheme is the scheme of the URL of etcdCommand's etcd. The path is the data directory.
 const etcdScheme = "fake://"
 
-// etcdCommand stores nothing itself: fillMark keeps its key in the directory of the data.
+// etcdCommand returns a command "etcd" that stores nothing. A fillMark is a file in its data
+// directory.
 func etcdCommand() *cobra.Command {
 	var dir, sockets string
 	cmd := &cobra.Command{Use: "etcd", SilenceUsage: true, RunE: func(*cobra.Command, []string) error {
@@ -155,14 +158,14 @@ func etcdCommand() *cobra.Command {
 	return cmd
 }
 
-// customMark is a file that says that custom objects were filled in.
+// customMark is the name of a file that exists if custom objects were filled in.
 const customMark = "custom"
 
-// fillMark says that data was filled in: a file in the data of etcd if there is one, else
-// beside the kubeconfig.
+// fillMark is a file that exists if data was filled in. It is in the data directory of the
+// external etcd, or without one beside the kubeconfig.
 type fillMark struct{ dir, etcd string }
 
-// FillMark is the name of that file.
+// FillMark is the name of the file of a fillMark.
 const FillMark = "filled"
 
 func (m fillMark) file() string {
@@ -172,7 +175,7 @@ func (m fillMark) file() string {
 	return filepath.Join(m.dir, FillMark)
 }
 
-func (m fillMark) set() error { return os.WriteFile(m.file(), nil, 0o600) }
+func (m fillMark) create() error { return os.WriteFile(m.file(), nil, 0o600) }
 
 func (m fillMark) isSet() bool {
 	_, err := os.Stat(m.file())

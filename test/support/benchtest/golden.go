@@ -27,7 +27,7 @@ func WellFormedSVG(t *testing.T, p interface{ SVG() string }) string {
 	}
 }
 
-// Updates reports whether -update was given.
+// Updates reports whether the flag -update was given.
 func Updates() bool { return *update }
 
 // CheckGolden compares texts with the files testdata/NAME.golden. The flag -update

@@ -13,24 +13,25 @@ import (
 
 const (
 	firstRevision = 2
-	// replicaObject begins the names of objects that "bench replica" writes, and quietObject
-	// those of "bench quiet".
-	replicaObject, quietObject = "bench-replica-", "bench-quiet-"
-	// InitialObjects is how many objects an informer gets at first.
+	// Prefixes of the names of objects that "bench replica" and "bench quiet" write.
+	replicaObject = "bench-replica-"
+	quietObject   = "bench-quiet-"
+	// InitialObjects is the number of objects that an informer receives at first.
 	InitialObjects = 2
 )
 
-// Informers is the part of an API that "bench replica" and "bench quiet" use: patches of objects of any
-// resource, and watches that begin with InitialObjects and then have an event for each
-// patch of their resource.
+// Informers is the part of an API that "bench replica" and "bench quiet" use: patches of
+// objects of any resource, and watches. A watch begins with InitialObjects, and then sends an
+// event for each patch of its resource.
 type Informers struct {
-	// Lose and Repeat are how many of the events of each watch do not come, or come twice.
+	// Lose is the number of events of each watch that are not sent. After them, events up to
+	// number Repeat are sent twice.
 	Lose, Repeat int
-	// EndAfter ends each watch after so many events. Zero value: it does not end. Clients
-	// that resume it get what they have missed.
+	// EndAfter is the number of events after which a watch ends. 0: it does not end. A client
+	// that resumes it receives the missed events.
 	EndAfter int
-	// Refuse is how many watches are refused at first: half of them by status, the others by
-	// an event.
+	// Refuse is the number of watches that are refused at first: half of them by status, the
+	// others by an event.
 	Refuse int
 
 	mu struct {
@@ -41,7 +42,8 @@ type Informers struct {
 	}
 }
 
-// serve answers a request for one of these, and otherwise returns false.
+// serve answers a creation, a patch or a watch of these benches, or a request for a token. It
+// returns false for another request.
 func (f *Informers) serve(w http.ResponseWriter, r *http.Request) bool {
 	parts := strings.Split(r.URL.Path, "/")
 	last := parts[len(parts)-1]
@@ -64,7 +66,7 @@ func (f *Informers) serve(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // isCreation reports whether a request creates an object of one of these benches, or the service
-// account that its pods need and its rights.
+// account and the rights of its clients.
 func isCreation(r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return false
@@ -91,7 +93,8 @@ func (f *Informers) condLocked() *sync.Cond {
 	return f.mu.changed
 }
 
-// watch sends the initial objects, and then the events of a resource behind a revision.
+// watch sends the initial objects, unless the request has a revision, and then the events of a
+// resource after the revision.
 func (f *Informers) watch(w http.ResponseWriter, r *http.Request, resource string) {
 	if f.refuse(w) {
 		return
@@ -125,7 +128,8 @@ func (f *Informers) watch(w http.ResponseWriter, r *http.Request, resource strin
 	}
 }
 
-// refuse answers the first watches as a server that has not caught up.
+// refuse answers the first watches like a server that has not caught up. It reports whether it
+// has answered.
 func (f *Informers) refuse(w http.ResponseWriter) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,7 +144,7 @@ func (f *Informers) refuse(w http.ResponseWriter) bool {
 	return true
 }
 
-// wakeAtEnd wakes next when the client is gone.
+// wakeAtEnd wakes next when the client is gone. The caller must call stop.
 func (f *Informers) wakeAtEnd(r *http.Request) (stop func()) {
 	done := make(chan struct{})
 	go func() {
@@ -155,8 +159,8 @@ func (f *Informers) wakeAtEnd(r *http.Request) (stop func()) {
 	return func() { close(done) }
 }
 
-// next waits for the next event of a resource behind a revision, which it moves on. It
-// returns "" when the client is gone.
+// next returns the next event of a resource after a revision, which it raises. It waits for the
+// event, and returns "" when the client is gone.
 func (f *Informers) next(r *http.Request, resource string, revision *int) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

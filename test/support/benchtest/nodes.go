@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// serveNode answers what kubelets write, and otherwise returns false.
+// serveNode answers the writes of kubelets. It returns false for another request.
 func serveNode(w http.ResponseWriter, r *http.Request) bool {
 	parts := strings.Split(r.URL.Path, "/")
 	switch last := parts[len(parts)-1]; {

@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
 )
 
-// replicaCommand runs a proxy, which holds nothing, in front of an API. --break=start makes
-// it fail.
+// replicaCommand returns a command "replica" that runs a proxy of an API, without a cache.
+// --break=start makes it fail.
 func replicaCommand() *cobra.Command {
 	var upstream, written, broken string
 	var port int
@@ -42,7 +42,8 @@ func replicaCommand() *cobra.Command {
 	return cmd
 }
 
-// newProxy passes requests on with the credentials of their clients.
+// newProxy returns a proxy of the server of a kubeconfig. It passes requests on with the
+// credentials of their clients.
 func newProxy(file string) (http.Handler, error) {
 	config, err := (&kubeconfig.Flags{Kubeconfig: file}).Load("bench")
 	if err != nil {

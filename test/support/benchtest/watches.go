@@ -39,14 +39,14 @@ type Watches struct {
 	}
 }
 
-// watchedPart says which events a watch receives.
+// watchedPart describes the objects whose events a watch receives.
 type watchedPart struct {
-	selector string            // empty: all
-	shard    sharding.Selector // nil: all
+	selector string            // field selector, compared as text; empty: all objects
+	shard    sharding.Selector // nil: all objects
 }
 
-// has reports whether the watch receives the events of an object. Its name stands for its
-// UID.
+// has reports whether the watch receives the events of an object. The object's name stands for
+// its UID.
 func (p *watchedPart) has(selector, name string) bool {
 	inShard := p.shard == nil
 	if !inShard {
@@ -55,7 +55,8 @@ func (p *watchedPart) has(selector, name string) bool {
 	return inShard && (p.selector == "" || p.selector == selector)
 }
 
-// serve answers a request for one of these, and otherwise returns false.
+// serve answers a request for config maps, pods or a watch-list of secrets. It returns false for
+// another request. secrets is the number of secrets.
 func (f *Watches) serve(w http.ResponseWriter, r *http.Request, secrets int) bool {
 	name, named := strings.CutPrefix(r.URL.Path, configMapURI+"/")
 	switch query := r.URL.Query(); {
@@ -77,7 +78,7 @@ func (f *Watches) serve(w http.ResponseWriter, r *http.Request, secrets int) boo
 		f.send("spec.nodeName="+strings.Replace(pod, "pod-", "node-", 1), pod, body)
 	case named && r.Method == http.MethodPut:
 		body, _ := io.ReadAll(r.Body)
-		f.set(name, string(body))
+		f.setObject(name, string(body))
 		f.send("metadata.name="+name, name, body)
 	case named && r.Method == http.MethodDelete:
 		f.mu.Lock()
@@ -104,7 +105,7 @@ func (f *Watches) serve(w http.ResponseWriter, r *http.Request, secrets int) boo
 	return true
 }
 
-func (f *Watches) set(name, body string) {
+func (f *Watches) setObject(name, body string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.objects == nil {
@@ -120,6 +121,8 @@ func (f *Watches) ConfigMaps() int {
 	return len(f.mu.objects)
 }
 
+// send sends the event of an object to the watches that receive it. selector is the field
+// selector that selects the object.
 func (f *Watches) send(selector, name string, object []byte) {
 	event := testbed.ModifiedEvent(object)
 	if f.WithoutStamps {
@@ -137,8 +140,8 @@ func (f *Watches) send(selector, name string, object []byte) {
 	}
 }
 
-// Frame returns the frame of a MODIFIED event, given as JSON. It has the event's type and stamp,
-// and padding.
+// Frame returns the protobuf frame of a MODIFIED event that is given as JSON. The frame has only
+// the event's type and stamp, and padding.
 func Frame(event []byte) []byte {
 	body := append([]byte{1<<3 | 2, byte(len("MODIFIED"))}, "MODIFIED"...)
 	body = append(body, make([]byte, 600)...)
@@ -149,6 +152,7 @@ func Frame(event []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
+// watch sends the events of a part until the client is gone.
 func (f *Watches) watch(w http.ResponseWriter, r *http.Request, part watchedPart) {
 	stream := make(chan []byte, 1000)
 	f.mu.Lock()
@@ -188,6 +192,7 @@ func (f *Watches) watch(w http.ResponseWriter, r *http.Request, part watchedPart
 	}
 }
 
+// watchList sends objects secrets and the bookmark after them, and then nothing.
 func (f *Watches) watchList(w http.ResponseWriter, r *http.Request, objects int) {
 	f.mu.Lock()
 	f.mu.lists++

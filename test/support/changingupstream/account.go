@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// serviceAccount makes an account, and returns a token for it. It may do anything if role is
-// cluster-admin, and nothing without a role.
+// serviceAccount creates an account and returns a token for it. role is a ClusterRole to bind;
+// with "" the account has no rights.
 func serviceAccount(ctx context.Context, config *rest.Config, name, role string) (token string, err error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -40,7 +40,8 @@ func serviceAccount(ctx context.Context, config *rest.Config, name, role string)
 // tokenLife is longer than any run of scripts.
 const tokenLife = 24 * time.Hour
 
-// binding gives a role to an account of the same name.
+// binding returns a binding of a role to the account of the given name. The binding has the same
+// name.
 func binding(name, role string) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},

@@ -36,7 +36,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // Call is a request.
 type Call struct{ Method, Path, Accept, Content, Body string }
 
-// Get is a GET that asks for JSON.
+// Get returns a GET that asks for JSON.
 func Get(path string) Call {
 	return Call{Method: http.MethodGet, Path: path, Accept: "application/json"}
 }
@@ -46,13 +46,14 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	// Began is a time before the request was sent, and Ended one after the whole answer came.
+	// Began is a time before the request was sent. Ended is a time after the whole answer came.
 	Began, Ended time.Time
-	// Err says why there is no answer, or not all of it.
+	// Err is the reason why the answer is missing or not complete.
 	Err error
 }
 
-// Open sends a request. The caller closes the stream, which is nil if there is no answer.
+// Open sends a request, and returns the answer with its body. The caller must close the body,
+// which is nil if there is no answer.
 func (c *Client) Open(ctx context.Context, r Call) (*Answer, io.ReadCloser) {
 	a := &Answer{Began: time.Now()}
 	req, err := http.NewRequestWithContext(ctx, r.Method, c.url+r.Path, strings.NewReader(r.Body))
@@ -93,10 +94,10 @@ const warningFormat = "generation %d of the definition"
 
 var warning = regexp.MustCompile(`generation (\d+) of the definition`)
 
-// NoGeneration is that of answers that name none.
+// NoGeneration is the generation of an answer without a warning.
 const NoGeneration = -1
 
-// Generation returns the generation of the definition that the answer is of.
+// Generation returns the generation of the definition by which the server has answered.
 func (a *Answer) Generation() int {
 	for _, line := range a.Header.Values("Warning") {
 		if found := warning.FindStringSubmatch(line); found != nil {
@@ -107,8 +108,8 @@ func (a *Answer) Generation() int {
 	return NoGeneration
 }
 
-// PassedOn says that the upstream has answered, and not a replica: the upstream's filters of
-// priority and fairness leave a header.
+// PassedOn reports whether the upstream has answered, and not a replica: the upstream's filter
+// of priority and fairness adds a header.
 func (a *Answer) PassedOn() bool { return a.Header.Get("X-Kubernetes-Pf-Flowschema-Uid") != "" }
 
 // Message returns the message of an error.

@@ -19,31 +19,32 @@ type Definition struct {
 // Generation is a state of a definition.
 type Generation struct {
 	Shape
-	// Gone says that there is no definition.
+	// Gone is set while the definition does not exist.
 	Gone bool
-	// Foreign is the version that an extension serves, "" for none. Broken says that the
-	// extension does not answer.
+	// Foreign is the version that an extension serves, "" if the upstream serves all. Broken is
+	// set if the extension does not answer.
 	Foreign string
 	Broken  bool
-	// Began is when the change to it was sent. Ended is when the upstream was seen to answer
-	// by the next one; it is zero before.
+	// Began is the time when the change to this generation was sent. Ended is the time when the
+	// upstream first answered by the next generation, zero before.
 	Began, Ended time.Time
-	// Watched says that a watch was opened at the upstream in this state, and Outlived when the
-	// upstream has ended it, zero before. A busy server sends events by a state for seconds after
-	// it answers requests by the next one: to clients, and to the feeds of replicas.
-	Watched  bool
-	Outlived time.Time
-	// Last is the highest revision that the upstream may have answered by the generation, once
-	// that is known, and 0 before. Objects that were written later were never sent so.
+	// Watched is set if a watch was opened at the upstream in this generation. WatchEnded is the
+	// time when the upstream has ended this watch, zero before. A busy server sends events by a
+	// generation for seconds after it answers requests by the next one, to clients and to the
+	// feeds of replicas.
+	Watched    bool
+	WatchEnded time.Time
+	// Last is the highest revision at which the upstream may have answered by the generation, 0
+	// while it is not known. Objects that were written later were never sent in this form.
 	Last int64
 }
 
-// Serves says whether a version is served in a scope: in all namespaces or in one.
+// Serves reports whether a version is served, in one namespace or in all.
 func (g *Generation) Serves(version string, inNamespace bool) bool {
-	return !g.Gone && slices.Contains(g.Served(), version) && !(inNamespace && g.ClusterScoped)
+	return !g.Gone && slices.Contains(g.ServedVersions(), version) && !(inNamespace && g.ClusterScoped)
 }
 
-// Now returns the generation that was begun last.
+// Now returns the last generation that has begun.
 func (d *Definition) Now() Generation {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,31 +54,32 @@ func (d *Definition) Now() Generation {
 	return *d.mu.generations[len(d.mu.generations)-1]
 }
 
-// Between returns the generations that an answer may be of whose request was sent at a time
-// and that came at another one. An old generation is good for a grace behind its end.
-func (d *Definition) Between(sent, came time.Time, grace time.Duration) []Generation {
+// AnswerGenerations returns the generations by which an answer may be. sent and came are the
+// times of the request and the answer. An old generation is valid for a grace after its end.
+func (d *Definition) AnswerGenerations(sent, came time.Time, grace time.Duration) []Generation {
 	return d.where(sent, came, grace, func(g *Generation) time.Time { return g.Ended })
 }
 
-// BetweenEvents returns the generations that an event may be of, as Between does for an answer.
-func (d *Definition) BetweenEvents(sent, came time.Time, grace time.Duration) []Generation {
-	return d.where(sent, came, grace, (*Generation).eventsEnded)
+// EventGenerations returns the generations by which an event may be, as AnswerGenerations does
+// for an answer.
+func (d *Definition) EventGenerations(sent, came time.Time, grace time.Duration) []Generation {
+	return d.where(sent, came, grace, (*Generation).eventsEndTime)
 }
 
-// eventsEnded returns when the upstream has sent the last event by the generation, and zero if it
-// may send more. A watch may also have ended with the upstream, before its generation.
-func (g *Generation) eventsEnded() time.Time {
+// eventsEndTime returns the time of the last event that the upstream has sent by the generation,
+// zero if it may send more. A watch may also have ended with the upstream, before its generation.
+func (g *Generation) eventsEndTime() time.Time {
 	switch {
-	case g.Ended.IsZero() || g.Watched && g.Outlived.IsZero():
+	case g.Ended.IsZero() || g.Watched && g.WatchEnded.IsZero():
 		return time.Time{}
-	case g.Outlived.After(g.Ended):
-		return g.Outlived
+	case g.WatchEnded.After(g.Ended):
+		return g.WatchEnded
 	}
 	return g.Ended
 }
 
-// where returns the generations that had begun when something came, and that had not ended a grace
-// before it was sent. ended returns zero for those that have not ended.
+// where returns the generations that had begun at came, and that had not ended a grace before
+// sent. ended returns the end of a generation, zero if it has not ended.
 func (d *Definition) where(sent, came time.Time, grace time.Duration, ended func(*Generation) time.Time) []Generation {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,8 +92,9 @@ func (d *Definition) where(sent, came time.Time, grace time.Duration, ended func
 	return all
 }
 
-// watch notes that a watch of the present state was opened. The caller calls ended at its end.
-func (d *Definition) watch() (ended func()) {
+// noteWatch notes that a watch was opened in the present generation. The caller calls ended at
+// the end of the watch.
+func (d *Definition) noteWatch() (ended func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	g := d.mu.generations[len(d.mu.generations)-1]
@@ -99,12 +102,12 @@ func (d *Definition) watch() (ended func()) {
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		g.Outlived = time.Now()
+		g.WatchEnded = time.Now()
 	}
 }
 
-// Ended returns when a generation has ended, and zero if it has not.
-func (d *Definition) Ended(generation int) time.Time {
+// EndTime returns the end of a generation, zero if it has not ended.
+func (d *Definition) EndTime(generation int) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var ended time.Time
@@ -116,22 +119,26 @@ func (d *Definition) Ended(generation int) time.Time {
 	return ended
 }
 
-// begin notes that the change to a generation is sent now.
+// begin notes that the change to a shape is sent now. gone is set for a deletion.
 func (d *Definition) begin(s Shape, gone bool) { d.beginAs(Generation{Shape: s, Gone: gone}) }
 
+// beginAs notes that the change to a generation is sent now.
 func (d *Definition) beginAs(next Generation) {
-	next.Began, next.Ended, next.Last = time.Now(), time.Time{}, 0
+	next.Began = time.Now()
+	next.Ended = time.Time{}
+	next.Last = 0
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mu.generations = append(d.mu.generations, &next)
 }
 
-// settle notes that the upstream answers by the last generation.
-func (d *Definition) settle() { d.settleAt(0) }
+// markSettled notes that the upstream answers by the last generation from now on.
+func (d *Definition) markSettled() { d.markSettledAt(0) }
 
-// settleAt is settle of an upstream that has started anew: nothing that is written behind a revision
-// is answered by a former generation. Watches of a definition outlive its change.
-func (d *Definition) settleAt(revision int64) {
+// markSettledAt is markSettled for an upstream that was restarted: no object that is written after
+// a revision is sent by a former generation. Without a restart the revision is 0, because watches
+// outlive a change.
+func (d *Definition) markSettledAt(revision int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, g := range d.mu.generations[:len(d.mu.generations)-1] {

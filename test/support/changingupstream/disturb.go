@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Outages are the times in which requests at an upstream may fail.
+// Outages has the times in which requests at an upstream may fail.
 type Outages struct {
 	mu struct {
 		sync.Mutex
@@ -16,8 +16,8 @@ type Outages struct {
 	}
 }
 
-// Begin notes that an outage begins. The result notes its end.
-func (o *Outages) Begin() (end func()) {
+// Start notes the begin of an outage. The caller calls end at its end.
+func (o *Outages) Start() (end func()) {
 	s := &span{began: time.Now()}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -29,8 +29,8 @@ func (o *Outages) Begin() (end func()) {
 	}
 }
 
-// During says whether there was an outage between two times, or a grace before.
-func (o *Outages) During(from, to time.Time, grace time.Duration) bool {
+// Overlap reports whether there was an outage between two times, or in the grace before.
+func (o *Outages) Overlap(from, to time.Time, grace time.Duration) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, s := range o.mu.spans {
@@ -41,45 +41,45 @@ func (o *Outages) During(from, to time.Time, grace time.Duration) bool {
 	return false
 }
 
-// Pause has a disturbance happen while no step of the script is under way and nobody needs the
-// upstream. Writes and reads of clients go on. Behind it the upstream has to answer again.
-func (s *Script) Pause(ctx context.Context, what string, disturb func() error) error {
+// Pause runs a disturbance while no step and no write of the script is under way. Reads of
+// clients go on. After the disturbance the upstream must answer again. name is for the log.
+func (s *Script) Pause(ctx context.Context, name string, disturb func() error) error {
 	for _, r := range s.Resources {
 		r.turn.Lock()
 		defer r.turn.Unlock()
 	}
-	s.tell("%s", what)
-	end := s.Outages.Begin()
+	s.record("%s", name)
+	end := s.Outages.Start()
 	defer end()
 	era := s.Eras.Now().Shape
 	era.Generation++
 	s.Eras.begin(era, false)
 	if err := disturb(); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	var last int64
 	for _, r := range s.Resources {
-		for _, version := range r.served() {
-			revision, err := s.answers(ctx, r, version)
+		for _, version := range r.servedVersions() {
+			revision, err := s.awaitAnswer(ctx, r, version)
 			if err != nil {
-				return fmt.Errorf("%s: %w", what, err)
+				return fmt.Errorf("%s: %w", name, err)
 			}
 			last = max(last, revision)
 		}
 	}
-	s.Eras.settleAt(last)
-	s.tell("over: %s", what)
+	s.Eras.markSettledAt(last)
+	s.record("over: %s", name)
 	return nil
 }
 
-// answers waits until the upstream lists a resource, and records what it lists. It returns the
-// revision of the list.
-func (s *Script) answers(ctx context.Context, r *Resource, version string) (revision int64, err error) {
+// awaitAnswer waits until the upstream lists a resource, and records the list. It returns the
+// list's revision.
+func (s *Script) awaitAnswer(ctx context.Context, r *Resource, version string) (revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, takeUpTimeout)
 	defer cancel()
 	for {
-		asked, cancel := context.WithTimeout(ctx, time.Second)
-		a := s.Send(asked, Get(r.Collection(version, "")))
+		sendCtx, cancel := context.WithTimeout(ctx, time.Second)
+		a := s.Send(sendCtx, Get(r.Collection(version, "")))
 		cancel()
 		if list, err := NewList(a.Body); err == nil && a.Status == http.StatusOK {
 			s.noteList(r, version, a.Generation(), list)

@@ -17,23 +17,23 @@ import (
 	"time"
 )
 
-// Extension is a server behind the upstream to which an APIService can give group versions. It
-// has one object of each resource, at a much lower resource version than the upstream's. Its
-// answers say whose they are, by a warning.
+// Extension is an API server to which the upstream passes requests for some group versions, as
+// an APIService says. It has one object of each resource, at a much lower resource version than
+// the upstream's. A warning marks its answers.
 type Extension struct {
 	server *httptest.Server
 	port   int64
-	over   chan struct{}
+	over   chan struct{} // closed at the end of the test
 	mu     struct {
 		sync.Mutex
-		// hanging are the groups whose requests hang. The channel is closed when they go on.
+		// hanging has the groups whose requests hang. A channel is closed when requests go on.
 		hanging map[string]chan struct{}
 	}
 }
 
 const (
 	foreignWarning = "of another server"
-	// ForeignRevision is the resource version of all that an Extension has.
+	// ForeignRevision is the resource version of everything in an Extension.
 	ForeignRevision = 7
 	foreignName     = "foreign"
 )
@@ -89,7 +89,7 @@ func (e *Extension) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// setHanging has the requests of a group hang from now on, or fail if they do.
+// setHanging makes the requests of a group hang from now on. Hanging requests fail.
 func (e *Extension) setHanging(group string, hangs bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -102,7 +102,8 @@ func (e *Extension) setHanging(group string, hangs bool) {
 	}
 }
 
-// hang hangs for as long as requests of a group do, and says whether they do.
+// hang waits while requests of a group hang. It reports whether the request has hung, and must
+// fail.
 func (e *Extension) hang(req *http.Request, group string) bool {
 	e.mu.Lock()
 	hanging := e.mu.hanging[group]
@@ -118,7 +119,7 @@ func (e *Extension) hang(req *http.Request, group string) bool {
 	return true
 }
 
-// watch sends the object, and then nothing for a while.
+// watch sends the object, and ends after a second without an event.
 func (e *Extension) watch(w http.ResponseWriter, req *http.Request, object any) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"type": "ADDED", "object": object})
 	w.(http.Flusher).Flush()
@@ -129,25 +130,25 @@ func (e *Extension) watch(w http.ResponseWriter, req *http.Request, object any) 
 	}
 }
 
-// Foreign says that an extension has answered.
+// Foreign reports whether an extension has answered.
 func (a *Answer) Foreign() bool {
 	return strings.Contains(strings.Join(a.Header.Values("Warning"), "\n"), foreignWarning)
 }
 
-// trouble is what is wrong with an extension.
+// trouble is a defect of an extension, or none.
 type trouble int
 
 const (
-	well trouble = iota
-	hanging
-	away
-	untrusted
+	healthy   trouble = iota
+	hanging           // requests get no answer
+	away              // nothing listens
+	untrusted         // the upstream does not trust its certificate
 )
 
-// hand gives a version of a resource to the extension for a while, and takes it back.
-func (s *Script) hand(ctx context.Context, r *Resource) error {
+// handOverBriefly gives a version of a resource to the extension for a while, and takes it back.
+func (s *Script) handOverBriefly(ctx context.Context, r *Resource) error {
 	now := r.Now().Shape
-	version := now.Served()[s.random.IntN(len(now.Served()))]
+	version := now.ServedVersions()[s.random.IntN(len(now.ServedVersions()))]
 	state := trouble(s.random.IntN(4))
 	if err := s.handOver(ctx, r, version, state); err != nil {
 		return err
@@ -158,14 +159,15 @@ func (s *Script) hand(ctx context.Context, r *Resource) error {
 	return s.takeBack(ctx, r, version)
 }
 
-// handOver gives a version to the extension.
+// handOver gives a version to the extension, and returns when the upstream passes requests on.
 func (s *Script) handOver(ctx context.Context, r *Resource, version string, state trouble) error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	s.tell("hand %s over in %s, trouble %d", r.Name(), version, state)
+	s.record("hand %s over in %s, trouble %d", r.Name(), version, state)
 	s.extension.setHanging(r.Group, state == hanging)
 	next := r.Now()
-	next.Foreign, next.Broken = version, state != well
+	next.Foreign = version
+	next.Broken = state != healthy
 	r.Definition.beginAs(next)
 	// Without the label, the upstream's controller leaves the object alone.
 	spec := map[string]any{
@@ -185,25 +187,25 @@ func (s *Script) handOver(ctx context.Context, r *Resource, version string, stat
 	ctx, cancel := context.WithTimeout(ctx, takeUpTimeout)
 	defer cancel()
 	for {
-		asked, cancel := context.WithTimeout(ctx, time.Second)
-		a := s.Send(asked, Get(r.Collection(version, "")))
+		sendCtx, cancel := context.WithTimeout(ctx, time.Second)
+		a := s.Send(sendCtx, Get(r.Collection(version, "")))
 		cancel()
-		if a.Foreign() || a.Err != nil || state != well && a.Status == http.StatusServiceUnavailable {
+		if a.Foreign() || a.Err != nil || state != healthy && a.Status == http.StatusServiceUnavailable {
 			break
 		}
 		if err := wait(ctx, poll); err != nil {
 			return fmt.Errorf("%s in %s is not handed over: status %d: %s", r.Name(), version, a.Status, a.Message())
 		}
 	}
-	r.Definition.settle()
-	s.tell("handed over %s", r.Name())
+	r.Definition.markSettled()
+	s.record("handed over %s", r.Name())
 	return nil
 }
 
-// service is the name of the extension's service.
+// service returns the name of the extension's service.
 func (s *Script) service() string { return fmt.Sprintf("living-%d", s.Seed) }
 
-// makeService makes the extension's service.
+// makeService creates the extension's service at the upstream.
 func (s *Script) makeService(ctx context.Context) error {
 	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Service","metadata":{"name":%q},"spec":{"type":"ExternalName","externalName":"localhost"}}`, s.service())
 	a := s.Send(ctx, Call{Method: http.MethodPost, Path: "/api/v1/namespaces/default/services", Content: "application/json", Body: body})
@@ -242,13 +244,14 @@ func (s *Script) putAPIService(ctx context.Context, name string, spec map[string
 func (s *Script) takeBack(ctx context.Context, r *Resource, version string) error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	s.tell("take %s back in %s", r.Name(), version)
+	s.record("take %s back in %s", r.Name(), version)
 	next := r.Now()
-	next.Foreign, next.Broken = "", false
+	next.Foreign = ""
+	next.Broken = false
 	r.Definition.beginAs(next)
 	if a := s.Send(ctx, Call{Method: http.MethodDelete, Path: apiServicesPath + "/" + version + "." + r.Group}); a.Status != http.StatusOK {
 		return fmt.Errorf("delete APIService: status %d: %s", a.Status, a.Message())
 	}
 	s.extension.setHanging(r.Group, false)
-	return s.settle(ctx, r, next.Shape)
+	return s.awaitShape(ctx, r, next.Shape)
 }

@@ -1,15 +1,17 @@
 package changingupstream
 
-// Life is what a script knows of an object that it writes.
+import "strings"
+
+// Life is the state of an object, as far as the script that writes it knows.
 type Life struct {
 	UID string
-	// Revision is that of the last write that was acknowledged.
+	// Revision is the revision of the last acknowledged write.
 	Revision int64
 	// Deleting is set before a deletion is sent, and Deleted once it is acknowledged.
 	Deleting, Deleted bool
 }
 
-// Life returns what is known of the object that has a name now.
+// Life returns the state of the object that has a name now.
 func (r *Resource) Life(namespace, name string) Life {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -19,38 +21,35 @@ func (r *Resource) Life(namespace, name string) Life {
 	return Life{Deleted: true}
 }
 
-// wrote notes that a write was acknowledged.
-func (r *Resource) wrote(o *Object) {
+// noteWrite notes that a write was acknowledged.
+func (r *Resource) noteWrite(o *Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.objects[o.Namespace+"/"+o.Name] = &Life{UID: o.UID, Revision: o.Revision}
 	r.acknowledge(o.Revision)
 }
 
-// deletes notes that objects are about to be deleted: one, or with an empty name those of a
-// namespace, or all.
-func (r *Resource) deletes(namespace, name string) {
+// noteDeleting notes that objects are about to be deleted: one object, or with an empty name all
+// objects of a namespace, or of all namespaces.
+func (r *Resource) noteDeleting(namespace, name string) {
 	r.change(namespace, name, func(l *Life) { l.Deleting = true })
 }
 
-// deleted notes that these deletions were acknowledged.
-func (r *Resource) deleted(namespace, name string) {
+// noteDeleted notes that these deletions were acknowledged.
+func (r *Resource) noteDeleted(namespace, name string) {
 	r.change(namespace, name, func(l *Life) { l.Deleted = l.Deleting })
 }
 
-func (r *Resource) change(namespace, name string, how func(*Life)) {
+// change calls update for the objects that noteDeleting describes.
+func (r *Resource) change(namespace, name string, update func(*Life)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for of, l := range r.mu.objects {
+	for key, l := range r.mu.objects {
 		switch {
-		case name != "" && of != namespace+"/"+name:
-		case name == "" && namespace != "" && !hasNamespace(of, namespace):
+		case name != "" && key != namespace+"/"+name:
+		case name == "" && namespace != "" && !strings.HasPrefix(key, namespace+"/"):
 		default:
-			how(l)
+			update(l)
 		}
 	}
-}
-
-func hasNamespace(of, namespace string) bool {
-	return len(of) > len(namespace) && of[:len(namespace)] == namespace && of[len(namespace)] == '/'
 }

@@ -32,15 +32,15 @@ func NewObject(raw []byte) (*Object, error) {
 	return o, nil
 }
 
-// At returns the object with another revision.
-func (o *Object) At(revision int64) *Object {
-	at := *o
-	at.Revision = revision
-	return &at
+// WithRevision returns a copy of the object with another revision. The content is shared.
+func (o *Object) WithRevision(revision int64) *Object {
+	other := *o
+	other.Revision = revision
+	return &other
 }
 
-// Canonical returns the object in a form that is equal for equal objects. Whether it has a
-// kind is left out for those of a list of built-in objects, which have none.
+// canonical returns a text that is equal for equal objects. For a built-in object it leaves out
+// kind and apiVersion, which the objects of a list do not have.
 func (o *Object) canonical(builtIn bool) string {
 	content := map[string]any{}
 	for name, value := range o.content {
@@ -95,8 +95,8 @@ func NewList(raw []byte) (*List, error) {
 	return l, nil
 }
 
-// Differs returns an error unless two lists have the same objects.
-func (l *List) Differs(other *List) error {
+// CheckEqual returns an error that names a different object, unless two lists have equal objects.
+func (l *List) CheckEqual(other *List) error {
 	theirs := map[string]string{}
 	for _, o := range other.Objects {
 		theirs[o.Namespace+"/"+o.Name] = o.canonical(true)
@@ -104,7 +104,7 @@ func (l *List) Differs(other *List) error {
 	for _, o := range l.Objects {
 		key := o.Namespace + "/" + o.Name
 		if got, want := o.canonical(true), theirs[key]; got != want {
-			return fmt.Errorf("%s: %s", key, difference(got, want))
+			return fmt.Errorf("%s: %s", key, describeDifference(got, want))
 		}
 		delete(theirs, key)
 	}

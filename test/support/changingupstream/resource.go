@@ -13,14 +13,14 @@ type Resource struct {
 	Names
 	// Definition is nil for a built-in resource.
 	Definition *Definition
-	// turn is held for reading by who needs the definition to stay as it is, and for writing
-	// by a change, until the upstream answers by it and all objects are recorded.
+	// turn is held for reading while the definition must not change. A change holds it for
+	// writing, until the upstream answers by the change and all objects are recorded.
 	turn sync.RWMutex
-	// acknowledged is the highest revision of a write that was acknowledged.
+	// acknowledged is the highest revision of an acknowledged write.
 	acknowledged atomic.Int64
 	mu           struct {
 		sync.Mutex
-		// objects are all that there ever were, by UID.
+		// objects has the newest object of each name, by namespace, a slash and name.
 		objects map[string]*Life
 	}
 }
@@ -34,15 +34,15 @@ func BuiltIn() []*Resource {
 	}
 }
 
-// newResource returns a resource that has no definition.
+// newResource returns a resource without a definition.
 func newResource(names Names) *Resource {
 	r := &Resource{Names: names}
 	r.mu.objects = map[string]*Life{}
 	return r
 }
 
-// Now returns the present state of the resource's definition. A built-in resource is always
-// served, as v1.
+// Now returns the present generation of the resource's definition. A built-in resource has the
+// zero value.
 func (r *Resource) Now() Generation {
 	if r.Definition == nil {
 		return Generation{}
@@ -50,8 +50,8 @@ func (r *Resource) Now() Generation {
 	return r.Definition.Now()
 }
 
-// served are the versions in which the upstream itself serves the resource now.
-func (r *Resource) served() []string {
+// servedVersions returns the versions in which the upstream itself serves the resource now.
+func (r *Resource) servedVersions() []string {
 	if r.Definition == nil {
 		return []string{"v1"}
 	}
@@ -59,18 +59,18 @@ func (r *Resource) served() []string {
 	if now.Gone {
 		return nil
 	}
-	return slices.DeleteFunc(now.Served(), func(version string) bool { return version == now.Foreign })
+	return slices.DeleteFunc(now.ServedVersions(), func(version string) bool { return version == now.Foreign })
 }
 
-// isClusterScoped says whether objects have no namespace now.
+// isClusterScoped reports whether objects have no namespace now.
 func (r *Resource) isClusterScoped() bool {
 	return r.Definition != nil && r.Definition.Now().ClusterScoped
 }
 
-// truthName is the name of the resource in the truth of etcd.
+// truthName returns the name of the resource for package etcdtruth.
 func (r *Resource) truthName() string { return r.Plural + "." + r.Group }
 
-// truth says where the resource is in etcd.
+// truth returns the place of the resource in etcd.
 func (r *Resource) truth() etcdtruth.Resource {
 	prefix := "/registry/" + r.Plural + "/"
 	if r.Definition != nil {
@@ -79,7 +79,7 @@ func (r *Resource) truth() etcdtruth.Resource {
 	return etcdtruth.Resource{Name: r.truthName(), Prefix: prefix}
 }
 
-// Collection returns the path of a collection. Without a namespace it is that of all.
+// Collection returns the path of the objects in a namespace, or of all objects for "".
 func (r *Resource) Collection(version, namespace string) string {
 	path := "/apis/" + r.Group + "/" + version
 	if r.Group == "" {
@@ -91,9 +91,10 @@ func (r *Resource) Collection(version, namespace string) string {
 	return path + "/" + r.Plural
 }
 
-// Acknowledged returns the highest revision of a write that was acknowledged.
-func (r *Resource) Acknowledged() int64 { return r.acknowledged.Load() }
+// LastAcknowledged returns the highest revision of an acknowledged write.
+func (r *Resource) LastAcknowledged() int64 { return r.acknowledged.Load() }
 
+// acknowledge raises the acknowledged revision.
 func (r *Resource) acknowledge(revision int64) {
 	for {
 		now := r.acknowledged.Load()

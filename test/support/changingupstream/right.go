@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Right is the right of one account to read everything, which is given and revoked.
+// Right is the right of one account to read everything. A script gives and revokes it.
 type Right struct {
-	// Token is that of the account.
+	// Token belongs to the account.
 	Token string
 	name  string
 	mu    struct {
@@ -20,18 +20,18 @@ type Right struct {
 	}
 }
 
-// span is a time in which the account has the right, or has not.
+// span is a time in which the account has the right, or does not have it.
 type span struct {
 	given bool
-	// began is when the change to it was sent. ended is when the upstream was seen to decide by
-	// the next one; it is zero before.
+	// began is the time when the change to this state was sent. ended is the time when the
+	// upstream first decided by the next state, zero before.
 	began, ended time.Time
 }
 
-// Between says whether the account may have had the right for a request that was sent at a
-// time and answered at another one, and whether it may not. A right that was revoked holds for
-// a grace longer.
-func (r *Right) Between(sent, came time.Time, grace time.Duration) (given, missing bool) {
+// PossibleStates reports whether the account may have had the right for a request, and whether
+// it may not have had it. sent and came are the times of the request and its answer. A revoked
+// right holds for a grace longer.
+func (r *Right) PossibleStates(sent, came time.Time, grace time.Duration) (given, missing bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.mu.spans {
@@ -47,8 +47,8 @@ func (r *Right) Between(sent, came time.Time, grace time.Duration) (given, missi
 	return given, missing
 }
 
-// begin makes the account, without the right.
-func (r *Right) begin(ctx context.Context, s *Script) (err error) {
+// makeAccount creates the account, without the right.
+func (r *Right) makeAccount(ctx context.Context, s *Script) (err error) {
 	r.name = fmt.Sprintf("living-%d", s.Seed)
 	r.mu.spans = []span{{began: time.Now()}}
 	if r.Token, err = serviceAccount(ctx, s.Config(), r.name, ""); err != nil {
@@ -65,18 +65,21 @@ func (r *Right) begin(ctx context.Context, s *Script) (err error) {
 
 const bindingsPath = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 
-// turn gives the right, or revokes it.
-func (r *Right) turn(ctx context.Context, s *Script) error {
+// toggle gives the right or revokes it, and waits until the upstream decides so.
+func (r *Right) toggle(ctx context.Context, s *Script) error {
 	r.mu.Lock()
 	give := !r.mu.spans[len(r.mu.spans)-1].given
 	r.mu.spans = append(r.mu.spans, span{given: give, began: time.Now()})
 	r.mu.Unlock()
-	s.tell("the right is given: %v", give)
-	call, want, decided := Call{Method: http.MethodDelete, Path: bindingsPath + "/" + r.name}, http.StatusOK, http.StatusForbidden
+	s.record("the right is given: %v", give)
+	call := Call{Method: http.MethodDelete, Path: bindingsPath + "/" + r.name}
+	want := http.StatusOK            // of the call
+	decision := http.StatusForbidden // of the account's reads afterwards
 	if give {
 		body, _ := json.Marshal(binding(r.name, r.name))
 		call = Call{Method: http.MethodPost, Path: bindingsPath, Content: "application/json", Body: string(body)}
-		want, decided = http.StatusCreated, http.StatusOK
+		want = http.StatusCreated
+		decision = http.StatusOK
 	}
 	if a := s.Send(ctx, call); a.Status != want {
 		return fmt.Errorf("change a binding: status %d: %s", a.Status, a.Message())
@@ -87,11 +90,11 @@ func (r *Right) turn(ctx context.Context, s *Script) error {
 	defer cancel()
 	for {
 		a := client.Send(ctx, Get("/api/v1/namespaces/default/configmaps"))
-		if a.Status == decided {
+		if a.Status == decision {
 			break
 		}
 		if err := wait(ctx, poll); err != nil {
-			return fmt.Errorf("the right is not decided by: status %d: %s", a.Status, a.Message())
+			return fmt.Errorf("the right has no effect: status %d: %s", a.Status, a.Message())
 		}
 	}
 	r.mu.Lock()

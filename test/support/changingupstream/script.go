@@ -15,21 +15,21 @@ import (
 	"time"
 )
 
-// Script changes some definitions at an upstream, and writes objects. Its seed decides what
-// it does in which order, but not when.
+// Script changes some definitions at an upstream, and writes objects. Its seed decides the
+// order of its steps, but not their times.
 type Script struct {
 	*Upstream
 	Seed uint64
-	// Resources are what it writes: custom ones first, then those that are built in.
+	// Resources has the resources whose objects it writes: custom ones first, then built-in ones.
 	Resources []*Resource
-	// Namespaces are those that it has made.
+	// Namespaces has the namespaces that it has created.
 	Namespaces []string
 
-	// Disturb is called for some steps, if it is set.
+	// Disturb takes the place of some steps, if it is set.
 	Disturb func(ctx context.Context, random *rand.Rand) error
-	// Unchanged has the script change nothing but objects: its steps are pauses.
+	// Unchanged makes the script change nothing but objects: its steps are pauses.
 	Unchanged bool
-	// Right is that of an account which has no other one.
+	// Right is the only right of an account, which the script gives and revokes.
 	Right Right
 
 	extension     *Extension
@@ -37,15 +37,15 @@ type Script struct {
 	steps, writes atomic.Int64
 	mu            struct {
 		sync.Mutex
-		story []string
+		log []string
 	}
 }
 
 // refusedPause is the time until a refused request is sent again.
 const refusedPause = 100 * time.Millisecond
 
-// Send is that of the upstream's Client. A request that the upstream refuses for its load, and has
-// not carried out, is sent again.
+// Send does what Client.Send does. It repeats a request that the upstream has refused because of
+// its load (429), which is not carried out.
 func (s *Script) Send(ctx context.Context, r Call) *Answer {
 	for {
 		a := s.Upstream.Send(ctx, r)
@@ -71,7 +71,7 @@ func NewResources(seed uint64, hook *Webhook) []*Resource {
 	return all
 }
 
-// NewScript returns a script for an upstream, which knows the resources already.
+// NewScript returns a script for an upstream that was made for the same resources.
 func NewScript(u *Upstream, e *Extension, seed uint64, resources ...*Resource) *Script {
 	return &Script{
 		extension: e, Upstream: u, Seed: seed, Resources: resources, random: rand.New(rand.NewPCG(seed, 1)),
@@ -79,7 +79,7 @@ func NewScript(u *Upstream, e *Extension, seed uint64, resources ...*Resource) *
 	}
 }
 
-// Pick picks a resource, more often a custom one.
+// Pick returns a random resource, more often a custom one.
 func (s *Script) Pick(random *rand.Rand) *Resource {
 	if r := s.Resources[random.IntN(len(s.Resources))]; r.Definition != nil || random.IntN(2) == 0 {
 		return r
@@ -88,29 +88,29 @@ func (s *Script) Pick(random *rand.Rand) *Resource {
 	return custom[random.IntN(len(custom))]
 }
 
-// custom are the custom resources.
+// custom returns the custom resources.
 func (s *Script) custom() []*Resource {
 	return slices.DeleteFunc(slices.Clone(s.Resources), func(r *Resource) bool { return r.Definition == nil })
 }
 
-// Counts says how many steps and writes there were.
+// Counts returns the numbers of steps and writes so far.
 func (s *Script) Counts() (steps, writes int64) { return s.steps.Load(), s.writes.Load() }
 
-// tell adds a line to the story.
-func (s *Script) tell(format string, args ...any) {
+// record adds a line to the log.
+func (s *Script) record(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.story = append(s.mu.story, time.Now().Format("04:05.000 ")+fmt.Sprintf(format, args...))
+	s.mu.log = append(s.mu.log, time.Now().Format("04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// Story says what the script has done to definitions and namespaces.
-func (s *Script) Story() string {
+// Log returns a line for each thing that the script has done to definitions and namespaces.
+func (s *Script) Log() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.Join(s.mu.story, "\n")
+	return strings.Join(s.mu.log, "\n")
 }
 
-// Begin makes the namespaces and definitions, and some objects.
+// Begin creates the namespaces and definitions, and some objects.
 func (s *Script) Begin(ctx context.Context) error {
 	for _, ns := range s.Namespaces {
 		if err := s.makeNamespace(ctx, ns); err != nil {
@@ -120,7 +120,7 @@ func (s *Script) Begin(ctx context.Context) error {
 	if err := s.makeService(ctx); err != nil {
 		return err
 	}
-	if err := s.Right.begin(ctx, s); err != nil {
+	if err := s.Right.makeAccount(ctx, s); err != nil {
 		return err
 	}
 	for _, r := range s.Resources {
@@ -142,19 +142,19 @@ func (s *Script) Begin(ctx context.Context) error {
 }
 
 const (
-	// initialWrites is how many writes to each resource come before the first change.
+	// initialWrites is the number of writes to each resource before the first change.
 	initialWrites = 6
-	// takeUpTimeout is how long the upstream may take to answer by a new definition.
+	// takeUpTimeout bounds the time until the upstream answers by a new definition.
 	takeUpTimeout = time.Minute
-	// calm is longer than a replica passes reads on behind a change.
+	// calm is longer than the time after a change in which a replica passes reads on.
 	calm = 2 * time.Second
-	// disturbEach is of how many steps one is a disturbance.
+	// One of disturbEach steps is a disturbance.
 	disturbEach = 5
-	// poll is how often the upstream is asked meanwhile.
+	// poll is the interval between two questions to the upstream.
 	poll = 10 * time.Millisecond
 )
 
-// Run makes so many changes while objects are written.
+// Run makes a number of changes while it writes objects.
 func (s *Script) Run(ctx context.Context, steps int) error {
 	ctx, stop := context.WithCancel(ctx)
 	var writing sync.WaitGroup
@@ -170,7 +170,7 @@ func (s *Script) Run(ctx context.Context, steps int) error {
 		}
 		s.steps.Add(1)
 		pause := time.Duration(s.random.IntN(60)) * time.Millisecond
-		if s.random.IntN(4) == 0 { // watches of a former state end, and replicas answer by themselves
+		if s.random.IntN(4) == 0 { // so that watches of a former state end, and replicas answer
 			pause = calm
 		}
 		if err := wait(ctx, pause); err != nil {
@@ -180,7 +180,7 @@ func (s *Script) Run(ctx context.Context, steps int) error {
 	return nil
 }
 
-// wait waits, unless the context ends before.
+// wait waits for a pause. If the context ends before, wait returns its cause.
 func wait(ctx context.Context, pause time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -208,13 +208,13 @@ func (s *Script) step(ctx context.Context) error {
 		}
 		return s.update(ctx, r, next)
 	case n < 72:
-		return s.hand(ctx, r)
+		return s.handOverBriefly(ctx, r)
 	case n < 82:
 		return s.remake(ctx, r)
 	case n < 90:
 		return s.rewrite(ctx, r)
 	case n < 95:
-		return s.Right.turn(ctx, s)
+		return s.Right.toggle(ctx, s)
 	}
 	return s.remakeNamespace(ctx, s.Namespaces[s.random.IntN(len(s.Namespaces))])
 }
@@ -239,21 +239,22 @@ func (s *Shape) changeMore(random *rand.Rand) {
 	}
 }
 
-// create makes a definition that is not there.
+// create creates a definition that does not exist.
 func (s *Script) create(ctx context.Context, r *Resource, next Shape) error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
 	return s.createLocked(ctx, r, next)
 }
 
+// createLocked is create for a caller that holds r.turn for writing.
 func (s *Script) createLocked(ctx context.Context, r *Resource, next Shape) error {
-	s.tell("create %s: %v", r.Name(), next)
+	s.record("create %s: %v", r.Name(), next)
 	r.Definition.begin(next, false)
 	call := Call{Method: http.MethodPost, Path: DefinitionsPath, Content: "application/json", Body: r.Object(next, "", r.Definition.hook)}
 	if a := s.Send(ctx, call); a.Status != http.StatusCreated {
 		return fmt.Errorf("create %s: status %d: %s", r.Name(), a.Status, a.Message())
 	}
-	return s.settle(ctx, r, next)
+	return s.awaitShape(ctx, r, next)
 }
 
 // update changes a definition.
@@ -261,7 +262,7 @@ func (s *Script) update(ctx context.Context, r *Resource, next Shape) error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
 	next.Generation++
-	s.tell("update %s: %v", r.Name(), next)
+	s.record("update %s: %v", r.Name(), next)
 	r.Definition.begin(next, false)
 	for {
 		a := s.Send(ctx, Get(r.Path()))
@@ -279,18 +280,18 @@ func (s *Script) update(ctx context.Context, r *Resource, next Shape) error {
 		case http.StatusConflict: // its status was written
 			continue
 		case http.StatusOK:
-			return s.settle(ctx, r, next)
+			return s.awaitShape(ctx, r, next)
 		}
 		return fmt.Errorf("update %s: status %d: %s", r.Name(), a.Status, a.Message())
 	}
 }
 
-// settle waits until the upstream answers by a new shape, and records all objects in it.
-func (s *Script) settle(ctx context.Context, r *Resource, next Shape) error {
+// awaitShape waits until the upstream answers by a new shape, and records all objects in it.
+func (s *Script) awaitShape(ctx context.Context, r *Resource, next Shape) error {
 	defer s.watchState(ctx, r)
 	ctx, cancel := context.WithTimeout(ctx, takeUpTimeout)
 	defer cancel()
-	for _, version := range next.Served() {
+	for _, version := range next.ServedVersions() {
 		for {
 			a := s.Send(ctx, Get(r.Collection(version, "")))
 			if a.Status == http.StatusOK && a.Generation() == next.Generation {
@@ -306,15 +307,15 @@ func (s *Script) settle(ctx context.Context, r *Resource, next Shape) error {
 			}
 		}
 	}
-	r.Definition.settle()
-	s.tell("settled %s: %d", r.Name(), next.Generation)
+	r.Definition.markSettled()
+	s.record("settled %s: %d", r.Name(), next.Generation)
 	return nil
 }
 
-// watchState watches a resource as its definition is now, until the upstream ends the watch
-// because the definition has changed.
+// watchState starts a watch of a resource by its present definition. The watch lasts until the
+// upstream ends it, because the definition has changed.
 func (s *Script) watchState(ctx context.Context, r *Resource) {
-	served := r.served()
+	served := r.servedVersions()
 	if len(served) == 0 {
 		return
 	}
@@ -326,7 +327,7 @@ func (s *Script) watchState(ctx context.Context, r *Resource) {
 		_ = body.Close()
 		return
 	}
-	ended := r.Definition.watch()
+	ended := r.Definition.noteWatch()
 	go func() {
 		defer ended()
 		defer body.Close()
@@ -334,13 +335,13 @@ func (s *Script) watchState(ctx context.Context, r *Resource) {
 	}()
 }
 
-// remake deletes a definition with its objects, and makes it again.
+// remake deletes a definition with its objects, and creates it again.
 func (s *Script) remake(ctx context.Context, r *Resource) error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
 	next := r.Now().Shape
-	s.tell("delete %s", r.Name())
-	r.deletes("", "")
+	s.record("delete %s", r.Name())
+	r.noteDeleting("", "")
 	r.Definition.begin(next, true)
 	for {
 		a := s.Send(ctx, Call{Method: http.MethodDelete, Path: r.Path()})
@@ -351,8 +352,8 @@ func (s *Script) remake(ctx context.Context, r *Resource) error {
 			return fmt.Errorf("delete %s: status %d: %s: %w", r.Name(), a.Status, a.Message(), err)
 		}
 	}
-	r.deleted("", "")
-	if err := s.gone(ctx, r, next); err != nil {
+	r.noteDeleted("", "")
+	if err := s.awaitGone(ctx, r, next); err != nil {
 		return err
 	}
 	next.Generation++
@@ -363,11 +364,11 @@ func (s *Script) remake(ctx context.Context, r *Resource) error {
 	return s.createLocked(ctx, r, next)
 }
 
-// gone waits until the upstream does not serve a definition that was deleted.
-func (s *Script) gone(ctx context.Context, r *Resource, before Shape) error {
+// awaitGone waits until the upstream does not serve a deleted definition any more.
+func (s *Script) awaitGone(ctx context.Context, r *Resource, before Shape) error {
 	ctx, cancel := context.WithTimeout(ctx, takeUpTimeout)
 	defer cancel()
-	for _, version := range before.Served() {
+	for _, version := range before.ServedVersions() {
 		for {
 			a := s.Send(ctx, Get(r.Collection(version, "")))
 			if a.Status == http.StatusNotFound {
@@ -378,16 +379,16 @@ func (s *Script) gone(ctx context.Context, r *Resource, before Shape) error {
 			}
 		}
 	}
-	r.Definition.settle()
-	s.tell("gone %s", r.Name())
+	r.Definition.markSettled()
+	s.record("gone %s", r.Name())
 	return nil
 }
 
-// rewrite writes all objects of a resource as they are, as a storage migration does.
+// rewrite writes all objects of a resource without a change, as a storage migration does.
 func (s *Script) rewrite(ctx context.Context, r *Resource) error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	s.tell("rewrite the objects of %s", r.Name())
+	s.record("rewrite the objects of %s", r.Name())
 	a := s.Send(ctx, Get(r.Collection("v2", "")))
 	var list struct {
 		Items []struct {
@@ -402,7 +403,7 @@ func (s *Script) rewrite(ctx context.Context, r *Resource) error {
 		object := s.Send(ctx, Get(path))
 		a := s.Send(ctx, Call{Method: http.MethodPut, Path: path, Content: "application/json", Body: string(object.Body)})
 		if o, err := NewObject(a.Body); err == nil && a.Status == http.StatusOK {
-			r.wrote(o)
+			r.noteWrite(o)
 			s.recordWrite(ctx, r, o)
 		}
 	}

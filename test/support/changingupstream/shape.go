@@ -8,20 +8,21 @@ import (
 	"strings"
 )
 
-// Names are the names of a definition.
+// Names has the names of a definition.
 type Names struct{ Group, Plural, Kind string }
 
-// Name is the name of the definition's object.
+// Name returns the name of the definition's object.
 func (n Names) Name() string { return n.Plural + "." + n.Group }
 
 // DefinitionsPath is the path of all definitions.
 const DefinitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// Path is the path of the definition's object.
+// Path returns the path of the definition's object.
 func (n Names) Path() string { return DefinitionsPath + "/" + n.Name() }
 
-// Shape is what a script changes of a definition. The definition has the versions v1 and v2,
-// and perhaps v3; v2 is always served. The zero value serves v2 alone, which is stored.
+// Shape has the properties of a definition that a script changes. The definition has the
+// versions v1 and v2, and v3 if Has3 is set; v2 is always served. The zero value serves v2
+// alone, which is stored.
 type Shape struct {
 	ClusterScoped           bool
 	ShortNames, Category    int
@@ -36,17 +37,17 @@ type Shape struct {
 	Selectable    bool
 	Deprecated    bool
 	Generation    int
-	// DefaultValue is another default than green.
+	// DefaultValue, if it is not empty, is the default in place of green.
 	DefaultValue string
-	// Wide gives a field to v1 that the others do not have, and one to these that v1 does not
-	// have: whichever version is stored, one of both shows. Unpruned has unknown fields stay in
-	// all versions.
+	// Wide gives v1 a field that the other versions do not have, and these a field that v1 does
+	// not have: whichever version is stored, one of the fields shows. Unpruned keeps unknown
+	// fields in all versions.
 	Wide, Unpruned bool
-	// Warns has every answer of every version say the generation in a warning.
+	// Warns adds a warning with the generation to every answer of every version.
 	Warns bool
 }
 
-// String says what differs from the zero value.
+// String returns the properties that differ from the zero value.
 func (s Shape) String() string {
 	fields := reflect.ValueOf(s)
 	var set []string
@@ -58,8 +59,8 @@ func (s Shape) String() string {
 	return strings.Join(set, " ")
 }
 
-// Served says which versions are served.
-func (s Shape) Served() []string {
+// ServedVersions returns the versions that are served.
+func (s Shape) ServedVersions() []string {
 	served := []string{"v2"}
 	if s.Served1 {
 		served = append(served, "v1")
@@ -70,10 +71,10 @@ func (s Shape) Served() []string {
 	return served
 }
 
-// Change changes one property at random. converts says that there is a webhook.
-func (s *Shape) Change(random *rand.Rand, converts bool) {
+// Change changes one property at random. It may set Conversion only if hasWebhook is true.
+func (s *Shape) Change(random *rand.Rand, hasWebhook bool) {
 	toggle := func(b *bool) { *b = !*b }
-	// Most requests are to find their version.
+	// Versions are served most of the time, so that most requests find their version.
 	mostly := func(b *bool) { *b = !*b || random.IntN(3) > 0 }
 	switch random.IntN(16) {
 	case 0, 1, 2:
@@ -101,7 +102,7 @@ func (s *Shape) Change(random *rand.Rand, converts bool) {
 	case 14:
 		toggle([]*bool{&s.Selectable, &s.Deprecated}[random.IntN(2)])
 	case 15:
-		if paths := []string{"", WorkingConversion, WorkingConversion, FailingConversion}; converts {
+		if paths := []string{"", WorkingConversion, WorkingConversion, FailingConversion}; hasWebhook {
 			s.Conversion = paths[random.IntN(len(paths))]
 		} else {
 			s.ShortNames++

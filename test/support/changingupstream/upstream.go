@@ -19,24 +19,23 @@ import (
 	"github.com/millrace/millrace/test/support/harness"
 )
 
-// Upstream is a server whose world scripts change.
+// Upstream is a server whose definitions and objects scripts change.
 type Upstream struct {
 	*harness.Server
 	*Client
-	// Token is that of a service account which may do anything.
+	// Token belongs to a service account with all rights.
 	Token string
-	// Outages are the times in which its requests may fail.
+	// Outages has the times in which requests may fail.
 	Outages Outages
-	// Eras are the generations of built-in resources: a new one begins when the server is
+	// Eras has the generations of built-in resources: a new one begins when the server is
 	// restarted as another version.
 	Eras     Definition
 	follower *etcdtruth.Follower
-	// first is the name of one resource in it.
+	// first is the name of any one resource that follower follows.
 	first string
 	mu    struct {
 		sync.Mutex
-		record map[recordKey]string
-		asked  int
+		record map[recordKey]string // canonical objects, as the upstream has sent them
 	}
 }
 
@@ -48,7 +47,8 @@ type recordKey struct {
 	revision   int64
 }
 
-// New returns the upstream for a server that is ready, and a client of its etcd. Scripts will write some resources.
+// New returns the upstream for a server that is ready. etcd is a client of the server's etcd, and
+// resources are all that scripts will write.
 func New(tb testing.TB, server *harness.Server, etcd *clientv3.Client, resources ...*Resource) *Upstream {
 	tb.Helper()
 	u := &Upstream{Server: server}
@@ -89,7 +89,7 @@ func (u *Upstream) Revision() int64 {
 // Forget drops the history up to a revision, which keeps comparisons cheap.
 func (u *Upstream) Forget(revision int64) { u.follower.Forget(revision) }
 
-// truthTimeout is how long etcd's own watch may be behind.
+// truthTimeout bounds the lag of the follower's watch of etcd.
 const truthTimeout = 30 * time.Second
 
 // note records an object as the upstream has sent it.
@@ -99,97 +99,93 @@ func (u *Upstream) note(r *Resource, version string, generation int, o *Object) 
 	u.mu.record[recordKey{version, generation, o.UID, o.Revision}] = o.canonical(r.Definition == nil)
 }
 
-func (u *Upstream) recorded(version string, generation int, o *Object) (string, bool) {
+// lookupRecord returns the recorded canonical form of an object at its revision, in a version of a
+// generation, and false if it is not recorded.
+func (u *Upstream) lookupRecord(version string, generation int, o *Object) (string, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	text, ok := u.mu.record[recordKey{version, generation, o.UID, o.Revision}]
 	return text, ok
 }
 
-// Asked says how many objects had to be asked for.
-func (u *Upstream) Asked() int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.mu.asked
-}
-
 var (
-	// ErrDiffers says that an object is not what the upstream has.
+	// ErrDiffers is the error for an object that differs from the upstream's.
 	ErrDiffers = errors.New("the upstream has another object")
-	// ErrUnknown says that nobody knows any more what the upstream had.
+	// ErrUnknown is the error for an object that was not recorded, and that the upstream does not
+	// have any more.
 	ErrUnknown = errors.New("the upstream's object is not known")
 )
 
-// Compare returns an error unless an object is what the upstream sends of its revision in a
-// version, in one of some generations of its definition.
+// Compare returns an error unless the upstream sends the same object at its revision in a
+// version, in one of the generations among. It asks the upstream if nothing is recorded.
 func (u *Upstream) Compare(ctx context.Context, r *Resource, version string, among []Generation, o *Object) error {
-	err := u.compare(r, version, among, o)
+	err := u.compareWithRecord(r, version, among, o)
 	if !errors.Is(err, ErrUnknown) {
 		return err
 	}
 	r.turn.RLock()
 	defer r.turn.RUnlock()
-	// A change has perhaps been waited for, which has recorded the object.
-	if err = u.compare(r, version, among, o); errors.Is(err, ErrUnknown) && slices.Contains(r.served(), version) {
-		if asked := u.ask(ctx, r, version, o); asked != nil {
-			return fmt.Errorf("%w: %w", ErrUnknown, asked)
+	// A change that held the lock may have recorded the object.
+	if err = u.compareWithRecord(r, version, among, o); errors.Is(err, ErrUnknown) && slices.Contains(r.servedVersions(), version) {
+		if askErr := u.ask(ctx, r, version, o); askErr != nil {
+			return fmt.Errorf("%w: %w", ErrUnknown, askErr)
 		}
-		err = u.compare(r, version, among, o)
+		err = u.compareWithRecord(r, version, among, o)
 	}
 	return err
 }
 
-// compare compares with what is recorded.
-func (u *Upstream) compare(r *Resource, version string, among []Generation, o *Object) error {
-	got, known, missing := o.canonical(r.Definition == nil), "", ErrUnknown
+// compareWithRecord is Compare with the record alone. It returns ErrUnknown if the object may be of a
+// generation in which it is not recorded.
+func (u *Upstream) compareWithRecord(r *Resource, version string, among []Generation, o *Object) error {
+	got := o.canonical(r.Definition == nil)
+	unknown := false
+	difference := ErrUnknown
 	for _, g := range among {
 		if r.Definition != nil && !g.Serves(version, false) {
 			continue
 		}
-		want, ok := u.recorded(version, g.Shape.Generation, o)
+		want, ok := u.lookupRecord(version, g.Shape.Generation, o)
 		switch {
 		case !ok && g.Last > 0 && o.Revision > g.Last:
 		case !ok:
-			known = "?"
+			unknown = true
 		case want == got:
 			return nil
 		default:
-			missing = fmt.Errorf("%w in generation %d: %s", ErrDiffers, g.Shape.Generation, difference(got, want))
+			difference = fmt.Errorf("%w in generation %d: %s", ErrDiffers, g.Shape.Generation, describeDifference(got, want))
 		}
 	}
-	if known == "?" {
+	if unknown {
 		return ErrUnknown
 	}
-	return missing
+	return difference
 }
 
-// difference describes the first difference of two objects.
-func difference(got, want string) string {
+// describeDifference returns the text around the first difference of two objects.
+func describeDifference(got, want string) string {
 	const context = 60
-	at := harness.FirstDifference(got, want)
-	around := func(text string) string { return text[max(0, at-context):min(len(text), at+context)] }
+	first := harness.FirstDifference(got, want)
+	around := func(text string) string { return text[max(0, first-context):min(len(text), first+context)] }
 	return fmt.Sprintf("want …%s…, got …%s…", around(want), around(got))
 }
 
-// Origins are the generations in which the upstream has sent an object so.
+// Origins returns the generations in which the upstream has sent an equal object.
 func (u *Upstream) Origins(r *Resource, version string, o *Object) (all []int) {
 	if r.Definition == nil {
 		return nil
 	}
 	got := o.canonical(false)
 	for g := range r.Now().Shape.Generation + 1 {
-		if text, ok := u.recorded(version, g, o); ok && text == got {
+		if text, ok := u.lookupRecord(version, g, o); ok && text == got {
 			all = append(all, g)
 		}
 	}
 	return all
 }
 
-// ask asks for an object at its revision, and records it.
+// ask reads an object at its revision from the upstream, and records it.
 func (u *Upstream) ask(ctx context.Context, r *Resource, version string, o *Object) error {
-	u.mu.Lock()
-	u.mu.asked++
-	u.mu.Unlock()
 	selector := url.QueryEscape("metadata.name=" + fields.EscapeValue(o.Name))
 	query := fmt.Sprintf("?resourceVersionMatch=Exact&resourceVersion=%d&fieldSelector=%s", o.Revision, selector)
 	a := u.Send(ctx, Get(r.Collection(version, o.Namespace)+query))

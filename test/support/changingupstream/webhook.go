@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// These are the paths of a Webhook, and values of Shape.Conversion.
+// Paths of a Webhook, which are values of Shape.Conversion.
 const (
 	WorkingConversion = "/convert"
 	FailingConversion = "/fail"
 )
 
-// Webhook is a conversion webhook. It changes the version of objects alone, or fails, as its
-// path says.
+// Webhook is a conversion webhook. At WorkingConversion it changes nothing but the version of
+// objects. At FailingConversion it fails.
 type Webhook struct{ url, ca string }
 
 // StartWebhook starts a webhook in this process.
@@ -28,6 +28,7 @@ func StartWebhook(tb testing.TB) *Webhook {
 	return &Webhook{url: server.URL, ca: base64.StdEncoding.EncodeToString(ca)}
 }
 
+// convert answers a conversion review.
 func convert(w http.ResponseWriter, req *http.Request) {
 	var review struct {
 		APIVersion string `json:"apiVersion"`

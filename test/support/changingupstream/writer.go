@@ -27,10 +27,10 @@ func (w *writer) run(ctx context.Context, r *Resource) {
 	}
 }
 
-// maxPause is the longest pause behind a write.
+// maxPause is the longest pause after a write, in nanoseconds.
 const maxPause = int(80 * time.Millisecond)
 
-// Objects are the names of the resource's objects. Only RBAC allows such a name as the last one.
+// Objects returns the names of the resource's objects. Only RBAC allows a name like e=1.
 func (r *Resource) Objects() []string {
 	if r.Plural == "roles" {
 		return []string{"a", "b", "c", "d", "e=1"}
@@ -38,15 +38,16 @@ func (r *Resource) Objects() []string {
 	return []string{"a", "b", "c", "d", "e"}
 }
 
-// write makes one write, and records what is there then.
+// write writes or deletes one object, and records the result in all versions.
 func (w *writer) write(ctx context.Context, r *Resource) {
 	r.turn.RLock()
 	defer r.turn.RUnlock()
-	served := r.served()
+	served := r.servedVersions()
 	if len(served) == 0 {
 		return
 	}
-	version, namespace := served[w.random.IntN(len(served))], ""
+	version := served[w.random.IntN(len(served))]
+	namespace := ""
 	if !r.isClusterScoped() {
 		namespace = w.Namespaces[w.random.IntN(len(w.Namespaces))]
 	}
@@ -54,9 +55,9 @@ func (w *writer) write(ctx context.Context, r *Resource) {
 	path := r.Collection(version, namespace)
 	w.writes.Add(1)
 	if n := w.random.IntN(10); n == 0 {
-		r.deletes(namespace, name)
+		r.noteDeleting(namespace, name)
 		if a := w.Send(ctx, Call{Method: http.MethodDelete, Path: path + "/" + name}); a.Status == http.StatusOK || a.Status == http.StatusNotFound {
-			r.deleted(namespace, name)
+			r.noteDeleted(namespace, name)
 		}
 		return
 	}
@@ -69,12 +70,12 @@ func (w *writer) write(ctx context.Context, r *Resource) {
 		return
 	}
 	if o, err := NewObject(a.Body); err == nil {
-		r.wrote(o)
+		r.noteWrite(o)
 		w.recordWrite(ctx, r, o)
 	}
 }
 
-// body is an object, or a patch of it.
+// body returns an object as JSON, which is also a merge patch of it.
 func (w *writer) body(r *Resource, version, namespace, name string) string {
 	pick := func(from ...string) string { return from[w.random.IntN(len(from))] }
 	metadata := map[string]any{"name": name, "labels": map[string]any{"part": pick("one", "two")}}
@@ -106,9 +107,9 @@ func (w *writer) body(r *Resource, version, namespace, name string) string {
 	return string(text)
 }
 
-// recordWrite reads an object that was just written in all versions.
+// recordWrite reads an object that was just written, in all versions, and records the answers.
 func (s *Script) recordWrite(ctx context.Context, r *Resource, o *Object) {
-	for _, version := range r.served() {
+	for _, version := range r.servedVersions() {
 		a := s.Send(ctx, Get(r.Collection(version, o.Namespace)+"/"+o.Name))
 		read, err := NewObject(a.Body)
 		if a.Status != http.StatusOK || err != nil || a.Foreign() {
@@ -118,7 +119,7 @@ func (s *Script) recordWrite(ctx context.Context, r *Resource, o *Object) {
 	}
 }
 
-// makeNamespace makes a namespace.
+// makeNamespace creates a namespace. It waits for the end of a deleted one of the same name.
 func (s *Script) makeNamespace(ctx context.Context, ns string) error {
 	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, ns)
 	for {
@@ -126,7 +127,7 @@ func (s *Script) makeNamespace(ctx context.Context, ns string) error {
 		switch a.Status {
 		case http.StatusCreated:
 			return nil
-		case http.StatusConflict: // it is not gone yet
+		case http.StatusConflict: // the old one is not gone yet
 			if err := wait(ctx, poll); err != nil {
 				return err
 			}
@@ -136,35 +137,35 @@ func (s *Script) makeNamespace(ctx context.Context, ns string) error {
 	}
 }
 
-// remakeNamespace deletes a namespace with all that the script has in it, as
-// kube-controller-manager would, and makes it again.
+// remakeNamespace deletes a namespace with the script's objects in it, as
+// kube-controller-manager would, and creates it again.
 func (s *Script) remakeNamespace(ctx context.Context, ns string) error {
-	s.tell("delete namespace %s", ns)
+	s.record("delete namespace %s", ns)
 	path := "/api/v1/namespaces/" + ns
 	if a := s.Send(ctx, Call{Method: http.MethodDelete, Path: path}); a.Status != http.StatusOK {
 		return fmt.Errorf("delete namespace: status %d: %s", a.Status, a.Message())
 	}
 	for _, r := range s.Resources {
-		s.empty(ctx, r, ns)
+		s.deleteObjects(ctx, r, ns)
 	}
 	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q},"spec":{"finalizers":[]}}`, ns)
 	if a := s.Send(ctx, Call{Method: http.MethodPut, Path: path + "/finalize", Content: "application/json", Body: body}); a.Status != http.StatusOK {
 		return fmt.Errorf("finalize namespace: status %d: %s", a.Status, a.Message())
 	}
-	s.tell("namespace %s is gone", ns)
+	s.record("namespace %s is gone", ns)
 	return s.makeNamespace(ctx, ns)
 }
 
-// empty deletes a resource's objects in a namespace.
-func (s *Script) empty(ctx context.Context, r *Resource, ns string) {
+// deleteObjects deletes a resource's objects in a namespace.
+func (s *Script) deleteObjects(ctx context.Context, r *Resource, ns string) {
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	if len(r.served()) == 0 || r.isClusterScoped() {
+	if len(r.servedVersions()) == 0 || r.isClusterScoped() {
 		return
 	}
-	r.deletes(ns, "")
-	version := r.served()[0]
+	r.noteDeleting(ns, "")
+	version := r.servedVersions()[0]
 	if a := s.Send(ctx, Call{Method: http.MethodDelete, Path: r.Collection(version, ns)}); a.Status == http.StatusOK {
-		r.deleted(ns, "")
+		r.noteDeleted(ns, "")
 	}
 }

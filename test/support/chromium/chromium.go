@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// waitTimeout bounds every wait for the browser. It is long, because machines are shared.
+// waitTimeout bounds every wait for the browser. It is long, because other tests may use the
+// machine at the same time.
 const waitTimeout = 2 * time.Minute
 
 // Browser is a headless Chromium with one page, driven through a pipe by the
@@ -25,14 +26,15 @@ type Browser struct {
 	in      *os.File
 	session string
 
-	mu      sync.Mutex
-	next    int
-	waiting map[int]chan reply
+	mu      sync.Mutex         // guards the fields below
+	next    int                // number of the last command
+	waiting map[int]chan reply // commands without an answer; nil once the browser has ended
 	// problems holds console messages, log entries and exceptions since the last call
 	// of Problems.
 	problems []string
 }
 
+// reply is a message of the browser: the answer to the command ID, or an event of Method.
 type reply struct {
 	ID     int             `json:"id"`
 	Method string          `json:"method"`
@@ -121,6 +123,7 @@ func (b *Browser) read(from *os.File) {
 	b.waiting = nil
 }
 
+// handle passes an answer to its caller, and collects the problems that events report.
 func (b *Browser) handle(r reply) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +148,7 @@ func (b *Browser) handle(r reply) {
 }
 
 // call sends a command and waits for its answer. It decodes the answer into result,
-// unless result is nil.
+// unless result is nil. An error ends the test.
 func (b *Browser) call(method string, params map[string]any, result any) {
 	b.t.Helper()
 	b.mu.Lock()

@@ -1,5 +1,5 @@
-// Package etcdtruth records what etcd holds and how it changes, as the truth that package
-// watchcheck validates watches against. It is for tests that have a client of etcd.
+// Package etcdtruth records the objects in etcd and their changes, against which package
+// watchcheck validates watches. It is for tests that have a client of etcd.
 package etcdtruth
 
 import (
@@ -36,21 +36,21 @@ type Resource struct {
 	Aliases map[string]string
 }
 
-// Follower records the changes in etcd. It watches all keys, not only those of
+// Follower records the changes in etcd. It watches all keys, not only the keys of
 // its resources: an event with a higher revision is its proof that no change of
 // a lower revision is missing.
 type Follower struct {
 	resources []Resource
 	mu        struct {
 		sync.Mutex
-		truths  map[string]*watchcheck.Truth
-		now     map[string]map[watchcheck.Key]*watchcheck.State
-		through int64
+		truths  map[string]*watchcheck.Truth                    // by resource
+		now     map[string]map[watchcheck.Key]*watchcheck.State // by resource: the present objects
+		through int64                                           // the revision of the last event
 		err     error
 	}
 }
 
-// Follow reads the current objects and records changes until ctx ends.
+// Follow reads the current objects, and records changes in a goroutine until ctx ends.
 func Follow(ctx context.Context, etcd *clientv3.Client, resources []Resource) (*Follower, error) {
 	f := &Follower{resources: resources}
 	f.mu.truths, f.mu.now = map[string]*watchcheck.Truth{}, map[string]map[watchcheck.Key]*watchcheck.State{}
@@ -87,6 +87,7 @@ func (f *Follower) run(events clientv3.WatchChan) {
 	}
 }
 
+// applyLocked records the changes in a response of the watch.
 func (f *Follower) applyLocked(response *clientv3.WatchResponse) error {
 	for _, event := range response.Events {
 		for i := range f.resources {
@@ -141,7 +142,7 @@ func (f *Follower) Truth(resource string) *watchcheck.Truth {
 	return &t
 }
 
-// Forget drops the changes up to a revision, which keeps validation cheap.
+// Forget drops the changes up to a revision, which makes validation cheaper.
 func (f *Follower) Forget(revision int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -155,6 +156,7 @@ func (f *Follower) Forget(revision int64) {
 	}
 }
 
+// key returns the object of an etcd key.
 func (r *Resource) key(key []byte) watchcheck.Key {
 	rest := strings.TrimPrefix(string(key), r.Prefix)
 	if namespace, name, ok := strings.Cut(rest, "/"); ok {
@@ -163,8 +165,8 @@ func (r *Resource) key(key []byte) watchcheck.Key {
 	return watchcheck.Key{Name: rest}
 }
 
-// decode reads a stored object: protobuf for built-in kinds, JSON for custom
-// resources.
+// decode returns the state of a stored object, which is protobuf for built-in kinds and JSON for
+// custom resources.
 func (r *Resource) decode(kv *mvccpb.KeyValue) (*watchcheck.State, error) {
 	u := &unstructured.Unstructured{}
 	if len(kv.Value) > 0 && kv.Value[0] == '{' {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// StartControlPlane starts Kubernetes' controllers and its scheduler with the credentials
-// that a server has made for them. They reach it through another one, or through itself.
+// StartControlPlane starts Kubernetes' controllers and its scheduler with the credentials that
+// server has made for them. Their requests go to through, which may be server itself.
 func StartControlPlane(tb testing.TB, server, through *Server) {
 	tb.Helper()
 	for _, component := range []string{"controller-manager", "scheduler"} {
@@ -21,21 +21,23 @@ func StartControlPlane(tb testing.TB, server, through *Server) {
 	}
 }
 
-// componentKubeconfig writes the kubeconfig of a component that leads through a server, and
-// returns its name.
+// componentKubeconfig writes a kubeconfig with a component's credentials that leads to through,
+// and returns its file name.
 func componentKubeconfig(tb testing.TB, server, through *Server, component string) string {
 	tb.Helper()
 	user, err := clientcmd.LoadFromFile(filepath.Join(server.DataDir, component+".kubeconfig"))
 	if err != nil {
 		tb.Fatalf("read kubeconfig: %v", err)
 	}
-	way, err := clientcmd.LoadFromFile(through.Kubeconfig())
+	admin, err := clientcmd.LoadFromFile(through.Kubeconfig())
 	if err != nil {
 		tb.Fatalf("read kubeconfig: %v", err)
 	}
-	for _, to := range way.Clusters {
+	for _, to := range admin.Clusters {
 		for _, cluster := range user.Clusters {
-			cluster.Server, cluster.CertificateAuthority, cluster.CertificateAuthorityData = through.URL, "", to.CertificateAuthorityData
+			cluster.Server = through.URL
+			cluster.CertificateAuthority = ""
+			cluster.CertificateAuthorityData = to.CertificateAuthorityData
 		}
 	}
 	file := filepath.Join(tb.TempDir(), component+".kubeconfig")
@@ -45,8 +47,8 @@ func componentKubeconfig(tb testing.TB, server, through *Server, component strin
 	return file
 }
 
-// InstallKubectl makes a program kubectl in a directory, which is Kubernetes' own out of our
-// program, or another one that is named.
+// InstallKubectl writes a program kubectl to a directory, and returns its file name. It runs the
+// given program, or with "" the kubectl in our own program.
 func InstallKubectl(tb testing.TB, dir, program string) (file string) {
 	tb.Helper()
 	call := "exec " + program

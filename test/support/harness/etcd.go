@@ -16,8 +16,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// EtcdVariable makes the test binary run an etcd, in place of the tests. Its value is the port and the data
-// directory, separated by a comma.
+// EtcdVariable is the environment variable that makes the test binary run an etcd instead of the
+// tests. Its value is the port and the data directory, separated by a comma.
 const EtcdVariable = "MILLRACE_TEST_RUN_ETCD"
 
 // Etcd is an etcd in a process of its own. Tests stop, kill and restart it while a server
@@ -50,7 +50,7 @@ func launchEtcd(tb testing.TB, port int, dataDir string) *Etcd {
 	return &Etcd{Process: start(tb, EtcdVariable+"="+spec), Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), DataDir: dataDir, spec: spec}
 }
 
-// Restart starts an etcd that has ended once more, on the same port and data.
+// Restart starts an etcd that has ended again, on the same port and data.
 func (e *Etcd) Restart() *Etcd {
 	e.tb.Helper()
 	return &Etcd{Process: start(e.tb, EtcdVariable+"="+e.spec), Endpoint: e.Endpoint, DataDir: e.DataDir, spec: e.spec}
@@ -67,7 +67,7 @@ func runEtcd(spec string) int {
 	c.Dir = dataDir
 	c.LogLevel = "error"
 	c.MaxRequestBytes = MaxRequestBytes
-	// Without a loss of power nothing is lost.
+	// Only a loss of power could lose data that is not synced.
 	c.UnsafeNoFsync = true
 	client := url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(number))}
 	peer := url.URL{Scheme: "http", Host: "127.0.0.1:0"}

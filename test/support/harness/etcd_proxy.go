@@ -22,8 +22,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// EtcdProxy stands between a server and its etcd, and loses or holds back events. So a
-// server's cache becomes wrong, or falls behind, without a fault in the server.
+// EtcdProxy is a proxy between a server and its etcd that drops or delays events. So a server's
+// cache becomes wrong, or falls behind, without a fault in the server.
 type EtcdProxy struct {
 	// Endpoint is the URL for the server.
 	Endpoint string
@@ -31,9 +31,9 @@ type EtcdProxy struct {
 	conn *grpc.ClientConn
 	mu   struct {
 		sync.Mutex
-		// lost is the key whose events are lost.
+		// lost is the key whose events are dropped. "" drops nothing.
 		lost string
-		// held is closed when events pass again. Nil means that they pass.
+		// held is closed when delayed events pass again. It is nil while events pass.
 		held chan struct{}
 	}
 }
@@ -66,14 +66,14 @@ func StartEtcdProxy(tb testing.TB, etcd *Etcd) *EtcdProxy {
 // EtcdServers returns the flag by which a server uses etcd through the proxy.
 func (p *EtcdProxy) EtcdServers() string { return etcdServersFlag + p.Endpoint }
 
-// Lose has all events of a key get lost from now on. An empty key is none.
+// Lose drops all events of a key from now on. With an empty key it drops nothing any more.
 func (p *EtcdProxy) Lose(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.lost = key
 }
 
-// Hold holds all events back until Pass.
+// Hold delays all events until Pass is called.
 func (p *EtcdProxy) Hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +92,7 @@ func (p *EtcdProxy) Pass() {
 	}
 }
 
-// forward forwards one call. It is a grpc.StreamHandler.
+// forward passes one call on to etcd. It is a grpc.StreamHandler.
 func (p *EtcdProxy) forward(_ any, client grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(client)
 	md, _ := metadata.FromIncomingContext(client.Context())
@@ -134,8 +134,8 @@ func (p *EtcdProxy) forward(_ any, client grpc.ServerStream) error {
 	}
 }
 
-// filter waits while events are held back, and removes those that are to be lost. What is
-// left of a response without events tells the revision, as a progress notification does.
+// filter waits while events are delayed, and removes the events of the lost key. A response
+// that has no events left still reports the revision, as a progress notification does.
 func (p *EtcdProxy) filter(ctx context.Context, message []byte) ([]byte, error) {
 	p.mu.Lock()
 	lost, held := p.mu.lost, p.mu.held

@@ -2,8 +2,8 @@
 // that need whole servers.
 //
 // The test binary is also each program: an environment variable makes it run the
-// command line, or an etcd, in place of the tests. So one build is enough, and the
-// race detector sees the servers too.
+// command line, or an etcd, instead of the tests. So one build is enough, and the
+// race detector sees the servers, too.
 //
 //	test binary (tests) --start--> test binary (millrace serve) --> embedded etcd
 //	                    --start--> test binary (etcd, or a member of an etcd cluster)
@@ -14,40 +14,31 @@
 package harness
 
 import (
-	"cmp"
-	"errors"
 	"flag"
-	"math/rand/v2"
-	"net"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
-// roleVariable makes the test binary run the command line.
+// roleVariable is the environment variable that makes the test binary run the command line.
 const roleVariable = "MILLRACE_TEST_RUN_COMMAND"
 
 // parallelFlag is the flag -parallel of test binaries.
 const parallelFlag = "test.parallel"
 
-// AsProgram is the environment by which a copy of the test binary runs the command line.
+// AsProgram is the entry of the environment with which a test binary runs the command line.
 const AsProgram = roleVariable + "=1"
 
-// ProgramVariable names the program that Command starts, if it is another build of millrace than
-// the test binary.
+// ProgramVariable is the environment variable with the program that Command starts instead of
+// the test binary: another build of millrace.
 const ProgramVariable = "MILLRACE_TEST_PROGRAM"
 
-// noKubeconfig keeps the kubeconfig of whoever runs the tests from our processes.
+// noKubeconfig hides the developer's own kubeconfig from our processes.
 const noKubeconfig = "KUBECONFIG="
 
-// parallelTests is how many parallel tests of a package run at once, unless -parallel is
-// given. Tests of whole servers mostly wait: for timeouts, for caches, for other processes.
+// parallelTests is the number of parallel tests of a package that run at once, unless -parallel
+// is given. Tests of whole servers mostly wait: for timeouts, for caches, for other processes.
 const parallelTests = 4
 
 // Main runs the tests of a package, or the program if the environment says so.
@@ -72,155 +63,7 @@ func Main(m *testing.M) {
 }
 
 const (
-	// readyTimeout is generous: the race detector makes a start several times slower.
+	// readyTimeout is long, because the race detector makes a start several times slower.
 	readyTimeout = 3 * time.Minute
 	runTimeout   = 2 * time.Minute
 )
-
-// Process is a command that was started.
-type Process struct {
-	tb   testing.TB
-	cmd  *exec.Cmd
-	tail *outputTail
-	// done is closed when the process has ended. err is set before.
-	done chan struct{}
-	err  error
-}
-
-// Command starts the program with arguments and returns at once.
-func Command(tb testing.TB, args ...string) *Process {
-	tb.Helper()
-	return startProgram(tb, cmp.Or(os.Getenv(ProgramVariable), os.Args[0]), []string{AsProgram, noKubeconfig}, args)
-}
-
-// Program starts another program with arguments and returns at once.
-func Program(tb testing.TB, program string, args ...string) *Process {
-	tb.Helper()
-	return startProgram(tb, program, nil, args)
-}
-
-// start starts the test binary in a role, which is an environment variable with its
-// value.
-func start(tb testing.TB, role string, args ...string) *Process {
-	tb.Helper()
-	return startProgram(tb, os.Args[0], []string{role, noKubeconfig}, args)
-}
-
-// startProgram starts a program with further environment variables. The process dies with
-// the tests.
-func startProgram(tb testing.TB, program string, env, args []string) *Process {
-	tb.Helper()
-	p := &Process{tb: tb, cmd: exec.Command(program, args...), tail: &outputTail{}, done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.Stdout, p.cmd.Stderr = p.tail, p.tail
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
-		tb.Fatalf("start %v: %v", args, err)
-	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.done)
-	}()
-	tb.Cleanup(func() {
-		p.Kill()
-		if strings.Contains(p.Output(), upstream.FaultMessage) {
-			tb.Errorf("%v was kept from a request that it must not make", args)
-		}
-		if tb.Failed() {
-			tb.Logf("last output of %v:\n%s", args, summarize(p.Output()))
-		}
-	})
-	return p
-}
-
-// Run runs the program to its end and returns its output and exit code.
-func Run(tb testing.TB, args ...string) (output string, code int) {
-	tb.Helper()
-	p := Command(tb, args...)
-	_ = p.Wait(runTimeout)
-	return p.Output(), p.ExitCode()
-}
-
-// ExitCode returns the exit code of a process that has ended, or -1 if a signal ended it.
-func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
-
-// Output returns the end of the process's output so far.
-func (p *Process) Output() string { return p.tail.String() }
-
-// Done is closed when the process has ended.
-func (p *Process) Done() <-chan struct{} { return p.done }
-
-// PID returns the process's id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
-
-// Signal sends a signal. After SIGSTOP it also waits until the process has stopped.
-func (p *Process) Signal(s os.Signal) {
-	p.tb.Helper()
-	err := p.cmd.Process.Signal(s)
-	if err == nil && s == syscall.SIGSTOP {
-		err = waitStopped(p.PID())
-	}
-	if err != nil && !errors.Is(err, os.ErrProcessDone) {
-		p.tb.Fatalf("signal: %v", err)
-	}
-}
-
-// Kill ends the process at once and waits for it.
-func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.done
-}
-
-// Terminate asks the process to end, waits for it and returns its error.
-func (p *Process) Terminate() error {
-	p.Signal(syscall.SIGTERM)
-	return p.Wait(time.Minute)
-}
-
-// Wait waits for the process to end by itself.
-func (p *Process) Wait(timeout time.Duration) error {
-	p.tb.Helper()
-	select {
-	case <-p.done:
-		return p.err
-	case <-time.After(timeout):
-		p.tb.Fatalf("process did not end within %v; last output:\n%s", timeout, p.tail)
-		return nil
-	}
-}
-
-// firstPort and lastPort bound the ports of servers. Kernels choose those of outgoing
-// connections above, so no connection takes a port between the choice and its use.
-const firstPort, lastPort = 10000, 32000
-
-// FreePort returns a port of the loopback address that nobody uses. It is a random one, so
-// that test packages that run side by side choose others.
-func FreePort(tb testing.TB) int {
-	tb.Helper()
-	var last error
-	for range 100 {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			_ = l.Close()
-			return port
-		}
-		last = err
-	}
-	tb.Fatalf("find free port: %v", last)
-	return 0
-}
-
-// tempPrefix begins the names of temporary directories. The id of the test process follows.
-const tempPrefix = "mr"
-
-// ShortTempDir makes a temporary directory whose name leaves room for unix sockets.
-func ShortTempDir(tb testing.TB) string {
-	tb.Helper()
-	dir, err := os.MkdirTemp(tempRoot(), tempPrefix+strconv.Itoa(os.Getpid())+"-")
-	if err != nil {
-		tb.Fatalf("make temporary directory: %v", err)
-	}
-	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}

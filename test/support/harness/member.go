@@ -9,8 +9,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// memberVariable makes the test binary run a member of an etcd cluster. Its value is a
-// Member in JSON.
+// memberVariable is the environment variable that makes the test binary run a member of an etcd
+// cluster. Its value is a Member in JSON.
 const memberVariable = "MILLRACE_TEST_RUN_ETCD_MEMBER"
 
 // Member is a member of an etcd cluster, in a process of its own.
@@ -19,17 +19,16 @@ type Member struct {
 	DataDir string
 	// ClientPort and PeerPort are where the member listens, on the loopback address.
 	ClientPort, PeerPort int
-	// Peers are the URLs at which the members reach each other, by name. A proxy may stand
-	// behind a URL.
+	// Peers has the URLs at which the members reach each other, by name. A URL may lead to a proxy.
 	Peers map[string]string
-	// Joins says that the cluster exists, and the member has been added to it.
+	// Joins is set if the cluster exists, and the member has been added to it.
 	Joins bool
 }
 
-// Endpoint is the URL for clients.
+// Endpoint returns the URL for clients.
 func (m *Member) Endpoint() string { return fmt.Sprintf("http://127.0.0.1:%d", m.ClientPort) }
 
-// Start starts the member, and returns at once. It may be started again after it has ended.
+// Start starts the member, and returns at once. A member that has ended may be started again.
 func (m *Member) Start(tb testing.TB) *Process {
 	tb.Helper()
 	spec, err := json.Marshal(m)
@@ -39,8 +38,8 @@ func (m *Member) Start(tb testing.TB) *Process {
 	return start(tb, memberVariable+"="+string(spec))
 }
 
-// Raft's log is cut after snapshotEntries, so that a member that was away gets a snapshot
-// now and then.
+// The log of Raft is cut after snapshotEntries, so that a member that was away sometimes needs a
+// snapshot.
 const (
 	snapshotEntries = 1000
 	catchUpEntries  = 200
@@ -54,7 +53,7 @@ func runMember(spec string) int {
 	}
 	c := embed.NewConfig()
 	c.Name, c.Dir, c.LogLevel = m.Name, m.DataDir, "error"
-	// Without a loss of power nothing is lost.
+	// Only a loss of power could lose data that is not synced.
 	c.UnsafeNoFsync = true
 	c.SnapshotCount, c.SnapshotCatchUpEntries = snapshotEntries, catchUpEntries
 	peer, err := url.Parse(m.Peers[m.Name])

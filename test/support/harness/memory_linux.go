@@ -14,28 +14,28 @@ import (
 
 const (
 	memoryDir = "/dev/shm"
-	// memoryNeeded is what servers of tests that run side by side may take. Each etcd
-	// allocates 128 MiB for its log at once.
+	// memoryNeeded is the memory, in bytes, that concurrent tests may need for their servers'
+	// files. Each etcd allocates 128 MiB for its log at its start.
 	memoryNeeded = 8 << 30
 )
 
-// tempRoot returns the directory of temporary directories, "" for the default one. It is in
-// memory if there is plenty, unless TMPDIR names another: each write to an etcd waits for the
-// disk, and on a busy machine for seconds.
+// tempRoot returns the directory for temporary directories, "" for the default one. It is in
+// memory if enough is free, unless TMPDIR is set: each write to an etcd waits for the disk, on a
+// busy machine for seconds.
 func tempRoot() string {
 	var fs unix.Statfs_t
 	if os.Getenv("TMPDIR") != "" || unix.Statfs(memoryDir, &fs) != nil || int64(fs.Bavail)*fs.Bsize < memoryNeeded {
 		return ""
 	}
-	// What is free of the file system is its quota: the memory may be in use.
+	// The free space of the file system is a quota. The memory itself may be in use.
 	if availableMemory() < memoryNeeded {
 		return ""
 	}
 	return memoryDir
 }
 
-// availableMemory returns the kernel's estimate of what programs may take, in bytes, and 0 if
-// it gives none.
+// availableMemory returns the kernel's estimate of the memory that programs may still take, in
+// bytes, or 0 without an estimate.
 func availableMemory() int64 {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -53,8 +53,8 @@ func availableMemory() int64 {
 // ownedName matches the names that ShortTempDir gives.
 var ownedName = regexp.MustCompile("^" + tempPrefix + `(\d+)-`)
 
-// removeAbandoned removes what test processes have left in memory that ended without their
-// cleanups: by SIGKILL, or by the panic of a timeout. It leaves other users' alone.
+// removeAbandoned removes the directories in memory of test processes that ended without their
+// cleanups, by SIGKILL or by the panic of a timeout. It leaves other users' directories alone.
 func removeAbandoned() {
 	entries, err := os.ReadDir(memoryDir)
 	if err != nil {

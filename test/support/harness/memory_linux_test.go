@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// TestAbandonedDirectories has another test process begin while there is a directory of a
-// process that has ended, one of a process that lives, and one of another name.
+// TestAbandonedDirectories starts another test process beside three directories: of a process
+// that has ended, of a process that lives, and of another name. It must remove only the first.
 func TestAbandonedDirectories(t *testing.T) {
 	none := []string{"-test.run=^$"}
 	ended := exec.Command(os.Args[0], none...)

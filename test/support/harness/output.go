@@ -36,20 +36,19 @@ func (t *outputTail) String() string {
 	return strings.ToValidUTF8(string(t.mu.buf), "?")
 }
 
-// The summary of a log stands beside a test's failure, which must not get lost in it.
+// The summary of a log must not hide the failure of the test beside it.
 const (
 	summaryLines = 30
 	summaryWidth = 300
-	// Lines are alike if they begin with the same shapeWidth bytes.
+	// Lines are alike if their first shapeWidth bytes are equal, without numbers.
 	shapeWidth = 70
 )
 
 var numberPattern = regexp.MustCompile(`[0-9a-f-]*[0-9][0-9a-f-]*`)
 
-// summarize returns the end of a log. Of lines that begin alike, apart from numbers,
-// only the last one stays.
-func summarize(log string) string {
-	lines := strings.Split(strings.TrimSpace(log), "\n")
+// summarize returns the last lines of an output. Of lines that are alike, only the last stays.
+func summarize(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
 	shapes := map[string]bool{}
 	var summary []string
 	for _, line := range slices.Backward(lines) {

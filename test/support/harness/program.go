@@ -16,9 +16,9 @@ import (
 // testVersion is what commands print as Millrace's version.
 const testVersion = "test"
 
-// runProgram runs the command line of the program that has the command: millrace-tools,
-// millrace-lab, or else millrace, which a link may stand for. Servers of millrace-lab are this
-// binary.
+// runProgram runs the command line, and returns the exit code. The program is the one that has
+// the command: millrace-tools, millrace-lab, or else millrace. A link's name may be the command.
+// The servers that millrace-lab starts are this binary, too.
 func runProgram() int {
 	args := server.Arguments(os.Args)
 	for _, root := range []*cobra.Command{tools.NewCommand(testVersion), lab.NewCommand(testVersion)} {

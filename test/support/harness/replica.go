@@ -30,8 +30,8 @@ func launchReplica(tb testing.TB, port int, dir string, args []string) *Server {
 	}
 }
 
-// KubeconfigFor writes the administrator's kubeconfig for a server, which need not be the one
-// that made the credentials, and returns its name.
+// KubeconfigFor writes a kubeconfig of the administrator to a directory, and returns its file
+// name. It leads to s.URL, also if another server has made the credentials.
 func KubeconfigFor(tb testing.TB, s *Server, dir string) string {
 	tb.Helper()
 	config, err := clientcmd.LoadFromFile(s.Kubeconfig())

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Server is a `millrace serve` that was started.
+// Server is a running `millrace serve`, or another API server in its place.
 type Server struct {
 	*Process
 	URL     string
@@ -25,7 +25,7 @@ type Server struct {
 
 	port int
 	args []string
-	// launch starts the program once more.
+	// launch starts the program again, with the same port and arguments.
 	launch func() *Server
 }
 
@@ -46,7 +46,7 @@ func Launch(tb testing.TB, dataDir string, args ...string) *Server {
 
 func launchOn(tb testing.TB, port int, dataDir string, args []string) *Server {
 	tb.Helper()
-	// Tests compare what quiet servers answer.
+	// Tests compare the answers of servers that write nothing by themselves.
 	all := append([]string{"serve", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--data-dir=" + dataDir, "--server-leases=false"}, args...)
 	return &Server{
 		Process: Command(tb, all...), URL: fmt.Sprintf("https://127.0.0.1:%d", port), DataDir: dataDir,
@@ -54,8 +54,8 @@ func launchOn(tb testing.TB, port int, dataDir string, args []string) *Server {
 	}
 }
 
-// Restart starts a server or replica that has ended once more, with the same port and
-// arguments, and waits until it is ready.
+// Restart starts a server or replica that has ended again, with the same port and arguments, and
+// waits until it is ready.
 func (s *Server) Restart() *Server {
 	s.tb.Helper()
 	restarted := s.launch()
@@ -63,7 +63,7 @@ func (s *Server) Restart() *Server {
 	return restarted
 }
 
-// RestartWith starts a `millrace serve` that has ended once more, with further arguments, and
+// RestartWith starts a `millrace serve` that has ended again, with additional arguments, and
 // waits until it is ready.
 func (s *Server) RestartWith(args ...string) *Server {
 	s.tb.Helper()
@@ -72,9 +72,9 @@ func (s *Server) RestartWith(args ...string) *Server {
 	return restarted
 }
 
-// Successor starts another server on the port of a running one, and waits until it is
-// ready. It has the same authority, and further arguments. Both share the port
-// (--permit-port-sharing), so a new connection goes to either.
+// Successor starts another server on the port of a running one, with the same authority and
+// additional arguments, and waits until it is ready. Both servers share the port
+// (--permit-port-sharing), so a new connection may reach either.
 func (s *Server) Successor(args ...string) *Server {
 	s.tb.Helper()
 	dataDir := ShortTempDir(s.tb)
@@ -82,7 +82,7 @@ func (s *Server) Successor(args ...string) *Server {
 		s.tb.Fatalf("copy certificates: %v", err)
 	}
 	next := launchOn(s.tb, s.port, dataDir, slices.Concat(s.args, args))
-	// /readyz of this port may be the other server's, so the output is read.
+	// The other server may answer /readyz on this port, so the output shows when it is ready.
 	err := Until(readyTimeout, func() error {
 		if !strings.Contains(next.Output(), "millrace is ready") {
 			return ErrNotYet
@@ -95,7 +95,8 @@ func (s *Server) Successor(args ...string) *Server {
 	return next
 }
 
-// WaitReady waits until /readyz says ok.
+// WaitReady waits until /readyz answers 200. A server that ends, or is not ready in time, fails
+// the test.
 func (s *Server) WaitReady() {
 	s.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
@@ -116,9 +117,9 @@ func (s *Server) WaitReady() {
 	}
 }
 
-// Ready returns an error unless /readyz says ok.
+// Ready returns an error unless /readyz answers 200.
 func (s *Server) Ready() error {
-	config, err := s.config()
+	config, err := s.loadConfig()
 	if err != nil {
 		return err
 	}
@@ -146,7 +147,8 @@ func (s *Server) EtcdServers() string {
 	return etcdServersFlag + "unix://" + filepath.Join(s.DataDir, "etcd", "client.sock")
 }
 
-func (s *Server) config() (*rest.Config, error) {
+// loadConfig is Config for a server whose kubeconfig may not exist yet. It has the default rate limits.
+func (s *Server) loadConfig() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
 	if err != nil {
 		return nil, err
@@ -158,7 +160,7 @@ func (s *Server) config() (*rest.Config, error) {
 // Config returns the administrator's client configuration, without rate limits.
 func (s *Server) Config() *rest.Config {
 	s.tb.Helper()
-	config, err := s.config()
+	config, err := s.loadConfig()
 	if err != nil {
 		s.tb.Fatalf("read kubeconfig: %v", err)
 	}

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// ErrNotYet is an error that a condition of Until may return.
+// ErrNotYet is an error for conditions of Until that have nothing more to say.
 var ErrNotYet = errors.New("not yet")
 
-// Until polls with growing intervals between these two.
+// Bounds of the intervals at which Until polls, which grow.
 const (
 	pollInterval     = 20 * time.Millisecond
 	longPollInterval = 500 * time.Millisecond

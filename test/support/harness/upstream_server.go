@@ -11,15 +11,16 @@ import (
 	"testing"
 )
 
-// upstreamVariable names a kube-apiserver that was built from Kubernetes' own module.
+// upstreamVariable is the environment variable with the path of a kube-apiserver that was built
+// from Kubernetes' own module.
 const upstreamVariable = "MILLRACE_KUBE_APISERVER"
 
 // Upstream returns the kube-apiserver that the environment names, or "".
 func Upstream() string { return os.Getenv(upstreamVariable) }
 
 // StartUpstream starts a kube-apiserver over the etcd of a running server, and waits until
-// it is ready. It has that server's credentials, and the flags that `millrace serve` sets
-// by itself. It announces no endpoint.
+// it is ready. The kube-apiserver has that server's credentials, and the flags that `millrace
+// serve` sets by itself. It announces no endpoint.
 func StartUpstream(tb testing.TB, program string, first *Server, args ...string) *Server {
 	tb.Helper()
 	return StartUpstreamOver(tb, program, first, first.EtcdServers(), args...)
@@ -54,9 +55,9 @@ func launchUpstream(tb testing.TB, program string, port int, dataDir string, arg
 	}
 }
 
-// UpstreamFlags are the flags of a kube-apiserver on the loopback address that has the
-// credentials of a server's pki, and the flags that `millrace serve` sets by itself. Those
-// for its port and its etcd are left out. certDir is for what it writes.
+// UpstreamFlags returns the flags of a kube-apiserver on the loopback address, without its port
+// and its etcd. pki is the directory of a server's credentials, which it uses. Its other flags
+// are the flags that `millrace serve` sets by itself. certDir is for the files that it writes.
 func UpstreamFlags(pki, certDir string) []string {
 	file := func(name string) string { return filepath.Join(pki, name) }
 	return []string{
@@ -73,7 +74,7 @@ func UpstreamFlags(pki, certDir string) []string {
 	}
 }
 
-// KnownGates returns a flag with those of its feature gates that a program knows. Others
+// KnownGates returns a flag with only the feature gates that a program knows. An unknown gate
 // would end the program.
 func KnownGates(tb testing.TB, program, flag string) string {
 	tb.Helper()

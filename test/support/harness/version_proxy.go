@@ -20,19 +20,19 @@ import (
 	"testing"
 )
 
-// StartVersionProxy starts a proxy in front of a server. Through it the server says that it
-// is some minor versions newer, or older if minors is negative. The proxy speaks for
-// clients with the certificate that they have, the administrator's or the front proxy's. The
-// result has the proxy's address, and is the server otherwise.
+// StartVersionProxy starts a proxy of a server. Through the proxy the server claims to be minors
+// minor versions newer, or older if minors is negative. The proxy passes a request on with the
+// certificate that its client has, the administrator's or the front proxy's. The result is the
+// server with the proxy's address.
 //
-// change is called with each line of JSON that the server sends, and returns what the client
-// gets in its place. It may be nil.
+// change is called with each line of JSON that the server sends, and returns the line that the
+// client receives. It may be nil.
 func StartVersionProxy(tb testing.TB, s *Server, minors int, change func(path string, line []byte) []byte) *Server {
 	tb.Helper()
 	return StartChangingVersionProxy(tb, s, minors, change).Server
 }
 
-// UpgradedServer is a server whose version changes.
+// UpgradedServer is a proxy of a server, whose version changes.
 type UpgradedServer struct {
 	*Server
 	proxy       *versionProxy
@@ -42,13 +42,14 @@ type UpgradedServer struct {
 // Upgrade changes the number of minor versions and ends all connections, as an upgrade does.
 func (u *UpgradedServer) Upgrade(minors int) {
 	u.proxy.minors.Store(int64(minors))
-	u.connections.close()
+	u.connections.closeAll()
 }
 
-// RefuseBy has requests answered with 403 for whose paths a function returns true.
+// RefuseBy answers requests with 403 from now on, if refuses returns true for their paths.
 func (u *UpgradedServer) RefuseBy(refuses func(path string) bool) { u.proxy.refuses.Store(&refuses) }
 
-// StartChangingVersionProxy is StartVersionProxy of a version that changes.
+// StartChangingVersionProxy does what StartVersionProxy does, for a version that Upgrade can
+// change.
 func StartChangingVersionProxy(tb testing.TB, s *Server, minors int, change func(path string, line []byte) []byte) *UpgradedServer {
 	tb.Helper()
 	p := &versionProxy{tb: tb, target: &url.URL{Scheme: "https", Host: strings.TrimPrefix(s.URL, "https://")}, change: change, transports: map[string]http.RoundTripper{}}
@@ -88,16 +89,16 @@ func StartChangingVersionProxy(tb testing.TB, s *Server, minors int, change func
 	return &UpgradedServer{Server: proxied, proxy: p, connections: connections}
 }
 
-// versionProxy is what StartVersionProxy starts.
+// versionProxy is the proxy that StartVersionProxy starts.
 type versionProxy struct {
 	tb     testing.TB
 	target *url.URL
 	roots  *x509.CertPool
 	minors atomic.Int64
 	change func(path string, line []byte) []byte
-	// refuses is UpgradedServer.RefuseBy's.
+	// refuses is set by UpgradedServer.RefuseBy. It may be nil.
 	refuses atomic.Pointer[func(path string) bool]
-	// transports has one for each certificate of a client, and one for clients without.
+	// transports has a transport for each client certificate, in DER form, and for "".
 	transports map[string]http.RoundTripper
 }
 
@@ -110,7 +111,7 @@ func (p *versionProxy) addTransport(certificate string, pairs ...tls.Certificate
 	p.transports[certificate] = t
 }
 
-// openConnections are those of a server's clients.
+// openConnections has the connections of a server's clients.
 type openConnections struct {
 	mu struct {
 		sync.Mutex
@@ -133,7 +134,8 @@ func (c *openConnections) note(conn net.Conn, state http.ConnState) {
 	}
 }
 
-func (c *openConnections) close() {
+// closeAll ends all connections.
+func (c *openConnections) closeAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for conn := range c.mu.open {
@@ -146,6 +148,8 @@ func badGateway(w http.ResponseWriter, _ *http.Request, _ error) {
 	w.WriteHeader(http.StatusBadGateway)
 }
 
+// rewrite is a httputil.ReverseProxy.Rewrite. An answer that the proxy changes must not be
+// compressed.
 func (p *versionProxy) rewrite(r *httputil.ProxyRequest) {
 	r.SetURL(p.target)
 	r.Out.Host = r.In.Host
@@ -171,7 +175,7 @@ func (p *versionProxy) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	transport := p.transports[certificate]
 	if transport == nil {
-		return nil, fmt.Errorf("a certificate of %s", req.TLS.PeerCertificates[0].Subject)
+		return nil, fmt.Errorf("pass a request on: unknown certificate of %s", req.TLS.PeerCertificates[0].Subject)
 	}
 	return transport.RoundTrip(req)
 }
@@ -183,7 +187,7 @@ var (
 	gitField   = regexp.MustCompile(`("gitVersion": ?"v\d+\.)(\d+)`)
 )
 
-// modify changes an answer.
+// modify changes an answer. It is a httputil.ReverseProxy.ModifyResponse.
 func (p *versionProxy) modify(resp *http.Response) error {
 	isJSON := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
 	switch {
@@ -206,7 +210,7 @@ func (p *versionProxy) modify(resp *http.Response) error {
 	return nil
 }
 
-// shift adds the minor versions to a field's number.
+// shift returns a replacement for a field that adds the minor versions to its number.
 func (p *versionProxy) shift(field *regexp.Regexp) func([]byte) []byte {
 	return func(found []byte) []byte {
 		parts := field.FindSubmatch(found)
@@ -215,7 +219,7 @@ func (p *versionProxy) shift(field *regexp.Regexp) func([]byte) []byte {
 	}
 }
 
-// changeLines returns a body with each line changed.
+// changeLines returns a body with each line replaced by p.change.
 func (p *versionProxy) changeLines(path string, body io.ReadCloser) io.ReadCloser {
 	changed, out := io.Pipe()
 	go func() {
@@ -224,7 +228,7 @@ func (p *versionProxy) changeLines(path string, body io.ReadCloser) io.ReadClose
 		for {
 			line, err := lines.ReadBytes('\n')
 			if len(line) > 0 {
-				if _, failed := out.Write(p.change(path, line)); failed != nil {
+				if _, writeErr := out.Write(p.change(path, line)); writeErr != nil {
 					return
 				}
 			}

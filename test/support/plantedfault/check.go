@@ -5,10 +5,11 @@ import (
 	"testing"
 )
 
-// variable has the tests run that plant faults.
+// variable is the environment variable that enables the tests that plant faults.
 const variable = "MILLRACE_PLANTED"
 
-// SkipUnlessAsked skips a test that plants faults, unless the make target runs that has it.
+// SkipUnlessAsked skips a test that plants faults, unless variable is set. target is the make
+// target that sets it.
 func SkipUnlessAsked(tb testing.TB, target string) {
 	tb.Helper()
 	if os.Getenv(variable) == "" {

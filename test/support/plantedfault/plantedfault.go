@@ -1,12 +1,12 @@
-// Package plantedfault builds programs and test binaries out of sources with a fault in them, so
-// that a test can say whether another test or program finds it.
+// Package plantedfault builds programs and test binaries from sources with a fault in them, so
+// that a test can check whether another test or program finds it.
 //
-// A fault is data: texts of files, and what stands in their place. Nothing in the files
-// themselves knows of it, and they stay as they are. The compiler reads the changed ones through
-// an overlay. Servers that a test binary starts out of itself (package harness) have the fault too.
+// A fault is data: texts of files with their replacements. The files themselves do not change;
+// the compiler reads the changed texts through an overlay. Servers that a test binary starts from
+// itself (package harness) have the fault, too.
 //
-// A caller checks its faults with CheckApply in CI: a text that is no longer there is a fault that
-// must be planted elsewhere. The package says nothing of what a test should find.
+// A caller checks its faults with CheckApply in CI: if a text is not in its file any more, the
+// fault must be planted elsewhere. The package does not decide what a test should find.
 package plantedfault
 
 import (
@@ -21,11 +21,11 @@ import (
 	"strings"
 )
 
-// Fault is a fault that can be planted. The zero value is none.
+// Fault is a fault that can be planted. The zero value changes nothing.
 type Fault struct {
-	// Name names it in tests and documents.
+	// Name is its name in tests and documents.
 	Name string
-	// Breaks says in a sentence what the program does wrong.
+	// Breaks is a sentence on what the program does wrong.
 	Breaks string
 	Edits  []Edit
 }
@@ -34,14 +34,15 @@ type Fault struct {
 type Edit struct {
 	// File is the file's path below the root of the module.
 	File string
-	// Old is a text that occurs exactly once in the file. New comes in its place.
+	// Old is a text that occurs exactly once in the file. New takes its place.
 	Old, New string
 }
 
-// ErrNotApplicable says that a file does not have the text that an Edit replaces, exactly once.
+// ErrNotApplicable is the error of an Edit whose Old does not occur exactly once.
 var ErrNotApplicable = errors.New("the edit cannot be applied")
 
-// Apply returns the files that a fault changes, by their paths below a module's root.
+// Apply returns the changed texts of the files that a fault changes, by their paths below a
+// module's root.
 func (f *Fault) Apply(root string) (map[string]string, error) {
 	changed := map[string]string{}
 	for _, e := range f.Edits {
@@ -54,21 +55,22 @@ func (f *Fault) Apply(root string) (map[string]string, error) {
 			text = string(read)
 		}
 		if n := strings.Count(text, e.Old); n != 1 {
-			return nil, fmt.Errorf("plant %s: %w: %s has the old text %d times, and not once: %q", f.Name, ErrNotApplicable, e.File, n, e.Old)
+			return nil, fmt.Errorf("plant %s: %w: %s has the old text %d times instead of once: %q", f.Name, ErrNotApplicable, e.File, n, e.Old)
 		}
 		changed[e.File] = strings.Replace(text, e.Old, e.New, 1)
 	}
 	return changed, nil
 }
 
-// ImportArmed imports package armed into a file, whose package is named as its directory.
+// ImportArmed returns an edit that imports package armed into a file. The file's package must
+// have the name of its directory.
 func ImportArmed(file string) Edit {
 	clause := "package " + path.Base(path.Dir(file)) + "\n"
 	return Edit{file, clause, clause + "\nimport \"github.com/millrace/millrace/test/support/plantedfault/armed\"\n"}
 }
 
-// BuildTest builds the test binary of a package, such as ./test/fault/living, with the fault. The
-// binary and what the build needs are written to a directory, which holds one build.
+// BuildTest builds the test binary of a package, such as ./test/fault/living, with the fault. It
+// writes the binary and the build's files to dir, which must have no other build.
 func (f *Fault) BuildTest(ctx context.Context, dir, pkg string) (binary string, err error) {
 	return f.build(ctx, dir, pkg, "test", "-c")
 }
@@ -78,6 +80,7 @@ func (f *Fault) BuildProgram(ctx context.Context, dir, pkg string) (binary strin
 	return f.build(ctx, dir, pkg, "build", "-ldflags=-s -w")
 }
 
+// build runs a subcommand of go with the fault's overlay.
 func (f *Fault) build(ctx context.Context, dir, pkg string, command ...string) (binary string, err error) {
 	root, err := Root()
 	if err != nil {
@@ -96,7 +99,7 @@ func (f *Fault) build(ctx context.Context, dir, pkg string, command ...string) (
 	return binary, nil
 }
 
-// writeOverlay writes the changed files, and the file that tells the compiler of them.
+// writeOverlay writes the changed files to dir, and the overlay that maps the originals to them.
 func (f *Fault) writeOverlay(root, dir string) (file string, err error) {
 	changed, err := f.Apply(root)
 	if err != nil {
@@ -119,7 +122,7 @@ func (f *Fault) writeOverlay(root, dir string) (file string, err error) {
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// Root returns the root of the module that the working directory is in.
+// Root returns the root directory of the module of the working directory.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

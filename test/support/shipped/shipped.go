@@ -1,5 +1,5 @@
-// Package shipped finds custom resource definitions that many clusters have, in the Go
-// modules that ship them. It reads them from the module cache and downloads nothing.
+// Package shipped reads custom resource definitions that many clusters have, from the Go
+// modules that ship them. The modules must be in the module cache; nothing is downloaded.
 package shipped
 
 import (
@@ -13,11 +13,11 @@ import (
 
 // Module is a Go module with definitions. Its version is in test/equal/crds/definitions/go.mod.
 type Module struct {
-	// Path is the module's path, Files a pattern of files in it.
+	// Path is the module's path. Files is a pattern of the files with definitions in it.
 	Path, Files string
 }
 
-// Modules are all modules, by the names that tests use.
+// Modules has all modules, by the names that tests use.
 var Modules = map[string]Module{
 	"gateway":             {"sigs.k8s.io/gateway-api", "config/crd/experimental/*.yaml"},
 	"cert_manager":        {"github.com/cert-manager/cert-manager", "deploy/crds/*.yaml"},
@@ -51,7 +51,8 @@ func (m Module) Documents(tb testing.TB, versions string) [][]byte {
 	return all
 }
 
-// directory returns the module's directory in the module cache, or "" if it is not there.
+// directory returns the module's directory in the module cache, or "" if the cache does not have
+// the module.
 func (m Module) directory(tb testing.TB, versions string) string {
 	tb.Helper()
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", m.Path)

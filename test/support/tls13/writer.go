@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// MaxPlaintext is the most bytes that a record holds.
+	// MaxPlaintext is the largest content of a record, in bytes.
 	MaxPlaintext = 16 << 10
 
 	typeHandshake       = 22
@@ -45,7 +45,8 @@ func (s *Secrets) secret() ([]byte, error) {
 	return nil, errors.New("tls13: the key log has no secret of the client's records")
 }
 
-// Writer makes a client's records. They must be sent in the order in which they were made.
+// Writer encrypts a client's records. The caller must send the records in the order in which it
+// appended them.
 type Writer struct {
 	secret   []byte
 	aead     cipher.AEAD
@@ -53,7 +54,7 @@ type Writer struct {
 	sequence uint64
 }
 
-// NewWriter makes a Writer for a connection whose handshake is complete.
+// NewWriter returns a Writer for a connection whose handshake is complete.
 func NewWriter(state tls.ConnectionState, secrets *Secrets) (*Writer, error) {
 	if state.Version != tls.VersionTLS13 || state.CipherSuite != tls.TLS_AES_128_GCM_SHA256 {
 		return nil, fmt.Errorf("tls13: the connection has %s and %s", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite))
@@ -84,7 +85,7 @@ func (w *Writer) use(secret []byte) error {
 	return err
 }
 
-// expand is HKDF-Expand-Label without a context (RFC 8446, 7.1).
+// expand returns a key of length bytes: HKDF-Expand-Label without a context (RFC 8446, 7.1).
 func expand(secret []byte, label string, length int) ([]byte, error) {
 	const prefix = "tls13 "
 	info := binary.BigEndian.AppendUint16(nil, uint16(length))

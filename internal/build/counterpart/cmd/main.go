@@ -5,9 +5,9 @@
 //	go run ./internal/build/counterpart/cmd accept
 //
 // diff prints what changed in the counterparts of our functions. require writes the
-// versions that a release of Kubernetes requires into go.mod. accept writes the table
-// that says what our functions were compared with. The Makefile has a target for each. It
-// runs in the module's root and is no part of the millrace binary.
+// versions that a release of Kubernetes requires into go.mod. accept writes the table of the
+// counterparts with which our functions were compared. The Makefile has a target for each
+// command. The tool runs in the module's root, and no program contains it.
 package main
 
 import (
@@ -42,6 +42,7 @@ func run(args []string) error {
 	return fmt.Errorf("there is no command %q: give accept, diff or require", args[0])
 }
 
+// accept runs the command "accept".
 func accept() error {
 	rows, err := counterpart.Accept(".")
 	if err != nil {
@@ -51,9 +52,10 @@ func accept() error {
 	return nil
 }
 
+// diff runs the command "diff".
 func diff(args []string) error {
 	flags := flag.NewFlagSet("diff", flag.ContinueOnError)
-	fromVersion := flags.String("from", "", "version of Kubernetes that ours were compared with; the modules of go.mod if empty")
+	fromVersion := flags.String("from", "", "version of Kubernetes with which ours were compared; the modules of go.mod if empty")
 	toVersion := flags.String("to", "", "version of Kubernetes to compare with, such as v1.37.2")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -83,6 +85,7 @@ func diff(args []string) error {
 	return out.Flush()
 }
 
+// require runs the command "require".
 func require(args []string) error {
 	flags := flag.NewFlagSet("require", flag.ContinueOnError)
 	toVersion := flags.String("to", "", "version of Kubernetes, such as v1.37.2")
@@ -101,10 +104,10 @@ func require(args []string) error {
 	return nil
 }
 
-// modules returns the modules of a version of Kubernetes, or those of go.mod.
+// modules returns the modules of a version of Kubernetes, or of go.mod if version is "".
 func modules(version string) (*counterpart.Modules, error) {
 	if version == "" {
-		return counterpart.Required(".")
+		return counterpart.RequiredModules(".")
 	}
 	return counterpart.Release(version)
 }

@@ -1,5 +1,5 @@
-// Command cmd makes releases and images, and verifies releases, for make. It is no part of
-// the programs.
+// Command cmd makes releases and images, and verifies releases. The Makefile runs it; no program
+// contains it.
 //
 //	releaser make -source . -version v1.2.3 -out bin/release -key key.pem
 //	releaser image -source . -platform linux/amd64 -out bin/millrace-amd64.tar
@@ -23,7 +23,7 @@ import (
 func main() {
 	commands := map[string]func(context.Context, *flag.FlagSet, []string) error{"make": makeRelease, "image": makeImage, "verify": verify}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "releaser: want make, image or verify, and -h behind it for flags")
+		fmt.Fprintln(os.Stderr, "releaser: give a command: make, image or verify; -h after the command prints its flags")
 		os.Exit(1)
 	}
 	name := os.Args[1]
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// buildFlags are those of make and image.
+// buildFlags has the flags that make and image have in common.
 type buildFlags struct{ source, version, ldFlags, roots, out string }
 
 func (b *buildFlags) add(flags *flag.FlagSet) {
@@ -46,6 +46,7 @@ func (b *buildFlags) add(flags *flag.FlagSet) {
 	flags.StringVar(&b.out, "out", "", "the directory, or the image's file, to write")
 }
 
+// readRoots returns the content of the file with the certificates to trust.
 func (b *buildFlags) readRoots() ([]byte, error) {
 	roots, err := os.ReadFile(b.roots)
 	if err != nil {
@@ -54,11 +55,12 @@ func (b *buildFlags) readRoots() ([]byte, error) {
 	return roots, nil
 }
 
+// makeRelease runs the command "make".
 func makeRelease(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	var build buildFlags
 	build.add(flags)
 	keyFile := flags.String("key", "", "private key to sign by, in PEM form")
-	platforms := flags.String("platforms", "", "the only platforms, with commas between them")
+	platforms := flags.String("platforms", "", "the only platforms to build for, with commas between them")
 	dirty := flags.Bool("dirty", false, "release a tree that differs from the commit")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -86,10 +88,11 @@ func makeRelease(ctx context.Context, flags *flag.FlagSet, args []string) error 
 	return nil
 }
 
+// makeImage runs the command "image". It builds the program, and writes an image for one platform.
 func makeImage(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	var build buildFlags
 	build.add(flags)
-	platform := flags.String("platform", "linux/amd64", "what the image is for")
+	platform := flags.String("platform", "linux/amd64", "platform of the image")
 	name := flags.String("name", "docker.io/library/millrace:latest", "name to import the image under")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -115,27 +118,29 @@ func makeImage(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	return nil
 }
 
+// verify runs the command "verify".
 func verify(ctx context.Context, flags *flag.FlagSet, args []string) error {
-	keyFile := flags.String("key", "", "public key of who signed, in PEM form")
+	keyFile := flags.String("key", "", "public key of the signer, in PEM form")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	var key crypto.PublicKey
-	said := "its signatures were not checked: give -key"
+	signatures := "its signatures were not checked: give -key"
 	if *keyFile != "" {
 		var err error
 		if key, err = readKey(*keyFile, release.ParsePublicKey); err != nil {
 			return err
 		}
-		said = "signed by " + *keyFile
+		signatures = "signed by " + *keyFile
 	}
 	if err := release.Verify(ctx, flags.Arg(0), key); err != nil {
 		return err
 	}
-	fmt.Printf("%s is a whole release, %s\n", flags.Arg(0), said)
+	fmt.Printf("%s is a whole release, %s\n", flags.Arg(0), signatures)
 	return nil
 }
 
+// readKey returns the key in a file.
 func readKey[K any](file string, parse func([]byte) (K, error)) (K, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

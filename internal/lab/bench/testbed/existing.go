@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -59,15 +58,6 @@ func (o *Options) existingServer() *kubeconfig.Flags {
 	return &kubeconfig.Flags{Kubeconfig: o.At, Context: o.atContext, At: true}
 }
 
-// existingFlags returns the flags with which commands reach the server of --at.
-func (o *Options) existingFlags() []string {
-	flags := []string{"--kubeconfig=" + o.At}
-	if o.atContext != "" {
-		flags = append(flags, "--context="+o.atContext)
-	}
-	return flags
-}
-
 // connectExisting connects to the server of --at. If its metrics cannot be read, the user is
 // shown why, and all readings of its meter are zero.
 func (b *Testbed) connectExisting(ctx context.Context) (*Server, error) {
@@ -91,29 +81,35 @@ func (b *Testbed) connectExisting(ctx context.Context) (*Server, error) {
 
 // existingFillArgs returns the arguments of "fill" for the server of --at.
 func (b *Testbed) existingFillArgs() []string {
-	return append([]string{"fill", "--seed=" + strconv.Itoa(ExistingSeed)}, b.Config.existingFlags()...)
+	args := []string{"fill", "--seed=" + strconv.Itoa(ExistingSeed), "--kubeconfig=" + b.Config.At}
+	if b.Config.atContext != "" {
+		args = append(args, "--context="+b.Config.atContext)
+	}
+	return args
 }
 
 // SetFilled records that the caller has filled in data by itself. If a server of --at has that
 // data, closing the Testbed removes it.
 func (b *Testbed) SetFilled() { b.existingData = b.Config.At != "" }
 
+// leftAdvice says what to do about objects that stay in the server of --at. It names no other
+// command than the user's own, which removes at its end what earlier runs have left, too.
+const leftAdvice = "objects may be left in the server: repeat the command, which removes them at its end"
+
 // removeExisting removes what was filled into the server of --at. After an interrupt it only
-// shows the command that removes it, because that can take minutes. It names the --delete of a
-// paper, which also removes objects that "fill" has not made.
+// says how to do that, because it can take minutes.
 func (b *Testbed) removeExisting(ctx context.Context) error {
 	if !b.existingData {
 		return nil
 	}
 	b.existingData = false
-	left := fmt.Sprintf("objects may be left in the server, which \"millrace-lab papers a --delete %s\" removes", strings.Join(b.Config.existingFlags(), " "))
 	if ctx.Err() != nil {
-		b.Config.Progress.Phase("%s", left)
+		b.Config.Progress.Phase(leftAdvice)
 		return nil
 	}
 	b.Config.Progress.Phase("removing the objects")
 	if err := b.runFill(ctx, append(b.existingFillArgs(), "--delete")); err != nil {
-		return fmt.Errorf("%s: %w", left, err)
+		return fmt.Errorf("%s: %w", leftAdvice, err)
 	}
 	return nil
 }

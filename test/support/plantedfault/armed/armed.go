@@ -1,5 +1,5 @@
-// Package armed tells the code of a planted fault when to break its server. A server reads from
-// itself while it starts, so it is whole until it gets Signal.
+// Package armed decides when the code of a planted fault breaks its server. A server reads from
+// itself while it starts, so the fault has no effect until the server gets Signal.
 //
 // Only an overlay of package plantedfault imports the package into a server.
 package armed
@@ -15,7 +15,7 @@ import (
 // Signal arms the fault.
 const Signal = syscall.SIGUSR1
 
-// These are variables of the package, since faults of every layer ask.
+// The state belongs to the package, because faults in every layer read it.
 var (
 	armed atomic.Bool
 	calls atomic.Uint64
@@ -31,22 +31,22 @@ func init() {
 	}()
 }
 
-// On reports whether the fault is armed.
-func On() bool { return armed.Load() }
+// Active reports whether the fault is armed.
+func Active() bool { return armed.Load() }
 
-// Calls counts its calls while the fault is armed. Before, it returns 0.
+// Calls returns the number of its calls since the fault was armed, and 0 before.
 func Calls() uint64 {
-	if !On() {
+	if !Active() {
 		return 0
 	}
 	return calls.Add(1)
 }
 
-// period has no factor in common with the numbers of events that come together.
+// period is 7, which is no factor of the usual numbers of events that arrive together.
 const period = 7
 
-// Sometimes is On for one call of seven.
-func Sometimes() bool {
+// EverySeventhCall reports true at every seventh call while the fault is armed.
+func EverySeventhCall() bool {
 	n := Calls()
 	return n > 0 && n%period == 0
 }

@@ -9,45 +9,23 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/millrace/millrace/internal/conn/watchclient"
 )
 
-// Media types of bodies.
-const (
-	typeProtobuf       = "application/vnd.kubernetes.protobuf"
-	typeStrategicPatch = "application/strategic-merge-patch+json"
-	typeJSON           = "application/json"
-)
-
-// encodeProtobuf encodes an object in Kubernetes' envelope.
-func encodeProtobuf(version, kind string, object interface{ Marshal() ([]byte, error) }) ([]byte, error) {
-	raw, err := object.Marshal()
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", kind, err)
-	}
-	envelope := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: version, Kind: kind}, Raw: raw}
-	body, err := envelope.Marshal()
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", kind, err)
-	}
-	return append([]byte("k8s\x00"), body...), nil
-}
-
-// address is an address of this node: 10.x.y.0/24 is that of its pods.
-func (n *node) address(last int) string {
+// podAddress returns an address of the node's range for pods, 10.x.y.0/24.
+func (n *node) podAddress(last int) string {
 	return fmt.Sprintf("10.%d.%d.%d", n.index>>8&255, n.index&255, last)
 }
 
-// hostAddress is the node's own.
+// hostAddress returns the node's own address.
 func (n *node) hostAddress() string {
 	return fmt.Sprintf("172.%d.%d.%d", 16+n.index>>16&15, n.index>>8&255, n.index&255)
 }
 
 func (n *node) labels() map[string]string { return map[string]string{Label: n.fleet.cfg.Name} }
 
-// object is the Node that the kubelet registers.
+// object returns the Node that the kubelet registers.
 func (n *node) object() *corev1.Node {
 	labels := n.labels()
 	labels["kubernetes.io/hostname"], labels["kubernetes.io/os"], labels["kubernetes.io/arch"] = n.name, "linux", "amd64"
@@ -64,7 +42,7 @@ func (n *node) object() *corev1.Node {
 			Name: n.name, Labels: labels,
 			Annotations: map[string]string{"node.alpha.kubernetes.io/ttl": "0", "volumes.kubernetes.io/controller-managed-attach-detach": "true"},
 		},
-		Spec: corev1.NodeSpec{PodCIDR: n.address(0) + "/24", PodCIDRs: []string{n.address(0) + "/24"}, ProviderID: "hollow://" + n.name},
+		Spec: corev1.NodeSpec{PodCIDR: n.podAddress(0) + "/24", PodCIDRs: []string{n.podAddress(0) + "/24"}, ProviderID: "hollow://" + n.name},
 		Status: corev1.NodeStatus{
 			Capacity: resources("128Gi"), Allocatable: resources("124Gi"), Conditions: nodeConditions(time.Now(), false),
 			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.hostAddress()}, {Type: corev1.NodeHostName, Address: n.name}},
@@ -79,7 +57,7 @@ func (n *node) object() *corev1.Node {
 	}
 }
 
-// nodeImages gives nodes the size that they have in clusters.
+// nodeImages returns a list of images that gives Nodes a realistic size.
 func nodeImages() []corev1.ContainerImage {
 	const count = 20
 	images := make([]corev1.ContainerImage, count)
@@ -90,6 +68,8 @@ func nodeImages() []corev1.ContainerImage {
 	return images
 }
 
+// nodeConditions returns the conditions of a healthy node. Before the node is ready, its
+// container runtime is reported as not ready.
 func nodeConditions(now time.Time, ready bool) []corev1.NodeCondition {
 	heartbeat := metav1.NewTime(now)
 	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
@@ -106,7 +86,7 @@ func nodeConditions(now time.Time, ready bool) []corev1.NodeCondition {
 	return append(conditions, condition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", "container runtime status check may not have completed yet"))
 }
 
-// registerCSI makes the CSINode, without drivers.
+// registerCSI creates the CSINode, without drivers. It returns false if it must be tried again.
 func (n *node) registerCSI(ctx context.Context) bool {
 	n.mu.Lock()
 	uid := n.mu.uid
@@ -116,7 +96,7 @@ func (n *node) registerCSI(ctx context.Context) bool {
 	}}
 	body, err := encodeProtobuf("storage.k8s.io/v1", "CSINode", object)
 	if err != nil {
-		n.fleet.writes.csiNode.failed(err.Error())
+		n.fleet.writes.csiNode.recordFailure(err.Error())
 		return false
 	}
 	answer, err := n.kubelet.call(ctx, n.fleet.writes.csiNode, &watchclient.Request{Method: "POST", URI: "/apis/storage.k8s.io/v1/csinodes", Accept: acceptProtobuf, Type: typeProtobuf, Body: body})

@@ -5,51 +5,51 @@ import (
 	"strings"
 )
 
-// context is how many equal lines stand around a change in a unified diff.
-const context = 3
+// contextLines is the number of equal lines around a change in a unified diff.
+const contextLines = 3
 
-// lineEdit is a line of a diff: kept (' '), removed ('-') or added ('+'). from and to are
-// the numbers of the lines that stand before it in either text.
+// lineEdit is a line of a diff: kept (' '), removed ('-') or added ('+').
 type lineEdit struct {
 	kind     byte
 	text     string
-	from, to int
+	from, to int // number of lines before it in either text
 }
 
-// unified returns the difference of two texts as hunks of a unified diff, without a
-// header. firstFrom and firstTo are the numbers of the texts' first lines. It is empty
-// if the texts are equal.
+// unifiedDiff returns the difference of two texts as hunks of a unified diff, without a
+// header. firstFrom and firstTo are the numbers of the texts' first lines. The result is
+// empty if the texts are equal.
 //
-// It needs memory for the product of the numbers of changed lines. Declarations have at
-// most some hundred lines.
-func unified(from, to string, firstFrom, firstTo int) string {
+// unifiedDiff needs memory for the product of the numbers of changed lines. Declarations have
+// at most some hundred lines.
+func unifiedDiff(from, to string, firstFrom, firstTo int) string {
 	edits := lineEdits(splitLines(from), splitLines(to))
 	var b strings.Builder
-	for at := 0; at < len(edits); {
-		if edits[at].kind == ' ' {
-			at++
+	for i := 0; i < len(edits); {
+		if edits[i].kind == ' ' {
+			i++
 			continue
 		}
-		first := max(0, at-context)
-		end := hunkEnd(edits, at)
+		first := max(0, i-contextLines)
+		end := hunkEnd(edits, i)
 		writeHunk(&b, edits[first:end], firstFrom, firstTo)
-		at = end
+		i = end
 	}
 	return b.String()
 }
 
-// hunkEnd returns the end of the hunk with the change at an index. After it come more
-// equal lines than two hunks need for their contexts, or none.
-func hunkEnd(edits []lineEdit, at int) int {
-	last := at
-	for i := at; i < len(edits) && i-last-1 <= 2*context; i++ {
+// hunkEnd returns the end of the hunk with the change at edits[change]. The hunk ends before a gap
+// of more equal lines than the contexts of two hunks need, or with the edits.
+func hunkEnd(edits []lineEdit, change int) int {
+	last := change
+	for i := change; i < len(edits) && i-last-1 <= 2*contextLines; i++ {
 		if edits[i].kind != ' ' {
 			last = i
 		}
 	}
-	return min(len(edits), last+1+context)
+	return min(len(edits), last+1+contextLines)
 }
 
+// writeHunk writes the header and the lines of a hunk.
 func writeHunk(b *strings.Builder, edits []lineEdit, firstFrom, firstTo int) {
 	var fromCount, toCount int
 	for _, edit := range edits {
@@ -66,6 +66,7 @@ func writeHunk(b *strings.Builder, edits []lineEdit, firstFrom, firstTo int) {
 	}
 }
 
+// splitLines returns the lines of a text without their ends. An empty text has no lines.
 func splitLines(text string) []string {
 	if text == "" {
 		return nil
@@ -73,8 +74,8 @@ func splitLines(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// lineEdits returns a shortest way from one text to the other: all lines of both, with
-// the lines of a longest common subsequence as kept ones.
+// lineEdits returns a shortest edit of one text to the other: the lines of both, where the
+// lines of a longest common subsequence are kept.
 func lineEdits(from, to []string) []lineEdit {
 	head := 0
 	for head < len(from) && head < len(to) && from[head] == to[head] {
@@ -86,7 +87,7 @@ func lineEdits(from, to []string) []lineEdit {
 	}
 	lengths := commonLengths(from[head:len(from)-tail], to[head:len(to)-tail])
 	var edits []lineEdit
-	i, j := 0, 0
+	var i, j int
 	add := func(kind byte, text string) {
 		edits = append(edits, lineEdit{kind: kind, text: text, from: i, to: j})
 		if kind != '+' {

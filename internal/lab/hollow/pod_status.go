@@ -15,7 +15,7 @@ import (
 func podPath(p *pod) string { return fmt.Sprintf("/api/v1/namespaces/%s/pods/%s", p.namespace, p.name) }
 
 // reportPod writes a status as the kubelet does: it reads the pod and patches its status. It
-// returns false if that is to be tried again.
+// returns false if it must be tried again, and forgets a pod that is gone.
 func (n *node) reportPod(p *pod, status *corev1.PodStatus) bool {
 	ctx := n.fleet.ctx
 	answer, err := n.kubelet.call(ctx, n.fleet.writes.getPod, &watchclient.Request{Method: "GET", URI: podPath(p), Accept: acceptProtobuf})
@@ -34,7 +34,7 @@ func (n *node) reportPod(p *pod, status *corev1.PodStatus) bool {
 	}
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.uid}, "status": status})
 	if err != nil {
-		n.fleet.writes.podStatus.failed(err.Error())
+		n.fleet.writes.podStatus.recordFailure(err.Error())
 		return false
 	}
 	answer, err = n.kubelet.call(ctx, n.fleet.writes.podStatus, &watchclient.Request{
@@ -46,7 +46,8 @@ func (n *node) reportPod(p *pod, status *corev1.PodStatus) bool {
 	return err == nil && (answer.OK() || answer.Status == 404)
 }
 
-// deletePod removes a pod whose containers have stopped. Its event tells that it is gone.
+// deletePod deletes a pod whose containers have stopped. The node forgets the pod at the event
+// of its deletion.
 func (n *node) deletePod(p *pod) {
 	now := int64(0)
 	body, err := json.Marshal(metav1.DeleteOptions{
@@ -60,11 +61,11 @@ func (n *node) deletePod(p *pod) {
 		ok = err == nil && (answer.OK() || answer.Status == 404 || answer.Status == 409)
 	}
 	if !ok {
-		n.proceed(p, podTerminating, func() { n.laterLocked(p, n.random.in(retryEvery), n.deletePod) })
+		n.proceed(p, podTerminating, func() { n.scheduleStepLocked(p, n.random.choose(retryEvery), n.deletePod) })
 	}
 }
 
-// baseStatus has what is the same as long as a pod lives.
+// baseStatus returns a status with the fields that do not change while a pod lives.
 func baseStatus(p *pod, n *node, phase corev1.PodPhase) *corev1.PodStatus {
 	return &corev1.PodStatus{
 		Phase: phase, StartTime: &p.created,
@@ -72,16 +73,19 @@ func baseStatus(p *pod, n *node, phase corev1.PodPhase) *corev1.PodStatus {
 	}
 }
 
-func podCondition(kind corev1.PodConditionType, is bool, reason string) corev1.PodCondition {
+// podCondition returns a condition. reason is for a condition that does not hold.
+func podCondition(kind corev1.PodConditionType, holds bool, reason string) corev1.PodCondition {
 	c := corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, Reason: reason, LastTransitionTime: metav1.Now()}
-	if is {
-		c.Status, c.Reason = corev1.ConditionTrue, ""
+	if holds {
+		c.Status = corev1.ConditionTrue
+		c.Reason = ""
 	}
 	return c
 }
 
-// conditions are those of a pod. ready says whether its containers are, and reason why not.
-func conditions(sandbox, initialized, ready bool, reason string) []corev1.PodCondition {
+// podConditions returns the conditions of a pod. ready is about its containers; reason says why
+// they are not ready.
+func podConditions(sandbox, initialized, ready bool, reason string) []corev1.PodCondition {
 	list := []corev1.PodCondition{
 		podCondition(corev1.PodReadyToStartContainers, sandbox, ""),
 		podCondition(corev1.PodInitialized, initialized, "ContainersNotInitialized"),
@@ -90,7 +94,7 @@ func conditions(sandbox, initialized, ready bool, reason string) []corev1.PodCon
 		podCondition(corev1.PodScheduled, true, ""),
 	}
 	if reason == completedReason {
-		list[1].Reason = reason // the kubelet has it also where the status is true
+		list[1].Reason = reason // the kubelet writes it although this condition holds
 	}
 	return list
 }
@@ -100,10 +104,10 @@ const (
 	completedReason = "PodCompleted"
 )
 
-// creatingStatus is that of a pod whose containers are being made.
+// creatingStatus returns the status of a pod whose containers are being created.
 func creatingStatus(p *pod, n *node) *corev1.PodStatus {
 	s := baseStatus(p, n, corev1.PodPending)
-	s.Conditions = conditions(false, len(p.initContainers) == 0, false, notReadyReason)
+	s.Conditions = podConditions(false, len(p.initContainers) == 0, false, notReadyReason)
 	waiting := func(reason string) corev1.ContainerState {
 		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
 	}
@@ -116,23 +120,23 @@ func creatingStatus(p *pod, n *node) *corev1.PodStatus {
 	return s
 }
 
-// runningStatus is that of a pod that is ready.
+// runningStatus returns the status of a pod that is ready.
 func runningStatus(p *pod, n *node, started metav1.Time) *corev1.PodStatus {
 	s := baseStatus(p, n, corev1.PodRunning)
 	s.PodIP, s.PodIPs = p.address, []corev1.PodIP{{IP: p.address}}
-	s.Conditions = conditions(true, true, true, "")
+	s.Conditions = podConditions(true, true, true, "")
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}
 	s.InitContainerStatuses = containerStatuses(p.initContainers, func(c corev1.Container) corev1.ContainerState {
 		if c.RestartPolicy != nil { // a sidecar
 			return running
 		}
-		return completed(started, started)
+		return completedState(started, started)
 	})
 	s.ContainerStatuses = containerStatuses(p.containers, func(corev1.Container) corev1.ContainerState { return running })
 	return s
 }
 
-// endedStatus is that of a pod whose containers have ended well.
+// endedStatus returns the status of a pod whose containers have succeeded.
 func endedStatus(p *pod, n *node) *corev1.PodStatus {
 	s := baseStatus(p, n, corev1.PodSucceeded)
 	started := p.started
@@ -141,16 +145,17 @@ func endedStatus(p *pod, n *node) *corev1.PodStatus {
 	} else {
 		s.PodIP, s.PodIPs = p.address, []corev1.PodIP{{IP: p.address}}
 	}
-	s.Conditions = conditions(false, true, false, completedReason)
-	ended := func(corev1.Container) corev1.ContainerState { return completed(started, metav1.Now()) }
+	s.Conditions = podConditions(false, true, false, completedReason)
+	ended := func(corev1.Container) corev1.ContainerState { return completedState(started, metav1.Now()) }
 	s.InitContainerStatuses, s.ContainerStatuses = containerStatuses(p.initContainers, ended), containerStatuses(p.containers, ended)
 	return s
 }
 
-func completed(from, to metav1.Time) corev1.ContainerState {
+func completedState(from, to metav1.Time) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: from, FinishedAt: to}}
 }
 
+// containerStatuses returns the statuses of containers, each in the state that state returns.
 func containerStatuses(containers []corev1.Container, state func(corev1.Container) corev1.ContainerState) []corev1.ContainerStatus {
 	var statuses []corev1.ContainerStatus
 	for i, c := range containers {
