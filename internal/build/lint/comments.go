@@ -62,7 +62,7 @@ func causatives(t *Tree) []Finding {
 // words between both that show that the verb belongs to a clause of its own.
 var (
 	causative  = regexp.MustCompile(`(?:^\S+|\band) has ((?:[\w/'-]+ ){1,5}?)(?:ask|become|begin|break|close|come|convert|decode|do|encode|fail|find|follow|forget|go|hold|keep|know|leave|lose|make|refuse|send|serve|take|tell|wait|wake)\b`)
-	clauseWord = regexp.MustCompile(`\b(?:and|can|did|do|does|for|may|must|not|of|or|that|to|which|who|will)\b`)
+	clauseWord = regexp.MustCompile(`\b(?:and|can|did|do|does|for|may|must|not|of|or|that|to|which|who|whose|will)\b`)
 )
 
 // findInSentences calls problem with each sentence of the tree's comments. It returns a finding

@@ -35,7 +35,7 @@ func TestCausatives(t *testing.T) {
 	comment := func(text string) string { return "package a\n\n// " + text + "\n" }
 	wantKeys(t, "causatives", tree(t,
 		"possession.go", comment("Log has the events of a resource. It has one watch, and must send all. The cache has every write that was made before the call."),
-		"participle.go", comment("Nobody has taken the key. The list has the objects of a leaf that readers take."),
+		"participle.go", comment("Nobody has taken the key. The list has the objects of a leaf that readers take. The set has definitions whose rules refuse an object."),
 		"begin.go", comment("Leases has servers over one etcd know each other."),
 		"and.go", comment("Open opens the file, and has the backends keep checkpoints there."),
 	), "begin.go", "and.go")
