@@ -112,4 +112,4 @@ func newHTMLTable(title string, rows []row, groups []*pathGroup) htmlTable {
 }
 
 // Title returns the title of the path. The template calls it.
-func (res result) Title() string { return res.title() }
+func (res result) Title() string { return res.pathTitle() }

@@ -209,7 +209,7 @@ func (r *report) plot() render.Plot {
 func (r *report) notes() (lines []string) {
 	for i := range r.Results {
 		for _, v := range r.Results[i].Verdicts {
-			lines = append(lines, v.line(r.Results[i].title()))
+			lines = append(lines, v.line(r.Results[i].pathTitle()))
 		}
 	}
 	p := &r.Plan
@@ -245,20 +245,20 @@ func (r *report) failureNotes() (lines []string) {
 		res := &r.Results[i]
 		for n, kind := range res.ErrorKinds {
 			if n == shownErrors {
-				lines = append(lines, fmt.Sprintf("%s: further errors: -o json has all", res.title()))
+				lines = append(lines, fmt.Sprintf("%s: further errors: -o json has all", res.pathTitle()))
 				break
 			}
-			lines = append(lines, fmt.Sprintf("%s: %d × %s", res.title(), kind.Count, display.Clean(kind.What)))
+			lines = append(lines, fmt.Sprintf("%s: %d × %s", res.pathTitle(), kind.Count, display.Clean(kind.What)))
 		}
 		if res.PeaksSinceStart {
-			lines = append(lines, res.title()+": peaks of memory count from the start of the processes, because the kernel did not permit to reset them")
+			lines = append(lines, res.pathTitle()+": peaks of memory count from the start of the processes, because the kernel did not permit to reset them")
 		}
 		if res.DeliveriesLeftOut > 0 {
 			lines = append(lines, fmt.Sprintf("%s: the times of %d events at watchers were not kept, because there were more than %d",
-				res.title(), res.DeliveriesLeftOut, maxDeliveries))
+				res.pathTitle(), res.DeliveriesLeftOut, maxDeliveries))
 		}
 		if res.Error != "" {
-			lines = append(lines, fmt.Sprintf("failed: %s: %s", res.title(), res.Error))
+			lines = append(lines, fmt.Sprintf("failed: %s: %s", res.pathTitle(), res.Error))
 		}
 	}
 	return lines

@@ -124,8 +124,8 @@ func (res *result) cost(part string) *cost {
 	return nil
 }
 
-// title returns the path in words.
-func (res *result) title() string { return pathTitle(res.Path, res.Upstream) }
+// pathTitle returns the path in words.
+func (res *result) pathTitle() string { return pathTitle(res.Path, res.Upstream) }
 
 // pathTitle returns a path in words. upstream is the read path of a replica's upstream.
 func pathTitle(path, upstream string) string {
@@ -165,7 +165,7 @@ func (r *report) missedObjectives() (all []string) {
 		res := &r.Results[i]
 		for _, v := range res.Verdicts {
 			if !v.Met {
-				all = append(all, fmt.Sprintf("%s: %s", res.title(), v.objective))
+				all = append(all, fmt.Sprintf("%s: %s", res.pathTitle(), v.objective))
 			}
 		}
 	}

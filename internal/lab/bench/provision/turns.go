@@ -15,10 +15,10 @@ type pathGroup struct {
 func (r *report) groups() (all []*pathGroup) {
 	for i := range r.Results {
 		res := &r.Results[i]
-		index := slices.IndexFunc(all, func(g *pathGroup) bool { return g.title == res.title() })
+		index := slices.IndexFunc(all, func(g *pathGroup) bool { return g.title == res.pathTitle() })
 		if index < 0 {
 			index = len(all)
-			all = append(all, &pathGroup{title: res.title()})
+			all = append(all, &pathGroup{title: res.pathTitle()})
 		}
 		all[index].turns = append(all[index].turns, res)
 	}

@@ -117,7 +117,7 @@ func (b *Testbed) ClusterKubeconfig(cluster *kubeconfig.Flags) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	file := b.clusterKubeconfig()
+	file := b.kubeconfigFile()
 	// WriteToFile gives a new file the mode 0600, but does not change the mode of an old one.
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("write kubeconfig of the cluster: %w", err)
@@ -128,7 +128,7 @@ func (b *Testbed) ClusterKubeconfig(cluster *kubeconfig.Flags) (string, error) {
 	return file, nil
 }
 
-func (b *Testbed) clusterKubeconfig() string { return filepath.Join(b.dir, "cluster.kubeconfig") }
+func (b *Testbed) kubeconfigFile() string { return filepath.Join(b.dir, "cluster.kubeconfig") }
 
 // PKIPath returns the path of a key or certificate that "serve" has made.
 func (b *Testbed) PKIPath(name string) string { return filepath.Join(b.data(), "pki", name) }

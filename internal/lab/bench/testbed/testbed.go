@@ -166,7 +166,7 @@ func Open(ctx context.Context, cfg Config) (bed *Testbed, closeBed func() error,
 	if !cfg.ExternalEtcd {
 		return b, func() error {
 			defer remove()
-			defer os.Remove(b.clusterKubeconfig()) // it exists only if a component has used it
+			defer os.Remove(b.kubeconfigFile()) // it exists only if a component has used it
 			return b.removeExisting(ctx)
 		}, nil
 	}
