@@ -217,6 +217,30 @@ func TestMetricsAreThere(t *testing.T) {
 	}
 }
 
+// TestMetricsAreDocumented looks for each metric of the code in metrics.txt and in docs.
+func TestMetricsAreDocumented(t *testing.T) {
+	documented := read(t, folder+"metrics.txt")
+	err := filepath.WalkDir("../../../docs", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".md" {
+			return err
+		}
+		documented = append(documented, read(t, path)...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, name := range regexp.MustCompile(`millrace_[a-z0-9_]+`).FindAllString(string(documented), -1) {
+		named[name] = true
+	}
+	for name := range metricsInCode(t) {
+		if !named[name] && name != "millrace_" {
+			t.Errorf("%s is in no document: name it where docs say what it counts, or in metrics.txt", name)
+		}
+	}
+}
+
 // metricsInCode finds the names of Millrace's metrics in the source: of options whose
 // Namespace is "millrace", of calls of functions named describe, which add that prefix,
 // and names that are written out.
