@@ -72,11 +72,22 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if clear(w.Header()); ends {
 		w.Header()["Connection"] = closes
 	}
+	var watch *passedOnWatch
+	if isWatch(req.Context()) {
+		defer ignoreHangUp(req.Context())
+		var stop func()
+		watch = &passedOnWatch{}
+		req, stop = watch.beginWatch(req)
+		defer stop()
+	}
 	proxy := httputil.ReverseProxy{
 		Rewrite: p.rewrite, Transport: via, ErrorLog: slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug),
 		ModifyResponse: func(resp *http.Response) error {
 			p.keepHere(resp.Header, req.Host)
 			p.noticeRefusal(req, resp.StatusCode)
+			if watch != nil && resp.StatusCode != http.StatusSwitchingProtocols { // that has a connection as its body
+				resp.Body = watch.body(resp.Body)
+			}
 			return nil
 		},
 		ErrorHandler: p.handleError,
