@@ -2,8 +2,8 @@ package serverreport
 
 import "time"
 
-// ReplicaReport is /debug/millrace/replica: a replica's view of its upstream. Counts are
-// since the start.
+// ReplicaReport is /debug/millrace/replica: a replica's view of its upstream. Maps and Spared
+// count since the start of the process.
 type ReplicaReport struct {
 	Time time.Time `json:"time"`
 	// Upstream is the upstream's address.
@@ -12,15 +12,15 @@ type ReplicaReport struct {
 	Version string `json:"version"`
 	// OwnVersion is the version of the Kubernetes that is built in here.
 	OwnVersion string `json:"ownVersion"`
-	// Skew says how built-in resources are answered if the minor versions of both differ. It
-	// is empty if they do not.
+	// Skew says how built-in resources are answered if the minor versions of Version and
+	// OwnVersion differ. It is empty if they do not.
 	Skew string `json:"skew,omitempty"`
 	// Source is "etcd", or "api" if each resource is followed by a watch of the upstream.
 	Source string `json:"source"`
 	// Depth is how many replicas events come through, this one included.
 	Depth int `json:"depth"`
-	// Followed has a row for each resource that is followed, or for each etcd cluster. Those
-	// that do not follow come first.
+	// Followed has a row for each resource that is followed, or for each etcd cluster. Rows
+	// with Broken above 0 come first.
 	Followed []FollowedResource `json:"followed"`
 	// Reads has a row for each resource: how GETs and LISTs of the last ten minutes were answered.
 	Reads []ResourceReads `json:"reads"`
@@ -30,16 +30,16 @@ type ReplicaReport struct {
 	PassedOn map[string]uint64 `json:"passedOn"`
 	// Refused counts the requests that were refused here, by reason.
 	Refused map[string]uint64 `json:"refused"`
-	// Asked counts the requests that the upstream was asked to answer for clients, by the
-	// way in which their user was named.
+	// Asked counts the requests that were sent to the upstream for clients, by how their user
+	// was named: token, front-proxy, impersonation, or anonymous.
 	Asked map[string]uint64 `json:"asked"`
 	// Spared is the work that the upstream was spared.
 	Spared SparedWork `json:"spared"`
 }
 
-// ResourceReads is how many GETs and LISTs of a resource there were. Of these, the upstream
-// answered PassedOn, and Shared were given the answer to one of these. All others were answered
-// out of the cache.
+// ResourceReads counts the GETs and LISTs of a resource. The upstream answered PassedOn of
+// Requests. Shared were given the answer to a request that was passed on. All others were
+// answered out of the cache.
 type ResourceReads struct {
 	Resource string `json:"resource"`
 	Requests uint64 `json:"requests"`
@@ -57,8 +57,8 @@ type SparedWork struct {
 	// Events were delivered to watches, initial ones included, as EventBytes.
 	Events     uint64 `json:"events"`
 	EventBytes uint64 `json:"eventBytes"`
-	// CPU is what a stock API server would have used for these at least, in seconds. It is
-	// an estimate out of benchmarks (docs/dashboard.md).
+	// CPU is the least CPU time that a stock API server would have used for the requests and
+	// events, in seconds. It is an estimate out of benchmarks (docs/dashboard.md).
 	CPU float64 `json:"cpu"`
 }
 
@@ -67,7 +67,8 @@ type FollowedResource struct {
 	Name     string `json:"name"`
 	Objects  int    `json:"objects"`
 	Revision int64  `json:"revision"`
-	// Heard is how long ago the watch has told something, in seconds. It is 0 for etcd.
+	// Heard is how long ago the watch last sent an event or a bookmark, in seconds. It is 0
+	// for etcd.
 	Heard float64 `json:"heard"`
 	// Broken is for how long it has not been followed, in seconds. It is 0 if it is.
 	Broken float64 `json:"broken"`

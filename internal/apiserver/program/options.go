@@ -22,8 +22,9 @@ import (
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
-// Options are those that both programs have. NewOptions makes them; the zero value is not
-// usable. A program adds its own flags beside them, and calls SetFlags.
+// Options are those that both `millrace serve` and `millrace replica` have. NewOptions makes
+// them; the zero value is not usable. A command adds its own flags beside them, and calls
+// SetFlags.
 type Options struct {
 	Kube *kube.Options
 	// WireCacheSize bounds the encoded bytes that are kept for the next reader.
@@ -32,13 +33,14 @@ type Options struct {
 	HistoryWindow time.Duration
 	// WatchCompression says which watches are compressed for clients that accept gzip.
 	WatchCompression read.WatchCompression
-	// Transcode sends objects as they are stored where that is proven to be the same.
+	// Transcode turns stored objects into JSON and protobuf without decoding them, where the
+	// result is proven to be Kubernetes'.
 	Transcode bool
 	// EncodeAhead encodes what many clients list before they ask. Measurements of the first
 	// request turn it off.
 	EncodeAhead bool
-	// PaceRelists is the percentage of a program's clients that may list again within a
-	// minute when many of them do so together. 0 bounds nothing.
+	// PaceRelists is the percentage of the instances of one client program that may list
+	// again within a minute when many of them do so together. 0 bounds nothing.
 	PaceRelists float64
 	// WatchSLO says how long an event of a watch may take.
 	WatchSLO string
@@ -86,10 +88,10 @@ func (o *Options) SetFlags(command string, flags *pflag.FlagSet) { o.command, o.
 // AddFlags adds the flags of the fields.
 func (o *Options) AddFlags(own *pflag.FlagSet) {
 	own.Var(&o.WireCacheSize, "wire-cache-size", "Most bytes of encoded objects to keep for the next reader, over all resources, such as 512Mi. The default is a sixteenth of the memory of the machine or cgroup, at most 320Mi.")
-	own.DurationVar(&o.HistoryWindow, "history-window", o.HistoryWindow, "How long changes are kept in memory: a watch or a page of a list that is older is told to begin again, or asked of etcd. A resource's changes take 64Mi at most. The last 100 of each resource are kept however old they are, in 8Mi over all resources.")
+	own.DurationVar(&o.HistoryWindow, "history-window", o.HistoryWindow, "How long changes are kept in memory. A watch from an older revision gets 410, and an older page of a list is read from etcd. A resource's changes take 64Mi at most. The last 100 of each resource are kept however old they are, in 8Mi over all resources.")
 	own.Var(&o.WatchCompression, "watch-compression", "Which watches are compressed for clients that accept gzip: \"watch-lists\", and with them watches whose request has the header "+read.CompressWatchHeader+"; \"requested\", only watches with this header, as \"watch-lists\" without the feature gate WatchListCompression; \"all\", though some clients then see an event only when the next one comes; or \"none\".")
 	own.BoolVar(&o.Transcode, "transcode", o.Transcode, "Turn stored objects into JSON and protobuf without decoding them, where the result is proven to be what Kubernetes' encoder writes. Each new combination of fields, and one in 128 objects, is encoded both ways and compared.")
-	own.Float64Var(&o.PaceRelists, "pace-relists", 0, "How many percent of the clients of one program may list all of a resource within a minute when many of them begin again together, such as 10; ten clients may at least. The others get 429 and a Retry-After, each another; administrators and the control plane never do. 0 holds nobody back.")
+	own.Float64Var(&o.PaceRelists, "pace-relists", 0, "Percentage, such as 10, of the instances of one client program that may list all of a resource within a minute when many of them do so again together. It is ten instances at least. Others get 429, each with another Retry-After; administrators and the control plane never do. 0 bounds nothing.")
 	own.DurationVar(&o.TimerSlack, "timer-slack", o.TimerSlack, "How late the kernel may wake this process for a timer, on Linux: it spares a tenth to a third of the CPU of watch events and writes. 0 leaves it as it is, 50 µs by default. The read path \"kubernetes\" is left as it is.")
 	own.StringVar(&o.WatchSLO, "watch-slo", o.WatchSLO, "How long 99 of 100 events of watches may take from etcd to the client's connection, with exceptions by resource, such as 1s,pods=500ms,deployments.apps=2s.")
 	own.DurationVar(&o.CacheCheckInterval, "cache-check-interval", o.CacheCheckInterval, "How often the objects in memory are checked against their digest, and with --server-leases against the digests of other servers. All objects are also compared with etcd, slowly. Objects that are wrong are loaded again. Meanwhile the server is not ready if --server-leases tells it of another one that is. At most 5m; 0 checks nothing. Resources that are followed by an API server are not checked.")
@@ -197,7 +199,7 @@ func (o *Options) SetShutdownDefaults() error {
 	return o.SetDefault("shutdown-watch-termination-grace-period", "10s")
 }
 
-// IsSet reports whether the user set one of some flags.
+// IsSet reports whether one of some flags was set, by the user or by SetDefault.
 func (o *Options) IsSet(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		f := o.flags.Lookup(name)
@@ -205,7 +207,7 @@ func (o *Options) IsSet(names ...string) bool {
 	})
 }
 
-// SetDefault sets a flag unless the user did.
+// SetDefault sets a flag that is not set.
 func (o *Options) SetDefault(name, value string) error {
 	if o.IsSet(name) {
 		return nil

@@ -112,7 +112,7 @@ func (e *Etcd) Of(config *storagebackend.ConfigForResource) (*storage.Backend, e
 	return e.get(config.Transport)
 }
 
-// Get returns the backend of a cluster, and opens it on first use.
+// get returns the backend of a cluster, and opens it on first use.
 func (e *Etcd) get(t storagebackend.TransportConfig) (*storage.Backend, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,7 +131,7 @@ func (e *Etcd) get(t storagebackend.TransportConfig) (*storage.Backend, error) {
 	return &opened.Backend.Backend, nil
 }
 
-// open makes the client, the cache and the feed of a cluster. It does not wait for
+// openLocked makes the client, the cache and the feed of a cluster. It does not wait for
 // the cluster. The caller holds the lock.
 func (e *Etcd) openLocked(t storagebackend.TransportConfig, servers string) (*cluster, error) {
 	opened := &cluster{Backend: Backend{Servers: servers}, close: func() {}}

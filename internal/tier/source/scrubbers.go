@@ -12,12 +12,13 @@ import (
 	"github.com/millrace/millrace/internal/tier/storage"
 )
 
-// knownFor is how many intervals a server is taken for ready that was. The Lease's own
-// lifetime comes before it.
-const knownFor = 3
+// othersReadyIntervals is for how many check intervals another server counts as ready after it
+// was last seen ready. Its Lease expires on its own before that, so this matters only while
+// Leases cannot be read.
+const othersReadyIntervals = 3
 
-// newScrubber makes the scrubber of a cluster, nil if nothing is to be checked. The caller
-// holds the lock.
+// newScrubberLocked makes the scrubber of a cluster. It returns nil if nothing is to be checked.
+// The caller holds e.mu.
 func (e *Etcd) newScrubberLocked(opened *Backend) (*scrub.Scrubber, error) {
 	if e.cfg.CheckInterval == 0 {
 		return nil, nil
@@ -35,13 +36,13 @@ func (e *Etcd) newScrubberLocked(opened *Backend) (*scrub.Scrubber, error) {
 }
 
 // othersReady reports whether another server is known that takes clients. Without Leases none
-// is known. It forgets what was known if Leases cannot be read any more.
+// is known. An answer expires if Leases cannot be read any more.
 func (e *Etcd) othersReady() bool {
 	seen := e.othersReadyAt.Load()
-	return seen != nil && time.Since(*seen) < knownFor*e.cfg.CheckInterval
+	return seen != nil && time.Since(*seen) < othersReadyIntervals*e.cfg.CheckInterval
 }
 
-// SetOthersReady notes whether another server takes clients.
+// SetOthersReady records whether another server takes clients.
 func (e *Etcd) SetOthersReady(ready bool) {
 	var seen *time.Time
 	if ready {
@@ -51,7 +52,8 @@ func (e *Etcd) SetOthersReady(ready bool) {
 	e.othersReadyAt.Store(seen)
 }
 
-// CheckCaches implements Source.
+// CheckCaches implements Source. It returns an error while the server is not to take clients
+// because of its caches.
 func (e *Etcd) CheckCaches() error { return e.eachScrubber((*scrub.Scrubber).Check) }
 
 // WrongCaches returns an error while objects in memory are known to be wrong.
@@ -70,7 +72,7 @@ func (e *Etcd) eachScrubber(check func(*scrub.Scrubber) error) error {
 	return nil
 }
 
-// Check implements Source.
+// Check implements Source. It runs all scrubbers until the context ends.
 func (e *Etcd) Check(ctx context.Context) {
 	for _, backend := range e.All() {
 		if backend.Scrubber != nil {
