@@ -44,6 +44,8 @@ type collector struct {
 	// events is the number of events that were counted, and others of events of other stages.
 	events, others uint64
 
+	serverMinors serverMinors
+
 	// forecast sums the forecasts of reads. questions are the requests to the API server that a
 	// replica would have under way for them.
 	forecast  Forecast
@@ -100,7 +102,7 @@ type startTimes struct{ began, listed int64 }
 func hash64(name []byte) uint64 { return xxhash.Sum64(name) }
 
 func newCollector() *collector {
-	c := &collector{starts: map[uint64]startTimes{}, questions: questions{}}
+	c := &collector{starts: map[uint64]startTimes{}, questions: questions{}, serverMinors: serverMinors{}}
 	c.cells = newBoundedTable(maxCells, (*cell).weight, func(_ cellKey, dropped *cell) { c.dropped.merge(dropped) })
 	c.clients = newBoundedTable(maxClients, func(v *client) float64 { return float64(v.requests) }, func(serverreport.Client, *client) {})
 	c.resources = newBoundedTable(maxResources, func(v *resourceCounts) float64 { return float64(v.names.Count()) }, func(string, *resourceCounts) {})
@@ -143,6 +145,7 @@ func (c *collector) observe(e *auditlog.Event) {
 	c.last = max(c.last, now)
 
 	key := c.key(e, &r)
+	c.serverMinors.add(e, key.client)
 	instance := c.instance(e, key.client)
 	who := c.clients.row(key.client)
 	who.requests++
