@@ -73,8 +73,8 @@ func newAgentCommand(version string) *cobra.Command {
 		Use:   "agent NAME LOG...",
 		Short: "Show what one start of an agent costs, request by request, and a start of its whole fleet",
 		Long: `Show what one start of an agent costs, request by request, and a start of its whole
-fleet: all that an instance sends in the first two minutes after a LIST, if it listed
-nothing for ten minutes before. NAME is a part of a user agent or of a user.`,
+fleet: all that an instance sends in the two minutes from its first LIST in the log on.
+NAME is a part of a user agent or of a user.`,
 		Example: "  millrace-tools analyze agent cilium-agent audit.log --profile=cluster.json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -2,12 +2,16 @@ package analyze
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -110,5 +114,96 @@ func TestCutOffFiles(t *testing.T) {
 		if !strings.Contains(out, "000001.gz: lost: compressed data that is cut off or broken: all from line") || !strings.Contains(out, "Copy the file again.") {
 			t.Errorf("%d bytes: got\n%s", size, out)
 		}
+	}
+}
+
+// shuffledLog has reads that are under way at the same time, and instances that renew Leases before
+// they start, and start again.
+func shuffledLog() []byte {
+	w := newLog()
+	for i := range 20 {
+		who := daemon("agent", i)
+		at := time.Duration(i) * time.Minute
+		w.informer(who, "/api/v1/pods", "", at)
+		w.informer(who, "/api/v1/pods", "", at+35*time.Minute)
+		w.every(10*time.Second, func(at time.Duration) {
+			w.add(who, "update", "/apis/coordination.k8s.io/v1/namespaces/agents/leases/"+who.pod, at, time.Millisecond, 200)
+		})
+		w.every(time.Minute, func(at time.Duration) {
+			w.add(who, "list", "/api/v1/nodes", at+time.Duration(i)*time.Millisecond, time.Second, 200)
+		})
+	}
+	return w.bytes()
+}
+
+// TestOrderOfEventsDoesNotMatter reads the same events sorted by time, in the streams of three
+// servers one after the other, backwards, and at random. Only the inputs differ.
+func TestOrderOfEventsDoesNotMatter(t *testing.T) {
+	report := func(lines [][]byte) (string, *Report) {
+		r := runAnalysis(t, append(bytes.Join(lines, []byte("\n")), '\n'))
+		r.Run = Run{}
+		encoded, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(encoded), r
+	}
+	sorted := bytes.Split(bytes.TrimSpace(shuffledLog()), []byte("\n"))
+	want, r := report(sorted)
+	if r.Replica.Shared == 0 || len(r.Starts) != 1 || r.Starts[0].Seen != 20 {
+		t.Fatalf("the log tests nothing: %+v, %+v", r.Replica, r.Starts)
+	}
+	var streams [][]byte
+	for server := range 3 {
+		for i := server; i < len(sorted); i += 3 {
+			streams = append(streams, sorted[i])
+		}
+	}
+	backwards := slices.Clone(sorted)
+	slices.Reverse(backwards)
+	random := slices.Clone(sorted)
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(random), func(i, j int) { random[i], random[j] = random[j], random[i] })
+	for name, lines := range map[string][][]byte{"streams": streams, "backwards": backwards, "random": random} {
+		if got, _ := report(lines); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
+// TestSamplesDoNotDependOnOrder has more instances and reads than are kept.
+func TestSamplesDoNotDependOnOrder(t *testing.T) {
+	count := func(backwards bool) (starts, atStart uint64, f Forecast) {
+		c := newCollector()
+		const instances = 200_000
+		for i := range instances {
+			if backwards {
+				i = instances - 1 - i
+			}
+			e := &auditlog.Event{Stage: []byte(auditlog.StageComplete), Verb: []byte("list"), User: []byte("fleet"), Address: fmt.Appendf(nil, "10.%d", i), Code: 200}
+			e.Received = int64(1e15) + int64(i)*5000
+			e.Staged = e.Received + 20_000
+			for _, resource := range []string{"pods", "nodes", "services"} {
+				e.URI = []byte("/api/v1/" + resource)
+				c.observe(e)
+			}
+		}
+		if len(c.starts.pairs) > maxPairs || len(c.questions.kept) > maxQuestions {
+			t.Errorf("%d pairs and %d reads are kept", len(c.starts.pairs), len(c.questions.kept))
+		}
+		c.finish()
+		for _, v := range c.clients.rows {
+			starts += v.starts
+		}
+		for _, v := range c.cells.rows {
+			atStart += v.atStart
+		}
+		return starts, atStart, c.forecast
+	}
+	starts, atStart, f := count(false)
+	if s, a, g := count(true); s != starts || a != atStart || g != f {
+		t.Errorf("got %d starts, %d requests, %+v; backwards %d, %d, %+v", starts, atStart, f, s, a, g)
+	}
+	if starts < 10_000 || atStart != 3*starts || f.Shared < f.Reads/3 || f.Shared+f.Unproven != f.Reads {
+		t.Errorf("got %d starts, %d requests, %+v", starts, atStart, f)
 	}
 }

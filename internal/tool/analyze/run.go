@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"slices"
 	"time"
@@ -81,6 +82,7 @@ func (a *analysis) run(ctx context.Context, paths []string) (*Report, error) {
 	if c.events == 0 {
 		return nil, auditlog.NoEventsError(inputs, all, c.others)
 	}
+	c.finish()
 	if a.options.HashNames {
 		a.hashNames(c, cluster, prices)
 		for i := range inputs {
@@ -176,4 +178,10 @@ func (r *Report) fill(c *collector, m *model) {
 	r.Findings, r.Starts = l.findings(), l.starts()
 	r.Replica = &c.forecast
 	r.Timeline = c.timeline.reportMoments()
+	if c.starts.highest < math.MaxUint64 {
+		r.Notes = append(r.Notes, "Starts are those of a sample of the instances, because there are too many.")
+	}
+	if c.questions.highest < math.MaxUint64 {
+		r.Notes = append(r.Notes, "What a replica would share is derived from a sample of the time, because there are too many reads without a version.")
+	}
 }
