@@ -158,8 +158,8 @@ func (r *Report) shapeTable(top, width int) render.Table {
 
 func (r *Report) startTable(top int) render.Table {
 	t := render.Table{Columns: render.ColumnsOf(
-		"CLIENT", "INSTANCES", "STARTS SEEN", "REQUESTS A START", "CPU A START", "SENT A START",
-		"CPU OF THE FLEET", "SENT TO THE FLEET", "STARTS A MINUTE", "SPREAD OVER",
+		"CLIENT", "INSTANCES", "CPU A START", "CPU OF THE FLEET", "STARTS A MINUTE", "SPREAD OVER",
+		"SENT A START", "SENT TO THE FLEET", "REQUESTS A START", "STARTS SEEN",
 	)}
 	for i := range r.Starts[:min(top, len(r.Starts))] {
 		s := &r.Starts[i]
@@ -167,9 +167,9 @@ func (r *Report) startTable(top int) render.Table {
 		for _, q := range s.Requests {
 			requests += q.PerStart
 		}
-		t.Add(tableName(&s.Client), display.Count(s.Fleet), display.Count(s.Seen),
-			fmt.Sprintf("%.1f", requests), display.Seconds(s.Cost.CPU), display.Size(s.Cost.Bytes),
-			display.Seconds(s.FleetCPU), display.Size(s.FleetBytes), display.Count(s.PerMinute), display.Seconds(s.Spread))
+		t.Add(tableName(&s.Client), display.Count(s.Fleet), display.Seconds(s.Cost.CPU), display.Seconds(s.FleetCPU),
+			display.Count(s.PerMinute), display.Seconds(s.Spread), display.Size(s.Cost.Bytes), display.Size(s.FleetBytes),
+			fmt.Sprintf("%.1f", requests), display.Count(s.Seen))
 	}
 	return t
 }
