@@ -84,7 +84,7 @@ type questions struct {
 }
 
 const (
-	maxQuestions = 500_000
+	maxQuestions = 300_000
 	questionSlot = 10 * 1e6 // in microseconds
 )
 

@@ -15,13 +15,13 @@ import (
 // Beyond maxPairs pairs it keeps a sample of instances: those with the smaller hashes. Which ones
 // these are does not depend on the order either.
 type startCounter struct {
-	pairs map[startPair]startCounts
+	pairs map[startPair]*startCounts
 	// highest is the highest hash of an instance that is kept.
 	highest uint64
 }
 
 const (
-	maxPairs = 250_000
+	maxPairs = 200_000
 	// startSlot is the length of a slot of time, in microseconds. A start takes startSlots slots: 2
 	// to 2.5 minutes, because it begins within the first one.
 	startSlot  = 30 * 1e6
@@ -41,7 +41,7 @@ type startCounts struct {
 }
 
 func newStartCounter() *startCounter {
-	return &startCounter{pairs: map[startPair]startCounts{}, highest: math.MaxUint64}
+	return &startCounter{pairs: map[startPair]*startCounts{}, highest: math.MaxUint64}
 }
 
 // add counts a request at a time, in microseconds since 1970.
@@ -50,15 +50,15 @@ func (c *startCounter) add(instance uint64, cell uint32, now int64) {
 		return
 	}
 	slot, pair := now/startSlot, startPair{instance, cell}
-	counts, known := c.pairs[pair]
-	if !known {
-		counts.first = slot
+	counts := c.pairs[pair]
+	if counts == nil {
+		counts = &startCounts{first: slot}
+		c.pairs[pair] = counts
 	}
 	counts.add(slot)
-	c.pairs[pair] = counts
 	for len(c.pairs) > maxPairs {
 		c.highest /= 2
-		maps.DeleteFunc(c.pairs, func(p startPair, _ startCounts) bool { return p.instance > c.highest })
+		maps.DeleteFunc(c.pairs, func(p startPair, _ *startCounts) bool { return p.instance > c.highest })
 	}
 }
 
