@@ -93,7 +93,10 @@ func (r *Report) savingText(i int) string {
 
 // formatCores formats a mean number of processors.
 func formatCores(n float64) string {
-	if n < 0.095 {
+	switch {
+	case n < 1e-5:
+		return "under 0.01 millicores"
+	case n < 0.095:
 		return fmt.Sprintf("%.2g millicores", 1000*n)
 	}
 	return fmt.Sprintf("%.2f processors", n)

@@ -100,7 +100,11 @@ func (s *Start) complete(o *Options) {
 // boundText returns a sentence on the most starts a minute, and what bounds them.
 func (s *Start) boundText(o *Options, isCPUBound bool) string {
 	if isCPUBound {
-		return fmt.Sprintf("At most %.2g starts a minute keep that below %s of a processor (--max-cpu).", s.PerMinute, display.Percent(o.MaxCPU))
+		most := display.Count(math.Floor(s.PerMinute))
+		if s.PerMinute < 1 {
+			most = fmt.Sprintf("%.2g", s.PerMinute)
+		}
+		return fmt.Sprintf("At most %s starts a minute keep that below %s of a processor (--max-cpu).", most, formatShare(o.MaxCPU))
 	}
 	bound := "a tenth of the fleet"
 	if s.PerMinute == 1 {
@@ -108,7 +112,7 @@ func (s *Start) boundText(o *Options, isCPUBound bool) string {
 	}
 	return fmt.Sprintf("CPU does not bound how fast they start: %s a minute need %s of a processor, and --max-cpu allows %s. "+
 		"At most %s a minute, %s, so that a bad version does not start everywhere at once.",
-		display.Count(math.Floor(s.PerMinute)), formatShare(s.PerMinute*s.Cost.CPU/60), display.Percent(o.MaxCPU),
+		display.Count(math.Floor(s.PerMinute)), formatShare(s.PerMinute*s.Cost.CPU/60), formatShare(o.MaxCPU),
 		display.Count(math.Floor(s.PerMinute)), bound)
 }
 
@@ -120,7 +124,7 @@ func (s *Start) measure() string {
 	case s.User == auditlog.NodeUser:
 		return fmt.Sprintf("Restart kubelets, and add nodes, over %s or more.", display.Seconds(s.Spread))
 	case strings.HasPrefix(s.User, serviceAccountPrefix):
-		return fmt.Sprintf("That is rollingUpdate.maxUnavailable: %d for rollouts, and %s for everything else that starts them together.", s.maxUnavailable(), wait)
+		return fmt.Sprintf("That is %s for rollouts, and %s for everything else that starts them together.", s.rollout(), wait)
 	}
 	return fmt.Sprintf("That is %s, where something starts them together.", wait)
 }
@@ -128,5 +132,11 @@ func (s *Start) measure() string {
 // podStartMinutes is the time in which a rollout replaces a pod.
 const podStartMinutes = 0.5
 
-// maxUnavailable returns the maxUnavailable of a rollout that has PerMinute starts a minute.
-func (s *Start) maxUnavailable() int { return max(1, int(s.PerMinute*podStartMinutes)) }
+// rollout returns the fields of a rollout that has at most PerMinute starts a minute. Below two pods a
+// minute, one pod at a time is too fast, and must wait.
+func (s *Start) rollout() string {
+	if most := int(s.PerMinute * podStartMinutes); most > 0 {
+		return fmt.Sprintf("rollingUpdate.maxUnavailable: %d", most)
+	}
+	return fmt.Sprintf("rollingUpdate.maxUnavailable: 1 and minReadySeconds: %.0f", math.Ceil(60*(1/s.PerMinute-podStartMinutes)))
+}

@@ -45,3 +45,17 @@ func TestAdviceNamesTheBound(t *testing.T) {
 		}
 	}
 }
+
+// Numbers are written out, whatever the size of a fleet is.
+func TestAdviceForLargeFleets(t *testing.T) {
+	w := newLog()
+	for i := range 1500 {
+		w.add(daemon("starter", i), "list", "/api/v1/pods?resourceVersion=0", time.Duration(i)*time.Second, time.Millisecond, 200)
+	}
+	for cpu, want := range map[string]string{"0.9": "At most 1", "0.03": "At most 4 starts a minute", "0.001": "maxUnavailable: 1 and minReadySeconds: "} {
+		advice := advices(runAnalysis(t, w.bytes(), "--max-cpu="+cpu))["starter"]
+		if !strings.Contains(advice, want) || strings.Contains(advice, "e+") || !strings.Contains(advice, "(--max-cpu)") {
+			t.Errorf("--max-cpu=%s: got %s", cpu, advice)
+		}
+	}
+}
