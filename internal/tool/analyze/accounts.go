@@ -79,7 +79,7 @@ func adviceFinding(s *ShapeCost, advice []string) Finding {
 	f := Finding{Kind: kindAdvice, Client: s.Client, Resource: s.Resource, Fleet: s.Fleet, Cost: s.Cost, source: s.Source}
 	f.Request = s.Example()
 	f.Sentence = fmt.Sprintf("%s sends %s, most of all clients.", display.Clean(s.Client.Name()), cleanRequest(f.Request))
-	f.Setting = strings.Join(advice, " ")
+	f.Repair, f.Setting = strings.TrimSuffix(advice[0], "."), strings.Join(advice, " ")
 	f.Why, f.FlowSchema = f.why(), flowSchema(&f)
 	return f
 }

@@ -16,26 +16,17 @@ const (
 	maxCells     = 6000
 	maxClients   = 3000
 	maxResources = 500
-	maxInstances = 100_000
 )
 
-// Times of a start, in microseconds. An instance starts with a LIST, if it listed nothing for
-// startGap before. Its requests within startWindow belong to the start.
-const (
-	startGap    = 10 * 60 * 1e6
-	startWindow = 2 * 60 * 1e6
-)
-
-// collector counts events by client and shape, in bounded memory.
+// collector counts events by client and shape, in bounded memory. The order of events does not
+// matter, unless a boundedTable is full. The caller must call finish after the last event.
 type collector struct {
 	cells     *boundedTable[cellKey, cell]
 	clients   *boundedTable[serverreport.Client, client]
 	resources *boundedTable[string, resourceCounts]
-	// starts has the times of instances by their hash. startOrder is a ring of these hashes in the
-	// order in which the instances came. The oldest is at oldestStart.
-	starts      map[uint64]startTimes
-	startOrder  []uint64
-	oldestStart int
+	starts    *startCounter
+	// lastNumber is the cell.number of the newest cell.
+	lastNumber uint32
 	// dropped is the sum of the cells that were dropped.
 	dropped  cell
 	timeline timeline
@@ -44,8 +35,9 @@ type collector struct {
 	// events is the number of events that were counted, and others of events of other stages.
 	events, others uint64
 
-	// forecast sums the forecasts of reads. questions are the requests to the API server that a
-	// replica would have under way for them.
+	serverMinors serverMinors
+
+	// forecast sums the forecasts of reads. Until finish, it counts those in questions as unproven.
 	forecast  Forecast
 	questions questions
 
@@ -61,6 +53,7 @@ type cellKey struct {
 
 // cell counts the requests of one client and shape.
 type cell struct {
+	number                  uint32 // from 1 on, another one for each cell
 	requests, errors        uint64
 	gone, throttled, failed uint64
 	// started and ended are watches.
@@ -70,7 +63,7 @@ type cell struct {
 	requestMicros, watchMicros int64
 	// answerBytes is the size of the answerCount answers that the log holds.
 	answerBytes, answerCount uint64
-	// atStart counts the requests that belong to starts of instances.
+	// atStart counts the requests that belong to starts of instances. finish sets it.
 	atStart   uint64
 	instances distinct.Counter
 	// namespace is the namespace of the first request, "" for all namespaces.
@@ -82,7 +75,7 @@ type cell struct {
 // client counts all requests of a client.
 type client struct {
 	instances distinct.Counter
-	starts    uint64
+	starts    uint64 // of instances; finish sets it
 	requests  uint64
 }
 
@@ -93,14 +86,11 @@ type resourceCounts struct {
 	writes uint64
 }
 
-// startTimes has the times of an instance's last start and of its last LIST, in microseconds.
-type startTimes struct{ began, listed int64 }
-
 // hash64 returns a hash of a name, or of several. A name has the same hash in each run.
 func hash64(name []byte) uint64 { return xxhash.Sum64(name) }
 
 func newCollector() *collector {
-	c := &collector{starts: map[uint64]startTimes{}, questions: questions{}}
+	c := &collector{starts: newStartCounter(), questions: newQuestions(), serverMinors: serverMinors{}}
 	c.cells = newBoundedTable(maxCells, (*cell).weight, func(_ cellKey, dropped *cell) { c.dropped.merge(dropped) })
 	c.clients = newBoundedTable(maxClients, func(v *client) float64 { return float64(v.requests) }, func(serverreport.Client, *client) {})
 	c.resources = newBoundedTable(maxResources, func(v *resourceCounts) float64 { return float64(v.names.Count()) }, func(string, *resourceCounts) {})
@@ -143,22 +133,24 @@ func (c *collector) observe(e *auditlog.Event) {
 	c.last = max(c.last, now)
 
 	key := c.key(e, &r)
+	c.serverMinors.add(e, key.client)
 	instance := c.instance(e, key.client)
 	who := c.clients.row(key.client)
 	who.requests++
 	who.instances.Add(instance)
 	v := c.cells.row(key)
+	if v.number == 0 {
+		c.lastNumber++
+		v.number = c.lastNumber
+	}
 	v.instances.Add(instance)
 	v.addNamespace(c.shaper.Word(r.Namespace))
 	v.add(e, started)
-	counted := started || key.Verb != "watch"
-	if counted {
+	if started || key.Verb != "watch" {
 		forecast := c.forecastRead(e, &key.Shape)
 		c.forecast.add(&forecast)
 		c.timeline.add(now, key.Verb)
-		if c.inStart(instance, now, key.isInitial(), who) {
-			v.atStart++
-		}
+		c.starts.add(instance, v.number, now)
 	}
 	c.addNames(e, &r, &key.Shape)
 }
@@ -220,34 +212,12 @@ func (c *collector) instance(e *auditlog.Event, who serverreport.Client) uint64 
 	return hash64(c.scratch)
 }
 
-// inStart reports whether a request belongs to a start of its instance. now is the time of the
-// request, and initial says that it reads a collection from its beginning.
-func (c *collector) inStart(instance uint64, now int64, initial bool, who *client) bool {
-	times, known := c.starts[instance]
-	if initial {
-		if !known || now-times.listed > startGap {
-			times.began = now
-			who.starts++
-		}
-		if !known {
-			c.rememberStart(instance)
-		}
-		times.listed = max(times.listed, now)
-		c.starts[instance] = times
-		known = true
-	}
-	return known && now-times.began <= startWindow
-}
-
-// rememberStart puts an instance in startOrder. Beyond maxInstances it forgets the oldest one.
-func (c *collector) rememberStart(instance uint64) {
-	if len(c.startOrder) < maxInstances {
-		c.startOrder = append(c.startOrder, instance)
-		return
-	}
-	delete(c.starts, c.startOrder[c.oldestStart])
-	c.startOrder[c.oldestStart] = instance
-	c.oldestStart = (c.oldestStart + 1) % maxInstances
+// finish sets what is known after the last event only.
+func (c *collector) finish() {
+	c.finishStarts()
+	shared := c.questions.sharedShare() * float64(c.forecast.Unproven)
+	c.forecast.Shared = uint64(shared + 0.5)
+	c.forecast.Unproven -= c.forecast.Shared
 }
 
 // addNames counts the names, namespaces and changes of objects, from which their number is

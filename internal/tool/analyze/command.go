@@ -45,7 +45,7 @@ func NewCommand(version string) *cobra.Command {
   millrace-tools top lists -o json | millrace-tools analyze --accounts=-`,
 		Args: logArguments(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.execute(cmd, args, version, func(r *Report) (string, error) { return r.text(f.output, f.top), nil })
+			return f.execute(cmd, args, version, func(r *Report, width int) (string, error) { return r.text(f.output, f.top, width), nil })
 		},
 	}
 	f.add(cmd.Flags())
@@ -73,8 +73,8 @@ func newAgentCommand(version string) *cobra.Command {
 		Use:   "agent NAME LOG...",
 		Short: "Show what one start of an agent costs, request by request, and a start of its whole fleet",
 		Long: `Show what one start of an agent costs, request by request, and a start of its whole
-fleet: all that an instance sends in the first two minutes after a LIST, if it listed
-nothing for ten minutes before. NAME is a part of a user agent or of a user.`,
+fleet: all that an instance sends in the two minutes from its first LIST in the log on.
+NAME is a part of a user agent or of a user.`,
 		Example: "  millrace-tools analyze agent cilium-agent audit.log --profile=cluster.json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -83,11 +83,11 @@ nothing for ten minutes before. NAME is a part of a user agent or of a user.`,
 			return logArguments(f)(cmd, args[1:])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.execute(cmd, args[1:], version, func(r *Report) (string, error) {
+			return f.execute(cmd, args[1:], version, func(r *Report, width int) (string, error) {
 				if err := r.keepAgent(args[0]); err != nil {
 					return "", err
 				}
-				return r.agentText(f.output), nil
+				return r.agentText(f.output, width), nil
 			})
 		},
 	}
@@ -114,8 +114,8 @@ func (r *Report) keepAgent(name string) error {
 }
 
 // execute makes or reads a report, prints it, and checks the conditions. text returns the tables of
-// the report as text, and may remove a part of the report.
-func (f *flags) execute(cmd *cobra.Command, paths []string, version string, text func(*Report) (string, error)) error {
+// the report as text, for lines of up to width characters, and may remove a part of the report.
+func (f *flags) execute(cmd *cobra.Command, paths []string, version string, text func(r *Report, width int) (string, error)) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
@@ -126,15 +126,19 @@ func (f *flags) execute(cmd *cobra.Command, paths []string, version string, text
 		return err
 	}
 	// text comes first, also for JSON, because the text of an agent removes the others.
-	tables, err := text(r)
+	width := 0
+	if f.output == render.Terminal {
+		width = display.Width(cmd.OutOrStdout())
+	}
+	tables, err := text(r, width)
 	if err != nil {
 		return err
 	}
+	if f.output != render.JSON { // first, because the last line tells what to repair
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s\n", render.Wrap(r.Run.line(), "", width))
+	}
 	if err := render.WriteReport(cmd.OutOrStdout(), f.output, r, func(string) string { return tables }); err != nil {
 		return err
-	}
-	if f.output != render.JSON {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s\n", r.Run.line())
 	}
 	if f.html != "" {
 		if err := writeHTML(f.html, r); err != nil {
@@ -144,16 +148,7 @@ func (f *flags) execute(cmd *cobra.Command, paths []string, version string, text
 	if err := r.checkConditions(f.conditions); err != nil {
 		return err
 	}
-	return r.checkLost()
-}
-
-// checkLost returns an auditlog.LostError if events of the logs could not be read.
-func (r *Report) checkLost() error {
-	var lost int64
-	for i := range r.Run.Inputs {
-		lost += r.Run.Inputs[i].LostRecords()
-	}
-	return auditlog.CheckLost(lost)
+	return auditlog.CheckLost(r.Run.Read.LostRecords)
 }
 
 // makeReport reads a saved report, or makes one from accounts or logs.
@@ -182,19 +177,13 @@ func (f *flags) makeReport(ctx context.Context, cmd *cobra.Command, paths []stri
 
 // line returns a line on how the report was made.
 func (r *Run) line() string {
-	var bytes int64
-	var events uint64
-	for i := range r.Inputs {
-		bytes += r.Inputs[i].Bytes
-		events += r.Inputs[i].Events
-	}
-	if len(r.Inputs) == 0 {
+	if r.Read.Inputs == 0 {
 		return fmt.Sprintf("Millrace %s, %s. -o json has all parameters.", r.Millrace, r.Machine.Go)
 	}
-	read := display.Size(bytes)
+	read := display.Size(r.Read.Bytes)
 	if r.Elapsed > 0 {
-		read += fmt.Sprintf(" in %s (%s/s)", display.Seconds(r.Elapsed), display.Size(float64(bytes)/r.Elapsed))
+		read += fmt.Sprintf(" in %s (%s/s)", display.Seconds(r.Elapsed), display.Size(float64(r.Read.Bytes)/r.Elapsed))
 	}
-	return fmt.Sprintf("Millrace %s, %d cores, %s: %s, %s. Prices of %s. As Kubernetes %s answers. -o json has all parameters.",
-		r.Millrace, r.Machine.Cores, r.Machine.Go, display.Plural(int(events), "event"), read, r.PricesOf.CPU, r.Options.ServerVersion)
+	return fmt.Sprintf("Millrace %s, %d cores, %s: %s, %s. Prices of %s. -o json has all parameters.",
+		r.Millrace, r.Machine.Cores, r.Machine.Go, display.Plural(int(r.Read.Events), "event")+" of "+display.Plural(r.Read.Inputs, "input"), read, r.PricesOf.CPU)
 }

@@ -79,8 +79,12 @@ func (l *ledger) findRelistLoop(r *row) *Finding {
 	begin := l.beginCost(r)
 	spared := 1 - 1/each // part of the requests
 	f := &Finding{Kind: kindRelistLoop, SavedCPU: begin.CPU * spared, SavedBytes: float64(begin.Bytes) * spared, Instead: watchExample(r.Shape)}
-	f.Sentence = fmt.Sprintf("%s reads %s from the beginning %s times an hour in each instance, although it watches them: %s watches, of which %s ended with 410.",
-		r.subject(), r.collectionName(), display.Count(hourly), display.Count(r.use.watches), display.Count(r.use.gone))
+	often := display.Count(hourly) + " times an hour"
+	if r.period < shortLog {
+		often = fmt.Sprintf("%s times in %s", display.Count(each), display.Seconds(r.period))
+	}
+	f.Sentence = fmt.Sprintf("%s reads %s from the beginning %s in each instance, although it watches them: %s watches, of which %s ended with 410.",
+		r.subject(), r.collectionName(), often, display.Count(r.use.watches), display.Count(r.use.gone))
 	f.Setting = "Resume a watch that ended with the resourceVersion of its last event or bookmark, and list again only after 410. " +
 		"Ask for bookmarks, and wait longer after each failure."
 	return f

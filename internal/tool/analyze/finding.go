@@ -19,7 +19,9 @@ type Finding struct {
 	Fleet    int    `json:"fleet"`
 	// Also are further collections with the same habit, which the same repair ends.
 	Also []string `json:"also,omitempty"`
-	// Sentence says what the client does. Why says what that costs.
+	// Repair says in a few words what the client should do. Sentence says what it does. Why says
+	// what that costs.
+	Repair   string `json:"repair"`
 	Sentence string `json:"sentence"`
 	Why      string `json:"why"`
 	// Request is an example of the requests. Instead is the request that should replace it, ""
@@ -123,7 +125,7 @@ func (l *ledger) findings() []Finding {
 			f.Client, f.Resource, f.Fleet, f.Cost = r.Client, r.Resource, r.Fleet, r.Cost
 			f.source, f.collection, f.Request = r.Source, r.collectionName(), r.Example()
 			f.SavedCPU, f.SavedBytes = max(0, f.SavedCPU), max(0, f.SavedBytes)
-			f.shapeCount = 1
+			f.Repair, f.shapeCount = f.repair(), 1
 			key := strings.Join([]string{f.Kind, f.User, f.UserAgent, f.Setting}, "\x00")
 			if first := byRepair[key]; first != nil { // the most expensive one, as rows are sorted
 				first.add(f)
@@ -179,6 +181,30 @@ func (r *row) subject() string {
 		name += fmt.Sprintf(", %d instances,", r.Fleet)
 	}
 	return name
+}
+
+// repair returns what the client should do, in a few words.
+func (f *Finding) repair() string {
+	resource := display.Clean(f.Resource)
+	switch f.Kind {
+	case kindPolling:
+		return fmt.Sprintf("watch %s instead of asking again and again", f.collection)
+	case kindRelistLoop:
+		return fmt.Sprintf("resume the watches of %s instead of reading from the beginning", f.collection)
+	case kindLimitIgnored:
+		return fmt.Sprintf("list %s without resourceVersion=0, or without a limit", f.collection)
+	case kindRevisionUnset:
+		return fmt.Sprintf("list %s with resourceVersion=0", f.collection)
+	case kindNamespace:
+		return fmt.Sprintf("ask for %s in the path of the namespace, not by a field", resource)
+	case kindAllNamespaces:
+		return fmt.Sprintf("list %s of its own namespace only", resource)
+	case kindNoBookmarks:
+		return fmt.Sprintf("watch %s with bookmarks", f.collection)
+	case kindShortWatches:
+		return fmt.Sprintf("let the watches of %s last longer", f.collection)
+	}
+	return fmt.Sprintf("read %s as protobuf, not as JSON", f.collection)
 }
 
 // why returns a sentence on what the requests of a finding cost.

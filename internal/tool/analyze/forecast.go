@@ -1,7 +1,11 @@
 package analyze
 
 import (
+	"cmp"
+	"encoding/binary"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/account/serverreport"
@@ -59,11 +63,8 @@ func (c *collector) forecastRead(e *auditlog.Event, s *serverreport.Shape) (f Fo
 	case s.Version != "" && !known:
 		f.PassedOn = 1
 	case known && s.Verb != "watch" && s.Revision == serverreport.RevisionUnset:
-		if c.questions.isShared(e) {
-			f.Shared = 1
-		} else {
-			f.Unproven = 1
-		}
+		c.questions.add(e)
+		f.Unproven = 1
 	default:
 		f.Answered = 1
 	}
@@ -71,41 +72,85 @@ func (c *collector) forecastRead(e *auditlog.Event, s *serverreport.Shape) (f Fo
 	return f
 }
 
-// maxQuestions bounds questions, which are forgotten beyond it.
-const maxQuestions = 50_000
+// questions are reads without a version, each of which may cause a request to an API server. Which
+// of them share one is known at the end only, because events may come in any order.
+//
+// Beyond maxQuestions it keeps a sample: all reads of some slots of time, those with the smaller
+// hashes. Which slots these are does not depend on the order of events.
+type questions struct {
+	kept []question
+	// highest is the highest hash of a slot that is kept.
+	highest uint64
+}
 
-// questions are the requests that a replica would have under way at an API server, by the hash of
-// the URL. Reads that come while one is under way wait for the next one, which they share.
-type questions map[uint64]question
+const (
+	maxQuestions = 300_000
+	questionSlot = 10 * 1e6 // in microseconds
+)
 
-// question has the time at which the request under way ends, and at which the next request ends, in
-// microseconds since 1970. nextEnds is 0 if no read waits for a next request.
-type question struct{ ends, nextEnds int64 }
+// question is a read: the hash of its URL, its begin in microseconds since 1970, and its duration in
+// microseconds.
+type question struct {
+	url         uint64
+	began, took int64
+}
 
-// isShared reports whether a read shares a request that another read of its URL has caused. The
-// caller must call it for the reads in the order of time.
-func (all questions) isShared(e *auditlog.Event) bool {
-	from := e.Received
-	if from == 0 {
-		from = e.Staged
+func newQuestions() questions { return questions{highest: math.MaxUint64} }
+
+// slotHash returns the hash of the slot in which the question begins.
+func (q *question) slotHash() uint64 {
+	var slot [8]byte
+	binary.LittleEndian.PutUint64(slot[:], uint64(q.began/questionSlot))
+	return hash64(slot[:])
+}
+
+// add adds a read.
+func (all *questions) add(e *auditlog.Event) {
+	q := question{url: hash64(e.URI), began: e.Received}
+	if q.began == 0 {
+		q.began = e.Staged
 	}
-	took := max(0, e.Staged-from)
-	if len(all) >= maxQuestions {
-		clear(all)
+	q.took = max(0, e.Staged-q.began)
+	if q.slotHash() > all.highest {
+		return
 	}
-	url := hash64(e.URI)
-	q := all[url]
-	if from >= q.ends && q.nextEnds > 0 { // the next request is under way now
-		q = question{ends: q.nextEnds}
+	all.kept = append(all.kept, q)
+	for len(all.kept) > maxQuestions {
+		all.highest /= 2
+		all.kept = slices.DeleteFunc(all.kept, func(q question) bool { return q.slotHash() > all.highest })
 	}
-	switch {
-	case from >= q.ends:
-		q = question{ends: from + took}
-	case q.nextEnds > 0:
-		return true
-	default:
-		q.nextEnds = q.ends + took
+}
+
+// sharedShare returns the part of the reads, from 0 to 1, that share a request that another read of
+// their URL has caused. Reads that come while a request is under way wait for the next one, which
+// they share.
+func (all *questions) sharedShare() float64 {
+	if len(all.kept) == 0 {
+		return 0
 	}
-	all[url] = q
-	return false
+	slices.SortFunc(all.kept, func(a, b question) int {
+		return cmp.Or(cmp.Compare(a.url, b.url), cmp.Compare(a.began, b.began), cmp.Compare(a.took, b.took))
+	})
+	shared := 0
+	// The request under way ends at ends, and the next one at nextEnds, which is 0 if no read waits
+	// for it.
+	var url uint64
+	var ends, nextEnds int64
+	for _, q := range all.kept {
+		if q.url != url {
+			url, ends, nextEnds = q.url, 0, 0
+		}
+		if q.began >= ends && nextEnds > 0 { // the next request is under way now
+			ends, nextEnds = nextEnds, 0
+		}
+		switch {
+		case q.began >= ends:
+			ends = q.began + q.took
+		case nextEnds > 0:
+			shared++
+		default:
+			nextEnds = ends + q.took
+		}
+	}
+	return float64(shared) / float64(len(all.kept))
 }

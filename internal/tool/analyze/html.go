@@ -23,6 +23,8 @@ const (
 type htmlPage struct {
 	*Report
 	Line       string
+	HeadNotes  []string
+	Findings   []pageFinding
 	Clients    []ClientCost
 	Shapes     []ShapeCost
 	Starts     []Start
@@ -31,11 +33,18 @@ type htmlPage struct {
 	MomentTop  string
 }
 
+// pageFinding is a finding with its number, and a text on what its repair saves.
+type pageFinding struct {
+	*Finding
+	Number int
+	Saves  string
+}
+
 // bar is a bar of a chart. Saved is the part that the findings would save, and Rest is the rest,
-// both in thousandths of the longest bar.
+// both in thousandths of the longest bar. Name is Label in full.
 type bar struct {
-	Label, Value string
-	Rest, Saved  int
+	Name, Label, Value string
+	Rest, Saved        int
 }
 
 // column is a moment of the timeline. All numbers are in thousandths of the chart.
@@ -48,18 +57,21 @@ type column struct {
 // writeHTML writes a report to a file as one HTML page, which loads nothing from elsewhere.
 func writeHTML(name string, r *Report) error {
 	return display.WritePage(name, pageTemplate, template.FuncMap{
-		"cpu":  func(v, period float64) string { return render.FormatNumber(v / period) },
-		"rate": render.FormatNumber,
+		"cores": formatCores,
+		"rate":  func(n float64) string { return fmt.Sprintf("%.1f", n) },
 	}, r.htmlPage())
 }
 
 // htmlPage returns the data of the page.
 func (r *Report) htmlPage() *htmlPage {
 	p := &htmlPage{
-		Report: r, Line: r.Run.line(), ClientPlot: r.clientPlot(),
+		Report: r, Line: r.Run.line(), HeadNotes: r.headNotes(), ClientPlot: r.clientPlot(),
 		Clients: r.Clients[:min(pageRows, len(r.Clients))],
 		Shapes:  r.Shapes[:min(pageRows, len(r.Shapes))],
 		Starts:  r.Starts[:min(pageRows, len(r.Starts))],
+	}
+	for i := range r.Findings {
+		p.Findings = append(p.Findings, pageFinding{&r.Findings[i], i + 1, r.savingText(i)})
 	}
 	p.Moments, p.MomentTop = r.columns()
 	return p
@@ -78,20 +90,11 @@ func (r *Report) clientPlot() []bar {
 		c := &shown[i]
 		part := min(saved[c.Client], c.CPU)
 		plot = append(plot, bar{
-			Label: display.Clean(shorten(c.Name())), Value: display.Seconds(c.CPU),
+			Name: display.Clean(c.Name()), Label: display.Clean(render.Shorten(tableName(&c.Client), labelLength)), Value: display.Seconds(c.CPU),
 			Rest: int(1000 * (c.CPU - part) / longest), Saved: int(1000 * part / longest),
 		})
 	}
 	return plot
-}
-
-// shorten cuts a long name in its middle, because names differ in their beginnings and ends.
-func shorten(name string) string {
-	letters := []rune(name)
-	if len(letters) <= labelLength {
-		return name
-	}
-	return string(letters[:labelLength*2/3]) + "…" + string(letters[len(letters)-labelLength/3:])
 }
 
 // columns returns the columns of the timeline, and a text on what their full height stands for. It

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -18,7 +17,7 @@ import (
 // Options is what a report depends on, apart from the logs.
 type Options struct {
 	// ServerVersion is the version of kube-apiserver, as in "1.37". It decides which reads the
-	// server answers from its cache.
+	// server answers from its cache. If it is empty, it becomes that of the log.
 	ServerVersion string `json:"serverVersion"`
 	// Cores is the number of the server's processors, and MaxCPU the number of processors that
 	// starts of a fleet may use.
@@ -55,7 +54,7 @@ type flags struct {
 
 // add defines the flags in a set.
 func (f *flags) add(set *pflag.FlagSet) {
-	set.StringVar(&f.ServerVersion, "server-version", "1.37", "Kubernetes version of the server that wrote the log: it decides which reads come from etcd")
+	set.StringVar(&f.ServerVersion, "server-version", "", "Kubernetes version of the server that wrote the log: it decides which reads come from etcd (default that of kube-apiserver's own requests in the log, else "+assumedVersion+")")
 	set.Float64Var(&f.Cores, "cores", 8, "processors of the server, for what a start of a whole fleet does")
 	set.Float64Var(&f.MaxCPU, "max-cpu", 1, "processors that starts of a fleet may use, for how far to spread them")
 	set.StringVar(&f.Profile, "profile", "", "the cluster in numbers, as millrace-tools analyze profile printed it")
@@ -100,13 +99,11 @@ func (f *flags) validate() error {
 
 // validate checks the options, and sets the fields that follow from them.
 func (o *Options) validate() error {
-	major, minor, _ := strings.Cut(strings.TrimPrefix(o.ServerVersion, "v"), ".")
-	minor, _, _ = strings.Cut(minor, ".")
-	n, err := strconv.Atoi(minor)
-	if major != "1" || err != nil || n < 16 {
-		return fmt.Errorf("--server-version=%s: choose a version as in 1.37", o.ServerVersion)
+	if o.ServerVersion != "" {
+		if o.minor = parseMinor(o.ServerVersion); o.minor == 0 {
+			return fmt.Errorf("--server-version=%s: choose a version as in %s", o.ServerVersion, assumedVersion)
+		}
 	}
-	o.minor = n
 	if err := auditlog.CheckWrapper(o.LogWrapper); err != nil {
 		return err
 	}

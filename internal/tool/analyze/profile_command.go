@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
+	"github.com/millrace/millrace/internal/conn/datadir"
 	"github.com/millrace/millrace/internal/conn/kubeconfig"
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
 	"github.com/millrace/millrace/internal/tool/display"
@@ -98,6 +99,9 @@ func (f *profileFlags) config() (cfg clusterprofile.Config, err error) {
 		return cfg, errors.New("--sample: choose 1 or more")
 	}
 	config, err := f.server.Load("analyze")
+	if errors.Is(err, datadir.ErrNotFound) {
+		return cfg, errors.New("there is no kubeconfig: set KUBECONFIG, or give --kubeconfig, to one of the cluster that wrote the log")
+	}
 	if err != nil {
 		return cfg, err
 	}

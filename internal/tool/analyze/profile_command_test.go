@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/millrace/millrace/internal/tool/clusterprofile"
 )
 
@@ -82,6 +84,18 @@ func TestProfileOfNothingIsAnError(t *testing.T) {
 	out, stderr, err := execute(t, "profile", "--kubeconfig="+kubeconfigOf(t))
 	if err == nil || !strings.Contains(err.Error(), "right to list") || !strings.Contains(stderr, "not measured: nodes: refused: 403") || out != "" {
 		t.Errorf("%v, out %q, stderr %q", err, out, stderr)
+	}
+}
+
+// The cluster to measure need not be one of Millrace.
+func TestProfileWithoutKubeconfig(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
+	home := clientcmd.RecommendedHomeFile
+	clientcmd.RecommendedHomeFile = filepath.Join(t.TempDir(), "none")
+	t.Cleanup(func() { clientcmd.RecommendedHomeFile = home })
+	_, _, err := execute(t, "profile")
+	if err == nil || !strings.Contains(err.Error(), "--kubeconfig") || !strings.Contains(err.Error(), "KUBECONFIG") || strings.Contains(err.Error(), "millrace") {
+		t.Errorf("got %v", err)
 	}
 }
 

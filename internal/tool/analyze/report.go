@@ -36,7 +36,13 @@ type Run struct {
 	Arguments []string      `json:"arguments"`
 	Machine   price.Machine `json:"machine"`
 	Options   Options       `json:"options"`
-	Inputs    []InputCounts `json:"inputs"`
+	// VersionSource says where Options.ServerVersion comes from: "flag", "log" or "assumed".
+	VersionSource string `json:"versionSource,omitempty"`
+	// Inputs are the first inputs. Read sums all of them.
+	Inputs []InputCounts `json:"inputs"`
+	Read   InputSums     `json:"read"`
+	// InputNotes say what of the inputs was not read, and how events were wrapped.
+	InputNotes []string `json:"inputNotes,omitempty"`
 	// PricesOf is the machine of the price list. PriceSources are the reports from which the list
 	// was derived.
 	PricesOf     price.Machine `json:"pricesOf"`
@@ -90,6 +96,9 @@ type Moment struct {
 	Lists    uint64    `json:"lists"`
 	Watches  uint64    `json:"watches"`
 }
+
+// CPUShare returns the mean number of processors that the reads use.
+func (r *Report) CPUShare() float64 { return r.Total.CPU / r.Seconds }
 
 // compareClients orders by CPU, the most expensive first.
 func compareClients(a, b ClientCost) int {

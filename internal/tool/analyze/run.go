@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"slices"
 	"time"
@@ -22,8 +23,31 @@ type InputCounts struct {
 	auditlog.Counts
 }
 
+// InputSums sums the counts of all inputs.
+type InputSums struct {
+	Inputs      int    `json:"inputs"`
+	Bytes       int64  `json:"bytes"`
+	Events      uint64 `json:"events"`
+	LostRecords int64  `json:"lostRecords"`
+}
+
 // maxInputs bounds the inputs that a report names.
 const maxInputs = 100
+
+// addInputs adds what was read from all inputs, and names the first of them.
+func (r *Report) addInputs(inputs []auditlog.Input, counts []auditlog.Counts) {
+	for i := range inputs {
+		c := &counts[i]
+		r.Run.Read.Inputs++
+		r.Run.Read.Bytes += c.Bytes
+		r.Run.Read.Events += c.Events
+		r.Run.Read.LostRecords += c.LostRecords()
+		if i < maxInputs {
+			r.Run.Inputs = append(r.Run.Inputs, InputCounts{inputs[i], *c})
+		}
+	}
+	r.Run.InputNotes = auditlog.Notes(inputs, counts)
+}
 
 // analysis reads logs and makes a report.
 type analysis struct {
@@ -55,22 +79,19 @@ func (a *analysis) run(ctx context.Context, paths []string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range inputs {
-		r.Run.Inputs = append(r.Run.Inputs, InputCounts{inputs[i], all[i]})
-	}
 	if c.events == 0 {
 		return nil, auditlog.NoEventsError(inputs, all, c.others)
 	}
+	c.finish()
 	if a.options.HashNames {
-		a.hashNames(c, cluster, prices, r)
-	}
-	for i := range r.Run.Inputs {
-		in := &r.Run.Inputs[i]
-		if a.options.HashNames {
-			in.Counts.ForgetText()
+		a.hashNames(c, cluster, prices)
+		for i := range inputs {
+			inputs[i].Name = fmt.Sprintf("input %d", i+1)
+			all[i].ForgetText()
 		}
-		r.Notes = append(r.Notes, in.Notes(in.Name)...)
 	}
+	r.addInputs(inputs, all)
+	r.Run.VersionSource = a.options.setVersion(c.serverMinors)
 	r.fill(c, &model{options: a.options, prices: prices, cluster: newCluster(cluster, c)})
 	r.Run.Options, r.Run.Elapsed = *a.options, time.Since(a.started).Seconds()
 	r.Run.PricesOf, r.Run.PriceSources = prices.Machine, prices.Sources
@@ -93,7 +114,7 @@ func (a *analysis) load() (*price.List, *clusterprofile.Profile, error) {
 }
 
 // hashNames replaces names by hashes in everything from which the report is made.
-func (a *analysis) hashNames(c *collector, cluster *clusterprofile.Profile, prices *price.List, r *Report) {
+func (a *analysis) hashNames(c *collector, cluster *clusterprofile.Profile, prices *price.List) {
 	if a.options.Salt == "" {
 		a.options.Salt = rand.Text()
 	}
@@ -108,9 +129,6 @@ func (a *analysis) hashNames(c *collector, cluster *clusterprofile.Profile, pric
 		prices.Sources = nil // paths have names
 	}
 	a.options.Profile, a.options.Prices = "", ""
-	for i := range r.Run.Inputs {
-		r.Run.Inputs[i].Name = fmt.Sprintf("input %d", i+1)
-	}
 }
 
 // readAll passes the events of all inputs to c. It returns what was read from each input.
@@ -160,8 +178,10 @@ func (r *Report) fill(c *collector, m *model) {
 	r.Findings, r.Starts = l.findings(), l.starts()
 	r.Replica = &c.forecast
 	r.Timeline = c.timeline.reportMoments()
-	if len(r.Run.Inputs) > maxInputs {
-		r.Notes = append(r.Notes, fmt.Sprintf("Of %d inputs the first %d are named.", len(r.Run.Inputs), maxInputs))
-		r.Run.Inputs = r.Run.Inputs[:maxInputs]
+	if c.starts.highest < math.MaxUint64 {
+		r.Notes = append(r.Notes, "Starts are those of a sample of the instances, because there are too many.")
+	}
+	if c.questions.highest < math.MaxUint64 {
+		r.Notes = append(r.Notes, "What a replica would share is derived from a sample of the time, because there are too many reads without a version.")
 	}
 }

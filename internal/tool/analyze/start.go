@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/millrace/millrace/internal/account/serverreport"
+	"github.com/millrace/millrace/internal/tool/auditlog"
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
@@ -82,22 +84,59 @@ func (s *Start) complete(o *Options) {
 	s.FleetCPU, s.FleetBytes = s.Cost.CPU*fleet, float64(s.Cost.Bytes)*fleet
 	s.AtOnce = s.FleetCPU / o.Cores
 	s.PerMinute = max(1, fleet*fleetShare)
-	if s.Cost.CPU > 0 {
-		s.PerMinute = min(s.PerMinute, o.MaxCPU*60/s.Cost.CPU)
+	isCPUBound := s.Cost.CPU > 0 && o.MaxCPU*60/s.Cost.CPU < s.PerMinute
+	if isCPUBound {
+		s.PerMinute = o.MaxCPU * 60 / s.Cost.CPU
 	}
 	s.Spread = fleet / s.PerMinute * 60
 	if s.Fleet == 1 {
 		s.Advice = "One instance."
 		return
 	}
-	s.Advice = fmt.Sprintf("If all %d start together, %.0f cores are busy for %s with %s. At most %s starts a minute keep that below %s of a processor: "+
-		"rollingUpdate.maxUnavailable: %d for rollouts, and a random wait of up to %s before the first LIST for everything else that starts them together.",
-		s.Fleet, o.Cores, display.Seconds(s.AtOnce), display.Size(s.FleetBytes), display.Count(math.Floor(s.PerMinute)),
-		display.Percent(o.MaxCPU), s.maxUnavailable(), display.Seconds(s.Spread))
+	s.Advice = fmt.Sprintf("If all %d start together, %.0f cores are busy for %s with %s. %s %s",
+		s.Fleet, o.Cores, display.Seconds(s.AtOnce), display.Size(s.FleetBytes), s.boundText(o, isCPUBound), s.measure())
+}
+
+// boundText returns a sentence on the most starts a minute, and what bounds them.
+func (s *Start) boundText(o *Options, isCPUBound bool) string {
+	if isCPUBound {
+		most := display.Count(math.Floor(s.PerMinute))
+		if s.PerMinute < 1 {
+			most = fmt.Sprintf("%.2g", s.PerMinute)
+		}
+		return fmt.Sprintf("At most %s starts a minute keep that below %s of a processor (--max-cpu).", most, formatShare(o.MaxCPU))
+	}
+	bound := "a tenth of the fleet"
+	if s.PerMinute == 1 {
+		bound = "one at a time"
+	}
+	return fmt.Sprintf("CPU does not bound how fast they start: %s a minute need %s of a processor, and --max-cpu allows %s. "+
+		"At most %s a minute, %s, so that a bad version does not start everywhere at once.",
+		display.Count(math.Floor(s.PerMinute)), formatShare(s.PerMinute*s.Cost.CPU/60), formatShare(o.MaxCPU),
+		display.Count(math.Floor(s.PerMinute)), bound)
+}
+
+// measure returns a sentence on how to spread starts. Only pods, which have a service account, are
+// replaced by a rollout.
+func (s *Start) measure() string {
+	wait := fmt.Sprintf("a random wait of up to %s before the first LIST", display.Seconds(s.Spread))
+	switch {
+	case s.User == auditlog.NodeUser:
+		return fmt.Sprintf("Restart kubelets, and add nodes, over %s or more.", display.Seconds(s.Spread))
+	case strings.HasPrefix(s.User, serviceAccountPrefix):
+		return fmt.Sprintf("That is %s for rollouts, and %s for everything else that starts them together.", s.rollout(), wait)
+	}
+	return fmt.Sprintf("That is %s, where something starts them together.", wait)
 }
 
 // podStartMinutes is the time in which a rollout replaces a pod.
 const podStartMinutes = 0.5
 
-// maxUnavailable returns the maxUnavailable of a rollout that has PerMinute starts a minute.
-func (s *Start) maxUnavailable() int { return max(1, int(s.PerMinute*podStartMinutes)) }
+// rollout returns the fields of a rollout that has at most PerMinute starts a minute. Below two pods a
+// minute, one pod at a time is too fast, and must wait.
+func (s *Start) rollout() string {
+	if most := int(s.PerMinute * podStartMinutes); most > 0 {
+		return fmt.Sprintf("rollingUpdate.maxUnavailable: %d", most)
+	}
+	return fmt.Sprintf("rollingUpdate.maxUnavailable: 1 and minReadySeconds: %.0f", math.Ceil(60*(1/s.PerMinute-podStartMinutes)))
+}

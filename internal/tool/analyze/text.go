@@ -2,7 +2,6 @@ package analyze
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/account/serverreport"
@@ -10,12 +9,16 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// text returns the report as text, with up to top findings, and up to top rows in each table.
-func (r *Report) text(format string, top int) string {
+// text returns the report as text, with up to top findings, and up to top rows in each table. Lines
+// of a terminal have up to width characters. A width of 0 is unbounded.
+func (r *Report) text(format string, top, width int) string {
 	var b strings.Builder
-	r.writeHead(&b)
+	for _, line := range r.head() {
+		b.WriteString(render.Wrap(line, "", width) + "\n")
+	}
+	b.WriteString("\n")
 	for i := range r.Findings[:min(top, len(r.Findings))] {
-		r.Findings[i].write(&b, i+1, r.Seconds, format)
+		r.writeFinding(&b, i, width, format)
 	}
 	if hidden := len(r.Findings) - top; hidden > 0 {
 		fmt.Fprintf(&b, "%d smaller findings: raise --top.\n", hidden)
@@ -26,49 +29,56 @@ func (r *Report) text(format string, top int) string {
 	b.WriteString("\n")
 	tables := []render.TitledTable{
 		{Title: "By client", Table: r.clientTable(top)},
-		{Title: "By request", Table: r.shapeTable(top)},
+		{Title: "By request", Table: r.shapeTable(top, width)},
 		{Title: "Starts: one instance, and the fleet at once", Table: r.startTable(top)},
 	}
-	b.WriteString(render.Document(format, nil, tables, slices.Clone(r.Notes)))
+	for i := range tables {
+		tables[i].Table.Fit(width)
+	}
+	notes := wrapAll(r.allNotes(), width)
+	b.WriteString(render.Document(format, nil, tables, notes))
+	if first := r.RepairFirst(); first != "" && format == render.Terminal { // the head may have scrolled away
+		b.WriteString("\n" + render.Wrap(first, "", width) + "\n")
+	}
 	return b.String()
 }
 
-// writeHead writes the sums of the report.
-func (r *Report) writeHead(b *strings.Builder) {
-	t := &r.Total
-	fmt.Fprintf(b, "%s requests in %s, from %s\n", display.Count(t.Requests), display.Seconds(r.Seconds), r.From.Format("2006-01-02 15:04:05 UTC"))
-	fmt.Fprintf(b, "Reads cost the API server an estimated %s of CPU (%.2f processors): %s objects (%s) looked at, %s (%s) sent\n",
-		display.Seconds(t.CPU), t.CPU/r.Seconds, display.Count(t.Scanned), display.Size(t.ScannedBytes), display.Count(t.Objects), display.Size(t.Bytes))
-	if t.CPU > 0 && r.savedCPU() > 0 {
-		fmt.Fprintf(b, "The findings below would save %s of it. Millrace would need %s for all reads\n",
-			display.Percent(r.savedCPU()*r.Seconds/t.CPU), display.Seconds(t.TierCPU))
-	}
+// allNotes returns the notes of the report: on what it rests, and on its inputs.
+func (r *Report) allNotes() (all []string) {
 	if r.Replica != nil && r.Replica.Reads > 0 {
-		fmt.Fprintf(b, "%s\n", r.Replica.Text())
+		all = append(all, r.Replica.Text()+".")
 	}
-	b.WriteString("\n")
+	return append(append(all, r.Notes...), r.Run.InputNotes...)
 }
 
-// write writes a finding as text. period is the period of the report, in seconds.
-func (f *Finding) write(b *strings.Builder, number int, period float64, format string) {
+// wrapAll wraps each of some texts.
+func wrapAll(texts []string, width int) []string {
+	wrapped := make([]string, len(texts))
+	for i, text := range texts {
+		wrapped[i] = render.Wrap(text, "", width)
+	}
+	return wrapped
+}
+
+// writeFinding writes a finding as text. i is its index.
+func (r *Report) writeFinding(b *strings.Builder, i, width int, format string) {
 	var bold, code string
 	if format == render.Markdown {
 		bold, code = "**", "`"
 	}
-	fmt.Fprintf(b, "%s%d. %s: %s%s\n", bold, number, f.Kind, f.Sentence, bold)
+	f := &r.Findings[i]
+	b.WriteString(render.Wrap(fmt.Sprintf("%s%d. %s: %s%s", bold, i+1, f.Kind, f.Sentence, bold), "   ", width) + "\n")
 	if format == render.Markdown {
 		b.WriteString("\n")
 	}
 	line := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(b, "   - %-8s %s\n", name, text)
+			b.WriteString(render.Wrap(fmt.Sprintf("   - %-8s %s", name, text), strings.Repeat(" ", 14), width) + "\n")
 		}
 	}
 	line("also", f.AlsoText())
 	line("cost", f.Why)
-	if f.Kind != kindAdvice {
-		line("saves", fmt.Sprintf("%s of CPU (%.3f processors), %s", display.Seconds(f.SavedCPU), f.SavedCPU/period, display.Size(f.SavedBytes)))
-	}
+	line("saves", r.savingText(i))
 	line("now", code+cleanRequest(f.Request)+code)
 	if f.Instead != "" {
 		line("instead", strings.ReplaceAll(code+cleanRequest(f.Instead)+code, "\n", "  "))
@@ -103,40 +113,53 @@ func cleanRequest(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// costColumns returns columns with names, and then the columns of Cost.cells.
+// costColumns returns columns with names, and then the columns of Cost.cells. Those that matter
+// most come first, because narrow terminals lack the last ones.
 func costColumns(names ...string) []render.Column {
-	return render.ColumnsOf(append(names, "CPU", "REQUESTS", "LOOKED AT", "RETURNED", "BYTES LOOKED AT", "BYTES SENT", "WITH A REPLICA")...)
+	return render.ColumnsOf(append(names, "CPU", "REQUESTS", "BYTES LOOKED AT", "BYTES SENT", "LOOKED AT", "RETURNED", "WITH A REPLICA")...)
 }
 
 func (c *Cost) cells() []string {
 	return []string{
-		display.Seconds(c.CPU), display.Count(c.Requests), display.Count(c.Scanned), display.Count(c.Objects),
-		display.Size(c.ScannedBytes), display.Size(c.Bytes), display.Seconds(c.TierCPU),
+		display.Seconds(c.CPU), display.Count(c.Requests), display.Size(c.ScannedBytes), display.Size(c.Bytes),
+		display.Count(c.Scanned), display.Count(c.Objects), display.Seconds(c.TierCPU),
 	}
+}
+
+// tableName returns the name of a client for tables: with a service account, but without its prefix.
+func tableName(c *serverreport.Client) string {
+	return display.Clean(strings.Replace(c.Name(), "("+serviceAccountPrefix, "(", 1))
 }
 
 func (r *Report) clientTable(top int) render.Table {
 	t := render.Table{Columns: costColumns("CLIENT", "INSTANCES")}
 	for i := range r.Clients[:min(top, len(r.Clients))] {
 		c := &r.Clients[i]
-		t.Add(append([]string{display.Clean(c.Name()), display.Count(c.Fleet)}, c.cells()...)...)
+		t.Add(append([]string{tableName(&c.Client), display.Count(c.Fleet)}, c.cells()...)...)
 	}
 	return t
 }
 
-func (r *Report) shapeTable(top int) render.Table {
-	t := render.Table{Columns: costColumns("REQUEST", "CLIENT", "FROM", "ENCODING")}
+// narrowProgram is the width of a program's name in tables of terminals.
+const narrowProgram = 20
+
+func (r *Report) shapeTable(top, width int) render.Table {
+	t := render.Table{Columns: append(costColumns("REQUEST", "CLIENT"), render.ColumnsOf("FROM", "ENCODING")...)}
 	for i := range r.Shapes[:min(top, len(r.Shapes))] {
 		s := &r.Shapes[i]
-		t.Add(append([]string{cleanRequest(s.Example()), display.Clean(s.UserAgent), s.Source, s.Encoding}, s.Cost.cells()...)...)
+		program := display.Clean(s.UserAgent)
+		if width > 0 {
+			program = render.Shorten(program, narrowProgram)
+		}
+		t.Add(append(append([]string{cleanRequest(s.Example()), program}, s.Cost.cells()...), s.Source, s.Encoding)...)
 	}
 	return t
 }
 
 func (r *Report) startTable(top int) render.Table {
 	t := render.Table{Columns: render.ColumnsOf(
-		"CLIENT", "INSTANCES", "STARTS SEEN", "REQUESTS A START", "CPU A START", "SENT A START",
-		"CPU OF THE FLEET", "SENT TO THE FLEET", "STARTS A MINUTE", "SPREAD OVER",
+		"CLIENT", "INSTANCES", "CPU A START", "CPU OF THE FLEET", "STARTS A MINUTE", "SPREAD OVER",
+		"SENT A START", "SENT TO THE FLEET", "REQUESTS A START", "STARTS SEEN",
 	)}
 	for i := range r.Starts[:min(top, len(r.Starts))] {
 		s := &r.Starts[i]
@@ -144,16 +167,17 @@ func (r *Report) startTable(top int) render.Table {
 		for _, q := range s.Requests {
 			requests += q.PerStart
 		}
-		t.Add(display.Clean(s.Name()), display.Count(s.Fleet), display.Count(s.Seen),
-			fmt.Sprintf("%.1f", requests), display.Seconds(s.Cost.CPU), display.Size(s.Cost.Bytes),
-			display.Seconds(s.FleetCPU), display.Size(s.FleetBytes), display.Count(s.PerMinute), display.Seconds(s.Spread))
+		t.Add(tableName(&s.Client), display.Count(s.Fleet), display.Seconds(s.Cost.CPU), display.Seconds(s.FleetCPU),
+			display.Count(s.PerMinute), display.Seconds(s.Spread), display.Size(s.Cost.Bytes), display.Size(s.FleetBytes),
+			fmt.Sprintf("%.1f", requests), display.Count(s.Seen))
 	}
 	return t
 }
 
 // agentText returns the report on the starts of clients, with every request that an instance sends.
-// It has the objects that the server looks at, and those that the client receives.
-func (r *Report) agentText(format string) string {
+// It has the objects that the server looks at, and those that the client receives. width is as that
+// of text.
+func (r *Report) agentText(format string, width int) string {
 	var tables []render.TitledTable
 	for i := range r.Starts {
 		s := &r.Starts[i]
@@ -164,13 +188,15 @@ func (r *Report) agentText(format string) string {
 		t.Add(append([]string{"one start", "", "", ""}, s.Cost.cells()...)...)
 		fleet := s.Cost.times(float64(s.Fleet))
 		t.Add(append([]string{fmt.Sprintf("× %d instances", s.Fleet), "", "", ""}, fleet.cells()...)...)
+		t.Fit(width)
 		tables = append(tables, render.TitledTable{Title: fmt.Sprintf("%s: mean of %d starts", display.Clean(s.Name()), s.Seen), Table: t})
 	}
-	notes := slices.Clone(r.Notes)
+	notes := r.headNotes()
 	for i := range r.Starts {
 		notes = append(notes, display.Clean(r.Starts[i].Name())+": "+r.Starts[i].Advice)
 	}
-	return render.Document(format, nil, tables, notes)
+	notes = append(append(notes, r.Notes...), r.Run.InputNotes...)
+	return render.Document(format, nil, tables, wrapAll(notes, width))
 }
 
 // times returns the cost of n times as many requests.

@@ -3,64 +3,71 @@ package analyze
 import "time"
 
 // timeline counts requests over the period of a log, in up to maxMoments steps. A step is a second
-// at first. The timeline doubles it when there are too many steps.
+// at first. The timeline doubles it when there are too many steps. Steps begin at multiples of their
+// length, so the order of requests does not matter.
 type timeline struct {
 	step    int64 // microseconds, 0 before the first request
-	origin  int64 // beginning of the first step, in microseconds since 1970
+	first   int64 // number of the first step: its time divided by step
 	moments []momentCounts
 }
 
 type momentCounts struct{ requests, lists, watches uint64 }
 
+func (m *momentCounts) add(n momentCounts) {
+	m.requests += n.requests
+	m.lists += n.lists
+	m.watches += n.watches
+}
+
 const maxMoments = 240
 
-// add counts a request at a time, in microseconds since 1970. Requests from before the origin count
-// in the first step.
+// add counts a request at a time, in microseconds since 1970.
 func (t *timeline) add(now int64, verb string) {
 	if t.step == 0 {
-		t.step = 1e6
-		t.origin = now - now%t.step
+		t.step, t.first = 1e6, now/1e6
 	}
-	i := max(0, (now-t.origin)/t.step)
-	for i >= maxMoments {
+	for !t.extend(now / t.step) {
 		t.double()
-		i = max(0, (now-t.origin)/t.step)
 	}
-	for int64(len(t.moments)) <= i {
-		t.moments = append(t.moments, momentCounts{})
-	}
-	m := &t.moments[i]
-	m.requests++
+	m := momentCounts{requests: 1}
 	switch verb {
 	case "list":
-		m.lists++
+		m.lists = 1
 	case "watch":
-		m.watches++
+		m.watches = 1
 	}
+	t.moments[now/t.step-t.first].add(m)
+}
+
+// extend adds steps up to the one with a number. It returns false if these are too many.
+func (t *timeline) extend(number int64) bool {
+	first, end := min(t.first, number), max(t.first+int64(len(t.moments)), number+1)
+	if end-first > maxMoments {
+		return false
+	}
+	if end-first > int64(len(t.moments)) {
+		moments := make([]momentCounts, end-first)
+		copy(moments[t.first-first:], t.moments)
+		t.first, t.moments = first, moments
+	}
+	return true
 }
 
 // double doubles the step, and joins the counts of pairs of steps.
 func (t *timeline) double() {
-	t.step *= 2
-	half := t.moments[:0]
-	for i := 0; i < len(t.moments); i += 2 {
-		m := t.moments[i]
-		if i+1 < len(t.moments) {
-			next := t.moments[i+1]
-			m.requests += next.requests
-			m.lists += next.lists
-			m.watches += next.watches
-		}
-		half = append(half, m)
+	first := t.first / 2
+	joined := make([]momentCounts, (t.first+int64(len(t.moments))-1)/2-first+1)
+	for i, m := range t.moments {
+		joined[(t.first+int64(i))/2-first].add(m)
 	}
-	t.moments = half
+	t.step, t.first, t.moments = 2*t.step, first, joined
 }
 
 // reportMoments returns the steps as a report has them.
 func (t *timeline) reportMoments() []Moment {
 	all := make([]Moment, len(t.moments))
 	for i, m := range t.moments {
-		all[i] = Moment{Time: time.UnixMicro(t.origin + int64(i)*t.step).UTC(), Requests: m.requests, Lists: m.lists, Watches: m.watches}
+		all[i] = Moment{Time: time.UnixMicro((t.first + int64(i)) * t.step).UTC(), Requests: m.requests, Lists: m.lists, Watches: m.watches}
 	}
 	return all
 }

@@ -80,19 +80,34 @@ func (c *Counts) LostRecords() (n int64) {
 	return n
 }
 
-// Notes returns sentences on the records that are no events, and on the wrappers of events.
-// name is the name of the input.
-func (c *Counts) Notes(name string) (notes []string) {
-	name = display.Clean(name)
-	for _, r := range c.Rest {
-		what := "no events, and left out"
-		if r.Lost {
-			what = "lost"
+// maxInputNotes bounds the notes on lost records, and those on records that are no events.
+const maxInputNotes = 10
+
+// Notes returns sentences on the records of inputs that are no events, and on the wrappers of
+// events. Lost records come first. counts are those of the inputs. Their number is bounded, whatever
+// the number of inputs is.
+func Notes(inputs []Input, counts []Counts) []string {
+	var lost, others []string
+	wrapped := map[string]uint64{}
+	for i := range counts {
+		name := display.Clean(inputs[i].Name)
+		for _, r := range counts[i].Rest {
+			if r.Lost {
+				lost = append(lost, fmt.Sprintf("%s: lost: %s", name, r.sentence()))
+			} else {
+				others = append(others, fmt.Sprintf("%s: no events, and left out: %s", name, r.sentence()))
+			}
 		}
-		notes = append(notes, fmt.Sprintf("%s: %s: %s", name, what, r.sentence()))
+		for path, n := range counts[i].Wrapped {
+			wrapped[path] += n
+		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(c.Wrapped)) {
-		note := fmt.Sprintf("%s: %s found in %s.", name, display.Plural(int(c.Wrapped[path]), "event"), path)
+	notes := append(firstNotes(lost, "lost records"), firstNotes(others, "records that are no events")...)
+	for _, path := range slices.Sorted(maps.Keys(wrapped)) {
+		note := fmt.Sprintf("%s found in %s.", display.Plural(int(wrapped[path]), "event"), path)
+		if path == textBefore {
+			note = fmt.Sprintf("%s found after other text on the same line.", display.Plural(int(wrapped[path]), "event"))
+		}
 		if strings.HasSuffix(path, googlePayload) {
 			note += " Google's entries have neither the parameters of requests (versions, limits, selectors) nor their durations: " +
 				"reads are counted as if they had no parameters."
@@ -102,8 +117,21 @@ func (c *Counts) Notes(name string) (notes []string) {
 	return notes
 }
 
+// firstNotes returns the first maxInputNotes notes, and one on the number of the others. what says
+// what they are about.
+func firstNotes(notes []string, what string) []string {
+	if more := len(notes) - maxInputNotes; more > 0 {
+		return append(notes[:maxInputNotes:maxInputNotes], fmt.Sprintf("%s on %s of other inputs.", display.Plural(more, "more note"), what))
+	}
+	return notes
+}
+
 func (r *Rest) sentence() string {
-	return fmt.Sprintf("%s of %s: %s (the first is line %d).", display.Plural(int(r.Records), "record"), display.Size(r.Bytes), r.Why, r.FirstLine)
+	text := fmt.Sprintf("%s of %s: %s (the first is line %d).", display.Plural(int(r.Records), "record"), display.Size(r.Bytes), r.Why, r.FirstLine)
+	if r.Why == whyPacked {
+		text = fmt.Sprintf("%s: all from line %d on is missing. Copy the file again.", r.Why, r.FirstLine)
+	}
+	return text
 }
 
 // NoEventsError returns the error for inputs without an event of use. The error says why, and

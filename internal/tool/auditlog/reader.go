@@ -63,8 +63,10 @@ func (r *reader) readAll() {
 	r.joinPieces(nil, r.piecesPath, true)
 	switch {
 	case errors.Is(r.err, errPacked):
+		if !slices.ContainsFunc(r.counts.Rest, func(rest Rest) bool { return rest.Why == whyPacked }) {
+			r.countRest(whyPacked, nil)
+		}
 		r.err = nil
-		r.countRest(whyPacked, nil)
 	case r.err == nil && len(r.lists) > 0:
 		r.countRest(whyListCutOff, nil)
 	}
@@ -280,6 +282,9 @@ func (r *reader) countRest(why string, record []byte) {
 func (r *reader) countRestAt(why string, bytes, line int64, begins []byte) {
 	if slices.Contains(lostReasons, why) {
 		r.lostCount++
+		if r.pos == len(r.held) && errors.Is(r.err, errPacked) { // one cause, one reason
+			why = whyPacked
+		}
 	}
 	if r.level == 0 {
 		r.counts.add(why, bytes, line, begins)

@@ -145,8 +145,13 @@ func unpack(source io.Reader) (text io.Reader, closeText func(), err error) {
 	}
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		if text, err = gzip.NewReader(buffered); err != nil {
+		switch unpacked, err := gzip.NewReader(buffered); {
+		case err == nil:
+			text = unpacked
+		case errors.Is(err, context.Canceled):
 			return nil, nil, err
+		default: // it has no whole header
+			text = failingReader{errPacked}
 		}
 	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		unpacked, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1))
@@ -185,6 +190,12 @@ func (r packedReader) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// failingReader returns its error from each read.
+type failingReader struct{ err error }
+
+// Read implements io.Reader.
+func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
 // pendingReader ends with its context, even while a read waits at a pipe or a terminal. The
 // goroutine of that read then stays until the read returns, or until the process ends.

@@ -202,7 +202,7 @@ func TestGoogle(t *testing.T) {
 		if r.readAll(); got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
-		if notes := strings.Join(r.counts.Notes("x"), " "); !strings.Contains(notes, "neither the parameters") {
+		if notes := strings.Join(Notes([]Input{{Name: "x"}}, []Counts{r.counts}), " "); !strings.Contains(notes, "neither the parameters") {
 			t.Errorf("got %s", notes)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -65,6 +66,9 @@ func CheckFile(name string) error {
 // checkReplaced returns an error if no file can be created beside a file.
 func checkReplaced(name string) error {
 	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) { // without the temporary name
+		return fmt.Errorf("create a file in %s: %w", filepath.Dir(name), failed.Err)
+	}
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package display
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -53,8 +54,9 @@ func TestCheckFile(t *testing.T) {
 	if err := CheckFile(""); err != nil {
 		t.Errorf("no file: %v", err)
 	}
-	if err := CheckFile(filepath.Join(t.TempDir(), "missing", "page.html")); err == nil {
-		t.Error("a file in a directory that is missing can be written")
+	missing := filepath.Join(t.TempDir(), "missing")
+	if err := CheckFile(filepath.Join(missing, "page.html")); err == nil || !strings.Contains(err.Error(), missing+": no such file") || strings.Contains(err.Error(), "/.") {
+		t.Errorf("a directory is missing: got %v, want its name alone", err)
 	}
 }
 

@@ -17,6 +17,19 @@ func IsTerminal(out any) bool {
 	return isFile && term.IsTerminal(int(file.Fd()))
 }
 
+// Width returns the number of characters on a line of a terminal, and 0 if out is no terminal.
+func Width(out any) int {
+	file, isFile := out.(*os.File)
+	if !isFile {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
 // Times between two texts of Follow, on a terminal and elsewhere.
 const (
 	terminalFollowInterval = time.Second

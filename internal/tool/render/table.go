@@ -147,3 +147,27 @@ func (t *Table) markdown() string {
 	}
 	return b.String()
 }
+
+// minFirstWidth is the width to which Fit cuts the first column before it removes others.
+const minFirstWidth = 32
+
+// Fit makes the lines of a table have at most width characters. It removes columns from the right,
+// but not the second one, and cuts the cells of the first column. A width of 0 is unbounded.
+func (t *Table) Fit(width int) {
+	if width <= 0 || len(t.Columns) < 2 {
+		return
+	}
+	titles := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		titles[i] = c.Title
+	}
+	widths := t.widths(append([][]string{titles}, t.rows...))
+	others := func() int { return groupWidth(widths) - widths[0] }
+	for len(widths) > 2 && min(widths[0], minFirstWidth)+others() > width {
+		widths = widths[:len(widths)-1]
+	}
+	t.Columns = t.Columns[:len(widths)]
+	for i, cells := range t.rows {
+		t.rows[i] = append([]string{Shorten(cells[0], max(3, width-others()))}, cells[1:len(widths)]...)
+	}
+}

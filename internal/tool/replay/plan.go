@@ -129,9 +129,9 @@ func readPlan(ctx context.Context, paths []string, stdin io.Reader, o *Options, 
 		if all[i], err = in.Read(ctx, stdin, auditlog.Options{Wrapper: o.LogWrapper, KeepGroups: true}, p.observe, progress); err != nil {
 			return nil, interrupt.Explain(ctx, err)
 		}
-		p.notes = append(p.notes, all[i].Notes(in.Name)...)
 		p.lost += all[i].LostRecords()
 	}
+	p.notes = auditlog.Notes(inputs, all)
 	if p.last == 0 {
 		return nil, auditlog.NoEventsError(inputs, all, p.others)
 	}
