@@ -34,6 +34,10 @@ type server struct {
 	// lastFailure is the time of the last request, watches aside, that had no answer or one of
 	// 500 and above. It is in nanoseconds since 1970.
 	lastFailure atomic.Int64
+	// ownReads are the answers to askOwnReads, nil if the server is not known to be a replica.
+	ownReads []OwnReads
+	// ownReadsRefused says that the user may not ask for them.
+	ownReadsRefused bool
 }
 
 // newServer returns the server that a client configuration is for. The client has no limit of

@@ -26,8 +26,9 @@ definition of its own, and removes both in the end; --delete removes those of a
 run that was killed.
 
 The report has a line for each promise. It shows each violation as a story of
-operations with their revisions. The exit code is 2 if there was a violation, and
-1 if something else went wrong. An interrupt ends the run early, and the report
+operations with their revisions. If a server is a replica, the first line says how
+many reads it answered itself. The exit code is 2 if there was a violation, and 1
+if a replica answered none or something else went wrong. An interrupt ends the run early, and the report
 has what was recorded by then.`
 
 const examples = `  millrace-tools verify --kubeconfig ~/.kube/config

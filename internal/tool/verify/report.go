@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/millrace/millrace/internal/account/dashboard"
 )
 
 // Report is the result of a run. Its JSON is published: names of fields stay as they are.
@@ -32,6 +34,10 @@ type Report struct {
 type ServerReport struct {
 	URL     string `json:"url"`
 	Version string `json:"version"`
+	// OwnReads has a row for each resource of the run if the server is a replica.
+	OwnReads []OwnReads `json:"ownReads,omitempty"`
+	// OwnReadsRefused says that the user may not ask whether the server is a replica.
+	OwnReadsRefused bool `json:"ownReadsRefused,omitempty"`
 }
 
 // Clients are the parameters of a run.
@@ -120,14 +126,17 @@ func (r *run) report(c *checker) *Report {
 	defer cancel()
 	for _, s := range r.servers {
 		version, _ := s.version(ctx) // a server may be down by now
-		report.Servers = append(report.Servers, ServerReport{s.base, version})
+		report.Servers = append(report.Servers, ServerReport{URL: s.base, Version: version, OwnReads: s.ownReads, OwnReadsRefused: s.ownReadsRefused})
 	}
 	return report
 }
 
-// Write writes the report for a person: a table of the promises, the violations, the scorecard
+// Write writes the report for a person: what replicas answered themselves, a table of the promises, the violations, the scorecard
 // and the provenance.
 func (r *Report) Write(to io.Writer) error {
+	for _, line := range r.OwnReadsLines() {
+		fmt.Fprintf(to, "%s\n\n", line)
+	}
 	if err := r.writeChecks(to); err != nil {
 		return err
 	}
@@ -149,6 +158,9 @@ func (r *Report) Write(to io.Writer) error {
 	fmt.Fprintf(to, "%d reads and watches without an answer\n", n.Unanswered)
 	for _, s := range r.Servers {
 		fmt.Fprintf(to, "%s %s\n", s.URL, s.Version)
+		if s.OwnReadsRefused {
+			fmt.Fprintf(to, "  not known whether it passes reads on, as a replica may: the user may not get %sreplica\n", dashboard.Prefix)
+		}
 	}
 	_, err := fmt.Fprintf(to, "%s\nonce more: %s\n", r.provenance(), r.commandLine())
 	return err

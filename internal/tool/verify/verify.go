@@ -37,7 +37,7 @@ type run struct {
 
 // Run verifies the servers of a Config. The report has the violations: they are no error.
 // Without a report, the error says why there is none. Beside a report, it says that the run
-// was interrupted, or what was not removed from the cluster.
+// was interrupted, that a replica answered no read itself, or what was not removed from the cluster.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -70,6 +70,7 @@ func (r *run) runInFixture(ctx context.Context) (*Report, error) {
 	}
 	if err == nil {
 		err = r.work(ctx)
+		r.countOwnReads(ctx)
 	}
 	removeErr := r.removeFixture(ctx)
 	if err != nil {
@@ -77,7 +78,8 @@ func (r *run) runInFixture(ctx context.Context) (*Report, error) {
 	}
 	record := &r.record.mu // no client runs any more
 	r.line.Show(fmt.Sprintf("checking %d writes, %d reads and %d watches", len(record.writes), len(record.reads), len(record.watches)))
-	return r.checkRecord(context.WithoutCancel(ctx)), errors.Join(r.incompleteErr, removeErr)
+	report := r.checkRecord(context.WithoutCancel(ctx))
+	return report, errors.Join(r.incompleteErr, report.passedOnErr(), removeErr)
 }
 
 // removeFixture removes the fixture, also after the context has ended. It tries one server
