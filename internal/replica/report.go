@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/apiserver/tiermount"
+	"github.com/millrace/millrace/internal/replica/follow"
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
@@ -25,6 +26,8 @@ type reporter struct {
 	usesEtcd   bool
 	tier       *tiermount.ReadTier
 	counters   *upstream.Metrics
+	// resources is nil if the replica follows etcd.
+	resources *follow.Resources
 	// skew is follow.Policy.Skew.
 	skew func() string
 }
@@ -32,7 +35,7 @@ type reporter struct {
 func (r *Replica) newReporter(config *rest.Config, tier *tiermount.ReadTier, counters *upstream.Metrics) *reporter {
 	return &reporter{
 		upstream: r.upstream, address: strings.TrimSuffix(config.Host, "/"), ownVersion: r.options.Kube.VersionInfo().GitVersion,
-		usesEtcd: r.options.usesEtcd(), tier: tier, counters: counters, skew: r.policy.Skew,
+		usesEtcd: r.options.usesEtcd(), tier: tier, counters: counters, resources: r.resources, skew: r.policy.Skew,
 	}
 }
 
@@ -68,6 +71,11 @@ func (p *reporter) report() serverreport.ReplicaReport {
 			}
 		}
 		made.Followed = append(made.Followed, f)
+	}
+	if p.resources != nil {
+		for _, r := range p.resources.Refused() {
+			made.Followed = append(made.Followed, serverreport.FollowedResource{Name: r.Key.String(), Named: r.Named, Refused: string(r.Why), Error: r.Why.Text()})
+		}
 	}
 	slices.SortFunc(made.Followed, func(a, b serverreport.FollowedResource) int {
 		if (a.Error != "") != (b.Error != "") {

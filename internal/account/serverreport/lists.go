@@ -61,7 +61,9 @@ type ListCost struct {
 	// PassedOn is how many of the requests were passed on.
 	PassedOn uint64 `json:"passedOn,omitempty"`
 	// Shared is how many were given the answer to another one that was passed on.
-	Shared  uint64 `json:"shared,omitempty"`
+	Shared uint64 `json:"shared,omitempty"`
+	// Failed is how many were answered with 403, or with 500 and above.
+	Failed  uint64 `json:"failed,omitempty"`
 	Objects uint64 `json:"objects"`
 	// Scanned is how many objects were examined to find Objects.
 	Scanned uint64 `json:"scanned"`
@@ -80,6 +82,7 @@ func (c *ListCost) Add(d *ListCost) {
 	c.Requests += d.Requests
 	c.PassedOn += d.PassedOn
 	c.Shared += d.Shared
+	c.Failed += d.Failed
 	c.Objects += d.Objects
 	c.Scanned += d.Scanned
 	c.ScannedBytes += d.ScannedBytes

@@ -19,8 +19,8 @@ type ReplicaReport struct {
 	Source string `json:"source"`
 	// Depth is how many replicas events come through, this one included.
 	Depth int `json:"depth"`
-	// Followed has a row for each resource that is followed, or for each etcd cluster. Rows
-	// with Broken above 0 come first.
+	// Followed has a row for each resource that is followed, or for each etcd cluster, and one with
+	// Refused for each that --follow or a read has asked for in vain. Rows with Error come first.
 	Followed []FollowedResource `json:"followed"`
 	// Reads has a row for each resource: how GETs and LISTs of the last ten minutes were answered.
 	Reads []ResourceReads `json:"reads"`
@@ -39,12 +39,13 @@ type ReplicaReport struct {
 
 // ResourceReads counts the GETs and LISTs of a resource. The upstream answered PassedOn of
 // Requests. Shared were given the answer to a request that was passed on. All others were
-// answered out of the cache.
+// answered out of the cache. Failed were answered with 403, or with 500 and above, by either.
 type ResourceReads struct {
 	Resource string `json:"resource"`
 	Requests uint64 `json:"requests"`
 	Shared   uint64 `json:"shared"`
 	PassedOn uint64 `json:"passedOn"`
+	Failed   uint64 `json:"failed,omitempty"`
 }
 
 // SparedWork is what was answered here and would have been the upstream's work. The
@@ -73,4 +74,9 @@ type FollowedResource struct {
 	// Broken is for how long it has not been followed, in seconds. It is 0 if it is.
 	Broken float64 `json:"broken"`
 	Error  string  `json:"error,omitempty"`
+	// Named says that --follow names the resource, or the replica itself needs it.
+	Named bool `json:"named,omitempty"`
+	// Refused is why the resource is not followed: "refused" by the upstream, "silent" or
+	// "memory". Error says it in words.
+	Refused string `json:"refused,omitempty"`
 }

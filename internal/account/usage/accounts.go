@@ -232,7 +232,7 @@ func (a *Accounts) ByResource() []serverreport.ResourceReads {
 	}
 	rows := make([]serverreport.ResourceReads, 0, len(costs))
 	for name, c := range costs {
-		rows = append(rows, serverreport.ResourceReads{Resource: name, Requests: c.Requests, Shared: c.Shared, PassedOn: c.PassedOn})
+		rows = append(rows, serverreport.ResourceReads{Resource: name, Requests: c.Requests, Shared: c.Shared, PassedOn: c.PassedOn, Failed: c.Failed})
 	}
 	slices.SortFunc(rows, func(a, b serverreport.ResourceReads) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Resource, b.Resource))

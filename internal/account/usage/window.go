@@ -12,7 +12,7 @@ const windowMinutes = 10
 // minuteCost is the cost of one minute's requests. It is a smaller serverreport.ListCost,
 // because each account has ten.
 type minuteCost struct {
-	requests, passedOn, shared            uint32
+	requests, passedOn, shared, failed    uint32
 	cpu, seconds                          float32
 	objects, scanned, scannedBytes, bytes uint64
 }
@@ -47,6 +47,7 @@ func (w *tenMinutes) add(minute int64, c *serverreport.ListCost) {
 	m.requests++
 	m.passedOn += uint32(c.PassedOn)
 	m.shared += uint32(c.Shared)
+	m.failed += uint32(c.Failed)
 	m.cpu += float32(c.CPU)
 	m.seconds += float32(c.Seconds)
 	m.objects += c.Objects
@@ -62,7 +63,7 @@ func (w *tenMinutes) sum(minute int64) serverreport.ListCost {
 	for i := range w.minutes {
 		m := &w.minutes[i]
 		c.Add(&serverreport.ListCost{
-			Requests: uint64(m.requests), PassedOn: uint64(m.passedOn), Shared: uint64(m.shared), CPU: float64(m.cpu), Seconds: float64(m.seconds),
+			Requests: uint64(m.requests), PassedOn: uint64(m.passedOn), Shared: uint64(m.shared), Failed: uint64(m.failed), CPU: float64(m.cpu), Seconds: float64(m.seconds),
 			Objects: m.objects, Scanned: m.scanned, ScannedBytes: m.scannedBytes, Bytes: m.bytes,
 		})
 	}

@@ -27,18 +27,6 @@ const (
 // States are all states.
 func States() []State { return []State{Absent, Loading, Following, Doubtful, Stale, Refused} }
 
-// Refusal is why a resource is not followed, though its reads asked for it.
-type Refusal string
-
-const (
-	// notPermitted: the upstream refuses the feed.
-	notPermitted Refusal = "refused"
-	// silent: the feed was broken for too long while the upstream answered others.
-	silent Refusal = "silent"
-	// noMemory: the objects would take more memory than they may.
-	noMemory Refusal = "memory"
-)
-
 // FollowedResource is one resource of the upstream in one form: its cache, and the feed that fills it
 // while the resource is followed.
 type FollowedResource struct {
@@ -76,13 +64,6 @@ type run struct {
 	kept    source.KeptBackend
 	// stop ends the feed. It is nil before the feed runs.
 	stop context.CancelFunc
-}
-
-// refusalUntil is why a resource is not followed for a time.
-type refusalUntil struct {
-	why Refusal
-	// until is when the resource may be followed again.
-	until time.Time
 }
 
 var errNotFollowed = errors.New("the resource is not followed yet")

@@ -222,10 +222,14 @@ func TestUnservableResource(t *testing.T) {
 		rw.WriteHeader(http.StatusForbidden)
 		return true
 	})
-	w.follow(follow.Request{})
+	w.follow(follow.Request{Named: true})
 	w.untilState(follow.Refused)
 	if why := w.follow(follow.Request{}); why != "refused" {
 		t.Errorf("a read is passed on for %q", why)
+	}
+	want := follow.RefusedResource{Key: w.key, Named: true, Why: "refused"}
+	if got := w.resources.Refused(); len(got) != 1 || got[0] != want || !strings.Contains(got[0].Why.Text(), "allow both") {
+		t.Errorf("refused are %v", got)
 	}
 	before := asked.Load()
 	w.pass(4 * time.Minute)
@@ -236,6 +240,9 @@ func TestUnservableResource(t *testing.T) {
 	w.upstream.Intercept(nil)
 	w.pass(2 * time.Minute)
 	w.loaded(follow.Request{})
+	if got := w.resources.Refused(); len(got) > 0 {
+		t.Errorf("refused are %v", got)
+	}
 }
 
 // TestSilentResourceIsGivenUp makes the feed of one resource fail while another one follows.

@@ -61,6 +61,14 @@ func (a *account) cost(bytes int) serverreport.ListCost {
 	return c
 }
 
+// failed returns 1 for the status of a read that a client should not get, and 0 for others.
+func failed(status int) uint64 {
+	if status == http.StatusForbidden || status >= http.StatusInternalServerError {
+		return 1
+	}
+	return 0
+}
+
 // costOf is the cost of a request that took a time, of which it waited a part.
 func costOf(took, waited time.Duration, bytes int) serverreport.ListCost {
 	return serverreport.ListCost{Bytes: uint64(bytes), CPU: max(0, took-waited).Seconds(), Seconds: took.Seconds()}
@@ -68,7 +76,7 @@ func costOf(took, waited time.Duration, bytes int) serverreport.ListCost {
 
 // charge adds a request that the tier has answered to the accounts. bytes is the size of
 // the answer. Watches have accounts of their own.
-func (q *query) charge(req *http.Request, bytes int) {
+func (q *query) charge(req *http.Request, bytes, status int) {
 	lists := q.tier.lists
 	if lists == nil || q.isWatch {
 		return
@@ -90,6 +98,7 @@ func (q *query) charge(req *http.Request, bytes int) {
 	if r.Shape.Path == "" {
 		r.Shape.Path = serverreport.PathFailed
 	}
+	r.Cost.Failed = failed(status)
 	r.Shape.Encoding = q.routeForm.names[encodingIndex(q.account.compressed)]
 	if n := q.account.scanned; n > 0 {
 		if s := q.route.cfg.Objects.Resource().Snapshot(); s.Len() > 0 {
@@ -235,6 +244,7 @@ func (t *Tier) countAndPassOn(w http.ResponseWriter, req *http.Request, next htt
 			waited = took // another server answers
 		}
 		r.Cost = costOf(took, waited, int(m.bytes))
+		r.Cost.Failed = failed(m.status)
 		t.lists.Observe(&r)
 	}()
 	next.ServeHTTP(responsewriter.WrapForHTTP1Or2(m), req)
@@ -294,15 +304,22 @@ func passedOnShape(req *http.Request, info *request.RequestInfo, answer http.Hea
 	return s
 }
 
-// writeMeter counts the bytes of an answer, and notes that its writes wait.
+// writeMeter counts the bytes of an answer, and notes its status and that its writes wait.
 type writeMeter struct {
 	http.ResponseWriter
-	waits *usage.WaitClock
-	bytes int64
+	waits  *usage.WaitClock
+	bytes  int64
+	status int // 0 before the header, and for 200 that was not written
 }
 
 // Unwrap implements responsewriter.UserProvidedDecorator.
 func (m *writeMeter) Unwrap() http.ResponseWriter { return m.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (m *writeMeter) WriteHeader(status int) {
+	m.status = status
+	m.ResponseWriter.WriteHeader(status)
+}
 
 // Write implements http.ResponseWriter.
 func (m *writeMeter) Write(b []byte) (int, error) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -139,12 +140,16 @@ func TestPassedOnElsewhere(t *testing.T) {
 	}
 }
 
-// TestOutcomes has requests passed on alone, with another one, and before the tier sees them.
+// TestOutcomes has requests passed on alone, with another one, and before the tier sees them, with
+// several statuses.
 func TestOutcomes(t *testing.T) {
 	env, lists := newCountedTier(t, usage.Config{}, "one/a")
 	answer := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Shared") != "" {
 			read.NoteShared(req)
+		}
+		if status, err := strconv.Atoi(req.Header.Get("Status")); err == nil {
+			w.WriteHeader(status)
 		}
 		_, _ = io.WriteString(w, "answer")
 	})
@@ -162,15 +167,18 @@ func TestOutcomes(t *testing.T) {
 	env.send(t, http.MethodGet, listPath, http.Header{"Accept": yaml, "Shared": {"1"}})
 	env.send(t, http.MethodGet, listPath, http.Header{"Excluded": {"1"}})
 	env.send(t, http.MethodPost, listPath, http.Header{"Excluded": {"1"}})
+	for _, status := range []string{"200", "403", "404", "429", "503"} {
+		env.send(t, http.MethodGet, listPath, http.Header{"Excluded": {"1"}, "Status": {status}})
+	}
 	var found []string
 	for _, s := range lists.Report().Shapes {
 		found = append(found, fmt.Sprintf("%s %s %d", s.Path, s.Reason, s.Requests))
 	}
 	slices.Sort(found)
-	if want := []string{"passed on accept 1", "passed on excluded 1", "range  1", "shared accept 1"}; !slices.Equal(found, want) {
+	if want := []string{"passed on accept 1", "passed on excluded 6", "range  1", "shared accept 1"}; !slices.Equal(found, want) {
 		t.Errorf("got %q, want %q", found, want)
 	}
-	if got, want := lists.ByResource(), (serverreport.ResourceReads{Resource: "configmaps", Requests: 4, Shared: 1, PassedOn: 2}); len(got) != 1 || got[0] != want {
+	if got, want := lists.ByResource(), (serverreport.ResourceReads{Resource: "configmaps", Requests: 9, Shared: 1, PassedOn: 7, Failed: 2}); len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

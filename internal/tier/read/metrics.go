@@ -118,7 +118,7 @@ func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (
 		endpointmetrics.MonitorRequest(req, q.installedVerb(verb), cfg.Resource.Group, cfg.Resource.Version, cfg.Resource.Resource, "",
 			q.metricScope(req), endpointmetrics.APIServerComponent, cfg.Warning != "", cfg.RemovedRelease,
 			delegate.Status(), size, time.Since(received))
-		q.charge(req, size)
+		q.charge(req, size, delegate.Status())
 	}
 }
 

@@ -81,6 +81,49 @@ func TestViews(t *testing.T) {
 	}
 }
 
+// TestReadsAreWrong: a replica whose watch events are in time has something wrong if reads fail, if
+// nearly all are passed on, or if a resource that was named is refused.
+func TestReadsAreWrong(t *testing.T) {
+	reads := func(passedOn, failed uint64) serverreport.ResourceReads {
+		return serverreport.ResourceReads{Resource: "pods", Requests: 1000, PassedOn: passedOn, Failed: failed}
+	}
+	refused := serverreport.FollowedResource{Name: "secrets", Named: true, Refused: "refused", Error: "the upstream refuses to list or watch it"}
+	read := refused
+	read.Named = false
+	const well = "Nothing is wrong"
+	for _, c := range []struct {
+		name     string
+		reads    serverreport.ResourceReads
+		followed serverreport.FollowedResource
+		want     string
+	}{
+		{"usual", reads(500, 4), serverreport.FollowedResource{Name: "pods"}, well},
+		{"passed on", reads(990, 0), serverreport.FollowedResource{Name: "pods"}, "The upstream answered 990 of 1000"},
+		{"few reads", serverreport.ResourceReads{Requests: 20, PassedOn: 20}, serverreport.FollowedResource{Name: "pods"}, well},
+		{"failed", reads(0, 20), serverreport.FollowedResource{Name: "pods"}, "20 of these are of pods"},
+		{"named and refused", reads(0, 0), refused, "secrets\n  The resource is named in --follow"},
+		{"refused", reads(0, 0), read, well},
+	} {
+		source := dashboard.Source{
+			SLO: func() serverreport.SLOReport { return serverreport.SLOReport{Met: true} },
+			Replica: func() serverreport.ReplicaReport {
+				return serverreport.ReplicaReport{Reads: []serverreport.ResourceReads{c.reads}, Followed: []serverreport.FollowedResource{c.followed}}
+			},
+		}
+		kubeconfig, _ := serve(t, dashboard.Handler(source))
+		for _, view := range []string{"", "slo"} {
+			out, err := run(kubeconfig, strings.Fields(view)...)
+			if err != nil || !strings.Contains(out, c.want) || c.want != well && strings.Contains(out, well) {
+				t.Errorf("%s, view %q, lacks %q: %v\n%s", c.name, view, c.want, err, out)
+			}
+		}
+		out, err := run(kubeconfig, "replica")
+		if want := "! not followed: refused"; err != nil || strings.Contains(out, want) != (c.followed.Refused != "") || c.followed.Refused != "" && !strings.Contains(out, "→ secrets: the upstream refuses") {
+			t.Errorf("%s: %v\n%s", c.name, err, out)
+		}
+	}
+}
+
 func TestJSON(t *testing.T) {
 	kubeconfig, _ := serve(t, dashboard.Handler(fake.New().Source()))
 	out, err := run(kubeconfig, "watchers", "-o", "json")
@@ -135,13 +178,25 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestPartial uses a server that serves only the memory report.
+// TestPartial uses servers that serve one report only, or one only to this user.
 func TestPartial(t *testing.T) {
 	source := fake.New().Source()
 	kubeconfig, _ := serve(t, dashboard.Handler(dashboard.Source{Memory: source.Memory}))
 	if out, err := run(kubeconfig); err != nil || !strings.Contains(out, "wire cache 251MB of 336MB") || strings.Contains(out, "Watches") {
 		t.Errorf("%v:\n%s", err, out)
 	}
+	all := dashboard.Handler(source)
+	kubeconfig, _ = serve(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if !strings.HasSuffix(req.URL.Path, "/slo") {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		all.ServeHTTP(w, req)
+	}))
+	if out, err := run(kubeconfig, "slo"); err != nil || !strings.Contains(out, "Slowest clients") {
+		t.Errorf("a user who may read one report alone: %v:\n%s", err, out)
+	}
+	kubeconfig, _ = serve(t, dashboard.Handler(dashboard.Source{Memory: source.Memory}))
 	if _, err := run(kubeconfig, "slo"); err == nil || !strings.Contains(err.Error(), "no such report slo") {
 		t.Errorf("a report that is not there: %v", err)
 	}

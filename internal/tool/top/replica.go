@@ -22,22 +22,7 @@ func drawReplica(p *page, r *serverreport.ReplicaReport) {
 	spared := &r.Spared
 	p.line(plain, fmt.Sprintf("Upstream was spared %s requests, %s events, %s, and by an estimate at least %s of CPU",
 		display.Count(spared.Requests), display.Count(spared.Events), display.Size(spared.RequestBytes+spared.EventBytes), display.Seconds(spared.CPU)))
-	p.title("Followed")
-	rows := make([][]cell, 0, len(r.Followed))
-	for _, f := range r.Followed {
-		state := cell{"✓ follows", good}
-		switch {
-		case f.Broken > 0:
-			state = cell{fmt.Sprintf("✗ broken for %s: %s", display.Seconds(f.Broken), display.Clean(f.Error)), critical}
-		case f.Error != "":
-			state = cell{"! " + display.Clean(f.Error), warning}
-		}
-		rows = append(rows, []cell{name(f.Name), state, count(f.Objects), text(fmt.Sprint(f.Revision)), text(heardText(f.Heard))})
-	}
-	p.table([]column{
-		{head: "RESOURCE", maxWidth: 50}, {head: "STATE", maxWidth: 70}, {head: "OBJECTS", right: true}, {head: "REVISION", right: true},
-		{head: "HEARD", right: true},
-	}, rows)
+	drawFollowed(p, r.Followed)
 	p.title("GETs and LISTs by resource, last ten minutes")
 	reads := make([][]cell, 0, len(r.Reads))
 	for _, x := range r.Reads {
@@ -52,13 +37,41 @@ func drawReplica(p *page, r *serverreport.ReplicaReport) {
 	}, reads)
 	p.title("Answered here")
 	drawCounts(p, "VERB", r.Answered)
-	p.title("Passed on")
+	p.title("Not answered here")
 	drawCounts(p, "REASON", r.PassedOn)
 	p.title("Upstream asked for clients")
 	drawCounts(p, "USER NAMED BY", r.Asked)
 	if len(r.Refused) > 0 {
 		p.title("Refused here")
 		drawCounts(p, "REASON", r.Refused)
+	}
+}
+
+// drawFollowed draws the resources that are followed and those that are refused, with what helps
+// against a refusal below the table.
+func drawFollowed(p *page, followed []serverreport.FollowedResource) {
+	p.title("Followed")
+	rows := make([][]cell, 0, len(followed))
+	for _, f := range followed {
+		state, objects, revision := cell{"✓ follows", good}, count(f.Objects), text(fmt.Sprint(f.Revision))
+		switch {
+		case f.Refused != "":
+			state, objects, revision = cell{"! not followed: " + display.Clean(f.Refused), warning}, text("-"), text("-")
+		case f.Broken > 0:
+			state = cell{fmt.Sprintf("✗ broken for %s: %s", display.Seconds(f.Broken), display.Clean(f.Error)), critical}
+		case f.Error != "":
+			state = cell{"! " + display.Clean(f.Error), warning}
+		}
+		rows = append(rows, []cell{name(f.Name), state, objects, revision, text(heardText(f.Heard))})
+	}
+	p.table([]column{
+		{head: "RESOURCE", maxWidth: 50}, {head: "STATE", maxWidth: 70}, {head: "OBJECTS", right: true}, {head: "REVISION", right: true},
+		{head: "HEARD", right: true},
+	}, rows)
+	for _, f := range followed {
+		if f.Refused != "" {
+			drawAdvice(p, f.Name, []string{f.Error})
+		}
 	}
 }
 
@@ -90,12 +103,15 @@ func total(counts map[string]uint64) (sum uint64) {
 	return sum
 }
 
-// brokenFeeds returns the number of feeds that do not follow their source.
-func brokenFeeds(r *serverreport.ReplicaReport) (n int) {
+// unfollowed returns the numbers of resources whose feeds are broken, and of those that are refused.
+func unfollowed(r *serverreport.ReplicaReport) (broken, refused int) {
 	for _, f := range r.Followed {
-		if f.Error != "" {
-			n++
+		switch {
+		case f.Refused != "":
+			refused++
+		case f.Error != "":
+			broken++
 		}
 	}
-	return n
+	return broken, refused
 }

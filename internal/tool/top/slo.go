@@ -2,23 +2,26 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// drawCauses draws the current problems, each with its message and advice.
-func drawCauses(p *page, s *serverreport.SLOReport) {
+// drawCauses draws the current problems, each with its message and advice: those of watch events,
+// and those of a replica's reads.
+func drawCauses(p *page, s *serverreport.SLOReport, reads []serverreport.Finding) {
+	causes := slices.Concat(s.Causes, reads)
 	switch {
-	case len(s.Causes) > 0:
+	case len(causes) > 0:
 		p.line(bold, "What is wrong now")
 	case s.Met:
 		p.line(good, "✓ Nothing is wrong: every objective is met.")
 	default:
 		p.line(warning, "! An objective was missed in the last minute; no cause is seen now.")
 	}
-	for _, c := range s.Causes {
+	for _, c := range causes {
 		mark, how := "!", warning
 		if c.Severity == "critical" {
 			mark, how = "✗", critical
@@ -34,8 +37,9 @@ func drawCauses(p *page, s *serverreport.SLOReport) {
 
 // drawSLO draws the current problems, the resources, and the slowest stages, clients and
 // subscriptions.
-func drawSLO(p *page, s *serverreport.SLOReport) {
-	drawCauses(p, s)
+func drawSLO(p *page, r *reports) {
+	s := r.SLO
+	drawCauses(p, s, readFindings(r.Replica))
 	p.title("By resource")
 	drawResources(p, s.Resources)
 	p.title("Stages of all events")

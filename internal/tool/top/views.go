@@ -20,7 +20,7 @@ type view struct {
 func views() []view {
 	return []view{
 		{"overview", []string{"slo", "watchers", "lists", "memory", "feed", "replica"}, drawOverview},
-		{"slo", []string{"slo"}, func(p *page, r *reports) { drawSLO(p, r.SLO) }},
+		{"slo", []string{"slo", "replica"}, drawSLO},
 		{"watchers", []string{"watchers"}, func(p *page, r *reports) { drawWatchers(p, r.Watchers) }},
 		{"lists", []string{"lists"}, func(p *page, r *reports) { drawLists(p, r.Lists) }},
 		{"memory", []string{"memory"}, func(p *page, r *reports) { drawMemory(p, r.Memory) }},
@@ -33,7 +33,7 @@ func views() []view {
 // drawOverview draws the current problems first. It leaves out the parts whose reports are missing.
 func drawOverview(p *page, r *reports) {
 	if r.SLO != nil {
-		drawCauses(p, r.SLO)
+		drawCauses(p, r.SLO, readFindings(r.Replica))
 	}
 	p.blank()
 	for _, f := range overviewFigures(r) {
@@ -88,8 +88,9 @@ func overviewFigures(r *reports) []cell {
 		}
 	}
 	if u := r.Replica; u != nil {
-		add(styleIf(brokenFeeds(u) > 0, critical), "Upstream  %s  %s answered here, %s asked  %s followed, %d broken",
-			display.Clean(u.Upstream), display.Count(total(u.Answered)), display.Count(total(u.Asked)), display.Count(len(u.Followed)), brokenFeeds(u))
+		broken, refused := unfollowed(u)
+		add(styleIf(broken > 0, critical), "Upstream  %s  %s answered here, %s asked  %s followed, %d broken, %d refused",
+			display.Clean(u.Upstream), display.Count(total(u.Answered)), display.Count(total(u.Asked)), display.Count(len(u.Followed)-refused), broken, refused)
 	}
 	return rows
 }

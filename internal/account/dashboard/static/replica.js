@@ -25,14 +25,14 @@ export function replica() {
       { id: "count", head: "Requests", num: true, value: (x) => x.count, show: (x) => f.count(x.count) },
     ],
   });
-  const passed = counted("Passed on, by reason", "Reason", "Nothing was passed on.");
+  const passed = counted("Not answered here, by reason", "Reason", "Everything was answered here.");
   const asked = counted("Requests to the upstream, by how the user was named", "User named by", "The upstream was asked nothing.");
   const refused = counted("Requests refused here, by reason", "Reason", "Nothing was refused.");
   const followed = new Table({
     label: "What is followed", key: (x) => x.name, empty: "Nothing is followed yet: a resource is, from its first read on.", rows: 12,
     columns: [
       { id: "name", head: "Resource", value: (x) => x.name, show: (x) => x.name },
-      { id: "state", head: "State", value: (x) => (x.error ? 1 + x.broken : 0), show: (x) => (x.error ? mark(x.broken > 0 ? "critical" : "warning", x.broken > 0 ? `broken for ${f.seconds(x.broken)}: ${x.error}` : x.error) : mark("ok", "follows")) },
+      { id: "state", head: "State", value: (x) => (x.error ? 1 + x.broken : 0), show: (x) => (x.error ? mark(x.broken > 0 ? "critical" : "warning", x.broken > 0 ? `broken for ${f.seconds(x.broken)}: ${x.error}` : x.refused ? `not followed: ${x.error}` : x.error) : mark("ok", "follows")) },
       { id: "objects", head: "Objects", num: true, value: (x) => x.objects, show: (x) => f.count(x.objects) },
       { id: "revision", head: "Revision", num: true, value: (x) => x.revision, show: (x) => String(x.revision) },
       { id: "heard", head: "Heard", num: true, value: (x) => x.heard, show: (x) => (x.heard ? `${f.seconds(x.heard)} ago` : "–") },
@@ -51,13 +51,13 @@ export function replica() {
   });
   const root = panel("replica", "Upstream", "What this replica holds of it, and what it is spared.", row,
     followed.root, part("GETs and LISTs", "by resource, in the last ten minutes", reads.root),
-    el("div", { class: "columns" }, part("Passed on", "by reason", passed.root), part("Upstream asked", "for clients", asked.root), part("Refused here", "by reason", refused.root)));
+    el("div", { class: "columns" }, part("Not answered here", "by reason", passed.root), part("Upstream asked", "for clients", asked.root), part("Refused here", "by reason", refused.root)));
   let feeds = 0;
   return {
     root,
     replica(r) {
-      const broken = r.followed.filter((x) => x.error).length;
-      feeds = r.followed.length;
+      const broken = r.followed.filter((x) => x.error && !x.refused).length;
+      feeds = r.followed.filter((x) => !x.refused).length;
       set("upstream", r.version, `${r.upstream} · here ${r.ownVersion}${r.skew ? ` · ${r.skew}` : ""}`);
       set("state", f.count(feeds), broken ? `${broken} not in time` : `through ${r.source === "etcd" ? "etcd" : "the API"}, at depth ${r.depth}`, broken ? "critical" : "");
       set("reads", f.count(sum(r.answered)), rows(r.answered).map((x) => `${f.count(x.count)} ${x.name}`).join(" · "));
