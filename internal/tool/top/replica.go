@@ -103,8 +103,8 @@ func total(counts map[string]uint64) (sum uint64) {
 	return sum
 }
 
-// unfollowed returns the numbers of resources whose feeds are broken, and of those that are refused.
-func unfollowed(r *serverreport.ReplicaReport) (broken, refused int) {
+// countUnfollowed returns the numbers of resources whose feeds are broken, and of those that are refused.
+func countUnfollowed(r *serverreport.ReplicaReport) (broken, refused int) {
 	for _, f := range r.Followed {
 		switch {
 		case f.Refused != "":

@@ -88,7 +88,7 @@ func overviewFigures(r *reports) []cell {
 		}
 	}
 	if u := r.Replica; u != nil {
-		broken, refused := unfollowed(u)
+		broken, refused := countUnfollowed(u)
 		add(styleIf(broken > 0, critical), "Upstream  %s  %s answered here, %s asked  %s followed, %d broken, %d refused",
 			display.Clean(u.Upstream), display.Count(total(u.Answered)), display.Count(total(u.Asked)), display.Count(len(u.Followed)-refused), broken, refused)
 	}
