@@ -122,10 +122,10 @@ func (s *fleetSimulation) compare(row *fleetRow) {
 		ProofInterval:  row.Informers / row.Clients / row.PerSecond,
 	})
 	baseline := s.report.baseline(row.Setup)
-	writes := row.Opening.Writes / baseline.Writes // during the begin, to those of the baseline
-	add("begin, time", "s", began.Seconds, row.Opening.Seconds)
-	add("begin, CPU", "s", began.CPUSeconds, row.Opening.servingCost().CPUSeconds-baseline.servingCost().CPUSeconds*writes)
-	add("begin, sent", "B", informerBytes*row.Informers, row.Opening.servingCost().SentBytes-baseline.servingCost().SentBytes*writes)
+	writes := row.Opening.Writes / baseline.Writes // during the storm, to those of the baseline
+	add("storm, time", "s", began.Seconds, row.Opening.Seconds)
+	add("storm, CPU", "s", began.CPUSeconds, row.Opening.servingCost().CPUSeconds-baseline.servingCost().CPUSeconds*writes)
+	add("storm, sent", "B", informerBytes*row.Informers, row.Opening.servingCost().SentBytes-baseline.servingCost().SentBytes*writes)
 }
 
 // memoryBytes returns the memory of all processes of a tier: of the root (0), or of the replicas of

@@ -17,22 +17,22 @@ const (
 	Measured  Origin = "measured"  // in a report, or the difference of two rows of a report
 	Derived   Origin = "derived"   // computed from several measured numbers
 	Assumed   Origin = "assumed"   // nobody has measured it for this model
-	Simulated Origin = "simulated" // only in results
+	Simulated Origin = "simulated" // of results, never of a Constant
 )
 
-// Constant is the price of one thing.
+// Constant is one input of the model: a cost, a size, a limit or a ratio.
 type Constant struct {
 	Value float64 `json:"value"`
 	// Unit is s (seconds of time, or of one processor), B (bytes), s/B, B/B, 1/s or 1.
 	Unit   string `json:"unit"`
 	Origin Origin `json:"origin"`
-	// Source names the report and its rows, or what an assumption rests on. Meaning names the
-	// thing that has the price.
+	// Source names the report and its rows, or what an assumption rests on. Meaning says what the
+	// value is of. Lists are sorted by name, so no text may refer to the one before it.
 	Source  string `json:"source"`
 	Meaning string `json:"meaning"`
 }
 
-// Constants are all prices by name, such as kubernetes.event.
+// Constants are the inputs of the model by name, such as kubernetes.event.
 type Constants map[string]Constant
 
 //go:embed constants.json
@@ -72,7 +72,7 @@ type constantReader struct {
 func (r *constantReader) value(name string) float64 {
 	c, ok := r.constants[name]
 	if !ok && r.err == nil {
-		r.err = fmt.Errorf("there is no constant %s: derive the constants again with make scale", name)
+		r.err = fmt.Errorf("there is no constant %s: the reports lack it, or are of another version of Millrace", name)
 	}
 	return c.Value
 }

@@ -71,7 +71,7 @@ func (d *deriver) deriveReads() error {
 			s.InitialByteNanos / 1e9, "s/B", Measured,
 			watchFile + ": watchlist-16", "a byte of initial events, of large objects",
 		})
-		d.set(name+".open", Constant{s.WatchMicros / 1e6, "s", Measured, watchFile + ": all-h2-20", "the begin of a watch, without objects"})
+		d.set(name+".open", Constant{s.WatchMicros / 1e6, "s", Measured, watchFile + ": all-h2-20", "opening a watch, without objects"})
 	}
 	d.set(kubernetes+".etcdGet", Constant{
 		list.Stock.EtcdRequestMicros / 1e6, "s", Derived,
@@ -147,7 +147,7 @@ func (d *deriver) deriveObjects() error {
 	}
 	d.set(replica+".objectByte", Constant{
 		d.constants[millrace+".objectByte"].Value, "B/B", Derived,
-		"millrace.objectByte: the same cache", "memory for a byte of objects as JSON",
+		"millrace.objectByte, whose cache replicas share", "memory for a byte of objects as JSON",
 	})
 	return nil
 }

@@ -144,7 +144,7 @@ func (d *deriver) deriveQuietServers(f *fleets) error {
 	serve := f.one.baseline("serve")
 	d.set(millrace+".idle", Constant{
 		d.constants[kubernetes+".idle"].Value, "s", Derived,
-		"kubernetes.idle: the same code", "processors of a server to which nothing happens",
+		"kubernetes.idle, whose code this server shares", "processors of a server to which nothing happens",
 	})
 	d.set(millrace+".writeQuiet", Constant{
 		(serve.Upstream.CPUSeconds - d.constants[kubernetes+".idle"].Value*serve.seconds()) / serve.Writes, "s", Derived,
@@ -216,14 +216,14 @@ func (d *deriver) deriveInformers(f *fleets) error {
 	})
 	d.set(replica+".eventByte", Constant{
 		d.constants[millrace+".eventByte"].Value, "s/B", Derived,
-		"millrace.eventByte: the same code", "a byte of an event beyond the first 2,436",
+		"millrace.eventByte, whose code replicas share", "a byte of an event beyond the first 2,436",
 	})
 	for _, name := range []string{
 		"handshake", "open", "initialByte", "watch", "connection", "request", "scanned",
 		"listByte.json", "listByte.protobuf", "gzipByte.json", "gzipByte.protobuf", "gzipRatio.json", "gzipRatio.protobuf",
 	} {
 		c := d.constants[millrace+"."+name]
-		c.Origin, c.Source = Derived, "millrace."+name+": the same code"
+		c.Origin, c.Source = Derived, "millrace."+name+", whose code replicas share"
 		d.set(replica+"."+name, c)
 	}
 	return nil
@@ -271,17 +271,17 @@ func (d *deriver) deriveBegins(f *fleets) error {
 		rest := cpu - of("open") - of("handshake")*shared - of("initialByte")*bytes
 		d.set(name+".informer", Constant{
 			cpu, "s", Derived,
-			rows + ", when all begin", "an informer that begins with 50 objects of 2.7 KB, ten of them on a connection",
+			rows + ", when all informers start at the same time", "an informer that starts with 50 objects of 2.7 KB, ten of them on a connection",
 		})
 		d.set(name+".initialObject", Constant{
 			max(0, rest) / objects, "s", Derived,
 			rows + ": what open, handshake and initialByte leave", "an object among initial events",
 		})
-		d.set(name+".informerBytes", Constant{bytes, "B", Derived, rows, "what such an informer is sent when it begins"})
+		d.set(name+".informerBytes", Constant{bytes, "B", Derived, rows, "what an informer with 50 objects of 2.7 KB is sent when it starts"})
 		d.set(name+".used", Constant{used, "B", Derived, rows, "memory that a process has in addition once it is read"})
-		d.set(name+".begin", Constant{
+		d.set(name+".storm", Constant{
 			max(0, memory-of("watch")-of("connection")*shared), "B", Derived,
-			rows + ": what watch and connection leave", "memory for a watch that began with all others",
+			rows + ": what watch and connection leave", "memory for a watch of a storm, beyond that of a watch",
 		})
 	}
 	began := func(p fleetPair) float64 {
@@ -289,11 +289,11 @@ func (d *deriver) deriveBegins(f *fleets) error {
 	}
 	d.set(client+".informer.server", Constant{
 		pooledMean(f.pairs(atServer...), began, informers), "s", Derived,
-		serverRows, "an informer that begins, at the client, if a kube-apiserver serves it",
+		serverRows, "an informer that starts, at the client, if a kube-apiserver serves it",
 	})
 	d.set(client+".informer.replica", Constant{
 		pooledMean(f.pairs(atReplica...), began, informers), "s", Derived,
-		replicaRows, "the same, if a replica serves it",
+		replicaRows, "an informer that starts, at the client, if a replica serves it",
 	})
 	return nil
 }
@@ -320,7 +320,7 @@ func (d *deriver) deriveBytes(f *fleets) error {
 	deep := f.tree.baseline("depth-2")
 	d.set("fleet.feedBytes.replica", Constant{
 		(deep.Tiers[0].SentBytes - deep.Tiers[1].SentBytes/2) / deep.Writes / f.tree.replicasAtDepth(2), "B", Derived,
-		treeFile + ": depth 2 without informers", "the same from a replica to a replica",
+		treeFile + ": depth 2 without informers", "an event of the fleets from a replica to a replica",
 	})
 	return nil
 }

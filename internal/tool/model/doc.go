@@ -2,7 +2,7 @@
 // what breaks first. It compares kube-apiserver's read path, Millrace's, and a tree of replicas in
 // front of either.
 //
-// A Constant is the price of one thing, such as an event to a watcher or a watch in memory. Derive
+// A Constant is one input of the model, such as the CPU of an event to a watcher. Derive
 // computes the constants from the reports below docs/bench, and constants.json has those of this
 // repository. Each constant says whether it is measured, derived from measured numbers, or
 // assumed. The read load of a node comes from the profiles that millrace-lab hollow runs

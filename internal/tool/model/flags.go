@@ -26,7 +26,7 @@ func (c *Cluster) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&c.KubeProxy, "kube-proxy", true, "a kube-proxy runs on each node")
 	f.BoolVar(&c.Optional, "optional", false, "the servers serve the resources that profiles mark as optional, such as Cilium's")
 	f.Float64Var(&c.Definitions, "crds", 0, "custom resource definitions")
-	f.Float64Var(&c.Storm, "storm", 1, "part of all programs that begin at once")
+	f.Float64Var(&c.Storm, "storm", 1, "fraction of all programs that start at the same time")
 	f.IntVar(&c.Servers, "servers", 3, "API servers")
 	f.StringVar(&c.Tree, "tree", autoTree, "replicas at each depth, as in 2,4; auto counts as many as are needed")
 	f.StringSliceVar(&c.OwnEtcd, "own-etcd", nil, "resources that have an etcd of their own: leases, events")

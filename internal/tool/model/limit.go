@@ -79,7 +79,7 @@ func (m *calculator) limits(c *Cluster, u *Usage, setup Setup) []Limit {
 		return all
 	}
 	all.addLimit("fan-out of an event at a server", u.Servers.EventSeconds, eventObjective, secondsAmount()).Helps = readHelp
-	all.addLimit("begin of all programs at once", u.BeginSeconds, requestTimeout, secondsAmount()).Helps = readHelp + "; programs that begin one after another"
+	all.addLimit("simultaneous start of all programs", u.BeginSeconds, requestTimeout, secondsAmount()).Helps = readHelp + "; programs that start one after another"
 	return all
 }
 
@@ -108,16 +108,16 @@ func (m *calculator) addTreeLimits(c *Cluster, u *Usage, all *limitList) {
 		all.addLimit("network"+at, t.SentBytes/float64(t.Processes), c.networkBytes(), trafficAmount()).Helps = more
 	}
 	all.addLimit("fan-out of an event at a replica", last.EventSeconds, eventObjective, secondsAmount()).Helps = more
-	all.addLimit("begin of all programs at once", u.BeginSeconds, requestTimeout, secondsAmount()).Helps = more + "; programs that begin one after another"
+	all.addLimit("simultaneous start of all programs", u.BeginSeconds, requestTimeout, secondsAmount()).Helps = more + "; programs that start one after another"
 }
 
-// etcdHelp returns what helps an etcd: an etcd of their own for further resources, and then other.
+// etcdHelp returns what helps an etcd: a separate etcd for further resources, and then other.
 func (c *Cluster) etcdHelp(other string) string {
 	switch {
 	case len(c.OwnEtcd) == 0:
-		return "an etcd of their own for leases and events (--own-etcd=leases,events); " + other
+		return "a separate etcd for leases and events (--own-etcd=leases,events); " + other
 	case len(c.OwnEtcd) == 1:
-		return "an etcd of their own for leases and for events; " + other
+		return "a separate etcd for leases and another one for events; " + other
 	}
 	return other
 }

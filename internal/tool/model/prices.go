@@ -49,7 +49,7 @@ func (r *constantReader) pricesOf(name string) *prices {
 	of := func(constant string) float64 { return r.value(name + "." + constant) }
 	p := &prices{
 		name: name, base: of("base"), used: of("used"), objectByte: of("objectByte"), definition: of("definition"),
-		watch: of("watch"), connection: of("connection"), begin: of("begin"), idle: of("idle"),
+		watch: of("watch"), connection: of("connection"), begin: of("storm"), idle: of("idle"),
 		event: of("event"), eventByte: of("eventByte"), request: of("request"), scanned: of("scanned"),
 		open: of("open"), handshake: of("handshake"), initialObject: of("initialObject"), initialByte: of("initialByte"),
 		listByte: map[string]float64{}, gzipByte: map[string]float64{}, gzipRatio: map[string]float64{},

@@ -92,11 +92,11 @@ func (r *Report) needTable() *render.Table {
 	t := &render.Table{Columns: []render.Column{
 		{Title: "nodes"}, {Title: "read at"},
 		{Group: "API servers", Title: mark("CPU", "CPU")}, {Group: "API servers", Title: mark("memory each", "memory")},
-		{Group: "API servers", Title: mark("after a begin", "memory")}, {Group: "API servers", Title: mark("sent/s each", "sent")},
+		{Group: "API servers", Title: mark("memory after a storm", "memory")}, {Group: "API servers", Title: mark("sent/s each", "sent")},
 		{Group: "replicas", Title: mark("number", "replicas")}, {Group: "replicas", Title: mark("CPU", "CPU")},
 		{Group: "replicas", Title: mark("memory each", "memory")}, {Group: "replicas", Title: mark("sent/s each", "sent")},
 		{Group: "etcd", Title: mark("writes/s", "writes")}, {Group: "etcd", Title: mark("CPU", "CPU")}, {Group: "etcd", Title: mark("database", "database")},
-		{Group: "event", Title: mark("p50", "p50")}, {Group: "event", Title: mark("p99", "p99")}, {Title: mark("all begin", "begin")},
+		{Group: "event", Title: mark("p50", "p50")}, {Group: "event", Title: mark("p99", "p99")}, {Title: mark("storm", "begin")},
 	}}
 	for i := range r.Sizes {
 		for j := range r.Sizes[i].Results {
@@ -142,7 +142,7 @@ func formatWhole(v float64) string {
 
 // breakTable returns a table of all limits, by setup and number of nodes.
 func (r *Report) breakTable() *render.Table {
-	t := &render.Table{Columns: render.ColumnsOf("read at", mark("nodes", "breaks"), "what", mark("there is", "limits"))}
+	t := &render.Table{Columns: render.ColumnsOf("read at", mark("nodes", "breaks"), "what", mark("available", "limits"))}
 	for _, b := range r.Breaks {
 		for i := range b.Limits {
 			l := &b.Limits[i]
@@ -190,7 +190,7 @@ func (r *Report) lackTable() *render.Table {
 // profileTable returns a table of the read load of each profile.
 func (r *Report) profileTable() *render.Table {
 	t := &render.Table{Columns: []render.Column{
-		{Title: "profile"}, {Title: "nodes"}, {Title: mark("watches", "watches")}, {Title: mark("events/s", "events")}, {Title: mark("a begin, for each node", "begin")},
+		{Title: "profile"}, {Title: "nodes"}, {Title: mark("watches", "watches")}, {Title: mark("events/s", "events")}, {Title: mark("storm, sent per node", "begin")},
 		{Group: "CPU at", Title: mark("kube-apiserver", "CPU")}, {Group: "CPU at", Title: mark("millrace serve", "CPU")}, {Group: "CPU at", Title: mark("replicas", "CPU")},
 	}}
 	for i := range r.Profiles {
@@ -222,7 +222,7 @@ func breakSentence(setup Setup, limits []Limit) string {
 		return fmt.Sprintf("%s: nothing breaks up to %s nodes.", setup.Name, formatWhole(maxNodes))
 	}
 	first := &limits[0]
-	text := fmt.Sprintf("%s: the %s breaks first, at about %s nodes (there is %s). What helps: %s.",
+	text := fmt.Sprintf("%s: the first limit is the %s, at about %s nodes (%s available). What helps: %s.",
 		setup.Name, first.What, formatWhole(first.Nodes), first.There, first.Helps)
 	var later []string
 	for i := 1; i < len(limits) && i < 4; i++ {

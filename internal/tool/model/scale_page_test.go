@@ -27,7 +27,7 @@ const (
 )
 
 // breaksFirst matches the number of nodes at which a printed line says that something breaks.
-var breaksFirst = regexp.MustCompile(`breaks first, at about ([\d,]+) nodes`)
+var breaksFirst = regexp.MustCompile(`the first limit is .*?, at about ([\d,]+) nodes`)
 
 // TestScaleTables checks that docs/bench/tables/scale.md has what the commands print that it
 // names, and that docs/scale.md has the numbers of nodes at which something breaks first.

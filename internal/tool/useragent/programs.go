@@ -24,7 +24,7 @@ var (
 		"calico-node", "coredns", "metrics-server", "kube-state-metrics", "e2e.test",
 		"scheduler_perf", Replica,
 	}
-	// libraries are client libraries and tools that anybody may use. All request JSON.
+	// libraries are client libraries and tools so common that their names identify no owner. All request JSON.
 	libraries = []string{
 		// generated clients, and clients in Java and JavaScript
 		"OpenAPI-Generator", "Swagger-Codegen", "Kubernetes", "okhttp", "fabric8-kubernetes-client",
@@ -42,7 +42,7 @@ func isLibrary(name string) bool {
 }
 
 // IdentifiesWorkload reports whether the name of a program says what its owner runs, and so must
-// be hashed before it is shared. Names of Kubernetes' programs, of Millrace's replicas and of
+// be hashed before it is shared. Add-ons such as coredns and cilium-agent do: the owner chose them. Names of Kubernetes' programs, of Millrace's replicas and of
 // common client libraries do not.
 func IdentifiesWorkload(name string) bool {
 	return !slices.Contains(kubernetesPrograms, name) && name != Replica && !isLibrary(name)
