@@ -12,6 +12,6 @@
 // makes a price list of the reports.
 //
 // The model is a sum. Reads pay for each request, each object looked at, each byte encoded, and
-// each object and byte read from etcd. Watches pay for each watch, event and initial byte. The caller says how much work a request is: the package does not
-// know the cluster.
+// each object and byte read from etcd. Watches pay for each watch, event and initial byte. The
+// caller says how much work a request is: the package does not know the cluster.
 package price
