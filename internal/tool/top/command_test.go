@@ -55,12 +55,12 @@ func TestViews(t *testing.T) {
 	}{
 		{"", []string{"What is wrong now\n✗ clients do not read (critical)  pods  slow-exporter", "→ Give the client more CPU", "Watches   20412", "widgets.example.com", "Furthest behind", "LIST pods"}},
 		{"slo", []string{"By resource", "endpointslices.discovery.k8s.io", "✗ missed", "connection", "spec.nodeName=node-00417"}},
-		{"watchers", []string{"41s", "system:node:node-00000", "REACHES BACK"}},
+		{"watchers", []string{"41s", "system:node:node-00000", "LOG AGE"}},
 		{"lists", []string{"Storm: 3104 of 5000 cilium-agent list pods", "from stored bytes, 63291 both ways", "at .metadata.annotations", "scan", "kubectl: Watch instead of listing"}},
 		{"memory", []string{"v1 protobuf 141MB", "field spec.nodeName, label app"}},
 		{"crds", []string{"2014 definitions", "compositions.apiextensions.crossplane.io", "webhook"}},
 		{"replica", []string{"https://api.example.com:6443 v1.37.1, through api", "by an estimate at least 1d", "✗ broken for 12s", "✓ follows", "not-read", "impersonation", "refused here", "certificate"}},
-		{"feed", []string{"! late 7.2s", "✓ in time", "https://10.0.0.9:2379", "Probe     works"}},
+		{"feed", []string{"! late 7.2s", "✓ in time", "https://10.0.0.9:2379", "Probe     ok  write to event p50"}},
 		{"watchers -o wide", []string{"PROTOCOL", "node-00814"}},
 	} {
 		out, err := run(kubeconfig, strings.Fields(c.args)...)

@@ -13,9 +13,9 @@ import (
 func drawFeed(p *page, r *reports) {
 	rows := make([][]cell, 0, len(r.Feed.Feeds))
 	for _, f := range r.Feed.Feeds {
-		words, how := feedHealth(&f)
+		health, healthStyle := feedHealth(&f)
 		rows = append(rows, []cell{
-			name(f.Prefix), {words, how}, text(fmt.Sprint(f.Revision)), seconds(f.Delivery.P50), seconds(f.Delivery.P99), seconds(f.Delivery.Max),
+			name(f.Prefix), {health, healthStyle}, text(fmt.Sprint(f.Revision)), seconds(f.Delivery.P50), seconds(f.Delivery.P99), seconds(f.Delivery.Max),
 			count(f.Events), size(f.Bytes), count(f.Restarts), count(f.Loads), name(strings.Join(f.Endpoints, ",")),
 		})
 	}
@@ -28,13 +28,13 @@ func drawFeed(p *page, r *reports) {
 	}
 	p.blank()
 	if probe := r.SLO.Probe; probe == nil {
-		p.line(dim, "Probe     none (--watch-probe)")
+		p.line(dim, "Probe     off (start the server with --watch-probe)")
 	} else {
-		state := "works"
+		state := "ok"
 		if probe.Error != "" {
 			state = display.Clean(probe.Error)
 		}
-		p.line(styleIf(probe.Error != "", critical), fmt.Sprintf("Probe     %s  write to client p50 %s  p99 %s  of it after the answer p99 %s  pending %s", state,
+		p.line(styleIf(probe.Error != "", critical), fmt.Sprintf("Probe     %s  write to event p50 %s  p99 %s  response to event p99 %s  pending %s", state,
 			display.Seconds(probe.Whole.P50), display.Seconds(probe.Whole.P99), display.Seconds(probe.Commit.P99), display.Seconds(probe.Pending)))
 	}
 	s := r.SLO.Process

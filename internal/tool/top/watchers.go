@@ -7,15 +7,15 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// behindWarning is the lag from which a watch is marked, in seconds.
-const behindWarning = 10
+// behindWarningSeconds is the lag above which a watch is drawn as a warning.
+const behindWarningSeconds = 10
 
 // drawWatchers draws the numbers of watches, the watches that lag the most, and the watches
 // by resource.
 func drawWatchers(p *page, w *serverreport.WatchersReport) {
 	p.line(bold, fmt.Sprintf("%s watches in %s subscriptions by %s clients, %s waiting",
 		display.Count(w.Watches), display.Count(w.Subscriptions), display.Count(w.Clients), display.Count(w.Waiting)))
-	p.line(plain, fmt.Sprintf("%s events and %s sent since the start, %s told to list again",
+	p.line(plain, fmt.Sprintf("%s events and %s sent since the start, %s watches told to list again",
 		display.Count(w.Events), display.Size(w.Bytes), display.Count(w.Expired)))
 	p.title("Furthest behind")
 	if len(w.Behind) == 0 {
@@ -29,8 +29,8 @@ func drawWatchers(p *page, w *serverreport.WatchersReport) {
 		rows = append(rows, []cell{name(r.Resource), count(r.Watches), count(r.Subscriptions), count(r.LogEvents), size(r.LogBytes), seconds(r.LogSeconds)})
 	}
 	p.table([]column{
-		{head: "RESOURCE", maxWidth: 50}, {head: "WATCHES", right: true}, {head: "SUBSCRIPTIONS", right: true}, {head: "LOG", right: true},
-		{head: "BYTES", right: true}, {head: "REACHES BACK", right: true},
+		{head: "RESOURCE", maxWidth: 50}, {head: "WATCHES", right: true}, {head: "SUBSCRIPTIONS", right: true}, {head: "LOG EVENTS", right: true},
+		{head: "LOG BYTES", right: true}, {head: "LOG AGE", right: true},
 	}, rows)
 }
 
@@ -40,12 +40,12 @@ func drawBehind(p *page, all []serverreport.Watcher) {
 	for _, w := range all {
 		rows = append(rows, []cell{
 			name(agent(w.Client)), name(w.Resource), name(w.State),
-			flag(display.Seconds(w.BehindSeconds), w.BehindSeconds > behindWarning, warning), count(w.BehindEvents), size(w.BehindBytes),
+			flag(display.Seconds(w.BehindSeconds), w.BehindSeconds > behindWarningSeconds, warning), count(w.BehindEvents), size(w.BehindBytes),
 			seconds(w.Age), name(w.User), name(w.Address), name(w.Selection), name(w.Encoding), name(w.Protocol),
 		})
 	}
 	p.table([]column{
-		{head: "CLIENT", maxWidth: 28}, {head: "WATCHES", maxWidth: 30}, {head: "STATE"}, {head: "BEHIND", right: true}, {head: "EVENTS", right: true}, {head: "BYTES", right: true},
+		{head: "CLIENT", maxWidth: 28}, {head: "RESOURCE", maxWidth: 30}, {head: "STATE"}, {head: "BEHIND", right: true}, {head: "EVENTS", right: true}, {head: "BYTES", right: true},
 		{head: "AGE", right: true}, {head: "USER", maxWidth: 40}, {head: "ADDRESS"}, {head: "SELECTION", maxWidth: 50}, {head: "ENCODING", wide: true}, {head: "PROTOCOL", wide: true},
 	}, rows)
 }
