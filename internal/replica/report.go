@@ -86,6 +86,7 @@ func (p *reporter) report() serverreport.ReplicaReport {
 		}
 		return cmp.Or(-cmp.Compare(a.Objects, b.Objects), cmp.Compare(a.Name, b.Name))
 	})
+	made.FindCauses()
 	return made
 }
 

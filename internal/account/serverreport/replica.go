@@ -19,8 +19,10 @@ type ReplicaReport struct {
 	Source string `json:"source"`
 	// Depth is how many replicas events come through, this one included.
 	Depth int `json:"depth"`
-	// Followed has a row for each resource that is followed, or for each etcd cluster, and one with
-	// Refused for each that --follow or a read has asked for in vain. Rows with Error come first.
+	// Causes are what is wrong with GETs and LISTs now. Those of watch events are in the SLOReport.
+	Causes []Finding `json:"causes"`
+	// Followed has a row for each resource that is followed, or for each etcd cluster. Resources
+	// that --follow or a read has asked for in vain have Refused. Rows with Error come first.
 	Followed []FollowedResource `json:"followed"`
 	// Reads has a row for each resource: how GETs and LISTs of the last ten minutes were answered.
 	Reads []ResourceReads `json:"reads"`

@@ -39,6 +39,15 @@ const (
 	CauseUnreadable Cause = "unreadable"
 	// CausePanic: code of Kubernetes has panicked. It makes no event late.
 	CausePanic Cause = "panic"
+
+	// The causes below are of a ReplicaReport, about GETs and LISTs.
+
+	// CauseNotFollowed: a resource that --follow names is refused.
+	CauseNotFollowed Cause = "not followed"
+	// CauseFailedReads: reads are answered with 403, or with 500 and above.
+	CauseFailedReads Cause = "reads fail"
+	// CausePassedOnReads: nearly all reads are passed on.
+	CausePassedOnReads Cause = "reads are passed on"
 )
 
 // Quantiles are of times in seconds.

@@ -107,7 +107,9 @@ func TestReadsAreWrong(t *testing.T) {
 		source := dashboard.Source{
 			SLO: func() serverreport.SLOReport { return serverreport.SLOReport{Met: true} },
 			Replica: func() serverreport.ReplicaReport {
-				return serverreport.ReplicaReport{Reads: []serverreport.ResourceReads{c.reads}, Followed: []serverreport.FollowedResource{c.followed}}
+				r := serverreport.ReplicaReport{Reads: []serverreport.ResourceReads{c.reads}, Followed: []serverreport.FollowedResource{c.followed}}
+				r.FindCauses()
+				return r
 			},
 		}
 		kubeconfig, _ := serve(t, dashboard.Handler(source))

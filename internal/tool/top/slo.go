@@ -11,8 +11,12 @@ import (
 
 // drawCauses draws the current problems, each with its message and advice: those of watch events,
 // and those of a replica's reads.
-func drawCauses(p *page, s *serverreport.SLOReport, reads []serverreport.Finding) {
-	causes := slices.Concat(s.Causes, reads)
+func drawCauses(p *page, r *reports) {
+	s := r.SLO
+	causes := s.Causes
+	if r.Replica != nil {
+		causes = slices.Concat(causes, r.Replica.Causes)
+	}
 	switch {
 	case len(causes) > 0:
 		p.line(bold, "What is wrong now")
@@ -39,7 +43,7 @@ func drawCauses(p *page, s *serverreport.SLOReport, reads []serverreport.Finding
 // subscriptions.
 func drawSLO(p *page, r *reports) {
 	s := r.SLO
-	drawCauses(p, s, readFindings(r.Replica))
+	drawCauses(p, r)
 	p.title("By resource")
 	drawResources(p, s.Resources)
 	p.title("Stages of all events")

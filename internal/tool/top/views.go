@@ -33,7 +33,7 @@ func views() []view {
 // drawOverview draws the current problems first. It leaves out the parts whose reports are missing.
 func drawOverview(p *page, r *reports) {
 	if r.SLO != nil {
-		drawCauses(p, r.SLO, readFindings(r.Replica))
+		drawCauses(p, r)
 	}
 	p.blank()
 	for _, f := range overviewFigures(r) {

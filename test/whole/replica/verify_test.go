@@ -2,6 +2,7 @@ package replica
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,13 @@ func TestVerifyOfPassedOnReads(t *testing.T) {
 	}
 	if named, known := refused["secrets"]; !known || !named {
 		t.Errorf("refused are %v", refused)
+	}
+	var causes []serverreport.Cause
+	for _, c := range made.Causes {
+		causes = append(causes, c.Cause)
+	}
+	if want := []serverreport.Cause{serverreport.CauseNotFollowed, serverreport.CausePassedOnReads}; !slices.Equal(causes, want) {
+		t.Errorf("wrong are %v, want %v", causes, want)
 	}
 	if named, known := refused["leases.coordination.k8s.io"]; !known || named {
 		t.Errorf("refused are %v", refused)

@@ -25,17 +25,29 @@ export function now() {
   const events = perSecond();
   const sent = perSecond();
   let shown = "";
+  let eventReport = null;
+  let readCauses = []; // of a replica
+
+  function showCauses() {
+    if (!eventReport) return;
+    const { met } = eventReport;
+    const causes = [...(eventReport.causes ?? []), ...readCauses];
+    const text = JSON.stringify([causes, met]);
+    if (text === shown) return;
+    shown = text;
+    headline.replaceChildren(mark(...headlineOf({ met, causes })));
+    list.replaceChildren(...causes.map(finding));
+  }
 
   return {
     root,
+    replica(r) {
+      readCauses = r.causes ?? [];
+      showCauses();
+    },
     slo(r) {
-      const findings = r.causes ?? [];
-      const text = JSON.stringify([findings, r.met]);
-      if (text !== shown) {
-        shown = text;
-        headline.replaceChildren(mark(...headlineOf(r)));
-        list.replaceChildren(...findings.map(finding));
-      }
+      eventReport = r;
+      showCauses();
       const all = r.all;
       set("p99", f.seconds(all.spans.p99), all.objective > 0 ? `objective ${f.seconds(all.objective)}` : "", all.met ? "" : "critical");
       trend.replaceChildren(spark(history.of("all"), { limit: all.objective, width: 150, height: 30, label: "p99 of the last minutes" }));
