@@ -59,6 +59,10 @@ func (r *resource) reportName() string {
 	return r.name + "." + group
 }
 
+// minReads is how many reads a replica has to pass on before that means something. One that has just
+// started again may have had a few.
+const minReads = 20
+
 // passedAllOn reports whether the server is a replica that had reads and answered none itself.
 func (s *ServerReport) passedAllOn() bool {
 	var reads, own uint64
@@ -66,7 +70,7 @@ func (s *ServerReport) passedAllOn() bool {
 		reads += o.Reads
 		own += o.Own
 	}
-	return reads > 0 && own == 0
+	return reads >= minReads && own == 0
 }
 
 // ownReadsText returns what the server answered itself, "" if it is not known to be a replica.
