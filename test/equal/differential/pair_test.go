@@ -54,6 +54,8 @@ type pair struct {
 	oursPassesOn bool
 	// ignoresShards says that shard selectors have another meaning for the servers than here.
 	ignoresShards bool
+	// plainWatchLists says that ours takes theirs for a version that compresses no watch-lists.
+	plainWatchLists bool
 	// namespaced contains the paths of lists over all namespaces.
 	namespaced map[string]bool
 	// compared counts comparisons, of requests and watches, and mismatched those that failed.

@@ -43,6 +43,7 @@ func (p *pair) replica(t *testing.T, source string, gen *requestGenerator) {
 		upstream = newSide(t, harness.StartVersionProxy(t, upstream.Server, -1, nil))
 	}
 	both := p.behind(t, upstream, p.replicas()[source]...)
+	both.plainWatchLists = source == skew
 	if source == skew { // what else is passed on is the same with each source
 		t.Run("plain", func(t *testing.T) { both.plainUnderSkew(t, gen.kinds) })
 		t.Run("random", func(t *testing.T) { both.agree(t, gen.distinct(scaled(t, replicaRequests/3))) })

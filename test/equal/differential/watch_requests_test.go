@@ -82,6 +82,9 @@ func (s *script) watch(now int64) watchRequest {
 		q = q.with("includeObject", pick(s.requestGenerator, "None", "Metadata", "Object"))
 	}
 	q = s.watchOddities(q, &w)
+	if s.pair.plainWatchLists && strings.Contains(q.String(), "sendInitialEvents=true") {
+		w.encoding = ""
+	}
 	s.Shuffle(len(q), func(i, j int) { q[i], q[j] = q[j], q[i] })
 	w.query = q.String()
 	return w
