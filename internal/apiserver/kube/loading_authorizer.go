@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -24,6 +25,8 @@ type loadingAuthorizer struct {
 	// roles are what all authorization needs, and graph is what that of nodes needs.
 	roles, graph []cache.DoneChecker
 	maxWait      time.Duration
+	// loaded says that nothing is missing any more.
+	loaded atomic.Bool
 }
 
 // newLoadingAuthorizer wraps an authorizer that reads informers of a factory.
@@ -71,9 +74,15 @@ func (l *loadingAuthorizer) ConditionsAwareAuthorize(ctx context.Context, a auth
 
 // missing returns what the authorization of a request needs and is not loaded.
 func (l *loadingAuthorizer) missing(a authorizer.Attributes) []cache.DoneChecker {
-	missing := appendUndone(nil, l.roles)
-	if who := a.GetUser(); len(l.graph) > 0 && who != nil && slices.Contains(who.GetGroups(), user.NodesGroup) {
-		missing = appendUndone(missing, l.graph)
+	if l.loaded.Load() {
+		return nil
+	}
+	missing, graph := appendUndone(nil, l.roles), appendUndone(nil, l.graph)
+	if len(missing)+len(graph) == 0 {
+		l.loaded.Store(true)
+	}
+	if who := a.GetUser(); len(graph) > 0 && who != nil && slices.Contains(who.GetGroups(), user.NodesGroup) {
+		missing = append(missing, graph...)
 	}
 	return missing
 }
