@@ -13,7 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/lab/hollow"
 )
 
-// informerLog records the states of an agent's informer. It ignores the kubelet's informers.
+// informerLog records the states of informers. It ends the run when an informer is lost, and ignores
+// what that informer does until it has ended.
 type informerLog struct {
 	done context.CancelFunc
 	mu   struct {
@@ -28,6 +29,9 @@ func (l *informerLog) Informer(number uint64, state hollow.InformerState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	names := map[hollow.InformerState]string{hollow.InformerListing: "listing", hollow.InformerSynced: "synced", hollow.InformerLost: "lost", hollow.InformerEnded: "ended"}
+	if state != hollow.InformerEnded && slices.Contains(l.mu.all[number], names[hollow.InformerLost]) {
+		return
+	}
 	l.mu.all[number] = append(l.mu.all[number], names[state])
 	if state == hollow.InformerLost {
 		l.done()

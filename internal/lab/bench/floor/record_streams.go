@@ -21,8 +21,11 @@ type recordStreams struct {
 }
 
 // watch handles requests of RecordsPath. It writes the header, and takes the connection over
-// from the HTTP server.
+// from the HTTP server. A client that has the header gets each event that is sent from then on,
+// because send waits for mu.
 func (s *recordStreams) watch(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	w.Header().Set("Content-Type", testbed.AcceptJSON)
 	control := http.NewResponseController(w)
 	if err := control.Flush(); err != nil {
@@ -32,8 +35,6 @@ func (s *recordStreams) watch(w http.ResponseWriter, _ *http.Request) {
 	if err != nil {
 		return // HTTP/2 has no connection to take over
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.mu.conns = append(s.mu.conns, conn)
 }
 
