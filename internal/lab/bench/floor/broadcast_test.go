@@ -80,6 +80,31 @@ func TestOverlappingEmits(t *testing.T) {
 	}
 }
 
+// TestStreamsBeginWithTheirHeader emits an event as soon as a client has the header of a stream. The
+// stream must receive it.
+func TestStreamsBeginWithTheirHeader(t *testing.T) {
+	for _, path := range []string{WatchPath, RecordsPath} {
+		url := newEventServer(t, 0)
+		for n := range 300 {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			stream, err := get(ctx, url+path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			emitted, err := get(ctx, url+emitPath+"?events=1&rate=1e9")
+			if err != nil {
+				t.Fatal(err)
+			}
+			emitted.Body.Close()
+			if !bufio.NewScanner(stream.Body).Scan() {
+				t.Fatalf("%s: stream %d missed an event", path, n)
+			}
+			stream.Body.Close()
+			cancel()
+		}
+	}
+}
+
 // TestEmitNeedsARate checks that a rate at which no event is ever due is refused.
 func TestEmitNeedsARate(t *testing.T) {
 	url := newEventServer(t, 0)
