@@ -12,6 +12,7 @@ import (
 // The fronts: where clients read.
 const (
 	frontDirect  = "direct"             // at the upstream
+	frontProxy   = "proxy"              // at a proxy that passes all reads on to the upstream, and does nothing else
 	frontAPI     = "replica-api"        // at a replica that is fed by the upstream
 	frontEtcd    = "replica-etcd"       // at a replica that is fed by etcd
 	frontReplica = "replica-of-replica" // at a replica that is fed by replica-api
@@ -70,6 +71,9 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	for i := range b.fronts {
+		if b.fronts[i].name == frontProxy {
+			continue // it would cost the upstream what clients at the upstream do
+		}
 		if err := b.measurePolling(ctx, &b.fronts[i]); err != nil {
 			return err
 		}
@@ -88,13 +92,18 @@ func (b *bench) measurePolling(ctx context.Context, f *front) error {
 	return b.measure(ctx, &b.report.Polls, res, func(ctx context.Context, res result) ([]result, error) { return b.measurePollers(ctx, f, res) })
 }
 
-// startReplicas starts the replicas, and waits until all fronts are idle. A replica that is fed by an
+// startReplicas starts the proxy and the replicas, and waits until all fronts are idle. A replica that is fed by an
 // API follows the resources that are read and written. A replica that is fed by etcd has all
 // resources.
 func (b *bench) startReplicas(ctx context.Context, upstream *testbed.Server) error {
 	if err := upstream.UseToken(ctx, namespace, account, b.bed.LogPath("upstream.kubeconfig")); err != nil {
 		return err
 	}
+	proxy, err := b.bed.StartProxy(ctx, frontProxy, upstream)
+	if err != nil {
+		return err
+	}
+	b.fronts = append(b.fronts, front{frontProxy, proxy})
 	follow := []string{"--follow=namespaces,serviceaccounts,configmaps"}
 	source := upstream // of the next replica that is fed by an API
 	for _, r := range []struct {

@@ -16,8 +16,9 @@ func NewCommand() *cobra.Command {
 		Use:   "quiet",
 		Short: "Measure reads of resources that nobody writes, through replicas",
 		Long: `Measures reads without a resource version of resources that nobody writes, while config
-maps are written at the upstream: at the upstream itself, at a replica that is fed by its
-API, at one that is fed by its etcd, and at a replica of the former.
+maps are written at the upstream: at the upstream itself, at a bare proxy to it, at a
+replica that is fed by its API, at one that is fed by its etcd, and at a replica of a
+replica.
 
 One client gets a namespace, lists all namespaces, and gets one of many service accounts,
 at each front in turn, for each rate of writes. Then, for each front, many clients list the

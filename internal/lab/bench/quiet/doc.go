@@ -3,14 +3,15 @@
 //
 //	writer ── config maps, at a rate ──► upstream ◄── etcd
 //	                                      ▲  ▲  ▲      │
-//	                    direct ───────────┘  │  └──── replica-etcd
+//	             direct, proxy ───────────┘  │  └──── replica-etcd
 //	                                   replica-api
 //	                                         ▲
 //	                                 replica-of-replica
 //
 // An API server does not report to a replica at once that a quiet resource is unchanged. For a
 // replica that is fed by its API, these reads are therefore the hardest to answer. All fronts run at
-// the same time, and clients read at them in turn.
+// the same time, and clients read at them in turn. The proxy does nothing but to pass reads on: what
+// it adds is the least that a process between client and upstream adds on this machine.
 //
 // The package starts and ends all servers itself. It does not measure a server that exists, and does
 // not check the content of answers.

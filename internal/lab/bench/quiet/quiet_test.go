@@ -35,8 +35,8 @@ func TestRun(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	// Four fronts with each rate of writes, and those with pollers, besides nobody.
-	if len(got.Results) != 8 || len(got.Polls) != 5 || got.Upstream != "kubernetes v1.36.3-fake" {
+	// Five fronts with each rate of writes, and with pollers nobody and all fronts but the proxy.
+	if len(got.Results) != 10 || len(got.Polls) != 5 || got.Upstream != "kubernetes v1.36.3-fake" {
 		t.Fatalf("got %+v", got)
 	}
 	for _, res := range got.Results {

@@ -24,6 +24,8 @@ func frontTitle(front string) string {
 		return "all fronts"
 	case frontDirect:
 		return "upstream"
+	case frontProxy:
+		return "proxy to the upstream"
 	case frontAPI:
 		return "replica, fed by the upstream"
 	case frontEtcd:
@@ -53,7 +55,7 @@ func (r *report) readTable(kind string) render.TitledTable {
 
 // byReplica returns the number of reads that a replica has answered.
 func (r *readResult) byReplica(front string) int {
-	if front == frontDirect {
+	if front == frontDirect || front == frontProxy {
 		return 0
 	}
 	return r.Requests - r.ByUpstream
