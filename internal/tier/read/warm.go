@@ -12,7 +12,8 @@ import (
 // loaded again, and after changes. It runs while no request is answered, one leaf at a time,
 // for forms that are hot. A form is hot for a while after a LIST has asked for it. After a
 // start the two forms that clients of Kubernetes use are hot too. But until a LIST asks for
-// them they are not encoded again while the resource changes.
+// them they are not encoded again while the resource changes. What is encoded is then compressed
+// for gzip too, which clients in Go ask for in each LIST, while the resource does not change.
 //
 // Objects that an older version stored are normalized then too (transcode.Normalizer), even
 // beyond the budget. That is most of the cost of their first LIST.
@@ -70,8 +71,14 @@ func (t *Tier) Warm(ctx context.Context) {
 			if !due {
 				continue
 			}
-			for _, f := range r.hotForms(now, ahead) {
-				t.warmForm(ctx, r, f)
+			hot := r.hotForms(now, ahead)
+			for _, f := range hot {
+				t.warmForm(ctx, r, f.Warm)
+			}
+			if ahead {
+				for _, f := range hot {
+					t.warmForm(ctx, r, func(run encode.EntryRun, _ int64) (bool, error) { return f.WarmGzip(run) })
+				}
 			}
 			if !w.normalized && r.normalizer.HasFound() {
 				w.normalized = t.normalizeAhead(ctx, r)
@@ -123,9 +130,9 @@ func (r *Route) hotForms(now time.Time, ahead bool) []*encode.Form {
 	return hot
 }
 
-// warmForm encodes the cold leaves of a resource in one form. It stops when the budget's
-// share for warming is used up or the context ends.
-func (t *Tier) warmForm(ctx context.Context, r *Route, f *encode.Form) {
+// warmForm calls warm, of one form, for all leaves of a resource. It stops when the budget's share
+// for warming is used up or the context ends.
+func (t *Tier) warmForm(ctx context.Context, r *Route, warm func(run encode.EntryRun, stored int64) (more bool, err error)) {
 	snapshot := r.cfg.Objects.Resource().Snapshot()
 	if snapshot.Len() < minWarmObjects || snapshot.Opaque > 0 {
 		return
@@ -135,7 +142,7 @@ func (t *Tier) warmForm(ctx context.Context, r *Route, f *encode.Form) {
 			return
 		}
 		t.warming.Store(true)
-		more, err := f.Warm(run, snapshot.Bytes)
+		more, err := warm(run, snapshot.Bytes)
 		t.warming.Store(false)
 		if err != nil || !more {
 			return // The first request that meets the same error logs it (failureLog).

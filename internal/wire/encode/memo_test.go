@@ -77,6 +77,52 @@ func TestWarm(t *testing.T) {
 	}
 }
 
+// TestWarmGzip compresses a group that is kept plain, and one that is kept as zstd alone. The first LIST
+// with gzip has nothing left to do, and the plain bytes are kept as before.
+func TestWarmGzip(t *testing.T) {
+	for _, keptPlain := range []bool{true, false} {
+		w := newFixture(t)
+		f := w.form(t, JSON)
+		g := groups(t, 40, 40)[0]
+		run := EntryRun{Memo: g.memo, Entries: g.entries}
+		if more, err := f.WarmGzip(run); err != nil || !more || w.budget.Used() > 0 {
+			t.Errorf("before Warm: %v, %v, %d bytes used", more, err, w.budget.Used())
+		}
+		if _, err := f.Warm(run, w.budget.Limit()); err != nil {
+			t.Fatal(err)
+		}
+		own, _, _ := g.memo.slotOf(f, g.entries)
+		if !keptPlain {
+			w.budget.drop(&own.plain)
+			collectGarbage() // Weak pointers end.
+		}
+		if more, err := f.WarmGzip(run); err != nil || !more || own.missingDeflate() || (own.plain.segment.Load() != nil) != keptPlain {
+			t.Fatalf("kept plain: %v: %v, %v, %+v", keptPlain, more, err, own.cells)
+		}
+		want := w.expectedList(t, JSON, []group{g}, 0, len(g.entries))
+		used, decoded := w.budget.Used(), w.decoded.Load()
+		var out bytes.Buffer
+		if err := newList(f, []group{g}, 0, len(g.entries)).Write(&out, Gzip); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(gunzip(t, out.Bytes()), want) {
+			t.Errorf("wrote %.300q", out.Bytes())
+		}
+		if w.budget.Used() != used || w.decoded.Load() != decoded {
+			t.Errorf("a LIST kept %d bytes more, and decoded %d objects", w.budget.Used()-used, w.decoded.Load()-decoded)
+		}
+		w.budget.limit = w.budget.Used()
+		if more, err := f.WarmGzip(run); err != nil || !more {
+			t.Errorf("a group that is ready: %v, %v", more, err)
+		}
+		w.budget.drop(&own.deflate)
+		w.budget.limit = w.budget.Used()
+		if more, err := f.WarmGzip(run); err != nil || more {
+			t.Errorf("without room: %v, %v", more, err)
+		}
+	}
+}
+
 func TestMemoCopiesWhatDidNotChange(t *testing.T) {
 	w := newFixture(t)
 	for name, framing := range framings {

@@ -1,5 +1,7 @@
 package encode
 
+import "weak"
+
 const (
 	// warmShare is the part of the budget that may be filled before any client asks: one
 	// half of it.
@@ -7,6 +9,9 @@ const (
 	// wireGrowth is about how much larger wire bytes are than stored ones, in the two
 	// usual forms together.
 	wireGrowth = 3
+	// warmGzipReserve is the part of the budget that is left for other readers when groups are
+	// compressed ahead for gzip: one quarter of it.
+	warmGzipReserve = 4
 )
 
 // Warm encodes a group ahead of its first reader. stored is the size in bytes of all
@@ -31,6 +36,38 @@ func (f *Form) Warm(run EntryRun, stored int64) (more bool, err error) {
 		_, err = f.plainSegment(run.Memo, run.Entries)
 	}
 	return true, err
+}
+
+// WarmGzip compresses a group for gzip ahead of its first reader. It does so only for a group
+// that Warm or a reader has encoded, whose plain bytes it does not keep: they would fill the
+// budget. WarmGzip returns false if the budget has no room for more.
+func (f *Form) WarmGzip(run EntryRun) (more bool, err error) {
+	b := f.cfg.Budget
+	own, _, keep := run.Memo.slotOf(f, run.Entries)
+	if !keep || !own.missingDeflate() || own.cold() || own.large() {
+		return true, nil
+	}
+	if b == nil || b.used.Load() >= b.limit-b.limit/warmGzipReserve {
+		return false, nil
+	}
+	own.build.Lock()
+	defer own.build.Unlock()
+	if !own.missingDeflate() {
+		return true, nil
+	}
+	compress := func(plain *segment) error {
+		seg := f.deflate(plain)
+		own.build.deflate = weak.Make(seg)
+		run.Memo.keep(b, b.keepCompressed, &own.deflate, seg)
+		return nil
+	}
+	if plain := own.plain.segment.Load(); plain != nil {
+		return true, compress(plain)
+	}
+	if z := own.zstd.segment.Load(); z != nil {
+		return true, z.useZstdDecompressed(compress)
+	}
+	return true, nil
 }
 
 // CanNormalize reports whether NormalizeAhead does anything.
