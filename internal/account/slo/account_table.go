@@ -49,7 +49,7 @@ func (set *Watches) dropOldLocked(next *time.Time, drop func(before time.Time) b
 	if now.Before(*next) {
 		return false
 	}
-	if drop(now.Add(-minute)) {
+	if drop(now.Add(-time.Minute)) {
 		return true
 	}
 	*next = now.Add(dropRetry)

@@ -22,7 +22,7 @@ const (
 
 // cause returns what the slowest 1 % of the spans waited for. shares are from
 // minuteSums.shares.
-func (sums *minuteSums) cause(shares *[spanStages]float64, p *serverreport.Process) serverreport.Cause {
+func (sums *minuteSums) cause(shares *[spanStageCount]float64, p *serverreport.Process) serverreport.Cause {
 	if sums.spans.count == 0 {
 		return ""
 	}

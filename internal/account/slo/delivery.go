@@ -17,12 +17,13 @@ type delivery struct {
 	// size is the bytes of the events. bytes is the bytes that the write delivered. They
 	// differ for events that several writes carried.
 	size, bytes uint64
-	// filled and encoded are from the first write that carried the events. began and ended
-	// are from the last.
-	filled, encoded, began, ended time.Duration
+	// fillBegan and encoded are from the first write that carried the events. began and ended
+	// are from the last write that did.
+	fillBegan, encoded, began, ended time.Duration
 	// writing is how long the connection was writing from busySince to began.
 	busySince, writing time.Duration
-	// stalled is how long the client's windows were closed since stalledSince.
+	// stalled is how long the client's flow-control windows were closed from stalledSince to
+	// ended.
 	stalledSince, stalled time.Duration
 }
 
@@ -39,7 +40,7 @@ func (r *resourceAccount) addDelivery(w *Write, d delivery) {
 	t := r.set.startedAt
 	d.began, d.ended, d.busySince, d.writing = w.Began.Sub(t), w.Ended.Sub(t), w.BusySince.Sub(t), w.Writing
 	if d.encoded == 0 {
-		d.filled, d.encoded = w.FillBegan.Sub(t), d.began
+		d.fillBegan, d.encoded = w.FillBegan.Sub(t), d.began
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,7 +18,7 @@ type deliveryBuffer struct {
 	mu struct {
 		sync.Mutex
 		// pendingCount is the number of elements of pending that are in use. It is
-		// written with the lock held. Loads without the lock only prefetch the cache line.
+		// written with the lock held. Loads without the lock only fetch the cache line.
 		pendingCount atomic.Uint32
 		// closed is set when the last watch is closed. Deliveries that come later are
 		// flushed at once, because no report finds the buffer any more.
@@ -43,13 +43,9 @@ type deliveryBuffer struct {
 
 // pendingSpan is a number of spans that fall into the same bucket.
 type pendingSpan struct {
-	// bucket is the index of the bucket.
-	bucket uint16
-	// lateStage is 1 + the index of the longest stage of late spans. It is 0 for spans that
-	// met the objective.
-	lateStage uint16
-	// count is the number of spans.
-	count uint32
+	bucket    uint16
+	lateStage lateStage
+	count     uint32
 }
 
 // bufferKey is the key of Watches.mu.buffers.

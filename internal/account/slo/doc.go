@@ -3,8 +3,17 @@
 // --watch-slo, and says whose they miss (docs/slo.md). It also keeps accounts of the feeds, and
 // of the probe, a Lease that the server writes and watches (--watch-probe).
 //
-// Watches.Open makes the account of a watch, which Watch.Close ends. The Sender of a watch is
-// told of its events by Queue, and by Sent when they are placed in a write.
+// An objective is the time that 99 of 100 spans may take. A span is divided into stages by what
+// the event waited for, so that a report can say whether this server, a client or the network
+// makes events late.
 //
-// The types of its reports are in package serverreport. Package usage is for GETs and LISTs.
+// The caller makes one set with NewWatches, and runs Watches.Run, which measures the process. For
+// each watch it calls:
+//
+//	Watches.Open ─► AddWithoutSpan ─► SetSendAccount ─► Queue ─► Placed ─► Write.Written ─► Close
+//	                for initial                         for each event and each write
+//	                events
+//
+// Reports are Watches.SLO, Watchers and Feed. Metrics are made by a Collector. The types of the
+// reports are in package serverreport. Package usage is for GETs and LISTs.
 package slo

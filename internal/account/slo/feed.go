@@ -10,7 +10,7 @@ import (
 )
 
 // FeedAccount is the account of the watch of one etcd cluster. The store asks etcd for
-// its progress every second, and notes requests and answers here. How long the answers
+// its progress every second, and reports requests and answers here. How long the answers
 // take is the stage etcd: an event does not tell when it was committed.
 //
 // A nil FeedAccount keeps nothing.
@@ -30,7 +30,7 @@ type FeedAccount struct {
 		// err is why the watch broke. It is nil while there is a watch.
 		err error
 		// delivery has the times that answers took.
-		delivery window[sketch]
+		delivery slidingMinute[sketch]
 		// requestedAt is when the progress was requested that is not answered yet. It is
 		// zero if there is no such request.
 		requestedAt time.Time
@@ -76,8 +76,8 @@ func (f *FeedAccount) Now() time.Time {
 	return f.set.cfg.Clock.Now()
 }
 
-// Advance notes that the cache has everything up to a revision. events and bytes, of
-// keys and values, brought it there.
+// Advance records that the cache has everything up to a revision. events is the number of the
+// events that brought it there, and bytes the size of their keys and values.
 func (f *FeedAccount) Advance(revision int64, events int, bytes int64) {
 	if f == nil {
 		return
@@ -89,7 +89,7 @@ func (f *FeedAccount) Advance(revision int64, events int, bytes int64) {
 	f.mu.bytes += uint64(bytes)
 }
 
-// ProgressRequested notes that etcd's watch was asked for its progress.
+// ProgressRequested records that etcd's watch was asked for its progress.
 func (f *FeedAccount) ProgressRequested(at time.Time) {
 	if f == nil {
 		return
@@ -101,7 +101,7 @@ func (f *FeedAccount) ProgressRequested(at time.Time) {
 	}
 }
 
-// ProgressReceived notes that etcd's watch answered, with its progress or with events.
+// ProgressReceived records that etcd's watch answered, with its progress or with events.
 func (f *FeedAccount) ProgressReceived(at time.Time) {
 	if f == nil {
 		return
@@ -120,10 +120,10 @@ const askPeriod = time.Second
 
 // eachAnswer calls use with the time that an answer took, and with the times of the
 // answers that would have been requested meanwhile. So a long wait counts more than a
-// short one. It stops at a minute, the length of the window.
+// short one. It stops at a minute, the length of slidingMinute.
 func eachAnswer(took time.Duration, use func(time.Duration)) {
 	use(max(0, took))
-	for n := 1; n < int(minute/askPeriod) && took > askPeriod; n++ {
+	for n := 1; n < int(time.Minute/askPeriod) && took > askPeriod; n++ {
 		took -= askPeriod
 		use(took)
 	}
@@ -135,7 +135,7 @@ func (f *FeedAccount) addAnswerLocked(at time.Time, took time.Duration) {
 	}
 }
 
-// Reloaded notes that all objects were read again.
+// Reloaded counts that all objects were read again.
 func (f *FeedAccount) Reloaded() {
 	if f == nil {
 		return
@@ -145,7 +145,7 @@ func (f *FeedAccount) Reloaded() {
 	f.mu.reloads++
 }
 
-// WatchEstablished notes that a new watch gave its first answer. That answer counts as
+// WatchEstablished records that a new watch gave its first answer. That answer counts as
 // one that took as long as there was no watch.
 func (f *FeedAccount) WatchEstablished() {
 	if f == nil {
@@ -160,7 +160,7 @@ func (f *FeedAccount) WatchEstablished() {
 	f.mu.brokenSince, f.mu.err = time.Time{}, nil
 }
 
-// WatchBroke notes that the watch broke, and why.
+// WatchBroke records that the watch broke, and why.
 func (f *FeedAccount) WatchBroke(err error) {
 	if f == nil {
 		return
@@ -182,7 +182,7 @@ func (f *FeedAccount) WatchBroke(err error) {
 // lateAfter is how long an answer may take. Shorter delays are not reported.
 const lateAfter = time.Second
 
-// lateLocked returns for how long etcd has not answered, 0 if that is in time.
+// lateLocked returns for how long etcd has not answered. It returns 0 if etcd is in time.
 func (f *FeedAccount) lateLocked(now time.Time) time.Duration {
 	since := f.mu.brokenSince
 	if since.IsZero() {
@@ -247,7 +247,8 @@ func (f *feeds) tally(now time.Time) *tally {
 	return &all
 }
 
-// mostLate returns the feed that is late most, and why. It is nil if all are in time.
+// mostLate returns the feed that has not answered for the longest time, and why. The feed is
+// nil if all are in time.
 func (f *feeds) mostLate(now time.Time) (worst *FeedAccount, late time.Duration, err error) {
 	for _, feed := range f.all() {
 		feed.mu.Lock()

@@ -21,11 +21,11 @@ type logThrottle struct {
 	}
 }
 
-// do calls log, which writes a line, unless the minute has enough lines. dropped is how
+// do calls log, which writes a line, unless the minute has had maxLinesPerMinute. dropped is how
 // many lines were dropped before this one.
 func (t *logThrottle) do(now time.Time, log func(dropped uint64)) {
 	t.mu.Lock()
-	if now.Sub(t.mu.minuteBegan) >= minute {
+	if now.Sub(t.mu.minuteBegan) >= time.Minute {
 		t.mu.minuteBegan, t.mu.lines = now, 0
 	}
 	if t.mu.lines++; t.mu.lines > maxLinesPerMinute {

@@ -48,7 +48,7 @@ var (
 func allDescs() []*metrics.Desc {
 	return []*metrics.Desc{
 		spanDesc, eventsDesc, bytesDesc, lateDesc, stageDesc, p99Desc, objectiveDesc, expiredDesc, watchersDesc, behindDesc, behindMaxDesc,
-		metDesc, causeDesc, feedDesc, feedLateDesc, delayDesc, probeDesc, dispatchDesc,
+		metDesc, causeDesc, feedDesc, feedLateDesc, delayDesc, probeDesc, k8sDispatchDesc,
 	}
 }
 
@@ -117,13 +117,13 @@ func (c *Collector) resources(ch chan<- metrics.Metric) {
 		counter(ch, expiredDesc, float64(expired), r.name)
 		gauge(ch, watchersDesc, float64(watchers[r]), r.name)
 		gauge(ch, objectiveDesc, r.objective.Seconds(), r.name)
-		for i, d := range t.stages {
+		for i, d := range t.stageSums {
 			counter(ch, stageDesc, d.Seconds(), r.name, string(stageNames[i]))
 		}
-		ch <- constHistogram(spanDesc, spanBounds[:], t.withinBound[:], t.spans, r.name)
+		ch <- constHistogram(spanDesc, spanBounds[:], t.firstBound[:], t.spanSum, r.name)
 		gr := schema.ParseGroupResource(r.name)
-		for i := range t.dispatch {
-			ch <- t.dispatch[i].histogram(gr.Group, gr.Resource, dispatchNames[i])
+		for i := range t.k8sDispatch {
+			ch <- t.k8sDispatch[i].histogram(gr.Group, gr.Resource, k8sDispatchNames[i])
 		}
 	}
 }
@@ -150,7 +150,7 @@ func counter(ch chan<- metrics.Metric, d *metrics.Desc, value float64, labels ..
 	ch <- metrics.NewLazyConstMetric(d, metrics.CounterValue, value, labels...)
 }
 
-// quantiles sends one gauge for each quantile, none without a time.
+// quantiles sends one gauge for each quantile. It sends none if q has no times.
 func quantiles(ch chan<- metrics.Metric, d *metrics.Desc, q *serverreport.Quantiles, labels ...string) {
 	if q.Count == 0 {
 		return

@@ -11,13 +11,13 @@ import (
 // report makes one for each resource and merges them.
 type minuteSums struct {
 	spans  tally
-	stages [spanStages]tally
+	stages [spanStageCount]tally
 	bands  [bandCount]bandSums
 	// bytes counts the bytes of all spans, lateBytes the bytes of late spans.
 	bytes, lateBytes uint64
 	late             uint64
 	// lateBy counts late spans by their longest stage.
-	lateBy [spanStages]uint64
+	lateBy [spanStageCount]uint64
 	burns  burnSum
 	// events and totalBytes are since the start.
 	events, totalBytes uint64
@@ -25,7 +25,7 @@ type minuteSums struct {
 
 type bandSums struct {
 	count  uint64
-	stages [spanStages]time.Duration
+	stages [spanStageCount]time.Duration
 }
 
 // addMinute adds a resource's last minute to sums. offset is now, from Watches.startedAt.
@@ -33,7 +33,7 @@ func (r *resourceAccount) addMinute(sums *minuteSums, offset time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.countPendingLocked()
-	r.mu.window.eachSlot(offset, fineSlot, func(s *resourceSlot) {
+	r.mu.lastMinute.eachSlot(offset, fineSlot, func(s *resourceSlot) {
 		sums.spans.add(&s.spans)
 		for i := range s.stages {
 			sums.stages[i].add(&s.stages[i])
@@ -80,7 +80,7 @@ func (sums *minuteSums) merge(o *minuteSums) {
 
 // shares returns each stage's share, 0 to 1, of the time of the slowest 1 % of the
 // spans. The cutoff usually falls into a band. That band contributes in proportion.
-func (sums *minuteSums) shares() (shares [spanStages]float64) {
+func (sums *minuteSums) shares() (shares [spanStageCount]float64) {
 	missing := math.Ceil(float64(sums.spans.count) * errorBudget)
 	var all float64
 	for i := len(sums.bands) - 1; i >= 0 && missing > 0; i-- {
@@ -110,7 +110,7 @@ func (sums *minuteSums) report(name string, objective time.Duration, p *serverre
 	row := serverreport.ResourceSLO{
 		Resource: name, Objective: objective.Seconds(), Spans: sums.spans.quantiles(), Late: sums.late,
 		Burn: sums.burns.burn(), Cause: sums.cause(&shares, p), Events: sums.events, Bytes: sums.totalBytes,
-		Stages: make([]serverreport.StageTime, 0, spanStages+1),
+		Stages: make([]serverreport.StageTime, 0, spanStageCount+1),
 	}
 	row.Met = float64(sums.late) <= errorBudget*float64(sums.spans.count)
 	for i := range sums.stages {

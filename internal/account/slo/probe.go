@@ -14,7 +14,7 @@ type probe struct {
 		// active is set by the first call of a Probe method.
 		active bool
 		// whole has times from the beginning of a write to its event, commit from its end.
-		whole, commit window[sketch]
+		whole, commit slidingMinute[sketch]
 		// pending is the oldest write whose event has not come. It is zero if there is
 		// none.
 		pending probeWrite
@@ -34,7 +34,7 @@ type probeEvent struct {
 	at       time.Time
 }
 
-// ProbeWrote notes a write of the probe's object, with its revision and times.
+// ProbeWrote records a write of the probe's object, with its revision and times.
 func (set *Watches) ProbeWrote(revision int64, began, ended time.Time) {
 	p := &set.probe
 	p.mu.Lock()
@@ -51,7 +51,7 @@ func (set *Watches) ProbeWrote(revision int64, began, ended time.Time) {
 	p.mu.lastRevision = revision
 }
 
-// ProbeSaw notes an event of the probe's watch.
+// ProbeSaw records an event of the probe's watch.
 func (set *Watches) ProbeSaw(revision int64, at time.Time) {
 	p := &set.probe
 	p.mu.Lock()
@@ -67,7 +67,7 @@ func (set *Watches) ProbeSaw(revision int64, at time.Time) {
 // observeLocked counts a write whose event came.
 func (p *probe) observeLocked(set *Watches, seen time.Time, write probeWrite) {
 	offset := later(seen, write.ended).Sub(set.startedAt)
-	observe := func(w *window[sketch], from time.Time) {
+	observe := func(w *slidingMinute[sketch], from time.Time) {
 		d := max(0, seen.Sub(from))
 		w.slotFor(offset, fineSlot, (*sketch).reset).observe(d, bucket(d), 1)
 	}
@@ -75,7 +75,7 @@ func (p *probe) observeLocked(set *Watches, seen time.Time, write probeWrite) {
 	observe(&p.mu.commit, write.ended)
 }
 
-// ProbeFailed notes why the probe cannot write or watch. Nil means that it can again.
+// ProbeFailed records why the probe cannot write or watch. Nil means that it can again.
 func (set *Watches) ProbeFailed(err error) {
 	set.probe.mu.Lock()
 	defer set.probe.mu.Unlock()

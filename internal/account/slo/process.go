@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/account/cputime"
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
@@ -16,7 +17,7 @@ import (
 type process struct {
 	mu struct {
 		sync.Mutex
-		delay, scheduling window[sketch]
+		delay, scheduling slidingMinute[sketch]
 		// samples are from the last minute, the oldest first.
 		samples []cpuSample
 		// priorCounts are the runtime's latency counts at the last sample.
@@ -39,7 +40,7 @@ const (
 	schedulingMetric = "/sched/latencies:seconds"
 )
 
-// timerFired notes by how much the timer fired late. offset is now, from Watches.startedAt.
+// timerFired records by how much the timer fired late. offset is now, from Watches.startedAt.
 func (p *process) timerFired(offset, late time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,11 +52,14 @@ func (p *process) timerFired(offset, late time.Duration) {
 func (p *process) sample(now time.Time, offset time.Duration) {
 	samples := []metrics.Sample{{Name: schedulingMetric}}
 	metrics.Read(samples)
-	cpu := processorTime()
+	var cpu time.Duration
+	if read := cputime.Reader(); read != nil {
+		cpu = read()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.samples = append(p.mu.samples, cpuSample{now, cpu})
-	for len(p.mu.samples) > 2 && now.Sub(p.mu.samples[1].at) >= minute {
+	for len(p.mu.samples) > 2 && now.Sub(p.mu.samples[1].at) >= time.Minute {
 		p.mu.samples = p.mu.samples[1:]
 	}
 	if samples[0].Value.Kind() != metrics.KindFloat64Histogram {
@@ -76,8 +80,8 @@ func (p *process) sample(now time.Time, offset time.Duration) {
 	}
 }
 
-// bucketEnd returns the upper bound of a bucket. The last bucket has none: it returns
-// the lower.
+// bucketEnd returns the upper bound of bucket i. The last bucket has no upper bound:
+// bucketEnd returns its lower bound.
 func bucketEnd(h *metrics.Float64Histogram, i int) float64 {
 	if end := h.Buckets[i+1]; !math.IsInf(end, 1) {
 		return end

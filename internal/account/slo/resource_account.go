@@ -22,7 +22,7 @@ type resourceAccount struct {
 		pending *[deliveryBatch]delivery
 		// pendingCount is how many elements of pending are in use.
 		pendingCount int
-		window       window[resourceSlot]
+		lastMinute   slidingMinute[resourceSlot]
 		burn         burnCounter
 		// events and bytes are sums since the start.
 		events, bytes uint64
@@ -46,12 +46,11 @@ func (r *resourceAccount) observeLocked(run *spanRun) {
 	}
 	m := r.mu.burn.minuteFor(run.end)
 	m.all += run.count
-	if run.lateStage > 0 {
+	if run.lateStage != noStage {
 		m.late += run.count
-		r.mu.totals.late += uint64(run.count)
 	}
 	r.mu.totals.observe(run)
-	if slot := r.mu.window.slotFor(run.end, fineSlot, (*resourceSlot).reset); slot != nil {
+	if slot := r.mu.lastMinute.slotFor(run.end, fineSlot, (*resourceSlot).reset); slot != nil {
 		slot.observe(run)
 	}
 }
@@ -59,12 +58,12 @@ func (r *resourceAccount) observeLocked(run *spanRun) {
 // resourceSlot sums the spans of a resource within fineSlot.
 type resourceSlot struct {
 	spans  sketch
-	stages [spanStages]sketch
+	stages [spanStageCount]sketch
 	bands  spanBands
 	// bytes counts the bytes of all spans, lateBytes the bytes of late spans.
 	bytes, lateBytes uint64
 	// lateBy counts late spans by their longest stage.
-	lateBy [spanStages]uint32
+	lateBy [spanStageCount]uint32
 }
 
 func (s *resourceSlot) reset() {
@@ -73,7 +72,7 @@ func (s *resourceSlot) reset() {
 		s.stages[i].reset()
 	}
 	s.bands.reset()
-	s.bytes, s.lateBytes, s.lateBy = 0, 0, [spanStages]uint32{}
+	s.bytes, s.lateBytes, s.lateBy = 0, 0, [spanStageCount]uint32{}
 }
 
 func (s *resourceSlot) observe(run *spanRun) {
@@ -85,8 +84,8 @@ func (s *resourceSlot) observe(run *spanRun) {
 		b.stages[i] += d * time.Duration(run.count)
 	}
 	s.bytes += run.bytes
-	if run.lateStage > 0 {
-		s.lateBy[run.lateStage-1] += run.count
+	if run.lateStage != noStage {
+		s.lateBy[run.lateStage.index()] += run.count
 		s.lateBytes += run.bytes
 	}
 }

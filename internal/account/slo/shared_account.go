@@ -12,7 +12,7 @@ import (
 type sharedAccount struct {
 	mu struct {
 		sync.Mutex
-		window        window[sharedSlot]
+		lastMinute    slidingMinute[sharedSlot]
 		events, bytes uint64
 	}
 	// watches counts the open watches. Watches.mu guards it and lastUsed.
@@ -26,20 +26,20 @@ type sharedSlot struct {
 	spans sketch
 	late  uint64
 	// lateBy counts late spans by their longest stage.
-	lateBy [spanStages]uint32
+	lateBy [spanStageCount]uint32
 }
 
 func (s *sharedSlot) reset() {
 	s.spans.reset()
-	s.late, s.lateBy = 0, [spanStages]uint32{}
+	s.late, s.lateBy = 0, [spanStageCount]uint32{}
 }
 
 // observe counts spans. longest is at least their length.
 func (s *sharedSlot) observe(p *pendingSpan, longest time.Duration) {
 	s.spans.observe(longest, int(p.bucket), p.count)
-	if p.lateStage > 0 {
+	if p.lateStage != noStage {
 		s.late += uint64(p.count)
-		s.lateBy[p.lateStage-1] += p.count
+		s.lateBy[p.lateStage.index()] += p.count
 	}
 }
 
@@ -79,7 +79,7 @@ func (a *sharedAccount) addPending(b *deliveryBuffer) {
 	if len(spans) == 0 {
 		return
 	}
-	if slot := a.mu.window.slotFor(b.mu.slotEnd-coarseSlot, coarseSlot, (*sharedSlot).reset); slot != nil {
+	if slot := a.mu.lastMinute.slotFor(b.mu.slotEnd-coarseSlot, coarseSlot, (*sharedSlot).reset); slot != nil {
 		for i := range spans {
 			slot.observe(&spans[i], b.mu.longest)
 		}
@@ -93,7 +93,7 @@ func (a *sharedAccount) shared() *sharedAccount { return a }
 type sharedSums struct {
 	spans         serverreport.Quantiles
 	late          uint64
-	lateBy        [spanStages]uint64
+	lateBy        [spanStageCount]uint64
 	watches       int
 	events, bytes uint64
 }
@@ -118,7 +118,7 @@ func eachActive[K comparable, A interface{ shared() *sharedAccount }](set *Watch
 		a := c.account.shared()
 		a.mu.Lock()
 		sums.events, sums.bytes = a.mu.events, a.mu.bytes
-		a.mu.window.eachSlot(offset, coarseSlot, func(s *sharedSlot) {
+		a.mu.lastMinute.eachSlot(offset, coarseSlot, func(s *sharedSlot) {
 			spans.add(&s.spans)
 			sums.late += s.late
 			for i, n := range s.lateBy {

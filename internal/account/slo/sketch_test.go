@@ -86,20 +86,20 @@ func TestExtremesAreCounted(t *testing.T) {
 	}
 }
 
-func TestWindowForgets(t *testing.T) {
-	var w window[sketch]
+func TestSlidingMinuteForgets(t *testing.T) {
+	var w slidingMinute[sketch]
 	count := func(at time.Duration) uint64 {
 		var sum tally
 		w.eachSlot(at, fineSlot, sum.add)
 		return sum.count
 	}
-	for at := time.Duration(0); at < 5*minute; at += time.Second {
+	for at := time.Duration(0); at < 5*time.Minute; at += time.Second {
 		w.slotFor(at, fineSlot, (*sketch).reset).observe(time.Millisecond, bucket(time.Millisecond), 1)
 		if n, most := count(at), uint64(at/time.Second)+1; n < min(most, 60) || n > min(most, 70) {
 			t.Fatalf("after %v the last minute has %d events", at, n)
 		}
 	}
-	if n := count(6*minute + fineSlot); n != 0 {
+	if n := count(6*time.Minute + fineSlot); n != 0 {
 		t.Errorf("%d events are a minute old", n)
 	}
 }
@@ -109,7 +109,7 @@ func TestBurn(t *testing.T) {
 	for at := time.Duration(0); at < 6*time.Hour; at += 10 * time.Second {
 		m := b.minuteFor(at)
 		m.all += 100
-		if at >= 6*time.Hour-10*minute {
+		if at >= 6*time.Hour-10*time.Minute {
 			m.late += 2
 		}
 	}

@@ -19,7 +19,7 @@ func (idleStream) Locked(use func(returned uint64))                      { use(0
 func (idleStream) Held() (events int, bytes int64, oldest time.Time)     { return 0, 0, time.Time{} }
 
 // openWatch opens the watch i.
-func openWatch(x *slo.Watches, i, clients, selections int) *testSender {
+func openWatch(x *slo.Watches, i, clients, selections int) *testWatch {
 	return follow(x.Open(slo.WatchInfo{
 		Resource: "pods", Client: serverreport.NewClient(fmt.Sprint("node-", i%clients), "kubelet/v1"), Address: "192.0.2.1:4444",
 		Protocol: "HTTP/2.0", Selection: fmt.Sprint("fields: spec.nodeName=node-", i%selections), Encoding: "json", Backlog: idleStream{}, History: idleStream{}, Transport: idleStream{},
@@ -32,7 +32,7 @@ func BenchmarkDelivery(b *testing.B) {
 	for _, streams := range []int{1, 50} {
 		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
 			x := slo.NewWatches(slo.Config{})
-			watches := make([]*testSender, 1000)
+			watches := make([]*testWatch, 1000)
 			for i := range watches {
 				watches[i] = openWatch(x, i/streams, len(watches), 1)
 			}
@@ -51,7 +51,7 @@ func BenchmarkDelivery(b *testing.B) {
 				for j := range streams {
 					w := watches[(i+j)%len(watches)]
 					w.Queue(arrival, 1, 400)
-					w.Sent(&write, 400, nil)
+					w.Placed(&write, 400, nil)
 				}
 				write.Began = time.Now()
 				write.Ended = time.Now()

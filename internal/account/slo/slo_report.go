@@ -88,7 +88,7 @@ func (set *Watches) clients(offset time.Duration, p *serverreport.Process) []ser
 }
 
 // largest returns the index of the largest count.
-func largest(counts *[spanStages]uint64) int {
+func largest(counts *[spanStageCount]uint64) int {
 	index := 0
 	for i, n := range counts {
 		if n > counts[index] {

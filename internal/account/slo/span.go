@@ -13,63 +13,75 @@ const (
 	encodeIndex
 	clientIndex
 	connectionIndex
-	spanStages
+	spanStageCount
 )
 
-var stageNames = [spanStages]serverreport.Stage{serverreport.StageDecode, serverreport.StageDispatch, serverreport.StageEncode, serverreport.StageClient, serverreport.StageConnection}
+// lateStage is the longest stage of late spans. It is noStage for spans that met the objective.
+type lateStage uint16
+
+const noStage lateStage = 0
+
+// lateStageOf returns the lateStage for the index of a stage.
+func lateStageOf(index int) lateStage { return 1 + lateStage(index) }
+
+// index returns the index of the stage, which must not be noStage.
+func (s lateStage) index() int { return int(s) - 1 }
+
+var stageNames = [spanStageCount]serverreport.Stage{serverreport.StageDecode, serverreport.StageDispatch, serverreport.StageEncode, serverreport.StageClient, serverreport.StageConnection}
 
 // spanRun is successive deliveries with the same span: a run as in run-length encoding.
 type spanRun struct {
 	// span is the length of the span. end is an offset from Watches.startedAt.
 	span, end time.Duration
-	stages    [spanStages]time.Duration
+	stages    [spanStageCount]time.Duration
 	// bucket is the sketch's bucket of span.
 	bucket int
 	// stageBuckets are the buckets of stages.
-	stageBuckets [spanStages]int
-	// dispatch are the stages of Kubernetes' histogram.
-	dispatch [dispatchStages]time.Duration
-	// lateStage is 1 + the index of the longest stage of late spans. It is 0 for spans that
-	// met the objective.
-	lateStage uint16
+	stageBuckets [spanStageCount]int
+	// k8sDispatch has the stages of Kubernetes' histogram.
+	k8sDispatch [k8sDispatchStageCount]time.Duration
+	// lateStage is the longest stage of a late span.
+	lateStage lateStage
 	count     uint32
 	bytes     uint64
 }
 
 // sameSpan reports whether two deliveries have the same span. Watches that get an event
-// from the same write do, unless their clients' windows stalled.
+// from the same write do, unless their clients' flow-control windows stalled.
 func (d *delivery) sameSpan(o *delivery) bool {
-	return d.arrival == o.arrival && d.ended == o.ended && d.filled == o.filled && d.stalled == 0 && o.stalled == 0
+	return d.arrival == o.arrival && d.ended == o.ended && d.fillBegan == o.fillBegan && d.stalled == 0 && o.stalled == 0
 }
 
 // measure makes run an empty run with the span of a delivery, divided into stages:
 //
-//	entered ──decode── cached ──wait── filled ──encode── encoded ──wait── began ──write── ended
+//	entered ──decode── cached ──wait── fillBegan ──encode── encoded ──wait── began ──write── ended
 //
-// Between cached and filled, events wait for the writer. The writer has not come to
+// Between cached and fillBegan, events wait for the writer. The writer has not come to
 // them (dispatch), is writing (connection), or must not send (client). Between encoded and
 // began is no wait, unless the events did not fit into one write. Then they wait for the
 // last write, for the same three reasons.
 //
-// A wait is divided in proportion. Since busySince the connection has had something to
-// write, and for writing of that time it was writing. Since stalledSince the stream has
-// had something to send, and for stalled of that time its windows were closed. So two
-// numbers for each connection and two for each stream are enough, however long their
-// past.
+// A wait is divided in proportion. From busySince to began the connection always had something
+// to write, and a part of that time, writing, went into writes. From stalledSince to ended the
+// stream always had something to send, and during a part of that time, stalled, its flow-control
+// windows were closed. So two numbers for each connection and two for each stream are enough,
+// however long their past.
 func (run *spanRun) measure(d *delivery, r *resourceAccount) {
 	entered, cached := d.arrival.Entered.Sub(r.set.startedAt), d.arrival.Cached.Sub(r.set.startedAt)
 	*run = spanRun{span: d.ended - entered, end: d.ended}
 	// Events that became visible while the writer filled its buffer did not wait.
-	filled := max(d.filled, cached)
-	encoded := max(d.encoded, filled)
+	fillBegan := max(d.fillBegan, cached)
+	encoded := max(d.encoded, fillBegan)
 	began := max(encoded, d.began)
 	run.stages[decodeIndex] = cached - entered
-	run.stages[encodeIndex] = encoded - filled
-	run.splitWait(cached, filled, d)
+	run.stages[encodeIndex] = encoded - fillBegan
+	run.splitWait(cached, fillBegan, d)
 	run.splitWait(encoded, began, d)
 	run.stages[connectionIndex] += d.ended - began
 	run.bucket = bucket(run.span)
-	run.dispatch = [dispatchStages]time.Duration{filled - entered, cached - entered, filled - cached}
+	run.k8sDispatch = [k8sDispatchStageCount]time.Duration{
+		k8sTotalIndex: fillBegan - entered, k8sStorageToCacheIndex: cached - entered, k8sCacheToWatcherIndex: fillBegan - cached,
+	}
 	longest := 0
 	for i, t := range run.stages {
 		run.stageBuckets[i] = bucket(t)
@@ -78,7 +90,7 @@ func (run *spanRun) measure(d *delivery, r *resourceAccount) {
 		}
 	}
 	if run.span > r.objective {
-		run.lateStage = 1 + uint16(longest)
+		run.lateStage = lateStageOf(longest)
 	}
 }
 

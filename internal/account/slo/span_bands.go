@@ -19,7 +19,7 @@ const (
 
 type band struct {
 	count  uint32
-	stages [spanStages]time.Duration
+	stages [spanStageCount]time.Duration
 }
 
 // band returns the band with a number. It extends the list if needed.

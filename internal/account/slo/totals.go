@@ -2,18 +2,18 @@ package slo
 
 import "time"
 
-// totals back the counters of the metrics.
+// totals are sums since the start, for the counters of the metrics. resourceAccount.mu guards
+// them.
 type totals struct {
-	// withinBound counts spans by the first of spanBounds that is at least as long. The
-	// last element counts the longer ones.
-	withinBound [len(spanBounds) + 1]uint64
+	// firstBound counts each span once: at the first of spanBounds that is at least as long.
+	// The last element counts the longer spans.
+	firstBound [len(spanBounds) + 1]uint64
 	// late counts the late spans.
-	late uint64
-	// spans and stages are sums of durations.
-	spans  time.Duration
-	stages [spanStages]time.Duration
-	// dispatch has the stages of Kubernetes' histogram.
-	dispatch [dispatchStages]dispatchCounts
+	late      uint64
+	spanSum   time.Duration
+	stageSums [spanStageCount]time.Duration
+	// k8sDispatch has the stages of Kubernetes' histogram.
+	k8sDispatch [k8sDispatchStageCount]k8sDispatchCounts
 }
 
 // spanBounds are the buckets of millrace_watch_span_seconds.
@@ -27,12 +27,15 @@ func (t *totals) observe(run *spanRun) {
 	for i < len(spanBounds) && run.span > spanBounds[i] {
 		i++
 	}
-	t.withinBound[i] += uint64(n)
-	t.spans += run.span * time.Duration(n)
-	for i, d := range run.stages {
-		t.stages[i] += d * time.Duration(n)
+	t.firstBound[i] += uint64(n)
+	if run.lateStage != noStage {
+		t.late += uint64(n)
 	}
-	for i, d := range run.dispatch {
-		t.dispatch[i].observe(d, n)
+	t.spanSum += run.span * time.Duration(n)
+	for i, d := range run.stages {
+		t.stageSums[i] += d * time.Duration(n)
+	}
+	for i, d := range run.k8sDispatch {
+		t.k8sDispatch[i].observe(d, n)
 	}
 }

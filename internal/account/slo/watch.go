@@ -19,7 +19,7 @@ type Write struct {
 	// Began and Ended are the times of the write itself. They and the fields below are set
 	// when the write has returned.
 	Began, Ended time.Time
-	// BusySince is since when the connection has had something to write without a pause.
+	// BusySince is the time from which on the connection had something to write without a pause.
 	BusySince time.Time
 	// Writing is how long the connection was writing from BusySince to Began.
 	Writing time.Duration
@@ -29,9 +29,9 @@ type Write struct {
 
 // WindowStall says how a client's flow-control windows keep a watch from sending.
 type WindowStall struct {
-	// Since is since when the windows have not been wide enough to send everything.
+	// Since is the time from which on the windows have not been wide enough to send everything.
 	Since time.Time
-	// For is how long the windows were closed in that time.
+	// For is how long the windows have been closed since Since.
 	For time.Duration
 }
 
@@ -66,16 +66,17 @@ type History interface {
 
 // Transport is the stream that a watch is sent over. Any goroutine may call it.
 type Transport interface {
-	// Waits returns since when the client's window has been closed, and since when a
-	// write has been going on. A time is zero if that is not so.
-	Waits() (window, write time.Time)
-	// Locked calls use with the lock that Sender.Sent is called with. returned is how
+	// Waits returns since when the client's flow-control window has been closed. It is zero if
+	// the window is open. Waits also returns since when a write has been going on. It is zero
+	// between writes.
+	Waits() (windowClosed, writeBegan time.Time)
+	// Locked calls use with the lock that SendAccount.Placed is called with. returned is how
 	// many writes to the connection have returned. use must not block.
 	Locked(use func(returned uint64))
 }
 
 // Watch is the account of one watch. It counts initial events and bookmarks itself. The
-// events that follow are counted by its Sender. A nil Watch counts nothing.
+// events that follow are counted by its SendAccount. A nil Watch counts nothing.
 type Watch struct {
 	set      *Watches
 	id       uint64
@@ -85,12 +86,12 @@ type Watch struct {
 	openedOffset time.Duration
 	// events and bytes count what has no span: initial events and bookmarks.
 	events, bytes atomic.Uint64
-	// sender is nil while initial events are sent.
-	sender atomic.Pointer[Sender]
+	// account is nil while initial events are sent.
+	account atomic.Pointer[SendAccount]
 	WatchInfo
 }
 
-// AddWithoutSpan counts initial events and bookmarks, which have no spans.
+// AddWithoutSpan counts initial events and bookmarks, which have no spans. bytes is their size.
 func (w *Watch) AddWithoutSpan(bytes, events int) {
 	if w == nil {
 		return
@@ -105,21 +106,21 @@ func (w *Watch) AddWithoutSpan(bytes, events int) {
 	w.buffer.subscription.add(uint64(events), uint64(bytes))
 }
 
-// SetSender connects a Sender to the account when all initial events were sent. It must
-// be called once, before the sender's methods.
-func (w *Watch) SetSender(s *Sender) {
+// SetSendAccount connects a SendAccount to the account when all initial events were sent. It must
+// be called once, before the methods of s.
+func (w *Watch) SetSendAccount(s *SendAccount) {
 	if w == nil {
 		return
 	}
 	s.watch, s.resource, s.buffer = w, w.resource, w.buffer
-	w.sender.Store(s)
+	w.account.Store(s)
 }
 
-// delivered returns the events and bytes that were delivered. followed are the events
-// after the initial ones.
+// delivered returns the events and bytes that were delivered. followed is the number of the
+// events after the initial ones.
 func (w *Watch) delivered() (events, bytes, followed uint64) {
 	events, bytes = w.events.Load(), w.bytes.Load()
-	if s := w.sender.Load(); s != nil {
+	if s := w.account.Load(); s != nil {
 		var more uint64
 		followed, more = s.delivered()
 		events, bytes = events+followed, bytes+more
@@ -127,7 +128,7 @@ func (w *Watch) delivered() (events, bytes, followed uint64) {
 	return events, bytes, followed
 }
 
-// Expired notes that the client was told to list again, because the log no longer had
+// Expired counts that the client was told to list again, because the log no longer had
 // the watch's position.
 func (w *Watch) Expired() {
 	if w == nil {

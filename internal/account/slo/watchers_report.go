@@ -118,14 +118,14 @@ func (r *resourceAccount) historyReport(now time.Time) *serverreport.ResourceWat
 	return row
 }
 
-// watchesBehind returns the watches with a backlog, and those that are sent initial
-// events. Those that lag most come first.
+// watchesBehind returns the watches that have a backlog or are still sent initial events. Watches
+// that lag most come first.
 func watchesBehind(watches []*Watch, now time.Time) []serverreport.Watcher {
 	behind := []serverreport.Watcher{}
 	for _, w := range watches {
 		row, followed := w.report(now)
 		events, bytes, oldest := w.Backlog.Behind(followed)
-		if events == 0 && w.sender.Load() != nil {
+		if events == 0 && w.account.Load() != nil {
 			continue
 		}
 		row.BehindEvents, row.BehindBytes = events, bytes
@@ -154,14 +154,14 @@ func (w *Watch) report(now time.Time) (_ serverreport.Watcher, followed uint64) 
 
 // state says what the watch waits for.
 func (w *Watch) state(now time.Time) string {
-	window, write := w.Transport.Waits()
-	if !window.IsZero() {
+	windowClosed, writeBegan := w.Transport.Waits()
+	if !windowClosed.IsZero() {
 		return stateClient
 	}
-	if !write.IsZero() && now.Sub(write) >= stuckAfter {
+	if !writeBegan.IsZero() && now.Sub(writeBegan) >= stuckAfter {
 		return stateConnection
 	}
-	if w.sender.Load() == nil {
+	if w.account.Load() == nil {
 		return stateInitial
 	}
 	return stateFollowing

@@ -10,13 +10,13 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// Config of Watches. The zero value of each field has the meaning given there.
+// Config configures Watches.
 type Config struct {
 	// Objectives are the times that spans may take. The zero value is one second for all
 	// resources.
 	Objectives Objectives
 	// Clients and Subscriptions bound the accounts of clients and of subscriptions. Zero
-	// is 1,000. Those beyond share an account.
+	// is 1,000. All clients and subscriptions beyond that share an account.
 	Clients, Subscriptions int
 	// SlowAfter is the lag from which a watch is logged. Zero is 10 s.
 	SlowAfter time.Duration
@@ -50,9 +50,9 @@ func (c Config) withDefaults() Config {
 // clients and subscriptions. It also has the accounts of feeds, of the probe, and of
 // the process. One server has one set.
 //
-//	Sender ─► writeEvents ─Written─► resourceAccount ─┬─► spans of the resource
-//	Sender ─►                        (batch)          └─► deliveryBuffer ─┬─► client
-//	                                                                      └─► subscription
+//	SendAccount ─► writeEvents ─Written─► resourceAccount ─┬─► spans of the resource
+//	SendAccount ─►                        (batch)          └─► deliveryBuffer ─┬─► client
+//	                                                                           └─► subscription
 //
 // The design keeps measuring cheaper than what it measures. An event is counted when
 // its write has returned, once for all watches of a client that the write carried it

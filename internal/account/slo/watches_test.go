@@ -51,26 +51,26 @@ func (a *fakeStream) Held() (events int, bytes int64, oldest time.Time) {
 func (a *fakeStream) Waits() (window, write time.Time) { return a.window, a.write }
 func (a *fakeStream) Locked(use func(returned uint64)) { use(a.returned) }
 
-// testSender is a watch with its sender.
-type testSender struct {
-	*slo.Sender
+// testWatch is a watch with its SendAccount.
+type testWatch struct {
+	*slo.SendAccount
 	watch *slo.Watch
 }
 
 // write sends queued bytes in one write that returns at once.
-func (w *testSender) write(write slo.Write, bytes int, shut *slo.WindowStall) {
-	w.Sent(&write, bytes, shut)
+func (w *testWatch) write(write slo.Write, bytes int, shut *slo.WindowStall) {
+	w.Placed(&write, bytes, shut)
 	write.Written()
 }
 
 // follow ends the initial events of a watch.
-func follow(w *slo.Watch) *testSender {
-	by := new(slo.Sender)
-	w.SetSender(by)
-	return &testSender{by, w}
+func follow(w *slo.Watch) *testWatch {
+	by := new(slo.SendAccount)
+	w.SetSendAccount(by)
+	return &testWatch{by, w}
 }
 
-func (x *fixture) open(resource, user string, a *fakeStream) *testSender {
+func (x *fixture) open(resource, user string, a *fakeStream) *testWatch {
 	return follow(x.Open(slo.WatchInfo{
 		Resource: resource, Client: serverreport.NewClient(user, "kubelet/v1.36.3 (linux/amd64)"), Selection: "everything", Encoding: "json",
 		Protocol: "HTTP/2.0", Backlog: a, History: a, Transport: a,
@@ -81,7 +81,7 @@ func (x *fixture) open(resource, user string, a *fakeStream) *testSender {
 type stageTimes struct{ decode, dispatch, encode, client, connection time.Duration }
 
 // deliver delivers an event whose span ends now and has the given stages.
-func (x *fixture) deliver(w *testSender, t stageTimes, bytes int) {
+func (x *fixture) deliver(w *testWatch, t stageTimes, bytes int) {
 	end := x.clock.Now()
 	began := end.Add(-t.connection)
 	encoded := began
@@ -394,7 +394,7 @@ func TestSumsStay(t *testing.T) {
 // resources does not fall.
 func TestForgetWatched(t *testing.T) {
 	x := newSet(slo.Objectives{})
-	watches := map[string]*testSender{}
+	watches := map[string]*testWatch{}
 	for _, resource := range []string{"pods", "ended.example", "watched.example"} {
 		watches[resource] = x.open(resource, "alice", &fakeStream{events: 1})
 		x.deliver(watches[resource], stageTimes{}, 10)
@@ -464,7 +464,7 @@ func TestMemory(t *testing.T) {
 	}
 	before := heap()
 	x := newSet(slo.Objectives{})
-	var watches []*testSender
+	var watches []*testWatch
 	for i := range 5000 {
 		watches = append(watches, openWatch(x.Watches, i, 1000, 5000))
 	}

@@ -16,7 +16,7 @@ import (
 func TestOneWriteOfManyWatches(t *testing.T) {
 	const clients, selections, watches, writes, events, size = 3, 2, 10, 50, 4, 100
 	x := newSet(slo.Objectives{})
-	var all []*testSender
+	var all []*testWatch
 	for i := range clients * selections * watches {
 		all = append(all, follow(x.Open(slo.WatchInfo{
 			Resource: "pods", Client: serverreport.NewClient(fmt.Sprint("user-", i%clients), "kubelet/v1"),
@@ -35,7 +35,7 @@ func TestOneWriteOfManyWatches(t *testing.T) {
 			for _, a := range arrivals {
 				w.Queue(a, 1, size)
 			}
-			w.Sent(&write, events*size, nil)
+			w.Placed(&write, events*size, nil)
 		}
 		if r := x.SLO(); r.All.Events%(uint64(len(all))*events) != 0 {
 			t.Fatalf("%d events are reported of a write that has not returned", r.All.Events)
@@ -78,7 +78,7 @@ func TestInFlightEventsAreNotDelivered(t *testing.T) {
 	write := slo.Write{Number: 1, FillBegan: now, Began: now, Ended: now, BusySince: now}
 	w.Queue(&entry.Arrival{Entered: now, Cached: now}, 1, 100)
 	look("queued", 3, 0, 0)
-	w.Sent(&write, 100, nil)
+	w.Placed(&write, 100, nil)
 	look("in a write", 3, 0, 0)
 	write.Written()
 	a.returned++
@@ -86,7 +86,7 @@ func TestInFlightEventsAreNotDelivered(t *testing.T) {
 
 	failed := slo.Write{Number: 2, FillBegan: now, Began: now, Ended: now, BusySince: now}
 	w.Queue(&entry.Arrival{Entered: now, Cached: now}, 1, 100)
-	w.Sent(&failed, 100, nil)
+	w.Placed(&failed, 100, nil)
 	look("in a write that fails", 2, 1, 100)
 	if r := x.SLO(); r.All.Events != 1 || r.All.Bytes != 100 {
 		t.Errorf("the totals are %+v, want 1 event of 100 bytes", r.All)
@@ -102,7 +102,7 @@ func TestWriteReturnsAfterClose(t *testing.T) {
 	now := x.clock.Now()
 	write := slo.Write{FillBegan: now, Began: now, Ended: now.Add(time.Second), BusySince: now}
 	w.Queue(&entry.Arrival{Entered: now, Cached: now}, 2, 100)
-	w.Sent(&write, 100, nil)
+	w.Placed(&write, 100, nil)
 	x.deliver(w, stageTimes{}, 50)
 	w.watch.Close()
 	write.Written()

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/millrace/millrace/internal/account/cputime"
 	"github.com/millrace/millrace/internal/account/panics"
 	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/account/usage"
@@ -39,7 +40,7 @@ func (o *Options) NewBackends(shares memory.Shares, logger *slog.Logger) *source
 // NewReadAccounts makes the accounts of GETs and LISTs, and registers their metrics.
 // budgets may be nil. The caller must call Run.
 func (o *Options) NewReadAccounts(budgets *usage.Budgets, logger *slog.Logger) (*usage.Accounts, error) {
-	accounts := usage.NewAccounts(usage.Config{Pace: o.PaceRelists, ProcessCPU: processCPU(), Budgets: budgets, Logger: logger})
+	accounts := usage.NewAccounts(usage.Config{Pace: o.PaceRelists, ProcessCPU: cputime.Reader(), Budgets: budgets, Logger: logger})
 	if err := legacyregistry.CustomRegister(accounts.Collector()); err != nil {
 		return nil, fmt.Errorf("register metrics of lists: %w", err)
 	}

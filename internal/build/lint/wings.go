@@ -29,7 +29,7 @@ func serverWings() []Wing {
 		{
 			Name: "account", Sentence: "What it costs whom: time stamps of events, accounts of requests, and the reports that show them.",
 			Imports: []string{"wire"},
-			Order:   []string{"account/serverreport", "account/slo", "account/distinct", "account/usage", "account/panics", "account/ratelimit", "account/dashboard", "account/dashboard/fake"},
+			Order:   []string{"account/serverreport", "account/cputime", "account/slo", "account/distinct", "account/usage", "account/panics", "account/ratelimit", "account/dashboard", "account/dashboard/fake"},
 		},
 		{
 			Name: "feed", Sentence: "Where objects come from: etcd, or another API server.",

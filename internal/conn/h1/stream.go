@@ -259,7 +259,7 @@ func (s *stream) writeBatchLocked(worker *pull.Worker, b *pull.Batch, n int) {
 	receiver := m.receiver
 	w.Number = m.clock.NextNumber()
 	if receiver != nil {
-		receiver.Sent(w, n, nil)
+		receiver.Placed(w, n, nil)
 	}
 	m.clock.Begin(w)
 	if err := s.unlockAndDeliver(worker, b, receiver); err != nil {

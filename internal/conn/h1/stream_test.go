@@ -71,7 +71,7 @@ func (f *feed) Next(chunks [][]byte, room int) ([][]byte, bool, error) {
 	return chunks, true, nil
 }
 
-func (f *feed) Sent(w *pull.Write, bytes int, _ *pull.WindowStall) {
+func (f *feed) Placed(w *pull.Write, bytes int, _ *pull.WindowStall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.taken += bytes
@@ -210,7 +210,7 @@ func TestPull(t *testing.T) {
 			t.Error(err)
 		}
 		if want := want.Len() - len("first  last"); f.taken != want || f.sent != want {
-			t.Errorf("Sent reported %d bytes, Written %d, want %d", f.taken, f.sent, want)
+			t.Errorf("Placed reported %d bytes, Written %d, want %d", f.taken, f.sent, want)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (c *conn) noteSentLocked(s *stream, n int) {
 	if s.stall != nil {
 		stall = &s.stall.WindowStall
 	}
-	s.receiver.Sent(t.write, n, stall)
+	s.receiver.Placed(t.write, n, stall)
 }
 
 // writeBatchLocked writes a buffer and tells one of its receivers. That takes three clock

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/conn/pull"
 )
 
-// recordingFeed is a feed that records the calls of Sent and Written.
+// recordingFeed is a feed that records the calls of Placed and Written.
 type recordingFeed struct {
 	feed
 	mu sync.Mutex
@@ -42,13 +42,13 @@ type delivery struct {
 	part
 }
 
-// part is the arguments of one call of Sent.
+// part is the arguments of one call of Placed.
 type part struct {
 	bytes int
 	stall pull.WindowStall
 }
 
-func (f *recordingFeed) Sent(w *pull.Write, bytes int, stall *pull.WindowStall) {
+func (f *recordingFeed) Placed(w *pull.Write, bytes int, stall *pull.WindowStall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := part{bytes: bytes}
@@ -106,8 +106,8 @@ func waitUntil(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestSentReportsWindowStall sends more than the client's window allows.
-func TestSentReportsWindowStall(t *testing.T) {
+// TestPlacedReportsWindowStall sends more than the client's window allows.
+func TestPlacedReportsWindowStall(t *testing.T) {
 	handler := make(recordingHandler, 1)
 	s := serve(t, handler, ours(h2.Config{}))
 	p := dial(t, s.addr)
@@ -198,7 +198,7 @@ func TestWaitsReportsBlockedWrite(t *testing.T) {
 // TestReceiverPanics has receivers that panic, with the connection's lock held and
 // without. Only that connection may end.
 func TestReceiverPanics(t *testing.T) {
-	for _, in := range []string{"Sent", "Written"} {
+	for _, in := range []string{"Placed", "Written"} {
 		t.Run(in, func(t *testing.T) {
 			errs := make(chan error, 1)
 			s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -240,8 +240,8 @@ type panickingReceiver struct {
 	in string
 }
 
-func (p *panickingReceiver) Sent(w *pull.Write, n int, stall *pull.WindowStall) {
-	if p.recordingFeed.Sent(w, n, stall); p.in == "Sent" {
+func (p *panickingReceiver) Placed(w *pull.Write, n int, stall *pull.WindowStall) {
+	if p.recordingFeed.Placed(w, n, stall); p.in == "Placed" {
 		panic("trouble")
 	}
 }

@@ -28,10 +28,11 @@ type Source interface {
 // when that write has returned. Both methods are called by the goroutine that calls Next,
 // never concurrently.
 type Receiver interface {
-	// Sent says that bytes of this source have been put into the buffer of write w, which
-	// is about to begin. stall is nil if the client's windows are open. The connection's
-	// lock is held: Sent must not block, call the Puller back, or keep its arguments.
-	Sent(w *Write, bytes int, stall *WindowStall)
+	// Placed says that bytes of this source have been put into the buffer of write w, which
+	// is about to begin. stall is nil if the client's flow-control
+	// windows are open. The connection's
+	// lock is held: Placed must not block, call the Puller back, or keep its arguments.
+	Placed(w *Write, bytes int, stall *WindowStall)
 	// Written says that a write has returned. It is called on one of the receivers whose
 	// bytes the write carried, on behalf of all of them; Write.Local connects these. It
 	// must not block, nor keep its argument. It may be called after Pull has returned. It
@@ -56,10 +57,10 @@ type Write struct {
 	// write itself. All fields but Number, FillBegan and Local are valid from
 	// Receiver.Written on.
 	FillBegan, Began, Ended time.Time
-	// The connection had something to write without a pause since BusySince. It spent
-	// Writing of the time from BusySince to Began in writes.
+	// BusySince is the time from which on the connection had something to write without a pause.
 	BusySince time.Time
-	Writing   time.Duration
+	// Writing is how long the connection was writing from BusySince to Began.
+	Writing time.Duration
 	// Local belongs to the receivers: they may attach a value to the write. It is nil at
 	// first.
 	Local any
@@ -73,12 +74,12 @@ type Puller interface {
 	// whichever comes first. After that, the source is not called any more. The handler
 	// ends the response by returning.
 	Pull(ctx context.Context, source Source) error
-	// Waits says what keeps bytes from being sent. window is since when the client's
-	// windows have been too small for the source's bytes. write is since when a write to
-	// the connection has been in progress. A time is zero if that is not the case. It may
-	// be called from any goroutine.
-	Waits() (window, write time.Time)
-	// Locked calls use with the connection's lock held: no Receiver.Sent is in progress
+	// Waits says what keeps bytes from being sent. windowClosed is since when the client's
+	// flow-control windows have been too small for the source's bytes. It is zero if they are
+	// large enough. writeBegan is since when a write to the connection has been in progress. It
+	// is zero between writes. Waits may be called from any goroutine.
+	Waits() (windowClosed, writeBegan time.Time)
+	// Locked calls use with the connection's lock held: no Receiver.Placed is in progress
 	// then. returned is the number of writes that have returned. use must not block or
 	// call the Puller back.
 	Locked(use func(returned uint64))

@@ -39,8 +39,8 @@ func eachArrival(changes []encode.Change, use func(a *entry.Arrival, n int)) {
 
 // accountedSource is a watchSource with an account. It is told when its bytes are written.
 type accountedSource struct {
-	// sender stands first, so that it begins a cache line of the processor.
-	sender slo.Sender
+	// sendAccount stands first, so that it begins a cache line of the processor.
+	sendAccount slo.SendAccount
 	watchSource
 }
 
@@ -48,34 +48,34 @@ var _ pull.Receiver = (*accountedSource)(nil)
 
 // Next implements pull.Source.
 func (p *accountedSource) Next(segments [][]byte, room int) (_ [][]byte, more bool, err error) {
-	p.sender.Prefetch()
+	p.sendAccount.TouchCacheLine()
 	return p.watchSource.Next(segments, room)
 }
 
-// Sent implements pull.Receiver.
-func (p *accountedSource) Sent(w *pull.Write, bytes int, shut *pull.WindowStall) {
-	p.sender.Sent((*slo.Write)(w), bytes, (*slo.WindowStall)(shut))
+// Placed implements pull.Receiver.
+func (p *accountedSource) Placed(w *pull.Write, bytes int, shut *pull.WindowStall) {
+	p.sendAccount.Placed((*slo.Write)(w), bytes, (*slo.WindowStall)(shut))
 }
 
 // Written implements pull.Receiver.
 func (p *accountedSource) Written(w *pull.Write) { (*slo.Write)(w).Written() }
 
-// queueSent tells the account which changes are in segments, which the next write carries.
+// queueGiven tells the account which changes are in segments, which the next write carries.
 // There is one segment for each change, and before them one with the header of gzip if the
 // stream begins.
-func (p *watchSource) queueSent(given []encode.Change, segments [][]byte) {
+func (p *watchSource) queueGiven(given []encode.Change, segments [][]byte) {
 	switch {
-	case p.sender == nil || len(given) == 0:
+	case p.sendAccount == nil || len(given) == 0:
 		return
 	case len(given) == 1:
-		p.sender.Queue(given[0].Arrival, 1, totalBytes(segments))
+		p.sendAccount.Queue(given[0].Arrival, 1, totalBytes(segments))
 		return
 	}
 	header := len(segments) - len(given)
 	bytes := totalBytes(segments[:header])
 	segments = segments[header:]
 	eachArrival(given, func(arrival *entry.Arrival, n int) {
-		p.sender.Queue(arrival, n, bytes+totalBytes(segments[:n]))
+		p.sendAccount.Queue(arrival, n, bytes+totalBytes(segments[:n]))
 		bytes, segments = 0, segments[n:]
 	})
 }

@@ -99,8 +99,8 @@ func (p *watchSource) appendRequested(segments [][]byte, more bool) ([][]byte, b
 	}
 	bytes := totalBytes(segments[before:])
 	p.written += bytes
-	if p.sender != nil {
-		p.sender.QueueBytes(bytes)
+	if p.sendAccount != nil {
+		p.sendAccount.QueueBytes(bytes)
 	}
 	return segments, more, nil
 }

@@ -18,10 +18,10 @@ func (s *watchSession) followPulled() error {
 	if all = source; s.account != nil {
 		x := new(accountedSource)
 		source, all = &x.watchSource, x
-		source.sender = &x.sender
+		source.sendAccount = &x.sendAccount
 	}
 	source.watchSession = s
-	s.account.SetSender(source.sender)
+	s.account.SetSendAccount(source.sendAccount)
 	defer source.release()
 	for {
 		if err := s.puller.Pull(s.req.Context(), all); err != nil {
@@ -49,10 +49,10 @@ var changeBuffers = sync.Pool{New: func() any { return new([]encode.Change) }}
 // of Pull.
 type watchSource struct {
 	*watchSession
-	// sender times the events. It is nil if no account is kept.
-	sender  *slo.Sender
-	buf     *[]encode.Change
-	changes []encode.Change
+	// sendAccount times the events. It is nil if no account is kept.
+	sendAccount *slo.SendAccount
+	buf         *[]encode.Change
+	changes     []encode.Change
 	// more says that the cursor has events after changes.
 	more bool
 	// cursorErr ends the watch after changes.
@@ -61,11 +61,11 @@ type watchSource struct {
 	// more is false. It is the feed's revision before the cursor was last read, or the
 	// newest change's if that is ahead of it.
 	reached int64
-	// conversion is what changes wait for, nil for nothing.
+	// conversion is what changes wait for. It is nil if they need not wait.
 	conversion *liveConversion
 	// converted says that changes need not wait any more.
 	converted bool
-	// err is why the watch ends, nil if the request's goroutine has something else to do.
+	// err is why the watch ends. It is nil if the request's goroutine has something else to do.
 	err error
 }
 
@@ -99,7 +99,7 @@ func (p *watchSource) Next(segments [][]byte, room int) (_ [][]byte, more bool, 
 		return segments, false, io.EOF
 	}
 	p.written += totalBytes(segments[before:])
-	p.queueSent(given[:len(given)-len(p.changes)], segments[before:])
+	p.queueGiven(given[:len(given)-len(p.changes)], segments[before:])
 	if len(p.changes) == 0 {
 		p.release()
 		return p.appendRequested(segments, true)
