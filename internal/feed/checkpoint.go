@@ -10,7 +10,7 @@ import (
 type Checkpoint interface {
 	// Revision is the one at which the source had the objects.
 	Revision() int64
-	// Witness is the newest of the objects, nil if there are none.
+	// Witness is the newest of the objects. It is nil if there are none.
 	Witness() *Object
 	// Missing are the beginnings of keys that are not in it.
 	Missing() []string

@@ -10,16 +10,16 @@ import (
 type Health struct{ state atomic.Pointer[healthState] }
 
 type healthState struct {
-	// err is why the feed does not follow, nil if it does.
+	// err is why the feed does not follow. It is nil while the feed follows.
 	err error
 	// brokenSince is zero unless the feed has followed before.
 	brokenSince time.Time
 }
 
-// SetFollowing notes that the feed follows.
+// SetFollowing records that the feed follows.
 func (h *Health) SetFollowing() { h.state.Store(&healthState{}) }
 
-// SetBroken notes why the feed does not follow.
+// SetBroken records why the feed does not follow.
 func (h *Health) SetBroken(err error) {
 	next := &healthState{err: err}
 	if last := h.state.Load(); last != nil && last.err == nil {

@@ -6,8 +6,8 @@ type Object struct {
 	// Key is the object's key in etcd. Where the source is an API server, it is the key
 	// that the object would have there.
 	Key []byte
-	// Value is a stored form of the object, nil if it was deleted. It belongs to the object
-	// and is not changed any more: sinks may keep it.
+	// Value is a stored form of the object. It is nil if the object was deleted. It
+	// belongs to the object and is not changed any more: sinks may keep it.
 	Value []byte
 	// Revision is the revision of the change that made this version: etcd's, or the resource
 	// version.

@@ -27,7 +27,7 @@ type Loader interface {
 	// events are applied.
 	Expect(newest int64)
 	// Unchanged says, before End, that no object below a prefix has changed after a
-	// revision, up to that of the load. It is known of prefixes of a checkpoint.
+	// revision, up to the revision of the load. It is known of prefixes of a checkpoint.
 	Unchanged(prefix string, since int64)
 	// Add takes a page of objects. Pages and their objects are in key order. The slice is
 	// the feed's: a loader does not keep it.

@@ -11,8 +11,8 @@ import (
 )
 
 // openCheckpoints opens the data directory, if there is one, and lets the backends keep
-// checkpoints there. It returns those of an upstream's API, nil if there are none. The caller
-// calls release once nothing uses them.
+// checkpoints there. It returns the checkpoints of an upstream's API, or nil if there are
+// none. The caller calls release once nothing uses them.
 func (r *Replica) openCheckpoints(ctx context.Context, b *source.Backends) (followed *follow.Checkpoints, release func(), err error) {
 	o := r.options
 	if o.CheckpointDir == "" {

@@ -29,8 +29,8 @@ func (o *Options) kubeconfigFile() (name string, remove func(), err error) {
 	return kubeconfig.Temporary(config)
 }
 
-// writeKubeconfig writes the kubeconfig that leads to the replica: that of the upstream's
-// context, with another address and authority.
+// writeKubeconfig writes the kubeconfig that leads to the replica: a copy of the
+// upstream's context, with another address and authority.
 func (r *Replica) writeKubeconfig() error {
 	config, err := r.options.source().Select()
 	if err != nil {

@@ -23,13 +23,14 @@ import (
 // Options are the options of `millrace replica`. NewOptions makes them; the
 // zero value is not usable.
 type Options struct {
-	// Options are those that a replica has in common with `millrace serve`.
+	// Options are the options that a replica has in common with `millrace serve`.
 	*program.Options
 	Kube *kube.ReplicaOptions
-	// Kubeconfig is the file that leads to the upstream, by its context Context. "" is the
-	// current one.
+	// Kubeconfig is the file that leads to the upstream. Context is the context in that
+	// file. "" is the current context.
 	Kubeconfig, Context string
-	// WriteKubeconfig is the file for the kubeconfig that leads to the replica; "" for none.
+	// WriteKubeconfig is the file for the kubeconfig that leads to the replica. "" writes
+	// none.
 	WriteKubeconfig string
 	// ProxyClientCert and ProxyClientKey are files of a front proxy's certificate.
 	ProxyClientCert, ProxyClientKey string
@@ -37,12 +38,12 @@ type Options struct {
 	Follow []string
 	// Exclude names resources that are never followed.
 	Exclude []string
-	// CheckpointDir is the data directory of checkpoints, "" for none.
+	// CheckpointDir is the data directory of checkpoints. "" keeps none.
 	CheckpointDir string
 	// CheckpointInterval is the least time between two checkpoints.
 	CheckpointInterval time.Duration
-	// StartFrom is the kubeconfig of another replica, whose objects are loaded at the start; ""
-	// for none.
+	// StartFrom is the kubeconfig of another replica, whose objects are loaded at the start. ""
+	// loads everything from the upstream.
 	StartFrom string
 	// AuthorizationMode is how rights are decided: AuthorizeByReview or AuthorizeByRBAC.
 	AuthorizationMode string
@@ -52,11 +53,11 @@ type Options struct {
 	BudgetCPUSeconds float64
 	// BudgetBytes bounds what a client may read in a minute. 0 is no bound.
 	BudgetBytes resource.QuantityValue
-	// BoundedStaleness is how old an answer may be that cannot be proven to be new; 0 for
-	// none.
+	// BoundedStaleness is how old an answer may be that cannot be proven to be new. 0
+	// allows no such answer.
 	BoundedStaleness time.Duration
 
-	// FollowOnly says that no other resources than those of Follow are followed.
+	// FollowOnly says that only the resources of Follow are followed.
 	FollowOnly bool
 	// FollowBytes is follow.Config's MaxBytes.
 	FollowBytes resource.QuantityValue
@@ -67,8 +68,9 @@ type Options struct {
 	flags *pflag.FlagSet
 }
 
-// followedShare is the part of the memory that the objects of resources may take that nobody has
-// named. They take less of it than their size as stored: they are packed.
+// followedShare divides the memory: the objects of resources that --follow does not name may
+// take one part in followedShare, by their size as stored. They take less memory, because they
+// are packed.
 const followedShare = 2
 
 const (
@@ -87,7 +89,7 @@ func NewOptions(shared *program.Options) *Options {
 	}
 }
 
-// AddFlags adds all flags to those of a command and returns them by section.
+// AddFlags adds all flags to the flags of a command, and returns them by section.
 func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	var sections cliflag.NamedFlagSets
 	own := sections.FlagSet("millrace")
@@ -99,15 +101,15 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own.StringSliceVar(&o.Follow, "follow", nil, "Resources to follow from the start, such as pods,deployments.apps. Without --etcd-servers others are followed from their first read on; secrets only if they are named here.")
 	own.StringSliceVar(&o.Exclude, "exclude", nil, "Resources whose reads are always passed on, such as secrets,events.")
 	own.BoolVar(&o.FollowOnly, "follow-only", false, "Follow no other resources than those of --follow. Reads of others are passed on. Not with --etcd-servers.")
-	own.Var(&o.FollowBytes, "follow-bytes", "Most bytes of objects, as stored, that are held, such as 4Gi. Beyond that, resources which --follow does not name are given up, those that were not read for longest first, and reads of what does not fit are passed on. The default is half of the memory of the machine or cgroup. 0 is no limit. Not with --etcd-servers.")
+	own.Var(&o.FollowBytes, "follow-bytes", "Most bytes of objects, as stored, that are held, such as 4Gi. Beyond that, reads are passed on. The default is half of the memory of the machine or cgroup. 0 is no limit. Not with --etcd-servers.")
 	own.DurationVar(&o.DropUnread, "drop-unread", o.DropUnread, "How long a resource that --follow does not name may be unread before it is not followed any more. 0 is for ever. Not with --etcd-servers.")
-	own.StringVar(&o.CheckpointDir, "data-dir", "", "Directory to keep what the replica holds in, so that a restart loads it from there and only asks the upstream for what came after. Its files hold what etcd holds, without what is encrypted there. Without it nothing is kept.")
+	own.StringVar(&o.CheckpointDir, "data-dir", "", "Directory for what the replica holds, so that a restart asks the upstream only for what came after. What etcd encrypts is left out. Without this flag nothing is kept on disk.")
 	own.DurationVar(&o.CheckpointInterval, "checkpoint-interval", o.CheckpointInterval, "Least time between two checkpoints in --data-dir. Large ones are written less often: 2Mi a second on the average.")
-	own.StringVar(&o.StartFrom, "start-from", "", "Kubeconfig that leads to another replica in front of the same upstream. At the start, resources of which --data-dir has nothing are loaded there, and the upstream is asked for single objects. What that replica has nothing of, and everything if it cannot be used, is loaded from the upstream. Not with --etcd-servers.")
-	own.StringVar(&o.AuthorizationMode, "authorization-mode", o.AuthorizationMode, "How the right to read is decided: \""+AuthorizeByReview+"\" asks the upstream about each user and object; \""+AuthorizeByRBAC+"\" lets those read whom the upstream's RBAC objects allow, and asks about others. Only for an upstream whose authorizers include RBAC, with none before it that denies what RBAC allows.")
+	own.StringVar(&o.StartFrom, "start-from", "", "Kubeconfig that leads to another replica of the same upstream. At the start, objects that --data-dir lacks are loaded from there. The upstream serves what that replica lacks. Not with --etcd-servers.")
+	own.StringVar(&o.AuthorizationMode, "authorization-mode", o.AuthorizationMode, "How reads are authorized: \""+AuthorizeByReview+"\" asks the upstream. \""+AuthorizeByRBAC+"\" first looks at the upstream's RBAC objects, which docs/guides/replica-reference.md says when to do.")
 	own.BoolVar(&o.ReadsOnly, "reads-only", false, "Refuse requests that might change something, with 405 and the address to send them to: writes, and exec, attach, portforward and proxy. Reviews of users and rights are passed on.")
-	own.Float64Var(&o.BudgetCPUSeconds, "budget-cpu-seconds-per-minute", 0, "CPU seconds that the GETs and LISTs of a client, a user at an address, may take in a minute, by an estimate. Then its reads get 429 and a Retry-After; those of system:masters never do. 0 is no limit.")
-	own.Var(&o.BudgetBytes, "budget-bytes-per-minute", "Bytes that a client, a user at an address, may be sent in a minute by GETs, LISTs and the initial events of watches, such as 1Gi. Then its reads get 429 and a Retry-After; those of system:masters never do. 0 is no limit.")
+	own.Float64Var(&o.BudgetCPUSeconds, "budget-cpu-seconds-per-minute", 0, "Estimated CPU seconds that GETs and LISTs of one user at one address may take in a minute. Then its reads get 429 and a Retry-After. system:masters has no limit. 0 is no limit.")
+	own.Var(&o.BudgetBytes, "budget-bytes-per-minute", "Bytes of GETs, LISTs and initial events that one user at one address may be sent in a minute, such as 1Gi. Then its reads get 429 and a Retry-After. system:masters has no limit. 0 is no limit.")
 	own.DurationVar(&o.BoundedStaleness, "bounded-staleness", 0, "How old a GET or LIST without a resource version may be, such as 5s, if the cache cannot be proven to be new within 0.3 s. Such an answer has the header X-Millrace-Stale. 0 answers none.")
 	o.Options.AddFlags(own)
 	kubernetes := o.Kube.Flags()
@@ -124,8 +126,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	return sections
 }
 
-// foreignFlags come with those of other programs and have no meaning here. A replica asks the
-// upstream alone about users and rights.
+// foreignFlags are flags of Kubernetes that have no meaning here. A replica asks the upstream
+// alone about users and rights.
 var foreignFlags = []string{"authentication-kubeconfig", "authorization-kubeconfig"}
 
 // validate checks our own flags. Kubernetes checks its own.

@@ -57,9 +57,9 @@ type Replica struct {
 	counters *upstream.Metrics
 	// panics counts panics of foreign code.
 	panics *panics.Counter
-	// resources is the source of objects without etcd, nil otherwise.
+	// resources is the source of objects without etcd. It is nil with etcd.
 	resources *follow.Resources
-	// etcd is the source of objects with etcd, nil otherwise.
+	// etcd is the source of objects with etcd. It is nil without etcd.
 	etcd   *source.Etcd
 	policy *follow.Policy
 	server *kube.Replica
@@ -86,20 +86,21 @@ func New(o *Options, out io.Writer) (*Replica, error) {
 	return &Replica{options: o, out: out, logger: program.NewLogger(), outdated: make(chan error, 1)}, nil
 }
 
-// Run serves until the context ends and everything that it started has ended. A replica that has
-// started again by itself returns ErrRenew while it cannot: the upstream is being upgraded.
+// Run serves until the context ends and everything that it started has ended. A replica that was
+// restarted by itself returns ErrRestart if it fails before it is ready: the upstream is being
+// upgraded.
 func (r *Replica) Run(ctx context.Context) error {
 	err := r.run(ctx)
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return nil // it was stopped before it was ready
-	case err == nil || !startsAgain() || r.ready.Load() || errors.Is(err, ErrRenew):
+	case err == nil || !wasRestarted() || r.ready.Load() || errors.Is(err, ErrRestart):
 		return err
 	}
 	r.logger.Warn("This replica could not start for an upstream that is being upgraded, and tries again", "err", err)
 	select {
 	case <-time.After(retryPause):
-		return fmt.Errorf("%w: %w", ErrRenew, err)
+		return fmt.Errorf("%w: %w", ErrRestart, err)
 	case <-ctx.Done():
 		return nil
 	}
@@ -152,46 +153,47 @@ func (r *Replica) run(ctx context.Context) error {
 	defer lifetime.RunUntilStopped(ctx, r.upstream.Run)()
 	defer lifetime.RunUntilStopped(ctx, r.policy.Run)()
 	defer lifetime.RunUntilStopped(ctx, r.runRights)()
-	return r.runUntilRenewed(ctx, b, func(ctx context.Context) error {
+	return r.runUntilRestart(ctx, b, func(ctx context.Context) error {
 		return o.RunWithFeeds(ctx, program.Run{Server: r.server, Tier: tier, Loaded: r.policy.CheckEtcd, Welcome: func() { r.ready.Store(true); r.policy.Ready(); r.printWelcome() }})
 	})
 }
 
-// ErrRenew says that a replica has ended because it must be restarted. The caller starts the
-// program again: much of Kubernetes' server can be made once in a process.
-var ErrRenew = errors.New("this replica must be started again")
+// ErrRestart says that a replica has ended because it must be restarted. The caller restarts
+// the whole process: much of Kubernetes' server can be made only once in a process.
+var ErrRestart = errors.New("this replica must be restarted")
 
-// followedVariable has what a replica has followed before it was started again.
+// followedVariable is the environment variable with what a replica followed before it was
+// restarted.
 const followedVariable = "MILLRACE_REPLICA_FOLLOWED"
 
-// startsAgain reports whether the replica was started again by itself.
-func startsAgain() bool {
+// wasRestarted reports whether the replica has restarted its own process.
+func wasRestarted() bool {
 	_, again := os.LookupEnv(followedVariable)
 	return again
 }
 
-// renew is a follow.PolicyConfig.Renew.
-func (r *Replica) renew(reason error) {
+// restart is a follow.PolicyConfig.Restart.
+func (r *Replica) restart(reason error) {
 	if err := os.Setenv(followedVariable, strings.Join(r.policy.Followed(), ",")); err != nil {
 		r.logger.Warn("What is followed now is followed again when it is read", "err", err)
 	}
 	r.outdated <- reason
 }
 
-// runUntilRenewed serves until the context ends, the caches have no meaning any more, or the
+// runUntilRestart serves until the context ends, the caches have no meaning any more, or the
 // replica must be restarted.
-func (r *Replica) runUntilRenewed(ctx context.Context, b *source.Backends, serve func(context.Context) error) error {
+func (r *Replica) runUntilRestart(ctx context.Context, b *source.Backends, serve func(context.Context) error) error {
 	serving, cancel := context.WithCancelCause(ctx)
 	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
 		select {
 		case reason := <-r.outdated:
-			r.logger.Warn("This replica ends in order and starts again", "reason", reason)
-			cancel(fmt.Errorf("%w: %w", ErrRenew, reason))
+			r.logger.Warn("This replica ends in order and restarts", "reason", reason)
+			cancel(fmt.Errorf("%w: %w", ErrRestart, reason))
 		case <-ctx.Done():
 		}
 	})()
 	err := b.RunUntilFailure(serving, serve)
-	if cause := context.Cause(serving); errors.Is(cause, ErrRenew) && ctx.Err() == nil {
+	if cause := context.Cause(serving); errors.Is(cause, ErrRestart) && ctx.Err() == nil {
 		return cause
 	}
 	return err
@@ -231,10 +233,10 @@ func (r *Replica) findUpstream(ctx context.Context) (*rest.Config, error) {
 // retryPause is the time between two attempts of readUpstream.
 const retryPause = time.Second
 
-// readUpstream asks the upstream what it is and serves. A replica that starts again by itself waits
-// for an answer: the upstream is being upgraded, and nobody looks on.
+// readUpstream asks the upstream what it is and serves. A replica that was restarted by itself
+// waits for an answer: the upstream is being upgraded, and nobody looks on.
 func (r *Replica) readUpstream(ctx context.Context) error {
-	again := startsAgain()
+	again := wasRestarted()
 	for {
 		err := r.upstream.Read()
 		if err == nil && again {
@@ -243,7 +245,7 @@ func (r *Replica) readUpstream(ctx context.Context) error {
 		if err == nil || !again {
 			return err
 		}
-		r.logger.Warn("The upstream does not answer yet, for which this replica has started again", "err", err)
+		r.logger.Warn("The upstream does not answer yet, for which this replica was restarted", "err", err)
 		select {
 		case <-time.After(retryPause):
 		case <-ctx.Done():
@@ -271,7 +273,7 @@ func (r *Replica) openSource(ctx context.Context, config *rest.Config, b *source
 	}
 	r.policy = follow.NewPolicy(follow.PolicyConfig{
 		Upstream: r.upstream, Resources: r.resources, Follow: o.Follow, Exclude: o.Exclude, Only: o.FollowOnly,
-		Renew: r.renew, Again: strings.Split(os.Getenv(followedVariable), ","), OwnVersion: o.Kube.VersionInfo().GitVersion, Logger: r.logger,
+		Restart: r.restart, FollowedBefore: strings.Split(os.Getenv(followedVariable), ","), OwnVersion: o.Kube.VersionInfo().GitVersion, Logger: r.logger,
 	})
 	return release, nil
 }

@@ -43,16 +43,16 @@ func (r *Replica) newReporter(config *rest.Config, tier *tiermount.ReadTier, cou
 func (p *reporter) report() serverreport.ReplicaReport {
 	now := time.Now()
 	made := serverreport.ReplicaReport{
-		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Depth: p.tier.Backends.Depth(), Followed: []serverreport.FollowedResource{},
+		Time: now, Upstream: p.address, UpstreamVersion: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Depth: p.tier.Backends.Depth(), Followed: []serverreport.FollowedResource{},
 		Reads:    p.tier.ReadAccounts.ByResource(),
-		Answered: counts(p.tier.Counters.Answered()), PassedOn: counts(p.counters.PassedOn), Refused: counts(p.counters.Refused), Asked: counts(p.counters.Requests),
+		Answered: counts(p.tier.Counters.Answered()), PassedOn: counts(p.counters.PassedOn), Refused: counts(p.counters.Refused), UpstreamRequests: counts(p.counters.Requests),
 	}
 	if p.usesEtcd {
 		made.Source = "etcd"
 	}
 	made.Spared.Requests, made.Spared.RequestBytes = p.tier.ReadAccounts.Answered()
 	made.Spared.Events, made.Spared.EventBytes = p.tier.Backends.WatchAccounts.Delivered()
-	made.Spared.CPU = usage.StockCPU(&made.Spared)
+	made.Spared.CPUSeconds = usage.StockCPU(&made.Spared)
 	for reason, count := range counts(p.tier.Counters.PassedOn()) {
 		made.PassedOn[reason] += count
 	}
@@ -62,12 +62,12 @@ func (p *reporter) report() serverreport.ReplicaReport {
 			f.Objects += r.Snapshot().Len()
 		}
 		if at := b.HeardAt(); !at.IsZero() {
-			f.Heard = now.Sub(at).Seconds()
+			f.SinceHeardSeconds = now.Sub(at).Seconds()
 		}
 		if err := b.Feed.Healthy(); err != nil {
 			f.Error = err.Error()
 			if since := b.Feed.BrokenSince(); !since.IsZero() {
-				f.Broken = now.Sub(since).Seconds()
+				f.BrokenSeconds = now.Sub(since).Seconds()
 			}
 		}
 		made.Followed = append(made.Followed, f)

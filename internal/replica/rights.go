@@ -31,7 +31,7 @@ func (r *Replica) newHandler(ctx context.Context, tier *tiermount.ReadTier, cfg 
 		cfg.Metrics.Shared.Inc()
 		read.NoteShared(req)
 	}
-	if startsAgain() {
+	if wasRestarted() {
 		cfg.Ready = r.ready.Load
 	}
 	cfg.ReadsOnly, cfg.Budgets = r.options.ReadsOnly, r.budgets

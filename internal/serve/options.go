@@ -24,8 +24,8 @@ const (
 // minProbePeriod is the shortest period of the probe, which keeps it from being a load.
 const minProbePeriod = 100 * time.Millisecond
 
-// Options of `millrace serve`: kube-apiserver's and a few more. NewOptions makes
-// them; the zero value is not usable.
+// Options are the options of `millrace serve`: kube-apiserver's and a few more.
+// NewOptions makes them; the zero value is not usable.
 type Options struct {
 	*program.Options
 	// DataDir holds etcd's data, certificates, keys and kubeconfigs, unless other
@@ -52,7 +52,7 @@ func NewOptions(shared *program.Options) *Options {
 	return &Options{Options: shared, DataDir: datadir.DefaultPath, ReadPath: string(ReadPathMillrace), ServerLeases: true}
 }
 
-// AddFlags adds all flags to those of a command and returns them by section.
+// AddFlags adds all flags to the flags of a command, and returns them by section.
 func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	var sections cliflag.NamedFlagSets
 	own := sections.FlagSet("millrace")
@@ -61,7 +61,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	o.Options.AddFlags(own)
 	own.DurationVar(&o.WatchProbe, "watch-probe", o.WatchProbe, "How often this server writes a Lease of its own in kube-system and watches it through its own listener, to measure the time from write to watch event. 0 disables that.")
 	own.BoolVar(&o.ServerLeases, "server-leases", o.ServerLeases, "Write a Lease in kube-system in each --cache-check-interval, by which the servers over one etcd compare their caches and share their watches. The default is false with the embedded etcd.")
-	own.IntVar(&o.RebalanceAbove, "rebalance-watches", o.RebalanceAbove, "How many percent more watches than its share a server may have, before it asks some clients to open another connection, as in 10. Give it where a balancer spreads new connections over the servers. 0 never asks. Needs --server-leases.")
+	own.IntVar(&o.RebalanceAbove, "rebalance-watches", o.RebalanceAbove, "How many percent more watches than its share a server may have, such as 10, before it asks some clients to connect again through the load balancer. 0 never asks. Needs --server-leases.")
 	own.Int64Var(&o.CompiledBytes, "compiled-schemas-bytes", 0, "Upper bound, estimated, of the memory for compiled schemas of custom resources.")
 	_ = own.MarkHidden("compiled-schemas-bytes") // fails only for a flag that is not defined
 	kubernetes := o.Kube.Flags()

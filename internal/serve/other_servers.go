@@ -79,7 +79,7 @@ func serverLeaseName(address string) string {
 func (o *otherServers) self() peers.Member {
 	b := o.tier.Backends
 	m := peers.Member{
-		Ready: b.Healthy() == nil && o.etcd.WrongCaches() == nil, Watches: o.tier.Tier.Watches(), Caches: map[string]peers.CacheState{},
+		Ready: b.Healthy() == nil && o.etcd.CacheError() == nil, Watches: o.tier.Tier.Watches(), Caches: map[string]peers.CacheState{},
 	}
 	for _, backend := range b.All() {
 		if digest, revision, err := backend.Cache.Digest(); err == nil {

@@ -94,8 +94,8 @@ func (s *Server) runUntilEnd(ctx context.Context) error {
 	return s.serveWithEmbedded(ctx, embedded)
 }
 
-// serveWithEmbedded serves until the context ends or the embedded etcd stops by
-// itself. In the latter case it returns the reason.
+// serveWithEmbedded serves until the context ends or the embedded etcd stops by itself.
+// If etcd stopped, serveWithEmbedded returns the reason.
 func (s *Server) serveWithEmbedded(ctx context.Context, embedded *etcdserver.Etcd) error {
 	serving, cancel := context.WithCancelCause(ctx)
 	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {

@@ -4,8 +4,8 @@
 //	browser ─► Shell: page's files ─► authentication, authorization ─► Handler: reports
 //
 // Handler serves the reports and checks no rights: the caller puts authentication and
-// authorization in front of it. Shell serves the page. The page holds no data, so it may
-// stand in front of both.
+// authorization in front of it. Shell serves the page. The page holds no data, so the
+// server may serve it without authentication and authorization.
 //
 // Package serverreport says what reports mean. Programs that scrape should use /metrics
 // instead.

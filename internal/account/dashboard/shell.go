@@ -82,7 +82,8 @@ func (s shell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if spent > shellPages && req.ProtoMajor == 2 {
 		// The server closes connections of all unauthenticated requests likewise. It must
 		// not close a browser's connections. Requests that are under way at that time are
-		// sent again on another connection, and browsers give up after a few of these.
+		// sent again on another connection, and browsers give up after sending a request
+		// a few times.
 		w.Header().Set("Connection", "close")
 	}
 	switch {

@@ -14,8 +14,8 @@ type Feed struct {
 	Endpoints []string `json:"endpoints"`
 	// Revision is the newest that the cache has completely.
 	Revision int64 `json:"revision"`
-	// Late is for how long etcd has not answered, in seconds. It is 0 if that is in time.
-	Late float64 `json:"late"`
+	// LateSeconds is for how long etcd has not answered. It is 0 while etcd answers in time.
+	LateSeconds float64 `json:"late"`
 	// Delivery is how long etcd's watch took to answer in the last minute.
 	Delivery Quantiles `json:"delivery"`
 	Events   uint64    `json:"events"`

@@ -7,9 +7,9 @@ type ListsReport struct {
 	Time time.Time `json:"time"`
 	// Total is the cost of all GETs and LISTs since the start.
 	Total ListCost `json:"total"`
-	// Shapes are those with most CPU in the last ten minutes, 50 at most.
+	// Shapes are the shapes with most CPU in the last ten minutes, 50 at most.
 	Shapes []ListShape `json:"shapes"`
-	// Clients are those with most CPU in the last ten minutes, 50 at most.
+	// Clients are the clients with most CPU in the last ten minutes, 50 at most.
 	Clients []ListClient `json:"clients"`
 	// Storms go on, or ended in the last ten minutes. The newest is first.
 	Storms []Storm `json:"storms"`
@@ -39,7 +39,7 @@ type TranscodingCounts struct {
 	Normalized int64 `json:"normalized"`
 	// Proven is how many combinations of fields are proven.
 	Proven int64 `json:"proven"`
-	// Last is the last difference, nil if there was none.
+	// Last is the last difference. It is nil if there was none.
 	Last *TranscodingDifference `json:"last,omitempty"`
 }
 
@@ -60,7 +60,7 @@ type ListCost struct {
 	Requests uint64 `json:"requests"`
 	// PassedOn is how many of the requests were passed on.
 	PassedOn uint64 `json:"passedOn,omitempty"`
-	// Shared is how many were given the answer to another one that was passed on.
+	// Shared is how many were given the answer to another request that was passed on.
 	Shared uint64 `json:"shared,omitempty"`
 	// Failed is how many were answered with 403, or with 500 and above.
 	Failed  uint64 `json:"failed,omitempty"`
@@ -73,7 +73,7 @@ type ListCost struct {
 	Bytes uint64 `json:"bytes"`
 	// CPU is CPU time, in seconds.
 	CPU float64 `json:"cpu"`
-	// Seconds is the duration.
+	// Seconds is the duration of the requests.
 	Seconds float64 `json:"seconds"`
 }
 
@@ -95,9 +95,9 @@ func (c *ListCost) Add(d *ListCost) {
 type ListShape struct {
 	Shape
 	ListCost
-	// Clients are those that ask most, three at most.
+	// Clients are the clients that ask most, three at most.
 	Clients []Client `json:"clients"`
-	// Advice has sentences, none if nothing could be better.
+	// Advice has sentences. It is empty if nothing could be better.
 	Advice []string `json:"advice,omitempty"`
 }
 

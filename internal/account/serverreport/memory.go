@@ -16,7 +16,7 @@ type MemoryReport struct {
 	Wire int64 `json:"wire"`
 	// WireLimit is the budget of the wire cache.
 	WireLimit int64 `json:"wireLimit"`
-	// Resources are those with objects, the largest first.
+	// Resources are the resources with objects, the largest first.
 	Resources []ResourceMemory `json:"resources"`
 }
 

@@ -8,18 +8,19 @@ type ReplicaReport struct {
 	Time time.Time `json:"time"`
 	// Upstream is the upstream's address.
 	Upstream string `json:"upstream"`
-	// Version is the upstream's version.
-	Version string `json:"version"`
+	// UpstreamVersion is the upstream's version.
+	UpstreamVersion string `json:"version"`
 	// OwnVersion is the version of the Kubernetes that is built in here.
 	OwnVersion string `json:"ownVersion"`
-	// Skew says how built-in resources are answered if the minor versions of Version and
-	// OwnVersion differ. It is empty if they do not.
+	// Skew says how built-in resources are answered if the minor versions of UpstreamVersion and
+	// OwnVersion differ. It is empty if they are the same.
 	Skew string `json:"skew,omitempty"`
 	// Source is "etcd", or "api" if each resource is followed by a watch of the upstream.
 	Source string `json:"source"`
 	// Depth is how many replicas events come through, this one included.
 	Depth int `json:"depth"`
-	// Causes are what is wrong with GETs and LISTs now. Those of watch events are in the SLOReport.
+	// Causes are what is wrong with GETs and LISTs now. What is wrong with watch events is in the
+	// SLOReport.
 	Causes []Finding `json:"causes"`
 	// Followed has a row for each resource that is followed, or for each etcd cluster. Resources
 	// that --follow or a read has asked for in vain have Refused. Rows with Error come first.
@@ -28,20 +29,22 @@ type ReplicaReport struct {
 	Reads []ResourceReads `json:"reads"`
 	// Answered counts the reads that were answered here, by verb.
 	Answered map[string]uint64 `json:"answered"`
-	// PassedOn counts the requests that were to be passed on, by reason.
+	// PassedOn counts the requests that this replica did not answer by itself, by reason. It
+	// includes requests that shared the answer to another request, or were then refused.
 	PassedOn map[string]uint64 `json:"passedOn"`
 	// Refused counts the requests that were refused here, by reason.
 	Refused map[string]uint64 `json:"refused"`
-	// Asked counts the requests that were sent to the upstream for clients, by how their user
-	// was named: token, front-proxy, impersonation, or anonymous.
-	Asked map[string]uint64 `json:"asked"`
+	// UpstreamRequests counts the requests that were sent to the upstream for clients, by how their
+	// user was named: token, front-proxy, impersonation, or anonymous.
+	UpstreamRequests map[string]uint64 `json:"asked"`
 	// Spared is the work that the upstream was spared.
 	Spared SparedWork `json:"spared"`
 }
 
 // ResourceReads counts the GETs and LISTs of a resource. The upstream answered PassedOn of
 // Requests. Shared were given the answer to a request that was passed on. All others were
-// answered out of the cache. Failed were answered with 403, or with 500 and above, by either.
+// answered out of the cache. Failed were answered with 403, or with 500 and above, by the upstream
+// or here.
 type ResourceReads struct {
 	Resource string `json:"resource"`
 	Requests uint64 `json:"requests"`
@@ -60,9 +63,9 @@ type SparedWork struct {
 	// Events were delivered to watches, initial ones included, as EventBytes.
 	Events     uint64 `json:"events"`
 	EventBytes uint64 `json:"eventBytes"`
-	// CPU is the least CPU time that a stock API server would have used for the requests and
-	// events, in seconds. It is an estimate out of benchmarks (docs/dashboard.md).
-	CPU float64 `json:"cpu"`
+	// CPUSeconds is the least CPU time that a stock API server would have used for the requests
+	// and events. It is an estimate out of benchmarks (docs/dashboard.md).
+	CPUSeconds float64 `json:"cpu"`
 }
 
 // FollowedResource is a resource of the upstream, or an etcd cluster.
@@ -70,12 +73,12 @@ type FollowedResource struct {
 	Name     string `json:"name"`
 	Objects  int    `json:"objects"`
 	Revision int64  `json:"revision"`
-	// Heard is how long ago the watch last sent an event or a bookmark, in seconds. It is 0
-	// for etcd.
-	Heard float64 `json:"heard"`
-	// Broken is for how long it has not been followed, in seconds. It is 0 if it is.
-	Broken float64 `json:"broken"`
-	Error  string  `json:"error,omitempty"`
+	// SinceHeardSeconds is how long ago the watch last sent an event or a bookmark. It is 0 for
+	// etcd.
+	SinceHeardSeconds float64 `json:"heard"`
+	// BrokenSeconds is for how long it has not been followed. It is 0 while it is followed.
+	BrokenSeconds float64 `json:"broken"`
+	Error         string  `json:"error,omitempty"`
 	// Named says that --follow names the resource, or the replica itself needs it.
 	Named bool `json:"named,omitempty"`
 	// Refused is why the resource is not followed: "refused" by the upstream, "silent" or

@@ -18,14 +18,15 @@ type Shape struct {
 	Selectors string `json:"selectors,omitempty"`
 	// Revision is "unset", "0", "exact", "at least" or "continue".
 	Revision string `json:"revision"`
-	// Limit is the limit of the request, 0 for none.
+	// Limit is the limit of the request. It is 0 without a limit.
 	Limit int64 `json:"limit,omitempty"`
 	// Encoding is as in "json", "protobuf gzip", "table", "metadata".
 	Encoding string `json:"encoding"`
 	// Path is how the cache found objects: "key", "range", "index" or "scan". It is
 	// PathFailed, PathPassedOn or PathShared for requests without such a path.
 	Path string `json:"path"`
-	// Reason is why the request was passed on, alone or with another one, "" if it was not.
+	// Reason is why the request was passed on, alone or with another request. It is "" if
+	// the request was not passed on.
 	Reason string `json:"reason,omitempty"`
 }
 

@@ -83,15 +83,15 @@ type SLOReport struct {
 	Met bool `json:"met"`
 	// Causes are what is wrong now, critical ones first. They are empty if all is well.
 	Causes []Finding `json:"causes"`
-	// All adds up all resources.
+	// All has the sums of all resources.
 	All ResourceSLO `json:"all"`
-	// Resources are those with events in the last minute. Those furthest above their
-	// objective come first.
+	// Resources are the resources with events in the last minute, the ones furthest above their
+	// objective first.
 	Resources []ResourceSLO `json:"resources"`
-	// Clients are those with events in the last minute, the slowest first, 50 at most.
+	// Clients are the clients with events in the last minute, the slowest first, 50 at most.
 	Clients []ClientSLO `json:"clients"`
-	// Subscriptions are those with events in the last minute, the slowest first, 50 at
-	// most.
+	// Subscriptions are the subscriptions with events in the last minute, the slowest first, 50
+	// at most.
 	Subscriptions []SubscriptionSLO `json:"subscriptions"`
 	// Probe is nil without --watch-probe.
 	Probe *Probe `json:"probe,omitempty"`
@@ -104,7 +104,7 @@ type Finding struct {
 	Cause Cause `json:"cause"`
 	// Severity is "warning" or "critical".
 	Severity string `json:"severity"`
-	// Resource and Client are what it concerns. They are "" for all.
+	// Resource and Client are what the finding concerns. "" stands for all of them.
 	Resource string `json:"resource,omitempty"`
 	Client   string `json:"client,omitempty"`
 	// Message says what is wrong.
@@ -117,10 +117,10 @@ type Finding struct {
 // "deployments.apps".
 type ResourceSLO struct {
 	Resource string `json:"resource"`
-	// Objective is the time that 99 of 100 spans may take, in seconds.
-	Objective float64   `json:"objective"`
-	Met       bool      `json:"met"`
-	Spans     Quantiles `json:"spans"`
+	// ObjectiveSeconds is the time that 99 of 100 spans may take.
+	ObjectiveSeconds float64   `json:"objective"`
+	Met              bool      `json:"met"`
+	Spans            Quantiles `json:"spans"`
 	// Late is how many spans of the last minute were longer than the objective.
 	Late   uint64      `json:"late"`
 	Burn   Burn        `json:"burn"`
@@ -156,15 +156,14 @@ type SubscriptionSLO struct {
 
 // Probe describes an object that this server writes and watches over its own listener.
 type Probe struct {
-	// Whole is from the beginning of the write until its event came back. It and Commit are
-	// of the last minute.
+	// Whole is from the beginning of the write until its event came back, in the last minute.
 	Whole Quantiles `json:"whole"`
-	// Commit is from the answer to the write until the event, and zero if the event came
-	// first.
+	// Commit is from the answer to the write until the event, in the last minute. It is 0 if the
+	// event came first.
 	Commit Quantiles `json:"commit"`
-	// Pending is how long the newest write has waited for its event, in seconds.
-	Pending float64 `json:"pending"`
-	Error   string  `json:"error,omitempty"`
+	// PendingSeconds is how long the oldest write without an event has waited for it.
+	PendingSeconds float64 `json:"pending"`
+	Error          string  `json:"error,omitempty"`
 }
 
 // Process describes the last minute of the server's process. Times are in seconds.

@@ -7,7 +7,7 @@ type WatchersReport struct {
 	Time time.Time `json:"time"`
 	// Watches is the number of open watches.
 	Watches int `json:"watches"`
-	// Subscriptions and Clients are how many different ones the watches have.
+	// Subscriptions and Clients are how many different subscriptions and clients the watches have.
 	Subscriptions int `json:"subscriptions"`
 	Clients       int `json:"clients"`
 	// Waiting is how many watches have a backlog, or get initial events.
@@ -17,7 +17,7 @@ type WatchersReport struct {
 	Events  uint64 `json:"events"`
 	Bytes   uint64 `json:"bytes"`
 	Expired uint64 `json:"expired"`
-	// ByResource has all watched resources, those with most watches first.
+	// ByResource has all watched resources, the resource with most watches first.
 	ByResource []ResourceWatchers `json:"byResource"`
 	// Behind are the watches that lag most, 100 at most.
 	Behind []Watcher `json:"behind"`
@@ -47,16 +47,16 @@ type Watcher struct {
 	Selection string `json:"selection"`
 	// Encoding is as in "json", "protobuf gzip".
 	Encoding string `json:"encoding"`
-	// Age is since the watch began, in seconds.
-	Age float64 `json:"age"`
-	// State is "initial", "following", "client" or "connection". The latter two are the
-	// stage that it waits for.
+	// AgeSeconds is the time since the watch began.
+	AgeSeconds float64 `json:"age"`
+	// State is "initial" or "following", or the stage that the watch waits for: "client" or
+	// "connection".
 	State string `json:"state"`
-	// BehindEvents is how many events it was not sent.
+	// BehindEvents is how many events the watch was not sent.
 	BehindEvents int64 `json:"behindEvents"`
 	// BehindBytes estimates the bytes of these events.
 	BehindBytes int64 `json:"behindBytes"`
-	// BehindSeconds is the age of the oldest of them.
+	// BehindSeconds is the age of the oldest event that the watch was not sent.
 	BehindSeconds float64 `json:"behindSeconds"`
 	Events        uint64  `json:"events"`
 	Bytes         uint64  `json:"bytes"`

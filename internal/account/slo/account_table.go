@@ -6,9 +6,9 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// This file finds, makes and drops the accounts of resources, clients and
-// subscriptions. Clients choose the names of the latter two, so their numbers are
-// bounded.
+// This file finds, makes and drops the accounts of resources, clients and subscriptions.
+// Clients choose their own names and their selections, so the accounts of clients and
+// subscriptions are bounded.
 
 type subscriptionKey struct{ resource, selection string }
 

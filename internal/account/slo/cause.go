@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// Late events are late because of their size if their mean size is largeEvent, and
-	// largeRatio times that of the other events.
+	// Late events are late because of their size if their mean size is at least
+	// largeEvent bytes, and at least largeRatio times the mean size of the other events.
 	largeEvent = 256 << 10
 	largeRatio = 4
 

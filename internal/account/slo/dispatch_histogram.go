@@ -7,13 +7,7 @@ import (
 	"k8s.io/component-base/metrics"
 )
 
-// The stages of apiserver_watch_events_dispatch_duration_seconds. "total" is the sum of the
-// others. Kubernetes takes the times where its watch cache hands an event to a watch, before the
-// event is encoded. Here the time is taken when the connection's writer begins to fill the buffer
-// that carries the event. "cache_to_watcher" begins when the event is visible in the cache.
-//
-// Upstream: k8s.io/apiserver/pkg/storage/cacher.cacheWatcher.observeDispatchMetrics; compare at each upgrade.
-// Upstream: k8s.io/apiserver/pkg/storage/cacher/metrics.DispatchStageDuration; compare at each upgrade.
+// The indices of k8sDispatchNames.
 const (
 	k8sTotalIndex = iota
 	k8sStorageToCacheIndex
@@ -21,6 +15,13 @@ const (
 	k8sDispatchStageCount
 )
 
+// k8sDispatchNames are the stages of apiserver_watch_events_dispatch_duration_seconds. "total" is
+// the sum of the others. Kubernetes takes the times where its watch cache hands an event to a watch, before the
+// event is encoded. Here the time is taken when the connection's writer begins to fill the buffer
+// that carries the event. "cache_to_watcher" begins when the event is visible in the cache.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.cacheWatcher.observeDispatchMetrics; compare at each upgrade.
+// Upstream: k8s.io/apiserver/pkg/storage/cacher/metrics.DispatchStageDuration; compare at each upgrade.
 var k8sDispatchNames = [k8sDispatchStageCount]string{
 	k8sTotalIndex: "total", k8sStorageToCacheIndex: "storage_to_cache", k8sCacheToWatcherIndex: "cache_to_watcher",
 }

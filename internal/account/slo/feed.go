@@ -227,7 +227,7 @@ func (f *FeedAccount) report(now time.Time) serverreport.Feed {
 	f.addToTallyLocked(&all, now)
 	row := serverreport.Feed{
 		Prefix: f.prefix, Endpoints: f.endpoints, Revision: f.mu.revision,
-		Late: f.lateLocked(now).Seconds(), Delivery: all.quantiles(),
+		LateSeconds: f.lateLocked(now).Seconds(), Delivery: all.quantiles(),
 		Events: f.mu.events, Bytes: f.mu.bytes, Restarts: f.mu.restarts, Loads: f.mu.reloads,
 	}
 	if f.mu.err != nil {

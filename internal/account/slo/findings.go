@@ -85,7 +85,7 @@ func (f *findings) cpu() {
 func (f *findings) missed(r *resourceResult) {
 	t := &r.row
 	found := serverreport.Finding{Cause: t.Cause, Severity: critical, Resource: t.Resource}
-	message := fmt.Sprintf("Events of %s took %s (p99) of the %s that they may; %d of %d were late.", t.Resource, seconds(t.Spans.P99), seconds(t.Objective), t.Late, t.Spans.Count)
+	message := fmt.Sprintf("Events of %s took %s (p99) of the %s that they may; %d of %d were late.", t.Resource, seconds(t.Spans.P99), seconds(t.ObjectiveSeconds), t.Late, t.Spans.Count)
 	switch t.Cause {
 	case serverreport.Cause(serverreport.StageDecode):
 		message += " The server is slow: most of it was the way into the cache."
@@ -193,10 +193,10 @@ func (f *findings) probe() {
 	case p == nil:
 	case p.Error != "":
 		f.add(serverreport.Finding{Cause: serverreport.CauseProbe, Severity: warning, Message: "The probe does not work: " + p.Error + ".", Advice: "See whether writes work, and whether the server answers itself."})
-	case p.Pending > probeTimeoutSeconds:
+	case p.PendingSeconds > probeTimeoutSeconds:
 		f.report.Met = false
 		f.add(serverreport.Finding{Cause: serverreport.CauseProbe, Severity: critical,
-			Message: fmt.Sprintf("What the probe wrote %s ago has not come back to it.", seconds(p.Pending)),
+			Message: fmt.Sprintf("What the probe wrote %s ago has not come back to it.", seconds(p.PendingSeconds)),
 			Advice:  "See the other causes; with none, this server's watches are stuck: take it out of service and keep its logs."})
 	}
 }

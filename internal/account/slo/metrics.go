@@ -89,7 +89,7 @@ func (c *Collector) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 	for _, f := range c.set.Feed().Feeds {
 		for _, etcd := range f.Endpoints[:min(1, len(f.Endpoints))] {
-			gauge(ch, feedLateDesc, f.Late, etcd)
+			gauge(ch, feedLateDesc, f.LateSeconds, etcd)
 			quantiles(ch, feedDesc, &f.Delivery, etcd)
 		}
 	}

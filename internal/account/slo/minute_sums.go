@@ -108,7 +108,7 @@ func (sums *minuteSums) shares() (shares [spanStageCount]float64) {
 func (sums *minuteSums) report(name string, objective time.Duration, p *serverreport.Process) serverreport.ResourceSLO {
 	shares := sums.shares()
 	row := serverreport.ResourceSLO{
-		Resource: name, Objective: objective.Seconds(), Spans: sums.spans.quantiles(), Late: sums.late,
+		Resource: name, ObjectiveSeconds: objective.Seconds(), Spans: sums.spans.quantiles(), Late: sums.late,
 		Burn: sums.burns.burn(), Cause: sums.cause(&shares, p), Events: sums.events, Bytes: sums.totalBytes,
 		Stages: make([]serverreport.StageTime, 0, spanStageCount+1),
 	}

@@ -95,7 +95,7 @@ func (p *probe) report(set *Watches, now time.Time) *serverreport.Probe {
 	p.mu.commit.eachSlot(now.Sub(set.startedAt), fineSlot, commits.add)
 	row := &serverreport.Probe{Whole: wholes.quantiles(), Commit: commits.quantiles()}
 	if p.mu.pending != (probeWrite{}) {
-		row.Pending = max(0, now.Sub(p.mu.pending.ended)).Seconds()
+		row.PendingSeconds = max(0, now.Sub(p.mu.pending.ended)).Seconds()
 	}
 	if p.mu.err != nil {
 		row.Error = p.mu.err.Error()

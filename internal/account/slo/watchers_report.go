@@ -147,7 +147,7 @@ func (w *Watch) report(now time.Time) (_ serverreport.Watcher, followed uint64) 
 	events, bytes, followed := w.delivered()
 	return serverreport.Watcher{
 		ID: w.id, Resource: w.resource.name, Client: w.Client, Address: w.Address, Protocol: w.Protocol,
-		Selection: w.Selection, Encoding: w.Encoding, Age: (now.Sub(w.set.startedAt) - w.openedOffset).Seconds(),
+		Selection: w.Selection, Encoding: w.Encoding, AgeSeconds: (now.Sub(w.set.startedAt) - w.openedOffset).Seconds(),
 		Events: events, Bytes: bytes,
 	}, followed
 }

@@ -190,7 +190,7 @@ func TestObjectiveOfAResource(t *testing.T) {
 		x.deliver(w, stageTimes{decode: time.Second}, 10)
 	}
 	for _, r := range x.SLO().Resources {
-		if want := map[string]float64{"pods": 0.005, "events": 10, "nodes": 2}[r.Resource]; r.Objective != want || r.Met != (want > 1) {
+		if want := map[string]float64{"pods": 0.005, "events": 10, "nodes": 2}[r.Resource]; r.ObjectiveSeconds != want || r.Met != (want > 1) {
 			t.Errorf("%+v, want an objective of %v", r, want)
 		}
 	}
@@ -288,21 +288,21 @@ func TestLateFeed(t *testing.T) {
 		f.ProgressReceived(x.clock.Now())
 		x.clock.Step(998 * ms)
 	}
-	if r, told := x.SLO(), x.Feed().Feeds[0]; !r.Met || told.Late != 0 || math.Abs(told.Delivery.P99-0.002) > 0.0001 {
+	if r, told := x.SLO(), x.Feed().Feeds[0]; !r.Met || told.LateSeconds != 0 || math.Abs(told.Delivery.P99-0.002) > 0.0001 {
 		t.Errorf("causes %+v, feed %+v", r.Causes, told)
 	}
 	f.ProgressRequested(x.clock.Now())
 	x.clock.Step(3 * time.Second)
-	if r, told := x.SLO(), x.Feed().Feeds[0]; r.Met || causes(r)[0] != serverreport.Cause(serverreport.StageEtcd) || told.Late != 3 || told.Delivery.Max != 3 {
+	if r, told := x.SLO(), x.Feed().Feeds[0]; r.Met || causes(r)[0] != serverreport.Cause(serverreport.StageEtcd) || told.LateSeconds != 3 || told.Delivery.Max != 3 {
 		t.Errorf("causes %+v, feed %+v", r.Causes, told)
 	}
 	f.WatchBroke(errors.New("no route"))
 	x.clock.Step(time.Second)
-	if told := x.Feed().Feeds[0]; told.Late != 4 || told.Error != "no route" || told.Restarts != 1 {
+	if told := x.Feed().Feeds[0]; told.LateSeconds != 4 || told.Error != "no route" || told.Restarts != 1 {
 		t.Errorf("feed %+v", told)
 	}
 	f.WatchEstablished()
-	if r, told := x.SLO(), x.Feed().Feeds[0]; told.Late != 0 || told.Error != "" || r.Met || causes(r)[0] != serverreport.Cause(serverreport.StageEtcd) || r.Causes[0].Severity != "warning" {
+	if r, told := x.SLO(), x.Feed().Feeds[0]; told.LateSeconds != 0 || told.Error != "" || r.Met || causes(r)[0] != serverreport.Cause(serverreport.StageEtcd) || r.Causes[0].Severity != "warning" {
 		t.Errorf("feed %+v, causes %+v", told, r.Causes)
 	}
 }
@@ -348,12 +348,12 @@ func TestProbe(t *testing.T) {
 	x.clock.Step(10 * ms)
 	x.ProbeWrote(11, began, x.clock.Now())
 	p := x.SLO().Probe
-	if p.Commit.Count != 2 || math.Abs(p.Commit.Max-0.02) > 1e-9 || p.Whole.Count != 2 || math.Abs(p.Whole.Max-0.05) > 1e-9 || p.Pending != 0 {
+	if p.Commit.Count != 2 || math.Abs(p.Commit.Max-0.02) > 1e-9 || p.Whole.Count != 2 || math.Abs(p.Whole.Max-0.05) > 1e-9 || p.PendingSeconds != 0 {
 		t.Errorf("probe %+v", p)
 	}
 	x.ProbeWrote(12, x.clock.Now(), x.clock.Now())
 	x.clock.Step(15 * time.Second)
-	if r := x.SLO(); r.Probe.Pending != 15 || r.Met || causes(r)[0] != serverreport.CauseProbe {
+	if r := x.SLO(); r.Probe.PendingSeconds != 15 || r.Met || causes(r)[0] != serverreport.CauseProbe {
 		t.Errorf("probe %+v, causes %+v", r.Probe, r.Causes)
 	}
 }

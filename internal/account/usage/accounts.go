@@ -13,11 +13,11 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// Config of Accounts. The zero value of each field has the meaning given there.
+// Config configures Accounts.
 type Config struct {
-	// Pace is the percentage of a client group that may relist within a minute during
-	// a storm. Zero paces no client.
-	Pace float64
+	// PacePercent is the percentage of a client group that may relist within a minute
+	// during a storm. Zero paces no client.
+	PacePercent float64
 	// ProcessCPU returns the CPU time that this process has used so far. Each request is
 	// charged its share of what the process used while it ran, and never more than its
 	// estimate. If ProcessCPU is nil, estimates are charged as they are.
@@ -84,7 +84,7 @@ func NewAccounts(cfg Config) *Accounts {
 // Request is a GET or LIST that has ended.
 type Request struct {
 	Client serverreport.Client
-	// Address is the client's, as in "10.0.0.1:4711".
+	// Address is the client's address, as in "10.0.0.1:4711".
 	Address string
 	Shape   serverreport.Shape
 	// Known reports whether the server stores the resource. Other resources share one
@@ -92,7 +92,7 @@ type Request struct {
 	Known bool
 	// Relist reports whether the request listed all of a resource again (see Relist).
 	Relist bool
-	// Cost is the request's. Cost.Requests is ignored. Cost.CPU is an estimate.
+	// Cost is the cost of the request. Cost.Requests is ignored. Cost.CPU is an estimate.
 	Cost serverreport.ListCost
 }
 
@@ -109,8 +109,8 @@ type charge struct {
 // lets requests that cost nothing be ranked by their number.
 func (c *charge) weight() float64 { return c.cost.CPU + 1e-9*float64(c.cost.Bytes) + 1e-6 }
 
-// Begin notes that a request begins now. CPU that the process used before is not charged to
-// the request, if Observe follows.
+// Begin records that a request begins now. The CPU that the process has used before is then
+// not charged to the request.
 func (a *Accounts) Begin(now time.Time) { a.scale.begin(now) }
 
 // Observe adds a request. It truncates long fields of r.Shape in place, and keeps no
@@ -192,7 +192,7 @@ func (a *Accounts) Report() serverreport.ListsReport {
 	minute := minuteOf(now)
 	shapes, total := a.shapes.summaries(minute)
 	clients, _ := a.clients.summaries(minute)
-	r := serverreport.ListsReport{Time: now, Total: total, Pacing: a.cfg.Pace > 0, Shapes: []serverreport.ListShape{}, Clients: []serverreport.ListClient{}}
+	r := serverreport.ListsReport{Time: now, Total: total, Pacing: a.cfg.PacePercent > 0, Shapes: []serverreport.ListShape{}, Clients: []serverreport.ListClient{}}
 	r.Storms, r.Paced = a.storms.report(now)
 	periods := periodsOf(now, a.began)
 	costs := make(map[serverreport.Shape]serverreport.ListCost, len(shapes))
@@ -240,10 +240,10 @@ func (a *Accounts) ByResource() []serverreport.ResourceReads {
 	return rows[:min(len(rows), maxReported)]
 }
 
-// mostExpensive sorts its argument in place by CPU, in descending order. It returns the
-// first maxReported.
-func mostExpensive[K, O any](all []summary[K, O]) []summary[K, O] {
-	slices.SortFunc(all, func(a, b summary[K, O]) int {
+// mostExpensive sorts all in place by CPU, in descending order. It returns the first
+// maxReported.
+func mostExpensive[K, P any](all []summary[K, P]) []summary[K, P] {
+	slices.SortFunc(all, func(a, b summary[K, P]) int {
 		return cmp.Or(cmp.Compare(b.cost.CPU, a.cost.CPU), cmp.Compare(b.cost.Requests, a.cost.Requests))
 	})
 	return all[:min(len(all), maxReported)]

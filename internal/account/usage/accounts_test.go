@@ -109,7 +109,7 @@ func TestHeavyHittersSurvive(t *testing.T) {
 
 // TestManyAtOnce gives the race detector work. No request may be lost.
 func TestManyAtOnce(t *testing.T) {
-	accounts, _ := newAccounts(usage.Config{Pace: 10, ProcessCPU: func() time.Duration { return time.Hour }})
+	accounts, _ := newAccounts(usage.Config{PacePercent: 10, ProcessCPU: func() time.Duration { return time.Hour }})
 	var running sync.WaitGroup
 	for g := range 8 {
 		running.Go(func() {

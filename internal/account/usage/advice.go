@@ -100,8 +100,8 @@ func adviseClient(c *summary[serverreport.Client, serverreport.Shape], costs map
 	return pattern.advice()
 }
 
-// advice returns the sentences that fit, the most useful first. Each method that it
-// calls returns a sentence, or "" if that does not fit.
+// advice returns the sentences that fit, the most useful first. Each method that advice
+// calls returns a sentence, or "" if the sentence does not fit.
 func (p *requestPattern) advice() []string {
 	var all []string
 	for _, one := range []func() string{p.passedOn, p.polling, p.namespace, p.unindexed, p.protobuf, p.compression, p.pages, p.metadata} {

@@ -76,7 +76,7 @@ func NewBudgets(cfg BudgetConfig) *Budgets {
 
 // Overdraft is a budget that a client has used up.
 type Overdraft struct {
-	// Budget is "cpu" or "bytes"; "" if the client may send a request.
+	// Budget is "cpu" or "bytes". It is "" if the client may send a request.
 	Budget string
 	// RetryAfter is a number of whole seconds, a minute at most.
 	RetryAfter time.Duration

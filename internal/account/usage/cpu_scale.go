@@ -64,7 +64,7 @@ func (s *cpuScale) init(processCPU func() time.Duration, now time.Time) {
 	}
 }
 
-// begin notes that a request begins: CPU that was used before is not the request's.
+// begin records that a request begins: CPU that was used before is not the request's.
 func (s *cpuScale) begin(now time.Time) {
 	if s.processCPU == nil || now.Unix() <= s.second.Load() {
 		return
@@ -74,7 +74,8 @@ func (s *cpuScale) begin(now time.Time) {
 	s.readLocked(now)
 }
 
-// apply scales an estimate of a request that has ended after so many seconds.
+// apply scales an estimate, cpu seconds, of the CPU of a request that has ended now and
+// took some seconds.
 func (s *cpuScale) apply(now time.Time, cpu, seconds float64) float64 {
 	if s.processCPU == nil || cpu <= 0 {
 		return cpu
@@ -97,8 +98,8 @@ func (s *cpuScale) apply(now time.Time, cpu, seconds float64) float64 {
 
 func toDuration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
-// chargeLocked gives a request CPU of the seconds from began on. It has been given
-// some already. It returns what the request has then.
+// chargeLocked gives a request CPU of the seconds from began on. charged is what the
+// request was given before. chargeLocked returns what the request has then.
 func (s *cpuScale) chargeLocked(began int64, estimate, charged time.Duration) time.Duration {
 	var used, estimated time.Duration
 	for second := min(began, s.mu.newest-shareSeconds+1); second <= s.mu.newest; second++ {
@@ -135,8 +136,9 @@ func (s *cpuScale) readLocked(now time.Time) {
 	s.spreadLocked(before, func(s *scaleSecond, n int64) { s.used += used / time.Duration(n) })
 }
 
-// spreadLocked calls add for the seconds from one to the newest, without that unless it is
-// the only one. n is their number, also of those that the ring no longer has.
+// spreadLocked calls add for each second from the second from to the newest second. It
+// leaves out the newest second, unless that is the only one. n is the number of seconds,
+// with the seconds that the ring no longer has.
 func (s *cpuScale) spreadLocked(from int64, add func(s *scaleSecond, n int64)) {
 	n := max(1, s.mu.newest-from)
 	for second := max(from, s.mu.newest-scaleSeconds+1); second < from+n; second++ {

@@ -2,13 +2,16 @@
 // shapes, and at what cost. It gives advice on requests that could be cheaper, and
 // detects and paces storms of relists.
 //
-// The caller announces each request with Accounts.Begin, gives it to Accounts.Observe when
-// it has ended, and each LIST and WATCH to Accounts.Relist before it begins. What waits for
-// a request's sake says so with AddWait.
+// For each request the caller calls, in this order:
+//
+//	Relist   before a LIST or WATCH begins: it may have to wait
+//	Begin    when the request begins
+//	AddWait  where code waits on behalf of the request, so that the wait is not charged as CPU
+//	Observe  when a GET or LIST has ended
 //
 //	Observe ─► by client, by shape (heavyHitters) ─► Report, with advice
 //	        └► series by resource ─────────────────► Collector
 //	Relist ──► stormDetector ─► pacer ─────────────► 0, or a wait in seconds
 //
-// Package slo is for events that watches are sent.
+// Package slo is for the events of watches.
 package usage

@@ -7,41 +7,44 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// heavyHitters keeps an account for each of the most expensive keys K. Every account
-// also has its most expensive partners, which are keys O of the other table.
+// heavyHitters keeps an account for each of the most expensive keys of type K. Accounts
+// keeps two such tables: one by client, one by shape. Every account also has its most
+// expensive partners, which are keys of type P of the other table.
 //
-// The algorithm is Space-Saving (Metwally et al., ICDT 2005). A new key takes the slot
-// of the lightest account when its stripe is full, and inherits that account's weight.
-// So a key that is heavier than a slot's share of the total weight is never lost,
-// however many keys come once. The inherited weight only ranks accounts: reports have
-// an account's own cost.
+// The algorithm is Space-Saving (Metwally et al., ICDT 2005). A new key takes over the
+// lightest account when its stripe is full, and inherits that account's weight. So a key
+// that has more than one account's share of the total weight is never lost, however many
+// keys come once. The inherited weight only ranks accounts: reports have an account's own
+// cost.
 //
 // Stripes have a lock each, so that requests of different keys rarely meet. The price
 // is that each stripe ranks its own keys only.
-type heavyHitters[K comparable, O any] struct {
+type heavyHitters[K comparable, P any] struct {
 	seed maphash.Seed
 	// clone copies a key that a new account keeps.
 	clone   func(K) K
-	stripes [stripes]stripe[K, O]
+	stripes [stripes]stripe[K, P]
 }
 
 const (
 	stripes = 8
 	// decay is the factor of a weight for each minute. It halves weights in six.
 	decay = 0.9
+	// maxDecays is how many decays are worth computing: less than 0.00003 of a weight is left.
+	maxDecays = 100
 )
 
-type stripe[K comparable, O any] struct {
+type stripe[K comparable, P any] struct {
 	mu struct {
 		sync.Mutex
 		// capacity bounds accounts.
 		capacity int
 		// byHash finds an account by the hash of its key. Hashes have 64 bits and a
-		// random seed: collisions among some thousand keys are left out of account.
-		byHash   map[uint64]*keyAccount[K, O]
-		accounts []*keyAccount[K, O]
-		// weights are the weights of accounts, by index. A scan for the lightest account
-		// reads this slice alone.
+		// random seed. Collisions are ignored: two keys would share an account.
+		byHash   map[uint64]*keyAccount[K, P]
+		accounts []*keyAccount[K, P]
+		// weights are the weights of accounts, by index, in the unit of charge.weight. A
+		// scan for the lightest account reads this slice alone.
 		weights []float64
 		// minute is the minute of the last decay.
 		minute int64
@@ -51,41 +54,43 @@ type stripe[K comparable, O any] struct {
 }
 
 // keyAccount is the account of one key. The stripe's lock guards it.
-type keyAccount[K, O any] struct {
+type keyAccount[K, P any] struct {
 	hash uint64
 	// index is the position in the stripe's accounts and weights.
-	index    int
+	index int
+	// key is never written to, because partners of the other table point to it. An account
+	// that is used again gets a new key.
 	key      *K
 	cost     tenMinutes
-	partners partners[O]
+	partners partners[P]
 	// series is set for shapes only.
 	series *series
 }
 
-func newHeavyHitters[K comparable, O any](capacity int, clone func(K) K) *heavyHitters[K, O] {
-	h := &heavyHitters[K, O]{seed: maphash.MakeSeed(), clone: clone}
+func newHeavyHitters[K comparable, P any](capacity int, clone func(K) K) *heavyHitters[K, P] {
+	h := &heavyHitters[K, P]{seed: maphash.MakeSeed(), clone: clone}
 	for i := range h.stripes {
 		h.stripes[i].mu.capacity = capacity / stripes
-		h.stripes[i].mu.byHash = map[uint64]*keyAccount[K, O]{}
+		h.stripes[i].mu.byHash = map[uint64]*keyAccount[K, P]{}
 	}
 	return h
 }
 
 // find returns a key's hash and stripe.
-func (h *heavyHitters[K, O]) find(key K) (uint64, *stripe[K, O]) {
+func (h *heavyHitters[K, P]) find(key K) (uint64, *stripe[K, P]) {
 	hash := maphash.Comparable(h.seed, key)
 	return hash, &h.stripes[hash%stripes]
 }
 
 // addLocked adds a request to the account of a key and returns that account. fresh
 // reports whether the account is new.
-func (s *stripe[K, O]) addLocked(hash uint64, key K, c *charge, clone func(K) K) (account *keyAccount[K, O], fresh bool) {
+func (s *stripe[K, P]) addLocked(hash uint64, key K, c *charge, clone func(K) K) (account *keyAccount[K, P], fresh bool) {
 	s.decayLocked(c.minute)
 	account = s.mu.byHash[hash]
 	if fresh = account == nil; fresh {
 		account = s.takeLocked()
 		cloned := clone(key)
-		*account = keyAccount[K, O]{hash: hash, index: account.index, key: &cloned}
+		*account = keyAccount[K, P]{hash: hash, index: account.index, key: &cloned}
 		s.mu.byHash[hash] = account
 	}
 	s.mu.weights[account.index] += c.weight()
@@ -96,9 +101,9 @@ func (s *stripe[K, O]) addLocked(hash uint64, key K, c *charge, clone func(K) K)
 
 // takeLocked returns an account for a new key: an additional one, or the lightest one
 // if the stripe is full. The caller resets it, except for its index and weight.
-func (s *stripe[K, O]) takeLocked() *keyAccount[K, O] {
+func (s *stripe[K, P]) takeLocked() *keyAccount[K, P] {
 	if n := len(s.mu.accounts); n < s.mu.capacity {
-		account := &keyAccount[K, O]{index: n}
+		account := &keyAccount[K, P]{index: n}
 		s.mu.accounts = append(s.mu.accounts, account)
 		s.mu.weights = append(s.mu.weights, 0)
 		return account
@@ -115,14 +120,13 @@ func (s *stripe[K, O]) takeLocked() *keyAccount[K, O] {
 }
 
 // decayLocked decays the weights by the minutes since the last decay.
-func (s *stripe[K, O]) decayLocked(minute int64) {
+func (s *stripe[K, P]) decayLocked(minute int64) {
 	if s.mu.minute == 0 {
 		s.mu.minute = minute
 	}
 	for ; s.mu.minute < minute; s.mu.minute++ {
-		// After a hundred decays nothing of a weight is left.
-		if minute-s.mu.minute > windowMinutes*windowMinutes {
-			s.mu.minute = minute - windowMinutes*windowMinutes
+		if minute-s.mu.minute > maxDecays {
+			s.mu.minute = minute - maxDecays
 		}
 		for i := range s.mu.weights {
 			s.mu.weights[i] *= decay
@@ -131,20 +135,20 @@ func (s *stripe[K, O]) decayLocked(minute int64) {
 }
 
 // dropPartners drops partners from all accounts.
-func (s *stripe[K, O]) dropPartners(match func(*O) bool) {
+func (s *stripe[K, P]) dropPartners(match func(*P) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, account := range s.mu.accounts {
 		for i := range account.partners {
 			if p := &account.partners[i]; p.key != nil && match(p.key) {
-				*p = partner[O]{}
+				*p = partner[P]{}
 			}
 		}
 	}
 }
 
 // remove drops accounts by their keys. The last accounts fill the gaps.
-func (s *stripe[K, O]) remove(match func(*K) bool) {
+func (s *stripe[K, P]) remove(match func(*K) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := len(s.mu.accounts) - 1; i >= 0; i-- {
@@ -162,21 +166,21 @@ func (s *stripe[K, O]) remove(match func(*K) bool) {
 }
 
 // summary is what reports need of an account.
-type summary[K, O any] struct {
+type summary[K, P any] struct {
 	key      *K
 	cost     serverreport.ListCost
-	partners []partnerSummary[O]
+	partners []partnerSummary[P]
 }
 
 // summaries returns the accounts that have requests in the last ten minutes, and the
 // cost of all requests since the start.
-func (h *heavyHitters[K, O]) summaries(minute int64) (all []summary[K, O], total serverreport.ListCost) {
+func (h *heavyHitters[K, P]) summaries(minute int64) (all []summary[K, P], total serverreport.ListCost) {
 	for i := range h.stripes {
 		s := &h.stripes[i]
 		s.mu.Lock()
 		for _, account := range s.mu.accounts {
 			if cost := account.cost.sum(minute); cost.Requests > 0 {
-				all = append(all, summary[K, O]{key: account.key, cost: cost, partners: account.partners.top(halfOf(minute))})
+				all = append(all, summary[K, P]{key: account.key, cost: cost, partners: account.partners.top(halfOf(minute))})
 			}
 		}
 		total.Add(&s.mu.total)

@@ -32,8 +32,8 @@ type seriesSet struct {
 	mu struct {
 		sync.Mutex
 		series map[seriesKey]*series
-		// gone has the requests and bytes of resources that are gone, without those that were
-		// passed on.
+		// gone has the requests and bytes of resources that are gone, without requests that
+		// were passed on.
 		gone struct{ requests, bytes uint64 }
 	}
 }

@@ -10,18 +10,18 @@ import (
 // partners are the shapes that a client asks for most, or the clients that ask most
 // for a shape. Rank is by CPU.
 //
-// It is a small Space-Saving sketch, as heavyHitters is a large one: a new partner
-// takes the slot of the lightest and inherits its weight. The zero value is empty.
+// It is a small Space-Saving sketch, as heavyHitters is a large one: a new partner takes
+// the place of the lightest partner and inherits its weight. The zero value is empty.
 type partners[K any] [maxPartners]partner[K]
 
 const (
-	// maxPartners is one more than reports show. The spare slot is for newcomers.
+	// maxPartners is one more than reports show. The spare place is for newcomers.
 	maxPartners = 4
 	// halfWindow is the length of each of a partner's two halves.
 	halfWindow = 5 * time.Minute
 )
 
-// partner is a slot. It is free while key is nil.
+// partner is one of partners. It is free while key is nil.
 type partner[K any] struct {
 	hash uint64
 	// key points to the key of the partner's own account, which never changes.
@@ -59,8 +59,8 @@ func (p *partner[K]) advance(half int32) {
 	p.weight /= 2
 }
 
-// add adds a request. The caller sets the key of the partner that add returns if that
-// is nil: the partner is new then.
+// add adds a request. If the key of the partner that add returns is nil, the partner is
+// new, and the caller sets its key.
 func (ps *partners[K]) add(hash uint64, half int32, c *charge) *partner[K] {
 	least := &ps[0]
 	found := (*partner[K])(nil)
@@ -93,11 +93,12 @@ type partnerSummary[K any] struct {
 	requests uint64
 	// cpu is in seconds.
 	cpu float64
-	// addresses is an estimate of the number of addresses; +Inf for very many.
+	// addresses is an estimate of the number of addresses. It is +Inf if there are very
+	// many.
 	addresses float64
 }
 
-// top returns the partners with recent requests, those with most CPU first.
+// top returns the partners with recent requests, the partner with most CPU first.
 func (ps *partners[K]) top(half int32) []partnerSummary[K] {
 	var all []partnerSummary[K]
 	for i := range ps {

@@ -14,9 +14,9 @@ import (
 // stormDetector detects storms of relists, and paces them. In a storm, many clients of one
 // program list all of a resource again within a short time, as when they restart together.
 //
-// It counts clients in two ways. A clientGroup has all clients that run a program, so
-// it tells what part of them takes part. A candidateStorm has the clients of a program
-// that list one resource. For each Relist the detector compares the two:
+// It counts clients in two ways. A clientGroup has all clients that run a program, so it
+// tells which share of the clients takes part. A candidateStorm has the clients of a
+// program that list one resource. For each Relist the detector compares the two:
 //
 //	       at least 1/3 of the group, and 5 clients,
 //	       or 1/20 of it, and 20 clients
@@ -87,9 +87,9 @@ func (s *stormDetector) init(cfg *Config) {
 	s.mu.groups, s.mu.candidates = map[string]*clientGroup{}, map[candidateKey]*candidateStorm{}
 }
 
-// Relist notes a LIST or WATCH before it begins. It returns 0 if the request may
-// begin. In a storm that is paced it may return whole seconds instead: the caller
-// rejects the request, and asks the client to retry after them.
+// Relist counts a LIST or WATCH before it begins. It returns 0 if the request may begin.
+// In a storm that is paced it may return a wait of whole seconds instead. The caller then
+// rejects the request, and asks the client to retry after the wait.
 func (a *Accounts) Relist(r *Relist) time.Duration { return a.storms.relist(r, a.cfg.Clock.Now()) }
 
 // ChargeInitialEvents charges a client with the bytes of a watch's initial events.
@@ -189,7 +189,7 @@ func (s *stormDetector) evaluateLocked(key candidateKey, c *candidateStorm, now 
 	c.storm.Clients = c.listed.Count()
 	c.storm.Fleet = max(c.storm.Fleet, group, c.storm.Clients)
 	if c.pacer != nil {
-		c.pacer.setRate(now, float64(c.storm.Fleet)*s.cfg.Pace/100)
+		c.pacer.setRate(now, float64(c.storm.Fleet)*s.cfg.PacePercent/100)
 	}
 }
 
@@ -203,7 +203,7 @@ func (s *stormDetector) beginLocked(key candidateKey, c *candidateStorm, now tim
 	c.listed = recent.Union(now)
 	// relist counts the request that began the storm.
 	c.storm.Requests = uint64(c.listed.Count()) - 1
-	if s.cfg.Pace > 0 {
+	if s.cfg.PacePercent > 0 {
 		c.pacer = newPacer(now)
 	}
 }

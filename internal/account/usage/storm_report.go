@@ -12,7 +12,7 @@ import (
 // logStorm logs that a storm began or ended.
 func (s *stormDetector) logStorm(message string, storm *serverreport.Storm, clients, group int) {
 	s.cfg.Logger.Info(message, "userAgent", storm.UserAgent, "resource", storm.Resource, "clients", clients, "fleet", group,
-		"requests", storm.Requests, "bytes", storm.Bytes, "pacePercent", s.cfg.Pace)
+		"requests", storm.Requests, "bytes", storm.Bytes, "pacePercent", s.cfg.PacePercent)
 }
 
 // addBytes adds bytes to a storm, if there is one.
@@ -56,7 +56,7 @@ func (s *stormDetector) report(now time.Time) (all []serverreport.Storm, paced u
 	for i := range all {
 		// The clients are an estimate. Each has sent a request.
 		all[i].Clients = min(all[i].Clients, int(all[i].Requests))
-		all[i].Advice = adviseStorm(&all[i], now, s.cfg.Pace)
+		all[i].Advice = adviseStorm(&all[i], now, s.cfg.PacePercent)
 	}
 	return all, s.mu.paced
 }

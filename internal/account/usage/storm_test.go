@@ -171,7 +171,7 @@ func restart(accounts *usage.Accounts, clock *clocktesting.FakeClock, agents int
 
 // TestPacing restarts a thousand agents at once. A tenth of them may list in a minute.
 func TestPacing(t *testing.T) {
-	accounts, clock := newAccounts(usage.Config{Pace: 10})
+	accounts, clock := newAccounts(usage.Config{PacePercent: 10})
 	addGroup(accounts, 1000)
 	listed, most := restart(accounts, clock, 1000, nil)
 	if len(listed) != 1000 {
@@ -205,7 +205,7 @@ func TestPacing(t *testing.T) {
 
 // TestPacingOfAnUnknownGroup has no group before the storm, as after a server's start.
 func TestPacingOfAnUnknownGroup(t *testing.T) {
-	accounts, clock := newAccounts(usage.Config{Pace: 10})
+	accounts, clock := newAccounts(usage.Config{PacePercent: 10})
 	listed, most := restart(accounts, clock, 1000, nil)
 	if last := listed[len(listed)-1]; len(listed) != 1000 || last < 8*time.Minute || last > 12*time.Minute {
 		t.Errorf("%d listed, the last after %v", len(listed), last)
@@ -217,7 +217,7 @@ func TestPacingOfAnUnknownGroup(t *testing.T) {
 
 // TestPacingReusesTickets: tickets of agents that give up are given to others.
 func TestPacingReusesTickets(t *testing.T) {
-	accounts, clock := newAccounts(usage.Config{Pace: 10})
+	accounts, clock := newAccounts(usage.Config{PacePercent: 10})
 	addGroup(accounts, 1000)
 	listed, _ := restart(accounts, clock, 1000, func(i int) bool { return i%2 == 0 })
 	if n := len(listed); n < 500 {
@@ -235,7 +235,7 @@ func TestPacingReusesTickets(t *testing.T) {
 // TestPacingOfNewConnections lists through a proxy that opens a new connection for
 // each request. It must be admitted at the rate too.
 func TestPacingOfNewConnections(t *testing.T) {
-	accounts, clock := newAccounts(usage.Config{Pace: 60})
+	accounts, clock := newAccounts(usage.Config{PacePercent: 60})
 	port := 0
 	ask := func() time.Duration {
 		port++
@@ -259,7 +259,7 @@ func TestPacingOfNewConnections(t *testing.T) {
 }
 
 func TestExemptClientsNeverWait(t *testing.T) {
-	accounts, _ := newAccounts(usage.Config{Pace: 1})
+	accounts, _ := newAccounts(usage.Config{PacePercent: 1})
 	for i := range 300 {
 		r := relist(i)
 		r.Exempt = true

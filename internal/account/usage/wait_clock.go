@@ -17,13 +17,13 @@ func (c *WaitClock) WithContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, waitClockKey{}, c)
 }
 
-// Add notes that the request has waited since a time.
+// Add records that the request has waited since a time.
 func (c *WaitClock) Add(since time.Time) { c.waited.Add(int64(time.Since(since))) }
 
 // Waited returns how long the request has waited so far.
 func (c *WaitClock) Waited() time.Duration { return time.Duration(c.waited.Load()) }
 
-// AddWait notes that the request of a context has waited since a time. It does nothing for
+// AddWait records that the request of a context has waited since a time. It does nothing for
 // a context without a clock.
 func AddWait(ctx context.Context, since time.Time) {
 	if c, ok := ctx.Value(waitClockKey{}).(*WaitClock); ok {

@@ -174,14 +174,15 @@ func (c *Catalog) remove(key string) {
 }
 
 // Unreadable returns the errors of the stored definitions that cannot be read, by their keys.
-// Those that were read before are served as they were.
+// Definitions that were read before are served as they were.
 func (c *Catalog) Unreadable() map[string]error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return maps.Clone(c.mu.unreadable)
 }
 
-// setUnreadable notes why a definition cannot be read; nil says that it can, or is gone.
+// setUnreadable records why a definition cannot be read. A nil error says that it can be
+// read, or is gone.
 func (c *Catalog) setUnreadable(key string, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -290,7 +291,7 @@ func (c *Catalog) storeRow(before, after *Definition) {
 	}
 }
 
-// advance notes the position in the log that the rows have reached.
+// advance records the position in the log that the rows have reached.
 func (c *Catalog) advance(at cache.Position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -124,7 +124,7 @@ func definitionNotFound(name string) error {
 	return apierrors.NewNotFound(apiextensions.Resource("customresourcedefinitions"), name)
 }
 
-// size returns the bytes of a stored definition, 0 if there is none.
+// size returns the bytes of a stored definition. It returns 0 if there is none.
 func (c *Catalog) size(name string) int64 {
 	if e := c.store.Resource().Snapshot().Get(name); e != nil {
 		return int64(e.Size())

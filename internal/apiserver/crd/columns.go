@@ -24,7 +24,7 @@ func columnsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) []apiextensio
 	return []apiextensionsv1.CustomResourceColumnDefinition{ageColumn()}
 }
 
-// scaleColumns returns the columns of a Scale. The paths are those in the Scale, not those
+// scaleColumns returns the columns of a Scale. The paths are paths in the Scale, and not
 // in the custom resource.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.getScaleColumnsForVersion; compare at each upgrade.

@@ -10,8 +10,8 @@ import (
 
 // compiledCache bounds the memory of compiled schemas, validators and rules. The values
 // themselves are in compiledSlots; the cache knows their estimated sizes and when they
-// were used. It drops some when they are too large together (evictionPool), and those
-// that were not used for the idle time anyway.
+// were used. It drops some values when they are too large together (evictionPool). It
+// also drops values that were not used for the idle time.
 //
 // A value must not be dropped while a request uses it, which its slot says. So the cache
 // may be over its limit while many requests are under way.
@@ -39,7 +39,7 @@ func newCompiledCache(limit int64, idle time.Duration, c clock.PassiveClock) *co
 	return &compiledCache{limit: limit, idle: idle, clock: c}
 }
 
-// touch notes that an entry is used.
+// touch records that an entry is used.
 func (c *compiledCache) touch(e *compiledEntry) { e.use(c.clock.Now()) }
 
 // put adds to the size of an entry, which need not be in the cache yet, and drops others
@@ -56,8 +56,8 @@ func (c *compiledCache) put(e *compiledEntry, size int64) {
 // gives up.
 const maxBusyChoices = 16
 
-// evictLocked drops entries other than newest until the rest fits, or until too many of
-// those that it chooses are in use.
+// evictLocked drops entries other than newest until the rest fits, or until too many
+// entries that it chooses are in use.
 func (c *compiledCache) evictLocked(newest *compiledEntry) {
 	for busy := 0; c.mu.pool.bytes > c.limit && busy < maxBusyChoices; {
 		if e := c.mu.pool.candidate(); e != newest && e.drop() {

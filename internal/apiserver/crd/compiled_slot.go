@@ -9,10 +9,10 @@ import (
 // for all that need it. A compiledCache may drop the value, and the next reader compiles
 // it again.
 //
-// Readers of a value that is there pay an atomic load and a store of the time. Those that
-// come while it is compiled wait for the lock. They have no deadline, as compiling has
-// none, and if it fails or panics the next of them tries again. singleflight would add
-// a map and a key, and hand one caller's panic to all others.
+// Readers of a value that is there pay an atomic load and a store of the time. Readers
+// that come while it is compiled wait for the lock. They have no deadline, as compiling
+// has none, and if it fails or panics the next of them tries again. singleflight would
+// add a map and a key, and hand one caller's panic to all others.
 type compiledSlot[T any] struct {
 	cache *compiledCache
 	entry compiledEntry

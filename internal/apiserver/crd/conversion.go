@@ -114,7 +114,7 @@ type pendingConversion struct {
 
 // findOrJoin returns the converted object from the cache. If it is not there, findOrJoin
 // returns p, and counts the caller as a reader that waits for it. fresh is true for the
-// first of these readers, which must have p converted.
+// first reader, which must get p converted.
 func (c *webhookConverter) findOrJoin(l lazyCodec, stored []byte) (object *convertedObject, p *pendingConversion, fresh bool) {
 	key := c.key(l.version, stored)
 	if object := c.cache.get(key); object != nil {

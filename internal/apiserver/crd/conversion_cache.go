@@ -61,8 +61,8 @@ func (c *conversionCache) get(key conversionKey) *convertedObject {
 	return object
 }
 
-// setSource notes an entry that an object was converted from, unless one that still
-// exists is noted.
+// setSource records an entry that an object was converted from, unless it has recorded an
+// entry that still exists.
 func (c *conversionCache) setSource(object *convertedObject, e *entry.Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

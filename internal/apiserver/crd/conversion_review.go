@@ -96,8 +96,9 @@ func (r *review) decode(p *pendingConversion) (*unstructured.Unstructured, error
 const maxSingleFailures = 3
 
 // convert converts objects that are stored in one version. The error of a review does not
-// say which object failed, and may be worded differently from that of a single object. So
-// after an error the objects are tried one by one, unless the webhook does not answer.
+// say which object failed, and may be worded differently from the error of a single
+// object. So after an error the objects are tried one by one, unless the webhook does not
+// answer.
 func (r *review) convert(batch []reviewItem) {
 	began := time.Now()
 	err := r.try(batch)

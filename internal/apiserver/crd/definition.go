@@ -17,8 +17,8 @@ type Definition struct {
 	Revision int64
 	Group    string
 	Scope    apiextensionsv1.ResourceScope
-	// Wanted are the names in the spec, Accepted those in the status. Only accepted names
-	// are served.
+	// Wanted are the names in the spec, Accepted the names in the status. Only accepted
+	// names are served.
 	Wanted, Accepted apiextensionsv1.CustomResourceDefinitionNames
 	// Versions are in the order of the spec.
 	Versions []Version

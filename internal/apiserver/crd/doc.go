@@ -28,7 +28,7 @@
 // (conversionCache), and decoding at a version finds them there.
 //
 // Routes of this package answer the creation of definitions and the controller's writes of
-// their status (definitionWrites). The latter work on definitions without schemas
+// their status (definitionWrites). These writes work on definitions without schemas
 // (definitioncodec.OutlineCodec). Kubernetes' routes answer all other writes of definitions.
 //
 // Schemas, strategies and request handlers are Kubernetes' own, so answers are, too.

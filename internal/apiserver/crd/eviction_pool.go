@@ -30,8 +30,8 @@ type pooledEntry interface {
 type poolEntry struct {
 	// size is in bytes.
 	size int64
-	// position is one more than the index in evictionPool.entries, 0 for an entry that is
-	// in no pool.
+	// position is one more than the index in evictionPool.entries. It is 0 for an entry
+	// that is in no pool.
 	position int
 	// used is the time of the last use in nanoseconds. It is set without the lock.
 	used atomic.Int64

@@ -195,8 +195,8 @@ func (c *controller) useStored(ctx context.Context, d *Definition) (*servedVersi
 	return stored, u, err
 }
 
-// lookedAt is the number of objects that look reads at most. Those with finalizers may be
-// many, and stay long.
+// lookedAt is the number of objects that look reads at most. Objects with finalizers may
+// be many, and stay long.
 const lookedAt = 100
 
 // look reports whether there is any object, and whether there are objects that are not being

@@ -12,7 +12,8 @@ import (
 // copied: a string that was decoded may hold all of the decoded text in memory.
 type interner map[string]string
 
-// maxInterned bounds the strings, since those of deleted definitions are not taken out.
+// maxInterned bounds the strings, since the strings of deleted definitions are not taken
+// out.
 const maxInterned = 10_000
 
 func (i interner) one(s string) string {

@@ -122,7 +122,7 @@ func (p patternValidity) reducedAlong(s *apiextensions.JSONSchemaProps, paths []
 	return &left
 }
 
-// reduced returns a schema without trivial properties, nil if nothing is left.
+// reduced returns a schema without trivial properties. It returns nil if nothing is left.
 //
 // A schema that is not trivial is kept with all that it contains: its rules, defaults and
 // list keys refer to what is below it. Nothing refers to what is beside it.
@@ -210,7 +210,7 @@ func (p patternValidity) trivial(s *apiextensions.JSONSchemaProps) bool {
 }
 
 // hasOtherKeywords reports whether a schema has keywords that Kubernetes' validation
-// looks at, besides those that trivial and its callers check.
+// looks at, besides the keywords that trivial and its callers check.
 func hasOtherKeywords(s *apiextensions.JSONSchemaProps) bool {
 	return s.ID != "" || s.Schema != "" || s.Ref != nil || s.Default != nil || s.UniqueItems || s.MultipleOf != nil ||
 		len(s.AllOf) > 0 || len(s.OneOf) > 0 || len(s.AnyOf) > 0 || s.Not != nil ||

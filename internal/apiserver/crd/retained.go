@@ -40,7 +40,7 @@ func (s *Server) retain(current *servedDefinition, store *storage.Store) *retain
 }
 
 // releaseRetained gives up a resource whose definition is gone. What else is remembered
-// of it goes later, with that of others (forgetGone).
+// of it goes later, together with other resources (forgetGone).
 func (s *Server) releaseRetained(r *retainedResource) {
 	gr := r.resource.GroupResource()
 	etcdmetrics.DeleteStoreStats(gr)

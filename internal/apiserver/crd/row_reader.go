@@ -139,7 +139,8 @@ func revisionOf(full *apiextensionsv1.CustomResourceDefinition) (int64, error) {
 }
 
 // sharedParts are the parts of versions that v1beta1 stores once, in the spec, if all
-// versions have the same. The two names are those in a version and in the spec.
+// versions have the same. The two names are the name in a version and the name in the
+// spec.
 var sharedParts = [...]struct{ version, spec string }{
 	{"schema", "validation"}, {"subresources", "subresources"},
 	{"additionalPrinterColumns", "additionalPrinterColumns"}, {"selectableFields", "selectableFields"},

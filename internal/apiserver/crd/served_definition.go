@@ -225,7 +225,7 @@ func (o lazyOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (
 	return options, nil
 }
 
-// retire notes that the definition has changed. No request can take a reference from now
+// retire records that the definition has changed. No request can take a reference from now
 // on. Compiled values are no longer dropped, because they could not be compiled again.
 // Server.mu is held.
 func (s *servedDefinition) retire() { s.references.close() }

@@ -190,7 +190,8 @@ func (s *Server) install(config apiextensionsapiserver.CompletedConfig) error {
 	if !ok {
 		return fmt.Errorf("make storage of definitions: got a %T", definitions.Storage.Storage)
 	}
-	// A flag may disable the API of definitions. Those that exist are served all the same.
+	// A flag may disable the API of definitions. Definitions that exist are served all the
+	// same.
 	enabled := config.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource(definitionsName))
 	if enabled {
 		group.VersionedResourcesStorageMap[apiextensionsv1.SchemeGroupVersion.Version] = map[string]rest.Storage{

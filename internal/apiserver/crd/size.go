@@ -10,8 +10,8 @@ import (
 const (
 	// schemaFactor is the factor of compiledSchemas.
 	schemaFactor = 4
-	// typesFactor is the factor of a writerSet, and writerFactor that of a versionWriter
-	// for its share of the JSON.
+	// typesFactor is the factor of a writerSet, and writerFactor the factor of a
+	// versionWriter for its share of the JSON.
 	typesFactor  = 2
 	writerFactor = 5
 )

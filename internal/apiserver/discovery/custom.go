@@ -19,7 +19,8 @@ import (
 )
 
 // Custom derives the documents of custom groups from the rows of definitions. It derives
-// those of a group when a client asks for one, so a change of a row only drops them.
+// the documents of a group when a client asks for one, so a change of a row only drops
+// them.
 type Custom struct {
 	serializer runtime.NegotiatedSerializer
 	// invalidate is called after each change.

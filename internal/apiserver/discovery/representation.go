@@ -103,7 +103,7 @@ type representations struct {
 
 // get returns the representation in a form. If there is none, build makes it for all
 // goroutines that ask for any form meanwhile. They wait for the lock, since encoding two
-// forms at a time would take the memory of both. An error or a panic of build keeps
+// forms at a time would take the memory of two. An error or a panic of build keeps
 // nothing, and the next caller builds again. One map holds what is being built and what
 // stays, so singleflight would only add a second one.
 func (r *representations) get(f form, build func() (*representation, error)) (*representation, error) {

@@ -14,8 +14,8 @@ import (
 
 // Config of a Server.
 type Config struct {
-	// Aggregator encodes the answers of the aggregator, and Extensions those of the server
-	// of custom resources.
+	// Aggregator encodes the answers of the aggregator, and Extensions the answers of the
+	// server of custom resources.
 	Aggregator, Extensions runtime.NegotiatedSerializer
 }
 

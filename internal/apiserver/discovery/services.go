@@ -123,8 +123,8 @@ func removeByName(services []apiService, name string) []apiService {
 	return slices.DeleteFunc(slices.Clone(services), func(s apiService) bool { return s.name == name })
 }
 
-// edit replaces the services of a group by those that change returns. change must not
-// write into its argument.
+// edit replaces the services of a group by the services that change returns. change must
+// not write into its argument.
 func (s *Services) edit(group string, change func([]apiService) []apiService) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,8 +44,8 @@ type certificateCache struct {
 	// be nil.
 	requestHeader *authenticatorfactory.RequestHeaderConfig
 	clock         clock.PassiveClock
-	// lifetimes is Kubernetes' metric of the remaining validity of certificates; nil if
-	// it is not registered.
+	// lifetimes is Kubernetes' metric of the remaining validity of certificates. It is
+	// nil if that metric is not registered.
 	lifetimes metrics.ObserverMetric
 
 	mu struct {
@@ -56,8 +56,9 @@ type certificateCache struct {
 	}
 }
 
-// certificateChain is what a client presents: its certificate, and perhaps that of the
-// authority, which OpenSSL adds if it knows it. Longer chains are not cached.
+// certificateChain is what a client presents: its certificate, and perhaps the
+// certificate of the authority, which OpenSSL adds if it knows it. Longer chains are not
+// cached.
 type certificateChain [2]*x509.Certificate
 
 // notAfter is when the first certificate of the chain expires, at most latest.
@@ -130,7 +131,8 @@ func (c *certificateCache) decidedByCertificate(req *http.Request) bool {
 func hasHeader(req *http.Request, header string) bool { return len(req.Header.Values(header)) > 0 }
 
 // isProofOf reports whether a response names the certificate as its proof. Other
-// responses, such as that of the anonymous user, may depend on the request's path.
+// responses, such as the response for the anonymous user, may depend on the request's
+// path.
 //
 // Upstream: k8s.io/apiserver/pkg/authentication/request/x509.CommonNameUserConversion; compare at each upgrade.
 func isProofOf(response *authenticator.Response, certificate *x509.Certificate) bool {
@@ -138,7 +140,7 @@ func isProofOf(response *authenticator.Response, certificate *x509.Certificate) 
 	return slices.Contains(response.User.GetExtra()[user.CredentialIDKey], "X509SHA256="+hex.EncodeToString(sum[:]))
 }
 
-// cached returns the response for a chain; nil if there is none that is valid.
+// cached returns the response for a chain. It returns nil if no response is valid.
 func (c *certificateCache) cached(certs certificateChain, now time.Time) *authenticator.Response {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -20,7 +20,7 @@ import (
 // chainBuilder puts Kubernetes' filters around a handler.
 type chainBuilder struct {
 	build chainBuild
-	// stockFilters says that build adds no filters to those of Kubernetes' default.
+	// stockFilters says that build adds no filters to Kubernetes' default filters.
 	stockFilters bool
 	// decideNotModified is discovery.Server.DecideNotModified. It is nil if such a request
 	// might still wait for another server on its way through the filters.
@@ -29,7 +29,7 @@ type chainBuilder struct {
 	guard *requestGuard
 }
 
-// chain builds Kubernetes' filters without those that have no effect on a request.
+// chain builds Kubernetes' filters, without the filters that have no effect on a request.
 //
 //   - If traces are exported nowhere, the tracing filter only hands on a request's own
 //     trace context, at a tenth of a GET's cost. It is applied only to requests that have
@@ -66,8 +66,8 @@ type handlerChain struct {
 	filters http.Handler
 	// fields are the headers of a trace context. There are none if traces are exported.
 	fields []string
-	// decideNotModified is chainBuilder.decideNotModified; nil if no request is decided
-	// early.
+	// decideNotModified is chainBuilder.decideNotModified. It is nil if no request is
+	// decided early.
 	decideNotModified func(*http.Request) *http.Request
 }
 

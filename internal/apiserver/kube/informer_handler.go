@@ -65,7 +65,7 @@ func (d *deliveredState) all() iter.Seq[*entry.Entry] {
 	}
 }
 
-// record notes a delivered change. e is nil for a deletion.
+// record keeps a delivered change. e is nil for a deletion.
 func (d *deliveredState) record(key string, e *entry.Entry) {
 	if d.changes == nil {
 		d.changes = map[string]*entry.Entry{}

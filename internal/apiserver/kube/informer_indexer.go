@@ -24,7 +24,7 @@ import (
 // from the byte cache, so it never lags the cache. Objects that cannot be decoded are not
 // in it.
 type storedIndexer struct {
-	// source returns the store of the kind; nil before it is made.
+	// source returns the store of the kind. It returns nil before the store is made.
 	source func() *storage.Store
 	read   objectReader
 	// scheme converts stored objects to that version. nil means Kubernetes' own scheme.
@@ -289,7 +289,8 @@ func (ix *storedIndexer) decodeForHandlers(s *storage.Store, e *entry.Entry) obj
 	return ix.readable(e, obj, err)
 }
 
-// readable returns an object that was read of an entry, nil if that failed.
+// readable returns an object that was read of an entry. It returns nil if the entry could
+// not be read.
 func (ix *storedIndexer) readable(e *entry.Entry, obj object, err error) object {
 	if err != nil {
 		utilruntime.HandleError(fmt.Errorf("read %s for an informer: %w", e.Key, err))

@@ -22,7 +22,8 @@ const maxRightsWait = 10 * time.Second
 // before authorization and bounds how many requests wait.
 type loadingAuthorizer struct {
 	authorizer.Authorizer
-	// roles are what all authorization needs, and graph is what that of nodes needs.
+	// roles are what all authorization needs, and graph is what the authorization of
+	// nodes needs as well.
 	roles, graph []cache.DoneChecker
 	maxWait      time.Duration
 	// loaded says that nothing is missing any more.

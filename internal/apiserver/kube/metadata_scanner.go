@@ -39,8 +39,8 @@ func scanReplicaSetFields(set *scannedFields) (fields.Set, bool) {
 	return fields.Set{"status.replicas": strconv.Itoa(int(int32(status.number[statusReplicas])))}, ok
 }
 
-// scanJobFields reads the selectable fields of a job. Decoding gives a job without labels those
-// of its pods.
+// scanJobFields reads the selectable fields of a job. Decoding gives a job without labels the
+// labels of its pods.
 //
 // Upstream: k8s.io/kubernetes/pkg/registry/batch/job.JobToSelectableFields; compare at each upgrade.
 // Upstream: k8s.io/kubernetes/pkg/apis/batch/v1.SetDefaults_Job; compare at each upgrade.

@@ -53,8 +53,8 @@ type ReplicaConfig struct {
 	Stored func(schema.GroupResource) *storage.Store
 	// CustomResources configures the server of custom resources.
 	CustomResources crd.Config
-	// Requests answers all requests but those for the replica itself. It gets every
-	// request, with the user that Authenticator found.
+	// Requests answers all requests but the requests for the replica itself. It gets
+	// every request, with the user that Authenticator found.
 	Requests http.Handler
 	// Authenticator makes the authenticator of Requests of the one that asks the
 	// upstream. It must accept every request, because Requests decides about them.

@@ -79,8 +79,8 @@ func (o *ReplicaOptions) Flags() *cliflag.NamedFlagSets {
 	return &sections
 }
 
-// UseUpstream has the upstream's API server decide about users and rights. config leads
-// there, as the kubeconfig does. What wraps its transport wraps those of Kubernetes' options, too.
+// UseUpstream has the upstream's API server decide about users and rights. config leads there, as
+// the kubeconfig does. What wraps its transport also wraps the transports of Kubernetes' options.
 func (o *ReplicaOptions) UseUpstream(kubeconfig string, config *rest.Config) {
 	o.authentication.WithCustomRoundTripper(config.WrapTransport)
 	o.authorization.WithCustomRoundTripper(config.WrapTransport)

@@ -34,11 +34,11 @@ var (
 // has applied is never missed.
 //
 // Kubernetes' informers would hold the objects a second time and lag the cache. Here each
-// call compares the cache's trees with those that were decoded, which are the same as a
-// rule. Otherwise it decodes the objects that differ. Kubernetes' authorizer asks for all
-// bindings of a namespace and compares each with the user. An index by subject leaves it
-// those that name the user or a group, so a decision takes microseconds however many
-// bindings there are.
+// call compares the cache's trees with the trees that were decoded, which are usually the
+// same. Otherwise it decodes the objects that differ. Kubernetes' authorizer asks for all
+// bindings of a namespace and compares each with the user. An index by subject leaves
+// only the bindings that name the user or a group, so a decision takes microseconds
+// however many bindings there are.
 //
 // It may be used by any goroutine.
 type ReplicatedRBAC struct {
@@ -221,7 +221,7 @@ func bindingSubjects(namespace string, all []rbacv1.Subject) []bindingSubject {
 type rbacUserKey struct{}
 
 // rbacLister gives Kubernetes' authorizer the objects of a ReplicatedRBAC, whose lock the
-// caller holds. The bindings are those that name the user, or a group of the user.
+// caller holds. It gives only the bindings that name the user, or a group of the user.
 type rbacLister struct{ *ReplicatedRBAC }
 
 // GetRole implements validation.RoleGetter.

@@ -54,7 +54,7 @@ func SurvivePanics(counter *panics.Counter) {
 
 // answerState tells how far an answer is. The responses of package h2 implement it.
 type answerState interface {
-	// Status is the status of the answer, 0 before it has begun.
+	// Status is the status of the answer. It is 0 before the answer has begun.
 	Status() int
 }
 

@@ -72,8 +72,8 @@ type template struct {
 	// parameter may match, or a segment is an expression, such as one for the rest of a
 	// path.
 	ambiguous bool
-	// hasRoute says that a route ends here. conditional says that one of these decides by
-	// itself whether it matches.
+	// hasRoute says that a route ends here. conditional says that a route which ends here
+	// decides by itself whether it matches.
 	hasRoute, conditional bool
 
 	selections atomic.Pointer[map[selectionKey]selection]
@@ -134,7 +134,8 @@ func newTemplateTree(services []*restful.WebService) *templateTree {
 	return t
 }
 
-// add inserts a path and returns its node; nil if the tree cannot decide about it.
+// add inserts a path and returns its node. It returns nil if the tree cannot decide about
+// the path.
 func (t *templateTree) add(path string) *template {
 	at := &t.root
 	for segment := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
@@ -164,8 +165,8 @@ func (t *templateTree) add(path string) *template {
 	return at
 }
 
-// find returns the template of a path; nil if it is unknown or ambiguous. Paths with
-// empty segments are left to CurlyRouter.
+// find returns the template of a path. It returns nil if the path is unknown or
+// ambiguous. Paths with empty segments are left to CurlyRouter.
 func (t *templateTree) find(path string) *template {
 	rest, rooted := strings.CutPrefix(path, "/")
 	if !rooted {

@@ -42,7 +42,8 @@ type Route struct {
 	// Table prints objects in internal form, as Kubernetes' handlers do. It is nil if the
 	// rows of a list do not correspond to its objects one by one.
 	Table rest.TableConvertor
-	// Warning is the warning for clients of a deprecated version; "" for others.
+	// Warning is the warning for clients of a deprecated version. It is "" for other
+	// versions.
 	Warning string
 	// RemovedRelease is the release that removes a deprecated version.
 	RemovedRelease string

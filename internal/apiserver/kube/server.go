@@ -35,8 +35,8 @@ import (
 type Hooks struct {
 	// Storage makes the storage of each resource.
 	Storage generic.StorageDecorator
-	// Stored returns the store that Storage made for a built-in resource; nil if there is
-	// none. It is required with Storage, and called once the server runs.
+	// Stored returns the store that Storage made for a built-in resource. It returns nil
+	// if there is none. It is required with Storage, and called once the server runs.
 	Stored func(schema.GroupResource) *storage.Store
 	// Reads wraps the handlers that follow authentication, authorization, audit and
 	// fairness. It requires Storage.
@@ -72,7 +72,8 @@ type Protocols struct {
 	// Streams is the number of HTTP/2 streams per connection; 0 disables HTTP/2.
 	Streams int
 	// Inline returns a request that the server's handler answers without blocking, made
-	// from the one it is given; nil for all others. See h2.Config.Inline.
+	// from the one it is given. It returns nil for all other requests. See
+	// h2.Config.Inline.
 	Inline func(*http.Request) *http.Request
 }
 
@@ -135,8 +136,8 @@ func (s *Server) CustomRoute(gvr schema.GroupVersionResource) *read.Route {
 	return s.custom.Route(gvr)
 }
 
-// informers returns the function that prepares the informer factory; nil for the stock
-// server.
+// informers returns the function that prepares the informer factory. It returns nil for
+// the stock server.
 func (h Hooks) informers() func(informers.SharedInformerFactory) error {
 	if h.Storage == nil {
 		return nil

@@ -32,8 +32,8 @@ var sharedTables = sync.OnceValue(NewTables)
 //   - cells of an eviction say whether a time is in the past.
 //
 // Each registry chooses its convertor in its NewREST. A test compares the columns of all
-// resources with those of a stock server. It does not see the order of rows, nor what
-// they depend on.
+// resources with the columns of a stock server. It does not see the order of rows, nor
+// what they depend on.
 //
 // Upstream: k8s.io/kubernetes/pkg/registry/flowcontrol/flowschema/storage.NewREST; compare at each upgrade.
 // Upstream: k8s.io/kubernetes/pkg/printers/internalversion.AddHandlers; compare at each upgrade.

@@ -42,7 +42,7 @@ func (p watchPolicy) EvaluatePolicyRule(a authorizer.Attributes) audit.RequestAu
 	return config
 }
 
-// watchStageBackend translates our stages into those that the backend knows.
+// watchStageBackend translates our stages into the stages that the backend knows.
 type watchStageBackend struct{ audit.Backend }
 
 // ProcessEvents implements audit.Sink. It is called with the lock of the event's context

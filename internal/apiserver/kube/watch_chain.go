@@ -41,8 +41,8 @@ type watchChain struct {
 	resolver request.RequestInfoResolver
 	// afterFilters runs the rest of a watch, inside Kubernetes' handling of panics.
 	afterFilters http.Handler
-	// shutdownWaitGroup has the watches that a shutdown waits for; nil if it waits for
-	// none.
+	// shutdownWaitGroup has the watches that a shutdown waits for. It is nil if a
+	// shutdown waits for no watch.
 	shutdownWaitGroup genericfilters.RequestWaitGroup
 	// guard may be nil.
 	guard *requestGuard
@@ -51,9 +51,11 @@ type watchChain struct {
 // watchRequest is the state of a watch in a watchChain.
 type watchRequest struct {
 	task routine.Task
-	// ctx is the innermost context of a watch that has left the filters; nil before that.
+	// ctx is the innermost context of a watch that has left the filters. It is nil until
+	// then.
 	ctx context.Context
-	// forget removes the watch from those that fairness counts; nil if it is not counted.
+	// forget removes the watch from the watches that fairness counts. It is nil if
+	// fairness does not count the watch.
 	forget flowcontrol.ForgetWatchFunc
 	// guard is the chain's guard.
 	guard *requestGuard
@@ -112,7 +114,7 @@ func (c *watchChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	auditComplete(req.Context())
 }
 
-// watchInfo returns the RequestInfo of a watch; nil for any other request.
+// watchInfo returns the RequestInfo of a watch. It returns nil for any other request.
 func (c *watchChain) watchInfo(req *http.Request) *request.RequestInfo {
 	if req.Method != http.MethodGet || c.resolver == nil ||
 		!strings.Contains(req.URL.RawQuery, "watch") && !strings.Contains(req.URL.Path, "/watch/") {
@@ -192,7 +194,8 @@ func (watch *watchRequest) run(serve func()) {
 	serve()
 }
 
-// watchTracker keeps a watch that has left the filters among those that fairness counts.
+// watchTracker keeps a watch that has left the filters among the watches that fairness
+// counts.
 type watchTracker struct{ flowcontrol.Interface }
 
 // RegisterWatch implements flowcontrol.WatchTracker.

@@ -19,8 +19,8 @@ import (
 )
 
 // mergeBase merges specs in the order in which the stock server does. Custom resources go
-// into the last local server's spec. Then the specs are merged one after the other; those
-// of all local servers but the first are encoded and decoded before.
+// into the last local server's spec. Then the specs are merged one after the other.
+// Before that, the specs of all local servers but the first are encoded and decoded.
 //
 // Upstream: k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator.specAggregator.buildMergeSpecLocked; compare at each upgrade.
 func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *baseSplit) (*base, error) {

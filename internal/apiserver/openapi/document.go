@@ -74,7 +74,7 @@ func (d *document) deflate() {
 			continue
 		}
 		group.Go(func() error {
-			_, err := p.Deflated()
+			_, err := p.Deflate()
 			return err
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
-// proto is the protobuf form of documents, nil for JSON.
+// proto is the protobuf form of documents. It is nil for JSON.
 func (f form) proto() *publish.Proto {
 	switch f {
 	case v2Proto:

@@ -79,7 +79,7 @@ func (f *fragments) find(key fragmentKey, tag uint64, plain bool) (found fragmen
 	return k.fragment, true, slow
 }
 
-// findLocked is find without statistics, nil if the fragment is not there.
+// findLocked is find without statistics. It returns nil if the fragment is not there.
 func (f *fragments) findLocked(key fragmentKey, tag uint64) *cachedFragment {
 	e := f.mu.byKey[key]
 	if e == nil || e.Value.(*cachedFragment).tag != tag {

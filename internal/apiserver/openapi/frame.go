@@ -15,7 +15,7 @@ type frame struct {
 	// head ends before the first path, and middle before the first schema. In protobuf
 	// middle is empty, because sizes come between.
 	head, middle, tail []encode.Piece
-	// paths and schemas are entries before those of the fragments.
+	// paths and schemas are entries before the entries of the fragments.
 	paths, schemas []encode.Piece
 }
 
@@ -60,8 +60,8 @@ func sizeOf(pieces []encode.Piece) (size int64) {
 	return size
 }
 
-// addEntries adds the entries of a JSON object. Those of first may be cut anywhere; each
-// of others is whole.
+// addEntries adds the entries of a JSON object. The pieces of first may be cut anywhere.
+// Each piece of others is a whole entry.
 func (d *document) addEntries(first, others []encode.Piece) {
 	before := d.size()
 	d.add(first...)

@@ -23,8 +23,8 @@ type rootDocument struct {
 	}
 }
 
-// serveRoot serves the list of v3 documents: ours, and those of next. Like Kubernetes'
-// aggregator it sets neither a content type nor an entity tag.
+// serveRoot serves the list of v3 documents: our documents, and the documents of next.
+// Like Kubernetes' aggregator it sets neither a content type nor an entity tag.
 //
 // Upstream: k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator.specProxier.handleDiscovery; compare at each upgrade.
 func (s *Server) serveRoot(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -76,7 +76,8 @@ func (s *Server) makeRoot(r *http.Request, next http.Handler) ([]byte, error) {
 	return made, nil
 }
 
-// fetchNextRoot returns the root of the next handler, nil if it has none.
+// fetchNextRoot returns the root of the next handler. It returns nil if that handler has
+// no root.
 func fetchNextRoot(r *http.Request, next http.Handler) []byte {
 	plain := r.Clone(r.Context())
 	plain.Method = http.MethodGet

@@ -169,7 +169,8 @@ func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
 	return f.fragment(all)
 }
 
-// decodedV2 makes the entries of a decoded definition, none if Kubernetes' builder fails.
+// decodedV2 makes the entries of a decoded definition. It makes none if Kubernetes'
+// builder fails.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi.createSpecCache; compare at each upgrade.
 func (s *Server) decodedV2(d *crd.Definition, b *base) (publish.Entries, error) {

@@ -20,8 +20,8 @@ type documentSource struct {
 	build     func(form) (*document, error)
 }
 
-// find returns the document of a group version, nil if there is none. A built-in one
-// comes first.
+// find returns the document of a group version. It returns nil if there is none. A
+// built-in one comes first.
 func (s *Server) find(v *view, path string) (*documentSource, error) {
 	builtin, err := s.builtins.all(s.config.Locals())
 	if err != nil {

@@ -33,8 +33,8 @@ type view struct {
 // groupVersion is a group version that has a v3 document.
 type groupVersion struct {
 	path string
-	// all are the definitions that serve the group version. members leaves out those
-	// whose kind another one before them has.
+	// all are the definitions that serve the group version. members leaves out
+	// definitions whose kind an earlier definition has.
 	all, members []member
 	// tag identifies the content of the document.
 	tag string

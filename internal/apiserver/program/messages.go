@@ -71,8 +71,8 @@ func (o *Options) Explain(err error) error {
 	return fmt.Errorf("%w: see millrace %s --help", err, o.command)
 }
 
-// flagsNamedIn returns the flags set by the user whose values occur in an error's
-// text. Short values and those that are no text occur by chance.
+// flagsNamedIn returns the flags set by the user whose values occur in an error's text.
+// Short values, numbers and booleans occur by chance, so they do not count.
 func (o *Options) flagsNamedIn(text string) []string {
 	var flags []string
 	o.flags.Visit(func(f *pflag.Flag) {

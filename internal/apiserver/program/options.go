@@ -22,9 +22,9 @@ import (
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
-// Options are those that both `millrace serve` and `millrace replica` have. NewOptions makes
-// them; the zero value is not usable. A command adds its own flags beside them, and calls
-// SetFlags.
+// Options are the options that `millrace serve` and `millrace replica` have in common.
+// NewOptions makes them; the zero value is not usable. A command adds its own flags beside
+// them, and calls SetFlags.
 type Options struct {
 	Kube *kube.Options
 	// WireCacheSize bounds the encoded bytes that are kept for the next reader.
@@ -39,9 +39,10 @@ type Options struct {
 	// EncodeAhead encodes what many clients list before they ask. Measurements of the first
 	// request turn it off.
 	EncodeAhead bool
-	// PaceRelists is the percentage of the instances of one client program that may list
-	// again within a minute when many of them do so together. 0 bounds nothing.
-	PaceRelists float64
+	// RelistPercent is the percentage of the instances of one client program that may
+	// list again within a minute when many instances list again together. 0 bounds
+	// nothing.
+	RelistPercent float64
 	// WatchSLO says how long an event of a watch may take.
 	WatchSLO string
 	// CacheCheckInterval is how often caches are checked. 0 checks nothing.
@@ -49,22 +50,23 @@ type Options struct {
 	// TimerSlack is how late the kernel may wake the process for a timer. It concerns
 	// the whole process, so the caller sets it before Run. 0 leaves it as it is.
 	TimerSlack time.Duration
-	// LogFile is where the log goes, "" if that is standard error as it was.
+	// LogFile is the file that the log is written to. "" leaves the log on standard
+	// error.
 	LogFile string
-	// Cache and CompiledBytes are changed only by tests. They alter costs and no
+	// Cache is changed by hidden flags alone, which tests set. They alter costs and no
 	// answer.
 	Cache cache.Config
-	// CompiledBytes bounds the compiled schemas of custom resources. 0 means
-	// memory.Shares' default.
+	// CompiledBytes bounds the compiled schemas of custom resources. 0 means the default
+	// of memory.Shares. A hidden flag of `millrace serve` sets it.
 	CompiledBytes int64
 
-	// flags are the flags of the command. SetFlags sets them, and command.
+	// flags are the flags of the command. SetFlags sets flags and command.
 	flags *pflag.FlagSet
 	// command is the name of the command, for advice.
 	command string
 }
 
-// NewOptions makes options with their defaults. That of the wire cache depends on
+// NewOptions makes options with their defaults. The default of the wire cache depends on
 // the machine's memory.
 func NewOptions() *Options {
 	return &Options{
@@ -82,20 +84,21 @@ func NewOptions() *Options {
 	}
 }
 
-// SetFlags tells the options which command they are of, and its flags, Kubernetes' among them.
+// SetFlags sets the name of the command, and all of its flags with Kubernetes' flags among
+// them. It must be called before the methods that read or set flags.
 func (o *Options) SetFlags(command string, flags *pflag.FlagSet) { o.command, o.flags = command, flags }
 
-// AddFlags adds the flags of the fields.
+// AddFlags adds the flags that fill the fields of o.
 func (o *Options) AddFlags(own *pflag.FlagSet) {
 	own.Var(&o.WireCacheSize, "wire-cache-size", "Most bytes of encoded objects to keep for the next reader, over all resources, such as 512Mi. The default is a sixteenth of the memory of the machine or cgroup, at most 320Mi.")
-	own.DurationVar(&o.HistoryWindow, "history-window", o.HistoryWindow, "How long changes are kept in memory. A watch from an older revision gets 410, and an older page of a list is read from etcd. A resource's changes take 64Mi at most. The last 100 of each resource are kept however old they are, in 8Mi over all resources.")
-	own.Var(&o.WatchCompression, "watch-compression", "Which watches are compressed for clients that accept gzip: \"watch-lists\", and with them watches whose request has the header "+read.CompressWatchHeader+"; \"requested\", only watches with this header, as \"watch-lists\" without the feature gate WatchListCompression; \"all\", though some clients then see an event only when the next one comes; or \"none\".")
-	own.BoolVar(&o.Transcode, "transcode", o.Transcode, "Turn stored objects into JSON and protobuf without decoding them, where the result is proven to be what Kubernetes' encoder writes. Each new combination of fields, and one in 128 objects, is encoded both ways and compared.")
-	own.Float64Var(&o.PaceRelists, "pace-relists", 0, "Percentage, such as 10, of the instances of one client program that may list all of a resource within a minute when many of them do so again together. It is ten instances at least. Others get 429, each with another Retry-After; administrators and the control plane never do. 0 bounds nothing.")
-	own.DurationVar(&o.TimerSlack, "timer-slack", o.TimerSlack, "How late the kernel may wake this process for a timer, on Linux: it spares a tenth to a third of the CPU of watch events and writes. 0 leaves it as it is, 50 µs by default. The read path \"kubernetes\" is left as it is.")
+	own.DurationVar(&o.HistoryWindow, "history-window", o.HistoryWindow, "How long changes are kept in memory, in at most 64Mi for each resource. A watch from an older revision gets 410, and an older page of a list is read from etcd.")
+	own.Var(&o.WatchCompression, "watch-compression", "Which watches are compressed for clients that accept gzip: \"watch-lists\" (also watches that ask by a header), \"requested\" (only watches that ask), \"all\" or \"none\". See docs/guarantees.md.")
+	own.BoolVar(&o.Transcode, "transcode", o.Transcode, "Turn stored objects into JSON and protobuf without decoding them, where the result is proven to be what Kubernetes' encoder writes.")
+	own.Float64Var(&o.RelistPercent, "pace-relists", 0, "Percentage of a client program's instances, and at least ten, that may list a resource in a minute when many list it again together. Others get 429 and a Retry-After of their own. 0 bounds nothing.")
+	own.DurationVar(&o.TimerSlack, "timer-slack", o.TimerSlack, "How late the kernel may wake this process for a timer, on Linux. Waking later saves CPU. 0 keeps the kernel's setting. The read path \"kubernetes\" ignores this flag.")
 	own.StringVar(&o.WatchSLO, "watch-slo", o.WatchSLO, "How long 99 of 100 events of watches may take from etcd to the client's connection, with exceptions by resource, such as 1s,pods=500ms,deployments.apps=2s.")
-	own.DurationVar(&o.CacheCheckInterval, "cache-check-interval", o.CacheCheckInterval, "How often the objects in memory are checked against their digest, and with --server-leases against the digests of other servers. All objects are also compared with etcd, slowly. Objects that are wrong are loaded again. Meanwhile the server is not ready if --server-leases tells it of another one that is. At most 5m; 0 checks nothing. Resources that are followed by an API server are not checked.")
-	own.BoolVar(&o.EncodeAhead, "encode-ahead", o.EncodeAhead, "Encode what many clients list before they ask.")
+	own.DurationVar(&o.CacheCheckInterval, "cache-check-interval", o.CacheCheckInterval, "How often the objects in memory are checked, and how often --server-leases are written. At most 5m. 0 checks nothing. Objects that follow an API server are not checked. See docs/design/servers.md.")
+	own.BoolVar(&o.EncodeAhead, "encode-ahead", o.EncodeAhead, "Encode what many clients list before they ask for it.")
 	own.IntVar(&o.Cache.LeafObjects, "leaf-objects", 0, "How many objects are encoded and compressed together.")
 	own.IntVar(&o.Cache.IndexMinScan, "index-from", 0, "Size of a scan that is worth an index.")
 	own.IntVar(&o.Cache.HistoryEvents, "history-events", 0, "How many of a resource's last changes are kept however old they are.")
@@ -109,22 +112,22 @@ const (
 	maxSlack = 50 * time.Millisecond
 	// maxPace lets all clients list within six seconds.
 	maxPace = 1000
-	// minCacheCheck is the shortest interval of checks, which keeps them from being a load.
+	// minCacheCheck is the shortest interval of checks, so that they are no load.
 	minCacheCheck = 500 * time.Millisecond
-	// maxCacheCheck is the longest one. A wrong cache is found in that time, and a server that
-	// is gone is forgotten in three of it.
+	// maxCacheCheck is the longest interval. A wrong cache is found within one interval, and a
+	// server that is gone is forgotten after three.
 	maxCacheCheck = 5 * time.Minute
 )
 
-// Validate checks the flags of the fields, and Kubernetes' flags about the certificate and the
-// port of the server. Kubernetes checks its others.
+// Validate checks the flags of AddFlags, and Kubernetes' flags about the certificate and the
+// port of the server. Kubernetes checks its other flags.
 func (o *Options) Validate() error {
 	return cmp.Or(o.validatePort(), o.validateCertificate(), o.validateReads(), o.validateChecks())
 }
 
 func (o *Options) validatePort() error {
 	if port := o.Kube.SecurePort(); port < 1 || port > 65535 {
-		return fmt.Errorf("--secure-port=%d is no port to serve on: give one from 1 to 65535", port)
+		return fmt.Errorf("--secure-port=%d is not a port to serve on: give one from 1 to 65535", port)
 	}
 	return nil
 }
@@ -136,8 +139,8 @@ func (o *Options) validateReads() error {
 	if o.HistoryWindow <= 0 {
 		return fmt.Errorf("--history-window=%v is not positive: give a duration such as 5m", o.HistoryWindow)
 	}
-	if o.PaceRelists < 0 || o.PaceRelists > maxPace {
-		return fmt.Errorf("--pace-relists=%v is no percentage: give one from 0 (off) to %d", o.PaceRelists, maxPace)
+	if o.RelistPercent < 0 || o.RelistPercent > maxPace {
+		return fmt.Errorf("--pace-relists=%v is not a percentage: give one from 0 (off) to %d", o.RelistPercent, maxPace)
 	}
 	if o.TimerSlack < 0 || o.TimerSlack > maxSlack {
 		return fmt.Errorf("--timer-slack=%v is out of range: give one from 0 (leave it) to %v", o.TimerSlack, maxSlack)
@@ -148,7 +151,7 @@ func (o *Options) validateReads() error {
 	return nil
 }
 
-// validateChecks checks the flags of what the server measures and compares by itself.
+// validateChecks checks the flags about what the server measures and compares by itself.
 func (o *Options) validateChecks() error {
 	if o.CacheCheckInterval < 0 || o.CacheCheckInterval > 0 && o.CacheCheckInterval < minCacheCheck {
 		return fmt.Errorf("--cache-check-interval=%v is too short: give 0 to check nothing, or at least %v", o.CacheCheckInterval, minCacheCheck)
@@ -172,7 +175,8 @@ func (o *Options) Watches() tiermount.WatchOptions {
 	return tiermount.WatchOptions{MinTimeout: o.Kube.MinRequestTimeout(), DrainTime: time.Duration(float64(grace) * drainShare), Compression: o.WatchCompression}
 }
 
-// NewProofs returns what transcoders share, nil if nothing is transcoded.
+// NewProofs returns the proofs that transcoders share. It returns nil if nothing is
+// transcoded.
 func (o *Options) NewProofs(logger *slog.Logger) *transcode.Proofs {
 	if !o.Transcode {
 		return nil
@@ -180,7 +184,7 @@ func (o *Options) NewProofs(logger *slog.Logger) *transcode.Proofs {
 	return transcode.NewProofs(transcode.Config{Logger: logger})
 }
 
-// MemoryShares returns the shares of so many bytes, as the flags change them.
+// MemoryShares divides total bytes into shares, some of which flags set.
 func (o *Options) MemoryShares(total int64) memory.Shares {
 	shares := memory.Divide(total)
 	shares.WireCache = o.WireCacheSize.Value()
@@ -199,7 +203,8 @@ func (o *Options) SetShutdownDefaults() error {
 	return o.SetDefault("shutdown-watch-termination-grace-period", "10s")
 }
 
-// IsSet reports whether one of some flags was set, by the user or by SetDefault.
+// IsSet reports whether one of the named flags was set, by the user or by SetDefault. So
+// a caller that asks for the user's choice must ask before SetDefault.
 func (o *Options) IsSet(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		f := o.flags.Lookup(name)
@@ -207,7 +212,7 @@ func (o *Options) IsSet(names ...string) bool {
 	})
 }
 
-// SetDefault sets a flag that is not set.
+// SetDefault sets a flag that is not set. From then on IsSet is true for it.
 func (o *Options) SetDefault(name, value string) error {
 	if o.IsSet(name) {
 		return nil
@@ -236,7 +241,8 @@ func (o *Options) Value(name string) string {
 	return ""
 }
 
-// IP returns the value of a flag that is an address, nil if it has none.
+// IP returns the value of a flag that is an address. It returns nil if the flag has no
+// value.
 func (o *Options) IP(name string) net.IP {
 	ip, _ := o.flags.GetIP(name)
 	return ip

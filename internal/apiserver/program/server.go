@@ -40,7 +40,7 @@ func (o *Options) NewBackends(shares memory.Shares, logger *slog.Logger) *source
 // NewReadAccounts makes the accounts of GETs and LISTs, and registers their metrics.
 // budgets may be nil. The caller must call Run.
 func (o *Options) NewReadAccounts(budgets *usage.Budgets, logger *slog.Logger) (*usage.Accounts, error) {
-	accounts := usage.NewAccounts(usage.Config{Pace: o.PaceRelists, ProcessCPU: cputime.Reader(), Budgets: budgets, Logger: logger})
+	accounts := usage.NewAccounts(usage.Config{PacePercent: o.RelistPercent, ProcessCPU: cputime.Reader(), Budgets: budgets, Logger: logger})
 	if err := legacyregistry.CustomRegister(accounts.Collector()); err != nil {
 		return nil, fmt.Errorf("register metrics of lists: %w", err)
 	}
@@ -78,7 +78,7 @@ func (o *Options) RunWithFeeds(ctx context.Context, r Run) error {
 	if b.Checkpoints != nil {
 		defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) { b.Checkpoints.Run(ctx, b.All) })()
 	}
-	defer lifetime.RunUntilStopped(ctx, b.Check)()
+	defer lifetime.RunUntilStopped(ctx, b.RunScrubbers)()
 	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
 		_ = b.WatchAccounts.Run(ctx) // it returns the context's error and no other
 	})()

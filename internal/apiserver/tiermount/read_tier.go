@@ -57,12 +57,13 @@ type ReadTier struct {
 	Counters *read.Metrics
 	// Failures counts answers with 500.
 	Failures *FailureCounts
-	// ReplicaReport makes the report about the upstream; nil if there is none.
+	// ReplicaReport makes the report about the upstream. It returns nil if there is none.
 	ReplicaReport func() serverreport.ReplicaReport
 	// Skew is SharedConfig.Skew of all routes. It is nil unless there is an upstream.
 	Skew *read.Skew
-	// Verbatim returns the RouteConfig.Verbatim of a route in one format, nil if the route is
-	// not to be made. It is nil itself unless the upstream is of another version.
+	// Verbatim returns the RouteConfig.Verbatim of a route in one format. It returns nil if
+	// the route is not to be made. It is nil itself unless the upstream is of another
+	// version.
 	Verbatim func(*kube.Route, sentobject.Format) *read.Verbatim
 }
 
@@ -178,7 +179,7 @@ func (r *ReadTier) CustomResources() crd.Config {
 func (r *ReadTier) Ready() []healthz.HealthChecker {
 	return []healthz.HealthChecker{
 		healthz.NamedCheck("millrace-feed", func(*http.Request) error { return r.Backends.Healthy() }),
-		healthz.NamedCheck("millrace-cache", func(*http.Request) error { return r.Backends.CheckCaches() }),
+		healthz.NamedCheck("millrace-cache", func(*http.Request) error { return r.Backends.CacheReadyError() }),
 	}
 }
 

@@ -19,7 +19,7 @@
 //
 // Feature gates are the other part of an upgrade. CheckGates compares the table in
 // docs/design/feature-gates.md with the gates that Kubernetes has, and with the code of
-// both that consults them.
+// Kubernetes and of this module that consults them.
 //
 // The package compares source and nothing else. A function may behave differently because a
 // function that it calls has changed; the differential tests find that. No other package

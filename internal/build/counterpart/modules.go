@@ -32,7 +32,8 @@ type Modules struct {
 	fetch func(Module) (string, error)
 }
 
-// NewModules returns a set of modules. Those without a Dir are errors once they are needed.
+// NewModules returns a set of modules. Modules without a Dir are errors once they are
+// needed.
 func NewModules(list ...Module) *Modules {
 	m := &Modules{byPath: map[string]*Module{}, packages: map[string][]*sourceFile{}, fetch: func(m Module) (string, error) {
 		return "", fmt.Errorf("%s %s is not in the module cache, or not in go.sum: run go mod download %s", m.Path, m.Version, m.Path)

@@ -74,8 +74,8 @@ func splitLines(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// lineEdits returns a shortest edit of one text to the other: the lines of both, where the
-// lines of a longest common subsequence are kept.
+// lineEdits returns a shortest edit of one text to the other: the lines of both texts,
+// where the lines of a longest common subsequence are kept.
 func lineEdits(from, to []string) []lineEdit {
 	head := 0
 	for head < len(from) && head < len(to) && from[head] == to[head] {

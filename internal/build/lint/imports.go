@@ -83,7 +83,7 @@ func isExternalTest(file *File) bool {
 }
 
 // wingTable checks the table of wings itself: each package exists, a wing imports only
-// those before it, and the overview has its sentence.
+// the wings before it, and the overview has its sentence.
 func wingTable(t *Tree, h *house) []Finding {
 	packages := make(map[string]bool)
 	for _, file := range t.Go {

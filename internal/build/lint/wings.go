@@ -8,11 +8,12 @@ type Wing struct {
 	// Imports are the names of the other wings that its packages may import.
 	Imports []string
 	// Order lists the packages of the wing, each by its path below internal. A package may
-	// import those before it, not those after it.
+	// import the packages before it, and none after it.
 	Order []string
 }
 
-// wings returns all wings. Each may import some of those before it, and none after it.
+// wings returns all wings. Each may import some of the wings before it, and none after
+// it.
 func wings() []Wing { return append(serverWings(), toolWings()...) }
 
 // serverWings returns the wings that servers are made of.

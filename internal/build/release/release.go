@@ -139,7 +139,7 @@ func (r *release) addPrograms(ctx context.Context) error {
 // relativeLink matches the link of a Markdown document to a file beside it, up to the file.
 var relativeLink = regexp.MustCompile(`(!?)(\[[^][]*\])\(([A-Za-z][^):]*\))`)
 
-// absoluteLinks makes links to files of the repository lead to those of a version, since an
+// absoluteLinks makes links to files of the repository lead to the files of a version, since an
 // archive has none of them. GitHub shows a document under blob, and an image's bytes under raw.
 func absoluteLinks(document []byte, version string) []byte {
 	return relativeLink.ReplaceAllFunc(document, func(link []byte) []byte {

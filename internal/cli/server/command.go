@@ -94,8 +94,9 @@ number of servers may. All flags of kube-apiserver are accepted.`,
 	return cmd
 }
 
-// kubernetesNames are the commands that a link to this program is, by the name of the link: that
-// of a program of Kubernetes. Tools that start such programs then need no other flags.
+// kubernetesNames maps names of Kubernetes' programs to commands. A link to this program with
+// such a name runs the command, so tools that start the programs of Kubernetes need no other
+// flags.
 var kubernetesNames = map[string]string{
 	"kube-apiserver": "serve", "kubectl": "kubectl", "kube-controller-manager": "controller-manager", "kube-scheduler": "scheduler",
 }

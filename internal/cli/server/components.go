@@ -106,7 +106,7 @@ func newComponentCommand(name, short string, component func() *cobra.Command, de
 // Upstream: k8s.io/client-go/rest.DefaultKubernetesUserAgent; compare at each upgrade.
 func nameProgram(name string) { os.Args[0] = name }
 
-// withDefaults puts the default flags in front of the user's arguments, except those
+// withDefaults puts default flags in front of the user's arguments. It leaves out flags
 // that the user gave. Without --data-dir it adds none if the user names another
 // configuration or asks for help.
 func withDefaults(args []string, dataDir string, defaults func(datadir.Paths) [][2]string) ([]string, error) {

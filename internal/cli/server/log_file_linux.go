@@ -16,8 +16,8 @@ import (
 const logFileName = "millrace.log"
 
 // logToFile redirects standard error to a file in a directory, if it is a terminal and the user
-// has not asked for the log with -v. It returns the file's name, "" if nothing changed. Errors of
-// the command are still printed where they were.
+// has not asked for the log with -v. It returns the file's name, or "" if nothing changed.
+// Errors of the command are still printed where they were.
 //
 // A file stands in the place of the terminal's descriptor, since Kubernetes, etcd and Go's
 // runtime each write to it in their own way.

@@ -45,8 +45,8 @@ follows each resource by one watch of the upstream's API, from its first read on
 				return err
 			}
 			err = r.Run(genericapiserver.SetupSignalContext())
-			if errors.Is(err, replica.ErrRenew) {
-				return startAgain(err)
+			if errors.Is(err, replica.ErrRestart) {
+				return restartProcess(err)
 			}
 			return err
 		},

@@ -186,7 +186,8 @@ func (c *conn) onLateTrailersLocked(f *http2.MetaHeadersFrame) (known bool, err 
 	return m.findReset(f.StreamID) != nil, nil
 }
 
-// findReset returns the entry of a stream that was reset; nil if there is none.
+// findReset returns the entry of a stream that was reset. It returns nil if there is
+// none.
 func (d *discardSet) findReset(id uint32) *resetStream {
 	for i := range d.resets {
 		if d.resets[i].id == id {

@@ -153,7 +153,7 @@ type turn struct {
 	// taken says that a goroutine has the turn. workerCame says that a worker came meanwhile
 	// and went away: the holder queues the connection again.
 	taken, workerCame bool
-	// worker is the holder of the turn; nil if a handler holds it.
+	// worker is the holder of the turn. It is nil if a handler holds the turn.
 	worker    *pull.Worker
 	batch     []byte
 	block     bytes.Buffer

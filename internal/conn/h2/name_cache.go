@@ -20,7 +20,8 @@ func (n *nameCache) canonical(wire string) string {
 	return cachedName(&n.canonicals, wire, http.CanonicalHeaderKey)
 }
 
-// lower returns the wire's spelling of a name; "" if it is not a valid header name.
+// lower returns the wire's spelling of a name. It returns "" if the name is not valid in
+// a header.
 func (n *nameCache) lower(name string) string {
 	return cachedName(&n.lowers, name, func(name string) string {
 		if !httpguts.ValidHeaderFieldName(name) {

@@ -10,8 +10,8 @@ type queues struct {
 	starved streamQueue
 }
 
-// next removes and returns the stream whose turn it is; nil if there is none. window says
-// that the connection's window is open.
+// next removes and returns the stream whose turn it is. It returns nil if there is none.
+// window says that the connection's window is open.
 func (q *queues) next(window bool) *stream {
 	s := q.starved.first
 	if s == nil || !window {

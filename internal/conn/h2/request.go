@@ -209,7 +209,7 @@ func (c *conn) header(fields []hpack.HeaderField) http.Header {
 	return header
 }
 
-// bodyLength is the declared Content-Length; -1 if there is none.
+// bodyLength is the declared Content-Length. It is -1 if there is none.
 func bodyLength(header http.Header) int64 {
 	declared := header["Content-Length"]
 	if len(declared) == 0 {
@@ -244,7 +244,7 @@ func announcedTrailers(header http.Header) http.Header {
 }
 
 // connectionHeader returns a reason to refuse a request that has a connection-specific
-// header (RFC 9113, 8.2.2); "" if it has none.
+// header (RFC 9113, 8.2.2). It returns "" if no header is connection-specific.
 func connectionHeader(header http.Header) string {
 	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"} {
 		if _, ok := header[name]; ok {

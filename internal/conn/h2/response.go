@@ -65,8 +65,8 @@ func (r *response) Header() http.Header {
 	return r.header
 }
 
-// Status returns the status of the response, 0 before it was set. Only the handler's goroutine
-// may call it.
+// Status returns the status of the response. It returns 0 before it was set. Only the
+// handler's goroutine may call it.
 func (r *response) Status() int {
 	if r.head == nil {
 		return 0
@@ -238,8 +238,8 @@ func (r *response) complete(lent []byte, ends bool) {
 	}
 }
 
-// trailers are those that the handler announced, and those with http.TrailerPrefix; nil
-// if none has a value.
+// trailers returns the trailers that the handler announced, and the headers with
+// http.TrailerPrefix. It returns nil if none of them has a value.
 func (r *response) trailers() *head {
 	h := &head{}
 	for name, values := range r.header {

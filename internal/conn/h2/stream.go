@@ -47,12 +47,12 @@ type stream struct {
 	cancel   context.CancelFunc
 	// body is nil if the request has none.
 	body *body
-	// declaredLength is the Content-Length of the request, -1 if there is none.
+	// declaredLength is the Content-Length of the request. It is -1 if there is none.
 	declaredLength int64
 	// wakePending is set by Wake, and cleared when the stream is taken off the wakeList.
 	wakePending atomic.Bool
-	// wakeIndex is the stream's place in wakeList.mu.streams, from 1; 0 if it is not
-	// there. wakeList.mu guards it while it is.
+	// wakeIndex is the stream's place in wakeList.mu.streams, from 1. It is 0 if the
+	// stream is not in the list. wakeList.mu guards it while it is.
 	wakeIndex int
 
 	// conn.mu guards the fields that follow.

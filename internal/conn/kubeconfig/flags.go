@@ -15,14 +15,16 @@ import (
 	"github.com/millrace/millrace/internal/conn/datadir"
 )
 
-// Flags name an API server and a user. The zero value means: those that kubectl would use,
-// and if the user has no kubeconfig of their own, those of the default data directory.
+// Flags name an API server and a user. The zero value means the server and user that
+// kubectl would use. If the user has no kubeconfig of their own, it means the kubeconfig
+// of the default data directory.
 type Flags struct {
 	// Kubeconfig is the file. It goes before all others.
 	Kubeconfig string
-	// Context is the context of the file, "" for its current one.
+	// Context is the context of the file. "" names the current context of the file.
 	Context string
-	// Server is another address for the same user and authority, "" for the file's own.
+	// Server is another address for the same user and authority. "" keeps the address of
+	// the file.
 	Server string
 	// DataDir is the directory of a millrace serve whose administrator to be. It goes before
 	// the user's own kubeconfig.

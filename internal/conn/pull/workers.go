@@ -26,7 +26,8 @@ type Task interface {
 // counted, and another one runs in its place.
 type Worker struct {
 	pool *workerPool
-	// lastWriteEnd is when the previous write of this worker returned; zero if unknown.
+	// lastWriteEnd is when the previous write of this worker returned. It is zero if
+	// unknown.
 	lastWriteEnd time.Time
 	// blocked says that this worker is not counted as running. It is set with pool.mu
 	// held.
@@ -49,7 +50,8 @@ var processWorkers = newWorkerPool(runtime.GOMAXPROCS(0))
 // A worker ends if limit others are idle, or more than limit run after its write has
 // returned.
 type workerPool struct {
-	// limit is the number of workers that run at once, and of those that stay idle.
+	// limit is the number of workers that run at once, and also the number of workers
+	// that stay idle.
 	limit int
 	mu    struct {
 		sync.Mutex
@@ -160,7 +162,8 @@ func (w *Worker) Now() time.Time {
 	return w.lastWriteEnd
 }
 
-// connBelow returns the Conn below TLS, or c itself; nil if c is of another kind.
+// connBelow returns the Conn below TLS, or c itself. It returns nil if c is of another
+// kind.
 func connBelow(c net.Conn) *Conn {
 	if above, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = above.NetConn()

@@ -27,8 +27,8 @@ type WriteClock struct {
 	longest time.Duration
 	// longestEnded is when that write ended.
 	longestEnded time.Time
-	// writeStart is the start of the write in progress, in nanoseconds since clockOrigin;
-	// 0 if there is none.
+	// writeStart is the start of the write in progress, in nanoseconds since clockOrigin.
+	// It is 0 if there is none.
 	writeStart atomic.Int64
 }
 
@@ -51,8 +51,8 @@ func (c *WriteClock) Begin(w *Write) {
 	c.writeStart.Store(int64(w.Began.Sub(clockOrigin)))
 }
 
-// End records that a write has returned. worker is the goroutine that wrote; nil if it
-// was a handler's. End needs no lock: only the goroutine that writes calls it.
+// End records that a write has returned. worker is the goroutine that wrote. It is nil if
+// a handler wrote. End needs no lock: only the goroutine that writes calls it.
 func (c *WriteClock) End(w *Write, worker *Worker) {
 	w.Ended = Now()
 	if c.writeStart.Store(0); worker != nil {
@@ -82,8 +82,8 @@ func (c *WriteClock) Complete(w *Write) {
 // SetIdle records that there is nothing to write.
 func (c *WriteClock) SetIdle() { c.busySince, c.busyWriting, c.longest = time.Time{}, 0, 0 }
 
-// WritingSince is the start of the write in progress, zero if there is none. It may be
-// called from any goroutine, without the lock.
+// WritingSince returns the start of the write in progress. It returns zero if there is
+// none. It may be called from any goroutine, without the lock.
 func (c *WriteClock) WritingSince() (since time.Time) {
 	if at := c.writeStart.Load(); at != 0 {
 		since = clockOrigin.Add(time.Duration(at))

@@ -13,7 +13,7 @@ var ErrClosed = errors.New("the client was closed")
 // Client is one program: its connections, and the requests that wait for one. It connects
 // with its first request.
 //
-// The lock of a client is taken before that of a connection.
+// The lock of a client is taken before the lock of a connection.
 type Client struct {
 	server *Server
 	ctx    context.Context

@@ -377,7 +377,7 @@ func (n *conn) applySettings(f *http2.SettingsFrame) error {
 	})
 }
 
-// drain takes no more streams, and ends those that the server has not begun.
+// drain takes no more streams, and ends the streams that the server has not begun.
 func (n *conn) drain(f *http2.GoAwayFrame) {
 	last := f.LastStreamID
 	var refused []*Stream

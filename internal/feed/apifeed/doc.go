@@ -1,7 +1,7 @@
 // Package apifeed follows one resource of an API server and keeps the contract of package feed.
 // A feed.Sink gets the objects at a revision, then each change in order, then progress.
 //
-// The bytes are those that the server sends: protobuf for built-in kinds, JSON for custom
+// The bytes are as the server sends them: protobuf for built-in kinds, JSON for custom
 // resources. An object in either form is also a stored form of it. So the cache takes it as if
 // it came from etcd, under the key that etcd has. Resource versions are the server's and never
 // made up.

@@ -76,7 +76,8 @@ type Feed struct {
 	cfg    Config
 	codec  codec
 	health feed.Health
-	// applied is the revision up to which the sink has everything, 0 before the first load.
+	// applied is the revision up to which the sink has everything. It is 0 before the first
+	// load.
 	applied atomic.Int64
 	// other is the error of a server with another history: feed.ErrDoubt if Config.WentBack
 	// can tell of which resources.
@@ -94,8 +95,8 @@ type Feed struct {
 	// heardAt is when the watch last told something: that it has begun, an event or a
 	// bookmark.
 	heardAt atomic.Pointer[time.Time]
-	// depth is how many replicas events have come through at this side of the watch, 0 before
-	// the first one.
+	// depth is how many replicas events have come through at this side of the watch. It is 0
+	// before the first one.
 	depth atomic.Int64
 	// interval is ProgressWithin.
 	interval atomic.Int64
@@ -127,7 +128,7 @@ type Feed struct {
 	// left is the connection of a watch that stood still, which the next watch does not use.
 	// conn is the connection of the present watch.
 	left, conn net.Conn
-	// told is the state that the log was told last, nil while the feed follows.
+	// told is the state that the log was told last. It is nil while the feed follows.
 	told error
 	// bookmarkRead says that the surroundings have a bookmark as it was sent.
 	bookmarkRead bool
@@ -205,7 +206,7 @@ func (f *Feed) resumeKept(ctx context.Context) error {
 	return f.trySibling(ctx)
 }
 
-// setLoaded notes that the sink has all objects.
+// setLoaded records that the sink has all objects.
 func (f *Feed) setLoaded() { f.loaded, f.loadedAt = true, time.Now() }
 
 // endLoad ends a load of objects whose history the server has. Reads may follow at once.
@@ -248,7 +249,7 @@ func (f *Feed) setHeard() {
 	f.heardAt.Store(&now)
 }
 
-// setApplied notes the revision of a load. It fails if that is older than what the sink
+// setApplied records the revision of a load. It fails if that is older than what the sink
 // has.
 func (f *Feed) setApplied(revision int64) error {
 	if before := f.applied.Load(); revision < before {

@@ -39,11 +39,11 @@ var errFrozen = errors.New("the watch stands still, and the API server is ahead 
 
 // movement is what is known of whether a watch stands still. One goroutine uses it.
 type movement struct {
-	// applied is the revision at the last look. newest is one that is ahead of it, 0 if
-	// none is known.
+	// applied is the revision at the last look. newest is a revision that is ahead of
+	// applied. It is 0 if none is known.
 	applied, newest int64
-	// asked is when the newest revision was asked for, and since when it is ahead or unknown;
-	// zero if neither.
+	// asked is when the newest revision was asked for, and since when it is ahead or unknown.
+	// It is zero if the newest revision was not asked for and is not ahead.
 	asked, since time.Time
 	// limit is frozenAfter, or a multiple.
 	limit time.Duration

@@ -23,7 +23,7 @@ const (
 // list is a list's answer.
 type list struct {
 	revision int64
-	// next is the token of the next page, "" after the last one.
+	// next is the token of the next page. It is "" after the last one.
 	next    string
 	objects []object
 }

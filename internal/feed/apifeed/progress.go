@@ -23,8 +23,8 @@ import (
 // second watch takes a round trip.
 
 const (
-	// shortWatchSeconds is the time of a second watch, and shortWatchLimit that of its
-	// request.
+	// shortWatchSeconds is the time of a second watch, and shortWatchLimit the time of
+	// its request.
 	shortWatchSeconds = "3"
 	shortWatchLimit   = 6 * time.Second
 	// quietAfter is how long requests for progress go on, without any, until a second watch
@@ -36,8 +36,8 @@ const (
 	shortWatchPause = 2 * time.Second
 )
 
-// progressRequests are those that a feed has got. They are for a second watch if they go on
-// while nothing is applied.
+// progressRequests are the requests for progress that a feed has got. They are for a second
+// watch if they go on while nothing is applied.
 type progressRequests struct {
 	// wanted receives a value when a second watch is asked for.
 	wanted chan struct{}
@@ -54,7 +54,7 @@ type progressRequests struct {
 	}
 }
 
-// add notes a request while a revision is applied, and asks for a second watch if requests have
+// add records a request while a revision is applied, and asks for a second watch if requests have
 // gone on for some time.
 func (p *progressRequests) add(now time.Time, applied int64, after time.Duration) {
 	p.mu.Lock()

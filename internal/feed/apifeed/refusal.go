@@ -27,7 +27,8 @@ func statusError(code int, body []byte) error {
 	return fmt.Errorf("status %d: %.200q", code, body)
 }
 
-// refusedStatus returns the status of a refusal, 0 if an error is none.
+// refusedStatus returns the status of a refusal. It returns 0 if the error is not a
+// refusal.
 func refusedStatus(err error) int {
 	var refusal *feed.Refusal
 	if errors.As(err, &refusal) {
@@ -66,7 +67,8 @@ func (f *Feed) Refused() (status int, since time.Time) {
 	return 0, time.Time{}
 }
 
-// noteRefusal notes a refusal, and reports whether it is the first one, or has another status.
+// noteRefusal records a refusal. It reports whether the refusal is the first one, or has another
+// status than the one before.
 func (f *Feed) noteRefusal(status int) (changed bool) {
 	last := f.refusal.Load()
 	if last != nil && last.status == status {

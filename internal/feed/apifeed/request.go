@@ -51,10 +51,10 @@ type request struct {
 	silence time.Duration
 	// plain asks for an answer that is not compressed.
 	plain bool
-	// last makes the connection serve no further request. Those that are under way on it go
-	// on. An HTTP/2 connection is otherwise used for as long as it lives.
+	// last makes the connection serve no further request. Requests that are under way on it
+	// go on. An HTTP/2 connection is otherwise used for as long as it lives.
 	last bool
-	// conn is the connection that was used, nil before.
+	// conn is the connection that was used. It is nil before the request was sent.
 	conn net.Conn
 }
 

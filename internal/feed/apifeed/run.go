@@ -104,14 +104,14 @@ func (f *Feed) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// setFollowing notes that the feed follows.
+// setFollowing records that the feed follows.
 func (f *Feed) setFollowing() {
 	f.refusal.Store(nil)
 	f.told = nil
 	f.health.SetFollowing()
 }
 
-// noteBreak notes an error of an attempt. After most of them the watch is resumed. The log has
+// noteBreak records an error of an attempt. After most of them the watch is resumed. The log has
 // one line for each state that a feed comes to, however often it tries.
 func (f *Feed) noteBreak(err error) {
 	f.health.SetBroken(err)
@@ -148,7 +148,7 @@ var errBroken = errors.New("broken")
 type attempts struct {
 	mu struct {
 		sync.Mutex
-		// cut ends the attempt that runs, nil if none does.
+		// cut ends the attempt that runs. It is nil if no attempt runs.
 		cut context.CancelCauseFunc
 		// pending is why the next attempt ends at once.
 		pending error

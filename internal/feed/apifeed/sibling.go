@@ -84,7 +84,7 @@ func (f *Feed) loadSibling(ctx context.Context) error {
 
 // confirmCount checks that the server had so many objects at a revision. The witness does not show
 // histories that part after it. With creations or deletions since, their numbers differ unless
-// there are as many of both. Changes of other objects do not show.
+// there are as many creations as deletions. Changes of other objects do not show.
 func (f *Feed) confirmCount(ctx context.Context, revision int64, objects int) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()

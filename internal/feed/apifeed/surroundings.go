@@ -22,10 +22,11 @@ import (
 type Surroundings struct {
 	// EmptyList is the answer to a list without objects.
 	EmptyList []byte
-	// Bookmark is the object of a bookmark, nil before there was one. InitialEventsEnd belongs
-	// to the bookmark after initial events, nil if the server has no such watches.
+	// Bookmark is the object of a bookmark. It is nil before there was one. InitialEventsEnd
+	// belongs to the bookmark after initial events. It is nil if the server has no such
+	// watches.
 	Bookmark, InitialEventsEnd []byte
-	// Warnings are those with which the server answers each read of the version.
+	// Warnings are the warnings with which the server answers each read of the version.
 	Warnings []string
 }
 

@@ -95,7 +95,7 @@ const depthHeader = "X-Millrace-Depth"
 // maxDepth bounds what a server may say.
 const maxDepth = 1000
 
-// setDepth notes at which depth this side of a watch is. An API server itself says nothing.
+// setDepth records at which depth this side of a watch is. An API server itself says nothing.
 func (f *Feed) setDepth(answer http.Header) {
 	depth, _ := strconv.Atoi(answer.Get(depthHeader))
 	f.depth.Store(int64(min(max(depth, 0), maxDepth) + 1))
@@ -109,8 +109,8 @@ func (f *Feed) setInterval(answer http.Header) {
 	f.interval.Store(int64(min(max(interval, 0), time.Minute)))
 }
 
-// ProgressWithin is how long the server takes at most to tell of its progress, 0 if it does not
-// say.
+// ProgressWithin is how long the server takes at most to tell of its progress. It is 0 if
+// the server does not say.
 func (f *Feed) ProgressWithin() time.Duration { return time.Duration(f.interval.Load()) }
 
 func (f *Feed) watchParameters(initial bool, length time.Duration) url.Values {

@@ -51,8 +51,8 @@ func (f *Feed) resume(ctx context.Context) (resumed bool, err error) {
 	return true, nil
 }
 
-// loadCheckpoint adds the objects of a checkpoint to a loader, and from etcd those that it
-// lacks.
+// loadCheckpoint adds the objects of a checkpoint to a loader, and from etcd the objects
+// that the checkpoint lacks.
 func (f *Feed) loadCheckpoint(ctx context.Context, kept feed.Checkpoint, loader feed.Loader) error {
 	if err := kept.Load(ctx, loader); err != nil {
 		if ctx.Err() != nil {

@@ -215,7 +215,8 @@ func (f *Feed) Revision(ctx context.Context) (int64, error) {
 
 // RequestProgress asks etcd for a progress notification on the feed's watch.
 func (f *Feed) RequestProgress(ctx context.Context) error {
-	// The context's metadata must equal that of the watch: it identifies the stream.
+	// The context's metadata must equal the metadata of the watch: it identifies the
+	// stream.
 	if err := f.cfg.Client.RequestProgress(clientv3.WithRequireLeader(ctx)); err != nil {
 		return fmt.Errorf("request progress: %w", err)
 	}

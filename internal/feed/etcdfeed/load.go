@@ -33,8 +33,8 @@ type page struct {
 	err     error
 }
 
-// load hands all objects to the sink: those of the oldest revision within bounds if
-// history is true, else those of the newest.
+// load hands all objects to the sink: the objects at the oldest revision within bounds if
+// history is true, and otherwise at the newest revision.
 func (f *Feed) load(ctx context.Context, history bool) error {
 	if f.cfg.Checkpoint != nil && !f.checkpointTried {
 		resumed, err := f.resume(ctx)
@@ -59,7 +59,7 @@ func (f *Feed) load(ctx context.Context, history bool) error {
 	return nil
 }
 
-// setLoaded notes the revision that the sink was loaded at, and etcd's newest one.
+// setLoaded records the revision that the sink was loaded at, and etcd's newest revision.
 func (f *Feed) setLoaded(revision, newest int64) {
 	f.setState(revision)
 	f.newestAtLoad = newest

@@ -17,7 +17,8 @@ const (
 	// the revision forward when only keys outside the prefix are written.
 	progressPeriod = time.Second
 	// replayPeriod is the same during a replay. The newest revision at the load may be
-	// that of a key outside the prefix, and only a progress answer then ends the replay.
+	// the revision of a key outside the prefix, and only a progress answer then ends the
+	// replay.
 	replayPeriod      = 20 * time.Millisecond
 	defaultMaxSilence = 30 * time.Second
 	// arrivalBuffer is the number of responses that wait here with the time of their
@@ -32,8 +33,8 @@ type stampedResponse struct {
 }
 
 // stampArrivals adds to each response the time of its arrival. The time that a response then
-// waits for those before it is this server's delay, not etcd's. Its goroutine ends with the
-// responses or with ctx.
+// waits for earlier responses is this server's delay, not etcd's. Its goroutine ends with
+// the responses or with ctx.
 func (f *Feed) stampArrivals(ctx context.Context, responses clientv3.WatchChan) <-chan stampedResponse {
 	out := make(chan stampedResponse, arrivalBuffer)
 	go func() {

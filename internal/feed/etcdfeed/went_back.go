@@ -21,9 +21,9 @@ import (
 // confirmTimeout bounds one question about etcd's history.
 const confirmTimeout = 10 * time.Second
 
-// WatchStreams counts the streams of watches that a client of etcd has opened, and those that
-// have ended. The client opens them again by itself when they break. The zero value counts
-// from 0.
+// WatchStreams counts the streams of watches that a client of etcd has opened, and how many
+// of them have ended. The client opens them again by itself when they break. The zero value
+// counts from 0.
 type WatchStreams struct{ opened, ended atomic.Int64 }
 
 // DialOption makes a client count its streams.
@@ -122,7 +122,7 @@ type sinkState struct {
 	witness  feed.Witness
 }
 
-// setState notes what the sink has. Only Run's goroutine calls it.
+// setState records what the sink has. Only Run's goroutine calls it.
 func (f *Feed) setState(revision int64) {
 	f.applied.Store(revision)
 	f.state.Store(&sinkState{revision, f.witness})
@@ -150,7 +150,7 @@ func (f *Feed) confirmForReads(ctx context.Context) error {
 	return nil
 }
 
-// setCluster notes the cluster that has answered. It fails if that was another one before.
+// setCluster records the cluster that has answered. It fails if that was another one before.
 func (f *Feed) setCluster(header *etcdserverpb.ResponseHeader) error {
 	answering := header.GetClusterId()
 	if before := f.cluster.Load(); before != 0 && before != answering {
@@ -160,12 +160,13 @@ func (f *Feed) setCluster(header *etcdserverpb.ResponseHeader) error {
 	return nil
 }
 
-// ClusterID returns the id of the etcd cluster that the feed has loaded, 0 before.
+// ClusterID returns the id of the etcd cluster that the feed has loaded. It returns 0
+// before the first load.
 func (f *Feed) ClusterID() uint64 { return f.cluster.Load() }
 
-// suspects reports whether a response may belong to another history than those before it:
-// etcd's client opens a broken watch again without saying so. Then the history has to be
-// confirmed before the sink gets the response.
+// suspects reports whether a response may belong to another history than the responses
+// before it: etcd's client opens a broken watch again without saying so. Then the history
+// has to be confirmed before the sink gets the response.
 func (f *Feed) suspects(resp *stampedResponse) bool {
 	reopened := false
 	if streams := f.cfg.WatchStreams; streams != nil {

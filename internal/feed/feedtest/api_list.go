@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// serveList answers a list: the newest one, or that of an exact revision, whole or in pages.
+// serveList answers a list: the newest list, or the list of an exact revision, whole or in
+// pages.
 func (s *APIServer) serveList(w http.ResponseWriter, query url.Values) {
 	current := s.snapshot()
 	revision, begin := current.revision, 0

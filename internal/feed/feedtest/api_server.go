@@ -106,8 +106,8 @@ func (s *APIServer) EndWatches() {
 	s.mu.ends = make(chan struct{})
 }
 
-// Intercept sets a function that sees all requests first, and may change them. It answers those
-// for which it returns true.
+// Intercept sets a function that sees all requests first, and may change them. It has answered
+// the requests for which it returns true.
 func (s *APIServer) Intercept(intercept func(http.ResponseWriter, *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +235,8 @@ func (s *snapshot) objectsAt(revision int64) []Write {
 	return objects
 }
 
-// ServeHTTP serves lists and watches of all objects or of those of the one namespace.
+// ServeHTTP serves lists and watches of all objects, or of the objects of the one
+// namespace.
 func (s *APIServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s.mu.Lock()
 	broken, intercept := s.mu.broken, s.mu.intercept

@@ -41,8 +41,8 @@ func NewSink(t *testing.T) *Sink {
 	return s
 }
 
-// update edits the sink under its lock, wakes those who wait for a change, and checks that Run has
-// not returned.
+// update edits the sink under its lock, wakes goroutines that wait for a change, and checks that
+// Run has not returned.
 func (s *Sink) update(edit func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +191,8 @@ func (s *Sink) AllowOtherHistory() {
 	s.mu.allowsOtherHistory = true
 }
 
-// Applied returns the revision up to which the sink has everything, 0 before the first load.
+// Applied returns the revision up to which the sink has everything. It returns 0 before the
+// first load.
 func (s *Sink) Applied() int64 {
 	c, _ := s.contents()
 	return c.applied
@@ -203,7 +204,7 @@ func (s *Sink) Loads() []int64 {
 	return c.loads
 }
 
-// Value returns the value of an object, "" if there is none.
+// Value returns the value of an object. It returns "" if there is none.
 func (s *Sink) Value(key string) string {
 	c, _ := s.contents()
 	return string(c.objects[key].Value)

@@ -24,7 +24,8 @@ type Source interface {
 	Forget(t *testing.T)
 	// Backup keeps the present state.
 	Backup(t *testing.T)
-	// Restore replaces the source's state by that of Backup. The source must be broken.
+	// Restore replaces the source's state by the state that Backup has kept. The source
+	// must be broken.
 	Restore(t *testing.T)
 	// Key and Value are what a sink gets for a write.
 	Key(name string) string

@@ -227,7 +227,7 @@ func testRestored(b *bench, writes int) {
 }
 
 // testLostDeletion replaces the source's state by a backup that lacks the last change, a deletion.
-// Writes elsewhere then raise the source's revision past that of the lost deletion.
+// Writes elsewhere then raise the source's revision past the revision of the lost deletion.
 func testLostDeletion(b *bench) {
 	b.put("a", "1")
 	b.put("b", "1")

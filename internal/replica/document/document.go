@@ -55,7 +55,7 @@ func newDocument(answer *http.Response, body []byte) *document {
 	return &document{status: answer.StatusCode, header: stable(header), body: body, etag: header.Get("Etag")}
 }
 
-// variesByKey reports whether an answer depends on no other header than those of a
+// variesByKey reports whether an answer depends on no other header than the headers of a
 // key.
 func variesByKey(header http.Header) bool {
 	for _, line := range header["Vary"] {
@@ -87,8 +87,9 @@ func (doc *document) matches(etag string) bool {
 	return doc.status == http.StatusOK && doc.etag != "" && doc.etag == etag
 }
 
-// serve writes the document, or says that the client has it. The headers are the
-// upstream's, and not those that filters have set already. It returns the status.
+// serve writes the document, or says that the client has it. The headers of the answer
+// are the upstream's. Headers that filters have set already are removed. It returns the
+// status.
 func (doc *document) serve(w http.ResponseWriter, notModified bool) int {
 	header, from, status := w.Header(), doc.header, doc.status
 	if notModified {

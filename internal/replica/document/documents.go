@@ -42,8 +42,8 @@ const (
 	// the document. The upstream's controllers bring a change into its documents one after the
 	// other, OpenAPI last. One question to the upstream serves all who wait.
 	settlePeriod = 15 * time.Second
-	// maxChecks bounds the questions to the upstream at a time, and checksEach those that one
-	// user has begun.
+	// maxChecks bounds the questions to the upstream at a time, and checksEach the questions
+	// at a time that one user has begun.
 	maxChecks, checksEach = 64, 32
 	// userShare is the part of the bound on bytes that documents may take for which one user
 	// alone has asked.
@@ -90,7 +90,8 @@ type Documents struct {
 // entry is what is known about a key. Documents.mu guards it.
 type entry struct {
 	key key
-	// user is the only one who has asked for it, "" if several have.
+	// user is the only user who has asked for the document. It is "" if several users
+	// have.
 	user string
 	// document is nil if it is not known, or must not be kept.
 	document *document
@@ -224,7 +225,7 @@ func (e *entry) isCurrent(r Request, arrived time.Time, settling bool, now time.
 	return now.Sub(e.confirmedAt) < documentPeriod
 }
 
-// settle notes the answer of the upstream to the question of an entry, and makes room.
+// settle records the answer of the upstream to the question of an entry, and makes room.
 func (d *Documents) settle(e *entry, a checkAnswer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -261,7 +262,7 @@ func (d *Documents) dropLocked(newest *entry, isKind func(*entry) bool, isTooMuc
 	}
 }
 
-// countLocked adds bytes to those of an entry.
+// countLocked adds bytes to an entry's bytes.
 func (d *Documents) countLocked(e *entry, bytes int64) {
 	d.mu.bytes += bytes
 	if e.user == "" {
@@ -272,7 +273,7 @@ func (d *Documents) countLocked(e *entry, bytes int64) {
 	}
 }
 
-// shareLocked notes that several users ask for an entry.
+// shareLocked records that several users ask for an entry.
 func (d *Documents) shareLocked(e *entry) {
 	d.countLocked(e, -e.size())
 	e.user = ""

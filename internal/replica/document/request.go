@@ -116,8 +116,8 @@ func codings(header http.Header) (string, bool) {
 	return strings.Join(known, ", "), true
 }
 
-// conditionOf returns the ETag of a conditional request, "" for another request. It returns
-// false for conditions that servers read in different ways.
+// conditionOf returns the ETag of a conditional request. It returns "" for another request.
+// It returns false for conditions that servers read in different ways.
 func conditionOf(header http.Header) (string, bool) {
 	tag, ok := single(header, "If-None-Match")
 	if !ok {

@@ -24,8 +24,8 @@ type Checkpoints struct {
 	Logger   *slog.Logger
 }
 
-// forResource names the checkpoint of a resource, which is followed at a path. The second result is an
-// apifeed.Config.Checkpoint, nil if nothing is kept.
+// forResource names the checkpoint of a resource, which is followed at a path. The second result is
+// an apifeed.Config.Checkpoint. It is nil if nothing is kept.
 func (c *Checkpoints) forResource(key Key, path string, protobuf bool) (source.KeptBackend, func() (feed.Checkpoint, error)) {
 	if c == nil || key.GroupResource == secrets {
 		return source.KeptBackend{}, nil

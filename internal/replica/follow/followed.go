@@ -38,7 +38,8 @@ type FollowedResource struct {
 	readAt atomic.Int64
 	// readInJSON and readInProtobuf are the forms in which it was read.
 	readInJSON, readInProtobuf atomic.Bool
-	// refused is why the resource is not followed, nil if nothing keeps it from that.
+	// refused is why the resource is not followed. It is nil if nothing keeps the
+	// resource from being followed.
 	refused atomic.Pointer[refusalUntil]
 
 	// The fields below are guarded by Resources.mu.
@@ -68,7 +69,7 @@ type run struct {
 
 var errNotFollowed = errors.New("the resource is not followed yet")
 
-// currentFeed returns the feed, nil if nothing is followed.
+// currentFeed returns the feed. It returns nil if nothing is followed.
 func (f *FollowedResource) currentFeed() *apifeed.Feed {
 	if r := f.run.Load(); r != nil {
 		return r.feed
@@ -76,7 +77,7 @@ func (f *FollowedResource) currentFeed() *apifeed.Feed {
 	return nil
 }
 
-// noteRead notes the form of a read. f may be nil.
+// noteRead records the form of a read. f may be nil.
 func (f *FollowedResource) noteRead(protobuf bool) {
 	switch {
 	case f == nil:
@@ -150,7 +151,8 @@ func (f *FollowedResource) BrokenSince() time.Time {
 	return time.Time{}
 }
 
-// HeardAt returns when the feed last received something, zero if it has not yet.
+// HeardAt returns when the feed last received something. It returns zero before the feed
+// has received anything.
 func (f *FollowedResource) HeardAt() time.Time {
 	if current := f.currentFeed(); current != nil {
 		return current.HeardAt()
@@ -158,7 +160,8 @@ func (f *FollowedResource) HeardAt() time.Time {
 	return time.Time{}
 }
 
-// Surroundings are apifeed.Feed's, nil if nothing is followed. f may be nil.
+// Surroundings returns the Surroundings of the feed. It returns nil if nothing is
+// followed. f may be nil.
 func (f *FollowedResource) Surroundings() *apifeed.Surroundings {
 	if f == nil {
 		return nil
@@ -186,7 +189,8 @@ func (f *FollowedResource) state(away bool, now time.Time) State {
 	return Doubtful
 }
 
-// refusal is why the resource may not be followed now, "" if it may.
+// refusal returns why the resource may not be followed now. It returns "" if it may be
+// followed.
 func (f *FollowedResource) refusal(now time.Time) Refusal {
 	if r := f.refused.Load(); r != nil && now.Before(r.until) {
 		return r.why

@@ -16,7 +16,7 @@ import (
 // server has changed, or it is gone. Reads are passed on until the upstream can be expected to
 // have made the change too. Then the resource is loaded again, if it is read or named.
 //
-// Watches go on until then. They end as those of the upstream do, about a second later.
+// Watches go on until then. They end about a second later, as watches at the upstream do.
 func (s *Resources) Outdated(gr schema.GroupResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

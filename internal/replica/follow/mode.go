@@ -83,12 +83,13 @@ func (p *Policy) Skew() string {
 // lookAtVersion acts on a change of the upstream's minor version.
 //
 //	         another version                       too far
-//	decoded ─────────────────► Renew    verbatim ───────────► reads are passed on
+//	decoded ─────────────────► Restart    verbatim ───────────► reads are passed on
 //	                                        │ another version: all is loaded again
-//	verbatim, passing ── a better mode is possible for settledUpgrade ──► Renew
+//	verbatim, passing ── a better mode is possible for settledUpgrade ──► Restart
 //
 // Decoded objects would lose the fields that only the upstream knows, so that mode ends at once.
-// Verbatim ones may be of any version: what was loaded from the former one goes.
+// Verbatim objects may be of any version: objects that were loaded from the former version are
+// dropped.
 func (p *Policy) lookAtVersion(now time.Time) {
 	skew := p.cfg.Upstream.Skew()
 	if skew != p.skew {
@@ -98,11 +99,11 @@ func (p *Policy) lookAtVersion(now time.Time) {
 		}
 	}
 	wanted := p.modeFor(skew)
-	if wanted == p.mode || p.renewed {
+	if wanted == p.mode || p.restarting {
 		return
 	}
 	if p.mode == decoded || wanted < p.mode && now.Sub(p.skewSince) > settledUpgrade {
-		p.renewed = true
-		p.cfg.Renew(fmt.Errorf("the upstream is of version %s now", p.cfg.Upstream.Version()))
+		p.restarting = true
+		p.cfg.Restart(fmt.Errorf("the upstream is of version %s now", p.cfg.Upstream.Version()))
 	}
 }

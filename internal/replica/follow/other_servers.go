@@ -17,9 +17,11 @@ const lookPeriod = 200 * time.Millisecond
 // otherServers tells which group versions the upstream proxies to other servers. An APIService
 // with a service hands its group version over, also one of which there are definitions.
 type otherServers struct {
-	// services are the APIServices that the replica has; nil if it has none.
+	// services are the APIServices that the replica has. They are nil if the replica has
+	// no APIServices.
 	services *cache.Resource
-	// newest is what they said at the last look; nil before the first one.
+	// newest is what the APIServices said at the last look. It is nil before the first
+	// one.
 	newest atomic.Pointer[serverTable]
 	// compared is what they said at the last call of changed, which alone uses it.
 	compared *serverTable

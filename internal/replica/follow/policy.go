@@ -24,7 +24,7 @@ var (
 	services    = apiregistration.Resource("apiservices")
 )
 
-// PolicyConfig of a Policy.
+// PolicyConfig configures a Policy.
 type PolicyConfig struct {
 	Upstream *upstream.Upstream
 	// Resources is nil if everything comes from etcd.
@@ -33,13 +33,13 @@ type PolicyConfig struct {
 	Follow []string
 	// Exclude names resources that are never followed.
 	Exclude []string
-	// Only says that no other resources than those of Follow are followed.
+	// Only says that only the resources of Follow are followed.
 	Only bool
-	// Renew restarts the replica, because the upstream is of another version. It is called once at
+	// Restart restarts the replica, because the upstream is of another version. It is called once at
 	// most.
-	Renew func(reason error)
-	// Again are the keys that the replica has followed before it was restarted.
-	Again []string
+	Restart func(reason error)
+	// FollowedBefore are the keys that the replica followed before it was restarted.
+	FollowedBefore []string
 	// OwnVersion is the version of this program, for messages.
 	OwnVersion string
 	Logger     *slog.Logger
@@ -61,11 +61,11 @@ type Policy struct {
 	servers          otherServers
 	etcd             sameCluster
 
-	// The fields below belong to Run's goroutine: the upstream's skew, since when it has been
-	// that one, and whether Renew was called.
-	skew      int
-	skewSince time.Time
-	renewed   bool
+	// The fields below belong to Run's goroutine: the upstream's skew, the time from which on
+	// it has been that skew, and whether Restart was called.
+	skew       int
+	skewSince  time.Time
+	restarting bool
 }
 
 // NewPolicy makes a Policy, which answers nothing before Use.
@@ -116,7 +116,7 @@ func (p *Policy) followNamed(gvr schema.GroupVersionResource, needed bool) {
 }
 
 // followKept follows the built-in resources that an earlier run has followed, and removes the
-// files of those that are not to be.
+// files of resources that are not to be followed.
 func (p *Policy) followKept() {
 	for _, key := range p.cfg.Resources.cfg.Checkpoints.keys() {
 		gvr, served := p.cfg.Upstream.Preferred(key.GroupResource)
@@ -135,7 +135,7 @@ func (p *Policy) followKept() {
 // followAsBefore follows what was read before the replica was restarted, so that its clients
 // find it loaded.
 func (p *Policy) followAsBefore() {
-	for _, name := range p.cfg.Again {
+	for _, name := range p.cfg.FollowedBefore {
 		key := parseKey(name)
 		gvr, served := p.cfg.Upstream.Preferred(key.GroupResource)
 		if _, builtIn := p.builtIn[gvr]; !served || !builtIn || p.keepsOut(key.GroupResource) {
@@ -245,8 +245,8 @@ func (p *Policy) followBuiltInRead(gvr schema.GroupVersionResource) handler.Reas
 	return p.followBuiltIn(gvr, Request{Named: p.names(stored)})
 }
 
-// followCustom follows a custom resource in the version that clients prefer. Those that have the
-// same schema are made of it, and reads of others are passed on.
+// followCustom follows a custom resource in the version that clients prefer. Reads in a version
+// with the same schema are answered from it, and reads in other versions are passed on.
 func (p *Policy) followCustom(gvr schema.GroupVersionResource) handler.Reason {
 	gr := gvr.GroupResource()
 	switch {
@@ -335,7 +335,7 @@ func (p *Policy) FollowNeeded(gr schema.GroupResource) bool {
 }
 
 // Excludes reports whether reads of a stored resource are always passed on. A replica of an
-// etcd holds secrets anyway. From an API they are copied only for those who ask for it.
+// etcd holds secrets anyway. From an API they are copied only if --follow names them.
 func (p *Policy) Excludes(stored schema.GroupResource) bool {
 	return slices.ContainsFunc(p.cfg.Exclude, func(name string) bool { return p.storedOf(name) == stored }) ||
 		p.cfg.Resources != nil && stored == secrets && !p.names(stored)
@@ -352,7 +352,8 @@ func (p *Policy) names(stored schema.GroupResource) bool {
 		slices.ContainsFunc(p.cfg.Follow, func(name string) bool { return p.storedOf(name) == stored })
 }
 
-// storedOf returns the resource as which a flag's one is stored: events of both groups are one.
+// storedOf returns the resource as which a resource that a flag names is stored: the events of
+// two groups are stored as one.
 func (p *Policy) storedOf(name string) schema.GroupResource {
 	gr := schema.ParseGroupResource(name)
 	if gvr, served := p.cfg.Upstream.Preferred(gr); served {

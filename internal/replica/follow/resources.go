@@ -51,8 +51,8 @@ const (
 	// resource was given up.
 	freePeriod  = 30 * time.Second
 	sweepPeriod = time.Second
-	// maxLoads bounds the resources that load at a time. Those that the replica needs do not
-	// count.
+	// maxLoads bounds the resources that load at a time. Resources that the replica itself
+	// needs do not count.
 	maxLoads = 8
 )
 
@@ -69,7 +69,8 @@ type Config struct {
 	DropAfter time.Duration
 	// Checkpoints are nil if nothing is kept on disk.
 	Checkpoints *Checkpoints
-	// Sibling is where first loads at the start come from; nil if that is the upstream alone.
+	// Sibling is where first loads at the start come from. It is nil if first loads come
+	// from the upstream alone.
 	Sibling *Sibling
 	Logger  *slog.Logger
 	// Clock tells when resources are swept. Nil means the real one.
@@ -91,7 +92,7 @@ type Resources struct {
 	mu            struct {
 		sync.Mutex
 		byKey map[Key]*FollowedResource
-		// running is the context of feeds; nil before Run.
+		// running is the context of feeds. It is nil before Run.
 		running context.Context
 		// sibling is Config.Sibling until the start is over.
 		sibling *Sibling
@@ -144,7 +145,7 @@ func (s *Resources) open(key Key) *storage.Backend {
 	return &f.backend.Backend
 }
 
-// lookup returns the resource of a key, nil if the key has no backend.
+// lookup returns the resource of a key. It returns nil if the key has no backend.
 func (s *Resources) lookup(key Key) *FollowedResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +215,8 @@ func (s *Resources) Follow(key Key, r Request) (Version, Refusal) {
 	return r.Version, ""
 }
 
-// refusalInAnyForm returns why a stored resource may not be followed in some form, "" if it may.
+// refusalInAnyForm returns why a stored resource may not be followed in some form. It returns ""
+// if the resource may be followed in all forms.
 func (s *Resources) refusalInAnyForm(stored schema.GroupResource) Refusal {
 	now := s.cfg.Clock.Now()
 	for _, inProtobuf := range []bool{false, true} {
@@ -360,9 +362,9 @@ func (s *Resources) Depth() int {
 	return depth
 }
 
-// WaitLoaded implements source.Source. Some resources may fail to load: those that are only
-// followed because an earlier run did, and those that the upstream refuses. Their reads are
-// passed on.
+// WaitLoaded implements source.Source. Some resources may fail to load: resources that are
+// only followed because an earlier run did, and resources that the upstream refuses. Their
+// reads are passed on.
 func (s *Resources) WaitLoaded(ctx context.Context) error {
 	for _, f := range s.followedResources() {
 		if current := f.run.Load(); current != nil {
@@ -388,11 +390,11 @@ func (s *Resources) Healthy() (err error) {
 	return err
 }
 
-// Check implements source.Source. Nothing is checked: an API has no digest to compare with.
-func (s *Resources) Check(ctx context.Context) { <-ctx.Done() }
+// RunScrubbers implements source.Source. Nothing is checked: an API has no digest to compare with.
+func (s *Resources) RunScrubbers(ctx context.Context) { <-ctx.Done() }
 
-// CheckCaches implements source.Source.
-func (s *Resources) CheckCaches() error { return nil }
+// CacheReadyError implements source.Source.
+func (s *Resources) CacheReadyError() error { return nil }
 
 // BrokenSince implements source.Source.
 func (s *Resources) BrokenSince(stored schema.GroupResource) time.Time {

@@ -64,7 +64,7 @@ func (s *sameCluster) isSame(gr schema.GroupResource) bool {
 	return false
 }
 
-// beginLocked notes that a resource is being compared.
+// beginLocked records that a resource is being compared.
 func (s *sameCluster) beginLocked(gr schema.GroupResource) {
 	if s.mu.byResource == nil {
 		s.mu.byResource = map[schema.GroupResource]*comparison{}

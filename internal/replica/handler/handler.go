@@ -32,7 +32,7 @@ type Config struct {
 	PassOn func(w http.ResponseWriter, req *http.Request, next http.Handler, reason string)
 	// Shared is called with each read that was answered with the answer to another one. It may be nil.
 	Shared func(*http.Request)
-	// Ready reports whether a replica that has started again by itself is ready. Before that, users
+	// Ready reports whether a replica that was restarted by itself is ready. Before that, users
 	// whom it does not know are told to come again. Nil is for others.
 	Ready func() bool
 	// Follow starts to follow a resource, or returns why its reads cannot be answered here. protobuf
@@ -57,8 +57,8 @@ type Config struct {
 	Serializer runtime.NegotiatedSerializer
 	// Metrics count requests.
 	Metrics *upstream.Metrics
-	// CutOffSince returns since when the replica has had no news of a resource, zero if it
-	// follows the resource.
+	// CutOffSince returns since when the replica has had no news of a resource. It returns
+	// zero while the replica follows the resource.
 	CutOffSince func(schema.GroupVersionResource) time.Time
 }
 
@@ -150,7 +150,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if why == StartsAgain {
 		h.cfg.Metrics.Refused.WithLabelValues(string(why)).Inc()
-		upstream.RespondError(h.cfg.Serializer, w, req, apierrors.NewTooManyRequests("this replica is starting, or about to start again because its API server has another version: retry", 1))
+		upstream.RespondError(h.cfg.Serializer, w, req, apierrors.NewTooManyRequests("this replica is starting, or about to restart because its API server has another version: retry", 1))
 		return
 	}
 	if why != "" {
@@ -160,7 +160,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // passOn lets the upstream answer a request. Bytes that a read is sent count against its client's
-// budget, as those of the tier do.
+// budget, as the bytes of the tier do.
 func (h *Handler) passOn(w http.ResponseWriter, req *http.Request, why Reason) {
 	client, info, charged := h.charged(req.Context())
 	if !charged {
@@ -269,8 +269,8 @@ func overBudget(over usage.Overdraft) error {
 		"the reads of this client have used up its budget of %s for a minute: retry after %d s, or watch in place of reading again", used, seconds), seconds)
 }
 
-// passesOn returns why the request is passed on, "" if the tier may answer it. A resource
-// is followed only for users who may read it.
+// passesOn returns why the request is passed on. It returns "" if the tier may answer the
+// request. A resource is followed only for users who may read it.
 func (h *Handler) passesOn(req *http.Request) Reason {
 	ctx := req.Context()
 	info, ok := request.RequestInfoFrom(ctx)
@@ -286,8 +286,8 @@ func (h *Handler) passesOn(req *http.Request) Reason {
 	return h.cfg.Follow(resourceOf(info), strings.HasPrefix(req.Header.Get("Accept"), runtime.ContentTypeProtobuf))
 }
 
-// denies returns why the user of a request gets no answer here, "" if the upstream has
-// confirmed the right.
+// denies returns why the user of a request gets no answer here. It returns "" if the
+// upstream has confirmed the right.
 func (h *Handler) denies(ctx context.Context) Reason {
 	if upstream.ActsForOther(ctx) {
 		return actsForOther

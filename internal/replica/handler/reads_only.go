@@ -46,8 +46,8 @@ func mayWrite(req *http.Request, info *request.RequestInfo) bool {
 	return true
 }
 
-// refuseWrite returns the error of a request that might change something. address is the one to
-// write to, "" for users who need not know it.
+// refuseWrite returns the error of a request that might change something. address is the
+// address to write to. It is "" for users who need not know that address.
 func refuseWrite(info *request.RequestInfo, address string) error {
 	where := "send it to the API server itself, with the kubeconfig that leads there"
 	if address != "" {

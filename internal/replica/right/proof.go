@@ -16,12 +16,12 @@ const (
 
 // Proof keeps a proof of how new the RBAC objects are that the replica holds.
 type Proof struct {
-	// Prove returns nil if the objects are as new as those of the upstream were when the
+	// Prove returns nil if the objects are as new as the upstream's objects were when the
 	// call began.
 	Prove func(context.Context) error
 	// Holds is how long a proof holds.
 	Holds time.Duration
-	// provenAt is when the newest proof began; nil before the first one.
+	// provenAt is when the newest proof began. It is nil before the first one.
 	provenAt atomic.Pointer[time.Time]
 }
 

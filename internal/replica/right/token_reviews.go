@@ -30,8 +30,8 @@ type tokenState struct {
 	// good has *goodToken by answerKey, and bad has the keys of tokens that the upstream has
 	// not accepted lately.
 	good, bad *cache.LRUExpireCache
-	// known are the turns of tokens that are in good, by user, and others those of all other
-	// tokens, by address.
+	// known are the turns of tokens that are in good, by user. others are the turns of all
+	// other tokens, by address.
 	known, others *turns
 	// ofAddress and ofAll bound bad tokens.
 	ofAddress, ofAll *ratelimit.Limiter

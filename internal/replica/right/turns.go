@@ -9,8 +9,8 @@ import (
 
 // turnsConfig bounds questions. All fields are needed.
 type turnsConfig struct {
-	// inFlight is how many questions are with the upstream at most, and share how many of
-	// these are of one flow.
+	// inFlight is how many questions are with the upstream at most. share is how many
+	// questions of one flow are with the upstream at most.
 	inFlight, share int
 	// waiting is how many questions wait at most, and wait for how long.
 	waiting int
@@ -58,7 +58,7 @@ type turn struct {
 	flow int
 	// decided has a value once the turn no longer waits: "" if the question may be asked.
 	decided chan Omission
-	// place is in the flow's waiting, nil for a turn that never waited.
+	// place is in the flow's waiting. It is nil for a turn that never waited.
 	place *list.Element
 }
 

@@ -31,7 +31,7 @@ type answer struct {
 		body [][]byte
 		// ended says that nothing more comes.
 		ended bool
-		// panic is the value with which asking has panicked, nil if it has not.
+		// panic is the value with which asking has panicked. It is nil without a panic.
 		panic   any
 		readers int
 		// moved is closed when something has changed, and then replaced.
@@ -79,7 +79,7 @@ func (a *answer) Write(p []byte) (int, error) {
 // Flush implements http.Flusher. Readers are sent each Write.
 func (a *answer) Flush() {}
 
-// end notes that nothing more comes.
+// end records that nothing more comes.
 func (a *answer) end(panicked any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,7 +87,7 @@ func (a *answer) end(panicked any) {
 	a.moveLocked()
 }
 
-// panicked returns what asking has panicked with, nil if it has not.
+// panicked returns what asking has panicked with. It returns nil without a panic.
 func (a *answer) panicked() any {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -150,7 +150,7 @@ func (a *answer) send(ctx context.Context, w http.ResponseWriter, asks bool) out
 type state struct {
 	status int
 	head   http.Header
-	// bytes is the part, nil if it has not come.
+	// bytes is the part. It is nil until the part has come.
 	bytes []byte
 	// over says that the part before was the last.
 	over bool
@@ -170,7 +170,7 @@ func (a *answer) stateAt(part int) state {
 	return current
 }
 
-// left notes that a reader needs no more. With the last one, what is held goes.
+// left records that a reader needs no more. With the last one, what is held goes.
 func (a *answer) left() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

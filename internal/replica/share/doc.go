@@ -1,9 +1,9 @@
 // Package share asks the upstream once for equal reads that are passed on at the same time.
 //
 // An answer of the upstream whose question began after a client's request arrived is right for
-// that client too. So while one request for a URL is under way, those that come gather, and the
-// next one is asked for all of them. Two questions are enough at any load, one under way and one
-// that gathers.
+// that client too. So while one request for a URL is under way, later requests gather, and the
+// next request to the upstream is made for all of them. Two questions are enough at any load,
+// one under way and one that gathers.
 //
 //	client ──► nothing under way for the URL ──────────────► asked, streamed as it comes
 //	       ──► gathers until that is over ──► alone ───────► asked, streamed as it comes

@@ -35,8 +35,8 @@ type line struct{ running, gathering *round }
 type round struct {
 	// begun is closed when no more join.
 	begun chan struct{}
-	// readers is the number of those who have joined and not left. Reads.mu guards it until
-	// begun is closed.
+	// readers is the number of readers that have joined and not left. Reads.mu guards it
+	// until begun is closed.
 	readers int
 	ask     sync.Once
 	answer  *answer

@@ -117,7 +117,7 @@ func (a authentication) authenticate(req *http.Request) *authenticator.Response 
 
 // withoutToken returns a request that only a certificate can authenticate. Kubernetes'
 // authenticators look for tokens in two headers. They remove headers that they understood, and
-// the copy leaves those of the request alone.
+// the copy leaves the headers of the request alone.
 func withoutToken(req *http.Request) *http.Request {
 	stripped := *req
 	stripped.Header = maps.Clone(req.Header)

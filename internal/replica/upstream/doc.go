@@ -11,7 +11,7 @@
 // # Why nothing that a client sends is done with rights that it does not have
 //
 // A request reaches the upstream in one of five ways, and by transports that share no connection
-// with those of another way.
+// with the transports of another way.
 //
 // Users and strangers: the transport has no credentials at all. What is sent is what the client has
 // sent, so the upstream decides about exactly that client.
@@ -32,10 +32,9 @@
 // rights. So no path goes this way that has a part "." or "..".
 //
 // Headers by which a client could claim to be somebody are removed, or are the upstream's to judge.
-// Headers of front proxies are removed. Their names are those that the upstream publishes, which are
-// read again each half minute. Headers of impersonation go out with the client's own token alone, or
-// together with the name of its user. A user counts as one of a certificate only if no token was
-// looked at.
+// Headers of front proxies are removed. The upstream publishes their names, which are read again
+// each half minute. Headers of impersonation go out with the client's own token alone, or together
+// with the name of its user. A user counts as one of a certificate only if no token was looked at.
 //
 // The caller makes one Door for each server, wires Stash and NewAuthenticator into Kubernetes'
 // filters (kube.ReplicaConfig), and gives all else that asks the upstream Door.Own.

@@ -56,7 +56,7 @@ func (h FrontProxyHeaders) Has(name string) bool {
 func (h FrontProxyHeaders) Check() error {
 	const instead = ": leave --proxy-client-cert-file out, so that this replica impersonates users"
 	if !slices.Contains(h.users, frontProxyPrefix+"User") {
-		// It would take the certificate for that of the user.
+		// It would take the proxy's certificate for the certificate of the user.
 		return errors.New("the upstream lets no front proxy name users in the header " + frontProxyPrefix + "User" + instead)
 	}
 	for _, name := range slices.Concat(h.users, h.others, h.prefixes) {

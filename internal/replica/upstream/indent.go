@@ -5,8 +5,8 @@ import "strings"
 // IndentedAgent begins a user agent for which Kubernetes indents JSON.
 const IndentedAgent = "curl"
 
-// IsIndented reports whether Kubernetes indents JSON for a user agent, as for those that a person
-// reads with.
+// IsIndented reports whether Kubernetes indents JSON for a user agent, because a person reads
+// with it.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/negotiation.isPrettyPrint; compare at each upgrade.
 func IsIndented(agent string) bool {

@@ -47,8 +47,8 @@ func (w *finalWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // Header implements http.ResponseWriter. An API server hands the head of an answer 101 on as the
-// program that it proxies to has written it. Those write the headers of WebSockets as the
-// standard does, and clients may look for that. httputil.ReverseProxy takes the headers from
+// program that it proxies to has written it. Such programs write the headers of WebSockets as
+// the standard does, and clients may look for that. httputil.ReverseProxy takes the headers from
 // here after it has added all.
 func (w *finalWriter) Header() http.Header {
 	header := w.ResponseWriter.Header()

@@ -4,12 +4,12 @@ import "k8s.io/component-base/metrics"
 
 // Metrics of a replica. They are safe for concurrent use.
 type Metrics struct {
-	// PassedOn counts requests by the reason for which they were passed on, and Refused
-	// those that the replica refused by itself.
+	// PassedOn counts requests by the reason for which they were passed on. Refused
+	// counts requests by the reason for which the replica refused them by itself.
 	PassedOn, Refused *metrics.CounterVec
-	// Shared counts reads that were answered with what the upstream was asked for another one.
+	// Shared counts reads that were given the answer to another read.
 	Shared *metrics.Counter
-	// Requests counts those to the upstream by how their user was named.
+	// Requests counts the requests to the upstream by how their user was named.
 	Requests *metrics.CounterVec
 	// Guarded counts requests that a guard of the door did not let through, by identity.
 	Guarded *metrics.CounterVec

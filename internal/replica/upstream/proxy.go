@@ -66,8 +66,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	p.cfg.Metrics.Requests.WithLabelValues(identity).Inc()
-	// The headers are the upstream's, and not those that filters have set already. One stays:
-	// that by which a filter ends the connection of a client without credentials.
+	// The headers of the answer are the upstream's. Headers that filters have set already are
+	// removed. One stays: that by which a filter ends the connection of a client without
+	// credentials.
 	closes, ends := w.Header()["Connection"]
 	if clear(w.Header()); ends {
 		w.Header()["Connection"] = closes

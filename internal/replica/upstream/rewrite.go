@@ -36,8 +36,8 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		header[authorizationHeader] = kept.authorization
 	}
 	maps.Copy(header, kept.impersonation)
-	// The audit logs of both tell of one request by one name. A program that the upstream proxies
-	// to is sent no name but that of its client.
+	// One request has the same id in the audit logs of the replica and the upstream. A program
+	// that the upstream proxies to is sent no id but the one that its client has sent.
 	if id, ok := audit.AuditIDFrom(ctx); ok && !isHandedOn(pr.In) {
 		header.Set("Audit-ID", string(id))
 	}
@@ -48,8 +48,8 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 }
 
-// endToEnd returns a copy of the values of a header, nil if the client says that they are for
-// its connection alone.
+// endToEnd returns a copy of the values of a header. It returns nil if the client says that
+// they are for its connection alone.
 func endToEnd(header http.Header, name string) []string {
 	if httpguts.HeaderValuesContainsToken(header["Connection"], name) {
 		return nil

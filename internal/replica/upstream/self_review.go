@@ -49,7 +49,7 @@ var userQuestions = []schema.GroupResource{
 const delegatorRole = "system:auth-delegator"
 
 // AdviseDelegation returns the command that lets the replica ask the upstream about users
-// and rights, "" if it may. Without that right it answers nobody.
+// and rights. It returns "" if the replica may. Without that right it answers nobody.
 func (u *Upstream) AdviseDelegation(ctx context.Context) (command string, err error) {
 	for _, gr := range userQuestions {
 		allowed, err := u.may(ctx, "create", gr)

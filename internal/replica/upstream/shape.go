@@ -112,7 +112,8 @@ func CollectionPath(gvr schema.GroupVersionResource) string {
 	return root + "/" + gvr.Version + "/" + gvr.Resource
 }
 
-// collectionOf returns the resource whose objects a path names, and their namespace, "" for all.
+// collectionOf returns the resource whose objects a path names, and their namespace. The
+// namespace is "" for all.
 func collectionOf(path string) (gvr schema.GroupVersionResource, namespace string, ok bool) {
 	parts := strings.Split(path, "/")[1:]
 	if slices.ContainsFunc(parts, func(part string) bool { return !isWord(part) }) {

@@ -32,7 +32,7 @@ type Rebalancer struct {
 	pause, left int
 }
 
-// rebalanceRound has the watches that a server had in a round, and those that it sent away.
+// rebalanceRound has how many watches a server had in a round, and how many it sent away.
 type rebalanceRound struct{ watches, sent int }
 
 const (

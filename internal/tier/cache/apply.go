@@ -46,7 +46,7 @@ func (c *Cache) Progressed(revision int64) {
 	c.advanceLocked(revision)
 }
 
-// advanceLocked notes that all states are complete up to a revision.
+// advanceLocked records that all states are complete up to a revision.
 //
 // Progress does not move before the first load is caught up. That load may be of an old
 // revision. Reads must not see it until its events have made the states as new as etcd

@@ -101,7 +101,8 @@ type Cache struct {
 	mu struct {
 		sync.RWMutex
 		resources map[string]*Resource
-		// prefixes are the keys of resources in their order, nil until they are asked for.
+		// prefixes are the keys of resources in their order. They are nil until they are
+		// asked for.
 		prefixes []string
 	}
 }

@@ -96,7 +96,7 @@ func (c *Cache) Compare(ctx context.Context, r *Resource, stored *StoredRange) (
 	return found, nil
 }
 
-// compareHeads compares the keys at the heads of both lists. An empty list has the largest
+// compareHeads compares the keys at the heads of two lists. An empty list has the largest
 // key.
 func compareHeads(prefix string, cached []*entry.Entry, objects []feed.Object) int {
 	switch {

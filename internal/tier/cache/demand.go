@@ -25,7 +25,7 @@ const (
 	maxGather = 50 * time.Millisecond
 )
 
-// add notes a read, and returns how much weight gathers in a window.
+// add records a read, and returns how much weight gathers in a window.
 func (d *demand) add(now time.Time, weight int) (gathered float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -36,7 +36,7 @@ func ParseDigest(text string) (d Digest, err error) {
 	return d, nil
 }
 
-// Add returns the digest of the objects of both.
+// Add returns the digest of the objects of two digests.
 func (d Digest) Add(o Digest) Digest { return Digest{d.High + o.High, d.Low + o.Low} }
 
 // subtract undoes Add.
@@ -99,8 +99,8 @@ func (u *digestUndo) undone() Digest {
 	return d
 }
 
-// Digest returns the digest of all objects, those of no resource included, and the revision
-// at which it is.
+// Digest returns the digest of all objects, with the objects of no resource, and the
+// revision of that digest.
 func (c *Cache) Digest() (d Digest, revision int64, err error) {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -147,8 +147,8 @@ func sumUndone(undo []digestUndo) (sum Digest) {
 	return sum
 }
 
-// HoldsDigest reports whether the objects of the newest state are those that its digest
-// stands for. It visits all of them, and takes no lock.
+// HoldsDigest reports whether the objects of the newest state have its digest. It visits
+// all of them, and takes no lock.
 func (r *Resource) HoldsDigest() bool {
 	newest := r.state.Load()
 	return newest.tree.digest(r.spec.Prefix) == newest.digest

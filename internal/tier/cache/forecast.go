@@ -57,7 +57,7 @@ func (f *forecast) patience(most time.Duration) time.Duration {
 	return min(most, max(minHope, hopeFactor*f.mu.usual))
 }
 
-// note notes whether progress came soon, and after how long.
+// note records whether progress came soon, and after how long.
 func (f *forecast) note(soon bool, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -40,14 +40,14 @@ type indexAdvisor struct {
 	}
 }
 
-// indexUsed notes that a query was answered from an index.
+// indexUsed records that a query was answered from an index.
 func (a *indexAdvisor) indexUsed(order *indexOrder) {
 	if a != nil {
 		order.markUsed(a.clock.Now())
 	}
 }
 
-// noteScan notes that a query scanned a number of entries. It may build an index before
+// noteScan records that a query scanned a number of entries. It may build an index before
 // it returns.
 func (a *indexAdvisor) noteScan(t Tree, q *Query, entries int) {
 	if a == nil || entries < a.minEntries || q.Limit > 0 && q.Limit < a.minEntries {

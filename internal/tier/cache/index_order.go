@@ -12,7 +12,7 @@ import (
 
 // indexOrder is the order of an index: by a term's value, then by the entry's key. The
 // entries with one value form a group. The value of a shard's term is the hash. A nil
-// *indexOrder is the order by key alone, that of a resource's tree.
+// *indexOrder is the order by key alone, as in a resource's tree.
 type indexOrder struct {
 	term entry.Term
 	// lastUsed is when a reader last chose the index, in Unix nanoseconds.
@@ -21,9 +21,9 @@ type indexOrder struct {
 
 // A key in an index consists of the group's kind, its value, a NUL and the entry's key.
 // There is a group for each value, and one for entries without the term. A last group has
-// the entries that an index cannot place: those without attributes, and those whose value
-// contains a NUL. A lookup of any group includes the last one. A hash has hashBytes bytes,
-// the most significant one first, and no NUL after it.
+// the entries that an index cannot place: entries without attributes, and entries whose
+// value contains a NUL. A lookup of any group includes the last one. A hash has hashBytes
+// bytes, the most significant one first, and no NUL after it.
 const (
 	absentGroup    = "a"
 	unindexedGroup = "o"

@@ -88,9 +88,9 @@ func (t Tree) check(leafLimit int) error {
 type treeCheck struct {
 	tree      Tree
 	leafLimit int
-	// last is the last entry that was visited, nil before the first.
+	// last is the last entry that was visited. It is nil before the first entry.
 	last *entry.Entry
-	// leafDepth is the depth of all leaves, -1 before the first.
+	// leafDepth is the depth of all leaves. It is -1 before the first leaf.
 	leafDepth int
 }
 

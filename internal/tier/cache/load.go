@@ -14,7 +14,8 @@ type load struct {
 	began time.Time
 	// changes are the decoded objects of the pages so far, by their owner.
 	changes map[*Resource][]change
-	// newest is etcd's newest revision when the load began, 0 if it is the load's own.
+	// newest is etcd's newest revision when the load began. It is 0 if the load is of
+	// that revision.
 	newest int64
 	// unchanged are the revisions since which nothing has changed, by prefix.
 	unchanged map[string]int64
@@ -67,8 +68,8 @@ func (l *load) End(ctx context.Context, revision int64) {
 	c.advanceLocked(revision)
 }
 
-// changedAt returns the revision of the last change below a prefix, or that of the load if
-// it is not known.
+// changedAt returns the revision of the last change below a prefix, or the revision of the
+// load if that is not known.
 func (l *load) changedAt(prefix string, revision int64) int64 {
 	if since, ok := l.unchanged[prefix]; ok {
 		return min(since, revision)

@@ -18,9 +18,9 @@ var ErrExpired = errors.New("events expired")
 
 // Event is one change of one object.
 type Event struct {
-	// Entry is the object after the change, nil when it was deleted.
+	// Entry is the object after the change. It is nil if the object was deleted.
 	Entry *entry.Entry
-	// Previous is the object before the change, nil when it was created.
+	// Previous is the object before the change. It is nil if the object was created.
 	Previous *entry.Entry
 	// Revision is the etcd revision of the change.
 	Revision int64
@@ -140,7 +140,7 @@ func (l *Log) appendEvents(events []Event, arrival *entry.Arrival, publish func(
 	return l.mu.follower
 }
 
-// raiseCompleteAfter notes that the log may lack events up to a revision.
+// raiseCompleteAfter records that the log may lack events up to a revision.
 func (l *Log) raiseCompleteAfter(revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,7 +197,7 @@ func (l *Log) changedAt() int64 {
 const backlogSample = 16
 
 // Backlog returns when the event at a position became visible. meanBytes estimates the
-// mean size of that event and those that follow, as stored. If there is none, both are
+// mean stored size of that event and the events after it. If there is none, both are
 // zero.
 func (l *Log) Backlog(at Position) (oldest time.Time, meanBytes int64) {
 	l.mu.Lock()

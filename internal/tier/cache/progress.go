@@ -20,7 +20,7 @@ type Progress struct {
 	}
 }
 
-// Revision is the newest revision up to which the cache is complete, 0 before the
+// Revision is the newest revision up to which the cache is complete. It is 0 before the
 // first load.
 func (p *Progress) Revision() int64 { return p.revision.Load() }
 

@@ -16,11 +16,11 @@ import (
 // ContentsSource is the source of one resource that can be read as a whole.
 type ContentsSource interface {
 	RevisionSource
-	// Contents reads the keys of all objects with the revisions of these, and no values, at
-	// the source's newest revision. What holds of Revision holds of that one.
+	// Contents reads the keys and the revisions of all objects, and no values, at the
+	// source's newest revision. What holds of Revision holds of that one.
 	Contents(context.Context) (objects []feed.Object, revision int64, err error)
-	// ProgressWithin is how long the source takes at most to tell of its progress, 0 if that
-	// is not known.
+	// ProgressWithin is how long the source takes at most to tell of its progress. It is 0
+	// if that is not known.
 	ProgressWithin() time.Duration
 	// Contradict tells that the cache has other objects at a revision than the source.
 	Contradict(error)
@@ -47,8 +47,8 @@ type Prover struct {
 	counts     struct{ progress, contents, none atomic.Int64 }
 }
 
-// ProofCounts are numbers of reads: those that progress of the source has proven, those that its
-// contents have, and those that were not proven.
+// ProofCounts are numbers of reads: reads that progress of the source has proven, reads that its
+// contents have proven, and reads that were not proven.
 type ProofCounts struct{ Progress, Contents, None int64 }
 
 // Counts returns how many reads were proven since the start, and how.

@@ -50,7 +50,7 @@ type Plan struct {
 	Candidates int
 }
 
-// Index names the index that was used, "" if none was.
+// Index names the index that was used. It is "" if no index was used.
 func (p Plan) Index() string {
 	if p.Path != PathIndex {
 		return ""

@@ -62,7 +62,7 @@ type Snapshot struct {
 	advisor *indexAdvisor
 	// Revision is the snapshot's revision. The tree holds exactly what etcd holds at it.
 	Revision int64
-	// Opaque is the number of opaque entries, Unreadable of those among them with an error.
+	// Opaque is the number of opaque entries. Unreadable is how many of them have an error.
 	Opaque, Unreadable int
 	// Bytes is the length of all values, decrypted. Packed is their length in memory.
 	Bytes, Packed int64
@@ -129,9 +129,9 @@ func (r *Resource) replaceLocked(loaded []change, revision, changedAt int64, too
 }
 
 // At returns the resource at an older revision: the newest tree with the later events
-// undone. That takes one step for each of these events, and nothing is kept for it
-// beforehand. ErrExpired says that the events are incomplete or too many. etcd may
-// still have the revision.
+// undone. That takes one step for each later event, and nothing is kept for it
+// beforehand. ErrExpired says that the events are incomplete or too many. etcd may still
+// have the revision.
 func (r *Resource) At(revision int64) (Snapshot, error) {
 	var newest *state
 	events, err := r.log.eventsAfter(revision, maxUndo, func() { newest = r.state.Load() })

@@ -22,7 +22,8 @@ func WithStaleness(ctx context.Context) (context.Context, *Staleness) {
 	return context.WithValue(ctx, stalenessKey{}, s), s
 }
 
-// StalenessFrom returns the Staleness of a read, nil if its answer must be new.
+// StalenessFrom returns the Staleness of a read. It returns nil if the answer must be
+// new.
 func StalenessFrom(ctx context.Context) *Staleness {
 	s, _ := ctx.Value(stalenessKey{}).(*Staleness)
 	return s
@@ -38,7 +39,7 @@ type proofs struct {
 	mu struct {
 		sync.Mutex
 		provenAt time.Time
-		// checks are those whose revision is not reached, the oldest first.
+		// checks are the checks whose revision is not reached, the oldest first.
 		checks []check
 	}
 }
@@ -53,7 +54,7 @@ const (
 	checkSpacing = time.Second / 2
 )
 
-// add notes a check that found a revision.
+// add records a check that found a revision.
 func (p *proofs) add(c check, reached int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

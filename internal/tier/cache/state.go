@@ -9,7 +9,7 @@ type state struct {
 	indexes []Tree
 	// revision is the revision of the newest change in the tree.
 	revision int64
-	// opaque is the number of opaque entries, unreadable of those among them with an error.
+	// opaque is the number of opaque entries. unreadable is how many of them have an error.
 	opaque, unreadable int
 	// bytes is the length of all values. packed is their length in memory.
 	bytes, packed int64

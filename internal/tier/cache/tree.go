@@ -200,8 +200,8 @@ func (n *node) find(order *indexOrder, key string) (int, bool) {
 	return slices.BinarySearchFunc(n.entries, key, order.compare)
 }
 
-// prefixEnd returns the smallest key above all keys that begin with prefix, "" if there
-// is none.
+// prefixEnd returns the smallest key above all keys that begin with prefix. It returns ""
+// if there is none.
 func prefixEnd(prefix string) string {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] < 0xff {

@@ -132,7 +132,7 @@ func (edit *Edit) putBelow(n *node, key string, e *entry.Entry) (successor, sibl
 	return n, sibling, previous
 }
 
-// overfull reports whether the entries of these leaves together have too many bytes for
+// overfull reports whether the entries of some leaves together have too many bytes for
 // one leaf. One entry alone never has.
 func (edit *Edit) overfull(leaves ...*node) bool {
 	if edit.order != nil {

@@ -39,7 +39,7 @@ type Header struct {
 	// ChangedAt has, for the prefix of each resource, a revision after which no object of it
 	// has changed.
 	ChangedAt map[string]int64 `json:"changedAt,omitempty"`
-	// Witness is the newest object, nil if there is none.
+	// Witness is the newest object. It is nil if there is none.
 	Witness *Witness `json:"witness,omitempty"`
 }
 

@@ -38,7 +38,7 @@ type gcPacer struct {
 	samples []metrics.Sample
 	// maxHeadroom bounds a headroom that is raised, in bytes.
 	maxHeadroom uint64
-	// doublings is how often the headroom is doubled now. That of a small heap is
+	// doublings is how often the headroom is doubled now. The headroom of a small heap is
 	// doubled once at most.
 	doublings int
 	// percent is the percentage that the collector was last set to.

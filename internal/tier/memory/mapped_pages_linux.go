@@ -10,10 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releasePages takes the pages of mapped files out of this process's memory. etcd
-// maps its database, and the feed's load touches all of it once. The pages stay in
-// the system's cache and come back when they are touched. Private mappings are left
-// alone: they may hold changes that the file does not have.
+// releasePages takes the pages of mapped files out of this process's memory. The pages
+// stay in the system's cache and come back when they are touched. files are paths as the
+// kernel prints them: absolute, without links and spaces. A file that is not mapped is
+// ignored. The caller must not unmap the files during the call. Only shared read-only
+// mappings are released: dropping their pages loses nothing.
 func releasePages(files ...string) error {
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -22,6 +23,7 @@ func releasePages(files ...string) error {
 	defer maps.Close()
 	lines := bufio.NewScanner(maps)
 	for lines.Scan() {
+		// addresses                 mode offset   dev   inode  path
 		// 7f0000000000-7f0006100000 r--s 00000000 fe:00 4711   /data/member/snap/db
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 6 || fields[1] != "r--s" || !slices.Contains(files, fields[5]) {
@@ -36,5 +38,8 @@ func releasePages(files ...string) error {
 			return fmt.Errorf("release pages of %s: %w", fields[5], errno)
 		}
 	}
-	return lines.Err()
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read memory map: %w", err)
+	}
+	return nil
 }

@@ -79,8 +79,8 @@ func Divide(total int64) Shares {
 	}
 }
 
-// SetCompiledSchemas replaces the share of compiled schemas, and that of converted objects,
-// which follows from it.
+// SetCompiledSchemas sets the share of compiled schemas, and the share of converted
+// objects, which follows from it.
 func (s *Shares) SetCompiledSchemas(bytes int64) {
 	s.CompiledSchemas, s.ConvertedObjects = bytes, bytes/convertedDivisor
 }

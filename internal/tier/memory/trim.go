@@ -29,9 +29,10 @@ type Trimmer struct {
 }
 
 // TrimmerConfig names the memory that a trimmer gives back. All fields but Files are
-// needed.
+// required.
 type TrimmerConfig struct {
-	// Files are mapped into memory; see releasePages.
+	// Files are mapped into memory, such as etcd's database, all of which a load touches
+	// once. See releasePages for their form.
 	Files []string
 	// Expire drops events that are too old, and returns their bytes.
 	Expire func() int64
@@ -39,7 +40,7 @@ type TrimmerConfig struct {
 	Release func()
 	// Warming reports whether the server encodes ahead of requests.
 	Warming func() bool
-	// CollectorHeadroom is Shares'.
+	// CollectorHeadroom is Shares.CollectorHeadroom, in bytes.
 	CollectorHeadroom int64
 	Logger            *slog.Logger
 }

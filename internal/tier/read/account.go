@@ -33,7 +33,7 @@ type account struct {
 	startedAt time.Time
 	// waits are for etcd, for a webhook, for memory, and for the client to take bytes.
 	waits usage.WaitClock
-	// path is how objects were found, "" before that.
+	// path is how objects were found. It is "" before objects were found.
 	path             cache.Path
 	objects, scanned int
 	// compressed is the coding of the answer.
@@ -49,7 +49,7 @@ func (t *Tier) begin() time.Time {
 	return now
 }
 
-// setPage notes how the objects of a list were found.
+// setPage records how the objects of a list were found.
 func (a *account) setPage(page *cache.Page) {
 	a.path, a.objects, a.scanned = page.Plan.Path, page.Count, page.Examined
 }
@@ -209,8 +209,7 @@ func (t *Tier) PassOn(w http.ResponseWriter, req *http.Request, next http.Handle
 // the answer to another one.
 type sharedKey struct{}
 
-// NoteShared notes for the accounts that a request that was passed on is answered with the answer
-// to another one.
+// NoteShared records that a request that was passed on got the answer to another request.
 func NoteShared(req *http.Request) {
 	if shared, ok := req.Context().Value(sharedKey{}).(*atomic.Bool); ok {
 		shared.Store(true)

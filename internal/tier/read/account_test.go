@@ -255,7 +255,7 @@ func (env *testTier) from(t testing.TB, address, target string, wraps ...func(co
 
 // TestPacedRelists restarts a fleet.
 func TestPacedRelists(t *testing.T) {
-	env, lists := newCountedTier(t, usage.Config{Pace: 10}, "one/a")
+	env, lists := newCountedTier(t, usage.Config{PacePercent: 10}, "one/a")
 	codes := map[int]int{}
 	for i := range 100 {
 		w := env.from(t, fmt.Sprintf("10.0.%d.1:99", i), listPath+"?resourceVersion=0", byUser("agent"))

@@ -65,9 +65,9 @@ func parseBookmarkRequest(values url.Values) (r bookmarkRequest) {
 // isZero reports whether nothing is asked for.
 func (r *bookmarkRequest) isZero() bool { return r.interval == 0 && r.revision == 0 && r.err == nil }
 
-// check returns the error to answer, nil if the request is valid. allowed says that the
-// client allows bookmarks. Without that, other servers would send none, and the client
-// would not find out why.
+// check returns the error to answer. It returns nil if the request is valid. allowed says
+// that the client allows bookmarks. Without that, other servers would send none, and the
+// client would not find out why.
 func (r *bookmarkRequest) check(allowed bool) error {
 	switch {
 	case r.err != nil:

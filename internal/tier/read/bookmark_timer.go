@@ -14,8 +14,8 @@ import (
 // Watches with the same interval form groups, which become due together. So a connection
 // sends the bookmarks of all its watches in one write, and workers that are awake go on
 // with the next connection. That halves the cost of a bookmark. Beyond maxGroup watches,
-// further connections form further groups, whose times lie between those of the others. So
-// the bookmarks of a large server do not all delay events at the same moment.
+// further connections form further groups, whose times lie between the times of the other
+// groups. So the bookmarks of a large server do not all delay events at the same moment.
 //
 // A watch that is due again before its bookmark was sent stays due: it is sent one
 // bookmark, not two.
@@ -42,7 +42,8 @@ const (
 	maxGroup = 1024
 )
 
-// phaseOrder is the order in which phases get groups: each is far from those before.
+// phaseOrder is the order in which phases get groups: each phase is far from the phases
+// before it.
 var phaseOrder = [bookmarkPhases]int{0, 4, 2, 6, 1, 5, 3, 7}
 
 // bookmarkGroup is the watches that become due together. It has at least one.
@@ -57,8 +58,8 @@ type bookmarkGroup struct {
 	index int
 }
 
-// intervalWatch is one watch among those of the timer. Wake must not block, and must take
-// none but innermost locks.
+// intervalWatch is one watch of the timer. Wake must not block, and must take none but
+// innermost locks.
 type intervalWatch struct {
 	puller interface{ Wake() }
 	// due says that a bookmark is to be sent. The sender clears it.

@@ -98,8 +98,8 @@ func (l *failureLog) forgetOldLocked(now time.Time) {
 	}
 }
 
-// entryKey is the key of the object that could not be encoded, "" if the failure is not
-// one object's.
+// entryKey is the key of the object that could not be encoded. It is "" if the failure is
+// not one object's.
 func entryKey(err error) string {
 	var entry *encode.EntryError
 	if errors.As(err, &entry) {

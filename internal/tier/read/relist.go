@@ -52,7 +52,7 @@ func selectsNoValue(l labels.Selector, f fields.Selector) bool {
 	return true
 }
 
-// rejectInStorm notes a LIST or WATCH that begins. If it comes too early in a storm, it is
+// rejectInStorm records a LIST or WATCH that begins. If it comes too early in a storm, it is
 // answered with 429 and rejectInStorm returns true.
 func (q *query) rejectInStorm(w http.ResponseWriter, req *http.Request) bool {
 	lists := q.tier.lists
@@ -72,7 +72,7 @@ func (q *query) rejectInStorm(w http.ResponseWriter, req *http.Request) bool {
 	return true
 }
 
-// recordRelist notes how many bytes of initial events a WATCH was sent.
+// recordRelist records how many bytes of initial events a WATCH was sent.
 func (q *query) recordRelist(req *http.Request, bytes int) {
 	lists := q.tier.lists
 	if lists == nil {

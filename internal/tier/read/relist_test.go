@@ -124,7 +124,7 @@ func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 // lists a minute. In the end all reflectors have listed, no faster than the pace.
 func TestStormOfReflectors(t *testing.T) {
 	const fleet, perSecond = 40, 400. / 60
-	env, lists := newCountedTier(t, usage.Config{Pace: 1000}, "one/a", "one/b")
+	env, lists := newCountedTier(t, usage.Config{PacePercent: 1000}, "one/a", "one/b")
 	a := newAgents(t, env)
 	ctx, cancel := context.WithCancel(t.Context())
 	// The accounts learn of all agents in advance. The pace depends on their number.
@@ -167,7 +167,7 @@ func TestStormOfReflectors(t *testing.T) {
 func TestWatchListsAreRelists(t *testing.T) {
 	env := newWatchServer(t, true)
 	env.load(t, "one/a")
-	env.testTier.tier.SetAccounts(usage.NewAccounts(usage.Config{Pace: 10, Logger: slog.New(slog.DiscardHandler)}))
+	env.testTier.tier.SetAccounts(usage.NewAccounts(usage.Config{PacePercent: 10, Logger: slog.New(slog.DiscardHandler)}))
 	for i := range 10 {
 		env.from(t, fmt.Sprintf("10.0.0.%d:99", i), listPath)
 	}

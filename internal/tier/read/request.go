@@ -27,7 +27,8 @@ type query struct {
 	// routeForm is form with its hotness and its names in accounts.
 	routeForm *routeForm
 	account   account
-	// firstForm is the form of a watch's first frame, nil if it is form.
+	// firstForm is the form of a watch's first frame. It is nil if form is the form of
+	// all frames.
 	firstForm *encode.Form
 	// namespace and name are "" for requests that name none.
 	namespace, name string
@@ -36,15 +37,16 @@ type query struct {
 	// legacyWatchPath tells a watch by the deprecated path /watch/ from one by the parameter
 	// watch.
 	legacyWatchPath bool
-	// session is a WATCH that Wrap is to serve, nil before watch has accepted it.
+	// session is a WATCH that Wrap is to serve. It is nil before watch has accepted the
+	// request.
 	session *watchSession
 	// options are set for a LIST or WATCH. Field selectors use the labels of the internal version.
 	options internalversion.ListOptions
-	// shard is the part of the objects that a LIST or WATCH asks for, nil for all.
+	// shard is the part of the objects that a LIST or WATCH asks for. It is nil for all.
 	shard *entry.Shard
 	// shardSelector is shard as Kubernetes has it.
 	shardSelector sharding.Selector
-	// bookmarks are those that a WATCH asks for by name.
+	// bookmarks are the bookmarks that a WATCH asks for by name.
 	bookmarks bookmarkRequest
 	// resourceVersion is the one of a GET.
 	resourceVersion string

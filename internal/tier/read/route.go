@@ -38,7 +38,7 @@ type Objects interface {
 	// Begin finds where a watch begins. Bookmark makes the object that tells a client up to
 	// which revision it has seen everything. Expired is the error for a watch that cannot
 	// continue after a revision. Ahead is the error for a watch that waits for a revision
-	// that etcd does not have, nil if etcd has it.
+	// that etcd does not have. It is nil if etcd has that revision.
 	Begin(ctx context.Context, key string, opts storage.ListOptions) (cache.StartPoint, error)
 	Bookmark(revision int64, initialEventsEnd bool) (runtime.Object, error)
 	Expired(after int64) error
@@ -158,7 +158,8 @@ type Route struct {
 type formKey struct {
 	mediaType string
 	pretty    bool
-	// as and version are the kind to which objects are transformed, "" for none.
+	// as and version are the kind to which objects are transformed. They are "" if
+	// objects are not transformed.
 	as, version string
 	include     metav1.IncludeObjectPolicy
 	// watch says that the form is one of frames. noColumns leaves a table's columns out.
@@ -215,7 +216,7 @@ func (r *Route) isRetired() bool {
 
 var usualForms = []formKey{{mediaType: runtime.ContentTypeProtobuf}, {mediaType: runtime.ContentTypeJSON}}
 
-// End ends all watches on the route, and those that begin later at once.
+// End ends all watches on the route. Watches that begin later end at once.
 func (r *Route) End() { r.watches.end() }
 
 // form returns a form, which it makes if it is the first request for it.

@@ -31,8 +31,8 @@ type Tier struct {
 	routes atomic.Pointer[map[schema.GroupVersionResource]*Route]
 	// custom finds the routes of custom resources. It is nil before SetFinder.
 	custom atomic.Pointer[Finder]
-	// authorizer decides which clients may know the number of objects beyond those that a
-	// list selects.
+	// authorizer decides which clients may know the number of objects beyond the objects
+	// that a list selects.
 	authorizer atomic.Pointer[authorizer.UnconditionalAuthorizer]
 	// answering counts requests that are being answered from bytes.
 	answering atomic.Int64
@@ -49,8 +49,8 @@ type Tier struct {
 	bookmarks bookmarkTimer
 }
 
-// Finder returns the route of a custom resource, nil if there is none. Such routes come and
-// go with their definitions, so the tier asks with each request.
+// Finder returns the route of a custom resource. It returns nil if there is none. Such
+// routes come and go with their definitions, so the tier asks with each request.
 type Finder func(schema.GroupVersionResource) *Route
 
 // Config of a Tier.

@@ -15,10 +15,11 @@ import (
 	"github.com/millrace/millrace/internal/wire/sentobject"
 )
 
-// A verbatim route answers for a server of another version with the bytes that this server
-// has sent. What these bytes do not have is passed on, and so is what servers of different
-// versions may do differently. The latter holds for custom resources as well, whose objects do
-// not depend on the version: they are encoded as without skew. This file has the rules.
+// A verbatim route answers for a server of another version with the bytes that this server has
+// sent. What these bytes do not have is passed on, and so is what servers of different
+// versions may do differently. What differs between versions is passed on for custom resources
+// as well. Their objects do not depend on the version: they are encoded as without skew. This
+// file has the rules.
 
 // Skew is what is known of the server whose objects a replica has.
 type Skew struct {
@@ -33,7 +34,8 @@ type Skew struct {
 type Verbatim struct {
 	// Format is how the other server has written the objects.
 	Format sentobject.Format
-	// Surroundings returns what that server sends around objects, nil before it is known.
+	// Surroundings returns what that server sends around objects. It returns nil before
+	// that is known.
 	Surroundings func() *apifeed.Surroundings
 	// Follow starts to follow the objects in the format. It must not block.
 	Follow func()
@@ -65,7 +67,7 @@ func (r *Route) newVerbatimForm(key formKey) *encode.Form {
 }
 
 // checkSkew returns why the path or a parameter of a request has it passed on under version
-// skew, "" if neither does.
+// skew. It returns "" if neither does.
 func (q *query) checkSkew(values url.Values) passReason {
 	if !q.route.isSkewed() {
 		return ""
@@ -165,7 +167,7 @@ func (q *query) skewedList(page *cache.Page, opts *storage.ListOptions) passReas
 	return ""
 }
 
-// endSkewed notes the error that ends a watch under version skew. The client is not told: it
+// endSkewed records the error that ends a watch under version skew. The client is not told: it
 // resumes, and the other server answers in its own words.
 func (s *watchSession) endSkewed(err error) {
 	var failure *encodingError

@@ -45,7 +45,7 @@ type hotness struct {
 // expect makes a form hot for which no LIST has asked yet.
 func (h *hotness) expect(now time.Time) { h.last.Store(now.UnixNano()) }
 
-// touch notes that a LIST has asked for the form.
+// touch records that a LIST has asked for the form.
 func (h *hotness) touch(now time.Time) {
 	h.last.Store(now.UnixNano())
 	if !h.requested.Load() {
@@ -96,7 +96,7 @@ func (t *Tier) Warm(ctx context.Context) {
 type warmState struct {
 	// revision was the resource's newest at the last pass.
 	revision int64
-	// warmed is when a pass last encoded, zero before the first.
+	// warmed is when a pass last encoded. It is zero before the first pass.
 	warmed time.Time
 	// normalized says that all objects were normalized once. Later ones were written by a
 	// server of this version.
@@ -168,7 +168,8 @@ func (t *Tier) normalizeAhead(ctx context.Context, r *Route) bool {
 	return true
 }
 
-// normalizingForm returns any form that normalizes objects, nil if there is none.
+// normalizingForm returns any form that normalizes objects. It returns nil if there is
+// none.
 func (r *Route) normalizingForm() *encode.Form {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

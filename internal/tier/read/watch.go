@@ -113,8 +113,8 @@ func isOwn(req *http.Request) bool {
 	return ok && u.GetName() == user.APIServerUser
 }
 
-// puller returns the side of the connection that takes a watch's bytes, nil if the
-// connection has none.
+// puller returns the side of the connection that takes a watch's bytes. It returns nil if
+// the connection has none.
 func puller(w http.ResponseWriter, req *http.Request) pull.Puller {
 	w = responsewriter.GetOriginal(w)
 	if p, ok := w.(pull.Puller); ok {

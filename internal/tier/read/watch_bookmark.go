@@ -18,8 +18,8 @@ import (
 // at most, which then has the newest revision.
 type requestedBookmarks struct {
 	intervalWatch
-	// revision is the revision that is still waited for, 0 for none. It belongs to the
-	// goroutine that asks the source.
+	// revision is the revision that is still waited for. It is 0 if the watch waits for
+	// none. It belongs to the goroutine that asks the source.
 	revision int64
 	// hasEvents says that the cursor must be read: it was woken since the last time.
 	hasEvents atomic.Bool

@@ -64,8 +64,8 @@ func (e *watchSet) end() {
 	}
 }
 
-// startLeaving returns all watches, in no order. Those that are added from now on leave by
-// themselves.
+// startLeaving returns all watches, in no order. Watches that are added from now on leave
+// by themselves.
 func (e *watchSet) startLeaving() []*wakeSignal {
 	e.mu.Lock()
 	defer e.mu.Unlock()

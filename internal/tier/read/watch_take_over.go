@@ -20,7 +20,7 @@ const (
 	// no event meanwhile.
 	takeOverPause = 250 * time.Millisecond
 	// maxHistoryWatches bounds the watches that the other server is asked for because the cache
-	// lacks their events. Those beyond get 410: after a reload of the cache, all would come.
+	// lacks their events. Further watches get 410: after a reload of the cache, all would come.
 	maxHistoryWatches = 128
 )
 
@@ -35,7 +35,8 @@ func (t *Tier) mayPassHistory() bool {
 }
 
 // passOnWatch lets next answer a watch until the cache has the revision which the client has
-// reached. It returns the session of the rest of the watch, nil if next has sent all of it.
+// reached. It returns the session of the rest of the watch, or nil if next has sent the
+// whole watch.
 func (q *query) passOnWatch(w http.ResponseWriter, req *http.Request, next http.Handler, reason passReason) (rest *watchSession) {
 	if reason == passedHistory {
 		q.tier.historyWatches.Add(1)
@@ -67,8 +68,8 @@ func (q *query) passOnWatch(w http.ResponseWriter, req *http.Request, next http.
 	return nil
 }
 
-// firstPosition is the revision after which the watch's events begin, 0 if it begins with the
-// objects of an unknown revision.
+// firstPosition is the revision after which the watch's events begin. It is 0 if the watch
+// begins with the objects of an unknown revision.
 func (q *query) firstPosition() int64 {
 	if o := &q.options; o.SendInitialEvents != nil && *o.SendInitialEvents {
 		return 0
@@ -90,7 +91,8 @@ type passedWatch struct {
 	began time.Time
 	// stop ends the request to the other server.
 	stop context.CancelFunc
-	// panicked is the panic of look, nil for none. It is read once look has ended.
+	// panicked is the panic of look. It is nil without a panic. It is read once look has
+	// ended.
 	panicked any
 
 	mu struct {
@@ -98,7 +100,8 @@ type passedWatch struct {
 		// read says that the events are in the form that the tier would send, and are read.
 		read   bool
 		events watchevent.Reader
-		// position is a revision up to which the client has all events, 0 if none is known.
+		// position is a revision up to which the client has all events. It is 0 if none is
+		// known.
 		position int64
 		// sent says that the client has got an event.
 		sent bool

@@ -17,7 +17,8 @@ import (
 
 // Config of a Question. Only Ask is needed.
 type Config[T any] struct {
-	// Ask asks the question. Its context ends after Timeout, and not with that of any caller.
+	// Ask asks the question. Its context ends after Timeout, and not with the context of any
+	// caller.
 	Ask func(context.Context) (T, error)
 	// Timeout bounds a question. Zero means that Ask bounds it itself.
 	Timeout time.Duration
@@ -33,7 +34,8 @@ type Question[T any] struct {
 		sync.Mutex
 		// running says that a goroutine asks.
 		running bool
-		// gathering is the round that the goroutine asks next, nil if nobody has come for it.
+		// gathering is the round that the goroutine asks next. It is nil if no caller has
+		// come for the next round.
 		gathering *Round[T]
 	}
 }

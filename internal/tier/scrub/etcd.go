@@ -20,8 +20,8 @@ type pass struct {
 	prefix, from string
 }
 
-// next returns the resource of the next page, of at least one: that of the place, or the one
-// after it.
+// next returns the resource of the next page, of at least one: the resource of the place, or
+// the resource after it.
 func (p *pass) next(all []*cache.Resource) *cache.Resource {
 	slices.SortFunc(all, func(a, b *cache.Resource) int { return strings.Compare(a.Prefix(), b.Prefix()) })
 	i, found := slices.BinarySearchFunc(all, p.prefix, func(r *cache.Resource, prefix string) int { return strings.Compare(r.Prefix(), prefix) })

@@ -121,7 +121,7 @@ func names(found []cache.Difference) string {
 	return strings.Join(list, "; ")
 }
 
-// reload replaces the objects of a resource by those of etcd.
+// reload replaces the objects of a resource by the objects of etcd.
 func (s *Scrubber) reload(ctx context.Context, r *cache.Resource) error {
 	into := s.cfg.Cache.BeginReload(r)
 	page := page{values: true}

@@ -80,8 +80,8 @@ type Scrubber struct {
 		// wrong are the resources that are being replaced.
 		wrong map[string]bool
 		// peers has when a server's digest may cause a comparison again, and nextComparison
-		// when any may. The former bounds what one wrong server costs, the latter what many
-		// Leases cost.
+		// when any may. The pause by server bounds what one wrong server costs, and
+		// nextComparison bounds what many Leases cost.
 		peers          map[string]doublingPause
 		nextComparison time.Time
 		// givenUp has, by prefix, how long a resource that could not be repaired is left
@@ -166,7 +166,7 @@ func (s *Scrubber) mayCompare(peer string, now time.Time) bool {
 	return !now.Before(s.mu.peers[peer].until) && !now.Before(s.mu.nextComparison)
 }
 
-// judge notes whether a peer's digest was equal. If not, it causes a comparison, and the
+// judge records whether a peer's digest was equal. If not, it causes a comparison, and the
 // next one is some time away.
 func (s *Scrubber) judge(peer string, equal bool, now time.Time) {
 	s.mu.Lock()

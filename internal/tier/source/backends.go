@@ -29,15 +29,16 @@ type Source interface {
 	WaitLoaded(context.Context) error
 	// Healthy returns an error if too few feeds follow for a server to be ready.
 	Healthy() error
-	// Check checks the objects in memory until the context ends.
-	Check(context.Context)
-	// CheckCaches returns an error while objects in memory are known to be wrong, and another
+	// RunScrubbers checks the objects in memory until the context ends.
+	RunScrubbers(context.Context)
+	// CacheReadyError returns an error while objects in memory are known to be wrong, and another
 	// server takes clients. It is a check of readiness.
-	CheckCaches() error
-	// BrokenSince returns since when nothing was heard of a stored resource. It is zero if it
-	// is followed, or was never.
+	CacheReadyError() error
+	// BrokenSince returns since when a stored resource is not followed. It returns zero for a
+	// resource that is followed, or never was.
 	BrokenSince(schema.GroupResource) time.Time
-	// Depth is how many replicas events come through, this one included; 0 at a server.
+	// Depth returns how many replicas events come through, this one included. It returns
+	// 0 at a server.
 	Depth() int
 	// Close releases what feeds and caches hold. Nothing may use them any more.
 	Close()
@@ -65,8 +66,8 @@ type Backends struct {
 type Feed interface {
 	cache.RevisionSource
 	Healthy() error
-	// BrokenSince returns when the feed ceased to follow its source, zero if it follows or
-	// has not followed yet.
+	// BrokenSince returns when the feed ceased to follow its source. It returns zero if
+	// the feed follows its source or has not followed it yet.
 	BrokenSince() time.Time
 }
 
@@ -85,7 +86,8 @@ type Backend struct {
 	Kept func() KeptBackend
 }
 
-// HeardAt is when a feed of an API server was last told something. It is zero for others.
+// HeardAt returns when a feed of an API server last received an event or a bookmark. It
+// returns zero for other feeds.
 func (b *Backend) HeardAt() time.Time {
 	if hears, ok := b.Feed.(interface{ HeardAt() time.Time }); ok {
 		return hears.HeardAt()
@@ -93,7 +95,7 @@ func (b *Backend) HeardAt() time.Time {
 	return time.Time{}
 }
 
-// Fail notes an error that leaves the caches without a meaning.
+// Fail reports an error that leaves the caches without a meaning. It does not block.
 func (b *Backends) Fail(err error) {
 	if b.Checkpoints != nil {
 		b.Checkpoints.worthless.Store(true)
@@ -105,7 +107,7 @@ func (b *Backends) Fail(err error) {
 }
 
 // RunUntilFailure runs serve until the context ends, or until what the caches hold means
-// nothing any more. In the latter case it returns the reason.
+// nothing any more. If the caches ended it, RunUntilFailure returns the reason.
 func (b *Backends) RunUntilFailure(ctx context.Context, serve func(context.Context) error) error {
 	serving, cancel := context.WithCancelCause(ctx)
 	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {

@@ -48,8 +48,8 @@ type Checkpoints struct {
 	}
 }
 
-// Revision returns the revision of the last checkpoint that was written, 0 if there is
-// none.
+// Revision returns the revision of the last checkpoint that was written. It returns 0 if
+// there is none.
 func (c *Checkpoints) Revision(name string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -241,8 +241,8 @@ func (e *Etcd) Run(ctx context.Context) {
 	feeds.Wait()
 }
 
-// BrokenSince implements Source: while one of several clusters is followed, that of the
-// resource may be.
+// BrokenSince implements Source: while one of several clusters is followed, the cluster
+// of the resource may be followed.
 func (e *Etcd) BrokenSince(schema.GroupResource) (since time.Time) {
 	for _, backend := range e.All() {
 		if at := backend.Feed.BrokenSince(); since.IsZero() || !at.IsZero() && at.Before(since) {

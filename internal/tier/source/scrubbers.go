@@ -52,14 +52,16 @@ func (e *Etcd) SetOthersReady(ready bool) {
 	e.othersReadyAt.Store(seen)
 }
 
-// CheckCaches implements Source. It returns an error while the server is not to take clients
-// because of its caches.
-func (e *Etcd) CheckCaches() error { return e.eachScrubber((*scrub.Scrubber).Check) }
+// CacheReadyError implements Source. It returns an error while a cache is known to be wrong and
+// another server takes clients.
+func (e *Etcd) CacheReadyError() error { return e.eachScrubber((*scrub.Scrubber).Check) }
 
-// WrongCaches returns an error while objects in memory are known to be wrong.
-func (e *Etcd) WrongCaches() error { return e.eachScrubber((*scrub.Scrubber).Wrong) }
+// CacheError returns an error while a cache is known to be wrong, whether or not other
+// servers take clients.
+func (e *Etcd) CacheError() error { return e.eachScrubber((*scrub.Scrubber).Wrong) }
 
-// eachScrubber returns the first error of a check of all scrubbers.
+// eachScrubber calls check with the scrubbers, up to the first error, and returns that
+// error.
 func (e *Etcd) eachScrubber(check func(*scrub.Scrubber) error) error {
 	for _, backend := range e.All() {
 		if backend.Scrubber == nil {
@@ -72,10 +74,12 @@ func (e *Etcd) eachScrubber(check func(*scrub.Scrubber) error) error {
 	return nil
 }
 
-// Check implements Source. It runs all scrubbers until the context ends.
-func (e *Etcd) Check(ctx context.Context) {
+// RunScrubbers implements Source. It returns when the context has ended and all scrubbers
+// have returned.
+func (e *Etcd) RunScrubbers(ctx context.Context) {
 	for _, backend := range e.All() {
 		if backend.Scrubber != nil {
+			// Run returns the error of the context, and no other. The deferred calls wait for it.
 			defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) { _ = backend.Scrubber.Run(ctx) })()
 		}
 	}

@@ -44,8 +44,8 @@ func (s *Store) Converted(entries []*entry.Entry) bool {
 }
 
 // entries yields the entries of runs in order. If a webhook converts them, each is
-// converted when it is yielded. Entries that the attributes exclude may be missing.
-// limit is how many the caller is likely to take, 0 for all.
+// converted when it is yielded. Entries that the attributes exclude may be missing. limit
+// is how many entries the caller is likely to take. 0 stands for all.
 func (s *Store) entries(ctx context.Context, runs iter.Seq[encode.EntryRun], sel *selection, limit int) iter.Seq2[*entry.Entry, error] {
 	if s.converter == nil {
 		return func(yield func(*entry.Entry, error) bool) {

@@ -71,7 +71,8 @@ type Decorator struct {
 
 	mu struct {
 		sync.Mutex
-		// stores has the stores of built-in kinds, and protobuf those of the same kinds in protobuf.
+		// stores has the stores of built-in kinds, and protobuf the stores of the same kinds in
+		// protobuf.
 		stores, protobuf map[schema.GroupResource]*Store
 	}
 }
@@ -152,8 +153,8 @@ func (d *Decorator) CountKeys(ctx context.Context, config *storagebackend.Config
 	return backend.Client.Count(ctx, EtcdPrefix(config.Prefix, resourcePrefix), kubernetes.CountOptions{})
 }
 
-// indexedFields returns the fields that a registry indexes, sorted. Their names are in
-// those of the indexes (storage.FieldIndex).
+// indexedFields returns the fields that a registry indexes, sorted. The names of the
+// indexes contain them (storage.FieldIndex).
 func indexedFields(indexers *toolscache.Indexers) []string {
 	if indexers == nil {
 		return nil

@@ -17,8 +17,8 @@ const (
 	// revisionTimeout bounds the wait of a read for the revision that it names. Kubernetes' watch cache
 	// returns it too, and clients retry.
 	revisionTimeout = 3 * time.Second
-	// behindTimeout bounds the further wait if etcd has reached that revision. With the
-	// above it is a little less than that of consistent reads.
+	// behindTimeout bounds the further wait if etcd has reached that revision. Together
+	// with the wait above it is a little less than the timeout of consistent reads.
 	behindTimeout = 6 * time.Second
 	// retrySeconds is how long clients are asked to wait before they retry.
 	retrySeconds = 1
@@ -96,8 +96,8 @@ func (s *Store) waitNewest(ctx context.Context, r read) (*cache.Snapshot, error)
 // server needs some 30 ms of CPU for as many bytes of objects.
 const largeList = 4 << 20
 
-// readOf tells of a list what its wait depends on. The objects are those that its scope has
-// now, on average as large as all of the resource.
+// readOf tells of a list what its wait depends on. It assumes the objects that the scope
+// has now, of the mean size of all objects of the resource.
 func (s *Store) readOf(l *listRequest) read {
 	snapshot := s.cfg.Resource.Snapshot()
 	if snapshot.Len() == 0 {
@@ -191,7 +191,7 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 
 // waitBehind waits for a revision that the cache has not reached. A client that comes from
 // another server brings it. Etcd is asked for the feed's progress at once: the revision may
-// be that of a write which the feed does not see.
+// belong to a write that the feed does not see.
 //
 // After revisionTimeout etcd is asked whether it has the revision. If so, this server lags, and the
 // read waits on, as a consistent one does. Kubernetes refuses it, and the client lists again.

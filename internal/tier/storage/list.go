@@ -136,9 +136,10 @@ func (s *Store) token(l listRequest, p page, opts storage.ListOptions) (string, 
 	return storage.PrepareContinueToken(s.cfg.Resource.Prefix()+p.last, l.scope.omittedPrefix(), l.snapshot.Revision, p.total, p.more, opts)
 }
 
-// waitForList waits for the state that a list asks for: that of an exact revision, or
-// one that is fresh enough if exact is 0. It returns cache.ErrExpired if only etcd may
-// have the state. If it returns a state, then only that one is known to be fresh enough.
+// waitForList waits for the state that a list asks for: the state of an exact revision,
+// or a state that is fresh enough if exact is 0. It returns cache.ErrExpired if only etcd
+// may have the state. If it returns a state, then only that one is known to be fresh
+// enough.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.GetList; compare at each upgrade.
 func (s *Store) waitForList(ctx context.Context, exact int64, l *listRequest, opts storage.ListOptions) (*cache.Snapshot, error) {

@@ -74,8 +74,8 @@ func (sc *scope) continueAt(from string) string {
 	return from
 }
 
-// listEtcd answers from etcd a list that the cache cannot answer. Its keys and its tokens
-// are those that the cache would use.
+// listEtcd answers from etcd a list that the cache cannot answer. It uses the same keys
+// and tokens as the cache.
 func (s *Store) listEtcd(ctx context.Context, key string, sc scope, opts storage.ListOptions, list runtime.Object) error {
 	if sc.narrowed() && opts.Predicate.Continue != "" {
 		token, err := sc.tokenWithin(opts.Predicate.Continue)

@@ -62,7 +62,7 @@ type Config struct {
 	// them.
 	Verbatim *Verbatim
 	// Usable is set if this server's own informers are not shown objects that cannot be read,
-	// nor those for which Usable returns an error. The key is the entry's.
+	// nor objects for which Usable returns an error. The key is the entry's.
 	Usable func(key string, obj runtime.Object) error
 	// Clock drives bookmarks. Nil means the real one.
 	Clock Clock
@@ -156,7 +156,7 @@ func (s *Store) scope(key string, recursive bool) (sc scope, ok bool, err error)
 	}
 	etcdKey := s.cfg.PathPrefix + strings.TrimPrefix(prepared, "/")
 	relative, ok := strings.CutPrefix(etcdKey, s.cfg.Resource.Prefix())
-	// The tokens of Kubernetes' watch cache omit the caller's key, and those of its etcd
+	// The tokens of Kubernetes' watch cache omit the caller's key. The tokens of its etcd
 	// storage omit the key with a slash at its end.
 	keepsSlash := recursive && !s.cfg.LikeEtcd && !strings.HasSuffix(key, "/")
 	return scope{key: relative, etcdKey: etcdKey, tokenPrefix: etcdKey, keepsSlash: keepsSlash, recursive: recursive}, ok, nil

@@ -43,10 +43,10 @@ func (s *Store) forget(suggestion runtime.Object) {
 	}
 }
 
-// SuggestionCodec is the codec by which Kubernetes' store of a resource encodes
-// what it writes. That store compares the bytes before a change with those after
-// it, to skip a write without effect. So it encodes each suggestion it gets. The
-// cache has these bytes already, and Encode returns them.
+// SuggestionCodec is the codec by which Kubernetes' store of a resource encodes what it
+// writes. That store compares the bytes before and after a change, to skip a write
+// without effect. So it encodes each suggestion it gets. The cache has these bytes
+// already, and Encode returns them.
 //
 // A suggestion is known by its address. Only its first encoding returns the stored
 // bytes: afterwards the object may have changed. The cost is one copy of the stored

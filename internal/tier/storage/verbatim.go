@@ -36,9 +36,9 @@ type fieldPaths map[string]fieldValue
 type fieldValue int
 
 const (
-	// textValue is a text, "" if it is absent.
+	// textValue is a text. It is "" if the field is absent.
 	textValue fieldValue = iota
-	// boolValue is true or false, false if it is absent.
+	// boolValue is true or false. It is false if the field is absent.
 	boolValue
 )
 

@@ -7,10 +7,10 @@ import "time"
 // became visible. All are zero if there is no backlog, or if the watch is lost. Behind
 // implements slo.Backlog.
 //
-// sent is the number of changes that the client was sent, of those that Next has
-// returned. Changes that are returned and not sent are at hand in the sender; they count.
-// While the watch still reads the part of the log before its subscription, every event of
-// the resource there counts. It is not known which ones the watch selects.
+// sent is how many of the changes that Next has returned the client was sent. Changes
+// that are returned and not sent are at hand in the sender; they count. While the watch
+// still reads the part of the log before its subscription, every event of the resource
+// there counts. It is not known which ones the watch selects.
 //
 // Any goroutine may call Behind. It reads counts that the cursor keeps anyway, so sending
 // events costs no more for it.

@@ -41,7 +41,8 @@ type Hub struct {
 	// held.
 	mu struct {
 		sync.Mutex
-		// subscriptions has those with open cursors. index finds them by event.
+		// subscriptions has the subscriptions with open cursors. index finds them by
+		// event.
 		subscriptions map[identity]*subscription
 		index         subscriptionIndex
 		// end is the position after the newest dispatched event. opaqueEnd is the position

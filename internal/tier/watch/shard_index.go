@@ -19,8 +19,9 @@ import (
 //
 // A table of the intervals between all bounds, with the subscriptions of each, would have
 // a place for each pair of ranges that overlap. Clients choose the ranges, so it could
-// become large. The price of the sorted list is that a new subscription moves those after
-// it. And the next search visits all ranges once, to set their largest hashes.
+// become large. The price of the sorted list is that a new subscription moves all
+// subscriptions after it. And the next search visits all ranges once, to set their
+// largest hashes.
 type shardIndex struct {
 	ranges []shardRange
 	// complete says that the largest hashes are set.
@@ -67,7 +68,8 @@ func (x *shardIndex) visit(hash uint64, use func(*subscription)) {
 	visitRanges(x.ranges, hash, use)
 }
 
-// setLargest sets the largest hashes of a subtree, and returns that of its root.
+// setLargest sets the largest hashes of a subtree, and returns the largest hash of its
+// root.
 func setLargest(tree []shardRange) uint64 {
 	if len(tree) == 0 {
 		return 0

@@ -18,7 +18,8 @@ type Filter struct {
 	// Labels and Fields select objects. Nil selects all.
 	Labels labels.Selector
 	Fields fields.Selector
-	// Shard is the part of these that the watch shows. Nil is all.
+	// Shard is the part of the selected objects that the watch shows. Nil stands for all
+	// of them.
 	Shard *entry.Shard
 }
 

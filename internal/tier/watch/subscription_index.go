@@ -13,10 +13,10 @@ import (
 )
 
 // subscriptionIndex finds the subscriptions that an event may concern. Each subscription
-// is filed under one requirement of its filter. It is the first of these that the filter
-// has: one object's key, a field's value, a label's values, a namespace. A filter
-// without any of these is unindexed and is found for every event. Under each
-// requirement, subscriptions to shards are filed once more, by their hashes.
+// is filed under one requirement of its filter: the first one that the filter has of one
+// object's key, a field's value, a label's values, and a namespace. A filter without such
+// a requirement is unindexed and is found for every event. Under each requirement,
+// subscriptions to shards are filed once more, by their hashes.
 //
 // Only these requirements of a filter are indexed. An event therefore finds some
 // subscriptions that do not select it, and each is matched in full. In return adding and
@@ -36,7 +36,7 @@ type subscriptionsByValue map[string]*subscriptionGroup
 // subscriptionGroup is the subscriptions that are filed in one place.
 type subscriptionGroup struct {
 	whole []*subscription
-	// shards has those to shards. Nil before the first.
+	// shards has the subscriptions to shards. It is nil before the first one.
 	shards *shardIndexes
 }
 

@@ -35,7 +35,7 @@ func drawFeed(p *page, r *reports) {
 			state = display.Clean(probe.Error)
 		}
 		p.line(styleIf(probe.Error != "", critical), fmt.Sprintf("Probe     %s  write to event p50 %s  p99 %s  response to event p99 %s  pending %s", state,
-			display.Seconds(probe.Whole.P50), display.Seconds(probe.Whole.P99), display.Seconds(probe.Commit.P99), display.Seconds(probe.Pending)))
+			display.Seconds(probe.Whole.P50), display.Seconds(probe.Whole.P99), display.Seconds(probe.Commit.P99), display.Seconds(probe.PendingSeconds)))
 	}
 	s := r.SLO.Process
 	p.line(plain, fmt.Sprintf("Process   %.2f of %d CPUs  timer delay p50 %s  p99 %s  max %s",
@@ -47,8 +47,8 @@ func feedHealth(f *serverreport.Feed) (string, style) {
 	switch {
 	case f.Error != "":
 		return "✗ " + display.Clean(f.Error), critical
-	case f.Late > 0:
-		return "! late " + display.Seconds(f.Late), warning
+	case f.LateSeconds > 0:
+		return "! late " + display.Seconds(f.LateSeconds), warning
 	}
 	return "✓ in time", good
 }

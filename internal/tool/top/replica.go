@@ -13,15 +13,15 @@ import (
 // drawReplica draws what a replica holds of its upstream, and what it passed on.
 func drawReplica(p *page, r *serverreport.ReplicaReport) {
 	p.line(bold, fmt.Sprintf("%s %s, through %s, at depth %d; Kubernetes %s is built in here",
-		display.Clean(r.Upstream), display.Clean(r.Version), display.Clean(r.Source), r.Depth, display.Clean(r.OwnVersion)))
+		display.Clean(r.Upstream), display.Clean(r.UpstreamVersion), display.Clean(r.Source), r.Depth, display.Clean(r.OwnVersion)))
 	if r.Skew != "" {
 		p.line(plain, display.Clean(r.Skew))
 	}
 	p.line(plain, fmt.Sprintf("%s reads answered here, %s requests answered by the upstream, %s refused here",
-		display.Count(total(r.Answered)), display.Count(total(r.Asked)), display.Count(total(r.Refused))))
+		display.Count(total(r.Answered)), display.Count(total(r.UpstreamRequests)), display.Count(total(r.Refused))))
 	spared := &r.Spared
 	p.line(plain, fmt.Sprintf("Upstream was spared %s requests, %s events, %s, and by an estimate at least %s of CPU",
-		display.Count(spared.Requests), display.Count(spared.Events), display.Size(spared.RequestBytes+spared.EventBytes), display.Seconds(spared.CPU)))
+		display.Count(spared.Requests), display.Count(spared.Events), display.Size(spared.RequestBytes+spared.EventBytes), display.Seconds(spared.CPUSeconds)))
 	drawFollowed(p, r.Followed)
 	p.title("GETs and LISTs by resource, last ten minutes")
 	reads := make([][]cell, 0, len(r.Reads))
@@ -40,7 +40,7 @@ func drawReplica(p *page, r *serverreport.ReplicaReport) {
 	p.title("Not answered here")
 	drawCounts(p, "REASON", r.PassedOn)
 	p.title("Upstream asked for clients")
-	drawCounts(p, "USER NAMED BY", r.Asked)
+	drawCounts(p, "USER NAMED BY", r.UpstreamRequests)
 	if len(r.Refused) > 0 {
 		p.title("Refused here")
 		drawCounts(p, "REASON", r.Refused)
@@ -57,12 +57,12 @@ func drawFollowed(p *page, followed []serverreport.FollowedResource) {
 		switch {
 		case f.Refused != "":
 			state, objects, revision = cell{"! not followed: " + display.Clean(f.Refused), warning}, text("-"), text("-")
-		case f.Broken > 0:
-			state = cell{fmt.Sprintf("✗ broken for %s: %s", display.Seconds(f.Broken), display.Clean(f.Error)), critical}
+		case f.BrokenSeconds > 0:
+			state = cell{fmt.Sprintf("✗ broken for %s: %s", display.Seconds(f.BrokenSeconds), display.Clean(f.Error)), critical}
 		case f.Error != "":
 			state = cell{"! " + display.Clean(f.Error), warning}
 		}
-		rows = append(rows, []cell{name(f.Name), state, objects, revision, text(heardText(f.Heard))})
+		rows = append(rows, []cell{name(f.Name), state, objects, revision, text(heardText(f.SinceHeardSeconds))})
 	}
 	p.table([]column{
 		{head: "RESOURCE", maxWidth: 50}, {head: "STATE", maxWidth: 70}, {head: "OBJECTS", right: true}, {head: "REVISION", right: true},

@@ -84,7 +84,7 @@ func drawResources(p *page, all []serverreport.ResourceSLO) {
 			met = cell{"✗ missed", critical}
 		}
 		rows = append(rows, []cell{
-			name(r.Resource), met, flag(display.Seconds(r.Spans.P99), !r.Met, critical), seconds(r.Objective), seconds(r.Spans.P50), seconds(r.Spans.P999),
+			name(r.Resource), met, flag(display.Seconds(r.Spans.P99), !r.Met, critical), seconds(r.ObjectiveSeconds), seconds(r.Spans.P50), seconds(r.Spans.P999),
 			count(r.Late), count(r.Spans.Count), flag(display.BurnRate(r.Burn.FiveMinutes), r.Burn.FiveMinutes > 1, critical),
 			text(display.BurnRate(r.Burn.Hour)), text(display.BurnRate(r.Burn.SixHours)),
 			text(waitsFor(r)), size(r.Bytes),

@@ -60,7 +60,7 @@ func overviewFigures(r *reports) []cell {
 	if s := r.SLO; s != nil {
 		add(styleIf(!s.All.Met, critical), "Events    p50 %s  p99 %s  p99.9 %s  objective %s  late %s of %s%s",
 			display.Seconds(s.All.Spans.P50), display.Seconds(s.All.Spans.P99), display.Seconds(s.All.Spans.P999),
-			display.Seconds(s.All.Objective), display.Count(s.All.Late), display.Count(s.All.Spans.Count), r.rates())
+			display.Seconds(s.All.ObjectiveSeconds), display.Count(s.All.Late), display.Count(s.All.Spans.Count), r.rates())
 		add(plain, "Process   %.1f of %d CPUs  timer delay p99 %s", s.Process.CPU, s.Process.Processors, display.Seconds(s.Process.Delay.P99))
 	}
 	if w := r.Watchers; w != nil {
@@ -90,7 +90,7 @@ func overviewFigures(r *reports) []cell {
 	if u := r.Replica; u != nil {
 		broken, refused := countUnfollowed(u)
 		add(styleIf(broken > 0, critical), "Upstream  %s  %s answered here, %s asked  %s followed, %d broken, %d refused",
-			display.Clean(u.Upstream), display.Count(total(u.Answered)), display.Count(total(u.Asked)), display.Count(len(u.Followed)-refused), broken, refused)
+			display.Clean(u.Upstream), display.Count(total(u.Answered)), display.Count(total(u.UpstreamRequests)), display.Count(len(u.Followed)-refused), broken, refused)
 	}
 	return rows
 }

@@ -41,7 +41,7 @@ func drawBehind(p *page, all []serverreport.Watcher) {
 		rows = append(rows, []cell{
 			name(agent(w.Client)), name(w.Resource), name(w.State),
 			flag(display.Seconds(w.BehindSeconds), w.BehindSeconds > behindWarningSeconds, warning), count(w.BehindEvents), size(w.BehindBytes),
-			seconds(w.Age), name(w.User), name(w.Address), name(w.Selection), name(w.Encoding), name(w.Protocol),
+			seconds(w.AgeSeconds), name(w.User), name(w.Address), name(w.Selection), name(w.Encoding), name(w.Protocol),
 		})
 	}
 	p.table([]column{

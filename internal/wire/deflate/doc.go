@@ -3,10 +3,10 @@
 // addresses and times, and have all else in common.
 //
 // A general compressor looks up each place in a large hash table, because it knows nothing of
-// its input. Here most bytes repeat those of the object before, at the same distance for long
-// stretches. So that distance is tried first, eight bytes at a time, and a small table of
-// hashes finds the next distance where it changes. Little is added to the table inside of a
-// repetition. docs/bench/list.md compares time and size with the library's levels.
+// its input. Here most bytes repeat the bytes of the object before, at the same distance for
+// long stretches. So that distance is tried first, eight bytes at a time, and a small table
+// of hashes finds the next distance where it changes. Little is added to the table inside of
+// a repetition. docs/bench/list.md compares time and size with the library's levels.
 //
 // The cost: input that does not repeat itself like that is compressed a little worse than by a
 // general compressor of the same speed.

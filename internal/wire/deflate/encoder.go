@@ -120,7 +120,8 @@ func (e *encoder) remember(src []byte, from, to int) {
 }
 
 // find returns from where the bytes at a place are repeated, and how many. It returns 0 bytes
-// if they are not worth a match. last is the distance that is tried first, 0 for none.
+// if they are not worth a match. last is the distance that is tried first. It is 0 if there
+// is none.
 func (e *encoder) find(src []byte, at, last int) (from, n int) {
 	word := load(src, at)
 	slot := &e.table[hash(word)]

@@ -1,7 +1,7 @@
 package deflate
 
-// Code lengths are written by symbols of their own (RFC 1951, 3.2.7): a length itself, or one
-// of these repetitions.
+// Code lengths are written by symbols of their own (RFC 1951, 3.2.7): a length itself, or a
+// repetition.
 const (
 	repeatLast      = 16 // the last length 3 to 6 times
 	repeatZero      = 17 // no code 3 to 10 times

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// maxCodeBits bounds the codes of literals and distances, maxLengthBits those in which
-	// code lengths are written.
+	// maxCodeBits bounds the codes of literals and distances. maxLengthBits bounds the
+	// codes in which code lengths are written.
 	maxCodeBits   = 15
 	maxLengthBits = 7
 )
@@ -109,7 +109,7 @@ func limitSizes(counts *[64]int, limit int) {
 	}
 }
 
-// number gives codes their bits: those of one size count up, in the order of the symbols.
+// number gives codes their bits: codes of one size count up, in the order of the symbols.
 func number(codes []code, counts *[64]int) {
 	var next [maxCodeBits + 1]uint16
 	for size := 1; size < maxCodeBits; size++ {

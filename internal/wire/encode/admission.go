@@ -38,8 +38,9 @@ const (
 type segmentAdmission struct {
 	mu struct {
 		sync.Mutex
-		// segments are those that readers have or wait for. The key is the cell that
-		// stands for a segment in one coding, whether the cell is filled or not.
+		// segments are the large segments that readers have or wait for. The key is the
+		// cell that stands for a segment in one coding, whether the cell is filled or
+		// not.
 		segments map[*cell]*largeSegment
 		// bytes is the sum over segments that are counted.
 		bytes int64
@@ -54,7 +55,7 @@ type largeSegment struct {
 	cell *cell
 	// bytes is an estimate of the plain length.
 	bytes int64
-	// readers are those that wait for the segment or have it, in order of arrival.
+	// readers are the readers that wait for the segment or have it, in order of arrival.
 	readers []*admissionTicket
 	// admitted is closed when the readers may begin.
 	admitted chan struct{}

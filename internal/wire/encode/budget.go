@@ -63,7 +63,7 @@ type cell struct {
 	referenced atomic.Bool
 }
 
-// load returns the cell's segment, nil if it is empty.
+// load returns the cell's segment. It returns nil if the cell is empty.
 func (c *cell) load() *segment {
 	seg := c.segment.Load()
 	// The flag is seldom false, and a write would take the cache line from other readers.

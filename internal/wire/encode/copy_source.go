@@ -3,10 +3,10 @@ package encode
 import "github.com/millrace/millrace/internal/wire/entry"
 
 // copySource yields the items that a slot has encoded, for a slot of the same form that
-// shares entries with it. Entries of both stand in key order, and items are asked for in
-// that order, so a source is walked once. The zero value has no items.
+// shares entries with it. Entries of both slots stand in key order, and items are asked
+// for in that order, so a source is walked once. The zero value has no items.
 type copySource struct {
-	// group is the segment of all entries, nil if there is none.
+	// group is the segment of all entries. It is nil if there is none.
 	group *segment
 	// singles are items that were encoded alone, one cell for each of entries. They are
 	// asked only if group is nil.

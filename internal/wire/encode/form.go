@@ -38,7 +38,7 @@ type Config struct {
 	// Nil means that the form is not a table's.
 	Row func(*entry.Entry) (Row, error)
 	// Volatile says that the bytes tell ages. The bytes of a group are not kept then, and
-	// those of an event for a second at most.
+	// the bytes of an event are kept for a second at most.
 	Volatile bool
 	// Encoder converts to the served version and writes the media type.
 	Encoder runtime.Encoder

@@ -31,7 +31,7 @@ const (
 type listEnvelope struct {
 	// before ends where the first item begins, after begins where the last ends.
 	before, after []byte
-	// list is the protobuf message without its items, nil for other framings.
+	// list is the protobuf message without its items. It is nil for other framings.
 	list []byte
 }
 

@@ -20,8 +20,8 @@ import (
 // deflateLevel is the library's level for frames and pieces.
 const deflateLevel = 3
 
-// gzipHeader has no name and no time. Its extra flags and operating system are those that
-// Go's compress/gzip writes at its fastest level.
+// gzipHeader has no name and no time. Go's compress/gzip writes the same extra flags and
+// operating system at its fastest level.
 var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255}
 
 // deflateLastBlock is an empty final block with fixed codes.

@@ -34,9 +34,9 @@ type Meta struct {
 	ResourceVersion int64
 	// Continue is the token of the next page, "" on the last.
 	Continue string
-	// Remaining is how many objects the next pages hold, nil if that is not known.
+	// Remaining is how many objects the next pages hold. It is nil if that is not known.
 	Remaining *int64
-	// Shard is the shard selector of the list, "" for none.
+	// Shard is the shard selector of the list. It is "" for a list without one.
 	Shard string
 }
 

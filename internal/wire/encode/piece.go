@@ -14,11 +14,12 @@ import (
 
 // Piece is a part of a document, deflated apart from the other parts. It is for documents
 // whose parts change one by one. With gzip the pieces are sent as they are, one after the
-// other. For a plain answer they are inflated one at a time. A piece is immutable, and owns
+// other: each ends on a byte boundary, and none has deflate's final block, so they are one
+// stream. For a plain answer they are inflated one at a time. A piece is immutable, and owns
 // its bytes. The zero value is empty.
 type Piece struct {
 	deflated []byte
-	// s2 has the same bytes in another format, if WithS2 was called.
+	// s2 has the same bytes in the format S2 (extended Snappy), if WithS2 was called.
 	s2 []byte
 	// crc and size are of the plain bytes.
 	crc  uint32
@@ -58,6 +59,7 @@ func NewPiece(plain []byte) (Piece, error) {
 	if _, err := w.Write(plain); err != nil {
 		return Piece{}, fmt.Errorf("deflate piece: %w", err)
 	}
+	// Close would write a final block, after which no other piece could follow.
 	if err := w.Flush(); err != nil {
 		return Piece{}, fmt.Errorf("deflate piece: %w", err)
 	}
@@ -75,9 +77,9 @@ func NewLazyPiece(plain func(dst []byte) []byte) Piece {
 	return Piece{size: size, lazy: &lazyDeflate{plain: plain}}
 }
 
-// Deflated is the piece with its bytes deflated. Pieces of NewPiece are deflated from the
+// Deflate returns the piece with its bytes deflated. Pieces of NewPiece are deflated from the
 // beginning. A lazy piece is deflated by the first call, and keeps the result.
-func (p Piece) Deflated() (Piece, error) {
+func (p Piece) Deflate() (Piece, error) {
 	if p.lazy == nil {
 		return p, nil
 	}
@@ -88,23 +90,27 @@ func (p Piece) Deflated() (Piece, error) {
 	return p.lazy.deflated, p.lazy.err
 }
 
-// IsDeflated reports whether Deflated has nothing to do.
+// IsDeflated reports whether Deflate has nothing to do.
 func (p Piece) IsDeflated() bool { return p.lazy == nil || p.lazy.done.Load() }
 
-// Size is the number of plain bytes.
+// Size returns the number of plain bytes.
 func (p Piece) Size() int64 { return p.size }
 
-// Cost is the number of bytes that the piece keeps in memory. A lazy piece costs a
-// sixteenth of its plain bytes, which is about what it keeps when it is deflated.
+// lazyCostDivisor estimates what a lazy piece keeps when it is deflated: the generated paths of
+// OpenAPI shrink to about a sixteenth.
+const lazyCostDivisor = 16
+
+// Cost returns the number of bytes that the piece keeps in memory. For a lazy piece it is an
+// estimate.
 func (p Piece) Cost() int64 {
 	if p.lazy != nil {
-		return p.size / 16
+		return p.size / lazyCostDivisor
 	}
 	return int64(cap(p.deflated) + cap(p.s2))
 }
 
-// WithS2 is the piece with its bytes in s2 besides. AppendPlain then takes a fourth of the
-// time. The piece costs about twice as much memory.
+// WithS2 returns a copy of the piece that has its bytes as S2 too. AppendPlain of the copy takes
+// a fourth of the time, and the copy about twice as much memory as p.
 func (p Piece) WithS2() (Piece, error) {
 	if p.lazy != nil || p.size <= maxStoredPiece {
 		return p, nil
@@ -159,7 +165,7 @@ func WriteGzip(w io.Writer, pieces []Piece) error {
 		if p.size == 0 {
 			continue
 		}
-		p, err := p.Deflated()
+		p, err := p.Deflate()
 		if err != nil {
 			return err
 		}
@@ -198,4 +204,5 @@ func WritePlain(w io.Writer, pieces []Piece) error {
 // minPlainWrite is the number of bytes that WritePlain gathers before it writes.
 const minPlainWrite = 64 << 10
 
+// plainBuffers keep the size of the largest answer that they were used for.
 var plainBuffers = sync.Pool{New: func() any { return new([]byte) }}

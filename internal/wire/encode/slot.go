@@ -35,10 +35,11 @@ type slot struct {
 	// the segment is kept (see slot.takesTurn).
 	readers, turn atomic.Uint32
 	*cells
-	// singles has a cell for each entry that may be asked for alone, nil before the first
-	// such request. A filled cell stays filled until the whole group is encoded.
+	// singles has a cell for each entry that may be asked for alone. It is nil before the
+	// first such request. A filled cell stays filled until the whole group is encoded.
 	singles atomic.Pointer[[]cell]
-	// plainSize is the plain segment's length in bytes, 0 before it was first encoded.
+	// plainSize is the plain segment's length in bytes. It is 0 before the segment was
+	// first encoded.
 	plainSize atomic.Int64
 }
 

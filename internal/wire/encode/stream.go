@@ -21,7 +21,7 @@ type Change struct {
 	// Entry is the object that is shown, with Revision in place of its own revision.
 	Entry    *entry.Entry
 	Revision int64
-	// Arrival says when the event arrived, nil if that is not known.
+	// Arrival says when the event arrived. It is nil if that is not known.
 	Arrival *entry.Arrival
 }
 

@@ -117,7 +117,8 @@ var internTable [1 << 12]atomic.Pointer[string]
 
 var internSeed = maphash.MakeSeed()
 
-// intern returns text as a string, that of an earlier call if it is still in the table.
+// intern returns text as a string. It returns the string of an earlier call if that is
+// still in the table.
 func intern(text []byte) string {
 	slot := &internTable[maphash.Bytes(internSeed, text)%uint64(len(internTable))]
 	if last := slot.Load(); last != nil && *last == string(text) {

@@ -31,7 +31,8 @@ type Entry struct {
 	size int32
 	// Altered says that Kubernetes' handlers alter the object on its way out.
 	Altered bool
-	// normal is set by those who encode the entry, once they have found it.
+	// normal is set by the goroutine that encodes the entry and has found its normal
+	// form.
 	normal atomic.Pointer[Normal]
 }
 
@@ -54,7 +55,7 @@ func (e *Entry) Name() string {
 	return e.Key[strings.LastIndexByte(e.Key, '/')+1:]
 }
 
-// Namespace returns the object's namespace, "" for a cluster-scoped object.
+// Namespace returns the object's namespace. It returns "" for a cluster-scoped object.
 func (e *Entry) Namespace() string {
 	if i := strings.IndexByte(e.Key, '/'); i >= 0 {
 		return e.Key[:i]

@@ -44,10 +44,11 @@ func NewNormal(owner any, stored, normal []byte) *Normal {
 // Edited reports whether the normal bytes differ from the stored ones, and are known.
 func (n *Normal) Edited() bool { return n.edits != nil }
 
-// SetNormal notes the normal form of the entry.
+// SetNormal records the normal form of the entry.
 func (e *Entry) SetNormal(n *Normal) { e.normal.Store(n) }
 
-// NormalOf returns the normal form that an owner has found, nil if it has not looked yet.
+// NormalOf returns the normal form that an owner has found. It returns nil if the owner
+// has not looked yet.
 func (e *Entry) NormalOf(owner any) *Normal {
 	if n := e.normal.Load(); n != nil && n.owner == owner {
 		return n
@@ -55,8 +56,8 @@ func (e *Entry) NormalOf(owner any) *Normal {
 	return nil
 }
 
-// ReadNormal is Read with the normal bytes, if the owner has found such that are not those that
-// are stored.
+// ReadNormal is Read with the normal bytes, if the owner has found normal bytes that differ
+// from the stored bytes.
 func (e *Entry) ReadNormal(owner any, use func(value []byte, edited bool) error) error {
 	n := e.NormalOf(owner)
 	if n == nil || !n.Edited() {
@@ -161,8 +162,8 @@ func blocksOf(text []byte) *textBlocks {
 
 // find looks for a block of another text in the text, from a place on. It returns the
 // block's places in both: at in the text, in in the other. Of all such blocks it chooses
-// the one before which least is left out of both. It returns -1 if there is none. Later
-// calls must not ask for earlier places.
+// the block before which least is left out of both texts. It returns -1 if there is none.
+// Later calls must not ask for earlier places.
 func (b *textBlocks) find(other []byte, from int) (at, in int) {
 	at, least := -1, len(b.next)*blockSize+len(other)
 	for i := 0; i+blockSize <= len(other) && i < least; i++ {

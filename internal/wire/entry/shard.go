@@ -62,8 +62,9 @@ func HashShardKey[T string | []byte](value T) uint64 {
 // HashRange is a range of hashes, with both of its ends.
 type HashRange struct{ First, Last uint64 }
 
-// Shard is the part of a resource's objects that a shard selector asks for (KEP-5866):
-// those whose hash lies in one of some ranges. It is immutable. A nil Shard is all objects.
+// Shard is the part of a resource's objects that a shard selector asks for (KEP-5866): the
+// objects whose hash lies in one of some ranges. It is immutable. A nil Shard is all
+// objects.
 type Shard struct {
 	// Key is the field that is hashed.
 	Key ShardKey
@@ -75,7 +76,8 @@ type Shard struct {
 // ErrShard means that a shard selector is one that this server does not know.
 var ErrShard = errors.New("unknown shard selector")
 
-// NewShard returns the shard of a selector, nil for a selector that selects everything.
+// NewShard returns the shard of a selector. It returns nil for a selector that selects
+// everything.
 //
 // Upstream: k8s.io/apimachinery/pkg/sharding.shardSelector.Matches; compare at each upgrade.
 func NewShard(selector sharding.Selector) (*Shard, error) {
@@ -132,7 +134,7 @@ func parseHash(text string) (uint64, error) {
 	return hash, nil
 }
 
-// mergeRanges sorts ranges, and joins those that overlap or touch.
+// mergeRanges sorts ranges, and joins ranges that overlap or touch.
 func mergeRanges(ranges []HashRange) []HashRange {
 	slices.SortFunc(ranges, func(a, b HashRange) int { return cmp.Compare(a.First, b.First) })
 	merged := ranges[:1]
@@ -168,7 +170,7 @@ func (s *Shard) Share() float64 {
 	return share
 }
 
-// String returns the selector, "" for all objects.
+// String returns the selector. It returns "" for a nil Shard.
 func (s *Shard) String() string {
 	if s == nil {
 		return ""

@@ -48,7 +48,7 @@ func ReadEmptyList(format Format, data []byte) (Object, bool) {
 	return list, ok && bytes.Contains(data, []byte(`"items":[]`))
 }
 
-// Revision is the resource version, 0 if that is no number.
+// Revision is the resource version. It is 0 if the resource version is not a number.
 func (o *Object) Revision() int64 {
 	revision, err := strconv.ParseInt(string(o.revision), 10, 64)
 	if err != nil {

@@ -57,7 +57,7 @@ func (l *Lexer) Offset() int { return l.pos }
 // Text returns a part of the text.
 func (l *Lexer) Text(from, to int) []byte { return l.text[from:to] }
 
-// Peek returns the next byte, 0 at the end of the text.
+// Peek returns the next byte. It returns 0 at the end of the text.
 func (l *Lexer) Peek() byte {
 	if l.pos < len(l.text) {
 		return l.text[l.pos]
@@ -133,7 +133,8 @@ func (l *Lexer) Quoted() []byte {
 }
 
 // closingQuote is the offset of the quote that ends the string whose inside begins at
-// from, -1 if there is none. A quote after an odd number of backslashes ends nothing.
+// from. It is -1 if there is none. A quote after an odd number of backslashes ends
+// nothing.
 func closingQuote(text []byte, from int) int {
 	for at := from; ; {
 		n := bytes.IndexByte(text[at:], '"')

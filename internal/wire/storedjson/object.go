@@ -10,7 +10,7 @@ type Object []Field
 // that the object was read from.
 type Field struct{ Name, Value []byte }
 
-// Get returns the text of a field, nil if there is none or it is null.
+// Get returns the text of a field. It returns nil if the field is missing or null.
 func (o Object) Get(name string) []byte {
 	if i := o.index(name); i >= 0 && string(o[i].Value) != "null" {
 		return o[i].Value

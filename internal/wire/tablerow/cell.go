@@ -89,7 +89,7 @@ type cellSearch struct {
 	past, future []any
 }
 
-// explain adds the i-th cell to those with ages. It leaves the cell out if it merely
+// explain adds the i-th cell to the cells with ages. It leaves the cell out if it merely
 // prints a timestamp, which does not depend on the time.
 func (s *cellSearch) explain(i int, cells map[int]cell) error {
 	own, isText := s.row.Cells[i].(string)

@@ -39,8 +39,8 @@ const (
 	maxYearsAhead = 300
 )
 
-// findStamps returns an object's timestamps, newest first. It leaves out zero ones, those
-// too far ahead to age, and those of managed fields.
+// findStamps returns an object's timestamps, newest first. It leaves out zero timestamps,
+// timestamps too far ahead to age, and timestamps of managed fields.
 func (k *typeInfos) findStamps(obj runtime.Object, now time.Time) ([]stamp, error) {
 	f := finder{types: k}
 	f.walk(reflect.ValueOf(obj), nil)

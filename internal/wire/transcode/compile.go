@@ -171,7 +171,7 @@ func (f *field) setTag(tag string) error {
 	if err != nil || number == 0 || number >= maxNumber {
 		return fmt.Errorf("%w: tag %q", ErrUnsupported, tag)
 	}
-	// The type in the tag is not always that of the generated code. The Go type is.
+	// The type in the tag is not always the type of the generated code. The Go type is.
 	wire := protowire.BytesType
 	if f.arity != mapped && (f.value == intValue || f.value == boolValue) {
 		wire = protowire.VarintType
@@ -264,7 +264,7 @@ func (t *Tables) setValue(f *field, typ reflect.Type) error {
 
 // isEnumeration reports whether a type of strings has few values, at which Kubernetes may
 // look. Its constants cannot be found by reflection, so every named type counts, except for
-// those that identify something.
+// types that identify something.
 func isEnumeration(typ reflect.Type) bool {
 	switch typ {
 	case reflect.TypeFor[types.UID](), reflect.TypeFor[types.NodeName](), reflect.TypeFor[corev1.UniqueVolumeName]():

@@ -45,7 +45,7 @@ type customWalk struct {
 	depth int
 	// version and kind are the apiVersion and kind that the object must have, quoted.
 	version, kind []byte
-	// identified counts which of these the object has.
+	// identified counts how many of version and kind the object has.
 	identified int
 	// revision is where the resourceVersion belongs: before the first of the fields of the
 	// metadata that come later. There always is one, the UID.
@@ -93,7 +93,7 @@ func (c *customWalk) take(b byte) bool {
 	return true
 }
 
-// value goes through a value. key is the field that has it, nil in lists.
+// value goes through a value. key is the field that has it. It is nil in lists.
 func (c *customWalk) value(r role, key []byte) bool {
 	switch c.peek() {
 	case '{':

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Difference is where an object's bytes differed from those of Kubernetes' encoder. It has
-// no values, for objects may be secret.
+// Difference is where an object's bytes differed from the bytes of Kubernetes' encoder. It
+// has no values, for objects may be secret.
 type Difference struct {
 	Time time.Time
 	// Form is the form's name.

@@ -8,8 +8,8 @@
 // which Kubernetes' defaulting and conversion look.
 //
 // What is written so is sent only if it is proven. A fingerprint is proven when, for an
-// object that has it, these bytes and those of Kubernetes' encoder were equal. A share of the
-// later objects is compared too. The first difference takes the fingerprint out for good.
+// object that has it, these bytes and the bytes of Kubernetes' encoder were equal. A share of
+// the later objects is compared too. The first difference takes the fingerprint out for good.
 // docs/design/transcode.md has the argument why a fingerprint decides.
 //
 //	entry ─► Transcoder.Append ─► walk ─► bytes, fingerprint

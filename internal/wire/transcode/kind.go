@@ -17,7 +17,7 @@ type Kind struct {
 	// root is the table of the objects.
 	root *message
 	// head begins stored objects: the magic number, the kind and version, and the tag of the
-	// object. sentHead begins those that are sent as protobuf.
+	// object. sentHead begins objects that are sent as protobuf.
 	head, sentHead []byte
 	// opening begins objects that are sent alone as JSON: the kind and version.
 	opening []byte
@@ -133,7 +133,8 @@ func headOf(gvk schema.GroupVersionKind) []byte {
 }
 
 // content returns the object inside of a stored value. It returns false for objects of
-// another kind or version, and for any other envelope than that of Kubernetes' encoder.
+// another kind or version, and for any other envelope than the one that Kubernetes'
+// encoder writes.
 func (k *Kind) content(stored []byte) ([]byte, bool) {
 	if len(stored) < len(k.head) || string(stored[:len(k.head)]) != string(k.head) {
 		return nil, false

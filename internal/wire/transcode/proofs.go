@@ -29,7 +29,7 @@ type Proofs struct {
 	// seed is the seed of all fingerprints. No client can know it, so none can make objects
 	// whose fingerprints collide.
 	seed maphash.Seed
-	// written are the values of JSON, values those that are only checked.
+	// written are shared values as JSON, values are shared values that are only checked.
 	written, values sharedValues
 
 	mu sync.Mutex
@@ -77,11 +77,12 @@ type Counts struct {
 	// Refuted have fingerprints of objects that were different. Declined are not in a
 	// table's reach, or stored in another version.
 	Refuted, Declined int64
-	// Normalized are those whose normal form was found. They are transcoded from then on.
+	// Normalized are the objects whose normal form was found. They are transcoded from
+	// then on.
 	Normalized int64
 	// Proven is how many fingerprints are proven now.
 	Proven int64
-	// Last is the last difference, nil if there was none.
+	// Last is the last difference. It is nil if there was none.
 	Last *Difference
 }
 
@@ -122,7 +123,7 @@ func (p *Proofs) judge(fingerprint uint64) verdict {
 	return compare
 }
 
-// prove notes that an object with the fingerprint was equal.
+// prove records that an object with the fingerprint was equal.
 func (p *Proofs) prove(fingerprint uint64) {
 	p.counts.compared.Add(1)
 	if p.proven.has(fingerprint) {
@@ -139,7 +140,7 @@ func (p *Proofs) prove(fingerprint uint64) {
 	p.proven.add(fingerprint)
 }
 
-// refute notes that an object with the fingerprint was different. It reports whether the
+// refute records that an object with the fingerprint was different. It reports whether the
 // fingerprint had been proven.
 func (p *Proofs) refute(fingerprint uint64) (wasProven bool) {
 	p.counts.different.Add(1)

@@ -148,8 +148,8 @@ func (s *jsonScanner) string() bool {
 	return false
 }
 
-// escapeLength returns the length of the escape at the beginning of text, 0 if it is
-// malformed.
+// escapeLength returns the length of the escape at the beginning of text. It returns 0 if
+// the escape is malformed.
 func escapeLength(text []byte) int {
 	if len(text) < 2 {
 		return 0

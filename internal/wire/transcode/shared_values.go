@@ -44,8 +44,8 @@ type sharedValue struct {
 const (
 	sharedSlots = 1 << 13
 	seenSlots   = 1 << 11
-	// Of values below minShared bytes a walk is as fast. Those above maxShared are walked
-	// value by value, so that one change does not cost them.
+	// A walk of a value below minShared bytes is as fast as a look-up. Values above
+	// maxShared are walked value by value, so that one change does not cost them.
 	minShared = 64
 	maxShared = 8 << 10
 	// maxSharedBytes bounds the bytes of all values.

@@ -36,13 +36,13 @@ type Transcoder struct {
 	normalizer *Normalizer
 	// name is the form's name in logs.
 	name string
-	// start keeps its fingerprints apart from those of other forms.
+	// start keeps its fingerprints apart from the fingerprints of other forms.
 	start uint64
 	// stopped says that a proven fingerprint was refuted: fingerprints do not tell enough
 	// about this kind. Or that most objects of a custom kind have fingerprints of their own.
 	stopped atomic.Bool
 	// sent and unproven count the objects of a custom kind whose fingerprints were proven,
-	// and those that had to be compared.
+	// and the objects that had to be compared.
 	sent, unproven atomic.Int64
 }
 
@@ -169,8 +169,8 @@ func (t *Transcoder) transcode(dst []byte, e *entry.Entry) (_ []byte, fingerprin
 }
 
 // fingerprintOf returns the fingerprint of a walk. Fingerprints of normal bytes are proven
-// apart from fingerprints of stored bytes, since more is claimed of the former. The last
-// bit tells which a fingerprint is.
+// apart from fingerprints of stored bytes, since a proof of normal bytes claims more. The
+// last bit tells which a fingerprint is.
 func fingerprintOf(hash uint64, edited bool) uint64 {
 	if hash &^= 1; edited {
 		hash |= 1
@@ -216,8 +216,8 @@ func (t *Transcoder) write(w *walker, content []byte) bool {
 		}
 		return true
 	}
-	// The object has one encoding only, so its stored bytes are those that Kubernetes'
-	// encoder would write.
+	// The object has one encoding only, so Kubernetes' encoder would write its stored
+	// bytes.
 	if !w.message(t.kind.root, content) || w.incomplete {
 		return false
 	}
@@ -226,7 +226,7 @@ func (t *Transcoder) write(w *walker, content []byte) bool {
 	return true
 }
 
-// differ notes a difference. It logs where it is, and no values: objects may be secret.
+// differ records a difference. It logs where it is, and no values: objects may be secret.
 func (t *Transcoder) differ(e *entry.Entry, fingerprint uint64, ours, theirs []byte) {
 	d := &Difference{Time: time.Now(), Form: t.name, Key: e.Key, Revision: e.Revision}
 	level, message := slog.LevelInfo, "An object is not sent as it is stored, and is encoded by Kubernetes. Others with the same fields will be too."

@@ -51,7 +51,7 @@ func TestPausedEtcd(t *testing.T) {
 	etcd.Signal(syscall.SIGSTOP)
 	f := expectedFault{cause: serverreport.Cause(serverreport.StageEtcd), severity: critical, topWords: "etcd is slow"}
 	r := d.waitNamed(f, func(r *serverReports) error {
-		if r.metrics[late] < 1 || len(r.feed.Feeds) != 1 || r.feed.Feeds[0].Late < 1 {
+		if r.metrics[late] < 1 || len(r.feed.Feeds) != 1 || r.feed.Feeds[0].LateSeconds < 1 {
 			return fmt.Errorf("the feed is late by %v in the metrics: %+v", r.metrics[late], r.feed)
 		}
 		return nil

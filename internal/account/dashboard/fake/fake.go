@@ -73,7 +73,7 @@ func (f *Cluster) slo() serverreport.SLOReport {
 			p50, p99, cause = p50/5, p99/5, ""
 		}
 		r := serverreport.ResourceSLO{
-			Resource: name, Objective: objective, Spans: f.quantiles(p50, p99, n), Stages: f.stages(shares...), Cause: cause,
+			Resource: name, ObjectiveSeconds: objective, Spans: f.quantiles(p50, p99, n), Stages: f.stages(shares...), Cause: cause,
 			Events: f.grown(float64(n)*90, float64(n)/60), Bytes: f.grown(float64(n)*90e3, float64(n)*150), Burn: serverreport.Burn{Hour: .31, SixHours: .12},
 		}
 		if r.Met = r.Spans.P99 <= objective; !r.Met {
@@ -104,7 +104,7 @@ func (f *Cluster) slo() serverreport.SLOReport {
 			{Resource: "pods", Selection: "fields: spec.nodeName=node-00417", Watches: 1, Spans: f.quantiles(.003, .02, 211), Events: 9_210},
 			{Resource: "widgets.example.com", Selection: "labels: app in (<b>a</b>,b)", Watches: 3, Spans: f.quantiles(.02, .4, 911), Events: 4_101},
 		},
-		Probe:   &serverreport.Probe{Whole: f.quantiles(.0052, .031, 60), Commit: f.quantiles(.0004, .0031, 60), Pending: .4},
+		Probe:   &serverreport.Probe{Whole: f.quantiles(.0052, .031, 60), Commit: f.quantiles(.0004, .0031, 60), PendingSeconds: .4},
 		Process: serverreport.Process{Delay: f.quantiles(.00006, .0019, 6000), CPU: f.about(1.42, .1), Processors: 2},
 	}
 	if f.Well {
@@ -138,7 +138,7 @@ func (f *Cluster) watchers() serverreport.WatchersReport {
 		w := serverreport.Watcher{
 			ID: uint64(9000 + i), Resource: "pods", Client: serverreport.Client{User: fmt.Sprintf("system:node:node-%05d", i*37), UserAgent: "kubelet"},
 			Address: fmt.Sprintf("10.4.%d.%d:51%03d", i, i*7, i), Protocol: "HTTP/2.0", Selection: fmt.Sprintf("fields: spec.nodeName=node-%05d", i*37),
-			Encoding: "protobuf gzip", Age: 86_400 * 1.7, State: states[i%4], BehindEvents: int64(behind * 201), BehindBytes: int64(behind * 410_000), BehindSeconds: f.about(behind, .02),
+			Encoding: "protobuf gzip", AgeSeconds: 86_400 * 1.7, State: states[i%4], BehindEvents: int64(behind * 201), BehindBytes: int64(behind * 410_000), BehindSeconds: f.about(behind, .02),
 			Events: 1_204_110, Bytes: 812_000_000,
 		}
 		if i == 1 {
@@ -207,22 +207,22 @@ func (f *Cluster) crds() serverreport.CRDsReport {
 func (f *Cluster) feed() serverreport.FeedReport {
 	return serverreport.FeedReport{Time: time.Now(), Feeds: []serverreport.Feed{
 		{Prefix: "/registry/", Endpoints: []string{"https://10.0.0.2:2379", "https://10.0.0.3:2379"}, Revision: int64(f.grown(81_204_110, 700)), Delivery: f.quantiles(.0011, .0042, 600), Events: f.grown(8.1e7, 700), Bytes: f.grown(9.1e11, 5e6), Loads: 1},
-		{Prefix: "/registry/events/", Endpoints: []string{"https://10.0.0.9:2379"}, Revision: 911_204, Late: 7.2, Delivery: f.quantiles(.002, .4, 600), Events: 911_000, Bytes: 2e9, Restarts: 3, Loads: 2},
+		{Prefix: "/registry/events/", Endpoints: []string{"https://10.0.0.9:2379"}, Revision: 911_204, LateSeconds: 7.2, Delivery: f.quantiles(.002, .4, 600), Events: 911_000, Bytes: 2e9, Restarts: 3, Loads: 2},
 	}}
 }
 
 func (f *Cluster) replica() serverreport.ReplicaReport {
 	return serverreport.ReplicaReport{
-		Time: time.Now(), Upstream: "https://api.example.com:6443", Version: "v1.37.1", OwnVersion: "v1.37.2", Source: "api", Depth: 1,
+		Time: time.Now(), Upstream: "https://api.example.com:6443", UpstreamVersion: "v1.37.1", OwnVersion: "v1.37.2", Source: "api", Depth: 1,
 		Followed: []serverreport.FollowedResource{
-			{Name: "widgets.example.com", Objects: 40, Revision: 81_100_000, Heard: 12, Broken: 12, Error: "feed from https://api.example.com:6443/apis/example.com/v1/widgets is broken: connection refused"},
-			{Name: "pods", Objects: 104_000, Revision: int64(f.grown(81_204_110, 700)), Heard: .08},
-			{Name: "nodes", Objects: 5_000, Revision: 81_204_001, Heard: 14},
+			{Name: "widgets.example.com", Objects: 40, Revision: 81_100_000, SinceHeardSeconds: 12, BrokenSeconds: 12, Error: "feed from https://api.example.com:6443/apis/example.com/v1/widgets is broken: connection refused"},
+			{Name: "pods", Objects: 104_000, Revision: int64(f.grown(81_204_110, 700)), SinceHeardSeconds: .08},
+			{Name: "nodes", Objects: 5_000, Revision: 81_204_001, SinceHeardSeconds: 14},
 		},
-		Answered: map[string]uint64{"LIST": f.grown(1.2e6, 80), "GET": f.grown(9e5, 40), "WATCH": 20_412},
-		PassedOn: map[string]uint64{"not-read": f.grown(41_000, 9), "denied": 12, "unproven": 340, "version-skew": 3},
-		Asked:    map[string]uint64{"token": f.grown(40_200, 9), "impersonation": 990, "anonymous": 4},
-		Refused:  map[string]uint64{"certificate": 17, "bytes": f.grown(310, 1)},
-		Spared:   serverreport.SparedWork{Requests: f.grown(2.1e6, 120), RequestBytes: f.grown(6e12, 4e6), Events: f.grown(4e9, 9e4), EventBytes: f.grown(8e12, 2e8), CPU: 144_000},
+		Answered:         map[string]uint64{"LIST": f.grown(1.2e6, 80), "GET": f.grown(9e5, 40), "WATCH": 20_412},
+		PassedOn:         map[string]uint64{"not-read": f.grown(41_000, 9), "denied": 12, "unproven": 340, "version-skew": 3},
+		UpstreamRequests: map[string]uint64{"token": f.grown(40_200, 9), "impersonation": 990, "anonymous": 4},
+		Refused:          map[string]uint64{"certificate": 17, "bytes": f.grown(310, 1)},
+		Spared:           serverreport.SparedWork{Requests: f.grown(2.1e6, 120), RequestBytes: f.grown(6e12, 4e6), Events: f.grown(4e9, 9e4), EventBytes: f.grown(8e12, 2e8), CPUSeconds: 144_000},
 	}
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // schemaWriter writes schemas as Kubernetes stores them: as encoding/json writes the
-// types of v1beta1. The order of the calls is the order of the fields of those types.
+// types of v1beta1. The order of the calls is the order of the fields in the types of
+// v1beta1.
 type schemaWriter struct {
 	storedjson.Writer
 	// unknown is set by a schema with a field that the writer does not know. The writer

@@ -45,8 +45,8 @@ func newBuiltinProperties(exemplar *spec.Schema) (builtinProperties, error) {
 	return b, err
 }
 
-// structuralSchema returns the schema of a version, nil if it has none that Kubernetes
-// publishes.
+// structuralSchema returns the schema of a version. It returns nil if the version has no
+// schema that Kubernetes publishes.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.generateBuilder; compare at each upgrade.
 func structuralSchema(full *apiextensionsv1.CustomResourceDefinition, version string) (*structuralschema.Structural, error) {
@@ -135,7 +135,7 @@ func (b builtinProperties) extend(s *spec.Schema, v2 bool) {
 
 // extendEmbedded adds the properties to the objects embedded in s, and to s if it is one.
 // In v2 an object that keeps unknown fields stays as it is: kubectl refuses all
-// properties but those that are listed.
+// properties that are not listed.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.addEmbeddedProperties; compare at each upgrade.
 func (b builtinProperties) extendEmbedded(s *spec.Schema, v2 bool) {

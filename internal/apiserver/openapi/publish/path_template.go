@@ -22,8 +22,8 @@ type PathTemplate struct {
 	proto       *lazyProtoTemplate
 	builtin     builtinProperties
 	// SharedSchemas are the JSON of the schemas that a v3 document of the Shape has
-	// besides those of its kinds, by name. They are nil for v2, whose document has them
-	// anyway.
+	// besides the schemas of its kinds, by name. The map is nil for v2, whose document
+	// has all of them anyway.
 	SharedSchemas map[string]string
 }
 

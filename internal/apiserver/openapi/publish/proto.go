@@ -24,7 +24,7 @@ type Proto struct {
 	// nothing else.
 	open, between, shut string
 	// sorted is set if objects have their keys in order. The value of an extension is
-	// text in the message, and Kubernetes' aggregator sorts that of v2.
+	// text in the message, and Kubernetes' aggregator sorts this text in v2.
 	sorted bool
 	// paths and schemas are the numbers of the fields that lead to the entries.
 	paths, schemas []protowire.Number

@@ -105,7 +105,7 @@ func (s *storedSchemas) validation() uint32 {
 	return found
 }
 
-// nodeFor returns the node of a version's schema, false if there is none.
+// nodeFor returns the node of a version's schema. It returns false if there is none.
 func (s *storedSchemas) nodeFor(version string) (uint32, bool) {
 	n := s.common
 	if n == noNode {

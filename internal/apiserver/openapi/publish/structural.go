@@ -83,8 +83,8 @@ func (t *schemaTree) validBuiltin(e uint32, root bool) bool {
 	return true
 }
 
-// additional returns the node of the schema of additional properties, false if there is
-// none.
+// additional returns the node of the schema of additional properties. It returns false if
+// there is none.
 func (s *schemaNode) additional() (uint32, bool) {
 	at := s.places[keywordAdditional]
 	return at.from, s.set.has(keywordAdditional) && at.from == at.to
@@ -135,7 +135,7 @@ func (t *schemaTree) nested(n uint32, whole *schemaNode, skip bool) bool {
 	return true
 }
 
-// property returns a property of s by name, nil if there is none.
+// property returns a property of s by name. It returns nil if there is none.
 func (t *schemaTree) property(s *schemaNode, name string) *schemaNode {
 	for e := s.places[keywordProperties].from; e != 0; e = t.entries[e].next {
 		if string(t.text(t.entries[e].name)) == name {
