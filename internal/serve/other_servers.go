@@ -106,7 +106,7 @@ func (o *otherServers) observe(others []peers.Member) {
 	if n := o.rebalancer.Excess(peers.Member{Watches: o.tier.Tier.Watches()}, others); n > 0 {
 		select {
 		case o.excess <- n:
-		default: // those of the last round are still being sent
+		default: // the watches of the last round are still being sent away
 		}
 	}
 }

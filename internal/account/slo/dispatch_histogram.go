@@ -16,9 +16,10 @@ const (
 )
 
 // k8sDispatchNames are the stages of apiserver_watch_events_dispatch_duration_seconds. "total" is
-// the sum of the others. Kubernetes takes the times where its watch cache hands an event to a watch, before the
-// event is encoded. Here the time is taken when the connection's writer begins to fill the buffer
-// that carries the event. "cache_to_watcher" begins when the event is visible in the cache.
+// the sum of the others. Kubernetes takes the times where its watch cache hands an event to a
+// watch, before the event is encoded. Here the time is taken when the connection's writer begins to
+// fill the buffer that carries the event. "cache_to_watcher" begins when the event is visible in
+// the cache.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.cacheWatcher.observeDispatchMetrics; compare at each upgrade.
 // Upstream: k8s.io/apiserver/pkg/storage/cacher/metrics.DispatchStageDuration; compare at each upgrade.

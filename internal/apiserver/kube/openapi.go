@@ -55,7 +55,7 @@ func openAPILocals(chain []*genericapiserver.GenericAPIServer, config *common.Co
 			built.Definitions = handler.PruneDefaults(built.Definitions)
 			return built, nil
 		}}
-		if i > 0 { // the aggregator's own document includes those of APIServices
+		if i > 0 { // the aggregator's own document includes the documents of APIServices
 			local.V3 = func() (http.Handler, error) {
 				at := mux.NewPathRecorderMux("openapi")
 				routes.OpenAPI{V3Config: config3}.InstallV3(container, at)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// modifiedTime is the time of the content that tag identifies.
+// modifiedTimes keeps a time for each document, which changes only with its content. The zero value
+// is empty.
 type modifiedTimes struct {
 	mu struct {
 		sync.Mutex
@@ -13,6 +14,7 @@ type modifiedTimes struct {
 	}
 }
 
+// modifiedTime is the time of the content that tag identifies.
 type modifiedTime struct {
 	tag  string
 	time time.Time

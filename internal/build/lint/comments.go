@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -45,6 +46,22 @@ func none(t *Tree) []Finding {
 }
 
 var noneWord = regexp.MustCompile(`\b[Nn]il is (none|no)\b|\bif it is none\b|\bthat is none\b`)
+
+// pronouns finds comments with a pronoun that stands for one of several nouns before it. A reader
+// has to go back and look which one it is. Tests are left out.
+func pronouns(t *Tree) []Finding {
+	found := findInSentences(t, func(sentence string) string {
+		if phrase := headlessPhrase.FindString(sentence); phrase != "" {
+			return fmt.Sprintf("says %q: repeat the noun: %s", strings.TrimSpace(phrase), sentence)
+		}
+		return ""
+	})
+	return slices.DeleteFunc(found, func(f Finding) bool { return strings.HasSuffix(f.Key, "_test.go") })
+}
+
+// headlessPhrase leaves out "the former state" and "of both kinds", where the noun follows.
+var headlessPhrase = regexp.MustCompile(`\b[Tt]hose (?:of|that|which|who|whose|with|without|before|after|above|below|beyond)\b|` +
+	`\b(?:[Tt]he (?:latter|former)|[Oo]f (?:both|these|those))(?:[.,;:)]|$| (?:is|are|was|were|has|have|may|must|can|for|in|at|by|and|that|two)\b)`)
 
 // causatives finds comments that say "has X do" for "makes X do": a reader takes it for
 // possession until the verb comes.

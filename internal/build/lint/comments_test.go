@@ -51,6 +51,18 @@ func TestNone(t *testing.T) {
 	), "nil.go", "if.go", "that.go")
 }
 
+func TestPronouns(t *testing.T) {
+	comment := func(text string) string { return "package a\n\n// " + text + "\n" }
+	wantKeys(t, "pronouns", tree(t,
+		"good.go", comment("Documents of both kinds, of these names, and of the former state. Those readers wait."),
+		"those.go", comment("The paths are those in a list, those of which are long."),
+		"latter.go", comment("It has keys and values. The latter are long."),
+		"both.go", comment("It compares the heads of both."),
+		"these.go", comment("It has one of these, or none."),
+		"these_test.go", comment("It has one of these, or none."),
+	), "those.go", "latter.go", "both.go", "these.go")
+}
+
 func TestCaseNames(t *testing.T) {
 	wantKeys(t, "case names", tree(t,
 		"a/a.go", "package a\ntype log int\nfunc (log) Put() {}\nfunc (*log) put() {}\nfunc (log) Run() {}\nfunc (log) run() {}\nfunc put() {}\n",

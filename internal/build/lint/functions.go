@@ -46,6 +46,38 @@ func functionDocs(t *Tree) []Finding {
 	return found
 }
 
+// docNames finds declarations whose comment does not begin with the name that it documents. Often
+// the comment has another name since a renaming, or stands at the wrong place.
+func docNames(t *Tree) []Finding {
+	var found []Finding
+	check := func(file *File, key, name string, doc *ast.CommentGroup) {
+		if text := doc.Text(); text != "" && firstWord.FindString(text) != name {
+			found = append(found, Finding{Key: file.Name + ":" + key, Line: t.line(doc.Pos()), Text: "has a comment that does not begin with " + name})
+		}
+	}
+	t.eachFunction(func(file *File, function *ast.FuncDecl) {
+		check(file, functionName(function), function.Name.Name, function.Doc)
+	})
+	for _, file := range t.Go {
+		for _, decl := range file.Syntax.Decls {
+			declared, ok := decl.(*ast.GenDecl)
+			// The comment of declarations in parentheses is of all of them.
+			if !ok || declared.Lparen.IsValid() || file.IsTest() || ast.IsGenerated(file.Syntax) {
+				continue
+			}
+			switch spec := declared.Specs[0].(type) {
+			case *ast.TypeSpec:
+				check(file, spec.Name.Name, spec.Name.Name, declared.Doc)
+			case *ast.ValueSpec:
+				check(file, spec.Names[0].Name, spec.Names[0].Name, declared.Doc)
+			}
+		}
+	}
+	return found
+}
+
+var firstWord = regexp.MustCompile(`^\w+`)
+
 // nounDoc matches a comment that takes a function for a thing: the function's name and the word
 // after the verb.
 var nounDoc = regexp.MustCompile(`^(\w+)\s+(?:is|are|was|were|has|have)\s+(\w+)`)

@@ -32,6 +32,39 @@ func bare() int { return 0 }
 	), "a/a.go:total", "a/a.go:t.names", "b/b.go:sizeOf")
 }
 
+func TestDocNames(t *testing.T) {
+	wantKeys(t, "doc names", tree(t,
+		"a.go", `package a
+
+// reader reads.
+type reader int
+
+// Sizes are in bytes.
+const (
+	size = 1
+	// high is the upper one.
+	low = 2
+)
+
+// open opens.
+func openLocked() {}
+
+//go:noinline
+func (reader) close() {}
+
+// powers[i] is a power.
+var powers []int
+
+// newest is the newest.
+type oldest int
+
+// The bound of all.
+const bound = 1
+`,
+		"a_test.go", "package a\n\n// sum sums.\nfunc total() {}\n",
+	), "a.go:openLocked", "a.go:oldest", "a.go:bound")
+}
+
 func TestPrepositionNames(t *testing.T) {
 	wantKeys(t, "preposition names", tree(t,
 		"a.go", "package a\nfunc of() {}\nfunc (t) before() int { return 0 }\nfunc offset() {}\nfunc newestBefore() {}\nvar after = 1\n",

@@ -33,6 +33,8 @@ func Rules() []Rule {
 		{"behind", behindWithoutLag},
 		{"causatives", causatives},
 		{"none", none},
+		{"pronouns", pronouns},
+		{"doc names", docNames},
 		{"function docs", functionDocs},
 		{"preposition names", prepositionNames},
 		{"participle names", participleNames},

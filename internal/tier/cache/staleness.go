@@ -65,7 +65,7 @@ func (p *proofs) add(c check, reached int64) {
 	}
 	n := len(p.mu.checks)
 	if n > 0 && c.revision < p.mu.checks[n-1].revision {
-		p.mu.checks, n = nil, 0 // those before are of another history
+		p.mu.checks, n = nil, 0 // checks before are of another history
 	}
 	if n == maxChecks || n > 0 && c.began.Sub(p.mu.checks[n-1].began) < checkSpacing {
 		return

@@ -37,7 +37,7 @@ func (p *pass) next(all []*cache.Resource) *cache.Resource {
 // pagePause is the time between two turns of the pass.
 func (s *Scrubber) pagePause() time.Duration {
 	all := s.all()
-	turns := 1 + 2*len(all)/turnRequests // keys of no resource lie between those of two
+	turns := 1 + 2*len(all)/turnRequests // keys of no resource lie between the keys of two resources
 	for _, r := range all {
 		turns += r.Snapshot().Len() / pageObjects
 	}

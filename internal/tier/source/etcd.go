@@ -174,6 +174,9 @@ func (e *Etcd) openLocked(t storagebackend.TransportConfig, servers string) (*cl
 	return opened, nil
 }
 
+// dial makes a client of an etcd cluster, as Kubernetes' storage does, with larger flow-control
+// windows. The caller closes the client.
+//
 // Upstream: k8s.io/apiserver/pkg/storage/storagebackend/factory.newETCD3Client; compare at each upgrade.
 func dial(t storagebackend.TransportConfig, streams *etcdfeed.WatchStreams) (*kubernetes.Client, error) {
 	cfg := clientv3.Config{

@@ -57,18 +57,22 @@ func (s *slot) copyable() bool {
 	return s.plain.segment.Load() != nil || s.zstd.segment.Load() != nil || s.singles.Load() != nil
 }
 
-// These report what a reader of the slot would have to make first. Prefetching asks them.
-func (s *slot) sizeUnknown() bool    { return s.plainSize.Load() == 0 }
-func (s *slot) cold() bool           { return s.plain.segment.Load() == nil && s.missingZstd() }
+// sizeUnknown reports whether the plain segment was never encoded. Prefetching asks this method
+// and the ones below what a reader of the slot would have to encode first.
+func (s *slot) sizeUnknown() bool { return s.plainSize.Load() == 0 }
+
+// cold reports whether there is no segment from which another coding could be made.
+func (s *slot) cold() bool { return s.plain.segment.Load() == nil && s.missingZstd() }
+
 func (s *slot) missingDeflate() bool { return s.deflate.segment.Load() == nil }
 func (s *slot) missingZstd() bool    { return s.zstd.segment.Load() == nil }
 
 // large reports whether the group's plain bytes are too large to be kept. Before they were
-// first encoded it is a guess.
+// first encoded, large guesses by the size of the stored objects.
 func (s *slot) large() bool { return large(s.estimatedSize(), len(s.entries)) }
 
-// estimatedSize is the plain segment's length in bytes. Before it was first encoded it is
-// the size of the stored objects.
+// estimatedSize returns the plain segment's length in bytes. Before the segment was first encoded it
+// returns the size of the stored objects.
 func (s *slot) estimatedSize() int64 {
 	size := s.plainSize.Load()
 	if size == 0 {
