@@ -12,8 +12,8 @@ type Checkpoint interface {
 	Revision() int64
 	// Witness is the newest of the objects. It is nil if there are none.
 	Witness() *Object
-	// Missing are the beginnings of keys that are not in it.
-	Missing() []string
+	// MissingPrefixes are the beginnings of keys that are not in it.
+	MissingPrefixes() []string
 	// Load adds the objects to a loader, and does not end the load. An error means that
 	// the loader must not be ended.
 	Load(ctx context.Context, to Loader) error

@@ -13,7 +13,8 @@ type Witness struct {
 	deleted Object
 }
 
-// WitnessOf is the witness of objects of which only the newest is known. That may be nil.
+// WitnessOf returns the witness of objects of which only the newest is known. newest may
+// be nil.
 func WitnessOf(newest *Object) (w Witness) {
 	if newest != nil {
 		w.newest = *newest
@@ -48,8 +49,8 @@ func (w *Witness) forget(key []byte) {
 // HasObject reports whether an object is known.
 func (w *Witness) HasObject() bool { return w.newest.Key != nil }
 
-// Known returns what the source can be asked about: at most one object, and one deletion.
-func (w *Witness) Known() (known []Object) {
+// KnownObjects returns what the source can be asked about: at most one object, and one deletion.
+func (w *Witness) KnownObjects() (known []Object) {
 	if w.newest.Key != nil {
 		known = append(known, w.newest)
 	}

@@ -174,7 +174,7 @@ func wasRestarted() bool {
 
 // restart is a follow.PolicyConfig.Restart.
 func (r *Replica) restart(reason error) {
-	if err := os.Setenv(followedVariable, strings.Join(r.policy.Followed(), ",")); err != nil {
+	if err := os.Setenv(followedVariable, strings.Join(r.policy.FollowedKeys(), ",")); err != nil {
 		r.logger.Warn("What is followed now is followed again when it is read", "err", err)
 	}
 	r.outdated <- reason

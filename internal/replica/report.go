@@ -50,8 +50,8 @@ func (p *reporter) report() serverreport.ReplicaReport {
 	if p.usesEtcd {
 		made.Source = "etcd"
 	}
-	made.Spared.Requests, made.Spared.RequestBytes = p.tier.ReadAccounts.Answered()
-	made.Spared.Events, made.Spared.EventBytes = p.tier.Backends.WatchAccounts.Delivered()
+	made.Spared.Requests, made.Spared.RequestBytes = p.tier.ReadAccounts.AnsweredTotals()
+	made.Spared.Events, made.Spared.EventBytes = p.tier.Backends.WatchAccounts.DeliveredTotals()
 	made.Spared.CPUSeconds = usage.StockCPU(&made.Spared)
 	for reason, count := range counts(p.tier.Counters.PassedOn()) {
 		made.PassedOn[reason] += count
@@ -73,7 +73,7 @@ func (p *reporter) report() serverreport.ReplicaReport {
 		made.Followed = append(made.Followed, f)
 	}
 	if p.resources != nil {
-		for _, r := range p.resources.Refused() {
+		for _, r := range p.resources.RefusedResources() {
 			made.Followed = append(made.Followed, serverreport.FollowedResource{Name: r.Key.String(), Named: r.Named, Refused: string(r.Why), Error: r.Why.Text()})
 		}
 	}

@@ -49,8 +49,8 @@ func (r *Replica) openSibling(ctx context.Context) (*follow.Sibling, error) {
 	return &follow.Sibling{Client: client, Host: address}, nil
 }
 
-// baseURL is the URL of a server, without a slash at its end. The address in a kubeconfig may
-// have no scheme.
+// baseURL returns the URL of a server, without a slash at its end. The address in a
+// kubeconfig may have no scheme.
 func baseURL(config *rest.Config) (string, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

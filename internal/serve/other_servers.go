@@ -69,13 +69,14 @@ func (s *Server) runOtherServers(ctx, serving context.Context, tier *tiermount.R
 	}
 }
 
-// serverLeaseName is the same after a restart. address distinguishes servers of one host.
+// serverLeaseName returns the name of the Lease of this server, which stays the same
+// after a restart. address distinguishes servers of one host.
 func serverLeaseName(address string) string {
 	host, _ := os.Hostname() // "" will do
 	return fmt.Sprintf("%s%x", serverLeasePrefix, sha256.Sum256([]byte(host+" "+address)))[:len(serverLeasePrefix)+12]
 }
 
-// self is what this server tells others.
+// self returns what this server tells others.
 func (o *otherServers) self() peers.Member {
 	b := o.tier.Backends
 	m := peers.Member{

@@ -137,7 +137,7 @@ func (d *SlidingCounter) Count(now time.Time) int {
 	return all.Count()
 }
 
-// ExactBound is an upper bound of Count while no counter uses registers.
+// ExactBound returns an upper bound of Count while no counter uses registers.
 func (d *SlidingCounter) ExactBound() (n int) {
 	for i := range d.counters {
 		n += len(d.counters[i].exact)

@@ -36,7 +36,7 @@ const (
 	Controller Place = "controller"
 )
 
-// Places are all places.
+// Places returns all places.
 func Places() []Place {
 	return []Place{Decode, Encode, Convert, OpenAPI, Watch, Informer, Definition, Request, Controller}
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Config of a Limiter. All fields are needed.
+// Config configures Limiter. All fields are needed.
 type Config struct {
 	// Rate is how many tokens a client gets each second, and Burst how many it has at most.
 	Rate, Burst float64

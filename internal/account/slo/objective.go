@@ -8,7 +8,7 @@ import (
 
 // Objectives are the times that 99 of 100 spans may take.
 type Objectives struct {
-	// Default is for resources that are not in Resources. Zero is a second.
+	// Default is for resources that are not in Resources. Zero means one second.
 	Default time.Duration
 	// Resources are named as in "pods" or "deployments.apps".
 	Resources map[string]time.Duration

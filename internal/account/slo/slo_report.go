@@ -57,7 +57,8 @@ func (set *Watches) SLO() serverreport.SLOReport {
 	return report
 }
 
-// objectiveRatio is the p99 as a multiple of the objective. Above 1 the objective is missed.
+// objectiveRatio returns the p99 as a multiple of the objective. Above 1 the objective is
+// missed.
 func objectiveRatio(r *serverreport.ResourceSLO) float64 { return r.Spans.P99 / r.ObjectiveSeconds }
 
 // resources returns the accounts of resources, in no order.

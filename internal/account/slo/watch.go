@@ -61,7 +61,7 @@ type Backlog interface {
 
 // History measures what a resource's log holds. Any goroutine may call it.
 type History interface {
-	Held() (events int, bytes int64, oldest time.Time)
+	Size() (events int, bytes int64, oldest time.Time)
 }
 
 // Transport is the stream that a watch is sent over. Any goroutine may call it.

@@ -62,9 +62,9 @@ func (set *Watches) Watchers() serverreport.WatchersReport {
 	return result
 }
 
-// Delivered returns the events and bytes that were delivered to watches since the start.
+// DeliveredTotals returns the events and bytes that were delivered to watches since the start.
 // It includes deleted resources.
-func (set *Watches) Delivered() (events, bytes uint64) {
+func (set *Watches) DeliveredTotals() (events, bytes uint64) {
 	sums := set.sumDelivered()
 	return sums.events, sums.bytes
 }
@@ -111,7 +111,7 @@ func (r *resourceAccount) historyReport(now time.Time) *serverreport.ResourceWat
 		return row
 	}
 	var oldest time.Time
-	row.LogEvents, row.LogBytes, oldest = history.Held()
+	row.LogEvents, row.LogBytes, oldest = history.Size()
 	if row.LogEvents > 0 {
 		row.LogSeconds = max(0, now.Sub(oldest)).Seconds()
 	}

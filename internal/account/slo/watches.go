@@ -18,7 +18,7 @@ type Config struct {
 	// Clients and Subscriptions bound the accounts of clients and of subscriptions. Zero
 	// is 1,000. All clients and subscriptions beyond that share an account.
 	Clients, Subscriptions int
-	// SlowAfter is the lag from which a watch is logged. Zero is 10 s.
+	// SlowAfter is the lag from which a watch is logged. Zero means 10 s.
 	SlowAfter time.Duration
 	// Logger receives slow watches, watches that have to list again, and late feeds. Nil
 	// means slog.Default.

@@ -45,7 +45,7 @@ func (a *fakeStream) Behind(sent uint64) (events, bytes int64, oldest time.Time)
 	left := max(0, a.events-int64(sent))
 	return left, left * 100, a.oldest
 }
-func (a *fakeStream) Held() (events int, bytes int64, oldest time.Time) {
+func (a *fakeStream) Size() (events int, bytes int64, oldest time.Time) {
 	return int(a.events), a.events * 100, a.oldest
 }
 func (a *fakeStream) Waits() (window, write time.Time) { return a.window, a.write }
@@ -420,7 +420,7 @@ func TestForgetWatched(t *testing.T) {
 	if r := x.Watchers(); r.Events != 3 || r.Bytes != 30 {
 		t.Errorf("%d events of %d bytes, want 3 of 30", r.Events, r.Bytes)
 	}
-	if events, bytes := x.Delivered(); events != 3 || bytes != 30 {
+	if events, bytes := x.DeliveredTotals(); events != 3 || bytes != 30 {
 		t.Errorf("%d events of %d bytes were delivered, want 3 of 30", events, bytes)
 	}
 	if c := x.SLO().Clients; len(c) != 1 || c[0].Events != 3 {

@@ -120,7 +120,7 @@ func (p *requestPattern) beginsAnew() bool {
 	return p.Revision == serverreport.RevisionUnset || p.Revision == serverreport.RevisionAny
 }
 
-// polling is about a client that sends the same request again and again.
+// polling returns advice about a client that sends the same request again and again.
 func (p *requestPattern) polling() string {
 	each := float64(p.requests) / math.Max(1, math.Round(p.addresses))
 	if !p.beginsAnew() || math.IsInf(p.addresses, 1) || each < minPolledLists || !p.isList() && each < minPolledGets {
@@ -141,7 +141,7 @@ func (p *requestPattern) polling() string {
 
 const namespaceField = "metadata.namespace"
 
-// namespace is about a field selector that a path could replace.
+// namespace returns advice about a field selector that a path could replace.
 func (p *requestPattern) namespace() string {
 	if !p.isList() || p.Scope != serverreport.ScopeCluster || !slices.Contains(p.SelectorKeys("fields"), namespaceField) {
 		return ""
@@ -150,7 +150,7 @@ func (p *requestPattern) namespace() string {
 	return fmt.Sprintf("List …/namespaces/NAME/%s instead of selecting the field %s: the answer is the same, no object has to be asked, and no right to list other namespaces is needed.", resource, namespaceField)
 }
 
-// unindexed is about selectors that no index serves.
+// unindexed returns advice about selectors that no index serves.
 func (p *requestPattern) unindexed() string {
 	selectors := p.indexableSelectors()
 	if p.Path != "scan" || selectors == "" || p.mean.scanned < manyObjects || p.mean.scanned < minScannedRatio*p.mean.objects {
@@ -171,7 +171,7 @@ func (p *requestPattern) indexableSelectors() string {
 // plainJSON reports whether answers are uncompressed JSON of whole objects.
 func (p *requestPattern) plainJSON() bool { return p.Encoding == "json" }
 
-// protobuf is about large JSON of resources that have protobuf.
+// protobuf returns advice about large JSON of resources that have protobuf.
 func (p *requestPattern) protobuf() string {
 	if form, _, _ := strings.Cut(p.Encoding, " "); form != "json" || !builtIn(p.Resource) || p.mean.bytes < largeAnswer {
 		return ""
@@ -179,7 +179,7 @@ func (p *requestPattern) protobuf() string {
 	return fmt.Sprintf("Ask for protobuf (Accept: application/vnd.kubernetes.protobuf; in client-go rest.Config.ContentType): %s are built in, and their protobuf is smaller than JSON and cheaper to decode.", p.Resource)
 }
 
-// compression is about large answers that take long to send.
+// compression returns advice about large answers that take long to send.
 func (p *requestPattern) compression() string {
 	if strings.HasSuffix(p.Encoding, " gzip") || strings.HasSuffix(p.Encoding, " zstd") || p.mean.bytes < largeAnswer ||
 		p.mean.seconds < slowSeconds || p.mean.seconds < slowRatio*p.mean.cpu {
@@ -189,7 +189,7 @@ func (p *requestPattern) compression() string {
 		p.mean.bytes/1e6, p.mean.seconds, p.mean.seconds-p.mean.cpu)
 }
 
-// pages is about one answer that is too large for a client.
+// pages returns advice about one answer that is too large for a client.
 func (p *requestPattern) pages() string {
 	if !p.isList() || p.Limit > 0 || p.Revision != serverreport.RevisionUnset || !p.plainJSON() || p.mean.bytes < hugeAnswer {
 		return ""
@@ -197,7 +197,7 @@ func (p *requestPattern) pages() string {
 	return fmt.Sprintf("List in pages (limit=500 and continue): an answer has %.0f MB, which the client has to hold at once.", p.mean.bytes/1e6)
 }
 
-// metadata is about whole objects where their metadata may be enough.
+// metadata returns advice about whole objects where their metadata may be enough.
 func (p *requestPattern) metadata() string {
 	form, _, _ := strings.Cut(p.Encoding, " ")
 	if !p.isList() || p.Path == serverreport.PathPassedOn || form != "json" && form != "protobuf" || p.mean.objects < manyObjects ||

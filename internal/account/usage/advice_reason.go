@@ -36,7 +36,7 @@ var adviceByReason = map[string]string{
 	"encoding":       "an encoder did something unexpected: ask for another form, such as protobuf or JSON",
 }
 
-// passedOn is about requests that Kubernetes' handlers answer.
+// passedOn returns advice about requests that Kubernetes' handlers answer.
 func (p *requestPattern) passedOn() string {
 	if p.Path != serverreport.PathPassedOn {
 		return ""

@@ -21,9 +21,9 @@ func StockCPU(w *serverreport.SparedWork) float64 {
 	return stockRequestSeconds*float64(w.Requests) + stockByteSeconds*float64(w.RequestBytes) + stockEventSeconds*float64(w.Events)
 }
 
-// Answered returns how many requests were not passed on, and the bytes of their answers. It
+// AnsweredTotals returns how many requests were not passed on, and the bytes of their answers. It
 // includes deleted resources.
-func (a *Accounts) Answered() (requests, bytes uint64) {
+func (a *Accounts) AnsweredTotals() (requests, bytes uint64) {
 	a.series.mu.Lock()
 	defer a.series.mu.Unlock()
 	requests, bytes = a.series.mu.gone.requests, a.series.mu.gone.bytes

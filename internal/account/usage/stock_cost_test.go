@@ -62,7 +62,7 @@ func TestAnswered(t *testing.T) {
 	accounts.Observe(&passedOn)
 	answered := func(wantRequests, wantBytes uint64) {
 		t.Helper()
-		if requests, bytes := accounts.Answered(); requests != wantRequests || bytes != wantBytes {
+		if requests, bytes := accounts.AnsweredTotals(); requests != wantRequests || bytes != wantBytes {
 			t.Errorf("%d requests of %d bytes, want %d of %d", requests, bytes, wantRequests, wantBytes)
 		}
 	}

@@ -20,8 +20,8 @@ func (c *WaitClock) WithContext(ctx context.Context) context.Context {
 // Add records that the request has waited since a time.
 func (c *WaitClock) Add(since time.Time) { c.waited.Add(int64(time.Since(since))) }
 
-// Waited returns how long the request has waited so far.
-func (c *WaitClock) Waited() time.Duration { return time.Duration(c.waited.Load()) }
+// TotalWait returns how long the request has waited so far.
+func (c *WaitClock) TotalWait() time.Duration { return time.Duration(c.waited.Load()) }
 
 // AddWait records that the request of a context has waited since a time. It does nothing for
 // a context without a clock.

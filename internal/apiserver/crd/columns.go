@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ageColumn is the column of tables for which a definition has no columns.
+// ageColumn returns the column of tables for which a definition has no columns.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.serveDefaultColumnsIfEmpty; compare at each upgrade.
 func ageColumn() apiextensionsv1.CustomResourceColumnDefinition {

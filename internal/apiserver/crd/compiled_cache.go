@@ -87,7 +87,7 @@ func (c *compiledCache) sweep() {
 	}
 }
 
-// size is the sum of some entries' sizes in bytes. Entries that are not in the cache
+// size returns the sum of some entries' sizes in bytes. Entries that are not in the cache
 // count nothing.
 func (c *compiledCache) size(entries ...*compiledEntry) int64 {
 	c.mu.Lock()

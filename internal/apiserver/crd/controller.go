@@ -279,7 +279,7 @@ func (c *controller) claims(group string) claims {
 	return claimed
 }
 
-// write writes the status of a definition, whose row is of, and returns what was written.
+// write writes the status of a definition that has the row, and returns what was written.
 // It returns nil if the definition is gone or has changed meanwhile: the change queues
 // the definition again.
 func (c *controller) write(ctx context.Context, row *Definition, full *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {

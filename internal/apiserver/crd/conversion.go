@@ -36,7 +36,7 @@ type webhookConverter struct {
 	// mu comes before conversionCache.mu.
 	mu struct {
 		sync.Mutex
-		// pending are the objects that are being converted or wait for it.
+		// pending are the objects that are being converted or wait to be.
 		pending map[conversionKey]*pendingConversion
 		// queue are the pending objects that no review has taken yet.
 		queue []*pendingConversion
@@ -99,7 +99,7 @@ func (c *convertedObject) decodeInto(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// pendingConversion is an object that is being converted or waits for it.
+// pendingConversion is an object that is being converted or waits to be.
 type pendingConversion struct {
 	key    conversionKey
 	codec  lazyCodec
@@ -246,8 +246,8 @@ func (c *webhookConverter) abandon(p *pendingConversion) {
 	}
 }
 
-// convertAll returns when all of some entries are converted and in the cache, or after an
-// error.
+// convertAll converts entries. It returns when all of them are converted and in the
+// cache, or after an error.
 func (c *webhookConverter) convertAll(ctx context.Context, l lazyCodec, entries []*entry.Entry) error {
 	var waits, fresh []*pendingConversion
 	var sources []*entry.Entry // of waits
@@ -277,8 +277,8 @@ func (c *webhookConverter) convertAll(ctx context.Context, l lazyCodec, entries 
 	return err
 }
 
-// eachConverted calls use for each of some entries that the webhook has to convert, until
-// use returns false. The bytes are valid until use returns.
+// eachConverted calls use for each entry that the webhook has to convert, until use
+// returns false. The bytes are valid until use returns.
 func (l lazyCodec) eachConverted(entries []*entry.Entry, use func(*entry.Entry, []byte) bool) error {
 	more := true
 	for _, e := range entries {

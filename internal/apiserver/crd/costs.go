@@ -72,7 +72,7 @@ func (s *Server) cost(d *Definition) (cost serverreport.CRDCost, asked bool) {
 	options, err := s.options.GetRESTOptions(schema.GroupResource{Group: d.Group, Resource: d.Wanted.Plural}, nil)
 	if err == nil {
 		prefix := storage.EtcdPrefix(options.StorageConfig.Prefix, options.ResourcePrefix)
-		cost.Objects, cost.ObjectBytes = s.catalog.store.Cache().Unclaimed(prefix)
+		cost.Objects, cost.ObjectBytes = s.catalog.store.Cache().UnclaimedSize(prefix)
 	}
 	return cost, current != nil
 }

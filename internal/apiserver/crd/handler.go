@@ -270,7 +270,7 @@ func (h *handler) subresourceHandler(c *resourceRequest, storage subresourceStor
 	return nil, c.notSupported()
 }
 
-// patchTypes are the patches of objects without Go types: strategic merge needs one.
+// patchTypes returns the patches of objects without Go types: strategic merge needs one.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.ServeHTTP; compare at each upgrade.
 func patchTypes() []string {

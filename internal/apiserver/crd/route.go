@@ -48,8 +48,8 @@ func (s *servedDefinition) newRoute(v *servedVersion, retained *retainedResource
 	return s.server.cfg.Route(cfg)
 }
 
-// convertedSerializer is the serializer of the version for objects that are converted to
-// it already. Its encoders do not convert them again.
+// convertedSerializer returns the serializer of the version for objects that are
+// converted to it already. Its encoders do not convert them again.
 func (v *servedVersion) convertedSerializer(s *servedDefinition) negotiatedSerializer {
 	return negotiatedSerializer{s, v.scope.Serializer.SupportedMediaTypes(), sameVersion{lazyConvertor{served: s}}}
 }

@@ -35,7 +35,7 @@ import (
 	"github.com/millrace/millrace/internal/tier/storage"
 )
 
-// Config of a Server. The zero value is usable.
+// Config configures Server. The zero value is usable.
 type Config struct {
 	// Logger receives definitions that cannot be read, compiled or written, and requests
 	// that fail because of one. Nil means slog.Default.
@@ -134,7 +134,7 @@ type Server struct {
 
 type timeouts struct{ request, minWatch time.Duration }
 
-// New makes a server that passes on requests to delegate which it does not serve. The
+// New makes a server. It passes requests that it does not serve on to delegate. The
 // storage in config must come from storage.Decorator. New starts nothing: the server
 // begins to work with Generic's post-start hooks.
 func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserver.DelegationTarget, cfg Config) (*Server, error) {
@@ -214,7 +214,7 @@ func (s *Server) install(config apiextensionsapiserver.CompletedConfig) error {
 	return nil
 }
 
-// panics counts panics of foreign code.
+// panics returns the counter of panics in foreign code.
 func (s *Server) panics() *panics.Counter { return s.catalog.store.Cache().Panics() }
 
 // Catalog returns the rows of all definitions.

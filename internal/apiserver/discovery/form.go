@@ -40,7 +40,7 @@ func negotiate(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.
 	return n, nil
 }
 
-// contentType is the Content-Type of answers in the form.
+// contentType returns the Content-Type of answers in the form.
 func (f form) contentType() string {
 	name := f.mediaType
 	if !f.as.Empty() {
@@ -49,7 +49,7 @@ func (f form) contentType() string {
 	return name
 }
 
-// accept is the Accept header that asks for this form alone.
+// accept returns the Accept header that asks for this form alone.
 func (f form) accept() string {
 	if f.pretty {
 		return f.contentType() + ";pretty=1"

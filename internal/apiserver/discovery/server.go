@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Config of a Server.
+// Config configures Server.
 type Config struct {
 	// Aggregator encodes the answers of the aggregator, and Extensions the answers of the
 	// server of custom resources.
@@ -43,8 +43,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Manager is to replace Kubernetes' manager in the configuration of each server. It
-// answers requests for the aggregated document.
+// Manager returns the manager that is to replace Kubernetes' manager in the configuration
+// of each server. It answers requests for the aggregated document.
 func (s *Server) Manager() aggregated.ResourceManager {
 	return manager{documents: s.documents, source: aggregated.BuiltinSource}
 }

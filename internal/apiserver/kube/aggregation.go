@@ -92,7 +92,7 @@ func (a *aggregation) registerWithPeers(server *genericapiserver.GenericAPIServe
 	return proxy.RegisterAPIServiceInformerHandlers(services.Informer(), aggregatedVersion)
 }
 
-// definedVersions are the versions of a definition.
+// definedVersions returns the versions of a definition.
 //
 // Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.crdExtractor; compare at each upgrade.
 func definedVersions(obj any) []schema.GroupVersion {
@@ -107,8 +107,8 @@ func definedVersions(obj any) []schema.GroupVersion {
 	return versions
 }
 
-// aggregatedVersion is the version of an APIService, if an extension API server serves
-// it.
+// aggregatedVersion returns the version of an APIService, if an extension API server
+// serves it.
 //
 // Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.apiServiceExtractor; compare at each upgrade.
 func aggregatedVersion(obj any) []schema.GroupVersion {
@@ -149,7 +149,7 @@ func runAfter(ctx context.Context, ready <-chan struct{}, run func()) {
 	}
 }
 
-// builtInServices are the APIServices of the built-in versions that a server has
+// builtInServices returns the APIServices of the built-in versions that a server has
 // installed.
 //
 // Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.apiServicesToRegister; compare at each upgrade.

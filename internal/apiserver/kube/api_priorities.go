@@ -9,9 +9,9 @@ import (
 
 type priority = controlplaneapiserver.APIServicePriority
 
-// apiPriorities are the priorities of built-in versions in discovery. The priorities of
-// generic servers are exported by upstream. The rest is a copy of an unexported variable;
-// test/equal/differential compares the APIServices that result.
+// apiPriorities returns the priorities of built-in versions in discovery. The priorities
+// of generic servers are exported by upstream. The rest is a copy of an unexported
+// variable; test/equal/differential compares the APIServices that result.
 //
 // Upstream: k8s.io/kubernetes/cmd/kube-apiserver/app.apiVersionPriorities; compare at each upgrade.
 func apiPriorities() map[schema.GroupVersion]priority {

@@ -158,7 +158,8 @@ func scanPodFields(pod *scannedFields) (fields.Set, bool) {
 	}, true
 }
 
-// firstIP is the first of a pod's addresses. It is "" if the pod has no address.
+// firstIP returns the first of a pod's addresses. It returns "" if the pod has no
+// address.
 func firstIP(status []byte) (string, bool) {
 	first, found, ok := "", false, true
 	walked := eachField(status, func(number protowire.Number, content []byte, _ uint64) {

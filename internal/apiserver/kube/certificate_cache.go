@@ -61,7 +61,7 @@ type certificateCache struct {
 // cached.
 type certificateChain [2]*x509.Certificate
 
-// notAfter is when the first certificate of the chain expires, at most latest.
+// notAfter returns when the first certificate of the chain expires, at most latest.
 func (c certificateChain) notAfter(latest time.Time) time.Time {
 	for _, certificate := range c {
 		if certificate != nil && certificate.NotAfter.Before(latest) {

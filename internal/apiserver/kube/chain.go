@@ -85,7 +85,7 @@ func (s *Server) createChain(config app.CompletedConfig, hooks Hooks) error {
 	return followAPIServices(s.aggregator, s.documents.discovery)
 }
 
-// installedGroups are the API groups that the servers have installed handlers for.
+// installedGroups returns the API groups that the servers have installed handlers for.
 func installedGroups(servers []*genericapiserver.GenericAPIServer) map[string]bool {
 	groups := map[string]bool{}
 	for _, server := range servers {

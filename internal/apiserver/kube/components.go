@@ -8,11 +8,11 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
-// Version is the version of Kubernetes, as /version reports it.
+// Version returns the version of Kubernetes, as /version reports it.
 func Version() string { return version.Get().GitVersion }
 
-// VersionInfo is the version of Kubernetes, as an API server of this program answers it at
-// /version. It is known once the options were applied.
+// VersionInfo returns the version of Kubernetes, as an API server of this program answers
+// it at /version. The caller must have applied the options.
 func (o *Options) VersionInfo() apiversion.Info {
 	run := o.run.GenericServerRunOptions
 	return *run.ComponentGlobalsRegistry.EffectiveVersionFor(run.ComponentName).Info()

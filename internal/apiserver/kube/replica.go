@@ -56,8 +56,8 @@ type ReplicaConfig struct {
 	// Requests answers all requests but the requests for the replica itself. It gets
 	// every request, with the user that Authenticator found.
 	Requests http.Handler
-	// Authenticator makes the authenticator of Requests of the one that asks the
-	// upstream. It must accept every request, because Requests decides about them.
+	// Authenticator wraps the authenticator that asks the upstream, for Requests. It must
+	// accept every request, because Requests decides about them.
 	Authenticator func(authenticator.Request) authenticator.Request
 	// Reviews ask the upstream about users and rights, for Requests and for the replica
 	// itself.
@@ -237,7 +237,7 @@ func (r *Replica) CustomRoute(gvr schema.GroupVersionResource) *read.Route {
 }
 
 // CustomVersion returns the version of a custom resource that is served and that clients prefer,
-// as discovery tells it. It is "" if there is none.
+// as discovery tells it. It returns "" if there is none.
 func (r *Replica) CustomVersion(gr schema.GroupResource) (preferred string) {
 	row := r.custom.Catalog().Find(gr.Group, gr.Resource)
 	if row == nil {
@@ -253,7 +253,7 @@ func (r *Replica) CustomVersion(gr schema.GroupResource) (preferred string) {
 
 // HaveSameSchema reports whether objects of a custom resource have the same fields and defaults in
 // two versions, between which no webhook converts. API servers prune and default what they send by
-// the version that is asked for, so objects of another one may lack fields.
+// the version that is asked for, so objects of another version may lack fields.
 func (r *Replica) HaveSameSchema(gr schema.GroupResource, a, b string) bool {
 	row := r.custom.Catalog().Find(gr.Group, gr.Resource)
 	if row == nil || row.Webhook {
@@ -268,7 +268,7 @@ func (r *Replica) ServesCustom(gv schema.GroupVersion) bool {
 	return slices.ContainsFunc(r.custom.Catalog().Group(gv.Group), func(row *crd.Definition) bool { return row.Served(gv.Version) })
 }
 
-// Authorizer asks the upstream.
+// Authorizer returns the authorizer, which asks the upstream.
 func (r *Replica) Authorizer() authorizer.UnconditionalAuthorizer { return r.generic.Authorizer }
 
 // CustomResources reports what definitions cost.
@@ -289,7 +289,7 @@ func (r *Replica) WaitReady(ctx context.Context) error {
 	return waitReady(ctx, r.Loopback())
 }
 
-// Loopback is a client configuration for this server.
+// Loopback returns a client configuration for this server.
 func (r *Replica) Loopback() *rest.Config { return rest.CopyConfig(r.generic.LoopbackClientConfig) }
 
 // Run serves until the context ends and all requests are done.

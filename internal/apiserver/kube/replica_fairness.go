@@ -15,9 +15,9 @@ import (
 	flowcontrolclient "k8s.io/client-go/kubernetes/typed/flowcontrol/v1"
 )
 
-// useFairness has requests queued and dispatched by Kubernetes' priority and fairness,
-// with the FlowSchemas and priority levels of the upstream. The informers that it returns
-// must run. They are nil if a flag does not ask for fairness.
+// useFairness lets Kubernetes' priority and fairness queue and dispatch requests, with
+// the FlowSchemas and priority levels of the upstream. The informers that it returns must
+// run. They are nil if a flag does not ask for fairness.
 func (o *ReplicaOptions) useFairness(config *genericapiserver.Config) (informers.SharedInformerFactory, error) {
 	if !o.fairness {
 		return nil, nil

@@ -47,9 +47,9 @@ func NewReplicaOptions(shared *Options) *ReplicaOptions {
 	return o
 }
 
-// ReplicaDefaults are the values of flags whose defaults differ from kube-apiserver's. The
-// port leaves 6443 to an API server on the same machine. A request in flight costs a replica
-// a tenth of what it costs an API server, or a connection to the upstream.
+// ReplicaDefaults returns the values of flags whose defaults differ from kube-apiserver's.
+// The port leaves 6443 to an API server on the same machine. A request in flight costs a
+// replica a tenth of what it costs an API server, or a connection to the upstream.
 func ReplicaDefaults() [][2]string {
 	return [][2]string{
 		{"bind-address", "127.0.0.1"}, {"secure-port", "7443"}, {"cert-dir", "millrace-replica"},
@@ -108,7 +108,7 @@ func (o *ReplicaOptions) ValidateFrontProxy() error {
 	return nil
 }
 
-// RightsTTL is how long an answer of the upstream about rights holds.
+// RightsTTL returns how long an answer of the upstream about rights holds.
 func (o *ReplicaOptions) RightsTTL() time.Duration { return o.authorization.AllowCacheTTL }
 
 // ServingCertificate returns the file of the certificate that clients see. It is known

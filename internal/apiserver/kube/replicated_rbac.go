@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// RBACResources are the resources that ReplicatedRBAC reads.
+// RBACResources returns the resources that ReplicatedRBAC reads.
 func RBACResources() []schema.GroupResource {
 	return []schema.GroupResource{rolesResource, clusterRolesResource, roleBindingsResource, clusterRoleBindingsResource}
 }
@@ -40,7 +40,7 @@ var (
 // only the bindings that name the user or a group, so a decision takes microseconds
 // however many bindings there are.
 //
-// It may be used by any goroutine.
+// Any goroutine may use it.
 type ReplicatedRBAC struct {
 	rbac *rbac.RBACAuthorizer
 
@@ -117,8 +117,8 @@ type decodedObjects struct {
 	bySubject map[bindingSubject]map[string]object
 }
 
-// decodedObject is an entry and what was decoded of it: nil if it cannot be decoded. Such
-// an object gives no right.
+// decodedObject is an entry and its decoded object. The object is nil if the entry cannot
+// be decoded: it gives no right then.
 type decodedObject struct {
 	entry  *entry.Entry
 	object object
@@ -193,8 +193,8 @@ type bindingSubject struct {
 	group           bool
 }
 
-// bindingSubjects are the subjects of a binding to whom it can apply. A service account is
-// a user.
+// bindingSubjects returns the subjects of a binding to whom it can apply. A service
+// account is a user.
 //
 // Upstream: k8s.io/kubernetes/pkg/registry/rbac/validation.appliesToUser; compare at each upgrade.
 func bindingSubjects(namespace string, all []rbacv1.Subject) []bindingSubject {

@@ -147,8 +147,8 @@ func (h Hooks) informers() func(informers.SharedInformerFactory) error {
 	}
 }
 
-// cachedSize is the number and the bytes of the objects of a built-in resource in the
-// cache.
+// cachedSize returns the number and the bytes of the objects of a built-in resource in
+// the cache. ok is false if the cache does not have the resource.
 func (h Hooks) cachedSize(gr schema.GroupResource) (objects, bytes int64, ok bool) {
 	s := h.Stored(gr)
 	if s == nil || s.Cache().Ready() != nil {
@@ -158,7 +158,8 @@ func (h Hooks) cachedSize(gr schema.GroupResource) (objects, bytes int64, ok boo
 	return int64(snapshot.Len()), snapshot.Bytes, true
 }
 
-// customStats is the number of objects of a custom resource.
+// customStats returns the number of objects of a custom resource. It returns false if the
+// resource is not served.
 func (s *Server) customStats(gr schema.GroupResource) (apistorage.Stats, bool) {
 	if s.custom == nil {
 		return apistorage.Stats{}, false
@@ -221,7 +222,7 @@ func (s *Server) Handle(prefix string, h http.Handler) {
 	mux.UnlistedHandle(strings.TrimSuffix(prefix, "/"), h)
 }
 
-// Authorizer is the authorizer of the aggregator.
+// Authorizer returns the authorizer of the aggregator.
 func (s *Server) Authorizer() authorizer.UnconditionalAuthorizer {
 	return s.aggregator.GenericAPIServer.Authorizer
 }
@@ -276,7 +277,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Addr is the address on which the server listens.
+// Addr returns the address on which the server listens.
 func (s *Server) Addr() string {
 	return s.aggregator.GenericAPIServer.SecureServingInfo.Listener.Addr().String()
 }
@@ -295,7 +296,8 @@ func (s *Server) chain() []*genericapiserver.GenericAPIServer {
 	}
 }
 
-// Loopback is a client configuration for this server, over the network as for any client.
+// Loopback returns a client configuration for this server. Its requests go over the
+// network, as any client's.
 func (s *Server) Loopback() *rest.Config {
 	return rest.CopyConfig(s.aggregator.GenericAPIServer.LoopbackClientConfig)
 }

@@ -120,8 +120,8 @@ func (s *Server) buildWhole(d *crd.Definition) (*spec.Swagger, error) {
 	return whole, nil
 }
 
-// exemplarText is the JSON of the exemplars in specs. Where two specs have the same name
-// the later one counts, as in a merge.
+// exemplarText returns the JSON of the exemplars in specs. Where two specs have the same
+// name the later one counts, as in a merge.
 func exemplarText(specs ...*spec.Swagger) (string, error) {
 	paths, definitions := map[string]spec.PathItem{}, map[string]spec.Schema{}
 	for _, s := range specs {

@@ -36,10 +36,10 @@ func (h contentHash) addDefinition(d *crd.Definition) {
 	h.addNumber(d.Spec)
 }
 
-// sum64 is for places where a collision costs little.
+// sum64 returns a hash for places where a collision costs little.
 func (h contentHash) sum64() uint64 { return binary.BigEndian.Uint64(h.Sum(nil)) }
 
-// tag is written as Kubernetes writes entity tags.
+// tag returns the hash as Kubernetes writes entity tags.
 //
 // Upstream: k8s.io/kube-openapi/pkg/handler3.computeETag; compare at each upgrade.
 func (h contentHash) tag() string { return fmt.Sprintf("%X", h.Sum(nil)) }

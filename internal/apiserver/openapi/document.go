@@ -81,7 +81,7 @@ func (d *document) deflate() {
 	_ = group.Wait()
 }
 
-// size is the size of the plain text.
+// size returns the size of the plain text.
 func (d *document) size() int64 {
 	if len(d.ends) == 0 {
 		return 0

@@ -22,7 +22,7 @@ type fragment struct {
 	paths, schemas encode.Piece
 }
 
-// cost is the memory of the fragment in bytes.
+// cost returns the memory of the fragment in bytes.
 func (f fragment) cost() int64 { return f.paths.Cost() + f.schemas.Cost() + fragmentCost }
 
 // withS2 returns the fragment with its text in s2 as well, which inflates several times

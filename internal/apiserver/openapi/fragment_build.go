@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
-// proto is the protobuf form of documents. It is nil for JSON.
+// proto returns the protobuf form of documents. It returns nil for JSON.
 func (f form) proto() *publish.Proto {
 	switch f {
 	case v2Proto:

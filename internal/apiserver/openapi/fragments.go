@@ -65,8 +65,8 @@ func newFragments(limit int64, logger *slog.Logger, panics *panics.Counter) *fra
 	return f
 }
 
-// find returns a fragment if it is cached with this tag. It reports slow if addS2 is
-// worth its while: the plain text was asked for before, and there is room.
+// find returns a fragment if it is cached with this tag. slow says that addS2 is worth
+// its cost: the plain text was asked for before, and there is room.
 func (f *fragments) find(key fragmentKey, tag uint64, plain bool) (found fragment, ok, slow bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -186,8 +186,8 @@ func (f *fragments) dropLocked(e *list.Element) {
 	}
 }
 
-// fragmentRequest names a fragment of a document and says how to build it. One without
-// build asks for an empty fragment.
+// fragmentRequest names a fragment of a document and says how to build it. Without build
+// it asks for an empty fragment.
 type fragmentRequest struct {
 	key   fragmentKey
 	tag   uint64
@@ -239,7 +239,7 @@ func (f *fragments) forget(owner string, versions []string) {
 	}
 }
 
-// bytes is the memory of the cached fragments.
+// bytes returns the memory of the cached fragments.
 func (f *fragments) bytes() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -52,7 +52,7 @@ func (d *document) addProto(p *publish.Proto, paths, schemas []encode.Piece) {
 	}
 }
 
-// sizeOf is the size of the plain text of pieces.
+// sizeOf returns the size of the plain text of pieces.
 func sizeOf(pieces []encode.Piece) (size int64) {
 	for _, piece := range pieces {
 		size += piece.Size()

@@ -113,7 +113,7 @@ func hasTag(r *http.Request, tag string) bool {
 	return strings.Contains(r.Header.Get("If-None-Match"), tag)
 }
 
-// hashURL is the path of the document with this tag.
+// hashURL returns the path of the document with this tag.
 //
 // Upstream: k8s.io/kube-openapi/pkg/handler3.constructServerRelativeURL; compare at each upgrade.
 func hashURL(path, tag string) string {

@@ -27,8 +27,8 @@ func NewLogger() *slog.Logger { return slog.New(logr.ToSlogHandler(klog.Backgrou
 // startedAs is the first argument, which commands of Kubernetes change.
 var startedAs = slices.Concat(os.Args, []string{"millrace"})[0]
 
-// Name is the name that the process was started by, for advice. A link that is named as a
-// program of Kubernetes has other commands, so it is millrace then.
+// Name returns the name that the process was started by, for advice. A link that is named
+// as a program of Kubernetes has other commands, so it is millrace then.
 func Name() string {
 	if filepath.Base(startedAs) == "kube-apiserver" {
 		return "millrace"

@@ -54,8 +54,8 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	gauge := func(d *metrics.Desc, value float64, labels ...string) {
 		ch <- metrics.NewLazyConstMetric(d, metrics.GaugeValue, value, labels...)
 	}
-	gauge(wireBytesDesc, float64(c.budget.Used()))
-	gauge(wireCacheLimits, float64(c.budget.Limit()))
+	gauge(wireBytesDesc, float64(c.budget.UsedBytes()))
+	gauge(wireCacheLimits, float64(c.budget.LimitBytes()))
 	if depth := c.backends.Depth(); depth > 0 {
 		gauge(depthDesc, float64(depth))
 	}
@@ -101,7 +101,7 @@ func (c *collector) collectTranscoding(ch chan<- metrics.Metric) {
 	ch <- metrics.NewLazyConstMetric(provenDesc, metrics.GaugeValue, float64(counts.Proven))
 }
 
-// boolGauge is 1 for true and 0 for false.
+// boolGauge returns 1 for true and 0 for false.
 func boolGauge(value bool) float64 {
 	if value {
 		return 1

@@ -48,7 +48,7 @@ func (c *definitionCollector) CollectWithStability(ch chan<- metrics.Metric) {
 	ch <- metrics.NewLazyConstMetric(definitionsDesc, metrics.GaugeValue, float64(len(c.source.UnreadableDefinitions())))
 }
 
-// sloReport is the report about watches, with what is wrong with stored objects.
+// sloReport returns the report about watches, with what is wrong with stored objects.
 func (r *ReadTier) sloReport(definitions definitionSource) serverreport.SLOReport {
 	result := r.Backends.WatchAccounts.SLO()
 	for _, b := range r.Backends.All() {

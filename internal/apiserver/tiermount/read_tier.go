@@ -110,7 +110,8 @@ func New(b *source.Backends, shares memory.Shares, o WatchOptions, proofs *trans
 	return r, nil
 }
 
-// newShared is called when the first route is made: feature gates are set by then.
+// newShared makes what all routes share. It is called when the first route is made,
+// because feature gates are set by then.
 func newShared(b *source.Backends, budget *encode.Budget, recent *encode.RecentFrames, o WatchOptions, proofs *transcode.Proofs) *read.SharedConfig {
 	gate, watches := utilfeature.DefaultFeatureGate, o.Compression
 	if watches == read.CompressWatchLists && !gate.Enabled(features.WatchListCompression) {
@@ -175,7 +176,7 @@ func (r *ReadTier) CustomResources() crd.Config {
 	}
 }
 
-// Ready are the tier's checks of /readyz.
+// Ready returns the tier's checks of /readyz.
 func (r *ReadTier) Ready() []healthz.HealthChecker {
 	return []healthz.HealthChecker{
 		healthz.NamedCheck("millrace-feed", func(*http.Request) error { return r.Backends.Healthy() }),

@@ -47,7 +47,7 @@ func (r *ReadTier) memoryReport() serverreport.MemoryReport {
 	result := serverreport.MemoryReport{
 		Time: time.Now(), Resident: memory.Resident(), Limit: memory.Available(),
 		Heap:       int64(samples[0].Value.Uint64() + samples[1].Value.Uint64()),
-		Goroutines: runtime.NumGoroutine(), Wire: r.budget.Used(), WireLimit: r.budget.Limit(),
+		Goroutines: runtime.NumGoroutine(), Wire: r.budget.UsedBytes(), WireLimit: r.budget.LimitBytes(),
 		Resources: []serverreport.ResourceMemory{},
 	}
 	for _, b := range r.Backends.All() {

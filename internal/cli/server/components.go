@@ -50,9 +50,9 @@ const dataDirHelp = `
 Millrace adds --data-dir: the directory of a millrace serve, ` + datadir.DefaultPath + ` by default,
 whose kubeconfigs and keys take the place of flags that are not given.`
 
-// useKubeconfig has kubectl use the data directory's kubeconfig if --data-dir is
-// given, or if the user has no kubeconfig of their own. It returns an error if there
-// is no such directory.
+// useKubeconfig makes kubectl use the data directory's kubeconfig if --data-dir is given,
+// or if the user has no kubeconfig of their own. It returns an error if there is no such
+// directory.
 func useKubeconfig(dataDir string) error {
 	file, err := kubeconfig.AdminFile(dataDir, false)
 	if err != nil || file == "" {

@@ -61,7 +61,7 @@ func (p *plan) loadAuthority(certFile, keyFile, name string) (*authority, error)
 	return a, p.judgeAuthority(a)
 }
 
-// restoreOrStartOver is the advice for a damaged authority.
+// restoreOrStartOver returns the advice for a damaged authority.
 func (p *plan) restoreOrStartOver() string {
 	return "restore it, or remove " + p.credentialFiles() + " so that everything is made again"
 }

@@ -17,7 +17,7 @@ type leafSpec struct {
 	ips      []net.IP
 }
 
-// clientSpec is the content of a client's certificate.
+// clientSpec returns the content of a client's certificate.
 func clientSpec(name pkix.Name) leafSpec {
 	return leafSpec{subject: name, usage: x509.ExtKeyUsageClientAuth}
 }

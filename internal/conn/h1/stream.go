@@ -291,5 +291,5 @@ func (s *stream) Waits() (window, write time.Time) {
 func (s *stream) Locked(use func(returned uint64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	use(s.mu.clock.Returned())
+	use(s.mu.clock.ReturnedWrites())
 }

@@ -110,7 +110,7 @@ type conn struct {
 		queues   queues
 		discards discardSet
 		turn     turn
-		// stalled is the number of streams whose bytes wait for a window.
+		// stalled is the number of streams whose bytes wait for a flow-control window.
 		stalled int
 
 		idleTimer *time.Timer

@@ -26,6 +26,8 @@
 // runs the handlers of requests that Config.Inline accepts. A connection holds no write
 // buffer while it has nothing to write, and one while its client does not read.
 //
+// A window is a flow-control window of HTTP/2 in this package.
+//
 // The price is that all streams of a connection share one lock, conn.mu. It is not held
 // while bytes are written or a Source is asked.
 //

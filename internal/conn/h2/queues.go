@@ -2,19 +2,19 @@ package h2
 
 // queues hold the streams that have something to send. A stream is in at most one of
 // them, and a closed stream in none. So their length is bounded by the number of open
-// streams, whatever the client's windows allow.
+// streams, whatever the client's flow-control windows allow.
 type queues struct {
 	ready streamQueue
-	// starved streams wait for the connection's window. They come before ready ones when
-	// it opens.
+	// starved streams wait for the connection's flow-control window. They come before ready
+	// streams when it opens.
 	starved streamQueue
 }
 
 // next removes and returns the stream whose turn it is. It returns nil if there is none.
-// window says that the connection's window is open.
-func (q *queues) next(window bool) *stream {
+// windowOpen says that the connection's flow-control window is open.
+func (q *queues) next(windowOpen bool) *stream {
 	s := q.starved.first
-	if s == nil || !window {
+	if s == nil || !windowOpen {
 		s = q.ready.first
 	}
 	if s != nil {

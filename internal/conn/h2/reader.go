@@ -19,8 +19,9 @@ import (
 //
 // A reader that is relieved finishes its handler and ends. conn.mu guards the fields.
 type reader struct {
-	// running is the stream whose handler the reader executes. lastRunning is the one at
-	// the watchdog's last look. begun counts inline handlers since then.
+	// running is the stream whose handler the reader executes. lastRunning is the stream
+	// whose handler it executed at the watchdog's last look. begun counts inline handlers
+	// since that look.
 	running, lastRunning *stream
 	begun                int
 	// watchdog looks each watchdogPeriod while the reader runs handlers. One timer for

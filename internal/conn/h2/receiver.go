@@ -47,8 +47,8 @@ func (c *conn) noteFillStartLocked(s *stream) {
 	}
 }
 
-// noteSentLocked tells the stream's receiver that n bytes of it are in the buffer.
-func (c *conn) noteSentLocked(s *stream, n int) {
+// notePlacedLocked tells the stream's receiver that n bytes of it are in the buffer.
+func (c *conn) notePlacedLocked(s *stream, n int) {
 	if s.receiver == nil || n == 0 {
 		return
 	}
@@ -100,7 +100,7 @@ func (r *response) Locked(use func(returned uint64)) {
 	c := r.stream.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	use(c.mu.turn.clock.Returned())
+	use(c.mu.turn.clock.ReturnedWrites())
 }
 
 // Waits implements pull.Puller.

@@ -209,7 +209,7 @@ func (c *conn) header(fields []hpack.HeaderField) http.Header {
 	return header
 }
 
-// bodyLength is the declared Content-Length. It is -1 if there is none.
+// bodyLength returns the declared Content-Length. It returns -1 if there is none.
 func bodyLength(header http.Header) int64 {
 	declared := header["Content-Length"]
 	if len(declared) == 0 {

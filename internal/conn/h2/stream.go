@@ -253,7 +253,8 @@ type sendState struct {
 	sourceReady, askingSource, sourceEnded bool
 }
 
-// pendingLocked reports whether there is something to send, regardless of the windows.
+// pendingLocked reports whether there is something to send, regardless of the
+// flow-control windows.
 func (s *stream) pendingLocked() bool {
 	return s.state != streamClosed && (len(s.heads) > 0 || s.ends || s.hasBytesLocked())
 }

@@ -27,7 +27,7 @@ func (c *conn) kick() {
 }
 
 // kickReadyLocked is kick if a stream may send something. Most window updates arrive
-// while none has anything to send.
+// while no stream has anything to send.
 func (c *conn) kickReadyLocked() {
 	if c.readyLocked() {
 		c.kick()
@@ -56,8 +56,8 @@ func (c *conn) Write(w *pull.Worker) {
 
 // endTurnLocked ends a turn. If more is to be sent, the connection is queued after others.
 // This also holds after a handler's turn, and where a source has promised bytes and
-// produced none. A connection with a stream that waits for its window is not idle: what
-// waits there may have waited for a write before.
+// produced none. A connection with a stream that waits for its flow-control window is not
+// idle: its bytes may have waited for a write before.
 func (c *conn) endTurnLocked() {
 	t := &c.mu.turn
 	if t.workerCame || c.mu.control.Len() > 0 || c.readyLocked() {
@@ -138,7 +138,7 @@ func (c *conn) fillLocked() {
 }
 
 // scheduleLocked puts a stream into a queue if it has something to send and its own
-// window allows it.
+// flow-control window allows it.
 func (c *conn) scheduleLocked(s *stream) {
 	switch {
 	case s.queue != nil || !s.pendingLocked():
@@ -200,7 +200,7 @@ func (c *conn) copyLeftOverLocked(s *stream) {
 	clear(c.mu.turn.chunks)
 }
 
-// roomLocked is how many bytes of DATA the stream may send in this turn.
+// roomLocked returns how many bytes of DATA the stream may send in this turn.
 func (s *stream) roomLocked() int {
 	return int(max(0, min(s.out, s.conn.mu.out, maxPayload)))
 }
@@ -234,7 +234,7 @@ func (c *conn) appendDataLocked(s *stream) (ends bool) {
 			break
 		}
 	}
-	c.noteSentLocked(s, n)
+	c.notePlacedLocked(s, n)
 	if whole && !s.sourceReady {
 		s.pauseStallLocked()
 		s.stall = nil

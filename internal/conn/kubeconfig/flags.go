@@ -106,8 +106,8 @@ func (f *Flags) Load(agent string) (*rest.Config, error) {
 	return config, nil
 }
 
-// file is the kubeconfig to read, and "" where clientcmd finds it, or the pod's service
-// account takes its place.
+// file returns the kubeconfig to read, and "" where clientcmd finds it, or the pod's
+// service account takes its place.
 func (f *Flags) file() (string, error) {
 	if f.Kubeconfig != "" {
 		return f.Kubeconfig, nil

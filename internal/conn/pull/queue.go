@@ -7,7 +7,7 @@ type Queue[T any] struct {
 	head  int
 }
 
-// Len is the number of items.
+// Len returns the number of items.
 func (q *Queue[T]) Len() int { return len(q.items) - q.head }
 
 // Push adds an item at the end.

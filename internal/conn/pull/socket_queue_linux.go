@@ -2,7 +2,7 @@ package pull
 
 import "golang.org/x/sys/unix"
 
-// socketQueue is the number of bytes in a TCP socket that the client has not
+// socketQueue returns the number of bytes in a TCP socket that the client has not
 // acknowledged.
 func socketQueue(fd int) int {
 	n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)

@@ -152,9 +152,8 @@ func (w *Worker) Write(c net.Conn, b []byte) (int, error) {
 	return conn.writeBatch(c, b)
 }
 
-// Now is the time at which the worker begins with a connection. It returns when the
-// previous write ended, which is the same moment. So most writes read the clock twice and
-// not three times.
+// Now returns the time at which the worker begins with a connection: the time at which
+// its previous write ended. So most writes read the clock twice and not three times.
 func (w *Worker) Now() time.Time {
 	if w == nil || w.lastWriteEnd.IsZero() {
 		return Now()

@@ -8,8 +8,8 @@ import (
 // clockOrigin is the moment that monotonic times are measured from.
 var clockOrigin = time.Now()
 
-// Now is time.Now with one clock reading in place of two: only the monotonic clock is
-// read.
+// Now returns the time with one reading of a clock in place of two: only the monotonic
+// clock is read.
 func Now() time.Time { return clockOrigin.Add(time.Since(clockOrigin)) }
 
 // WriteClock measures the writes of one connection for its Receivers. The zero value is
@@ -35,11 +35,11 @@ type WriteClock struct {
 // busyMemory is how far back busy and writing times count in full; see Complete.
 const busyMemory = 2 * time.Second
 
-// NextNumber is the number of the next write.
+// NextNumber returns the number of the next write.
 func (c *WriteClock) NextNumber() uint64 { return c.returned + 1 }
 
-// Returned is the number of writes that Complete has counted.
-func (c *WriteClock) Returned() uint64 { return c.returned }
+// ReturnedWrites returns the number of writes that Complete has counted.
+func (c *WriteClock) ReturnedWrites() uint64 { return c.returned }
 
 // Begin records the start of a write, and sets BusySince and Writing of w.
 func (c *WriteClock) Begin(w *Write) {

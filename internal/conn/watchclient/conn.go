@@ -24,9 +24,9 @@ const (
 	connWindow   = 1 << 30
 	// defaultWindow is a window before settings.
 	defaultWindow = 65535
-	// maxStreams is how many streams are open on a connection if the server has no limit.
-	maxStreams = 1 << 20
-	maxFrame   = 16 << 10
+	// unlimitedStreams is how many streams are open on a connection if the server has no limit.
+	unlimitedStreams = 1 << 20
+	maxFrame         = 16 << 10
 	// pingAfter without a frame, a ping is sent. After as long again the connection is
 	// given up. client-go waits 30 s and 15 s.
 	pingAfter = 30 * time.Second
@@ -41,7 +41,8 @@ type conn struct {
 	client *Client
 	raw    net.Conn
 	framer *http2.Framer
-	frames atomic.Int64 // that were read
+	// framesRead counts the frames that were read.
+	framesRead atomic.Int64
 
 	mu struct {
 		sync.Mutex
@@ -49,15 +50,20 @@ type conn struct {
 		headers bytes.Buffer
 		encoder *hpack.Encoder
 		streams map[uint32]*Stream
-		next    uint32 // id of the next stream
-		unread  uint32
+		// nextStreamID is the ID of the next stream.
+		nextStreamID uint32
+		// uncreditedBytes are the bytes that were read since the connection's window was widened.
+		uncreditedBytes uint32
 
-		reserved  int // streams that are open or about to be
-		limit     int // of streams
-		draining  bool
-		window    int64 // bytes that the server takes, for all streams
-		newWindow int64 // of a stream that begins
-		blocked   []*Stream
+		// reservedStreams counts the streams that are open or about to be opened. maxStreams
+		// bounds them.
+		reservedStreams, maxStreams int
+		draining                    bool
+		// sendWindow is how many bytes the server takes, for all streams. streamSendWindow is
+		// how many it takes on a stream that begins.
+		sendWindow, streamSendWindow int64
+		// blocked are the streams that wait for a window.
+		blocked []*Stream
 
 		ping         *time.Timer
 		framesAtPing int64
@@ -74,8 +80,8 @@ func newConn(c *Client, raw net.Conn) (*conn, error) {
 	n.framer.SetReuseFrames()
 	n.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	n.mu.encoder = hpack.NewEncoder(&n.mu.headers)
-	n.mu.streams, n.mu.next, n.mu.limit = map[uint32]*Stream{}, 1, maxStreams
-	n.mu.window, n.mu.newWindow, n.mu.framesAtPing = defaultWindow, defaultWindow, -1
+	n.mu.streams, n.mu.nextStreamID, n.mu.maxStreams = map[uint32]*Stream{}, 1, unlimitedStreams
+	n.mu.sendWindow, n.mu.streamSendWindow, n.mu.framesAtPing = defaultWindow, defaultWindow, -1
 	_, err := io.WriteString(n.mu.out, http2.ClientPreface)
 	err = errors.Join(err,
 		n.framer.WriteSettings(http2.Setting{ID: http2.SettingEnablePush}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: streamWindow}),
@@ -121,10 +127,10 @@ func (n *conn) flushLocked() error {
 func (n *conn) reserve() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.mu.draining || n.mu.reserved >= n.mu.limit {
+	if n.mu.draining || n.mu.reservedStreams >= n.mu.maxStreams {
 		return false
 	}
-	n.mu.reserved++
+	n.mu.reservedStreams++
 	return true
 }
 
@@ -136,7 +142,7 @@ func (n *conn) begin(s *Stream) {
 	defer n.mu.Unlock()
 	switch {
 	case s.over:
-		n.mu.reserved--
+		n.mu.reservedStreams--
 		return
 	case err == nil && n.mu.draining:
 		err = errors.New("the connection has ended")
@@ -145,7 +151,7 @@ func (n *conn) begin(s *Stream) {
 	}
 	if err != nil {
 		s.over = true
-		n.mu.reserved--
+		n.mu.reservedStreams--
 		go s.handler.End(err)
 	}
 }
@@ -171,7 +177,7 @@ func (n *conn) read() {
 			continue
 		}
 		if err == nil {
-			n.frames.Add(1)
+			n.framesRead.Add(1)
 			err = n.handle(frame)
 		}
 	}
@@ -182,7 +188,7 @@ func (n *conn) read() {
 func (n *conn) ping() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch frames := n.frames.Load(); {
+	switch frames := n.framesRead.Load(); {
 	case frames != n.mu.framesAtPing:
 		n.mu.framesAtPing, n.mu.pinged = frames, false
 	case n.mu.pinged:
@@ -221,7 +227,7 @@ func (n *conn) endOnce(s *Stream) bool {
 	}
 	s.over = true
 	delete(n.mu.streams, s.id)
-	n.mu.reserved--
+	n.mu.reservedStreams--
 	return true
 }
 
@@ -252,7 +258,7 @@ func (n *conn) cancel(s *Stream) {
 		return // begin gives the place back
 	}
 	delete(n.mu.streams, s.id)
-	n.mu.reserved--
+	n.mu.reservedStreams--
 	_ = n.framer.WriteRSTStream(s.id, http2.ErrCodeCancel)
 	if n.flushLocked() != nil {
 		n.closeLocked()
@@ -277,7 +283,7 @@ func (n *conn) handle(frame http2.Frame) error {
 	case *http2.WindowUpdateFrame:
 		return n.write(func() error {
 			if f.StreamID == 0 {
-				n.mu.window += int64(f.Increment)
+				n.mu.sendWindow += int64(f.Increment)
 			} else if s := n.mu.streams[f.StreamID]; s != nil {
 				s.window += int64(f.Increment)
 			}
@@ -303,11 +309,11 @@ func (n *conn) takeData(f *http2.DataFrame) error {
 		s.handler.Data(f.Data())
 	}
 	err := n.write(func() error {
-		n.mu.unread += f.Length
+		n.mu.uncreditedBytes += f.Length
 		var err error
-		if n.mu.unread >= connWindow/2 {
-			err = n.framer.WriteWindowUpdate(0, n.mu.unread)
-			n.mu.unread = 0
+		if n.mu.uncreditedBytes >= connWindow/2 {
+			err = n.framer.WriteWindowUpdate(0, n.mu.uncreditedBytes)
+			n.mu.uncreditedBytes = 0
 		}
 		if s != nil && !s.over && !f.StreamEnded() {
 			if s.unread += f.Length; s.unread >= streamWindow/2 {
@@ -363,12 +369,12 @@ func (n *conn) applySettings(f *http2.SettingsFrame) error {
 		err := f.ForeachSetting(func(setting http2.Setting) error {
 			switch setting.ID {
 			case http2.SettingMaxConcurrentStreams:
-				n.mu.limit = int(min(setting.Val, maxStreams))
+				n.mu.maxStreams = int(min(setting.Val, unlimitedStreams))
 			case http2.SettingInitialWindowSize:
 				for _, s := range n.mu.streams {
-					s.window += int64(setting.Val) - n.mu.newWindow
+					s.window += int64(setting.Val) - n.mu.streamSendWindow
 				}
-				n.mu.newWindow = int64(setting.Val)
+				n.mu.streamSendWindow = int64(setting.Val)
 			}
 			return nil
 		})

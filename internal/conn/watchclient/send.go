@@ -20,8 +20,8 @@ func (n *conn) sendLocked(s *Stream, fields []hpack.HeaderField) error {
 		n.closeLocked() // the encoder's table is ahead of the server's
 		return fmt.Errorf("the header of a request has %d bytes, at most %d fit", n.mu.headers.Len(), maxFrame)
 	}
-	s.id, s.window = n.mu.next, n.mu.newWindow
-	n.mu.next += 2
+	s.id, s.window = n.mu.nextStreamID, n.mu.streamSendWindow
+	n.mu.nextStreamID += 2
 	n.mu.streams[s.id] = s
 	_ = n.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: s.id, BlockFragment: n.mu.headers.Bytes(), EndStream: len(s.body) == 0, EndHeaders: true})
 	n.sendBodyLocked(s)
@@ -34,7 +34,7 @@ func (n *conn) sendLocked(s *Stream, fields []hpack.HeaderField) error {
 // sendBodyLocked sends as much of a body as the server takes now.
 func (n *conn) sendBodyLocked(s *Stream) {
 	for len(s.body) > 0 {
-		size := min(int64(len(s.body)), maxFrame, s.window, n.mu.window)
+		size := min(int64(len(s.body)), maxFrame, s.window, n.mu.sendWindow)
 		if size <= 0 {
 			if !slices.Contains(n.mu.blocked, s) {
 				n.mu.blocked = append(n.mu.blocked, s)
@@ -42,7 +42,7 @@ func (n *conn) sendBodyLocked(s *Stream) {
 			return
 		}
 		_ = n.framer.WriteData(s.id, int(size) == len(s.body), s.body[:size]) // flushing has its error
-		s.body, s.window, n.mu.window = s.body[size:], s.window-size, n.mu.window-size
+		s.body, s.window, n.mu.sendWindow = s.body[size:], s.window-size, n.mu.sendWindow-size
 	}
 }
 

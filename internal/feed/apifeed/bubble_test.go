@@ -106,7 +106,7 @@ func (b *bubble) pass(d time.Duration) {
 // wantApplied compares the revision that the sink has reached.
 func (b *bubble) wantApplied(t *testing.T, want int64) {
 	t.Helper()
-	if got := b.sink.Applied(); got < want {
+	if got := b.sink.AppliedRevision(); got < want {
 		t.Errorf("the sink has reached revision %d, want %d; the feed: %v", got, want, b.feed.Healthy())
 	}
 }

@@ -80,8 +80,8 @@ func TestDoubt(t *testing.T) {
 				b.wantRuns(t)
 				last := b.Put(t, "theirs", "y")
 				b.pass(time.Second)
-				if loads := b.sink.Loads(); len(loads) != 2 || b.sink.Applied() != last || b.feed.Healthy() != nil || asked.Load() != 2 {
-					t.Errorf("loads at %v, applied %d of %d, healthy %v, asked %d times", loads, b.sink.Applied(), last, b.feed.Healthy(), asked.Load())
+				if loads := b.sink.Loads(); len(loads) != 2 || b.sink.AppliedRevision() != last || b.feed.Healthy() != nil || asked.Load() != 2 {
+					t.Errorf("loads at %v, applied %d of %d, healthy %v, asked %d times", loads, b.sink.AppliedRevision(), last, b.feed.Healthy(), asked.Load())
 				}
 				if got := b.sink.Value(b.Key("theirs")); !strings.Contains(got, `"y"`) {
 					t.Errorf("the sink has %s", got)
@@ -307,7 +307,7 @@ func TestNamesOfAllCharacters(t *testing.T) {
 			b.pass(time.Minute)
 			b.wantApplied(t, b.Put(t, name, "2")-1)
 			b.pass(time.Second)
-			b.wantApplied(t, b.sink.Applied())
+			b.wantApplied(t, b.sink.AppliedRevision())
 			if err := b.feed.Healthy(); err != nil {
 				t.Errorf("behind %s: healthy %v", name, err)
 			}

@@ -14,13 +14,14 @@ import (
 	"github.com/millrace/millrace/internal/feed"
 )
 
-// Config of a Feed.
+// Config configures Feed.
 type Config struct {
 	// Client sends requests with credentials that may list and watch the resource.
 	Client *http.Client
 	// URL is the collection of all objects of the resource in one version.
 	URL string
-	// Protobuf asks for protobuf, which only built-in kinds have. Others come as JSON.
+	// Protobuf asks for protobuf, which only built-in kinds have. Other kinds come as
+	// JSON.
 	Protobuf bool
 	// Verbatim says that objects are sent on as they come. The feed then also keeps what the
 	// server sends around them (Feed.Surroundings).
@@ -32,7 +33,7 @@ type Config struct {
 	// Sink receives objects and events.
 	Sink feed.Sink
 	// Checkpoint finds what was kept of the resource. The first load takes it if it can be
-	// used. It returns nil if nothing was kept. Nil means that nothing ever is.
+	// used. It returns nil if nothing was kept. Nil means that nothing is ever kept.
 	Checkpoint func() (feed.Checkpoint, error)
 	// Sibling is another replica in front of the same server. Only the first load takes its
 	// objects, if the server confirms the newest of them. Nil means that there is none.
@@ -43,9 +44,9 @@ type Config struct {
 	// LoadSemaphore is shared by feeds, and has as many slots as feeds may load at a time. Nil
 	// means that the feed loads at once.
 	LoadSemaphore chan struct{}
-	// WentBack is asked when the server seems to have another history of this resource: is it
-	// another one for all resources? If it is not, the resource is loaded again. Nil means
-	// that it is. See WentBackWith.
+	// WentBack is called when the server seems to have another history of this resource. It
+	// reports whether all resources have another history, which ends the feed. Otherwise the
+	// resource is loaded again. Nil stands for true. See WentBackWith.
 	WentBack func(context.Context) (bool, error)
 	// Logger receives loads and breaks. Nil means slog.Default.
 	Logger *slog.Logger
@@ -66,12 +67,12 @@ type Config struct {
 //
 // A checkpoint or a sibling's objects may take the place of the first load. When a watch has
 // ended before its time, the feed first confirms that the server has the history that the sink
-// has. If it has another one, Config.WentBack tells whether that is one of all resources,
-// which ends the feed. The history of one resource alone changes when its server does: a
-// definition's group version may be given to an aggregated server.
+// has. If the server has another history, Config.WentBack tells whether all resources have
+// another history, which ends the feed. The history of one resource alone changes when its
+// server does: a definition's group version may be given to an aggregated server.
 //
-// A server that refuses the feed alone (Refused) is asked seldom. The feed then is not
-// healthy, and its objects stay as they are.
+// A server that refuses the feed alone (RefusalStatus) is asked seldom. The feed then is
+// not healthy, and its objects stay as they are.
 type Feed struct {
 	cfg    Config
 	codec  codec
@@ -215,7 +216,7 @@ func (f *Feed) endLoad(ctx context.Context, loader feed.Loader, revision int64) 
 	loader.End(ctx, revision)
 }
 
-// Tried is closed when the first load has succeeded or failed.
+// Tried returns a channel that is closed when the first load has succeeded or failed.
 func (f *Feed) Tried() <-chan struct{} { return f.tried }
 
 // Healthy returns nil while the feed follows, and otherwise the reason why it does not.
@@ -232,7 +233,8 @@ func (f *Feed) Healthy() error {
 // BrokenSince returns when the feed ceased to follow, as feed.Health.BrokenSince does.
 func (f *Feed) BrokenSince() time.Time { return f.health.BrokenSince() }
 
-// HeardAt is when the watch last told something. It is zero before the first watch.
+// HeardAt returns when the watch last told something. It returns zero before the first
+// watch.
 func (f *Feed) HeardAt() time.Time {
 	if at := f.heardAt.Load(); at != nil {
 		return *at
@@ -240,8 +242,8 @@ func (f *Feed) HeardAt() time.Time {
 	return time.Time{}
 }
 
-// Depth is how many replicas an event has come through when the sink has it, the caller's
-// included. It is 0 before the first watch.
+// Depth returns how many replicas an event has come through when the sink has it, the
+// caller's included. It returns 0 before the first watch.
 func (f *Feed) Depth() int { return int(f.depth.Load()) }
 
 func (f *Feed) setHeard() {
@@ -271,7 +273,7 @@ type object struct {
 	endsInitial bool
 }
 
-// key is the object's key in etcd.
+// key returns the object's key in etcd.
 func (f *Feed) key(o *object) []byte {
 	key := f.cfg.Prefix
 	if o.namespace != "" {
@@ -280,12 +282,12 @@ func (f *Feed) key(o *object) []byte {
 	return []byte(key + o.name)
 }
 
-// present is the object as the sink gets it.
+// present returns the object as the sink gets it.
 func (f *Feed) present(o *object) feed.Object {
 	return feed.Object{Key: f.key(o), Value: o.value, Revision: o.revision}
 }
 
-// deletion is the event that deleted an object.
+// deletion returns the event that deleted an object.
 func (f *Feed) deletion(o *object) feed.Object {
 	return feed.Object{Key: f.key(o), Revision: o.revision, Deleted: true}
 }

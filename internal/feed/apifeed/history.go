@@ -50,7 +50,7 @@ func (f *Feed) confirm(ctx context.Context) error {
 func (f *Feed) confirmHistory(ctx context.Context, revision int64, w *feed.Witness) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
-	known := w.Known()
+	known := w.KnownObjects()
 	if len(known) == 0 {
 		newest, err := f.Newest(ctx)
 		if err == nil && newest < revision {
@@ -97,7 +97,7 @@ func (f *Feed) confirmObject(ctx context.Context, revision int64, o *feed.Object
 	return refusal
 }
 
-// isBehind is the error of a server that has not reached a revision.
+// isBehind returns the error of a server that has not reached a revision.
 func (f *Feed) isBehind(wasAt, isAt int64) error {
 	return fmt.Errorf("%w: %s was at revision %d and is at %d", f.other, f.cfg.URL, wasAt, isAt)
 }

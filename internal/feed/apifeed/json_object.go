@@ -90,7 +90,7 @@ func readEndAnnotation(l *storedjson.Lexer) (read map[string]string) {
 
 // readString reads a string.
 func readString(l *storedjson.Lexer) string {
-	text, ok := storedjson.Unquote(l.Quoted())
+	text, ok := storedjson.Unquote(l.QuotedText())
 	l.RefuseIf(!ok)
 	return text
 }

@@ -105,7 +105,7 @@ func (f *Feed) readConfirmed(ctx context.Context, read func(context.Context) (in
 		if confirmed == nil || err != nil {
 			return revision, err
 		}
-		if status, _ := f.Refused(); status != 0 {
+		if status, _ := f.RefusalStatus(); status != 0 {
 			return 0, &feed.Refusal{Status: status}
 		}
 		select {

@@ -12,8 +12,8 @@ import (
 // errExpired says that the server no longer has the events after a revision.
 var errExpired = errors.New("the API server no longer has the changes")
 
-// statusError is the error of an answer. Errors come as JSON or as text, which is enough
-// for a log. A client's error is a feed.Refusal, unless it passes by itself.
+// statusError returns the error of an answer. Errors come as JSON or as text, which is
+// enough for a log. A client's error is a feed.Refusal, unless it passes by itself.
 func statusError(code int, body []byte) error {
 	switch code {
 	case http.StatusGone:
@@ -57,10 +57,10 @@ type refusal struct {
 	since  time.Time
 }
 
-// Refused returns the status with which the server refuses the feed, and since when it does.
-// The status is 0 if it does not. A refusal lasts until the feed follows: meanwhile the server
+// RefusalStatus returns the status with which the server refuses the feed, and since when. The
+// status is 0 if the server does not refuse it. A refusal lasts until the feed follows: meanwhile the server
 // may also have been away.
-func (f *Feed) Refused() (status int, since time.Time) {
+func (f *Feed) RefusalStatus() (status int, since time.Time) {
 	if r := f.refusal.Load(); r != nil {
 		return r.status, r.since
 	}

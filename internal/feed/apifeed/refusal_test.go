@@ -53,7 +53,7 @@ func TestRefused(t *testing.T) {
 					b.follow(t, nil)
 				}
 				b.pass(20 * time.Minute)
-				if got, since := b.feed.Refused(); got != status || since.Before(began) || time.Since(since) < 19*time.Minute {
+				if got, since := b.feed.RefusalStatus(); got != status || since.Before(began) || time.Since(since) < 19*time.Minute {
 					t.Errorf("refused with %d since %v, want %d", got, since, status)
 				}
 				if err := b.feed.Healthy(); !errors.Is(err, feed.ErrRefused) {
@@ -76,7 +76,7 @@ func TestRefused(t *testing.T) {
 				b.feed.Retry()
 				b.pass(time.Second)
 				b.wantApplied(t, last)
-				if got, _ := b.feed.Refused(); got != 0 || b.feed.Healthy() != nil {
+				if got, _ := b.feed.RefusalStatus(); got != 0 || b.feed.Healthy() != nil {
 					t.Errorf("refused with %d, healthy %v", got, b.feed.Healthy())
 				}
 			})

@@ -19,9 +19,9 @@ type keptWidget struct {
 	damage error
 }
 
-func (k *keptWidget) Revision() int64   { return 7 }
-func (k *keptWidget) Missing() []string { return nil }
-func (k *keptWidget) Close() error      { return nil }
+func (k *keptWidget) Revision() int64           { return 7 }
+func (k *keptWidget) MissingPrefixes() []string { return nil }
+func (k *keptWidget) Close() error              { return nil }
 
 func (k *keptWidget) Witness() *feed.Object { return k.object }
 

@@ -117,7 +117,7 @@ func TestFrozen(t *testing.T) {
 		b.pass(time.Minute + time.Second) // a bookmark was sent
 		last := b.Put(t, "a", "2")
 		said := ""
-		for began := time.Now(); b.sink.Applied() < last && time.Since(began) < 3*time.Minute; {
+		for began := time.Now(); b.sink.AppliedRevision() < last && time.Since(began) < 3*time.Minute; {
 			b.pass(100 * time.Millisecond)
 			if err := b.feed.Healthy(); err != nil {
 				said = err.Error()

@@ -37,7 +37,7 @@ var errSurroundings = errors.New("unexpected shape of an answer")
 // which it is before the first load ends, and if Config.Verbatim is not set.
 func (f *Feed) Surroundings() *Surroundings { return f.surroundings.Load() }
 
-// format is how the server writes objects.
+// format returns how the server writes objects.
 func (f *Feed) format() sentobject.Format {
 	if f.cfg.Protobuf {
 		return sentobject.Protobuf

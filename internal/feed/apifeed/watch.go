@@ -109,8 +109,8 @@ func (f *Feed) setInterval(answer http.Header) {
 	f.interval.Store(int64(min(max(interval, 0), time.Minute)))
 }
 
-// ProgressWithin is how long the server takes at most to tell of its progress. It is 0 if
-// the server does not say.
+// ProgressWithin returns how long the server takes at most to tell of its progress. It
+// returns 0 if the server does not say.
 func (f *Feed) ProgressWithin() time.Duration { return time.Duration(f.interval.Load()) }
 
 func (f *Feed) watchParameters(initial bool, length time.Duration) url.Values {

@@ -61,7 +61,7 @@ func (f *Feed) loadCheckpoint(ctx context.Context, kept feed.Checkpoint, loader 
 		return fmt.Errorf("%w: %w", feed.ErrUnusable, err)
 	}
 	f.witness = feed.WitnessOf(kept.Witness())
-	for _, prefix := range kept.Missing() {
+	for _, prefix := range kept.MissingPrefixes() {
 		if err := f.loadPages(ctx, loader, &pageReader{feed: f, revision: kept.Revision()}, prefix); err != nil {
 			return unusableIfCompacted(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/feed"
 )
 
-// FeedConfig of a Feed.
+// FeedConfig configures a Feed.
 type FeedConfig struct {
 	// Client is shared with other users. The feed does not close it.
 	Client *clientv3.Client

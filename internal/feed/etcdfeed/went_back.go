@@ -69,7 +69,7 @@ func (s *countedStream) RecvMsg(m any) error {
 func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness feed.Witness) (newest int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
-	known := witness.Known()
+	known := witness.KnownObjects()
 	if len(known) == 0 {
 		resp, err := f.readAt(ctx, f.cfg.Prefix+"\x00", revision)
 		if err != nil {

@@ -88,9 +88,9 @@ type keptObjects struct {
 	damage   error
 }
 
-func (k *keptObjects) Revision() int64   { return k.revision }
-func (k *keptObjects) Missing() []string { return k.missing }
-func (k *keptObjects) Close() error      { return nil }
+func (k *keptObjects) Revision() int64           { return k.revision }
+func (k *keptObjects) MissingPrefixes() []string { return k.missing }
+func (k *keptObjects) Close() error              { return nil }
 
 func (k *keptObjects) Witness() *feed.Object {
 	if len(k.objects) == 0 {

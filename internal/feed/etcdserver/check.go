@@ -67,7 +67,7 @@ func damaged(dataDir, file string, err error) error {
 	return fmt.Errorf("cannot use %s of the embedded etcd (%w): %s", file, err, remedy(dataDir))
 }
 
-// remedy is the advice for damage of any kind.
+// remedy returns the advice for damage of any kind.
 func remedy(dataDir string) string {
 	return "restore " + dataDir + " from a backup or snapshot, or move it away to start with an empty cluster"
 }

@@ -82,7 +82,7 @@ func (s *APIServer) serveWatch(w http.ResponseWriter, req *http.Request, query u
 	s.follow(ctx, out, from, s.bookmarkPeriod(seconds, query))
 }
 
-// bookmarkPeriod is the time between bookmarks of a watch.
+// bookmarkPeriod returns the time between bookmarks of a watch.
 func (s *APIServer) bookmarkPeriod(seconds int, query url.Values) time.Duration {
 	if asked, err := time.ParseDuration(query.Get("millraceBookmarkInterval")); err == nil && s.options.Replica {
 		return asked

@@ -191,9 +191,9 @@ func (s *Sink) AllowOtherHistory() {
 	s.mu.allowsOtherHistory = true
 }
 
-// Applied returns the revision up to which the sink has everything. It returns 0 before the
+// AppliedRevision returns the revision up to which the sink has everything. It returns 0 before the
 // first load.
-func (s *Sink) Applied() int64 {
+func (s *Sink) AppliedRevision() int64 {
 	c, _ := s.contents()
 	return c.applied
 }

@@ -116,7 +116,7 @@ func (doc *document) serve(w http.ResponseWriter, notModified bool) int {
 // documentOverhead is about what a document takes besides its body and its key.
 const documentOverhead = 2 << 10
 
-// size is the memory of the document. A nil document has none.
+// size returns the memory of the document. A nil document has none.
 func (doc *document) size() int64 {
 	if doc == nil {
 		return 0

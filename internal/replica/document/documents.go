@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
-// Config of Documents. Door, Local, Changes and Metrics are needed.
+// Config configures Documents. Door, Local, Changes and Metrics are needed.
 type Config struct {
 	// Door leads to the upstream.
 	Door *upstream.Door
@@ -132,7 +132,7 @@ func New(cfg Config) *Documents {
 	return d
 }
 
-// Bytes is the memory of the documents.
+// Bytes returns the memory of the documents.
 func (d *Documents) Bytes() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -24,7 +24,7 @@ const (
 	Refused   State = "refused"
 )
 
-// States are all states.
+// States returns all states.
 func States() []State { return []State{Absent, Loading, Following, Doubtful, Stale, Refused} }
 
 // FollowedResource is one resource of the upstream in one form: its cache, and the feed that fills it
@@ -172,7 +172,7 @@ func (f *FollowedResource) Surroundings() *apifeed.Surroundings {
 	return nil
 }
 
-// state is the state, given whether the whole upstream is away.
+// state returns the state, given whether the whole upstream is away.
 func (f *FollowedResource) state(away bool, now time.Time) State {
 	switch {
 	case f.refusal(now) != "":
@@ -228,7 +228,7 @@ func (f *FollowedResource) waitLoaded(ctx context.Context, r *run, optional bool
 
 // isRefused reports whether the upstream refuses a feed.
 func isRefused(f *apifeed.Feed) bool {
-	status, _ := f.Refused()
+	status, _ := f.RefusalStatus()
 	return status != 0
 }
 

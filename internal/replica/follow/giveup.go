@@ -149,7 +149,7 @@ func (s *Resources) sweepOnce(away bool, now time.Time) (again []Key) {
 	return again
 }
 
-// heldLocked are the bytes of all objects that are held.
+// heldLocked returns the bytes of all objects that are held.
 func (s *Resources) heldLocked() (sum int64) {
 	for _, f := range s.mu.byKey {
 		sum += f.bytes()

@@ -6,8 +6,8 @@ import (
 	"github.com/millrace/millrace/internal/feed/apifeed"
 )
 
-// wentBack is an apifeed.Config.WentBack. A resource may seem to have another history. That
-// proves another history of the whole upstream if the resource's server counts the same
+// wentBack implements apifeed.Config.WentBack. A resource may seem to have another history.
+// That proves another history of the whole upstream if the resource's server counts the same
 // revisions as the server of definitions. No other server can take definitions over. An
 // aggregated server that has taken the resource over counts its own, and so does an etcd of the
 // resource alone.

@@ -21,7 +21,7 @@ type Key struct {
 // protobufSuffix ends the names of feeds of objects in protobuf.
 const protobufSuffix = "+protobuf"
 
-// String is the name of the feed, in reports and of its checkpoint.
+// String returns the name of the feed, in reports and of its checkpoint.
 func (k Key) String() string {
 	if k.InProtobuf {
 		return k.GroupResource.String() + protobufSuffix
@@ -29,7 +29,7 @@ func (k Key) String() string {
 	return k.GroupResource.String()
 }
 
-// parseKey is the reverse of String.
+// parseKey returns the reverse of String.
 func parseKey(name string) Key {
 	resource, ok := strings.CutSuffix(name, protobufSuffix)
 	return Key{schema.ParseGroupResource(resource), ok}

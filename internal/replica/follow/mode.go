@@ -69,7 +69,7 @@ func (p *Policy) answersBuiltIn() bool {
 	return mode == p.mode && mode != passing || p.mode == verbatim && mode == decoded
 }
 
-// Skew is serverreport.ReplicaReport's Skew.
+// Skew returns the Skew of a serverreport.ReplicaReport.
 func (p *Policy) Skew() string {
 	switch {
 	case !p.answersBuiltIn():

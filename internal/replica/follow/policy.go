@@ -79,8 +79,9 @@ func NewPolicy(cfg PolicyConfig) *Policy {
 	return p
 }
 
-// Use tells what this program serves, and where built-in resources are. It follows what the
-// replica needs, and what is followed from the start.
+// Use sets the server and the stores of built-in resources. It follows the resources that
+// the replica itself needs, and the resources of --follow. It must be called once, before
+// Run.
 func (p *Policy) Use(server *kube.Replica, stored func(schema.GroupResource) *storage.Store) error {
 	p.server, p.servers.services, p.etcd.stored = server, stored(services).Resource(), stored
 	p.builtIn = map[schema.GroupVersionResource]schema.GroupVersionResource{}
@@ -93,7 +94,7 @@ func (p *Policy) Use(server *kube.Replica, stored func(schema.GroupResource) *st
 	}
 	for _, name := range slices.Concat([]string{definitions.String(), services.String()}, p.cfg.Follow) {
 		gr := schema.ParseGroupResource(name)
-		gvr, served := p.cfg.Upstream.Preferred(gr)
+		gvr, served := p.cfg.Upstream.PreferredVersion(gr)
 		if !served {
 			return fmt.Errorf("the upstream does not serve %s: correct --follow", gr)
 		}
@@ -119,7 +120,7 @@ func (p *Policy) followNamed(gvr schema.GroupVersionResource, needed bool) {
 // files of resources that are not to be followed.
 func (p *Policy) followKept() {
 	for _, key := range p.cfg.Resources.cfg.Checkpoints.keys() {
-		gvr, served := p.cfg.Upstream.Preferred(key.GroupResource)
+		gvr, served := p.cfg.Upstream.PreferredVersion(key.GroupResource)
 		_, builtIn := p.builtIn[gvr]
 		switch {
 		case p.keepsOut(key.GroupResource) || key.InProtobuf && p.mode != verbatim || !served:
@@ -137,7 +138,7 @@ func (p *Policy) followKept() {
 func (p *Policy) followAsBefore() {
 	for _, name := range p.cfg.FollowedBefore {
 		key := parseKey(name)
-		gvr, served := p.cfg.Upstream.Preferred(key.GroupResource)
+		gvr, served := p.cfg.Upstream.PreferredVersion(key.GroupResource)
 		if _, builtIn := p.builtIn[gvr]; !served || !builtIn || p.keepsOut(key.GroupResource) {
 			continue // the first read of a custom resource follows it
 		}
@@ -146,9 +147,10 @@ func (p *Policy) followAsBefore() {
 	}
 }
 
-// Followed are the keys of what is followed now, in the forms that clients read: what is decoded
-// is followed in one form for both.
-func (p *Policy) Followed() (names []string) {
+// FollowedKeys returns the keys of the resources that are followed now, in the forms that
+// clients read. A decoded resource is followed in one form, from which both forms are
+// answered.
+func (p *Policy) FollowedKeys() (names []string) {
 	if p.cfg.Resources == nil {
 		return nil
 	}
@@ -175,12 +177,12 @@ func (p *Policy) Ready() {
 		return
 	}
 	for _, key := range p.cfg.Resources.cfg.Checkpoints.keys() {
-		if gvr, served := p.cfg.Upstream.Preferred(key.GroupResource); served {
+		if gvr, served := p.cfg.Upstream.PreferredVersion(key.GroupResource); served {
 			_ = p.Follow(gvr) // the first read tells why it is not followed
 		}
 	}
 	for _, name := range p.cfg.Follow {
-		if gvr, served := p.cfg.Upstream.Preferred(schema.ParseGroupResource(name)); served {
+		if gvr, served := p.cfg.Upstream.PreferredVersion(schema.ParseGroupResource(name)); served {
 			if why := p.Follow(gvr); why != "" {
 				p.cfg.Logger.Error("Cannot follow a resource that --follow names", "resource", name, "reason", why)
 			}
@@ -198,7 +200,7 @@ func (p *Policy) followAgain(key Key) {
 		_ = p.Follow(key.WithVersion(v)) // the next read tells why it is not followed
 		return
 	}
-	gvr, served := p.cfg.Upstream.Preferred(key.GroupResource)
+	gvr, served := p.cfg.Upstream.PreferredVersion(key.GroupResource)
 	switch {
 	case !served:
 	case p.mode == verbatim:
@@ -208,7 +210,7 @@ func (p *Policy) followAgain(key Key) {
 	}
 }
 
-// Read is a handler.Config.Follow.
+// Read implements handler.Config.Follow.
 func (p *Policy) Read(gvr schema.GroupVersionResource, protobuf bool) handler.Reason {
 	if stored, builtIn := p.builtIn[gvr]; builtIn && p.cfg.Resources != nil {
 		p.cfg.Resources.lookup(Key{GroupResource: stored.GroupResource()}).noteRead(protobuf)
@@ -230,7 +232,7 @@ func (p *Policy) followBuiltInRead(gvr schema.GroupVersionResource) handler.Reas
 	case p.Excludes(stored):
 		return handler.Excluded
 	case p.mode == decoded && p.cfg.Upstream.Skew() != 0:
-		return handler.StartsAgain
+		return handler.Restarting
 	case !p.answersBuiltIn():
 		return handler.VersionSkew
 	case !p.cfg.Upstream.Serves(gvr):
@@ -291,7 +293,7 @@ func (p *Policy) followBuiltIn(gvr schema.GroupVersionResource, r Request) handl
 	isStored := p.cfg.Upstream.Serves(followed)
 	if !isStored {
 		var served bool
-		if followed, served = p.cfg.Upstream.Preferred(stored); !served {
+		if followed, served = p.cfg.Upstream.PreferredVersion(stored); !served {
 			return handler.OtherVersion
 		}
 	}
@@ -307,7 +309,8 @@ func (p *Policy) followBuiltIn(gvr schema.GroupVersionResource, r Request) handl
 // held for several clients.
 const maxShared = 8 << 20
 
-// MayShare is a handler.Config.MayShare. The size of what is not loaded yet is not known.
+// MayShare implements handler.Config.MayShare. It returns false while the size of the
+// resource is not known, because it is not loaded.
 func (p *Policy) MayShare(gvr schema.GroupVersionResource) bool {
 	if stored, ok := p.builtIn[gvr]; ok {
 		gvr = stored
@@ -324,9 +327,10 @@ func (p *Policy) MayShare(gvr schema.GroupVersionResource) bool {
 func (p *Policy) IsHandedOver(gv schema.GroupVersion) bool { return p.servers.serve(gv) }
 
 // FollowNeeded follows a built-in resource that the replica itself needs, out of what the
-// upstream has now alone. It returns false if the upstream serves none that this program knows.
+// upstream has now alone. It returns false if the upstream serves the resource in no version
+// that this program knows.
 func (p *Policy) FollowNeeded(gr schema.GroupResource) bool {
-	gvr, served := p.cfg.Upstream.Preferred(gr)
+	gvr, served := p.cfg.Upstream.PreferredVersion(gr)
 	if _, builtIn := p.builtIn[gvr]; !served || !builtIn {
 		return false
 	}
@@ -356,7 +360,7 @@ func (p *Policy) names(stored schema.GroupResource) bool {
 // two groups are stored as one.
 func (p *Policy) storedOf(name string) schema.GroupResource {
 	gr := schema.ParseGroupResource(name)
-	if gvr, served := p.cfg.Upstream.Preferred(gr); served {
+	if gvr, served := p.cfg.Upstream.PreferredVersion(gr); served {
 		if stored, builtIn := p.builtIn[gvr]; builtIn {
 			return stored.GroupResource()
 		}
@@ -364,7 +368,7 @@ func (p *Policy) storedOf(name string) schema.GroupResource {
 	return gr
 }
 
-// CutOffSince is a handler.Config.CutOffSince, by the backends of all.
+// CutOffSince returns a handler.Config.CutOffSince. brokenSince is Backends.BrokenSince.
 func (p *Policy) CutOffSince(brokenSince func(schema.GroupResource) time.Time) func(schema.GroupVersionResource) time.Time {
 	return func(gvr schema.GroupVersionResource) time.Time {
 		if stored, ok := p.builtIn[gvr]; ok {

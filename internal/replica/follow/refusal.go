@@ -42,8 +42,8 @@ type RefusedResource struct {
 	Why   Refusal
 }
 
-// Refused returns the resources that are refused now, in no order.
-func (s *Resources) Refused() (all []RefusedResource) {
+// RefusedResources returns the resources that are refused now, in no order.
+func (s *Resources) RefusedResources() (all []RefusedResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.cfg.Clock.Now()

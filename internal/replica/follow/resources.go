@@ -56,7 +56,7 @@ const (
 	maxLoads = 8
 )
 
-// Config of Resources. Client, Host and Logger are needed.
+// Config configures Resources. Client, Host and Logger are needed.
 type Config struct {
 	// Client sends the requests of feeds.
 	Client *http.Client
@@ -121,7 +121,7 @@ func (s *Resources) Of(config *storagebackend.ConfigForResource) (*storage.Backe
 	return s.open(Key{GroupResource: config.GroupResource}), nil
 }
 
-// ProtobufBackend is a storage.Decorator.Protobuf.
+// ProtobufBackend implements storage.Decorator.Protobuf.
 func (s *Resources) ProtobufBackend(gr schema.GroupResource) *storage.Backend {
 	if !hasProtobuf(gr) {
 		return nil

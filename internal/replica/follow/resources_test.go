@@ -228,7 +228,7 @@ func TestUnservableResource(t *testing.T) {
 		t.Errorf("a read is passed on for %q", why)
 	}
 	want := follow.RefusedResource{Key: w.key, Named: true, Why: "refused"}
-	if got := w.resources.Refused(); len(got) != 1 || got[0] != want || !strings.Contains(got[0].Why.Text(), "allow both") {
+	if got := w.resources.RefusedResources(); len(got) != 1 || got[0] != want || !strings.Contains(got[0].Why.Text(), "allow both") {
 		t.Errorf("refused are %v", got)
 	}
 	before := asked.Load()
@@ -240,7 +240,7 @@ func TestUnservableResource(t *testing.T) {
 	w.upstream.Intercept(nil)
 	w.pass(2 * time.Minute)
 	w.loaded(follow.Request{})
-	if got := w.resources.Refused(); len(got) > 0 {
+	if got := w.resources.RefusedResources(); len(got) > 0 {
 		t.Errorf("refused are %v", got)
 	}
 }

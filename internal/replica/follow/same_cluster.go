@@ -155,7 +155,7 @@ func (p *Policy) CheckEtcd(ctx context.Context) error {
 	return nil
 }
 
-// storedResources are the built-in resources that are answered.
+// storedResources returns the built-in resources that are answered.
 func (p *Policy) storedResources() []schema.GroupResource {
 	all := map[schema.GroupResource]bool{}
 	for gvr, stored := range p.builtIn {

@@ -24,7 +24,7 @@ func (p *Policy) chooseVersions(routes []kube.Route) {
 	}
 	p.verbatimVersions = map[schema.GroupResource]verbatimVersion{}
 	for _, route := range routes {
-		chosen, served := p.cfg.Upstream.Preferred(route.Stored)
+		chosen, served := p.cfg.Upstream.PreferredVersion(route.Stored)
 		if _, known := p.builtIn[chosen]; !served || !known {
 			chosen = p.builtIn[route.Resource]
 		}
@@ -44,7 +44,7 @@ func (p *Policy) hasWatchLists() bool {
 	return known != nil && known.InitialEventsEnd != nil
 }
 
-// verbatimOf is a ReadTier.Verbatim of package tiermount.
+// verbatimOf implements ReadTier.Verbatim of package tiermount.
 func (p *Policy) verbatimOf(route *kube.Route, format sentobject.Format) *read.Verbatim {
 	if p.verbatimVersions[route.Stored].GroupVersionResource != route.Resource {
 		return nil

@@ -23,23 +23,24 @@ import (
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
-// Config of a Handler. All fields without a comment on their zero value are needed.
+// Config configures Handler. All fields without a comment on their zero value are needed.
 type Config struct {
 	// Reads wraps a handler by the read tier, which passes on what it cannot answer.
 	Reads func(next http.Handler) http.Handler
-	// PassOn has next answer a request that the read tier does not see, and adds it to the
-	// accounts. Nil keeps none.
+	// PassOn lets next answer a request that the read tier does not see, and adds it to
+	// the accounts. Nil keeps no accounts.
 	PassOn func(w http.ResponseWriter, req *http.Request, next http.Handler, reason string)
-	// Shared is called with each read that was answered with the answer to another one. It may be nil.
+	// Shared is called with each read that was given the answer to another read. It may be nil.
 	Shared func(*http.Request)
 	// Ready reports whether a replica that was restarted by itself is ready. Before that, users
-	// whom it does not know are told to come again. Nil is for others.
+	// whom it does not know are told to come again. Nil means that the replica was not
+	// restarted by itself.
 	Ready func() bool
 	// Follow starts to follow a resource, or returns why its reads cannot be answered here. protobuf
 	// says that the client prefers it. It must not block.
 	Follow func(gvr schema.GroupVersionResource, protobuf bool) Reason
 	// MayShare reports whether lists of a resource are short enough to be held for several
-	// clients who ask at once. Nil means that all are.
+	// clients who ask at once. Nil means that all lists are.
 	MayShare func(schema.GroupVersionResource) bool
 	// Documents answer requests for discovery and OpenAPI.
 	Documents *document.Documents
@@ -98,7 +99,7 @@ const (
 	// uncleanPath: the path has a part that is empty, "." or "..".
 	uncleanPath Reason = "path"
 	// unusualDocument: the answer to a request for discovery or OpenAPI may depend on more
-	// than what Documents know of it.
+	// than Documents look at.
 	unusualDocument Reason = "document"
 	// noDocument: the upstream has sent no document that may be kept.
 	noDocument Reason = "document-unavailable"
@@ -117,15 +118,16 @@ const (
 	// at hand as the upstream sends them. This program's types could lose a field of a built-in
 	// resource, or add a default.
 	VersionSkew Reason = "version-skew"
-	// StartsAgain: the replica is starting, or about to for another version of the upstream. The
-	// request is not passed on: a fleet would come to the upstream at once, while it is upgraded.
-	StartsAgain Reason = "starts-again"
+	// Restarting: the replica is starting, or about to restart for another version of the
+	// upstream. The request is not passed on: a fleet would come to the upstream at once, while
+	// it is upgraded.
+	Restarting Reason = "starts-again"
 	// OtherEtcd: etcd is not known to be where the upstream keeps the resource.
 	OtherEtcd Reason = "other-etcd"
-	// NotNamed: --follow-only has only the resources of --follow followed.
+	// NotNamed: --follow-only is set, and --follow does not name the resource.
 	NotNamed Reason = "not-named"
-	// OtherVersion: the resource is followed in another version. That need not have all fields of
-	// this one, or is not what the upstream would send.
+	// OtherVersion: the resource is followed in another version. Its objects need not have all
+	// fields of the requested version, or are not what the upstream would send.
 	OtherVersion Reason = "other-version"
 )
 
@@ -146,9 +148,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.serveRead(w, req)
 	}
 	if why == unknownUser && h.cfg.Ready != nil && !h.cfg.Ready() {
-		why = StartsAgain // who signs client certificates is not known yet
+		why = Restarting // who signs client certificates is not known yet
 	}
-	if why == StartsAgain {
+	if why == Restarting {
 		h.cfg.Metrics.Refused.WithLabelValues(string(why)).Inc()
 		upstream.RespondError(h.cfg.Serializer, w, req, apierrors.NewTooManyRequests("this replica is starting, or about to restart because its API server has another version: retry", 1))
 		return
@@ -182,7 +184,7 @@ type countedWriter struct {
 	bytes uint64
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write implements io.Writer.
@@ -261,7 +263,7 @@ func (h *Handler) charged(ctx context.Context) (client user.Info, info *request.
 	return client, info, charged
 }
 
-// overBudget is the error of a client that has used up a budget.
+// overBudget returns the error of a client that has used up a budget.
 func overBudget(over usage.Overdraft) error {
 	seconds := int(over.RetryAfter / time.Second)
 	used := map[string]string{"cpu": "CPU time", "bytes": "bytes"}[over.Budget]

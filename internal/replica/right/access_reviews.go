@@ -113,8 +113,8 @@ func (r *accessReviews) ask(ctx context.Context, a authorizer.Attributes) (revie
 	return reviewAnswer{decision, reason}, err
 }
 
-// reviewQuestion has everything that a decision may depend on. It is empty for what is not to be
-// shared or remembered: requests without a user, or with a selector that cannot be parsed.
+// reviewQuestion returns everything that a decision may depend on. It is empty for what is not
+// to be shared or remembered: requests without a user, or with a selector that cannot be parsed.
 //
 // Upstream: k8s.io/apiserver/pkg/authorization/authorizer.Attributes; compare at each upgrade.
 func reviewQuestion(a authorizer.Attributes) string {

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
-// Config of Rights. All fields without a comment on their zero value are needed.
+// Config configures Rights. All fields without a comment on their zero value are needed.
 type Config struct {
 	// RBAC decides by RBAC objects of the upstream that the replica holds. Only its
 	// permissions count. If it is nil, the upstream is asked about all. Oracle and Current

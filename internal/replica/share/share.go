@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Config of Reads. All fields are needed.
+// Config configures Reads. All fields are needed.
 type Config struct {
 	// Next asks the upstream.
 	Next http.Handler

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// DoorConfig of a Door. All fields without a comment on their zero value are needed.
+// DoorConfig configures a Door. All fields without a comment on their zero value are needed.
 type DoorConfig struct {
 	// Upstream is how the replica itself reaches the upstream.
 	Upstream *rest.Config
@@ -103,8 +103,8 @@ func NewDoor(cfg DoorConfig) (*Door, error) {
 	return d, err
 }
 
-// Own is the configuration of all clients by which the replica asks for itself. Their requests go
-// through the guard, whatever makes them.
+// Own returns the configuration of all clients by which the replica asks for itself. Their
+// requests go through the guard, whatever makes them.
 func (d *Door) Own() *rest.Config { return d.own }
 
 // guarded returns a configuration whose requests go through a guard, after everything that adds

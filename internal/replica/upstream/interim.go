@@ -29,7 +29,7 @@ func newFinalWriter(w http.ResponseWriter, req *http.Request) *finalWriter {
 	return &finalWriter{ResponseWriter: w, passesInterim: ok && (info.Subresource == "proxy" || info.Verb == "proxy")}
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (w *finalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.

@@ -50,7 +50,7 @@ func newObjectVersion(namespace, name, revision string) (o ObjectVersion, err er
 // First asks the upstream for the first object of a resource in all namespaces. The result is
 // empty if there is none.
 func (u *Upstream) First(ctx context.Context, gr schema.GroupResource) (ObjectVersion, error) {
-	gvr, served := u.Preferred(gr)
+	gvr, served := u.PreferredVersion(gr)
 	if !served {
 		return ObjectVersion{}, fmt.Errorf("the upstream does not serve %s", gr)
 	}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// ProxyConfig of a Proxy. All fields without a comment on their zero value are needed.
+// ProxyConfig configures a Proxy. All fields without a comment on their zero value are needed.
 type ProxyConfig struct {
 	Door *Door
 	// MayImpersonate reports whether the upstream lets the replica act for users. It is

@@ -103,7 +103,7 @@ func selectsName(query url.Values) bool {
 	return exact && name != "" && len(selector.Requirements()) == 1
 }
 
-// CollectionPath is the path of all objects of a resource.
+// CollectionPath returns the path of all objects of a resource.
 func CollectionPath(gvr schema.GroupVersionResource) string {
 	root := "/apis/" + gvr.Group
 	if gvr.Group == "" {

@@ -46,5 +46,5 @@ func TargetOf(u *url.URL) (Target, bool) {
 // Path returns the path, to which the client must have a right.
 func (t Target) Path() string { return t.path }
 
-// Len is the memory of the words of the target.
+// Len returns the memory of the words of the target.
 func (t Target) Len() int { return len(t.path) + len(t.query) }

@@ -69,13 +69,14 @@ const (
 	descriptionPeriod = 30 * time.Second
 	versionPeriod     = 2 * time.Second
 	// impersonationPeriod is how long the upstream's answer about impersonation holds. If
-	// there is none in impersonationTimeout, it is asked again after impersonationRetry.
+	// the upstream does not answer within impersonationTimeout, it is asked again after
+	// impersonationRetry.
 	impersonationPeriod  = time.Minute
 	impersonationTimeout = 10 * time.Second
 	impersonationRetry   = time.Second
 )
 
-// Config of an Upstream.
+// Config configures Upstream.
 type Config struct {
 	// Door leads to the upstream. It is needed.
 	Door *Door
@@ -87,7 +88,8 @@ type Config struct {
 	Panics *panics.Counter
 }
 
-// New makes an Upstream. It asks nothing before Read.
+// New makes an Upstream. It asks nothing. The caller must call Read before any other
+// method.
 func New(cfg Config) (*Upstream, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -155,7 +157,8 @@ func (u *Upstream) Read() error {
 }
 
 // ReadVersion asks the upstream for its version. The connection is the one of other
-// requests with the same configuration, so the answer is of the server that answers these.
+// requests with the same configuration, so the version is of the server that answers those
+// other requests.
 func (u *Upstream) ReadVersion(ctx context.Context) (string, error) {
 	info, err := u.discovery.ServerVersionWithContext(ctx)
 	if err != nil {
@@ -164,10 +167,11 @@ func (u *Upstream) ReadVersion(ctx context.Context) (string, error) {
 	return versionText(info), nil
 }
 
-// unknownSkew is more than any replica stands.
+// unknownSkew stands for versions that cannot be compared. It is larger than every skew
+// at which a replica answers.
 const unknownSkew = math.MaxInt
 
-// skew is how many minor versions a is newer than b.
+// skew returns how many minor versions a is newer than b.
 func skew(a, b *version.Info) int {
 	theirMajor, theirs, err := effective(a)
 	ownMajor, own, ownErr := effective(b)
@@ -177,7 +181,7 @@ func skew(a, b *version.Info) int {
 	return theirs - own
 }
 
-// versionText names a version, and the one that it emulates if that is another one.
+// versionText names a version, and the version that it emulates if that is another one.
 func versionText(v *version.Info) string {
 	if v.EmulationMinor == "" || v.EmulationMinor == v.Minor {
 		return v.GitVersion
@@ -185,8 +189,9 @@ func versionText(v *version.Info) string {
 	return v.GitVersion + ", as " + v.EmulationMajor + "." + v.EmulationMinor
 }
 
-// effective is the version that a server behaves as: one that emulates another has the fields,
-// defaults and feature gates of that one (KEP-4330). Some providers add a plus sign.
+// effective returns the version that a server behaves as: a server that emulates another
+// version has the fields, defaults and feature gates of that version (KEP-4330). Some
+// providers add a plus sign.
 func effective(v *version.Info) (major string, minor int, err error) {
 	major, text := v.Major, v.Minor
 	if v.EmulationMinor != "" {
@@ -197,7 +202,7 @@ func effective(v *version.Info) (major string, minor int, err error) {
 }
 
 // Run keeps the description current until the context ends. While the upstream does not
-// answer, the old one stays.
+// answer, the old description stays.
 func (u *Upstream) Run(ctx context.Context) {
 	all, version := time.NewTicker(descriptionPeriod), time.NewTicker(versionPeriod)
 	defer all.Stop()
@@ -220,7 +225,7 @@ func (u *Upstream) Run(ctx context.Context) {
 func (u *Upstream) Version() string { return u.newest.Load().version }
 
 // Skew returns how many minor versions the upstream is newer than this program. It is
-// negative if the upstream is older, and huge if that is not known.
+// negative if the upstream is older, and unknownSkew if the versions cannot be compared.
 func (u *Upstream) Skew() int { return u.newest.Load().skew }
 
 // Serves reports whether the upstream serves a resource in a version.
@@ -240,9 +245,9 @@ func (u *Upstream) Versions() []schema.GroupVersion {
 	return versions
 }
 
-// Preferred returns the version in which the upstream prefers to serve a resource. It
-// returns false if it serves none.
-func (u *Upstream) Preferred(gr schema.GroupResource) (schema.GroupVersionResource, bool) {
+// PreferredVersion returns the version in which the upstream prefers to serve a resource. It
+// returns false if the upstream does not serve the resource.
+func (u *Upstream) PreferredVersion(gr schema.GroupResource) (schema.GroupVersionResource, bool) {
 	d := u.newest.Load()
 	for _, v := range d.preferred[gr.Group] {
 		if gvr := gr.WithVersion(v); d.served[gvr] {
@@ -253,8 +258,9 @@ func (u *Upstream) Preferred(gr schema.GroupResource) (schema.GroupVersionResour
 }
 
 // MayImpersonate reports whether the upstream lets the replica act for all users and
-// groups. It is a ProxyConfig.MayImpersonate. Callers that come together ask once. A former
-// answer holds until there is another one: the upstream decides about each request anyway.
+// groups. It implements ProxyConfig.MayImpersonate. Callers that come together ask once.
+// The last answer holds until the upstream has given a new one, since the upstream decides
+// about each request anyway.
 func (u *Upstream) MayImpersonate(ctx context.Context) bool {
 	last := u.impersonation.last.Load()
 	if last != nil && time.Now().Before(last.until) {
@@ -280,8 +286,8 @@ func (u *Upstream) MayImpersonate(ctx context.Context) bool {
 	}
 }
 
-// askImpersonation asks the upstream for the right, and notes its answer, or the last one
-// if it has none.
+// askImpersonation asks the upstream for the right, and records its answer. If the
+// upstream does not answer, the last answer stays.
 func (u *Upstream) askImpersonation(last *impersonationRight) *impersonationRight {
 	ctx, cancel := context.WithTimeout(context.Background(), impersonationTimeout)
 	defer cancel()

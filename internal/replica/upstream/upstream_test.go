@@ -129,10 +129,10 @@ func TestUpstreamIsDescribed(t *testing.T) {
 	if !u.Serves(deployments.WithVersion("v1beta9")) || u.Serves(deployments.WithVersion("v2")) {
 		t.Error("the versions of deployments are wrong")
 	}
-	if gvr, ok := u.Preferred(deployments); !ok || gvr.Version != "v1" {
+	if gvr, ok := u.PreferredVersion(deployments); !ok || gvr.Version != "v1" {
 		t.Errorf("deployments are preferred in %v", gvr)
 	}
-	if _, ok := u.Preferred(schema.GroupResource{Resource: "nodes"}); ok || len(u.Versions()) != 3 {
+	if _, ok := u.PreferredVersion(schema.GroupResource{Resource: "nodes"}); ok || len(u.Versions()) != 3 {
 		t.Errorf("nodes are served, or not 3 versions: %v", u.Versions())
 	}
 }

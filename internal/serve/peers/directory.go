@@ -57,7 +57,7 @@ type CacheState struct {
 	Algorithm int `json:"algorithm"`
 }
 
-// Config of a Directory. All fields except Logger are needed.
+// Config configures Directory. All fields except Logger are needed.
 type Config struct {
 	// Leases is the client for Leases in Namespace.
 	Leases coordinationclient.LeaseInterface

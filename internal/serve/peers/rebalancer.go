@@ -86,7 +86,7 @@ func (r *Rebalancer) judge(watches int) {
 	r.lastSent = 0
 }
 
-// allowed is how many watches may be sent in this round.
+// allowed returns how many watches may be sent in this round.
 func (r *Rebalancer) allowed(watches int) int {
 	most, sent := watches, 0
 	for _, round := range r.rounds[max(0, len(r.rounds)+1-cmp.Or(r.Window, defaultWindow)):] {
@@ -95,8 +95,8 @@ func (r *Rebalancer) allowed(watches int) int {
 	return max(0, most-sent)
 }
 
-// share is the number of watches that each server would have if all had as many. It returns
-// false if there is no other server that takes clients.
+// share returns the number of watches that each server would have if all had as many. It
+// returns false if there is no other server that takes clients.
 func share(self Member, others []Member) (watches int, ok bool) {
 	total, servers := self.Watches, 1
 	for _, m := range others {

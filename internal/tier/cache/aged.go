@@ -34,7 +34,7 @@ func (a *agedRevisions) note(now time.Time, revision int64, window time.Duration
 	a.mu.marks = append(a.mu.marks[:0], marks...)
 }
 
-// AgedRevision is the newest revision of which the last Expire knew that it was older than
+// AgedRevision returns the newest revision of which the last Expire knew that it was older than
 // Config.HistoryWindow, and 0 if it knew of none. It takes the place of etcd's compaction where
 // there is no etcd. A quiet resource would keep older revisions for ever, but clients expect the
 // tokens of pages to expire.

@@ -46,7 +46,7 @@ func TestLogKeepsItsLastEventsHoweverOld(t *testing.T) {
 	for revision := int64(15); revision < 165; revision++ {
 		c.Apply(t.Context(), apply(put(pods+"a", "3", revision)))
 	}
-	if events, _, _ := r.Log().Held(); events != 150 {
+	if events, _, _ := r.Log().Size(); events != 150 {
 		t.Errorf("%d events are held, want the 150 that are young", events)
 	}
 	now.SetTime(now.Now().Add(time.Hour))
@@ -87,20 +87,20 @@ func TestOldEventsShareABound(t *testing.T) {
 		change(prefix, 99, strings.Repeat("x", 500))
 	}
 	c.Expire()
-	if events, _, _ := busy[0].Log().Held(); events != 99 {
+	if events, _, _ := busy[0].Log().Size(); events != 99 {
 		t.Errorf("%d young events are held, want 99", events)
 	}
 	now.SetTime(now.Now().Add(time.Hour))
 	c.Expire()
 	held := int64(0)
 	for _, r := range quiet {
-		events, bytes, _ := r.Log().Held()
+		events, bytes, _ := r.Log().Size()
 		if held += bytes; events != 4 {
 			t.Errorf("a quiet resource holds %d events, want 4", events)
 		}
 	}
 	for _, r := range busy {
-		events, bytes, _ := r.Log().Held()
+		events, bytes, _ := r.Log().Size()
 		if held += bytes; events < 3 || events > 20 {
 			t.Errorf("a busy resource holds %d events, want an equal share of the rest", events)
 		}
@@ -110,7 +110,7 @@ func TestOldEventsShareABound(t *testing.T) {
 	}
 	// The share also holds between sweeps. It grows again when other logs need less.
 	change("/registry/busy0/", 50, strings.Repeat("x", 500))
-	if events, _, _ := busy[0].Log().Held(); events != 50 {
+	if events, _, _ := busy[0].Log().Size(); events != 50 {
 		t.Errorf("%d events are held, want the 50 that are young", events)
 	}
 	for _, r := range busy[1:] {
@@ -121,7 +121,7 @@ func TestOldEventsShareABound(t *testing.T) {
 	c.Expire()
 	now.SetTime(now.Now().Add(time.Hour))
 	c.Expire()
-	if events, _, _ := busy[0].Log().Held(); events != 50 {
+	if events, _, _ := busy[0].Log().Size(); events != 50 {
 		t.Errorf("%d events are held when there is room, want 50", events)
 	}
 }

@@ -20,7 +20,7 @@ var ErrNotReady = errors.New("cache not loaded yet")
 // ErrUnproven says that the cache could not be shown in time to be as new as a read asks.
 var ErrUnproven = errors.New("cache not proven new enough")
 
-// Config of a Cache. The zero value of each field has the meaning given there.
+// Config configures Cache. The zero value of each field has the meaning given there.
 type Config struct {
 	// Budget bounds wire bytes. Nil keeps none.
 	Budget *encode.Budget

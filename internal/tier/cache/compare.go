@@ -31,7 +31,7 @@ type Difference struct {
 	Cached, Stored int64
 }
 
-// String is for logs.
+// String returns the counts for logs.
 func (d Difference) String() string {
 	return fmt.Sprintf("%s (cache %d, etcd %d)", d.Key, d.Cached, d.Stored)
 }

@@ -118,7 +118,8 @@ func (c *Consistent) catchUp(revision int64) {
 // Etcd may have reached the revision by a write that the feed does not see. So Notify
 // joins the round of consistent reads, which moves the feed up to etcd's present revision
 // within milliseconds. A revision that is ahead of etcd's comes by a write, as a rule one
-// that the feed sees. For others one timer asks etcd for progress, however many wait.
+// that the feed sees. For other revisions one timer asks etcd for progress, however many
+// functions wait.
 func (c *Consistent) Notify(revision int64, reached func()) (cancel func()) {
 	cancel = c.progress.notify(revision, reached)
 	if c.progress.Revision() < revision {

@@ -35,7 +35,7 @@ func (d *demand) add(now time.Time, weight int) (gathered float64) {
 	return d.mu.weight * d.windowLocked().Seconds()
 }
 
-// window is for how long reads gather.
+// window returns for how long reads gather.
 func (d *demand) window(now time.Time) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()

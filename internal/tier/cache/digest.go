@@ -42,8 +42,8 @@ func (d Digest) Add(o Digest) Digest { return Digest{d.High + o.High, d.Low + o.
 // subtract undoes Add.
 func (d Digest) subtract(o Digest) Digest { return Digest{d.High - o.High, d.Low - o.Low} }
 
-// objectDigest is the digest of one object. prefix precedes its key in etcd. A nil entry is
-// none.
+// objectDigest returns the digest of one object. prefix precedes its key in etcd. A nil
+// entry has the digest of nothing.
 func objectDigest(prefix string, e *entry.Entry) Digest {
 	if e == nil {
 		return Digest{}

@@ -46,8 +46,9 @@ func (f *forecast) isDue(now time.Time) bool {
 	return due
 }
 
-// patience is how long a read should wait for progress that takes most at the most. Where it has
-// come sooner all the time, the source does not know of it itself when it takes much longer.
+// patience returns how long a read should wait for progress that takes most at the most. Where
+// it has come sooner all the time, the source does not know of it itself when it takes much
+// longer.
 func (f *forecast) patience(most time.Duration) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

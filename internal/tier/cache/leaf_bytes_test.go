@@ -130,33 +130,33 @@ func TestLeafBytesAreGivenBack(t *testing.T) {
 				for step := range 12 {
 					when := fmt.Sprintf("round %d, step %d", round, step)
 					for range 1 + f.random.IntN(3) { // bytes are inherited over several changes
-						before := f.budget.Used()
+						before := f.budget.UsedBytes()
 						f.change(1+f.random.IntN(20), deletionPercent)
-						if used := f.budget.Used(); used > before {
+						if used := f.budget.UsedBytes(); used > before {
 							t.Fatalf("%s: a change made the budget grow from %d to %d bytes, but encodes nothing", when, before, used)
 						}
 						f.readOne()
 					}
 					f.read([]encode.Encoding{encode.Identity, encode.Gzip}[f.random.IntN(2)])
-					if used, kept := f.budget.Used(), f.kept(when); used != kept {
+					if used, kept := f.budget.UsedBytes(), f.kept(when); used != kept {
 						t.Fatalf("%s: the budget counts %d bytes, the leaves keep %d", when, used, kept)
 					}
 				}
 			}
-			if f.budget.Used() == 0 {
+			if f.budget.UsedBytes() == 0 {
 				t.Fatal("nothing is kept before the last object is deleted")
 			}
 			f.removeAll()
-			if used := f.budget.Used(); used != 0 {
+			if used := f.budget.UsedBytes(); used != 0 {
 				t.Errorf("%d bytes are kept of a resource without objects", used)
 			}
 			f.load(100)
 			f.read(encode.Identity)
-			if used, kept := f.budget.Used(), f.kept("after a load"); used != kept || kept == 0 {
+			if used, kept := f.budget.UsedBytes(), f.kept("after a load"); used != kept || kept == 0 {
 				t.Errorf("after a load, the budget counts %d bytes, the leaves keep %d", used, kept)
 			}
 			f.load(50)
-			if used := f.budget.Used(); used != 0 {
+			if used := f.budget.UsedBytes(); used != 0 {
 				t.Errorf("%d bytes are kept of objects that a load has replaced", used)
 			}
 		})

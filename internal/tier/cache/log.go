@@ -31,7 +31,7 @@ type Event struct {
 	Arrival *entry.Arrival
 }
 
-// Key is the key of the object that changed.
+// Key returns the key of the object that changed.
 func (e *Event) Key() string {
 	if e.Entry != nil {
 		return e.Entry.Key
@@ -171,9 +171,9 @@ func (l *Log) all() (events []Event, completeAfter int64) {
 	return events, l.mu.completeAfter
 }
 
-// Held returns the number of events in the log, their bytes, and when the oldest became
-// visible; a zero time if there is none. It implements slo.History.
-func (l *Log) Held() (events int, bytes int64, oldest time.Time) {
+// Size returns the number of events in the log, their bytes, and when the oldest became
+// visible. oldest is zero if the log is empty. It implements slo.History.
+func (l *Log) Size() (events int, bytes int64, oldest time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if events = len(l.mu.events); events > 0 {
@@ -182,8 +182,8 @@ func (l *Log) Held() (events int, bytes int64, oldest time.Time) {
 	return events, l.mu.bytes, oldest
 }
 
-// changedAt returns the revision of the last change, or a later one since which there was
-// none.
+// changedAt returns the revision of the last change, or a later revision since which
+// there was no change.
 func (l *Log) changedAt() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -157,7 +157,7 @@ func TestLogOfAQuietResourceExpires(t *testing.T) {
 	if bytes := c.Expire(); bytes < 2 {
 		t.Errorf("%d bytes were dropped, want those of two events", bytes)
 	}
-	if events, _, _ := r.Log().Held(); events != 1 {
+	if events, _, _ := r.Log().Size(); events != 1 {
 		t.Errorf("%d events are left, want the newest alone", events)
 	}
 	if _, _, _, err := r.Log().Read(cursor, make([]cache.Event, 1)); !errors.Is(err, cache.ErrExpired) {

@@ -20,8 +20,8 @@ type Progress struct {
 	}
 }
 
-// Revision is the newest revision up to which the cache is complete. It is 0 before the
-// first load.
+// Revision returns the newest revision up to which the cache is complete. It returns 0
+// before the first load.
 func (p *Progress) Revision() int64 { return p.revision.Load() }
 
 // Watch returns the revision and a channel that is closed when it grows.

@@ -129,8 +129,8 @@ func (s Snapshot) isWorthReading(gathered float64) bool {
 	return gathered > float64(requestWeight+s.Len()) && s.Bytes < maxContents
 }
 
-// Patience is how long a read waits for a revision that it names: most, or less if no progress is
-// likely to come.
+// Patience returns how long a read waits for a revision that it names: most, or less if no
+// progress is likely to come.
 func (p *Prover) Patience(most time.Duration) time.Duration {
 	if p.forecast.isNear() {
 		return most
@@ -141,7 +141,7 @@ func (p *Prover) Patience(most time.Duration) time.Duration {
 // errNoProgress says why a read is not proven.
 var errNoProgress = errors.New("the source does not tell of its progress in time")
 
-// progressWithin is the longest that progress may take to count as near.
+// progressWithin returns the longest that progress may take to count as near.
 func (p *Prover) progressWithin() time.Duration { return nearProof + p.source.ProgressWithin() }
 
 // waitNear waits until the cache has passed the source's newest revision, and for the answer of

@@ -20,9 +20,9 @@ type Query struct {
 	// Labels and Fields select entries in the scope. Nil and empty ones select all.
 	Labels labels.Selector
 	Fields fields.Selector
-	// Shard is the part of the scope that is selected. Nil is all of it.
+	// Shard is the part of the scope that is selected. Nil means all of it.
 	Shard *entry.Shard
-	// Limit is the number of entries after which the result ends. Zero is no limit.
+	// Limit is the number of entries after which the result ends. Zero means no limit.
 	Limit int
 	// Within restricts which entries after the limit count for Selection.More. Nil means
 	// all entries of the scope.

@@ -70,9 +70,9 @@ func (c *Cache) Resources() []*Resource {
 	return slices.Collect(maps.Values(c.mu.resources))
 }
 
-// Unclaimed counts the objects below a prefix that belong to no registered resource,
+// UnclaimedSize counts the objects below a prefix that belong to no registered resource,
 // and their bytes.
-func (c *Cache) Unclaimed(prefix string) (objects int, bytes int64) {
+func (c *Cache) UnclaimedSize(prefix string) (objects int, bytes int64) {
 	for e := range c.unclaimed.Snapshot().All(prefix, "") {
 		objects++
 		bytes += int64(len(e.Value))

@@ -43,11 +43,11 @@ type Resource struct {
 	progress *Progress
 	log      *Log
 	state    atomic.Pointer[state]
-	// advisor decides which indexes to build. Nil if entries have no attributes.
+	// advisor decides which indexes to build. It is nil if entries have no attributes.
 	advisor *indexAdvisor
 	// write is the cache's lock of writers.
 	write *sync.Mutex
-	// packing compresses values. Nil while the resource is small.
+	// packing compresses values. It is nil while the resource is small.
 	packing atomic.Pointer[entry.Packing]
 	// decrypted says that Open has changed a value: it is stored encrypted.
 	decrypted atomic.Bool
@@ -85,8 +85,8 @@ func (r *Resource) snapshotOf(s *state, revision int64) Snapshot {
 // Log returns the resource's recent events.
 func (r *Resource) Log() *Log { return r.log }
 
-// LastChange is the revision of the newest change of the resource, or of its load. It takes
-// no lock.
+// LastChange returns the revision of the newest change of the resource, or of its load. It
+// takes no lock.
 func (r *Resource) LastChange() int64 { return r.state.Load().revision }
 
 // GroupResource names the resource.

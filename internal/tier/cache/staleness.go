@@ -81,8 +81,8 @@ func (p *proofs) settleLocked(reached int64) {
 	}
 }
 
-// newest returns the time for which the cache is known to be complete: zero if there is
-// none.
+// newest returns the time for which the cache is known to be complete. It returns zero if
+// there is no such time.
 func (p *proofs) newest(reached int64) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

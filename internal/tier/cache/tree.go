@@ -30,7 +30,7 @@ import (
 // The zero value is an empty tree, ordered by key.
 type Tree struct {
 	root *node
-	// order is the order of the entries. Nil is the order of their keys.
+	// order is the order of the entries. Nil means the order of their keys.
 	order *indexOrder
 }
 
@@ -64,7 +64,7 @@ const (
 
 func (n *node) leaf() bool { return n.children == nil }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (t Tree) Len() int {
 	if t.root == nil {
 		return 0

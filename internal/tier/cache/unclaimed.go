@@ -13,8 +13,8 @@ import (
 // empty. It is for Compare and BeginReload.
 func (c *Cache) UnclaimedKeys() *Resource { return c.unclaimed }
 
-// NextUnclaimedRange is Resource.NextRange for keys of no registered resource below a prefix.
-// The range lies between the prefixes of registered resources.
+// NextUnclaimedRange does what Resource.NextRange does, for keys of no registered resource
+// below a prefix. The range lies between the prefixes of registered resources.
 func (c *Cache) NextUnclaimedRange(prefix, from string, objects int) (keys KeyRange, last bool) {
 	end := prefixEnd(prefix)
 	keys = KeyRange{From: c.afterClaimed(max(from, prefix)), End: end}
@@ -61,7 +61,7 @@ func (c *Cache) nextPrefix(key string) string {
 	return c.mu.prefixes[i]
 }
 
-// snapshotAt is r.At. The log of unclaimed keys is replaced under the lock write.
+// snapshotAt returns r.At. The log of unclaimed keys is replaced under the lock write.
 func (c *Cache) snapshotAt(r *Resource, revision int64) (Snapshot, error) {
 	if r == c.unclaimed {
 		c.write.Lock()

@@ -14,7 +14,7 @@ type Usage struct {
 // for status pages and metrics, not for the path of a request.
 func (r *Resource) Usage() Usage {
 	snapshot := r.Snapshot()
-	_, logBytes, _ := r.log.Held()
+	_, logBytes, _ := r.log.Size()
 	u := Usage{Objects: snapshot.Len(), Values: snapshot.Packed, Log: logBytes, Forms: map[string]int64{}}
 	for run := range snapshot.Runs("") {
 		run.Memo.Usage(u.Forms)

@@ -45,10 +45,10 @@ func TestUsage(t *testing.T) {
 	if u.Log <= 0 {
 		t.Error("the log holds two versions and reports no bytes")
 	}
-	if events, bytes, oldest := r.Log().Held(); events != 2 || bytes != u.Log || now.Since(oldest) != 7*time.Second {
+	if events, bytes, oldest := r.Log().Size(); events != 2 || bytes != u.Log || now.Since(oldest) != 7*time.Second {
 		t.Errorf("the log holds %d events of %d bytes, the oldest from %v", events, bytes, oldest)
 	}
-	if n, bytes := c.Unclaimed("/registry/g/widgets/"); n != 2 || bytes != 8 {
+	if n, bytes := c.UnclaimedSize("/registry/g/widgets/"); n != 2 || bytes != 8 {
 		t.Errorf("%d objects of %d bytes are unclaimed, want 2 of 8", n, bytes)
 	}
 }

@@ -174,7 +174,7 @@ func TestEncryptedIsLeftOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if missing := kept.Missing(); !slices.Equal(missing, []string{"/registry/pods/"}) {
+		if missing := kept.MissingPrefixes(); !slices.Equal(missing, []string{"/registry/pods/"}) {
 			t.Errorf("%s: missing %v", name, missing)
 		}
 		_ = kept.Close()

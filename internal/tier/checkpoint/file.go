@@ -91,7 +91,7 @@ func (f *File) nextBlock() ([]byte, error) {
 	return f.plain, nil
 }
 
-// damage is the error of a file that ends early, or that cannot be read.
+// damage returns the error of a file that ends early, or that cannot be read.
 func damage(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it ends early", ErrDamaged)
@@ -115,8 +115,8 @@ func (f *File) checkEnd() error {
 // Revision implements feed.Checkpoint.
 func (f *File) Revision() int64 { return f.header.Revision }
 
-// Missing implements feed.Checkpoint.
-func (f *File) Missing() []string { return f.header.Missing }
+// MissingPrefixes implements feed.Checkpoint.
+func (f *File) MissingPrefixes() []string { return f.header.Missing }
 
 // Witness implements feed.Checkpoint.
 func (f *File) Witness() *feed.Object {

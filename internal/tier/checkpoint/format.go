@@ -34,7 +34,7 @@ type Header struct {
 	// Source says where the objects come from, and in which form.
 	Source   string `json:"source"`
 	Revision int64  `json:"revision"`
-	// Missing are the prefixes of resources that were left out.
+	// MissingPrefixes are the prefixes of resources that were left out.
 	Missing []string `json:"missing,omitempty"`
 	// ChangedAt has, for the prefix of each resource, a revision after which no object of it
 	// has changed.

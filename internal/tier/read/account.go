@@ -40,7 +40,7 @@ type account struct {
 	compressed encode.Encoding
 }
 
-// begin returns the time at which a request begins, and notes it for the accounts.
+// begin returns the time at which a request begins, and reports it to the accounts.
 func (t *Tier) begin() time.Time {
 	now := time.Now()
 	if t.lists != nil {
@@ -54,9 +54,9 @@ func (a *account) setPage(page *cache.Page) {
 	a.path, a.objects, a.scanned = page.Plan.Path, page.Count, page.Examined
 }
 
-// cost is the cost of a request that ends now with an answer of so many bytes.
+// cost returns the cost of a request that ends now. bytes is the size of its answer.
 func (a *account) cost(bytes int) serverreport.ListCost {
-	c := costOf(time.Since(a.startedAt), a.waits.Waited(), bytes)
+	c := costOf(time.Since(a.startedAt), a.waits.TotalWait(), bytes)
 	c.Objects, c.Scanned = uint64(a.objects), uint64(a.scanned)
 	return c
 }
@@ -69,7 +69,7 @@ func failed(status int) uint64 {
 	return 0
 }
 
-// costOf is the cost of a request that took a time, of which it waited a part.
+// costOf returns the cost of a request that took some time and waited for a part of it.
 func costOf(took, waited time.Duration, bytes int) serverreport.ListCost {
 	return serverreport.ListCost{Bytes: uint64(bytes), CPU: max(0, took-waited).Seconds(), Seconds: took.Seconds()}
 }
@@ -108,7 +108,7 @@ func (q *query) charge(req *http.Request, bytes, status int) {
 	lists.Observe(&r)
 }
 
-// clientOf is the client of a request, as accounts know it.
+// clientOf returns the client of a request, as accounts know it.
 func clientOf(req *http.Request) serverreport.Client {
 	name := ""
 	if user, ok := request.UserFrom(req.Context()); ok {
@@ -119,7 +119,7 @@ func clientOf(req *http.Request) serverreport.Client {
 
 func (q *query) scope() string { return scope(q.namespace, q.name) }
 
-// scope is the scope of a request in accounts. namespace and name are "" for none.
+// scope returns the scope of a request in accounts. namespace and name are "" for none.
 func scope(namespace, name string) string {
 	switch {
 	case name != "":
@@ -130,7 +130,7 @@ func scope(namespace, name string) string {
 	return serverreport.ScopeCluster
 }
 
-// selectorKeys names the keys that selectors ask for. Each may be nil.
+// selectorKeys names the keys that selectors ask for. Each selector may be nil.
 func selectorKeys(l labels.Selector, f fields.Selector, shard *entry.Shard) string {
 	var byLabel, byField, byShard []string
 	if l != nil {
@@ -153,7 +153,7 @@ func selectorKeys(l labels.Selector, f fields.Selector, shard *entry.Shard) stri
 // encodingNames are the names of a form in accounts: plain, with gzip and with zstd.
 type encodingNames [3]string
 
-// encodingIndex is the index of a coding in encodingNames.
+// encodingIndex returns the index of a coding in encodingNames.
 func encodingIndex(e encode.Encoding) int {
 	switch e {
 	case encode.Gzip:
@@ -205,8 +205,8 @@ func (t *Tier) PassOn(w http.ResponseWriter, req *http.Request, next http.Handle
 	t.countAndPassOn(w, req, next, passOnCause{reason: passReason(reason), startedAt: t.begin(), waits: new(usage.WaitClock)})
 }
 
-// sharedKey is the key of a context's *atomic.Bool, which says that the request was answered with
-// the answer to another one.
+// sharedKey is the key of a context's *atomic.Bool, which says that the request was given the
+// answer to another request.
 type sharedKey struct{}
 
 // NoteShared records that a request that was passed on got the answer to another request.
@@ -238,7 +238,7 @@ func (t *Tier) countAndPassOn(w http.ResponseWriter, req *http.Request, next htt
 			r.Shape.Path = serverreport.PathShared
 		}
 		took := time.Since(p.startedAt)
-		waited := p.waits.Waited() + etcdLatency(req) - inEtcd
+		waited := p.waits.TotalWait() + etcdLatency(req) - inEtcd
 		if t.passedOnElsewhere || !r.Known {
 			waited = took // another server answers
 		}
@@ -249,7 +249,7 @@ func (t *Tier) countAndPassOn(w http.ResponseWriter, req *http.Request, next htt
 	next.ServeHTTP(responsewriter.WrapForHTTP1Or2(m), req)
 }
 
-// etcdLatency is how long a request has waited for etcd's client so far.
+// etcdLatency returns how long a request has waited for etcd's client so far.
 func etcdLatency(req *http.Request) time.Duration {
 	if trackers, ok := request.LatencyTrackersFrom(req.Context()); ok {
 		return trackers.StorageTracker.GetLatency()
@@ -270,8 +270,8 @@ type passOnCause struct {
 // return objects. Others, such as the log of a pod, are streams.
 var accountedSubresources = map[string]bool{"": true, "status": true, "scale": true}
 
-// passedOnShape is the shape of a request that was passed on, as far as its parameters and
-// the header of the answer tell. Malformed parameters are ignored.
+// passedOnShape returns the shape of a request that was passed on, as far as its
+// parameters and the header of the answer tell. Malformed parameters are ignored.
 func passedOnShape(req *http.Request, info *request.RequestInfo, answer http.Header) serverreport.Shape {
 	resource := info.Resource
 	if info.Subresource != "" {
@@ -303,7 +303,8 @@ func passedOnShape(req *http.Request, info *request.RequestInfo, answer http.Hea
 	return s
 }
 
-// writeMeter counts the bytes of an answer, and notes its status and that its writes wait.
+// writeMeter counts the bytes of an answer, and records its status and how long its writes
+// wait.
 type writeMeter struct {
 	http.ResponseWriter
 	waits  *usage.WaitClock

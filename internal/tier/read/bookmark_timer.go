@@ -172,7 +172,7 @@ func (t *bookmarkTimer) fire() {
 	}
 }
 
-// first is the first time after now at which the group is due.
+// first returns the first time after now at which the group is due.
 func (g *bookmarkGroup) first(now time.Time) time.Time {
 	offset := g.interval / bookmarkPhases * time.Duration(g.phase)
 	elapsed := time.Duration(now.Add(-offset).UnixNano()) % g.interval

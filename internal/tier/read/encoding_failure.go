@@ -98,8 +98,8 @@ func (l *failureLog) forgetOldLocked(now time.Time) {
 	}
 }
 
-// entryKey is the key of the object that could not be encoded. It is "" if the failure is
-// not one object's.
+// entryKey returns the key of the object that could not be encoded. It returns "" if the
+// failure is not about one object.
 func entryKey(err error) string {
 	var entry *encode.EntryError
 	if errors.As(err, &entry) {

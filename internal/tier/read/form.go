@@ -142,8 +142,8 @@ func (key formKey) name() string {
 	return strings.Join(words, " ")
 }
 
-// framing is how the form joins items. It returns false for a form that the tier leaves to
-// Kubernetes.
+// framing returns how the form joins items. It returns false for a form that the tier
+// leaves to Kubernetes.
 func (key formKey) framing() (encode.Framing, bool) {
 	switch {
 	case key.watch && key.mediaType == runtime.ContentTypeProtobuf && key.as != kindTable:
@@ -287,8 +287,9 @@ func (t *table) render(obj runtime.Object) (metav1.TableRow, error) {
 	return r, err
 }
 
-// include is the part of an object that its row holds. The metadata of a bookmark that
-// ends the initial events is never left out, because clients look for its annotation.
+// include returns the part of an object that its row holds. The metadata of a bookmark
+// that ends the initial events is never left out, because clients look for its
+// annotation.
 func (t *table) include(obj runtime.Object) (runtime.Object, error) {
 	switch t.options.IncludeObject {
 	case metav1.IncludeObject:

@@ -118,9 +118,9 @@ func TestWarming(t *testing.T) {
 		env.tier.Warm(ctx)
 	}()
 	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return budget.Used() > plain.Used(), nil
+		return budget.UsedBytes() > plain.UsedBytes(), nil
 	}); err != nil {
-		t.Errorf("%d bytes were encoded, and LISTs without gzip encode %d", budget.Used(), plain.Used())
+		t.Errorf("%d bytes were encoded, and LISTs without gzip encode %d", budget.UsedBytes(), plain.UsedBytes())
 	}
 	cancel()
 	<-ended
@@ -136,7 +136,7 @@ func TestWarmingHeedsItsShare(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		env.tier.Warm(ctx)
 		cancel()
-		if used := budget.Used(); used > limit*3/4 {
+		if used := budget.UsedBytes(); used > limit*3/4 {
 			t.Errorf("%d of %d bytes were used", used, limit)
 		}
 	}

@@ -122,8 +122,9 @@ func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (
 	}
 }
 
-// installedVerb is the verb under which Kubernetes' router has installed the request's
-// handler. Custom resources are not installed, so they have the request's own verb.
+// installedVerb returns the verb under which Kubernetes' router has installed the
+// request's handler. Custom resources are not installed, so they have the request's own
+// verb.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
 func (q *query) installedVerb(verb string) string {
@@ -163,9 +164,9 @@ func (q *query) recordWatchList(req *http.Request) {
 	}
 }
 
-// metricScope is the label scope of Kubernetes' request metrics. For built-in resources its
-// installer derives it from the route: resource, namespace or cluster. For custom resources
-// it comes from the request, also from a selector by name.
+// metricScope returns the label scope of Kubernetes' request metrics. For built-in
+// resources its installer derives it from the route: resource, namespace or cluster. For
+// custom resources it comes from the request, also from a selector by name.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
 func (q *query) metricScope(req *http.Request) string {

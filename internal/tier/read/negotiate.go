@@ -183,7 +183,7 @@ func (q *query) routable(accept string) bool {
 	return false
 }
 
-// mediaTypes are the media types that a serializer supports.
+// mediaTypes returns the media types that a serializer supports.
 func mediaTypes(s runtime.NegotiatedSerializer) []string {
 	var names []string
 	for _, info := range s.SupportedMediaTypes() {

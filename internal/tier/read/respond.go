@@ -15,7 +15,7 @@ import (
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.defaultGzipThresholdBytes; compare at each upgrade.
 const compressThreshold = 128 << 10
 
-// verb is the request's verb in metrics.
+// verb returns the request's verb in metrics.
 func (q *query) verb() string {
 	switch {
 	case q.isWatch:

@@ -23,8 +23,8 @@ import (
 
 // Objects finds stored objects without decoding them, as fresh as a request asks for. Keys
 // are as in Kubernetes' registries: prefix, namespace, name. Errors are storage's. An error
-// that wraps cache.ErrExpired says that only etcd may have what was asked for. One that wraps
-// cache.ErrNotReady or cache.ErrUnproven leaves the answer to another server.
+// that wraps cache.ErrExpired says that only etcd may have what was asked for. An error that
+// wraps cache.ErrNotReady or cache.ErrUnproven leaves the answer to another server.
 type Objects interface {
 	Find(ctx context.Context, key, resourceVersion string) (encode.EntryRun, error)
 	Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error)
@@ -256,7 +256,8 @@ func (r *Route) servesVerb(verb string) bool {
 	return r.cfg.Lists
 }
 
-// path is the path under which Kubernetes installs the request. verb is "" or "/watch".
+// path returns the path under which Kubernetes installs the request. verb is "" or
+// "/watch".
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
 func (r *Route) path(verb, namespace, name string) string {
@@ -271,7 +272,8 @@ func (r *Route) path(verb, namespace, name string) string {
 	return p
 }
 
-// key is the key that registries use for an object, for a namespace, or for the resource.
+// key returns the key that registries use for an object, for a namespace, or for the
+// resource.
 //
 // Upstream: k8s.io/apiserver/pkg/registry/generic/registry.NamespaceKeyFunc; compare at each upgrade.
 func (r *Route) key(namespace, name string) string {

@@ -53,7 +53,7 @@ type Tier struct {
 // routes come and go with their definitions, so the tier asks with each request.
 type Finder func(schema.GroupVersionResource) *Route
 
-// Config of a Tier.
+// Config configures Tier.
 type Config struct {
 	// Metrics count requests. They must not be nil.
 	Metrics *Metrics

@@ -196,7 +196,7 @@ func (q *query) bookmarkObject(revision int64, initialEventsEnd bool) (runtime.O
 	return encode.VerbatimObject(q.route.cfg.Verbatim.Format, text, revision)
 }
 
-// warnings are the warnings of the route's version.
+// warnings returns the warnings of the route's version.
 func (r *Route) warnings() []string {
 	if r.isVerbatim() {
 		if known := r.cfg.Verbatim.Surroundings(); known != nil {

@@ -117,7 +117,7 @@ func (w *warmState) due(revision int64, now time.Time) (due, ahead bool) {
 	return true, quiet || first
 }
 
-// hotForms are the hot forms of lists. Tables are not warmed.
+// hotForms returns the hot forms of lists. Tables are not warmed.
 func (r *Route) hotForms(now time.Time, ahead bool) []*encode.Form {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

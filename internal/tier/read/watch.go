@@ -107,7 +107,7 @@ func (s *watchSession) setWake() {
 	}
 }
 
-// isOwn reports whether a request is this server's own, over the network.
+// isOwn reports whether this server itself has sent a request, over the network.
 func isOwn(req *http.Request) bool {
 	u, ok := request.UserFrom(req.Context())
 	return ok && u.GetName() == user.APIServerUser
@@ -137,8 +137,8 @@ func (s *watchSession) findInitial(filter *watch.Filter) bool {
 	return !found.Opaque
 }
 
-// timeout is how long the watch lasts. Watches that name no time end at random times, so
-// that they do not all come back together.
+// timeout returns how long the watch lasts. Watches that name no time end at random
+// times, so that they do not all come back together.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers.handleWatch; compare at each upgrade.
 func (q *query) timeout() time.Duration {

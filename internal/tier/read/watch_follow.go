@@ -125,7 +125,7 @@ func (t *schedule) nextBookmark(now time.Time) {
 	}
 }
 
-// next is the earliest time.
+// next returns the earliest time.
 func (t *schedule) next() time.Time {
 	first := t.deadline
 	for _, at := range []time.Time{t.bookmark, t.revisionCheck} {

@@ -68,8 +68,8 @@ func (q *query) passOnWatch(w http.ResponseWriter, req *http.Request, next http.
 	return nil
 }
 
-// firstPosition is the revision after which the watch's events begin. It is 0 if the watch
-// begins with the objects of an unknown revision.
+// firstPosition returns the revision after which the watch's events begin. It returns 0 if
+// the watch begins with the objects of an unknown revision.
 func (q *query) firstPosition() int64 {
 	if o := &q.options; o.SendInitialEvents != nil && *o.SendInitialEvents {
 		return 0
@@ -112,8 +112,8 @@ type passedWatch struct {
 	}
 }
 
-// asked is the request to the other server. It asks for bookmarks, which say how far the
-// client is, and for events that can be read.
+// asked returns the request to the other server. It asks for bookmarks, which say how far
+// the client is, and for events that can be read.
 func (p *passedWatch) asked(ctx context.Context) *http.Request {
 	parameters := p.req.URL.Query()
 	parameters.Set("allowWatchBookmarks", "true")
@@ -131,7 +131,7 @@ func uncoded(ctx context.Context, req *http.Request, parameters url.Values) *htt
 	return changed
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (p *passedWatch) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
@@ -248,7 +248,7 @@ func (p *passedWatch) takeOverLocked() {
 	p.stop()
 }
 
-// resumed is the request by which the client would continue the watch.
+// resumed returns the request by which the client would continue the watch.
 func (p *passedWatch) resumed() *http.Request {
 	parameters := p.req.URL.Query()
 	parameters.Set("resourceVersion", strconv.FormatInt(p.mu.position, 10))

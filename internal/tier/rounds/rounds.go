@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Config of a Question. Only Ask is needed.
+// Config configures Question. Only Ask is needed.
 type Config[T any] struct {
 	// Ask asks the question. Its context ends after Timeout, and not with the context of any
 	// caller.

@@ -34,7 +34,7 @@ func (p *pass) next(all []*cache.Resource) *cache.Resource {
 	return all[i]
 }
 
-// pagePause is the time between two turns of the pass.
+// pagePause returns the time between two turns of the pass.
 func (s *Scrubber) pagePause() time.Duration {
 	all := s.all()
 	turns := 1 + 2*len(all)/turnRequests // keys of no resource lie between the keys of two resources

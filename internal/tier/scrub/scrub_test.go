@@ -162,7 +162,7 @@ func (b *bench) until(t *testing.T, what string, is func() bool) {
 	for !is() {
 		select {
 		case <-tick.C:
-			if b.scrubber.Check() != nil {
+			if b.scrubber.ReadyError() != nil {
 				b.sawWrong.Store(true)
 			}
 		case <-deadline:
@@ -182,7 +182,7 @@ func (b *bench) wantRepair(t *testing.T, key, value string, revision int64) {
 		}
 		return same
 	})
-	b.until(t, "ready", func() bool { return b.sawWrong.Load() && b.scrubber.Check() == nil })
+	b.until(t, "ready", func() bool { return b.sawWrong.Load() && b.scrubber.ReadyError() == nil })
 	if !b.resource.HoldsDigest() || b.resource.Snapshot().Len() != len(b.mu.kvs) {
 		t.Errorf("%d objects, etcd has %d", b.resource.Snapshot().Len(), len(b.mu.kvs))
 	}
@@ -231,11 +231,11 @@ func TestLostEventOfNoResource(t *testing.T) {
 	b.run(t)
 	b.scrubber.Observe("other", 4000, cache.Digest{})
 	b.until(t, "the keys are replaced", func() bool {
-		lost, _ := b.cache.Unclaimed("/registry/zoo/")
-		gone, _ := b.cache.Unclaimed("/registry/a/")
+		lost, _ := b.cache.UnclaimedSize("/registry/zoo/")
+		gone, _ := b.cache.UnclaimedSize("/registry/a/")
 		return lost == 1 && gone == 0
 	})
-	b.until(t, "ready", func() bool { return b.sawWrong.Load() && b.scrubber.Check() == nil })
+	b.until(t, "ready", func() bool { return b.sawWrong.Load() && b.scrubber.ReadyError() == nil })
 	if n := b.loads(t) - before; n != 0 {
 		t.Errorf("the pods were loaded %d times", n)
 	}
@@ -263,8 +263,8 @@ func TestEtcdWithTwoAnswers(t *testing.T) {
 	})
 	b.run(t)
 	b.scrubber.Observe("other", b.mu.revision, cache.Digest{})
-	b.until(t, "not ready", func() bool { return b.scrubber.Check() != nil })
-	b.until(t, "served all the same", func() bool { return b.scrubber.Check() == nil })
+	b.until(t, "not ready", func() bool { return b.scrubber.ReadyError() != nil })
+	b.until(t, "served all the same", func() bool { return b.scrubber.ReadyError() == nil })
 }
 
 // TestValuesWithTwoAnswers has an etcd that never sends the same bytes of an object. Keys are
@@ -281,12 +281,12 @@ func TestValuesWithTwoAnswers(t *testing.T) {
 	})
 	before := b.loads(t)
 	b.run(t)
-	b.until(t, "not ready", func() bool { return b.scrubber.Check() != nil })
-	b.until(t, "served all the same", func() bool { return b.scrubber.Check() == nil })
+	b.until(t, "not ready", func() bool { return b.scrubber.ReadyError() != nil })
+	b.until(t, "served all the same", func() bool { return b.scrubber.ReadyError() == nil })
 	seen := b.values.Load()
 	b.until(t, "it is found again", func() bool { return b.values.Load() > seen+4 })
-	if n := b.loads(t) - before; n != 3 || b.scrubber.Check() != nil {
-		t.Errorf("%d loads, want 3; %v", n, b.scrubber.Check())
+	if n := b.loads(t) - before; n != 3 || b.scrubber.ReadyError() != nil {
+		t.Errorf("%d loads, want 3; %v", n, b.scrubber.ReadyError())
 	}
 }
 
@@ -298,13 +298,13 @@ func TestLoadThatFails(t *testing.T) {
 	b.resource.Snapshot().Get(string(b.mu.kvs[1500].Key[len(pods):])).Revision++
 	b.fails.Store(true)
 	b.run(t)
-	b.until(t, "not ready", func() bool { return b.scrubber.Check() != nil })
+	b.until(t, "not ready", func() bool { return b.scrubber.ReadyError() != nil })
 	seen := b.values.Load()
-	b.until(t, "served all the same", func() bool { return b.scrubber.Check() == nil })
+	b.until(t, "served all the same", func() bool { return b.scrubber.ReadyError() == nil })
 	gets := b.gets.Load() - b.values.Load()
 	b.until(t, "the walk finds it again", func() bool { return b.values.Load() > seen+5 })
-	if n := b.gets.Load() - b.values.Load() - gets; n > 0 || b.scrubber.Check() != nil {
-		t.Errorf("keys were asked for %d times more; %v", n, b.scrubber.Check())
+	if n := b.gets.Load() - b.values.Load() - gets; n > 0 || b.scrubber.ReadyError() != nil {
+		t.Errorf("keys were asked for %d times more; %v", n, b.scrubber.ReadyError())
 	}
 }
 
@@ -317,8 +317,8 @@ func TestAlone(t *testing.T) {
 	kv := b.mu.kvs[1500]
 	b.resource.Snapshot().Get(string(kv.Key[len(pods):])).Revision++
 	b.run(t)
-	b.until(t, "wrong", func() bool { return b.scrubber.Wrong() != nil })
-	b.until(t, "right", func() bool { return b.scrubber.Wrong() == nil })
+	b.until(t, "wrong", func() bool { return b.scrubber.CacheError() != nil })
+	b.until(t, "right", func() bool { return b.scrubber.CacheError() == nil })
 	if b.sawWrong.Load() || !b.resource.HoldsDigest() {
 		t.Errorf("was not ready: %v", b.sawWrong.Load())
 	}
@@ -364,7 +364,7 @@ func TestEqualDigestAsksNothing(t *testing.T) {
 	b.scrubber.Observe("ahead", revision+1, cache.Digest{})
 	b.scrubber.Observe("old", 1, cache.Digest{})
 	b.until(t, "a page was read", func() bool { return b.gets.Load() > 0 })
-	if n := b.gets.Load(); n > 2 || b.scrubber.Check() != nil {
-		t.Errorf("%d requests, %v", n, b.scrubber.Check())
+	if n := b.gets.Load(); n > 2 || b.scrubber.ReadyError() != nil {
+		t.Errorf("%d requests, %v", n, b.scrubber.ReadyError())
 	}
 }

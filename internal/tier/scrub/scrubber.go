@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
-// Config of a Scrubber.
+// Config configures Scrubber.
 type Config struct {
 	// Client reads etcd. It must not be nil.
 	Client clientv3.KV
@@ -28,10 +28,11 @@ type Config struct {
 	// Prefix begins all keys of the cache. It must not be empty.
 	Prefix string
 	// OthersReady reports whether another server is known that clients can go to. While
-	// there is none, Check does not fail. Nil means that none is known ever.
+	// there is none, ReadyError returns nil. Nil means that no other server is ever
+	// known.
 	OthersReady func() bool
 	// Interval is the time between two walks over all objects in memory. It must be
-	// positive. Walks that take longer than a 200th of it are further apart.
+	// positive. Walks that take longer than a 200th of the interval are further apart.
 	Interval time.Duration
 	// Pass is the time in which all objects are compared with etcd once. Zero means 10
 	// minutes. It takes longer if etcd would have to send more than 1,000 objects a second.
@@ -57,8 +58,8 @@ const (
 	// its answer.
 	etcdTimeout = 10 * time.Second
 	// minPeerPause is the time after a comparison that another server's digest has caused
-	// until any may cause the next one. For the same server it doubles up to maxPeerPause
-	// while its digest differs.
+	// until any digest may cause the next comparison. For the same server it doubles up
+	// to maxPeerPause while its digest differs.
 	minPeerPause = 30 * time.Second
 	maxPeerPause = 10 * time.Minute
 	// maxNamed is the number of keys that are logged.
@@ -79,9 +80,9 @@ type Scrubber struct {
 		sync.Mutex
 		// wrong are the resources that are being replaced.
 		wrong map[string]bool
-		// peers has when a server's digest may cause a comparison again, and nextComparison
-		// when any may. The pause by server bounds what one wrong server costs, and
-		// nextComparison bounds what many Leases cost.
+		// peers has when the digest of each server may cause a comparison again.
+		// nextComparison is when any digest may. The pause by server bounds what one wrong
+		// server costs, and nextComparison bounds what many Leases cost.
 		peers          map[string]doublingPause
 		nextComparison time.Time
 		// givenUp has, by prefix, how long a resource that could not be repaired is left
@@ -103,20 +104,21 @@ func New(cfg Config) *Scrubber {
 	return s
 }
 
-// Check returns an error while objects are known to be wrong and another server is known to
-// be ready. It is a check of readiness. Without another server clients have nowhere to go,
-// and most objects are right.
-func (s *Scrubber) Check() error {
-	err := s.Wrong()
+// ReadyError returns an error while objects are known to be wrong and another server is
+// known to be ready. It is for the readiness of the server. Without another server clients
+// have nowhere to go, and most objects are right.
+func (s *Scrubber) ReadyError() error {
+	err := s.CacheError()
 	if err == nil || s.cfg.OthersReady == nil || !s.cfg.OthersReady() {
 		return nil
 	}
 	return err
 }
 
-// Wrong returns an error while objects are known to be wrong. Servers tell each other so: if
-// each went by Check, two wrong ones would take turns.
-func (s *Scrubber) Wrong() error {
+// CacheError returns an error while objects are known to be wrong. Servers tell each other
+// whether they are ready by it: with ReadyError, two wrong servers would take turns at being
+// ready.
+func (s *Scrubber) CacheError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.mu.wrong) == 0 {
@@ -166,8 +168,8 @@ func (s *Scrubber) mayCompare(peer string, now time.Time) bool {
 	return !now.Before(s.mu.peers[peer].until) && !now.Before(s.mu.nextComparison)
 }
 
-// judge records whether a peer's digest was equal. If not, it causes a comparison, and the
-// next one is some time away.
+// judge records whether a peer's digest was equal. A digest that was not causes a
+// comparison, and sets when the next one is allowed.
 func (s *Scrubber) judge(peer string, equal bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,13 +252,13 @@ func (s *Scrubber) compareAll(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil || wrong > 0:
 	case left > 0:
-		s.cfg.Logger.Info("No key was found that etcd does not have so, but not all could be compared", "resources", left)
+		s.cfg.Logger.Info("No wrong key was found, but not all keys could be compared with etcd", "resources", left)
 	default:
-		s.cfg.Logger.Info("All keys are those of etcd; the other server is wrong")
+		s.cfg.Logger.Info("All keys are as in etcd; the other server is wrong")
 	}
 }
 
-// all returns all resources, and the keys of none as one more.
+// all returns all resources, and the keys that belong to no resource as one more.
 func (s *Scrubber) all() []*cache.Resource {
 	return append(s.cfg.Cache.Resources(), s.cfg.Cache.UnclaimedKeys())
 }

@@ -35,8 +35,8 @@ const (
 	keepaliveTime    = 30 * time.Second
 	keepaliveTimeout = 10 * time.Second
 	dialTimeout      = 20 * time.Second
-	// The windows bound what etcd may send before it is read, by stream and by
-	// connection. They are enough for the pages of a load over 10 ms of network. With
+	// The flow-control windows bound what etcd may send before it is read, by stream and
+	// by connection. They are enough for the pages of a load over 10 ms of network. With
 	// windows of its own choice gRPC sends a ping for whatever arrives, to measure the
 	// path. That is one of the five system calls of a write.
 	streamWindow     = 4 << 20
@@ -48,24 +48,24 @@ const (
 // CheckEtcdFlags is the advice for an etcd that does not answer.
 const CheckEtcdFlags = "check that etcd runs, --etcd-servers and --etcd-cafile, --etcd-certfile, --etcd-keyfile"
 
-// EtcdConfig of an Etcd.
+// EtcdConfig configures an Etcd.
 type EtcdConfig struct {
 	// Prefix is --etcd-prefix.
 	Prefix string
 	// Main are the servers of --etcd-servers.
 	Main []string
-	// Embedded is nil when all clusters are others'.
+	// Embedded is the etcd in this process. It is nil if there is none.
 	Embedded *etcdserver.Etcd
-	// Compact is the interval of compaction. 0 leaves it to others.
+	// Compact is the interval of compaction. 0 leaves compaction to other servers.
 	Compact time.Duration
-	// ReplayRevisions is memory.Shares'.
+	// ReplayRevisions is memory.Shares.ReplayRevisions.
 	ReplayRevisions int64
-	// CheckInterval is program.Options.CacheCheckInterval.
+	// CheckInterval is program.Options.CacheCheckInterval. 0 checks nothing.
 	CheckInterval time.Duration
 }
 
 // Etcd is the Source of objects in etcd clusters: one, or more with --etcd-servers-overrides.
-// Each has one client, one cache and one feed.
+// Each cluster has one client, one cache and one feed.
 type Etcd struct {
 	cfg EtcdConfig
 	b   *Backends
@@ -92,7 +92,7 @@ type cluster struct {
 	close func()
 }
 
-// NewEtcd makes an Etcd, and the source of the backends of it.
+// NewEtcd makes an Etcd, and sets b.Source to it.
 func NewEtcd(b *Backends, cfg EtcdConfig) *Etcd {
 	e := &Etcd{cfg: cfg, b: b}
 	b.Source = e
@@ -132,7 +132,7 @@ func (e *Etcd) get(t storagebackend.TransportConfig) (*storage.Backend, error) {
 }
 
 // openLocked makes the client, the cache and the feed of a cluster. It does not wait for
-// the cluster. The caller holds the lock.
+// the cluster. The caller holds e.mu.
 func (e *Etcd) openLocked(t storagebackend.TransportConfig, servers string) (*cluster, error) {
 	opened := &cluster{Backend: Backend{Servers: servers}, close: func() {}}
 	streams := &etcdfeed.WatchStreams{}
@@ -244,8 +244,8 @@ func (e *Etcd) Run(ctx context.Context) {
 	feeds.Wait()
 }
 
-// BrokenSince implements Source: while one of several clusters is followed, the cluster
-// of the resource may be followed.
+// BrokenSince implements Source. It does not look for the cluster of the resource: of
+// several clusters, it takes the one that has been broken for the longest time.
 func (e *Etcd) BrokenSince(schema.GroupResource) (since time.Time) {
 	for _, backend := range e.All() {
 		if at := backend.Feed.BrokenSince(); since.IsZero() || !at.IsZero() && at.Before(since) {

@@ -54,11 +54,11 @@ func (e *Etcd) SetOthersReady(ready bool) {
 
 // CacheReadyError implements Source. It returns an error while a cache is known to be wrong and
 // another server takes clients.
-func (e *Etcd) CacheReadyError() error { return e.eachScrubber((*scrub.Scrubber).Check) }
+func (e *Etcd) CacheReadyError() error { return e.eachScrubber((*scrub.Scrubber).ReadyError) }
 
 // CacheError returns an error while a cache is known to be wrong, whether or not other
 // servers take clients.
-func (e *Etcd) CacheError() error { return e.eachScrubber((*scrub.Scrubber).Wrong) }
+func (e *Etcd) CacheError() error { return e.eachScrubber((*scrub.Scrubber).CacheError) }
 
 // eachScrubber calls check with the scrubbers, up to the first error, and returns that
 // error.

@@ -52,8 +52,8 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 }
 
 // Select finds the objects of a list without decoding them. An error that wraps cache.ErrExpired
-// means that only etcd may have them. GetList returns the other errors. The caller makes sure
-// that attributes cover the predicate (CoversPredicate).
+// means that only etcd may have the objects. Other errors are as GetList returns them. The
+// caller makes sure that attributes cover the predicate (CoversPredicate).
 func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error) {
 	l, err := s.locate(ctx, key, opts)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Store) waitForList(ctx context.Context, exact int64, l *listRequest, op
 	return s.waitFor(ctx, resourceVersion, s.readOf(l))
 }
 
-// newest returns a state that was proven, or the newest one if that is nil.
+// newest returns proven, or the newest state if proven is nil.
 func (s *Store) newest(proven *cache.Snapshot) cache.Snapshot {
 	if proven != nil {
 		return *proven

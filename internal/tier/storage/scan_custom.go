@@ -71,13 +71,13 @@ func scanCanonicalMetadata(l *storedjson.Lexer, scan *entry.Scan) {
 			scan.Labels = labels.Set{}
 			for ok := l.BeginObject(); ok; ok = l.NextField() {
 				key := string(l.Name())
-				value, fine := storedjson.Unquote(l.Quoted())
+				value, fine := storedjson.Unquote(l.QuotedText())
 				_, twice := scan.Labels[key]
 				l.RefuseIf(!fine || twice)
 				scan.Labels[key] = value
 			}
 		case "uid":
-			uid, fine := storedjson.Unquote(l.Quoted())
+			uid, fine := storedjson.Unquote(l.QuotedText())
 			l.RefuseIf(!fine || scan.UID != nil)
 			scan.UID = []byte(uid)
 		default:

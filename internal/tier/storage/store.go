@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// Config of a Store. All fields are needed unless they say otherwise.
+// Config configures Store. All fields are needed unless they say otherwise.
 type Config struct {
 	// Etcd is Kubernetes' store of the same resource.
 	Etcd storage.Interface
@@ -49,7 +49,7 @@ type Config struct {
 	// and end with its errors.
 	PassOnAfter time.Duration
 	// WatchPassOnAfter takes the place of PassOnAfter for a watch that begins with the newest
-	// state, and for a list of several megabytes. Zero is PassOnAfter.
+	// state, and for a list of several megabytes. Zero means PassOnAfter.
 	WatchPassOnAfter time.Duration
 	// MaxStaleness is how old the answer of a read may be that has a cache.Staleness. Zero
 	// means that all are new.

@@ -156,7 +156,7 @@ func (v fieldPaths) scanJSON(value []byte) (entry.Scan, bool) {
 	return scan, l.Done()
 }
 
-// defaults are the fields of an object that has none of them.
+// defaults returns the fields of an object that has none of them.
 func (v fieldPaths) defaults() fields.Set {
 	set := make(fields.Set, len(v))
 	for path, kind := range v {
@@ -178,7 +178,7 @@ func (v fieldPaths) scan(l *storedjson.Lexer, path string, found fields.Set) {
 			found[path] = "true"
 		}
 	case wanted:
-		text, ok := storedjson.Unquote(l.Quoted())
+		text, ok := storedjson.Unquote(l.QuotedText())
 		l.RefuseIf(!ok)
 		found[path] = text
 	case l.Peek() == '{' && v.reaches(path):

@@ -42,7 +42,8 @@ const (
 
 // watcher implements watch.Interface for Kubernetes' handlers. A goroutine follows the
 // resource's log from a position of its own and decodes the events, so a slow watcher
-// delays no other. When the log overtakes the position, the watch ends with 410 Expired.
+// delays no other watcher. When the log overtakes the position, the watch ends with 410
+// Expired.
 //
 //	start point -> initial events -> events of the log, bookmarks -> end or error
 type watcher struct {
@@ -298,10 +299,10 @@ func (w *watcher) selectedObject(e *entry.Entry, revision int64) (runtime.Object
 // selectedMarker stands for a previous object that was selected and will not be sent.
 var selectedMarker runtime.Object = &runtime.Unknown{}
 
-// previousObject returns the object before a change if the watch selected it, or selectedMarker in its
-// place, else nil. It decodes the object only if it will be sent, or if attributes do not cover the
-// predicate. selectedNow says that the watch selects the object after the change. Then the previous one
-// is not sent.
+// previousObject returns the object before a change, or selectedMarker in its place, if the watch
+// selected it. Otherwise it returns nil. It decodes the object only if it will be sent, or if
+// attributes do not cover the predicate. selectedNow says that the watch selects the object after
+// the change. Then the previous one is not sent.
 func (w *watcher) previousObject(e *cache.Event, selectedNow bool) (runtime.Object, error) {
 	if selectedNow && w.selection.empty() {
 		return selectedMarker, nil

@@ -51,7 +51,7 @@ func (w *blockWriter) write(src []byte, tokens []token, uses *symbolUses) {
 	w.writeTokens(tokens)
 }
 
-// contentSize is how many bits the tokens of a block take.
+// contentSize returns how many bits the tokens of a block take.
 func (w *blockWriter) contentSize(uses *symbolUses) int {
 	size := 0
 	for symbol, n := range uses.literals {

@@ -57,7 +57,7 @@ func (h *header) set(literals, distances []code) {
 	}
 }
 
-// usedCodes is how many codes there are up to the last one that is used.
+// usedCodes returns how many codes there are up to the last one that is used.
 func usedCodes(codes []code) int {
 	n := len(codes)
 	for codes[n-1].size == 0 {
@@ -91,7 +91,7 @@ func (h *header) addRun(length uint8, run int) {
 	}
 }
 
-// size is how many bits the block has besides its tokens.
+// size returns how many bits the block has besides its tokens.
 func (h *header) size() int {
 	size := 3 + 5 + 5 + 4 + 3*h.lengths
 	for _, r := range h.repetitions {

@@ -43,11 +43,11 @@ type Budget struct {
 // NewBudget makes a budget of limit bytes.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Used is the number of bytes that cells keep now.
-func (b *Budget) Used() int64 { return b.used.Load() }
+// UsedBytes returns the number of bytes that cells keep now.
+func (b *Budget) UsedBytes() int64 { return b.used.Load() }
 
-// Limit is the number of bytes that cells may keep.
-func (b *Budget) Limit() int64 { return b.limit }
+// LimitBytes returns the number of bytes that cells may keep.
+func (b *Budget) LimitBytes() int64 { return b.limit }
 
 // tight reports whether less than an eighth of the budget would be left with cost more
 // bytes. Segments are kept compressed then.

@@ -17,7 +17,7 @@ func TestBudgetStaysWithinItsLimit(t *testing.T) {
 	var watcher, workers sync.WaitGroup
 	watcher.Go(func() {
 		for {
-			if used := b.Used(); used > limit || used < 0 {
+			if used := b.UsedBytes(); used > limit || used < 0 {
 				t.Errorf("%d bytes kept of %d", used, limit)
 				return
 			}
@@ -58,14 +58,14 @@ func TestBudgetStaysWithinItsLimit(t *testing.T) {
 			held += w.cost()
 		}
 	}
-	if held != b.Used() {
-		t.Errorf("cells hold %d bytes, the budget says %d", held, b.Used())
+	if held != b.UsedBytes() {
+		t.Errorf("cells hold %d bytes, the budget says %d", held, b.UsedBytes())
 	}
 	for i := range cells {
 		b.drop(&cells[i])
 	}
-	if b.Used() != 0 {
-		t.Errorf("%d bytes kept in no cell", b.Used())
+	if b.UsedBytes() != 0 {
+		t.Errorf("%d bytes kept in no cell", b.UsedBytes())
 	}
 }
 
@@ -137,8 +137,8 @@ func TestBudgetRefillsCells(t *testing.T) {
 		b.drop(comesAndGoes)
 	}
 	b.keepPlain(comesAndGoes, segmentOf(10))
-	if want := stays.load().cost() + comesAndGoes.load().cost(); b.Used() != want {
-		t.Errorf("%d bytes kept, want %d", b.Used(), want)
+	if want := stays.load().cost() + comesAndGoes.load().cost(); b.UsedBytes() != want {
+		t.Errorf("%d bytes kept, want %d", b.UsedBytes(), want)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -196,8 +196,8 @@ func (f queuesFixture) wantKept(when string, kept map[string][]*cell, want map[s
 			}
 		}
 	}
-	if f.Used() != used {
-		f.t.Errorf("%s: the budget counts %d bytes, the cells have %d", when, f.Used(), used)
+	if f.UsedBytes() != used {
+		f.t.Errorf("%s: the budget counts %d bytes, the cells have %d", when, f.UsedBytes(), used)
 	}
 }
 

@@ -193,7 +193,7 @@ func TestManyFirstReaders(t *testing.T) {
 				})
 			}
 			readers.Wait()
-			if used := w.budget.Used(); used > limit {
+			if used := w.budget.UsedBytes(); used > limit {
 				t.Errorf("framing %d: %d bytes kept of %d", framing, used, limit)
 			}
 		}

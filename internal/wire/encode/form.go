@@ -20,7 +20,7 @@ import (
 // expects. Kubernetes' own code must answer the request.
 var ErrShape = errors.New("unexpected shape of an encoded list")
 
-// Config of a Form. Decode, List, Encoder and MediaType are required, with the exceptions
+// Config configures Form. Decode, List, Encoder and MediaType are required, with the exceptions
 // that are noted.
 type Config struct {
 	// Name is the form's name in logs and reports, as in "v1 json".
@@ -28,8 +28,8 @@ type Config struct {
 	// Decode turns an entry into the object that Kubernetes' storage layer would
 	// return: defaulted, in internal form, with its resourceVersion set.
 	Decode func(*entry.Entry) (runtime.Object, error)
-	// List makes the list of an object, or of none, as Kubernetes' handlers give it to
-	// the encoder. Forms of watches have none.
+	// List makes the list of an object, or an empty list, as Kubernetes' handlers give it
+	// to the encoder. Forms of watches need no List.
 	List func(Meta, ...runtime.Object) (runtime.Object, error)
 	// Object turns an object into what a GET gives to the encoder. Nil means the object
 	// itself.
@@ -43,7 +43,8 @@ type Config struct {
 	// Encoder converts to the served version and writes the media type.
 	Encoder runtime.Encoder
 	// Transcoder writes items, or the objects of frames, without Decode and Encoder where
-	// the bytes are proven to be the same. Nil means that all are encoded.
+	// the bytes are proven to be the same. Nil means that Decode and Encoder write all of
+	// them.
 	Transcoder *transcode.Transcoder
 	// Framing says how the media type joins items to a list.
 	Framing Framing
@@ -121,10 +122,10 @@ func (f *Form) SetModel(obj runtime.Object) error {
 	return nil
 }
 
-// Name is the form's name in logs and reports.
+// Name returns the form's name in logs and reports.
 func (f *Form) Name() string { return f.cfg.Name }
 
-// MediaType is the Content-Type of the form's answers.
+// MediaType returns the Content-Type of the form's answers.
 func (f *Form) MediaType() string { return f.cfg.MediaType }
 
 // transcodes reports whether most objects are written without Kubernetes' encoder.

@@ -52,8 +52,8 @@ func (f Framing) separator() []byte {
 	return nil
 }
 
-// brackets are what opens and closes the items of a list, and what a list without items
-// may have in their place.
+// brackets returns what opens and closes the items of a list, and what a list without
+// items may have in their place.
 func (f Framing) brackets() (open, shut string, empty []string) {
 	switch f {
 	case PrettyJSON:

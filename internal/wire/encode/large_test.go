@@ -125,7 +125,7 @@ func TestLargeSegmentsAreBounded(t *testing.T) {
 				group.Wait()
 			})
 			w.budget.ReleaseTransient()
-			if used := w.budget.Used(); used > size {
+			if used := w.budget.UsedBytes(); used > size {
 				t.Errorf("%d bytes of %d objects of %d bytes are kept", used, readers, size)
 			}
 		})

@@ -32,7 +32,7 @@ func (s EntryRun) coversMost() bool { return 2*(s.To-s.From) > len(s.Entries) }
 type Meta struct {
 	// ResourceVersion is the revision that the list shows.
 	ResourceVersion int64
-	// Continue is the token of the next page, "" on the last.
+	// Continue is the token of the next page. It is "" on the last page.
 	Continue string
 	// Remaining is how many objects the next pages hold. It is nil if that is not known.
 	Remaining *int64

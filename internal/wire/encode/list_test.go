@@ -380,7 +380,7 @@ func TestTightBudgetKeepsCompressedBytes(t *testing.T) {
 	if n := w.decoded.Load() - before; n > 0 {
 		t.Errorf("decoded %d objects whose compressed bytes should be kept", n)
 	}
-	if w.budget.Used() > w.budget.Limit() {
-		t.Errorf("%d bytes kept of %d", w.budget.Used(), w.budget.Limit())
+	if w.budget.UsedBytes() > w.budget.LimitBytes() {
+		t.Errorf("%d bytes kept of %d", w.budget.UsedBytes(), w.budget.LimitBytes())
 	}
 }

@@ -85,8 +85,8 @@ func TestWarmGzip(t *testing.T) {
 		f := w.form(t, JSON)
 		g := groups(t, 40, 40)[0]
 		run := EntryRun{Memo: g.memo, Entries: g.entries}
-		if more, err := f.WarmGzip(run); err != nil || !more || w.budget.Used() > 0 {
-			t.Errorf("before Warm: %v, %v, %d bytes used", more, err, w.budget.Used())
+		if more, err := f.WarmGzip(run); err != nil || !more || w.budget.UsedBytes() > 0 {
+			t.Errorf("before Warm: %v, %v, %d bytes used", more, err, w.budget.UsedBytes())
 		}
 		if _, err := f.Warm(run, w.budget.Limit()); err != nil {
 			t.Fatal(err)
@@ -100,7 +100,7 @@ func TestWarmGzip(t *testing.T) {
 			t.Fatalf("kept plain: %v: %v, %v, %+v", keptPlain, more, err, own.cells)
 		}
 		want := w.expectedList(t, JSON, []group{g}, 0, len(g.entries))
-		used, decoded := w.budget.Used(), w.decoded.Load()
+		used, decoded := w.budget.UsedBytes(), w.decoded.Load()
 		var out bytes.Buffer
 		if err := newList(f, []group{g}, 0, len(g.entries)).Write(&out, Gzip); err != nil {
 			t.Fatal(err)
@@ -108,15 +108,15 @@ func TestWarmGzip(t *testing.T) {
 		if !bytes.Equal(gunzip(t, out.Bytes()), want) {
 			t.Errorf("wrote %.300q", out.Bytes())
 		}
-		if w.budget.Used() != used || w.decoded.Load() != decoded {
-			t.Errorf("a LIST kept %d bytes more, and decoded %d objects", w.budget.Used()-used, w.decoded.Load()-decoded)
+		if w.budget.UsedBytes() != used || w.decoded.Load() != decoded {
+			t.Errorf("a LIST kept %d bytes more, and decoded %d objects", w.budget.UsedBytes()-used, w.decoded.Load()-decoded)
 		}
-		w.budget.limit = w.budget.Used()
+		w.budget.limit = w.budget.UsedBytes()
 		if more, err := f.WarmGzip(run); err != nil || !more {
 			t.Errorf("a group that is ready: %v, %v", more, err)
 		}
 		w.budget.drop(&own.deflate)
-		w.budget.limit = w.budget.Used()
+		w.budget.limit = w.budget.UsedBytes()
 		if more, err := f.WarmGzip(run); err != nil || more {
 			t.Errorf("without room: %v, %v", more, err)
 		}
@@ -177,16 +177,16 @@ func TestMemoGivesBackItems(t *testing.T) {
 		}
 	}
 	ask(0)
-	one := w.budget.Used()
+	one := w.budget.UsedBytes()
 	for i := range 39 {
 		g = w.successor(g)
 		ask(i + 1)
 	}
-	if used := w.budget.Used(); used > 5*one {
+	if used := w.budget.UsedBytes(); used > 5*one {
 		t.Errorf("the budget counts %d bytes, one item takes %d", used, one)
 	}
-	if g.memo.Retire(w.budget); w.budget.Used() != 0 {
-		t.Errorf("%d bytes are kept for a memo that was retired", w.budget.Used())
+	if g.memo.Retire(w.budget); w.budget.UsedBytes() != 0 {
+		t.Errorf("%d bytes are kept for a memo that was retired", w.budget.UsedBytes())
 	}
 }
 
@@ -212,11 +212,11 @@ func TestRetiredMemoKeepsNothing(t *testing.T) {
 	f := w.form(t, JSON)
 	g := groups(t, 40, 40)[0]
 	w.write(t, f, g)
-	if w.budget.Used() == 0 {
+	if w.budget.UsedBytes() == 0 {
 		t.Fatal("nothing kept")
 	}
 	g.memo.Retire(w.budget)
-	if n := w.budget.Used(); n != 0 {
+	if n := w.budget.UsedBytes(); n != 0 {
 		t.Errorf("%d bytes kept by a retired memo", n)
 	}
 	for range 2 {
@@ -225,7 +225,7 @@ func TestRetiredMemoKeepsNothing(t *testing.T) {
 			t.Errorf("decoded %d objects, want 40 each time", n)
 		}
 	}
-	if n := w.budget.Used(); n != 0 {
+	if n := w.budget.UsedBytes(); n != 0 {
 		t.Errorf("%d bytes kept by a reader of an old snapshot", n)
 	}
 }
@@ -263,11 +263,11 @@ func TestReplacedMemoKeepsNothingNew(t *testing.T) {
 	g := groups(t, 40, 40)[0]
 	next := w.successor(g)
 	w.write(t, f, g)
-	if n := w.budget.Used(); n != 0 {
+	if n := w.budget.UsedBytes(); n != 0 {
 		t.Errorf("%d bytes kept for an old snapshot", n)
 	}
 	next.memo.Retire(w.budget)
-	if n := w.budget.Used(); n != 0 {
+	if n := w.budget.UsedBytes(); n != 0 {
 		t.Errorf("%d bytes kept", n)
 	}
 }
@@ -282,7 +282,7 @@ func TestRetireGivesEverythingBack(t *testing.T) {
 		checkList(t, "all", newList(f, []group{g}, 0, 40), w.expectedList(t, framing, []group{g}, 0, 40))
 	}
 	w.successor(g).memo.Retire(w.budget)
-	if n := w.budget.Used(); n != 0 {
+	if n := w.budget.UsedBytes(); n != 0 {
 		t.Errorf("%d bytes still kept", n)
 	}
 }
@@ -318,11 +318,11 @@ func TestMemoUnderLoad(t *testing.T) {
 		g = old
 	}
 	readers.Wait()
-	if used := w.budget.Used(); used > w.budget.Limit() {
-		t.Errorf("%d bytes kept of %d", used, w.budget.Limit())
+	if used := w.budget.UsedBytes(); used > w.budget.LimitBytes() {
+		t.Errorf("%d bytes kept of %d", used, w.budget.LimitBytes())
 	}
 	g.memo.Retire(w.budget)
-	if used := w.budget.Used(); used != 0 {
+	if used := w.budget.UsedBytes(); used != 0 {
 		t.Errorf("%d bytes kept after the last leaf retired", used)
 	}
 }

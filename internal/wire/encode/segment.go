@@ -36,7 +36,7 @@ type segment struct {
 // segmentOverhead is about what a segment takes in memory besides its slices.
 const segmentOverhead = 96
 
-// cost is the number of bytes that the segment takes in memory.
+// cost returns the number of bytes that the segment takes in memory.
 func (seg *segment) cost() int64 {
 	n := int64(cap(seg.bytes)+4*cap(seg.ends)+4*cap(seg.sizes)+16*cap(seg.rows)) + segmentOverhead
 	for _, r := range seg.rows {
@@ -64,7 +64,7 @@ func (seg *segment) items(from, to, separator int) []byte {
 	return seg.bytes[start:seg.ends[to-1]]
 }
 
-// single is the only item of a segment of one.
+// single returns the only item of a segment of one.
 func (seg *segment) single() ([]byte, Row) {
 	if seg.rows != nil {
 		return nil, seg.rows[0]
@@ -72,8 +72,8 @@ func (seg *segment) single() ([]byte, Row) {
 	return seg.bytes, nil
 }
 
-// itemSizes are the lengths of the items, without separators. Only segments of watches are
-// asked, which have no separators.
+// itemSizes returns the lengths of the items, without separators. Only segments of watches
+// are asked, which have no separators.
 func (seg *segment) itemSizes() []uint32 {
 	sizes := make([]uint32, len(seg.ends))
 	for i, end := range seg.ends {
@@ -96,7 +96,7 @@ func (seg *segment) zstdCompressed() *segment {
 	return &segment{bytes: zip(seg.bytes), ends: seg.ends, size: seg.size}
 }
 
-// zstdDecompressed is the plain segment of a zstd one.
+// zstdDecompressed returns the plain segment of a zstd one.
 func (seg *segment) zstdDecompressed() (*segment, error) {
 	b, err := unzip(seg.bytes, make([]byte, 0, seg.size))
 	if err != nil {

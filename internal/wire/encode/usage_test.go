@@ -22,8 +22,8 @@ func TestUsageIsTheBudget(t *testing.T) {
 	}
 	byForm := map[string]int64{}
 	g.memo.Usage(byForm)
-	if sum := byForm["v1 json"] + byForm["v1 json pretty"]; len(byForm) != 2 || sum != w.budget.Used() || byForm["v1 json"] <= byForm["v1 json pretty"] {
-		t.Errorf("the memo has %v, the budget %d bytes", byForm, w.budget.Used())
+	if sum := byForm["v1 json"] + byForm["v1 json pretty"]; len(byForm) != 2 || sum != w.budget.UsedBytes() || byForm["v1 json"] <= byForm["v1 json pretty"] {
+		t.Errorf("the memo has %v, the budget %d bytes", byForm, w.budget.UsedBytes())
 	}
 	g.memo.Retire(w.budget)
 	left := map[string]int64{}

@@ -47,7 +47,7 @@ func NewVerbatimForm(cfg VerbatimConfig) *Form {
 	return f
 }
 
-// list is a Config.List: the other server's empty list with a revision.
+// list implements Config.List. It returns the other server's empty list with a revision.
 func (cfg *VerbatimConfig) list(m Meta, _ ...runtime.Object) (runtime.Object, error) {
 	if m.Continue != "" || m.Remaining != nil || m.Shard != "" {
 		return nil, fmt.Errorf("%w: a page or a shard", ErrShape)
@@ -87,7 +87,7 @@ func (cfg *VerbatimConfig) append(dst []byte, e *entry.Entry, item bool) ([]byte
 	return dst, entryError(e, err)
 }
 
-// object is an entry as a GET answers it.
+// object returns an entry as a GET answers it.
 func (cfg *VerbatimConfig) object(e *entry.Entry) ([]byte, error) {
 	object, err := cfg.append(nil, e, false)
 	if cfg.Format == sentobject.JSON {

@@ -120,9 +120,9 @@ func openBlocks(frame []byte) []byte {
 	}
 }
 
-// zstdHeaderSize is the size of a frame's header, for frames of this encoder. They have no
-// dictionary and are not a single segment (RFC 8878, 3.1.1.1). So the header is the magic
-// number, the descriptor, the window and the size.
+// zstdHeaderSize returns the size of a frame's header, for frames of this encoder. They
+// have no dictionary and are not a single segment (RFC 8878, 3.1.1.1). So the header is
+// the magic number, the descriptor, the window and the size.
 func zstdHeaderSize(frame []byte) int {
 	sizes := [4]int{0, 2, 4, 8}
 	return len(zstdHeader) + sizes[frame[4]>>6]

@@ -16,10 +16,11 @@ type Entry struct {
 	// Value is the object in storage form, decrypted. Pack compresses it; Read returns it
 	// uncompressed. It belongs to the entry.
 	Value []byte
-	// packing is what Value is compressed with. Nil means that it is not compressed.
+	// packing is the dictionary that Value is compressed with. Nil means that Value is
+	// not compressed.
 	packing *Packing
-	// Attributes are matched with selectors. Nil if Err is set, or if the attributes of
-	// the resource have to be computed from each decoded object.
+	// Attributes are matched with selectors. They are nil if Err is set, or if the
+	// attributes of the resource have to be computed from each decoded object.
 	Attributes *Attributes
 	// Err says why the stored value could not be decrypted or decoded. Such an entry is
 	// kept, and Kubernetes' own code answers the reads that touch it.

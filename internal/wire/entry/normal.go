@@ -10,7 +10,8 @@ import (
 // read. Normal has the edits that turn the stored bytes into the normal ones. It is
 // immutable.
 type Normal struct {
-	// owner is who has found it. Another one may find other bytes: a definition has changed.
+	// owner identifies what has found the normal form. Another owner may find other bytes,
+	// because a definition has changed.
 	owner any
 	// edits are triples of numbers, as varints. They say how many stored bytes are kept,
 	// how many are left out, and how many follow in the edits themselves. edits is nil if
@@ -27,8 +28,8 @@ const (
 	maxEditsShare = 8
 )
 
-// NewNormal makes the Normal of stored bytes. It has no edits if the bytes are equal. It
-// has none either if the edits would take more than a fraction of the cache.
+// NewNormal makes the Normal of stored bytes. The Normal has no edits if the bytes are
+// equal, or if the edits would be long (maxEdits, maxEditsShare).
 func NewNormal(owner any, stored, normal []byte) *Normal {
 	n := &Normal{owner: owner}
 	if bytes.Equal(stored, normal) {
@@ -90,8 +91,8 @@ func number(edits []byte) (value int, rest []byte) {
 	return int(v), edits[n:]
 }
 
-// difference returns edits that make one text of another. It returns false if they are longer
-// than most.
+// difference returns the edits that turn from into to. It returns false if the edits are
+// longer than most.
 func difference(from, to []byte, most int) (edits []byte, ok bool) {
 	var blocks *textBlocks
 	kept := CommonPrefix(from, to)
@@ -161,9 +162,9 @@ func blocksOf(text []byte) *textBlocks {
 }
 
 // find looks for a block of another text in the text, from a place on. It returns the
-// block's places in both: at in the text, in in the other. Of all such blocks it chooses
-// the block before which least is left out of both texts. It returns -1 if there is none.
-// Later calls must not ask for earlier places.
+// places of the block: at in the text, and in in the other text. Of all such blocks it
+// chooses the block before which least is left out of both texts. It returns -1 if there
+// is none. Later calls must not ask for earlier places.
 func (b *textBlocks) find(other []byte, from int) (at, in int) {
 	at, least := -1, len(b.next)*blockSize+len(other)
 	for i := 0; i+blockSize <= len(other) && i < least; i++ {

@@ -12,7 +12,7 @@ func readJSON(text []byte) (Object, bool) {
 	for _, name := range []string{"kind", "apiVersion"} {
 		opened := name == "kind" && l.BeginObject() || name != "kind" && l.NextField()
 		l.RefuseIf(!opened || string(l.Name()) != name)
-		l.Quoted()
+		l.QuotedText()
 	}
 	l.RefuseIf(!l.NextField())
 	body := l.Offset()
@@ -22,7 +22,7 @@ func readJSON(text []byte) (Object, bool) {
 			l.Value()
 			continue
 		}
-		revision := l.Quoted()
+		revision := l.QuotedText()
 		if l.Refused() {
 			break
 		}

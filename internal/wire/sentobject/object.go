@@ -48,7 +48,8 @@ func ReadEmptyList(format Format, data []byte) (Object, bool) {
 	return list, ok && bytes.Contains(data, []byte(`"items":[]`))
 }
 
-// Revision is the resource version. It is 0 if the resource version is not a number.
+// Revision returns the resource version. It returns 0 if the resource version is not a
+// number.
 func (o *Object) Revision() int64 {
 	revision, err := strconv.ParseInt(string(o.revision), 10, 64)
 	if err != nil {

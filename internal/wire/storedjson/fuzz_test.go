@@ -63,7 +63,7 @@ func compareStrings(t *testing.T, text []byte) {
 		t.Fatalf("%q is written as %s: %v", text, minimal, err)
 	}
 	l := storedjson.NewLexer(want)
-	quoted := l.Quoted()
+	quoted := l.QuotedText()
 	if s, ok := storedjson.Unquote(quoted); !ok || s != plain || !l.Done() {
 		t.Fatalf("%s is read as %q", want, s)
 	}

@@ -51,7 +51,7 @@ func (l *Lexer) Refused() bool { return l.notCanonical }
 // Done reports whether the whole text was read and was as expected.
 func (l *Lexer) Done() bool { return !l.notCanonical && l.pos == len(l.text) }
 
-// Offset is where the next token begins, in bytes from the beginning of the text.
+// Offset returns where the next token begins, in bytes from the beginning of the text.
 func (l *Lexer) Offset() int { return l.pos }
 
 // Text returns a part of the text.
@@ -109,15 +109,15 @@ func (l *Lexer) next(closing byte) bool {
 // Name reads a field's name and the colon after it. Names that contain escapes are
 // refused, so that the result can be compared with other names.
 func (l *Lexer) Name() []byte {
-	name := l.Quoted()
+	name := l.QuotedText()
 	l.Expect(':')
 	l.RefuseIf(bytes.IndexByte(name, '\\') >= 0)
 	return name
 }
 
-// Quoted reads a string and returns what stands between its quotes, escapes included.
+// QuotedText reads a string and returns what stands between its quotes, escapes included.
 // See Unquote.
-func (l *Lexer) Quoted() []byte {
+func (l *Lexer) QuotedText() []byte {
 	from := l.pos + 1
 	if !l.Take('"') {
 		l.Refuse()
@@ -132,9 +132,9 @@ func (l *Lexer) Quoted() []byte {
 	return l.text[from:end]
 }
 
-// closingQuote is the offset of the quote that ends the string whose inside begins at
-// from. It is -1 if there is none. A quote after an odd number of backslashes ends
-// nothing.
+// closingQuote returns the offset of the quote that ends the string whose inside begins
+// at from. It returns -1 if there is none. A quote after an odd number of backslashes
+// ends nothing.
 func closingQuote(text []byte, from int) int {
 	for at := from; ; {
 		n := bytes.IndexByte(text[at:], '"')
@@ -165,8 +165,8 @@ func (l *Lexer) Value() []byte {
 	return l.text[l.pos-n : l.pos]
 }
 
-// valueLength is the length of the value at the beginning of a text. It is 0 if there is
-// none, and -1 if the value has blanks or no end.
+// valueLength returns the length of the value at the beginning of a text. It returns 0 if
+// there is none, and -1 if the value has blanks or no end.
 func valueLength(text []byte) int {
 	depth := 0
 	for at := 0; at < len(text); at++ {

@@ -96,7 +96,7 @@ func (m *message) index() error {
 	return nil
 }
 
-// names are the names in JSON that a field brings into its object.
+// names returns the names in JSON that a field brings into its object.
 func (f *field) names() []string {
 	if !f.inline {
 		return []string{string(f.name)}

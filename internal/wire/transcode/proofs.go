@@ -35,7 +35,7 @@ type Proofs struct {
 	mu sync.Mutex
 }
 
-// Config of Proofs.
+// Config configures Proofs.
 type Config struct {
 	// Sample says that one in so many objects with proven fingerprints is compared. 0 means
 	// 128.

@@ -54,7 +54,7 @@ const (
 	sharedOverhead = 96
 )
 
-// places are the two slots of a hash.
+// places returns the two slots of a hash.
 func (s *sharedValues) places(hash uint64) [2]*atomic.Pointer[sharedValue] {
 	return [2]*atomic.Pointer[sharedValue]{&s.slots[hash%sharedSlots], &s.slots[hash>>32%sharedSlots]}
 }

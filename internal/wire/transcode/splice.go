@@ -36,12 +36,12 @@ func (t *Transcoder) splice(content, revision []byte) splice {
 	return s
 }
 
-// metadataSize is the size of the new metadata.
+// metadataSize returns the size of the new metadata.
 func (s *splice) metadataSize() int {
 	return len(s.before) + protowire.SizeTag(metadataRevision) + protowire.SizeBytes(len(s.revision)) + len(s.after)
 }
 
-// size is the size of the new object.
+// size returns the size of the new object.
 func (s *splice) size() int { return 1 + protowire.SizeBytes(s.metadataSize()) + len(s.rest) }
 
 // append appends the new object.
@@ -58,7 +58,7 @@ func (s *splice) append(dst []byte) []byte {
 // itemsTag begins an object in a list's items.
 const itemsTag = 2<<3 | lengthDelimited
 
-// spliceSize is the size of an object with what the target has around it.
+// spliceSize returns the size of an object with what the target has around it.
 func (t *Transcoder) spliceSize(s *splice) int {
 	size := protowire.SizeBytes(s.size())
 	if t.target == ItemProtobuf {

@@ -41,7 +41,7 @@ func (r *schemaReader) decode(into any) {
 // allocation for most of them.
 func (r *schemaReader) string() string {
 	from := r.Offset()
-	quoted := r.Quoted()
+	quoted := r.QuotedText()
 	if bytes.IndexByte(quoted, '\\') >= 0 || !utf8.Valid(quoted) {
 		var s string
 		if json.Unmarshal(r.Text(from, r.Offset()), &s) != nil {

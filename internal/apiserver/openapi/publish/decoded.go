@@ -78,7 +78,7 @@ func (t *PathTemplates) EntriesV3(full *apiextensionsv1.CustomResourceDefinition
 	return made.fill(n, schema)
 }
 
-// encodeEntries is the text of what Kubernetes' builder has made.
+// encodeEntries returns the text of what Kubernetes' builder has made.
 func encodeEntries(n resourceNames, paths json.Marshaler, kind, list *spec.Schema) (Entries, error) {
 	var out Entries
 	object, err := paths.MarshalJSON()

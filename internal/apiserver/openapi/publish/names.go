@@ -43,8 +43,8 @@ const (
 	fieldsName
 )
 
-// exemplarForms are the forms of the exemplar's names. Of two that begin alike the longer
-// comes first.
+// exemplarForms returns the forms of the exemplar's names. Of two names that begin alike
+// the longer comes first.
 func exemplarForms() []struct {
 	text string
 	form nameForm
@@ -96,7 +96,7 @@ func (n resourceNames) form(w nameForm) string {
 	return ""
 }
 
-// trimmed is the group as it occurs in operations and tags.
+// trimmed returns the group as it occurs in operations and tags.
 func (n resourceNames) trimmed() string { return strings.TrimSuffix(n.group, ".k8s.io") }
 
 // jsonPaths returns the paths of selectable fields.
@@ -108,7 +108,7 @@ func jsonPaths(fields []apiextensionsv1.SelectableField) []string {
 	return paths
 }
 
-// selectableExtension is the value of the extension that lists selectable fields.
+// selectableExtension returns the value of the extension that lists selectable fields.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.buildSelectableFields; compare at each upgrade.
 func selectableExtension(paths []string) []any {
@@ -119,7 +119,7 @@ func selectableExtension(paths []string) []any {
 	return out
 }
 
-// selectableJSON is its JSON.
+// selectableJSON returns the JSON of selectableExtension.
 func selectableJSON(paths []string) string {
 	out, err := json.Marshal(selectableExtension(paths))
 	if err != nil {

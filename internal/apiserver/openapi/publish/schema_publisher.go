@@ -180,7 +180,7 @@ func (p *schemaPublisher) required(s *schemaNode, set keywordSet, embedded bool)
 	var names [][]byte
 	list := storedjson.NewLexer(value)
 	for ok := list.BeginList(); ok; ok = list.NextItem() {
-		name := list.Quoted()
+		name := list.QuotedText()
 		if filtered {
 			plain, _ := storedjson.Unquote(name)
 			if of := p.property(s, plain); of != nil && of.set.has(keywordNullable) {

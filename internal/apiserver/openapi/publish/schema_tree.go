@@ -59,7 +59,7 @@ func (t *schemaTree) text(s span) []byte { return t.Text(int(s.from), int(s.to))
 
 // string reads a string and returns its place.
 func (t *schemaTree) string() span {
-	quoted := t.Quoted()
+	quoted := t.QuotedText()
 	to := max(t.Offset()-1, len(quoted))
 	return span{uint32(to - len(quoted)), uint32(to)}
 }
@@ -70,7 +70,7 @@ func (t *schemaTree) sortedValue(depth int) {
 	t.RefuseIf(depth > deepest)
 	switch t.Peek() {
 	case '"':
-		t.Quoted()
+		t.QuotedText()
 	case '{':
 		var last []byte
 		first := true

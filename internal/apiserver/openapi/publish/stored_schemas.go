@@ -163,7 +163,7 @@ func (t *schemaTree) content(f keyword, n uint32, depth int) span {
 	case keywordEnum:
 		t.RefuseIf(t.items(func() { t.sortedValue(depth) }) == 0)
 	case keywordRequired, keywordMapKeys:
-		t.RefuseIf(t.items(func() { t.Quoted() }) == 0)
+		t.RefuseIf(t.items(func() { t.QuotedText() }) == 0)
 	case keywordRules:
 		t.RefuseIf(t.items(t.rule) == 0)
 	}

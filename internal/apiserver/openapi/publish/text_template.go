@@ -34,7 +34,7 @@ next:
 	return append(t, templatePart{text: text[start:]})
 }
 
-// size is about the size of a filled template, in bytes.
+// size returns about the size of a filled template, in bytes.
 func (t textTemplate) size() int {
 	n := 0
 	for _, p := range t {

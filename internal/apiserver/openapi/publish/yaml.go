@@ -83,7 +83,7 @@ func (r *yamlReader) entriesOf(node *yaml.Node) {
 }
 
 func (r *yamlReader) stringNode() *yaml.Node {
-	plain, ok := storedjson.Unquote(r.Quoted())
+	plain, ok := storedjson.Unquote(r.QuotedText())
 	r.RefuseIf(!ok)
 	return r.node(yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: plain})
 }
