@@ -13,7 +13,7 @@ var ErrWentBack = errors.New("the source of objects has gone back in time, or is
 
 // ErrDoubt says that the source answers for this feed alone as if it had another history. A
 // source that serves several feeds may have handed one of them to another server. It proves
-// nothing of the others. The feed loads again and goes on.
+// nothing about the other feeds. The feed loads again and goes on.
 var ErrDoubt = errors.New("the source of one resource is not what it was")
 
 // ErrRefused says that the source does not give the feed what it asks for, while it may

@@ -3,7 +3,7 @@ package serverreport
 import "time"
 
 // Stage is a part of the way of an event to a watch. The stages together are its span,
-// without StageEtcd: that is before the span.
+// except for StageEtcd, which is before the span.
 type Stage string
 
 const (
@@ -18,7 +18,7 @@ const (
 	// StageEncode is encoding and compressing frames.
 	StageEncode Stage = "encode"
 	// StageClient is waiting for a client that does not read its stream, so that its
-	// HTTP/2 window is closed.
+	// HTTP/2 flow-control window is closed.
 	StageClient Stage = "client"
 	// StageConnection is waiting for a connection that takes no more bytes. The network
 	// is full, or the other side has stopped reading.

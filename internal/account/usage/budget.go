@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// BudgetConfig of Budgets. A limit of 0 is none.
+// BudgetConfig configures Budgets. A limit of 0 is none.
 type BudgetConfig struct {
 	// CPUSeconds and Bytes are what a client may use in a minute.
 	CPUSeconds, Bytes float64

@@ -221,10 +221,10 @@ func needsApproval(d *Definition) bool {
 }
 
 // setApprovalCondition sets the condition KubernetesAPIApprovalPolicyConformant, and returns
-// the annotation that it follows from. It returns nil if it did not set it.
+// the annotation that it follows from. It returns nil if it did not set the condition.
 //
-// It sets the condition once for each annotation. A server of another version may word it
-// differently, and the two would overwrite each other's for ever.
+// It sets the condition once for each annotation. A server of another version may word
+// the condition differently, and the two servers would overwrite it for ever.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/apiapproval.calculateCondition; compare at each upgrade.
 func setApprovalCondition(k *definitionState, full *fullDefinition) *string {

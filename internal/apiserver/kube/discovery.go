@@ -19,7 +19,7 @@ func newDiscovery() (*discovery.Server, error) {
 }
 
 // useDiscovery gives all servers our manager of the aggregated document. It returns false
-// if theirs stays.
+// if Kubernetes' manager stays.
 //
 // With --peer-ca-file, servers tell one another what they serve. Kubernetes then merges
 // that into its own document, and finds its manager by type. So that manager stays, and

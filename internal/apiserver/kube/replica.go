@@ -45,7 +45,7 @@ import (
 // ReplicaConfig is what the caller puts around and in place of Kubernetes' parts. All
 // fields are needed.
 type ReplicaConfig struct {
-	// Served are the versions that the upstream serves. No others get routes.
+	// Served are the versions that the upstream serves. Other versions get no routes.
 	Served []schema.GroupVersion
 	// Storage makes the storage of each resource.
 	Storage generic.StorageDecorator
@@ -227,7 +227,7 @@ func (r *Replica) addCustomResources(etcd genericoptions.EtcdOptions, config gen
 func (r *Replica) Routes() []Route { return r.routes }
 
 // CustomRoute finds the route of a custom resource. It returns nil if there is none, and
-// for resources that a webhook converts. It is a read.Finder.
+// for resources that a webhook converts. It implements read.Finder.
 func (r *Replica) CustomRoute(gvr schema.GroupVersionResource) *read.Route {
 	row := r.custom.Catalog().Find(gvr.Group, gvr.Resource)
 	if row == nil || row.Webhook {

@@ -127,7 +127,7 @@ func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 }
 
 // CustomRoute finds the route of a custom resource. It returns nil if there is none, if
-// another server serves its version, or if its group is Kubernetes' own. It is a
+// another server serves its version, or if its group is Kubernetes' own. It implements
 // read.Finder, and requires Hooks.Storage.
 func (s *Server) CustomRoute(gvr schema.GroupVersionResource) *read.Route {
 	if s.builtInGroups[gvr.Group] || s.documents.discovery.Services().Proxied(gvr.GroupVersion()) {

@@ -22,7 +22,7 @@ type Catalog interface {
 	// StoredOf calls use with the stored bytes of the same state, and returns its error. The
 	// bytes are valid until use returns.
 	StoredOf(d *crd.Definition, use func(stored []byte) error) error
-	// AddHandler has f called for each definition that exists, and then for each change.
+	// AddHandler calls f for each definition that exists, and then for each change.
 	// before or after is nil for a definition that comes or goes. f must not block.
 	AddHandler(f func(before, after *crd.Definition))
 }
@@ -30,7 +30,7 @@ type Catalog interface {
 // Local is one of the servers in this process, as far as OpenAPI is concerned.
 type Local struct {
 	// V2 builds the spec of the resources that are installed, without defaults. Each call
-	// returns a new one, which the caller may change.
+	// returns a new spec, which the caller may change.
 	V2 func() (*spec.Swagger, error)
 	// V3 builds a handler of /openapi/v3 for those resources. It is nil if another server
 	// has it.

@@ -15,7 +15,7 @@ type mediaType struct {
 	form     form
 }
 
-// Both versions of OpenAPI have an older name of the protobuf type, which is no valid
+// Both versions of OpenAPI have an older name of the protobuf type, which is not a valid
 // media type. The order is Kubernetes' and decides what "*" means.
 var (
 	typesV2 = []mediaType{

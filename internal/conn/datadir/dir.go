@@ -24,7 +24,7 @@ const (
 
 // Config says which directory to open. The zero value opens DefaultPath.
 type Config struct {
-	// Path of the directory; empty means DefaultPath. It is made absolute once.
+	// Path is the directory. "" means DefaultPath. It is made absolute once.
 	Path string
 	// Now is the clock for judging and issuing certificates. Nil means time.Now.
 	Now func() time.Time

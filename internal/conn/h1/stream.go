@@ -64,10 +64,10 @@ type stream struct {
 		sync.Mutex
 		// changed wakes the handler in Pull: the source or the turn has ended.
 		changed sync.Cond
-		// source is nil but during Pull.
+		// source is nil except during Pull.
 		source   pull.Source
 		receiver pull.Receiver
-		// taken says that a worker has the turn. wanted says that another one came
+		// taken says that a worker has the turn. wanted says that another worker came
 		// meanwhile: the turn's holder queues the stream again.
 		taken, wanted bool
 		// unsent are bytes of the source that were not written yet.
@@ -282,8 +282,9 @@ func (s *stream) unlockAndDeliver(worker *pull.Worker, b *pull.Batch, receiver p
 	return err
 }
 
-// Waits implements pull.Puller. HTTP/1.1 has no windows, so the first time is zero.
-func (s *stream) Waits() (window, write time.Time) {
+// Waits implements pull.Puller. HTTP/1.1 has no flow-control windows, so windowClosed is
+// zero.
+func (s *stream) Waits() (windowClosed, writeBegan time.Time) {
 	return time.Time{}, s.mu.clock.WritingSince()
 }
 

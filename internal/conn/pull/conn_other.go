@@ -15,8 +15,8 @@ type Conn struct {
 	blocked atomic.Bool
 }
 
-// NewConn returns the connection unchanged. A worker then takes each of its writes for
-// one that may block, and lets another worker run meanwhile.
+// NewConn returns the connection unchanged. A worker then assumes that each of its writes
+// may block, and lets another worker run meanwhile.
 func NewConn(c net.Conn, _ time.Duration) net.Conn { return c }
 
 func (c *Conn) writeBatch(above net.Conn, b []byte) (int, error) { return above.Write(b) }

@@ -29,7 +29,8 @@ func (c *confirmation) is() bool {
 	return c.mu.confirmed
 }
 
-// wait returns a channel that is closed when the history is confirmed, and nil if it is.
+// wait returns a channel that is closed when the history is confirmed. It returns nil if
+// the history is confirmed already.
 func (c *confirmation) wait() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 // revision. A watch over HTTP/2 then stays where it is for as long as the connection lives,
 // though a balancer has other servers. So while a watch tells no new revision, the feed asks
 // for the newest one. That makes a server whose watch cache is sound tell of it within the
-// minute between its bookmarks. One that does not is left: the watch is opened again on
-// another connection.
+// minute between its bookmarks. A server that still tells nothing new is left: the watch is
+// opened again on another connection.
 
 const (
 	// movementPeriod is the time between two looks at whether the watch tells anything new.
@@ -120,7 +120,7 @@ func (f *Feed) openWatch(ctx context.Context, r *request) (body *watchAnswer, er
 }
 
 // retire sends one request, after which its connection serves no other. In a pool of several
-// that need not be the connection that is left. Requests under way on it go on.
+// connections that need not be the connection that is left. Requests under way on it go on.
 func (f *Feed) retire(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, retireTimeout)
 	defer cancel()

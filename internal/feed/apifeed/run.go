@@ -141,7 +141,7 @@ func (f *Feed) noteBreak(err error) {
 	level(message, "url", f.cfg.URL, "revision", f.applied.Load(), "err", err)
 }
 
-// errBroken is the state of a feed that was told of as broken.
+// errBroken is the state of a feed whose break the log was told.
 var errBroken = errors.New("broken")
 
 // attempts can be interrupted from outside, one after the other.

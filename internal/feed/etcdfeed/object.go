@@ -16,8 +16,8 @@ func Objects(kvs []*mvccpb.KeyValue) []feed.Object {
 	return objects
 }
 
-// objectOf returns a key-value as an object. One without a version is a deletion (etcd's
-// kv.proto).
+// objectOf returns a key-value as an object. A key-value without a version is a deletion
+// (etcd's kv.proto).
 func objectOf(kv *mvccpb.KeyValue) feed.Object {
 	return feed.Object{Key: kv.Key, Value: kv.Value, Revision: kv.ModRevision, Deleted: kv.Version == 0}
 }

@@ -15,7 +15,7 @@ const (
 	// shortBookmark is when a short watch gets its bookmark. Such a watch is asked for in
 	// seconds; kube-apiserver would send it two seconds before the end.
 	shortBookmark = 20 * time.Millisecond
-	// bookmarkPeriod is kube-apiserver's.
+	// bookmarkPeriod is the same as kube-apiserver's.
 	bookmarkPeriod = time.Minute
 )
 

@@ -27,8 +27,8 @@ const (
 // States returns all states.
 func States() []State { return []State{Absent, Loading, Following, Doubtful, Stale, Refused} }
 
-// FollowedResource is one resource of the upstream in one form: its cache, and the feed that fills it
-// while the resource is followed.
+// FollowedResource is one resource of the upstream in one form: its cache, and the feed that fills
+// it while the resource is followed.
 type FollowedResource struct {
 	key     Key
 	backend source.Backend
@@ -44,14 +44,14 @@ type FollowedResource struct {
 
 	// The fields below are guarded by Resources.mu.
 
-	// request is the newest one for the resource.
+	// request is the newest request for the resource.
 	request Request
 	// named says that one of the requests was Named or Needed.
 	named bool
 	// again says that the resource is to be followed once settledAt is over, read or not.
 	again bool
 	// freeAt is when the cache frees the objects of a resource that is no longer followed. It is
-	// zero if there are none to free.
+	// zero if there are no objects to free.
 	freeAt time.Time
 	// settledAt is when the upstream is expected to serve a definition that has changed.
 	settledAt time.Time

@@ -11,13 +11,13 @@ import (
 )
 
 // givenRights and refusedRights are how many answers are remembered, by hash: 20 MB and 2 MB
-// at most. A fleet has one for each agent and resource.
+// at most. A fleet has one answer for each agent and resource.
 const (
 	givenRights   = 65536
 	refusedRights = 8192
 )
 
-// rightTimeout is how long a question about a right keeps its turn, with all that is tried again.
+// rightTimeout is how long a question about a right keeps its turn, retries included.
 const rightTimeout = 10 * time.Second
 
 // rightState is what Reviews know of rights.
@@ -49,8 +49,9 @@ type accessReviews struct {
 	given, refused time.Duration
 }
 
-// Rights returns an authorizer that asks the upstream. review does, and remembers nothing. A
-// right holds for given, its absence for refused.
+// Rights returns an authorizer that remembers the answers of review, which asks the
+// upstream. An answer that gives a right holds for given, and an answer that refuses it for
+// refused.
 func (r *Reviews) Rights(review authorizer.UnconditionalAuthorizer, given, refused time.Duration) authorizer.UnconditionalAuthorizer {
 	return &accessReviews{r, review, given, refused}
 }

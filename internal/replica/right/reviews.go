@@ -15,10 +15,10 @@ import (
 	"github.com/millrace/millrace/internal/account/ratelimit"
 )
 
-// ReviewConfig of Reviews. The zero value is the default.
+// ReviewConfig configures Reviews. The zero value is the default.
 type ReviewConfig struct {
 	// InFlight bounds the reviews of each class that are with the upstream: tokens that were good
-	// lately, other tokens, and rights. Twice as many reviews of rights may be. Zero means 25.
+	// lately, other tokens, and rights. The bound is twice as large for rights. Zero means 25.
 	InFlight int
 	// Waiting is how many reviews of each class wait for their turn at most. Zero means 8,192.
 	Waiting int
@@ -68,9 +68,9 @@ type Omission string
 const (
 	// manyBad: the address has sent as many bad tokens as it may.
 	manyBad Omission = "address"
-	// manyBadInTotal: all addresses together have.
+	// manyBadInTotal: all addresses together have sent as many bad tokens as they may.
 	manyBadInTotal Omission = "total"
-	// noPlace: too many wait for their turn.
+	// noPlace: too many questions wait for their turn.
 	noPlace Omission = "queue"
 	// tooLate: the turn did not come in time.
 	tooLate Omission = "time"
@@ -121,8 +121,8 @@ func (r *Reviews) keyOf(kind, question string) answerKey {
 // share calls a function once for all callers that ask the same at one moment. The end of one
 // caller's context does not end the question for the others.
 //
-// An answer may so be from a question that began before the call, by the time of an answer.
-// Answers are remembered for longer.
+// So an answer may come from a question that began before the call, by at most the time
+// that an answer takes. Answers are remembered for longer than that.
 func (r *Reviews) share(ctx context.Context, key answerKey, ask func(context.Context) (any, error)) (any, error) {
 	asked := r.asked.DoChan(string(key[:]), func() (answer any, err error) {
 		// The goroutine is nobody's request, and a panic there would end the process.
@@ -146,9 +146,10 @@ func (r *Reviews) omit(kind string, why Omission) error {
 	return errNotAsked
 }
 
-// badTokenLimits bound how many bad tokens the upstream is asked about for an address, and for
-// all addresses together. Good ones count only while they are looked at, so that a fleet with
-// one address is not slowed down. The burst is more than is in flight.
+// badTokenLimits returns the limits of how many bad tokens the upstream is asked about, for an
+// address and for all addresses together. Good tokens count only while the upstream is asked
+// about them, so that a fleet with one address is not slowed down. The burst is larger than
+// the number of questions in flight.
 func badTokenLimits(cfg ReviewConfig) (address, total *ratelimit.Limiter) {
 	const perAddress, all, addressBuckets = 5, 50, 4096
 	burst := float64(4 * cfg.InFlight)

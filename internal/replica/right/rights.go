@@ -16,11 +16,11 @@ import (
 // Config configures Rights. All fields without a comment on their zero value are needed.
 type Config struct {
 	// RBAC decides by RBAC objects of the upstream that the replica holds. Only its
-	// permissions count. If it is nil, the upstream is asked about all. Oracle and Current
-	// have no meaning then.
+	// permissions count. If it is nil, the upstream is asked about every request. Oracle
+	// and Current have no meaning then.
 	RBAC authorizer.UnconditionalAuthorizer
 	// Review asks the upstream, and may remember answers for some seconds, as Reviews.Rights
-	// does. Oracle asks it and remembers none.
+	// does. Oracle asks the upstream and remembers no answer.
 	Review, Oracle authorizer.UnconditionalAuthorizer
 	// Current reports whether the RBAC objects are proven to be as new as documented.
 	Current func() bool
@@ -33,7 +33,7 @@ type Config struct {
 }
 
 // Rights decides who may read by the upstream's RBAC objects. It asks the upstream about
-// users whom these do not allow, because other authorizers may allow them.
+// users whom RBAC does not allow, because other authorizers may allow them.
 //
 // That is the upstream's decision only if RBAC is one of its authorizers and none before it
 // denies what RBAC allows. The operator vouches for it by a flag, because no request shows
@@ -45,7 +45,8 @@ type Config struct {
 //	  │  └──────────── allows it ───────────────────┤
 //	  └───────────── RBAC no longer allows it ──────┘
 //
-// A right that was revoked meanwhile is no difference. So both are asked again a few times.
+// A right that was revoked meanwhile is no difference. So RBAC and the upstream are asked
+// again a few times.
 type Rights struct {
 	cfg Config
 	// sample has a request that RBAC has allowed, for Run.

@@ -20,9 +20,9 @@ const (
 	// at most.
 	goodTokens = 32768
 	badTokens  = 8192
-	// knownFor is how long a token that was good is looked at before and apart from others.
-	// Agents ask more often.
-	knownFor = 10 * time.Minute
+	// goodTokenPeriod is how long a token that was good has turns apart from other tokens,
+	// which come first. Agents ask more often than that.
+	goodTokenPeriod = 10 * time.Minute
 )
 
 // tokenState is what Reviews know of tokens.
@@ -40,8 +40,8 @@ type tokenState struct {
 // goodToken is a token that the upstream has accepted. It is immutable.
 type goodToken struct {
 	response *authenticator.Response
-	// fresh is until when the response holds.
-	fresh time.Time
+	// freshUntil is until when the response holds.
+	freshUntil time.Time
 }
 
 func newTokenState(cfg ReviewConfig) tokenState {
@@ -64,8 +64,8 @@ type tokens struct {
 }
 
 // Tokens returns an authenticator of requests by their bearer tokens. review asks the upstream
-// about one, and remembers nothing. Its error means that there was no answer. Answers hold for
-// ttl.
+// about a token, and remembers nothing. An error of review means that there was no answer.
+// Answers hold for ttl.
 func (r *Reviews) Tokens(review authenticator.Token, ttl time.Duration) authenticator.Request {
 	t := &tokens{Reviews: r, review: review, ttl: ttl}
 	t.request = union.New(bearertoken.New(t), websocket.NewProtocolAuthenticator(t))
@@ -84,7 +84,7 @@ func (t *tokens) AuthenticateRequest(req *http.Request) (*authenticator.Response
 func (t *tokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	key := t.keyOf(kindToken, token)
 	known := t.goodToken(key)
-	if known != nil && time.Now().Before(known.fresh) {
+	if known != nil && time.Now().Before(known.freshUntil) {
 		return known.response, true, nil
 	}
 	if _, refused := t.tokens.bad.Get(key); refused {
@@ -106,7 +106,7 @@ func (r *Reviews) goodToken(key answerKey) *goodToken {
 // nil for a bad token.
 func (t *tokens) ask(ctx context.Context, key answerKey, token string) (*authenticator.Response, error) {
 	known := t.goodToken(key)
-	if known != nil && time.Now().Before(known.fresh) {
+	if known != nil && time.Now().Before(known.freshUntil) {
 		return known.response, nil // another question has just been answered
 	}
 	address, _ := ctx.Value(addressKey{}).(string)
@@ -134,7 +134,7 @@ func (t *tokens) ask(ctx context.Context, key answerKey, token string) (*authent
 	case err != nil:
 		return nil, err
 	case ok:
-		t.tokens.good.Add(key, &goodToken{response, time.Now().Add(t.ttl)}, knownFor)
+		t.tokens.good.Add(key, &goodToken{response, time.Now().Add(t.ttl)}, goodTokenPeriod)
 		return response, nil
 	}
 	t.tokens.good.Remove(key)
@@ -142,8 +142,8 @@ func (t *tokens) ask(ctx context.Context, key answerKey, token string) (*authent
 	return nil, nil
 }
 
-// exhausted returns why no token of an address may take a place to wait. Its own charge comes
-// with its turn.
+// exhausted returns why no token of an address may take a place to wait. It returns "" if one
+// may. The token is charged when its turn comes.
 func (s *tokenState) exhausted(address string) Omission {
 	switch {
 	case !s.ofAddress.Has(address):
@@ -155,7 +155,7 @@ func (s *tokenState) exhausted(address string) Omission {
 }
 
 // charge counts a token as bad, until it is shown not to be. It returns why there may be no
-// more.
+// more bad tokens, or "" if there may be.
 func (s *tokenState) charge(address string) Omission {
 	if _, ok := s.ofAddress.Take(address); !ok {
 		return manyBad
@@ -183,6 +183,6 @@ func (r *Reviews) Recheck(authorization string) {
 	}
 	key := r.keyOf(kindToken, parts[1])
 	if known := r.goodToken(key); known != nil {
-		r.tokens.good.Add(key, &goodToken{response: known.response}, knownFor)
+		r.tokens.good.Add(key, &goodToken{response: known.response}, goodTokenPeriod)
 	}
 }

@@ -14,8 +14,8 @@ type holds struct{ bytes atomic.Int64 }
 // maxHeld bounds the bytes of answers that are held for several readers.
 const maxHeld = 64 << 20
 
-// answer is the answer to one question, for several readers. It is an http.ResponseWriter of
-// the one who asks.
+// answer is the answer to one question, for several readers. It is the http.ResponseWriter
+// of the reader that asks.
 type answer struct {
 	held   *holds
 	header http.Header
@@ -159,7 +159,7 @@ type state struct {
 	moved <-chan struct{}
 }
 
-// stateAt returns what a reader may know who has read the parts before.
+// stateAt returns what a reader may know that has read the parts before.
 func (a *answer) stateAt(part int) state {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -170,7 +170,8 @@ func (a *answer) stateAt(part int) state {
 	return current
 }
 
-// left records that a reader needs no more. With the last one, what is held goes.
+// left records that a reader needs no more. When the last reader has left, the body is
+// dropped.
 func (a *answer) left() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,14 +10,15 @@
 //	                                      └─► with others ─► one is asked for all, each is sent it as it comes
 //
 // Who may share. Each client's own right was decided before, as for answers of the read tier. The
-// question goes out in the name of one of them. So no answer is given away that its reader could
-// not have asked for, and nothing is asked with more rights than its client has. Answers other
-// than 200 and 404 may be for the one user alone: then each of the others asks for itself.
+// question goes out in the name of one of the clients. So no answer is given away that its reader
+// could not have asked for, and nothing is asked with more rights than its client has. Answers
+// other than 200 and 404 may be for the one user alone: then each other reader asks for itself.
 //
 // What may be shared. GET and LIST of resources that the tier may answer, whose answers depend on
 // what Key has and on nothing else of the request. A request with a header that is not known is
 // never shared.
 //
-// What is shared is held in memory until the slowest of its readers has it. Holds bounds that; an
-// answer that would go beyond is asked for by each who has not begun to read it.
+// What is shared is held in memory until the slowest of its readers has it. Holds bounds these
+// bytes. If an answer would exceed the bound, each reader that has not begun to read it asks for
+// itself.
 package share

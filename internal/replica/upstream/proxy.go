@@ -25,7 +25,8 @@ type ProxyConfig struct {
 	// asked for users of certificates if there is no front proxy's certificate.
 	MayImpersonate func(context.Context) bool
 	// TokenRefused is told the Authorization header of a user whom the upstream no longer
-	// knows. It has ended the connection, and would end it again. It may be nil.
+	// knows. The upstream has ended a request with it, and would end the next one. It may
+	// be nil.
 	TokenRefused func(authorization string)
 	// FrontProxy returns by which headers the upstream lets a front proxy name users.
 	FrontProxy func() FrontProxyHeaders
@@ -37,10 +38,11 @@ type ProxyConfig struct {
 }
 
 // Proxy passes requests on to the upstream, and streams bodies, watches and upgraded
-// connections in both directions. It buffers nothing: who reads slowly is sent slowly.
+// connections in both directions. It buffers nothing: a client that reads slowly is sent
+// slowly.
 //
-// Each way to name a user has a transport of the Door's. The one for users with tokens has no
-// credentials of the replica's, because the upstream would take these for the user's.
+// Each way to name a user has a transport of the Door's. The transport for users with tokens
+// has no credentials of the replica, because the upstream would take them for the user's.
 type Proxy struct {
 	cfg  ProxyConfig
 	door *Door

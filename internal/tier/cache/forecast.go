@@ -5,17 +5,20 @@ import (
 	"time"
 )
 
-// forecast says whether progress is likely to pass the source's newest revision soon, as it did
-// the last times. The zero value is hopeful.
+// forecast says whether progress is likely to pass the source's newest revision soon, judging
+// by the last times. The zero value expects that it is.
 type forecast struct {
 	mu struct {
 		sync.Mutex
-		// far is the share of the last times in which it did not. The last time makes half of it.
+		// far is the share of the last times in which progress did not come soon. It is a moving
+		// average, in which the last time weighs half.
 		far float64
-		// asked is when that was looked into last, and pause how long it is not to be again.
-		asked time.Time
+		// probedAt is when a read last tried whether progress has become faster. pause is
+		// how long no read tries again.
+		probedAt time.Time
 		pause time.Duration
-		// usual is how long progress took the last times that it came, more recent ones more.
+		// usual is how long progress took the last times that it came. It is a moving
+		// average.
 		usual time.Duration
 	}
 }
@@ -39,16 +42,15 @@ func (f *forecast) isNear() bool {
 func (f *forecast) isDue(now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	due := now.Sub(f.mu.asked) > f.mu.pause
+	due := now.Sub(f.mu.probedAt) > f.mu.pause
 	if due {
-		f.mu.asked = now
+		f.mu.probedAt = now
 	}
 	return due
 }
 
-// patience returns how long a read should wait for progress that takes most at the most. Where
-// it has come sooner all the time, the source does not know of it itself when it takes much
-// longer.
+// patience returns how long a read should wait for progress that takes most at the most. If
+// progress takes much longer than usual, the source itself does not know of the revision yet.
 func (f *forecast) patience(most time.Duration) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

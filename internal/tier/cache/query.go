@@ -160,7 +160,7 @@ type Page struct {
 	Result
 	// Revision is the snapshot's revision.
 	Revision int64
-	// Continue is the token of the next page, "" on the last one.
+	// Continue is the token of the next page. It is "" on the last page.
 	Continue string
 	// Remaining is the number of entries after the page. Nil means unknown or none.
 	Remaining *int64

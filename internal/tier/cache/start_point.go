@@ -23,6 +23,6 @@ type StartPoint struct {
 	Scope
 	// Initial is the state that is sent first, as ADDED events. Nil sends none.
 	Initial *Snapshot
-	// After is a revision: the watch sends the events with larger ones.
+	// After is a revision: the watch sends the events with larger revisions.
 	After int64
 }

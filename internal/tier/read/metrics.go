@@ -82,10 +82,10 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	return m, nil
 }
 
-// Answered counts the requests that were answered from bytes, by verb.
+// Answered returns the counter of requests that were answered from bytes, by verb.
 func (m *Metrics) Answered() *metrics.CounterVec { return m.answered }
 
-// PassedOn counts the requests that were passed on, by reason.
+// PassedOn returns the counter of requests that were passed on, by reason.
 func (m *Metrics) PassedOn() *metrics.CounterVec { return m.passedOn }
 
 // countList counts a list, also in the metrics of Kubernetes' watch cache.

@@ -68,9 +68,10 @@ const (
 )
 
 // passReasonOf returns the reason for an error of Objects that another server may not have.
-// It returns "" for errors that are answers. Under version skew none is: the other server
-// may use other words. While a read waited, its definition may have changed. What was found
-// then may be newer than the definition, and is left to the next one.
+// It returns "" for errors that are answers. Under version skew no error is an answer,
+// because the other server may use other words. While a read waited, its definition may
+// have changed. What was found then may be newer than the definition, and is left to the
+// next definition.
 func (q *query) passReasonOf(err error) passReason {
 	switch {
 	case q.route.isRetired():

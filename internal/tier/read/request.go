@@ -42,13 +42,14 @@ type query struct {
 	session *watchSession
 	// options are set for a LIST or WATCH. Field selectors use the labels of the internal version.
 	options internalversion.ListOptions
-	// shard is the part of the objects that a LIST or WATCH asks for. It is nil for all.
+	// shard is the part of the objects that a LIST or WATCH asks for. It is nil if that
+	// is all of them.
 	shard *entry.Shard
 	// shardSelector is shard as Kubernetes has it.
 	shardSelector sharding.Selector
 	// bookmarks are the bookmarks that a WATCH asks for by name.
 	bookmarks bookmarkRequest
-	// resourceVersion is the one of a GET.
+	// resourceVersion is the parameter of a GET.
 	resourceVersion string
 	encoding        encode.Encoding
 }

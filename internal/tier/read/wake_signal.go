@@ -7,8 +7,8 @@ import (
 )
 
 // wakeSignal wakes an idle watch when its request, its route or the server ends. It also
-// wakes it when it must leave, or when its schedule has something to do. Events wake it by
-// notify directly.
+// wakes a watch that must leave, or whose schedule has something to do. Events wake the
+// watch by notify directly.
 type wakeSignal struct {
 	// notify makes a worker ask the watch's source. It does not block.
 	notify func()
@@ -17,7 +17,7 @@ type wakeSignal struct {
 	// leaving says that the watch must end once it has sent its events and a bookmark.
 	leaving atomic.Bool
 	// goAway asks the client to open no more streams on the watch's connection, which
-	// connection names. It is nil if there is no way to ask, or no use in it.
+	// connection names. It is nil if there is no way to ask, or no use in asking.
 	goAway      func()
 	connection  string
 	timer       *time.Timer
@@ -30,8 +30,8 @@ func (s *wakeSignal) end() {
 	s.notify()
 }
 
-// leaveConnection asks the client for another connection first. It must read that before the
-// end of the watch, or it would open the next watch here.
+// leaveConnection asks the client for another connection first. The client must read that
+// before the end of the watch, or it would open the next watch here.
 func (s *wakeSignal) leaveConnection() {
 	if s.goAway != nil {
 		s.goAway()

@@ -13,8 +13,8 @@ import (
 )
 
 // Monitor asks an etcd cluster for its size, for apiserver_storage_size_bytes. It
-// replaces Kubernetes' own, which dials for each scrape and waits 20 s for an etcd
-// that does not answer. A scrape may not take so long, so there would be no metrics
+// replaces Kubernetes' own monitor, which dials for each scrape and waits 20 s for an
+// etcd that does not answer. A scrape may not take so long, so there would be no metrics
 // just when they are needed.
 type Monitor struct {
 	client  *clientv3.Client
@@ -23,7 +23,7 @@ type Monitor struct {
 
 var _ etcdmetrics.Monitor = Monitor{}
 
-// Monitors returns one for each cluster, in Kubernetes' order: the main cluster
+// Monitors returns a Monitor for each cluster, in Kubernetes' order: the main cluster
 // first.
 func (e *Etcd) Monitors() []etcdmetrics.Monitor {
 	main := strings.Join(e.cfg.Main, ",")

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// revisionTimeout bounds the wait of a read for the revision that it names. Kubernetes' watch cache
-	// returns it too, and clients retry.
+	// revisionTimeout bounds the wait of a read for the revision that it names. Kubernetes' watch
+	// cache returns it too, and clients retry.
 	revisionTimeout = 3 * time.Second
 	// behindTimeout bounds the further wait if etcd has reached that revision. Together
 	// with the wait above it is a little less than the timeout of consistent reads.
@@ -96,8 +96,8 @@ func (s *Store) waitNewest(ctx context.Context, r read) (*cache.Snapshot, error)
 // server needs some 30 ms of CPU for as many bytes of objects.
 const largeList = 4 << 20
 
-// readOf tells of a list what its wait depends on. It assumes the objects that the scope
-// has now, of the mean size of all objects of the resource.
+// readOf returns what the wait of a list depends on. It assumes the objects that the
+// scope has now, of the mean size of all objects of the resource.
 func (s *Store) readOf(l *listRequest) read {
 	snapshot := s.cfg.Resource.Snapshot()
 	if snapshot.Len() == 0 {

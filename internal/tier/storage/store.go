@@ -21,7 +21,7 @@ import (
 type Config struct {
 	// Etcd is Kubernetes' store of the same resource.
 	Etcd storage.Interface
-	// Open opens another one with another codec. Only With needs it.
+	// Open opens another store with another codec. Only With needs it.
 	Open func(runtime.Codec) (storage.Interface, error)
 	// Suggestions is the codec that Etcd encodes with. Nil means that Etcd encodes the
 	// suggestions it gets.
@@ -52,7 +52,7 @@ type Config struct {
 	// state, and for a list of several megabytes. Zero means PassOnAfter.
 	WatchPassOnAfter time.Duration
 	// MaxStaleness is how old the answer of a read may be that has a cache.Staleness. Zero
-	// means that all are new.
+	// means that all answers must be new.
 	MaxStaleness time.Duration
 	// IndexedFields are the fields that Kubernetes' watch cache would index.
 	IndexedFields []string
@@ -62,7 +62,7 @@ type Config struct {
 	// them.
 	Verbatim *Verbatim
 	// Usable is set if this server's own informers are not shown objects that cannot be read,
-	// nor objects for which Usable returns an error. The key is the entry's.
+	// nor objects for which Usable returns an error. key is the key of the entry.
 	Usable func(key string, obj runtime.Object) error
 	// Clock drives bookmarks. Nil means the real one.
 	Clock Clock
@@ -79,7 +79,7 @@ type Store struct {
 	cfg       Config
 	versioner storage.APIObjectVersioner
 	decoder   etcd3.Decoder
-	// converter is the codec if a webhook converts stored objects, else nil.
+	// converter is the codec if a webhook converts stored objects. It is nil otherwise.
 	converter ConvertingCodec
 	shared    sharedObjects
 	// estimatesSizes says that Stats estimates the size of objects.

@@ -92,9 +92,9 @@ func (f *Form) HasFrame(c *Change) bool {
 type Frame struct {
 	// bytes are not changed.
 	bytes []byte
-	// second is when volatile bytes were encoded, in Unix time, and 0 for others. Volatile
-	// bytes tell ages as they are when the event is sent. Most timestamps are whole
-	// seconds, so all ages change at the same time.
+	// second is when volatile bytes were encoded, in Unix time. It is 0 for other bytes.
+	// Volatile bytes tell ages as they are when the event is sent. Most timestamps are
+	// whole seconds, so all ages change at the same time.
 	second int64
 	// self lets a stream ask later whether the frame is still in memory.
 	self weak.Pointer[Frame]
@@ -103,7 +103,7 @@ type Frame struct {
 		sync.Mutex
 		sum frameSum
 		// deflated are the compressed forms of bytes. They differ by the frame before them
-		// in the stream, to which they refer. The zero pointer refers to none.
+		// in the stream, to which they refer. The zero pointer refers to no frame.
 		deflated []frameSegment
 	}
 }

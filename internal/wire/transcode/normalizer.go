@@ -15,13 +15,13 @@ import (
 // Kubernetes tests that for each kind. Here it is compared for each fingerprint of N, and
 // for a sample of the objects. So an object is normalized once, and is then like any other.
 //
-// A nil Normalizer finds none.
+// A nil Normalizer finds no normal form.
 type Normalizer struct {
 	// stored returns the bytes that Kubernetes would store for an entry's object.
 	stored func(*entry.Entry) ([]byte, error)
 	// found says that an object had a normal form.
 	found atomic.Bool
-	// inRow is how many objects in a row had one, up to the last object.
+	// inRow is how many objects in a row had a normal form, up to the last object.
 	inRow atomic.Int32
 }
 
@@ -53,8 +53,8 @@ func (n *Normalizer) normalize(e *entry.Entry) bool {
 	return true
 }
 
-// HasFound reports whether an object had a normal form that differs from what is stored. Others
-// probably have one too.
+// HasFound reports whether an object had a normal form that differs from what is stored. Other
+// objects probably have one too.
 func (n *Normalizer) HasFound() bool { return n != nil && n.found.Load() }
 
 // expects reports whether the next object probably has a normal form.

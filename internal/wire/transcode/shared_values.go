@@ -15,8 +15,8 @@ import (
 // are among them.
 //
 // A value is kept when it comes a second time. It has two places in a table, by its hash, and
-// takes the place of what it finds there. If the values have more bytes than maxSharedBytes,
-// all are forgotten. Look-ups take no lock. The zero value is ready.
+// replaces what is there. If the values have more bytes than maxSharedBytes, all are
+// forgotten. Look-ups take no lock. The zero value is ready.
 type sharedValues struct {
 	slots [sharedSlots]atomic.Pointer[sharedValue]
 	// seen has parts of the hashes of values that came once.

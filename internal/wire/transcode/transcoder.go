@@ -27,7 +27,7 @@ const (
 )
 
 // Transcoder writes the objects of one kind and version in one form. Its methods are safe for
-// concurrent use. A nil Transcoder has every object encoded.
+// concurrent use. A nil Transcoder lets Kubernetes encode every object.
 type Transcoder struct {
 	kind   *Kind
 	target Target
@@ -134,7 +134,7 @@ func (t *Transcoder) giveUp() {
 }
 
 // compare lets Kubernetes encode an entry whose transcoded bytes are dst[start:], and
-// compares both.
+// compares the two results.
 func (t *Transcoder) compare(dst []byte, start int, e *entry.Entry, fingerprint uint64, encode func(dst []byte) ([]byte, error)) ([]byte, error) {
 	end := len(dst)
 	both, err := encode(dst)
@@ -151,7 +151,7 @@ func (t *Transcoder) compare(dst []byte, start int, e *entry.Entry, fingerprint 
 }
 
 // transcode appends an entry to dst, and returns its fingerprint. It returns false if the
-// entry is not in the tables' reach. What it appended has no meaning then.
+// tables do not describe the entry. What it appended has no meaning then.
 func (t *Transcoder) transcode(dst []byte, e *entry.Entry) (_ []byte, fingerprint uint64, ok bool) {
 	w := t.walker(dst, e)
 	defer w.release()
@@ -170,7 +170,7 @@ func (t *Transcoder) transcode(dst []byte, e *entry.Entry) (_ []byte, fingerprin
 
 // fingerprintOf returns the fingerprint of a walk. Fingerprints of normal bytes are proven
 // apart from fingerprints of stored bytes, since a proof of normal bytes claims more. The
-// last bit tells which a fingerprint is.
+// last bit tells them apart.
 func fingerprintOf(hash uint64, edited bool) uint64 {
 	if hash &^= 1; edited {
 		hash |= 1
