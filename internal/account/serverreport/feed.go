@@ -12,7 +12,7 @@ type FeedReport struct {
 type Feed struct {
 	Prefix    string   `json:"prefix"`
 	Endpoints []string `json:"endpoints"`
-	// Revision is the newest that the cache has completely.
+	// Revision is the newest revision up to which the cache is complete.
 	Revision int64 `json:"revision"`
 	// LateSeconds is for how long etcd has not answered. It is 0 while etcd answers in time.
 	LateSeconds float64 `json:"late"`

@@ -21,7 +21,7 @@ type FeedAccount struct {
 
 	mu struct {
 		sync.Mutex
-		// revision is the newest that the cache has completely.
+		// revision is the newest revision up to which the cache is complete.
 		revision int64
 		events   uint64
 		bytes    uint64

@@ -15,7 +15,8 @@ const (
 	// Requests get advice from worthCPU of a processor on, or from worthBytes a second.
 	worthCPU   = 0.01
 	worthBytes = 1 << 20
-	// A client polls if one address sends so many LISTs, or GETs, in a period.
+	// A client polls if one address sends minPolledLists LISTs, or minPolledGets GETs, in
+	// a period.
 	minPolledLists = 5
 	minPolledGets  = 300
 	// A list of manyObjects is large, and so is an answer of largeAnswer bytes. A client
@@ -23,7 +24,8 @@ const (
 	manyObjects = 500
 	largeAnswer = 4 << 20
 	hugeAnswer  = 32 << 20
-	// A scan wastes time if it looks at so many objects for each one that it returns.
+	// A scan wastes time if it looks at minScannedRatio objects for each object that it
+	// returns.
 	minScannedRatio = 10
 	// Scans with a limit below smallLimit do not make the cache build an index.
 	smallLimit = 512
@@ -163,7 +165,7 @@ func (p *requestPattern) unindexed() string {
 	return fmt.Sprintf("No index serves the selector (%s): a list looks at %.0f objects and returns %.0f; %s.", selectors, p.mean.scanned, p.mean.objects, do)
 }
 
-// indexableSelectors returns the selectors without the namespace's.
+// indexableSelectors returns the selectors, without the selector of the namespace.
 func (p *requestPattern) indexableSelectors() string {
 	return serverreport.FormatSelectors(p.SelectorKeys("labels"), slices.DeleteFunc(p.SelectorKeys("fields"), func(key string) bool { return key == namespaceField }))
 }
@@ -207,7 +209,8 @@ func (p *requestPattern) metadata() string {
 	return "If only names, labels, annotations or owners are read, ask for metadata (PartialObjectMetadataList; in client-go the metadata client): it is a small part of these objects."
 }
 
-// builtIn reports whether a resource is one of Kubernetes. Only those have protobuf.
+// builtIn reports whether a resource is one of Kubernetes. Only built-in resources have
+// protobuf.
 func builtIn(resource string) bool {
 	_, group, _ := strings.Cut(resource, ".")
 	return builtInGroups[group]

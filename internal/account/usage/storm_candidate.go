@@ -16,7 +16,7 @@ type clientGroup struct {
 	countedAt                  time.Time
 }
 
-// count counts the group. Counts of a large one may be as old as recountAfter.
+// count counts the group. Counts of a large group may be as old as recountAfter.
 func (g *clientGroup) count(now time.Time) (hosts, connections int) {
 	if now.Sub(g.countedAt) >= recountAfter || !g.hosts.Costly() && !g.connections.Costly() {
 		g.countedAt, g.hostCount, g.connectionCount = now, g.hosts.Count(now), g.connections.Count(now)
@@ -54,12 +54,12 @@ const (
 	baselineWeight = 0.03
 )
 
-// isStormSize reports whether so many clients of a group are a storm.
+// isStormSize reports whether a number of clients, out of a group, is a storm.
 func isStormSize(clients, group int) bool {
 	return clients >= fewClients && 3*clients >= group || clients >= manyClients && 20*clients >= group
 }
 
-// maybeProxied reports whether so few hosts may be proxies of many clients.
+// maybeProxied reports whether hosts are so few that they may be proxies of many clients.
 func maybeProxied(hosts int) bool { return hosts <= 2 }
 
 // tooFew reports whether there are certainly too few clients for a storm. It counts

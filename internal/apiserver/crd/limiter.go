@@ -30,9 +30,9 @@ func newLimiter() limiter {
 	return limiter{size, semaphore.NewWeighted(size)}
 }
 
-// acquire waits, in the order of calls, until a definition of so many bytes may be worked
-// on, or until ctx ends. bytes is negative if the size is not known. Definitions larger
-// than the limit are worked on alone. Unless it returns an error, the caller must call
+// acquire waits, in the order of calls, until a definition of that size may be worked on,
+// or until ctx ends. bytes is negative if the size is not known. Definitions larger than
+// the limit are worked on alone. Unless it returns an error, the caller must call
 // release.
 func (l limiter) acquire(ctx context.Context, bytes int64) (release func(), err error) {
 	if bytes < 0 {
@@ -45,7 +45,7 @@ func (l limiter) acquire(ctx context.Context, bytes int64) (release func(), err 
 	return func() { l.bytes.Release(bytes) }, nil
 }
 
-// tryFor calls work when a definition of so many bytes may be worked on, or after
+// tryFor calls work when a definition of that size may be worked on, or after
 // maxCompileWait in any case. It does not wait longer because its caller may hold a lock
 // that the others need to finish.
 func (l limiter) tryFor(bytes int64, work func() error) error {

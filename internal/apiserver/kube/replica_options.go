@@ -79,8 +79,9 @@ func (o *ReplicaOptions) Flags() *cliflag.NamedFlagSets {
 	return &sections
 }
 
-// UseUpstream has the upstream's API server decide about users and rights. config leads there, as
-// the kubeconfig does. What wraps its transport also wraps the transports of Kubernetes' options.
+// UseUpstream lets the upstream's API server decide about users and rights. config leads to it,
+// as the kubeconfig does. What wraps its transport also wraps the transports of Kubernetes'
+// options.
 func (o *ReplicaOptions) UseUpstream(kubeconfig string, config *rest.Config) {
 	o.authentication.WithCustomRoundTripper(config.WrapTransport)
 	o.authorization.WithCustomRoundTripper(config.WrapTransport)
@@ -111,8 +112,8 @@ func (o *ReplicaOptions) ValidateFrontProxy() error {
 // RightsTTL returns how long an answer of the upstream about rights holds.
 func (o *ReplicaOptions) RightsTTL() time.Duration { return o.authorization.AllowCacheTTL }
 
-// ServingCertificate returns the file of the certificate that clients see. It is known
-// once the replica was built.
+// ServingCertificate returns the file of the certificate that clients see. The replica
+// must have been built.
 func (o *ReplicaOptions) ServingCertificate() string {
 	return o.run.SecureServing.ServerCert.CertKey.CertFile
 }

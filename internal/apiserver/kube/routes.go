@@ -177,7 +177,7 @@ func UncachedByDefault(gr schema.GroupResource) bool {
 }
 
 // Altered returns a function that reports whether Kubernetes' handlers would alter an
-// object on its way out. It is nil for kinds whose registry has no Decorator. If an
+// object on its way out. It returns nil for kinds whose registry has no Decorator. If an
 // upgrade adds a Decorator to a registry, its kind needs a case here.
 func Altered(gr schema.GroupResource) func(runtime.Object) bool {
 	switch gr {

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
-// pieceSize is how many bytes of a long text one piece holds: at most so many are
+// pieceSize is how many bytes of a long text one piece holds: at most that many are
 // inflated at a time.
 const pieceSize = 128 << 10
 

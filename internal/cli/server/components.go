@@ -61,7 +61,7 @@ func useKubeconfig(dataDir string) error {
 	return os.Setenv(clientcmd.RecommendedConfigPathEnvVar, file)
 }
 
-// explainFatal has kubectl print why it has no kubeconfig when it fails for that
+// explainFatal makes kubectl print why it has no kubeconfig when it fails for that
 // reason: without one it tries localhost:8080. A nil error changes nothing.
 func explainFatal(noKubeconfig error) {
 	if noKubeconfig == nil {

@@ -36,7 +36,7 @@ follows each resource by one watch of the upstream's API, from its first read on
 				return err
 			}
 			relaxTimers(options.TimerSlack, program.NewLogger())
-			// That may have started the process again, so only now is the log moved.
+			// relaxTimers may have restarted the process, so the log is moved only now.
 			dir, err := cmd.Flags().GetString("cert-dir")
 			if err != nil {
 				return err

@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relaxedVariable is an environment variable that is set for the second execution. It
-// keeps a program from executing itself for ever where the kernel ignores the slack.
+// relaxedVariable is an environment variable that is set for the restart. It keeps a
+// program from restarting itself for ever where the kernel ignores the slack.
 const relaxedVariable = "MILLRACE_TIMERS_RELAXED"
 
 // relaxTimers lets the kernel wake the threads of this process up to slack late for a
 // timer, instead of 50 µs late (PR_SET_TIMERSLACK, prctl(2)).
 //
 // A thread inherits its slack from the thread that starts it, and Go's first threads
-// start before any code of ours. So the program executes itself once more, in the same
-// process, and relaxTimers returns only in the second execution. On failure the program
-// goes on with the slack it has.
+// start before any code of ours. So the program restarts itself once (exec, in the same
+// process), and relaxTimers returns only after the restart. On failure the program goes
+// on with the slack it has.
 func relaxTimers(slack time.Duration, logger *slog.Logger) {
 	relaxed := os.Getenv(relaxedVariable) != ""
 	_ = os.Unsetenv(relaxedVariable) // it fails only for an invalid name

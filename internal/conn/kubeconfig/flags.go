@@ -19,15 +19,15 @@ import (
 // kubectl would use. If the user has no kubeconfig of their own, it means the kubeconfig
 // of the default data directory.
 type Flags struct {
-	// Kubeconfig is the file. It goes before all others.
+	// Kubeconfig is the file. It takes precedence over all others.
 	Kubeconfig string
 	// Context is the context of the file. "" names the current context of the file.
 	Context string
 	// Server is another address for the same user and authority. "" keeps the address of
 	// the file.
 	Server string
-	// DataDir is the directory of a millrace serve whose administrator to be. It goes before
-	// the user's own kubeconfig.
+	// DataDir is the directory of a millrace serve, as whose administrator the command acts.
+	// It takes precedence over the user's own kubeconfig.
 	DataDir string
 	// Deliberate says that the command loads a server heavily, or writes to it. Nobody
 	// should reach their cluster with it by accident, so ~/.kube/config is not used unless
@@ -78,8 +78,8 @@ func (f *Flags) defaults() string {
 
 // Defaults and DeliberateDefaults say in a flag's help which kubeconfig is used if none is given.
 const (
-	Defaults           = "default as kubectl's, else that of the millrace serve in " + datadir.DefaultPath
-	DeliberateDefaults = "default $KUBECONFIG, else that of the millrace serve in " + datadir.DefaultPath
+	Defaults           = "default as kubectl's, else the kubeconfig of the millrace serve in " + datadir.DefaultPath
+	DeliberateDefaults = "default $KUBECONFIG, else the kubeconfig of the millrace serve in " + datadir.DefaultPath
 )
 
 // Load reads the configuration of the server. agent names the command in the user agent. The

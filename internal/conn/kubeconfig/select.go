@@ -7,8 +7,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Select reads the kubeconfig file and leaves one context alone in it, with absolute names of
-// files: for another kubeconfig to be made of it.
+// Select returns the kubeconfig with its one context alone, and with absolute names of files.
+// It is for callers that make another kubeconfig of it.
 func (f *Flags) Select() (*clientcmdapi.Config, error) {
 	config, err := clientcmd.LoadFromFile(f.Kubeconfig)
 	if err == nil {

@@ -20,7 +20,8 @@ func (q *Queue[T]) Push(item T) {
 	q.items = append(q.items, item)
 }
 
-// Pop removes and returns the first item; the zero value if the queue is empty.
+// Pop removes and returns the first item. It returns the zero value if the queue is
+// empty.
 func (q *Queue[T]) Pop() (first T) {
 	if q.Len() == 0 {
 		return first

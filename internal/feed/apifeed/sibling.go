@@ -82,9 +82,9 @@ func (f *Feed) loadSibling(ctx context.Context) error {
 	return nil
 }
 
-// confirmCount checks that the server had so many objects at a revision. The witness does not show
-// histories that part after it. With creations or deletions since, their numbers differ unless
-// there are as many creations as deletions. Changes of other objects do not show.
+// confirmCount checks that the server had a number of objects at a revision. The witness does not
+// show histories that part after it. With creations or deletions since, their numbers differ
+// unless there are as many creations as deletions. Changes of other objects do not show.
 func (f *Feed) confirmCount(ctx context.Context, revision int64, objects int) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()

@@ -22,9 +22,9 @@ import (
 type Surroundings struct {
 	// EmptyList is the answer to a list without objects.
 	EmptyList []byte
-	// Bookmark is the object of a bookmark. It is nil before there was one. InitialEventsEnd
-	// belongs to the bookmark after initial events. It is nil if the server has no such
-	// watches.
+	// Bookmark is the object of a bookmark. It is nil before the first bookmark.
+	// InitialEventsEnd belongs to the bookmark after initial events. It is nil if the server
+	// has no such watches.
 	Bookmark, InitialEventsEnd []byte
 	// Warnings are the warnings with which the server answers each read of the version.
 	Warnings []string
@@ -33,8 +33,8 @@ type Surroundings struct {
 // errSurroundings says that a server writes something else than API servers of Kubernetes do.
 var errSurroundings = errors.New("unexpected shape of an answer")
 
-// Surroundings returns what the server sends around objects. It is nil before that is known,
-// which it is before the first load ends, and if Config.Verbatim is not set.
+// Surroundings returns what the server sends around objects. It returns nil before that is
+// known, and always without Config.Verbatim. It is known before the first load ends.
 func (f *Feed) Surroundings() *Surroundings { return f.surroundings.Load() }
 
 // format returns how the server writes objects.

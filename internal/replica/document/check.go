@@ -42,8 +42,8 @@ const (
 	documentShare = 2
 )
 
-// check asks the upstream about a document on behalf of all who wait for it. ctx is the
-// context of one of them. Its end does not end the question.
+// check asks the upstream about a document on behalf of all requests that wait for it.
+// ctx is the context of one of them. Its end does not end the question.
 func (d *Documents) check(ctx context.Context, e *entry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
 	defer cancel()

@@ -40,7 +40,7 @@ const (
 	documentPeriod = 2 * time.Second
 	// settlePeriod is how long after a change each request waits until the upstream has confirmed
 	// the document. The upstream's controllers bring a change into its documents one after the
-	// other, OpenAPI last. One question to the upstream serves all who wait.
+	// other, OpenAPI last. One question to the upstream serves all requests that wait.
 	settlePeriod = 15 * time.Second
 	// maxChecks bounds the questions to the upstream at a time, and checksEach the questions
 	// at a time that one user has begun.

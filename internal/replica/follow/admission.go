@@ -11,12 +11,12 @@ import (
 )
 
 // admission is the transport of feeds. Before each watch it checks the upstream's version,
-// because a connection may lead to another server than the last one. Events of another version
-// must not reach readers of objects of this one.
+// because a connection may lead to another server than the connection before. Events of
+// another version must not reach readers of objects of this version.
 type admission struct {
 	admit func(context.Context) error
-	// endedEarly is told the path of a watch that the upstream has ended in order long before
-	// its time.
+	// endedEarly is called with the path of a watch that the upstream has ended in order long
+	// before its time.
 	endedEarly func(path string)
 	next       http.RoundTripper
 }

@@ -12,9 +12,10 @@ import (
 // This file ends what is followed. Its definition changes, the upstream refuses it or is silent
 // about it, nobody reads it, or memory is short.
 
-// Outdated tells that a resource is served in another way from now on: its definition or its
-// server has changed, or it is gone. Reads are passed on until the upstream can be expected to
-// have made the change too. Then the resource is loaded again, if it is read or named.
+// Outdated must be called when a resource is served in another way from now on: its definition
+// or its server has changed, or it is gone. Reads are passed on until the upstream can be
+// expected to have made the change too. Then the resource is loaded again, if it is read or
+// named.
 //
 // Watches go on until then. They end about a second later, as watches at the upstream do.
 func (s *Resources) Outdated(gr schema.GroupResource) {
@@ -25,8 +26,8 @@ func (s *Resources) Outdated(gr schema.GroupResource) {
 	}
 }
 
-// endedEarly is told that the upstream has ended a watch in order, long before its time. That may be
-// soon after a change of a definition. Then the watch and the load before it came from a server
+// endedEarly is called when the upstream has ended a watch in order, long before its time. That may
+// be soon after a change of a definition. Then the watch and the load before it came from a server
 // that did not serve the definition yet.
 func (s *Resources) endedEarly(path string) {
 	s.mu.Lock()

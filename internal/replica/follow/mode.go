@@ -22,17 +22,18 @@ const settledUpgrade = 10 * time.Minute
 type mode int
 
 const (
-	// decoded: they are decoded by the types of this program, which are the upstream's.
+	// decoded: objects are decoded by the types of this program, which are also the
+	// upstream's.
 	decoded mode = iota
-	// verbatim: they are answered as the upstream sends them.
+	// verbatim: objects are answered as the upstream sends them.
 	verbatim
-	// passing: they are passed on.
+	// passing: reads are passed on.
 	passing
 )
 
 // modeFor returns how an upstream may be answered for. An upstream's etcd has no defaults in its
-// objects, and the defaults of another version are not known here. So its API must be the source
-// if its version is another one.
+// objects, and the defaults of another version are not known here. So the API of the upstream
+// must be the source if its version is another one.
 func (p *Policy) modeFor(skew int) mode {
 	switch {
 	case skew == 0:

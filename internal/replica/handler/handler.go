@@ -40,7 +40,7 @@ type Config struct {
 	// says that the client prefers it. It must not block.
 	Follow func(gvr schema.GroupVersionResource, protobuf bool) Reason
 	// MayShare reports whether lists of a resource are short enough to be held for several
-	// clients who ask at once. Nil means that all lists are.
+	// clients that ask at once. Nil means that all lists are.
 	MayShare func(schema.GroupVersionResource) bool
 	// Documents answer requests for discovery and OpenAPI.
 	Documents *document.Documents

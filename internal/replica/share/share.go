@@ -12,7 +12,7 @@ type Config struct {
 	Next http.Handler
 	// MayShare reports whether the answer to a request is small enough to be held.
 	MayShare func(*http.Request) bool
-	// Shared is called with each request that was answered with the answer to another one.
+	// Shared is called with each request that was given the answer to another request.
 	Shared func(*http.Request)
 }
 
@@ -23,7 +23,7 @@ type Reads struct {
 	held holds
 	mu   struct {
 		sync.Mutex
-		// byKey has what is under way, and who gathers meanwhile.
+		// byKey has the rounds of each key that is being asked for.
 		byKey map[string]*line
 	}
 }

@@ -47,8 +47,9 @@ type Door struct {
 	impersonating transports
 	// front has the front proxy's certificate. It is empty if there is none.
 	front transports
-	// strangers is for requests whose credentials the upstream does not know. It ends the
-	// HTTP/2 connection of each, which would end the requests of users on the same one.
+	// strangers is for requests whose credentials the upstream does not know. The
+	// upstream ends the HTTP/2 connection of each such request, which would end the
+	// requests of users on the same connection.
 	strangers http.RoundTripper
 }
 

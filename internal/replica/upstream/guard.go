@@ -78,7 +78,7 @@ func (d *Door) isOwn(req *http.Request) bool {
 }
 
 // pathBelow returns the path of a URL below the upstream's address, as it is sent. It returns
-// false for another server's, and for one that is sent otherwise than it reads.
+// false for a URL of another server, and for a URL that is sent otherwise than it reads.
 func (d *Door) pathBelow(u *url.URL) (string, bool) {
 	if u.Opaque != "" || u.Host != d.host.Host || u.Scheme != d.host.Scheme || u.EscapedPath() != u.Path {
 		return "", false

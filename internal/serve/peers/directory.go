@@ -22,7 +22,7 @@ const (
 	// label marks the Leases of servers. annotation has a Member as JSON.
 	label      = "millrace.io/server"
 	annotation = "millrace.io/server-state"
-	// lifetime is how many intervals a Lease counts that is not renewed.
+	// lifetime is for how many intervals a Lease counts without being renewed.
 	lifetime = 3
 	// forgetAfter is the time after which any server deletes a Lease that did not change.
 	forgetAfter = time.Hour
@@ -30,7 +30,7 @@ const (
 	maxMembers = 100
 	// maxWatches is the largest number of watches that is believed.
 	maxWatches = 1_000_000
-	// maxLifetime is the longest time for which a Lease counts that is not renewed.
+	// maxLifetime is the longest time for which a Lease counts without being renewed.
 	maxLifetime = lifetime * 5 * time.Minute
 	// requestTimeout bounds a request about Leases.
 	requestTimeout = 5 * time.Second
@@ -38,7 +38,7 @@ const (
 
 // Member is what a server tells others about itself.
 type Member struct {
-	// Name is the name of its Lease. It is no part of the JSON.
+	// Name is the name of its Lease. It is not part of the JSON.
 	Name string `json:"-"`
 	// Ready says that the server takes clients: it is not shutting down, and its caches
 	// are right.
@@ -82,9 +82,9 @@ type Directory struct {
 	seen map[string]leaseAge
 }
 
-// leaseAge is what a server knows about the Lease of another one by its own clock. Clocks of
-// servers differ, so that what a Lease says about time says little; Kubernetes' leader
-// election goes by the same rule.
+// leaseAge is what a server knows, by its own clock, about the Lease of another server.
+// Clocks of servers differ, so that what a Lease says about time says little; Kubernetes'
+// leader election goes by the same rule.
 type leaseAge struct {
 	resourceVersion string
 	// changedAt is when the Lease was first seen with this resource version.

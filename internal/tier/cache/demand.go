@@ -11,7 +11,7 @@ type demand struct {
 	mu struct {
 		sync.Mutex
 		at time.Time
-		// reads is their number, and weight what they cost a source.
+		// reads is the number of reads, and weight is what they cost a source.
 		reads, weight float64
 	}
 }

@@ -16,7 +16,7 @@ type forecast struct {
 		// probedAt is when a read last tried whether progress has become faster. pause is
 		// how long no read tries again.
 		probedAt time.Time
-		pause time.Duration
+		pause    time.Duration
 		// usual is how long progress took the last times that it came. It is a moving
 		// average.
 		usual time.Duration

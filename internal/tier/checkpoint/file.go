@@ -116,7 +116,7 @@ func (f *File) checkEnd() error {
 func (f *File) Revision() int64 { return f.header.Revision }
 
 // MissingPrefixes implements feed.Checkpoint.
-func (f *File) MissingPrefixes() []string { return f.header.Missing }
+func (f *File) MissingPrefixes() []string { return f.header.MissingPrefixes }
 
 // Witness implements feed.Checkpoint.
 func (f *File) Witness() *feed.Object {

@@ -35,7 +35,7 @@ type Header struct {
 	Source   string `json:"source"`
 	Revision int64  `json:"revision"`
 	// MissingPrefixes are the prefixes of resources that were left out.
-	Missing []string `json:"missing,omitempty"`
+	MissingPrefixes []string `json:"missing,omitempty"`
 	// ChangedAt has, for the prefix of each resource, a revision after which no object of it
 	// has changed.
 	ChangedAt map[string]int64 `json:"changedAt,omitempty"`

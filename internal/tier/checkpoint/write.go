@@ -81,7 +81,7 @@ func (o *Order) header() (*Header, error) {
 			h.ChangedAt[p.Prefix] = p.ChangedAt
 		}
 		if o.leavesOut(p) {
-			h.Missing = append(h.Missing, p.Prefix)
+			h.MissingPrefixes = append(h.MissingPrefixes, p.Prefix)
 			continue
 		}
 		for e := range p.Snapshot.All("", "") {

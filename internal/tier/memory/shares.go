@@ -64,7 +64,7 @@ const (
 	unknownMemory = 2 << 30
 )
 
-// Divide returns the shares of so many bytes, without regard to flags.
+// Divide divides total bytes into shares. Flags may change some shares afterwards.
 func Divide(total int64) Shares {
 	compiled := min(max(total/compiledDivisor, minCompiled), maxCompiled)
 	return Shares{

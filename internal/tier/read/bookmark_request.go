@@ -34,7 +34,7 @@ const minBookmarkInterval = 100 * time.Millisecond
 // bookmarkRequest is what the client of a WATCH asks for. The zero value asks for nothing.
 type bookmarkRequest struct {
 	interval time.Duration
-	// revision is the one that a bookmark is sent for once it is reached.
+	// revision is the revision whose bookmark is sent once it is reached.
 	revision int64
 	// err says what is wrong with the parameters.
 	err error

@@ -1,8 +1,9 @@
-// Package rounds shares questions: one answers all who came before it was asked.
+// Package rounds shares questions: one question answers all callers that came before it
+// was asked.
 //
-// Who comes while a question is under way cannot take its answer: what the answer is about may
-// have changed since it was asked. So two questions are enough at any load, one under way and
-// one that gathers, and nobody waits for more than two.
+// A caller that comes while a question is under way cannot take its answer: what the answer is
+// about may have changed since the question was asked. So two questions are enough at any
+// load, one under way and one that gathers, and no caller waits for more than two.
 //
 //	caller ──► the round that gathers ──► asked ──► answered
 //	               ▲                       │
@@ -23,11 +24,12 @@ type Config[T any] struct {
 	// Timeout bounds a question. Zero means that Ask bounds it itself.
 	Timeout time.Duration
 	// Gather returns for how long a round gathers callers before it is asked, beyond the time
-	// that the one before takes. Nil means not at all.
+	// that the round before takes. Nil means that it does not wait for callers.
 	Gather func() time.Duration
 }
 
-// Question is asked for all who want its answer, one at a time. It is safe for concurrent use.
+// Question is asked for all callers that want its answer, once at a time. It is safe for
+// concurrent use.
 type Question[T any] struct {
 	cfg Config[T]
 	mu  struct {
@@ -83,7 +85,8 @@ func (r *Round[T]) Answer(ctx context.Context) (answer T, err error) {
 	}
 }
 
-// run asks until nobody wants to know. The first round is that which gathers if it is nil.
+// run asks rounds until no caller waits. r is the first round. If r is nil, the first
+// round is the one that gathers.
 func (q *Question[T]) run(r *Round[T]) {
 	for more := true; more; more = q.goOn() {
 		if r == nil {
@@ -107,7 +110,7 @@ func (q *Question[T]) gather() *Round[T] {
 	return r
 }
 
-// goOn reports whether somebody has come since.
+// goOn reports whether a caller has come since the last round began.
 func (q *Question[T]) goOn() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -72,7 +72,7 @@ type admissionTicket struct {
 	arrivedAt time.Time
 }
 
-// acquire returns when the caller may have a segment of about so many plain bytes. The
+// acquire returns when the caller may have a segment of about bytes plain bytes. The
 // caller must release the ticket. c is the segment's cell for one coding.
 func (a *segmentAdmission) acquire(c *cell, bytes int64) *admissionTicket {
 	ticket := a.join(c, bytes)
@@ -179,7 +179,7 @@ func (a *segmentAdmission) admitLocked(s *largeSegment, now time.Time) {
 	close(s.admitted)
 }
 
-// fullLocked reports whether there is no room for so many bytes more. There always is
+// fullLocked reports whether there is no room for a number of bytes more. There always is
 // room for one segment, however large.
 func (a *segmentAdmission) fullLocked(bytes int64) bool {
 	return a.mu.bytes > 0 && a.mu.bytes+bytes > maxAdmittedBytes

@@ -24,7 +24,7 @@ type bookmarkFrames struct {
 	}
 }
 
-// bookmarkFrame is a bookmark with its revision. The zero value is none.
+// bookmarkFrame is a bookmark with its revision. The zero value stands for no bookmark.
 type bookmarkFrame struct {
 	revision int64
 	frame    *Frame

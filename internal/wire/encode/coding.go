@@ -44,8 +44,9 @@ func (f *Form) deflate(plain *segment) *segment {
 	return seg
 }
 
-// compressedSegment returns the segment of a group compressed for gzip or zstd streams.
-// It is kept from its first reader on, for it is small. What a transcoder makes it of is not.
+// compressedSegment returns the segment of a group compressed for gzip or zstd streams. It is
+// kept from its first reader on, for it is small. The plain segment that a transcoder makes
+// for it is not kept.
 func (f *Form) compressedSegment(m *Memo, entries []*entry.Entry, encoding Encoding) (*segment, error) {
 	own, inherited, keep := m.slotOf(f, entries)
 	coding := codingOf(encoding)
@@ -90,7 +91,7 @@ func (f *Form) compressedSegment(m *Memo, entries []*entry.Entry, encoding Encod
 }
 
 // borrowCompressed is borrow for compressed segments. While a large segment is compressed
-// its plain bytes are in memory too, so admission counts those.
+// its plain bytes are in memory too, so admission counts the plain bytes.
 func (f *Form) borrowCompressed(run EntryRun, encoding Encoding, waited func(since time.Time), use func(*segment) error) error {
 	own, _, _ := run.Memo.slotOf(f, run.Entries)
 	c := codingOf(encoding).cell(own)

@@ -17,8 +17,8 @@ import (
 // fingerprints.
 type Proofs struct {
 	logger *slog.Logger
-	// sample says that one in so many objects is compared though its fingerprint is proven.
-	// They are chosen at random: forms that take turns would not all be met by a counter.
+	// sample says that one in sample objects is compared though its fingerprint is proven.
+	// The objects are chosen at random: a counter would not meet all forms that take turns.
 	sample  uint64
 	proven  hashSet
 	refuted hashSet
@@ -37,7 +37,7 @@ type Proofs struct {
 
 // Config configures Proofs.
 type Config struct {
-	// Sample says that one in so many objects with proven fingerprints is compared. 0 means
+	// Sample says that one in Sample objects with proven fingerprints is compared. 0 means
 	// 128.
 	Sample int
 	// Logger receives differences. Nil means slog's default.
@@ -72,7 +72,8 @@ func NewProofs(cfg Config) *Proofs {
 type Counts struct {
 	// Transcoded were sent without Kubernetes' encoder.
 	Transcoded int64
-	// Compared were encoded both ways, and were equal. Different were not.
+	// Compared were encoded both ways, and were equal. Different were encoded both ways,
+	// and were not equal.
 	Compared, Different int64
 	// Refuted have fingerprints of objects that were different. Declined are not in a
 	// table's reach, or stored in another version.

@@ -63,7 +63,7 @@ func Random(tb testing.TB) func() *apiextensions.CustomResourceDefinition {
 	}
 }
 
-// Wide returns a definition without a name, whose spec has so many properties.
+// Wide returns a definition without a name, whose spec has a number of properties.
 func Wide(properties int) *apiextensionsv1.CustomResourceDefinition {
 	all := map[string]apiextensionsv1.JSONSchemaProps{}
 	most := int64(64)

@@ -124,10 +124,10 @@ func (p *Proto) WithoutEntries(binary []byte) ([]byte, error) {
 	return out, err
 }
 
-// PathsLead returns the bytes that precede path entries of so many bytes in a document.
+// PathsLead returns the bytes that precede path entries of size bytes in a document.
 func (p *Proto) PathsLead(size int64) []byte { return lead(p.paths, size) }
 
-// SchemasLead returns the bytes that precede schema entries of so many bytes in a document.
+// SchemasLead returns the bytes that precede schema entries of size bytes in a document.
 func (p *Proto) SchemasLead(size int64) []byte { return lead(p.schemas, size) }
 
 // lead returns the tags and sizes of the messages that contain entries.
