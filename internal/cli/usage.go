@@ -77,7 +77,8 @@ func flagsOf(cmd *cobra.Command, first []string) (begin, others *pflag.FlagSet) 
 	return begin, others
 }
 
-// columnsOf returns the width of the terminal that shows an output, else usageColumns.
+// columnsOf returns the width of the terminal that shows an output, or usageColumns if no
+// terminal shows it.
 func columnsOf(out io.Writer) int {
 	if file, ok := out.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil {

@@ -36,8 +36,8 @@ func (h *Health) Following() bool {
 	return s != nil && s.err == nil
 }
 
-// Err returns why the feed does not follow. It is nil if the feed follows, or has not
-// tried yet.
+// Err returns why the feed does not follow. It returns nil if the feed follows, or has
+// not tried yet.
 func (h *Health) Err() error {
 	if s := h.state.Load(); s != nil {
 		return s.err
@@ -45,8 +45,8 @@ func (h *Health) Err() error {
 	return nil
 }
 
-// BrokenSince returns when the feed ceased to follow. It is zero while the feed follows, and
-// before it has followed for the first time.
+// BrokenSince returns when the feed ceased to follow. It returns the zero time while the
+// feed follows, and before it has followed for the first time.
 func (h *Health) BrokenSince() time.Time {
 	if s := h.state.Load(); s != nil {
 		return s.brokenSince

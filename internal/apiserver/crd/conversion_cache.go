@@ -34,8 +34,8 @@ type conversionCache struct {
 type retention struct {
 	poolEntry
 	key conversionKey
-	// source is an entry that the object was converted from: nil if none was noted, or if
-	// it is gone.
+	// source is an entry that the object was converted from. It is nil if none was
+	// recorded, or if the entry is gone.
 	source weak.Pointer[entry.Entry]
 }
 
@@ -94,7 +94,7 @@ func (c *conversionCache) dropLocked(object *convertedObject) {
 
 // sweep drops objects whose entries are gone, if they were not read for the idle time. An
 // object that did not change has a new entry after its resource was packed or loaded again.
-// Its next reader notes that entry.
+// Its next reader records that entry.
 func (c *conversionCache) sweep() {
 	since := c.clock.Now().Add(-c.idle)
 	c.dropWhere(func(object *convertedObject) bool {

@@ -60,7 +60,7 @@ type servedVersion struct {
 	scope    *handlers.RequestScope
 	// options returns storage with the codec of the version.
 	options generic.RESTOptionsGetter
-	// warning is sent to clients of a deprecated version, and "" for others.
+	// warning is sent to clients if the version is deprecated. Otherwise it is "".
 	warning string
 	// route answers reads from stored bytes. It may be nil.
 	route *read.Route

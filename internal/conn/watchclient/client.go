@@ -30,8 +30,9 @@ type Client struct {
 	goroutines sync.WaitGroup
 }
 
-// NewClient makes a client without connections. opened is told of each connection that is
-// opened (1) or has ended (-1). The caller must call Close.
+// NewClient makes a client without connections. It calls opened with 1 for each
+// connection that it opens, and with -1 for each connection that has ended. The caller
+// must call Close.
 func (s *Server) NewClient(ctx context.Context, opened func(change int)) *Client {
 	c := &Client{server: s, opened: opened}
 	c.ctx, c.close = context.WithCancelCause(ctx)

@@ -29,7 +29,7 @@ func (k Key) String() string {
 	return k.GroupResource.String()
 }
 
-// parseKey returns the reverse of String.
+// parseKey reads what String has written.
 func parseKey(name string) Key {
 	resource, ok := strings.CutSuffix(name, protobufSuffix)
 	return Key{schema.ParseGroupResource(resource), ok}

@@ -81,8 +81,9 @@ type digestUndo struct {
 }
 
 // digestUndo returns the newest digest, and the events after a revision that the cache has
-// reached. ErrExpired says that these are incomplete or more than some. The log is asked even
-// if there is no later change: the resource may have begun after the revision.
+// reached. ErrExpired says that the log lacks some of the events, or has more than most. The
+// log is asked even if there is no later change: the resource may have begun after the
+// revision.
 func (r *Resource) digestUndo(revision int64, most int) (u digestUndo, err error) {
 	u.prefix = r.spec.Prefix
 	u.events, err = r.log.eventsAfter(revision, most, func() { u.digest = r.state.Load().digest })

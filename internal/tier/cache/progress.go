@@ -49,7 +49,7 @@ func (p *Progress) Wait(ctx context.Context, rv int64) error {
 	}
 }
 
-// advance moves the revision forward. An older one is ignored.
+// advance moves the revision forward. It ignores an older revision.
 func (p *Progress) advance(rv int64) {
 	if rv <= p.revision.Load() {
 		return

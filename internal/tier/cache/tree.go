@@ -46,8 +46,8 @@ type node struct {
 	firstKeys []string
 	// count is the number of entries below the node.
 	count int
-	// edit is the unfinished edit that made the node and may change it in place. Nil in
-	// a finished tree.
+	// edit is the unfinished edit that made the node and may change it in place. It is
+	// nil in a finished tree.
 	edit *Edit
 }
 

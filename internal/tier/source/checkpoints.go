@@ -92,7 +92,7 @@ func etcdSource(clusterID uint64, prefix string) string {
 	return fmt.Sprintf("etcd %x %s", clusterID, prefix)
 }
 
-// ofEtcd returns an etcdfeed.FeedConfig.Checkpoint. It is nil if nothing is kept.
+// ofEtcd returns an etcdfeed.FeedConfig.Checkpoint. It returns nil if nothing is kept.
 func (c *Checkpoints) ofEtcd(servers, prefix string) func(uint64) (feed.Checkpoint, error) {
 	if c == nil {
 		return nil

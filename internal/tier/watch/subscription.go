@@ -54,7 +54,7 @@ func (s *Filter) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// identity is a filter in comparable form. Watches with equal ones share a
+// identity is a filter in comparable form. Watches with equal identities share a
 // subscription.
 type identity struct {
 	scope                 cache.Scope

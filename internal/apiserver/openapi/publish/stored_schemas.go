@@ -10,8 +10,8 @@ import (
 // storedSchemas are the schemas of a stored definition.
 type storedSchemas struct {
 	schemaTree
-	// common is the node of the schema for all versions, noNode if each version has its
-	// own.
+	// common is the node of the schema for all versions. It is noNode if each version has
+	// its own schema.
 	common uint32
 	// byVersion has the nodes of the versions that were read.
 	byVersion map[string]uint32
