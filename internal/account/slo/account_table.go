@@ -25,8 +25,8 @@ func (set *Watches) resourceLocked(name string) *resourceAccount {
 	return r
 }
 
-// clientLocked returns the account of a client, or the shared one if there are too
-// many.
+// clientLocked returns the account of a client, or the shared account if there are too
+// many clients.
 func (set *Watches) clientLocked(c serverreport.Client) *clientAccount {
 	if known := set.mu.clients[c]; known != nil {
 		return known
@@ -42,8 +42,8 @@ func (set *Watches) clientLocked(c serverreport.Client) *clientAccount {
 	return known
 }
 
-// dropOldLocked drops accounts that had no watch for a minute, and reports whether
-// there were any. After a search without success it does not search for dropRetry.
+// dropOldLocked drops accounts that had no watch for a minute, and reports whether there
+// were any. After a search that found none it does not search again for dropRetry.
 func (set *Watches) dropOldLocked(next *time.Time, drop func(before time.Time) bool) bool {
 	now := set.cfg.Clock.Now()
 	if now.Before(*next) {

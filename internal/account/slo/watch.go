@@ -9,7 +9,7 @@ import (
 
 // Write is one write to a connection. It carries bytes of one or more watches.
 //
-// It has the same fields as pull.Write, so that one converts to the other.
+// It has the same fields as pull.Write, so that a pull.Write can be converted to a Write.
 type Write struct {
 	// Number counts the writes of a connection, from 1. It is 0 for a watch that has no
 	// Transport.
@@ -44,9 +44,9 @@ type WatchInfo struct {
 	Protocol  string
 	Selection string
 	Encoding  string
-	// Backlog is for this watch. Reports call it, History and Transport.
+	// Backlog measures this watch. Reports call Backlog, History and Transport.
 	Backlog Backlog
-	// History is for the resource of this watch.
+	// History measures the resource of this watch.
 	History   History
 	Transport Transport
 }

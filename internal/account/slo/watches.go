@@ -16,14 +16,15 @@ type Config struct {
 	// resources.
 	Objectives Objectives
 	// Clients and Subscriptions bound the accounts of clients and of subscriptions. Zero
-	// is 1,000. All clients and subscriptions beyond that share an account.
+	// is 1,000. All clients beyond the bound share an account, and so do all
+	// subscriptions.
 	Clients, Subscriptions int
 	// SlowAfter is the lag from which a watch is logged. Zero means 10 s.
 	SlowAfter time.Duration
 	// Logger receives slow watches, watches that have to list again, and late feeds. Nil
 	// means slog.Default.
 	Logger *slog.Logger
-	// Clock is for tests. Nil means the real one.
+	// Clock is for tests. Nil means the real clock.
 	Clock clock.WithTicker
 }
 
@@ -71,7 +72,7 @@ type Watches struct {
 	cfg       Config
 	startedAt time.Time
 	feeds     feeds
-	// process is filled by Run alone. Without Run its times are empty.
+	// Run measures for process. Without Run its times are empty.
 	process process
 	probe   probe
 	// logs bounds the lines of slow watches, late feeds and lost places.

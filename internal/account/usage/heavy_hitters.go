@@ -28,9 +28,11 @@ type heavyHitters[K comparable, P any] struct {
 
 const (
 	stripes = 8
-	// decay is the factor of a weight for each minute. It halves weights in six.
+	// decay is the factor of a weight for each minute. It halves weights in about six and
+	// a half minutes.
 	decay = 0.9
-	// maxDecays is how many decays are worth computing: less than 0.00003 of a weight is left.
+	// maxDecays is how many decays are worth computing. After them less than 0.00003 of a
+	// weight is left.
 	maxDecays = 100
 )
 
@@ -99,8 +101,8 @@ func (s *stripe[K, P]) addLocked(hash uint64, key K, c *charge, clone func(K) K)
 	return account, fresh
 }
 
-// takeLocked returns an account for a new key: an additional one, or the lightest one
-// if the stripe is full. The caller resets it, except for its index and weight.
+// takeLocked returns an account for a new key: an additional account, or the lightest
+// account if the stripe is full. The caller resets it, except for its index and weight.
 func (s *stripe[K, P]) takeLocked() *keyAccount[K, P] {
 	if n := len(s.mu.accounts); n < s.mu.capacity {
 		account := &keyAccount[K, P]{index: n}

@@ -10,8 +10,8 @@ import (
 // ErrClosed ends the streams of a client that was closed.
 var ErrClosed = errors.New("the client was closed")
 
-// Client is one program: its connections, and the requests that wait for one. It connects
-// with its first request.
+// Client is one program: its connections, and the requests that wait for a connection. It
+// connects with its first request.
 //
 // The lock of a client is taken before the lock of a connection.
 type Client struct {
@@ -23,7 +23,7 @@ type Client struct {
 	mu struct {
 		sync.Mutex
 		conns   []*conn
-		waiting []*Stream // no connection has room for them
+		waiting []*Stream // the requests that no connection has room for
 		dialing bool
 		closed  bool
 	}
@@ -45,16 +45,16 @@ type Stream struct {
 	handler Handler
 	client  *Client
 
-	// Guarded by the client's lock.
-	conn *conn // nil: it waits
+	// conn is nil while the request waits for a connection. The client's lock guards it.
+	conn *conn
 
-	// What follows is guarded by the connection's lock.
+	// The connection's lock guards the fields below.
 	id     uint32
-	body   []byte // what was not sent yet
-	window int64  // bytes that the server takes
+	body   []byte // what is left to send
+	window int64  // the bytes that the server still takes
 	unread uint32 // received bytes for which the window was not widened
 	status bool   // the final header has come
-	over   bool   // it has ended or was cancelled
+	over   bool   // the stream has ended or was cancelled
 }
 
 // Start sends a request as soon as a connection has room for it. It does not wait.

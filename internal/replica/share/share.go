@@ -28,12 +28,13 @@ type Reads struct {
 	}
 }
 
-// line is the rounds of one key.
+// line is the rounds of one key: the round under way, and the round that gathers readers
+// meanwhile.
 type line struct{ running, gathering *round }
 
 // round is the requests that are answered by one question.
 type round struct {
-	// begun is closed when no more join.
+	// begun is closed when the round begins. No reader joins it after that.
 	begun chan struct{}
 	// readers is the number of readers that have joined and not left. Reads.mu guards it
 	// until begun is closed.
@@ -90,7 +91,8 @@ func (s *Reads) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// join joins the round of a key that has not begun, which begins at once if none is under way.
+// join joins the round of a key that has not begun. That round begins at once if no other
+// round of the key is under way.
 func (s *Reads) join(key string) *round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,8 +146,8 @@ func (s *Reads) leave(key string, r *round) bool {
 	}
 }
 
-// askFor asks the question of one request for all readers of an answer. It goes on until the last of
-// them has left.
+// askFor asks the question of one request for all readers of an answer. It goes on until the last
+// reader has left.
 func (s *Reads) askFor(key string, a *answer, req *http.Request) {
 	defer s.finish(key)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))

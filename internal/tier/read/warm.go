@@ -34,7 +34,7 @@ const (
 	minWarmObjects = 200
 )
 
-// hotness says when a LIST last asked for a form, or was expected to.
+// hotness says when a LIST last asked for a form, or was last expected to ask.
 type hotness struct {
 	// last is in Unix nanoseconds.
 	last atomic.Int64

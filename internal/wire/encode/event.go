@@ -46,7 +46,8 @@ func (f Framing) appendFrame(dst []byte, kind watch.EventType, object []byte) []
 	return append(dst, "}\n"...)
 }
 
-// checkFrames compares a frame with the one that the media type's own encoder writes.
+// checkFrames returns an error unless appendFrame writes what the media type's own
+// encoder writes.
 func (f *Form) checkFrames() error {
 	var encodedObject bytes.Buffer
 	if err := f.encodeObject(&encodedObject, &metav1.Status{Status: metav1.StatusFailure, Message: `a "quoted" <word>`}); err != nil {
@@ -82,8 +83,8 @@ func (f *Form) signal(kind watch.EventType, obj runtime.Object) ([]byte, error) 
 	return f.cfg.Framing.appendFrame(nil, kind, object.Bytes()), nil
 }
 
-// appendEvent appends the frame of an entry with revision for its own. The two differ in the
-// last version of a deleted object, which is sent with the revision of the deletion.
+// appendEvent appends the frame of an entry with revision for its own. The revisions differ
+// in the last version of a deleted object, which is sent with the revision of the deletion.
 func (f *Form) appendEvent(dst []byte, kind watch.EventType, e *entry.Entry, revision int64) ([]byte, error) {
 	if e.Revision != revision {
 		e = e.Clone()

@@ -88,7 +88,7 @@ func TestWarmGzip(t *testing.T) {
 		if more, err := f.WarmGzip(run); err != nil || !more || w.budget.UsedBytes() > 0 {
 			t.Errorf("before Warm: %v, %v, %d bytes used", more, err, w.budget.UsedBytes())
 		}
-		if _, err := f.Warm(run, w.budget.Limit()); err != nil {
+		if _, err := f.Warm(run, w.budget.LimitBytes()); err != nil {
 			t.Fatal(err)
 		}
 		own, _, _ := g.memo.slotOf(f, g.entries)

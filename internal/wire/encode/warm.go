@@ -3,14 +3,14 @@ package encode
 import "weak"
 
 const (
-	// warmShare is the part of the budget that may be filled before any client asks: one
-	// half of it.
+	// warmShare divides the budget: 1/warmShare of it may be filled before any client
+	// asks.
 	warmShare = 2
-	// wireGrowth is about how much larger wire bytes are than stored ones, in the two
-	// usual forms together.
+	// wireGrowth is about how many times larger than the stored bytes the wire bytes of
+	// the two usual forms are together.
 	wireGrowth = 3
-	// warmGzipReserve is the part of the budget that is left for other readers when groups are
-	// compressed ahead for gzip: one quarter of it.
+	// warmGzipReserve divides the budget: 1/warmGzipReserve of it is left for other readers
+	// when groups are compressed ahead for gzip.
 	warmGzipReserve = 4
 )
 
@@ -39,7 +39,7 @@ func (f *Form) Warm(run EntryRun, stored int64) (more bool, err error) {
 }
 
 // WarmGzip compresses a group for gzip ahead of its first reader. It does so only for a group
-// that Warm or a reader has encoded, whose plain bytes it does not keep: they would fill the
+// that Warm or a reader has encoded. It keeps no plain bytes, because they would fill the
 // budget. WarmGzip returns false if the budget has no room for more.
 func (f *Form) WarmGzip(run EntryRun) (more bool, err error) {
 	b := f.cfg.Budget
