@@ -52,8 +52,8 @@ func (sums *minuteSums) lateAreLarge() bool {
 	return inTime == 0 || late >= largeRatio*float64(sums.bytes-sums.lateBytes)/float64(inTime)
 }
 
-// starved returns how long goroutines wait for a processor (p99), in seconds. Both
-// values measure that: a timer also waits for a thread.
+// starved returns how long goroutines wait for a processor (p99), in seconds. Delay
+// measures it too, because a timer also waits for a thread.
 func starved(p *serverreport.Process) float64 { return max(p.Delay.P99, p.Scheduling.P99) }
 
 // causeOf returns what spans waited for, given their longest stage and their p99 in

@@ -27,7 +27,7 @@ type Config struct {
 	// Logger receives storms, and large requests that were passed on. Nil means
 	// slog.Default.
 	Logger *slog.Logger
-	// Clock is for tests. Nil means the real one.
+	// Clock is for tests. Nil means the real clock.
 	Clock clock.WithTicker
 }
 

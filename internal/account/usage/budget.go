@@ -11,25 +11,25 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// BudgetConfig configures Budgets. A limit of 0 is none.
+// BudgetConfig configures Budgets. Zero means no limit.
 type BudgetConfig struct {
 	// CPUSeconds and Bytes are what a client may use in a minute.
 	CPUSeconds, Bytes float64
-	// Clock is for tests. Nil means the real one.
+	// Clock is for tests. Nil means the real clock.
 	Clock clock.PassiveClock
 }
 
 // Budgets bound what each client may use: a user at an address. The name of a program is
-// left out, because a client could send another one each time.
+// left out, because a client could send another name each time.
 //
-// What a request will cost is not known when it begins. So a client may begin one as long
-// as it has used less than a minute's budget. What it has used shrinks by a sixtieth of the
-// budget each second. A client that has overdrawn waits until that is paid, for nine
-// minutes at most. A single large LIST must not lock a client out for a day.
+// What a request will cost is not known when it begins. So a client may begin a request as
+// long as it has used less than a minute's budget. What it has used shrinks by a sixtieth
+// of the budget each second. A client that has overdrawn waits until the excess is paid,
+// for nine minutes at most. A single large LIST must not lock a client out for a day.
 //
-// Clients choose their names, so the table is bounded: 16,384 clients, 1 MB. A client that
-// has used nothing for a minute is dropped. If the table is full, so is the one that has
-// used least.
+// Clients choose their names, so the table is bounded: 16,384 clients, 1 MB. If there is
+// no room for a client, clients that have paid all are dropped. If no client has, the
+// client that has used least is dropped.
 //
 // The methods may be called by any goroutine. A nil Budgets bounds nobody.
 type Budgets struct {
@@ -74,7 +74,7 @@ func NewBudgets(cfg BudgetConfig) *Budgets {
 	return b
 }
 
-// Overdraft is a budget that a client has used up.
+// Overdraft says which budget a client has used up, and when it may try again.
 type Overdraft struct {
 	// Budget is "cpu" or "bytes". It is "" if the client may send a request.
 	Budget string
@@ -141,7 +141,8 @@ func (b *Budgets) find(user, address string) (uint64, *budgetStripe) {
 	return hash, &b.stripes[hash%stripes]
 }
 
-// makeRoomLocked drops clients that have paid all, or else the one that has used least.
+// makeRoomLocked drops clients that have paid all, or the client that has used least if
+// no client has paid all.
 func (s *budgetStripe) makeRoomLocked(now time.Time) {
 	least, lowest := uint64(0), math.Inf(1)
 	for hash, spent := range s.mu.spent {

@@ -11,16 +11,16 @@ import (
 //
 // Go does not report the CPU time of a goroutine. A clock of the thread would count other
 // goroutines that ran on it, and miss what the request did on other threads. To lock each
-// request to a thread would cost a switch of threads at each wait. So a request's CPU is
-// taken to be the time in which it did not knowingly wait. On a busy machine that is too
+// request to a thread would cost a switch of threads at each wait. So a request's CPU time
+// is taken to be the time in which it did not knowingly wait. On a busy machine that is too
 // much: the request also waits for a processor, and for other requests that encode the same
 // objects. And a wait may be unknown.
 //
-// So the process' CPU of the last minute is kept by seconds. A request gets its CPU out of
-// the seconds of its life. What the process used in a second is given away once. If the
-// estimates of the last seconds are more than the process used in them, a request gets the
-// same part of its estimate. Else short requests would leave nothing to long ones, which
-// end after them.
+// So the process' CPU time of the last minute is kept by seconds. A request gets its CPU
+// time out of the seconds of its life. What the process used in a second is given away
+// once. If the estimates of the last seconds are more than the process used in them, a
+// request gets the same part of its estimate. Otherwise short requests would leave
+// nothing to long ones, which end after them.
 type cpuScale struct {
 	// processCPU returns the CPU time that the process has used. If it is nil, nothing is
 	// scaled.
@@ -74,8 +74,8 @@ func (s *cpuScale) begin(now time.Time) {
 	s.readLocked(now)
 }
 
-// apply scales an estimate, cpu seconds, of the CPU of a request that has ended now and
-// took some seconds.
+// apply scales the estimate of the CPU time of a request that has ended now. cpu is the
+// estimate and seconds is how long the request took, both in seconds.
 func (s *cpuScale) apply(now time.Time, cpu, seconds float64) float64 {
 	if s.processCPU == nil || cpu <= 0 {
 		return cpu

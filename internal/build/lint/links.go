@@ -4,14 +4,14 @@ import "strings"
 
 // LinkRule is a program or a package, and what it must not link: the beginnings of import paths.
 type LinkRule struct {
-	// Package is its path in the module.
+	// Package is the path of the program or package in the module.
 	Package string
 	Banned  []string
-	// Reason says why.
+	// Reason says why the rule exists.
 	Reason string
 }
 
-// linkRules returns all of them.
+// linkRules returns the rules of all programs and packages.
 func linkRules() []LinkRule {
 	const kubernetes, apiserver, etcd, etcdServer, bolt = "k8s.io/kubernetes", "k8s.io/apiserver", "go.etcd.io", "go.etcd.io/etcd/server", "go.etcd.io/bbolt"
 	return []LinkRule{

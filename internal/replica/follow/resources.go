@@ -73,7 +73,7 @@ type Config struct {
 	// from the upstream alone.
 	Sibling *Sibling
 	Logger  *slog.Logger
-	// Clock tells when resources are swept. Nil means the real one.
+	// Clock tells when resources are swept. Nil means the real clock.
 	Clock clock.WithTicker
 }
 

@@ -43,7 +43,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Panics guards what decrypts and describes entries. Nil guards and counts nothing.
 	Panics *panics.Counter
-	// Clock is for tests. Nil means the real one.
+	// Clock is for tests. Nil means the real clock.
 	Clock clock.PassiveClock
 	// Workers is the number of goroutines that decode a batch. Zero means GOMAXPROCS.
 	Workers int

@@ -24,8 +24,8 @@ const (
 
 // buildIndex adds an index of a term to the resource. It runs in the goroutine of the LIST
 // that made the index worth its cost. The entries are sorted without a lock, while readers
-// and the feed go on. The feed waits only while the events since then are applied to the
-// index.
+// and the feed go on. The feed waits only while the events that came meanwhile are applied
+// to the index.
 func (r *Resource) buildIndex(term entry.Term) {
 	order := &indexOrder{term: term}
 	began := r.cfg.Clock.Now()
@@ -71,7 +71,7 @@ func (r *Resource) logDropped(order *indexOrder, now time.Time) {
 		"resource", r.spec.GroupResource.String(), "term", order.term.String(), "unusedSeconds", order.idleTime(now).Seconds())
 }
 
-// sortedIndex makes the index of a tree's entries. They are put in order, which leaves
+// sortedIndex makes the index of a tree's entries. It puts them in order, which leaves
 // full leaves.
 func sortedIndex(t Tree, order *indexOrder) Tree {
 	type keyedEntry struct {

@@ -59,7 +59,7 @@ type Config struct {
 	Metrics *Metrics
 	// Logger receives encoders that fail. Nil means slog's default.
 	Logger *slog.Logger
-	// Clock bounds how often a failure is logged. Nil means the real one.
+	// Clock bounds how often a failure is logged. Nil means the real clock.
 	Clock clock.PassiveClock
 	// PassedOnElsewhere says that another process answers what is passed on. Accounts then
 	// know no CPU of such requests, because their time is spent waiting. Watches that are

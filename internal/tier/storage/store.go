@@ -64,7 +64,7 @@ type Config struct {
 	// Usable is set if this server's own informers are not shown objects that cannot be read,
 	// nor objects for which Usable returns an error. key is the key of the entry.
 	Usable func(key string, obj runtime.Object) error
-	// Clock drives bookmarks. Nil means the real one.
+	// Clock drives bookmarks. Nil means the real clock.
 	Clock Clock
 
 	coverage attributeCoverage

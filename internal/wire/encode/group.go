@@ -94,7 +94,7 @@ func (f *Form) buildPlainLocked(m *Memo, own, inherited *slot, keep bool) (seg *
 }
 
 // restorePlainLocked returns the plain segment if another reader still has it or it is
-// kept compressed, else nil. own.build is held.
+// kept compressed. Otherwise it returns nil. own.build is held.
 func (f *Form) restorePlainLocked(own *slot) (*segment, error) {
 	if seg := own.build.plain.Value(); seg != nil {
 		return seg, nil
