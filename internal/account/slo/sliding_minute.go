@@ -25,7 +25,7 @@ type slot[T any] struct {
 
 const (
 	// fineSlot is the width of resources' slots. Clients and subscriptions are many, so
-	// theirs have the width coarseSlot.
+	// their slots have the width coarseSlot.
 	fineSlot   = 10 * time.Second
 	coarseSlot = 20 * time.Second
 )

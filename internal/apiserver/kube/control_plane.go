@@ -16,8 +16,8 @@ import (
 )
 
 // newControlPlane makes kube-apiserver as Kubernetes does, except for the hooks of its
-// resources after the start. Where Kubernetes ends the process because one of them has
-// failed, this server goes on (survivingHook).
+// resources after the start. Where Kubernetes ends the process because one of these hooks
+// has failed, this server goes on (survivingHook).
 //
 // Upstream: k8s.io/kubernetes/pkg/controlplane.CompletedConfig.New; compare at each upgrade.
 func newControlPlane(c controlplane.CompletedConfig, next genericapiserver.DelegationTarget, logger *slog.Logger) (*controlplane.Instance, error) {

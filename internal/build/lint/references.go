@@ -55,7 +55,8 @@ type catalog struct {
 	names, paths, packages map[string]bool
 }
 
-// check says whether a text names something of the tree, and whether that is not there.
+// check reports whether a text has the form of a reference, and whether the tree lacks
+// what it names.
 func (c *catalog) check(text string) (isReference, isStale bool) {
 	if treePath.MatchString(text) {
 		return true, !c.paths[text]

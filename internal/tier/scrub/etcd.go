@@ -16,7 +16,8 @@ import (
 
 // pass is the place of the slow comparison with etcd. The zero value is at its beginning.
 type pass struct {
-	// prefix is the resource's, from the key at which its next page begins.
+	// prefix is the prefix of the resource whose page is next, and from is the key at
+	// which that page begins.
 	prefix, from string
 }
 
