@@ -10,7 +10,7 @@ import (
 type resourceLoad struct {
 	objects float64
 	bytes   float64 // of one object, as JSON
-	changes float64 // in a second, each an event and a write
+	changes float64 // per second, each an event and a write
 	etcd    string  // the group that may have an etcd of its own
 }
 
@@ -35,7 +35,7 @@ const (
 	sliceBytes       = 500
 	metadataBytes    = 500
 	maxEndpoints     = 100 // of a slice
-	// labelShare is the part of objects that a selector by a label's value selects.
+	// labelShare is the fraction of objects that a selector by a label's value selects.
 	labelShare = 0.01
 	// controllers is the number of clients of the control plane that watch each resource at the
 	// servers.
