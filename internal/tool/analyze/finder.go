@@ -36,7 +36,7 @@ func (l *ledger) findPolling(r *row) *Finding {
 	if isList && (r.perInstance() < polledLists || r.hourlyPerInstance() < polledListsHourly) {
 		return nil
 	}
-	if r.UserAgent == useragent.Kubectl && r.hourlyPerInstance() < kubectlHourly {
+	if r.UserAgent == useragent.KubectlProgram && r.hourlyPerInstance() < kubectlHourly {
 		return nil
 	}
 	once := l.model.costOf(&r.Shape, false, float64(r.Fleet))
@@ -112,7 +112,7 @@ func (l *ledger) findIgnoredLimit(r *row) *Finding {
 // findUnsetRevision finds LISTs without a resource version, which need etcd. It compares them with
 // LISTs from the cache.
 func (l *ledger) findUnsetRevision(r *row) *Finding {
-	if r.Verb != "list" || r.Revision != serverreport.RevisionUnset || r.UserAgent == useragent.Kubectl {
+	if r.Verb != "list" || r.Revision != serverreport.RevisionUnset || r.UserAgent == useragent.KubectlProgram {
 		return nil
 	}
 	if isComponent(r.User) || slices.Contains(uncached, r.Resource) {
