@@ -65,7 +65,7 @@ func clients(limits []requestLimit) []client {
 	return clients
 }
 
-// clientName returns the name of a client in the table.
+// clientName returns clientResult.Client.
 func clientName(legacy bool, l requestLimit) string {
 	switch {
 	case !legacy:

@@ -137,7 +137,7 @@ func (r *report) clientTable() render.TitledTable {
 		}
 	}
 	var fields render.Fields[result]
-	fields.Add("client", func(c result) string { return clientName(c.Legacy, c.requestLimit) })
+	fields.Add("client", func(c result) string { return c.Client })
 	fields.Add("server", func(c result) string { return c.server })
 	fields.Add("rounds", func(c result) string { return fmt.Sprint(c.Rounds) })
 	fields.Add("requests", func(c result) string { return fmt.Sprint(c.Requests) })
