@@ -97,7 +97,7 @@ func TestHeadSaysWhatTheLogLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{"text": out, "page": string(html)} {
-		if i := strings.Index(text, "A part of the log is lost, and not in these figures: 1 record could not be read"); i < 0 || i > strings.Index(text, "No client could do better") {
+		if i := strings.Index(text, "A part of the log is lost, and not in the figures: 1 record could not be read"); i < 0 || i > strings.Index(text, "No client could do better") {
 			t.Errorf("the loss is not at the head of the %s:\n%s", name, text)
 		}
 	}
