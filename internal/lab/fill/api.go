@@ -44,7 +44,7 @@ type apiClient struct {
 		refusedDefinitions map[string]bool
 		// foreignDefinitions has the definitions that exist without this seed.
 		foreignDefinitions map[string]bool
-		// keptDefinitions has the definitions that were not deleted, because others have objects of them.
+		// keptDefinitions has the definitions that were not deleted, because other objects of them exist.
 		keptDefinitions map[string]bool
 	}
 }
@@ -96,7 +96,7 @@ func (c *apiClient) ping(ctx context.Context) error {
 	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
 		return fmt.Errorf("reach API server %s: %w; use a kubeconfig with administrator's rights", c.host, err)
 	}
-	return fmt.Errorf("reach API server %s: %w; check that it runs and that the kubeconfig is the right one", c.host, err)
+	return fmt.Errorf("reach API server %s: %w; check that it runs and that the kubeconfig is right", c.host, err)
 }
 
 func (c *apiClient) close() error { return nil }

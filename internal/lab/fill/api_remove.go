@@ -155,7 +155,8 @@ func (c *apiClient) deleteObject(ctx context.Context, kind Kind, obj listedObjec
 	if kind == "persistentvolumes" || kind == "persistentvolumeclaims" {
 		// Admission has added a finalizer that only a controller removes.
 		err := retry(ctx, isTransientAndNoConflict, func() error {
-			return c.rest.Patch(types.MergePatchType).AbsPath(kind.api()).NamespaceIfScoped(obj.namespace, kind.Namespaced()).Resource(string(kind)).
+			return c.rest.Patch(types.MergePatchType).AbsPath(kind.api()).
+				NamespaceIfScoped(obj.namespace, kind.Namespaced()).Resource(string(kind)).
 				Name(obj.name).Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(ctx).Error()
 		})
 		if err != nil {

@@ -26,8 +26,8 @@ const (
 	maxPodList = 64 << 20
 )
 
-// shortWatch is the age from which a watch that ends is started again at once. After a
-// shorter watch there is a pause.
+// shortWatch is the age from which a watch that ends is started again immediately. After a shorter
+// watch there is a pause.
 const shortWatch = time.Second
 
 // exchange is one request of a reflector, with its answer. All fields are guarded by the
@@ -37,7 +37,7 @@ type exchange struct {
 	counter   *counter
 	stream    *watchclient.Stream
 	isWatch   bool
-	initial   bool // a watch that begins with all objects
+	initial   bool // a watch that starts with all objects
 	began     time.Time
 
 	header watchclient.Header
@@ -109,7 +109,7 @@ func (x *exchange) Data(p []byte) {
 	}
 }
 
-// keep keeps the beginning and the end of a body. Of a list of pods to run it keeps everything.
+// keep keeps the start and the end of a body. Of a list of pods to run it keeps everything.
 func (x *exchange) keep(p []byte) {
 	limit := headBytes
 	if x.reflector.sink != nil {
@@ -255,7 +255,7 @@ func statusMessage(body []byte, form watchevent.Form) string {
 }
 
 // watchFailedLocked goes on after an open watch that failed. If its connection has ended, the
-// next watch begins at once after its last event. If the server has sent an error, a LIST
+// next watch starts immediately, after its last event. If the server has sent an error, a LIST
 // follows after a pause.
 func (r *reflector) watchFailedLocked(x *exchange, why string) {
 	x.counter.failures.Add(1)

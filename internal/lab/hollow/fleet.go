@@ -170,7 +170,8 @@ func (f *fleet) checkFiles() error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || float64(limit.Cur) > wanted+100 {
 		return nil // an unknown limit is no reason to fail
 	}
-	return fmt.Errorf("%d nodes need %.0f connections, and this process may open %d files: raise the limit (ulimit -n), or share connections with --connections-per-node=1", f.cfg.Nodes, wanted, limit.Cur)
+	return fmt.Errorf("%d nodes need %.0f connections, and this process may open %d files: raise the limit (ulimit -n), or "+
+		"share connections with --connections-per-node=1", f.cfg.Nodes, wanted, limit.Cur)
 }
 
 // runAndReport starts all nodes, waits for the end of the run, and stops them. The report is
@@ -204,7 +205,8 @@ func (f *fleet) start() {
 		}
 	}
 	for k := range f.cfg.PodWatchers {
-		f.addInstance(f.newInstance(f.podWatcher, "", uint64(1<<41+k)), f.newClient(), false).start(&podWatcher{observer: f.cfg.Observer, number: k})
+		watcher := f.addInstance(f.newInstance(f.podWatcher, "", uint64(1<<41+k)), f.newClient(), false)
+		watcher.start(&podWatcher{observer: f.cfg.Observer, number: k})
 	}
 	var begun sync.WaitGroup
 	for i := range f.cfg.Nodes {

@@ -44,7 +44,7 @@ type instance struct {
 		restart    *time.Timer
 		stopped    bool
 	}
-	restarts sync.WaitGroup // in progress; none begins once stopped is set
+	restarts sync.WaitGroup // in progress; none starts once stopped is set
 }
 
 // newInstance returns an instance that does nothing yet. number must be different for each
@@ -77,7 +77,7 @@ func (i *instance) start(sink podSink) {
 	var started []*reflector
 	for _, plan := range i.agent.reads {
 		if plan.OfPods {
-			continue // the kubelet begins these
+			continue // the kubelet starts these
 		}
 		r := newReflector(i, plan, "", "")
 		if plan.OwnPods {

@@ -227,7 +227,7 @@ func (r *reflector) countAnewLocked(c *counter) {
 	}
 }
 
-// watchLocked sends a watch from the revision, or one that begins with all objects.
+// watchLocked sends a watch from the revision, or a watch that starts with all objects.
 func (r *reflector) watchLocked() {
 	r.mu.state = stateWatching
 	query := r.selectors()
@@ -288,7 +288,7 @@ func (r *reflector) accept(isWatch bool) string {
 const (
 	firstPause   = 800 * time.Millisecond
 	longestPause = 30 * time.Second
-	// resetPauses is the time after the last pause from which pauses begin at firstPause
+	// resetPauses is the time after the last pause from which pauses start at firstPause
 	// again. A success in between does not reset them.
 	resetPauses = 2 * time.Minute
 	// maxRetries bounds the retries of a request that the server throttles. After them it

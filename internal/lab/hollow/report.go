@@ -64,7 +64,8 @@ const shownErrors = 12
 
 // text returns the report as a table for a terminal, or as Markdown.
 func (r *Report) text(format string) string {
-	table := &render.Table{Columns: render.ColumnsOf("agent and request", "requests", "errors", "events", "bytes", "relists", "open", "p50", "p99", "max")}
+	table := &render.Table{Columns: render.ColumnsOf("agent and request", "requests", "errors", "events", "bytes", "relists",
+		"open", "p50", "p99", "max")}
 	total := Row{Agent: "all"}
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -82,7 +83,8 @@ func (r *Report) text(format string) string {
 	if r.StartSeconds > 0 {
 		fmt.Fprintf(&b, "; all started within %s", display.Seconds(r.StartSeconds))
 	}
-	fmt.Fprintf(&b, ".\n%s on %s; this program took %s of CPU (%.2f processors) and %s of memory.", display.Seconds(r.Seconds), display.Clean(r.Server),
+	fmt.Fprintf(&b, ".\n%s on %s; this program took %s of CPU (%.2f processors) and %s of memory.", display.Seconds(r.Seconds),
+		display.Clean(r.Server),
 		display.Seconds(r.CPUSeconds), r.CPUSeconds/max(r.Seconds, 1e-3), display.Size(r.PeakBytes))
 	return render.Document(format, table, nil, append([]string{b.String()}, r.Notes...))
 }

@@ -70,7 +70,8 @@ func (r *Report) fillAccounts(l *serverreport.ListsReport) {
 		r.Notes = append(r.Notes, fmt.Sprintf("Storm: %d of %d %s list %s. %s",
 			s.Clients, s.Fleet, display.Clean(s.UserAgent), display.Clean(s.Resource), display.Clean(s.Advice)))
 	}
-	r.Notes = append(r.Notes, "The figures are a Millrace server's own accounts of ten minutes: CPU was measured, and what the advice would save is not known. "+
+	r.Notes = append(r.Notes, "The figures are a Millrace server's own accounts of ten minutes: CPU was measured, and what "+
+		"the advice would save is not known. "+
 		"A request names the client that sends it most.")
 }
 

@@ -87,7 +87,8 @@ func (l *ledger) findRelistLoop(r *row) *Finding {
 	if r.period < shortLogSeconds {
 		often = fmt.Sprintf("%s times in %s", display.Count(perInstance), display.Seconds(r.period))
 	}
-	f.Sentence = fmt.Sprintf("%s reads the whole collection of %s %s in each instance, although it watches: %s watches, of which %s ended with 410.",
+	f.Sentence = fmt.Sprintf("%s reads the whole collection of %s %s in each instance, although it watches: %s watches, of "+
+		"which %s ended with 410.",
 		r.subject(), r.collectionName(), often, display.Count(r.use.watches), display.Count(r.use.gone))
 	f.Setting = "Resume a watch that ended with the resourceVersion of its last event or bookmark, and list again only after 410. " +
 		"Ask for bookmarks, and wait longer after each failure."
@@ -245,7 +246,8 @@ func (l *ledger) findShortWatches(r *row) *Finding {
 		watches: watchSums{started: r.Requests, ended: r.cell.ended, seconds: r.cell.watchedSeconds(), startCPU: start.CPU},
 		Sentence: fmt.Sprintf("%s ends its watches of %s after %s on average, and starts new watches.",
 			r.subject(), r.collectionName(), display.Seconds(r.MeanSeconds)),
-		Setting: "Leave timeoutSeconds out, or set 300 to 600, and start the next watch with the resourceVersion of the last event or bookmark. " +
+		Setting: "Leave timeoutSeconds out, or set 300 to 600, and start the next watch with the resourceVersion of the " +
+			"last event or bookmark. " +
 			"Let no timeout of the HTTP client and no idle timeout of a proxy be shorter than the minute between bookmarks.",
 	}
 }

@@ -220,7 +220,8 @@ func (f *Finding) why() string {
 			display.Count(w.started), display.Count(w.gone), display.Count(w.relists), sums)
 	case kindShortWatches:
 		return fmt.Sprintf("%s watches ended, after %s on average; their starts took %s of CPU, of %s with the events.%s",
-			display.Count(w.ended), display.Seconds(w.seconds/max(1, float64(w.ended))), display.Seconds(w.startCPU), display.Seconds(f.Cost.CPU), sums)
+			display.Count(w.ended), display.Seconds(w.seconds/max(1, float64(w.ended))),
+			display.Seconds(w.startCPU), display.Seconds(f.Cost.CPU), sums)
 	}
 	each := func(sum uint64) float64 { return float64(sum) / requests }
 	return fmt.Sprintf("%s requests, each looking at %s objects (%s) in %s to return %s (%s); together %s of CPU.%s",

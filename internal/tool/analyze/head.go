@@ -50,7 +50,8 @@ func (r *Report) headNotes() (notes []string) {
 			display.Plural(int(lost), "record")))
 	}
 	if r.Seconds < shortLogSeconds {
-		notes = append(notes, fmt.Sprintf("The log is of %s only, and findings need repetitions: polling %d LISTs of an instance, relist-loop %d, "+
+		notes = append(notes, fmt.Sprintf("The log is of %s only, and findings need repetitions: polling %d LISTs of an "+
+			"instance, relist-loop %d, "+
 			"no-bookmarks and short-watches %d watches, revision-unset %d LISTs. Slower repetitions are not found: give an hour or more.",
 			display.Seconds(r.Seconds), polledLists, relists, unmarkedWatches, unsetRequests))
 	}

@@ -64,7 +64,8 @@ func (f *flags) add(set *pflag.FlagSet) {
 	useragent.AddFormFlag(set, &f.Encodings)
 	set.BoolVar(&f.HashNames, "hash-names", false, "replace names of users, programs, namespaces, labels and custom resources by hashes")
 	set.StringVar(&f.Salt, "salt", "", "salt of the hashes of --hash-names, to get the same hashes again (default a random salt)")
-	set.StringArrayVar(&f.FailOn, "fail-on", nil, "end with exit code 2 if a condition holds, as in 'list-cpu>0.5'; "+conditionHelp()+"; may be repeated")
+	set.StringArrayVar(&f.FailOn, "fail-on", nil,
+		"end with exit code 2 if a condition holds, as in 'list-cpu>0.5'; "+conditionHelp()+"; may be repeated")
 	set.StringVarP(&f.output, "output", "o", render.Terminal, "one of "+strings.Join(formats(), ", "))
 	set.StringVar(&f.html, "report", "", "also write a page of HTML to this file, which needs no network")
 	set.StringVar(&f.from, "from", "", "print the report in this file, as -o json wrote it, and read no log")

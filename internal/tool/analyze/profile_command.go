@@ -72,15 +72,15 @@ const maxProfileNotes = 10
 // hashed, the note has only the number of resources, because the profile's notes name resources.
 func (r *Report) noteProfile(p *clusterprofile.Profile, hashed bool) {
 	if p == nil {
-		r.Notes = append(r.Notes, "There is no profile: objects are those whose names occur in the log, and sizes are usual ones. "+
+		r.Notes = append(r.Notes, "There is no profile: objects are counted by their names in the log, and sizes are assumed. "+
 			"Make a profile with millrace-tools analyze profile.")
 		return
 	}
 	if len(p.Notes) == 0 {
 		return
 	}
-	text := fmt.Sprintf("The profile lacks %d resources, which could not be measured: their objects are those whose names occur in the log, "+
-		"and their sizes are usual ones.", len(p.Notes))
+	text := fmt.Sprintf("The profile lacks %d resources, which could not be measured: their objects are counted by their names in the log, "+
+		"and their sizes are assumed.", len(p.Notes))
 	for i, note := range p.Notes {
 		switch {
 		case hashed:

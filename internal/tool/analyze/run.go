@@ -183,6 +183,7 @@ func (r *Report) fill(c *collector, m *model) {
 		r.Notes = append(r.Notes, "Starts are of a sample of the instances, because there are too many instances.")
 	}
 	if c.questions.maxHash < math.MaxUint64 {
-		r.Notes = append(r.Notes, "What a replica would share is derived from a sample of the time, because there are too many reads without a version.")
+		r.Notes = append(r.Notes, "What a replica would share is derived from a sample of the time, because there are too "+
+			"many reads without a version.")
 	}
 }

@@ -117,7 +117,7 @@ func Notes(inputs []Input, counts []Counts) []string {
 	return notes
 }
 
-// firstNotes returns the first maxInputNotes notes, and one on the number of the others. what says
+// firstNotes returns the first maxInputNotes notes, and a note on the number of further notes. what says
 // what they are about.
 func firstNotes(notes []string, what string) []string {
 	if more := len(notes) - maxInputNotes; more > 0 {
@@ -127,7 +127,8 @@ func firstNotes(notes []string, what string) []string {
 }
 
 func (r *Rest) sentence() string {
-	text := fmt.Sprintf("%s of %s: %s (the first is line %d).", display.Plural(int(r.Records), "record"), display.Size(r.Bytes), r.Why, r.FirstLine)
+	text := fmt.Sprintf("%s of %s: %s (the first is line %d).", display.Plural(int(r.Records), "record"), display.Size(r.Bytes),
+		r.Why, r.FirstLine)
 	if r.Why == whyPacked {
 		text = fmt.Sprintf("%s: all from line %d on is missing. Copy the file again.", r.Why, r.FirstLine)
 	}
@@ -171,10 +172,11 @@ func NoEventsError(inputs []Input, counts []Counts, otherStages uint64) error {
 	if worst.Begins != "" {
 		text += fmt.Sprintf(" It begins with %q.", worst.Begins)
 	}
-	return fmt.Errorf("%s Give events of audit.k8s.io, as kube-apiserver writes them to --audit-log-path or a cloud's log service exports them", text)
+	return fmt.Errorf("%s Give events of audit.k8s.io, as kube-apiserver writes them to --audit-log-path or a cloud's log "+
+		"service exports them", text)
 }
 
-// ForgetText removes the beginnings of records, which may contain names.
+// ForgetText removes the starts of records, which may contain names.
 func (c *Counts) ForgetText() {
 	for i := range c.Rest {
 		c.Rest[i].Begins = ""

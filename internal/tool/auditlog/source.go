@@ -73,7 +73,7 @@ func stdinFirst(in Input) int {
 	return 1
 }
 
-// expandDirectory returns the files below a directory. Their names begin with path, even if path
+// expandDirectory returns the files below a directory. Their names start with path, even if path
 // is a link.
 func expandDirectory(path string) (files []Input, err error) {
 	root, err := filepath.EvalSymlinks(path)
@@ -134,7 +134,7 @@ func (in Input) Read(ctx context.Context, stdin io.Reader, o Options, each func(
 	return r.counts, nil
 }
 
-// unpack returns the text of a source: decompressed, and as UTF-8 if it begins with a byte order
+// unpack returns the text of a source: decompressed, and as UTF-8 if it starts with a byte order
 // mark. The caller must call closeText at the end.
 func unpack(source io.Reader) (text io.Reader, closeText func(), err error) {
 	text, closeText = source, func() {}

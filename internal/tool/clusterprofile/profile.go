@@ -158,7 +158,8 @@ func BuiltIn(resource string) bool {
 	case "", "apps", "autoscaling", "batch", "policy", "extensions":
 		return true
 	}
-	return strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io") && slices.Contains(builtInGroups, strings.TrimSuffix(group, ".k8s.io"))
+	return strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io") &&
+		slices.Contains(builtInGroups, strings.TrimSuffix(group, ".k8s.io"))
 }
 
 // builtInGroups are Kubernetes' API groups below k8s.io, without that suffix.

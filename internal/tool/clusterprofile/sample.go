@@ -89,7 +89,8 @@ func (s *sample) resource(name string) *Resource {
 	for _, n := range s.sizes {
 		sum += n
 	}
-	r := &Resource{Resource: name, Objects: count * scale, Bytes: float64(sum) / count, Sizes: &Sizes{quantile(.5), quantile(.9), quantile(.99), quantile(1)}}
+	r := &Resource{Resource: name, Objects: count * scale, Bytes: float64(sum) / count,
+		Sizes: &Sizes{quantile(.5), quantile(.9), quantile(.99), quantile(1)}}
 	// A LIST is in the order of namespaces, so the sample has whole namespaces.
 	r.Namespaces = float64(len(s.namespaces)) * scale
 	for _, n := range s.namespaces {

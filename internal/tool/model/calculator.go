@@ -37,7 +37,8 @@ func newCalculator(constants Constants) (*calculator, error) {
 			history: r.value("etcd.historySeconds"), quietRate: r.value("quietRate"),
 		},
 		writeSent: r.value("fleet.writeBytes") / event,
-		feedSent:  map[string]float64{kubernetes: r.value("fleet.feedBytes.server") / event, millrace: r.value("fleet.feedBytes.replica") / event},
+		feedSent: map[string]float64{kubernetes: r.value("fleet.feedBytes.server") / event,
+			millrace: r.value("fleet.feedBytes.replica") / event},
 	}
 	m.feedSent[replica] = m.feedSent[millrace]
 	m.reader = r
@@ -85,7 +86,7 @@ func (m *calculator) serverUsage(c *Cluster, w *writeLoad, p *prices) ProcessUsa
 		u.SentBytes += controllers * r.changes * r.bytes * m.wire.protobufRatio
 		u.Watches += controllers
 	}
-	// Each server follows the writes of the others.
+	// Each server follows the writes of all other servers.
 	u.fixedCPU = p.idle + p.follow*w.perSecond*(n-1)/n
 	u.CPU += n*u.fixedCPU + n*p.cpuAtRate(p.takeQuiet, p.takeBusy, w.perSecond/n) + w.gets*(p.request+p.etcdGet)
 	u.SentBytes += w.bytes * m.writeSent

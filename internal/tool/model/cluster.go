@@ -12,7 +12,7 @@ import (
 
 // Cluster describes a cluster, its load and its machines.
 type Cluster struct {
-	// Nodes is the number of nodes. Run sets it for each size in turn.
+	// Nodes is the number of nodes. Run sets it for each size.
 	Nodes       float64 `json:"nodes"`
 	PodsPerNode float64 `json:"podsPerNode"`
 	// PodBytes and NodeBytes are sizes of objects as JSON.

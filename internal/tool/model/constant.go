@@ -64,7 +64,7 @@ func (c Constants) write(out io.Writer) error {
 // names returns the names, sorted.
 func (c Constants) names() []string { return slices.Sorted(maps.Keys(c)) }
 
-// constantReader reads constants by name. err is the error for the first one that is missing.
+// constantReader reads constants by name. err is the error for the first missing constant.
 type constantReader struct {
 	constants Constants
 	err       error

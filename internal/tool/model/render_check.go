@@ -28,7 +28,8 @@ func comparisonText(format string, all []Comparison) string {
 			fmt.Sprintf("%+.0f %%", 100*c.Deviation()), verdict)
 	}
 	return render.Document(format, t, nil, []string{
-		"tree.json, simulated: depth 0: informers read at the root; figures of a depth are sums of its replicas; all processes share the processors",
+		"tree.json, simulated: depth 0: informers read at the root; figures of a depth are sums of its replicas; all " +
+			"processes share the processors",
 		"servers.json, computed: CPU of a LIST of all",
 		fmt.Sprintf("check: no price comes from these rows; %d of %d figures are within %.0f %%", checked-far, checked, 100*tolerance),
 	})

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table is text in columns. The first column is aligned left, the others right.
+// Table is text in columns. The first column is aligned left, all further columns right.
 type Table struct {
 	Columns []Column
 	rows    [][]string
@@ -148,7 +148,7 @@ func (t *Table) markdown() string {
 	return b.String()
 }
 
-// minFirstWidth is the width to which Fit cuts the first column before it removes others.
+// minFirstWidth is the width to which Fit cuts the first column before it removes other columns.
 const minFirstWidth = 32
 
 // Fit makes the lines of a table have at most width characters. It removes columns from the right,

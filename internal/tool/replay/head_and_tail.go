@@ -1,7 +1,7 @@
 package replay
 
-// maxKept is how many bytes of the beginning, and of the end, of an answer are kept. A list has
-// its metadata at the beginning. Lists of custom resources have it at the end.
+// maxKept is how many bytes of the start, and of the end, of an answer are kept. A list has
+// its metadata at the start. Lists of custom resources have it at the end.
 const maxKept = 64 << 10
 
 // headAndTail keeps the first and the last maxKept bytes that are written to it.

@@ -188,10 +188,11 @@ func (p *player) watch(ctx context.Context, r *request, ownTurn turn, end time.D
 	defer resp.Body.Close()
 	opened := time.Since(began)
 	counted := &countingReader{reader: resp.Body}
-	events := watchReader{reader: watchevent.Reader{Form: watchevent.FormOf(resp.Header.Get("Content-Type"))}, onRevision: func(revision uint64) {
-		c.revision.Store(revision)
-		p.server.noteRevision(revision)
-	}}
+	events := watchReader{reader: watchevent.Reader{Form: watchevent.FormOf(resp.Header.Get("Content-Type"))},
+		onRevision: func(revision uint64) {
+			c.revision.Store(revision)
+			p.server.noteRevision(revision)
+		}}
 	if resp.StatusCode == http.StatusOK {
 		_, err = io.Copy(&events, counted)
 	}

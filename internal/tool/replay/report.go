@@ -49,8 +49,8 @@ type ServerOutcome struct {
 	// Seconds is the duration of the replay.
 	Seconds float64 `json:"seconds"`
 	// CPUSeconds is the CPU that the server's process used during the replay, and ResidentBytes its
-	// memory at the end. They are nil if its /metrics could not be read. At an address of       //
-	// several servers the figures are of one of them.
+	// memory at the end. They are nil if its /metrics could not be read. At the address
+	// of several servers the figures are of one server.
 	CPUSeconds    *float64 `json:"cpuSeconds,omitempty"`
 	ResidentBytes *float64 `json:"residentBytes,omitempty"`
 	// Late has the times by which requests were sent too late, in milliseconds.
@@ -77,7 +77,7 @@ type ClientOutcome struct {
 	Bytes  int64 `json:"bytes"`
 	Events int64 `json:"events,omitempty"`
 	// The times are in milliseconds, until the end of the answer. Times of watches end when the
-	// answer begins. Each is nil if there was no such request.
+	// answer starts. Each is nil if there was no such request.
 	GetMillis   *render.Latencies `json:"getMillis,omitempty"`
 	ListMillis  *render.Latencies `json:"listMillis,omitempty"`
 	WatchMillis *render.Latencies `json:"watchMillis,omitempty"`
@@ -154,7 +154,8 @@ func (r *Report) text(format string, top int) string {
 
 // serverTable returns a table with a row for each server. Unknown figures are "-".
 func (r *Report) serverTable() render.Table {
-	t := render.Table{Columns: render.ColumnsOf("server", "version", "sent", "refused", "no answer", "bytes", "events", "CPU", "memory", "late p99")}
+	t := render.Table{Columns: render.ColumnsOf("server", "version", "sent", "refused", "no answer", "bytes", "events", "CPU",
+		"memory", "late p99")}
 	for i := range r.Servers {
 		s := &r.Servers[i]
 		sums := s.totals()
@@ -168,7 +169,8 @@ func (r *Report) serverTable() render.Table {
 		if s.Late != nil {
 			late = display.Seconds(s.Late.P99 / 1000)
 		}
-		t.Add(display.Clean(s.Address), display.Clean(s.Version), display.Count(sums.Requests), display.Count(sums.Refused), display.Count(sums.Unanswered),
+		t.Add(display.Clean(s.Address), display.Clean(s.Version), display.Count(sums.Requests), display.Count(sums.Refused),
+			display.Count(sums.Unanswered),
 			display.Size(sums.Bytes), display.Count(sums.Events), cpu, memory, late)
 	}
 	return t
@@ -249,10 +251,12 @@ func (r *Report) notes() (notes []string) {
 		address := display.Clean(s.Address)
 		if s.Late != nil && s.Late.P99 > 1000 {
 			notes = append(notes, fmt.Sprintf("%s: one request in a hundred was sent %s too late or later, "+
-				"because too many were in flight or this machine was busy. Lower --speed, or raise --max-in-flight.", address, display.Seconds(s.Late.P99/1000)))
+				"because too many were in flight or this machine was busy. Lower --speed, or raise "+
+				"--max-in-flight.", address, display.Seconds(s.Late.P99/1000)))
 		}
 		if s.Interrupted {
-			notes = append(notes, fmt.Sprintf("%s: interrupted after %s: its figures are of a part of the log.", address, display.Seconds(s.Seconds)))
+			notes = append(notes, fmt.Sprintf("%s: interrupted after %s: its figures are of a part of the log.", address,
+				display.Seconds(s.Seconds)))
 		}
 		if s.CutShort > 0 {
 			notes = append(notes, fmt.Sprintf("%s ended %d watches that are open to the end of the log.", address, s.CutShort))

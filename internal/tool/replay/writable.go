@@ -19,7 +19,7 @@ const (
 // writeLabel is the label of the namespaces and the objects that replays make.
 const writeLabel = "millrace.io/replay"
 
-// namespacePrefix begins the names of the namespaces that replays make.
+// namespacePrefix is the prefix of the names of the namespaces that replays make.
 const namespacePrefix = "millrace-replay-"
 
 // object is the target of a write: an object in a namespace of replay's own.
@@ -63,9 +63,11 @@ var writables = map[string]writable{
 	"services":   {"/api/v1", "Service", `"spec":{"clusterIP":"None"}`},
 	"endpoints":  {"/api/v1", "Endpoints", `"subsets":[]`},
 	"events":     {"/api/v1", "Event", `"involvedObject":{"kind":"Pod","namespace":"NAMESPACE","name":"NAME"},"reason":"Replayed","message":"an event of a log","type":"Normal"`},
-	"events.events.k8s.io": {"/apis/events.k8s.io/v1", "Event", `"regarding":{"kind":"Pod","namespace":"NAMESPACE","name":"NAME"},"reason":"Replayed","action":"Replay","type":"Normal",` +
-		`"reportingController":"millrace.io/replay","reportingInstance":"replay","eventTime":"TIME"`},
-	"leases.coordination.k8s.io":      {"/apis/coordination.k8s.io/v1", "Lease", `"spec":{"holderIdentity":"replay","leaseDurationSeconds":40,"renewTime":"TIME"}`},
+	"events.events.k8s.io": {"/apis/events.k8s.io/v1", "Event",
+		`"regarding":{"kind":"Pod","namespace":"NAMESPACE","name":"NAME"},"reason":"Replayed","action":"Replay","type":"Normal",` +
+			`"reportingController":"millrace.io/replay","reportingInstance":"replay","eventTime":"TIME"`},
+	"leases.coordination.k8s.io": {"/apis/coordination.k8s.io/v1", "Lease",
+		`"spec":{"holderIdentity":"replay","leaseDurationSeconds":40,"renewTime":"TIME"}`},
 	"endpointslices.discovery.k8s.io": {"/apis/discovery.k8s.io/v1", "EndpointSlice", `"addressType":"IPv4","endpoints":[]`},
 	"deployments.apps":                {"/apis/apps/v1", "Deployment", idleReplicas},
 	"replicasets.apps":                {"/apis/apps/v1", "ReplicaSet", idleReplicas},
@@ -117,7 +119,8 @@ func resourceOf(r *auditlog.Request) string {
 func newObject(r *auditlog.Request) *object {
 	hash := fnv.New32a()
 	_, _ = hash.Write(r.Namespace) // it never fails
-	o := &object{resource: resourceOf(r), namespace: fmt.Sprintf("%s%08x", namespacePrefix, hash.Sum32()), name: string(r.Name), api: "/api/" + string(r.Version)}
+	o := &object{resource: resourceOf(r), namespace: fmt.Sprintf("%s%08x", namespacePrefix, hash.Sum32()), name: string(r.Name),
+		api: "/api/" + string(r.Version)}
 	if len(r.Group) > 0 {
 		o.api = "/apis/" + string(r.Group) + "/" + string(r.Version)
 	}
@@ -147,7 +150,8 @@ func (o *object) encode(name, version string, size, number int) []byte {
 		panic(err) // maps of strings can always be encoded
 	}
 	body := strings.NewReplacer("NAMESPACE", o.namespace, "NAME", labelValue(name), "TIME", now).Replace(o.body)
-	return fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":%s,%s}`, strings.TrimPrefix(strings.TrimPrefix(o.api, "/apis/"), "/api/"), o.kind, encoded, body)
+	return fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":%s,%s}`,
+		strings.TrimPrefix(strings.TrimPrefix(o.api, "/apis/"), "/api/"), o.kind, encoded, body)
 }
 
 // mergePatch returns a patch that changes the object, and leaves it at about size bytes.

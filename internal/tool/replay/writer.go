@@ -23,7 +23,7 @@ type writer struct {
 	server *server
 	// sizes are bytes of an object by resource. newWriter sets them.
 	sizes map[string]int
-	// count is the number of writes that send has begun.
+	// count is the number of writes that send has started.
 	count atomic.Int64
 
 	mu struct {
@@ -61,7 +61,8 @@ func newWriter(ctx context.Context, s *server, p *plan) (*writer, error) {
 		}
 	}
 	if len(objects) > maxPrepared {
-		return nil, fmt.Errorf("the log changes %d objects, and replay makes at most %d before it begins: give a part of the log", len(objects), maxPrepared)
+		return nil, fmt.Errorf("the log changes %d objects, and replay makes at most %d before it starts: give a part of "+
+			"the log", len(objects), maxPrepared)
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(preparers)
@@ -75,7 +76,8 @@ func newWriter(ctx context.Context, s *server, p *plan) (*writer, error) {
 	group.SetLimit(preparers)
 	for _, o := range objects {
 		group.Go(func() error {
-			_, err := w.do(groupCtx, http.MethodPost, o.collectionPath(), o.path(), "", o.encode(o.name, "", w.sizes[o.resource], 0), http.StatusConflict)
+			_, err := w.do(groupCtx, http.MethodPost, o.collectionPath(), o.path(), "",
+				o.encode(o.name, "", w.sizes[o.resource], 0), http.StatusConflict)
 			return err
 		})
 	}

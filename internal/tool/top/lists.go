@@ -58,7 +58,8 @@ func drawTranscoding(p *page, t *serverreport.TranscodingCounts) {
 		p.line(plain, "Kubernetes encodes all objects (--transcode=false)")
 		return
 	}
-	p.line(plain, fmt.Sprintf("Objects encoded: %s from stored bytes, %s both ways and equal, %s different, %s refuted, %s declined, %s normalized; "+
+	p.line(plain, fmt.Sprintf("Objects encoded: %s from stored bytes, %s both ways and equal, %s different, %s refuted, %s "+
+		"declined, %s normalized; "+
 		"%s combinations of fields proven", display.Count(t.Transcoded), display.Count(t.Compared), display.Count(t.Different),
 		display.Count(t.Refuted), display.Count(t.Declined), display.Count(t.Normalized), display.Count(t.Proven)))
 	if d := t.Last; d != nil {

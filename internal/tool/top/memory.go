@@ -14,7 +14,8 @@ import (
 // drawMemory draws the memory of the process, and of the cache by resource.
 func drawMemory(p *page, m *serverreport.MemoryReport) {
 	p.line(bold, fmt.Sprintf("%s of %s resident, heap %s", display.Size(m.Resident), display.Size(m.Limit), display.Size(m.Heap)))
-	p.line(plain, fmt.Sprintf("wire cache %s of %s, %s goroutines", display.Size(m.Wire), display.Size(m.WireLimit), display.Count(m.Goroutines)))
+	p.line(plain, fmt.Sprintf("wire cache %s of %s, %s goroutines", display.Size(m.Wire), display.Size(m.WireLimit),
+		display.Count(m.Goroutines)))
 	p.blank()
 	type resource = serverreport.ResourceMemory
 	drawTable(p, m.Resources, []field[resource]{

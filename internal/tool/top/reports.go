@@ -82,7 +82,8 @@ func (r *reports) rates() string {
 		return ""
 	}
 	perSecond := func(now, previous uint64) float64 { return float64(now-previous) / took }
-	return fmt.Sprintf("  %s/s  %s/s", display.Count(perSecond(now.events, r.previous.events)), display.Size(perSecond(now.bytes, r.previous.bytes)))
+	return fmt.Sprintf("  %s/s  %s/s", display.Count(perSecond(now.events, r.previous.events)),
+		display.Size(perSecond(now.bytes, r.previous.bytes)))
 }
 
 // json returns the JSON of a view's first report. For the overview it returns an object with all

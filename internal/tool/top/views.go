@@ -84,7 +84,8 @@ func overviewFigures(r *reports) []cell {
 	if f := r.Feed; f != nil {
 		for _, e := range f.Feeds {
 			health, style := feedHealth(&e)
-			add(style, "etcd      %s  %s  answers p99 %s  revision %d", display.Clean(e.Prefix), health, display.Seconds(e.Delivery.P99), e.Revision)
+			add(style, "etcd      %s  %s  answers p99 %s  revision %d", display.Clean(e.Prefix), health,
+				display.Seconds(e.Delivery.P99), e.Revision)
 		}
 	}
 	if u := r.Replica; u != nil {

@@ -55,7 +55,8 @@ func (c *checker) checkOrder(t *truth, resource string) {
 		case t.firsts[w.UID] == 0 || c.run.record.gaps.Load() > 0:
 			c.check(Kept).Undecided++
 		default:
-			c.addViolation(Kept, w.Server, []Step{w.step(c.run).withWant("a DELETED event in watches")}, "no watch delivered the deletion of %s", w.Key)
+			c.addViolation(Kept, w.Server, []Step{w.step(c.run).withWant("a DELETED event in watches")},
+				"no watch delivered the deletion of %s", w.Key)
 		}
 	}
 	c.check(WriteOrder).Checked += len(kept)

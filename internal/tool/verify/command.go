@@ -72,10 +72,10 @@ func NewCommand(version string) *cobra.Command {
 	flags.IntVar(&o.Keys, "names", 12, "number of names of objects; few names make many conflicts")
 	flags.DurationVar(&o.Timeout, "request-timeout", defaultTimeout,
 		"how long to wait for an answer; a write that takes longer has an unknown outcome")
-	flags.Uint64Var(&o.Seed, "seed", 0, "decides what is requested (0: a random one)")
+	flags.Uint64Var(&o.Seed, "seed", 0, "decides what is requested (0: a random seed)")
 	flags.StringVarP(&o.output, "output", "o", render.Terminal, "one of table, json")
 	flags.BoolVar(&o.remove, "delete", false, "remove what all runs have left in the cluster, also runs that go on, and verify nothing")
-	flags.StringVar(&o.page, "report", "", "write the report to this file, too, as one HTML page")
+	flags.StringVar(&o.page, "report", "", "write the report to this file, too, as an HTML page")
 	return cmd
 }
 

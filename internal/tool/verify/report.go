@@ -70,7 +70,7 @@ func (r *Report) Violations() (n int) {
 	return n
 }
 
-// ViolationsOf returns the violations of a promise whose summaries begin with a prefix. For
+// ViolationsOf returns the violations of a promise whose summaries start with a prefix. For
 // the promise Watching that is the name of a validator. "" is the prefix of all.
 func (r *Report) ViolationsOf(p Promise, prefix string) (violations []Violation) {
 	for i := range r.Checks {
@@ -126,7 +126,8 @@ func (r *run) report(c *checker) *Report {
 	defer cancel()
 	for _, s := range r.servers {
 		version, _ := s.version(ctx) // a server may be down by now
-		report.Servers = append(report.Servers, ServerReport{URL: s.base, Version: version, OwnReads: s.ownReads, OwnReadsRefused: s.ownReadsRefused})
+		report.Servers = append(report.Servers, ServerReport{URL: s.base, Version: version, OwnReads: s.ownReads,
+			OwnReadsRefused: s.ownReadsRefused})
 	}
 	return report
 }
@@ -200,7 +201,7 @@ func (r *Report) commandLine() string {
 // maxMissing is the number of missing states of the read API that a report for people shows.
 const maxMissing = 10
 
-// write writes the violations with their stories, and the number of those that it leaves out.
+// write writes the violations with their stories, and the number of violations that it leaves out.
 func (c *Check) write(to io.Writer) {
 	for n := range c.Violations {
 		if n == maxViolations {

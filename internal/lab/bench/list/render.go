@@ -50,7 +50,8 @@ func (r *report) rssTable() render.TitledTable {
 	for _, s := range r.Servers {
 		if m := s.RSS; m != nil && m.Error == "" {
 			servers = append(servers, s)
-			t.Title = fmt.Sprintf("Memory at rest, and after %d LISTs of all pods in each of %d encodings; at least %s of rest before idle and after",
+			t.Title = fmt.Sprintf("Memory at rest, and after %d LISTs of all pods in each of %d encodings; at least %s of "+
+				"rest before idle and after",
 				m.Lists, len(m.Encodings), m.Rest)
 		}
 	}

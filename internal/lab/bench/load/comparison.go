@@ -118,7 +118,7 @@ func ServerLine(name, version string, startMillis float64, idleBytes int64) stri
 // FooterLine returns the line about the load in a report's footer. run says how requests were
 // sent.
 func (p Plan) FooterLine(run string) string {
-	amount := fmt.Sprintf("%d requests a workload", p.Requests)
+	amount := fmt.Sprintf("%d requests per workload", p.Requests)
 	if p.Requests == 0 {
 		amount = fmt.Sprintf("%s a workload", p.Duration)
 	}

@@ -18,8 +18,8 @@ type Plan struct {
 	Concurrency int           `json:"concurrency,omitempty"` // clients; 0: the workload's own number
 	Duration    time.Duration `json:"durationNanos,omitempty"`
 	Requests    int           `json:"requests,omitempty"` // of all clients; replaces Duration if set
-	// Every is the time between the beginnings of a client's requests. 0: each request follows
-	// the one before. Clients begin one after the other within Every.
+	// Every is the time between the starts of a client's requests. 0: each request follows
+	// the one before. Clients start one after the other within Every.
 	Every   time.Duration `json:"everyNanos,omitempty"`
 	Warmup  int           `json:"warmup"`       // requests before measuring; at least 1
 	Settle  time.Duration `json:"settleNanos"`  // pause before measuring
@@ -179,7 +179,7 @@ func (m *measurement) run(ctx context.Context, conns []*testbed.Conn) ([]clientS
 	return clients, context.Cause(ctx)
 }
 
-// work sends the requests of one client, the first one at begin. It adds the measured times to
+// work sends the requests of one client, the first request at begin. It adds the measured times to
 // client, which no other goroutine uses.
 func (m *measurement) work(ctx context.Context, c *testbed.Conn, begin time.Time, client *clientSamples) error {
 	req, err := m.loader.Target.NewRequest(ctx, m.workload.Request)

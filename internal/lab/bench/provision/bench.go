@@ -81,7 +81,7 @@ func (b *bench) measure(parent context.Context, res *result, dir string) (err er
 	return s.explainExit(ctx, m.run(ctx))
 }
 
-// cleanTimeout bounds the removal of what a run has made. It also begins after --timeout.
+// cleanTimeout bounds the removal of what a run has made. It also starts after --timeout.
 const cleanTimeout = 10 * time.Minute
 
 // cleanCluster removes what a path has made in a cluster that exists. It does nothing if ctx has ended:
@@ -198,9 +198,10 @@ func (m *measurement) awaitNodes(ctx context.Context, clockReady <-chan struct{}
 }
 
 // awaitFirstPod makes one pod and waits until it runs. Scheduler and controllers then work when the
-// measurement begins. If one is missing, the user learns it early.
+// measurement starts. If one is missing, the user learns it early.
 func (m *measurement) awaitFirstPod(ctx context.Context) error {
-	late := fmt.Errorf("the first pod does not run within --ready-timeout=%s: does a scheduler run, and for Deployments a controller manager?", m.opts.ReadyTimeout)
+	late := fmt.Errorf("the first pod does not run within --ready-timeout=%s: does a scheduler run, and for Deployments a "+
+		"controller manager?", m.opts.ReadyTimeout)
 	if m.setup.front == nil && !m.opts.ownComponents {
 		late = fmt.Errorf("%w --own-components starts both", late)
 	}

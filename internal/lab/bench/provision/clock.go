@@ -87,7 +87,7 @@ func (c *clock) knows(revision int64) bool {
 const podsPrefix = "/registry/pods/"
 
 // follow sets times by a watch of etcd until ctx ends, which is no error. It calls ready once the watch
-// has begun.
+// has started.
 func (c *clock) follow(ctx context.Context, endpoint string, ready func()) error {
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Context: ctx, Logger: zap.NewNop()})
 	if err != nil {

@@ -66,7 +66,7 @@ func parseObjectives(text string) (all []objective, err error) {
 	return all, nil
 }
 
-// parseObjective parses one objective. An error continues the sentence of parseObjectives, which begins
+// parseObjective parses one objective. An error continues the sentence of parseObjectives, which starts
 // with the text.
 func parseObjective(text string) (o objective, err error) {
 	left, right, ok := strings.Cut(text, "<")

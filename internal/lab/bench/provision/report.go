@@ -48,7 +48,7 @@ type result struct {
 
 	// Deliveries is the number of events of the run's pods at watchers. DeliveriesLeftOut of them
 	// were beyond maxDeliveries. Relists counts watchers' LISTs after their first. Errors counts the
-	// errors of nodes and watchers together, since the nodes began to start.
+	// errors of nodes and watchers together, since the nodes started.
 	Deliveries        int                `json:"deliveries,omitempty"`
 	DeliveriesLeftOut int                `json:"deliveriesLeftOut,omitempty"`
 	Relists           int                `json:"relists,omitempty"`

@@ -59,7 +59,7 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	for _, rate := range b.opts.plan.WriteRates {
-		b.progress.Phase("reading with %g writes a second", rate)
+		b.progress.Phase("reading with %g writes per second", rate)
 		if err := b.measure(ctx, &b.report.Results, result{WriteRate: rate}, b.readInTurn); err != nil {
 			return err
 		}
@@ -89,7 +89,8 @@ func (b *bench) measurePolling(ctx context.Context, f *front) error {
 		res.Pollers = b.opts.plan.Pollers
 	}
 	b.progress.Phase("polling: %s", res.Front)
-	return b.measure(ctx, &b.report.Polls, res, func(ctx context.Context, res result) ([]result, error) { return b.measurePollers(ctx, f, res) })
+	return b.measure(ctx, &b.report.Polls, res,
+		func(ctx context.Context, res result) ([]result, error) { return b.measurePollers(ctx, f, res) })
 }
 
 // startReplicas starts the proxy and the replicas, and waits until all fronts are idle. A replica that is fed by an

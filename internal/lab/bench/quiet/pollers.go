@@ -130,7 +130,7 @@ type sample struct {
 	requests                         float64       // number of requests that the upstream has answered, without patches
 }
 
-// measureCost takes samples at the beginning and at the end of the measured part of a period.
+// measureCost takes samples at the start and at the end of the measured part of a period.
 func (b *bench) measureCost(ctx context.Context, period pollPeriod) (c cost, err error) {
 	if err := testbed.Sleep(ctx, time.Until(period.measured)); err != nil {
 		return c, err

@@ -185,12 +185,13 @@ func (r *report) comparedTable() render.TitledTable {
 	addUpstreamRatios(&fields, "upstream's CPU", one)
 	r.addP99Ratio(&fields, setupDirect)
 	return render.TitledTable{
-		Title: "Compared: the upstream's costs with one informer of each resource at the upstream, and p99 with the same number of informers there",
+		Title: "Compared: the upstream's costs with one informer of each resource at the upstream, and p99 with the same " +
+			"number of informers there",
 		Table: *fields.Table(rows),
 	}
 }
 
-// addUpstreamRatios adds columns of the upstream's costs, divided by those of another result. CPU
+// addUpstreamRatios adds columns of the upstream's costs, divided by the costs of another result. CPU
 // and sent bytes are per write.
 func addUpstreamRatios(fields *render.Fields[*result], cpuTitle string, base *result) {
 	ratio := func(title string, figure func(*result) float64) {
@@ -245,9 +246,11 @@ func (r *report) footer() []string {
 		lines = append(lines, "upstream: "+r.Upstream+"; etcd runs in a process of its own")
 	}
 	resources := len(watchedResources())
-	lines = append(lines, fmt.Sprintf("%d resources with %d objects each; %s writes/s to all resources round-robin, for %s after %s to warm up",
+	lines = append(lines, fmt.Sprintf("%d resources with %d objects each; %s writes/s to all resources round-robin, for %s "+
+		"after %s to warm up",
 		resources, r.Plan.Objects, render.FormatNumber(r.Plan.Rate), r.Plan.Duration, r.Plan.Warmup),
-		fmt.Sprintf("each client has a connection and %d informers, JSON over HTTP/2 and TLS; an event's time starts before its write is sent", resources),
+		fmt.Sprintf("each client has a connection and %d informers, JSON over HTTP/2 and TLS; an event's time starts before "+
+			"its write is sent", resources),
 		r.Machine.String()+", "+r.Started.UTC().Format(time.RFC3339))
 	for i := range r.Results {
 		res := &r.Results[i]

@@ -183,7 +183,8 @@ func (r *treeReport) rootTable() render.TitledTable {
 	addUpstreamRatios(&fields, "root's CPU", clients)
 	r.addP99Ratio(&fields, depthSetup(0))
 	return render.TitledTable{
-		Title: fmt.Sprintf("Compared: the root's costs with %d clients that read there, and p99 with the same number of informers at the root", r.Fanout),
+		Title: fmt.Sprintf("Compared: the root's costs with %d clients that read there, and p99 with the same number of "+
+			"informers at the root", r.Fanout),
 		Table: *fields.Table(rows),
 	}
 }

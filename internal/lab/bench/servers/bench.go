@@ -22,7 +22,7 @@ type bench struct {
 type workload struct {
 	name, uri string
 	clients   int
-	rate      float64 // requests a second; 0: as fast as clients get answers
+	rate      float64 // requests per second; 0: as fast as clients get answers
 }
 
 // rateClients bounds the requests in flight of a workload with a rate.
@@ -91,7 +91,7 @@ func (b *bench) run(ctx context.Context) error {
 }
 
 // measure starts the processes of a setup, runs all workloads, and ends the processes. The names of
-// logs begin with logName.
+// logs start with logName.
 func (b *bench) measure(ctx context.Context, s setup, logName string) error {
 	var all []*testbed.Server
 	defer func() {

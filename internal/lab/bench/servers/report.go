@@ -27,7 +27,7 @@ type result struct {
 	Workload string `json:"workload,omitempty"`
 	Clients  int    `json:"clients,omitempty"`
 	Version  string `json:"version,omitempty"` // of the first server
-	// Rate is the planned rate, in requests a second. 0: as fast as clients got answers.
+	// Rate is the planned rate, in requests per second. 0: as fast as clients got answers.
 	Rate float64 `json:"rate,omitempty"`
 
 	Requests       int              `json:"requests,omitempty"`
@@ -126,9 +126,9 @@ func (p plan) transport() string {
 	return "over HTTP/2 and TLS"
 }
 
-// plot returns a plot of the requests a second.
+// plot returns a plot of the requests per second.
 func (r *report) plot() render.Plot {
-	p := render.Plot{Title: "LISTs a second", Format: render.FormatNumber}
+	p := render.Plot{Title: "LISTs per second", Format: render.FormatNumber}
 	for _, w := range r.Plan.workloads() {
 		p.Groups = append(p.Groups, w.title(w.name))
 	}
@@ -150,7 +150,8 @@ func (r *report) plot() render.Plot {
 // footer returns lines about the load and the machine, and what failed.
 func (r *report) footer() []string {
 	lines := []string{
-		fmt.Sprintf("%s; JSON %s, %s for each row; etcd runs in a process of its own, and all share this machine", r.Data, r.Plan.transport(), r.Plan.Duration),
+		fmt.Sprintf("%s; JSON %s, %s for each row; etcd runs in a process of its own, and all share this machine", r.Data,
+			r.Plan.transport(), r.Plan.Duration),
 		r.Machine.String() + ", " + r.Started.UTC().Format(time.RFC3339),
 	}
 	for i := range r.Results {

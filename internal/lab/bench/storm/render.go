@@ -119,7 +119,8 @@ func (r *report) footer() []string {
 	programs := strings.Join(append([]string{"kubelet", "kube-proxy"}, r.Plan.Agents...), ", ")
 	lines := []string{
 		fmt.Sprintf("%s; on each node %s, each with a connection and a user of its own", r.Data, programs),
-		fmt.Sprintf("new clients start within %s; returning clients had run for %s, and then no server for %s", r.Plan.Within, r.Plan.Rest, r.Plan.Down),
+		fmt.Sprintf("new clients start within %s; returning clients had run for %s, and then no server for %s", r.Plan.Within,
+			r.Plan.Rest, r.Plan.Down),
 		fmt.Sprintf("a bystander is to send a GET every %s; p50 and p99 are from when a GET is due, after the first answer", getEvery),
 		"etcd runs in a process of its own, and all processes share this machine",
 		r.Machine.String() + ", " + r.Started.UTC().Format(time.RFC3339) + ", load average before: " + r.LoadAverage,

@@ -108,7 +108,7 @@ const (
 	idleCPUDivisor = 5
 )
 
-// AwaitIdle waits for periods of length rest, until the server was idle during one of them. It
+// AwaitIdle waits for periods of length rest, until the server was idle during a period. It
 // returns the reading at the end of that period. After MaxRests periods it returns the last
 // reading, and idle is false.
 func (m *Meter) AwaitIdle(ctx context.Context, rest time.Duration) (now Usage, idle bool, err error) {

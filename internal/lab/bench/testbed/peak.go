@@ -12,7 +12,7 @@ const PeakSampleInterval = 20 * time.Millisecond
 // maxTraceSamples bounds a trace. A full trace loses every second sample.
 const maxTraceSamples = 120
 
-// MemorySample is the RSS of a process at a time since the beginning of a trace.
+// MemorySample is the RSS of a process at a time since the start of a trace.
 type MemorySample struct {
 	Seconds  float64 `json:"s"`
 	RSSBytes int64   `json:"rss"`

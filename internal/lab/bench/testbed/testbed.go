@@ -43,7 +43,7 @@ type Options struct {
 	changed   func(flag string) bool // reports whether the user has given a flag; set by AddAtFlags
 }
 
-// AddServerFlags adds the flags of a command that runs read paths in turn.
+// AddServerFlags adds the flags of a command that runs one read path after the other.
 func (o *Options) AddServerFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.ReadPaths, "read-paths", []string{ReadPathMillrace, ReadPathKubernetes}, "what to run, in this order")
 	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to run as the read path \""+ReadPathStock+"\", which needs --external-etcd")
@@ -53,12 +53,13 @@ func (o *Options) AddServerFlags(f *pflag.FlagSet) {
 }
 
 // AddProcessFlags adds the flags of a command that chooses itself which servers it runs. Each
-// help text begins with when.
+// help text starts with when.
 func (o *Options) AddProcessFlags(f *pflag.FlagSet, when string) {
-	f.StringVar(&o.millrace, "millrace", "", when+"program that servers are started of (default: the one beside this program, else on the PATH)")
+	f.StringVar(&o.millrace, "millrace", "", when+"program that servers are started of (default: millrace beside this "+
+		"program, otherwise on the PATH)")
 	f.StringArrayVar(&o.serverArgs, "server-arg", nil, when+"one more argument for every server of that program; may be repeated")
 	f.DurationVar(&o.ReadyTimeout, "ready-timeout", 2*time.Minute, when+"how long a server may take to be ready")
-	f.StringVar(&o.workDir, "work-dir", "", when+"directory for data, logs and captures; it stays (default a temporary one)")
+	f.StringVar(&o.workDir, "work-dir", "", when+"directory for data, logs and captures; it stays (default a temporary directory)")
 }
 
 // AddServerArg adds an argument for every server but kube-apiserver.
@@ -92,7 +93,7 @@ func (o *Options) Validate() error {
 		all = append(all, ReadPathStock)
 	}
 	if len(o.ReadPaths) == 0 {
-		return errors.New("--read-paths: choose one at least")
+		return errors.New("--read-paths: choose at least one read path")
 	}
 	for i, readPath := range o.ReadPaths {
 		if !slices.Contains(all, readPath) || slices.Contains(o.ReadPaths[:i], readPath) {
@@ -251,7 +252,7 @@ func (b *Testbed) Start(ctx context.Context, readPath, logName string) (*Server,
 
 // StartAnother starts one more server, on a port of its own, beside the one that Start has
 // started. Both need an external etcd. A Millrace server gets a directory and certificates of
-// its own. A kube-apiserver shares those of Start's server.
+// its own. A kube-apiserver shares the directory and certificates of Start's server.
 func (b *Testbed) StartAnother(ctx context.Context, readPath, logName string) (*Server, error) {
 	port, err := freePort()
 	if err != nil {

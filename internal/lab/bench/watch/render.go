@@ -249,7 +249,8 @@ func (r *report) informerTable() render.TitledTable {
 		for i := range s.Informers {
 			if m := &s.Informers[i]; m.Error == "" {
 				results = append(results, result{s.Name, m})
-				t.Title = fmt.Sprintf("Informers that start with a watch-list at once, every fourth slow for its first %s; at least %s of rest before idle",
+				t.Title = fmt.Sprintf("Informers that start with a watch-list at once, every fourth slow for its first %s; "+
+					"at least %s of rest before idle",
 					render.FormatBytes(slowInformerBytes), r.Plan.Rest)
 			}
 		}
