@@ -83,9 +83,9 @@ func (c *cluster) selectedFraction(s *serverreport.Shape) float64 {
 	labels, fields := s.SelectorKeys("labels"), s.SelectorKeys("fields")
 	known := slices.ContainsFunc(r.Fields, func(k clusterprofile.Key) bool { return k.Key == nodeField })
 	if i := slices.Index(fields, nodeField); i >= 0 && !known {
-		return r.Share(labels, slices.Delete(slices.Clone(fields), i, i+1)) / c.nodes
+		return r.SelectedFraction(labels, slices.Delete(slices.Clone(fields), i, i+1)) / c.nodes
 	}
-	return r.Share(labels, fields)
+	return r.SelectedFraction(labels, fields)
 }
 
 const (

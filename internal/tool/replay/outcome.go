@@ -29,7 +29,7 @@ type result struct {
 // outcome sums the results of a plan's requests. It is safe for several goroutines.
 type outcome struct {
 	plan    *plan
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards all fields below
 	clients map[serverreport.Client]*clientSums
 	shapes  map[serverreport.Shape]*ShapeOutcome
 	// firstError is the error of the first request without an answer.

@@ -115,7 +115,7 @@ func resourceOf(r *auditlog.Request) string {
 }
 
 // newObject returns the object that a write of the log is sent to. It lies in a namespace whose
-// name is derived from the one in the log, so that a replay changes only objects of its own.
+// name is derived from the namespace in the log, so that a replay changes only objects of its own.
 func newObject(r *auditlog.Request) *object {
 	hash := fnv.New32a()
 	_, _ = hash.Write(r.Namespace) // it never fails
@@ -159,11 +159,11 @@ func (o *object) mergePatch(size, number int) []byte {
 	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, writeLabel, o.padding(size-len(o.body)-frameBytes, number))
 }
 
-// padding returns text of length bytes, or a little more or less. It differs between numbers.
+// padding returns text of about length bytes. Different numbers have different texts.
 func (o *object) padding(length, number int) string {
 	length = max(0, min(length, maxPadding))
-	begin := fmt.Sprintf("%d %s/%s ", number, o.namespace, o.name)
-	return begin + strings.Repeat("lorem ipsum ", length/12+1)[:max(0, length-len(begin))]
+	prefix := fmt.Sprintf("%d %s/%s ", number, o.namespace, o.name)
+	return prefix + strings.Repeat("lorem ipsum ", length/12+1)[:max(0, length-len(prefix))]
 }
 
 // labelValue returns a name as the value of a label may be: short, and with a letter or digit at

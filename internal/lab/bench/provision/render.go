@@ -249,7 +249,7 @@ func (r *report) failureNotes() (lines []string) {
 				lines = append(lines, fmt.Sprintf("%s: further errors: -o json has all", res.pathTitle()))
 				break
 			}
-			lines = append(lines, fmt.Sprintf("%s: %d × %s", res.pathTitle(), kind.Count, display.Clean(kind.What)))
+			lines = append(lines, fmt.Sprintf("%s: %d × %s", res.pathTitle(), kind.Count, display.Clean(kind.Message)))
 		}
 		if res.PeaksSinceStart {
 			lines = append(lines, res.pathTitle()+": peaks of memory count from the start of the processes, because the "+

@@ -95,14 +95,14 @@ func (res *result) add(t *tracker, nodes *hollow.Report, objectives []objective)
 	for i := range nodes.Rows {
 		res.Errors += nodes.Rows[i].Errors
 		for _, kind := range nodes.Rows[i].ErrorKinds {
-			kinds[kind.What] += kind.Count
+			kinds[kind.Message] += kind.Count
 		}
 	}
 	for what, count := range kinds {
-		res.ErrorKinds = append(res.ErrorKinds, hollow.ErrorKind{What: what, Count: count})
+		res.ErrorKinds = append(res.ErrorKinds, hollow.ErrorKind{Message: what, Count: count})
 	}
 	slices.SortFunc(res.ErrorKinds, func(a, b hollow.ErrorKind) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Message, b.Message))
 	})
 }
 

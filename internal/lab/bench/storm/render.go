@@ -95,7 +95,7 @@ func (r *result) failureText() string {
 	var names, parts []string
 	counts := map[string]int64{}
 	for _, kind := range r.Failures {
-		name := kind.What
+		name := kind.Message
 		if status, _, _ := strings.Cut(name, " "); len(status) == 3 && strings.Trim(status, "0123456789") == "" {
 			name = status
 		}
