@@ -7,7 +7,7 @@ import (
 )
 
 // permutation is a pseudo-random permutation of the numbers from 0 to n-1. It spreads the
-// objects of one resource over values exactly: each value gets the share that it shall have.
+// objects of one resource over values exactly: each value gets the planned number of objects.
 type permutation struct{ n, factor, start int }
 
 // newPermutation returns a permutation of n numbers. Permutations for different purposes take

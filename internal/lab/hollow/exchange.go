@@ -46,9 +46,9 @@ type exchange struct {
 	// head and tail are the first and the last bytes of the body, unless it is a watch.
 	head, tail []byte
 	events     watchevent.Reader
-	synced     bool  // the initial events are over
-	broken     error // why the watch cannot go on; nil while it can
-	code       int   // status code of the error event that is the reason
+	synced     bool  // all initial events have arrived
+	broken     error // the reason why the watch cannot go on, or nil
+	code       int   // status code of the ERROR event that broke the watch
 }
 
 // Header implements watchclient.Handler.
@@ -109,7 +109,7 @@ func (x *exchange) Data(p []byte) {
 	}
 }
 
-// keep keeps the start and the end of a body. Of a list of pods to run it keeps everything.
+// keep keeps the first and the last bytes of a body, and a whole list of pods to run.
 func (x *exchange) keep(p []byte) {
 	limit := headBytes
 	if x.reflector.sink != nil {
@@ -229,8 +229,8 @@ func (r *reflector) handleRefusalLocked(x *exchange) {
 	r.waitLocked(r.nextPauseLocked())
 }
 
-// restartExpiredLocked starts a LIST without a revision if the server cannot list at the
-// reflector's revision. It reports whether it did.
+// restartExpiredLocked starts a LIST without a revision if the server cannot list at the reflector's
+// revision. It reports whether it has started a LIST.
 func (r *reflector) restartExpiredLocked(x *exchange, status int, message string) bool {
 	unavailable := status == http.StatusGone || strings.Contains(message, "Too large resource version")
 	if !unavailable || x.isWatch && !x.initial || len(r.mu.revision) == 0 || r.mu.expired {

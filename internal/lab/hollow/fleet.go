@@ -18,7 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// concurrentDials bounds the TLS handshakes at once. More at once take longer in total.
+// concurrentDials bounds the simultaneous TLS handshakes. More would take longer in total.
 const concurrentDials = 64
 
 // fleet has all nodes and programs of one run.
@@ -27,18 +27,18 @@ type fleet struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	server   *watchclient.Server
-	admin    kubernetes.Interface // the user of the kubeconfig, for what no program does
+	admin    kubernetes.Interface // the user of the kubeconfig, for requests that no program sends
 	progress *display.Line
 
 	kubelet    *agentPlan
 	perNode    []*agentPlan
 	perCluster []*agentPlan
 	podWatcher *agentPlan
-	informers  atomic.Uint64 // number of reflectors made, which numbers them
+	informers  atomic.Uint64 // number of reflectors made so far: the next reflector.number
 
 	counters counters
 	writes   writeCounters
-	// Numbers of open connections, ready nodes, running pods and completed pods.
+	// Numbers of open connections, ready nodes, running pods and completed pods at present.
 	connections, ready, podsRunning, podsDone atomic.Int64
 
 	started    time.Time
@@ -235,7 +235,7 @@ func (f *fleet) start() {
 	}
 }
 
-// newClient returns a new client. stop closes it, or dropClient before.
+// newClient returns a new client. dropClient closes it, or at last stop.
 func (f *fleet) newClient() *watchclient.Client {
 	c := f.server.NewClient(f.ctx, func(change int) { f.connections.Add(int64(change)) })
 	f.mu.Lock()

@@ -50,7 +50,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.server.Kubeconfig, "kubeconfig", "", "measure the server of this kubeconfig, and start none")
 	kubeconfig.AddContext(f, &o.server.Context)
 	f.StringVar(&o.millrace, "millrace", "", "program that runs servers (default: millrace beside this program, otherwise on the PATH)")
-	f.StringArrayVar(&o.serverArgs, "server-arg", nil, "one more argument for every server of that program; may be repeated")
+	f.StringArrayVar(&o.serverArgs, "server-arg", nil, "further argument for every server but kube-apiserver; may be repeated")
 	if slices.Contains(o.stepNames(), stepProvision) {
 		f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: step "+stepProvision+
 			" starts the scheduler and the controller manager of millrace, for a server that has neither")

@@ -122,7 +122,7 @@ func perSecond(interval agentprofile.Range) float64 {
 
 // addRead adds a read of the program: when the program starts or restarts, and what it repeats.
 func (p *programLoad) addRead(r *agentprofile.Read, resource resourceLoad) {
-	fraction := p.selected(r, resource)
+	fraction := p.selectedFraction(r, resource)
 	each := 1.0 // requests of this kind by one program
 	if r.OfPods {
 		each = p.cluster.volumesPerNode()
@@ -200,8 +200,8 @@ func (p *programLoad) encodedBytes(r *agentprofile.Read, json float64) float64 {
 	return json
 }
 
-// selected returns the fraction of a resource's objects that a read selects.
-func (p *programLoad) selected(r *agentprofile.Read, resource resourceLoad) float64 {
+// selectedFraction returns the fraction of a resource's objects that a read selects.
+func (p *programLoad) selectedFraction(r *agentprofile.Read, resource resourceLoad) float64 {
 	if resource.objects == 0 {
 		return 1
 	}

@@ -21,8 +21,8 @@ type bench struct {
 	report   *report
 }
 
-// run measures all paths, in turns. A failure is part of the report, unless ctx has ended, or nothing
-// was measured of a cluster that exists.
+// run measures all paths, one after the other, as often as the plan has turns. A failure is part of
+// the report, unless ctx has ended, or nothing was measured of a cluster that exists.
 func (b *bench) run(ctx context.Context) error {
 	b.report.LoadAverage = testbed.LoadAverage()
 	for i, path := range slices.Repeat(b.opts.paths(), b.opts.Turns) {
@@ -240,8 +240,8 @@ func (m *measurement) provision(ctx context.Context) error {
 	return nil
 }
 
-// createAndAwait makes the pods, and returns when all run and every watcher has received that. It shows
-// progress.
+// createAndAwait makes the pods, and returns when all pods run and every watcher has received the
+// events. It shows progress.
 func (m *measurement) createAndAwait(ctx context.Context) error {
 	if err := m.workload.create(ctx); err != nil {
 		return err

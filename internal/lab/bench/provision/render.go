@@ -220,7 +220,7 @@ func (r *report) notes() (lines []string) {
 	}
 	pace := "all at once"
 	if p.Rate > 0 {
-		pace = render.FormatNumber(p.Rate) + " a second"
+		pace = render.FormatNumber(p.Rate) + " per second"
 	}
 	agents := "no agents"
 	if len(p.Agents) > 0 {
@@ -240,7 +240,7 @@ func (r *report) notes() (lines []string) {
 // shownErrors bounds the kinds of errors below the table.
 const shownErrors = 4
 
-// failureNotes returns lines about errors, and about figures that mean less than usual.
+// failureNotes returns lines about errors, and about figures that are incomplete.
 func (r *report) failureNotes() (lines []string) {
 	for i := range r.Results {
 		res := &r.Results[i]

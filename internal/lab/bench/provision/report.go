@@ -47,7 +47,7 @@ type result struct {
 	UpstreamRequests int     `json:"upstreamRequests,omitempty"`
 
 	// Deliveries is the number of events of the run's pods at watchers. DeliveriesLeftOut of them
-	// were beyond maxDeliveries. Relists counts watchers' LISTs after their first. Errors counts the
+	// were beyond maxDeliveries. Relists counts the LISTs of watchers after their first LIST. Errors counts the
 	// errors of nodes and watchers together, since the nodes started.
 	Deliveries        int                `json:"deliveries,omitempty"`
 	DeliveriesLeftOut int                `json:"deliveriesLeftOut,omitempty"`
@@ -60,7 +60,7 @@ type result struct {
 	WritesLowered int `json:"writesLowered,omitempty"`
 
 	Verdicts []verdict `json:"objectives,omitempty"`
-	Error    string    `json:"error,omitempty"` // not empty: not all of it was measured
+	Error    string    `json:"error,omitempty"` // not empty: not all steps were measured
 }
 
 // quantiles are the quantiles of one step's times, in milliseconds.

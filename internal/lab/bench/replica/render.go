@@ -77,35 +77,35 @@ func (r *result) unlessAlone(cell string) string {
 	return cell
 }
 
-// opening is a result with the result of the same setup without readers.
-type opening struct {
+// openRow is a row of openTable: a result with the result of the same setup without readers.
+type openRow struct {
 	*result
 	alone *result
 }
 
-// openings returns the results of which openTable has rows.
-func (r *report) openings() []opening {
-	var openings []opening
+// openRows returns the results of which openTable has rows.
+func (r *report) openRows() []openRow {
+	var rows []openRow
 	for _, res := range r.rows() {
 		if alone := r.withoutReaders(res.Setup); res.Opening != nil && alone != nil {
-			openings = append(openings, opening{res, alone})
+			rows = append(rows, openRow{res, alone})
 		}
 	}
-	return openings
+	return rows
 }
 
 // netCPU returns the CPU seconds of a process during the opening, less the cost of the writes
 // meanwhile. It returns "-" if the setup lacks the process.
-func (o opening) netCPU(process func(*costs) *cost) string {
+func (o openRow) netCPU(process func(*costs) *cost) string {
 	return o.net(process, func(c *cost) float64 { return c.CPUSeconds }, render.FormatNumber)
 }
 
 // netSent returns the bytes that a process sent during the opening, as netCPU.
-func (o opening) netSent(process func(*costs) *cost) string {
+func (o openRow) netSent(process func(*costs) *cost) string {
 	return o.net(process, func(c *cost) float64 { return float64(c.SentBytes) }, render.FormatByteCount)
 }
 
-func (o opening) net(process func(*costs) *cost, value func(*cost) float64, format func(float64) string) string {
+func (o openRow) net(process func(*costs) *cost, value func(*cost) float64, format func(float64) string) string {
 	c, alone := process(&o.Opening.costs), process(&o.alone.costs)
 	if c == nil || alone == nil {
 		return "-"
@@ -120,22 +120,22 @@ const openTitle = "Opening all informers at once, less what the writes meanwhile
 func (r *report) openTable() render.TitledTable {
 	upstream := func(c *costs) *cost { return &c.Upstream }
 	replica := func(c *costs) *cost { return c.tier() }
-	var fields render.Fields[opening]
-	fields.Add("read at", func(o opening) string { return setupTitle(o.Setup) })
-	fields.Add("informers", func(o opening) string { return fmt.Sprint(o.Informers) })
-	fields.Add("s", func(o opening) string { return render.FormatNumber(o.Opening.Seconds) })
-	fields.AddToGroup("upstream", "CPU s", func(o opening) string { return o.netCPU(upstream) })
-	fields.AddToGroup("upstream", "sent", func(o opening) string { return o.netSent(upstream) })
-	fields.AddToGroup("upstream", "requests", func(o opening) string { return fmt.Sprint(o.Opening.Requests) })
-	fields.AddToGroup("replica", "CPU s", func(o opening) string { return o.netCPU(replica) })
-	fields.AddToGroup("replica", "sent", func(o opening) string { return o.netSent(replica) })
-	fields.AddToGroup("replica", "passed on", func(o opening) string {
+	var fields render.Fields[openRow]
+	fields.Add("read at", func(o openRow) string { return setupTitle(o.Setup) })
+	fields.Add("informers", func(o openRow) string { return fmt.Sprint(o.Informers) })
+	fields.Add("s", func(o openRow) string { return render.FormatNumber(o.Opening.Seconds) })
+	fields.AddToGroup("upstream", "CPU s", func(o openRow) string { return o.netCPU(upstream) })
+	fields.AddToGroup("upstream", "sent", func(o openRow) string { return o.netSent(upstream) })
+	fields.AddToGroup("upstream", "requests", func(o openRow) string { return fmt.Sprint(o.Opening.Requests) })
+	fields.AddToGroup("replica", "CPU s", func(o openRow) string { return o.netCPU(replica) })
+	fields.AddToGroup("replica", "sent", func(o openRow) string { return o.netSent(replica) })
+	fields.AddToGroup("replica", "passed on", func(o openRow) string {
 		if o.Opening.tier() == nil {
 			return "-"
 		}
 		return fmt.Sprint(o.Opening.PassedOn)
 	})
-	return render.TitledTable{Title: openTitle, Table: *fields.Table(r.openings())}
+	return render.TitledTable{Title: openTitle, Table: *fields.Table(r.openRows())}
 }
 
 // eventTable returns a table of the CPU for one event, of the process at which informers read.

@@ -155,16 +155,16 @@ func (r *treeReport) mainTable() *render.Table {
 // openTable returns a table of the costs of opening all informers at once, less the costs of the
 // writes meanwhile.
 func (r *treeReport) openTable() render.TitledTable {
-	var fields render.Fields[opening]
-	fields.Add("depth", func(o opening) string { return fmt.Sprint(len(o.Tiers)) })
-	fields.Add("informers", func(o opening) string { return fmt.Sprint(o.Informers) })
-	fields.Add("s", func(o opening) string { return render.FormatNumber(o.Opening.Seconds) })
+	var fields render.Fields[openRow]
+	fields.Add("depth", func(o openRow) string { return fmt.Sprint(len(o.Tiers)) })
+	fields.Add("informers", func(o openRow) string { return fmt.Sprint(o.Informers) })
+	fields.Add("s", func(o openRow) string { return render.FormatNumber(o.Opening.Seconds) })
 	r.addTiers(func(group string, process func(*costs) *cost) {
-		fields.AddToGroup(group, "CPU s", func(o opening) string { return o.netCPU(process) })
-		fields.AddToGroup(group, "sent", func(o opening) string { return o.netSent(process) })
+		fields.AddToGroup(group, "CPU s", func(o openRow) string { return o.netCPU(process) })
+		fields.AddToGroup(group, "sent", func(o openRow) string { return o.netSent(process) })
 	})
-	fields.Add("root's requests", func(o opening) string { return fmt.Sprint(o.Opening.Requests) })
-	return render.TitledTable{Title: openTitle, Table: *fields.Table(r.openings())}
+	fields.Add("root's requests", func(o openRow) string { return fmt.Sprint(o.Opening.Requests) })
+	return render.TitledTable{Title: openTitle, Table: *fields.Table(r.openRows())}
 }
 
 // rootTable returns a table that compares the root with a root at which as many clients read as it

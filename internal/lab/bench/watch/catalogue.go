@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// watchedObjects says which objects a workload watches and writes.
+// watchedObjects is the kind of objects that a workload watches and writes.
 type watchedObjects int
 
 const (
@@ -31,8 +31,8 @@ const (
 	streamsPerConnection = 100
 )
 
-// eventWorkload is a workload with watchers. Writes at a rate make events. By kind, an event goes
-// to all watchers or to one.
+// eventWorkload is a workload with watchers. Writes at a rate make events. The kind decides whether an
+// event goes to all watchers or to one watcher.
 type eventWorkload struct {
 	name, description string
 	group             string // another name that chooses the workload

@@ -2,9 +2,9 @@ package simulation
 
 import "math"
 
-// machine has processors that its jobs share by processor sharing with a bound for each job
-// (max-min fairness): jobs that can use little get what they can use, and the other jobs get
-// equal parts of the rest.
+// machine has processors that its jobs share: processor sharing with a bound for each job (max-min
+// fairness). Jobs that can use little get what they can use. The other jobs get equal parts of the
+// rest.
 type machine struct {
 	clock   *clock
 	cores   float64 // above 0
