@@ -160,7 +160,7 @@ func (n *node) insist(step func(context.Context) bool) bool {
 }
 
 // schedule runs a function in a goroutine of its own after a time, unless the node stops
-// before. name tells timers apart: a later one replaces an earlier one.
+// before. name tells timers apart: a later timer of a name replaces an earlier timer.
 func (n *node) schedule(name string, pause time.Duration, do func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -205,11 +205,11 @@ func (n *node) stop() {
 	n.work.Wait()
 }
 
-// errForeignNode ends a run that meets a node which is not its own.
+// errForeignNode ends a run that meets a foreign node.
 var errForeignNode = errors.New("belongs to somebody else")
 
 // register creates the Node, or finds the Node of an earlier run. A Node without the run's
-// label may be a real one: register then ends the run instead of taking the Node over.
+// label may be a real Node: register then ends the run instead of taking the Node over.
 func (n *node) register(ctx context.Context) bool {
 	body, err := encodeProtobuf("v1", "Node", n.object())
 	if err != nil {

@@ -55,7 +55,7 @@ func (m *Meter) PeakDuring(work func() error) (before, peak int64, err error) {
 	return before, peak, err
 }
 
-// TraceDuring does what PeakDuring does, and also returns the RSS over time.
+// TraceDuring is PeakDuring, but also returns the RSS over time.
 func (m *Meter) TraceDuring(work func() error) (before, peak int64, trace []MemorySample, err error) {
 	reset := m.ResetPeak()
 	start, err := m.Read()
